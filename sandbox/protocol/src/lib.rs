@@ -1,0 +1,29 @@
+//! What the host and a `tollhouse-worker` say to each other.
+//!
+//! A worker is one process with one socket. Both directions carry frames (see [`frame`]):
+//! the host sends [`ToWorker`], the worker sends [`ToHost`]. Every byte from a worker is
+//! hostile input: the host checks order, sizes and counts again and kills on the first breach.
+//!
+//! ```text
+//! worker                          host
+//!   │  Ready{jail}          ──▶    │   the worker is a blank spare
+//!   │  ◀── Load(Bundle)            │   once in a worker's life
+//!   │  Loaded(Ok|Err)       ──▶    │
+//!   │  ◀── Call(Start)             │   one at a time, any number of times
+//!   │  Op{..} Log{..} Waiting ──▶  │   buffered, and written together
+//!   │  ◀── Reply{..}               │   one for each Op, in any order
+//!   │  Done{outcome, spent} ──▶    │   the worker is idle again
+//! ```
+//!
+//! This crate does no IO and knows no prices, names of people, or HTTP.
+
+pub mod frame;
+pub mod limits;
+mod message;
+mod op;
+mod outcome;
+
+pub use limits::Limits;
+pub use message::{Bundle, Checked, Isolation, JailLayer, Language, Load, LoadError, Loaded, LogLevel, LogLine, Start, ToHost, ToWorker};
+pub use op::{AtomicCheck, AtomicWrite, HeaderFromEnv, OpFailure, OpRequest, OpValue};
+pub use outcome::{Outcome, ReplyBody, Spent, StopReason, Thrown, ToolReply};

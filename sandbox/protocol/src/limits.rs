@@ -1,0 +1,89 @@
+//! The limits of one call and of the process that runs it: each once, with unit, default, ceiling.
+//!
+//! The admin's policy moves defaults and ceilings, an endpoint's `limits` lowers them, the worker
+//! enforces them and the host enforces them again. The README's table is checked against
+//! [`TABLE`] by a test.
+
+use serde::{Deserialize, Serialize};
+
+/// One row of the table.
+#[derive(Debug, Clone, Copy)]
+pub struct Row {
+    /// Name in `limits` of an endpoint and in the policy (camelCase).
+    pub name: &'static str,
+    pub default: u64,
+    /// Highest value an endpoint may have without the admin raising the ceiling.
+    pub ceiling: u64,
+    pub unit: &'static str,
+    pub what: &'static str,
+}
+
+macro_rules! limits {
+    ($($field:ident $name:literal = $default:expr, $ceiling:expr, $unit:literal, $what:literal;)*) => {
+        /// The limits in force for one call. Every value counts in the unit of its row.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct Limits { $(#[doc = concat!($what, " Unit: ", $unit, ". Default: ", stringify!($default), ".")] #[serde(rename = $name)] pub $field: u64,)* }
+
+        /// All limits, in the order of the README's table.
+        pub const TABLE: &[Row] = &[$(Row { name: $name, default: $default, ceiling: $ceiling, unit: $unit, what: $what },)*];
+
+        impl Default for Limits {
+            fn default() -> Self { Self { $($field: $default,)* } }
+        }
+
+        impl Limits {
+            /// The highest values an endpoint can have under the shipped policy.
+            #[must_use]
+            pub const fn ceilings() -> Self { Self { $($field: $ceiling,)* } }
+
+            /// `self`, no field above that of `ceiling`.
+            #[must_use]
+            pub fn narrowed_to(self, ceiling: &Self) -> Self { Self { $($field: self.$field.min(ceiling.$field),)* } }
+
+            /// The value of the row called `name`.
+            #[must_use]
+            pub fn get(&self, name: &str) -> Option<u64> { match name { $($name => Some(self.$field),)* _ => None } }
+
+            /// Sets the row called `name`; false when there is none.
+            pub fn set(&mut self, name: &str, value: u64) -> bool { match name { $($name => { self.$field = value; true })* _ => false } }
+        }
+    };
+}
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+limits! {
+    cpu_ms "cpuMs" = 1_000, 10_000, "ms", "Processor time of one call. Waiting in an op does not count.";
+    wall_ms "wallMs" = 10_000, 300_000, "ms", "Time from start to answer of one call. Above 10,000 the endpoint is long-running.";
+    load_cpu_ms "loadCpuMs" = 500, 2_000, "ms", "Processor time of a module's top level.";
+    load_wall_ms "loadWallMs" = 2_000, 10_000, "ms", "Time of a module's top level.";
+    heap_bytes "heapBytes" = 64 * MIB, 128 * MIB, "bytes", "JavaScript heap of a worker.";
+    buffer_bytes "bufferBytes" = 32 * MIB, 64 * MIB, "bytes", "Array buffers of a worker, outside the heap.";
+    rss_bytes "rssBytes" = 224 * MIB, 320 * MIB, "bytes", "Resident memory of a worker process, seen by the host.";
+    source_bytes "sourceBytes" = 256 * KIB, MIB, "bytes", "Source of a handler.";
+    input_bytes "inputBytes" = 256 * KIB, MIB, "bytes", "Body of a call.";
+    input_depth "inputDepth" = 64, 64, "levels", "Nesting of a call's body.";
+    output_bytes "outputBytes" = 256 * KIB, MIB, "bytes", "Result of a call.";
+    output_depth "outputDepth" = 64, 64, "levels", "Nesting of a result.";
+    error_bytes "errorBytes" = KIB, 4 * KIB, "bytes", "Text of what a handler threw.";
+    log_lines "logLines" = 256, 1_024, "lines", "Log lines of one call; further ones are dropped and counted.";
+    log_line_bytes "logLineBytes" = 4 * KIB, 16 * KIB, "bytes", "One log line; the rest is cut off.";
+    log_bytes "logBytes" = 64 * KIB, 256 * KIB, "bytes", "All log lines of one call.";
+    ops "ops" = 1_000, 10_000, "ops", "Requests of one call to kv, files, httpGetJson and timers together.";
+    ops_in_flight "opsInFlight" = 8, 32, "ops", "Requests of one call under way at once; further ones wait their turn.";
+    timers "timers" = 100, 100, "timers", "Timers of one call that are set at once.";
+    http_requests "httpRequests" = 10, 50, "requests", "Uses of httpGetJson in one call.";
+    http_wall_ms "httpWallMs" = 5_000, 30_000, "ms", "Time of one httpGetJson, redirects included.";
+    http_body_bytes "httpBodyBytes" = MIB, 4 * MIB, "bytes", "Body that httpGetJson reads.";
+    kv_key_bytes "kvKeyBytes" = 512, 512, "bytes", "A key of ctx.kv.";
+    kv_value_bytes "kvValueBytes" = 64 * KIB, 256 * KIB, "bytes", "A value of ctx.kv, as JSON.";
+    kv_keys "kvKeys" = 10_000, 100_000, "keys", "Keys of one endpoint.";
+    kv_bytes "kvBytes" = 16 * MIB, 256 * MIB, "bytes", "Keys and values of one endpoint.";
+    file_bytes "fileBytes" = MIB, 4 * MIB, "bytes", "One file of ctx.files.";
+    files "files" = 100, 1_000, "files", "Files of one endpoint.";
+    files_bytes "filesBytes" = 16 * MIB, 256 * MIB, "bytes", "All files of one endpoint.";
+    env_names "envNames" = 32, 64, "names", "Secrets of one endpoint.";
+    env_value_bytes "envValueBytes" = 4 * KIB, 4 * KIB, "bytes", "Value of one secret.";
+}

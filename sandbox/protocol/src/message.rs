@@ -1,0 +1,152 @@
+//! The messages of both directions, and what they carry.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::{Limits, OpFailure, OpRequest, OpValue, Outcome, Spent};
+
+/// From the host to a worker.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum ToWorker {
+    /// The code this process will run for the rest of its life. Sent once.
+    Load(Load),
+    /// One call. Sent only after [`ToHost::Loaded`] with `Ok`, and never while another runs.
+    Call(Start),
+    /// The answer to the [`ToHost::Op`] with the same number.
+    Reply { op: u32, result: Result<OpValue, OpFailure> },
+}
+
+/// From a worker to the host. Hostile input.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum ToHost {
+    /// Booted, hardened and jailed; waiting for a bundle.
+    Ready { jail: Vec<JailLayer> },
+    /// The bundle is loaded, or why not.
+    Loaded(Result<Loaded, LoadError>),
+    /// The running call asks for something of the world outside.
+    Op { op: u32, request: OpRequest },
+    /// A line of the running call's log.
+    Log(LogLine),
+    /// The call has nothing to compute until a [`ToWorker::Reply`] comes.
+    Waiting,
+    /// The call has ended.
+    Done { outcome: Outcome, spent: Spent },
+}
+
+/// A handler's code, and the name its stack traces show.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Bundle {
+    /// SHA-256 of source and language, in hex: what a call, a worker and a receipt are bound to.
+    pub version: String,
+    /// Synthetic URL of the module, `tool:/<slug>/<first 12 of version>`.
+    pub specifier: String,
+    /// The source as uploaded, or as [`Checked::source`] gave it back.
+    pub source: Bytes,
+    /// What `source` is written in.
+    pub language: Language,
+}
+
+/// [`ToWorker::Load`]: a bundle, and the limits of loading it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Load {
+    pub bundle: Bundle,
+    /// The process's limits for its whole life: memory and start-up.
+    pub limits: Limits,
+}
+
+/// What loading found out.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Loaded {
+    pub checked: Checked,
+    pub spent: Spent,
+}
+
+/// A bundle that loads: its code as JavaScript.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Checked {
+    /// JavaScript with TypeScript's types blanked out, lines and columns as uploaded. Empty when
+    /// the language was JavaScript already.
+    pub source: Bytes,
+}
+
+/// Why a bundle does not load. Shown to its builder; `line` and `column` count from 1.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct LoadError {
+    pub message: String,
+    pub line: Option<u32>,
+    pub column: Option<u32>,
+}
+
+/// What a handler is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Language {
+    Js,
+    Ts,
+}
+
+/// Which process may serve a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Isolation {
+    /// One that has served this endpoint version before; its module state lives on.
+    #[default]
+    Warm,
+    /// One that has served nobody, and serves nobody after.
+    Fresh,
+}
+
+/// [`ToWorker::Call`]: all that a call knows when it starts.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Start {
+    /// `call_…`, for log lines and error texts.
+    pub call: String,
+    /// Everything of `req` but `body`, as a JSON object: `method`, `url`, `path`, `query`,
+    /// `headers`, `caller`.
+    pub head: Bytes,
+    /// `req.body` as JSON text, exactly as the caller sent it.
+    pub body: Bytes,
+    /// What `ctx.env` holds: the granted secrets' names and values.
+    pub env: Vec<(String, String)>,
+    /// Wall clock at the start, in milliseconds since 1970: what `Date.now()` says.
+    pub now_ms: u64,
+    /// The call's limits, narrowed already.
+    pub limits: Limits,
+}
+
+/// A log line, as the handler wrote it. The host strips control characters and redacts.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LogLine {
+    pub level: LogLevel,
+    pub message: String,
+    /// A JSON object as text, or empty.
+    pub fields: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogLevel {
+    Debug,
+    Info,
+    Warn,
+    Error,
+}
+
+/// A layer of the worker's jail that is in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JailLayer {
+    /// No descriptor but the socket and standard streams to `/dev/null`.
+    Descriptors,
+    /// The worker dies with the host.
+    ParentDeathSignal,
+    /// No core dumps, no files, no descriptors, no new processes.
+    Rlimits,
+    NoNewPrivs,
+    /// Not dumpable: no other process of the same user may read its memory.
+    NotDumpable,
+    Namespaces,
+    Landlock,
+    Seccomp,
+}

@@ -1,0 +1,71 @@
+//! How a call can end.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// The end of one call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    Returned(ToolReply),
+    Threw(Thrown),
+    Stopped(StopReason),
+}
+
+/// What a handler answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolReply {
+    pub status: u16,
+    /// As given to `new Response`; empty for a plain JSON value. The host allow-lists.
+    pub headers: Vec<(String, String)>,
+    pub body: ReplyBody,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ReplyBody {
+    /// JSON text, made by `JSON.stringify` in the worker; parsed again by the host.
+    Json(Bytes),
+    /// A `Response` body that is not JSON.
+    Raw(Bytes),
+}
+
+/// What a handler threw, as text made by the host's own script.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Thrown {
+    /// Name and message, cut to the limit. The payer sees it.
+    pub message: String,
+    /// For the builder's log only.
+    pub stack: String,
+}
+
+/// Why a call was stopped: the closed list. Made by the timer, callback or counter that did it,
+/// never read back from an engine's message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum StopReason {
+    #[error("handler used its {limit_ms} ms of processor time")]
+    CpuTime { limit_ms: u64 },
+    #[error("handler did not answer within {limit_ms} ms")]
+    WallTime { limit_ms: u64 },
+    #[error("handler needed more than its {limit_bytes} bytes of memory")]
+    Memory { limit_bytes: u64 },
+    #[error("result is larger than {limit_bytes} bytes")]
+    OutputSize { limit_bytes: u64 },
+    #[error("result is nested deeper than {limit} levels")]
+    OutputDepth { limit: u64 },
+    #[error("handler made more than {limit} {what}")]
+    Ops { what: String, limit: u64 },
+    /// Every promise waits for another: nothing can wake the handler.
+    #[error("handler waits for a promise that nothing can resolve")]
+    Deadlock,
+    /// The process is gone or broke the protocol. Only the host makes this one.
+    #[error("sandbox ended unexpectedly")]
+    Crashed,
+}
+
+/// What a call used. From the worker it is a claim; limits are kept by the host's own clocks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spent {
+    pub cpu_us: u64,
+    pub wall_us: u64,
+    pub heap_bytes: u64,
+    pub ops: u64,
+}

@@ -1,0 +1,3 @@
+//! The process that runs one handler.
+
+fn main() {}

@@ -1,0 +1,69 @@
+//! Identifiers: a ULID with a prefix that says what it names.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident $prefix:literal;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            /// What every id of this kind starts with.
+            pub const PREFIX: &'static str = $prefix;
+
+            /// A new id; ids sort by the time they were made.
+            #[must_use]
+            pub fn generate() -> Self { Self(format!(concat!($prefix, "{}"), ulid::Ulid::generate())) }
+
+            #[must_use]
+            pub fn as_str(&self) -> &str { &self.0 }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result { f.write_str(&self.0) }
+        }
+
+        impl FromStr for $name {
+            type Err = IdError;
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                match text.strip_prefix($prefix).map(ulid::Ulid::from_string) {
+                    Some(Ok(_)) => Ok(Self(text.to_owned())),
+                    _ => Err(IdError($prefix)),
+                }
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = IdError;
+            fn try_from(text: String) -> Result<Self, IdError> { text.parse() }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> Self { id.0 }
+        }
+    )*};
+}
+
+/// A text that is not an id of the kind wanted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("expected an id of the form `{0}` and 26 characters")]
+pub struct IdError(&'static str);
+
+ids! {
+    /// An endpoint; stays the same when its slug's handler or price changes.
+    EndpointId "ep_";
+    /// A builder.
+    BuilderId "bld_";
+    /// A receipt.
+    ReceiptId "rcpt_";
+    /// One call of a handler.
+    CallId "call_";
+    /// One HTTP request, in `x-request-id`.
+    RequestId "req_";
+    /// A prepaid developer credit.
+    CreditId "crd_";
+}

@@ -1,0 +1,1 @@
+//! Tollhouse: a host for paid JavaScript tools.

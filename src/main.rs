@@ -1,0 +1,3 @@
+//! The `tollhouse` binary.
+
+fn main() {}

@@ -1,0 +1,132 @@
+//! The store: ordered byte keys in named spaces, three verbs.
+//!
+//! [`Store::commit`] is the only way to write: all of its writes or none, after all of its checks.
+//! Everything the host must not lose or do twice is built from that one verb.
+
+use std::ops::Bound;
+
+use async_trait::async_trait;
+
+/// A set of keys of one kind. The number is its place on disk and never changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Space {
+    /// Store format and the like.
+    Meta = 0,
+    /// slug → endpoint record.
+    Endpoints = 1,
+    /// version hash → handler source.
+    Versions = 2,
+    /// receipt id → receipt.
+    Receipts = 3,
+    /// payment id → payment record.
+    Payments = 4,
+    /// payment id of every settlement begun and not ended.
+    OpenIntents = 5,
+    /// expiry time, payment id → nothing: what the sweeper forgets next.
+    PaymentExpiry = 6,
+    /// credit id → developer credit.
+    Credits = 7,
+    /// asset, address → balance of the simulated ledger.
+    LedgerBalances = 8,
+    /// asset, payer, nonce → transaction of the simulated ledger.
+    LedgerNonces = 9,
+    /// endpoint id, key → value of `ctx.kv`.
+    Kv = 10,
+    /// endpoint id → number of keys and bytes in `Kv`.
+    KvUsage = 11,
+    /// endpoint id, path → entry of `ctx.files`.
+    Files = 12,
+    /// endpoint id → number and bytes of files.
+    FilesUsage = 13,
+    /// endpoint id, time → log line.
+    Logs = 14,
+    /// endpoint id, name → encrypted secret.
+    Secrets = 15,
+}
+
+/// What must hold for a commit to happen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    pub space: Space,
+    pub key: Vec<u8>,
+    /// The value that must be there, byte for byte; `None` wants the key absent.
+    pub expected: Option<Vec<u8>>,
+}
+
+/// One change of a commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Write {
+    pub space: Space,
+    pub key: Vec<u8>,
+    /// `None` deletes.
+    pub value: Option<Vec<u8>>,
+}
+
+/// When a commit may answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// Once every reader sees it. A crash may lose it within half a second, and with it nothing older.
+    Buffered,
+    /// Once it is on disk. Neighbours share the fsync. Everything committed before is on disk too.
+    Durable,
+}
+
+/// Which end of a range a scan starts from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    Forward,
+    Backward,
+}
+
+/// A part of a space, by key.
+#[derive(Debug, Clone)]
+pub struct KeyRange {
+    pub start: Bound<Vec<u8>>,
+    pub end: Bound<Vec<u8>>,
+}
+
+impl KeyRange {
+    /// Every key that starts with `prefix`.
+    #[must_use]
+    pub fn prefix(prefix: &[u8]) -> Self {
+        let mut end = prefix.to_vec();
+        while let Some(last) = end.last_mut() {
+            if *last < u8::MAX {
+                *last += 1;
+                return Self { start: Bound::Included(prefix.to_vec()), end: Bound::Excluded(end) };
+            }
+            end.pop();
+        }
+        Self { start: Bound::Included(prefix.to_vec()), end: Bound::Unbounded }
+    }
+}
+
+/// Why the store did not do what was asked. After any error but [`StoreError::Unknown`] nothing was written.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StoreError {
+    /// A check failed: read again and decide again.
+    #[error("the value at a checked key is another")]
+    Conflict,
+    /// The backend did not take the request.
+    #[error("the store is away: {0}")]
+    Away(String),
+    /// The backend took the commit and did not say how it ended.
+    #[error("the store did not confirm a commit: {0}")]
+    Unknown(String),
+}
+
+pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// Ordered bytes with conditional, atomic writes.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// The value at `key`.
+    async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// At most `limit` pairs of a range, in key order from the end that `direction` names.
+    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError>;
+
+    /// Applies all `writes`, in order, if all `checks` hold at that moment; else nothing.
+    async fn commit(&self, checks: Vec<Check>, writes: Vec<Write>, durability: Durability) -> Result<(), StoreError>;
+}

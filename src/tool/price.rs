@@ -1,0 +1,104 @@
+//! Money: an integer of micro-USD inside, a JSON number of USD at the edge.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+/// An amount of US dollars in millionths. Never a float.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct MicroUsd(pub u64);
+
+/// A number that is no price.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PriceError {
+    #[error("a price must be a finite number of US dollars, 0 or more")]
+    NotAPrice,
+    #[error("a price has at most 6 decimals")]
+    TooFine,
+    #[error("a price is at most {} USD", MicroUsd::MAX.to_usd())]
+    TooLarge,
+}
+
+impl MicroUsd {
+    pub const ZERO: Self = Self(0);
+    /// The largest price: 1,000,000 USD. Every smaller amount is exact as a JSON number.
+    pub const MAX: Self = Self(1_000_000_000_000);
+
+    /// Reads a JSON number of dollars.
+    ///
+    /// # Errors
+    ///
+    /// Negative, not finite, above [`MicroUsd::MAX`], or finer than a micro-dollar.
+    pub fn from_usd(usd: f64) -> Result<Self, PriceError> {
+        if !usd.is_finite() || usd < 0.0 {
+            return Err(PriceError::NotAPrice);
+        }
+        if usd > Self::MAX.to_usd() {
+            return Err(PriceError::TooLarge);
+        }
+        let micros = (usd * 1e6).round();
+        // The nearest f64 of the rounded amount must be the number given: else it had more decimals.
+        if micros / 1e6 != usd {
+            return Err(PriceError::TooFine);
+        }
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above: whole, 0 or more, at most 10^12")]
+        Ok(Self(micros as u64))
+    }
+
+    /// Dollars, for JSON. Exact to the micro-dollar up to [`MicroUsd::MAX`].
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "below 2^53")]
+    pub const fn to_usd(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+
+    #[must_use]
+    pub const fn is_zero(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl fmt::Display for MicroUsd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, part) = (self.0 / 1_000_000, self.0 % 1_000_000);
+        let part = format!("{part:06}");
+        let part = part.trim_end_matches('0');
+        if part.is_empty() { write!(f, "{whole}") } else { write!(f, "{whole}.{part}") }
+    }
+}
+
+impl Serialize for MicroUsd {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.0 % 1_000_000 == 0 { serializer.serialize_u64(self.0 / 1_000_000) } else { serializer.serialize_f64(self.to_usd()) }
+    }
+}
+
+impl<'de> Deserialize<'de> for MicroUsd {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::from_usd(f64::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_amount_survives_the_edge() {
+        for micros in (0..2_000_000).step_by(7).chain([1, 999_999, 123_456_789_012, MicroUsd::MAX.0]) {
+            let price = MicroUsd(micros);
+            let json = serde_json::to_string(&price).unwrap();
+            assert_eq!(serde_json::from_str::<MicroUsd>(&json).unwrap(), price, "{json}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_price_is_refused() {
+        assert_eq!(MicroUsd::from_usd(-0.01), Err(PriceError::NotAPrice));
+        assert_eq!(MicroUsd::from_usd(f64::NAN), Err(PriceError::NotAPrice));
+        assert_eq!(MicroUsd::from_usd(f64::INFINITY), Err(PriceError::NotAPrice));
+        assert_eq!(MicroUsd::from_usd(0.000_000_1), Err(PriceError::TooFine));
+        assert_eq!(MicroUsd::from_usd(0.123_456_7), Err(PriceError::TooFine));
+        assert_eq!(MicroUsd::from_usd(2e6), Err(PriceError::TooLarge));
+    }
+}

@@ -1,0 +1,72 @@
+//! Slugs: the unique names in `/tools/{slug}`.
+
+use std::{borrow::Borrow, fmt, str::FromStr, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+/// Names that paths, pages or MCP tools of the host have taken.
+pub const RESERVED: &[&str] = &["admin", "ai", "api", "assets", "dashboard", "dev", "docs", "get-receipt", "guides", "health", "mcp", "metrics", "new", "quote-tool", "search-tools", "static", "tools", "well-known", "x402"];
+
+/// An endpoint's unique name: `^[a-z0-9][a-z0-9-]{1,62}[a-z0-9]$`, none of [`RESERVED`].
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Slug(Arc<str>);
+
+/// A text that cannot be a slug.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SlugError {
+    #[error("a slug is 3 to 64 of a-z, 0-9 and `-`, and starts and ends with a letter or digit")]
+    Form,
+    #[error("the slug `{0}` is reserved")]
+    Reserved(String),
+}
+
+impl Slug {
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Slug {
+    type Err = SlugError;
+
+    fn from_str(text: &str) -> Result<Self, SlugError> {
+        let plain = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+        let bytes = text.as_bytes();
+        let inside = (3..=64).contains(&bytes.len()) && bytes.iter().all(|b| plain(b) || *b == b'-');
+        if !inside || !bytes.first().is_some_and(plain) || !bytes.last().is_some_and(plain) {
+            return Err(SlugError::Form);
+        }
+        if RESERVED.contains(&text) {
+            return Err(SlugError::Reserved(text.to_owned()));
+        }
+        Ok(Self(text.into()))
+    }
+}
+
+impl TryFrom<String> for Slug {
+    type Error = SlugError;
+
+    fn try_from(text: String) -> Result<Self, SlugError> {
+        text.parse()
+    }
+}
+
+impl From<Slug> for String {
+    fn from(slug: Slug) -> Self {
+        slug.0.as_ref().to_owned()
+    }
+}
+
+impl Borrow<str> for Slug {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Slug {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

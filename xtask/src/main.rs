@@ -1,0 +1,3 @@
+//! `cargo xtask serve`, `test` and `bench`.
+
+fn main() {}
