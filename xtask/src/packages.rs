@@ -28,7 +28,8 @@ pub(crate) fn for_quickjs() -> Result<Vec<(&'static str, PathBuf)>, Failure> {
     let Some(simde) = simde() else { return Err("the simde headers are still missing after `apt-get install libsimde-dev`".to_owned()) };
     // A toolchain file of the user's own knows better.
     let toolchain = from_env("CMAKE_TOOLCHAIN_FILE").map(PathBuf::from).unwrap_or_else(|| place::root().join("xtask/simde.cmake"));
-    Ok(vec![("CMAKE_TOOLCHAIN_FILE", toolchain), ("SIMDE_INCLUDE_DIR", simde)])
+    // The snapshot is made by running the engine; it need not leave a cache of bytecode in the home folder.
+    Ok(vec![("CMAKE_TOOLCHAIN_FILE", toolchain), ("SIMDE_INCLUDE_DIR", simde), ("V82JSC_NO_BC_CACHE", "1".into())])
 }
 
 /// Installs Debian packages, or says how to.
