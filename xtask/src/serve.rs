@@ -68,7 +68,7 @@ fn welcome(url: &str, data: &str) -> String {
         None => "in the file admin-token of the data folder".to_owned(),
     };
     format!(
-        "\n  dashboard    {url}/dashboard\n  admin token  {token}\n  try          curl -s {url}/tools/receipt-echo-free -H 'content-type: application/json' -d '{{\"hello\":\"world\"}}'\n"
+        "\n  catalogue    {url}/ai/endpoints\n  admin token  {token}\n  try          curl -s {url}/tools/receipt-echo-free -H 'content-type: application/json' -d '{{\"hello\":\"world\"}}'\n"
     )
 }
 
