@@ -1,0 +1,219 @@
+//! The host's side of a handler's ops: what a running call may reach, and the reaching of it.
+//!
+//! A worker only asks. [`Ops`] holds the grant of one call and answers; nothing of the world is
+//! reachable except through the scoped values it hands out ([`Kv`], [`Files`], [`Guard`]), each
+//! bound to the call's endpoint and limits. The [`Grant`] behind it is shared with the catalogue:
+//! what an admin takes back, a running call loses at its next op.
+//!
+//! It does *not* count ops or cut log lines: the pool does both before anything comes here.
+
+mod failure;
+mod files;
+mod grant;
+pub mod guard;
+mod hosts;
+mod http;
+mod kv;
+mod log;
+mod objects;
+mod redact;
+mod scope;
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use futures_util::future::BoxFuture;
+use tokio::sync::mpsc;
+use tollhouse_pool::OpHost;
+use tollhouse_protocol::{Limits, LogLevel, LogLine, OpFailure, OpRequest, OpValue};
+
+pub use self::{
+    files::Files,
+    grant::{Grant, Granted},
+    guard::{Guard, GuardSettings},
+    hosts::{AllowedHosts, HostPatternError},
+    kv::Kv,
+    log::{Followed, LogEntry, LogPage, LogQuery, LogSettings, Logs},
+    objects::{FolderObjects, Objects},
+    redact::Redactor,
+};
+use crate::{
+    clock::Clock,
+    id::{CallId, EndpointId},
+    store::{Store, StoreError},
+};
+
+/// What the ops of all calls share. One per host.
+pub struct Capabilities {
+    kv: Kv,
+    files: Files,
+    guard: Guard,
+    logs: Logs,
+}
+
+impl Capabilities {
+    /// Puts the services together. Must be called inside a tokio runtime: the log's writer is a task.
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>, clock: Clock, guard: Guard, objects: Arc<dyn Objects>, logs: LogSettings) -> Arc<Self> {
+        Arc::new(Self {
+            kv: Kv::new(Arc::clone(&store), clock.clone()),
+            files: Files::new(Arc::clone(&store), clock.clone(), objects),
+            guard,
+            logs: Logs::start(store, clock, logs),
+        })
+    }
+
+    /// The logs of all endpoints, to read and to follow.
+    #[must_use]
+    pub fn logs(&self) -> &Logs {
+        &self.logs
+    }
+
+    /// The client for addresses that others name.
+    #[must_use]
+    pub fn guard(&self) -> &Guard {
+        &self.guard
+    }
+
+    /// The files of all endpoints.
+    #[must_use]
+    pub fn files(&self) -> &Files {
+        &self.files
+    }
+
+    /// Removes all that a deleted endpoint kept: keys, files, log lines. Calling it again is safe.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store; what was removed by then stays removed.
+    pub async fn forget(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
+        self.kv.forget(endpoint).await?;
+        self.files.forget(endpoint).await?;
+        self.logs.forget(endpoint).await
+    }
+}
+
+impl fmt::Debug for Capabilities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Capabilities").finish_non_exhaustive()
+    }
+}
+
+/// All that decides about the ops of one call.
+#[derive(Clone)]
+pub struct CallGrants {
+    pub endpoint_id: EndpointId,
+    pub call_id: CallId,
+    /// The endpoint's grant, shared with the catalogue and asked anew at every op.
+    pub grant: Arc<Grant>,
+    /// The granted secrets, by name.
+    pub env: Vec<(String, String)>,
+    /// The call's limits, narrowed already.
+    pub limits: Limits,
+}
+
+impl fmt::Debug for CallGrants {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.env.iter().map(|(name, _)| name).collect();
+        f.debug_struct("CallGrants")
+            .field("endpoint_id", &self.endpoint_id)
+            .field("call_id", &self.call_id)
+            .field("grant", &self.grant)
+            .field("env", &names)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The ops of one call.
+pub struct Ops {
+    call: CallGrants,
+    services: Arc<Capabilities>,
+    http: http::Counters,
+    redactor: OnceLock<Redactor>,
+    stream: Option<mpsc::Sender<LogEntry>>,
+}
+
+impl Ops {
+    #[must_use]
+    pub fn new(call: CallGrants, services: Arc<Capabilities>) -> Self {
+        Self { call, services, http: http::Counters::default(), redactor: OnceLock::new(), stream: None }
+    }
+
+    /// Also sends the call's log lines to `stream`, as far as it has room.
+    #[must_use]
+    pub fn with_stream(mut self, stream: mpsc::Sender<LogEntry>) -> Self {
+        self.stream = Some(stream);
+        self
+    }
+
+    /// Hides the values of the call's secrets: for texts that leave the host in another way than by its log.
+    #[must_use]
+    pub fn redactor(&self) -> &Redactor {
+        self.redactor.get_or_init(|| Redactor::new(self.call.env.iter().map(|(_, value)| value.as_str())))
+    }
+
+    /// Writes a line of the host's own into the builder's log, such as why a call ended. Cleaned
+    /// and redacted like the handler's lines; needs no grant.
+    pub fn report(&self, level: LogLevel, message: &str, fields: serde_json::Value) {
+        let entry = LogEntry::new(self.services.logs.now(), level, message, fields, &self.call.call_id, self.redactor());
+        self.services.logs.write(&self.call.endpoint_id, entry);
+    }
+
+    async fn perform(&self, request: OpRequest) -> Result<OpValue, OpFailure> {
+        match request {
+            OpRequest::KvGet { key } => self.kv()?.get(&key).await,
+            OpRequest::KvSet { key, value, ttl_ms } => self.kv()?.set(key, value, ttl_ms).await,
+            OpRequest::KvDelete { key } => self.kv()?.delete(key).await,
+            OpRequest::KvList { prefix, limit, cursor } => self.kv()?.list(&prefix, limit, cursor.as_deref()).await,
+            OpRequest::KvAtomic { checks, writes } => self.kv()?.atomic(&checks, &writes).await,
+            OpRequest::FileRead { path } => self.files()?.read(&path).await,
+            OpRequest::FileWrite { path, content } => self.files()?.write(&path, content).await,
+            OpRequest::FileDelete { path } => self.files()?.delete(&path).await,
+            OpRequest::FileList { prefix, limit, cursor } => self.files()?.list(&prefix, limit, cursor.as_deref()).await,
+            OpRequest::HttpGetJson { url, headers, timeout_ms, auth } => {
+                let hosts = self.call.grant.http()?;
+                let outgoing = http::Outgoing { guard: &self.services.guard, hosts: &hosts, call: &self.call, counters: &self.http };
+                outgoing.get_json(http::GetJson { url: &url, headers: &headers, timeout_ms, auth: auth.as_ref() }).await
+            }
+            OpRequest::Sleep { ms } => {
+                // A call has no use for a timer beyond its own end.
+                tokio::time::sleep(Duration::from_millis(ms.min(self.call.limits.wall_ms))).await;
+                Ok(OpValue::None)
+            }
+        }
+    }
+
+    fn kv(&self) -> Result<kv::Scoped<'_>, OpFailure> {
+        self.call.grant.kv()?;
+        Ok(self.services.kv.scoped(&self.call.endpoint_id, &self.call.limits))
+    }
+
+    fn files(&self) -> Result<files::Scoped<'_>, OpFailure> {
+        self.call.grant.files()?;
+        Ok(self.services.files.scoped(&self.call.endpoint_id, &self.call.limits))
+    }
+}
+
+impl OpHost for Ops {
+    fn op(&self, request: OpRequest) -> BoxFuture<'_, Result<OpValue, OpFailure>> {
+        Box::pin(self.perform(request))
+    }
+
+    fn log(&self, line: LogLine) {
+        if !self.call.grant.logs() {
+            return;
+        }
+        let entry = LogEntry::of_handler(self.services.logs.now(), &line, &self.call, self.redactor());
+        if let Some(stream) = &self.stream {
+            // A reader of the stream who lags misses lines; the stored log has them.
+            let _ = stream.try_send(entry.clone());
+        }
+        self.services.logs.write(&self.call.endpoint_id, entry);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,55 @@
+//! What a handler sees of an op that was not done: one function for each stable code.
+
+use tollhouse_protocol::OpFailure;
+
+use crate::store::StoreError;
+
+/// The host could not reach its own storage.
+pub(super) const STORE_UNAVAILABLE: &str = "store_unavailable";
+
+fn failure(code: &str, message: impl Into<String>) -> OpFailure {
+    OpFailure { code: code.to_owned(), message: message.into() }
+}
+
+/// The call holds no grant for it. `field` is the line of the manifest that would ask for one.
+pub(super) fn not_granted(what: &str, field: &str) -> OpFailure {
+    failure("not_granted", format!("{what} is not granted: ask for it with {field} in the manifest, an admin may have to allow it"))
+}
+
+pub(super) fn invalid_argument(message: impl Into<String>) -> OpFailure {
+    failure("invalid_argument", message)
+}
+
+pub(super) fn quota_exceeded(message: impl Into<String>) -> OpFailure {
+    failure("quota_exceeded", message)
+}
+
+/// Others wrote the same keys at every attempt.
+pub(super) fn contended() -> OpFailure {
+    failure("contended", "others wrote at the same time, at every attempt; try again")
+}
+
+/// The host's own trouble; its inside is for the host's log only.
+pub(super) fn store(error: &StoreError) -> OpFailure {
+    tracing::warn!(error = %error, "an op could not use the store");
+    match error {
+        StoreError::Conflict => contended(),
+        StoreError::Away(_) => failure(STORE_UNAVAILABLE, "storage is unavailable, nothing was written; try again"),
+        StoreError::Unknown(_) => failure(STORE_UNAVAILABLE, "storage did not confirm; the write may or may not have happened"),
+    }
+}
+
+/// A stored record that does not decode.
+pub(super) fn damaged(what: &str) -> OpFailure {
+    tracing::error!(record.kind = what, "a stored record does not decode");
+    failure(STORE_UNAVAILABLE, "storage returned a record that does not decode")
+}
+
+pub(super) fn objects(error: &std::io::Error) -> OpFailure {
+    tracing::warn!(error = %error, "an op could not use the object store");
+    failure(STORE_UNAVAILABLE, "file storage is unavailable; try again")
+}
+
+pub(super) fn outgoing(code: &str, message: impl Into<String>) -> OpFailure {
+    failure(code, message)
+}

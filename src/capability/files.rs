@@ -1,0 +1,284 @@
+//! `ctx.files`: files of one endpoint, with quotas. Their entries are in the store, their content
+//! in an object store under names that the host makes up.
+//!
+//! A write stores the content first and then commits the entry, so an entry never names content
+//! that is not there; content whose entry was replaced is deleted after. Usage is kept as in `kv`.
+
+use std::{fmt, ops::Bound, sync::Arc};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use tollhouse_protocol::{Limits, OpFailure, OpValue};
+
+use super::{
+    Objects,
+    failure::{self, invalid_argument, quota_exceeded},
+    scope::{self, ATTEMPTS, Turns, Usage, back_off},
+};
+use crate::{
+    clock::{Clock, Timestamp},
+    id::EndpointId,
+    store::{Check, Direction, Durability, KeyRange, Space, Store, StoreError, Write},
+};
+
+/// Longest path, in bytes.
+const PATH_BYTES: usize = 512;
+/// Longest part of a path between slashes, in bytes.
+const SEGMENT_BYTES: usize = 255;
+/// Most entries of one `list`.
+const LIST_LIMIT: u32 = 1_000;
+
+/// The files of all endpoints.
+pub struct Files {
+    store: Arc<dyn Store>,
+    clock: Clock,
+    objects: Arc<dyn Objects>,
+    turns: Turns,
+}
+
+impl Files {
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>, clock: Clock, objects: Arc<dyn Objects>) -> Self {
+        Self { store, clock, objects, turns: Turns::default() }
+    }
+
+    pub(super) fn scoped<'a>(&'a self, endpoint: &'a EndpointId, limits: &'a Limits) -> Scoped<'a> {
+        Scoped { files: self, endpoint, limits }
+    }
+
+    /// Removes every file of `endpoint`.
+    pub(super) async fn forget(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
+        let _turn = self.turns.take(endpoint).await;
+        loop {
+            let page = self.store.scan(Space::Files, KeyRange::prefix(&scope::prefix(endpoint)), 500, Direction::Forward).await?;
+            let done = page.is_empty();
+            let names: Vec<_> = page.iter().filter_map(|(_, stored)| Entry::decode(stored).ok()).map(|entry| entry.object).collect();
+            let mut writes: Vec<_> = page.into_iter().map(|(key, _)| Write { space: Space::Files, key, value: None }).collect();
+            writes.push(Write { space: Space::FilesUsage, key: scope::prefix(endpoint), value: None });
+            self.store.commit(Vec::new(), writes, Durability::Buffered).await?;
+            for name in names {
+                self.discard(&name).await;
+            }
+            if done {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Deletes content that no entry names any more.
+    async fn discard(&self, object: &str) {
+        if let Err(error) = self.objects.delete(object).await {
+            tracing::warn!(error = %error, object.name = object, "content of a removed file stays in the object store");
+        }
+    }
+}
+
+impl fmt::Debug for Files {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Files").finish_non_exhaustive()
+    }
+}
+
+/// The files of one endpoint, under one call's limits.
+pub(super) struct Scoped<'a> {
+    files: &'a Files,
+    endpoint: &'a EndpointId,
+    limits: &'a Limits,
+}
+
+impl Scoped<'_> {
+    pub(super) async fn read(&self, path: &str) -> Result<OpValue, OpFailure> {
+        let path = normalize(path)?;
+        let key = scope::key(self.endpoint, path.as_bytes());
+        for _ in 0..ATTEMPTS {
+            let stored = self.stored(&key).await?;
+            let Some(entry) = stored.as_deref().map(Entry::decode).transpose()? else { return Ok(OpValue::None) };
+            match self.files.objects.get(&entry.object).await.map_err(|e| failure::objects(&e))? {
+                Some(content) => return Ok(OpValue::Bytes(content)),
+                // Replaced between the two reads: the entry names other content by now.
+                None if self.stored(&key).await? != stored => {}
+                None => return Err(failure::damaged("file content")),
+            }
+        }
+        Err(failure::contended())
+    }
+
+    pub(super) async fn write(&self, path: &str, content: Bytes) -> Result<OpValue, OpFailure> {
+        let path = normalize(path)?;
+        let size = content.len() as u64;
+        if size > self.limits.file_bytes {
+            return Err(quota_exceeded(format!("file is {size} bytes, limit {}", self.limits.file_bytes)));
+        }
+        let key = scope::key(self.endpoint, path.as_bytes());
+        let turn = self.files.turns.take(self.endpoint).await;
+        // Refused before any content is stored; decided again by the commit.
+        self.plan(&key, Some(size)).await?;
+        let object = self.files.objects.put(content).await.map_err(|e| failure::objects(&e))?;
+        let entry = Entry { object, size, modified_at: self.files.clock.now() };
+        let replaced = match self.replace(&key, Some(&entry)).await {
+            Ok(replaced) => replaced,
+            Err(refusal) => {
+                // A commit that was not confirmed may still have happened: its content stays.
+                if refusal.code != failure::STORE_UNAVAILABLE {
+                    self.files.discard(&entry.object).await;
+                }
+                return Err(refusal);
+            }
+        };
+        drop(turn);
+        if let Some(old) = replaced {
+            self.files.discard(&old.object).await;
+        }
+        Ok(OpValue::None)
+    }
+
+    pub(super) async fn delete(&self, path: &str) -> Result<OpValue, OpFailure> {
+        let path = normalize(path)?;
+        let turn = self.files.turns.take(self.endpoint).await;
+        let replaced = self.replace(&scope::key(self.endpoint, path.as_bytes()), None).await?;
+        drop(turn);
+        if let Some(old) = replaced {
+            self.files.discard(&old.object).await;
+        }
+        Ok(OpValue::None)
+    }
+
+    pub(super) async fn list(&self, prefix: &str, limit: u32, cursor: Option<&str>) -> Result<OpValue, OpFailure> {
+        if !(1..=LIST_LIMIT).contains(&limit) {
+            return Err(invalid_argument(format!("limit of list is {limit}, it must be 1 to {LIST_LIMIT}")));
+        }
+        let mut range = KeyRange::prefix(&scope::key(self.endpoint, prefix.as_bytes()));
+        if let Some(cursor) = cursor {
+            let path = URL_SAFE_NO_PAD.decode(cursor).ok().filter(|path| path.starts_with(prefix.as_bytes()));
+            let path = path.ok_or_else(|| invalid_argument("cursor is not one that this list gave out"))?;
+            range.start = Bound::Excluded(scope::key(self.endpoint, &path));
+        }
+        let limit = limit as usize;
+        let rows = self.files.store.scan(Space::Files, range, limit + 1, Direction::Forward).await.map_err(|e| failure::store(&e))?;
+        let more = rows.len() > limit;
+        let skip = scope::prefix(self.endpoint).len();
+        let mut files = Vec::with_capacity(rows.len().min(limit));
+        for (key, stored) in rows.into_iter().take(limit) {
+            let path = String::from_utf8(key[skip..].to_vec()).map_err(|_| failure::damaged("file path"))?;
+            let entry = Entry::decode(&stored)?;
+            files.push(Row { path, size: entry.size, modified_at: entry.modified_at });
+        }
+        let cursor = files.last().filter(|_| more).map(|last| URL_SAFE_NO_PAD.encode(&last.path));
+        let page = serde_json::to_vec(&Page { files, cursor }).map_err(|_| failure::damaged("file list"))?;
+        Ok(OpValue::Json(page.into()))
+    }
+
+    /// Commits `entry` at `key`, or its removal; gives the entry that was there.
+    async fn replace(&self, key: &[u8], entry: Option<&Entry>) -> Result<Option<Entry>, OpFailure> {
+        for attempt in 0..ATTEMPTS {
+            back_off(attempt).await;
+            let plan = self.plan(key, entry.map(|entry| entry.size)).await?;
+            if plan.old.is_none() && entry.is_none() {
+                return Ok(None);
+            }
+            let usage_key = scope::prefix(self.endpoint);
+            let checks = vec![
+                Check { space: Space::Files, key: key.to_vec(), expected: plan.stored },
+                Check { space: Space::FilesUsage, key: usage_key.clone(), expected: plan.stored_usage },
+            ];
+            let value = entry.map(Entry::encode).transpose()?;
+            let writes = vec![
+                Write { space: Space::Files, key: key.to_vec(), value },
+                Write { space: Space::FilesUsage, key: usage_key, value: Some(plan.usage.encode()) },
+            ];
+            match self.files.store.commit(checks, writes, Durability::Buffered).await {
+                Ok(()) => return Ok(plan.old),
+                Err(StoreError::Conflict) => {}
+                Err(error) => return Err(failure::store(&error)),
+            }
+        }
+        Err(failure::contended())
+    }
+
+    /// What is there, and the usage once `key` holds `size` bytes (`None`: nothing).
+    async fn plan(&self, key: &[u8], size: Option<u64>) -> Result<Plan, OpFailure> {
+        let stored = self.stored(key).await?;
+        let old = stored.as_deref().map(Entry::decode).transpose()?;
+        let stored_usage = self.files.store.get(Space::FilesUsage, &scope::prefix(self.endpoint)).await.map_err(|e| failure::store(&e))?;
+        let before = Usage::decode(stored_usage.as_deref()).ok_or_else(|| failure::damaged("files usage"))?;
+        let usage = before.replaced(old.as_ref().map(|old| old.size), size);
+        if usage.items > self.limits.files && usage.items > before.items {
+            return Err(quota_exceeded(format!("there would be {} files, limit {}", usage.items, self.limits.files)));
+        }
+        if usage.bytes > self.limits.files_bytes && usage.bytes > before.bytes {
+            return Err(quota_exceeded(format!("files would hold {} bytes, limit {}", usage.bytes, self.limits.files_bytes)));
+        }
+        Ok(Plan { stored, old, stored_usage, usage })
+    }
+
+    async fn stored(&self, key: &[u8]) -> Result<Option<Vec<u8>>, OpFailure> {
+        self.files.store.get(Space::Files, key).await.map_err(|e| failure::store(&e))
+    }
+}
+
+struct Plan {
+    stored: Option<Vec<u8>>,
+    old: Option<Entry>,
+    stored_usage: Option<Vec<u8>>,
+    usage: Usage,
+}
+
+/// A file as the store has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Entry {
+    object: String,
+    size: u64,
+    modified_at: Timestamp,
+}
+
+impl Entry {
+    fn encode(&self) -> Result<Vec<u8>, OpFailure> {
+        serde_json::to_vec(self).map_err(|_| failure::damaged("file entry"))
+    }
+
+    fn decode(stored: &[u8]) -> Result<Self, OpFailure> {
+        serde_json::from_slice(stored).map_err(|_| failure::damaged("file entry"))
+    }
+}
+
+#[derive(Serialize)]
+struct Page {
+    files: Vec<Row>,
+    cursor: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Row {
+    path: String,
+    size: u64,
+    modified_at: Timestamp,
+}
+
+/// The one spelling of a path: parts between single slashes, none of them `.` or `..`.
+fn normalize(path: &str) -> Result<String, OpFailure> {
+    let refused = |why: &str| Err(invalid_argument(format!("file path {why}")));
+    if path.is_empty() || path.len() > PATH_BYTES {
+        return refused(&format!("is {} bytes, it must be 1 to {PATH_BYTES}", path.len()));
+    }
+    if path.starts_with('/') || path.ends_with('/') {
+        return refused("is relative and names a file: no `/` at either end");
+    }
+    if path.chars().any(|c| c.is_control() || c == '\\') {
+        return refused("has no control characters and no `\\`");
+    }
+    let mut parts = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => return refused("does not lead outside: no `..`"),
+            part if part.len() > SEGMENT_BYTES => return refused(&format!("has a part of {} bytes, limit {SEGMENT_BYTES}", part.len())),
+            part => parts.push(part),
+        }
+    }
+    if parts.is_empty() { refused("names no file") } else { Ok(parts.join("/")) }
+}
+
+#[cfg(test)]
+mod tests;

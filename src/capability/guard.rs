@@ -1,0 +1,248 @@
+//! The guard: the one way out to addresses that somebody else names.
+//!
+//! A request passes if its URL is plain (no userinfo, no control characters, the scheme's own
+//! port), its host is a public name or address, and **every** address the name resolves to is
+//! public. The name is resolved once, in the client's own resolver, and the connection goes to the
+//! addresses that were checked. Redirects are followed here, each hop checked anew; proxies of
+//! the environment are not used. [`addresses`] says what is public.
+//!
+//! It does *not* decide who may use it: `ctx.httpGetJson` gives it the endpoint's allowed hosts.
+
+pub mod addresses;
+mod fetch;
+
+use std::{
+    fmt, io,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::future::BoxFuture;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use tokio::sync::Semaphore;
+use url::{Host, Url};
+
+pub use self::fetch::{Fetch, FetchError, Fetched};
+use super::AllowedHosts;
+
+/// Redirects that one request follows.
+pub const MAX_REDIRECTS: usize = 3;
+/// Longest URL, in bytes.
+pub const URL_BYTES: usize = 4_096;
+/// Longest that a name may take to resolve.
+const DNS_WALL: Duration = Duration::from_secs(2);
+/// Longest that a connection and its TLS handshake may take.
+const CONNECT_WALL: Duration = Duration::from_secs(5);
+/// Requests of the whole host under way at once; further ones wait within their own time.
+const OPEN_REQUESTS: usize = 512;
+
+/// Resolves a name. The host's own resolver unless a test brings another.
+pub trait Lookup: Send + Sync + 'static {
+    fn lookup(&self, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>>;
+}
+
+/// How the guard is set.
+#[derive(Default)]
+pub struct GuardSettings {
+    /// Also `http` URLs, on port 80. Default: `https` only.
+    pub allow_http: bool,
+    /// `host:port` pairs that pass whatever they are, with `http` too: for a test's servers and for
+    /// services of the operator's own. Default: none.
+    pub allow: Vec<String>,
+    /// Further root certificates, as PEM. Default: those of the system only.
+    pub roots: Vec<Vec<u8>>,
+    /// Another resolver. Default: the system's.
+    pub lookup: Option<Arc<dyn Lookup>>,
+}
+
+/// A setting that cannot be.
+#[derive(Debug, thiserror::Error)]
+pub enum GuardError {
+    #[error("`{0}` in guardAllow is not `host:port`")]
+    Allow(String),
+    #[error("the outgoing client cannot be set up")]
+    Client(#[from] reqwest::Error),
+}
+
+/// The guarded client. Clones share connections.
+#[derive(Clone)]
+pub struct Guard(Arc<Inner>);
+
+struct Inner {
+    allow_http: bool,
+    allow: Vec<(String, u16)>,
+    /// Dials public addresses only.
+    public: reqwest::Client,
+    /// Dials the hosts of `allow`, and is used for nothing else.
+    exempt: Option<reqwest::Client>,
+    open: Semaphore,
+}
+
+impl Guard {
+    /// # Errors
+    ///
+    /// [`GuardError`] names the setting; [`GuardError::Client`] also when the system has no root certificates.
+    pub fn new(settings: GuardSettings) -> Result<Self, GuardError> {
+        let lookup = settings.lookup.unwrap_or_else(|| Arc::new(SystemLookup));
+        let allow = settings.allow.iter().map(|entry| parse_allow(entry)).collect::<Result<Vec<_>, _>>()?;
+        let roots = settings.roots.iter().map(|pem| reqwest::Certificate::from_pem_bundle(pem)).collect::<Result<Vec<_>, _>>()?.concat();
+        let public = client(roots.clone(), PublicOnly(Arc::clone(&lookup)))?;
+        let exempt = if allow.is_empty() { None } else { Some(client(roots, Unchecked(lookup))?) };
+        let open = Semaphore::new(OPEN_REQUESTS);
+        Ok(Self(Arc::new(Inner { allow_http: settings.allow_http, allow, public, exempt, open })))
+    }
+
+    /// Reads a URL and checks all of it that can be checked before its name is resolved.
+    ///
+    /// # Errors
+    ///
+    /// [`FetchError::InvalidUrl`], [`FetchError::Forbidden`] and [`FetchError::HostNotAllowed`].
+    pub fn check(&self, url: &str, hosts: Option<&AllowedHosts>) -> Result<Url, FetchError> {
+        if url.len() > URL_BYTES {
+            return Err(FetchError::InvalidUrl(format!("is {} bytes, limit {URL_BYTES}", url.len())));
+        }
+        if url.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
+            return Err(FetchError::InvalidUrl("has white space, control characters or `\\`".into()));
+        }
+        let url = Url::parse(url).map_err(|error| FetchError::InvalidUrl(error.to_string()))?;
+        self.check_parsed(&url, hosts)?;
+        Ok(url)
+    }
+
+    fn check_parsed(&self, url: &Url, hosts: Option<&AllowedHosts>) -> Result<(), FetchError> {
+        let forbidden = |why: &str| Err(FetchError::Forbidden(why.to_owned()));
+        if !matches!(url.scheme(), "https" | "http") {
+            return Err(FetchError::InvalidUrl(format!("has the scheme `{}`, use https", url.scheme())));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(FetchError::InvalidUrl("has a user name or password in it".into()));
+        }
+        let Some(host) = url.host() else { return Err(FetchError::InvalidUrl("has no host".into())) };
+        let name = host.to_string();
+        if hosts.is_some_and(|hosts| !hosts.allows(&name)) {
+            return Err(FetchError::HostNotAllowed(name));
+        }
+        if self.is_exempt(url) {
+            return Ok(());
+        }
+        if url.scheme() == "http" && !self.0.allow_http {
+            return forbidden("http is not allowed, use https");
+        }
+        if url.port().is_some() {
+            return forbidden("only the scheme's own port is allowed");
+        }
+        let refusal = match host {
+            Host::Domain(name) => addresses::name_refusal(name),
+            Host::Ipv4(address) => addresses::refusal(address.into()),
+            Host::Ipv6(address) => addresses::refusal(address.into()),
+        };
+        refusal.map_or(Ok(()), |why| Err(FetchError::Forbidden(format!("`{name}` is not a public host: {why}"))))
+    }
+
+    fn is_exempt(&self, url: &Url) -> bool {
+        let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else { return false };
+        self.0.allow.iter().any(|(allowed, allowed_port)| allowed == host && *allowed_port == port)
+    }
+
+    fn client_for(&self, url: &Url) -> &reqwest::Client {
+        self.0.exempt.as_ref().filter(|_| self.is_exempt(url)).unwrap_or(&self.0.public)
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard").field("allow_http", &self.0.allow_http).field("allow", &self.0.allow).finish_non_exhaustive()
+    }
+}
+
+fn parse_allow(entry: &str) -> Result<(String, u16), GuardError> {
+    let refused = || GuardError::Allow(entry.to_owned());
+    let (host, port) = entry.rsplit_once(':').ok_or_else(refused)?;
+    let host = Host::parse(host).map_err(|_| refused())?;
+    Ok((host.to_string(), port.parse().map_err(|_| refused())?))
+}
+
+fn client(roots: Vec<reqwest::Certificate>, resolver: impl Resolve + 'static) -> reqwest::Result<reqwest::Client> {
+    reqwest::Client::builder()
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .referer(false)
+        .connect_timeout(CONNECT_WALL)
+        .pool_max_idle_per_host(4)
+        .pool_idle_timeout(Duration::from_secs(30))
+        .http1_max_headers(100)
+        .http2_max_header_list_size(16 << 10)
+        .tls_certs_merge(roots)
+        .dns_resolver(resolver)
+        .build()
+}
+
+/// Why a name was not resolved to an address to dial. Comes back out of the client's error chain.
+#[derive(Debug, thiserror::Error)]
+enum DialError {
+    #[error("`{name}` resolves to `{address}`, which is not public: {why}")]
+    NotPublic { name: String, address: IpAddr, why: &'static str },
+    #[error("`{0}` did not resolve in time")]
+    Slow(String),
+    #[error("`{0}` does not resolve")]
+    Unknown(String),
+}
+
+struct PublicOnly(Arc<dyn Lookup>);
+
+impl Resolve for PublicOnly {
+    fn resolve(&self, name: Name) -> Resolving {
+        let found = lookup(&self.0, name);
+        Box::pin(async move {
+            let (name, found) = found.await?;
+            for &address in &found {
+                if let Some(why) = addresses::refusal(address) {
+                    return Err(DialError::NotPublic { name, address, why }.into());
+                }
+            }
+            Ok(dialable(found))
+        })
+    }
+}
+
+struct Unchecked(Arc<dyn Lookup>);
+
+impl Resolve for Unchecked {
+    fn resolve(&self, name: Name) -> Resolving {
+        let found = lookup(&self.0, name);
+        Box::pin(async move { Ok(dialable(found.await?.1)) })
+    }
+}
+
+fn lookup(resolver: &Arc<dyn Lookup>, name: Name) -> impl Future<Output = Result<(String, Vec<IpAddr>), DialError>> + Send + use<> {
+    let name = name.as_str().to_owned();
+    let looking = resolver.lookup(name.clone());
+    async move {
+        match tokio::time::timeout(DNS_WALL, looking).await {
+            Err(_) => Err(DialError::Slow(name)),
+            Ok(Ok(found)) if !found.is_empty() => Ok((name, found)),
+            Ok(_) => Err(DialError::Unknown(name)),
+        }
+    }
+}
+
+/// Port 0 lets the client put the URL's.
+fn dialable(found: Vec<IpAddr>) -> Addrs {
+    Box::new(found.into_iter().map(|address| SocketAddr::new(address, 0)))
+}
+
+struct SystemLookup;
+
+impl Lookup for SystemLookup {
+    fn lookup(&self, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+        // The closing dot keeps the search domains of this machine out of it. A name without a dot
+        // gets here only if the settings name it, and then means what this machine makes of it.
+        let name = if name.contains('.') { format!("{name}.") } else { name };
+        Box::pin(async move { Ok(tokio::net::lookup_host((name, 0)).await?.map(|found| found.ip()).collect()) })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,199 @@
+//! One request through the guard: redirects, sizes, time.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use reqwest::{
+    Method, StatusCode,
+    header::{
+        ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, USER_AGENT,
+    },
+};
+use url::Url;
+
+use super::{DialError, Guard, MAX_REDIRECTS};
+use crate::capability::AllowedHosts;
+
+/// Headers that go along to another origin; all others stay behind.
+const TRAVELLING: [HeaderName; 4] = [ACCEPT, ACCEPT_LANGUAGE, USER_AGENT, CONTENT_TYPE];
+
+/// What to ask for.
+#[derive(Debug, Clone)]
+pub struct Fetch<'a> {
+    pub method: Method,
+    pub url: &'a str,
+    /// Sent as they are, but never to another origin than the URL's.
+    pub headers: HeaderMap,
+    /// A header with a secret in it: sent over https only, and never to another origin than the URL's.
+    pub credential: Option<(HeaderName, HeaderValue)>,
+    pub body: Option<Bytes>,
+    /// Hosts that the URL and every redirect must be among; `None` is any public host.
+    pub hosts: Option<&'a AllowedHosts>,
+    /// For all of it, redirects and body included.
+    pub wall: Duration,
+    /// Most bytes of the body.
+    pub body_bytes: usize,
+}
+
+impl<'a> Fetch<'a> {
+    /// A GET of `url` from any public host, within `wall` and `body_bytes`.
+    #[must_use]
+    pub fn get(url: &'a str, wall: Duration, body_bytes: usize) -> Self {
+        Self { method: Method::GET, url, headers: HeaderMap::new(), credential: None, body: None, hosts: None, wall, body_bytes }
+    }
+}
+
+/// What came back, whatever its status.
+#[derive(Debug, Clone)]
+pub struct Fetched {
+    /// Where it came from, after redirects.
+    pub url: Url,
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+/// Why nothing came back. The texts are for whoever named the URL.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FetchError {
+    #[error("the URL {0}")]
+    InvalidUrl(String),
+    #[error("{0}")]
+    Forbidden(String),
+    #[error("host `{0}` is not in `allowedHosts` of the manifest")]
+    HostNotAllowed(String),
+    #[error("a secret is sent over https only")]
+    InsecureCredential,
+    #[error("more than {MAX_REDIRECTS} redirects")]
+    TooManyRedirects,
+    #[error("redirect refused: {0}")]
+    BadRedirect(String),
+    #[error("no complete answer within {0} ms")]
+    Timeout(u128),
+    #[error("{0}")]
+    Unreachable(String),
+    #[error("body is larger than {0} bytes")]
+    TooLarge(usize),
+    #[error("the answer is encoded as `{0}`, though none was asked for")]
+    Encoded(String),
+}
+
+impl FetchError {
+    /// The stable code of an op that failed this way.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::InvalidUrl(_) => "invalid_argument",
+            Self::Forbidden(_) | Self::BadRedirect(_) | Self::InsecureCredential => "forbidden_address",
+            Self::HostNotAllowed(_) => "not_granted",
+            Self::TooManyRedirects => "too_many_redirects",
+            Self::Timeout(_) => "timeout",
+            Self::Unreachable(_) => "unreachable",
+            Self::TooLarge(_) => "body_too_large",
+            Self::Encoded(_) => "bad_response",
+        }
+    }
+}
+
+impl Guard {
+    /// Does one request. GET and HEAD follow redirects, other methods return them.
+    ///
+    /// # Errors
+    ///
+    /// [`FetchError`]; an answer with an error status is not one.
+    pub async fn fetch(&self, request: Fetch<'_>) -> Result<Fetched, FetchError> {
+        let wall = request.wall;
+        let fetched = async {
+            let _open = self.0.open.acquire().await.map_err(|_| FetchError::Unreachable("the host is stopping".into()))?;
+            self.follow(request).await
+        };
+        tokio::time::timeout(wall, fetched).await.unwrap_or(Err(FetchError::Timeout(wall.as_millis())))
+    }
+
+    async fn follow(&self, mut request: Fetch<'_>) -> Result<Fetched, FetchError> {
+        let mut url = self.check(request.url, request.hosts)?;
+        let follows = request.method == Method::GET || request.method == Method::HEAD;
+        for _ in 0..=MAX_REDIRECTS {
+            let response = self.send(&url, &request).await?;
+            let Some(location) = response.headers().get(LOCATION).filter(|_| follows && is_redirect(response.status())) else {
+                return read(url, response, request.body_bytes).await;
+            };
+            let next = self.redirected(&url, location, request.hosts)?;
+            if next.origin() != url.origin() {
+                request.credential = None;
+                request.headers = TRAVELLING.iter().filter_map(|name| Some((name.clone(), request.headers.get(name)?.clone()))).collect();
+            }
+            url = next;
+        }
+        Err(FetchError::TooManyRedirects)
+    }
+
+    fn redirected(&self, from: &Url, location: &HeaderValue, hosts: Option<&AllowedHosts>) -> Result<Url, FetchError> {
+        let refused = |why: String| FetchError::BadRedirect(why);
+        let location = location.to_str().map_err(|_| refused("its target is not a URL".into()))?;
+        let target = from.join(location).map_err(|error| refused(format!("its target is not a URL: {error}")))?;
+        if from.scheme() == "https" && target.scheme() != "https" {
+            return Err(refused("from https to http".into()));
+        }
+        match self.check(target.as_str(), hosts) {
+            Err(FetchError::Forbidden(why)) => Err(refused(why)),
+            Err(FetchError::InvalidUrl(why)) => Err(refused(format!("its target {why}"))),
+            checked => checked,
+        }
+    }
+
+    async fn send(&self, url: &Url, request: &Fetch<'_>) -> Result<reqwest::Response, FetchError> {
+        let mut sending = self.client_for(url).request(request.method.clone(), url.clone()).headers(request.headers.clone());
+        if !request.headers.contains_key(USER_AGENT) {
+            sending = sending.header(USER_AGENT, concat!("Tollhouse/", env!("CARGO_PKG_VERSION")));
+        }
+        if let Some((name, value)) = &request.credential {
+            if url.scheme() != "https" {
+                return Err(FetchError::InsecureCredential);
+            }
+            sending = sending.header(name, value);
+        }
+        if let Some(body) = &request.body {
+            sending = sending.body(body.clone());
+        }
+        sending.header(ACCEPT_ENCODING, "identity").send().await.map_err(|error| dial_error(&error))
+    }
+}
+
+fn is_redirect(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
+}
+
+async fn read(url: Url, mut response: reqwest::Response, limit: usize) -> Result<Fetched, FetchError> {
+    let (status, headers) = (response.status(), response.headers().clone());
+    if let Some(encoding) = headers.get(CONTENT_ENCODING).filter(|encoding| *encoding != "identity") {
+        return Err(FetchError::Encoded(String::from_utf8_lossy(encoding.as_bytes()).chars().take(40).collect()));
+    }
+    if response.content_length().is_some_and(|length| length > limit as u64) {
+        return Err(FetchError::TooLarge(limit));
+    }
+    let mut body = BytesMut::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| dial_error(&error))? {
+        if body.len() + chunk.len() > limit {
+            return Err(FetchError::TooLarge(limit));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(Fetched { url, status, headers, body: body.freeze() })
+}
+
+/// The guard's own refusal if it is in the chain, else the last link, which says what went wrong.
+fn dial_error(error: &reqwest::Error) -> FetchError {
+    let mut link: &(dyn std::error::Error + 'static) = error;
+    loop {
+        if let Some(refusal @ DialError::NotPublic { .. }) = link.downcast_ref::<DialError>() {
+            return FetchError::Forbidden(refusal.to_string());
+        }
+        match link.source() {
+            Some(source) => link = source,
+            None => break,
+        }
+    }
+    let what = if error.is_connect() { "could not connect" } else { "the connection broke" };
+    FetchError::Unreachable(format!("{what}: {link}"))
+}

@@ -1,0 +1,203 @@
+//! `ctx.httpGetJson`: one JSON document of an allowed host, through the guard.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use tokio::sync::Semaphore;
+use tollhouse_protocol::{HeaderFromEnv, OpFailure, OpValue};
+
+use super::{
+    AllowedHosts, CallGrants, Guard,
+    failure::{self, invalid_argument},
+    guard::{Fetch, FetchError, Fetched},
+};
+
+/// Requests of one call that are open at once; further ones wait within their own time.
+const OPEN: usize = 6;
+/// Most headers a handler may set on one request, and their bytes together.
+const HEADERS: usize = 32;
+const HEADER_BYTES: usize = 8 << 10;
+/// Longest response header that is handed on, in bytes.
+const RESPONSE_HEADER_BYTES: usize = 2 << 10;
+
+/// Request headers that are the host's to set, or that would change what the request is.
+const REFUSED_HEADERS: &[&str] = &[
+    "accept-encoding",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "expect",
+    "forwarded",
+    "host",
+    "http2-settings",
+    "keep-alive",
+    "origin",
+    "range",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "via",
+];
+const REFUSED_PREFIXES: &[&str] = &["proxy-", "sec-", "x-forwarded-", ":"];
+
+/// Response headers that a handler sees.
+const SHOWN_HEADERS: &[&str] = &[
+    "age",
+    "cache-control",
+    "content-language",
+    "content-type",
+    "date",
+    "deprecation",
+    "etag",
+    "expires",
+    "last-modified",
+    "link",
+    "ratelimit",
+    "ratelimit-limit",
+    "ratelimit-policy",
+    "ratelimit-remaining",
+    "ratelimit-reset",
+    "retry-after",
+    "sunset",
+    "x-ratelimit-limit",
+    "x-ratelimit-remaining",
+    "x-ratelimit-reset",
+    "x-request-id",
+    "x-total-count",
+];
+
+/// What one call has used.
+pub(super) struct Counters {
+    used: AtomicU64,
+    open: Semaphore,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self { used: AtomicU64::new(0), open: Semaphore::new(OPEN) }
+    }
+}
+
+/// The op's arguments.
+pub(super) struct GetJson<'a> {
+    pub(super) url: &'a str,
+    pub(super) headers: &'a [(String, String)],
+    pub(super) timeout_ms: Option<u64>,
+    pub(super) auth: Option<&'a HeaderFromEnv>,
+}
+
+/// A call's way out: made for one op, from the grant of that moment.
+pub(super) struct Outgoing<'a> {
+    pub(super) guard: &'a Guard,
+    pub(super) hosts: &'a AllowedHosts,
+    pub(super) call: &'a CallGrants,
+    pub(super) counters: &'a Counters,
+}
+
+impl Outgoing<'_> {
+    pub(super) async fn get_json(&self, asked: GetJson<'_>) -> Result<OpValue, OpFailure> {
+        let limits = &self.call.limits;
+        let mut headers = request_headers(asked.headers)?;
+        headers.entry(ACCEPT).or_insert(HeaderValue::from_static("application/json"));
+        let credential = asked.auth.map(|auth| self.credential(auth)).transpose()?;
+        if self.counters.used.fetch_add(1, Ordering::Relaxed) >= limits.http_requests {
+            let message = format!("the call used its {} requests of ctx.httpGetJson", limits.http_requests);
+            return Err(failure::quota_exceeded(message));
+        }
+        let wall = Duration::from_millis(asked.timeout_ms.unwrap_or(limits.http_wall_ms).min(limits.http_wall_ms));
+        let body_bytes = usize::try_from(limits.http_body_bytes).unwrap_or(usize::MAX);
+        let request = Fetch { headers, credential, hosts: Some(self.hosts), ..Fetch::get(asked.url, wall, body_bytes) };
+        let fetched = async {
+            let _turn = self.counters.open.acquire().await.map_err(|_| FetchError::Unreachable("the call has ended".into()))?;
+            self.guard.fetch(request).await
+        };
+        let fetched = tokio::time::timeout(wall, fetched).await.unwrap_or(Err(FetchError::Timeout(wall.as_millis())));
+        answer(&fetched.map_err(|error| failure::outgoing(error.code(), error.to_string()))?)
+    }
+
+    /// The header that carries a granted secret.
+    fn credential(&self, auth: &HeaderFromEnv) -> Result<(HeaderName, HeaderValue), OpFailure> {
+        let name = header_name(&auth.header)?;
+        let Some((_, secret)) = self.call.env.iter().find(|(name, _)| *name == auth.env) else {
+            return Err(failure::not_granted(&format!("the secret `{}`", auth.env), "its name in `secrets`"));
+        };
+        let mut value =
+            HeaderValue::from_str(secret).map_err(|_| invalid_argument(format!("the secret `{}` does not fit into a header", auth.env)))?;
+        value.set_sensitive(true);
+        Ok((name, value))
+    }
+}
+
+fn request_headers(asked: &[(String, String)]) -> Result<HeaderMap, OpFailure> {
+    let bytes: usize = asked.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if asked.len() > HEADERS || bytes > HEADER_BYTES {
+        return Err(invalid_argument(format!("{} headers of {bytes} bytes, limits {HEADERS} and {HEADER_BYTES}", asked.len())));
+    }
+    let mut headers = HeaderMap::new();
+    for (name, value) in asked {
+        let value = HeaderValue::from_str(value)
+            .map_err(|_| invalid_argument(format!("the value of the header `{name}` has characters that no header has")))?;
+        headers.append(header_name(name)?, value);
+    }
+    Ok(headers)
+}
+
+fn header_name(name: &str) -> Result<HeaderName, OpFailure> {
+    let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid_argument(format!("`{name}` is not a header name")))?;
+    let refused = REFUSED_HEADERS.contains(&parsed.as_str()) || REFUSED_PREFIXES.iter().any(|prefix| parsed.as_str().starts_with(prefix));
+    if refused { Err(invalid_argument(format!("the header `{parsed}` is the host's to set"))) } else { Ok(parsed) }
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    status: u16,
+    headers: std::collections::BTreeMap<&'a str, String>,
+    json: Option<&'a RawValue>,
+}
+
+fn answer(fetched: &Fetched) -> Result<OpValue, OpFailure> {
+    let not_json = |why: &str| failure::outgoing("not_json", format!("the answer (status {}) {why}", fetched.status.as_u16()));
+    let json = if fetched.body.is_empty() {
+        None
+    } else {
+        if !fetched.is_json() {
+            return Err(not_json("is not declared as JSON"));
+        }
+        let text = std::str::from_utf8(&fetched.body).map_err(|_| not_json("is not UTF-8"))?;
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        Some(serde_json::from_str::<&RawValue>(text).map_err(|_| not_json("is not JSON"))?)
+    };
+    let mut headers = std::collections::BTreeMap::new();
+    for (name, value) in &fetched.headers {
+        if let Some(value) =
+            value.to_str().ok().filter(|value| SHOWN_HEADERS.contains(&name.as_str()) && value.len() <= RESPONSE_HEADER_BYTES)
+        {
+            headers
+                .entry(name.as_str())
+                .and_modify(|all: &mut String| *all = format!("{all}, {value}"))
+                .or_insert_with(|| value.to_owned());
+        }
+    }
+    let answer = Answer { status: fetched.status.as_u16(), headers, json };
+    serde_json::to_vec(&answer).map(|json| OpValue::Json(json.into())).map_err(|_| not_json("is not JSON"))
+}
+
+impl Fetched {
+    /// Whether the answer says it is JSON.
+    #[must_use]
+    pub fn is_json(&self) -> bool {
+        let Some(kind) = self.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()) else { return false };
+        let essence = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
+    }
+}
+
+#[cfg(test)]
+mod tests;

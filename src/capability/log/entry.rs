@@ -1,0 +1,55 @@
+//! One line of an endpoint's log.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use tollhouse_protocol::{LogLevel, LogLine};
+
+use super::clean::{clean, clean_json};
+use crate::{
+    capability::{CallGrants, Redactor},
+    clock::Timestamp,
+    id::CallId,
+};
+
+/// A line, cleaned and redacted: `{at, level, message, fields, callId}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LogEntry {
+    pub at: Timestamp,
+    pub level: LogLevel,
+    pub message: String,
+    pub fields: Map<String, Value>,
+    /// `None` on a line about the log itself.
+    pub call_id: Option<CallId>,
+}
+
+impl LogEntry {
+    /// A line of the host's own. Lines of `message` become one; a `fields` that is no object goes
+    /// under `value`.
+    #[must_use]
+    pub fn new(at: Timestamp, level: LogLevel, message: &str, fields: Value, call: &CallId, redactor: &Redactor) -> Self {
+        let message = redactor.redact(&clean(message)).into_owned();
+        Self { at, level, message, fields: tidy(fields, redactor), call_id: Some(call.clone()) }
+    }
+
+    /// A line as the handler wrote it.
+    pub(in crate::capability) fn of_handler(at: Timestamp, line: &LogLine, call: &CallGrants, redactor: &Redactor) -> Self {
+        // The worker cuts to the limit, perhaps amid a character or a secret.
+        let cut = line.message.len() as u64 + 4 >= call.limits.log_line_bytes;
+        let message = clean(&line.message);
+        let message = if cut { redactor.redact_cut(&message) } else { redactor.redact(&message) }.into_owned();
+        let fields = match line.fields.as_str() {
+            "" => Value::Null,
+            text => serde_json::from_str(text).unwrap_or_else(|_| json!({ "unreadable": true })),
+        };
+        Self { at, level: line.level, message, fields: tidy(fields, redactor), call_id: Some(call.call_id.clone()) }
+    }
+}
+
+fn tidy(fields: Value, redactor: &Redactor) -> Map<String, Value> {
+    match redactor.redact_json(clean_json(fields)) {
+        Value::Object(members) => members,
+        Value::Null => Map::new(),
+        other @ (Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => Map::from_iter([("value".to_owned(), other)]),
+    }
+}

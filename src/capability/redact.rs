@@ -1,0 +1,153 @@
+//! Hides the values of granted secrets in texts that leave the host.
+//!
+//! It finds a value of [`MIN_BYTES`] or more as it is, and inside JSON strings, base64, base64url,
+//! hex and percent-encoding. It does *not* stop a handler that encodes a secret in its own way:
+//! what a handler may know is decided by what it is granted, not here.
+
+use std::{borrow::Cow, collections::BTreeSet, ops::Range};
+
+use aho_corasick::AhoCorasick;
+use base64::{
+    Engine as _,
+    engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD},
+};
+
+/// Shortest value that is looked for, in bytes: shorter ones are found in innocent texts.
+const MIN_BYTES: usize = 8;
+/// What stands in a value's place.
+const MARK: &str = "[redacted]";
+
+/// Finds the values of one call's secrets.
+#[derive(Debug)]
+pub struct Redactor {
+    finder: Option<AhoCorasick>,
+    needles: Vec<String>,
+}
+
+impl Redactor {
+    /// Looks for `values` and their usual encodings.
+    #[must_use]
+    pub fn new<'a>(values: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut needles = BTreeSet::new();
+        for value in values.into_iter().filter(|value| value.len() >= MIN_BYTES) {
+            add_forms(value, &mut needles);
+        }
+        let needles: Vec<String> = needles.into_iter().filter(|form| form.len() >= MIN_BYTES).collect();
+        let finder = if needles.is_empty() { None } else { AhoCorasick::new(&needles).ok() };
+        Self { finder, needles }
+    }
+
+    /// `text` without the values.
+    #[must_use]
+    pub fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match &self.finder {
+            Some(finder) => replace(text, found(finder, text)),
+            None => Cow::Borrowed(text),
+        }
+    }
+
+    /// Like [`Redactor::redact`], for a text that was cut to a length: a value whose end was cut
+    /// off is hidden too.
+    #[must_use]
+    pub fn redact_cut<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let Some(finder) = &self.finder else { return Cow::Borrowed(text) };
+        let mut places = found(finder, text);
+        let longest = self.needles.iter().map(String::len).max().unwrap_or(0);
+        let from = text.len().saturating_sub(longest);
+        let begun = |start: &usize| self.needles.iter().any(|needle| needle.as_bytes().starts_with(&text.as_bytes()[*start..]));
+        if let Some(start) = (from..=text.len().saturating_sub(MIN_BYTES)).filter(|&at| text.is_char_boundary(at)).find(begun) {
+            places.push(start..text.len());
+        }
+        replace(text, places)
+    }
+
+    /// Every string of `value`, names included, without the values.
+    #[must_use]
+    pub fn redact_json(&self, value: serde_json::Value) -> serde_json::Value {
+        use serde_json::Value;
+        match value {
+            _ if self.finder.is_none() => value,
+            Value::String(text) => Value::String(self.redact(&text).into_owned()),
+            Value::Array(items) => items.into_iter().map(|item| self.redact_json(item)).collect(),
+            Value::Object(members) => {
+                members.into_iter().map(|(name, item)| (self.redact(&name).into_owned(), self.redact_json(item))).collect()
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => value,
+        }
+    }
+}
+
+/// Where needles are. All of them, overlapping ones too, so that what one match leaves of another is hidden.
+fn found(finder: &AhoCorasick, text: &str) -> Vec<Range<usize>> {
+    finder.find_overlapping_iter(text).map(|found| found.range()).collect()
+}
+
+fn replace(text: &str, mut places: Vec<Range<usize>>) -> Cow<'_, str> {
+    if places.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    places.sort_by_key(|place| place.start);
+    let (mut clean, mut done) = (String::with_capacity(text.len()), 0);
+    for place in places {
+        if place.start >= done {
+            clean.push_str(&text[done..place.start]);
+            clean.push_str(MARK);
+        }
+        done = done.max(place.end);
+    }
+    clean.push_str(&text[done..]);
+    Cow::Owned(clean)
+}
+
+fn add_forms(value: &str, forms: &mut BTreeSet<String>) {
+    let bytes = value.as_bytes();
+    forms.insert(value.to_owned());
+    forms.insert(value.trim().to_owned());
+    let json = serde_json::Value::from(value).to_string();
+    forms.insert(json[1..json.len() - 1].to_owned());
+    forms.insert(hex::encode(bytes));
+    forms.insert(hex::encode_upper(bytes));
+    for plain in [UNRESERVED_URI, UNRESERVED_FORM, UNRESERVED_STRICT] {
+        for digits in [b"0123456789ABCDEF", b"0123456789abcdef"] {
+            let encoded = percent(bytes, plain, digits);
+            forms.insert(encoded.replace("%20", "+"));
+            forms.insert(encoded);
+        }
+    }
+    for shift in 0..3 {
+        let padded = [&[0; 2][..shift], bytes].concat();
+        for encoded in [STANDARD_NO_PAD.encode(&padded), URL_SAFE_NO_PAD.encode(&padded)] {
+            forms.insert(inner_digits(&encoded, shift, padded.len()).to_owned());
+        }
+    }
+}
+
+/// The digits of a base64 text that only depend on the value: without those it shares with the
+/// `shift` bytes before it, and without the last where it would share that with bytes after it.
+fn inner_digits(encoded: &str, shift: usize, bytes: usize) -> &str {
+    let start = (shift * 8).div_ceil(6);
+    let end = bytes * 8 / 6;
+    &encoded[start..end]
+}
+
+/// What `encodeURIComponent` leaves as it is.
+const UNRESERVED_URI: &[u8] = b"-_.!~*'()";
+/// What form encoding leaves.
+const UNRESERVED_FORM: &[u8] = b"-_.*";
+/// What RFC 3986 leaves.
+const UNRESERVED_STRICT: &[u8] = b"-_.~";
+
+fn percent(bytes: &[u8], plain: &[u8], digits: &[u8; 16]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 3);
+    for &byte in bytes {
+        if byte.is_ascii_alphanumeric() || plain.contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            text.extend(['%', char::from(digits[usize::from(byte >> 4)]), char::from(digits[usize::from(byte & 15)])]);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;
