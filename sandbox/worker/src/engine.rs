@@ -48,6 +48,8 @@ pub(crate) fn boot(memory: &Arc<Memory>, call: Call) -> (JsRuntime, Driver) {
     isolate.set_prepare_stack_trace_callback(stack_text);
     isolate.set_host_initialize_import_meta_object_callback(import_meta);
     isolate.set_host_import_module_dynamically_callback(refuse_import);
+    isolate.set_host_import_module_with_phase_dynamically_callback(refuse_import_phase);
+    isolate.set_oom_error_handler(memory::out_of_memory);
     isolate.add_near_heap_limit_callback(memory::near_heap_limit, Arc::as_ptr(memory).cast_mut().cast());
     let driver = {
         scope!(scope, runtime);
@@ -111,6 +113,17 @@ fn refuse_import<'s>(
     let error = v8::Exception::type_error(scope, message);
     resolver.reject(scope, error)?;
     Some(resolver.get_promise(scope))
+}
+
+fn refuse_import_phase<'s>(
+    scope: &mut PinScope<'s, '_>,
+    options: Local<'s, v8::Data>,
+    referrer: Local<'s, v8::Value>,
+    specifier: Local<'s, v8::String>,
+    _phase: v8::ModuleImportPhase,
+    attributes: Local<'s, v8::FixedArray>,
+) -> Option<Local<'s, v8::Promise>> {
+    refuse_import(scope, options, referrer, specifier, attributes)
 }
 
 /// Text of an error's stack: its head, and the frames that are the handler's own.

@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    os::fd::{AsFd, FromRawFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd},
     time::Duration,
 };
 
@@ -51,11 +51,6 @@ impl Outbox {
     pub(crate) fn put(&mut self, message: &ToHost) -> Result<(), Gone> {
         frame::encode(message, &mut self.0).map_err(|_| Gone::Frame)
     }
-
-    /// Bytes that wait.
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
 }
 
 impl Host {
@@ -65,6 +60,11 @@ impl Host {
         // SAFETY: the host opened this descriptor for the worker alone, and nothing else here owns it.
         let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
         Self { socket, input: vec![0; BUFFER_BYTES], start: 0, end: 0 }
+    }
+
+    /// The socket's number.
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.socket.as_raw_fd()
     }
 
     /// Writes what waits, in one system call where the socket takes it.

@@ -2,7 +2,8 @@
 
 use std::{
     alloc::{Layout, alloc, alloc_zeroed, dealloc},
-    ffi::c_void,
+    ffi::{c_char, c_void},
+    os::fd::RawFd,
     ptr,
     sync::{
         Arc, OnceLock,
@@ -10,8 +11,8 @@ use std::{
     },
 };
 
-use deno_core::v8::{Allocator, RustAllocatorVtable, UniqueRef, new_rust_allocator};
-use tollhouse_protocol::StopReason;
+use deno_core::v8::{Allocator, OomDetails, RustAllocatorVtable, UniqueRef, new_rust_allocator};
+use tollhouse_protocol::{Outcome, Spent, StopReason, ToHost, frame};
 
 use crate::budget::Budget;
 
@@ -20,6 +21,8 @@ const GRACE_BYTES: usize = 16 << 20;
 /// Buffers of at most this size are always granted: V8 makes those for small typed arrays it held
 /// on its heap, and ends the process when it gets none.
 const ALWAYS_BYTES: usize = 64;
+/// How often the engine asks for one buffer before it gives up: V8 collects garbage in between.
+const TRIES: usize = if cfg!(feature = "quickjs") { 1 } else { 4 };
 /// Alignment of every buffer: what the widest element and V8 itself want.
 const ALIGN: usize = 16;
 
@@ -29,6 +32,8 @@ pub(crate) struct Memory {
     heap_limit: AtomicUsize,
     buffer_limit: AtomicUsize,
     buffers: AtomicUsize,
+    /// Requests refused since the last one that was granted.
+    refused: AtomicUsize,
     budget: OnceLock<Arc<Budget>>,
 }
 
@@ -39,6 +44,7 @@ impl Memory {
             heap_limit: AtomicUsize::new(0),
             buffer_limit: AtomicUsize::new(0),
             buffers: AtomicUsize::new(0),
+            refused: AtomicUsize::new(0),
             budget: OnceLock::new(),
         };
         memory.limit(heap_bytes, buffer_bytes);
@@ -72,15 +78,19 @@ impl Memory {
         }
     }
 
-    /// Counts `bytes` more; false, and the call is stopped, when the limit does not allow them.
+    /// Counts `bytes` more; false when the limit does not allow them. The call is stopped when the
+    /// engine has collected what garbage there was and the limit still does not.
     fn reserve(&self, bytes: usize) -> bool {
         let limit = self.buffer_limit.load(Ordering::Relaxed);
         let before = self.buffers.fetch_add(bytes, Ordering::Relaxed);
         if before.saturating_add(bytes) <= limit || bytes <= ALWAYS_BYTES {
+            self.refused.store(0, Ordering::Relaxed);
             return true;
         }
         self.buffers.fetch_sub(bytes, Ordering::Relaxed);
-        self.stop(limit);
+        if self.refused.fetch_add(1, Ordering::Relaxed) + 1 >= TRIES {
+            self.stop(limit);
+        }
         false
     }
 
@@ -104,6 +114,29 @@ pub(crate) unsafe extern "C" fn near_heap_limit(data: *mut c_void, current: usiz
     }
     memory.stop(limit);
     current.max(limit + GRACE_BYTES)
+}
+
+/// What is written when the engine itself runs out of memory, and where.
+static LAST_WORDS: OnceLock<(RawFd, Vec<u8>)> = OnceLock::new();
+
+/// Says what [`out_of_memory`] tells the host: the first limits given count.
+pub(crate) fn prepare_last_words(socket: RawFd, limit_bytes: u64) {
+    let outcome = Outcome::Stopped(StopReason::Memory { limit_bytes });
+    let mut frame = Vec::new();
+    if frame::encode(&ToHost::Done { outcome, spent: Spent::default() }, &mut frame).is_ok() {
+        let _ = LAST_WORDS.set((socket, frame));
+    }
+}
+
+/// Called by V8 when even the grace is used up, to end the process: tells the host why, and does.
+#[expect(unsafe_code, reason = "the engine's callback type is unsafe, and the socket is known by number here")]
+pub(crate) unsafe extern "C" fn out_of_memory(_location: *const c_char, _details: &OomDetails) {
+    if let Some((socket, frame)) = LAST_WORDS.get() {
+        // SAFETY: the bytes are valid for their length. Frames are written whole, so the stream is at the edge of one.
+        unsafe { libc::write(*socket, frame.as_ptr().cast(), frame.len()) };
+    }
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(70) }
 }
 
 /// An allocator for array buffers that counts against `memory`.

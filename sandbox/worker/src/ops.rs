@@ -3,6 +3,7 @@
 //! None of them waits and none trusts its arguments. One that asks something of the host gives it
 //! a number and answers that; [`Call`] sends the request and delivers the answer.
 
+mod crypto;
 mod end;
 mod files;
 mod http;
@@ -10,6 +11,7 @@ mod kv;
 mod log;
 mod text;
 mod timers;
+mod url;
 
 use deno_core::{Extension, OpDecl, OpState};
 
@@ -46,6 +48,17 @@ fn table() -> Vec<OpDecl> {
         log::op_log(),
         text::op_text_encode(),
         text::op_text_decode(),
+        text::op_text_decode_as(),
+        text::op_base64_encode(),
+        text::op_base64_decode(),
+        url::op_url_parse(),
+        url::op_url_join(),
+        url::op_url_set(),
+        url::op_params_parse(),
+        url::op_params_serialize(),
+        crypto::op_random(),
+        crypto::op_uuid(),
+        crypto::op_digest(),
         end::op_returned(),
         end::op_responded(),
         end::op_responded_bytes(),

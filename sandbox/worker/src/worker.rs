@@ -18,7 +18,7 @@ use crate::{
     engine::{self, Driver},
     host::{Gone, Host},
     jail, load,
-    memory::Memory,
+    memory::{self, Memory},
 };
 
 /// Kinds of answer, as 04_ops.js numbers them.
@@ -117,6 +117,7 @@ impl Worker {
         self.memory.limit(limits.heap_bytes, limits.buffer_bytes);
         let started = Started::now(0);
         let allowance = Allowance { cpu_ms: limits.load_cpu_ms, wall_ms: limits.load_wall_ms };
+        memory::prepare_last_words(self.host.descriptor(), limits.heap_bytes);
         self.begin(limits, allowance, started);
         let loaded = self.evaluate(&load, started);
         self.budget.disarm();

@@ -280,7 +280,8 @@ impl Worker {
     pub fn send(&mut self, message: &ToWorker) {
         let mut bytes = Vec::new();
         frame::encode(message, &mut bytes).unwrap();
-        self.stream.write_all(&bytes).unwrap();
+        // A worker that has just been stopped reads nothing any more.
+        let _ = self.stream.write_all(&bytes);
     }
 
     /// The worker's next message; nothing when it is gone.

@@ -1,1 +1,379 @@
+//! What a handler must not be able to do. Loops inside one native function are not here: no engine
+//! can stop those, and the host kills the process.
 
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tollhouse_protocol::{Limits, Outcome, StopReason};
+
+use crate::harness::Worker;
+
+/// Limits with little processor time, so that a test of it is short.
+fn short() -> Limits {
+    Limits { cpu_ms: 200, wall_ms: 10_000, ..Limits::default() }
+}
+
+fn stopped_within(body: &str, limits: Limits, most: Duration) -> StopReason {
+    let mut worker = Worker::handler_limited(body, limits);
+    let began = Instant::now();
+    let reason = worker.stopped(&Value::Null);
+    assert!(began.elapsed() < most, "took {:?}: {body}", began.elapsed());
+    reason
+}
+
+#[test]
+fn endless_loops_use_up_their_processor_time() {
+    let cpu = StopReason::CpuTime { limit_ms: 200 };
+    for body in [
+        "for (;;) {}",
+        "for (;;) { try { for (;;) {} } catch {} finally { continue; } }",
+        "await null; for (;;) {}",
+        "const spin = () => Promise.resolve().then(spin); await spin();",
+        "Promise.resolve().then(() => { for (;;) {} }); return 1;",
+        "const again = () => queueMicrotask(again); again(); await new Promise(() => {});",
+        "return { toJSON() { for (;;) {} } };",
+        "return { get a() { for (;;) {} } };",
+        "throw { get message() { for (;;) {} } };",
+        "throw new Proxy({}, { get() { for (;;) {} } });",
+        "/(a+)+b/.exec('a'.repeat(40) + 'c'); for (;;) {}",
+        "ctx.log.info('x', { toJSON() { for (;;) {} } });",
+        "return Promise.resolve({ then() { for (;;) {} } });",
+    ] {
+        assert_eq!(stopped_within(body, short(), Duration::from_secs(12)), cpu, "{body}");
+    }
+}
+
+#[test]
+fn a_handler_that_waits_uses_wall_time_only() {
+    let limits = Limits { cpu_ms: 100, wall_ms: 400, ..Limits::default() };
+    let body = "for (;;) await new Promise((resolve) => setTimeout(resolve, 50));";
+    assert_eq!(stopped_within(body, limits, Duration::from_secs(2)), StopReason::WallTime { limit_ms: 400 });
+}
+
+#[test]
+fn heap_bombs_are_stopped() {
+    let limits = Limits { cpu_ms: 5_000, ..Limits::default() };
+    let memory = StopReason::Memory { limit_bytes: limits.heap_bytes };
+    for body in [
+        "const all = []; for (;;) all.push({ a: 1, b: [1, 2, 3] });",
+        "const all = []; for (;;) { try { all.push(new Array(1000).fill({})); } catch {} }",
+        "const all = new Map(); for (let i = 0;; i++) all.set('key' + i, 'value' + i);",
+        "let s = 'x'; const all = []; for (;;) { all.push([...('y' + s).repeat(5000)].join('')); }",
+    ] {
+        let reason = stopped_within(body, limits, Duration::from_secs(15));
+        assert_eq!(reason, memory, "{body}");
+    }
+}
+
+#[test]
+fn buffer_bombs_are_stopped() {
+    let limits = Limits { cpu_ms: 5_000, ..Limits::default() };
+    let memory = StopReason::Memory { limit_bytes: limits.buffer_bytes };
+    for body in [
+        "const all = []; for (;;) all.push(new ArrayBuffer(1 << 20));",
+        "const all = []; for (;;) { try { all.push(new Uint8Array(1 << 20).fill(1)); } catch {} }",
+        "new Uint8Array(1 << 30); return 1;",
+    ] {
+        assert_eq!(stopped_within(body, limits, Duration::from_secs(10)), memory, "{body}");
+    }
+}
+
+#[test]
+fn buffers_within_the_limit_come_and_go() {
+    let mut worker = Worker::handler("let n = 0; for (let i = 0; i < 300; i++) n += new Uint8Array(1 << 20).length; return n;");
+    assert_eq!(worker.json(&Value::Null), json!(300 << 20));
+}
+
+#[test]
+fn deep_recursion_is_an_error_and_no_crash() {
+    let mut worker = Worker::handler("const f = (n) => f(n + 1) + 1; try { return f(0); } catch (error) { return error.name; }");
+    let name = worker.json(&Value::Null);
+    assert!(name == "RangeError" || name == "InternalError", "{name}");
+    assert!(Worker::handler("const f = () => f(); f();").thrown(&Value::Null).contains("call stack"));
+    let mut worker = Worker::handler("let a = []; for (let i = 0; i < 1e5; i++) a = [a]; return a;");
+    let outcome = worker.call(&Value::Null).outcome;
+    assert!(matches!(outcome, Outcome::Threw(_) | Outcome::Stopped(StopReason::OutputDepth { .. })), "{outcome:?}");
+}
+
+#[test]
+fn hostile_errors_become_text() {
+    for (body, wanted) in [
+        ("throw new Proxy(function () {}, { get() { throw 1; } });", "a value that has no text"),
+        ("throw new Proxy({}, { get() { throw new Proxy({}, { get() { throw 1; } }); } });", "a value that has no text"),
+        ("return Promise.reject(new Proxy({}, { get() { throw 1; } }));", "a value that has no text"),
+        (
+            "const p = new Proxy({}, { get() { throw 1; }, getPrototypeOf() { throw 2; }, ownKeys() { throw 3; } }); throw p;",
+            "a value that has no text",
+        ),
+        ("throw { get message() { throw 1; }, get name() { throw 2; }, toString() { throw 3; } };", "a value that has no text"),
+        ("const e = new Error('m'); Object.defineProperty(e, 'stack', { get() { throw 1; } }); throw e;", "Error: m"),
+        ("const e = new Error('m'); Object.defineProperty(e, 'name', { get() { throw 1; } }); throw e;", "m"),
+        ("const e = new Error(); e.message = { toString() { throw 1; } }; throw e;", "Error"),
+        ("Error.prepareStackTrace = () => { throw 1; }; throw new Error('m');", "Error: m"),
+        ("Error.stackTraceLimit = { valueOf() { throw 1; } }; throw new Error('m');", "Error: m"),
+        ("const e = new Error('m'); e.cause = e; throw e;", "Error: m"),
+        ("throw Object.create(null);", "{}"),
+        ("throw { toJSON() { throw 1; } };", "a value that has no text"),
+        ("const a = {}; a.a = a; throw a;", "a value that has no text"),
+        ("throw null;", "null"),
+        ("throw 1n;", "1"),
+    ] {
+        let mut worker = Worker::handler(body);
+        assert_eq!(worker.thrown(&Value::Null), wanted, "{body}");
+        assert_eq!(worker.thrown(&Value::Null), wanted, "the worker lives on after {body}");
+    }
+}
+
+#[test]
+fn unhandled_rejections_end_nothing() {
+    let mut worker = Worker::handler(
+        "Promise.reject(new Proxy(function () {}, { get() { throw 1; } }));
+         (async () => { throw new Error('nobody waits'); })();
+         await ctx.kv.get('a');
+         return 'ok';",
+    );
+    assert_eq!(worker.json(&Value::Null), json!("ok"));
+    assert_eq!(worker.json(&Value::Null), json!("ok"));
+}
+
+#[test]
+fn bent_prototypes_bend_nothing_of_ours() {
+    for bend in [
+        "Array.prototype.push = Array.prototype.map = Array.prototype.join = () => { throw 1; };",
+        "Array.prototype[Symbol.iterator] = () => { throw 1; };",
+        "Object.defineProperty(Array.prototype, 0, { set() { throw 1; }, get() { throw 2; }, configurable: true });",
+        "Object.prototype.toJSON = Array.prototype.toJSON = () => 'bent';",
+        "JSON.stringify = () => 'bent'; JSON.parse = () => 'bent';",
+        "Promise = class {}; Promise.prototype.then = () => { throw 1; };",
+        "const P = Promise; P.prototype.then = () => { throw 1; }; P.resolve = P.reject = () => { throw 2; };",
+        "Object.defineProperty(Promise.prototype, 'constructor', { get() { throw 1; } });",
+        "Map.prototype.get = Map.prototype.set = Map.prototype.delete = () => { throw 1; }; Set.prototype.has = () => { throw 1; };",
+        "Function.prototype.call = Function.prototype.apply = () => { throw 1; };",
+        "String.prototype.startsWith = String.prototype.includes = () => { throw 1; };",
+        "for (const key of ['value', 'get', 'set', 'then', 'resolve', 'ttlMs', 'limit']) Object.defineProperty(Object.prototype, key, { set() {}, get() { return undefined; }, configurable: true });",
+        "Symbol.prototype[Symbol.toPrimitive] = () => { throw 1; };",
+        "globalThis.Error = class {}; globalThis.TypeError = undefined; globalThis.Uint8Array = null;",
+        "for (const key of Reflect.ownKeys(globalThis)) if (key !== 'Promise' && key !== 'globalThis') delete globalThis[key];",
+    ] {
+        let body =
+            format!("{bend}\nctx.log.info('line', {{ a: 1 }}); await ctx.kv.set('k', 1); await ctx.files.write('f', 'x'); return 7;");
+        let mut worker = Worker::handler(&body);
+        let outcome = worker.call(&Value::Null).outcome;
+        match outcome {
+            Outcome::Returned(_) => {
+                assert_eq!(worker.kv.get("k").map(Vec::as_slice), Some(b"1".as_slice()), "{bend}");
+                assert_eq!(worker.logs.len(), 1, "{bend}");
+            }
+            // The handler's own `await` may meet what it bent; the worker must not.
+            Outcome::Threw(_) => {}
+            Outcome::Stopped(reason) => panic!("{reason} after {bend}"),
+        }
+        let again = worker.call(&Value::Null).outcome;
+        assert!(!matches!(again, Outcome::Stopped(_)), "{again:?} after {bend}");
+    }
+}
+
+#[test]
+fn json_of_ours_is_not_bent_by_to_json() {
+    let mut worker = Worker::handler(
+        "Object.prototype.toJSON = Array.prototype.toJSON = String.prototype.toJSON = () => 'bent';
+         await ctx.kv.atomic().check('a', null).add('n', 1).commit();
+         return 1;",
+    );
+    worker.json(&Value::Null);
+    let tollhouse_protocol::OpRequest::KvAtomic { checks, writes } = &worker.ops[0] else { panic!("{:?}", worker.ops) };
+    assert_eq!((checks.len(), writes.len()), (1, 1));
+}
+
+#[test]
+fn code_from_strings_is_refused() {
+    for body in [
+        "return eval('1');",
+        "return (0, globalThis.eval)('1');",
+        "return Function('return 1')();",
+        "return new Function('return 1')();",
+        "return (function () {}).constructor('return 1')();",
+        "return (async function () {}).constructor('return 1')();",
+        "return (function* () {}).constructor('return 1')();",
+        "return (async function* () {}).constructor('return 1')();",
+        "return Reflect.construct((() => {}).constructor, ['return 1'])();",
+        "return ctx.kv.get.constructor('return 1')();",
+        "return ctx.constructor.constructor('return 1')();",
+        "return console.log.constructor('return 1')();",
+        "return Object.getPrototypeOf(Object.getPrototypeOf(async function () {})).constructor('return 1')();",
+        "return setTimeout('1', 1);",
+        "return Reflect.getOwnPropertyDescriptor(Function.prototype, 'constructor').value('return 1')();",
+    ] {
+        let mut worker = Worker::handler(body);
+        match worker.call(&Value::Null).outcome {
+            Outcome::Threw(_) => {}
+            other => panic!("{body} gave {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn modules_cannot_be_imported() {
+    for body in ["return import('ext:core/ops');", "return import('node:fs');", "return import('data:text/javascript,export default 1');"] {
+        let mut worker = Worker::handler(body);
+        match worker.call(&Value::Null).outcome {
+            Outcome::Threw(thrown) => assert!(thrown.message.contains("import"), "{}", thrown.message),
+            other => panic!("{body} gave {other:?}"),
+        }
+        assert!(!matches!(worker.call(&Value::Null).outcome, Outcome::Stopped(_)));
+    }
+    let mut worker = Worker::handler("return Object.keys(import.meta);");
+    assert_eq!(worker.json(&Value::Null), json!([]));
+}
+
+#[test]
+fn globals_are_those_that_are_listed() {
+    let mut worker = Worker::handler("return Reflect.ownKeys(globalThis).map(String).sort();");
+    let seen = worker.json(&Value::Null);
+    let seen: Vec<&str> = seen.as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    for name in &seen {
+        assert!(!name.starts_with("Symbol(") && !name.starts_with("__"), "{name} in {seen:?}");
+    }
+    for name in [
+        "Deno",
+        "__bootstrap",
+        "__tollhouse",
+        "gc",
+        "ShadowRealm",
+        "WebAssembly",
+        "SharedArrayBuffer",
+        "Atomics",
+        "Temporal",
+        "eval",
+        "fetch",
+        "process",
+        "require",
+    ] {
+        assert!(!seen.contains(&name), "{name} is in {seen:?}");
+    }
+    for name in ["console", "setTimeout", "Response", "Headers", "Promise", "JSON", "Date", "globalThis", "undefined"] {
+        assert!(seen.contains(&name), "{name} is not in {seen:?}");
+    }
+}
+
+#[test]
+fn no_path_leads_to_the_runtime() {
+    let mut worker = Worker::handler(
+        "const seen = new Set(); const found = [];
+         const walk = (value, path) => {
+           if ((typeof value !== 'object' && typeof value !== 'function') || value === null || seen.has(value)) return;
+           seen.add(value);
+           for (const key of Reflect.ownKeys(value)) {
+             const text = String(key);
+             if (/^(op_|core$|ops$|Deno$|primordials$|__v8x)/.test(text)) found.push(path + '.' + text);
+             let held; try { held = Reflect.getOwnPropertyDescriptor(value, key); } catch { continue; }
+             if (!held) continue;
+             walk(held.value, path + '.' + text); walk(held.get, path + '.' + text + '.get'); walk(held.set, path + '.' + text + '.set');
+           }
+           walk(Reflect.getPrototypeOf(value), path + '.__proto__');
+         };
+         walk(globalThis, 'globalThis'); walk(ctx, 'ctx'); walk(req, 'req');
+         walk(await ctx.kv.list(), 'list'); try { await ctx.httpGetJson('http://10.0.0.1'); } catch (error) { walk(error, 'error'); }
+         return { found, size: seen.size };",
+    );
+    let walked = worker.json(&Value::Null);
+    assert_eq!(walked["found"], json!([]));
+    assert!(walked["size"].as_u64().unwrap() > 300, "{walked}");
+}
+
+#[test]
+fn call_sites_are_not_handed_out() {
+    let mut worker = Worker::handler(
+        "let seen = null;
+         Error.prepareStackTrace = (error, sites) => { seen = sites; return 'x'; };
+         new Error('a').stack;
+         const holder = {}; Error.captureStackTrace?.(holder); void holder.stack;
+         return seen === null;",
+    );
+    assert_eq!(worker.json(&Value::Null), json!(true));
+}
+
+#[test]
+fn what_ctx_holds_cannot_be_changed() {
+    let mut worker = Worker::handler(
+        "const before = ctx.kv.get;
+         for (const change of [() => { ctx.kv = {}; }, () => { ctx.kv.get = () => 'bent'; }, () => { delete ctx.kv.set; }, () => { ctx.log.info = null; }, () => { Object.getPrototypeOf(ctx.kv.atomic()).commit = null; }]) {
+           try { change(); } catch {}
+         }
+         return ctx.kv.get === before && typeof ctx.kv.set === 'function' && typeof ctx.log.info === 'function' && typeof ctx.kv.atomic().commit === 'function';",
+    );
+    assert_eq!(worker.json(&Value::Null), json!(true));
+    assert_eq!(worker.json(&Value::Null), json!(true));
+}
+
+#[test]
+fn op_floods_are_stopped() {
+    let limits = Limits::default();
+    let reason = stopped_within("for (;;) ctx.kv.get('a').catch(() => {});", limits, Duration::from_secs(5));
+    assert_eq!(reason, StopReason::Ops { what: "requests".into(), limit: 1_000 });
+    let reason = stopped_within("for (let i = 0;; i++) { await ctx.kv.get('a'); }", limits, Duration::from_secs(5));
+    assert_eq!(reason, StopReason::Ops { what: "requests".into(), limit: 1_000 });
+    let reason = stopped_within("for (let i = 0; i < 20; i++) await ctx.httpGetJson('https://x.example');", limits, Duration::from_secs(5));
+    assert_eq!(reason, StopReason::Ops { what: "httpGetJson requests".into(), limit: 10 });
+    let reason = stopped_within("for (let i = 0; i < 101; i++) setTimeout(() => {}, 1000); await null;", limits, Duration::from_secs(5));
+    assert_eq!(reason, StopReason::Ops { what: "timers at once".into(), limit: 100 });
+}
+
+#[test]
+fn large_and_deep_results_are_refused() {
+    let limits = Limits::default();
+    let size = StopReason::OutputSize { limit_bytes: 256 << 10 };
+    assert_eq!(stopped_within("return 'x'.repeat(300 * 1024);", limits, Duration::from_secs(3)), size);
+    assert_eq!(stopped_within("return new Response(new Uint8Array(300 * 1024));", limits, Duration::from_secs(3)), size);
+    let depth = StopReason::OutputDepth { limit: 64 };
+    assert_eq!(stopped_within("let a = 1; for (let i = 0; i < 65; i++) a = [a]; return a;", limits, Duration::from_secs(3)), depth);
+    assert_eq!(
+        stopped_within("let a = 1; for (let i = 0; i < 65; i++) a = { a }; return Response.json(a);", limits, Duration::from_secs(3)),
+        depth
+    );
+    let mut fits = Worker::handler("let a = '[[[[' ; for (let i = 0; i < 64; i++) a = [a]; return a;");
+    fits.json(&Value::Null);
+}
+
+#[test]
+fn one_answer_counts_and_a_second_is_not_told() {
+    let mut worker = Worker::handler(
+        "let n = 0; return { then(resolve, reject) { resolve('first'); resolve('second'); reject(new Error('third')); } };",
+    );
+    assert_eq!(worker.json(&Value::Null), json!("first"));
+    assert_eq!(worker.json(&Value::Null), json!("first"));
+}
+
+#[test]
+fn a_stop_cannot_be_caught() {
+    let body = "const spin = () => { try { for (;;) {} } catch { return 'caught'; } finally { return 'finally'; } }; return spin();";
+    assert_eq!(stopped_within(body, short(), Duration::from_secs(12)), StopReason::CpuTime { limit_ms: 200 });
+    let body = "return ctx.kv.get('a').then(() => { for (;;) {} }).catch(() => 'caught').finally(() => 'finally');";
+    assert_eq!(stopped_within(body, short(), Duration::from_secs(12)), StopReason::CpuTime { limit_ms: 200 });
+}
+
+#[test]
+fn the_worker_is_jailed_before_it_is_ready() {
+    use tollhouse_protocol::JailLayer::{Descriptors, NoNewPrivs, NotDumpable, ParentDeathSignal, Rlimits};
+    let worker = Worker::start();
+    for layer in [Descriptors, ParentDeathSignal, Rlimits, NoNewPrivs, NotDumpable] {
+        assert!(worker.jail.contains(&layer), "{layer:?} is not in {:?}", worker.jail);
+    }
+    let status = std::fs::read_to_string(format!("/proc/{}/status", worker.pid())).unwrap();
+    assert!(status.lines().any(|line| line == "NoNewPrivs:\t1"), "{status}");
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", worker.pid())).unwrap();
+    for row in ["Max core file size", "Max file size"] {
+        let line = limits.lines().find(|line| line.starts_with(row)).unwrap();
+        assert_eq!(line[row.len()..].split_whitespace().next(), Some("0"), "{line}");
+    }
+    let open: Vec<_> = std::fs::read_dir(format!("/proc/{}/fd", worker.pid())).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(open.len() <= 4, "{open:?}");
+}
+
+#[test]
+fn a_broken_protocol_ends_the_worker() {
+    let mut worker = Worker::start();
+    worker.begin(&Value::Null);
+    assert!(worker.receive().is_none());
+    assert!(!worker.wait_for_exit().success());
+}

@@ -1,1 +1,90 @@
+//! Which sources become handlers, and what their builders are told of those that do not.
 
+use serde_json::{Value, json};
+use tollhouse_protocol::{Language, LoadError};
+
+use crate::harness::Worker;
+
+fn refused(source: &str) -> LoadError {
+    let mut worker = Worker::start();
+    worker.limits.load_wall_ms = 10_000;
+    let error = worker.load(source, Language::Js).unwrap_err();
+    assert!(worker.receive().is_none(), "a worker that could not load is gone");
+    error
+}
+
+#[test]
+fn every_form_of_handler_loads() {
+    for source in [
+        "export default async function (req, ctx) { return req.body; }",
+        "export default (req) => req.body;",
+        "const h = (req) => req.body; export { h as default };",
+        "async function (req, ctx) { return req.body; }",
+        "// a comment\n/* another */ function (req) { return req.body; };\n",
+        "async function handler(req, ctx) { return req.body; }",
+        "async (req, ctx) => req.body",
+        "(req) => { return req.body; };",
+        "module.exports = async (req) => req.body;",
+        "const later = await Promise.resolve(1); export default (req) => req.body;",
+    ] {
+        let mut worker = Worker::start();
+        worker.load(source, Language::Js).unwrap_or_else(|error| panic!("{error:?}: {source}"));
+        assert_eq!(worker.json(&json!(5)), json!(5), "{source}");
+    }
+}
+
+#[test]
+fn syntax_errors_say_where() {
+    let error = refused("export default async function (req, ctx) {\n  return 1;\n  const = 2;\n}");
+    assert_eq!((error.line, error.column), (Some(3), Some(9)), "{error:?}");
+    assert!(error.message.starts_with("SyntaxError"), "{error:?}");
+    let error = refused("async function (req, ctx) { const = 2; }");
+    assert_eq!(error.line, Some(1), "{error:?}");
+    assert_eq!(error.column, Some(35), "{error:?}");
+}
+
+#[test]
+fn errors_of_the_top_level_say_where() {
+    let error = refused("const a = 1;\nthrow new Error('not today');\nexport default () => 1;");
+    assert_eq!(error.message, "Error: not today");
+    assert_eq!(error.line, Some(2), "{error:?}");
+    assert_eq!(refused("throw new Proxy({}, { get() { throw 1; } }); export default () => 1;").message, "a value that has no text");
+    assert_eq!(refused("await Promise.reject(new Error('later')); export default () => 1;").message, "Error: later");
+}
+
+#[test]
+fn wrapped_handlers_keep_their_lines() {
+    let mut worker = Worker::start();
+    worker.load("async function (req, ctx) {\n  throw new Error('x');\n}", Language::Js).unwrap();
+    let tollhouse_protocol::Outcome::Threw(thrown) = worker.call(&Value::Null).outcome else { panic!("it throws") };
+    assert!(thrown.stack.contains(":2:"), "{}", thrown.stack);
+}
+
+#[test]
+fn a_top_level_that_does_not_end_is_stopped() {
+    assert_eq!(refused("for (;;) {} export default () => 1;").message, "handler used its 500 ms of processor time");
+    let error = refused("await new Promise(() => {}); export default () => 1;");
+    assert!(error.message.contains("nothing can resolve"), "{error:?}");
+    let error = refused("const all = []; for (;;) all.push(new ArrayBuffer(1 << 20)); export default () => 1;");
+    assert!(error.message.contains("memory"), "{error:?}");
+}
+
+#[test]
+fn imports_and_missing_handlers_are_refused() {
+    let error = refused("import fs from 'node:fs';\nexport default () => 1;");
+    assert!(error.message.contains("imports are not available"), "{error:?}");
+    for source in ["export const a = 1;", "const a = 1;", "export default 7;", ""] {
+        assert!(refused(source).message.contains("default export that is a function"), "{source}");
+    }
+    let mut worker = Worker::start();
+    let bytes = worker.load("export default () => '\u{e4}\u{2603}'", Language::Js);
+    assert!(bytes.is_ok());
+    assert_eq!(worker.json(&Value::Null), json!("\u{e4}\u{2603}"));
+}
+
+#[test]
+fn module_state_is_not_evaluated_twice() {
+    let mut worker = Worker::start();
+    worker.load("globalThis.runs = (globalThis.runs ?? 0) + 1; export default () => globalThis.runs;", Language::Js).unwrap();
+    assert_eq!(worker.json(&Value::Null), json!(1));
+}

@@ -1,1 +1,169 @@
+//! The web's globals that a handler has, each against what its standard says.
 
+use serde_json::{Value, json};
+
+use crate::harness::Worker;
+
+fn value(body: &str) -> Value {
+    Worker::handler(body).json(&Value::Null)
+}
+
+#[test]
+fn urls_are_parsed_and_changed() {
+    assert_eq!(
+        value(
+            "const u = new URL('../b?x=1#h', 'https://user:pw@Example.com:8443/a/c/');
+             const before = [u.href, u.origin, u.protocol, u.username, u.password, u.host, u.hostname, u.port, u.pathname, u.search, u.hash];
+             u.searchParams.append('y', 'a b&c'); u.hash = ''; u.port = '443'; u.hostname = 'example.org'; u.pathname = '/\u{e4}'; u.protocol = 'nonsense:';
+             return [before, String(u), JSON.stringify({ u }), URL.canParse('nope'), URL.parse('nope'), URL.parse('http://0x7f.1/').hostname];"
+        ),
+        json!([
+            ["https://user:pw@example.com:8443/a/b?x=1#h", "https://example.com:8443", "https:", "user", "pw", "example.com:8443", "example.com", "8443", "/a/b", "?x=1", "#h"],
+            "https://user:pw@example.org/%C3%A4?x=1&y=a+b%26c",
+            "{\"u\":\"https://user:pw@example.org/%C3%A4?x=1&y=a+b%26c\"}",
+            false, null, "127.0.0.1"
+        ])
+    );
+    assert_eq!(Worker::handler("new URL('nope')").thrown(&Value::Null), "TypeError: `nope` is not a URL");
+}
+
+#[test]
+fn search_params_keep_order_and_repeats() {
+    assert_eq!(
+        value(
+            "const p = new URLSearchParams('?b=2&a=1&b=3&c=%F0%9F%98%80+x');
+             const all = p.getAll('b'); p.set('b', '9'); p.delete('a'); p.append('z', '\\ufffd'); p.sort();
+             const u = new URL('https://e.com/?q=1'); u.searchParams.set('q', '2'); u.search = '?r=3';
+             return [all, p.toString(), [...p], p.has('b', '9'), p.size, new URLSearchParams({ k: 'v' }).toString(), new URLSearchParams([['a', 'b']]).get('a'), u.searchParams.get('r')];"
+        ),
+        json!([["2", "3"], "b=9&c=%F0%9F%98%80+x&z=%EF%BF%BD", [["b", "9"], ["c", "\u{1f600} x"], ["z", "\u{fffd}"]], true, 3, "k=v", "b", "3"])
+    );
+}
+
+#[test]
+fn text_is_encoded_and_decoded() {
+    assert_eq!(
+        value(
+            "const bytes = new TextEncoder().encode('h\u{e4}\u{2603}\u{1f600}');
+             const d = new TextDecoder(); let streamed = '';
+             for (const byte of bytes) streamed += d.decode(new Uint8Array([byte]), { stream: true });
+             streamed += d.decode();
+             let fatal; try { new TextDecoder('utf-8', { fatal: true }).decode(new Uint8Array([255])); } catch (e) { fatal = e.name; }
+             const into = new Uint8Array(4);
+             return [[...bytes], streamed, new TextDecoder().decode(new Uint8Array([0xef, 0xbb, 0xbf, 65, 255])),
+               new TextDecoder('utf-8', { ignoreBOM: true }).decode(new Uint8Array([0xef, 0xbb, 0xbf, 65])).length, fatal,
+               new TextDecoder('latin1').decode(new Uint8Array([0x80, 0xe4])), new TextDecoder('utf-16le').decode(new Uint8Array([0x3d, 0xd8, 0, 0xde])),
+               new TextEncoder().encodeInto('a\u{2603}\u{e4}', into), new TextDecoder('UTF8 ').encoding];"
+        ),
+        json!([
+            [104, 195, 164, 226, 152, 131, 240, 159, 152, 128], "h\u{e4}\u{2603}\u{1f600}", "A\u{fffd}", 2, "TypeError", "\u{20ac}\u{e4}", "\u{1f600}",
+            {"read": 2, "written": 4}, "utf-8"
+        ])
+    );
+}
+
+#[test]
+fn base64_is_forgiving_where_the_standard_is() {
+    assert_eq!(
+        value(
+            "const fails = (f) => { try { f(); return false; } catch (e) { return e.name; } };
+             return [btoa('h\u{e4}'), atob('aOQ='), atob(' a O Q '), atob(''), fails(() => atob('a')), fails(() => atob('aOQ==')), fails(() => atob('a!')), fails(() => btoa('\u{2603}')), fails(() => atob('YQ='))];"
+        ),
+        json!(["aOQ=", "h\u{e4}", "h\u{e4}", "", "InvalidCharacterError", "InvalidCharacterError", "InvalidCharacterError", "InvalidCharacterError", "InvalidCharacterError"])
+    );
+}
+
+#[test]
+fn structured_clone_copies_data_with_cycles() {
+    assert_eq!(
+        value(
+            "const a = { d: new Date(5), r: /x/gi, m: new Map([[{ k: 1 }, new Set([1, 'b'])]]), v: new Uint16Array([1, 2, 3]).subarray(1), e: new RangeError('bad'), u: undefined, n: [1, , 3], b: 2n ** 70n };
+             a.self = a;
+             const c = structuredClone(a);
+             const fails = (v) => { try { structuredClone(v); return false; } catch (e) { return [e.name, e instanceof DOMException, e.code]; } };
+             const buffer = new ArrayBuffer(8); const moved = structuredClone(buffer, { transfer: [buffer] });
+             return [c !== a, c.self === c, c.d instanceof Date && c.d.getTime(), String(c.r), [...c.m.keys()][0], [...[...c.m.values()][0]], [...c.v], c.e instanceof RangeError && c.e.message,
+               'u' in c, 1 in c.n, c.b === a.b, fails(() => 1), fails({ s: Symbol() }), fails(new WeakMap()), buffer.byteLength, moved.byteLength];"
+        ),
+        json!([
+            true, true, 5, "/x/gi", {"k": 1}, [1, "b"], [2, 3], "bad", true, false, true, ["DataCloneError", true, 25], ["DataCloneError", true, 25],
+            ["DataCloneError", true, 25], 0, 8
+        ])
+    );
+}
+
+#[test]
+fn digests_and_random_values() {
+    assert_eq!(
+        value(
+            "const hex = (b) => [...new Uint8Array(b)].map((x) => x.toString(16).padStart(2, '0')).join('');
+             const text = new TextEncoder().encode('abc');
+             const uuid = crypto.randomUUID();
+             let refused; try { await crypto.subtle.digest('MD5', text); } catch (e) { refused = e.name; }
+             let tooMany; try { crypto.getRandomValues(new Uint8Array(65537)); } catch (e) { tooMany = e.name; }
+             const r = crypto.getRandomValues(new Uint32Array(8));
+             return [hex(await crypto.subtle.digest('SHA-256', text)), hex(await crypto.subtle.digest({ name: 'sha-1' }, text.buffer)), (await crypto.subtle.digest('SHA-512', text)).byteLength,
+               (await crypto.subtle.digest('SHA-384', text)).byteLength, /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/.test(uuid), uuid !== crypto.randomUUID(), refused, tooMany, r.some((x) => x > 0)];"
+        ),
+        json!([
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad", "a9993e364706816aba3e25717850c26c9cd0d89d", 64, 48, true, true, "NotSupportedError",
+            "QuotaExceededError", true
+        ])
+    );
+}
+
+#[test]
+fn math_random_differs_between_workers() {
+    assert_ne!(value("return [Math.random(), Math.random()];"), value("return [Math.random(), Math.random()];"));
+}
+
+#[test]
+fn events_and_abort_signals() {
+    assert_eq!(
+        value(
+            "const seen = []; const target = new EventTarget();
+             const once = (e) => seen.push('once ' + e.type); target.addEventListener('x', once, { once: true });
+             target.addEventListener('x', { handleEvent(e) { e.preventDefault(); seen.push(e.target === target); } });
+             const first = target.dispatchEvent(new Event('x', { cancelable: true })); const second = target.dispatchEvent(new CustomEvent('x', { detail: 1 }));
+             const c = new AbortController(); let told = 0; c.signal.onabort = () => told++; const any = AbortSignal.any([c.signal]);
+             c.abort(); c.abort('again');
+             const late = AbortSignal.timeout(5); await new Promise((r) => late.addEventListener('abort', r));
+             let thrown; try { c.signal.throwIfAborted(); } catch (e) { thrown = e.name; }
+             return [seen, first, second, told, c.signal.aborted, any.aborted, thrown, late.reason.name, AbortSignal.abort('why').reason];"
+        ),
+        json!([["once x", true, true], false, true, 1, true, true, "AbortError", "TimeoutError", "why"])
+    );
+}
+
+#[test]
+fn headers_join_and_sort() {
+    assert_eq!(
+        value(
+            "const h = new Headers({ B: '1', a: '2' }); h.append('b', '3'); h.append('set-cookie', 'x=1'); h.append('set-cookie', 'y=2');
+             let refused; try { h.set('bad name', 'x'); } catch (e) { refused = e.name; } let split; try { h.set('x', 'a\\r\\nb'); } catch (e) { split = e.name; }
+             return [[...h], h.get('B'), h.getSetCookie(), h.has('c'), refused, split];"
+        ),
+        json!([[["a", "2"], ["b", "1, 3"], ["set-cookie", "x=1"], ["set-cookie", "y=2"]], "1, 3", ["x=1", "y=2"], false, "TypeError", "TypeError"])
+    );
+}
+
+#[test]
+fn responses_can_be_read_back() {
+    assert_eq!(
+        value(
+            "const r = Response.json({ a: 1 }); const c = r.clone(); const one = await r.json(); let twice; try { await r.text(); } catch (e) { twice = e.name; }
+             return [one, twice, r.bodyUsed, await c.text(), c.headers.get('content-type'), r.ok, [...new Uint8Array(await new Response('\u{e4}').arrayBuffer())]];"
+        ),
+        json!([{"a": 1}, "TypeError", true, "{\"a\":1}", "application/json", true, [195, 164]])
+    );
+}
+
+#[test]
+fn dates_are_dates() {
+    assert_eq!(
+        value(
+            "const d = new Date('2026-01-02T03:04:05.678Z'); return [d.toISOString(), new Date(2026, 0).getTimezoneOffset(), Date.UTC(2026, 0), Date.name, Date.length, class extends Date {}.prototype instanceof Date, 'b'.localeCompare('a'), (1234.5).toLocaleString('en-US')];"
+        ),
+        json!(["2026-01-02T03:04:05.678Z", 0, 1_767_225_600_000u64, "Date", 7, true, 1, "1,234.5"])
+    );
+}

@@ -1,0 +1,248 @@
+// URL and URLSearchParams, on the parser the host uses too.
+"use strict";
+
+((parts) => {
+  const { define, offer, ops } = parts;
+  const { ArrayPrototypeSort, JSONParse, JSONStringify, ObjectKeys, String, StringPrototypeSlice, StringPrototypeStartsWith,
+    StringPrototypeToWellFormed, SymbolIterator, TypeError } = parts.primordials;
+
+  /** Parts of a URL, as src/ops/url.rs numbers them. */
+  const HREF = 0, PROTOCOL = 1, USERNAME = 2, PASSWORD = 3, HOST = 4, HOSTNAME = 5, PORT = 6, PATHNAME = 7, SEARCH = 8, HASH = 9, ORIGIN = 10;
+
+  let paramsOf;
+
+  class URLSearchParams {
+    #rows = [];
+    /** Told of every change: the URL this belongs to. */
+    #changed = undefined;
+
+    constructor(init = "") {
+      if (init === null || typeof init !== "object") {
+        const text = String(init);
+        this.#rows = parse(StringPrototypeStartsWith(text, "?") ? StringPrototypeSlice(text, 1) : text);
+      } else if (#rows in init) {
+        for (let i = 0; i < init.#rows.length; i++) this.#push(init.#rows[i][0], init.#rows[i][1]);
+      } else if (typeof init[SymbolIterator] === "function") {
+        for (const row of init) {
+          const pair = [...row];
+          if (pair.length !== 2) throw new TypeError("a row must be a name and a value");
+          this.#push(pair[0], pair[1]);
+        }
+      } else {
+        const names = ObjectKeys(init);
+        for (let i = 0; i < names.length; i++) this.#push(names[i], init[names[i]]);
+      }
+    }
+    get size() {
+      return this.#rows.length;
+    }
+    append(name, value) {
+      this.#push(name, value);
+      this.#changed?.();
+    }
+    delete(name, value = undefined) {
+      const [key, held] = [String(name), value === undefined ? undefined : String(value)];
+      this.#keep((row) => row[0] !== key || (held !== undefined && row[1] !== held));
+      this.#changed?.();
+    }
+    get(name) {
+      const key = String(name);
+      for (let i = 0; i < this.#rows.length; i++) if (this.#rows[i][0] === key) return this.#rows[i][1];
+      return null;
+    }
+    getAll(name) {
+      const key = String(name);
+      const found = [];
+      for (let i = 0; i < this.#rows.length; i++) if (this.#rows[i][0] === key) define(found, found.length, this.#rows[i][1]);
+      return found;
+    }
+    has(name, value = undefined) {
+      const key = String(name);
+      for (let i = 0; i < this.#rows.length; i++) {
+        if (this.#rows[i][0] === key && (value === undefined || this.#rows[i][1] === String(value))) return true;
+      }
+      return false;
+    }
+    set(name, value) {
+      const [key, text] = [String(name), String(value)];
+      let kept = false;
+      this.#keep((row) => {
+        if (row[0] !== key) return true;
+        if (kept) return false;
+        kept = true;
+        row[1] = text;
+        return true;
+      });
+      if (!kept) this.#push(key, text);
+      this.#changed?.();
+    }
+    sort() {
+      ArrayPrototypeSort(this.#rows, (a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0));
+      this.#changed?.();
+    }
+    forEach(callback, self) {
+      for (let i = 0; i < this.#rows.length; i++) callback.call(self, this.#rows[i][1], this.#rows[i][0], this);
+    }
+    *entries() {
+      for (let i = 0; i < this.#rows.length; i++) yield [this.#rows[i][0], this.#rows[i][1]];
+    }
+    *keys() {
+      for (let i = 0; i < this.#rows.length; i++) yield this.#rows[i][0];
+    }
+    *values() {
+      for (let i = 0; i < this.#rows.length; i++) yield this.#rows[i][1];
+    }
+    [SymbolIterator]() {
+      return this.entries();
+    }
+    toString() {
+      const rows = [];
+      for (let i = 0; i < this.#rows.length; i++) {
+        const pair = [StringPrototypeToWellFormed(this.#rows[i][0]), StringPrototypeToWellFormed(this.#rows[i][1])];
+        define(pair, "toJSON", undefined);
+        define(rows, i, pair);
+      }
+      define(rows, "toJSON", undefined);
+      return ops.op_params_serialize(JSONStringify(rows));
+    }
+    #push(name, value) {
+      define(this.#rows, this.#rows.length, [String(name), String(value)]);
+    }
+    #keep(wanted) {
+      const rows = [];
+      for (let i = 0; i < this.#rows.length; i++) if (wanted(this.#rows[i])) define(rows, rows.length, this.#rows[i]);
+      this.#rows = rows;
+    }
+
+    static {
+      parts.isSearchParams = (value) => value !== null && typeof value === "object" && #rows in value;
+      paramsOf = {
+        __proto__: null,
+        bind: (params, changed) => {
+          params.#changed = changed;
+        },
+        replace: (params, search) => {
+          params.#rows = parse(search === "" ? "" : StringPrototypeSlice(search, 1));
+        },
+      };
+    }
+  }
+
+  function parse(text) {
+    return JSONParse(ops.op_params_parse(text));
+  }
+
+  class URL {
+    #held;
+    #params = undefined;
+
+    constructor(url, base = undefined) {
+      const held = read(url, base);
+      if (held === undefined) throw new TypeError(`\`${String(url)}\` is not a URL`);
+      this.#held = held;
+    }
+    static canParse(url, base = undefined) {
+      return read(url, base) !== undefined;
+    }
+    static parse(url, base = undefined) {
+      return URL.canParse(url, base) ? new URL(url, base) : null;
+    }
+    get href() {
+      return this.#held[HREF];
+    }
+    set href(value) {
+      const held = read(value, undefined);
+      if (held === undefined) throw new TypeError(`\`${String(value)}\` is not a URL`);
+      this.#held = held;
+      this.#refresh();
+    }
+    get origin() {
+      return this.#held[ORIGIN];
+    }
+    get protocol() {
+      return this.#held[PROTOCOL];
+    }
+    set protocol(value) {
+      this.#set(PROTOCOL, value);
+    }
+    get username() {
+      return this.#held[USERNAME];
+    }
+    set username(value) {
+      this.#set(USERNAME, value);
+    }
+    get password() {
+      return this.#held[PASSWORD];
+    }
+    set password(value) {
+      this.#set(PASSWORD, value);
+    }
+    get host() {
+      return this.#held[HOST];
+    }
+    set host(value) {
+      this.#set(HOST, value);
+    }
+    get hostname() {
+      return this.#held[HOSTNAME];
+    }
+    set hostname(value) {
+      this.#set(HOSTNAME, value);
+    }
+    get port() {
+      return this.#held[PORT];
+    }
+    set port(value) {
+      this.#set(PORT, value);
+    }
+    get pathname() {
+      return this.#held[PATHNAME];
+    }
+    set pathname(value) {
+      this.#set(PATHNAME, value);
+    }
+    get search() {
+      return this.#held[SEARCH];
+    }
+    set search(value) {
+      this.#set(SEARCH, value);
+      this.#refresh();
+    }
+    get hash() {
+      return this.#held[HASH];
+    }
+    set hash(value) {
+      this.#set(HASH, value);
+    }
+    get searchParams() {
+      if (this.#params === undefined) {
+        const params = new URLSearchParams();
+        paramsOf.replace(params, this.#held[SEARCH]);
+        paramsOf.bind(params, () => this.#set(SEARCH, params.toString()));
+        this.#params = params;
+      }
+      return this.#params;
+    }
+    toString() {
+      return this.#held[HREF];
+    }
+    toJSON() {
+      return this.#held[HREF];
+    }
+    #set(part, value) {
+      const text = ops.op_url_set(this.#held[HREF], part, String(value));
+      if (text !== "") this.#held = JSONParse(text);
+    }
+    #refresh() {
+      if (this.#params !== undefined) paramsOf.replace(this.#params, this.#held[SEARCH]);
+    }
+  }
+
+  function read(url, base) {
+    const text = base === undefined ? ops.op_url_parse(String(url)) : ops.op_url_join(String(url), String(base));
+    return text === "" ? undefined : JSONParse(text);
+  }
+
+  offer("URL", URL);
+  offer("URLSearchParams", URLSearchParams);
+})(globalThis.__tollhouse);
