@@ -23,7 +23,7 @@ use crate::{
     payment::{Facilitator, Gate, HttpFacilitator, Ledger, PaymentConfig, SimulatedFacilitator},
     receipt::Signer,
     runner::Runner,
-    store::{Space, Store, sled::SledStore},
+    store::{Space, Store, sled::{SledConfig, SledStore}},
 };
 
 /// How often open settlements are asked about and old answers forgotten.
@@ -58,9 +58,11 @@ pub enum StartError {
     #[error("the data folder `{0}` cannot be made or read")]
     Data(String, #[source] std::io::Error),
     #[error("the store does not open")]
-    Store(#[source] crate::store::StoreError),
+    Store(#[source] crate::store::sled::OpenError),
     #[error("the sandbox does not start")]
     Sandbox(#[source] tollhouse_pool::PoolError),
+    #[error("the outgoing client cannot be set up")]
+    Guard(#[source] crate::capability::guard::GuardError),
     #[error("the receipt key does not read")]
     Key(#[source] crate::receipt::KeyError),
     #[error("payments cannot be set up")]
@@ -82,7 +84,8 @@ impl App {
         let folder = |error| StartError::Data(data.display().to_string(), error);
         std::fs::create_dir_all(data).map_err(folder)?;
         let clock = Clock::default();
-        let store: Arc<dyn Store> = Arc::new(SledStore::open(&data.join("store"), settings.store_cache_bytes).map_err(StartError::Store)?);
+        let sled = SledConfig { cache_bytes: settings.store_cache_bytes, ..SledConfig::default() };
+        let store: Arc<dyn Store> = Arc::new(SledStore::open(data.join("store"), sled).map_err(StartError::Store)?);
         let admin = AdminToken::open(settings.admin_token.as_deref(), &data.join("admin-token")).map_err(folder)?;
         let signer = Arc::new(Signer::open(data).map_err(StartError::Key)?);
         let (facilitator, ledger) = facilitator(settings, &store, &clock)?;
@@ -90,8 +93,8 @@ impl App {
         let config = payment_config(settings)?;
         let gate = Gate::new(Arc::clone(&store), facilitator, clock.clone(), config, Arc::clone(&finisher) as _);
         gate.recover().await.map_err(StartError::Recovery)?;
-        let pool = Pool::start(pool_config(settings)).await.map_err(StartError::Sandbox)?;
-        let services = services(settings, &store, &clock, data).map_err(folder)?;
+        let pool = Pool::start(pool_config(settings)).map_err(StartError::Sandbox)?;
+        let services = services(settings, &store, &clock, data)?;
         let catalog =
             Catalog::open(Arc::clone(&store), clock.clone(), pool.clone(), Arc::clone(&services), base_url.clone()).await;
         let catalog = Arc::new(catalog.map_err(StartError::Catalog)?);
@@ -186,12 +189,12 @@ fn pool_config(settings: &Settings) -> PoolConfig {
     let sandbox = &settings.sandbox;
     config.spares = sandbox.spares.unwrap_or(config.spares);
     config.running = sandbox.running.unwrap_or(config.running);
-    config.processes = sandbox.processes.unwrap_or(config.processes);
+    config.max_processes = sandbox.processes.unwrap_or(config.max_processes);
     config
 }
 
-fn services(settings: &Settings, store: &Arc<dyn Store>, clock: &Clock, data: &Path) -> std::io::Result<Arc<Capabilities>> {
-    let guard = Guard::new(GuardSettings { allow: settings.guard_allow.clone(), ..GuardSettings::default() });
-    let objects = Arc::new(FolderObjects::open(data.join("files"))?);
+fn services(settings: &Settings, store: &Arc<dyn Store>, clock: &Clock, data: &Path) -> Result<Arc<Capabilities>, StartError> {
+    let guard = Guard::new(GuardSettings { allow: settings.guard_allow.clone(), ..GuardSettings::default() }).map_err(StartError::Guard)?;
+    let objects = Arc::new(FolderObjects::new(data.join("files")));
     Ok(Capabilities::new(Arc::clone(store), clock.clone(), guard, objects, LogSettings::default()))
 }

@@ -68,10 +68,10 @@ pub struct Flags {
     /// Time that calls under way have to end after SIGTERM, in ms [default: 30000]
     #[arg(long, env = "TOLLHOUSE_DRAIN_MS")]
     pub drain_ms: Option<u64>,
-    /// Private addresses that `httpGetJson` may reach nevertheless, `IP:PORT`, comma-separated; for tests
+    /// Hosts that `httpGetJson` may reach although they are private or plain http, `host:port`, comma-separated
     #[arg(long, env = "TOLLHOUSE_GUARD_ALLOW", value_delimiter = ',')]
     #[serde(default)]
-    pub guard_allow: Vec<SocketAddr>,
+    pub guard_allow: Vec<String>,
     /// Folder whose tools are published on first start [default: the catalogue shipped in the binary]
     #[arg(long, env = "TOLLHOUSE_TOOLS")]
     pub tools: Option<PathBuf>,
@@ -105,7 +105,7 @@ pub struct Settings {
     pub long_running_ms: u64,
     pub progress: Duration,
     pub drain: Duration,
-    pub guard_allow: Vec<SocketAddr>,
+    pub guard_allow: Vec<String>,
     pub tools: Option<PathBuf>,
     pub log: String,
 }

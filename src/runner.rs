@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tollhouse_pool::Pool;
 
 use crate::{
-    call::{CallError, Input, ParsedInput, Progress, RequestHead},
+    call::{CallError, ParsedInput, Progress, RequestHead},
     capability::Capabilities,
     catalog::Live,
     clock::Timestamp,

@@ -47,7 +47,7 @@ pub(super) fn events(app: Arc<App>, mut call: Call) -> Response {
         let ended = loop {
             tokio::select! {
                 biased;
-                Some(progress) = happened.recv() => _ = events.send(told(progress)).await,
+                Some(progress) = happened.recv() => { _ = events.send(told(progress)).await; }
                 ended = &mut performing => break ended,
                 _ = beat.tick() => {
                     let elapsed = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);

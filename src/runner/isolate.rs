@@ -74,7 +74,7 @@ pub(super) async fn run(pool: &Pool, services: &Arc<Capabilities>, task: Task<'_
     match ran.outcome {
         Outcome::Returned(reply) => answer(reply, endpoint).inspect_err(|error| report(&ops, error)),
         Outcome::Threw(thrown) => {
-            let message = ops.redactor().redact(&thrown.message);
+            let message = ops.redactor().redact(&thrown.message).into_owned();
             ops.report(LogLevel::Error, &message, json!({ "stack": thrown.stack }));
             Err(CallError::Threw(Thrown { message, stack: thrown.stack }))
         }
