@@ -216,4 +216,6 @@ impl OpHost for Ops {
 }
 
 #[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
 mod tests;

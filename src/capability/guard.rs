@@ -182,8 +182,9 @@ fn client(roots: Vec<reqwest::Certificate>, resolver: impl Resolve + 'static) ->
 /// Why a name was not resolved to an address to dial. Comes back out of the client's error chain.
 #[derive(Debug, thiserror::Error)]
 enum DialError {
-    #[error("`{name}` resolves to `{address}`, which is not public: {why}")]
-    NotPublic { name: String, address: IpAddr, why: &'static str },
+    /// The address itself is not told: a resolver inside a network knows names that nobody outside does.
+    #[error("`{name}` resolves to an address that is not public: {why}")]
+    NotPublic { name: String, why: &'static str },
     #[error("`{0}` did not resolve in time")]
     Slow(String),
     #[error("`{0}` does not resolve")]
@@ -199,7 +200,7 @@ impl Resolve for PublicOnly {
             let (name, found) = found.await?;
             for &address in &found {
                 if let Some(why) = addresses::refusal(address) {
-                    return Err(DialError::NotPublic { name, address, why }.into());
+                    return Err(DialError::NotPublic { name, why }.into());
                 }
             }
             Ok(dialable(found))

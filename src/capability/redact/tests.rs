@@ -1,1 +1,75 @@
+use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+use serde_json::json;
 
+use super::*;
+
+const SECRET: &str = "sk-live/ä\"b\\c d+e=?f";
+
+#[test]
+fn a_secret_is_found_in_its_usual_forms() {
+    let redactor = Redactor::new([SECRET, "0123456789abcdef"]);
+    let basic = STANDARD.encode(format!("user:{SECRET}"));
+    let amid = STANDARD.encode(format!("xy{SECRET} and more"));
+    let strict: String = SECRET
+        .bytes()
+        .map(|b| if b.is_ascii_alphanumeric() || b"-_.~".contains(&b) { char::from(b).to_string() } else { format!("%{b:02X}") })
+        .collect();
+    let forms = [
+        SECRET.to_owned(),
+        json!(SECRET).to_string(),
+        STANDARD.encode(SECRET),
+        URL_SAFE.encode(SECRET),
+        URL_SAFE_NO_PAD.encode(SECRET),
+        basic,
+        amid,
+        hex::encode(SECRET),
+        hex::encode_upper(SECRET),
+        strict.clone(),
+        strict.replace("%20", "+"),
+        "sk-live%2f%c3%a4%22b%5cc%20d%2be%3d%3ff".to_owned(),
+        "0123456789abcdef".to_owned(),
+    ];
+    for form in forms {
+        let text = format!("before {form} after");
+        let clean = redactor.redact(&text);
+        assert!(clean.contains(MARK) && clean.starts_with("before ") && clean.ends_with(" after"), "{form}: {clean}");
+        // At most the digits that base64 shares with a neighbour are left of it.
+        let left = clean.replace(MARK, "").len() - "before  after".len();
+        assert!(left <= form.len().saturating_sub(SECRET.len()).min(14), "{form}: {clean}");
+    }
+}
+
+#[test]
+fn innocent_texts_stay_as_they_are() {
+    let redactor = Redactor::new(["short", "", "0123456789abcdef"]);
+    for text in ["short of nothing", "0123456789abcde", "", "0123456789ABCDEF", "ünïcode 🙂"] {
+        assert!(matches!(redactor.redact(text), Cow::Borrowed(same) if same == text), "{text}");
+    }
+    assert!(matches!(Redactor::new([]).redact("anything"), Cow::Borrowed("anything")));
+}
+
+#[test]
+fn overlapping_secrets_leave_nothing_of_either() {
+    let redactor = Redactor::new(["abcdefghijkl", "ghijklmnopqr"]);
+    assert_eq!(redactor.redact("<abcdefghijklmnopqr>"), format!("<{MARK}>"));
+    assert_eq!(redactor.redact("abcdefghijklabcdefghijkl"), format!("{MARK}{MARK}"));
+}
+
+#[test]
+fn the_beginning_of_a_secret_at_a_cut_is_hidden() {
+    let redactor = Redactor::new(["super-secret-value"]);
+    assert_eq!(redactor.redact("x super-secret-va"), "x super-secret-va");
+    assert_eq!(redactor.redact_cut("x super-secret-va"), format!("x {MARK}"));
+    assert_eq!(redactor.redact_cut("x super-secret-value"), format!("x {MARK}"));
+    assert_eq!(redactor.redact_cut("super-s"), "super-s");
+    assert_eq!(redactor.redact_cut("ä"), "ä");
+    assert_eq!(redactor.redact_cut(""), "");
+}
+
+#[test]
+fn names_and_values_of_json_are_redacted_at_any_depth() {
+    let redactor = Redactor::new(["super-secret-value"]);
+    let value = json!({"a": ["super-secret-value", 1, null], "super-secret-value": {"b": "x super-secret-value"}});
+    let clean = redactor.redact_json(value);
+    assert_eq!(clean, json!({"a": [MARK, 1, null], MARK: {"b": format!("x {MARK}")}}));
+}
