@@ -1,1 +1,35 @@
 //! Tollhouse: a host for paid JavaScript tools.
+//!
+//! The life of a call, module by module:
+//!
+//! ```text
+//! http ─▶ call: find ─▶ admit ─▶ check ─▶ run ─▶ check ─▶ settle ─▶ receipt ─▶ http
+//!               │         │        │       │                 │
+//!            catalog   payment    tool   runner           payment, receipt
+//!               │         │                │ ├─ builtin       │
+//!               └─ store ─┴─ facilitator   │ └─ sandbox/pool ══ tollhouse-worker
+//!                                          capability: kv, files, env, httpGetJson, log
+//! ```
+//!
+//! Invariants, and who keeps them:
+//! - One payment authorisation buys at most one run and one answer: [`payment`].
+//! - Nothing is charged before the result has passed its schema: [`call`].
+//! - Uploaded code never runs in this process: [`runner`]; what it asks for is decided here, by its
+//!   endpoint's grant: [`capability`].
+//! - A receipt is stored in the commit that ends its payment: [`payment`], [`receipt`].
+
+pub mod admin;
+pub mod app;
+pub mod call;
+pub mod capability;
+pub mod catalog;
+pub mod clock;
+pub mod config;
+pub mod http;
+pub mod id;
+pub mod payment;
+pub mod readiness;
+pub mod receipt;
+pub mod runner;
+pub mod store;
+pub mod tool;

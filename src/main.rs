@@ -1,3 +1,100 @@
-//! The `tollhouse` binary.
+//! The `tollhouse` binary: reads settings, builds the host, serves, drains.
 
-fn main() {}
+mod verify;
+
+use std::{io::Write as _, path::PathBuf, process::ExitCode};
+
+use clap::{Parser, Subcommand};
+use tollhouse::{
+    app::App,
+    config::{self, Flags},
+    http,
+};
+
+/// A host for paid JavaScript tools.
+#[derive(Parser)]
+#[command(name = "tollhouse", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serves the host.
+    Serve {
+        #[command(flatten)]
+        flags: Box<Flags>,
+        /// Settings file
+        #[arg(long, default_value = config::FILE)]
+        config: PathBuf,
+    },
+    /// Checks a receipt's signature, offline but for fetching what is named by URL.
+    VerifyReceipt(verify::Args),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error),
+    };
+    let ended = match cli.command {
+        Command::Serve { flags, config } => runtime.block_on(serve(*flags, &config)),
+        Command::VerifyReceipt(args) => runtime.block_on(verify::run(args)),
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(error.as_ref()),
+    }
+}
+
+async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
+    let settings = flags.over_file(file)?.resolve()?;
+    tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::try_new(&settings.log)?)
+        .with_writer(std::io::stderr)
+        .init();
+    let listener = tokio::net::TcpListener::bind(settings.listen).await?;
+    let address = listener.local_addr()?;
+    let base_url = settings.base_url.clone().unwrap_or_else(|| format!("http://{address}"));
+    let app = App::start(&settings, base_url).await?;
+    let mut stdout = std::io::stdout();
+    writeln!(stdout, "listening on http://{address}")?;
+    stdout.flush()?;
+    let listener = axum::serve::ListenerExt::tap_io(listener, |stream| {
+        // Small answers must not wait for the client's acknowledgement.
+        _ = stream.set_nodelay(true);
+    });
+    let server = axum::serve(listener, http::router(app.clone())).with_graceful_shutdown(told_to_end());
+    tokio::select! {
+        served = async { server.await } => served?,
+        () = async { told_to_end().await; tokio::time::sleep(settings.drain).await } => {}
+    }
+    app.shutdown(settings.drain).await;
+    Ok(())
+}
+
+/// SIGTERM, or Ctrl-C in a terminal.
+async fn told_to_end() {
+    let mut terminate = match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+        Ok(terminate) => terminate,
+        Err(_) => return std::future::pending().await,
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+}
+
+/// One sentence, with its causes.
+fn fail(error: &(dyn std::error::Error + 'static)) -> ExitCode {
+    let mut text = format!("tollhouse: {error}");
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text += &format!(": {cause}");
+        source = cause.source();
+    }
+    _ = writeln!(std::io::stderr(), "{text}");
+    ExitCode::FAILURE
+}

@@ -2,10 +2,26 @@
 //!
 //! [`Store::commit`] is the only way to write: all of its writes or none, after all of its checks.
 //! Everything the host must not lose or do twice is built from that one verb.
+//!
+//! What every backend promises, and `tests/store_contract.rs` asks each of them:
+//!
+//! - Commits happen one after the other. Each sees all those before it.
+//! - `get` and `scan` see a commit whole or not at all. A scan is one moment, not a walk.
+//! - A reader may see a durable commit before it is on disk; only its committer is told when it is.
+//! - Keys are at most [`MAX_KEY_BYTES`], values at most [`MAX_VALUE_BYTES`].
 
 use std::ops::Bound;
 
 use async_trait::async_trait;
+
+pub mod faulty;
+pub mod memory;
+pub mod sled;
+
+/// Longest key, in bytes.
+pub const MAX_KEY_BYTES: usize = 4 * 1024;
+/// Longest value, in bytes.
+pub const MAX_VALUE_BYTES: usize = 16 * 1024 * 1024;
 
 /// A set of keys of one kind. The number is its place on disk and never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -100,6 +116,62 @@ impl KeyRange {
         }
         Self { start: Bound::Included(prefix.to_vec()), end: Bound::Unbounded }
     }
+
+    /// Every key of the space.
+    #[must_use]
+    pub fn all() -> Self {
+        Self { start: Bound::Unbounded, end: Bound::Unbounded }
+    }
+
+    /// The keys of this range that come after `key`: the next page of a forward scan that ended with it.
+    #[must_use]
+    pub fn after(self, key: &[u8]) -> Self {
+        Self { start: Bound::Excluded(key.to_vec()), end: self.end }
+    }
+
+    /// The keys of this range that come before `key`: the next page of a backward scan that ended with it.
+    #[must_use]
+    pub fn before(self, key: &[u8]) -> Self {
+        Self { start: self.start, end: Bound::Excluded(key.to_vec()) }
+    }
+
+    /// Whether no key can be in it, because its end lies before its start.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        match (&self.start, &self.end) {
+            (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
+            (Bound::Included(start), Bound::Included(end)) => start > end,
+            (Bound::Included(start) | Bound::Excluded(start), Bound::Included(end) | Bound::Excluded(end)) => start >= end,
+        }
+    }
+}
+
+impl Check {
+    /// Wants `key` to hold exactly `value`.
+    #[must_use]
+    pub fn holds(space: Space, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> Self {
+        Self { space, key: key.into(), expected: Some(value.into()) }
+    }
+
+    /// Wants `key` to be absent.
+    #[must_use]
+    pub fn absent(space: Space, key: impl Into<Vec<u8>>) -> Self {
+        Self { space, key: key.into(), expected: None }
+    }
+}
+
+impl Write {
+    /// Puts `value` at `key`.
+    #[must_use]
+    pub fn put(space: Space, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> Self {
+        Self { space, key: key.into(), value: Some(value.into()) }
+    }
+
+    /// Takes `key` away, if it is there.
+    #[must_use]
+    pub fn delete(space: Space, key: impl Into<Vec<u8>>) -> Self {
+        Self { space, key: key.into(), value: None }
+    }
 }
 
 /// Why the store did not do what was asked. After any error but [`StoreError::Unknown`] nothing was written.
@@ -122,11 +194,41 @@ pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     /// The value at `key`.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Away`].
     async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
 
     /// At most `limit` pairs of a range, in key order from the end that `direction` names.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Away`].
     async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError>;
 
     /// Applies all `writes`, in order, if all `checks` hold at that moment; else nothing.
+    ///
+    /// Once polled, a commit may happen even if its future is dropped before it answers.
+    /// Without writes it still checks, and when durable it still waits for all before it to be on disk.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Conflict`] and [`StoreError::Away`]: nothing was written. [`StoreError::Unknown`]:
+    /// it may have been, so ask again before doing anything twice.
     async fn commit(&self, checks: Vec<Check>, writes: Vec<Write>, durability: Durability) -> Result<(), StoreError>;
+}
+
+/// Refuses what no backend takes, so that all of them refuse the same.
+fn check_sizes(writes: &[Write]) -> Result<(), StoreError> {
+    for write in writes {
+        let value_bytes = write.value.as_ref().map_or(0, Vec::len);
+        if write.key.len() > MAX_KEY_BYTES {
+            return Err(StoreError::Away(format!("a key is {} bytes, limit {MAX_KEY_BYTES}", write.key.len())));
+        }
+        if value_bytes > MAX_VALUE_BYTES {
+            return Err(StoreError::Away(format!("a value is {value_bytes} bytes, limit {MAX_VALUE_BYTES}")));
+        }
+    }
+    Ok(())
 }

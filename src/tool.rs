@@ -5,7 +5,7 @@ mod price;
 mod schema;
 mod slug;
 
-pub use endpoint::{Capabilities, ContentSafety, Endpoint, Handler, HandlerType, Owner, PricingMode, Runtime, Status, Visibility};
+pub use endpoint::{Capabilities, CatalogForm, ContentSafety, Endpoint, Handler, HandlerType, Owner, PricingMode, Runtime, Status};
 pub use price::{MicroUsd, PriceError};
-pub use schema::{Mismatch, Problem, Schema, SchemaError};
+pub use schema::{MAX_PROBLEMS, Mismatch, Problem, Schema, SchemaError, depth};
 pub use slug::{Slug, SlugError};

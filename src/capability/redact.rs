@@ -54,8 +54,9 @@ impl Redactor {
         let mut places = found(finder, text);
         let longest = self.needles.iter().map(String::len).max().unwrap_or(0);
         let from = text.len().saturating_sub(longest);
+        let until = (text.len() + 1).saturating_sub(MIN_BYTES);
         let begun = |start: &usize| self.needles.iter().any(|needle| needle.as_bytes().starts_with(&text.as_bytes()[*start..]));
-        if let Some(start) = (from..=text.len().saturating_sub(MIN_BYTES)).filter(|&at| text.is_char_boundary(at)).find(begun) {
+        if let Some(start) = (from..until).filter(|&at| text.is_char_boundary(at)).find(begun) {
             places.push(start..text.len());
         }
         replace(text, places)

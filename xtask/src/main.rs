@@ -1,3 +1,55 @@
-//! `cargo xtask serve`, `test` and `bench`.
+//! `cargo xtask`: everything a person or CI does with this repository.
+//!
+//! Standard library only, so that it compiles in seconds on a machine with nothing in its caches.
 
-fn main() {}
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool speaks to its terminal")]
+
+mod args;
+mod bench;
+mod clients;
+mod engine;
+mod lint;
+mod packages;
+mod place;
+mod serve;
+mod shell;
+mod test;
+mod workers;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo xtask serve [--engine v8|quickjs] [-- ARGS]        build in release and start the host on ./data
+cargo xtask test  [--engine v8|quickjs|both] [FILTER…]   every test; CI asks for both engines
+cargo xtask bench call [--engine v8|quickjs] [--seconds N]   requests per second and latencies, beside a bare axum route
+cargo xtask lint                                         formatting, clippy and documentation, warnings refused
+
+ARGS go to `tollhouse serve` (`-- --listen 127.0.0.1:8080`). FILTERs are parts of test names.
+The engine may also come from TOLLHOUSE_ENGINE; without either V8 is taken where its archive can be had.";
+
+/// Why xtask stops: one sentence for people.
+pub(crate) type Failure = String;
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    let done = match words.next().as_deref() {
+        Some("serve") => args::Args::parse(words).and_then(serve::run),
+        Some("test") => args::Args::parse(words).and_then(test::run),
+        Some("bench") => args::Args::parse(words).and_then(bench::run),
+        Some("lint") => args::Args::parse(words).and_then(lint::run),
+        Some(serve::ANNOUNCE) => serve::announce(words),
+        Some("help" | "--help" | "-h") => {
+            println!("{HELP}");
+            Ok(())
+        }
+        Some(other) => Err(format!("no command `{other}`\n\n{HELP}")),
+        None => Err(HELP.to_owned()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -14,28 +14,27 @@ fn a_secret_is_found_in_its_usual_forms() {
         .bytes()
         .map(|b| if b.is_ascii_alphanumeric() || b"-_.~".contains(&b) { char::from(b).to_string() } else { format!("%{b:02X}") })
         .collect();
+    // With how much of each may be left: quotes, padding, what base64 encodes of the neighbours.
     let forms = [
-        SECRET.to_owned(),
-        json!(SECRET).to_string(),
-        STANDARD.encode(SECRET),
-        URL_SAFE.encode(SECRET),
-        URL_SAFE_NO_PAD.encode(SECRET),
-        basic,
-        amid,
-        hex::encode(SECRET),
-        hex::encode_upper(SECRET),
-        strict.clone(),
-        strict.replace("%20", "+"),
-        "sk-live%2f%c3%a4%22b%5cc%20d%2be%3d%3ff".to_owned(),
-        "0123456789abcdef".to_owned(),
+        (SECRET.to_owned(), 0),
+        (json!(SECRET).to_string(), 2),
+        (STANDARD.encode(SECRET), 3),
+        (URL_SAFE.encode(SECRET), 3),
+        (URL_SAFE_NO_PAD.encode(SECRET), 1),
+        (basic, 9),
+        (amid, 17),
+        (hex::encode(SECRET), 0),
+        (hex::encode_upper(SECRET), 0),
+        (strict.clone(), 0),
+        (strict.replace("%20", "+"), 0),
+        ("sk-live%2f%c3%a4%22b%5cc%20d%2be%3d%3ff".to_owned(), 0),
+        ("0123456789abcdef".to_owned(), 0),
     ];
-    for form in forms {
+    for (form, left) in forms {
         let text = format!("before {form} after");
         let clean = redactor.redact(&text);
         assert!(clean.contains(MARK) && clean.starts_with("before ") && clean.ends_with(" after"), "{form}: {clean}");
-        // At most the digits that base64 shares with a neighbour are left of it.
-        let left = clean.replace(MARK, "").len() - "before  after".len();
-        assert!(left <= form.len().saturating_sub(SECRET.len()).min(14), "{form}: {clean}");
+        assert!(clean.replace(MARK, "").len() - "before  after".len() <= left, "{form}: {clean}");
     }
 }
 

@@ -1,0 +1,42 @@
+// What the other files build on: the intrinsics as they were before any handler ran, and `parts`,
+// the object through which these files find each other. Both are gone from the global object
+// before a handler is loaded (see `harden` in 90_entry.js).
+//
+// Rule for every file here: call methods through primordials only. A handler may have replaced
+// `Array.prototype.push` or `Promise.prototype.then`; it must change nothing of ours.
+"use strict";
+
+globalThis.__tollhouse = ((primordials) => {
+  const { ObjectDefineProperty, ObjectFreeze, ReflectOwnKeys, ReflectGetOwnPropertyDescriptor, ReflectHas } = primordials;
+
+  /** The ops of the worker, by name; filled by `boot`. */
+  const ops = { __proto__: null };
+
+  /** What may stand on the global object, by name; each file adds its own. */
+  const globals = { __proto__: null };
+
+  /** Offers `value` to handlers as a global, writable as the platform's own are. */
+  function offer(name, value) {
+    globals[name] = value;
+  }
+
+  /** Makes `value` and what it directly holds unchangeable. */
+  function freeze(value) {
+    const keys = ReflectOwnKeys(value);
+    for (let i = 0; i < keys.length; i++) {
+      const held = ReflectGetOwnPropertyDescriptor(value, keys[i]).value;
+      if (typeof held === "function") {
+        if (ReflectHas(held, "prototype") && held.prototype) ObjectFreeze(held.prototype);
+        ObjectFreeze(held);
+      }
+    }
+    return ObjectFreeze(value);
+  }
+
+  /** A plain data property, whatever setters `Object.prototype` has grown. */
+  function define(object, name, value) {
+    ObjectDefineProperty(object, name, { __proto__: null, value, writable: true, enumerable: true, configurable: true });
+  }
+
+  return { __proto__: null, primordials, ops, globals, offer, freeze, define };
+})(globalThis.__bootstrap.primordials);

@@ -1,0 +1,97 @@
+// Ops that wait: each is a number and a promise. The worker sends the request, and calls `deliver`
+// when the host has answered.
+"use strict";
+
+((parts) => {
+  const { ToolError, clock } = parts;
+  const { JSONParse, JSONStringify, Promise, PromiseReject, PromiseResolve, SafeMap, TypeError } = parts.primordials;
+
+  /** Number of an op under way -> what its answer does. */
+  const waiting = new SafeMap();
+
+  /** Kinds of answer, as src/call.rs numbers them. */
+  const NONE = 0;
+  const JSON_TEXT = 1;
+  const BYTES = 2;
+  const FAILURE = 3;
+
+  /** The promise of the op that was just numbered. `convert` makes the answer what the handler sees. */
+  function promised(number, convert) {
+    return new Promise((resolve, reject) => {
+      waiting.set(number, { __proto__: null, resolve, reject, convert });
+    });
+  }
+
+  /**
+   * Called by the worker, with primitives and byte arrays only. Never throws, so that no value of
+   * a handler reaches the worker's native side.
+   */
+  function deliver(number, nowMs, kind, value, code) {
+    clock.advance(nowMs);
+    const op = waiting.get(number);
+    if (op === undefined) return;
+    waiting.delete(number);
+    try {
+      if (kind === FAILURE) {
+        op.reject(new ToolError(code, value));
+        return;
+      }
+      let answer;
+      if (kind === JSON_TEXT) answer = JSONParse(value);
+      else if (kind === BYTES) answer = value;
+      else if (kind === NONE) answer = undefined;
+      op.resolve(op.convert === undefined ? answer : op.convert(answer));
+    } catch (error) {
+      op.reject(error);
+    }
+  }
+
+  /** Runs `start` and gives its promise; what it throws rejects, as from an async function. */
+  function request(start) {
+    try {
+      return start();
+    } catch (error) {
+      return PromiseReject(error);
+    }
+  }
+
+  /** A call has ended: its ops under way have nobody to answer. */
+  function forget() {
+    waiting.clear();
+  }
+
+  /** Nobody listens any more for the answer of this op. */
+  function forgetOp(number) {
+    waiting.delete(number);
+  }
+
+  /** A string argument, or a TypeError that names it. */
+  function string(value, what) {
+    if (typeof value !== "string") throw new TypeError(`${what} must be a string`);
+    return value;
+  }
+
+  /** A value as JSON text, or a TypeError that names it. */
+  function json(value, what) {
+    const text = JSONStringify(value);
+    if (typeof text !== "string") throw new TypeError(`${what} has no JSON form`);
+    return text;
+  }
+
+  /** An optional whole number of at least `least`; -1 stands for absent. */
+  function whole(value, what, least) {
+    if (value === undefined || value === null) return -1;
+    if (typeof value !== "number" || value !== value || value < least || value > 9007199254740991 || value % 1 !== 0) {
+      throw new TypeError(`${what} must be a whole number of at least ${least}`);
+    }
+    return value;
+  }
+
+  parts.deliver = deliver;
+  parts.promised = promised;
+  parts.request = request;
+  parts.forgetOp = forgetOp;
+  parts.forgetOps = forget;
+  parts.resolved = PromiseResolve(undefined);
+  parts.check = { __proto__: null, string, json, whole };
+})(globalThis.__tollhouse);

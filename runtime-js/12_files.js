@@ -1,0 +1,71 @@
+// `ctx.files`: the endpoint's own files.
+"use strict";
+
+((parts) => {
+  const { ops, promised, request, check } = parts;
+  const { ArrayBufferIsView, ArrayBufferPrototype, JSONParse, ObjectPrototypeIsPrototypeOf, TypeError, TypedArrayPrototypeGetBuffer,
+    TypedArrayPrototypeGetByteLength, TypedArrayPrototypeGetByteOffset, TypedArrayPrototypeGetSymbolToStringTag,
+    DataViewPrototypeGetBuffer, DataViewPrototypeGetByteLength, DataViewPrototypeGetByteOffset, Uint8Array } = parts.primordials;
+
+  /** The bytes of an ArrayBuffer or a view of one; undefined of anything else. */
+  function bytesOf(value) {
+    if (ArrayBufferIsView(value)) {
+      if (TypedArrayPrototypeGetSymbolToStringTag(value) !== undefined) {
+        return new Uint8Array(
+          TypedArrayPrototypeGetBuffer(value), TypedArrayPrototypeGetByteOffset(value), TypedArrayPrototypeGetByteLength(value));
+      }
+      return new Uint8Array(DataViewPrototypeGetBuffer(value), DataViewPrototypeGetByteOffset(value), DataViewPrototypeGetByteLength(value));
+    }
+    if (value !== null && typeof value === "object" && ObjectPrototypeIsPrototypeOf(ArrayBufferPrototype, value)) return new Uint8Array(value);
+    return undefined;
+  }
+
+  const orNull = (value) => (value === undefined ? null : value);
+  const textOrNull = (bytes) => (bytes === undefined ? null : ops.op_text_decode(bytes, false));
+
+  const files = {
+    /** The bytes of a file, or null. */
+    read(path) {
+      return request(() => promised(ops.op_file_read(check.string(path, "path")), orNull));
+    },
+    readText(path) {
+      return request(() => promised(ops.op_file_read(check.string(path, "path")), textOrNull));
+    },
+    readJson(path) {
+      return request(() =>
+        promised(ops.op_file_read(check.string(path, "path")), (bytes) => (bytes === undefined ? null : JSONParse(textOrNull(bytes)))),
+      );
+    },
+    /** `content`: a string, bytes, or a JSON value. */
+    write(path, content) {
+      return request(() => {
+        check.string(path, "path");
+        if (typeof content === "string") return promised(ops.op_file_write_text(path, content));
+        const bytes = bytesOf(content);
+        if (bytes !== undefined) return promised(ops.op_file_write(path, bytes));
+        if (content === undefined) throw new TypeError("content must be a string, bytes or a JSON value");
+        return promised(ops.op_file_write_text(path, check.json(content, "content")));
+      });
+    },
+    delete(path) {
+      return request(() => promised(ops.op_file_delete(check.string(path, "path"))));
+    },
+    list(options) {
+      return request(() => {
+        const prefix = options?.prefix;
+        const cursor = options?.cursor;
+        const limit = check.whole(options?.limit, "limit", 1);
+        return promised(
+          ops.op_file_list(
+            prefix === undefined || prefix === null ? "" : check.string(prefix, "prefix"),
+            limit === -1 || limit > 1000 ? (limit === -1 ? 100 : 1000) : limit,
+            cursor === undefined || cursor === null ? "" : check.string(cursor, "cursor"),
+          ),
+        );
+      });
+    },
+  };
+
+  parts.bytesOf = bytesOf;
+  parts.files = parts.freeze(files);
+})(globalThis.__tollhouse);

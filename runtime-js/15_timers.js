@@ -1,0 +1,69 @@
+// setTimeout and its family. A timer is an op: the host keeps the time, and a handler that does
+// nothing but wait costs no processor.
+"use strict";
+
+((parts) => {
+  const { ops, promised } = parts;
+  const { Number, NumberIsNaN, PromisePrototypeThen, ReflectApply, SafeMap, TypeError } = parts.primordials;
+
+  const LONGEST_MS = 2147483647;
+
+  /** Timers that are set: number -> the op it waits for. */
+  const set = new SafeMap();
+  let last = 0;
+
+  function delay(ms) {
+    const number = Number(ms);
+    if (NumberIsNaN(number) || number < 1) return 1;
+    return number > LONGEST_MS ? 1 : number - (number % 1);
+  }
+
+  function arm(timer, callback, ms, args, again) {
+    const op = ops.op_sleep(ms, set.size + (set.has(timer) ? 0 : 1));
+    set.set(timer, op);
+    const fire = () => {
+      if (set.get(timer) !== op) return;
+      if (again) arm(timer, callback, ms, args, true);
+      else set.delete(timer);
+      try {
+        ReflectApply(callback, undefined, args);
+      } catch (error) {
+        parts.uncaught(error);
+      }
+    };
+    promised(op, fire);
+  }
+
+  function start(callback, ms, args, again) {
+    if (typeof callback !== "function") throw new TypeError("the callback of a timer must be a function");
+    const timer = ++last;
+    arm(timer, callback, delay(ms), args, again);
+    return timer;
+  }
+
+  function clear(timer) {
+    const op = set.get(timer);
+    if (op === undefined) return;
+    set.delete(timer);
+    ops.op_forget(op);
+    parts.forgetOp(op);
+  }
+
+  function queueMicrotask(callback) {
+    if (typeof callback !== "function") throw new TypeError("a microtask must be a function");
+    PromisePrototypeThen(parts.resolved, () => {
+      try {
+        callback();
+      } catch (error) {
+        parts.uncaught(error);
+      }
+    });
+  }
+
+  parts.forgetTimers = () => set.clear();
+  parts.offer("setTimeout", (callback, ms, ...args) => start(callback, ms, args, false));
+  parts.offer("setInterval", (callback, ms, ...args) => start(callback, ms, args, true));
+  parts.offer("clearTimeout", clear);
+  parts.offer("clearInterval", clear);
+  parts.offer("queueMicrotask", queueMicrotask);
+})(globalThis.__tollhouse);

@@ -1,0 +1,169 @@
+// The driver: boots and hardens the isolate once, then runs each call and lets nothing out of it
+// but text, bytes and numbers, by way of ops.
+"use strict";
+
+((parts) => {
+  const { clock, describe, env, globals, ops, primordials } = parts;
+  const { JSONParse, JSONStringify, ObjectDefineProperty, ObjectFreeze, ObjectGetPrototypeOf, ObjectKeys,
+    ReflectDeleteProperty, ReflectGetOwnPropertyDescriptor, ReflectOwnKeys, SafeSet, TypeError } =
+    primordials;
+
+  /** The language's own globals that a handler keeps. Everything else on the global object goes. */
+  const KEPT = new SafeSet();
+  for (const name of [
+    "AggregateError", "Array", "ArrayBuffer", "BigInt", "BigInt64Array", "BigUint64Array", "Boolean", "DataView", "Error", "EvalError",
+    "FinalizationRegistry", "Float16Array", "Float32Array", "Float64Array", "Function", "Infinity", "Int16Array", "Int32Array", "Int8Array",
+    "Intl", "Iterator", "JSON", "Map", "Math", "NaN", "Number", "Object", "Promise", "Proxy", "RangeError", "ReferenceError", "Reflect",
+    "RegExp", "Set", "String", "SuppressedError", "DisposableStack", "AsyncDisposableStack", "Symbol", "SyntaxError", "TypeError",
+    "URIError", "Uint16Array", "Uint32Array", "Uint8Array", "Uint8ClampedArray", "WeakMap", "WeakRef", "WeakSet", "decodeURI",
+    "decodeURIComponent", "encodeURI", "encodeURIComponent", "escape", "globalThis", "isFinite", "isNaN", "parseFloat", "parseInt",
+    "undefined", "unescape",
+  ]) KEPT.add(name);
+
+  /** Replaces a constructor that would compile code from strings by one that refuses. */
+  function denyCode(prototype, name) {
+    const denied = {
+      [name]: function () {
+        throw new TypeError("code from strings is not available");
+      },
+    }[name];
+    ObjectDefineProperty(denied, "prototype", { __proto__: null, value: prototype, writable: false });
+    ObjectDefineProperty(prototype, "constructor", { __proto__: null, value: denied, writable: true, enumerable: false, configurable: true });
+    return denied;
+  }
+
+  /** Takes away what is not on the lists, and puts the globals of these files there. */
+  function harden() {
+    const keys = ReflectOwnKeys(globalThis);
+    for (let i = 0; i < keys.length; i++) {
+      const key = keys[i];
+      if (typeof key === "string" && KEPT.has(key)) continue;
+      if (ReflectDeleteProperty(globalThis, key)) continue;
+      const held = ReflectGetOwnPropertyDescriptor(globalThis, key);
+      if (held !== undefined && held.writable) globalThis[key] = undefined;
+    }
+    const offered = ObjectKeys(globals);
+    for (let i = 0; i < offered.length; i++) {
+      ObjectDefineProperty(globalThis, offered[i], {
+        __proto__: null, value: globals[offered[i]], writable: true, enumerable: false, configurable: true,
+      });
+    }
+    ObjectDefineProperty(globalThis, "self", { __proto__: null, value: globalThis, writable: true, enumerable: false, configurable: true });
+    globalThis.Function = denyCode(ObjectGetPrototypeOf(function () {}), "Function");
+    denyCode(ObjectGetPrototypeOf(async function () {}), "AsyncFunction");
+    denyCode(ObjectGetPrototypeOf(function* () {}), "GeneratorFunction");
+    denyCode(ObjectGetPrototypeOf(async function* () {}), "AsyncGeneratorFunction");
+    delete Error.prepareStackTrace;
+  }
+
+  /** Names of the operations a handler may still reach on the global object; for the worker's own check. */
+  function boot(bound) {
+    const names = ObjectKeys(bound);
+    for (let i = 0; i < names.length; i++) {
+      if (primordials.StringPrototypeStartsWith(names[i], "op_")) ops[names[i]] = bound[names[i]];
+    }
+    harden();
+  }
+
+  const shared = { __proto__: null, kv: parts.kv, files: parts.files, log: parts.log, httpGetJson: parts.httpGetJson };
+  const plainContext = context("");
+  let handler;
+
+  function context(granted) {
+    return ObjectFreeze({
+      kv: shared.kv, files: shared.files, env: env(granted), log: shared.log, httpGetJson: shared.httpGetJson,
+    });
+  }
+
+  /** Reports what the handler gave back. */
+  function answer(value) {
+    if (value !== null && typeof value === "object") {
+      const response = parts.readResponse(value);
+      if (response !== undefined) return answerResponse(response);
+    }
+    if (value === undefined) return ops.op_returned("null");
+    const text = JSONStringify(value);
+    if (typeof text !== "string") throw new TypeError(`handler returned a ${typeof value}, which has no JSON form`);
+    ops.op_returned(text);
+  }
+
+  function answerResponse({ status, headers, body }) {
+    const rows = [];
+    let json = false;
+    for (let i = 0; i < headers.length; i++) {
+      const row = [headers[i][0], headers[i][1]];
+      parts.define(row, "toJSON", undefined);
+      parts.define(rows, i, row);
+      if (row[0] === "content-type") json = primordials.StringPrototypeIncludes(primordials.StringPrototypeToLowerCase(row[1]), "json");
+    }
+    parts.define(rows, "toJSON", undefined);
+    const head = JSONStringify(rows);
+    if (body === null) return ops.op_responded(status, head, "", false);
+    if (typeof body !== "string") return ops.op_responded_bytes(status, head, body);
+    ops.op_responded(status, head, body, json && isJson(body));
+  }
+
+  function isJson(text) {
+    try {
+      JSONParse(text);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  function threw(error) {
+    const { message, stack } = describe(error);
+    ops.op_threw(message, stack);
+  }
+
+  async function drive(head, body, granted) {
+    try {
+      const req = JSONParse(head);
+      const input = body === "" ? null : JSONParse(body);
+      parts.define(req, "body", input);
+      parts.define(req, "input", input);
+      answer(await handler(req, granted === "" ? plainContext : context(granted)));
+    } catch (error) {
+      threw(error);
+    }
+  }
+
+  /** Starts a call. Its end is told by `op_returned`, `op_responded` or `op_threw`. */
+  function call(nowMs, head, body, granted) {
+    clock.start(nowMs);
+    // Nothing of an earlier call may wake up in this one.
+    parts.forgetOps();
+    parts.forgetTimers();
+    drive(head, body, granted);
+  }
+
+  /** Waits for a module's top level, then takes its handler. */
+  async function load(nowMs, evaluated, namespace) {
+    clock.start(nowMs);
+    try {
+      await evaluated;
+      const found = namespace.default;
+      if (typeof found !== "function") {
+        ops.op_unloadable("the module has no default export that is a function", "");
+        return;
+      }
+      handler = found;
+      ops.op_loaded();
+    } catch (error) {
+      const { message, stack } = describe(error);
+      ops.op_unloadable(message, stack);
+    }
+  }
+
+  /** Text of an error that the worker caught while compiling. */
+  function explain(error) {
+    return describe(error).message;
+  }
+
+  parts.uncaught = (error) => {
+    const { message, stack } = describe(error);
+    ops.op_log(3, `uncaught: ${stack === "" ? message : stack}`, "");
+  };
+  parts.driver = { __proto__: null, boot, load, call, explain, deliver: parts.deliver };
+})(globalThis.__tollhouse);

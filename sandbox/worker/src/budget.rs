@@ -1,0 +1,200 @@
+//! The watchdog: stops what overruns its processor time, its wall-clock time, or its memory.
+//!
+//! Whoever sees a limit overrun first records the typed reason in [`Budget::stop`]; the first one
+//! stays. From then on the watchdog asks the engine to terminate every 10 ms until the process
+//! ends, because one request can be lost. It cannot end a loop inside one native function
+//! (`indexOf` on an array-like of length 2^53): the host's kill does.
+//!
+//! Invariant: once [`Budget::reason`] is set this process serves nothing any more. `worker::run`
+//! exits on it, and [`Budget::arm`] asserts it.
+
+use std::{
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread::{self, Thread},
+    time::Duration,
+};
+
+use deno_core::v8::IsolateHandle;
+use tollhouse_protocol::StopReason;
+
+use crate::clock::{ThreadClock, monotonic_ns};
+
+/// How often a termination is asked for again.
+const REISSUE: Duration = Duration::from_millis(10);
+/// Longest sleep of the watchdog while something runs: a bound on how late it sees the next, shorter limit.
+const LONGEST: Duration = Duration::from_millis(20);
+/// Shortest one, so that it does not spin near a limit.
+const SHORTEST: Duration = Duration::from_millis(1);
+/// Sleeps with nothing running after which the watchdog waits to be woken.
+const IDLE_ROUNDS: u32 = 10;
+
+const NANOS_PER_MS: u64 = 1_000_000;
+
+/// What may be spent from now on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Allowance {
+    pub(crate) cpu_ms: u64,
+    pub(crate) wall_ms: u64,
+}
+
+/// The running call's time limits and why it was stopped. Shared by both threads.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    clock: ThreadClock,
+    armed: AtomicBool,
+    cpu_deadline_ns: AtomicU64,
+    cpu_ms: AtomicU64,
+    wall_deadline_ns: AtomicU64,
+    wall_ms: AtomicU64,
+    stopped: AtomicBool,
+    reason: Mutex<Option<StopReason>>,
+    parked: AtomicBool,
+    watchdog: OnceLock<Thread>,
+    isolate: OnceLock<IsolateHandle>,
+}
+
+impl Budget {
+    /// A budget for what the calling thread will run.
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            clock: ThreadClock::current(),
+            armed: AtomicBool::new(false),
+            cpu_deadline_ns: AtomicU64::new(0),
+            cpu_ms: AtomicU64::new(0),
+            wall_deadline_ns: AtomicU64::new(0),
+            wall_ms: AtomicU64::new(0),
+            stopped: AtomicBool::new(false),
+            reason: Mutex::new(None),
+            parked: AtomicBool::new(false),
+            watchdog: OnceLock::new(),
+            isolate: OnceLock::new(),
+        })
+    }
+
+    /// Starts the watchdog over `isolate`.
+    ///
+    /// # Errors
+    ///
+    /// When the system gives no thread.
+    pub(crate) fn watch(self: &Arc<Self>, isolate: IsolateHandle) -> std::io::Result<()> {
+        let _ = self.isolate.set(isolate);
+        let budget = Arc::clone(self);
+        let handle = thread::Builder::new().name("watchdog".into()).stack_size(64 << 10).spawn(move || budget.patrol())?;
+        let _ = self.watchdog.set(handle.thread().clone());
+        Ok(())
+    }
+
+    /// Limits what runs from now on. `cpu_ns` is the thread's clock now.
+    pub(crate) fn arm(&self, allowance: Allowance, cpu_ns: u64, now_ns: u64) {
+        assert!(!self.stopped(), "a stopped worker runs nothing");
+        self.cpu_ms.store(allowance.cpu_ms, Ordering::Relaxed);
+        self.wall_ms.store(allowance.wall_ms, Ordering::Relaxed);
+        self.cpu_deadline_ns.store(cpu_ns.saturating_add(allowance.cpu_ms.saturating_mul(NANOS_PER_MS)), Ordering::Relaxed);
+        self.wall_deadline_ns.store(now_ns.saturating_add(allowance.wall_ms.saturating_mul(NANOS_PER_MS)), Ordering::Relaxed);
+        self.armed.store(true, Ordering::SeqCst);
+        if self.parked.load(Ordering::SeqCst)
+            && let Some(watchdog) = self.watchdog.get()
+        {
+            watchdog.unpark();
+        }
+    }
+
+    /// Nothing runs any more.
+    pub(crate) fn disarm(&self) {
+        self.armed.store(false, Ordering::SeqCst);
+    }
+
+    /// Ends what runs, for `reason` unless it was being ended already.
+    pub(crate) fn stop(&self, reason: StopReason) {
+        {
+            let mut held = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
+            held.get_or_insert(reason);
+        }
+        self.stopped.store(true, Ordering::SeqCst);
+        self.terminate();
+        if let Some(watchdog) = self.watchdog.get() {
+            watchdog.unpark();
+        }
+    }
+
+    /// Whether anything has been stopped: this process is then at its end.
+    pub(crate) fn stopped(&self) -> bool {
+        self.stopped.load(Ordering::SeqCst)
+    }
+
+    /// Why, when it was.
+    pub(crate) fn reason(&self) -> Option<StopReason> {
+        if !self.stopped() {
+            return None;
+        }
+        self.reason.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Time left until the wall limit; also stops the call when there is none.
+    pub(crate) fn wall_left(&self) -> Duration {
+        let left = self.wall_deadline_ns.load(Ordering::Relaxed).saturating_sub(monotonic_ns());
+        if left == 0 {
+            self.stop(StopReason::WallTime { limit_ms: self.wall_ms.load(Ordering::Relaxed) });
+        }
+        Duration::from_nanos(left)
+    }
+
+    fn terminate(&self) {
+        if let Some(isolate) = self.isolate.get() {
+            isolate.terminate_execution();
+        }
+    }
+
+    fn patrol(&self) {
+        let mut idle = 0;
+        loop {
+            if self.stopped() {
+                self.terminate();
+                thread::park_timeout(REISSUE);
+            } else if self.armed.load(Ordering::SeqCst) {
+                idle = 0;
+                thread::park_timeout(self.check());
+            } else if idle < IDLE_ROUNDS {
+                idle += 1;
+                thread::park_timeout(LONGEST);
+            } else {
+                self.parked.store(true, Ordering::SeqCst);
+                if !self.armed.load(Ordering::SeqCst) && !self.stopped() {
+                    thread::park();
+                }
+                self.parked.store(false, Ordering::SeqCst);
+                idle = 0;
+            }
+        }
+    }
+
+    /// Stops an overrun; else says how long nothing can overrun.
+    fn check(&self) -> Duration {
+        let cpu_left = self.cpu_deadline_ns.load(Ordering::Relaxed).saturating_sub(self.clock.read_ns());
+        let wall_left = self.wall_deadline_ns.load(Ordering::Relaxed).saturating_sub(monotonic_ns());
+        // The call may have ended, and another begun, while the clocks were read: the deadlines
+        // only ever move forward, so a stale one at worst looks overrun. Look again before acting.
+        if cpu_left == 0 || wall_left == 0 {
+            return self.confirm();
+        }
+        Duration::from_nanos(cpu_left.min(wall_left)).clamp(SHORTEST, LONGEST)
+    }
+
+    fn confirm(&self) -> Duration {
+        let (cpu, wall) = (self.cpu_deadline_ns.load(Ordering::SeqCst), self.wall_deadline_ns.load(Ordering::SeqCst));
+        let (cpu_over, wall_over) = (self.clock.read_ns() >= cpu, monotonic_ns() >= wall);
+        let same = self.cpu_deadline_ns.load(Ordering::SeqCst) == cpu && self.wall_deadline_ns.load(Ordering::SeqCst) == wall;
+        if !same || !self.armed.load(Ordering::SeqCst) {
+            return SHORTEST;
+        }
+        if cpu_over {
+            self.stop(StopReason::CpuTime { limit_ms: self.cpu_ms.load(Ordering::Relaxed) });
+        } else if wall_over {
+            self.stop(StopReason::WallTime { limit_ms: self.wall_ms.load(Ordering::Relaxed) });
+        }
+        SHORTEST
+    }
+}

@@ -1,0 +1,164 @@
+//! The socket to the host: frames in, frames out, buffers reused.
+
+use std::{
+    io,
+    os::fd::{AsFd, FromRawFd, OwnedFd},
+    time::Duration,
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::{Errno, read, write},
+};
+use tollhouse_protocol::{
+    ToHost, ToWorker,
+    frame::{self, PREFIX_BYTES},
+};
+
+/// First size of both buffers, in bytes.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Why the host cannot be spoken to. All of them end the worker.
+#[derive(Debug)]
+pub(crate) enum Gone {
+    /// The host closed the socket.
+    Closed,
+    Io,
+    Frame,
+    /// Nothing came in time.
+    TimedOut,
+}
+
+/// The connection of a worker to its host.
+#[derive(Debug)]
+pub(crate) struct Host {
+    socket: OwnedFd,
+    input: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+/// Frames that wait to be written together.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox(Vec<u8>);
+
+impl Outbox {
+    /// Puts a message behind those that wait.
+    ///
+    /// # Errors
+    ///
+    /// [`Gone::Frame`] when the message is larger than a frame may be; nothing is added then.
+    pub(crate) fn put(&mut self, message: &ToHost) -> Result<(), Gone> {
+        frame::encode(message, &mut self.0).map_err(|_| Gone::Frame)
+    }
+
+    /// Bytes that wait.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl Host {
+    /// Takes over the socket that the host left open at `descriptor`.
+    #[expect(unsafe_code, reason = "a descriptor inherited by number has no other way in")]
+    pub(crate) fn inherit(descriptor: i32) -> Self {
+        // SAFETY: the host opened this descriptor for the worker alone, and nothing else here owns it.
+        let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        Self { socket, input: vec![0; BUFFER_BYTES], start: 0, end: 0 }
+    }
+
+    /// Writes what waits, in one system call where the socket takes it.
+    pub(crate) fn send(&mut self, outbox: &mut Outbox) -> Result<(), Gone> {
+        let mut sent = 0;
+        while sent < outbox.0.len() {
+            match write(&self.socket, &outbox.0[sent..]) {
+                Ok(0) => return Err(Gone::Closed),
+                Ok(bytes) => sent += bytes,
+                Err(Errno::INTR) => {}
+                Err(_) => return Err(Gone::Io),
+            }
+        }
+        outbox.0.clear();
+        outbox.0.shrink_to(4 * BUFFER_BYTES);
+        Ok(())
+    }
+
+    /// The next message, however long it takes.
+    pub(crate) fn next(&mut self) -> Result<ToWorker, Gone> {
+        loop {
+            if let Some(message) = self.take()? {
+                return Ok(message);
+            }
+            self.fill()?;
+        }
+    }
+
+    /// The next message, or [`Gone::TimedOut`].
+    pub(crate) fn next_within(&mut self, wait: Duration) -> Result<ToWorker, Gone> {
+        loop {
+            if let Some(message) = self.take()? {
+                return Ok(message);
+            }
+            self.readable_within(wait)?;
+            self.fill()?;
+        }
+    }
+
+    /// Waits until there is something to read.
+    pub(crate) fn readable_within(&self, wait: Duration) -> Result<(), Gone> {
+        let timeout = Timespec::try_from(wait).map_err(|_| Gone::Io)?;
+        let mut polled = [PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN)];
+        match poll(&mut polled, Some(&timeout)) {
+            Ok(0) | Err(Errno::INTR) => Err(Gone::TimedOut),
+            Ok(_) => Ok(()),
+            Err(_) => Err(Gone::Io),
+        }
+    }
+
+    fn take(&mut self) -> Result<Option<ToWorker>, Gone> {
+        let held = &self.input[self.start..self.end];
+        let Some(prefix) = held.first_chunk::<PREFIX_BYTES>() else {
+            return Ok(None);
+        };
+        let length = frame::length(*prefix).map_err(|_| Gone::Frame)?;
+        let Some(payload) = held.get(PREFIX_BYTES..PREFIX_BYTES + length) else {
+            return Ok(None);
+        };
+        let message = frame::decode(payload).map_err(|_| Gone::Frame)?;
+        self.start += PREFIX_BYTES + length;
+        Ok(Some(message))
+    }
+
+    fn fill(&mut self) -> Result<(), Gone> {
+        if self.start > 0 {
+            self.input.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        let wanted =
+            self.input[..self.end].first_chunk::<PREFIX_BYTES>().map_or(0, |prefix| u32::from_le_bytes(*prefix) as usize + PREFIX_BYTES);
+        if self.end == 0 && self.input.len() > 4 * BUFFER_BYTES {
+            self.input.truncate(BUFFER_BYTES);
+            self.input.shrink_to_fit();
+        } else if wanted.max(self.end + 1) > self.input.len() {
+            self.input.resize(wanted.max(2 * self.input.len()), 0);
+        }
+        loop {
+            match read(&self.socket, &mut self.input[self.end..]) {
+                Ok(0) => return Err(Gone::Closed),
+                Ok(bytes) => {
+                    self.end += bytes;
+                    return Ok(());
+                }
+                Err(Errno::INTR) => {}
+                Err(_) => return Err(Gone::Io),
+            }
+        }
+    }
+}
+
+impl From<Gone> for io::Error {
+    fn from(gone: Gone) -> Self {
+        Self::other(format!("{gone:?}"))
+    }
+}

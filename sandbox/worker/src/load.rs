@@ -1,0 +1,153 @@
+//! A bundle becomes a handler: compiled as one module that imports nothing, and evaluated once.
+
+use deno_core::v8::{self, Global, Local, PinScope, script_compiler};
+use tollhouse_protocol::LoadError;
+
+use crate::engine::Driver;
+
+/// Ways a source may say what its handler is, in the order they are tried. Each wraps it in text
+/// on its first and behind its last line, so that lines stay, and columns are set back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// A module with a default export.
+    Module,
+    /// Nothing but a function, which is then the export.
+    Expression,
+    /// `module.exports = …`.
+    CommonJs,
+}
+
+impl Form {
+    const fn wrapping(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Module => ("", ""),
+            Self::Expression => ("export default (", "\n);"),
+            Self::CommonJs => ("const module = { exports: {} }; let { exports } = module; ", "\nexport default module.exports;"),
+        }
+    }
+}
+
+/// Shown when a module loads but exports no handler.
+const NO_HANDLER: &str = "the module has no default export that is a function: write `export default async function (req, ctx) { ... }`";
+
+/// Compiles `source` and starts its evaluation; how that ends is told by `op_loaded` or `op_unloadable`.
+pub(crate) fn start(scope: &mut PinScope<'_, '_>, driver: &Driver, specifier: &str, source: &str, now_ms: f64) -> Result<(), LoadError> {
+    let module = if is_bare_function(source) {
+        compile(scope, driver, specifier, source, Form::Expression)?
+    } else {
+        let module = compile(scope, driver, specifier, source, Form::Module)?;
+        if exports_default(scope, &module) {
+            module
+        } else {
+            let form = if source.contains("module.exports") { Form::CommonJs } else { Form::Expression };
+            compile(scope, driver, specifier, source, form).map_err(|_| refusal(NO_HANDLER))?
+        }
+    };
+    let module = Local::new(scope, module);
+    v8::tc_scope!(scope, scope);
+    // Nothing is returned when the isolate is being terminated: the budget knows why.
+    let Some(evaluated) = module.evaluate(scope) else { return Ok(()) };
+    let namespace = module.get_module_namespace();
+    let load = Local::new(scope, &driver.load);
+    let undefined = v8::undefined(scope).into();
+    let now = v8::Number::new(scope, now_ms).into();
+    load.call(scope, undefined, &[now, evaluated, namespace]);
+    Ok(())
+}
+
+/// Line and column, from 1, of the first frame of a handler's module in a stack's text.
+pub(crate) fn position(stack: &str) -> (Option<u32>, Option<u32>) {
+    let Some(line) = stack.lines().find(|line| line.contains("tool:/")) else { return (None, None) };
+    let mut numbers = line.trim_end_matches(')').rsplit(':').map(str::parse);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(column)), Some(Ok(line))) => (Some(line), Some(column)),
+        _ => (None, None),
+    }
+}
+
+fn compile(
+    scope: &mut PinScope<'_, '_>,
+    driver: &Driver,
+    specifier: &str,
+    source: &str,
+    form: Form,
+) -> Result<Global<v8::Module>, LoadError> {
+    v8::tc_scope!(scope, scope);
+    let (before, after) = form.wrapping();
+    let body = if form == Form::Expression { source.trim_end().trim_end_matches(';') } else { source };
+    let shift = i32::try_from(before.len()).unwrap_or(0);
+    let text = v8::String::new(scope, &format!("{before}{body}{after}")).ok_or_else(|| refusal("the source is too long"))?;
+    let name = v8::String::new(scope, specifier).ok_or_else(|| refusal("the name is too long"))?;
+    let origin = v8::ScriptOrigin::new(scope, name.into(), 0, -shift, false, -1, None, false, false, true, None);
+    let mut unit = script_compiler::Source::new(text, Some(&origin));
+    let Some(module) = script_compiler::compile_module(scope, &mut unit) else {
+        return Err(syntax_error(scope, driver));
+    };
+    let requests = module.get_module_requests();
+    if requests.length() > 0 {
+        let mut error = refusal("imports are not available: a tool is one module");
+        if let Some(request) = requests.get(scope, 0).and_then(|request| Local::<v8::ModuleRequest>::try_from(request).ok()) {
+            let place = module.source_offset_to_location(request.get_source_offset());
+            (error.line, error.column) =
+                (u32::try_from(place.get_line_number() + 1).ok(), u32::try_from(place.get_column_number() + 1).ok());
+        }
+        return Err(error);
+    }
+    if module.instantiate_module(scope, refuse_import) != Some(true) {
+        return Err(syntax_error(scope, driver));
+    }
+    Ok(Global::new(scope, module))
+}
+
+/// What the engine says of a source it does not take.
+fn syntax_error(scope: &mut v8::PinnedRef<'_, v8::TryCatch<'_, '_, v8::HandleScope<'_>>>, driver: &Driver) -> LoadError {
+    let place = scope.message().map(|message| (message.get_line_number(scope), message.get_start_column()));
+    let (line, column) = match place {
+        Some((Some(line), column)) => (u32::try_from(line).ok(), u32::try_from(column + 1).ok()),
+        _ => (None, None),
+    };
+    let error = scope.exception();
+    scope.reset();
+    let message = error.and_then(|error| {
+        let explain = Local::new(scope, &driver.explain);
+        let undefined = v8::undefined(scope).into();
+        explain.call(scope, undefined, &[error]).filter(|text| text.is_string()).map(|text| text.to_rust_string_lossy(scope))
+    });
+    LoadError { message: message.unwrap_or_else(|| "the source does not compile".into()), line, column }
+}
+
+fn exports_default(scope: &mut PinScope<'_, '_>, module: &Global<v8::Module>) -> bool {
+    let module = Local::new(scope, module);
+    let Ok(namespace) = Local::<v8::Object>::try_from(module.get_module_namespace()) else { return false };
+    let Some(name) = v8::String::new(scope, "default") else { return false };
+    namespace.has(scope, name.into()) == Some(true)
+}
+
+/// Whether the source is one function without a name: no module, but clear in meaning.
+fn is_bare_function(source: &str) -> bool {
+    let mut rest = source.trim_start_matches('\u{feff}').trim_start();
+    loop {
+        if let Some(comment) = rest.strip_prefix("//") {
+            rest = comment.split_once('\n').map_or("", |(_, rest)| rest).trim_start();
+        } else if let Some(comment) = rest.strip_prefix("/*") {
+            rest = comment.split_once("*/").map_or("", |(_, rest)| rest).trim_start();
+        } else {
+            break;
+        }
+    }
+    let rest = rest.strip_prefix("async").map_or(rest, str::trim_start);
+    rest.strip_prefix("function").is_some_and(|rest| rest.trim_start().trim_start_matches('*').trim_start().starts_with('('))
+}
+
+fn refusal(message: &str) -> LoadError {
+    LoadError { message: message.into(), line: None, column: None }
+}
+
+fn refuse_import<'s>(
+    _context: Local<'s, v8::Context>,
+    _specifier: Local<'s, v8::String>,
+    _attributes: Local<'s, v8::FixedArray>,
+    _referrer: Local<'s, v8::Module>,
+) -> Option<Local<'s, v8::Module>> {
+    None
+}

@@ -1,0 +1,161 @@
+//! Memory of the isolate: its heap limit, and its array buffers, which V8 does not count as heap.
+
+use std::{
+    alloc::{Layout, alloc, alloc_zeroed, dealloc},
+    ffi::c_void,
+    ptr,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use deno_core::v8::{Allocator, RustAllocatorVtable, UniqueRef, new_rust_allocator};
+use tollhouse_protocol::StopReason;
+
+use crate::budget::Budget;
+
+/// What the heap may grow above its limit once, so that the stop can take effect. 16 MiB.
+const GRACE_BYTES: usize = 16 << 20;
+/// Buffers of at most this size are always granted: V8 makes those for small typed arrays it held
+/// on its heap, and ends the process when it gets none.
+const ALWAYS_BYTES: usize = 64;
+/// Alignment of every buffer: what the widest element and V8 itself want.
+const ALIGN: usize = 16;
+
+/// The memory limits of a worker, and what its buffers hold.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    heap_limit: AtomicUsize,
+    buffer_limit: AtomicUsize,
+    buffers: AtomicUsize,
+    budget: OnceLock<Arc<Budget>>,
+}
+
+impl Memory {
+    /// Limits in bytes, until [`Memory::limit`] sets those of a bundle.
+    pub(crate) fn new(heap_bytes: u64, buffer_bytes: u64) -> Arc<Self> {
+        let memory = Self {
+            heap_limit: AtomicUsize::new(0),
+            buffer_limit: AtomicUsize::new(0),
+            buffers: AtomicUsize::new(0),
+            budget: OnceLock::new(),
+        };
+        memory.limit(heap_bytes, buffer_bytes);
+        Arc::new(memory)
+    }
+
+    /// Whom an overrun is told.
+    pub(crate) fn report_to(&self, budget: Arc<Budget>) {
+        let _ = self.budget.set(budget);
+    }
+
+    /// Sets both limits, in bytes.
+    pub(crate) fn limit(&self, heap_bytes: u64, buffer_bytes: u64) {
+        self.heap_limit.store(usize::try_from(heap_bytes).unwrap_or(usize::MAX), Ordering::Relaxed);
+        self.buffer_limit.store(usize::try_from(buffer_bytes).unwrap_or(usize::MAX), Ordering::Relaxed);
+    }
+
+    /// Bytes in array buffers now.
+    pub(crate) fn buffer_bytes(&self) -> u64 {
+        self.buffers.load(Ordering::Relaxed) as u64
+    }
+
+    /// Heap limit in bytes.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.heap_limit.load(Ordering::Relaxed)
+    }
+
+    fn stop(&self, limit: usize) {
+        if let Some(budget) = self.budget.get() {
+            budget.stop(StopReason::Memory { limit_bytes: limit as u64 });
+        }
+    }
+
+    /// Counts `bytes` more; false, and the call is stopped, when the limit does not allow them.
+    fn reserve(&self, bytes: usize) -> bool {
+        let limit = self.buffer_limit.load(Ordering::Relaxed);
+        let before = self.buffers.fetch_add(bytes, Ordering::Relaxed);
+        if before.saturating_add(bytes) <= limit || bytes <= ALWAYS_BYTES {
+            return true;
+        }
+        self.buffers.fetch_sub(bytes, Ordering::Relaxed);
+        self.stop(limit);
+        false
+    }
+
+    fn release(&self, bytes: usize) {
+        self.buffers.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Called by the engine when the heap is nearly full; the answer is its new limit in bytes.
+///
+/// # Safety
+///
+/// `data` is the [`Memory`] of this isolate, alive as long as the process.
+#[expect(unsafe_code, reason = "the engine calls back with a bare pointer")]
+pub(crate) unsafe extern "C" fn near_heap_limit(data: *mut c_void, current: usize, _initial: usize) -> usize {
+    // SAFETY: the caller gives what was registered, and that is never freed.
+    let memory = unsafe { &*data.cast::<Memory>() };
+    let limit = memory.heap_bytes();
+    if current < limit {
+        return limit;
+    }
+    memory.stop(limit);
+    current.max(limit + GRACE_BYTES)
+}
+
+/// An allocator for array buffers that counts against `memory`.
+#[expect(unsafe_code, reason = "the engine takes its allocator as a table of bare functions")]
+pub(crate) fn allocator(memory: &Arc<Memory>) -> UniqueRef<Allocator> {
+    static TABLE: RustAllocatorVtable<Memory> =
+        RustAllocatorVtable { allocate: allocate_zeroed, allocate_uninitialized: allocate_bare, free, drop: forget };
+    // SAFETY: the table's functions hold to the contract each states, and `forget` gives back this reference.
+    unsafe { new_rust_allocator(Arc::into_raw(Arc::clone(memory)), &TABLE) }
+}
+
+fn layout(bytes: usize) -> Option<Layout> {
+    Layout::from_size_align(bytes.max(1), ALIGN).ok()
+}
+
+fn allocate(memory: &Memory, bytes: usize, how: impl FnOnce(Layout) -> *mut u8) -> *mut c_void {
+    let Some(layout) = layout(bytes) else { return ptr::null_mut() };
+    if !memory.reserve(bytes) {
+        return ptr::null_mut();
+    }
+    let place = how(layout);
+    if place.is_null() {
+        memory.release(bytes);
+    }
+    place.cast()
+}
+
+#[expect(unsafe_code, reason = "part of the engine's table; see `allocator`")]
+unsafe extern "C" fn allocate_zeroed(memory: &Memory, bytes: usize) -> *mut c_void {
+    // SAFETY: `layout` never has size 0.
+    allocate(memory, bytes, |layout| unsafe { alloc_zeroed(layout) })
+}
+
+#[expect(unsafe_code, reason = "part of the engine's table; see `allocator`")]
+unsafe extern "C" fn allocate_bare(memory: &Memory, bytes: usize) -> *mut c_void {
+    // SAFETY: `layout` never has size 0.
+    allocate(memory, bytes, |layout| unsafe { alloc(layout) })
+}
+
+#[expect(unsafe_code, reason = "part of the engine's table; see `allocator`")]
+unsafe extern "C" fn free(memory: &Memory, place: *mut c_void, bytes: usize) {
+    if let Some(layout) = layout(bytes)
+        && !place.is_null()
+    {
+        // SAFETY: the engine gives back what `allocate` gave it, with the size it asked for.
+        unsafe { dealloc(place.cast(), layout) };
+        memory.release(bytes);
+    }
+}
+
+#[expect(unsafe_code, reason = "part of the engine's table; see `allocator`")]
+unsafe extern "C" fn forget(memory: *const Memory) {
+    // SAFETY: `memory` came from `Arc::into_raw` in `allocator`, and the engine drops it once.
+    drop(unsafe { Arc::from_raw(memory) });
+}

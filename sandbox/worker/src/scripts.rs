@@ -1,0 +1,34 @@
+//! The files of `runtime-js`, in load order: what the snapshot is made of. Shared with `build.rs`.
+
+use std::borrow::Cow;
+
+use deno_core::{Extension, ExtensionFileSource, ascii_str_include};
+
+/// Name of the extension whose scripts the snapshot holds.
+pub(crate) const NAME: &str = "tollhouse";
+
+macro_rules! script {
+    ($name:literal) => {
+        ExtensionFileSource::new(concat!("ext:tollhouse/", $name), ascii_str_include!(concat!("../../../runtime-js/", $name)))
+    };
+}
+
+const SCRIPTS: &[ExtensionFileSource] = &[
+    script!("00_primordials.js"),
+    script!("01_errors.js"),
+    script!("02_console.js"),
+    script!("03_clock.js"),
+    script!("04_ops.js"),
+    script!("10_response.js"),
+    script!("11_kv.js"),
+    script!("12_files.js"),
+    script!("13_http.js"),
+    script!("14_env.js"),
+    script!("15_timers.js"),
+    script!("90_entry.js"),
+];
+
+/// The scripts alone: all that the snapshot needs.
+pub(crate) fn extension() -> Extension {
+    Extension { name: NAME, js_files: Cow::Borrowed(SCRIPTS), ..Default::default() }
+}

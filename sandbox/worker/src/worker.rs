@@ -1,0 +1,314 @@
+//! A worker's life: ready, loaded once, then one call at a time until the host or a limit ends it.
+
+use std::{cell::RefCell, rc::Rc, str, sync::Arc};
+
+use bytes::Bytes;
+use deno_core::{
+    JsRuntime, OpState, scope,
+    v8::{self, Local, PinScope},
+};
+use tollhouse_protocol::{
+    Checked, Language, Limits, Load, LoadError, Loaded, OpFailure, OpValue, Outcome, Spent, Start, StopReason, ToHost, ToWorker,
+};
+
+use crate::{
+    budget::{Allowance, Budget},
+    call::Call,
+    clock::{cpu_ns, monotonic_ns},
+    engine::{self, Driver},
+    host::{Gone, Host},
+    jail, load,
+    memory::Memory,
+};
+
+/// Kinds of answer, as 04_ops.js numbers them.
+const NONE: i32 = 0;
+const JSON: i32 = 1;
+const BYTES: i32 = 2;
+const FAILURE: i32 = 3;
+
+/// Serves the host at `descriptor` until it goes away or something overruns its limits.
+///
+/// # Errors
+///
+/// When the host is gone, breaks the protocol, or a stop was told and this process must end.
+pub(crate) fn run(descriptor: i32) -> Result<(), Gone> {
+    let mut worker = Worker::boot(descriptor)?;
+    let result = worker.serve();
+    // Taking an isolate down costs time and gives nothing back that the exit does not.
+    rustix_exit(match result {
+        Ok(()) | Err(Gone::Closed) => 0,
+        Err(_) => 70,
+    })
+}
+
+#[expect(unsafe_code, reason = "no safe binding leaves without running destructors")]
+fn rustix_exit(code: i32) -> ! {
+    // SAFETY: ends the process; nothing of it is used afterwards.
+    unsafe { libc::_exit(code) }
+}
+
+/// What started at a moment, on both clocks.
+#[derive(Debug, Clone, Copy)]
+struct Started {
+    cpu_ns: u64,
+    at_ns: u64,
+    now_ms: u64,
+}
+
+impl Started {
+    fn now(now_ms: u64) -> Self {
+        Self { cpu_ns: cpu_ns(), at_ns: monotonic_ns(), now_ms }
+    }
+
+    /// What `Date.now()` says at this moment.
+    #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
+    fn wall_ms(&self) -> f64 {
+        (self.now_ms + (monotonic_ns() - self.at_ns) / 1_000_000) as f64
+    }
+}
+
+struct Worker {
+    host: Host,
+    runtime: JsRuntime,
+    driver: Driver,
+    state: Rc<RefCell<OpState>>,
+    budget: Arc<Budget>,
+    memory: Arc<Memory>,
+}
+
+impl Worker {
+    fn boot(descriptor: i32) -> Result<Self, Gone> {
+        let limits = Limits::default();
+        let mut host = Host::inherit(descriptor);
+        let mut jail = jail::enter(descriptor);
+        let memory = Memory::new(limits.heap_bytes, limits.buffer_bytes);
+        let budget = Budget::new();
+        let (mut runtime, driver) = engine::boot(&memory, Call::new(Arc::clone(&budget)));
+        memory.report_to(Arc::clone(&budget));
+        budget.watch(runtime.v8_isolate().thread_safe_handle()).map_err(|_| Gone::Io)?;
+        if !jail::forbid_new_processes() {
+            jail.retain(|layer| *layer != tollhouse_protocol::JailLayer::Rlimits);
+        }
+        let state = runtime.op_state();
+        let mut worker = Self { host: { host }, runtime, driver, state, budget, memory };
+        worker.tell(&ToHost::Ready { jail })?;
+        Ok(worker)
+    }
+
+    fn serve(&mut self) -> Result<(), Gone> {
+        let mut loaded = false;
+        loop {
+            match self.host.next()? {
+                ToWorker::Load(load) if !loaded => {
+                    self.load(load)?;
+                    loaded = true;
+                }
+                ToWorker::Call(start) if loaded => self.call(&start)?,
+                // The answer to an op of a call that has ended.
+                ToWorker::Reply { .. } => {}
+                ToWorker::Load(_) | ToWorker::Call(_) => return Err(Gone::Frame),
+            }
+        }
+    }
+
+    fn load(&mut self, load: Load) -> Result<(), Gone> {
+        let limits = load.limits;
+        self.memory.limit(limits.heap_bytes, limits.buffer_bytes);
+        let started = Started::now(0);
+        let allowance = Allowance { cpu_ms: limits.load_cpu_ms, wall_ms: limits.load_wall_ms };
+        self.begin(limits, allowance, started);
+        let loaded = self.evaluate(&load, started);
+        self.budget.disarm();
+        let result = match (loaded, self.budget.reason()) {
+            (_, Some(reason)) => Err(LoadError { message: reason.to_string(), line: None, column: None }),
+            (Ok(checked), None) => Ok(Loaded { checked, spent: self.spent(started) }),
+            (Err(error), None) => Err(error),
+        };
+        let failed = result.is_err();
+        self.tell(&ToHost::Loaded(result))?;
+        if failed { Err(Gone::Closed) } else { Ok(()) }
+    }
+
+    fn evaluate(&mut self, load: &Load, started: Started) -> Result<Checked, LoadError> {
+        let refusal = |message: &str| LoadError { message: message.into(), line: None, column: None };
+        let source = str::from_utf8(&load.bundle.source).map_err(|_| refusal("the source is not UTF-8"))?;
+        let checked = match load.bundle.language {
+            Language::Js => Checked { source: Bytes::new() },
+            Language::Ts => return Err(refusal("TypeScript is not available")),
+        };
+        let Self { runtime, driver, state, budget, host, .. } = self;
+        scope!(scope, runtime);
+        load::start(scope, driver, &load.bundle.specifier, source, started.wall_ms())?;
+        let ended = pump(scope, driver, state, budget, host, started);
+        let result = call_of(state, Call::take_loaded);
+        match (ended, result) {
+            (_, Some(result)) => result.map(|()| checked),
+            (Err(End::Deadlock), None) => Err(refusal("the module's top level waits for a promise that nothing can resolve")),
+            _ => Err(refusal("the module's top level did not end")),
+        }
+    }
+
+    fn call(&mut self, start: &Start) -> Result<(), Gone> {
+        let started = Started::now(start.now_ms);
+        let allowance = Allowance { cpu_ms: start.limits.cpu_ms, wall_ms: start.limits.wall_ms };
+        self.begin(start.limits, allowance, started);
+        let ended = {
+            let Self { runtime, driver, state, budget, host, .. } = self;
+            scope!(scope, runtime);
+            begin_call(scope, driver, start);
+            pump(scope, driver, state, budget, host, started)
+        };
+        self.budget.disarm();
+        let outcome = call_of(&self.state, Call::take_outcome);
+        let outcome = match (self.budget.reason(), ended, outcome) {
+            (Some(reason), _, _) => Outcome::Stopped(reason),
+            (None, Err(End::Gone(gone)), _) => return Err(gone),
+            (None, _, Some(outcome)) => outcome,
+            (None, _, None) => Outcome::Stopped(StopReason::Deadlock),
+        };
+        let stopped = matches!(outcome, Outcome::Stopped(_));
+        let spent = self.spent(started);
+        self.tell(&ToHost::Done { outcome, spent })?;
+        if stopped { Err(Gone::Closed) } else { Ok(()) }
+    }
+
+    fn begin(&mut self, limits: Limits, allowance: Allowance, started: Started) {
+        call_of(&self.state, |call| call.begin(limits));
+        self.budget.arm(allowance, started.cpu_ns, started.at_ns);
+    }
+
+    fn spent(&mut self, started: Started) -> Spent {
+        let heap = self.runtime.v8_isolate().get_heap_statistics().used_heap_size() as u64;
+        Spent {
+            cpu_us: cpu_ns().saturating_sub(started.cpu_ns) / 1_000,
+            wall_us: monotonic_ns().saturating_sub(started.at_ns) / 1_000,
+            heap_bytes: heap + self.memory.buffer_bytes(),
+            ops: call_of(&self.state, |call| call.ops()),
+        }
+    }
+
+    /// Sends `message` behind all that waits.
+    fn tell(&mut self, message: &ToHost) -> Result<(), Gone> {
+        let Self { host, state, .. } = self;
+        call_of(state, |call| {
+            call.outbox().put(message)?;
+            host.send(call.outbox())
+        })
+    }
+}
+
+/// Why a call does not go on.
+enum End {
+    /// Nothing under way can wake it.
+    Deadlock,
+    Gone(Gone),
+}
+
+/// Runs until the call has an end, is stopped, or cannot go on.
+fn pump(
+    scope: &mut PinScope<'_, '_>,
+    driver: &Driver,
+    state: &Rc<RefCell<OpState>>,
+    budget: &Budget,
+    host: &mut Host,
+    started: Started,
+) -> Result<(), End> {
+    loop {
+        scope.perform_microtask_checkpoint();
+        if budget.stopped() || call_of(state, |call| call.has_ended()) {
+            return Ok(());
+        }
+        if let Some((number, failure)) = call_of(state, Call::next_refused) {
+            deliver(scope, driver, started, number, Err(failure));
+            continue;
+        }
+        if !call_of(state, |call| call.is_waiting()) {
+            return Err(End::Deadlock);
+        }
+        let (number, result) = wait(state, budget, host)?;
+        if budget.stopped() {
+            return Ok(());
+        }
+        if call_of(state, |call| call.answered(number)) {
+            deliver(scope, driver, started, number, result);
+        }
+    }
+}
+
+/// Tells the host what is asked and that nothing computes, and takes its next answer.
+fn wait(state: &Rc<RefCell<OpState>>, budget: &Budget, host: &mut Host) -> Result<(u32, Result<OpValue, OpFailure>), End> {
+    call_of(state, |call| {
+        call.send_requests();
+        call.outbox().put(&ToHost::Waiting)?;
+        host.send(call.outbox())
+    })
+    .map_err(End::Gone)?;
+    match host.next_within(budget.wall_left()) {
+        Ok(ToWorker::Reply { op, result }) => Ok((op, result)),
+        Err(Gone::TimedOut) => {
+            budget.wall_left();
+            Ok((0, Ok(OpValue::None)))
+        }
+        Ok(ToWorker::Load(_) | ToWorker::Call(_)) => Err(End::Gone(Gone::Frame)),
+        Err(gone) => Err(End::Gone(gone)),
+    }
+}
+
+fn call_of<T>(state: &Rc<RefCell<OpState>>, then: impl FnOnce(&mut Call) -> T) -> T {
+    then(state.borrow_mut().borrow_mut::<Call>())
+}
+
+fn begin_call(scope: &mut PinScope<'_, '_>, driver: &Driver, start: &Start) {
+    v8::tc_scope!(scope, scope);
+    let granted = if start.env.is_empty() { String::new() } else { serde_json::to_string(&start.env).unwrap_or_default() };
+    #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
+    let now = v8::Number::new(scope, start.now_ms as f64);
+    let (Some(head), Some(body), Some(granted)) = (text(scope, &start.head), text(scope, &start.body), text(scope, granted.as_bytes()))
+    else {
+        return;
+    };
+    let call = Local::new(scope, &driver.call);
+    let undefined = v8::undefined(scope).into();
+    call.call(scope, undefined, &[now.into(), head.into(), body.into(), granted.into()]);
+}
+
+/// Gives an op's answer to `deliver` of 04_ops.js.
+fn deliver(scope: &mut PinScope<'_, '_>, driver: &Driver, started: Started, number: u32, result: Result<OpValue, OpFailure>) {
+    v8::scope!(let scope, scope);
+    v8::tc_scope!(scope, scope);
+    let undefined: Local<'_, v8::Value> = v8::undefined(scope).into();
+    let (kind, value, code) = match result {
+        Ok(OpValue::None) => (NONE, undefined, undefined),
+        Ok(OpValue::Json(json)) => (JSON, text(scope, &json).map_or(undefined, Into::into), undefined),
+        Ok(OpValue::Bytes(bytes)) => match buffer(scope, &bytes) {
+            Some(array) => (BYTES, array.into(), undefined),
+            None => (NONE, undefined, undefined),
+        },
+        Err(OpFailure { code, message }) => {
+            let message = text(scope, message.as_bytes()).map_or(undefined, Into::into);
+            (FAILURE, message, text(scope, code.as_bytes()).map_or(undefined, Into::into))
+        }
+    };
+    let number = v8::Integer::new_from_unsigned(scope, number).into();
+    let now = v8::Number::new(scope, started.wall_ms()).into();
+    let kind = v8::Integer::new(scope, kind).into();
+    let deliver = Local::new(scope, &driver.deliver);
+    deliver.call(scope, undefined, &[number, now, kind, value, code]);
+}
+
+/// Bytes from the host as a string: one byte a character where they allow it.
+fn text<'s>(scope: &mut PinScope<'s, '_>, bytes: &[u8]) -> Option<Local<'s, v8::String>> {
+    if bytes.is_ascii() {
+        v8::String::new_from_one_byte(scope, bytes, v8::NewStringType::Normal)
+    } else {
+        v8::String::new_from_utf8(scope, bytes, v8::NewStringType::Normal)
+    }
+}
+
+/// Bytes from the host as a `Uint8Array`; nothing when the buffer limit does not allow it.
+fn buffer<'s>(scope: &mut PinScope<'s, '_>, bytes: &Bytes) -> Option<Local<'s, v8::Uint8Array>> {
+    let store = v8::ArrayBuffer::new_backing_store_from_vec(bytes.to_vec()).make_shared();
+    let array = v8::ArrayBuffer::with_backing_store(scope, &store);
+    v8::Uint8Array::new(scope, array, 0, bytes.len())
+}

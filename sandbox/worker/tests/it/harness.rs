@@ -1,0 +1,313 @@
+//! A host made of a map and a clock, with one worker.
+
+use std::{
+    collections::BTreeMap,
+    io::{Read, Write},
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::{net::UnixStream, process::CommandExt},
+    },
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use serde_json::Value;
+use tollhouse_protocol::{
+    AtomicWrite, Bundle, JailLayer, Language, Limits, Load, LoadError, Loaded, LogLine, OpFailure, OpRequest, OpValue, Outcome, ReplyBody,
+    Spent, Start, StopReason, ToHost, ToWorker, ToolReply,
+    frame::{self, PREFIX_BYTES},
+};
+
+/// What `Date.now()` says at the start of every call here.
+pub const NOW_MS: u64 = 1_760_000_000_000;
+
+pub struct Worker {
+    child: Child,
+    stream: UnixStream,
+    pub jail: Vec<JailLayer>,
+    pub limits: Limits,
+    pub env: Vec<(String, String)>,
+    pub kv: BTreeMap<String, Vec<u8>>,
+    pub files: BTreeMap<String, Vec<u8>>,
+    /// Ops of the last call, in order.
+    pub ops: Vec<OpRequest>,
+    pub logs: Vec<LogLine>,
+    /// Most ops that were under way at once in the last call, timers left out.
+    pub most_in_flight: usize,
+    pub waits: usize,
+}
+
+/// How a call ended.
+pub struct Ended {
+    pub outcome: Outcome,
+    pub spent: Spent,
+}
+
+impl Worker {
+    /// A blank worker.
+    pub fn start() -> Self {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let descriptor: OwnedFd = theirs.into();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tollhouse-worker"));
+        command.args(["--socket", "3"]).env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit());
+        let source = descriptor.as_raw_fd();
+        #[expect(unsafe_code, reason = "the child's descriptor has to get its number between fork and exec")]
+        // SAFETY: dup2 is async-signal-safe, and both descriptors are the child's own.
+        unsafe {
+            command.pre_exec(move || if source == 3 || libc::dup2(source, 3) == 3 { Ok(()) } else { Err(std::io::Error::last_os_error()) });
+        }
+        let child = command.spawn().unwrap();
+        drop(descriptor);
+        ours.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut worker = Self {
+            child,
+            stream: ours,
+            jail: Vec::new(),
+            limits: Limits::default(),
+            env: Vec::new(),
+            kv: BTreeMap::new(),
+            files: BTreeMap::new(),
+            ops: Vec::new(),
+            logs: Vec::new(),
+            most_in_flight: 0,
+            waits: 0,
+        };
+        match worker.receive() {
+            Some(ToHost::Ready { jail }) => worker.jail = jail,
+            other => panic!("the worker said {other:?} first"),
+        }
+        worker
+    }
+
+    /// A worker that has loaded `source`.
+    pub fn with(source: &str) -> Self {
+        let mut worker = Self::start();
+        worker.load(source, Language::Js).unwrap();
+        worker
+    }
+
+    /// A worker whose handler has this body, with `req` and `ctx` in scope.
+    pub fn handler(body: &str) -> Self {
+        Self::with(&format!("export default async function (req, ctx) {{\n{body}\n}}"))
+    }
+
+    /// A worker with other limits, of the same shape.
+    pub fn handler_limited(body: &str, limits: Limits) -> Self {
+        let mut worker = Self::start();
+        worker.limits = limits;
+        worker.load(&format!("export default async function (req, ctx) {{\n{body}\n}}"), Language::Js).unwrap();
+        worker
+    }
+
+    pub fn load(&mut self, source: &str, language: Language) -> Result<Loaded, LoadError> {
+        let bundle = Bundle {
+            version: "0".repeat(64),
+            specifier: "tool:/example/000000000000".into(),
+            source: source.as_bytes().to_vec().into(),
+            language,
+        };
+        self.send(&ToWorker::Load(Load { bundle, limits: self.limits }));
+        loop {
+            match self.receive() {
+                Some(ToHost::Loaded(result)) => return result,
+                Some(ToHost::Log(line)) => self.logs.push(line),
+                Some(ToHost::Waiting) => {}
+                Some(ToHost::Op { op, request }) => self.answer(op, &request),
+                other => panic!("while loading, the worker said {other:?}"),
+            }
+        }
+    }
+
+    /// Calls with `input`, and serves ops until the end.
+    pub fn call(&mut self, input: &Value) -> Ended {
+        self.begin(input);
+        self.finish()
+    }
+
+    /// The JSON value of a call that must return one.
+    pub fn json(&mut self, input: &Value) -> Value {
+        let ended = self.call(input);
+        match ended.outcome {
+            Outcome::Returned(ToolReply { body: ReplyBody::Json(json), .. }) => serde_json::from_slice(&json).unwrap(),
+            other => panic!("the call ended with {other:?}; logs {:?}", self.logs),
+        }
+    }
+
+    /// The text of a call that must throw.
+    pub fn thrown(&mut self, input: &Value) -> String {
+        match self.call(input).outcome {
+            Outcome::Threw(thrown) => thrown.message,
+            other => panic!("the call ended with {other:?}"),
+        }
+    }
+
+    /// Why a call that must be stopped was; the worker must be gone then.
+    pub fn stopped(&mut self, input: &Value) -> StopReason {
+        match self.call(input).outcome {
+            Outcome::Stopped(reason) => {
+                assert!(self.receive().is_none(), "a stopped worker says nothing more");
+                self.child.wait().unwrap();
+                reason
+            }
+            other => panic!("the call ended with {other:?}"),
+        }
+    }
+
+    pub fn begin(&mut self, input: &Value) {
+        self.ops.clear();
+        self.logs.clear();
+        self.most_in_flight = 0;
+        self.waits = 0;
+        let head = serde_json::json!({
+            "method": "POST", "url": "https://host.example/tools/example?q=1", "path": "/tools/example", "query": {"q": "1"},
+            "headers": {"content-type": "application/json"}, "caller": {"payer": "0xabc", "free": false, "receiptId": "rcpt_1"},
+        });
+        let start = Start {
+            call: "call_1".into(),
+            head: head.to_string().into(),
+            body: input.to_string().into(),
+            env: self.env.clone(),
+            now_ms: NOW_MS,
+            limits: self.limits,
+        };
+        self.send(&ToWorker::Call(start));
+    }
+
+    fn finish(&mut self) -> Ended {
+        let mut under_way: Vec<(u32, OpRequest)> = Vec::new();
+        loop {
+            match self.receive() {
+                Some(ToHost::Op { op, request }) => {
+                    self.ops.push(request.clone());
+                    under_way.push((op, request));
+                    let counted = under_way.iter().filter(|(_, request)| !matches!(request, OpRequest::Sleep { .. })).count();
+                    self.most_in_flight = self.most_in_flight.max(counted);
+                }
+                Some(ToHost::Log(line)) => self.logs.push(line),
+                Some(ToHost::Waiting) => {
+                    self.waits += 1;
+                    // Ops at once, then the shortest timer.
+                    let next = under_way.iter().enumerate().min_by_key(|(_, (_, request))| match request {
+                        OpRequest::Sleep { ms } => ms + 1,
+                        _ => 0,
+                    });
+                    if let Some((at, _)) = next {
+                        let (op, request) = under_way.remove(at);
+                        self.answer(op, &request);
+                    }
+                }
+                Some(ToHost::Done { outcome, spent }) => return Ended { outcome, spent },
+                other => panic!("during a call, the worker said {other:?} (exit {:?})", self.child.try_wait()),
+            }
+        }
+    }
+
+    fn answer(&mut self, op: u32, request: &OpRequest) {
+        let json = |value: Value| Ok(OpValue::Json(value.to_string().into()));
+        let result = match request {
+            OpRequest::KvGet { key } => Ok(self.kv.get(key).map_or(OpValue::None, |value| OpValue::Json(value.clone().into()))),
+            OpRequest::KvSet { key, value, .. } => {
+                self.kv.insert(key.clone(), value.to_vec());
+                Ok(OpValue::None)
+            }
+            OpRequest::KvDelete { key } => {
+                self.kv.remove(key);
+                Ok(OpValue::None)
+            }
+            OpRequest::KvList { prefix, limit, .. } => {
+                let rows = self.kv.iter().filter(|(key, _)| key.starts_with(prefix)).take(*limit as usize);
+                let rows: Vec<Value> = rows
+                    .map(|(key, value)| serde_json::json!({"key": key, "value": serde_json::from_slice::<Value>(value).unwrap()}))
+                    .collect();
+                json(serde_json::json!({"entries": rows, "cursor": null}))
+            }
+            OpRequest::KvAtomic { checks, writes } => {
+                let holds = checks.iter().all(|check| self.kv.get(&check.key).map(Vec::as_slice) == check.value.as_deref());
+                if holds {
+                    for write in writes {
+                        self.write(write);
+                    }
+                }
+                json(serde_json::json!({"ok": holds}))
+            }
+            OpRequest::FileRead { path } => Ok(self.files.get(path).map_or(OpValue::None, |held| OpValue::Bytes(held.clone().into()))),
+            OpRequest::FileWrite { path, content } => {
+                self.files.insert(path.clone(), content.to_vec());
+                Ok(OpValue::None)
+            }
+            OpRequest::FileDelete { path } => {
+                self.files.remove(path);
+                Ok(OpValue::None)
+            }
+            OpRequest::FileList { prefix, .. } => {
+                let rows: Vec<Value> = self
+                    .files
+                    .iter()
+                    .filter(|(path, _)| path.starts_with(prefix))
+                    .map(|(path, held)| serde_json::json!({"path": path, "size": held.len(), "modifiedAt": "2026-01-01T00:00:00.000Z"}))
+                    .collect();
+                json(serde_json::json!({"files": rows, "cursor": null}))
+            }
+            OpRequest::HttpGetJson { url, .. } if url.contains("10.0.0.1") => {
+                Err(OpFailure { code: "forbidden_address".into(), message: "`10.0.0.1` is not a public address".into() })
+            }
+            OpRequest::HttpGetJson { url, .. } => {
+                json(serde_json::json!({"status": 200, "headers": {"x-test": "1"}, "json": {"url": url}}))
+            }
+            OpRequest::Sleep { ms } => {
+                std::thread::sleep(Duration::from_millis((*ms).min(50)));
+                Ok(OpValue::None)
+            }
+        };
+        self.send(&ToWorker::Reply { op, result });
+    }
+
+    fn write(&mut self, write: &AtomicWrite) {
+        match write {
+            AtomicWrite::Set { key, value, .. } => {
+                self.kv.insert(key.clone(), value.to_vec());
+            }
+            AtomicWrite::Delete { key } => {
+                self.kv.remove(key);
+            }
+            AtomicWrite::Add { key, by } => {
+                let held = self.kv.get(key).map_or(0, |value| serde_json::from_slice::<i64>(value).unwrap());
+                self.kv.insert(key.clone(), (held + by).to_string().into_bytes());
+            }
+        }
+    }
+
+    pub fn send(&mut self, message: &ToWorker) {
+        let mut bytes = Vec::new();
+        frame::encode(message, &mut bytes).unwrap();
+        self.stream.write_all(&bytes).unwrap();
+    }
+
+    /// The worker's next message; nothing when it is gone.
+    pub fn receive(&mut self) -> Option<ToHost> {
+        let mut prefix = [0; PREFIX_BYTES];
+        match self.stream.read_exact(&mut prefix) {
+            Ok(()) => {}
+            Err(error) if matches!(error.kind(), std::io::ErrorKind::UnexpectedEof | std::io::ErrorKind::ConnectionReset) => return None,
+            Err(error) => panic!("the worker said nothing: {error}"),
+        }
+        let mut payload = vec![0; frame::length(prefix).unwrap()];
+        self.stream.read_exact(&mut payload).unwrap();
+        Some(frame::decode(&payload).unwrap())
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn wait_for_exit(&mut self) -> std::process::ExitStatus {
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,9 @@
+//! Drives the built worker over a socket pair, as a host would: each test is a claim about it.
+
+#![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may panic")]
+
+mod calls;
+mod harness;
+mod hostile;
+mod loading;
+mod web;

@@ -1,0 +1,66 @@
+//! The admin token: given in the environment, or made on first start.
+
+use std::{
+    fmt,
+    io::{self, Write as _},
+    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
+    path::Path,
+};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
+
+/// Shortest admin token that is accepted, in bytes.
+pub const MIN_BYTES: usize = 16;
+
+/// The hash of the admin token; the token itself is not kept.
+pub struct AdminToken([u8; 32]);
+
+impl fmt::Debug for AdminToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AdminToken")
+    }
+}
+
+impl AdminToken {
+    /// The token `given`, else the one in `file`, else a new one written there with mode 0600.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be read or made, that others may read, or a token that is too short.
+    pub fn open(given: Option<&str>, file: &Path) -> io::Result<Self> {
+        let token = match given {
+            Some(token) => token.to_owned(),
+            None => match std::fs::metadata(file) {
+                Ok(metadata) if metadata.permissions().mode() & 0o077 != 0 => {
+                    return Err(io::Error::other(format!("`{}` can be read by others: set its mode to 0600", file.display())));
+                }
+                Ok(_) => std::fs::read_to_string(file)?.trim().to_owned(),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => make(file)?,
+                Err(error) => return Err(error),
+            },
+        };
+        if token.len() < MIN_BYTES {
+            return Err(io::Error::other(format!("the admin token has {} bytes; it needs {MIN_BYTES}", token.len())));
+        }
+        Ok(Self(Sha256::digest(token.as_bytes()).into()))
+    }
+
+    /// Compares in constant time.
+    #[must_use]
+    pub fn matches(&self, given: &[u8]) -> bool {
+        let given: [u8; 32] = Sha256::digest(given).into();
+        self.0.ct_eq(&given).into()
+    }
+}
+
+fn make(file: &Path) -> io::Result<String> {
+    let mut random = [0; 32];
+    getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
+    let token = format!("adm_{}", URL_SAFE_NO_PAD.encode(random));
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
+    writeln!(file, "{token}")?;
+    file.sync_all()?;
+    Ok(token)
+}

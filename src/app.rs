@@ -1,0 +1,197 @@
+//! The host put together: the only place that names concrete types.
+
+use std::{
+    fmt,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use serde_json::Value;
+use tollhouse_pool::{Pool, PoolConfig};
+
+use crate::{
+    admin::AdminToken,
+    call::{Calls, ReceiptFinisher},
+    capability::{Capabilities, FolderObjects, Guard, GuardSettings, LogSettings},
+    catalog::Catalog,
+    clock::Clock,
+    config::{FacilitatorKind, Settings},
+    payment::{Facilitator, Gate, HttpFacilitator, Ledger, PaymentConfig, SimulatedFacilitator},
+    receipt::Signer,
+    runner::Runner,
+    store::{Space, Store, sled::SledStore},
+};
+
+/// How often open settlements are asked about and old answers forgotten.
+const SWEEP: Duration = Duration::from_secs(5);
+
+/// A host: everything a front needs.
+pub struct App {
+    pub base_url: String,
+    pub admin: AdminToken,
+    pub catalog: Arc<Catalog>,
+    pub calls: Arc<Calls>,
+    pub gate: Arc<Gate>,
+    /// The simulated ledger, where that settles.
+    pub ledger: Option<Arc<Ledger>>,
+    pub pool: Pool,
+    pub signer: Arc<Signer>,
+    pub store: Arc<dyn Store>,
+    pub long_running_ms: u64,
+    pub progress: Duration,
+    draining: AtomicBool,
+}
+
+impl fmt::Debug for App {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("App").field("base_url", &self.base_url).finish_non_exhaustive()
+    }
+}
+
+/// Why a host does not start. One sentence each; the cause is linked.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("the data folder `{0}` cannot be made or read")]
+    Data(String, #[source] std::io::Error),
+    #[error("the store does not open")]
+    Store(#[source] crate::store::StoreError),
+    #[error("the sandbox does not start")]
+    Sandbox(#[source] tollhouse_pool::PoolError),
+    #[error("the receipt key does not read")]
+    Key(#[source] crate::receipt::KeyError),
+    #[error("payments cannot be set up")]
+    Payment(#[source] crate::payment::ConfigError),
+    #[error("the catalogue does not open")]
+    Catalog(#[source] crate::catalog::PublishError),
+    #[error("open settlements could not be read")]
+    Recovery(#[source] crate::store::StoreError),
+}
+
+impl App {
+    /// Opens the store, starts the sandbox, resolves what a crash left open, publishes the shipped tools.
+    ///
+    /// # Errors
+    ///
+    /// The first part that does not start.
+    pub async fn start(settings: &Settings, base_url: String) -> Result<Arc<Self>, StartError> {
+        let data = &settings.data;
+        let folder = |error| StartError::Data(data.display().to_string(), error);
+        std::fs::create_dir_all(data).map_err(folder)?;
+        let clock = Clock::default();
+        let store: Arc<dyn Store> = Arc::new(SledStore::open(&data.join("store"), settings.store_cache_bytes).map_err(StartError::Store)?);
+        let admin = AdminToken::open(settings.admin_token.as_deref(), &data.join("admin-token")).map_err(folder)?;
+        let signer = Arc::new(Signer::open(data).map_err(StartError::Key)?);
+        let (facilitator, ledger) = facilitator(settings, &store, &clock)?;
+        let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&signer), facilitator.simulated()));
+        let config = payment_config(settings)?;
+        let gate = Gate::new(Arc::clone(&store), facilitator, clock.clone(), config, Arc::clone(&finisher) as _);
+        gate.recover().await.map_err(StartError::Recovery)?;
+        let pool = Pool::start(pool_config(settings)).await.map_err(StartError::Sandbox)?;
+        let services = services(settings, &store, &clock, data).map_err(folder)?;
+        let catalog =
+            Catalog::open(Arc::clone(&store), clock.clone(), pool.clone(), Arc::clone(&services), base_url.clone()).await;
+        let catalog = Arc::new(catalog.map_err(StartError::Catalog)?);
+        let shipped = catalog.ship(settings.tools.as_deref()).await.map_err(StartError::Catalog)?;
+        if shipped > 0 {
+            tracing::info!(tools = shipped, "published the shipped catalogue");
+        }
+        let runner = Runner::new(pool.clone(), services);
+        let calls = Calls::new(Arc::clone(&catalog), Arc::clone(&gate), runner, Arc::clone(&store), finisher, clock);
+        let app = Arc::new(Self {
+            base_url,
+            admin,
+            catalog,
+            calls,
+            gate,
+            ledger,
+            pool,
+            signer,
+            store,
+            long_running_ms: settings.long_running_ms,
+            progress: settings.progress,
+            draining: AtomicBool::new(false),
+        });
+        app.sweep();
+        Ok(app)
+    }
+
+    /// A receipt as everyone may see it, signed.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn receipt(&self, id: &str) -> Result<Option<Value>, crate::store::StoreError> {
+        let stored = self.store.get(Space::Receipts, id.as_bytes()).await?;
+        Ok(stored.and_then(|stored| self.signer.present(&stored)))
+    }
+
+    /// True once the host has been told to end.
+    #[must_use]
+    pub fn draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    /// Lets calls under way end, at most for `patience`, then ends the sandbox.
+    pub async fn shutdown(&self, patience: Duration) {
+        self.draining.store(true, Ordering::Relaxed);
+        if !self.calls.drain(patience).await {
+            tracing::warn!("calls were still under way when the host ended; their payments are resolved at the next start");
+        }
+        self.pool.shutdown().await;
+    }
+
+    /// Resolves open settlements and forgets old answers, for as long as the host lives.
+    fn sweep(self: &Arc<Self>) {
+        let gate = Arc::downgrade(&self.gate);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(SWEEP).await;
+                let Some(gate) = gate.upgrade() else { return };
+                if let Err(error) = gate.tick().await {
+                    tracing::error!(%error, "open settlements could not be looked at");
+                }
+            }
+        });
+    }
+}
+
+type Settles = (Arc<dyn Facilitator>, Option<Arc<Ledger>>);
+
+fn facilitator(settings: &Settings, store: &Arc<dyn Store>, clock: &Clock) -> Result<Settles, StartError> {
+    match settings.payment.facilitator {
+        FacilitatorKind::Simulated => {
+            let config = payment_config(settings)?;
+            let ledger = Arc::new(Ledger::new(Arc::clone(store), &config));
+            let facilitator = SimulatedFacilitator::new(Arc::clone(&ledger), clock.clone());
+            Ok((Arc::new(facilitator), Some(ledger)))
+        }
+        FacilitatorKind::Http => {
+            let url = settings.payment.facilitator_url.as_deref().unwrap_or_default();
+            let facilitator = HttpFacilitator::new(url, settings.payment.rpc_url.as_deref()).map_err(StartError::Payment)?;
+            Ok((Arc::new(facilitator), None))
+        }
+    }
+}
+
+fn payment_config(settings: &Settings) -> Result<PaymentConfig, StartError> {
+    PaymentConfig::for_network(&settings.payment.network, &settings.payment.pay_to).map_err(StartError::Payment)
+}
+
+fn pool_config(settings: &Settings) -> PoolConfig {
+    let mut config = PoolConfig::new(settings.sandbox.worker.clone());
+    let sandbox = &settings.sandbox;
+    config.spares = sandbox.spares.unwrap_or(config.spares);
+    config.running = sandbox.running.unwrap_or(config.running);
+    config.processes = sandbox.processes.unwrap_or(config.processes);
+    config
+}
+
+fn services(settings: &Settings, store: &Arc<dyn Store>, clock: &Clock, data: &Path) -> std::io::Result<Arc<Capabilities>> {
+    let guard = Guard::new(GuardSettings { allow: settings.guard_allow.clone(), ..GuardSettings::default() });
+    let objects = Arc::new(FolderObjects::open(data.join("files"))?);
+    Ok(Capabilities::new(Arc::clone(store), clock.clone(), guard, objects, LogSettings::default()))
+}

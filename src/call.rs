@@ -1,0 +1,340 @@
+//! The pipeline: one call, from slug to receipt.
+//!
+//! ```text
+//! find → admit payment → check input → run → check output → settle, receipt → answer
+//! ```
+//!
+//! Knows no HTTP and no JSON-RPC: both fronts call [`Calls::perform`]. A call runs on a task of its
+//! own, so that a caller who hangs up cannot cut a settlement in half. Nothing is charged before
+//! the result has passed its schema, and nothing is retried: a call that ended without a charge may
+//! be made again by the caller.
+
+mod error;
+mod finish;
+mod input;
+mod request;
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use serde_json::Value;
+use tokio::sync::{mpsc, watch};
+
+pub use self::{
+    error::{CallError, Charged, Fault},
+    finish::{ReceiptDraft, ReceiptFinisher},
+    input::{Input, MAX_QUERY_FIELDS, Parsed as ParsedInput},
+    request::RequestHead,
+};
+use crate::{
+    capability::LogEntry,
+    catalog::{Catalog, Live},
+    clock::{Clock, Timestamp},
+    id::{CallId, ReceiptId},
+    payment::{Admission, Admit, Ended, Gate, Offered, PaymentId, StoredAnswer},
+    receipt::{self, request_hash},
+    runner::{Produced, Runner, Task},
+    store::{Durability, Store},
+    tool::Status,
+};
+
+/// How long a call waits for another replica that runs the same payment, beyond the tool's own wall limit.
+const JOIN_PATIENCE: Duration = Duration::from_secs(90);
+
+/// Time between two looks at a payment that another replica is running.
+const JOIN_POLL: Duration = Duration::from_millis(100);
+
+/// One call, as a front hands it over.
+pub struct Call {
+    /// Found by the front already, so that it can bound the body.
+    pub live: Arc<Live>,
+    pub input: Input,
+    pub offered: Offered,
+    pub head: RequestHead,
+    /// Takes what happens on the way, for callers who stream.
+    pub progress: Option<mpsc::Sender<Progress>>,
+}
+
+/// What happens on the way of a streamed call.
+#[derive(Debug, Clone)]
+pub enum Progress {
+    /// The payment stands, the input fits, the handler starts.
+    Accepted { call: CallId, payment: Option<PaymentId>, receipt: ReceiptId },
+    /// A line of the handler's log.
+    Log(LogEntry),
+}
+
+/// A call that was answered. `Clone` is cheap.
+#[derive(Debug, Clone)]
+pub struct Done {
+    pub answer: Arc<StoredAnswer>,
+    /// Which wire version the settlement is told in; `None` for free calls and credit.
+    pub payment: Option<PaymentId>,
+    /// False when the tool itself answered with an error status: then nothing was charged and there is no receipt.
+    pub success: bool,
+}
+
+/// How a call ended, for all that share it.
+type Shared = Result<Done, Arc<CallError>>;
+type Flight = watch::Receiver<Option<Shared>>;
+
+/// Performs calls.
+pub struct Calls {
+    catalog: Arc<Catalog>,
+    gate: Arc<Gate>,
+    runner: Runner,
+    store: Arc<dyn Store>,
+    finisher: Arc<ReceiptFinisher>,
+    clock: Clock,
+    /// The payments whose calls are under way in this process, so that a repeated one joins them.
+    flights: Mutex<HashMap<PaymentId, Flight>>,
+    /// Open while calls run: `drain` waits until every clone is gone.
+    running: (watch::Sender<()>, watch::Receiver<()>),
+}
+
+impl fmt::Debug for Calls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Calls").finish_non_exhaustive()
+    }
+}
+
+impl Calls {
+    #[must_use]
+    pub fn new(
+        catalog: Arc<Catalog>,
+        gate: Arc<Gate>,
+        runner: Runner,
+        store: Arc<dyn Store>,
+        finisher: Arc<ReceiptFinisher>,
+        clock: Clock,
+    ) -> Arc<Self> {
+        Arc::new(Self { catalog, gate, runner, store, finisher, clock, flights: Mutex::default(), running: watch::channel(()) })
+    }
+
+    /// Finds a tool that takes calls.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::UnknownEndpoint`], [`CallError::Paused`].
+    pub fn find(&self, slug: &str) -> Result<Arc<Live>, CallError> {
+        let live = self.catalog.find(slug).ok_or_else(|| CallError::UnknownEndpoint(slug.to_owned()))?;
+        match live.endpoint.status {
+            Status::Active => Ok(live),
+            Status::Paused => Err(CallError::Paused(live.endpoint.slug.clone())),
+        }
+    }
+
+    /// Performs one call, on a task of its own: dropping the future does not stop the call.
+    ///
+    /// # Errors
+    ///
+    /// Why it ended without a result; [`CallError::charged`] says whether money moved.
+    pub async fn perform(self: &Arc<Self>, call: Call) -> Shared {
+        let this = Arc::clone(self);
+        let alive = self.running.1.clone();
+        let task = tokio::spawn(async move {
+            let ended = this.perform_here(call).await;
+            drop(alive);
+            ended
+        });
+        task.await.unwrap_or_else(|error| {
+            tracing::error!(%error, "a call's task ended abnormally");
+            Err(Arc::new(CallError::Internal))
+        })
+    }
+
+    /// Waits until no call is under way, at most `patience`. True when none is left.
+    pub async fn drain(&self, patience: Duration) -> bool {
+        // Our own receiver is one; every call under way holds another.
+        let idle = async {
+            while self.running.0.receiver_count() > 1 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(patience, idle).await.is_ok()
+    }
+
+    async fn perform_here(&self, call: Call) -> Shared {
+        let Call { live, input, offered, head, progress } = call;
+        let task = NewCall { live, head, progress, started: self.clock.now(), receipt: ReceiptId::generate() };
+        if task.live.endpoint.price_usd.is_zero() {
+            let checked = input.parse(&task.live).map_err(Arc::new)?;
+            let hash = request_hash(task.live.endpoint.id.as_str(), &checked.value);
+            return self.free(task, checked, hash).await.map_err(Arc::new);
+        }
+        if matches!(offered, Offered::Nothing) {
+            return Err(Arc::new(CallError::Refused(crate::payment::Refusal::NoPayment)));
+        }
+        let parsed = input.parse_unchecked(&task.live).map_err(Arc::new)?;
+        let hash = request_hash(task.live.endpoint.id.as_str(), &parsed.value);
+        match self.gate.admit(&task.live.terms, offered, &hash).await.map_err(|refusal| Arc::new(refusal.into()))? {
+            Admit::Stored(payment, answer) => Ok(Done { payment: Some(payment), answer: Arc::new(answer), success: true }),
+            Admit::InFlight(payment) => self.join(&payment, &task.live).await,
+            Admit::Run(admission) => {
+                let (landed, flight) = watch::channel(None);
+                let id = admission.id().clone();
+                self.flights().insert(id.clone(), flight);
+                let ended = self.paid(task, parsed, hash, admission).await.map_err(Arc::new);
+                landed.send_replace(Some(ended.clone()));
+                self.flights().remove(&id);
+                ended
+            }
+        }
+    }
+
+    async fn free(&self, task: NewCall, input: input::Parsed, hash: String) -> Result<Done, CallError> {
+        let ran = self.run(&task, input, None).await?;
+        let draft = task.draft(hash, &ran, self.clock.now());
+        let answer = ran.into_answer(&draft);
+        if !answer.success {
+            return Ok(answer);
+        }
+        self.store.commit(vec![], vec![self.finisher.free_receipt(&draft)], Durability::Buffered).await?;
+        Ok(answer)
+    }
+
+    async fn paid(&self, task: NewCall, parsed: input::Parsed, hash: String, admission: Admission) -> Result<Done, CallError> {
+        let payment = admission.id().clone();
+        let outcome = async {
+            let checked = parsed.check(&task.live)?;
+            self.run(&task, checked, Some(&admission)).await
+        };
+        let ran = match outcome.await {
+            Ok(ran) if ran.success() => ran,
+            // Uncharged: the tool failed, or said itself that it did.
+            other => {
+                admission.release().await;
+                let ran = other?;
+                let draft = task.draft(hash, &ran, self.clock.now());
+                return Ok(ran.into_answer(&draft));
+            }
+        };
+        let draft = task.draft(hash, &ran, self.clock.now());
+        let answer = Arc::unwrap_or_clone(ran.into_answer(&draft).answer);
+        let answer = self.gate.settle(admission, answer, &draft.to_bytes()).await?;
+        Ok(Done { answer: Arc::new(answer), payment: Some(payment), success: true })
+    }
+
+    /// Waits for the call that has the payment, here or on another replica, and shares its end.
+    async fn join(&self, payment: &PaymentId, live: &Live) -> Shared {
+        let deadline = Instant::now() + Duration::from_millis(live.endpoint.limits.wall_ms) + JOIN_PATIENCE;
+        loop {
+            let flight = self.flights().get(payment).cloned();
+            if let Some(mut flight) = flight {
+                if let Ok(ended) = flight.wait_for(Option::is_some).await {
+                    return ended.clone().unwrap_or_else(|| Err(Arc::new(CallError::Internal)));
+                }
+                // Its task ended without an end: the record says what became of the payment.
+            }
+            match self.gate.ended(payment).await.map_err(|error| Arc::new(error.into()))? {
+                Ended::Answer(answer) => return Ok(Done { answer: Arc::new(answer), payment: Some(payment.clone()), success: true }),
+                Ended::Without => return Err(Arc::new(CallError::Joined(payment.clone()))),
+                Ended::NotYet => {}
+            }
+            if Instant::now() > deadline {
+                return Err(Arc::new(CallError::Joined(payment.clone())));
+            }
+            tokio::time::sleep(JOIN_POLL).await;
+        }
+    }
+
+    async fn run(&self, task: &NewCall, input: input::Parsed, admission: Option<&Admission>) -> Result<Ran, CallError> {
+        let call = CallId::generate();
+        let payment = admission.map(|admission| admission.id().clone());
+        if let Some(progress) = &task.progress {
+            let accepted = Progress::Accepted { call: call.clone(), payment, receipt: task.receipt.clone() };
+            // A reader that is gone or slow does not stop the call.
+            _ = progress.try_send(accepted);
+        }
+        let produced = self
+            .runner
+            .run(Task {
+                live: &task.live,
+                call,
+                receipt: &task.receipt,
+                head: &task.head,
+                input: &input,
+                payer: admission.and_then(Admission::payer),
+                now: task.started,
+                progress: task.progress.as_ref(),
+            })
+            .await?;
+        Ran::check(produced, &task.live)
+    }
+
+    fn flights(&self) -> std::sync::MutexGuard<'_, HashMap<PaymentId, Flight>> {
+        self.flights.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What belongs to a call from its start to its receipt.
+struct NewCall {
+    live: Arc<Live>,
+    head: RequestHead,
+    progress: Option<mpsc::Sender<Progress>>,
+    started: Timestamp,
+    receipt: ReceiptId,
+}
+
+impl NewCall {
+    fn draft(&self, request_hash: String, ran: &Ran, ended: Timestamp) -> ReceiptDraft {
+        let endpoint = &self.live.endpoint;
+        ReceiptDraft {
+            receipt_id: self.receipt.clone(),
+            slug: endpoint.slug.clone(),
+            endpoint_id: endpoint.id.clone(),
+            version: endpoint.version.clone(),
+            price_usd: endpoint.price_usd,
+            resource_url: self.live.terms.resource_url.clone(),
+            request_hash,
+            result_hash: ran.result_hash.clone(),
+            started_at: self.started,
+            issued_at: ended,
+        }
+    }
+}
+
+/// A result that fits its tool's `outputSchema`, or an error status that the tool chose itself.
+struct Ran {
+    produced: Produced,
+    result_hash: String,
+}
+
+impl Ran {
+    fn check(produced: Produced, live: &Live) -> Result<Self, CallError> {
+        let result_hash = match &produced.value {
+            Some(value) if produced.success() => {
+                live.output.check(value).map_err(CallError::Output)?;
+                receipt::json_hash(value)
+            }
+            None if produced.success() && live.output.speaks_of_json() => {
+                return Err(CallError::Output(crate::tool::Mismatch::whole("the handler's answer is not JSON")));
+            }
+            Some(_) | None => receipt::bytes_hash(&produced.body),
+        };
+        Ok(Self { produced, result_hash })
+    }
+
+    fn success(&self) -> bool {
+        self.produced.success()
+    }
+
+    fn into_answer(self, draft: &ReceiptDraft) -> Done {
+        let success = self.success();
+        let Produced { status, headers, body, .. } = self.produced;
+        let receipt_id = if success { draft.receipt_id.to_string() } else { String::new() };
+        let answer = StoredAnswer { status, headers, body, receipt_id, settlement: None };
+        Done { answer: Arc::new(answer), payment: None, success }
+    }
+}
+
+/// Bytes of a JSON value, for answers.
+#[must_use]
+pub fn json_bytes(value: &Value) -> Bytes {
+    Bytes::from(value.to_string())
+}

@@ -1,0 +1,115 @@
+//! Why a call ended without a result, and whose fault that is.
+
+use std::time::Duration;
+
+use tollhouse_pool::PoolError;
+use tollhouse_protocol::{StopReason, Thrown};
+
+use crate::{
+    payment::{PaymentId, Refusal, SettleError},
+    store::StoreError,
+    tool::{Mismatch, Slug},
+};
+
+/// Why a call ended without a result. Fronts hold the one table that maps it.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    #[error("no endpoint is called `{0}`")]
+    UnknownEndpoint(String),
+    #[error("endpoint `{0}` is paused")]
+    Paused(Slug),
+    #[error("body is not JSON: {0}")]
+    InvalidJson(String),
+    #[error("body is larger than {limit} bytes")]
+    BodyTooLarge { limit: u64 },
+    #[error("body is `{0}`; send `application/json`")]
+    UnsupportedMediaType(String),
+    #[error("input does not fit the tool's inputSchema: {0}")]
+    Input(#[source] Mismatch),
+    /// The payment does not admit the call.
+    #[error(transparent)]
+    Refused(Refusal),
+    #[error("no worker came free in time")]
+    Busy { retry_after: Duration },
+    #[error("endpoint is held for a moment after repeated faults")]
+    Held { retry_after: Duration },
+    #[error("no sandbox could be started")]
+    NoSandbox,
+    #[error("handler failed: {}", .0.message)]
+    Threw(Thrown),
+    #[error("handler failed: {0}")]
+    Misbehaved(String),
+    #[error("result does not fit the tool's outputSchema: {0}")]
+    Output(#[source] Mismatch),
+    #[error(transparent)]
+    Stopped(StopReason),
+    #[error(transparent)]
+    Settle(SettleError),
+    /// The call that this one joined ended in a way that is told to its own caller only.
+    #[error("the call that holds payment `{0}` ended without an answer")]
+    Joined(PaymentId),
+    #[error("the store is away")]
+    Store(#[from] StoreError),
+    /// A fault of the host's own; the log has it.
+    #[error("the host failed")]
+    Internal,
+}
+
+/// Who can mend it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    Caller,
+    Tool,
+    Host,
+}
+
+/// Whether money moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Charged {
+    No,
+    /// Until the open settlement is resolved.
+    Unknown,
+}
+
+impl CallError {
+    /// Whether this end took money.
+    #[must_use]
+    pub fn charged(&self) -> Charged {
+        match self {
+            Self::Settle(SettleError::Unknown { .. }) | Self::Internal => Charged::Unknown,
+            _ => Charged::No,
+        }
+    }
+}
+
+impl From<Refusal> for CallError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Store(error) => Self::Store(error),
+            other => Self::Refused(other),
+        }
+    }
+}
+
+impl From<SettleError> for CallError {
+    fn from(error: SettleError) -> Self {
+        match error {
+            SettleError::Store(error) => Self::Store(error),
+            other => Self::Settle(other),
+        }
+    }
+}
+
+impl From<PoolError> for CallError {
+    fn from(error: PoolError) -> Self {
+        match error {
+            PoolError::Busy { retry_after } => Self::Busy { retry_after },
+            PoolError::Held { retry_after } => Self::Held { retry_after },
+            PoolError::Load(error) => Self::Misbehaved(format!("handler does not load: {error}")),
+            PoolError::Spawn(error) => {
+                tracing::error!(error, "no worker could be started");
+                Self::NoSandbox
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The input of a call: from the bytes or the query of a request to JSON that fits the schema.
+
+use bytes::Bytes;
+use serde_json::{Map, Value, json};
+
+use super::CallError;
+use crate::{
+    catalog::Live,
+    tool::{Mismatch, depth},
+};
+
+/// Most fields of a query that is input.
+pub const MAX_QUERY_FIELDS: usize = 256;
+
+/// The input as it came.
+#[derive(Debug, Clone)]
+pub enum Input {
+    /// The body of a POST; empty counts as `{}`.
+    Body(Bytes),
+    /// The query of a GET.
+    Query(Vec<(String, String)>),
+    /// JSON that a front has parsed already.
+    Json(Value),
+}
+
+/// Input as JSON, and as the text that the handler parses.
+pub struct Parsed {
+    pub value: Value,
+    pub text: Bytes,
+}
+
+impl Input {
+    /// Parses and checks.
+    pub(super) fn parse(self, live: &Live) -> Result<Parsed, CallError> {
+        self.parse_unchecked(live)?.check(live)
+    }
+
+    /// Parses only: a payment comes before the schema.
+    pub(super) fn parse_unchecked(self, live: &Live) -> Result<Parsed, CallError> {
+        let limits = &live.endpoint.limits;
+        let (value, text) = match self {
+            Self::Body(body) if body.trim_ascii().is_empty() => (json!({}), Bytes::from_static(b"{}")),
+            Self::Body(body) => {
+                if body.len() as u64 > limits.input_bytes {
+                    return Err(CallError::BodyTooLarge { limit: limits.input_bytes });
+                }
+                let value = serde_json::from_slice(&body).map_err(|error| CallError::InvalidJson(error.to_string()))?;
+                (value, body)
+            }
+            Self::Query(fields) => {
+                let value = from_query(fields, &live.endpoint.input_schema)?;
+                let text = super::json_bytes(&value);
+                (value, text)
+            }
+            Self::Json(value) => {
+                let text = super::json_bytes(&value);
+                if text.len() as u64 > limits.input_bytes {
+                    return Err(CallError::BodyTooLarge { limit: limits.input_bytes });
+                }
+                (value, text)
+            }
+        };
+        if depth(&value) as u64 > limits.input_depth {
+            return Err(CallError::InvalidJson(format!("nested deeper than {} levels", limits.input_depth)));
+        }
+        Ok(Parsed { value, text })
+    }
+}
+
+impl Parsed {
+    /// Input that fits the tool.
+    pub(super) fn check(self, live: &Live) -> Result<Self, CallError> {
+        live.input.check(&self.value).map_err(CallError::Input)?;
+        Ok(self)
+    }
+}
+
+/// A query as an object: a field is a string unless its schema wants a number, a boolean or a
+/// list; a repeated field is a list.
+fn from_query(fields: Vec<(String, String)>, schema: &Value) -> Result<Value, CallError> {
+    if fields.len() > MAX_QUERY_FIELDS {
+        return Err(CallError::Input(Mismatch::whole(format!("more than {MAX_QUERY_FIELDS} query fields"))));
+    }
+    let mut object = Map::new();
+    for (name, text) in fields {
+        let wanted = &schema["properties"][&name];
+        let list = wanted["type"] == "array";
+        let value = typed(text, if list { &wanted["items"] } else { wanted });
+        match object.get_mut(&name) {
+            None if list => _ = object.insert(name, Value::Array(vec![value])),
+            None => _ = object.insert(name, value),
+            Some(Value::Array(values)) => values.push(value),
+            Some(first) => *first = Value::Array(vec![first.take(), value]),
+        }
+    }
+    Ok(Value::Object(object))
+}
+
+/// `text` as the type its schema names; as a string where it names none or the text is no such value.
+fn typed(text: String, schema: &Value) -> Value {
+    let parsed = match schema["type"].as_str() {
+        Some("integer" | "number" | "boolean" | "null" | "object") => serde_json::from_str(&text).ok(),
+        _ => None,
+    };
+    parsed.unwrap_or(Value::String(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_takes_the_types_of_the_schema() {
+        let schema = json!({ "properties": {
+            "n": { "type": "integer" }, "yes": { "type": "boolean" }, "tags": { "type": "array", "items": { "type": "string" } },
+        }});
+        let fields = [("n", "3"), ("yes", "true"), ("tags", "1"), ("tags", "b"), ("free", "7"), ("two", "a"), ("two", "b")];
+        let fields = fields.map(|(name, text)| (name.to_owned(), text.to_owned())).to_vec();
+        let value = from_query(fields, &schema).unwrap();
+        assert_eq!(value, json!({ "n": 3, "yes": true, "tags": ["1", "b"], "free": "7", "two": ["a", "b"] }));
+    }
+}

@@ -1,0 +1,180 @@
+//! The bodies of create and update: what a builder may say of an endpoint, and what is refused.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tollhouse_protocol::{Isolation, Language, Limits};
+
+use super::PublishError;
+use crate::tool::{Capabilities, Endpoint, HandlerType, MicroUsd, Slug, Status};
+
+/// Longest title, in characters.
+pub const MAX_TITLE: usize = 120;
+/// Longest description, in characters.
+pub const MAX_DESCRIPTION: usize = 2_000;
+/// Most tags.
+pub const MAX_TAGS: usize = 16;
+/// Longest tag, in characters.
+pub const MAX_TAG: usize = 32;
+/// Most allowed hosts.
+pub const MAX_HOSTS: usize = 64;
+
+/// The body of `POST /ai/endpoints/create`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Draft {
+    pub slug: Slug,
+    pub title: String,
+    #[serde(default)]
+    pub description: String,
+    #[serde(default)]
+    pub price_usd: MicroUsd,
+    pub handler_type: HandlerType,
+    #[serde(default)]
+    pub tags: Vec<String>,
+    #[serde(default = "any_object")]
+    pub input_schema: Arc<Value>,
+    #[serde(default = "anything")]
+    pub output_schema: Arc<Value>,
+    #[serde(default)]
+    pub capabilities: Capabilities,
+    pub handler: Option<HandlerDraft>,
+    #[serde(default)]
+    limits: Map<String, Value>,
+    #[serde(default)]
+    pub allowed_hosts: Vec<String>,
+    #[serde(default = "super::warm")]
+    pub isolation: Isolation,
+    pub safety_attestation: Option<SafetyAttestation>,
+}
+
+/// What answers, as uploaded.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+pub enum HandlerDraft {
+    Source {
+        source: String,
+        #[serde(default = "javascript")]
+        language: Language,
+    },
+    Response {
+        response: Arc<Value>,
+    },
+}
+
+/// A builder's word that the upload is lawful and theirs to publish.
+#[derive(Debug, Clone, Deserialize)]
+pub struct SafetyAttestation {
+    pub accepted: bool,
+}
+
+/// The body of `PATCH /ai/endpoints/{slug}`: what is named changes.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Patch {
+    pub status: Option<Status>,
+    pub title: Option<String>,
+    pub description: Option<String>,
+    pub price_usd: Option<MicroUsd>,
+    pub tags: Option<Vec<String>>,
+    pub input_schema: Option<Arc<Value>>,
+    pub output_schema: Option<Arc<Value>>,
+    pub capabilities: Option<Capabilities>,
+    pub handler: Option<HandlerDraft>,
+    pub limits: Option<Map<String, Value>>,
+    pub allowed_hosts: Option<Vec<String>>,
+    pub isolation: Option<Isolation>,
+    pub safety_attestation: Option<SafetyAttestation>,
+}
+
+impl Draft {
+    /// The limits in force: the defaults, changed as the draft says.
+    pub(super) fn limits(&self) -> Result<Limits, PublishError> {
+        limits(&self.limits)
+    }
+
+    pub(super) fn check(&self) -> Result<(), PublishError> {
+        check_texts(&self.title, &self.description, &self.tags)?;
+        check_hosts(&self.allowed_hosts)
+    }
+}
+
+impl Patch {
+    /// Changes `endpoint` as the patch says, all but its handler.
+    pub(super) fn apply(&self, endpoint: &mut Endpoint) -> Result<(), PublishError> {
+        let Self { status, title, description, price_usd, tags, input_schema, output_schema, capabilities, .. } = self.clone();
+        endpoint.status = status.unwrap_or(endpoint.status);
+        endpoint.price_usd = price_usd.unwrap_or(endpoint.price_usd);
+        endpoint.capabilities = capabilities.unwrap_or(endpoint.capabilities);
+        endpoint.isolation = self.isolation.unwrap_or(endpoint.isolation);
+        replace(&mut endpoint.title, title);
+        replace(&mut endpoint.description, description);
+        replace(&mut endpoint.tags, tags);
+        replace(&mut endpoint.input_schema, input_schema);
+        replace(&mut endpoint.output_schema, output_schema);
+        replace(&mut endpoint.allowed_hosts, self.allowed_hosts.clone());
+        if let Some(changed) = &self.limits {
+            endpoint.limits = limits(changed)?;
+        }
+        check_texts(&endpoint.title, &endpoint.description, &endpoint.tags)?;
+        check_hosts(&endpoint.allowed_hosts)
+    }
+}
+
+fn replace<T>(place: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *place = value;
+    }
+}
+
+fn limits(changed: &Map<String, Value>) -> Result<Limits, PublishError> {
+    let mut limits = Limits::default();
+    let ceilings = Limits::ceilings();
+    for (name, value) in changed {
+        let pointer = format!("/limits/{name}");
+        let Some(ceiling) = ceilings.get(name) else {
+            return Err(PublishError::field(pointer, format!("there is no limit called `{name}`")));
+        };
+        match value.as_u64() {
+            Some(value) if (1..=ceiling).contains(&value) => _ = limits.set(name, value),
+            _ => return Err(PublishError::field(pointer, format!("`{name}` is a whole number from 1 to {ceiling}"))),
+        }
+    }
+    Ok(limits)
+}
+
+fn check_texts(title: &str, description: &str, tags: &[String]) -> Result<(), PublishError> {
+    if title.trim().is_empty() || title.chars().count() > MAX_TITLE {
+        return Err(PublishError::field("/title", format!("a title has 1 to {MAX_TITLE} characters")));
+    }
+    if description.chars().count() > MAX_DESCRIPTION {
+        return Err(PublishError::field("/description", format!("a description has at most {MAX_DESCRIPTION} characters")));
+    }
+    if tags.len() > MAX_TAGS {
+        return Err(PublishError::field("/tags", format!("an endpoint has at most {MAX_TAGS} tags")));
+    }
+    match tags.iter().position(|tag| tag.is_empty() || tag.len() > MAX_TAG || !tag.bytes().all(|b| (0x20..0x7f).contains(&b))) {
+        Some(index) => Err(PublishError::field(format!("/tags/{index}"), format!("a tag is 1 to {MAX_TAG} printable ASCII characters"))),
+        None => Ok(()),
+    }
+}
+
+fn check_hosts(hosts: &[String]) -> Result<(), PublishError> {
+    if hosts.len() > MAX_HOSTS {
+        return Err(PublishError::field("/allowedHosts", format!("an endpoint names at most {MAX_HOSTS} hosts")));
+    }
+    Ok(())
+}
+
+fn any_object() -> Arc<Value> {
+    Arc::new(json!({ "type": "object" }))
+}
+
+fn anything() -> Arc<Value> {
+    Arc::new(json!({}))
+}
+
+fn javascript() -> Language {
+    Language::Js
+}

@@ -1,0 +1,254 @@
+//! Settings: flags over environment over `tollhouse.toml` over defaults. The only reader of the
+//! environment.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use serde::Deserialize;
+
+/// What `tollhouse serve` accepts, each as a flag, as an environment variable and as a key of
+/// `tollhouse.toml` (in kebab-case).
+#[derive(Debug, Clone, Default, clap::Args, Deserialize)]
+#[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
+pub struct Flags {
+    /// Address to listen on; port 0 picks a free one [default: 127.0.0.1:4020]
+    #[arg(long, env = "TOLLHOUSE_LISTEN")]
+    pub listen: Option<SocketAddr>,
+    /// Folder of the store, the files and the keys [default: ./data]
+    #[arg(long, env = "TOLLHOUSE_DATA")]
+    pub data: Option<PathBuf>,
+    /// Public URL of this host, as it stands in records and payments [default: the listening address]
+    #[arg(long, env = "TOLLHOUSE_BASE_URL")]
+    pub base_url: Option<String>,
+    /// Admin token [default: made on first start, in the file `admin-token` of the data folder]
+    #[arg(long, env = "TOLLHOUSE_ADMIN_TOKEN", hide_env_values = true)]
+    pub admin_token: Option<String>,
+    /// Who verifies and settles payments: `simulated` or `http` [default: simulated]
+    #[arg(long, env = "TOLLHOUSE_FACILITATOR")]
+    pub facilitator: Option<FacilitatorKind>,
+    /// Base URL of the x402 facilitator, for `http`
+    #[arg(long, env = "X402_FACILITATOR_URL")]
+    pub facilitator_url: Option<String>,
+    /// Address that payments go to; required with a real facilitator
+    #[arg(long, env = "TOLLHOUSE_PAY_TO")]
+    pub pay_to: Option<String>,
+    /// Network that payments are made on, CAIP-2 [default: eip155:84532, Base Sepolia]
+    #[arg(long, env = "TOLLHOUSE_NETWORK")]
+    pub network: Option<String>,
+    /// JSON-RPC URL of a node of the network, to look settlements up when the facilitator did not say
+    #[arg(long, env = "TOLLHOUSE_RPC_URL", hide_env_values = true)]
+    pub rpc_url: Option<String>,
+    /// Let the simulated facilitator serve an address other than loopback
+    #[arg(long, env = "TOLLHOUSE_ALLOW_SIMULATED_PUBLIC", num_args = 0..=1, default_missing_value = "true")]
+    pub allow_simulated_public: Option<bool>,
+    /// Path of the `tollhouse-worker` binary [default: beside this one]
+    #[arg(long, env = "TOLLHOUSE_WORKER")]
+    pub worker: Option<PathBuf>,
+    /// Blank workers kept ready [default: 2]
+    #[arg(long, env = "TOLLHOUSE_SANDBOX_SPARES")]
+    pub sandbox_spares: Option<usize>,
+    /// Handlers that compute at once [default: cores x 2]
+    #[arg(long, env = "TOLLHOUSE_SANDBOX_RUNNING")]
+    pub sandbox_running: Option<usize>,
+    /// Worker processes at once [default: as many as half of the memory holds]
+    #[arg(long, env = "TOLLHOUSE_SANDBOX_PROCESSES")]
+    pub sandbox_processes: Option<usize>,
+    /// Memory that the store caches, in bytes [default: 67108864]
+    #[arg(long, env = "TOLLHOUSE_STORE_CACHE_BYTES")]
+    pub store_cache_bytes: Option<u64>,
+    /// Wall limit above which an endpoint is long-running, in ms [default: 10000]
+    #[arg(long, env = "TOLLHOUSE_LONG_RUNNING_MS")]
+    pub long_running_ms: Option<u64>,
+    /// Time between `progress` events of a streamed call, in ms [default: 5000]
+    #[arg(long, env = "TOLLHOUSE_PROGRESS_MS")]
+    pub progress_ms: Option<u64>,
+    /// Time that calls under way have to end after SIGTERM, in ms [default: 30000]
+    #[arg(long, env = "TOLLHOUSE_DRAIN_MS")]
+    pub drain_ms: Option<u64>,
+    /// Private addresses that `httpGetJson` may reach nevertheless, `IP:PORT`, comma-separated; for tests
+    #[arg(long, env = "TOLLHOUSE_GUARD_ALLOW", value_delimiter = ',')]
+    #[serde(default)]
+    pub guard_allow: Vec<SocketAddr>,
+    /// Folder whose tools are published on first start [default: the catalogue shipped in the binary]
+    #[arg(long, env = "TOLLHOUSE_TOOLS")]
+    pub tools: Option<PathBuf>,
+    /// Log filter, as `tracing` reads it [default: info]
+    #[arg(long, env = "TOLLHOUSE_LOG")]
+    pub log: Option<String>,
+}
+
+/// Who verifies and settles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum FacilitatorKind {
+    /// A ledger in the store; real signatures, no real money.
+    #[default]
+    Simulated,
+    /// An x402 facilitator over HTTP.
+    Http,
+}
+
+/// The settings in force.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub listen: SocketAddr,
+    pub data: PathBuf,
+    pub base_url: Option<String>,
+    pub admin_token: Option<String>,
+    pub payment: PaymentSettings,
+    pub sandbox: SandboxSettings,
+    pub store_cache_bytes: u64,
+    /// An endpoint with a wall limit above this is long-running.
+    pub long_running_ms: u64,
+    pub progress: Duration,
+    pub drain: Duration,
+    pub guard_allow: Vec<SocketAddr>,
+    pub tools: Option<PathBuf>,
+    pub log: String,
+}
+
+#[derive(Debug, Clone)]
+pub struct PaymentSettings {
+    pub facilitator: FacilitatorKind,
+    pub facilitator_url: Option<String>,
+    pub pay_to: String,
+    pub network: String,
+    pub rpc_url: Option<String>,
+}
+
+#[derive(Debug, Clone)]
+pub struct SandboxSettings {
+    pub worker: PathBuf,
+    pub spares: Option<usize>,
+    pub running: Option<usize>,
+    pub processes: Option<usize>,
+}
+
+/// Settings that cannot work.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    #[error("`{path}` cannot be read")]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("`{path}` is not a settings file")]
+    Parse { path: PathBuf, source: toml::de::Error },
+    #[error("the facilitator `http` needs its address in `X402_FACILITATOR_URL`")]
+    NoFacilitatorUrl,
+    #[error("the facilitator `http` takes real money: set `TOLLHOUSE_PAY_TO` to the address it should go to")]
+    NoPayTo,
+    #[error(
+        "the simulated facilitator accepts play money, so it listens on loopback only; `{0}` is not. Set `TOLLHOUSE_FACILITATOR=http`, or `--allow-simulated-public` if you mean it"
+    )]
+    SimulatedInPublic(SocketAddr),
+    #[error("no worker at `{0}`: build it with `cargo xtask serve`, or name it in `TOLLHOUSE_WORKER`")]
+    NoWorker(PathBuf),
+}
+
+/// Address that simulated payments go to when none is set: nobody's.
+const SIMULATED_PAY_TO: &str = "0x70110e5e70110e5e70110e5e70110e5e70110e5e";
+
+/// The file read when it is there.
+pub const FILE: &str = "tollhouse.toml";
+
+impl Flags {
+    /// These flags, with what `file` says where a flag is absent. A missing file says nothing.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be read, or has a key that does not exist.
+    pub fn over_file(self, file: &Path) -> Result<Self, SettingsError> {
+        let text = match std::fs::read_to_string(file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(self),
+            Err(source) => return Err(SettingsError::Read { path: file.to_owned(), source }),
+        };
+        let file: Self = toml::from_str(&text).map_err(|source| SettingsError::Parse { path: file.to_owned(), source })?;
+        Ok(self.over(file))
+    }
+
+    fn over(self, below: Self) -> Self {
+        Self {
+            listen: self.listen.or(below.listen),
+            data: self.data.or(below.data),
+            base_url: self.base_url.or(below.base_url),
+            admin_token: self.admin_token.or(below.admin_token),
+            facilitator: self.facilitator.or(below.facilitator),
+            facilitator_url: self.facilitator_url.or(below.facilitator_url),
+            pay_to: self.pay_to.or(below.pay_to),
+            network: self.network.or(below.network),
+            rpc_url: self.rpc_url.or(below.rpc_url),
+            allow_simulated_public: self.allow_simulated_public.or(below.allow_simulated_public),
+            worker: self.worker.or(below.worker),
+            sandbox_spares: self.sandbox_spares.or(below.sandbox_spares),
+            sandbox_running: self.sandbox_running.or(below.sandbox_running),
+            sandbox_processes: self.sandbox_processes.or(below.sandbox_processes),
+            store_cache_bytes: self.store_cache_bytes.or(below.store_cache_bytes),
+            long_running_ms: self.long_running_ms.or(below.long_running_ms),
+            progress_ms: self.progress_ms.or(below.progress_ms),
+            drain_ms: self.drain_ms.or(below.drain_ms),
+            guard_allow: if self.guard_allow.is_empty() { below.guard_allow } else { self.guard_allow },
+            tools: self.tools.or(below.tools),
+            log: self.log.or(below.log),
+        }
+    }
+
+    /// The settings in force, checked.
+    ///
+    /// # Errors
+    ///
+    /// What cannot work together, each with what to do about it.
+    pub fn resolve(self) -> Result<Settings, SettingsError> {
+        let listen = self.listen.unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4020));
+        let facilitator = self.facilitator.unwrap_or_default();
+        let pay_to = match (facilitator, self.pay_to) {
+            (_, Some(pay_to)) => pay_to,
+            (FacilitatorKind::Simulated, None) => SIMULATED_PAY_TO.to_owned(),
+            (FacilitatorKind::Http, None) => return Err(SettingsError::NoPayTo),
+        };
+        if facilitator == FacilitatorKind::Http && self.facilitator_url.is_none() {
+            return Err(SettingsError::NoFacilitatorUrl);
+        }
+        let in_public = !listen.ip().is_loopback() && !self.allow_simulated_public.unwrap_or(false);
+        if facilitator == FacilitatorKind::Simulated && in_public {
+            return Err(SettingsError::SimulatedInPublic(listen));
+        }
+        let worker = self.worker.unwrap_or_else(beside_this_binary);
+        if !worker.is_file() {
+            return Err(SettingsError::NoWorker(worker));
+        }
+        Ok(Settings {
+            listen,
+            data: self.data.unwrap_or_else(|| PathBuf::from("data")),
+            base_url: self.base_url.map(|url| url.trim_end_matches('/').to_owned()),
+            admin_token: self.admin_token,
+            payment: PaymentSettings {
+                facilitator,
+                facilitator_url: self.facilitator_url,
+                pay_to,
+                network: self.network.unwrap_or_else(|| "eip155:84532".to_owned()),
+                rpc_url: self.rpc_url,
+            },
+            sandbox: SandboxSettings {
+                worker,
+                spares: self.sandbox_spares,
+                running: self.sandbox_running,
+                processes: self.sandbox_processes,
+            },
+            store_cache_bytes: self.store_cache_bytes.unwrap_or(64 << 20),
+            long_running_ms: self.long_running_ms.unwrap_or(10_000),
+            progress: Duration::from_millis(self.progress_ms.unwrap_or(5_000).max(1)),
+            drain: Duration::from_millis(self.drain_ms.unwrap_or(30_000)),
+            guard_allow: self.guard_allow,
+            tools: self.tools,
+            log: self.log.unwrap_or_else(|| "info".to_owned()),
+        })
+    }
+}
+
+fn beside_this_binary() -> PathBuf {
+    let mut path = std::env::current_exe().unwrap_or_default();
+    path.set_file_name("tollhouse-worker");
+    path
+}

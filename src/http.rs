@@ -1,0 +1,101 @@
+//! The HTTP front: the routes, and what every answer has.
+
+mod account;
+mod endpoints;
+mod error;
+mod invoke;
+mod manifest;
+mod offered;
+mod operations;
+mod receipts;
+mod reply;
+mod stream;
+mod tools;
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    extract::{DefaultBodyLimit, Request},
+    http::{HeaderName, HeaderValue, Method, header},
+    middleware::{self, Next},
+    response::Response,
+    routing::{MethodFilter, get, on, post},
+};
+use tower_http::cors::{Any, CorsLayer};
+
+pub use self::error::{ApiError, code_table};
+use crate::{app::App, id::RequestId};
+
+/// Largest body of a management request, in bytes: a handler's source at its ceiling, escaped as JSON.
+pub const MANAGEMENT_BODY_BYTES: usize = 4 << 20;
+
+/// How long browsers may keep a preflight's answer.
+const PREFLIGHT_AGE: Duration = Duration::from_secs(600);
+
+/// Every route of the host, by who comes.
+pub fn router(app: Arc<App>) -> Router {
+    let head_get_post = MethodFilter::GET.or(MethodFilter::POST);
+    Router::new()
+        // agents and payers
+        .route("/tools/{slug}", on(head_get_post, tools::call).head(tools::head))
+        .route("/ai/invoke", post(invoke::invoke))
+        .route("/ai/endpoints", get(manifest::catalog))
+        .route("/ai/manifest", get(manifest::manifest))
+        .route("/ai/receipts/{id}", get(receipts::receipt))
+        .route("/ai/payments/{id}", get(receipts::payment))
+        .route("/.well-known/jwks.json", get(receipts::jwks))
+        .route("/dev/faucet", post(account::faucet).get(account::balance))
+        // builders and admins
+        .route("/ai/endpoints/create", post(endpoints::create))
+        .route("/ai/endpoints/{slug}", get(endpoints::inspect).patch(endpoints::update).delete(endpoints::delete))
+        .route("/ai/credits", post(account::mint).get(account::credit))
+        // operators
+        .route("/health", get(operations::health))
+        .route("/health/live", get(operations::live))
+        .route("/health/ready", get(operations::ready))
+        .fallback(error::not_found)
+        .method_not_allowed_fallback(error::method_not_allowed)
+        .layer(DefaultBodyLimit::max(MANAGEMENT_BODY_BYTES))
+        .layer(cors())
+        .layer(middleware::from_fn(frame))
+        .with_state(app)
+}
+
+/// Preflights are answered before the gate; browsers may read what a payment needs.
+fn cors() -> CorsLayer {
+    let exposed = ["payment-required", "payment-response", "x-payment-response", "x-receipt-id", "x-payment-id", "x-request-id", "etag"];
+    let allowed = [
+        "content-type",
+        "accept",
+        "if-match",
+        "idempotency-key",
+        "payment-signature",
+        "x-payment",
+        "sign-in-with-x",
+        "x-developer-credit",
+        "x-builder-key",
+        "x-admin-token",
+        "x-quote-id",
+        "access-control-expose-headers",
+    ];
+    CorsLayer::new()
+        .allow_origin(Any)
+        .allow_methods([Method::GET, Method::HEAD, Method::POST, Method::PATCH, Method::PUT, Method::DELETE])
+        .allow_headers(allowed.map(HeaderName::from_static))
+        .expose_headers(exposed.map(HeaderName::from_static))
+        .max_age(PREFLIGHT_AGE)
+}
+
+/// Gives every request its id, and every answer the headers that keep it what it says it is.
+async fn frame(mut request: Request, next: Next) -> Response {
+    let id = RequestId::generate();
+    request.extensions_mut().insert(id.clone());
+    let mut response = error::REQUEST.scope(id.clone(), next.run(request)).await;
+    let headers = response.headers_mut();
+    if let Ok(value) = HeaderValue::from_str(id.as_str()) {
+        headers.insert("x-request-id", value);
+    }
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}

@@ -1,0 +1,321 @@
+//! The one table from errors to answers, and the envelope they come in.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::rejection::JsonRejection,
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde_json::{Value, json};
+use tollhouse_protocol::StopReason;
+
+use crate::{
+    call::{CallError, Charged, Fault},
+    catalog::PublishError,
+    id::RequestId,
+    payment::{Challenge, CreditError, Refusal, SettleError},
+    store::StoreError,
+};
+
+tokio::task_local! {
+    /// The id of the request being answered.
+    pub(super) static REQUEST: RequestId;
+}
+
+/// A refusal on its way out: a row of the table, with what it says of this request.
+#[derive(Debug)]
+pub struct ApiError {
+    status: StatusCode,
+    code: &'static str,
+    fault: Fault,
+    charged: Charged,
+    message: String,
+    hint: Option<String>,
+    /// More members of `error`.
+    details: Option<(&'static str, Value)>,
+    retry_after_secs: Option<u64>,
+    headers: HeaderMap,
+    /// A 402 is an x402 challenge, not the envelope.
+    challenge: Option<Box<Challenge>>,
+}
+
+/// The codes of a call's errors: status, code, fault.
+type Row = (StatusCode, &'static str, Fault);
+
+/// Every `code` of the envelope with its status, for the documents that list them.
+#[must_use]
+pub fn code_table() -> &'static [(u16, &'static str)] {
+    &[
+        (400, "invalid_json"),
+        (400, "invalid_request"),
+        (401, "unauthorized"),
+        (404, "not_found"),
+        (404, "unknown_endpoint"),
+        (404, "unknown_receipt"),
+        (404, "unknown_payment"),
+        (405, "method_not_allowed"),
+        (409, "endpoint_paused"),
+        (409, "payment_reused"),
+        (409, "payment_in_progress"),
+        (409, "slug_taken"),
+        (409, "streaming_required"),
+        (412, "revision_changed"),
+        (413, "body_too_large"),
+        (415, "unsupported_media_type"),
+        (422, "invalid_input"),
+        (422, "invalid_endpoint"),
+        (422, "invalid_handler"),
+        (500, "internal"),
+        (502, "handler_failed"),
+        (502, "invalid_output"),
+        (502, "memory_exceeded"),
+        (502, "output_too_large"),
+        (502, "op_limit_exceeded"),
+        (502, "sandbox_crashed"),
+        (502, "settlement_unknown"),
+        (502, "facilitator_unavailable"),
+        (503, "busy"),
+        (503, "store_unavailable"),
+        (504, "wall_time_exceeded"),
+        (504, "cpu_time_exceeded"),
+    ]
+}
+
+/// No `_` arm: a new error does not compile until it has a row.
+fn row(error: &CallError) -> Row {
+    use CallError as E;
+    use Fault::{Caller, Host, Tool};
+    match error {
+        E::UnknownEndpoint(_) => (StatusCode::NOT_FOUND, "unknown_endpoint", Caller),
+        E::Paused(_) => (StatusCode::CONFLICT, "endpoint_paused", Tool),
+        E::InvalidJson(_) => (StatusCode::BAD_REQUEST, "invalid_json", Caller),
+        E::BodyTooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", Caller),
+        E::UnsupportedMediaType(_) => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", Caller),
+        E::Input(_) => (StatusCode::UNPROCESSABLE_ENTITY, "invalid_input", Caller),
+        E::Refused(refusal) => refusal_row(refusal),
+        E::Busy { .. } | E::Held { .. } | E::NoSandbox => (StatusCode::SERVICE_UNAVAILABLE, "busy", Host),
+        E::Threw(_) | E::Misbehaved(_) => (StatusCode::BAD_GATEWAY, "handler_failed", Tool),
+        E::Output(_) => (StatusCode::BAD_GATEWAY, "invalid_output", Tool),
+        E::Stopped(reason) => stop_row(reason),
+        E::Settle(SettleError::Refused { .. }) => (StatusCode::PAYMENT_REQUIRED, "payment_required", Caller),
+        E::Settle(SettleError::Unknown { .. }) => (StatusCode::BAD_GATEWAY, "settlement_unknown", Host),
+        E::Settle(SettleError::Store(_)) | E::Store(_) => (StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", Host),
+        E::Joined(_) => (StatusCode::CONFLICT, "payment_in_progress", Caller),
+        E::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "internal", Host),
+    }
+}
+
+fn stop_row(reason: &StopReason) -> Row {
+    let (status, code) = match reason {
+        StopReason::CpuTime { .. } => (StatusCode::GATEWAY_TIMEOUT, "cpu_time_exceeded"),
+        StopReason::WallTime { .. } => (StatusCode::GATEWAY_TIMEOUT, "wall_time_exceeded"),
+        StopReason::Memory { .. } => (StatusCode::BAD_GATEWAY, "memory_exceeded"),
+        StopReason::OutputSize { .. } | StopReason::OutputDepth { .. } => (StatusCode::BAD_GATEWAY, "output_too_large"),
+        StopReason::Ops { .. } => (StatusCode::BAD_GATEWAY, "op_limit_exceeded"),
+        StopReason::Deadlock => (StatusCode::BAD_GATEWAY, "handler_failed"),
+        StopReason::Crashed => (StatusCode::BAD_GATEWAY, "sandbox_crashed"),
+    };
+    (status, code, Fault::Tool)
+}
+
+fn refusal_row(refusal: &Refusal) -> Row {
+    match refusal {
+        Refusal::Reused => (StatusCode::CONFLICT, "payment_reused", Fault::Caller),
+        Refusal::InProgress => (StatusCode::CONFLICT, "payment_in_progress", Fault::Caller),
+        Refusal::FacilitatorUnavailable(_) => (StatusCode::BAD_GATEWAY, "facilitator_unavailable", Fault::Host),
+        Refusal::Store(_) => (StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", Fault::Host),
+        Refusal::NoPayment | Refusal::Invalid { .. } | Refusal::CreditUnknown | Refusal::InsufficientCredit { .. } => {
+            (StatusCode::PAYMENT_REQUIRED, "payment_required", Fault::Caller)
+        }
+    }
+}
+
+impl ApiError {
+    pub(super) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        let fault = if status.is_server_error() { Fault::Host } else { Fault::Caller };
+        Self {
+            status,
+            code,
+            fault,
+            charged: Charged::No,
+            message: message.into(),
+            hint: None,
+            details: None,
+            retry_after_secs: None,
+            headers: HeaderMap::new(),
+            challenge: None,
+        }
+    }
+
+    pub(super) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid_request", message)
+    }
+
+    pub(super) fn not_found(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, code, message)
+    }
+
+    pub(super) fn unauthorized() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", "credential missing or wrong").hint("send `X-Admin-Token` or `X-Builder-Key`")
+    }
+
+    pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub(super) fn with(mut self, name: &'static str, value: Value) -> Self {
+        self.details = Some((name, value));
+        self
+    }
+
+    /// A challenge in place of the envelope.
+    pub(super) fn challenge(challenge: Challenge) -> Self {
+        let mut error = Self::new(StatusCode::PAYMENT_REQUIRED, "payment_required", challenge.error.clone());
+        error.challenge = Some(Box::new(challenge));
+        error
+    }
+
+    /// A call's error. `challenge` makes the x402 challenge that a 402 consists of.
+    pub(super) fn from_call(error: &CallError, challenge: impl FnOnce(&str) -> Challenge) -> Self {
+        let (status, code, fault) = row(error);
+        if status == StatusCode::PAYMENT_REQUIRED {
+            return Self::challenge(challenge(&payment_reason(error)));
+        }
+        let mut answer = Self { fault, charged: error.charged(), ..Self::new(status, code, error.to_string()) };
+        match error {
+            CallError::Input(mismatch) | CallError::Output(mismatch) => answer = answer.with("problems", json!(mismatch.problems)),
+            CallError::Busy { retry_after } | CallError::Held { retry_after } => answer.retry_after_secs = Some(retry_after.as_secs().max(1)),
+            CallError::NoSandbox | CallError::Store(_) => answer.retry_after_secs = Some(1),
+            CallError::Joined(payment) | CallError::Settle(SettleError::Unknown { payment, .. }) => {
+                answer = answer
+                    .hint(format!("ask GET /ai/payments/{payment} what became of it; do not pay again before it says so"))
+                    .with("paymentId", json!(payment));
+            }
+            _ => {}
+        }
+        answer
+    }
+
+    /// The body: the envelope, or the v1 challenge. A stream has no headers, so there it is this and,
+    /// under `paymentRequired`, the v2 challenge.
+    pub(super) fn body(&self) -> Value {
+        if let Some(challenge) = &self.challenge {
+            return json!({ "ok": false, "error": { "code": self.code, "fault": "caller", "message": self.message, "charged": false }, "paymentRequired": challenge.v2 });
+        }
+        let request = REQUEST.try_with(RequestId::to_string).unwrap_or_default();
+        let mut error = json!({
+            "code": self.code,
+            "fault": match self.fault { Fault::Caller => "caller", Fault::Tool => "tool", Fault::Host => "host" },
+            "message": self.message,
+            "requestId": request,
+            "charged": match self.charged { Charged::No => json!(false), Charged::Unknown => json!("unknown") },
+        });
+        if let Some(hint) = &self.hint {
+            error["hint"] = json!(hint);
+        }
+        if let Some((name, value)) = &self.details {
+            error[*name] = value.clone();
+        }
+        json!({ "ok": false, "error": error })
+    }
+}
+
+/// The reason that a challenge repeats: a code of x402 where there is one.
+fn payment_reason(error: &CallError) -> String {
+    match error {
+        CallError::Refused(Refusal::Invalid { reason, .. }) | CallError::Settle(SettleError::Refused { reason, .. }) => reason.clone(),
+        other => other.to_string(),
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut response = match &self.challenge {
+            Some(challenge) => {
+                let mut response = (self.status, Json(challenge.v1.clone())).into_response();
+                if let Ok(value) = HeaderValue::from_str(&challenge.v2_header) {
+                    response.headers_mut().insert("payment-required", value);
+                }
+                response
+            }
+            None => (self.status, Json(self.body())).into_response(),
+        };
+        let headers = response.headers_mut();
+        headers.extend(self.headers);
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(seconds) = self.retry_after_secs {
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        tracing::error!(%error, "the store did not answer a request");
+        let mut answer = Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", "the store is away");
+        answer.retry_after_secs = Some(1);
+        answer
+    }
+}
+
+impl From<PublishError> for ApiError {
+    fn from(error: PublishError) -> Self {
+        let message = error.to_string();
+        match error {
+            PublishError::Field { pointer, .. } => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_endpoint", message).with("pointer", json!(pointer))
+            }
+            PublishError::SlugTaken(_) => Self::new(StatusCode::CONFLICT, "slug_taken", message),
+            PublishError::Unknown(_) => Self::not_found("unknown_endpoint", message),
+            PublishError::Changed(revision) => {
+                Self::new(StatusCode::PRECONDITION_FAILED, "revision_changed", message).with("revision", json!(revision))
+            }
+            PublishError::Load(place) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_handler", message)
+                .with("at", json!({ "line": place.line, "column": place.column })),
+            PublishError::Pool(pool) => Self::from_call(&CallError::from(pool), |_| Challenge::default()),
+            PublishError::Store(store) => store.into(),
+            PublishError::Corrupt(_) | PublishError::Shipped(_) => {
+                tracing::error!(message, "an endpoint could not be read or published");
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the host failed")
+            }
+        }
+    }
+}
+
+impl From<CreditError> for ApiError {
+    fn from(error: CreditError) -> Self {
+        match error {
+            CreditError::Store(store) => store.into(),
+            other => Self::bad_request(other.to_string()),
+        }
+    }
+}
+
+impl From<JsonRejection> for ApiError {
+    fn from(rejection: JsonRejection) -> Self {
+        let code = match rejection.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => "body_too_large",
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => "unsupported_media_type",
+            StatusCode::UNPROCESSABLE_ENTITY => "invalid_request",
+            _ => "invalid_json",
+        };
+        Self::new(rejection.status(), code, rejection.body_text())
+    }
+}
+
+/// Unknown paths.
+pub(super) async fn not_found(uri: axum::http::Uri) -> ApiError {
+    ApiError::not_found("not_found", format!("nothing is at `{}`", uri.path()))
+}
+
+/// Known paths, other methods. The router adds `Allow`.
+pub(super) async fn method_not_allowed(method: axum::http::Method) -> ApiError {
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", format!("`{method}` is not for this path; see `Allow`"))
+}
+
+/// An error of a call, shared by all that joined it.
+pub(super) type SharedCallError = Arc<CallError>;

@@ -1,0 +1,62 @@
+//! Answers of calls.
+
+use axum::{
+    body::Body,
+    http::{HeaderName, HeaderValue, StatusCode, header},
+    response::Response,
+};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+
+use crate::{
+    call::Done,
+    payment::{SettlementNotice, WireVersion},
+};
+
+/// The bare result with its receipt and settlement in headers: the answer of `/tools/{slug}`.
+pub(super) fn bare(done: &Done) -> Response {
+    let answer = &done.answer;
+    let mut response = Response::new(Body::from(answer.body.clone()));
+    *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    for (name, value) in &answer.headers {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name.as_str()), HeaderValue::try_from(value.as_str())) {
+            headers.insert(name, value);
+        }
+    }
+    mark(&mut response, done);
+    response
+}
+
+/// Puts receipt and settlement into the headers of an answer, and what keeps a tool's words apart
+/// from the host's: its documents run no script and read nothing of this origin.
+pub(super) fn mark(response: &mut Response, done: &Done) {
+    let answer = &done.answer;
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox; default-src 'none'"));
+    if let Ok(value) = HeaderValue::from_str(&answer.receipt_id)
+        && !answer.receipt_id.is_empty()
+    {
+        headers.insert("x-receipt-id", value);
+    }
+    if let Some(payment) = &done.payment
+        && let Ok(value) = HeaderValue::from_str(payment.as_str())
+    {
+        headers.insert("x-payment-id", value);
+    }
+    if let Some(settled) = &answer.settlement {
+        settlement(headers, settled);
+    }
+}
+
+/// `PAYMENT-RESPONSE` for v2, `X-PAYMENT-RESPONSE` for v1.
+fn settlement(headers: &mut axum::http::HeaderMap, settled: &SettlementNotice) {
+    let name = match settled.version {
+        WireVersion::V2 => HeaderName::from_static("payment-response"),
+        WireVersion::V1 => HeaderName::from_static("x-payment-response"),
+    };
+    if let Ok(value) = HeaderValue::from_str(&STANDARD.encode(&settled.body)) {
+        headers.insert(name, value);
+    }
+}

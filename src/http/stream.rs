@@ -1,0 +1,109 @@
+//! A call as Server-Sent Events: `accepted`, `log`, `progress`, and at the end `result` or `error`.
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use axum::response::{
+    IntoResponse, Response,
+    sse::{Event, KeepAlive, Sse},
+};
+use futures_util::stream;
+use serde_json::{Value, json};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, interval_at},
+};
+
+use super::{
+    error::{ApiError, REQUEST, SharedCallError},
+    invoke::result_and_receipt,
+};
+use crate::{
+    app::App,
+    call::{Call, Done, Progress},
+};
+
+/// Events that wait for a slow reader; log lines beyond are left out.
+const BUFFER: usize = 256;
+
+/// How often a silent stream sends a comment, so that proxies keep it open.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// Performs `call` and tells what happens on the way. A 402 comes as an `error` event with the
+/// challenge, unless nothing was offered: then as a plain 402, before the stream.
+pub(super) fn events(app: Arc<App>, mut call: Call) -> Response {
+    if matches!(call.offered, crate::payment::Offered::Nothing) && !call.live.endpoint.price_usd.is_zero() {
+        return ApiError::challenge(app.gate.challenge(&call.live.terms, "payment required")).into_response();
+    }
+    let (progress, mut happened) = mpsc::channel(BUFFER);
+    call.progress = Some(progress);
+    let (events, written) = mpsc::channel::<Event>(BUFFER);
+    let request = REQUEST.try_with(Clone::clone).ok();
+    let tell = async move {
+        let terms = Arc::clone(&call.live.terms);
+        let began = Instant::now();
+        let mut beat = interval_at(began + app.progress, app.progress);
+        let performing = app.calls.perform(call);
+        tokio::pin!(performing);
+        let ended = loop {
+            tokio::select! {
+                biased;
+                Some(progress) = happened.recv() => _ = events.send(told(progress)).await,
+                ended = &mut performing => break ended,
+                _ = beat.tick() => {
+                    let elapsed = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+                    // A reader that has gone does not stop the call: the payment may be settling.
+                    _ = events.try_send(event("progress", &json!({ "elapsedMs": elapsed })));
+                }
+            }
+        };
+        while let Ok(progress) = happened.try_recv() {
+            _ = events.send(told(progress)).await;
+        }
+        _ = events.send(last(&app, ended, &terms).await).await;
+    };
+    match request {
+        Some(request) => tokio::spawn(REQUEST.scope(request, tell)),
+        None => tokio::spawn(tell),
+    };
+    let body = stream::unfold(written, |mut written| async { Some((Ok::<_, Infallible>(written.recv().await?), written)) });
+    let mut response = Sse::new(body).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response();
+    let headers = response.headers_mut();
+    headers.insert("cache-control", axum::http::HeaderValue::from_static("private, no-store"));
+    headers.insert("x-accel-buffering", axum::http::HeaderValue::from_static("no"));
+    response
+}
+
+fn told(progress: Progress) -> Event {
+    match progress {
+        Progress::Accepted { call, payment, receipt } => {
+            event("accepted", &json!({ "callId": call, "paymentId": payment, "receiptId": receipt }))
+        }
+        Progress::Log(line) => event("log", &json!(line)),
+    }
+}
+
+async fn last(app: &App, ended: Result<Done, SharedCallError>, terms: &crate::payment::Terms) -> Event {
+    let error = match ended {
+        Ok(done) => match result_and_receipt(app, &done).await {
+            Ok(mut result) => {
+                if let (Some(paid), Some(result)) = (&done.payment, result.as_object_mut()) {
+                    result.insert("paymentId".to_owned(), json!(paid));
+                    result.insert("settlement".to_owned(), settlement(&done));
+                }
+                return event("result", &result);
+            }
+            Err(error) => error,
+        },
+        Err(error) => ApiError::from_call(&error, |reason| app.gate.challenge(terms, reason)),
+    };
+    event("error", &error.body())
+}
+
+/// The settle response, as JSON.
+fn settlement(done: &Done) -> Value {
+    done.answer.settlement.as_ref().and_then(|settled| serde_json::from_str(&settled.body).ok()).unwrap_or_default()
+}
+
+fn event(name: &str, data: &Value) -> Event {
+    Event::default().event(name).data(data.to_string())
+}

@@ -1,0 +1,131 @@
+//! `/tools/{slug}`: inspect or call a hosted endpoint.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use axum::{
+    body::Body,
+    extract::{Path, Request, State},
+    http::{HeaderMap, Method, StatusCode, Uri, header},
+    response::{IntoResponse, Response},
+};
+use serde_json::{Value, json};
+
+use super::{error::ApiError, offered::offered, reply, stream};
+use crate::{
+    app::App,
+    call::{Call, CallError, Input, RequestHead},
+    catalog::Live,
+    payment::Offered,
+    tool::CatalogForm,
+};
+
+/// Calls a tool: the body of a POST or the query of a GET is its input.
+pub(super) async fn call(State(app): State<Arc<App>>, Path(slug): Path<String>, request: Request) -> Result<Response, ApiError> {
+    let (parts, body) = request.into_parts();
+    let query = query_fields(&parts.uri);
+    if parts.method == Method::GET && query.iter().any(|(name, value)| name == "inspect" && value.is_empty()) {
+        return inspect(&app, &slug);
+    }
+    let live = found(&app, &slug)?;
+    let offered = offered(&parts.headers);
+    let unpaid = matches!(offered, Offered::Nothing) && !live.endpoint.price_usd.is_zero();
+    if unpaid {
+        return Err(ApiError::challenge(app.gate.challenge(&live.terms, "payment required")));
+    }
+    let input = if parts.method == Method::GET { Input::Query(query.clone()) } else { body_input(&live, &parts.headers, body).await? };
+    let method = if parts.method == Method::GET { "GET" } else { "POST" };
+    let head = request_head(&app, method, &parts.uri, query, &parts.headers);
+    let call = Call { live, input, offered, head, progress: None };
+    if wants_events(&parts.headers) {
+        return Ok(stream::events(app, call));
+    }
+    let terms = Arc::clone(&call.live.terms);
+    match app.calls.perform(call).await {
+        Ok(done) => Ok(reply::bare(&done)),
+        Err(error) => Err(ApiError::from_call(&error, |reason| app.gate.challenge(&terms, reason))),
+    }
+}
+
+/// HEAD: the challenge of a paid tool, whatever is offered; never a run, never a settlement.
+pub(super) async fn head(State(app): State<Arc<App>>, Path(slug): Path<String>) -> Result<Response, ApiError> {
+    let live = found(&app, &slug)?;
+    if live.endpoint.price_usd.is_zero() {
+        return Ok(StatusCode::OK.into_response());
+    }
+    Err(ApiError::challenge(app.gate.challenge(&live.terms, "payment required")))
+}
+
+fn inspect(app: &App, slug: &str) -> Result<Response, ApiError> {
+    let live = app.catalog.find(slug).ok_or_else(|| unknown(slug))?;
+    let record = live.endpoint.public(&app.base_url, CatalogForm::Newer);
+    Ok(axum::Json(json!({ "ok": true, "endpoint": record })).into_response())
+}
+
+/// The tool called `slug`, if it takes calls.
+pub(super) fn found(app: &App, slug: &str) -> Result<Arc<Live>, ApiError> {
+    app.calls.find(slug).map_err(|error| ApiError::from_call(&error, |_| Default::default()))
+}
+
+fn unknown(slug: &str) -> ApiError {
+    ApiError::from_call(&CallError::UnknownEndpoint(slug.to_owned()), |_| Default::default())
+}
+
+/// True when the caller asks for Server-Sent Events.
+pub(super) fn wants_events(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    accept.is_some_and(|accept| accept.split(',').any(|part| part.trim().starts_with("text/event-stream")))
+}
+
+async fn body_input(live: &Live, headers: &HeaderMap, body: Body) -> Result<Input, ApiError> {
+    let refuse = |error: CallError| ApiError::from_call(&error, |_| Default::default());
+    if let Some(value) = headers.get(header::CONTENT_TYPE) {
+        let media = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        if media != "application/json" && !media.ends_with("+json") {
+            return Err(refuse(CallError::UnsupportedMediaType(media)));
+        }
+    }
+    let limit = live.endpoint.limits.input_bytes;
+    match axum::body::to_bytes(body, usize::try_from(limit).unwrap_or(usize::MAX)).await {
+        Ok(bytes) => Ok(Input::Body(bytes)),
+        Err(error) if is_length_limit(&error) => Err(refuse(CallError::BodyTooLarge { limit })),
+        Err(_) => Err(ApiError::bad_request("the body ended early")),
+    }
+}
+
+fn is_length_limit(error: &axum::Error) -> bool {
+    let mut source: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = source {
+        if error.is::<http_body_util::LengthLimitError>() {
+            return true;
+        }
+        source = error.source();
+    }
+    false
+}
+
+fn query_fields(uri: &Uri) -> Vec<(String, String)> {
+    form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()).into_owned().collect()
+}
+
+/// What the handler may know of the request.
+pub(super) fn request_head(
+    app: &App,
+    method: &'static str,
+    uri: &Uri,
+    query: Vec<(String, String)>,
+    headers: &HeaderMap,
+) -> RequestHead {
+    let mut fields: BTreeMap<String, Value> = BTreeMap::new();
+    for (name, text) in query {
+        match fields.get_mut(&name) {
+            None => _ = fields.insert(name, Value::String(text)),
+            Some(Value::Array(values)) => values.push(Value::String(text)),
+            Some(first) => *first = json!([first.take(), text]),
+        }
+    }
+    let headers = RequestHead::HEADERS
+        .iter()
+        .filter_map(|name| Some(((*name).to_owned(), headers.get(*name)?.to_str().ok()?.to_owned())))
+        .collect();
+    RequestHead { method, url: format!("{}{uri}", app.base_url), path: uri.path().to_owned(), query: json!(fields), headers }
+}

@@ -1,0 +1,156 @@
+//! The simulated ledger: balances of play money, and the nonces that are spent.
+
+use std::sync::Arc;
+
+use alloy_primitives::{Address, B256, keccak256};
+
+use super::{Network, PaymentConfig};
+use crate::{
+    store::{Check, Durability, Space, Store, StoreError, Write},
+    tool::MicroUsd,
+};
+
+/// Most that one request to the faucet gives: 1,000 USD.
+pub const MAX_FAUCET: MicroUsd = MicroUsd(1_000_000_000);
+
+/// Tries of a conditional commit before the store counts as away: each failure means that another succeeded.
+const TRIES: usize = 10_000;
+
+/// A ledger that does not do what is asked.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum LedgerError {
+    #[error("`{0}` is no address: 0x and 40 hex digits")]
+    Address(String),
+    #[error("the faucet gives at most {MAX_FAUCET} USD at once")]
+    TooMuch,
+    #[error("the payer has {balance} of the {wanted} micro-dollars")]
+    Insufficient { balance: u64, wanted: u64 },
+    #[error("the nonce is used")]
+    NonceUsed { transaction: String },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// One transfer under one nonce.
+pub(super) struct Move {
+    pub(super) from: Address,
+    pub(super) to: Address,
+    pub(super) micros: u64,
+    pub(super) nonce: B256,
+}
+
+/// Balances in the smallest unit of the network's dollar token, kept in the store.
+pub struct Ledger {
+    store: Arc<dyn Store>,
+    network: &'static Network,
+}
+
+impl std::fmt::Debug for Ledger {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ledger").field("network", &self.network.caip2).finish_non_exhaustive()
+    }
+}
+
+impl Ledger {
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>, config: &PaymentConfig) -> Self {
+        Self { store, network: config.network }
+    }
+
+    /// Adds to an address's balance and answers the new one.
+    ///
+    /// # Errors
+    ///
+    /// No address, more than [`MAX_FAUCET`], or the store's.
+    pub async fn faucet(&self, address: &str, amount: MicroUsd) -> Result<MicroUsd, LedgerError> {
+        if amount > MAX_FAUCET {
+            return Err(LedgerError::TooMuch);
+        }
+        let key = self.balance_key(parse(address)?);
+        for _ in 0..TRIES {
+            let before = self.read(&key).await?;
+            let after = before.0.saturating_add(amount.0);
+            let write = Write { space: Space::LedgerBalances, key: key.clone(), value: Some(after.to_be_bytes().to_vec()) };
+            let check = Check { space: Space::LedgerBalances, key: key.clone(), expected: before.1 };
+            match self.store.commit(vec![check], vec![write], Durability::Durable).await {
+                Ok(()) => return Ok(MicroUsd(after)),
+                Err(StoreError::Conflict) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(StoreError::Conflict.into())
+    }
+
+    /// What an address has.
+    ///
+    /// # Errors
+    ///
+    /// No address, or the store's.
+    pub async fn balance(&self, address: &str) -> Result<MicroUsd, LedgerError> {
+        Ok(MicroUsd(self.read(&self.balance_key(parse(address)?)).await?.0))
+    }
+
+    /// The transaction that spent a nonce.
+    pub(super) async fn transaction(&self, from: Address, nonce: B256) -> Result<Option<String>, LedgerError> {
+        let spent = self.store.get(Space::LedgerNonces, &self.nonce_key(from, nonce)).await?;
+        Ok(spent.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    /// Moves money and spends the nonce, in one commit. Buffered: the commit that records the
+    /// outcome is durable and takes this one with it.
+    pub(super) async fn transfer(&self, transfer: &Move) -> Result<String, LedgerError> {
+        let nonce = self.nonce_key(transfer.from, transfer.nonce);
+        let transaction = keccak256([b"tollhouse simulated transaction\n", nonce.as_slice()].concat()).to_string();
+        let (from, to) = (self.balance_key(transfer.from), self.balance_key(transfer.to));
+        for _ in 0..TRIES {
+            if let Some(transaction) = self.transaction(transfer.from, transfer.nonce).await? {
+                return Err(LedgerError::NonceUsed { transaction });
+            }
+            let payer = self.read(&from).await?;
+            let Some(rest) = payer.0.checked_sub(transfer.micros) else {
+                return Err(LedgerError::Insufficient { balance: payer.0, wanted: transfer.micros });
+            };
+            let mut checks = vec![
+                Check { space: Space::LedgerNonces, key: nonce.clone(), expected: None },
+                Check { space: Space::LedgerBalances, key: from.clone(), expected: payer.1 },
+            ];
+            let balance = |key: &[u8], micros: u64| Write {
+                space: Space::LedgerBalances,
+                key: key.to_vec(),
+                value: Some(micros.to_be_bytes().to_vec()),
+            };
+            let mut writes =
+                vec![Write { space: Space::LedgerNonces, key: nonce.clone(), value: Some(transaction.clone().into_bytes()) }];
+            if from != to {
+                let payee = self.read(&to).await?;
+                checks.push(Check { space: Space::LedgerBalances, key: to.clone(), expected: payee.1 });
+                writes.push(balance(&from, rest));
+                writes.push(balance(&to, payee.0.saturating_add(transfer.micros)));
+            }
+            match self.store.commit(checks, writes, Durability::Buffered).await {
+                Ok(()) => return Ok(transaction),
+                Err(StoreError::Conflict) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(StoreError::Conflict.into())
+    }
+
+    async fn read(&self, key: &[u8]) -> Result<(u64, Option<Vec<u8>>), StoreError> {
+        let bytes = self.store.get(Space::LedgerBalances, key).await?;
+        let balance = bytes.as_deref().and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_be_bytes);
+        Ok((balance, bytes))
+    }
+
+    fn balance_key(&self, address: Address) -> Vec<u8> {
+        format!("{}/{address:#x}", self.network.caip2).into_bytes()
+    }
+
+    fn nonce_key(&self, from: Address, nonce: B256) -> Vec<u8> {
+        format!("{}/{from:#x}/{nonce:#x}", self.network.caip2).into_bytes()
+    }
+}
+
+fn parse(address: &str) -> Result<Address, LedgerError> {
+    address.parse().map_err(|_| LedgerError::Address(address.chars().take(64).collect()))
+}

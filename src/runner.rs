@@ -1,0 +1,92 @@
+//! What answers a call: the host's own handlers in process, builders' code in the sandbox.
+
+mod builtin;
+mod isolate;
+
+use std::{fmt, sync::Arc};
+
+use bytes::Bytes;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tollhouse_pool::Pool;
+
+use crate::{
+    call::{CallError, Input, ParsedInput, Progress, RequestHead},
+    capability::Capabilities,
+    catalog::Live,
+    clock::Timestamp,
+    id::{CallId, ReceiptId},
+    tool::{Handler, HandlerType},
+};
+
+/// One run of a handler: input that fits, and all the handler may know.
+pub struct Task<'a> {
+    pub live: &'a Arc<Live>,
+    pub call: CallId,
+    /// The receipt that a success will have.
+    pub receipt: &'a ReceiptId,
+    pub head: &'a RequestHead,
+    pub input: &'a ParsedInput,
+    /// Who pays, shortened; `None` for free calls and credit.
+    pub payer: Option<String>,
+    pub now: Timestamp,
+    pub progress: Option<&'a mpsc::Sender<Progress>>,
+}
+
+/// What a handler answered, not checked against the tool's schema yet.
+#[derive(Debug)]
+pub struct Produced {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: Bytes,
+    /// `body` as JSON; `None` when it is something else.
+    pub value: Option<Value>,
+}
+
+impl Produced {
+    /// A plain JSON answer.
+    #[must_use]
+    pub fn json(value: Value) -> Self {
+        Self { status: 200, headers: vec![], body: crate::call::json_bytes(&value), value: Some(value) }
+    }
+
+    /// True for an answer that is charged: 2xx.
+    #[must_use]
+    pub fn success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+}
+
+/// Runs handlers.
+#[derive(Clone)]
+pub struct Runner {
+    pool: Pool,
+    services: Arc<Capabilities>,
+}
+
+impl fmt::Debug for Runner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runner").finish_non_exhaustive()
+    }
+}
+
+impl Runner {
+    #[must_use]
+    pub fn new(pool: Pool, services: Arc<Capabilities>) -> Self {
+        Self { pool, services }
+    }
+
+    /// Runs a handler to its end.
+    ///
+    /// # Errors
+    ///
+    /// What the tool or its sandbox did wrong; nothing is charged then.
+    pub async fn run(&self, task: Task<'_>) -> Result<Produced, CallError> {
+        match (&task.live.endpoint.handler, task.live.endpoint.handler_type) {
+            (Handler::Js { .. }, _) => isolate::run(&self.pool, &self.services, task).await,
+            (Handler::Static(response), _) => Ok(Produced::json(Value::clone(response))),
+            (Handler::Builtin, HandlerType::X402ReadinessCheck) => builtin::readiness_check(self.services.guard(), &task).await,
+            (Handler::Builtin, _) => Ok(builtin::receipt_echo(&task)),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! A store that fails when told to: for tests of what happens then.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use async_trait::async_trait;
+
+use super::{Check, Direction, Durability, KeyRange, Pairs, Space, Store, StoreError, Write};
+
+/// How a commit fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// [`StoreError::Away`], and nothing is written.
+    Before,
+    /// [`StoreError::Unknown`], although everything is written.
+    After,
+    /// [`StoreError::Unknown`], and nothing is written.
+    Lost,
+}
+
+/// Passes everything on to another store, but for the faults that were planned.
+#[derive(Debug)]
+pub struct FaultyStore<S> {
+    inner: S,
+    plan: Mutex<Plan>,
+}
+
+#[derive(Debug, Default)]
+struct Plan {
+    /// Commits that were asked for so far.
+    asked: u64,
+    /// Number of a commit → how it fails.
+    faults: BTreeMap<u64, Fault>,
+    /// How every commit fails that has no entry in `faults`.
+    always: Option<Fault>,
+    /// Whether reads fail.
+    blind: bool,
+}
+
+impl<S> FaultyStore<S> {
+    /// A store that does what `inner` does until told otherwise.
+    #[must_use]
+    pub fn new(inner: S) -> Self {
+        Self { inner, plan: Mutex::default() }
+    }
+
+    /// Makes the `n`-th commit from now fail; 1 is the next.
+    pub fn fail_nth(&self, n: u64, fault: Fault) {
+        let mut plan = self.plan();
+        let number = plan.asked + n;
+        plan.faults.insert(number, fault);
+    }
+
+    /// Makes every commit from now on fail, until [`FaultyStore::heal`].
+    pub fn fail_all(&self, fault: Fault) {
+        self.plan().always = Some(fault);
+    }
+
+    /// Makes every read from now on fail with [`StoreError::Away`], until [`FaultyStore::heal`].
+    pub fn fail_reads(&self) {
+        self.plan().blind = true;
+    }
+
+    /// Forgets every planned fault.
+    pub fn heal(&self) {
+        let mut plan = self.plan();
+        *plan = Plan { asked: plan.asked, ..Plan::default() };
+    }
+
+    /// How many commits were asked for so far, failed ones too: to plan a run that fails at each in turn.
+    pub fn commits(&self) -> u64 {
+        self.plan().asked
+    }
+
+    /// The store behind the faults.
+    pub fn inner(&self) -> &S {
+        &self.inner
+    }
+
+    fn plan(&self) -> MutexGuard<'_, Plan> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn next_fault(&self) -> Option<Fault> {
+        let mut plan = self.plan();
+        plan.asked += 1;
+        let number = plan.asked;
+        plan.faults.remove(&number).or(plan.always)
+    }
+
+    fn check_sighted(&self) -> Result<(), StoreError> {
+        if self.plan().blind { Err(StoreError::Away("a planned fault".to_owned())) } else { Ok(()) }
+    }
+}
+
+#[async_trait]
+impl<S: Store> Store for FaultyStore<S> {
+    async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.check_sighted()?;
+        self.inner.get(space, key).await
+    }
+
+    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
+        self.check_sighted()?;
+        self.inner.scan(space, range, limit, direction).await
+    }
+
+    async fn commit(&self, checks: Vec<Check>, writes: Vec<Write>, durability: Durability) -> Result<(), StoreError> {
+        match self.next_fault() {
+            None => self.inner.commit(checks, writes, durability).await,
+            Some(Fault::Before) => Err(StoreError::Away("a planned fault".to_owned())),
+            Some(Fault::Lost) => Err(StoreError::Unknown("a planned fault".to_owned())),
+            Some(Fault::After) => {
+                self.inner.commit(checks, writes, durability).await?;
+                Err(StoreError::Unknown("a planned fault".to_owned()))
+            }
+        }
+    }
+}

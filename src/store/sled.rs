@@ -1,0 +1,224 @@
+//! The store on one machine's disk: sled.
+//!
+//! One tree holds every space, so that one batch is atomic over spaces. All commits go through one
+//! thread: it takes what is queued, checks and applies each in turn, then makes all of them durable
+//! with a single sync and answers. Commits are serial without a lock, and neighbours share the fsync.
+//! Reads do not pass through the thread.
+//!
+//! sled's own `flush` writes the log but leaves the file's length to the kernel, so a commit is called
+//! durable only after an `fdatasync` of our own ([`disk`]). Large values are cut into pieces ([`values`]).
+//!
+//! When a sync fails, the state in memory is ahead of the disk and nobody can tell by how much. Those who
+//! waited get [`StoreError::Unknown`], and from then on every commit is refused as [`StoreError::Away`]
+//! until the host is started again and reads what the disk has. Reads go on.
+
+mod disk;
+mod values;
+
+use std::{
+    ops::Bound,
+    path::{Path, PathBuf},
+    sync::{Arc, PoisonError, RwLock},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use tokio::sync::{mpsc, oneshot};
+
+use self::disk::Disk;
+use super::{Check, Direction, Durability, KeyRange, Pairs, Space, Store, StoreError, Write, check_sizes};
+
+/// Commits that may wait for the writing thread before callers wait for a place in the queue.
+const QUEUE: usize = 1_024;
+/// Commits that share one sync, at most.
+const NEIGHBOURS: usize = 256;
+
+/// Settings of the store on disk.
+#[derive(Debug, Clone)]
+pub struct SledConfig {
+    /// Memory for pages read before, in bytes. Default: 64 MiB.
+    pub cache_bytes: u64,
+    /// How long to wait for another process to let go of the folder. Default: 1 s.
+    pub lock_patience: Duration,
+}
+
+impl Default for SledConfig {
+    fn default() -> Self {
+        Self { cache_bytes: 64 * 1024 * 1024, lock_patience: Duration::from_secs(1) }
+    }
+}
+
+/// Why a store cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("the store at `{}` is in use by another process; stop that one first, or name another data folder", .0.display())]
+    Locked(PathBuf),
+    #[error("the store at `{}` is damaged ({detail}); keep a copy of the folder, then restore the newest backup over it", path.display())]
+    Corrupt { path: PathBuf, detail: String },
+    #[error("the store at `{}` has format {found}, this version reads {}; run the version that wrote it", path.display(), values::FORMAT)]
+    Format { path: PathBuf, found: String },
+    #[error("cannot open the store at `{}`", path.display())]
+    Io {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// A store in a folder. Dropping it waits for what was committed to be on disk, then lets go of the folder.
+#[derive(Debug)]
+pub struct SledStore {
+    path: PathBuf,
+    config: SledConfig,
+    db: ::sled::Db,
+    /// Held shared by whoever reads more than one key, and alone while a commit is applied.
+    moment: Arc<RwLock<()>>,
+    queue: Option<mpsc::Sender<Job>>,
+    writer: Option<JoinHandle<()>>,
+}
+
+/// A commit on its way to the writing thread.
+struct Job {
+    checks: Vec<Check>,
+    writes: Vec<Write>,
+    durability: Durability,
+    answer: oneshot::Sender<Result<(), StoreError>>,
+}
+
+impl SledStore {
+    /// Opens the store in the folder `path`; makes it if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// Each [`OpenError`] says what to do about it. Nothing is changed in a folder that is damaged, in use
+    /// or of another format.
+    pub fn open(path: impl AsRef<Path>, config: SledConfig) -> Result<Self, OpenError> {
+        let path = path.as_ref().to_owned();
+        let (db, disk) = disk::open(&path, &config)?;
+        let moment = disk.moment();
+        let (queue, jobs) = mpsc::channel(QUEUE);
+        let writer = std::thread::Builder::new().name("store-writer".to_owned()).spawn(move || write_all(jobs, disk));
+        let writer = writer.map_err(|source| OpenError::Io { path: path.clone(), source })?;
+        Ok(Self { path, config, db, moment, queue: Some(queue), writer: Some(writer) })
+    }
+
+    /// Closes the store and opens it again: what a restart would find. For tests.
+    ///
+    /// # Errors
+    ///
+    /// As [`SledStore::open`].
+    pub fn reopen(self) -> Result<Self, OpenError> {
+        let (path, config) = (self.path.clone(), self.config.clone());
+        drop(self);
+        Self::open(path, config)
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes on disk.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Away`] if the folder cannot be read.
+    pub fn disk_bytes(&self) -> Result<u64, StoreError> {
+        self.db.size_on_disk().map_err(away)
+    }
+}
+
+impl Drop for SledStore {
+    fn drop(&mut self) {
+        drop(self.queue.take());
+        if let Some(writer) = self.writer.take() {
+            // A panic in it was reported when it happened; its commits answered `Unknown`.
+            let _ = writer.join();
+        }
+    }
+}
+
+#[async_trait]
+impl Store for SledStore {
+    async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let Some(head) = self.db.get(values::head_key(space, key)).map_err(away)? else { return Ok(None) };
+        if let Some(value) = values::inline(&head) {
+            return Ok(Some(value.to_vec()));
+        }
+        let _moment = self.moment.read().unwrap_or_else(PoisonError::into_inner);
+        values::get(&self.db, space, key).map_err(away)
+    }
+
+    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
+        if range.is_empty() || limit == 0 {
+            return Ok(Pairs::new());
+        }
+        let start = match range.start {
+            Bound::Included(key) => Bound::Included(values::head_key(space, &key)),
+            Bound::Excluded(key) => Bound::Excluded(values::head_key(space, &key)),
+            Bound::Unbounded => Bound::Included(vec![space as u8]),
+        };
+        let end = match range.end {
+            Bound::Included(key) => Bound::Included(values::head_key(space, &key)),
+            Bound::Excluded(key) => Bound::Excluded(values::head_key(space, &key)),
+            Bound::Unbounded => Bound::Excluded(vec![space as u8 + 1]),
+        };
+        let _moment = self.moment.read().unwrap_or_else(PoisonError::into_inner);
+        let found = self.db.range::<Vec<u8>, _>((start, end));
+        let read = |pair: ::sled::Result<(::sled::IVec, ::sled::IVec)>| {
+            let (key, head) = pair?;
+            let key = key[1..].to_vec();
+            let value = values::resolve(&self.db, space, &key, &head)?;
+            Ok((key, value))
+        };
+        let pairs: ::sled::Result<Pairs> = match direction {
+            Direction::Forward => found.take(limit).map(read).collect(),
+            Direction::Backward => found.rev().take(limit).map(read).collect(),
+        };
+        pairs.map_err(away)
+    }
+
+    async fn commit(&self, checks: Vec<Check>, writes: Vec<Write>, durability: Durability) -> Result<(), StoreError> {
+        check_sizes(&writes)?;
+        let gone = || StoreError::Away("the store is closed".to_owned());
+        let (answer, outcome) = oneshot::channel();
+        let job = Job { checks, writes, durability, answer };
+        self.queue.as_ref().ok_or_else(gone)?.send(job).await.map_err(|_| gone())?;
+        outcome.await.unwrap_or_else(|_| Err(StoreError::Unknown("the writing thread ended".to_owned())))
+    }
+}
+
+/// The writing thread: until the store is dropped, takes what is queued and answers it.
+fn write_all(mut jobs: mpsc::Receiver<Job>, mut disk: Disk) {
+    let mut queued = Vec::with_capacity(NEIGHBOURS);
+    let mut waiting = Vec::new();
+    while jobs.blocking_recv_many(&mut queued, NEIGHBOURS) > 0 {
+        for job in queued.drain(..) {
+            match (disk.apply(&job.checks, job.writes), job.durability) {
+                (Ok(()), Durability::Durable) => waiting.push(job.answer),
+                (outcome, _) => answer(job.answer, outcome),
+            }
+        }
+        if !waiting.is_empty() {
+            let outcome = disk.sync();
+            for waiter in waiting.drain(..) {
+                answer(waiter, outcome.clone());
+            }
+        }
+    }
+    if let Err(error) = disk.sync() {
+        tracing::error!(%error, "the store could not write its last commits when it was closed");
+    }
+}
+
+/// Whoever asked may have gone; the commit stands.
+fn answer(to: oneshot::Sender<Result<(), StoreError>>, outcome: Result<(), StoreError>) {
+    let _ = to.send(outcome);
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "fits `map_err`")]
+fn away(error: ::sled::Error) -> StoreError {
+    StoreError::Away(error.to_string())
+}

@@ -1,0 +1,103 @@
+//! A blocking HTTP/1.1 client that keeps its connection: little enough not to be what is measured.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpStream},
+    time::{Duration, Instant},
+};
+
+use crate::Failure;
+
+/// A request, in bytes but for the host's name.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    path: String,
+    headers: String,
+    body: String,
+}
+
+impl Request {
+    pub(crate) fn post(path: &str, body: &str) -> Self {
+        Self { path: path.to_owned(), headers: String::new(), body: body.to_owned() }
+    }
+
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
+        self.headers.push_str(&format!("{name}: {value}\r\n"));
+        self
+    }
+
+    fn bytes(&self, address: SocketAddr) -> Vec<u8> {
+        format!(
+            "POST {} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\naccept: application/json\r\n{}content-length: {}\r\n\r\n{}",
+            self.path,
+            self.headers,
+            self.body.len(),
+            self.body
+        )
+        .into_bytes()
+    }
+}
+
+/// One kept connection.
+pub(crate) struct Client {
+    address: SocketAddr,
+    stream: BufReader<TcpStream>,
+    body: Vec<u8>,
+}
+
+impl Client {
+    pub(crate) fn connect(address: SocketAddr) -> Result<Self, Failure> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+        Ok(Self { address, stream: BufReader::new(stream), body: Vec::new() })
+    }
+
+    /// Sends a request whose answer has to be 200.
+    ///
+    /// # Errors
+    ///
+    /// The answer, when it is another one.
+    pub(crate) fn expect_ok(&mut self, request: &Request) -> Result<(), Failure> {
+        self.timed(request).map(drop)
+    }
+
+    /// The same, and how long it took from the first byte sent to the last one read.
+    pub(crate) fn timed(&mut self, request: &Request) -> Result<Duration, Failure> {
+        let bytes = request.bytes(self.address);
+        let began = Instant::now();
+        self.stream.get_mut().write_all(&bytes)?;
+        let status = self.read()?;
+        let took = began.elapsed();
+        if status == 200 {
+            return Ok(took);
+        }
+        Err(format!("{} answered {status}: {}", request.path, String::from_utf8_lossy(&self.body)).into())
+    }
+
+    /// Reads one answer into `body`.
+    fn read(&mut self) -> Result<u16, Failure> {
+        let (mut status, mut length) = (0, None);
+        let mut line = String::new();
+        loop {
+            line.clear();
+            if self.stream.read_line(&mut line)? == 0 {
+                return Err("the connection was closed".into());
+            }
+            let text = line.trim_end();
+            if let Some(rest) = text.strip_prefix("HTTP/1.1 ") {
+                status = rest.get(..3).unwrap_or_default().parse()?;
+            } else if text.is_empty() {
+                break;
+            } else if let Some((name, value)) = text.split_once(':')
+                && name.eq_ignore_ascii_case("content-length")
+            {
+                length = Some(value.trim().parse::<usize>()?);
+            }
+        }
+        let length = length.ok_or("an answer without content-length")?;
+        self.body.resize(length, 0);
+        self.stream.read_exact(&mut self.body)?;
+        Ok(status)
+    }
+}

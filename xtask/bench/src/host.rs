@@ -1,0 +1,71 @@
+//! A real host in release, on a free port.
+
+use std::{
+    io::{BufRead, BufReader},
+    net::SocketAddr,
+    path::Path,
+    process::{Child, Command, Stdio},
+    thread,
+};
+
+use crate::{Failure, Options};
+
+/// Long enough for any rule about its length.
+pub(crate) const ADMIN_TOKEN: &str = "bench-admin-token-0123456789abcdef0123456789abcdef";
+
+const READY: &str = "listening on http://";
+
+/// A host that answers. Dropping it kills it.
+pub(crate) struct Host {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Host {
+    /// Starts a host on a data folder and waits for its ready line.
+    pub(crate) fn start(options: &Options, data: &Path, settings: &[(&str, &str)]) -> Result<Self, Failure> {
+        let mut child = Command::new(&options.host)
+            .args(["serve", "--listen", "127.0.0.1:0", "--data"])
+            .arg(data)
+            .env("TOLLHOUSE_WORKER", &options.worker)
+            .env("TOLLHOUSE_ADMIN_TOKEN", ADMIN_TOKEN)
+            .env("TOLLHOUSE_LOG", "warn")
+            .envs(settings.iter().copied())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut lines = BufReader::new(child.stdout.take().ok_or("no pipe from the host")?).lines();
+        let ready = loop {
+            match lines.next() {
+                Some(line) => {
+                    if let Some((_, address)) = line?.split_once(READY) {
+                        break address.trim().parse();
+                    }
+                }
+                None => {
+                    let status = child.wait()?;
+                    return Err(format!("the host ended before it was ready: {status}").into());
+                }
+            }
+        };
+        // What else it says must not fill the pipe.
+        thread::spawn(move || lines.for_each(drop));
+        Ok(Self { child, address: ready? })
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Asks the host to end, and waits until it has.
+    pub(crate) fn stop(mut self) -> Result<(), Failure> {
+        Command::new("kill").arg(self.child.id().to_string()).status()?;
+        self.child.wait()?;
+        Ok(())
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.child.kill().and_then(|()| self.child.wait()).ok();
+    }
+}

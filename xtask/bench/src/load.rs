@@ -1,0 +1,80 @@
+//! Load on one path: so many connections, each with one call under way, for a span of time.
+
+use std::{
+    net::SocketAddr,
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    Failure,
+    client::{Client, Request},
+};
+
+/// How long the calls of one run took.
+#[derive(Debug)]
+pub(crate) struct Figures {
+    /// Ascending.
+    taken: Vec<Duration>,
+    span: Duration,
+}
+
+impl Figures {
+    pub(crate) fn of(mut taken: Vec<Duration>, span: Duration) -> Self {
+        taken.sort_unstable();
+        Self { taken, span }
+    }
+
+    pub(crate) fn per_second(&self) -> f64 {
+        self.taken.len() as f64 / self.span.as_secs_f64()
+    }
+
+    /// The time that this share of the calls stayed within; zero when there was none.
+    pub(crate) fn quantile(&self, share: f64) -> Duration {
+        let rank = (self.taken.len() as f64 * share).ceil() as usize;
+        self.taken.get(rank.saturating_sub(1)).copied().unwrap_or_default()
+    }
+}
+
+/// Runs the load.
+///
+/// # Errors
+///
+/// The first answer that was not 200.
+pub(crate) fn run(address: SocketAddr, request: &Request, connections: usize, span: Duration) -> Result<Figures, Failure> {
+    let began = Instant::now();
+    let runs: Vec<_> = (0..connections)
+        .map(|_| {
+            let request = request.clone();
+            thread::spawn(move || repeat(address, &request, began + span).map_err(|why| why.to_string()))
+        })
+        .collect();
+    let mut taken = Vec::new();
+    for run in runs {
+        taken.extend(run.join().map_err(|_| "a connection's thread broke")??);
+    }
+    Ok(Figures::of(taken, began.elapsed()))
+}
+
+fn repeat(address: SocketAddr, request: &Request, end: Instant) -> Result<Vec<Duration>, Failure> {
+    let mut client = Client::connect(address)?;
+    let mut taken = Vec::new();
+    while Instant::now() < end {
+        taken.push(client.timed(request)?);
+    }
+    Ok(taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_nearest_ranks() {
+        let figures = Figures::of((1..=100).rev().map(Duration::from_micros).collect(), Duration::from_secs(2));
+        assert_eq!(figures.quantile(0.5), Duration::from_micros(50));
+        assert_eq!(figures.quantile(0.99), Duration::from_micros(99));
+        assert_eq!(figures.per_second(), 50.0);
+        assert_eq!(Figures::of(Vec::new(), Duration::from_secs(1)).quantile(0.5), Duration::ZERO);
+    }
+}

@@ -1,0 +1,86 @@
+//! The words after a command.
+
+use crate::Failure;
+
+/// What `--engine` or `TOLLHOUSE_ENGINE` asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    V8,
+    QuickJs,
+    Both,
+}
+
+/// The words after a command, taken apart.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Args {
+    pub(crate) engine: Option<Asked>,
+    /// Length of one measurement of `bench`. Default there: 5.
+    pub(crate) seconds: Option<u32>,
+    /// Words without a dash: filters of `test`, the subject of `bench`.
+    pub(crate) words: Vec<String>,
+    /// All after `--`, untouched.
+    pub(crate) rest: Vec<String>,
+}
+
+impl Args {
+    /// # Errors
+    ///
+    /// Names the word that is not understood.
+    pub(crate) fn parse(mut given: impl Iterator<Item = String>) -> Result<Self, Failure> {
+        let mut args = Self { engine: from_env("TOLLHOUSE_ENGINE").as_deref().map(asked).transpose()?, ..Self::default() };
+        while let Some(word) = given.next() {
+            let (name, mut value) = match word.split_once('=') {
+                Some((name, value)) if name.starts_with("--") => (name.to_owned(), Some(value.to_owned())),
+                _ => (word, None),
+            };
+            let mut value = || value.take().or_else(|| given.next()).ok_or(format!("`{name}` wants a value"));
+            match name.as_str() {
+                "--engine" => args.engine = Some(asked(&value()?)?),
+                "--seconds" => args.seconds = Some(value()?.parse().map_err(|_| "`--seconds` wants a whole number".to_owned())?),
+                "--" => args.rest.extend(given.by_ref()),
+                _ if name.starts_with('-') => return Err(format!("no option `{name}`; options of the program itself go after `--`")),
+                _ => args.words.push(name),
+            }
+        }
+        Ok(args)
+    }
+}
+
+/// A variable of the environment; an empty one counts as unset.
+pub(crate) fn from_env(name: &str) -> Option<String> {
+    std::env::var_os(name).filter(|value| !value.is_empty()).map(|value| value.to_string_lossy().into_owned())
+}
+
+fn asked(name: &str) -> Result<Asked, Failure> {
+    match name {
+        "v8" => Ok(Asked::V8),
+        "quickjs" => Ok(Asked::QuickJs),
+        "both" => Ok(Asked::Both),
+        _ => Err(format!("no engine `{name}`; there are `v8` and `quickjs`, and `both` for tests")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(words: &[&str]) -> Result<Args, Failure> {
+        Args::parse(words.iter().map(|word| (*word).to_owned()))
+    }
+
+    #[test]
+    fn options_words_and_the_rest_are_told_apart() {
+        let args = parse(&["--engine=quickjs", "payment", "--seconds", "3", "--", "--listen", "127.0.0.1:0"]).unwrap();
+        assert_eq!(args.engine, Some(Asked::QuickJs));
+        assert_eq!(args.seconds, Some(3));
+        assert_eq!(args.words, ["payment"]);
+        assert_eq!(args.rest, ["--listen", "127.0.0.1:0"]);
+    }
+
+    #[test]
+    fn unknown_options_and_engines_are_refused_by_name() {
+        assert!(parse(&["--fast"]).unwrap_err().contains("`--fast`"));
+        assert!(parse(&["--engine", "jsc"]).unwrap_err().contains("`jsc`"));
+        assert!(parse(&["--engine"]).unwrap_err().contains("wants a value"));
+    }
+}

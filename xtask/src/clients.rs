@@ -1,0 +1,74 @@
+//! Stock x402 payers for the tests: npm and PyPI packages, installed into the target folder from `fixtures/clients`.
+
+use std::{
+    collections::hash_map::DefaultHasher,
+    fs,
+    hash::Hasher,
+    path::{Path, PathBuf},
+    process::Command,
+    thread::{self, JoinHandle},
+};
+
+use crate::{Failure, packages, place, shell};
+
+/// Begins to install the payers beside whatever else goes on; join it for their folder, which holds
+/// `node_modules`, `venv` and the scripts.
+pub(crate) fn prepare() -> JoinHandle<Result<PathBuf, Failure>> {
+    thread::spawn(|| {
+        let (from, to) = (place::root().join("fixtures/clients"), place::target().join("clients"));
+        fs::create_dir_all(&to).map_err(|why| format!("cannot make {}: {why}", to.display()))?;
+        // Copied each time: module look-up starts at the script's own folder.
+        for entry in fs::read_dir(&from).map_err(|why| format!("cannot read {}: {why}", from.display()))?.flatten() {
+            if entry.path().is_file() {
+                fs::copy(entry.path(), to.join(entry.file_name()))
+                    .map_err(|why| format!("cannot copy {}: {why}", entry.path().display()))?;
+            }
+        }
+        once(&to, "package-lock.json", npm)?;
+        once(&to, "requirements.txt", pip)?;
+        Ok(to)
+    })
+}
+
+/// Does an installation unless it was done for this very list before.
+fn once(folder: &Path, list: &str, install: fn(&Path) -> Result<(), Failure>) -> Result<(), Failure> {
+    let bytes = fs::read(folder.join(list)).map_err(|why| format!("cannot read {list}: {why}"))?;
+    let mut hasher = DefaultHasher::new();
+    hasher.write(&bytes);
+    let (stamp, hash) = (folder.join(format!("{list}.installed")), format!("{:016x}", hasher.finish()));
+    if fs::read_to_string(&stamp).is_ok_and(|done| done == hash) {
+        return Ok(());
+    }
+    install(folder)?;
+    fs::write(&stamp, hash).map_err(|why| format!("cannot write {}: {why}", stamp.display()))
+}
+
+fn npm(folder: &Path) -> Result<(), Failure> {
+    if shell::find("npm").is_none() {
+        return Err("the payers need Node 20 or newer with npm".to_owned());
+    }
+    let mut npm = Command::new("npm");
+    npm.args(["ci", "--legacy-peer-deps", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(folder);
+    shell::run_silently(&folder.join("npm.log"), &mut npm)
+}
+
+fn pip(folder: &Path) -> Result<(), Failure> {
+    let python = python().ok_or("the payers need Python 3.10 or newer")?;
+    let venv = folder.join("venv");
+    let make = || shell::run_silently(&folder.join("venv.log"), Command::new(python).args(["-m", "venv", "--clear"]).arg(&venv));
+    if make().is_err() {
+        // Debian keeps a part of venv in a package of its own.
+        packages::install(&["python3-venv"])?;
+        make()?;
+    }
+    let mut pip = Command::new(venv.join("bin/pip"));
+    pip.args(["install", "--disable-pip-version-check", "--quiet", "--requirement"]).arg(folder.join("requirements.txt"));
+    shell::run_silently(&folder.join("pip.log"), &mut pip)
+}
+
+fn python() -> Option<&'static str> {
+    let new_enough = "import sys; sys.exit(sys.version_info < (3, 10))";
+    ["python3", "python3.13", "python3.12", "python3.11", "python3.10"]
+        .into_iter()
+        .find(|python| shell::succeeds(Command::new(python).args(["-c", new_enough])))
+}

@@ -1,0 +1,20 @@
+//! `cargo xtask lint`: what every change must leave clean.
+
+use crate::{Failure, args::Args, engine, shell, workers};
+
+/// Formatting, clippy and documentation, all warnings refused.
+///
+/// # Errors
+///
+/// The first that is not clean.
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    let engine = engine::pick(args.engine)?;
+    shell::run(&mut shell::cargo(&["fmt", "--all", "--check"]))?;
+    let host = ["--workspace", "--exclude", "tollhouse-worker"];
+    shell::run(shell::cargo(&["clippy", "--all-targets"]).args(host).args(["--", "-D", "warnings"]))?;
+    shell::run(shell::cargo(&["doc", "--no-deps", "--document-private-items"]).args(host).env("RUSTDOCFLAGS", "-D warnings"))?;
+    // The worker in release, whose dependencies are built already.
+    shell::run(
+        workers::cargo(engine, &["clippy", "--release", "--all-targets", "--package", "tollhouse-worker"])?.args(["--", "-D", "warnings"]),
+    )
+}

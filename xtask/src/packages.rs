@@ -1,0 +1,73 @@
+//! What QuickJS needs from the system: a C compiler, CMake and the simde headers.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::{Failure, args::from_env, place, shell};
+
+/// Makes sure that QuickJS can be built, and says with which variables.
+///
+/// # Errors
+///
+/// The one line to run, where we may not install packages ourselves.
+pub(crate) fn for_quickjs() -> Result<Vec<(&'static str, PathBuf)>, Failure> {
+    let mut missing = Vec::new();
+    for (program, package) in [("cmake", "cmake"), ("cc", "gcc"), ("c++", "g++"), ("make", "make")] {
+        if shell::find(program).is_none() {
+            missing.push(package);
+        }
+    }
+    if simde().is_none() {
+        missing.push("libsimde-dev");
+    }
+    if !missing.is_empty() {
+        install(&missing)?;
+    }
+    let Some(simde) = simde() else { return Err("the simde headers are still missing after `apt-get install libsimde-dev`".to_owned()) };
+    // A toolchain file of the user's own knows better.
+    let toolchain = from_env("CMAKE_TOOLCHAIN_FILE").map(PathBuf::from).unwrap_or_else(|| place::root().join("xtask/simde.cmake"));
+    // The snapshot is made by running the engine; it need not leave a cache of bytecode in the home folder.
+    Ok(vec![("CMAKE_TOOLCHAIN_FILE", toolchain), ("SIMDE_INCLUDE_DIR", simde), ("V82JSC_NO_BC_CACHE", "1".into())])
+}
+
+/// Installs Debian packages, or says how to.
+///
+/// # Errors
+///
+/// The one line to run, or apt-get's failure.
+pub(crate) fn install(packages: &[&str]) -> Result<(), Failure> {
+    let line = format!("apt-get update && apt-get install -y {}", packages.join(" "));
+    if shell::find("apt-get").is_none() {
+        return Err(format!("missing: {}. Install them with your system's package manager (Debian: {line})", packages.join(", ")));
+    }
+    let root = shell::output(Command::new("id").arg("-u")).is_some_and(|id| id.trim() == "0");
+    let sudo = !root && shell::succeeds(Command::new("sudo").args(["-n", "true"]));
+    if !root && !sudo {
+        return Err(format!("missing: {}. Run this once, then again what you ran:\n  sudo sh -c '{line}'", packages.join(", ")));
+    }
+    let apt = |words: &[&str]| {
+        let mut command = if sudo { Command::new("sudo") } else { Command::new("env") };
+        if sudo {
+            command.args(["-n", "env"]);
+        }
+        command.args(["DEBIAN_FRONTEND=noninteractive", "apt-get", "-q"]).args(words);
+        command
+    };
+    let mut words = vec!["install", "-y", "--no-install-recommends"];
+    words.extend(packages);
+    shell::run_behind("looking for newer package lists", &mut apt(&["update"]))?;
+    shell::run_behind(&format!("installing {}", packages.join(", ")), &mut apt(&words))
+}
+
+fn simde() -> Option<PathBuf> {
+    let own = from_env("SIMDE_INCLUDE_DIR").map(PathBuf::from);
+    own.into_iter()
+        .chain(["/usr/include", "/usr/local/include", "/opt/homebrew/include"].map(PathBuf::from))
+        .find(|folder| has_simde(folder))
+}
+
+fn has_simde(folder: &Path) -> bool {
+    folder.join("simde/wasm/simd128.h").is_file()
+}

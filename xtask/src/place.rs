@@ -1,0 +1,24 @@
+//! Where things are: the repository, cargo's home, the target folder.
+
+use std::path::PathBuf;
+
+use crate::args::from_env;
+
+/// The repository's root.
+pub(crate) fn root() -> PathBuf {
+    let xtask = from_env("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").to_owned());
+    PathBuf::from(xtask).parent().map(PathBuf::from).unwrap_or_default()
+}
+
+/// The target folder this very program was built into: cargo leaves its tag there.
+pub(crate) fn target() -> PathBuf {
+    std::env::current_exe()
+        .ok()
+        .and_then(|exe| exe.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file()).map(PathBuf::from))
+        .unwrap_or_else(|| root().join("target"))
+}
+
+/// Cargo's home, as cargo finds it.
+pub(crate) fn cargo_home() -> PathBuf {
+    from_env("CARGO_HOME").map(PathBuf::from).unwrap_or_else(|| PathBuf::from(from_env("HOME").unwrap_or_default()).join(".cargo"))
+}

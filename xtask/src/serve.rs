@@ -1,0 +1,95 @@
+//! `cargo xtask serve`: builds, starts the host in our place, and says how to reach it.
+
+use std::{
+    io::{BufRead, Write, stdin, stdout},
+    os::unix::process::CommandExt,
+    process::{Command, Stdio},
+};
+
+use crate::{
+    Failure,
+    args::{Args, from_env},
+    engine, place, workers,
+};
+
+/// The hidden command that reads the host's standard output beside it.
+pub(crate) const ANNOUNCE: &str = "__announce";
+
+const READY: &str = "listening on http://";
+
+/// Builds the worker and the host and becomes the host, so that signals and the exit status are its own.
+///
+/// # Errors
+///
+/// What kept it from being built or started.
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    let engine = engine::pick(args.engine)?;
+    let worker = workers::build(engine)?;
+    let host = workers::build_host()?;
+
+    let data = option(&args.rest, "--data").or_else(|| from_env("TOLLHOUSE_DATA")).unwrap_or_else(|| "./data".to_owned());
+    let mut host = Command::new(host);
+    host.arg("serve").args(&args.rest).current_dir(place::root()).env("TOLLHOUSE_WORKER", worker);
+
+    // The reader is in a process group of its own: an interrupt typed at the terminal is for the host, which still has things to say.
+    let mut reader = Command::new(std::env::current_exe().map_err(|why| why.to_string())?)
+        .args([ANNOUNCE, &data])
+        .stdin(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .map_err(|why| format!("cannot start the reader of the host's output: {why}"))?;
+    let pipe = reader.stdin.take().ok_or("no pipe to the reader of the host's output")?;
+    Err(format!("cannot start the host: {}", host.stdout(pipe).exec()))
+}
+
+/// Repeats standard input, and after the ready line says where things are.
+///
+/// # Errors
+///
+/// When a stream breaks.
+pub(crate) fn announce(mut words: impl Iterator<Item = String>) -> Result<(), Failure> {
+    let data = words.next().unwrap_or_default();
+    for line in stdin().lock().lines() {
+        let line = line.map_err(|why| why.to_string())?;
+        println!("{line}");
+        if let Some(address) = line.split_once(READY).map(|(_, rest)| rest.trim()) {
+            println!("{}", welcome(&format!("http://{address}"), &data));
+        }
+        stdout().flush().map_err(|why| why.to_string())?;
+    }
+    Ok(())
+}
+
+fn welcome(url: &str, data: &str) -> String {
+    let file = place::root().join(data).join("admin-token");
+    let token = match from_env("TOLLHOUSE_ADMIN_TOKEN") {
+        Some(_) => "as set in TOLLHOUSE_ADMIN_TOKEN".to_owned(),
+        None if file.is_file() => format!("in {}", file.display()),
+        None => "in the file admin-token of the data folder".to_owned(),
+    };
+    format!(
+        "\n  catalogue    {url}/ai/endpoints\n  admin token  {token}\n  try          curl -s {url}/tools/receipt-echo-free -H 'content-type: application/json' -d '{{\"hello\":\"world\"}}'\n"
+    )
+}
+
+/// The value of an option among the host's own arguments.
+fn option(words: &[String], name: &str) -> Option<String> {
+    let at = words.iter().position(|word| word == name || word.starts_with(&format!("{name}=")))?;
+    match words[at].split_once('=') {
+        Some((_, value)) => Some(value.to_owned()),
+        None => words.get(at + 1).cloned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_folder_is_found_in_both_spellings() {
+        let words = |given: &[&str]| given.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        assert_eq!(option(&words(&["--listen", "x", "--data", "/d"]), "--data").as_deref(), Some("/d"));
+        assert_eq!(option(&words(&["--data=/e"]), "--data").as_deref(), Some("/e"));
+        assert_eq!(option(&words(&["--listen", "x"]), "--data"), None);
+    }
+}

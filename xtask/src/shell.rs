@@ -1,0 +1,177 @@
+//! Running other programs: plainly, or with a line that shows that something is happening.
+
+use std::{
+    ffi::OsStr,
+    io::{BufRead, BufReader, IsTerminal, Read, Write, stderr},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{Failure, args::from_env, place};
+
+/// `cargo` with these words, in the repository's root, building into our own target folder for this machine.
+pub(crate) fn cargo(words: &[&str]) -> Command {
+    let mut cargo = Command::new(from_env("CARGO").unwrap_or_else(|| "cargo".to_owned()));
+    cargo.args(words).current_dir(place::root()).env("CARGO_TARGET_DIR", place::target()).env_remove("CARGO_BUILD_TARGET");
+    cargo
+}
+
+/// Where a program is on `PATH`.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+/// Runs a program that speaks to the terminal itself.
+///
+/// # Errors
+///
+/// Says which program failed and how.
+pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
+    let status = command.status().map_err(|why| cannot_start(command.get_program(), &why))?;
+    if status.success() { Ok(()) } else { Err(format!("`{}` failed: {status}", shown(command))) }
+}
+
+/// Whether a program ends well; what it says is dropped.
+pub(crate) fn succeeds(command: &mut Command) -> bool {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
+/// What a program writes to its standard output; `None` when it fails.
+pub(crate) fn output(command: &mut Command) -> Option<String> {
+    let done = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    done.status.success().then(|| String::from_utf8_lossy(&done.stdout).into_owned())
+}
+
+/// Runs a program whose words are shown only when it fails, behind one line with what it does, how many crates cargo has
+/// compiled so far, and the time.
+///
+/// # Errors
+///
+/// Everything the program wrote, and how it ended.
+pub(crate) fn run_behind(what: &str, command: &mut Command) -> Result<(), Failure> {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|why| cannot_start(command.get_program(), &why))?;
+    let line = Line::begin(what);
+    let (kept, ended) = listen(&mut child, &line.crates);
+    ended.map_err(|why| why.to_string())?;
+    let status = child.wait().map_err(|why| why.to_string())?;
+    line.end(if status.success() { "done" } else { "failed" });
+    if status.success() { Ok(()) } else { Err(format!("{kept}\n`{}` failed: {status}", shown(command))) }
+}
+
+/// Runs a program in silence, its words in `log`.
+///
+/// # Errors
+///
+/// What it wrote, and how it ended.
+pub(crate) fn run_silently(log: &Path, command: &mut Command) -> Result<(), Failure> {
+    let file = std::fs::File::create(log).map_err(|why| format!("cannot write {}: {why}", log.display()))?;
+    let twin = file.try_clone().map_err(|why| why.to_string())?;
+    let status =
+        command.stdin(Stdio::null()).stdout(file).stderr(twin).status().map_err(|why| cannot_start(command.get_program(), &why))?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(format!("{}\n`{}` failed: {status}", std::fs::read_to_string(log).unwrap_or_default(), shown(command)))
+}
+
+/// Reads both streams of a child to their ends; counts cargo's `Compiling` lines.
+fn listen(child: &mut Child, crates: &Arc<AtomicUsize>) -> (String, std::io::Result<()>) {
+    let out = child.stdout.take().map(|stream| thread::spawn(move || BufReader::new(stream).lines().collect::<Result<Vec<_>, _>>()));
+    let mut kept = Vec::new();
+    if let Some(stream) = child.stderr.take() {
+        for line in BufReader::new(stream.take(u64::MAX)).lines() {
+            match line {
+                Ok(line) if line.trim_start().starts_with("Compiling ") => {
+                    crates.fetch_add(1, Ordering::Relaxed);
+                }
+                Ok(line) => kept.push(line),
+                Err(why) => return (kept.join("\n"), Err(why)),
+            }
+        }
+    }
+    if let Some(Ok(Ok(lines))) = out.map(thread::JoinHandle::join) {
+        kept.extend(lines);
+    }
+    (kept.join("\n"), Ok(()))
+}
+
+/// The progress line: redrawn each second on a terminal, a new line each half minute elsewhere.
+struct Line {
+    what: String,
+    began: Instant,
+    crates: Arc<AtomicUsize>,
+    over: Arc<AtomicBool>,
+    pen: Arc<Mutex<()>>,
+}
+
+impl Line {
+    fn begin(what: &str) -> Self {
+        let line = Self { what: what.to_owned(), began: Instant::now(), crates: Arc::default(), over: Arc::default(), pen: Arc::default() };
+        let (what, began, crates, over, pen) =
+            (line.what.clone(), line.began, Arc::clone(&line.crates), Arc::clone(&line.over), Arc::clone(&line.pen));
+        thread::spawn(move || {
+            let every = if stderr().is_terminal() { 1 } else { 30 };
+            for tick in 1_u64.. {
+                thread::sleep(Duration::from_secs(1));
+                let _held = pen.lock().unwrap_or_else(PoisonError::into_inner);
+                if over.load(Ordering::Relaxed) {
+                    return;
+                }
+                if tick % every == 0 {
+                    draw(&what, &count(&crates), began);
+                }
+            }
+        });
+        if stderr().is_terminal() {
+            draw(&line.what, "", line.began);
+        }
+        line
+    }
+
+    fn end(self, how: &str) {
+        let _held = self.pen.lock().unwrap_or_else(PoisonError::into_inner);
+        self.over.store(true, Ordering::Relaxed);
+        draw(&self.what, how, self.began);
+        if stderr().is_terminal() {
+            eprintln!();
+        }
+    }
+}
+
+fn count(crates: &AtomicUsize) -> String {
+    match crates.load(Ordering::Relaxed) {
+        0 => String::new(),
+        n => format!("{n} crates so far"),
+    }
+}
+
+fn draw(what: &str, how: &str, began: Instant) {
+    let seconds = began.elapsed().as_secs();
+    let text = format!("{what} … {how}{}{} min {:02} s", if how.is_empty() { "" } else { ", " }, seconds / 60, seconds % 60);
+    if stderr().is_terminal() {
+        eprint!("\r\x1b[K{text}");
+        stderr().flush().ok();
+    } else {
+        eprintln!("{text}");
+    }
+}
+
+fn cannot_start(program: &OsStr, why: &std::io::Error) -> Failure {
+    format!("cannot start `{}`: {why}", program.to_string_lossy())
+}
+
+fn shown(command: &Command) -> String {
+    std::iter::once(command.get_program()).chain(command.get_args()).map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
+}

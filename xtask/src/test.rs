@@ -1,0 +1,105 @@
+//! `cargo xtask test`: every test there is, and at the end one line with how many passed and failed.
+
+use std::{
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use crate::{
+    Failure,
+    args::{Args, Asked},
+    clients,
+    engine::{self, Engine},
+    shell, workers,
+};
+
+/// Test binaries say how they ended in lines that begin so.
+const RESULT: &str = "test result: ";
+
+/// Runs all tests: the host's and the pool's with a real worker, then the worker's own for each engine asked for.
+///
+/// # Errors
+///
+/// When anything failed to build or did not pass.
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    let engines = match args.engine {
+        Some(Asked::Both) => {
+            engine::archive()?;
+            eprintln!("engines: V8 and QuickJS (as asked)");
+            vec![Engine::V8, Engine::QuickJs]
+        }
+        one => vec![engine::pick(one)?],
+    };
+    let clients = clients::prepare();
+    let worker = workers::build(engines[0])?;
+    let clients = clients.join().map_err(|_| "the installation of the payers broke")??;
+
+    let mut tally = Tally::default();
+    tally.add(host(&worker, &clients), &args)?;
+    for &engine in &engines {
+        let words = ["test", "--release", "--no-fail-fast", "--package", "tollhouse-worker"];
+        tally.add(workers::cargo(engine, &words)?, &args)?;
+    }
+    println!("\n{} passed, {} failed", tally.passed, tally.failed);
+    if tally.broken == 0 { Ok(()) } else { Err(format!("{} of the runs above did not pass", tally.broken)) }
+}
+
+/// The host's tests, with a worker to start and payers to pay with.
+fn host(worker: &Path, clients: &Path) -> Command {
+    let packages =
+        ["tollhouse-protocol", "tollhouse-pool", "tollhouse", "xtask", "tollhouse-bench"].iter().flat_map(|name| ["--package", name]);
+    let mut cargo = shell::cargo(&["test", "--no-fail-fast"]);
+    cargo.args(packages).env("TOLLHOUSE_WORKER", worker).env("TOLLHOUSE_CLIENTS", clients);
+    cargo
+}
+
+/// How many tests passed and failed so far, and how many runs of cargo did not end well.
+#[derive(Debug, Default)]
+struct Tally {
+    passed: u64,
+    failed: u64,
+    broken: u64,
+}
+
+impl Tally {
+    /// Runs one `cargo test` with the filters, repeating what it says.
+    fn add(&mut self, mut cargo: Command, args: &Args) -> Result<(), Failure> {
+        cargo.arg("--").args(&args.words).args(&args.rest);
+        let mut child = cargo.stdout(Stdio::piped()).spawn().map_err(|why| format!("cannot start cargo: {why}"))?;
+        let Some(stdout) = child.stdout.take() else { return Err("no pipe from cargo".to_owned()) };
+        for line in BufReader::new(stdout).lines() {
+            let line = line.map_err(|why| why.to_string())?;
+            println!("{line}");
+            self.count(&line);
+        }
+        if !child.wait().map_err(|why| why.to_string())?.success() {
+            self.broken += 1;
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, line: &str) {
+        let Some(counts) = line.strip_prefix(RESULT) else { return };
+        let number = |what: &str| {
+            let words = counts.split(['.', ';']).map(str::trim);
+            words.filter_map(|part| part.strip_suffix(what)?.trim().parse::<u64>().ok()).sum::<u64>()
+        };
+        self.passed += number("passed");
+        self.failed += number("failed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_of_several_binaries_add_up() {
+        let mut tally = Tally::default();
+        tally.count("test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s");
+        tally.count("test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.20s");
+        tally.count("test one ... ok");
+        assert_eq!((tally.passed, tally.failed), (15, 2));
+    }
+}
