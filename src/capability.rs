@@ -191,7 +191,7 @@ impl Ops {
         Ok(self.services.kv.scoped(&self.call.endpoint_id, &self.call.limits))
     }
 
-    fn files(&self) -> Result<files::Scoped<'_>, OpFailure> {
+    fn files(&self) -> Result<files::Scoped, OpFailure> {
         self.call.grant.files()?;
         Ok(self.services.files.scoped(&self.call.endpoint_id, &self.call.limits))
     }

@@ -82,13 +82,14 @@ struct Inner {
 impl Guard {
     /// # Errors
     ///
-    /// [`GuardError`] names the setting; [`GuardError::Client`] also when the system has no root certificates.
+    /// [`GuardError`] names the setting. A system without root certificates is not an error: then
+    /// only `roots` are trusted, and a warning says so.
     pub fn new(settings: GuardSettings) -> Result<Self, GuardError> {
         let lookup = settings.lookup.unwrap_or_else(|| Arc::new(SystemLookup));
         let allow = settings.allow.iter().map(|entry| parse_allow(entry)).collect::<Result<Vec<_>, _>>()?;
         let roots = settings.roots.iter().map(|pem| reqwest::Certificate::from_pem_bundle(pem)).collect::<Result<Vec<_>, _>>()?.concat();
-        let public = client(roots.clone(), PublicOnly(Arc::clone(&lookup)))?;
-        let exempt = if allow.is_empty() { None } else { Some(client(roots, Unchecked(lookup))?) };
+        let public = client(&roots, PublicOnly(Arc::clone(&lookup)))?;
+        let exempt = if allow.is_empty() { None } else { Some(client(&roots, Unchecked(lookup))?) };
         let open = Semaphore::new(OPEN_REQUESTS);
         Ok(Self(Arc::new(Inner { allow_http: settings.allow_http, allow, public, exempt, open })))
     }
@@ -163,20 +164,26 @@ fn parse_allow(entry: &str) -> Result<(String, u16), GuardError> {
     Ok((host.to_string(), port.parse().map_err(|_| refused())?))
 }
 
-fn client(roots: Vec<reqwest::Certificate>, resolver: impl Resolve + 'static) -> reqwest::Result<reqwest::Client> {
-    reqwest::Client::builder()
-        .no_proxy()
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .referer(false)
-        .connect_timeout(CONNECT_WALL)
-        .pool_max_idle_per_host(4)
-        .pool_idle_timeout(Duration::from_secs(30))
-        .http1_max_headers(100)
-        .http2_max_header_list_size(16 << 10)
-        .tls_certs_merge(roots)
-        .dns_resolver(resolver)
-        .build()
+fn client(roots: &[reqwest::Certificate], resolver: impl Resolve + 'static) -> reqwest::Result<reqwest::Client> {
+    let resolver = Arc::new(resolver);
+    let builder = || {
+        reqwest::Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .referer(false)
+            .connect_timeout(CONNECT_WALL)
+            .pool_max_idle_per_host(4)
+            .pool_idle_timeout(Duration::from_secs(30))
+            .http1_max_headers(100)
+            .http2_max_header_list_size(16 << 10)
+            .dns_resolver(Arc::clone(&resolver))
+    };
+    builder().tls_certs_merge(roots.iter().cloned()).build().or_else(|error| {
+        let client = builder().tls_certs_only(roots.iter().cloned()).build()?;
+        tracing::warn!(error = %error, "the system has no root certificates: https to public hosts will fail");
+        Ok(client)
+    })
 }
 
 /// Why a name was not resolved to an address to dial. Comes back out of the client's error chain.

@@ -176,7 +176,7 @@ fn version_1(challenge: &Value, terms: &mut Vec<Terms>, notes: &mut Notes) {
         if value.get("outputSchema").is_some_and(|schema| !schema.is_object()) {
             entry.error("v1_strict", "`outputSchema` is there and not an object: clients of version 1 throw");
         }
-        if !value["resource"].as_str().is_some_and(|resource| url::Url::parse(resource).is_ok()) {
+        if value["resource"].as_str().is_none_or(|resource| url::Url::parse(resource).is_err()) {
             entry.error("resource", "`resource` is not an absolute URL");
         }
         terms.push(entry.common(1, network, amount));

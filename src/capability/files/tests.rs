@@ -85,27 +85,27 @@ fn json(value: OpValue) -> Value {
 #[tokio::test]
 async fn a_file_comes_back_under_any_spelling_of_its_path() {
     let (host, endpoint, limits) = (Host::new(), EndpointId::generate(), Limits::default());
-    let files = host.files[0].scoped(&endpoint, &limits);
-    files.write("notes//today/./a.txt", Bytes::from_static(b"one")).await.unwrap();
-    assert_eq!(files.read("./notes/today/a.txt").await.unwrap(), OpValue::Bytes("one".into()));
-    files.write("notes/today/a.txt", Bytes::from_static(b"three")).await.unwrap();
-    assert_eq!(files.read("notes/today/a.txt").await.unwrap(), OpValue::Bytes("three".into()));
-    let listed = json(files.list("notes/", 10, None).await.unwrap());
+    let files = || host.files[0].scoped(&endpoint, &limits);
+    files().write("notes//today/./a.txt", Bytes::from_static(b"one")).await.unwrap();
+    assert_eq!(files().read("./notes/today/a.txt").await.unwrap(), OpValue::Bytes("one".into()));
+    files().write("notes/today/a.txt", Bytes::from_static(b"three")).await.unwrap();
+    assert_eq!(files().read("notes/today/a.txt").await.unwrap(), OpValue::Bytes("three".into()));
+    let listed = json(files().list("notes/", 10, None).await.unwrap());
     assert_eq!(
         listed,
         json!({"files": [{"path": "notes/today/a.txt", "size": 5, "modifiedAt": "2023-11-14T22:13:20.000Z"}], "cursor": null})
     );
     assert_eq!(host.usage(&[&endpoint]).await, [Usage { items: 1, bytes: 5 }]);
-    files.delete("notes/today/a.txt").await.unwrap();
-    files.delete("notes/today/a.txt").await.unwrap();
-    assert_eq!(files.read("notes/today/a.txt").await.unwrap(), OpValue::None);
+    files().delete("notes/today/a.txt").await.unwrap();
+    files().delete("notes/today/a.txt").await.unwrap();
+    assert_eq!(files().read("notes/today/a.txt").await.unwrap(), OpValue::None);
     assert_eq!(host.usage(&[&endpoint]).await, [Usage::default()]);
 }
 
 #[tokio::test]
 async fn paths_that_lead_elsewhere_are_refused() {
     let (host, endpoint, limits) = (Host::new(), EndpointId::generate(), Limits::default());
-    let files = host.files[0].scoped(&endpoint, &limits);
+    let files = || host.files[0].scoped(&endpoint, &limits);
     let long_segment = "s".repeat(SEGMENT_BYTES + 1);
     let long_path = ["p"; 300].join("/");
     for path in [
@@ -127,12 +127,12 @@ async fn paths_that_lead_elsewhere_are_refused() {
         &long_segment,
         &long_path,
     ] {
-        assert_eq!(files.write(path, Bytes::new()).await.unwrap_err().code, "invalid_argument", "{path:?}");
-        assert_eq!(files.read(path).await.unwrap_err().code, "invalid_argument", "{path:?}");
-        assert_eq!(files.delete(path).await.unwrap_err().code, "invalid_argument", "{path:?}");
+        assert_eq!(files().write(path, Bytes::new()).await.unwrap_err().code, "invalid_argument", "{path:?}");
+        assert_eq!(files().read(path).await.unwrap_err().code, "invalid_argument", "{path:?}");
+        assert_eq!(files().delete(path).await.unwrap_err().code, "invalid_argument", "{path:?}");
     }
     for path in ["..a", "a..", "...", "ä/ö", "C:", "con", &"s".repeat(SEGMENT_BYTES)] {
-        files.write(path, Bytes::new()).await.unwrap();
+        files().write(path, Bytes::new()).await.unwrap();
     }
 }
 
@@ -184,14 +184,14 @@ async fn a_reader_meets_one_whole_version() {
 #[tokio::test]
 async fn list_pages_in_order_and_forgetting_leaves_others() {
     let (host, ours, theirs, limits) = (Host::new(), EndpointId::generate(), EndpointId::generate(), Limits::default());
-    let files = host.files[0].scoped(&ours, &limits);
+    let files = || host.files[0].scoped(&ours, &limits);
     for n in 0..25 {
-        files.write(&format!("d/{n:02}"), Bytes::from_static(b"x")).await.unwrap();
+        files().write(&format!("d/{n:02}"), Bytes::from_static(b"x")).await.unwrap();
     }
     host.files[1].scoped(&theirs, &limits).write("d/99", Bytes::from_static(b"y")).await.unwrap();
     let (mut paths, mut cursor) = (Vec::new(), None::<String>);
     loop {
-        let page = json(files.list("d/", 10, cursor.as_deref()).await.unwrap());
+        let page = json(files().list("d/", 10, cursor.as_deref()).await.unwrap());
         paths.extend(page["files"].as_array().unwrap().iter().map(|file| file["path"].as_str().unwrap().to_owned()));
         cursor = page["cursor"].as_str().map(str::to_owned);
         if cursor.is_none() {
@@ -199,8 +199,8 @@ async fn list_pages_in_order_and_forgetting_leaves_others() {
         }
     }
     assert_eq!(paths, (0..25).map(|n| format!("d/{n:02}")).collect::<Vec<_>>());
-    assert_eq!(files.list("d/", 10, Some("zz!")).await.unwrap_err().code, "invalid_argument");
-    assert_eq!(files.list("d/", 0, None).await.unwrap_err().code, "invalid_argument");
+    assert_eq!(files().list("d/", 10, Some("zz!")).await.unwrap_err().code, "invalid_argument");
+    assert_eq!(files().list("d/", 0, None).await.unwrap_err().code, "invalid_argument");
     host.files[0].forget(&ours).await.unwrap();
     assert_eq!(host.usage(&[&ours, &theirs]).await, [Usage::default(), Usage { items: 1, bytes: 1 }]);
 }
@@ -217,27 +217,47 @@ async fn endpoints_never_meet() {
         paths.extend(endpoints.iter().map(ToString::to_string));
         for step in 0..300_u64 {
             let place = usize::try_from(random.below(2)).unwrap();
-            let (files, model) =
-                (host.files[usize::try_from(random.below(2)).unwrap()].scoped(&endpoints[place], &limits), &mut models[place]);
+            let host_of_call = usize::try_from(random.below(2)).unwrap();
+            let files = || host.files[host_of_call].scoped(&endpoints[place], &limits);
+            let model = &mut models[place];
             let path = random.pick(&paths).clone();
             match random.below(4) {
                 0 | 1 => {
                     let content = format!("{place} {step}").into_bytes();
-                    match files.write(&path, content.clone().into()).await {
+                    match files().write(&path, content.clone().into()).await {
                         Ok(_) => drop(model.insert(path, content)),
                         Err(failure) => assert!(failure.code == "quota_exceeded" && model.len() == 5, "seed {seed}"),
                     }
                 }
                 2 => {
-                    files.delete(&path).await.unwrap();
+                    files().delete(&path).await.unwrap();
                     model.remove(&path);
                 }
                 _ => {
                     let expected = model.get(&path).map_or(OpValue::None, |content| OpValue::Bytes(content.clone().into()));
-                    assert_eq!(files.read(&path).await.unwrap(), expected, "seed {seed}, step {step}");
+                    assert_eq!(files().read(&path).await.unwrap(), expected, "seed {seed}, step {step}");
                 }
             }
         }
         host.usage(&[&endpoints[0], &endpoints[1]]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_write_that_its_call_does_not_wait_for_leaves_nothing_uncounted() {
+    let (host, endpoint, limits) = (Host::new(), EndpointId::generate(), Limits::default());
+    for polls in 1..12 {
+        let mut writing = Box::pin(host.files[0].scoped(&endpoint, &limits).write("f", Bytes::from(vec![0; polls])));
+        for _ in 0..polls {
+            if std::future::poll_fn(|context| std::task::Poll::Ready(writing.as_mut().poll(context).is_ready())).await {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        drop(writing);
+        // The next write waits for its turn, and so for the one before.
+        host.files[0].scoped(&endpoint, &limits).write("g", Bytes::from_static(b"g")).await.unwrap();
+        host.files[0].scoped(&endpoint, &limits).delete("g").await.unwrap();
+        assert_eq!(host.usage(&[&endpoint]).await, [Usage { items: 1, bytes: polls as u64 }]);
     }
 }

@@ -72,3 +72,33 @@ fn names_and_values_of_json_are_redacted_at_any_depth() {
     let clean = redactor.redact_json(value);
     assert_eq!(clean, json!({"a": [MARK, 1, null], MARK: {"b": format!("x {MARK}")}}));
 }
+
+#[test]
+fn long_values_are_hidden_whole_and_as_far_as_they_go() {
+    let long: String = (0..400).map(|n| format!("{n:03}é")).collect();
+    let redactor = Redactor::new([long.as_str()]);
+    assert_eq!(redactor.redact(&format!("a{long}b")), format!("a{MARK}b"));
+    // A value that goes on otherwise is hidden up to there, never splitting a character.
+    assert_eq!(redactor.redact(&format!("{}è!", &long[..103])), format!("{MARK}!"));
+    assert_eq!(redactor.redact(&hex::encode(&long)), MARK);
+}
+
+#[test]
+fn the_largest_set_of_secrets_is_cheap_to_look_for() {
+    let values: Vec<String> = (0..32).map(|n| format!("{n:02}").repeat(2_048)).collect();
+    let redactor = Redactor::new(values.iter().map(String::as_str));
+    let bytes = redactor.finder.as_ref().unwrap().memory_usage();
+    assert!(bytes < 4 << 20, "{bytes}");
+    assert_eq!(redactor.redact(&values[7]), MARK);
+}
+
+#[test]
+fn a_text_made_of_a_secret_over_and_over_is_no_work() {
+    let values: Vec<String> = (0..32).map(|n| "a".repeat(4_096 - n)).collect();
+    let redactor = Redactor::new(values.iter().map(String::as_str));
+    let started = std::time::Instant::now();
+    for _ in 0..20 {
+        assert_eq!(redactor.redact(&"a".repeat(16_000)), MARK);
+    }
+    assert!(started.elapsed() < std::time::Duration::from_secs(5), "{:?}", started.elapsed());
+}
