@@ -85,6 +85,7 @@ impl Capabilities {
     }
 
     /// Removes all that a deleted endpoint kept: keys, files, log lines. Calling it again is safe.
+    /// Set its [`Grant`] to nothing first, so that a call still running writes nothing after.
     ///
     /// # Errors
     ///

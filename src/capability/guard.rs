@@ -85,11 +85,11 @@ impl Guard {
     /// [`GuardError`] names the setting. A system without root certificates is not an error: then
     /// only `roots` are trusted, and a warning says so.
     pub fn new(settings: GuardSettings) -> Result<Self, GuardError> {
-        let lookup = settings.lookup.unwrap_or_else(|| Arc::new(SystemLookup));
+        let lookup = |absolute| settings.lookup.clone().unwrap_or_else(|| Arc::new(SystemLookup { absolute }));
         let allow = settings.allow.iter().map(|entry| parse_allow(entry)).collect::<Result<Vec<_>, _>>()?;
         let roots = settings.roots.iter().map(|pem| reqwest::Certificate::from_pem_bundle(pem)).collect::<Result<Vec<_>, _>>()?.concat();
-        let public = client(&roots, PublicOnly(Arc::clone(&lookup)))?;
-        let exempt = if allow.is_empty() { None } else { Some(client(&roots, Unchecked(lookup))?) };
+        let public = client(&roots, PublicOnly(lookup(true)))?;
+        let exempt = if allow.is_empty() { None } else { Some(client(&roots, Unchecked(lookup(false)))?) };
         let open = Semaphore::new(OPEN_REQUESTS);
         Ok(Self(Arc::new(Inner { allow_http: settings.allow_http, allow, public, exempt, open })))
     }
@@ -241,13 +241,14 @@ fn dialable(found: Vec<IpAddr>) -> Addrs {
     Box::new(found.into_iter().map(|address| SocketAddr::new(address, 0)))
 }
 
-struct SystemLookup;
+struct SystemLookup {
+    /// Takes names as they are in the public tree, without this machine's hosts file and search domains.
+    absolute: bool,
+}
 
 impl Lookup for SystemLookup {
     fn lookup(&self, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
-        // The closing dot keeps the search domains of this machine out of it. A name without a dot
-        // gets here only if the settings name it, and then means what this machine makes of it.
-        let name = if name.contains('.') { format!("{name}.") } else { name };
+        let name = if self.absolute { format!("{name}.") } else { name };
         Box::pin(async move { Ok(tokio::net::lookup_host((name, 0)).await?.map(|found| found.ip()).collect()) })
     }
 }

@@ -1,4 +1,4 @@
-//! What the tests of this folder and of the readiness check share: servers, names, a log-keeping router.
+//! What the tests of this folder and of the readiness check share: servers, names, a store, chance.
 
 use std::{
     collections::HashMap,
@@ -7,12 +7,14 @@ use std::{
     sync::Arc,
 };
 
+use async_trait::async_trait;
 use axum::{Router, serve::Listener};
 use futures_util::future::BoxFuture;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::{TlsAcceptor, rustls, server::TlsStream};
 
 use super::guard::Lookup;
+use crate::store::{Check, Direction, Durability, KeyRange, Pairs, Space, Store, StoreError, Write, memory::MemoryStore};
 
 /// Serves `router` on a loopback port until the test's runtime ends.
 pub(crate) async fn serve(router: Router) -> SocketAddr {
@@ -79,6 +81,31 @@ impl Lookup for Names {
     fn lookup(&self, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
         let found = self.0.get(&name).cloned().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound));
         Box::pin(std::future::ready(found))
+    }
+}
+
+/// A store in memory that lets others go first before it answers, so that what is read is often
+/// not what is there when a commit checks it.
+#[derive(Default)]
+pub(crate) struct Yielding(MemoryStore);
+
+#[async_trait]
+impl Store for Yielding {
+    async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let found = self.0.get(space, key).await;
+        tokio::task::yield_now().await;
+        found
+    }
+
+    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
+        let found = self.0.scan(space, range, limit, direction).await;
+        tokio::task::yield_now().await;
+        found
+    }
+
+    async fn commit(&self, checks: Vec<Check>, writes: Vec<Write>, durability: Durability) -> Result<(), StoreError> {
+        tokio::task::yield_now().await;
+        self.0.commit(checks, writes, durability).await
     }
 }
 

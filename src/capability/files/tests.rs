@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{capability::testing::Random, store::memory::MemoryStore};
+use crate::capability::testing::{Random, Yielding};
 
 /// Content in memory, so that a test sees what is left over.
 #[derive(Default)]
@@ -41,14 +41,14 @@ impl Objects for Heap {
 }
 
 struct Host {
-    store: Arc<MemoryStore>,
+    store: Arc<Yielding>,
     objects: Arc<Heap>,
     files: [Files; 2],
 }
 
 impl Host {
     fn new() -> Self {
-        let (store, objects) = (Arc::new(MemoryStore::new()), Arc::new(Heap::default()));
+        let (store, objects) = (Arc::new(Yielding::default()), Arc::new(Heap::default()));
         let files = || Files::new(store.clone(), Clock::fixed(Timestamp(1_700_000_000_000)), objects.clone());
         Self { files: [files(), files()], store: store.clone(), objects }
     }

@@ -339,3 +339,12 @@ async fn a_certificate_of_another_name_is_refused() {
     let refused = fetch(&guard, &format!("https://other.dev:{}/", address.port())).await.unwrap_err();
     assert!(matches!(refused, FetchError::Unreachable(_)), "{refused:?}");
 }
+
+#[tokio::test]
+async fn a_name_of_the_hosts_file_is_known_only_where_settings_name_it() {
+    let server = Router::new().route("/", get(|| async { "here" }));
+    let port = serve(server).await.port();
+    let guard = guard(GuardSettings { allow: vec![format!("localhost:{port}")], ..GuardSettings::default() });
+    assert_eq!(fetch(&guard, &format!("http://localhost:{port}/")).await.unwrap().body, "here");
+    assert!(matches!(fetch(&guard, "https://localhost/").await.unwrap_err(), FetchError::Forbidden(_)));
+}

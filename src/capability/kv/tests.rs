@@ -2,20 +2,20 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    capability::testing::Random,
-    store::{Pairs, memory::MemoryStore},
+    capability::testing::{Random, Yielding},
+    store::Pairs,
 };
 
 /// Two hosts over one store, so that commits meet each other.
 struct Hosts {
-    store: Arc<MemoryStore>,
+    store: Arc<Yielding>,
     clock: Clock,
     kvs: [Kv; 2],
 }
 
 impl Hosts {
     fn new() -> Self {
-        let (store, clock) = (Arc::new(MemoryStore::new()), Clock::fixed(Timestamp(1_000_000)));
+        let (store, clock) = (Arc::new(Yielding::default()), Clock::fixed(Timestamp(1_000_000)));
         let kv = || Kv::new(store.clone(), clock.clone());
         Self { kvs: [kv(), kv()], store: store.clone(), clock }
     }
