@@ -85,6 +85,7 @@ impl Capabilities {
     }
 
     /// Removes all that a deleted endpoint kept: keys, files, log lines. Calling it again is safe.
+    /// Set its [`Grant`] to nothing first, so that a call still running writes nothing after.
     ///
     /// # Errors
     ///
@@ -191,7 +192,7 @@ impl Ops {
         Ok(self.services.kv.scoped(&self.call.endpoint_id, &self.call.limits))
     }
 
-    fn files(&self) -> Result<files::Scoped<'_>, OpFailure> {
+    fn files(&self) -> Result<files::Scoped, OpFailure> {
         self.call.grant.files()?;
         Ok(self.services.files.scoped(&self.call.endpoint_id, &self.call.limits))
     }
@@ -215,5 +216,7 @@ impl OpHost for Ops {
     }
 }
 
+#[cfg(test)]
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;

@@ -29,8 +29,11 @@ const SEGMENT_BYTES: usize = 255;
 /// Most entries of one `list`.
 const LIST_LIMIT: u32 = 1_000;
 
-/// The files of all endpoints.
-pub struct Files {
+/// The files of all endpoints. Clones are the same.
+#[derive(Clone)]
+pub struct Files(Arc<Shelf>);
+
+struct Shelf {
     store: Arc<dyn Store>,
     clock: Clock,
     objects: Arc<dyn Objects>,
@@ -40,32 +43,34 @@ pub struct Files {
 impl Files {
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, objects: Arc<dyn Objects>) -> Self {
-        Self { store, clock, objects, turns: Turns::default() }
+        Self(Arc::new(Shelf { store, clock, objects, turns: Turns::default() }))
     }
 
-    pub(super) fn scoped<'a>(&'a self, endpoint: &'a EndpointId, limits: &'a Limits) -> Scoped<'a> {
-        Scoped { files: self, endpoint, limits }
+    pub(super) fn scoped(&self, endpoint: &EndpointId, limits: &Limits) -> Scoped {
+        Scoped { files: Arc::clone(&self.0), endpoint: endpoint.clone(), limits: *limits }
     }
 
     /// Removes every file of `endpoint`.
     pub(super) async fn forget(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
-        let _turn = self.turns.take(endpoint).await;
+        let _turn = self.0.turns.take(endpoint).await;
         loop {
-            let page = self.store.scan(Space::Files, KeyRange::prefix(&scope::prefix(endpoint)), 500, Direction::Forward).await?;
+            let page = self.0.store.scan(Space::Files, KeyRange::prefix(&scope::prefix(endpoint)), 500, Direction::Forward).await?;
             let done = page.is_empty();
             let names: Vec<_> = page.iter().filter_map(|(_, stored)| Entry::decode(stored).ok()).map(|entry| entry.object).collect();
             let mut writes: Vec<_> = page.into_iter().map(|(key, _)| Write { space: Space::Files, key, value: None }).collect();
             writes.push(Write { space: Space::FilesUsage, key: scope::prefix(endpoint), value: None });
-            self.store.commit(Vec::new(), writes, Durability::Buffered).await?;
+            self.0.store.commit(Vec::new(), writes, Durability::Buffered).await?;
             for name in names {
-                self.discard(&name).await;
+                self.0.discard(&name).await;
             }
             if done {
                 return Ok(());
             }
         }
     }
+}
 
+impl Shelf {
     /// Deletes content that no entry names any more.
     async fn discard(&self, object: &str) {
         if let Err(error) = self.objects.delete(object).await {
@@ -81,16 +86,16 @@ impl fmt::Debug for Files {
 }
 
 /// The files of one endpoint, under one call's limits.
-pub(super) struct Scoped<'a> {
-    files: &'a Files,
-    endpoint: &'a EndpointId,
-    limits: &'a Limits,
+pub(super) struct Scoped {
+    files: Arc<Shelf>,
+    endpoint: EndpointId,
+    limits: Limits,
 }
 
-impl Scoped<'_> {
+impl Scoped {
     pub(super) async fn read(&self, path: &str) -> Result<OpValue, OpFailure> {
         let path = normalize(path)?;
-        let key = scope::key(self.endpoint, path.as_bytes());
+        let key = scope::key(&self.endpoint, path.as_bytes());
         for _ in 0..ATTEMPTS {
             let stored = self.stored(&key).await?;
             let Some(entry) = stored.as_deref().map(Entry::decode).transpose()? else { return Ok(OpValue::None) };
@@ -104,19 +109,23 @@ impl Scoped<'_> {
         Err(failure::contended())
     }
 
-    pub(super) async fn write(&self, path: &str, content: Bytes) -> Result<OpValue, OpFailure> {
+    pub(super) async fn write(self, path: &str, content: Bytes) -> Result<OpValue, OpFailure> {
         let path = normalize(path)?;
-        let size = content.len() as u64;
-        if size > self.limits.file_bytes {
-            return Err(quota_exceeded(format!("file is {size} bytes, limit {}", self.limits.file_bytes)));
+        if content.len() as u64 > self.limits.file_bytes {
+            return Err(quota_exceeded(format!("file is {} bytes, limit {}", content.len(), self.limits.file_bytes)));
         }
-        let key = scope::key(self.endpoint, path.as_bytes());
-        let turn = self.files.turns.take(self.endpoint).await;
+        let key = scope::key(&self.endpoint, path.as_bytes());
+        to_its_end(async move { self.store(&key, content).await }).await
+    }
+
+    async fn store(&self, key: &[u8], content: Bytes) -> Result<OpValue, OpFailure> {
+        let size = content.len() as u64;
+        let turn = self.files.turns.take(&self.endpoint).await;
         // Refused before any content is stored; decided again by the commit.
-        self.plan(&key, Some(size)).await?;
+        self.plan(key, Some(size)).await?;
         let object = self.files.objects.put(content).await.map_err(|e| failure::objects(&e))?;
         let entry = Entry { object, size, modified_at: self.files.clock.now() };
-        let replaced = match self.replace(&key, Some(&entry)).await {
+        let replaced = match self.replace(key, Some(&entry)).await {
             Ok(replaced) => replaced,
             Err(refusal) => {
                 // A commit that was not confirmed may still have happened: its content stays.
@@ -133,31 +142,35 @@ impl Scoped<'_> {
         Ok(OpValue::None)
     }
 
-    pub(super) async fn delete(&self, path: &str) -> Result<OpValue, OpFailure> {
+    pub(super) async fn delete(self, path: &str) -> Result<OpValue, OpFailure> {
         let path = normalize(path)?;
-        let turn = self.files.turns.take(self.endpoint).await;
-        let replaced = self.replace(&scope::key(self.endpoint, path.as_bytes()), None).await?;
-        drop(turn);
-        if let Some(old) = replaced {
-            self.files.discard(&old.object).await;
-        }
-        Ok(OpValue::None)
+        let key = scope::key(&self.endpoint, path.as_bytes());
+        to_its_end(async move {
+            let turn = self.files.turns.take(&self.endpoint).await;
+            let replaced = self.replace(&key, None).await?;
+            drop(turn);
+            if let Some(old) = replaced {
+                self.files.discard(&old.object).await;
+            }
+            Ok(OpValue::None)
+        })
+        .await
     }
 
     pub(super) async fn list(&self, prefix: &str, limit: u32, cursor: Option<&str>) -> Result<OpValue, OpFailure> {
         if !(1..=LIST_LIMIT).contains(&limit) {
             return Err(invalid_argument(format!("limit of list is {limit}, it must be 1 to {LIST_LIMIT}")));
         }
-        let mut range = KeyRange::prefix(&scope::key(self.endpoint, prefix.as_bytes()));
+        let mut range = KeyRange::prefix(&scope::key(&self.endpoint, prefix.as_bytes()));
         if let Some(cursor) = cursor {
             let path = URL_SAFE_NO_PAD.decode(cursor).ok().filter(|path| path.starts_with(prefix.as_bytes()));
             let path = path.ok_or_else(|| invalid_argument("cursor is not one that this list gave out"))?;
-            range.start = Bound::Excluded(scope::key(self.endpoint, &path));
+            range.start = Bound::Excluded(scope::key(&self.endpoint, &path));
         }
         let limit = limit as usize;
         let rows = self.files.store.scan(Space::Files, range, limit + 1, Direction::Forward).await.map_err(|e| failure::store(&e))?;
         let more = rows.len() > limit;
-        let skip = scope::prefix(self.endpoint).len();
+        let skip = scope::prefix(&self.endpoint).len();
         let mut files = Vec::with_capacity(rows.len().min(limit));
         for (key, stored) in rows.into_iter().take(limit) {
             let path = String::from_utf8(key[skip..].to_vec()).map_err(|_| failure::damaged("file path"))?;
@@ -177,7 +190,7 @@ impl Scoped<'_> {
             if plan.old.is_none() && entry.is_none() {
                 return Ok(None);
             }
-            let usage_key = scope::prefix(self.endpoint);
+            let usage_key = scope::prefix(&self.endpoint);
             let checks = vec![
                 Check { space: Space::Files, key: key.to_vec(), expected: plan.stored },
                 Check { space: Space::FilesUsage, key: usage_key.clone(), expected: plan.stored_usage },
@@ -200,7 +213,7 @@ impl Scoped<'_> {
     async fn plan(&self, key: &[u8], size: Option<u64>) -> Result<Plan, OpFailure> {
         let stored = self.stored(key).await?;
         let old = stored.as_deref().map(Entry::decode).transpose()?;
-        let stored_usage = self.files.store.get(Space::FilesUsage, &scope::prefix(self.endpoint)).await.map_err(|e| failure::store(&e))?;
+        let stored_usage = self.files.store.get(Space::FilesUsage, &scope::prefix(&self.endpoint)).await.map_err(|e| failure::store(&e))?;
         let before = Usage::decode(stored_usage.as_deref()).ok_or_else(|| failure::damaged("files usage"))?;
         let usage = before.replaced(old.as_ref().map(|old| old.size), size);
         if usage.items > self.limits.files && usage.items > before.items {
@@ -215,6 +228,12 @@ impl Scoped<'_> {
     async fn stored(&self, key: &[u8]) -> Result<Option<Vec<u8>>, OpFailure> {
         self.files.store.get(Space::Files, key).await.map_err(|e| failure::store(&e))
     }
+}
+
+/// Runs a change on a task of its own: a call that is stopped amid it would leave content that no
+/// entry names and no quota counts.
+async fn to_its_end(change: impl Future<Output = Result<OpValue, OpFailure>> + Send + 'static) -> Result<OpValue, OpFailure> {
+    tokio::spawn(change).await.unwrap_or_else(|error| Err(failure::objects(&std::io::Error::other(error))))
 }
 
 struct Plan {

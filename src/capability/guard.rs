@@ -82,13 +82,14 @@ struct Inner {
 impl Guard {
     /// # Errors
     ///
-    /// [`GuardError`] names the setting; [`GuardError::Client`] also when the system has no root certificates.
+    /// [`GuardError`] names the setting. A system without root certificates is not an error: then
+    /// only `roots` are trusted, and a warning says so.
     pub fn new(settings: GuardSettings) -> Result<Self, GuardError> {
-        let lookup = settings.lookup.unwrap_or_else(|| Arc::new(SystemLookup));
+        let lookup = |absolute| settings.lookup.clone().unwrap_or_else(|| Arc::new(SystemLookup { absolute }));
         let allow = settings.allow.iter().map(|entry| parse_allow(entry)).collect::<Result<Vec<_>, _>>()?;
         let roots = settings.roots.iter().map(|pem| reqwest::Certificate::from_pem_bundle(pem)).collect::<Result<Vec<_>, _>>()?.concat();
-        let public = client(roots.clone(), PublicOnly(Arc::clone(&lookup)))?;
-        let exempt = if allow.is_empty() { None } else { Some(client(roots, Unchecked(lookup))?) };
+        let public = client(&roots, PublicOnly(lookup(true)))?;
+        let exempt = if allow.is_empty() { None } else { Some(client(&roots, Unchecked(lookup(false)))?) };
         let open = Semaphore::new(OPEN_REQUESTS);
         Ok(Self(Arc::new(Inner { allow_http: settings.allow_http, allow, public, exempt, open })))
     }
@@ -163,27 +164,34 @@ fn parse_allow(entry: &str) -> Result<(String, u16), GuardError> {
     Ok((host.to_string(), port.parse().map_err(|_| refused())?))
 }
 
-fn client(roots: Vec<reqwest::Certificate>, resolver: impl Resolve + 'static) -> reqwest::Result<reqwest::Client> {
-    reqwest::Client::builder()
-        .no_proxy()
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .referer(false)
-        .connect_timeout(CONNECT_WALL)
-        .pool_max_idle_per_host(4)
-        .pool_idle_timeout(Duration::from_secs(30))
-        .http1_max_headers(100)
-        .http2_max_header_list_size(16 << 10)
-        .tls_certs_merge(roots)
-        .dns_resolver(resolver)
-        .build()
+fn client(roots: &[reqwest::Certificate], resolver: impl Resolve + 'static) -> reqwest::Result<reqwest::Client> {
+    let resolver = Arc::new(resolver);
+    let builder = || {
+        reqwest::Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .referer(false)
+            .connect_timeout(CONNECT_WALL)
+            .pool_max_idle_per_host(4)
+            .pool_idle_timeout(Duration::from_secs(30))
+            .http1_max_headers(100)
+            .http2_max_header_list_size(16 << 10)
+            .dns_resolver(Arc::clone(&resolver))
+    };
+    builder().tls_certs_merge(roots.iter().cloned()).build().or_else(|error| {
+        let client = builder().tls_certs_only(roots.iter().cloned()).build()?;
+        tracing::warn!(error = %error, "the system has no root certificates: https to public hosts will fail");
+        Ok(client)
+    })
 }
 
 /// Why a name was not resolved to an address to dial. Comes back out of the client's error chain.
 #[derive(Debug, thiserror::Error)]
 enum DialError {
-    #[error("`{name}` resolves to `{address}`, which is not public: {why}")]
-    NotPublic { name: String, address: IpAddr, why: &'static str },
+    /// The address itself is not told: a resolver inside a network knows names that nobody outside does.
+    #[error("`{name}` resolves to an address that is not public: {why}")]
+    NotPublic { name: String, why: &'static str },
     #[error("`{0}` did not resolve in time")]
     Slow(String),
     #[error("`{0}` does not resolve")]
@@ -199,7 +207,7 @@ impl Resolve for PublicOnly {
             let (name, found) = found.await?;
             for &address in &found {
                 if let Some(why) = addresses::refusal(address) {
-                    return Err(DialError::NotPublic { name, address, why }.into());
+                    return Err(DialError::NotPublic { name, why }.into());
                 }
             }
             Ok(dialable(found))
@@ -233,13 +241,14 @@ fn dialable(found: Vec<IpAddr>) -> Addrs {
     Box::new(found.into_iter().map(|address| SocketAddr::new(address, 0)))
 }
 
-struct SystemLookup;
+struct SystemLookup {
+    /// Takes names as they are in the public tree, without this machine's hosts file and search domains.
+    absolute: bool,
+}
 
 impl Lookup for SystemLookup {
     fn lookup(&self, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
-        // The closing dot keeps the search domains of this machine out of it. A name without a dot
-        // gets here only if the settings name it, and then means what this machine makes of it.
-        let name = if name.contains('.') { format!("{name}.") } else { name };
+        let name = if self.absolute { format!("{name}.") } else { name };
         Box::pin(async move { Ok(tokio::net::lookup_host((name, 0)).await?.map(|found| found.ip()).collect()) })
     }
 }

@@ -1,7 +1,7 @@
 //! `ctx.log`: the log of each endpoint, bounded by count and age, and its live feed.
 //!
 //! A line never waits for the store: it goes into a bounded channel, and one task writes what has
-//! come in batches ([`Durability::Buffered`]) and trims. When the channel is full, lines are dropped
+//! come in batches ([`Durability::Buffered`](crate::store::Durability::Buffered)) and trims. When the channel is full, lines are dropped
 //! and counted, and the endpoint's log says how many.
 
 mod clean;

@@ -4,9 +4,13 @@
 //! hex and percent-encoding. It does *not* stop a handler that encodes a secret in its own way:
 //! what a handler may know is decided by what it is granted, not here.
 
-use std::{borrow::Cow, collections::BTreeSet, ops::Range};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
 
-use aho_corasick::AhoCorasick;
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use base64::{
     Engine as _,
     engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD},
@@ -17,31 +21,40 @@ const MIN_BYTES: usize = 8;
 /// What stands in a value's place.
 const MARK: &str = "[redacted]";
 
+/// How much of a form is looked for; the rest is compared where that is found. Keeps the finder
+/// small when values are long.
+const HEAD_BYTES: usize = 32;
+
 /// Finds the values of one call's secrets.
-#[derive(Debug)]
 pub struct Redactor {
     finder: Option<AhoCorasick>,
-    needles: Vec<String>,
+    /// For each of the finder's patterns, what it is the head of.
+    forms: Vec<Vec<String>>,
 }
 
 impl Redactor {
     /// Looks for `values` and their usual encodings.
     #[must_use]
     pub fn new<'a>(values: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut needles = BTreeSet::new();
+        let mut forms = BTreeSet::new();
         for value in values.into_iter().filter(|value| value.len() >= MIN_BYTES) {
-            add_forms(value, &mut needles);
+            add_forms(value, &mut forms);
         }
-        let needles: Vec<String> = needles.into_iter().filter(|form| form.len() >= MIN_BYTES).collect();
-        let finder = if needles.is_empty() { None } else { AhoCorasick::new(&needles).ok() };
-        Self { finder, needles }
+        let mut heads = BTreeMap::<Vec<u8>, Vec<String>>::new();
+        for form in forms.into_iter().filter(|form| form.len() >= MIN_BYTES) {
+            let head = form.as_bytes()[..form.len().min(HEAD_BYTES)].to_vec();
+            heads.entry(head).or_default().push(form);
+        }
+        let (heads, forms): (Vec<_>, Vec<_>) = heads.into_iter().unzip();
+        let finder = if heads.is_empty() { None } else { Some(finder_of(&heads).expect("heads are far below the finder's limits")) };
+        Self { finder, forms }
     }
 
     /// `text` without the values.
     #[must_use]
     pub fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match &self.finder {
-            Some(finder) => replace(text, found(finder, text)),
+            Some(finder) => replace(text, self.found(finder, text)),
             None => Cow::Borrowed(text),
         }
     }
@@ -51,11 +64,12 @@ impl Redactor {
     #[must_use]
     pub fn redact_cut<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let Some(finder) = &self.finder else { return Cow::Borrowed(text) };
-        let mut places = found(finder, text);
-        let longest = self.needles.iter().map(String::len).max().unwrap_or(0);
-        let from = text.len().saturating_sub(longest);
-        let begun = |start: &usize| self.needles.iter().any(|needle| needle.as_bytes().starts_with(&text.as_bytes()[*start..]));
-        if let Some(start) = (from..=text.len().saturating_sub(MIN_BYTES)).filter(|&at| text.is_char_boundary(at)).find(begun) {
+        let mut places = self.found(finder, text);
+        // With its whole head in the text, a value was found above.
+        let from = (text.len() + 1).saturating_sub(HEAD_BYTES);
+        let until = (text.len() + 1).saturating_sub(MIN_BYTES);
+        let begun = |start: &usize| self.forms.iter().flatten().any(|form| form.as_bytes().starts_with(&text.as_bytes()[*start..]));
+        if let Some(start) = (from..until).filter(|&at| text.is_char_boundary(at)).find(begun) {
             places.push(start..text.len());
         }
         replace(text, places)
@@ -75,11 +89,36 @@ impl Redactor {
             Value::Null | Value::Bool(_) | Value::Number(_) => value,
         }
     }
+
+    /// Where values are, as far as each goes on. A head amid what is hidden already is passed
+    /// over, which keeps this linear for texts that repeat themselves.
+    fn found(&self, finder: &AhoCorasick, text: &str) -> Vec<Range<usize>> {
+        let mut heads: Vec<_> = finder.find_overlapping_iter(text).collect();
+        heads.sort_by_key(aho_corasick::Match::start);
+        let mut places: Vec<Range<usize>> = Vec::new();
+        for head in heads {
+            if places.last().is_some_and(|last| head.start() > last.start && head.end() <= last.end) {
+                continue;
+            }
+            let rest = &text.as_bytes()[head.start()..];
+            let same = |form: &String| form.as_bytes().iter().zip(rest).take_while(|(a, b)| a == b).count();
+            let longest = self.forms[head.pattern().as_usize()].iter().map(same).max().unwrap_or(0);
+            // A character that is hidden in part is hidden whole.
+            places.push(text.floor_char_boundary(head.start())..text.ceil_char_boundary(head.start() + longest));
+        }
+        places
+    }
 }
 
-/// Where needles are. All of them, overlapping ones too, so that what one match leaves of another is hidden.
-fn found(finder: &AhoCorasick, text: &str) -> Vec<Range<usize>> {
-    finder.find_overlapping_iter(text).map(|found| found.range()).collect()
+/// The kind that is quickest to make: it lives for one call.
+fn finder_of(heads: &[Vec<u8>]) -> Result<AhoCorasick, aho_corasick::BuildError> {
+    AhoCorasick::builder().kind(Some(AhoCorasickKind::NoncontiguousNFA)).build(heads)
+}
+
+impl std::fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Redactor").field("forms", &self.forms.len()).finish_non_exhaustive()
+    }
 }
 
 fn replace(text: &str, mut places: Vec<Range<usize>>) -> Cow<'_, str> {

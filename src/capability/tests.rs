@@ -1,1 +1,139 @@
+use bytes::Bytes;
+use serde_json::json;
 
+use super::{testing::serve, *};
+use crate::store::memory::MemoryStore;
+
+fn services(guard: Guard) -> (Arc<Capabilities>, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let objects = Arc::new(FolderObjects::new(folder.path()));
+    (Capabilities::new(Arc::new(MemoryStore::new()), Clock::default(), guard, objects, LogSettings::default()), folder)
+}
+
+fn call(grant: &Arc<Grant>) -> CallGrants {
+    let env = vec![("KEY".to_owned(), "super-secret-value".to_owned())];
+    CallGrants {
+        endpoint_id: EndpointId::generate(),
+        call_id: CallId::generate(),
+        grant: Arc::clone(grant),
+        env,
+        limits: Limits::default(),
+    }
+}
+
+fn everything() -> Granted {
+    Granted { kv: true, files: true, http: Some(AllowedHosts::parse(&["127.0.0.1"]).unwrap()), logs: true }
+}
+
+fn requests(url: &str) -> Vec<(&'static str, OpRequest)> {
+    vec![
+        ("`capabilities.kv: true`", OpRequest::KvGet { key: "a".into() }),
+        ("`capabilities.kv: true`", OpRequest::KvSet { key: "a".into(), value: "1".into(), ttl_ms: None }),
+        ("`capabilities.kv: true`", OpRequest::KvDelete { key: "a".into() }),
+        ("`capabilities.kv: true`", OpRequest::KvList { prefix: String::new(), limit: 1, cursor: None }),
+        ("`capabilities.kv: true`", OpRequest::KvAtomic { checks: Vec::new(), writes: Vec::new() }),
+        ("`capabilities.files: true`", OpRequest::FileRead { path: "a".into() }),
+        ("`capabilities.files: true`", OpRequest::FileWrite { path: "a".into(), content: Bytes::new() }),
+        ("`capabilities.files: true`", OpRequest::FileDelete { path: "a".into() }),
+        ("`capabilities.files: true`", OpRequest::FileList { prefix: String::new(), limit: 1, cursor: None }),
+        (
+            "`capabilities.httpGetJson: true` and `allowedHosts`",
+            OpRequest::HttpGetJson { url: url.into(), headers: Vec::new(), timeout_ms: None, auth: None },
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn every_op_needs_its_grant_and_loses_it_while_the_call_runs() {
+    let server = axum::Router::new().route("/", axum::routing::get(|| async { axum::Json(1) }));
+    let address = serve(server).await;
+    let guard = Guard::new(GuardSettings { allow: vec![address.to_string()], ..GuardSettings::default() }).unwrap();
+    let (services, _folder) = services(guard);
+    let grant = Grant::new(Granted::default());
+    let ops = Ops::new(call(&grant), services);
+    let url = format!("http://{address}/");
+    for granted in [false, true, false] {
+        grant.set(if granted { everything() } else { Granted::default() });
+        for (field, request) in requests(&url) {
+            match ops.op(request.clone()).await {
+                Ok(_) => assert!(granted, "{request:?}"),
+                Err(failure) => {
+                    assert!(!granted && failure.code == "not_granted" && failure.message.contains(field), "{request:?}: {failure:?}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn one_capability_is_taken_back_without_the_others() {
+    let (services, _folder) = services(Guard::new(GuardSettings::default()).unwrap());
+    let grant = Grant::new(everything());
+    let ops = Ops::new(call(&grant), services);
+    grant.set(Granted { kv: false, ..everything() });
+    assert_eq!(ops.op(OpRequest::KvGet { key: "a".into() }).await.unwrap_err().code, "not_granted");
+    assert_eq!(ops.op(OpRequest::FileRead { path: "a".into() }).await.unwrap(), OpValue::None);
+    let narrowed = AllowedHosts::parse(&["api.example.com"]).unwrap();
+    grant.set(Granted { http: Some(narrowed), ..everything() });
+    let request = OpRequest::HttpGetJson { url: "https://127.0.0.1/".into(), headers: Vec::new(), timeout_ms: None, auth: None };
+    assert_eq!(ops.op(request).await.unwrap_err().code, "not_granted");
+}
+
+#[tokio::test]
+async fn log_lines_go_to_the_store_and_the_calls_own_stream() {
+    let (services, _folder) = services(Guard::new(GuardSettings::default()).unwrap());
+    let grant = Grant::new(everything());
+    let call = call(&grant);
+    let endpoint = call.endpoint_id.clone();
+    let (stream, mut lines) = mpsc::channel(2);
+    let ops = Ops::new(call, Arc::clone(&services)).with_stream(stream);
+    let log = |message: &str| ops.log(LogLine { level: LogLevel::Info, message: message.into(), fields: String::new() });
+    for message in ["one", "super-secret-value", "three: the stream is full"] {
+        log(message);
+    }
+    grant.set(Granted { logs: false, ..everything() });
+    log("not granted");
+    ops.report(LogLevel::Error, "handler threw super-secret-value", json!({"stack": ["at a", "at super-secret-value"]}));
+    services.logs().flush().await;
+    let page = services.logs().list(&endpoint, &LogQuery { limit: 10, ..LogQuery::default() }).await.unwrap().unwrap();
+    let stored: Vec<_> = page.entries.iter().map(|entry| entry.message.as_str()).collect();
+    assert_eq!(stored, ["handler threw [redacted]", "three: the stream is full", "[redacted]", "one"]);
+    assert_eq!(json!(page.entries[0].fields), json!({"stack": ["at a", "at [redacted]"]}));
+    assert_eq!([lines.recv().await.unwrap().message, lines.recv().await.unwrap().message], ["one", "[redacted]"]);
+    assert!(lines.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn sleep_takes_its_time_and_never_more_than_the_call() {
+    let (services, _folder) = services(Guard::new(GuardSettings::default()).unwrap());
+    let limits = Limits { wall_ms: 60, ..Limits::default() };
+    let ops = Ops::new(CallGrants { limits, ..call(&Grant::new(Granted::default())) }, services);
+    for (asked_ms, least_ms) in [(0, 0), (20, 20), (u64::MAX, 60)] {
+        let started = std::time::Instant::now();
+        assert_eq!(ops.op(OpRequest::Sleep { ms: asked_ms }).await.unwrap(), OpValue::None);
+        assert!(started.elapsed() >= Duration::from_millis(least_ms) && started.elapsed() < Duration::from_secs(10));
+    }
+}
+
+#[tokio::test]
+async fn a_forgotten_endpoint_leaves_nothing() {
+    let (services, folder) = services(Guard::new(GuardSettings::default()).unwrap());
+    let call = call(&Grant::new(everything()));
+    let endpoint = call.endpoint_id.clone();
+    let ops = Ops::new(call, Arc::clone(&services));
+    ops.op(OpRequest::KvSet { key: "a".into(), value: "1".into(), ttl_ms: None }).await.unwrap();
+    ops.op(OpRequest::FileWrite { path: "a".into(), content: "1".into() }).await.unwrap();
+    ops.log(LogLine { level: LogLevel::Info, message: "line".into(), fields: String::new() });
+    services.forget(&endpoint).await.unwrap();
+    assert_eq!(ops.op(OpRequest::KvGet { key: "a".into() }).await.unwrap(), OpValue::None);
+    assert_eq!(ops.op(OpRequest::FileRead { path: "a".into() }).await.unwrap(), OpValue::None);
+    assert!(services.logs().list(&endpoint, &LogQuery { limit: 10, ..LogQuery::default() }).await.unwrap().unwrap().entries.is_empty());
+    let files = |path: &std::path::Path| std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+    assert!(files(folder.path()).iter().all(|shard| files(shard).is_empty()));
+}
+
+#[test]
+fn secrets_do_not_show_when_a_call_is_printed() {
+    let printed = format!("{:?}", call(&Grant::new(everything())));
+    assert!(printed.contains("KEY") && !printed.contains("super-secret-value"), "{printed}");
+}

@@ -1,1 +1,263 @@
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::capability::testing::{Random, Yielding};
+
+/// Content in memory, so that a test sees what is left over.
+#[derive(Default)]
+struct Heap {
+    contents: Mutex<BTreeMap<String, Bytes>>,
+    made: AtomicU64,
+}
+
+#[async_trait]
+impl Objects for Heap {
+    async fn put(&self, content: Bytes) -> io::Result<String> {
+        let name = self.made.fetch_add(1, Ordering::Relaxed).to_string();
+        self.contents.lock().unwrap().insert(name.clone(), content);
+        tokio::task::yield_now().await;
+        Ok(name)
+    }
+
+    async fn get(&self, name: &str) -> io::Result<Option<Bytes>> {
+        tokio::task::yield_now().await;
+        Ok(self.contents.lock().unwrap().get(name).cloned())
+    }
+
+    async fn delete(&self, name: &str) -> io::Result<()> {
+        self.contents.lock().unwrap().remove(name);
+        Ok(())
+    }
+}
+
+struct Host {
+    store: Arc<Yielding>,
+    objects: Arc<Heap>,
+    files: [Files; 2],
+}
+
+impl Host {
+    fn new() -> Self {
+        let (store, objects) = (Arc::new(Yielding::default()), Arc::new(Heap::default()));
+        let files = || Files::new(store.clone(), Clock::fixed(Timestamp(1_700_000_000_000)), objects.clone());
+        Self { files: [files(), files()], store: store.clone(), objects }
+    }
+
+    /// The usage record; checks it against the entries, and the entries against the contents.
+    async fn usage(&self, endpoints: &[&EndpointId]) -> Vec<Usage> {
+        let (mut usages, mut named) = (Vec::new(), Vec::new());
+        for endpoint in endpoints {
+            let prefix = scope::prefix(endpoint);
+            let entries = self.store.scan(Space::Files, KeyRange::prefix(&prefix), usize::MAX, Direction::Forward).await.unwrap();
+            let entries: Vec<_> = entries.iter().map(|(_, stored)| Entry::decode(stored).unwrap()).collect();
+            let usage = Usage { items: entries.len() as u64, bytes: entries.iter().map(|entry| entry.size).sum() };
+            let stored = self.store.get(Space::FilesUsage, &prefix).await.unwrap();
+            assert_eq!(Usage::decode(stored.as_deref()).unwrap(), usage);
+            usages.push(usage);
+            named.extend(entries.into_iter().map(|entry| (entry.object, entry.size)));
+        }
+        named.sort();
+        let contents = self.objects.contents.lock().unwrap();
+        let mut kept: Vec<_> = contents.iter().map(|(name, content)| (name.clone(), content.len() as u64)).collect();
+        kept.sort();
+        assert_eq!(named, kept, "entries and contents belong together");
+        usages
+    }
+}
+
+fn json(value: OpValue) -> Value {
+    match value {
+        OpValue::Json(json) => serde_json::from_slice(&json).unwrap(),
+        OpValue::None | OpValue::Bytes(_) => panic!("expected JSON"),
+    }
+}
+
+#[tokio::test]
+async fn a_file_comes_back_under_any_spelling_of_its_path() {
+    let (host, endpoint, limits) = (Host::new(), EndpointId::generate(), Limits::default());
+    let files = || host.files[0].scoped(&endpoint, &limits);
+    files().write("notes//today/./a.txt", Bytes::from_static(b"one")).await.unwrap();
+    assert_eq!(files().read("./notes/today/a.txt").await.unwrap(), OpValue::Bytes("one".into()));
+    files().write("notes/today/a.txt", Bytes::from_static(b"three")).await.unwrap();
+    assert_eq!(files().read("notes/today/a.txt").await.unwrap(), OpValue::Bytes("three".into()));
+    let listed = json(files().list("notes/", 10, None).await.unwrap());
+    assert_eq!(
+        listed,
+        json!({"files": [{"path": "notes/today/a.txt", "size": 5, "modifiedAt": "2023-11-14T22:13:20.000Z"}], "cursor": null})
+    );
+    assert_eq!(host.usage(&[&endpoint]).await, [Usage { items: 1, bytes: 5 }]);
+    files().delete("notes/today/a.txt").await.unwrap();
+    files().delete("notes/today/a.txt").await.unwrap();
+    assert_eq!(files().read("notes/today/a.txt").await.unwrap(), OpValue::None);
+    assert_eq!(host.usage(&[&endpoint]).await, [Usage::default()]);
+}
+
+#[tokio::test]
+async fn paths_that_lead_elsewhere_are_refused() {
+    let (host, endpoint, limits) = (Host::new(), EndpointId::generate(), Limits::default());
+    let files = || host.files[0].scoped(&endpoint, &limits);
+    let long_segment = "s".repeat(SEGMENT_BYTES + 1);
+    let long_path = ["p"; 300].join("/");
+    for path in [
+        "",
+        "/",
+        "/etc/passwd",
+        "..",
+        "a/../b",
+        "a/..",
+        "../a",
+        ".",
+        "./",
+        "a/",
+        "a\\b",
+        "..\\a",
+        "a\0b",
+        "a\nb",
+        "a\u{85}",
+        &long_segment,
+        &long_path,
+    ] {
+        assert_eq!(files().write(path, Bytes::new()).await.unwrap_err().code, "invalid_argument", "{path:?}");
+        assert_eq!(files().read(path).await.unwrap_err().code, "invalid_argument", "{path:?}");
+        assert_eq!(files().delete(path).await.unwrap_err().code, "invalid_argument", "{path:?}");
+    }
+    for path in ["..a", "a..", "...", "ä/ö", "C:", "con", &"s".repeat(SEGMENT_BYTES)] {
+        files().write(path, Bytes::new()).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn quotas_hold_when_two_hosts_write_at_once() {
+    let (host, endpoint) = (Arc::new(Host::new()), EndpointId::generate());
+    let limits = Limits { files: 6, files_bytes: 100, file_bytes: 30, ..Limits::default() };
+    let writes: Vec<_> = (0..60_usize)
+        .map(|n| {
+            let (host, endpoint) = (host.clone(), endpoint.clone());
+            tokio::spawn(async move {
+                let content = Bytes::from(vec![b'x'; 5 + n % 28]);
+                host.files[n % 2].scoped(&endpoint, &limits).write(&format!("f{}", n % 12), content).await
+            })
+        })
+        .collect();
+    let mut refused = 0;
+    for write in writes {
+        if let Err(failure) = write.await.unwrap() {
+            assert!(["quota_exceeded", "contended"].contains(&failure.code.as_str()), "{failure:?}");
+            refused += 1;
+        }
+    }
+    let usage = host.usage(&[&endpoint]).await[0];
+    assert!(refused > 0 && usage.items <= 6 && usage.bytes <= 100 && usage.bytes > 50, "{usage:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_meets_one_whole_version() {
+    let (host, endpoint) = (Arc::new(Host::new()), EndpointId::generate());
+    let limits = Limits::default();
+    host.files[0].scoped(&endpoint, &limits).write("f", Bytes::from(vec![0; 100])).await.unwrap();
+    let writer = tokio::spawn({
+        let (host, endpoint) = (host.clone(), endpoint.clone());
+        async move {
+            for n in 1..200_u8 {
+                host.files[1].scoped(&endpoint, &limits).write("f", Bytes::from(vec![n; 100 + usize::from(n)])).await.unwrap();
+            }
+        }
+    });
+    while !writer.is_finished() {
+        let OpValue::Bytes(content) = host.files[0].scoped(&endpoint, &limits).read("f").await.unwrap() else { panic!("the file is gone") };
+        assert!(content.len() == 100 + usize::from(content[0]) && content.iter().all(|byte| *byte == content[0]));
+    }
+    writer.await.unwrap();
+    host.usage(&[&endpoint]).await;
+}
+
+#[tokio::test]
+async fn list_pages_in_order_and_forgetting_leaves_others() {
+    let (host, ours, theirs, limits) = (Host::new(), EndpointId::generate(), EndpointId::generate(), Limits::default());
+    let files = || host.files[0].scoped(&ours, &limits);
+    for n in 0..25 {
+        files().write(&format!("d/{n:02}"), Bytes::from_static(b"x")).await.unwrap();
+    }
+    host.files[1].scoped(&theirs, &limits).write("d/99", Bytes::from_static(b"y")).await.unwrap();
+    let (mut paths, mut cursor) = (Vec::new(), None::<String>);
+    loop {
+        let page = json(files().list("d/", 10, cursor.as_deref()).await.unwrap());
+        paths.extend(page["files"].as_array().unwrap().iter().map(|file| file["path"].as_str().unwrap().to_owned()));
+        cursor = page["cursor"].as_str().map(str::to_owned);
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(paths, (0..25).map(|n| format!("d/{n:02}")).collect::<Vec<_>>());
+    assert_eq!(files().list("d/", 10, Some("zz!")).await.unwrap_err().code, "invalid_argument");
+    assert_eq!(files().list("d/", 0, None).await.unwrap_err().code, "invalid_argument");
+    host.files[0].forget(&ours).await.unwrap();
+    assert_eq!(host.usage(&[&ours, &theirs]).await, [Usage::default(), Usage { items: 1, bytes: 1 }]);
+}
+
+/// Random operations of two endpoints against a map each.
+#[tokio::test]
+async fn endpoints_never_meet() {
+    for seed in 0..8 {
+        let (host, mut random) = (Host::new(), Random::new(seed));
+        let limits = Limits { files: 5, file_bytes: 40, ..Limits::default() };
+        let endpoints = [EndpointId::generate(), EndpointId::generate()];
+        let mut models: [BTreeMap<String, Vec<u8>>; 2] = Default::default();
+        let mut paths: Vec<String> = ["a", "a/b", "b", "ep_"].map(str::to_owned).into();
+        paths.extend(endpoints.iter().map(ToString::to_string));
+        for step in 0..300_u64 {
+            let place = usize::try_from(random.below(2)).unwrap();
+            let host_of_call = usize::try_from(random.below(2)).unwrap();
+            let files = || host.files[host_of_call].scoped(&endpoints[place], &limits);
+            let model = &mut models[place];
+            let path = random.pick(&paths).clone();
+            match random.below(4) {
+                0 | 1 => {
+                    let content = format!("{place} {step}").into_bytes();
+                    match files().write(&path, content.clone().into()).await {
+                        Ok(_) => drop(model.insert(path, content)),
+                        Err(failure) => assert!(failure.code == "quota_exceeded" && model.len() == 5, "seed {seed}"),
+                    }
+                }
+                2 => {
+                    files().delete(&path).await.unwrap();
+                    model.remove(&path);
+                }
+                _ => {
+                    let expected = model.get(&path).map_or(OpValue::None, |content| OpValue::Bytes(content.clone().into()));
+                    assert_eq!(files().read(&path).await.unwrap(), expected, "seed {seed}, step {step}");
+                }
+            }
+        }
+        host.usage(&[&endpoints[0], &endpoints[1]]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_write_that_its_call_does_not_wait_for_leaves_nothing_uncounted() {
+    let (host, endpoint, limits) = (Host::new(), EndpointId::generate(), Limits::default());
+    for polls in 1..12 {
+        let mut writing = Box::pin(host.files[0].scoped(&endpoint, &limits).write("f", Bytes::from(vec![0; polls])));
+        for _ in 0..polls {
+            if std::future::poll_fn(|context| std::task::Poll::Ready(writing.as_mut().poll(context).is_ready())).await {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        drop(writing);
+        // The next write waits for its turn, and so for the one before.
+        host.files[0].scoped(&endpoint, &limits).write("g", Bytes::from_static(b"g")).await.unwrap();
+        host.files[0].scoped(&endpoint, &limits).delete("g").await.unwrap();
+        assert_eq!(host.usage(&[&endpoint]).await, [Usage { items: 1, bytes: polls as u64 }]);
+    }
+}

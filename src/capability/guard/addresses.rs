@@ -1,8 +1,8 @@
 //! Which addresses are public: a table. What it does not name as refused, or for IPv6 as allowed,
 //! follows the rule at its end.
 //!
-//! IPv4: every address is public but those of [`REFUSED_V4`]. IPv6: none is but those of
-//! `2000::/3` outside [`REFUSED_V6`]; so every form that embeds an IPv4 address (mapped,
+//! IPv4: every address is public but those of `REFUSED_V4`. IPv6: none is but those of
+//! `2000::/3` outside `REFUSED_V6`; so every form that embeds an IPv4 address (mapped,
 //! compatible, NAT64, 6to4, Teredo) is refused, whatever it embeds.
 //!
 //! A new range is a new row, with a case in the tests.

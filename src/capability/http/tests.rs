@@ -1,1 +1,216 @@
+use std::sync::Arc;
 
+use axum::{Json, Router, extract::Query, http::StatusCode, response::IntoResponse, routing::get};
+use serde_json::{Value, json};
+use tollhouse_protocol::Limits;
+
+use super::*;
+use crate::{
+    capability::{
+        Grant, GuardSettings,
+        testing::{Names, serve, serve_tls},
+    },
+    id::{CallId, EndpointId},
+};
+
+fn call(limits: Limits) -> CallGrants {
+    let env = vec![("API_KEY".to_owned(), "k-0123456789".to_owned()), ("BAD".to_owned(), "a\nb".to_owned())];
+    CallGrants { endpoint_id: EndpointId::generate(), call_id: CallId::generate(), grant: Arc::new(Grant::default()), env, limits }
+}
+
+struct Caller {
+    guard: Guard,
+    hosts: AllowedHosts,
+    call: CallGrants,
+    counters: Counters,
+}
+
+impl Caller {
+    fn new(guard: Guard, hosts: &[&str], limits: Limits) -> Self {
+        Self { guard, hosts: AllowedHosts::parse(hosts).unwrap(), call: call(limits), counters: Counters::default() }
+    }
+
+    async fn ask(&self, asked: GetJson<'_>) -> Result<Value, OpFailure> {
+        let outgoing = Outgoing { guard: &self.guard, hosts: &self.hosts, call: &self.call, counters: &self.counters };
+        match outgoing.get_json(asked).await? {
+            OpValue::Json(json) => Ok(serde_json::from_slice(&json).unwrap()),
+            OpValue::None | OpValue::Bytes(_) => panic!("expected JSON"),
+        }
+    }
+
+    async fn get(&self, url: &str) -> Result<Value, OpFailure> {
+        self.ask(GetJson { url, headers: &[], timeout_ms: None, auth: None }).await
+    }
+}
+
+async fn local(router: Router, limits: Limits) -> (Caller, String) {
+    let address = serve(router).await;
+    let guard = Guard::new(GuardSettings { allow: vec![address.to_string()], ..GuardSettings::default() }).unwrap();
+    (Caller::new(guard, &["127.0.0.1"], limits), format!("http://{address}"))
+}
+
+#[tokio::test]
+async fn an_answer_is_status_safe_headers_and_json() {
+    let answer = || async {
+        (
+            StatusCode::IM_A_TEAPOT,
+            [("etag", "\"1\""), ("set-cookie", "a=b"), ("x-powered-by", "x"), ("retry-after", "3")],
+            Json(json!({"n": [1, null]})),
+        )
+    };
+    let (caller, base) = local(Router::new().route("/", get(answer)), Limits::default()).await;
+    let answer = caller.get(&base).await.unwrap();
+    assert_eq!((&answer["status"], &answer["json"]), (&json!(418), &json!({"n": [1, null]})));
+    let headers: Vec<_> = answer["headers"].as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(headers, ["content-type", "date", "etag", "retry-after"]);
+}
+
+#[tokio::test]
+async fn only_json_comes_through() {
+    let typed = |kind: &'static str, body: &'static [u8]| get(move || async move { ([("content-type", kind)], body) });
+    let server = Router::new()
+        .route("/html", typed("text/html", b"<p>1"))
+        .route("/text", typed("text/plain", b"1"))
+        .route("/jsonp", typed("application/javascript", b"f(1)"))
+        .route("/broken", typed("application/json", b"{\"a\":"))
+        .route("/two", typed("application/json", b"1 2"))
+        .route("/latin", typed("application/json", b"\"\xe4\""))
+        .route("/problem", typed("application/problem+json; charset=utf-8", b"{\"title\":\"x\"}"))
+        .route("/bom", typed("APPLICATION/JSON", b"\xef\xbb\xbf[1]"))
+        .route("/empty", get(|| async { StatusCode::NO_CONTENT }))
+        .route("/deep", get(|| async { ([("content-type", "application/json")], "[".repeat(50_000) + &"]".repeat(50_000)) }));
+    let (caller, base) = local(server, Limits { http_requests: 50, ..Limits::default() }).await;
+    for path in ["/html", "/text", "/jsonp", "/broken", "/two", "/latin"] {
+        assert_eq!(caller.get(&format!("{base}{path}")).await.unwrap_err().code, "not_json", "{path}");
+    }
+    for (path, expected) in [("/problem", json!({"title": "x"})), ("/bom", json!([1])), ("/empty", Value::Null)] {
+        assert_eq!(caller.get(&format!("{base}{path}")).await.unwrap()["json"], expected, "{path}");
+    }
+    let url = format!("{base}/deep");
+    let outgoing = Outgoing { guard: &caller.guard, hosts: &caller.hosts, call: &caller.call, counters: &caller.counters };
+    assert!(outgoing.get_json(GetJson { url: &url, headers: &[], timeout_ms: None, auth: None }).await.is_ok());
+}
+
+#[tokio::test]
+async fn hosts_outside_the_grant_are_refused_and_told_where_to_allow_them() {
+    let guard = Guard::new(GuardSettings::default()).unwrap();
+    let caller = Caller::new(guard, &["api.example.com"], Limits::default());
+    let refused = caller.get("https://example.com/").await.unwrap_err();
+    assert_eq!(
+        (refused.code.as_str(), refused.message.as_str()),
+        ("not_granted", "host `example.com` is not in `allowedHosts` of the manifest")
+    );
+    assert_eq!(caller.get("https://127.0.0.1/").await.unwrap_err().code, "not_granted");
+    assert_eq!(caller.get("nonsense").await.unwrap_err().code, "invalid_argument");
+    let caller = Caller::new(caller.guard, &["127.0.0.1", "*.internal.dev"], Limits::default());
+    assert_eq!(caller.get("https://127.0.0.1/").await.unwrap_err().code, "forbidden_address");
+}
+
+#[tokio::test]
+async fn requests_are_counted_and_bounded() {
+    let server = Router::new()
+        .route("/", get(|| async { Json(1) }))
+        .route("/slow", get(|| async { tokio::time::sleep(std::time::Duration::from_secs(20)).await }))
+        .route("/large", get(|| async { Json("x".repeat(3_000)) }));
+    let limits = Limits { http_requests: 5, http_wall_ms: 1_500, http_body_bytes: 2_000, ..Limits::default() };
+    let (caller, base) = local(server, limits).await;
+    let slow = format!("{base}/slow");
+    let started = std::time::Instant::now();
+    let patient = caller.ask(GetJson { url: &slow, headers: &[], timeout_ms: Some(60_000), auth: None }).await.unwrap_err();
+    assert_eq!((patient.code.as_str(), patient.message.as_str()), ("timeout", "no complete answer within 1500 ms"));
+    assert!(started.elapsed() < std::time::Duration::from_secs(15));
+    let hasty = caller.ask(GetJson { url: &slow, headers: &[], timeout_ms: Some(50), auth: None }).await.unwrap_err();
+    assert_eq!(hasty.message, "no complete answer within 50 ms");
+    assert_eq!(caller.get(&format!("{base}/large")).await.unwrap_err().code, "body_too_large");
+    for _ in 0..2 {
+        assert_eq!(caller.get(&base).await.unwrap()["json"], 1);
+    }
+    assert_eq!(caller.get(&base).await.unwrap_err().code, "quota_exceeded");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn at_most_six_requests_of_a_call_are_open() {
+    let (open, most) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let server = {
+        let most = Arc::clone(&most);
+        Router::new().route(
+            "/",
+            get(move || async move {
+                most.fetch_max(open.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                open.fetch_sub(1, Ordering::SeqCst);
+                Json(1)
+            }),
+        )
+    };
+    let (caller, base) = local(server, Limits { http_requests: 20, ..Limits::default() }).await;
+    let answers = futures_util::future::join_all((0..20).map(|_| caller.get(&base))).await;
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    assert_eq!(most.load(Ordering::SeqCst), OPEN as u64);
+}
+
+#[tokio::test]
+async fn a_handler_sets_its_own_headers_only() {
+    let echo = |headers: axum::http::HeaderMap, Query(_): Query<Value>| async move {
+        Json(
+            headers
+                .iter()
+                .map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()))
+                .collect::<std::collections::BTreeMap<_, _>>(),
+        )
+        .into_response()
+    };
+    let (caller, base) = local(Router::new().route("/", get(echo)), Limits::default()).await;
+    let own = [("X-Api-Version".to_owned(), "3".to_owned()), ("User-Agent".to_owned(), "tool/1".to_owned())];
+    let answer = caller.ask(GetJson { url: &base, headers: &own, timeout_ms: None, auth: None }).await.unwrap();
+    let seen = &answer["json"];
+    assert_eq!(
+        (&seen["x-api-version"], &seen["user-agent"], &seen["accept"], &seen["accept-encoding"]),
+        (&json!("3"), &json!("tool/1"), &json!("application/json"), &json!("identity"))
+    );
+    let refused = [
+        ("Host", "a"),
+        ("content-length", "1"),
+        ("Transfer-Encoding", "chunked"),
+        ("Connection", "x"),
+        ("Proxy-Authorization", "x"),
+        ("Sec-Fetch-Site", "x"),
+        ("X-Forwarded-For", "1.1.1.1"),
+        ("a b", "x"),
+        ("", "x"),
+        ("x", "a\r\nHost: b"),
+        ("x", "a\0"),
+        ("accept-encoding", "gzip"),
+        ("x", &"v".repeat(HEADER_BYTES)),
+    ];
+    for (name, value) in refused {
+        let headers = [(name.to_owned(), value.to_owned())];
+        let refused = caller.ask(GetJson { url: &base, headers: &headers, timeout_ms: None, auth: None }).await.unwrap_err();
+        assert_eq!(refused.code, "invalid_argument", "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_granted_secret_goes_out_over_https_and_is_never_seen() {
+    let echo = |headers: axum::http::HeaderMap| async move { Json(headers.get("x-key").map(|key| key.to_str().unwrap().len())) };
+    let (address, root) = serve_tls(Router::new().route("/", get(echo)), &["api.seller.dev"]).await;
+    let plain = serve(Router::new().route("/", get(echo))).await;
+    let guard = Guard::new(GuardSettings {
+        allow: vec![format!("api.seller.dev:{}", address.port()), plain.to_string()],
+        roots: vec![root],
+        lookup: Some(Names::new(&[("api.seller.dev", &["127.0.0.1"])])),
+        ..GuardSettings::default()
+    })
+    .unwrap();
+    let caller = Caller::new(guard, &["*.seller.dev", "127.0.0.1"], Limits::default());
+    let url = format!("https://api.seller.dev:{}/", address.port());
+    let auth = |header: &str, env: &str| HeaderFromEnv { header: header.to_owned(), env: env.to_owned() };
+    let ask = async |url: &str, auth: HeaderFromEnv| caller.ask(GetJson { url, headers: &[], timeout_ms: None, auth: Some(&auth) }).await;
+    assert_eq!(ask(&url, auth("X-Key", "API_KEY")).await.unwrap()["json"], "k-0123456789".len());
+    assert_eq!(ask(&format!("http://{plain}/"), auth("X-Key", "API_KEY")).await.unwrap_err().code, "forbidden_address");
+    let refused = ask(&url, auth("X-Key", "OTHER")).await.unwrap_err();
+    assert!(refused.code == "not_granted" && refused.message.contains("`OTHER`"), "{refused:?}");
+    let refused = ask(&url, auth("X-Key", "BAD")).await.unwrap_err();
+    assert!(refused.code == "invalid_argument" && !refused.message.contains("a\nb"), "{refused:?}");
+    assert_eq!(ask(&url, auth("Host", "API_KEY")).await.unwrap_err().code, "invalid_argument");
+}

@@ -1,1 +1,360 @@
+use serde_json::json;
 
+use super::*;
+use crate::{
+    capability::testing::{Random, Yielding},
+    store::Pairs,
+};
+
+/// Two hosts over one store, so that commits meet each other.
+struct Hosts {
+    store: Arc<Yielding>,
+    clock: Clock,
+    kvs: [Kv; 2],
+}
+
+impl Hosts {
+    fn new() -> Self {
+        let (store, clock) = (Arc::new(Yielding::default()), Clock::fixed(Timestamp(1_000_000)));
+        let kv = || Kv::new(store.clone(), clock.clone());
+        Self { kvs: [kv(), kv()], store: store.clone(), clock }
+    }
+
+    fn pass(&self, millis: u64) {
+        self.clock.set(self.clock.now().plus_millis(millis));
+    }
+
+    async fn entries(&self, endpoint: &EndpointId) -> Pairs {
+        self.store.scan(Space::Kv, KeyRange::prefix(&scope::prefix(endpoint)), usize::MAX, Direction::Forward).await.unwrap()
+    }
+
+    /// What the usage record says, checked against what is stored.
+    async fn usage(&self, endpoint: &EndpointId) -> Usage {
+        let entries = self.entries(endpoint).await;
+        let header = scope::prefix(endpoint).len();
+        let bytes = entries.iter().map(|(key, value)| (key.len() - header + value.len() - 9) as u64).sum();
+        let stored = self.store.get(Space::KvUsage, &scope::prefix(endpoint)).await.unwrap();
+        let usage = Usage::decode(stored.as_deref()).unwrap();
+        assert_eq!(usage, Usage { items: entries.len() as u64, bytes });
+        usage
+    }
+}
+
+fn endpoint() -> EndpointId {
+    EndpointId::generate()
+}
+
+fn text(value: &OpValue) -> Option<Value> {
+    match value {
+        OpValue::None => None,
+        OpValue::Json(json) => Some(serde_json::from_slice(json).unwrap()),
+        OpValue::Bytes(_) => panic!("kv answers no bytes"),
+    }
+}
+
+fn code<T: std::fmt::Debug>(result: Result<T, OpFailure>) -> String {
+    result.unwrap_err().code
+}
+
+async fn set(kv: &Scoped<'_>, key: &str, value: impl Into<Bytes>) -> Result<OpValue, OpFailure> {
+    kv.set(key.to_owned(), value.into(), None).await
+}
+
+#[tokio::test]
+async fn a_value_comes_back_until_it_is_deleted() {
+    let (hosts, endpoint, limits) = (Hosts::new(), endpoint(), Limits::default());
+    let kv = hosts.kvs[0].scoped(&endpoint, &limits);
+    assert_eq!(kv.get("a").await.unwrap(), OpValue::None);
+    set(&kv, "a", r#"{"n":1}"#).await.unwrap();
+    assert_eq!(text(&kv.get("a").await.unwrap()), Some(json!({"n": 1})));
+    kv.delete("a".into()).await.unwrap();
+    kv.delete("a".into()).await.unwrap();
+    assert_eq!(kv.get("a").await.unwrap(), OpValue::None);
+    assert_eq!(hosts.usage(&endpoint).await, Usage::default());
+}
+
+#[tokio::test]
+async fn arguments_beyond_the_limits_are_refused() {
+    let (hosts, endpoint) = (Hosts::new(), endpoint());
+    let limits = Limits { kv_key_bytes: 8, kv_value_bytes: 10, ..Limits::default() };
+    let kv = hosts.kvs[0].scoped(&endpoint, &limits);
+    assert_eq!(code(kv.get("").await), "invalid_argument");
+    assert_eq!(code(kv.get("123456789").await), "invalid_argument");
+    assert_eq!(code(kv.delete("123456789".into()).await), "invalid_argument");
+    assert_eq!(code(set(&kv, "k", "\"0123456789\"").await), "quota_exceeded");
+    for not_json in ["", "{", "undefined", "1 2", "'a'", "\u{feff}1", "\"\\x\""] {
+        assert_eq!(code(set(&kv, "k", not_json).await), "invalid_argument", "{not_json}");
+    }
+    assert_eq!(code(set(&kv, "k", Bytes::from_static(b"\"\xff\"")).await), "invalid_argument");
+    for ttl in [0, MAX_TTL_MS + 1] {
+        assert_eq!(code(kv.set("k".into(), "1".into(), Some(ttl)).await), "invalid_argument");
+    }
+    for limit in [0, LIST_LIMIT + 1] {
+        assert_eq!(code(kv.list("", limit, None).await), "invalid_argument");
+    }
+    let many = vec![AtomicWrite::Delete { key: "a".into() }; ATOMIC_LIMIT + 1];
+    assert_eq!(code(kv.atomic(&[], &many).await), "invalid_argument");
+    assert!(hosts.entries(&endpoint).await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn quotas_hold_when_two_hosts_write_at_once() {
+    let (hosts, endpoint) = (Arc::new(Hosts::new()), endpoint());
+    let limits = Limits { kv_keys: 20, kv_bytes: 200, ..Limits::default() };
+    let writes: Vec<_> = (0..120_usize)
+        .map(|n| {
+            let (hosts, endpoint) = (hosts.clone(), endpoint.clone());
+            tokio::spawn(async move {
+                let kv = hosts.kvs[n % 2].scoped(&endpoint, &limits);
+                set(&kv, &format!("key-{}", n % 60), format!("\"{}\"", "x".repeat(n % 7))).await
+            })
+        })
+        .collect();
+    let mut refused = 0;
+    for write in writes {
+        match write.await.unwrap() {
+            Ok(_) => {}
+            Err(failure) => {
+                assert!(["quota_exceeded", "contended"].contains(&failure.code.as_str()), "{failure:?}");
+                refused += 1;
+            }
+        }
+    }
+    let usage = hosts.usage(&endpoint).await;
+    assert!(refused > 0 && usage.items <= 20 && usage.bytes <= 200 && usage.bytes > 150, "{usage:?}, {refused} refused");
+}
+
+#[tokio::test]
+async fn an_endpoint_above_a_lowered_quota_can_still_shrink() {
+    let (hosts, endpoint, limits) = (Hosts::new(), endpoint(), Limits::default());
+    let kv = hosts.kvs[0].scoped(&endpoint, &limits);
+    for key in ["a", "b", "c"] {
+        set(&kv, key, "\"long enough\"").await.unwrap();
+    }
+    let lowered = Limits { kv_keys: 1, kv_bytes: 10, ..limits };
+    let kv = hosts.kvs[0].scoped(&endpoint, &lowered);
+    assert_eq!(code(set(&kv, "d", "1").await), "quota_exceeded");
+    assert_eq!(code(set(&kv, "a", "\"longer than it was before\"").await), "quota_exceeded");
+    set(&kv, "a", "1").await.unwrap();
+    kv.delete("b".into()).await.unwrap();
+    assert_eq!(hosts.usage(&endpoint).await.items, 2);
+}
+
+#[tokio::test]
+async fn an_expired_entry_is_absent_and_makes_room() {
+    let (hosts, endpoint) = (Hosts::new(), endpoint());
+    let limits = Limits { kv_keys: 3, ..Limits::default() };
+    let kv = hosts.kvs[0].scoped(&endpoint, &limits);
+    kv.set("short".into(), "1".into(), Some(1_000)).await.unwrap();
+    kv.set("long".into(), "2".into(), Some(60_000)).await.unwrap();
+    set(&kv, "ever", "3").await.unwrap();
+    hosts.pass(999);
+    assert_eq!(text(&kv.get("short").await.unwrap()), Some(json!(1)));
+    assert_eq!(code(set(&kv, "more", "4").await), "quota_exceeded");
+    hosts.pass(1_000);
+    assert_eq!(kv.get("short").await.unwrap(), OpValue::None);
+    assert_eq!(text(&kv.list("", 10, None).await.unwrap()).unwrap()["entries"], json!([{"key":"ever","value":3},{"key":"long","value":2}]));
+    assert_eq!(text(&kv.atomic(&[AtomicCheck { key: "short".into(), value: None }], &[]).await.unwrap()), Some(json!({"ok": true})));
+    set(&kv, "more", "4").await.unwrap();
+    assert_eq!(hosts.usage(&endpoint).await.items, 3);
+    hosts.pass(60_000);
+    kv.set("long".into(), "5".into(), None).await.unwrap();
+    hosts.pass(10_000_000);
+    assert_eq!(text(&kv.get("long").await.unwrap()), Some(json!(5)));
+}
+
+#[tokio::test]
+async fn atomic_writes_all_or_nothing() {
+    let (hosts, endpoint, limits) = (Hosts::new(), endpoint(), Limits::default());
+    let kv = hosts.kvs[0].scoped(&endpoint, &limits);
+    set(&kv, "a", r#"{"x":1,"y":[2]}"#).await.unwrap();
+    let write = |key: &str, value: &'static str| AtomicWrite::Set { key: key.into(), value: value.into(), ttl_ms: None };
+    let check = |key: &str, value: Option<&'static str>| AtomicCheck { key: key.into(), value: value.map(Bytes::from) };
+    let no = json!({"ok": false});
+    for checks in [[check("a", None)], [check("a", Some(r#"{"x":1}"#))], [check("b", Some("1"))]] {
+        let answer = kv.atomic(&checks, &[write("a", "0"), write("b", "0")]).await.unwrap();
+        assert_eq!(text(&answer), Some(no.clone()), "{checks:?}");
+    }
+    assert_eq!(kv.get("b").await.unwrap(), OpValue::None);
+    let checks = [check("a", Some(r#"{ "y": [2], "x": 1 }"#)), check("b", None)];
+    let writes = [
+        write("b", "1"),
+        AtomicWrite::Add { key: "b".into(), by: 41 },
+        AtomicWrite::Delete { key: "a".into() },
+        write("c", "3"),
+        write("c", "4"),
+    ];
+    assert_eq!(text(&kv.atomic(&checks, &writes).await.unwrap()), Some(json!({"ok": true})));
+    assert_eq!(text(&kv.list("", 10, None).await.unwrap()).unwrap()["entries"], json!([{"key":"b","value":42},{"key":"c","value":4}]));
+    // One write too many for the quota: none of them happens.
+    let tight = Limits { kv_keys: 3, ..limits };
+    let kv = hosts.kvs[0].scoped(&endpoint, &tight);
+    assert_eq!(code(kv.atomic(&[], &[write("d", "1"), write("e", "1")]).await), "quota_exceeded");
+    assert_eq!(hosts.usage(&endpoint).await.items, 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn add_never_loses_an_update() {
+    let (hosts, endpoint) = (Arc::new(Hosts::new()), endpoint());
+    let adds: Vec<_> = (0..100_usize)
+        .map(|n| {
+            let (hosts, endpoint) = (hosts.clone(), endpoint.clone());
+            tokio::spawn(async move {
+                let limits = Limits::default();
+                let kv = hosts.kvs[n % 2].scoped(&endpoint, &limits);
+                kv.atomic(&[], &[AtomicWrite::Add { key: "n".into(), by: 3 }]).await
+            })
+        })
+        .collect();
+    let mut added = 0;
+    for add in adds {
+        match add.await.unwrap() {
+            Ok(_) => added += 3,
+            Err(failure) => assert_eq!(failure.code, "contended"),
+        }
+    }
+    let limits = Limits::default();
+    assert!(added >= 150, "{added}");
+    assert_eq!(text(&hosts.kvs[0].scoped(&endpoint, &limits).get("n").await.unwrap()), Some(json!(added)));
+    hosts.usage(&endpoint).await;
+}
+
+#[tokio::test]
+async fn add_keeps_to_integers_that_javascript_can_read() {
+    let (hosts, endpoint, limits) = (Hosts::new(), endpoint(), Limits::default());
+    let kv = hosts.kvs[0].scoped(&endpoint, &limits);
+    let add = async |key: &str, by| kv.atomic(&[], &[AtomicWrite::Add { key: key.into(), by }]).await;
+    add("n", MAX_SAFE_INTEGER).await.unwrap();
+    assert_eq!(code(add("n", 1).await), "invalid_argument");
+    assert_eq!(code(add("n", i64::MAX).await), "invalid_argument");
+    add("n", -2 * MAX_SAFE_INTEGER).await.unwrap();
+    assert_eq!(code(add("n", -1).await), "invalid_argument");
+    for (key, value) in [("text", "\"1\""), ("half", "1.5"), ("list", "[]"), ("null", "null")] {
+        set(&kv, key, value).await.unwrap();
+        assert_eq!(code(add(key, 1).await), "invalid_argument", "{key}");
+    }
+    kv.set("brief".into(), "1".into(), Some(50)).await.unwrap();
+    add("brief", 1).await.unwrap();
+    hosts.pass(60);
+    assert_eq!(kv.get("brief").await.unwrap(), OpValue::None);
+    add("brief", 5).await.unwrap();
+    assert_eq!(text(&kv.get("brief").await.unwrap()), Some(json!(5)));
+}
+
+#[tokio::test]
+async fn list_pages_through_a_prefix_in_order() {
+    let (hosts, endpoint, limits) = (Hosts::new(), endpoint(), Limits::default());
+    let kv = hosts.kvs[0].scoped(&endpoint, &limits);
+    for n in 0..150 {
+        kv.set(format!("user/{n:03}"), n.to_string().into(), (n % 3 == 0).then_some(10)).await.unwrap();
+    }
+    for key in ["user", "user0", "usez", "ä"] {
+        set(&kv, key, "null").await.unwrap();
+    }
+    hosts.pass(10);
+    let (mut keys, mut cursor): (Vec<String>, Option<String>) = (Vec::new(), None);
+    loop {
+        let page = text(&kv.list("user/", 33, cursor.as_deref()).await.unwrap()).unwrap();
+        let entries = page["entries"].as_array().unwrap();
+        assert!(entries.len() <= 33);
+        keys.extend(entries.iter().map(|entry| entry["key"].as_str().unwrap().to_owned()));
+        cursor = page["cursor"].as_str().map(str::to_owned);
+        if cursor.is_none() {
+            break;
+        }
+    }
+    let expected: Vec<_> = (0..150).filter(|n| n % 3 != 0).map(|n| format!("user/{n:03}")).collect();
+    assert_eq!(keys, expected);
+    let elsewhere = encode_cursor("ä");
+    for cursor in ["%%%", elsewhere.as_str()] {
+        assert_eq!(code(kv.list("user/", 10, Some(cursor)).await), "invalid_argument");
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_large_values_stays_below_a_frame() {
+    let (hosts, endpoint, limits) = (Hosts::new(), endpoint(), Limits::default());
+    let kv = hosts.kvs[0].scoped(&endpoint, &limits);
+    for n in 0..40 {
+        set(&kv, &format!("{n:02}"), format!("\"{}\"", "v".repeat(60_000))).await.unwrap();
+    }
+    let OpValue::Json(page) = kv.list("", LIST_LIMIT, None).await.unwrap() else { panic!() };
+    assert!(page.len() < PAGE_BYTES + 70_000);
+    let page: Value = serde_json::from_slice(&page).unwrap();
+    let rest = kv.list("", LIST_LIMIT, page["cursor"].as_str()).await.unwrap();
+    assert_eq!(page["entries"].as_array().unwrap().len() + text(&rest).unwrap()["entries"].as_array().unwrap().len(), 34);
+}
+
+/// Random operations of three endpoints against a map each: what one does, no other sees.
+#[tokio::test]
+async fn endpoints_never_meet() {
+    for seed in 0..12 {
+        let (hosts, mut random) = (Hosts::new(), Random::new(seed));
+        let limits = Limits { kv_keys: 12, ..Limits::default() };
+        let endpoints = [endpoint(), endpoint(), endpoint()];
+        let mut models: [BTreeMap<String, (Value, u64)>; 3] = Default::default();
+        // Keys that would leave their endpoint if keys were only glued together.
+        let mut keys: Vec<String> = ["a", "a/b", "b", "\u{0}", "\u{10ffff}", "ep_"].map(str::to_owned).into();
+        keys.extend(endpoints.iter().map(|id| id.to_string()));
+        keys.extend(endpoints.iter().map(|id| String::from_utf8(scope::prefix(id)).unwrap()));
+        for step in 0..400 {
+            let place = usize::try_from(random.below(3)).unwrap();
+            let (id, model) = (&endpoints[place], &mut models[place]);
+            let kv = hosts.kvs[usize::try_from(random.below(2)).unwrap()].scoped(id, &limits);
+            let (now, key) = (hosts.clock.now().0, random.pick(&keys).clone());
+            model.retain(|_, (_, expires)| *expires > now);
+            match random.below(10) {
+                0..=3 => {
+                    let (value, ttl) = (json!([place, step]), *random.pick(&[None, Some(30), Some(500)]));
+                    match kv.set(key.clone(), value.to_string().into(), ttl).await {
+                        Ok(_) => drop(model.insert(key, (value, ttl.map_or(u64::MAX, |ttl| now + ttl)))),
+                        Err(failure) => assert_eq!(failure.code, "quota_exceeded", "seed {seed}"),
+                    }
+                }
+                4 => {
+                    kv.delete(key.clone()).await.unwrap();
+                    model.remove(&key);
+                }
+                5 => hosts.pass(random.below(40)),
+                6 => {
+                    let cursor_free = text(&kv.list(&key, LIST_LIMIT, None).await.unwrap()).unwrap();
+                    let expected: Vec<_> =
+                        model.iter().filter(|(k, _)| k.starts_with(&key)).map(|(k, (v, _))| json!({"key": k, "value": v})).collect();
+                    assert_eq!(cursor_free["entries"], json!(expected), "seed {seed}, step {step}");
+                }
+                7 if random.below(20) == 0 => {
+                    hosts.kvs[0].forget(id).await.unwrap();
+                    model.clear();
+                }
+                _ => {
+                    let expected = model.get(&key).map(|(value, _)| value.clone());
+                    assert_eq!(text(&kv.get(&key).await.unwrap()), expected, "seed {seed}, step {step}");
+                }
+            }
+        }
+        for id in &endpoints {
+            hosts.usage(id).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_is_away_is_not_the_handlers_fault() {
+    struct Away;
+    #[async_trait::async_trait]
+    impl Store for Away {
+        async fn get(&self, _: Space, _: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+            Err(StoreError::Away("disk on fire at /secret/path".into()))
+        }
+        async fn scan(&self, _: Space, _: KeyRange, _: usize, _: Direction) -> Result<Pairs, StoreError> {
+            Err(StoreError::Away("disk on fire at /secret/path".into()))
+        }
+        async fn commit(&self, _: Vec<Check>, _: Vec<Write>, _: Durability) -> Result<(), StoreError> {
+            Err(StoreError::Away("disk on fire at /secret/path".into()))
+        }
+    }
+    let (kv, endpoint, limits) = (Kv::new(Arc::new(Away), Clock::default()), endpoint(), Limits::default());
+    let failure = kv.scoped(&endpoint, &limits).get("a").await.unwrap_err();
+    assert_eq!(failure.code, "store_unavailable");
+    assert!(!failure.message.contains("secret"), "{failure}");
+}

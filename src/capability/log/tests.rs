@@ -1,1 +1,164 @@
+use std::time::Duration;
 
+use async_trait::async_trait;
+use serde_json::json;
+use tollhouse_protocol::{Limits, LogLine};
+
+use super::*;
+use crate::{
+    capability::{CallGrants, Grant, Redactor},
+    store::{Check, Durability, Pairs, memory::MemoryStore},
+};
+
+const DAY_MS: u64 = 24 * 3_600 * 1_000;
+
+fn logs(settings: LogSettings) -> (Logs, Clock) {
+    let clock = Clock::fixed(Timestamp(100 * DAY_MS));
+    (Logs::start(Arc::new(MemoryStore::new()), clock.clone(), settings), clock)
+}
+
+fn line(logs: &Logs, level: LogLevel, message: &str, call: &CallId) -> LogEntry {
+    LogEntry::new(logs.now(), level, message, json!({}), call, &Redactor::new([]))
+}
+
+async fn messages(logs: &Logs, endpoint: &EndpointId, query: LogQuery) -> Vec<String> {
+    let (mut query, mut messages) = (LogQuery { limit: query.limit.max(7), ..query }, Vec::new());
+    loop {
+        let page = logs.list(endpoint, &query).await.unwrap().unwrap();
+        assert!(page.entries.len() <= query.limit);
+        messages.extend(page.entries.into_iter().map(|entry| entry.message));
+        query.cursor = page.next_cursor;
+        if query.cursor.is_none() {
+            return messages;
+        }
+    }
+}
+
+#[tokio::test]
+async fn lines_come_back_newest_first_by_time_level_and_call() {
+    let (logs, clock) = logs(LogSettings::default());
+    let (endpoint, other, first, second) = (EndpointId::generate(), EndpointId::generate(), CallId::generate(), CallId::generate());
+    for n in 0..20_u64 {
+        clock.set(Timestamp(100 * DAY_MS + n / 2));
+        let (level, call) = if n % 5 == 0 { (LogLevel::Error, &first) } else { (LogLevel::Info, &second) };
+        logs.write(&endpoint, line(&logs, level, &n.to_string(), call));
+        logs.write(&other, line(&logs, LogLevel::Warn, "not ours", call));
+    }
+    logs.flush().await;
+    let all: Vec<_> = (0..20).rev().map(|n| n.to_string()).collect();
+    assert_eq!(messages(&logs, &endpoint, LogQuery::default()).await, all);
+    assert_eq!(
+        messages(&logs, &endpoint, LogQuery { since: Some(Timestamp(100 * DAY_MS + 8)), ..LogQuery::default() }).await,
+        ["19", "18", "17", "16"]
+    );
+    assert_eq!(messages(&logs, &endpoint, LogQuery { level: Some(LogLevel::Warn), ..LogQuery::default() }).await, ["15", "10", "5", "0"]);
+    assert_eq!(messages(&logs, &endpoint, LogQuery { call: Some(first), ..LogQuery::default() }).await, ["15", "10", "5", "0"]);
+    let page = logs.list(&endpoint, &LogQuery { limit: 1, ..LogQuery::default() }).await.unwrap().unwrap();
+    assert_eq!(
+        serde_json::to_value(&page.entries[0]).unwrap(),
+        json!({"at": "1970-04-11T00:00:00.009Z", "level": "info", "message": "19", "fields": {}, "callId": second})
+    );
+    for cursor in ["", "%", "AAAA"] {
+        let query = LogQuery { limit: 1, cursor: Some(cursor.into()), ..LogQuery::default() };
+        assert!(logs.list(&endpoint, &query).await.unwrap().is_none(), "{cursor}");
+    }
+}
+
+#[tokio::test]
+async fn a_log_is_bounded_by_count_and_age() {
+    let (logs, clock) = logs(LogSettings { lines: 600, age_ms: DAY_MS, ..LogSettings::default() });
+    let (endpoint, call) = (EndpointId::generate(), CallId::generate());
+    for n in 0..2_000_u64 {
+        logs.write(&endpoint, line(&logs, LogLevel::Info, &n.to_string(), &call));
+        if n % 200 == 199 {
+            logs.flush().await;
+        }
+    }
+    let query = || LogQuery { limit: 5_000, ..LogQuery::default() };
+    let kept = messages(&logs, &endpoint, query()).await;
+    assert!((600..1_100).contains(&kept.len()), "{}", kept.len());
+    assert_eq!(kept[0], "1999");
+    clock.set(Timestamp(100 * DAY_MS + DAY_MS + 1));
+    assert!(messages(&logs, &endpoint, query()).await.is_empty());
+    for _ in 0..600 {
+        logs.write(&endpoint, line(&logs, LogLevel::Info, "new", &call));
+    }
+    logs.flush().await;
+    let stored = logs.store.scan(Space::Logs, KeyRange::prefix(&scope::prefix(&endpoint)), 10_000, Direction::Forward).await.unwrap();
+    assert_eq!(stored.len(), 600);
+    logs.forget(&endpoint).await.unwrap();
+    assert!(messages(&logs, &endpoint, query()).await.is_empty());
+}
+
+/// A store that answers nothing until it is let go.
+struct Stuck {
+    inner: MemoryStore,
+    go: tokio::sync::Semaphore,
+}
+
+#[async_trait]
+impl Store for Stuck {
+    async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.inner.get(space, key).await
+    }
+    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
+        self.inner.scan(space, range, limit, direction).await
+    }
+    async fn commit(&self, checks: Vec<Check>, writes: Vec<Write>, durability: Durability) -> Result<(), StoreError> {
+        let _go = self.go.acquire().await.unwrap();
+        self.inner.commit(checks, writes, durability).await
+    }
+}
+
+#[tokio::test]
+async fn a_stuck_store_costs_lines_and_no_time() {
+    let store = Arc::new(Stuck { inner: MemoryStore::new(), go: tokio::sync::Semaphore::new(0) });
+    let logs = Logs::start(store.clone(), Clock::fixed(Timestamp(DAY_MS)), LogSettings { waiting: 50, ..LogSettings::default() });
+    let (endpoint, call) = (EndpointId::generate(), CallId::generate());
+    let started = std::time::Instant::now();
+    for n in 0..10_000 {
+        logs.write(&endpoint, line(&logs, LogLevel::Info, &n.to_string(), &call));
+    }
+    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    assert!(logs.dropped() >= 9_000, "{}", logs.dropped());
+    store.go.add_permits(1);
+    logs.flush().await;
+    logs.flush().await;
+    let kept = messages(&logs, &endpoint, LogQuery { limit: 500, ..LogQuery::default() }).await;
+    let told = format!("{} log lines were dropped: the log could not keep up", logs.dropped());
+    assert!(kept.contains(&told) && kept.contains(&"0".to_owned()), "{kept:?}");
+}
+
+#[tokio::test]
+async fn followers_get_lines_as_they_come() {
+    let (logs, _) = logs(LogSettings::default());
+    let (endpoint, call) = (EndpointId::generate(), CallId::generate());
+    logs.write(&endpoint, line(&logs, LogLevel::Info, "before", &call));
+    let mut following = logs.follow();
+    logs.write(&endpoint, line(&logs, LogLevel::Info, "after", &call));
+    let followed = following.recv().await.unwrap();
+    assert_eq!((&followed.endpoint, followed.entry.message.as_str()), (&endpoint, "after"));
+}
+
+#[test]
+fn a_handlers_line_is_cleaned_redacted_and_kept_in_shape() {
+    let env = vec![("KEY".to_owned(), "super-secret-value".to_owned())];
+    let limits = Limits { log_line_bytes: 40, ..Limits::default() };
+    let call =
+        CallGrants { endpoint_id: EndpointId::generate(), call_id: CallId::generate(), grant: Arc::new(Grant::default()), env, limits };
+    let redactor = Redactor::new(["super-secret-value"]);
+    let entry = |message: &str, fields: &str| {
+        let line = LogLine { level: LogLevel::Warn, message: message.into(), fields: fields.into() };
+        LogEntry::of_handler(Timestamp(0), &line, &call, &redactor)
+    };
+    assert_eq!(entry("\u{1b}[31msuper-secret-value\u{1b}[0m\nnext", "").message, "[redacted] next");
+    // Hidden characters do not take a secret apart.
+    assert_eq!(entry("super-\u{202e}secret\u{0}-value", "").message, "[redacted]");
+    assert_eq!(entry("nineteen characters super-secret-va", "").message, "nineteen characters super-secret-va");
+    assert_eq!(entry("twenty-four characters: super-secret", "").message, "twenty-four characters: [redacted]");
+    let fields = entry("m", r#"{"a\u0007":"super-secret-value","n":[1,{"b":"\u001b[0mx"}]}"#).fields;
+    assert_eq!(json!(fields), json!({"a": "[redacted]", "n": [1, {"b": "x"}]}));
+    assert_eq!(json!(entry("m", "[1]").fields), json!({"value": [1]}));
+    assert_eq!(json!(entry("m", "{broken").fields), json!({"unreadable": true}));
+    assert_eq!(json!(entry("m", "").fields), json!({}));
+}

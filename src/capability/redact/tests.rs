@@ -1,1 +1,104 @@
+use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+use serde_json::json;
 
+use super::*;
+
+const SECRET: &str = "sk-live/ä\"b\\c d+e=?f";
+
+#[test]
+fn a_secret_is_found_in_its_usual_forms() {
+    let redactor = Redactor::new([SECRET, "0123456789abcdef"]);
+    let basic = STANDARD.encode(format!("user:{SECRET}"));
+    let amid = STANDARD.encode(format!("xy{SECRET} and more"));
+    let strict: String = SECRET
+        .bytes()
+        .map(|b| if b.is_ascii_alphanumeric() || b"-_.~".contains(&b) { char::from(b).to_string() } else { format!("%{b:02X}") })
+        .collect();
+    // With how much of each may be left: quotes, padding, what base64 encodes of the neighbours.
+    let forms = [
+        (SECRET.to_owned(), 0),
+        (json!(SECRET).to_string(), 2),
+        (STANDARD.encode(SECRET), 3),
+        (URL_SAFE.encode(SECRET), 3),
+        (URL_SAFE_NO_PAD.encode(SECRET), 1),
+        (basic, 9),
+        (amid, 17),
+        (hex::encode(SECRET), 0),
+        (hex::encode_upper(SECRET), 0),
+        (strict.clone(), 0),
+        (strict.replace("%20", "+"), 0),
+        ("sk-live%2f%c3%a4%22b%5cc%20d%2be%3d%3ff".to_owned(), 0),
+        ("0123456789abcdef".to_owned(), 0),
+    ];
+    for (form, left) in forms {
+        let text = format!("before {form} after");
+        let clean = redactor.redact(&text);
+        assert!(clean.contains(MARK) && clean.starts_with("before ") && clean.ends_with(" after"), "{form}: {clean}");
+        assert!(clean.replace(MARK, "").len() - "before  after".len() <= left, "{form}: {clean}");
+    }
+}
+
+#[test]
+fn innocent_texts_stay_as_they_are() {
+    let redactor = Redactor::new(["short", "", "0123456789abcdef"]);
+    for text in ["short of nothing", "0123456789abcde", "", "0123456789ABCDEF", "ünïcode 🙂"] {
+        assert!(matches!(redactor.redact(text), Cow::Borrowed(same) if same == text), "{text}");
+    }
+    assert!(matches!(Redactor::new([]).redact("anything"), Cow::Borrowed("anything")));
+}
+
+#[test]
+fn overlapping_secrets_leave_nothing_of_either() {
+    let redactor = Redactor::new(["abcdefghijkl", "ghijklmnopqr"]);
+    assert_eq!(redactor.redact("<abcdefghijklmnopqr>"), format!("<{MARK}>"));
+    assert_eq!(redactor.redact("abcdefghijklabcdefghijkl"), format!("{MARK}{MARK}"));
+}
+
+#[test]
+fn the_beginning_of_a_secret_at_a_cut_is_hidden() {
+    let redactor = Redactor::new(["super-secret-value"]);
+    assert_eq!(redactor.redact("x super-secret-va"), "x super-secret-va");
+    assert_eq!(redactor.redact_cut("x super-secret-va"), format!("x {MARK}"));
+    assert_eq!(redactor.redact_cut("x super-secret-value"), format!("x {MARK}"));
+    assert_eq!(redactor.redact_cut("super-s"), "super-s");
+    assert_eq!(redactor.redact_cut("ä"), "ä");
+    assert_eq!(redactor.redact_cut(""), "");
+}
+
+#[test]
+fn names_and_values_of_json_are_redacted_at_any_depth() {
+    let redactor = Redactor::new(["super-secret-value"]);
+    let value = json!({"a": ["super-secret-value", 1, null], "super-secret-value": {"b": "x super-secret-value"}});
+    let clean = redactor.redact_json(value);
+    assert_eq!(clean, json!({"a": [MARK, 1, null], MARK: {"b": format!("x {MARK}")}}));
+}
+
+#[test]
+fn long_values_are_hidden_whole_and_as_far_as_they_go() {
+    let long: String = (0..400).map(|n| format!("{n:03}é")).collect();
+    let redactor = Redactor::new([long.as_str()]);
+    assert_eq!(redactor.redact(&format!("a{long}b")), format!("a{MARK}b"));
+    // A value that goes on otherwise is hidden up to there, never splitting a character.
+    assert_eq!(redactor.redact(&format!("{}è!", &long[..103])), format!("{MARK}!"));
+    assert_eq!(redactor.redact(&hex::encode(&long)), MARK);
+}
+
+#[test]
+fn the_largest_set_of_secrets_is_cheap_to_look_for() {
+    let values: Vec<String> = (0..32).map(|n| format!("{n:02}").repeat(2_048)).collect();
+    let redactor = Redactor::new(values.iter().map(String::as_str));
+    let bytes = redactor.finder.as_ref().unwrap().memory_usage();
+    assert!(bytes < 4 << 20, "{bytes}");
+    assert_eq!(redactor.redact(&values[7]), MARK);
+}
+
+#[test]
+fn a_text_made_of_a_secret_over_and_over_is_no_work() {
+    let values: Vec<String> = (0..32).map(|n| "a".repeat(4_096 - n)).collect();
+    let redactor = Redactor::new(values.iter().map(String::as_str));
+    let started = std::time::Instant::now();
+    for _ in 0..20 {
+        assert_eq!(redactor.redact(&"a".repeat(16_000)), MARK);
+    }
+    assert!(started.elapsed() < std::time::Duration::from_secs(5), "{:?}", started.elapsed());
+}

@@ -1,0 +1,131 @@
+//! What the tests of this folder and of the readiness check share: servers, names, a store, chance.
+
+use std::{
+    collections::HashMap,
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
+
+use async_trait::async_trait;
+use axum::{Router, serve::Listener};
+use futures_util::future::BoxFuture;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::{TlsAcceptor, rustls, server::TlsStream};
+
+use super::guard::Lookup;
+use crate::store::{Check, Direction, Durability, KeyRange, Pairs, Space, Store, StoreError, Write, memory::MemoryStore};
+
+/// Serves `router` on a loopback port until the test's runtime ends.
+pub(crate) async fn serve(router: Router) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    address
+}
+
+/// The same over TLS; also gives the root certificate, as PEM, that vouches for `names`.
+pub(crate) async fn serve_tls(router: Router, names: &[&str]) -> (SocketAddr, Vec<u8>) {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let made = rcgen::generate_simple_self_signed(names).unwrap();
+    let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key)
+        .unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let tls = Tls { listener, acceptor: TlsAcceptor::from(Arc::new(config)) };
+    tokio::spawn(async move { axum::serve(tls, router).await });
+    (address, made.cert.pem().into_bytes())
+}
+
+struct Tls {
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+}
+
+impl Listener for Tls {
+    type Io = TlsStream<TcpStream>;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+        loop {
+            if let Ok((stream, from)) = self.listener.accept().await
+                && let Ok(stream) = self.acceptor.accept(stream).await
+            {
+                return (stream, from);
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<Self::Addr> {
+        self.listener.local_addr()
+    }
+}
+
+/// A resolver that knows these names and no others.
+pub(crate) struct Names(HashMap<String, Vec<IpAddr>>);
+
+impl Names {
+    pub(crate) fn new(names: &[(&str, &[&str])]) -> Arc<Self> {
+        let parse = |(name, addresses): &(&str, &[&str])| ((*name).to_owned(), addresses.iter().map(|one| one.parse().unwrap()).collect());
+        Arc::new(Self(names.iter().map(parse).collect()))
+    }
+}
+
+impl Lookup for Names {
+    fn lookup(&self, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+        let found = self.0.get(&name).cloned().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound));
+        Box::pin(std::future::ready(found))
+    }
+}
+
+/// A store in memory that lets others go first before it answers, so that what is read is often
+/// not what is there when a commit checks it.
+#[derive(Default)]
+pub(crate) struct Yielding(MemoryStore);
+
+#[async_trait]
+impl Store for Yielding {
+    async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let found = self.0.get(space, key).await;
+        tokio::task::yield_now().await;
+        found
+    }
+
+    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
+        let found = self.0.scan(space, range, limit, direction).await;
+        tokio::task::yield_now().await;
+        found
+    }
+
+    async fn commit(&self, checks: Vec<Check>, writes: Vec<Write>, durability: Durability) -> Result<(), StoreError> {
+        tokio::task::yield_now().await;
+        self.0.commit(checks, writes, durability).await
+    }
+}
+
+/// Numbers that only depend on the seed.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// A number below `bound`.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % bound
+    }
+
+    pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+        &items[usize::try_from(self.below(items.len() as u64)).unwrap()]
+    }
+}

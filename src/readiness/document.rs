@@ -1,0 +1,268 @@
+//! A document that answered GET with success: which kind, and what is wrong with it.
+
+use reqwest::header::CONTENT_TYPE;
+use serde_json::{Map, Value, json};
+use url::Url;
+
+use super::{
+    Kind, challenge,
+    notes::{Notes, short},
+    same_host,
+};
+use crate::capability::guard::Fetched;
+
+type Object = Map<String, Value>;
+
+/// Methods of an OpenAPI path item.
+const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
+
+/// Says what `fetched` is.
+pub(super) fn read(fetched: &Fetched, found: &mut Object, notes: &mut Notes) -> Kind {
+    let document = match serde_json::from_slice::<Value>(&fetched.body) {
+        Ok(Value::Object(document)) => document,
+        Ok(_) => {
+            notes.error("json", "the document is JSON, but not an object");
+            return Kind::Unknown;
+        }
+        Err(error) => return text(fetched, &error, notes),
+    };
+    if !fetched.is_json() {
+        notes.warning("content_type", "the document is JSON, but its Content-Type does not say so");
+    }
+    recognise(&document, &fetched.url, found, notes)
+}
+
+fn recognise(document: &Object, url: &Url, found: &mut Object, notes: &mut Notes) -> Kind {
+    let has = |key: &str| document.contains_key(key);
+    let schema = document.get("$schema").and_then(Value::as_str).unwrap_or_default();
+    if has("openapi") || has("swagger") {
+        openapi(document, found, notes);
+        Kind::Openapi
+    } else if challenge::looks_like_one(document) {
+        notes.error("challenge_with_200", "a payment challenge is served with success: clients only pay when the status is 402");
+        Kind::PaidEndpoint
+    } else if document.get("schema").and_then(Value::as_str).is_some_and(|schema| schema.contains("hosted-endpoint-catalog")) {
+        catalogue(document, found, notes);
+        Kind::EndpointCatalog
+    } else if schema.contains("server.schema.json") || (has("name") && has("version") && (has("remotes") || has("packages"))) {
+        server_json(document, found, notes);
+        Kind::McpServerJson
+    } else if has("kinds") && document["kinds"].is_array() {
+        notes.ok("facilitator", format!("a facilitator that supports {} kinds of payment", length(document, "kinds")));
+        Kind::Facilitator
+    } else if has("resources") || has("products") || has("routes") {
+        well_known(document, url, found, notes);
+        Kind::X402WellKnown
+    } else if has("serverInfo")
+        || has("mcpServers")
+        || has("supportedVersions")
+        || has("jsonrpc")
+        || (has("protocolVersion") && has("capabilities"))
+    {
+        mcp_metadata(document, found, notes);
+        Kind::McpMetadata
+    } else if has("payment") || has("payments") || has("x402") || has("mcp") {
+        notes.ok("manifest", "a service manifest");
+        found.insert("manifest".into(), json!({ "sections": document.keys().take(20).map(|key| short(key)).collect::<Vec<_>>() }));
+        Kind::ServiceManifest
+    } else {
+        notes.error("unrecognised", "JSON, but none of the documents that x402 or MCP clients know; no payment was asked for");
+        Kind::Unknown
+    }
+}
+
+fn text(fetched: &Fetched, error: &serde_json::Error, notes: &mut Notes) -> Kind {
+    let kind = fetched.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if fetched.url.path().ends_with("/llms.txt") && kind.starts_with("text/") && !kind.starts_with("text/html") {
+        notes.ok("llms_txt", "an overview for language models");
+        return Kind::LlmsTxt;
+    }
+    if fetched.is_json() {
+        notes.error("json", format!("the document says it is JSON and is not: line {}, column {}", error.line(), error.column()));
+    } else if fetched.body.is_empty() {
+        notes.error("empty", "the answer is empty");
+    } else {
+        notes.error("not_json", format!("the document is not JSON; its Content-Type is `{}`", short(kind)));
+    }
+    Kind::Unknown
+}
+
+fn length(document: &Object, key: &str) -> usize {
+    document.get(key).and_then(Value::as_array).map_or(0, Vec::len)
+}
+
+fn openapi(document: &Object, found: &mut Object, notes: &mut Notes) {
+    let root = Value::Object(document.clone());
+    match root["openapi"].as_str() {
+        Some(version) if version.starts_with("3.") => notes.ok("openapi", format!("OpenAPI {}", short(version))),
+        Some(version) => notes.warning("openapi", format!("OpenAPI {} is not a version that indexers read; use 3.1", short(version))),
+        None => notes.error("openapi", "no `openapi` version of 3.x: indexers do not read older forms"),
+    }
+    for pointer in ["/info/title", "/info/version"] {
+        if !root.pointer(pointer).is_some_and(Value::is_string) {
+            notes.error("openapi_info", format!("`{pointer}` is missing"));
+        }
+    }
+    for pointer in ["/info/contact/email", "/info/x-guidance"] {
+        if !root.pointer(pointer).is_some_and(Value::is_string) {
+            notes.info("openapi_info", format!("`{pointer}` is missing; x402 indexers show it"));
+        }
+    }
+    let (mut operations, mut paid) = (0_usize, 0_usize);
+    for (path, item) in root["paths"].as_object().into_iter().flatten() {
+        for (method, operation) in METHODS.iter().filter_map(|method| Some((method, item.get(method)?))) {
+            operations += 1;
+            let asks = operation["responses"].get("402").is_some();
+            match operation.get("x-payment-info") {
+                Some(terms) => {
+                    paid += 1;
+                    payment_info(&format!("{} {}", method.to_uppercase(), short(path)), terms, asks, operation, notes);
+                }
+                None if asks => notes.warning(
+                    "openapi_price",
+                    format!("{} {}: has a 402 answer but no `x-payment-info`", method.to_uppercase(), short(path)),
+                ),
+                None => {}
+            }
+        }
+    }
+    if paid == 0 {
+        notes.warning("openapi_price", "no operation has `x-payment-info`: indexers list none of them as paid");
+    }
+    found.insert("openapi".into(), json!({ "operations": operations, "paidOperations": paid }));
+}
+
+fn payment_info(place: &str, terms: &Value, asks: bool, operation: &Value, notes: &mut Notes) {
+    let price = &terms["price"];
+    let whole = match price["mode"].as_str() {
+        Some("fixed") => price["amount"].is_string() && price["currency"].is_string(),
+        Some("dynamic") => price.get("min").is_some() && price.get("max").is_some(),
+        Some(_) | None => false,
+    };
+    if !whole {
+        notes.error(
+            "openapi_price",
+            format!("{place}: `x-payment-info.price` is neither fixed with currency and amount nor dynamic with min and max"),
+        );
+    }
+    let x402 = terms["protocols"].as_array().is_some_and(|all| all.iter().any(|one| one.get("x402").is_some() || one == "x402"));
+    if !x402 {
+        notes.error("openapi_price", format!("{place}: `x-payment-info.protocols` does not name x402"));
+    }
+    if !asks {
+        notes.warning("openapi_402", format!("{place}: is paid but documents no 402 answer"));
+    }
+    if operation.get("security").is_none() {
+        notes.info("openapi_security", format!("{place}: has no `security` of its own; an empty list says that payment is enough"));
+    }
+}
+
+fn well_known(document: &Object, url: &Url, found: &mut Object, notes: &mut Notes) {
+    let Some(resources) = document.get("resources") else {
+        return notes.info(
+            "well_known",
+            "an x402 document without `resources`; indexers that read this file want `{version: 1, resources: [urls]}`",
+        );
+    };
+    if document.get("version") != Some(&json!(1)) {
+        notes.warning("well_known", "`version` is not 1");
+    }
+    let Some(resources) = resources.as_array() else { return notes.error("well_known", "`resources` is not a list") };
+    let bad =
+        resources.iter().filter(|one| !one.as_str().is_some_and(|one| Url::parse(one).is_ok_and(|one| one.scheme() == "https"))).count();
+    if bad > 0 {
+        notes.error("well_known", format!("{bad} of `resources` are not absolute https URLs"));
+    }
+    let foreign = resources.iter().filter_map(Value::as_str).filter(|one| Url::parse(one).is_ok() && !same_host(one, url)).count();
+    if foreign > 0 {
+        notes.warning("well_known", format!("{foreign} of `resources` are of another host; they want `ownershipProofs`"));
+    }
+    if resources.is_empty() {
+        notes.warning("well_known", "`resources` is empty");
+    } else {
+        notes.ok("well_known", format!("lists {} paid resources", resources.len()));
+    }
+    let first: Vec<String> = resources.iter().take(10).filter_map(Value::as_str).map(short).collect();
+    found.insert("resources".into(), json!({ "count": resources.len(), "first": first }));
+}
+
+fn catalogue(document: &Object, found: &mut Object, notes: &mut Notes) {
+    let Some(endpoints) = document.get("endpoints").and_then(Value::as_array) else {
+        return notes.error("catalog", "`endpoints` is not a list");
+    };
+    let whole = |endpoint: &&Value| {
+        endpoint["slug"].is_string()
+            && endpoint["priceUsd"].is_number()
+            && endpoint["url"].is_string()
+            && endpoint["inputSchema"].is_object()
+    };
+    let broken = endpoints.len() - endpoints.iter().filter(whole).count();
+    if broken > 0 {
+        notes.error("catalog", format!("{broken} endpoints lack `slug`, `url`, `priceUsd` or `inputSchema`"));
+    }
+    let paid = endpoints.iter().filter(|endpoint| endpoint["priceUsd"].as_f64().is_some_and(|price| price > 0.0)).count();
+    notes.ok("catalog", format!("{} endpoints, {paid} of them paid", endpoints.len()));
+    let first: Vec<String> = endpoints.iter().take(10).filter_map(|endpoint| endpoint["url"].as_str()).map(short).collect();
+    found.insert("catalog".into(), json!({ "endpoints": endpoints.len(), "paid": paid, "first": first }));
+}
+
+fn server_json(document: &Object, found: &mut Object, notes: &mut Notes) {
+    let root = Value::Object(document.clone());
+    match root["name"].as_str() {
+        Some(name) if name.split('/').count() == 2 && name.split('/').all(|part| !part.is_empty()) => {
+            notes.ok("server_json", format!("server.json of `{}`", short(name)))
+        }
+        Some(_) => notes.error("server_json", "`name` is not of the form `reverse.domain/name`"),
+        None => notes.error("server_json", "`name` is missing"),
+    }
+    match root["description"].as_str().map(|text| text.chars().count()) {
+        Some(1..=100) => {}
+        Some(count) => notes.error("server_json", format!("`description` has {count} characters, the registry wants 1 to 100")),
+        None => notes.error("server_json", "`description` is missing"),
+    }
+    if !root["version"].is_string() {
+        notes.error("server_json", "`version` is missing");
+    }
+    if root.get("$schema").is_none() {
+        notes.warning("server_json", "`$schema` is missing: readers cannot tell which form this is");
+    }
+    let remotes = root["remotes"].as_array().map_or(&[][..], Vec::as_slice);
+    for (index, remote) in remotes.iter().enumerate() {
+        match remote["type"].as_str() {
+            Some("streamable-http") => {}
+            Some("sse") => notes.warning("server_json", format!("/remotes/{index}: `sse` is the old transport, use `streamable-http`")),
+            Some(_) | None => notes.error("server_json", format!("/remotes/{index}: `type` is not `streamable-http` or `sse`")),
+        }
+        if !remote["url"].as_str().is_some_and(|url| url.starts_with("https://")) {
+            notes.error("server_json", format!("/remotes/{index}: `url` is not https"));
+        }
+    }
+    if remotes.is_empty() && length(document, "packages") == 0 {
+        notes.error("server_json", "neither `remotes` nor `packages`: there is nothing to connect to");
+    }
+    let urls: Vec<String> = remotes.iter().take(10).filter_map(|remote| remote["url"].as_str()).map(short).collect();
+    found.insert(
+        "serverJson".into(),
+        json!({ "name": root["name"].as_str().map(short), "remotes": urls, "packages": length(document, "packages") }),
+    );
+}
+
+fn mcp_metadata(document: &Object, found: &mut Object, notes: &mut Notes) {
+    let root = Value::Object(document.clone());
+    if root.get("jsonrpc").is_some() {
+        notes.info("mcp", "a JSON-RPC message; MCP clients speak to this URL with POST");
+    }
+    if let Some(servers) = root["mcpServers"].as_object() {
+        let insecure = servers.values().filter(|server| server["url"].as_str().is_some_and(|url| !url.starts_with("https://"))).count();
+        if insecure > 0 {
+            notes.warning("mcp", format!("{insecure} servers have a `url` that is not https"));
+        }
+        notes.ok("mcp", format!("names {} MCP servers", servers.len()));
+    }
+    if root.get("serverInfo").is_some() && !root["serverInfo"]["name"].is_string() {
+        notes.error("mcp", "`serverInfo.name` is missing");
+    } else if let Some(name) = root["serverInfo"]["name"].as_str() {
+        notes.ok("mcp", format!("metadata of the MCP server `{}`", short(name)));
+    }
+    found.insert("mcp".into(), json!({ "sections": document.keys().take(20).map(|key| short(key)).collect::<Vec<_>>() }));
+}
