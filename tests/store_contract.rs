@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    future::Future,
     io::{BufRead as _, BufReader},
     ops::Bound,
     process::{Command, Stdio},
