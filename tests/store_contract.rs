@@ -1,5 +1,7 @@
 //! The same questions to every backend of the store.
 
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests fail by panicking and print their seeds")]
+
 use std::{
     collections::BTreeMap,
     io::{BufRead as _, BufReader},
