@@ -1,0 +1,141 @@
+//! Hashes of what went in and came out: SHA-256 as `sha256:` and 64 hex digits.
+//!
+//! JSON is hashed in its canonical form (RFC 8785), so neither spacing nor the order of members counts.
+//! That form knows doubles only: integers beyond 2^53 that are one number to a handler are one here.
+
+use std::io;
+
+use serde::Serialize;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+/// The RFC 8785 canonical JSON of a value.
+#[must_use]
+pub fn canonical(value: &Value) -> Vec<u8> {
+    serde_json_canonicalizer::to_vec(value).expect("a JSON value has text keys and finite numbers")
+}
+
+/// The hash of a JSON value.
+#[must_use]
+pub fn json_hash(value: &Value) -> String {
+    let mut hasher = Hasher::default();
+    hasher.json(value);
+    hasher.finish()
+}
+
+/// The hash of bytes that are not JSON.
+#[must_use]
+pub fn bytes_hash(bytes: &[u8]) -> String {
+    format!("sha256:{}", hex::encode(Sha256::digest(bytes)))
+}
+
+/// The hash of what was asked for, whichever front it came through: that of
+/// `{"endpointId": …, "input": …}`.
+#[must_use]
+pub fn request_hash(endpoint_id: &str, input: &Value) -> String {
+    let mut hasher = Hasher::default();
+    hasher.0.update(br#"{"endpointId":"#);
+    hasher.json(endpoint_id);
+    hasher.0.update(br#","input":"#);
+    hasher.json(input);
+    hasher.0.update(b"}");
+    hasher.finish()
+}
+
+#[derive(Default)]
+struct Hasher(Sha256);
+
+impl Hasher {
+    fn json<T: Serialize + ?Sized>(&mut self, value: &T) {
+        serde_json_canonicalizer::to_writer(&value, self).expect("a JSON value has text keys and finite numbers");
+    }
+
+    fn finish(self) -> String {
+        format!("sha256:{}", hex::encode(self.0.finalize()))
+    }
+}
+
+impl io::Write for Hasher {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn canonical_text(json: &str) -> String {
+        String::from_utf8(canonical(&serde_json::from_str(json).unwrap())).unwrap()
+    }
+
+    /// RFC 8785, section 3.2.2.
+    #[test]
+    fn rfc_8785_values() {
+        let given = r#"{"numbers": [333333333.33333329, 1E30, 4.50, 2e-3, 0.000000000000000000000000001],
+            "string": "\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/", "literals": [null, true, false]}"#;
+        let wanted = "{\"literals\":[null,true,false],\"numbers\":[333333333.3333333,1e+30,4.5,0.002,1e-27],\
+            \"string\":\"\u{20ac}$\\u000f\\nA'B\\\"\\\\\\\\\\\"/\"}";
+        assert_eq!(canonical_text(given), wanted);
+    }
+
+    /// RFC 8785, section 3.2.3: members are sorted by UTF-16 code units.
+    #[test]
+    fn rfc_8785_order_of_members() {
+        let given = r#"{"\u20ac": "Euro Sign", "\r": "Carriage Return", "\ufb33": "Hebrew Letter Dalet With Dagesh",
+            "1": "One", "\ud83d\ude00": "Emoji: Grinning Face", "\u0080": "Control", "\u00f6": "Latin Small Letter O With Diaeresis"}"#;
+        let wanted = "{\"\\r\":\"Carriage Return\",\"1\":\"One\",\"\u{80}\":\"Control\",\"\u{f6}\":\"Latin Small Letter O With Diaeresis\",\
+            \"\u{20ac}\":\"Euro Sign\",\"\u{1f600}\":\"Emoji: Grinning Face\",\"\u{fb33}\":\"Hebrew Letter Dalet With Dagesh\"}";
+        assert_eq!(canonical_text(given), wanted);
+    }
+
+    /// RFC 8785, appendix B.
+    #[test]
+    fn rfc_8785_numbers() {
+        for (bits, wanted) in [
+            (0x0000_0000_0000_0000_u64, "0"),
+            (0x8000_0000_0000_0000, "0"),
+            (0x0000_0000_0000_0001, "5e-324"),
+            (0x7fef_ffff_ffff_ffff, "1.7976931348623157e+308"),
+            (0x4340_0000_0000_0000, "9007199254740992"),
+            (0x4430_0000_0000_0000, "295147905179352830000"),
+            (0x44b5_2d02_c7e1_4af5, "9.999999999999997e+22"),
+            (0x44b5_2d02_c7e1_4af6, "1e+23"),
+            (0x444b_1ae4_d6e2_ef4e, "999999999999999700000"),
+            (0x444b_1ae4_d6e2_ef50, "1e+21"),
+            (0x3eb0_c6f7_a0b5_ed8c, "9.999999999999997e-7"),
+            (0x3eb0_c6f7_a0b5_ed8d, "0.000001"),
+            (0x41b3_de43_5555_5554, "333333333.33333325"),
+            (0xbecb_f647_612f_3696, "-0.0000033333333333333333"),
+        ] {
+            assert_eq!(canonical(&Value::from(f64::from_bits(bits))), wanted.as_bytes());
+        }
+    }
+
+    #[test]
+    fn spacing_and_order_do_not_count() {
+        let one: Value = serde_json::from_str(r#"{"b": 1.0, "a": [ "x" ]}"#).unwrap();
+        let other: Value = serde_json::from_str(r#"{"a":["x"],"b":1}"#).unwrap();
+        assert_eq!(request_hash("ep_1", &one), request_hash("ep_1", &other));
+        assert_eq!(json_hash(&one), json_hash(&other));
+    }
+
+    #[test]
+    fn endpoint_and_input_count() {
+        let input = serde_json::json!({"a": 1});
+        assert_ne!(request_hash("ep_1", &input), request_hash("ep_2", &input));
+        assert_ne!(request_hash("ep_1", &input), request_hash("ep_1", &serde_json::json!({"a": 2})));
+        assert_eq!(request_hash("ep_\"1", &input), json_hash(&serde_json::json!({"input": input, "endpointId": "ep_\"1"})));
+    }
+
+    #[test]
+    fn bytes_are_hashed_as_they_are() {
+        assert_eq!(bytes_hash(b"abc"), "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        assert_eq!(json_hash(&serde_json::json!("")), bytes_hash(b"\"\""));
+    }
+}

@@ -1,0 +1,312 @@
+//! The key that signs receipts, in a file of its own, and the public keys it had before.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use ed25519_dalek::{SigningKey, VerifyingKey, pkcs8::DecodePrivateKey as _};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{Draft, OfferReceipt, Payment, Record, Signed, Transfer, canonical, jws, offer::Payload};
+
+/// The key file: PKCS#8 in PEM, for its owner alone.
+const KEY_FILE: &str = "receipt-key.pem";
+/// A JWK set of the public keys that signed before.
+const RETIRED_FILE: &str = "receipt-keys-retired.json";
+/// `typ` of the signature of a record.
+pub(super) const RECEIPT_TYPE: &str = "tollhouse-receipt+jws";
+
+/// RFC 8410: what comes before the 32 bytes of an Ed25519 key in PKCS#8.
+const PKCS8_PREFIX: [u8; 16] = [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
+const PEM_BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
+const PEM_END: &str = "-----END PRIVATE KEY-----";
+
+/// Signs receipts.
+pub struct Signer {
+    key: SigningKey,
+    kid: String,
+    retired: Vec<VerifyingKey>,
+}
+
+/// Why there is no key to sign with.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    #[error("the key file `{}` can be read by others (mode {mode:o}); set it to 600, or remove it to get a new key", path.display())]
+    Exposed { path: PathBuf, mode: u32 },
+    #[error("the file `{}` does not hold what it should; restore it from a backup", .0.display())]
+    Malformed(PathBuf),
+    #[error("no random bytes for a new key: {0}")]
+    Random(getrandom::Error),
+    #[error("cannot read or write `{}`", path.display())]
+    Io {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl Signer {
+    /// The key in the data folder; makes one on the first start.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError::Exposed`] if group or others may read the key: then it may no longer be ours alone.
+    pub fn open(folder: &Path) -> Result<Self, KeyError> {
+        let path = folder.join(KEY_FILE);
+        let key = match read_key(&path) {
+            Err(KeyError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                create(&path, pem(&new_key()?).as_bytes())?;
+                // Another process may have been first; its key counts.
+                read_key(&path)?
+            }
+            read => read?,
+        };
+        Ok(Self::new(key, read_retired(&folder.join(RETIRED_FILE))?))
+    }
+
+    /// Retires the key in the data folder and makes a new one. Receipts signed by the old one still verify.
+    ///
+    /// # Errors
+    ///
+    /// As [`Signer::open`].
+    pub fn rotate(folder: &Path) -> Result<Self, KeyError> {
+        let before = Self::open(folder)?;
+        // First the old key among the retired, then the new in its place: a crash between loses neither.
+        replace(&folder.join(RETIRED_FILE), before.jwks().to_string().as_bytes())?;
+        replace(&folder.join(KEY_FILE), pem(&new_key()?).as_bytes())?;
+        Self::open(folder)
+    }
+
+    fn new(key: SigningKey, mut retired: Vec<VerifyingKey>) -> Self {
+        let public = key.verifying_key();
+        retired.retain(|other| *other != public);
+        Self { kid: jws::thumbprint(&public), key, retired }
+    }
+
+    /// What the key is called: its RFC 7638 thumbprint.
+    #[must_use]
+    pub fn kid(&self) -> &str {
+        &self.kid
+    }
+
+    /// The JWK set to check receipts with, for `/.well-known/jwks.json`: the key and those before it.
+    #[must_use]
+    pub fn jwks(&self) -> Value {
+        let public = self.key.verifying_key();
+        let keys = [&public].into_iter().chain(&self.retired).map(|key| {
+            let mut jwk = jws::jwk(key);
+            jwk["kid"] = json!(jws::thumbprint(key));
+            jwk["alg"] = json!(jws::ALGORITHM);
+            jwk["use"] = json!("sig");
+            jwk
+        });
+        json!({ "keys": keys.collect::<Vec<_>>() })
+    }
+
+    /// The signed receipt of a call.
+    #[must_use]
+    pub fn receipt(&self, draft: Draft, payment: Payment) -> Signed {
+        self.sign(match payment {
+            Payment::Free => Record::free(draft),
+            Payment::Credit { credit } => Record::credit(draft, &credit),
+            Payment::X402(transfer) => {
+                let offer_receipt = self.offer_receipt(&draft, &transfer);
+                Record::x402(draft, transfer, offer_receipt)
+            }
+        })
+    }
+
+    /// Signs a record.
+    #[must_use]
+    pub fn sign(&self, record: Record) -> Signed {
+        let signature = self.sign_json(&json_of(&record));
+        Signed { record, signature }
+    }
+
+    /// A stored receipt as its reader gets it: signed, now if it was stored without a signature.
+    /// `None` if the bytes are no receipt.
+    #[must_use]
+    pub fn present(&self, stored: &[u8]) -> Option<Value> {
+        let mut receipt: Value = serde_json::from_slice(stored).ok()?;
+        if !receipt.as_object()?.contains_key("signature") {
+            receipt["signature"] = json!(self.sign_json(&receipt));
+        }
+        Some(receipt)
+    }
+
+    fn sign_json(&self, record: &Value) -> String {
+        self.jws(self.kid.clone(), Some(RECEIPT_TYPE), record)
+    }
+
+    fn offer_receipt(&self, draft: &Draft, transfer: &Transfer) -> OfferReceipt {
+        let payload = json_of(&Payload::new(draft, transfer));
+        let kid = jws::did_url(&self.key.verifying_key());
+        OfferReceipt { format: OfferReceipt::FORMAT.to_owned(), signature: self.jws(kid, None, &payload) }
+    }
+
+    fn jws(&self, kid: String, typ: Option<&str>, payload: &Value) -> String {
+        let header = jws::Header { alg: jws::ALGORITHM.to_owned(), kid: Some(kid), typ: typ.map(str::to_owned), crit: None };
+        jws::sign(&self.key, &header, &canonical(payload))
+    }
+}
+
+/// Never shows the key.
+impl std::fmt::Debug for Signer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Signer").field("kid", &self.kid).field("retired", &self.retired.len()).finish_non_exhaustive()
+    }
+}
+
+fn json_of<T: Serialize>(value: &T) -> Value {
+    serde_json::to_value(value).expect("a receipt has text keys")
+}
+
+fn new_key() -> Result<SigningKey, KeyError> {
+    let mut secret = [0; 32];
+    getrandom::fill(&mut secret).map_err(KeyError::Random)?;
+    Ok(SigningKey::from_bytes(&secret))
+}
+
+fn pem(key: &SigningKey) -> String {
+    let der = [&PKCS8_PREFIX[..], key.as_bytes()].concat();
+    format!("{PEM_BEGIN}\n{}\n{PEM_END}\n", STANDARD.encode(der))
+}
+
+fn read_key(path: &Path) -> Result<SigningKey, KeyError> {
+    let io = |source| KeyError::Io { path: path.to_owned(), source };
+    let file = File::open(path).map_err(io)?;
+    let mode = file.metadata().map_err(io)?.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(KeyError::Exposed { path: path.to_owned(), mode });
+    }
+    let text = io::read_to_string(file).map_err(io)?;
+    let body = text.trim().strip_prefix(PEM_BEGIN).and_then(|text| text.strip_suffix(PEM_END));
+    let der = body.and_then(|body| STANDARD.decode(body.split_whitespace().collect::<String>()).ok());
+    der.and_then(|der| SigningKey::from_pkcs8_der(&der).ok()).ok_or_else(|| KeyError::Malformed(path.to_owned()))
+}
+
+fn read_retired(path: &Path) -> Result<Vec<VerifyingKey>, KeyError> {
+    let text = match fs::read_to_string(path) {
+        Err(source) if source.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        read => read.map_err(|source| KeyError::Io { path: path.to_owned(), source })?,
+    };
+    let malformed = || KeyError::Malformed(path.to_owned());
+    let set: Value = serde_json::from_str(&text).map_err(|_| malformed())?;
+    set["keys"].as_array().ok_or_else(malformed)?.iter().map(|jwk| jws::from_jwk(jwk).ok_or_else(malformed)).collect()
+}
+
+/// Writes a new file, whole or not at all. One that is there already stays.
+fn create(path: &Path, bytes: &[u8]) -> Result<(), KeyError> {
+    write_beside(path, bytes, |draft| match fs::hard_link(draft, path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        linked => linked,
+    })
+}
+
+/// Writes a file in place of the one that is there, whole or not at all.
+fn replace(path: &Path, bytes: &[u8]) -> Result<(), KeyError> {
+    write_beside(path, bytes, |draft| fs::rename(draft, path))
+}
+
+fn write_beside(path: &Path, bytes: &[u8], put: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), KeyError> {
+    let draft = path.with_extension(format!("{}.tmp", ulid::Ulid::generate()));
+    let written = || -> io::Result<()> {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        put(&draft)?;
+        File::open(path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")))?.sync_all()
+    };
+    let outcome = written();
+    match fs::remove_file(&draft) {
+        Ok(()) => {}
+        // It was renamed, or never made.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(source) => return Err(KeyError::Io { path: draft, source }),
+    }
+    outcome.map_err(|source| KeyError::Io { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn key_is_made_once_and_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = Signer::open(folder.path()).unwrap();
+        let again = Signer::open(folder.path()).unwrap();
+        assert_eq!(first.jwks(), again.jwks());
+        assert_eq!(fs::metadata(folder.path().join(KEY_FILE)).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left lying about");
+    }
+
+    #[test]
+    fn many_first_starts_agree_on_one_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let starts: Vec<_> = (0..8)
+            .map(|_| {
+                let folder = folder.path().to_owned();
+                std::thread::spawn(move || Signer::open(&folder).unwrap().kid().to_owned())
+            })
+            .collect();
+        let kids: std::collections::BTreeSet<_> = starts.into_iter().map(|start| start.join().unwrap()).collect();
+        assert_eq!(kids.len(), 1);
+    }
+
+    #[test]
+    fn exposed_key_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        Signer::open(folder.path()).unwrap();
+        for mode in [0o640, 0o604, 0o620, 0o644] {
+            set_mode(&folder.path().join(KEY_FILE), mode);
+            let refused = Signer::open(folder.path()).unwrap_err();
+            assert!(matches!(refused, KeyError::Exposed { mode: found, .. } if found == mode), "{refused:?}");
+        }
+        set_mode(&folder.path().join(KEY_FILE), 0o400);
+        Signer::open(folder.path()).unwrap();
+    }
+
+    #[test]
+    fn damaged_key_is_refused_and_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(KEY_FILE);
+        Signer::open(folder.path()).unwrap();
+        let good = fs::read_to_string(&path).unwrap();
+        for bad in [String::new(), "-----BEGIN PRIVATE KEY-----".to_owned(), good.replacen("MC4C", "MC4D", 1), good.replace(PEM_END, "")] {
+            fs::write(&path, &bad).unwrap();
+            assert!(matches!(Signer::open(folder.path()), Err(KeyError::Malformed(_))), "{bad}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), bad);
+        }
+    }
+
+    #[test]
+    fn rotation_keeps_the_public_keys() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut kids = vec![Signer::open(folder.path()).unwrap().kid().to_owned()];
+        for _ in 0..3 {
+            kids.insert(0, Signer::rotate(folder.path()).unwrap().kid().to_owned());
+        }
+        let jwks = Signer::open(folder.path()).unwrap().jwks();
+        let named: Vec<_> = jwks["keys"].as_array().unwrap().iter().map(|jwk| jwk["kid"].as_str().unwrap().to_owned()).collect();
+        assert_eq!(named, kids, "newest first, each once");
+        assert_eq!(jwks["keys"][0].as_object().unwrap().len(), 6, "no private member");
+    }
+
+    #[test]
+    fn debug_does_not_show_the_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let signer = Signer::open(folder.path()).unwrap();
+        let shown = format!("{signer:?}");
+        assert!(shown.contains(signer.kid()) && !shown.contains("key:") && shown.len() < 120, "{shown}");
+    }
+}

@@ -1,0 +1,159 @@
+//! Checks a receipt offline, with nothing but the host's JWK set.
+
+use std::fmt;
+
+use ed25519_dalek::VerifyingKey;
+use serde_json::Value;
+
+use super::{
+    Kind, OfferReceipt, Record, canonical,
+    jws::{self, JwsError, Parts},
+    key::RECEIPT_TYPE,
+    offer::Payload,
+    record::shortened,
+};
+
+/// A receipt that holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verified {
+    /// What was signed.
+    pub record: Record,
+    /// Who signed it: thumbprint of a key of the set.
+    pub kid: String,
+}
+
+/// Why a receipt does not hold.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum VerifyError {
+    #[error("this is no receipt: {0}")]
+    NotAReceipt(String),
+    #[error("the receipt has no signature")]
+    Unsigned,
+    #[error("the keys are no JWK set")]
+    NotAKeySet,
+    #[error("the {0} is not a signature that can be checked: {1}")]
+    Signature(Part, #[source] JwsError),
+    #[error("the {0} is of another type than `{RECEIPT_TYPE}`")]
+    Type(Part),
+    #[error("the {0} names no key (`kid`)")]
+    NoKey(Part),
+    #[error("the {0} is by the key `{1}`, which is not in the key set")]
+    UnknownKey(Part, String),
+    #[error("the {0} is forged: the key that it names did not make it")]
+    Forged(Part),
+    #[error("the receipt was altered: it says otherwise than what was signed about {}", named(.0))]
+    Altered(Vec<String>),
+    #[error("the x402 receipt is about another payment: its {0} differs")]
+    OtherPayment(&'static str),
+    #[error("a receipt of an x402 payment carries an x402 receipt, and no other does")]
+    OfferReceipt,
+}
+
+/// Which of the two signatures of a receipt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// That of the whole record.
+    Record,
+    /// That of the x402 offer-receipt extension.
+    OfferReceipt,
+}
+
+/// Checks that a key of `jwks` signed all that `record` says, and that its x402 receipt is about the same payment.
+///
+/// # Errors
+///
+/// Each [`VerifyError`] is a reason of its own not to trust the receipt.
+pub fn verify(record: &Value, jwks: &Value) -> Result<Verified, VerifyError> {
+    let keys = jwks["keys"].as_array().ok_or(VerifyError::NotAKeySet)?;
+    let keys: Vec<VerifyingKey> = keys.iter().filter_map(jws::from_jwk).collect();
+    let mut unsigned = record.clone();
+    let members = unsigned.as_object_mut().ok_or_else(|| VerifyError::NotAReceipt("it is no JSON object".to_owned()))?;
+    let signature = members.remove("signature").ok_or(VerifyError::Unsigned)?;
+    let signature = signature.as_str().ok_or(VerifyError::Signature(Part::Record, JwsError::Form))?;
+
+    let parts = Parts::parse(signature).map_err(|error| VerifyError::Signature(Part::Record, error))?;
+    if parts.header.typ.as_deref() != Some(RECEIPT_TYPE) {
+        return Err(VerifyError::Type(Part::Record));
+    }
+    let kid = check_signer(Part::Record, &parts, &keys, jws::thumbprint)?;
+    if parts.payload != canonical(&unsigned) {
+        return Err(VerifyError::Altered(differences(&unsigned, &parts.payload)));
+    }
+    let record: Record = serde_json::from_value(unsigned).map_err(|error| VerifyError::NotAReceipt(error.to_string()))?;
+    match (record.kind, &record.offer_receipt) {
+        (Kind::X402, Some(offer_receipt)) => check_offer_receipt(offer_receipt, &record, &keys)?,
+        (Kind::Credit | Kind::Free, None) => {}
+        (Kind::X402, None) | (Kind::Credit | Kind::Free, Some(_)) => return Err(VerifyError::OfferReceipt),
+    }
+    Ok(Verified { record, kid })
+}
+
+/// The name of the key that made a signature, among `keys`, each of which `name` names.
+fn check_signer(part: Part, parts: &Parts<'_>, keys: &[VerifyingKey], name: fn(&VerifyingKey) -> String) -> Result<String, VerifyError> {
+    let kid = parts.header.kid.clone().ok_or(VerifyError::NoKey(part))?;
+    let Some(key) = keys.iter().find(|key| name(key) == kid) else { return Err(VerifyError::UnknownKey(part, kid)) };
+    if parts.is_by(key) { Ok(kid) } else { Err(VerifyError::Forged(part)) }
+}
+
+fn check_offer_receipt(offer_receipt: &OfferReceipt, record: &Record, keys: &[VerifyingKey]) -> Result<(), VerifyError> {
+    let form = |error| VerifyError::Signature(Part::OfferReceipt, error);
+    if offer_receipt.format != OfferReceipt::FORMAT {
+        return Err(form(JwsError::Form));
+    }
+    let parts = Parts::parse(&offer_receipt.signature).map_err(form)?;
+    check_signer(Part::OfferReceipt, &parts, keys, jws::did_url)?;
+    let payload: Payload = serde_json::from_slice(&parts.payload).map_err(|_| form(JwsError::Form))?;
+    let same = [
+        ("version", payload.version == 1),
+        ("network", Some(&payload.network) == record.network.as_ref()),
+        ("resourceUrl", payload.resource_url == record.draft.resource_url),
+        ("payer", Some(shortened(&payload.payer)) == record.payer),
+        ("issuedAt", payload.issued_at == record.draft.issued_at.as_secs()),
+        ("transaction", Some(&payload.transaction) == record.transaction.as_ref()),
+    ];
+    match same.into_iter().find(|(_, same)| !same) {
+        Some((field, _)) => Err(VerifyError::OtherPayment(field)),
+        None => Ok(()),
+    }
+}
+
+/// The members that a record and what was signed do not share.
+fn differences(record: &Value, signed: &[u8]) -> Vec<String> {
+    let Ok(Value::Object(signed)) = serde_json::from_slice::<Value>(signed) else { return Vec::new() };
+    let Some(record) = record.as_object() else { return Vec::new() };
+    let mut names: Vec<&String> = record.keys().chain(signed.keys()).filter(|name| record.get(*name) != signed.get(*name)).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.into_iter().cloned().collect()
+}
+
+fn named(fields: &[String]) -> String {
+    if fields.is_empty() { "its form".to_owned() } else { format!("`{}`", fields.join("`, `")) }
+}
+
+impl fmt::Display for Verified {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (record, draft) = (&self.record, &self.record.draft);
+        write!(f, "{} for `{}`, {} USD ", draft.receipt_id, draft.slug, draft.price_usd)?;
+        match (record.kind, &record.transaction, &record.network) {
+            (Kind::X402, Some(transaction), Some(network)) if record.simulated => write!(f, "simulated as {transaction} on {network}")?,
+            (Kind::X402, Some(transaction), Some(network)) => write!(f, "by {transaction} on {network}")?,
+            (Kind::X402, _, _) => write!(f, "by x402")?,
+            (Kind::Credit, _, _) => write!(f, "by developer credit")?,
+            (Kind::Free, _, _) => write!(f, "(free)")?,
+        }
+        write!(f, ", issued {}, signed by {}", draft.issued_at, self.kid)
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Record => "receipt's signature",
+            Self::OfferReceipt => "x402 receipt",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
