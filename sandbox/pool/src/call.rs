@@ -1,0 +1,454 @@
+//! One call on one worker: frames out, frames in, ops answered, every claim checked.
+//!
+//! The task that runs the call reads and writes the worker's socket itself. Whatever the worker
+//! does that an honest one would not, [`Ledger`] notices first, and the call ends there.
+
+use std::io;
+
+use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
+use tollhouse_protocol::{
+    Load, LoadError, Loaded, OpFailure, OpRequest, OpValue, Outcome, Spent, Start, StopReason, ToHost, ToWorker, frame::FrameError,
+};
+
+use crate::{
+    OpHost,
+    gate::Entry,
+    ledger::{Breach, Ledger, OpKind, Step},
+    watch::{Budget, Link, Seen},
+    wire::Buffers,
+};
+
+/// Proof that a call ended as it should, so that its worker may serve another.
+///
+/// Invariant: a worker that overran any part of its budget never serves a second call. Only
+/// [`load`] and [`drive`] make this proof, and a lent worker goes back on the shelf for nothing else; the
+/// shelf asserts the rest again when it lends.
+#[derive(Debug)]
+pub(crate) struct Clean(());
+
+/// A call's end.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) outcome: Outcome,
+    pub(crate) spent: Spent,
+    pub(crate) clean: Option<Clean>,
+}
+
+/// Why the worker did not load what it was given.
+#[derive(Debug)]
+pub(crate) enum NotLoaded {
+    /// The code's own fault, with the process in order.
+    Refused(LoadError),
+    /// It had to be stopped.
+    Stopped(StopReason),
+}
+
+/// What ends a call before its `Done`.
+#[derive(Debug)]
+enum Cut {
+    /// The stream ended or failed.
+    Gone,
+    Breach(Breach),
+}
+
+impl From<io::Error> for Cut {
+    fn from(_: io::Error) -> Self {
+        Self::Gone
+    }
+}
+
+impl From<FrameError> for Cut {
+    fn from(_: FrameError) -> Self {
+        Self::Breach(Breach::Protocol("a frame that does not decode"))
+    }
+}
+
+impl From<Breach> for Cut {
+    fn from(breach: Breach) -> Self {
+        Self::Breach(breach)
+    }
+}
+
+impl Cut {
+    fn reason(self) -> StopReason {
+        match self {
+            Self::Gone => StopReason::Crashed,
+            Self::Breach(Breach::Limit(reason)) => reason,
+            Self::Breach(Breach::Protocol(what)) => {
+                tracing::warn!(breach = what, "worker broke the protocol");
+                StopReason::Crashed
+            }
+        }
+    }
+}
+
+/// Loads a bundle into a blank worker, under the limits of loading.
+pub(crate) async fn load(link: &Link, buffers: &mut Buffers, load: Load) -> Result<(Loaded, Clean), NotLoaded> {
+    link.begin(Budget::of_load(&load.limits));
+    let answer = exchange_load(link, buffers, load).await;
+    let seen = link.finish();
+    match (answer, seen.verdict.clone()) {
+        (_, Some(verdict)) => Err(NotLoaded::Stopped(verdict)),
+        (Ok(Ok(loaded)), None) => Ok((Loaded { spent: checked_spent(&seen, loaded.spent, 0), checked: loaded.checked }, Clean(()))),
+        (Ok(Err(error)), None) => Err(NotLoaded::Refused(error)),
+        (Err(cut), None) => Err(NotLoaded::Stopped(cut.reason())),
+    }
+}
+
+async fn exchange_load(link: &Link, buffers: &mut Buffers, load: Load) -> Result<Result<Loaded, LoadError>, Cut> {
+    buffers.put(&ToWorker::Load(load))?;
+    loop {
+        buffers.flush(&link.stream)?;
+        buffers.changed(&link.stream).await?;
+        buffers.fill(&link.stream)?;
+        match buffers.next()? {
+            None => {}
+            Some(ToHost::Loaded(answer)) if buffers.are_empty() => return Ok(answer),
+            Some(_) => return Err(Breach::Protocol("something else than the answer to a bundle").into()),
+        }
+    }
+}
+
+/// Runs one call on a worker that has its code, until it has ended one way or the other.
+pub(crate) async fn drive(link: &Link, buffers: &mut Buffers, start: Start, host: &dyn OpHost, entry: &mut Entry<'_>) -> Ended {
+    let mut ledger = Ledger::new(start.limits);
+    link.begin(Budget::of_call(&start.limits));
+    let done = exchange_call(link, buffers, start, host, entry, &mut ledger).await;
+    let seen = link.finish();
+    let ops = ledger.ops();
+    match (done, seen.verdict.clone()) {
+        (_, Some(verdict)) => Ended { outcome: Outcome::Stopped(verdict), spent: checked_spent(&seen, Spent::default(), ops), clean: None },
+        (Ok((outcome, claim)), None) => {
+            let in_order = seen.within && buffers.are_empty() && !matches!(outcome, Outcome::Stopped(_));
+            Ended { outcome, spent: checked_spent(&seen, claim, ops), clean: in_order.then_some(Clean(())) }
+        }
+        (Err(cut), None) => {
+            Ended { outcome: Outcome::Stopped(cut.reason()), spent: checked_spent(&seen, Spent::default(), ops), clean: None }
+        }
+    }
+}
+
+async fn exchange_call(
+    link: &Link,
+    buffers: &mut Buffers,
+    start: Start,
+    host: &dyn OpHost,
+    entry: &mut Entry<'_>,
+    ledger: &mut Ledger,
+) -> Result<(Outcome, Spent), Cut> {
+    let stream = &link.stream;
+    let mut ops = None;
+    buffers.put(&ToWorker::Call(start))?;
+    buffers.flush(stream)?;
+    loop {
+        while let Some(message) = buffers.next()? {
+            match ledger.admit(message)? {
+                Step::Op(op, request) => ops.get_or_insert_with(FuturesUnordered::new).push(answer(host, op, request)),
+                Step::Log(line) => host.log(line),
+                // With a reply on its way the worker has something to compute again.
+                Step::Wait if ledger.in_flight() > 0 && buffers.nothing_to_send() => {
+                    entry.park();
+                    link.set_parked(true);
+                }
+                Step::Wait | Step::Drop => {}
+                Step::Done(outcome, claim) => {
+                    // What the handler did not wait for gets one chance to be done at once.
+                    if let Some(ops) = &mut ops {
+                        while ops.next().now_or_never().flatten().is_some() {}
+                    }
+                    return Ok((outcome, claim));
+                }
+            }
+        }
+        let has_ops = ledger.in_flight() > 0;
+        tokio::select! {
+            biased;
+            Some((op, kind, result)) = next(&mut ops), if has_ops => {
+                let mut answered = Some((op, kind, result));
+                while let Some((op, kind, result)) = answered {
+                    ledger.answered(kind);
+                    put_reply(buffers, op, result)?;
+                    answered = ops.as_mut().and_then(|ops| ops.next().now_or_never().flatten());
+                }
+                entry.ask_to_resume();
+            }
+            () = entry.resumed(), if entry.is_resuming() => link.set_parked(false),
+            changed = buffers.changed(stream) => {
+                changed?;
+                buffers.fill(stream)?;
+            }
+        }
+        if entry.is_running() {
+            buffers.flush(stream)?;
+        }
+    }
+}
+
+async fn answer(host: &dyn OpHost, op: u32, request: OpRequest) -> (u32, OpKind, Result<OpValue, OpFailure>) {
+    (op, OpKind::of(&request), host.op(request).await)
+}
+
+async fn next<F: Future>(ops: &mut Option<FuturesUnordered<F>>) -> Option<F::Output> {
+    match ops {
+        Some(ops) => ops.next().await,
+        None => None,
+    }
+}
+
+fn put_reply(buffers: &mut Buffers, op: u32, result: Result<OpValue, OpFailure>) -> Result<(), FrameError> {
+    match buffers.put(&ToWorker::Reply { op, result }) {
+        Err(FrameError::TooLarge(bytes)) => {
+            let failure = OpFailure { code: "too_large".into(), message: format!("answer is {bytes} bytes, more than a worker takes") };
+            buffers.put(&ToWorker::Reply { op, result: Err(failure) })
+        }
+        put => put,
+    }
+}
+
+/// The worker's claim where the host knows no better.
+fn checked_spent(seen: &Seen, claim: Spent, ops: u64) -> Spent {
+    let wall_us = u64::try_from(seen.wall.as_micros()).unwrap_or(u64::MAX);
+    let cpu_us = match seen.cpu {
+        // The host counts in steps of 10 ms and from its first look on.
+        Some(cpu) => u64::try_from(cpu.as_micros()).unwrap_or(u64::MAX).max(claim.cpu_us.min(wall_us)),
+        None => claim.cpu_us.min(wall_us),
+    };
+    Spent { cpu_us, wall_us, heap_bytes: claim.heap_bytes, ops }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{Arc, Mutex},
+        time::Duration,
+    };
+
+    use bytes::Bytes;
+    use futures_util::future::BoxFuture;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::UnixStream,
+    };
+    use tollhouse_protocol::{Limits, LogLevel, LogLine, ReplyBody, ToolReply, frame};
+
+    use super::*;
+    use crate::{
+        breaker::BreakerRules,
+        gate::{Ask, Gate, Rules},
+        watch::Alarm,
+    };
+
+    /// A worker that says what the test wants it to say.
+    struct Peer(UnixStream);
+
+    impl Peer {
+        async fn say(&mut self, messages: &[ToHost]) {
+            let mut bytes = Vec::new();
+            messages.iter().for_each(|message| frame::encode(message, &mut bytes).unwrap());
+            self.0.write_all(&bytes).await.unwrap();
+        }
+
+        async fn hear(&mut self) -> ToWorker {
+            let mut prefix = [0; 4];
+            self.0.read_exact(&mut prefix).await.unwrap();
+            let mut payload = vec![0; frame::length(prefix).unwrap()];
+            self.0.read_exact(&mut payload).await.unwrap();
+            frame::decode(&payload).unwrap()
+        }
+    }
+
+    #[derive(Default)]
+    struct Host {
+        logged: Mutex<Vec<String>>,
+        asked: Mutex<Vec<OpRequest>>,
+    }
+
+    impl OpHost for Host {
+        fn op(&self, request: OpRequest) -> BoxFuture<'_, Result<OpValue, OpFailure>> {
+            self.asked.lock().unwrap().push(request.clone());
+            Box::pin(async move {
+                if let OpRequest::Sleep { ms } = request {
+                    tokio::time::sleep(Duration::from_millis(ms)).await;
+                }
+                Ok(OpValue::None)
+            })
+        }
+
+        fn log(&self, line: LogLine) {
+            self.logged.lock().unwrap().push(line.message);
+        }
+    }
+
+    fn gate() -> Gate {
+        let breaker = BreakerRules { kills: 5, window: Duration::from_secs(60), hold: Duration::from_secs(60) };
+        Gate::new(Rules { running: 1, processes: 10, owner_running: 1, queue: 10, patience: Duration::from_secs(1), breaker })
+    }
+
+    fn start() -> Start {
+        Start {
+            call: "call_1".into(),
+            head: Bytes::from_static(b"{}"),
+            body: Bytes::from_static(b"{}"),
+            env: vec![],
+            now_ms: 0,
+            limits: Limits::default(),
+        }
+    }
+
+    fn done(body: &[u8]) -> ToHost {
+        let body = ReplyBody::Json(Bytes::copy_from_slice(body));
+        ToHost::Done { outcome: Outcome::Returned(ToolReply { status: 200, headers: vec![], body }), spent: Spent::default() }
+    }
+
+    fn op(op: u32) -> ToHost {
+        ToHost::Op { op, request: OpRequest::KvGet { key: "k".into() } }
+    }
+
+    /// Runs a call against `script`, which gets the socket when the call has arrived.
+    async fn run<F: Future<Output = ()>>(host: &Host, script: impl FnOnce(Peer) -> F) -> Ended {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (link, gate) = (Link::new(ours, Arc::new(Alarm::default())), gate());
+        let mut entry = gate.enter(Ask { owner: "a", endpoint: "x", concurrency: 1 }).await.unwrap();
+        let mut buffers = Buffers::default();
+        let call = async {
+            let ended = drive(&link, &mut buffers, start(), host, &mut entry).await;
+            // As the end of the process would.
+            rustix::net::shutdown(&link.stream, rustix::net::Shutdown::Both).unwrap();
+            ended
+        };
+        let peer = async {
+            let mut peer = Peer(theirs);
+            assert!(matches!(peer.hear().await, ToWorker::Call(_)));
+            script(peer).await;
+        };
+        let (ended, ()) = tokio::join!(call, peer);
+        assert!(link.is_free(), "no budget is left in force");
+        ended
+    }
+
+    async fn crash(bytes: &'static [u8]) -> Ended {
+        run(&Host::default(), |mut peer| async move {
+            // The host may be gone before all is written.
+            let _ = peer.0.write_all(bytes).await;
+            let _ = peer.0.read(&mut [0]).await;
+        })
+        .await
+    }
+
+    fn is_crash(ended: &Ended) -> bool {
+        ended.outcome == Outcome::Stopped(StopReason::Crashed) && ended.clean.is_none()
+    }
+
+    #[tokio::test]
+    async fn answer_comes_back_with_the_proof_that_all_went_well() {
+        let ended = run(&Host::default(), |mut peer| async move { peer.say(&[done(b"42")]).await }).await;
+        assert!(matches!(ended.outcome, Outcome::Returned(_)));
+        assert!(ended.clean.is_some());
+    }
+
+    #[tokio::test]
+    async fn ops_are_answered_and_logs_are_taken_in_order() {
+        let host = Host::default();
+        let ended = run(&host, |mut peer| async move {
+            let log = |message: &str| ToHost::Log(LogLine { level: LogLevel::Info, message: message.into(), fields: String::new() });
+            peer.say(&[log("one"), op(1), op(2), log("two"), ToHost::Waiting]).await;
+            let mut answered = Vec::new();
+            for _ in 0..2 {
+                let ToWorker::Reply { op, result: Ok(OpValue::None) } = peer.hear().await else { panic!("a reply") };
+                answered.push(op);
+            }
+            answered.sort_unstable();
+            assert_eq!(answered, [1, 2]);
+            peer.say(&[done(b"1")]).await;
+        })
+        .await;
+        assert!(ended.clean.is_some());
+        assert_eq!(ended.spent.ops, 2);
+        assert_eq!(*host.logged.lock().unwrap(), ["one", "two"]);
+    }
+
+    #[tokio::test]
+    async fn op_that_nobody_waits_for_is_still_asked_for() {
+        let host = Host::default();
+        let ended = run(&host, |mut peer| async move { peer.say(&[op(1), done(b"1")]).await }).await;
+        assert!(ended.clean.is_some());
+        assert_eq!(host.asked.lock().unwrap().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn garbage_ends_the_call() {
+        assert!(is_crash(&crash(b"\xff\xff\xff\xff").await), "a length over the limit");
+        assert!(is_crash(&crash(b"\x04\0\0\0\xff\xff\xff\xff").await), "a message that is none");
+        assert!(is_crash(&crash(b"\0\0\0\0").await), "an empty frame");
+    }
+
+    #[tokio::test]
+    async fn end_of_the_stream_ends_the_call() {
+        let ended = run(&Host::default(), |peer| async move { drop(peer) }).await;
+        assert!(is_crash(&ended));
+        let ended = run(&Host::default(), |mut peer| async move { peer.0.write_all(b"\x10\0\0\0half").await.unwrap() }).await;
+        assert!(is_crash(&ended));
+    }
+
+    #[tokio::test]
+    async fn op_number_used_twice_ends_the_call() {
+        let ended = run(&Host::default(), |mut peer| async move {
+            peer.say(&[op(1), op(1), done(b"1")]).await;
+            let _ = peer.0.read(&mut [0]).await;
+        })
+        .await;
+        assert!(is_crash(&ended));
+    }
+
+    #[tokio::test]
+    async fn result_over_its_limit_is_not_answered() {
+        let limit_bytes = Limits::default().output_bytes;
+        let ended = run(&Host::default(), |mut peer| async move {
+            peer.say(&[done(&vec![b'1'; limit_bytes as usize + 1])]).await;
+        })
+        .await;
+        assert_eq!(ended.outcome, Outcome::Stopped(StopReason::OutputSize { limit_bytes }));
+        assert!(ended.clean.is_none());
+    }
+
+    #[tokio::test]
+    async fn worker_that_goes_on_after_its_answer_is_not_used_again() {
+        let ended = run(&Host::default(), |mut peer| async move { peer.say(&[done(b"1"), op(1)]).await }).await;
+        assert!(matches!(ended.outcome, Outcome::Returned(_)));
+        assert!(ended.clean.is_none());
+    }
+
+    #[tokio::test]
+    async fn worker_that_stopped_itself_is_not_used_again() {
+        let reason = StopReason::Memory { limit_bytes: 1 };
+        let stopped = ToHost::Done { outcome: Outcome::Stopped(reason.clone()), spent: Spent::default() };
+        let ended = run(&Host::default(), |mut peer| async move { peer.say(&[stopped]).await }).await;
+        assert_eq!(ended.outcome, Outcome::Stopped(reason));
+        assert!(ended.clean.is_none());
+    }
+
+    #[tokio::test]
+    async fn large_frames_cross_in_both_directions_at_once() {
+        let host = Host::default();
+        let ended = run(&host, |mut peer| async move {
+            let value = Bytes::from(vec![b'1'; 1 << 20]);
+            for number in 1..=20 {
+                let request = OpRequest::KvSet { key: "k".into(), value: value.clone(), ttl_ms: None };
+                peer.say(&[ToHost::Op { op: number, request }]).await;
+                assert!(matches!(peer.hear().await, ToWorker::Reply { op, .. } if op == number));
+            }
+            peer.say(&[done(b"1")]).await;
+        })
+        .await;
+        assert!(ended.clean.is_some());
+    }
+
+    #[tokio::test]
+    async fn cpu_claim_is_no_more_than_the_time_that_passed() {
+        let boast = Spent { cpu_us: u64::MAX, wall_us: u64::MAX, heap_bytes: 1, ops: 9 };
+        let ToHost::Done { outcome, .. } = done(b"1") else { unreachable!() };
+        let ended = run(&Host::default(), |mut peer| async move { peer.say(&[ToHost::Done { outcome, spent: boast }]).await }).await;
+        assert!(ended.spent.cpu_us <= ended.spent.wall_us && ended.spent.wall_us < 10_000_000);
+        assert_eq!(ended.spent.ops, 0);
+    }
+}

@@ -1,0 +1,97 @@
+//! Settings of a pool: each once, with unit and default.
+
+use std::{path::PathBuf, time::Duration};
+
+use rustix::process::Resource;
+
+/// What a worker process is taken to need when [`PoolConfig::max_processes`] is worked out, in
+/// bytes: 64 MiB, above what one holds of its own after much use.
+pub const PROCESS_BYTES: u64 = 64 << 20;
+
+/// Settings of a [`Pool`](crate::Pool).
+#[derive(Debug, Clone)]
+pub struct PoolConfig {
+    /// The `tollhouse-worker` binary. No default.
+    pub worker: PathBuf,
+    /// Arguments for the worker behind `--socket N`. Default: none.
+    pub worker_args: Vec<String>,
+    /// Calls that compute at the same time; a call that waits in an op is not among them.
+    /// Default: cores × 2.
+    pub running: usize,
+    /// Blank workers kept ready for a cold call. Default: 2.
+    pub spares: usize,
+    /// Worker processes at most, whatever they do. Default: half of the machine's memory (or of
+    /// the control group's, where that is less) in pieces of [`PROCESS_BYTES`], and at most half
+    /// of the descriptors this process may open.
+    pub max_processes: usize,
+    /// Idle workers kept for their version's next call; the oldest go first. Default: 32.
+    pub max_idle: usize,
+    /// Calls that may wait for a slot; further ones are refused at once. Default: 256.
+    pub queue: usize,
+    /// How long a call waits for a slot before it is refused. Default: 1 s.
+    pub patience: Duration,
+    /// Largest part of [`running`](Self::running) that one owner holds while others wait, as a
+    /// divisor: 2 is a half. Default: 2.
+    pub owner_share: usize,
+    /// Kills within [`breaker_window`](Self::breaker_window) after which an endpoint is held.
+    /// Default: 5.
+    pub breaker_kills: usize,
+    /// See [`breaker_kills`](Self::breaker_kills). Default: 60 s.
+    pub breaker_window: Duration,
+    /// How long an endpoint is held. Default: 60 s.
+    pub breaker_hold: Duration,
+    /// Calls of one process, after which it is replaced. Default: 100,000.
+    pub max_calls: u64,
+    /// Idleness after which a worker is ended. Default: 60 s.
+    pub max_idle_time: Duration,
+    /// Life of a process, after which it is replaced. Default: 10 min.
+    pub max_life: Duration,
+    /// Growth over the memory of its first idle moment after which a process is replaced, as a
+    /// factor. Default: 2.
+    pub max_growth: u64,
+    /// What a worker gets beyond a limit to stop itself before it is killed. Default: 250 ms.
+    pub kill_grace: Duration,
+    /// How long a process may take from its start until it is ready. Default: 10 s.
+    pub boot_patience: Duration,
+}
+
+impl PoolConfig {
+    /// The defaults, for this machine.
+    #[must_use]
+    pub fn new(worker: impl Into<PathBuf>) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            worker: worker.into(),
+            worker_args: Vec::new(),
+            running: cores * 2,
+            spares: 2,
+            max_processes: affordable_processes(),
+            max_idle: 32,
+            queue: 256,
+            patience: Duration::from_secs(1),
+            owner_share: 2,
+            breaker_kills: 5,
+            breaker_window: Duration::from_mins(1),
+            breaker_hold: Duration::from_mins(1),
+            max_calls: 100_000,
+            max_idle_time: Duration::from_mins(1),
+            max_life: Duration::from_mins(10),
+            max_growth: 2,
+            kill_grace: Duration::from_millis(250),
+            boot_patience: Duration::from_secs(10),
+        }
+    }
+}
+
+fn affordable_processes() -> usize {
+    let by_memory = memory_bytes() / 2 / PROCESS_BYTES;
+    let by_descriptors = rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / 2;
+    usize::try_from(by_memory.min(by_descriptors)).unwrap_or(usize::MAX).max(4)
+}
+
+fn memory_bytes() -> u64 {
+    let info = rustix::system::sysinfo();
+    let machine = u64::from(info.mem_unit).saturating_mul(info.totalram);
+    let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
+    group.map_or(machine, |group: u64| group.min(machine))
+}

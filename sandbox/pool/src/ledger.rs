@@ -1,0 +1,280 @@
+//! What one call has sent so far, and whether an honest worker could have sent it.
+//!
+//! The worker keeps these limits itself; the ledger keeps them again, from outside. What a worker
+//! with a handler in bounds would never do is a [`Breach`]: of a limit, which the call answers
+//! with, or of the protocol, after which nothing the worker says is worth anything.
+
+use tollhouse_protocol::{Limits, LogLine, OpRequest, Outcome, ReplyBody, Spent, StopReason, Thrown, ToHost, ToolReply};
+
+/// By how much a count may pass its limit before it is a breach: where host and worker count at
+/// different moments they may differ by this.
+const SLACK: u64 = 8;
+
+/// Headers of a reply beside its body, in bytes.
+const HEADER_BYTES: u64 = 64 << 10;
+
+/// Stack of a thrown error, as a multiple of the limit on its message.
+const STACK_TO_MESSAGE: u64 = 16;
+
+/// Why a call is ended from outside.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Breach {
+    Limit(StopReason),
+    Protocol(&'static str),
+}
+
+/// What a message asks for, once it is checked.
+#[derive(Debug)]
+pub(crate) enum Step {
+    Op(u32, OpRequest),
+    Log(LogLine),
+    Wait,
+    /// Nothing: a log line beyond the limits.
+    Drop,
+    Done(Outcome, Spent),
+}
+
+/// Which of the two limits on things under way an op counts for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OpKind {
+    Request,
+    Timer,
+}
+
+impl OpKind {
+    pub(crate) fn of(request: &OpRequest) -> Self {
+        if matches!(request, OpRequest::Sleep { .. }) { Self::Timer } else { Self::Request }
+    }
+}
+
+/// The account of one call.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    limits: Limits,
+    ops: u64,
+    last_op: Option<u32>,
+    requests: u64,
+    timers: u64,
+    waits: u64,
+    log_lines: u64,
+    log_bytes: u64,
+}
+
+impl Ledger {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self { limits, ops: 0, last_op: None, requests: 0, timers: 0, waits: 0, log_lines: 0, log_bytes: 0 }
+    }
+
+    /// Ops asked for so far.
+    pub(crate) fn ops(&self) -> u64 {
+        self.ops
+    }
+
+    /// Ops under way.
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.requests + self.timers
+    }
+
+    /// Notes that an op has its answer.
+    pub(crate) fn answered(&mut self, kind: OpKind) {
+        match kind {
+            OpKind::Request => self.requests -= 1,
+            OpKind::Timer => self.timers -= 1,
+        }
+    }
+
+    /// Checks a message of the running call.
+    pub(crate) fn admit(&mut self, message: ToHost) -> Result<Step, Breach> {
+        match message {
+            ToHost::Op { op, request } => self.admit_op(op, request),
+            ToHost::Log(line) => self.admit_log(line),
+            ToHost::Waiting => self.admit_wait(),
+            ToHost::Done { outcome, spent } => Ok(Step::Done(self.check_outcome(outcome)?, spent)),
+            ToHost::Ready { .. } | ToHost::Loaded(_) => Err(Breach::Protocol("a message out of order")),
+        }
+    }
+
+    fn admit_op(&mut self, op: u32, request: OpRequest) -> Result<Step, Breach> {
+        if self.last_op.is_some_and(|last| op <= last) {
+            return Err(Breach::Protocol("an op number that does not rise"));
+        }
+        self.last_op = Some(op);
+        self.ops += 1;
+        over(self.ops, self.limits.ops, "ops")?;
+        match OpKind::of(&request) {
+            OpKind::Request => {
+                self.requests += 1;
+                over(self.requests, self.limits.ops_in_flight, "ops at once")?;
+            }
+            OpKind::Timer => {
+                self.timers += 1;
+                over(self.timers, self.limits.timers, "timers at once")?;
+            }
+        }
+        Ok(Step::Op(op, request))
+    }
+
+    /// A worker says that it waits at most once for each reply, and now and then in between.
+    fn admit_wait(&mut self) -> Result<Step, Breach> {
+        self.waits += 1;
+        if self.waits > self.ops * 2 + SLACK { Err(Breach::Protocol("more waiting than there is to wait for")) } else { Ok(Step::Wait) }
+    }
+
+    /// Cuts a line, and drops those beyond the limits. A worker that goes on far beyond them is
+    /// not one that counts.
+    fn admit_log(&mut self, mut line: LogLine) -> Result<Step, Breach> {
+        if line.fields.len() as u64 > self.limits.log_line_bytes {
+            // A piece of JSON is no JSON.
+            line.fields.clear();
+        }
+        cut(&mut line.message, self.limits.log_line_bytes - line.fields.len() as u64);
+        self.log_lines += 1;
+        self.log_bytes += (line.message.len() + line.fields.len()) as u64;
+        if self.log_lines > self.limits.log_lines * 2 + SLACK || self.log_bytes > (self.limits.log_bytes + self.limits.log_line_bytes) * 2 {
+            return Err(Breach::Protocol("a flood of log lines"));
+        }
+        let within =
+            self.log_lines <= self.limits.log_lines + SLACK && self.log_bytes <= self.limits.log_bytes + self.limits.log_line_bytes;
+        Ok(if within { Step::Log(line) } else { Step::Drop })
+    }
+
+    fn check_outcome(&self, outcome: Outcome) -> Result<Outcome, Breach> {
+        match outcome {
+            Outcome::Returned(reply) => self.check_reply(reply).map(Outcome::Returned),
+            Outcome::Threw(thrown) => Ok(Outcome::Threw(self.cut_thrown(thrown))),
+            Outcome::Stopped(StopReason::Crashed) => Err(Breach::Protocol("a claim to have crashed")),
+            Outcome::Stopped(reason) => Ok(Outcome::Stopped(reason)),
+        }
+    }
+
+    fn check_reply(&self, reply: ToolReply) -> Result<ToolReply, Breach> {
+        let (ReplyBody::Json(body) | ReplyBody::Raw(body)) = &reply.body;
+        let headers: usize = reply.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+        if body.len() as u64 > self.limits.output_bytes || headers as u64 > HEADER_BYTES {
+            return Err(Breach::Limit(StopReason::OutputSize { limit_bytes: self.limits.output_bytes }));
+        }
+        Ok(reply)
+    }
+
+    fn cut_thrown(&self, mut thrown: Thrown) -> Thrown {
+        cut(&mut thrown.message, self.limits.error_bytes);
+        cut(&mut thrown.stack, self.limits.error_bytes * STACK_TO_MESSAGE);
+        thrown
+    }
+}
+
+fn over(count: u64, limit: u64, what: &str) -> Result<(), Breach> {
+    if count > limit + SLACK { Err(Breach::Limit(StopReason::Ops { what: what.into(), limit })) } else { Ok(()) }
+}
+
+/// Shortens `text` to at most `bytes`, between characters.
+fn cut(text: &mut String, bytes: u64) {
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    text.truncate(text.floor_char_boundary(bytes));
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use tollhouse_protocol::LogLevel;
+
+    use super::*;
+
+    fn ledger() -> Ledger {
+        Ledger::new(Limits::default())
+    }
+
+    fn get(op: u32) -> ToHost {
+        ToHost::Op { op, request: OpRequest::KvGet { key: "k".into() } }
+    }
+
+    fn returned(bytes: usize) -> ToHost {
+        let body = ReplyBody::Json(Bytes::from(vec![b'1'; bytes]));
+        ToHost::Done { outcome: Outcome::Returned(ToolReply { status: 200, headers: vec![], body }), spent: Spent::default() }
+    }
+
+    #[test]
+    fn op_number_that_does_not_rise_is_a_breach() {
+        for second in [0, 1] {
+            let mut ledger = ledger();
+            ledger.admit(get(1)).unwrap();
+            assert!(matches!(ledger.admit(get(second)), Err(Breach::Protocol(_))));
+        }
+    }
+
+    #[test]
+    fn ops_at_once_and_ops_in_all_have_their_limits() {
+        let mut ledger = ledger();
+        let at_once = Limits::default().ops_in_flight + SLACK;
+        for op in 0..at_once {
+            ledger.admit(get(op as u32)).unwrap();
+        }
+        assert!(matches!(ledger.admit(get(99)), Err(Breach::Limit(StopReason::Ops { .. }))));
+
+        let mut ledger = self::ledger();
+        let in_all = Limits::default().ops + SLACK;
+        for op in 0..in_all {
+            ledger.admit(get(op as u32)).unwrap();
+            ledger.answered(OpKind::Request);
+        }
+        assert_eq!(ledger.admit(get(u32::MAX)).err(), Some(Breach::Limit(StopReason::Ops { what: "ops".into(), limit: 1_000 })));
+    }
+
+    #[test]
+    fn timers_do_not_count_as_requests_at_once() {
+        let mut ledger = ledger();
+        for op in 0..50 {
+            ledger.admit(ToHost::Op { op, request: OpRequest::Sleep { ms: 1 } }).unwrap();
+        }
+        ledger.admit(get(50)).unwrap();
+        assert_eq!(ledger.in_flight(), 51);
+    }
+
+    #[test]
+    fn result_over_its_limit_is_a_breach_and_at_its_limit_is_not() {
+        let limit = Limits::default().output_bytes;
+        assert!(matches!(ledger().admit(returned(limit as usize)), Ok(Step::Done(..))));
+        assert_eq!(ledger().admit(returned(limit as usize + 1)).err(), Some(Breach::Limit(StopReason::OutputSize { limit_bytes: limit })));
+    }
+
+    #[test]
+    fn log_line_is_cut_between_characters_and_a_flood_is_a_breach() {
+        let mut ledger = ledger();
+        let line = |message: String| ToHost::Log(LogLine { level: LogLevel::Info, message, fields: String::new() });
+        match ledger.admit(line("é".repeat(4_000))).unwrap() {
+            Step::Log(line) => assert_eq!(line.message.len(), 4_096),
+            step => panic!("{step:?}"),
+        }
+        let mut delivered = 1;
+        let flood = (0..10_000).find_map(|_| match ledger.admit(line("x".into())) {
+            Ok(Step::Log(_)) => {
+                delivered += 1;
+                None
+            }
+            Ok(_) => None,
+            Err(breach) => Some(breach),
+        });
+        assert!(matches!(flood, Some(Breach::Protocol(_))));
+        assert_eq!(delivered, Limits::default().log_lines + SLACK);
+    }
+
+    #[test]
+    fn waiting_without_end_and_messages_out_of_order_are_breaches() {
+        let mut ledger = ledger();
+        assert!((0..100).any(|_| ledger.admit(ToHost::Waiting).is_err()));
+        assert!(ledger.admit(ToHost::Ready { jail: vec![] }).is_err());
+        let crashed = ToHost::Done { outcome: Outcome::Stopped(StopReason::Crashed), spent: Spent::default() };
+        assert!(ledger.admit(crashed).is_err());
+    }
+
+    #[test]
+    fn thrown_text_is_cut() {
+        let thrown = Thrown { message: "m".repeat(9_000), stack: "s".repeat(90_000) };
+        let Ok(Step::Done(Outcome::Threw(thrown), _)) =
+            ledger().admit(ToHost::Done { outcome: Outcome::Threw(thrown), spent: Spent::default() })
+        else {
+            panic!("a thrown error is a clean end")
+        };
+        assert_eq!((thrown.message.len(), thrown.stack.len()), (1_024, 16_384));
+    }
+}

@@ -1,0 +1,245 @@
+//! Workers that wait: idle ones with a handler, blank spares. Lending and taking back.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, atomic::Ordering},
+};
+
+use tokio::time::Instant;
+use tollhouse_protocol::{Bundle, Isolation, Limits, Load, Loaded, Start, StopReason};
+
+use crate::{
+    OpHost, PoolError,
+    call::{self, Clean, Ended, NotLoaded},
+    core::Core,
+    gate::Entry,
+    process::{Holding, Process},
+    status::count,
+    wire::{self, Buffers},
+};
+
+/// See the module's documentation. Short enough, at most [`PoolConfig::max_idle`](crate::PoolConfig::max_idle)
+/// and a few spares, to be searched from the end.
+#[derive(Debug, Default)]
+pub(crate) struct Shelf {
+    /// The last used is last.
+    pub(crate) idle: VecDeque<Idle>,
+    pub(crate) spares: Vec<Arc<Process>>,
+    /// Spares on their way.
+    pub(crate) booting: usize,
+    /// Nothing is put here any more.
+    pub(crate) closed: bool,
+}
+
+/// A worker that waits for its handler's next call.
+#[derive(Debug)]
+pub(crate) struct Idle {
+    pub(crate) process: Arc<Process>,
+    buffers: Buffers,
+    pub(crate) since: Instant,
+}
+
+/// A handler that wants a worker.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) bundle: &'a Arc<Bundle>,
+    pub(crate) endpoint: &'a str,
+    pub(crate) limits: &'a Limits,
+    pub(crate) isolation: Isolation,
+}
+
+/// A worker in use. Dropping it ends the process; only [`Lent::recycle`] saves it, and only with
+/// the proof that what it did last ended as it should.
+#[derive(Debug)]
+pub(crate) struct Lent<'a> {
+    core: &'a Arc<Core>,
+    process: Option<Arc<Process>>,
+    buffers: Buffers,
+}
+
+impl Core {
+    /// Lends a worker that holds `wanted`: a warm one if there is one, else one that loads it now.
+    ///
+    /// # Errors
+    ///
+    /// [`PoolError::Load`] when the handler does not load, [`PoolError::Spawn`] when there is no
+    /// process to load it.
+    pub(crate) async fn lend(self: &Arc<Self>, wanted: Wanted<'_>) -> Result<Lent<'_>, PoolError> {
+        if wanted.isolation == Isolation::Warm
+            && let Some(lent) = self.lend_idle(wanted)
+        {
+            return Ok(lent);
+        }
+        count(&self.counters.cold_calls);
+        let (lent, _) = self.lend_loaded(wanted).await?;
+        self.refill();
+        Ok(lent)
+    }
+
+    /// Lends a worker that has loaded `wanted` and served nobody, and the proof that loading it
+    /// ended as it should.
+    pub(crate) async fn lend_loaded(self: &Arc<Self>, wanted: Wanted<'_>) -> Result<(Lent<'_>, Clean), PoolError> {
+        let mut lent = self.lend_blank().await?;
+        let loaded = lent.load(wanted.bundle, wanted.limits).await;
+        let (_, clean) = loaded.map_err(|not_loaded| self.load_error(wanted.endpoint, not_loaded))?;
+        let holding = Holding {
+            bundle: Arc::clone(wanted.bundle),
+            endpoint: wanted.endpoint.into(),
+            limits: *wanted.limits,
+            isolation: wanted.isolation,
+        };
+        lent.process().loaded.set(holding).map_err(|_| PoolError::Spawn("a blank worker held a handler".into()))?;
+        Ok((lent, clean))
+    }
+
+    /// Lends a spare, or starts a process when there is none.
+    pub(crate) async fn lend_blank(self: &Arc<Self>) -> Result<Lent<'_>, PoolError> {
+        while let Some(process) = self.take_spare() {
+            let lent = Lent { core: self, process: Some(process), buffers: Buffers::default() };
+            if lent.is_fit() {
+                return Ok(lent);
+            }
+            count(&self.counters.idle_faults);
+        }
+        self.boot().await
+    }
+
+    /// Starts a process and waits until it is ready.
+    pub(crate) async fn boot(self: &Arc<Self>) -> Result<Lent<'_>, PoolError> {
+        self.make_room();
+        let started = self.nursery.start(&self.alarm).await.inspect_err(|_| count(&self.counters.failed_starts))?;
+        count(&self.counters.started);
+        let process = self.register(started);
+        let lent = Lent { core: self, process: Some(Arc::clone(&process)), buffers: Buffers::default() };
+        process.wait_until_ready(&self.config).await.inspect_err(|_| count(&self.counters.failed_starts))?;
+        self.note_jail(process.jail().unwrap_or_default());
+        Ok(lent)
+    }
+
+    fn lend_idle(self: &Arc<Self>, wanted: Wanted<'_>) -> Option<Lent<'_>> {
+        loop {
+            let Idle { process, buffers, .. } = self.take_idle(wanted)?;
+            let lent = Lent { core: self, process: Some(process), buffers };
+            if lent.is_fit() {
+                return Some(lent);
+            }
+            count(&self.counters.idle_faults);
+        }
+    }
+
+    fn take_idle(&self, wanted: Wanted<'_>) -> Option<Idle> {
+        let mut shelf = self.shelf();
+        let serves = |holding: &Holding| holding.serves(wanted.endpoint, &wanted.bundle.version, wanted.limits);
+        let place = shelf.idle.iter().rposition(|idle| idle.process.loaded.get().is_some_and(serves))?;
+        shelf.idle.remove(place)
+    }
+
+    fn take_spare(&self) -> Option<Arc<Process>> {
+        self.shelf().spares.pop()
+    }
+
+    /// Ends the oldest idle worker, or else a spare, when there are as many processes as may be.
+    fn make_room(&self) {
+        if self.nursery.live() < self.config.max_processes {
+            return;
+        }
+        let victim = {
+            let mut shelf = self.shelf();
+            shelf.idle.pop_front().map(|idle| idle.process).or_else(|| shelf.spares.pop())
+        };
+        if let Some(process) = victim {
+            self.discard(&process);
+        }
+    }
+
+    pub(crate) fn load_error(&self, endpoint: &str, not_loaded: NotLoaded) -> PoolError {
+        match not_loaded {
+            NotLoaded::Refused(error) => PoolError::Load(error),
+            NotLoaded::Stopped(reason) => {
+                self.note_stop(endpoint, &reason);
+                PoolError::Load(tollhouse_protocol::LoadError { message: format!("while loading, {reason}"), line: None, column: None })
+            }
+        }
+    }
+
+    /// Counts a stopped call, and holds its endpoint if there were too many. Only stops that a
+    /// process does not survive in good order count for that.
+    pub(crate) fn note_stop(&self, endpoint: &str, reason: &StopReason) {
+        let counts = match reason {
+            StopReason::Crashed => {
+                count(&self.counters.crashes);
+                true
+            }
+            StopReason::CpuTime { .. } | StopReason::WallTime { .. } | StopReason::Memory { .. } => {
+                count(&self.counters.stops);
+                true
+            }
+            StopReason::OutputSize { .. } | StopReason::OutputDepth { .. } | StopReason::Ops { .. } | StopReason::Deadlock => {
+                count(&self.counters.stops);
+                false
+            }
+        };
+        if counts && self.gate.note_kill(endpoint) {
+            tracing::warn!(endpoint, "endpoint is held after repeated faults");
+        }
+    }
+}
+
+impl Lent<'_> {
+    pub(crate) async fn load(&mut self, bundle: &Bundle, limits: &Limits) -> Result<(Loaded, Clean), NotLoaded> {
+        let load = Load { bundle: bundle.clone(), limits: *limits };
+        let process = self.process.as_ref().expect("a lent worker has its process until it is given back");
+        call::load(&process.link, &mut self.buffers, load).await
+    }
+
+    pub(crate) async fn drive(&mut self, start: Start, host: &dyn OpHost, entry: &mut Entry<'_>) -> Ended {
+        let process = self.process.as_ref().expect("a lent worker has its process until it is given back");
+        process.calls.fetch_add(1, Ordering::Relaxed);
+        call::drive(&process.link, &mut self.buffers, start, host, entry).await
+    }
+
+    /// Puts the worker on the shelf for its handler's next call.
+    pub(crate) fn recycle(mut self, _proof: Clean) {
+        let fit = self.buffers.are_empty() && !self.process().is_doomed() && self.process().link.is_free();
+        if !fit {
+            return;
+        }
+        self.buffers.trim();
+        let buffers = std::mem::take(&mut self.buffers);
+        if let Some(process) = self.process.take() {
+            self.core.shelve(Idle { process, buffers, since: Instant::now() });
+        }
+    }
+
+    /// Puts a blank worker among the spares.
+    pub(crate) fn keep_as_spare(mut self) {
+        let mut shelf = self.core.shelf();
+        if !shelf.closed
+            && let Some(process) = self.process.take()
+        {
+            shelf.spares.push(process);
+        }
+    }
+
+    pub(crate) fn process(&self) -> &Process {
+        self.process.as_ref().expect("a lent worker has its process until it is given back")
+    }
+
+    /// The other half of the invariant of [`Clean`]: asserted again before a worker is used.
+    fn is_fit(&self) -> bool {
+        let process = self.process();
+        !process.is_doomed()
+            && process.is_live()
+            && process.link.is_free()
+            && self.buffers.are_empty()
+            && wire::is_silent(&process.link.stream)
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        if let Some(process) = self.process.take() {
+            self.core.discard(&process);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What a pool says of itself.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::Serialize;
+use tollhouse_protocol::JailLayer;
+
+/// A moment of a pool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    /// Worker processes that are there.
+    pub processes: usize,
+    /// Workers that hold a handler and wait for its next call.
+    pub idle: usize,
+    /// Blank workers that wait for a handler.
+    pub spares: usize,
+    /// Calls that compute.
+    pub running: usize,
+    /// Calls that wait in an op, and hold a process but no running slot.
+    pub waiting_in_ops: usize,
+    /// Calls that wait for a slot.
+    pub queued: usize,
+    /// Layers of the jail that every worker reports as in force; empty before there is a worker.
+    pub jail: Vec<JailLayer>,
+    /// Since the start of the pool.
+    pub totals: Totals,
+}
+
+/// Counts since the start of a pool.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Totals {
+    /// Calls that ran, however they ended.
+    pub calls: u64,
+    /// Those of them that had to load the handler first.
+    pub cold_calls: u64,
+    /// Calls that were refused: busy or held.
+    pub refused: u64,
+    /// Calls that were stopped for a limit.
+    pub stops: u64,
+    /// Calls whose worker ended unexpectedly or broke the protocol.
+    pub crashes: u64,
+    /// Calls that their caller gave up.
+    pub cancels: u64,
+    /// Processes started.
+    pub started: u64,
+    /// Starts that failed.
+    pub failed_starts: u64,
+    /// Idle workers that were found dead or talking.
+    pub idle_faults: u64,
+    /// Processes replaced for their age, calls or memory.
+    pub replaced: u64,
+}
+
+macro_rules! counters {
+    ($($name:ident),*) => {
+        /// [`Totals`] as they grow.
+        #[derive(Debug, Default)]
+        pub(crate) struct Counters { $(pub(crate) $name: AtomicU64,)* }
+
+        impl Counters {
+            pub(crate) fn totals(&self) -> Totals {
+                Totals { $($name: self.$name.load(Ordering::Relaxed),)* }
+            }
+        }
+    };
+}
+
+counters!(calls, cold_calls, refused, stops, crashes, cancels, started, failed_starts, idle_faults, replaced);
+
+/// Adds one.
+pub(crate) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}

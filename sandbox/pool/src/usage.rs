@@ -1,0 +1,70 @@
+//! What a process has used, as the kernel counts it.
+
+use std::{io::ErrorKind, time::Duration};
+
+/// Processor time and resident memory of a process, all its threads together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Usage {
+    /// In steps of the kernel's clock tick, 10 ms as a rule.
+    pub(crate) cpu: Duration,
+    pub(crate) rss_bytes: u64,
+}
+
+/// Why there is no [`Usage`].
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum UsageError {
+    Gone,
+    Unreadable,
+}
+
+impl Usage {
+    /// Reads it from `/proc`. The caller holds the process unreaped, so `pid` is still its own.
+    pub(crate) fn of(pid: u32) -> Result<Self, UsageError> {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => UsageError::Gone,
+            _ => UsageError::Unreadable,
+        })?;
+        Self::parse(&text)
+    }
+
+    /// proc_pid_stat(5). The name in field 2 may hold spaces and brackets, so counting begins
+    /// behind its last bracket, at field 3, the state: a dead process that nobody waited for is gone.
+    fn parse(text: &str) -> Result<Self, UsageError> {
+        let (_, fields) = text.rsplit_once(')').ok_or(UsageError::Unreadable)?;
+        if matches!(fields.trim_start().chars().next(), Some('Z' | 'X')) {
+            return Err(UsageError::Gone);
+        }
+        Self::parse_fields(fields).ok_or(UsageError::Unreadable)
+    }
+
+    fn parse_fields(fields: &str) -> Option<Self> {
+        let mut fields = fields.split_ascii_whitespace();
+        let user: u64 = fields.nth(14 - 3)?.parse().ok()?;
+        let system: u64 = fields.next()?.parse().ok()?;
+        let rss_pages: u64 = fields.nth(24 - 16)?.parse().ok()?;
+        let ticks_per_second = rustix::param::clock_ticks_per_second();
+        let cpu = Duration::from_millis((user + system).saturating_mul(1_000) / ticks_per_second);
+        Some(Self { cpu, rss_bytes: rss_pages.saturating_mul(rustix::param::page_size() as u64) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_counted_behind_the_name() {
+        let stat = "77 (a) b (c) S 1 77 77 0 -1 4194560 6000 0 0 0 120 30 0 0 20 0 5 0 1000 90000000 2500 18446744073709551615 1 1";
+        let usage = Usage::parse(stat).unwrap();
+        assert_eq!(usage.cpu.as_millis() as u64, 150 * 1_000 / rustix::param::clock_ticks_per_second());
+        assert_eq!(usage.rss_bytes, 2_500 * rustix::param::page_size() as u64);
+        assert_eq!(Usage::parse(&stat.replace(") S ", ") Z ")), Err(UsageError::Gone));
+        assert_eq!(Usage::parse("77 (a) S 1"), Err(UsageError::Unreadable));
+    }
+
+    #[test]
+    fn own_process_uses_memory_and_an_unknown_one_is_gone() {
+        assert!(Usage::of(std::process::id()).unwrap().rss_bytes > 100_000);
+        assert_eq!(Usage::of(u32::MAX), Err(UsageError::Gone));
+    }
+}

@@ -1,0 +1,209 @@
+//! The watchdog: what a process may use while a budget is in force, by the host's own clocks.
+//!
+//! A [`Link`] holds the budget of the call that its worker runs. One task per pool, see
+//! [`Alarm::ring`], looks at every link each [`TICK`] while any budget is in force and ends a
+//! process that is over: wall clock and processor time at limit + grace, resident memory at its
+//! limit. The reason is kept in the link, so that the call that finds its stream at an end
+//! answers with it. Nothing of this listens to the worker.
+//!
+//! Processor time counts from the first tick that sees the call, so a worker gains at most one
+//! tick and a call that is shorter costs no system call.
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{net::UnixStream, sync::Notify, time::Instant};
+use tollhouse_protocol::{Limits, StopReason};
+
+use crate::usage::{Usage, UsageError};
+
+/// How often the watchdog looks.
+pub(crate) const TICK: Duration = Duration::from_millis(50);
+
+/// Ticks between two looks at a call that waits in ops.
+const PARKED_TICKS: u32 = 5;
+
+/// A budget that is in force.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Budget {
+    pub(crate) wall_ms: u64,
+    pub(crate) cpu_ms: u64,
+    pub(crate) rss_bytes: u64,
+}
+
+impl Budget {
+    /// Of one call.
+    pub(crate) fn of_call(limits: &Limits) -> Self {
+        Self { wall_ms: limits.wall_ms, cpu_ms: limits.cpu_ms, rss_bytes: limits.rss_bytes }
+    }
+
+    /// Of loading a bundle.
+    pub(crate) fn of_load(limits: &Limits) -> Self {
+        Self { wall_ms: limits.load_wall_ms, cpu_ms: limits.load_cpu_ms, rss_bytes: limits.rss_bytes }
+    }
+
+    fn overrun(&self, wall: Duration, cpu: Duration, rss_bytes: u64, grace: Duration) -> Option<StopReason> {
+        if rss_bytes > self.rss_bytes {
+            return Some(StopReason::Memory { limit_bytes: self.rss_bytes });
+        }
+        if cpu > Duration::from_millis(self.cpu_ms) + grace {
+            return Some(StopReason::CpuTime { limit_ms: self.cpu_ms });
+        }
+        (wall > Duration::from_millis(self.wall_ms) + grace).then_some(StopReason::WallTime { limit_ms: self.wall_ms })
+    }
+}
+
+/// What a budget saw when it ended.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) wall: Duration,
+    /// Absent when the call ended before the watchdog had looked twice.
+    pub(crate) cpu: Option<Duration>,
+    /// Why the watchdog ended the process, if it did.
+    pub(crate) verdict: Option<StopReason>,
+    /// Whether the call ended within its limits, without the grace.
+    pub(crate) within: bool,
+}
+
+/// A worker's socket, and the budget that its process is under.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) stream: UnixStream,
+    watch: Mutex<Option<Watch>>,
+    alarm: Arc<Alarm>,
+}
+
+#[derive(Debug)]
+struct Watch {
+    budget: Budget,
+    since: Instant,
+    parked: bool,
+    ticks: u32,
+    first: Option<Usage>,
+    cpu: Duration,
+    verdict: Option<StopReason>,
+}
+
+impl Link {
+    pub(crate) fn new(stream: UnixStream, alarm: Arc<Alarm>) -> Self {
+        Self { stream, watch: Mutex::default(), alarm }
+    }
+
+    /// Puts a budget in force.
+    pub(crate) fn begin(&self, budget: Budget) {
+        let watch = Watch { budget, since: Instant::now(), parked: false, ticks: 0, first: None, cpu: Duration::ZERO, verdict: None };
+        *self.lock() = Some(watch);
+        self.alarm.arm();
+    }
+
+    /// Says whether the call waits for the host, to be looked at less often.
+    pub(crate) fn set_parked(&self, parked: bool) {
+        if let Some(watch) = &mut *self.lock() {
+            watch.parked = parked;
+        }
+    }
+
+    /// Ends the budget.
+    pub(crate) fn finish(&self) -> Seen {
+        let Some(watch) = self.lock().take() else { return Seen::default() };
+        self.alarm.disarm();
+        let wall = watch.since.elapsed();
+        let within = watch.verdict.is_none() && watch.budget.overrun(wall, watch.cpu, 0, Duration::ZERO).is_none();
+        Seen { wall, cpu: watch.first.filter(|_| watch.ticks > 1).map(|_| watch.cpu), verdict: watch.verdict, within }
+    }
+
+    /// Whether no budget is in force.
+    pub(crate) fn is_free(&self) -> bool {
+        self.lock().is_none()
+    }
+
+    /// Looks at what the process uses; true when it has to be ended now.
+    pub(crate) fn is_over(&self, pid: u32, grace: Duration) -> bool {
+        let mut watch = self.lock();
+        let Some(watch) = watch.as_mut().filter(|watch| watch.verdict.is_none()) else { return false };
+        match watch.look(pid, grace) {
+            Look::Well => false,
+            Look::Dead => true,
+            Look::Over(reason) => {
+                watch.verdict = Some(reason);
+                true
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Watch>> {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // A call that was dropped half-way never came to `finish`.
+        self.finish();
+    }
+}
+
+/// What a look found.
+enum Look {
+    Well,
+    /// Its call reads what is left of the stream, and learns from that.
+    Dead,
+    Over(StopReason),
+}
+
+impl Watch {
+    fn look(&mut self, pid: u32, grace: Duration) -> Look {
+        self.ticks += 1;
+        let wall = self.since.elapsed();
+        let mut rss_bytes = 0;
+        if !self.parked || self.ticks.is_multiple_of(PARKED_TICKS) {
+            let now = match Usage::of(pid) {
+                Ok(now) => now,
+                Err(UsageError::Gone) => return Look::Dead,
+                // A process that cannot be watched must not run.
+                Err(UsageError::Unreadable) => return Look::Over(StopReason::Crashed),
+            };
+            let first = *self.first.get_or_insert(now);
+            self.cpu = now.cpu.saturating_sub(first.cpu);
+            rss_bytes = now.rss_bytes;
+        }
+        self.budget.overrun(wall, self.cpu, rss_bytes, grace).map_or(Look::Well, Look::Over)
+    }
+}
+
+/// How many budgets are in force; wakes the watchdog when there is a first.
+#[derive(Debug, Default)]
+pub(crate) struct Alarm {
+    armed: AtomicUsize,
+    first: Notify,
+}
+
+impl Alarm {
+    /// Calls `look` each [`TICK`] while any budget is in force, until it says that it is over.
+    pub(crate) async fn ring(&self, mut look: impl FnMut() -> bool) {
+        loop {
+            if self.armed.load(Ordering::Acquire) == 0 {
+                self.first.notified().await;
+            }
+            tokio::time::sleep(TICK).await;
+            if !look() {
+                return;
+            }
+        }
+    }
+
+    fn arm(&self) {
+        if self.armed.fetch_add(1, Ordering::AcqRel) == 0 {
+            self.first.notify_one();
+        }
+    }
+
+    fn disarm(&self) {
+        self.armed.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,497 @@
+//! A pool of real workers, driven as the host drives it.
+//!
+//! `TOLLHOUSE_WORKER` names the `tollhouse-worker` binary.
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use futures_util::future::{BoxFuture, join_all};
+use rustix::process::{Pid, Signal, kill_process};
+use tollhouse_pool::{Job, OpHost, Pool, PoolConfig, PoolError, Ran};
+use tollhouse_protocol::{
+    Bundle, Isolation, Language, Limits, LogLine, OpFailure, OpRequest, OpValue, Outcome, ReplyBody, Start, StopReason,
+};
+
+const COUNTER: &str = "let calls = 0; export default () => ++calls;";
+const ENDLESS: &str = "export default () => { for (;;) {} };";
+/// One native call that an engine's own interruption does not reach.
+const NATIVE_LOOP: &str = "export default () => Array.prototype.indexOf.call({ length: 2 ** 53 - 1 }, 1);";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn warm_calls_share_a_process_and_its_state() {
+    let house = House::start(|_| {}).await;
+    let tool = Tool::new("counter", COUNTER);
+    let answers = [house.call(&tool).await, house.call(&tool).await, house.call(&tool).await];
+    assert_eq!(answers.map(json), ["1", "2", "3"]);
+    assert_eq!(house.pool.status().totals.cold_calls, 1);
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn endpoints_with_the_same_code_share_no_process() {
+    let house = House::start(|_| {}).await;
+    let (one, other) = (Tool::new("one", COUNTER), Tool::new("other", COUNTER));
+    assert_eq!(one.bundle.version, other.bundle.version);
+    assert_eq!(json(house.call(&one).await), "1");
+    assert_eq!(json(house.call(&other).await), "1");
+    assert_eq!(json(house.call(&one).await), "2");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_memory_limits_get_another_process() {
+    let house = House::start(|_| {}).await;
+    let mut tool = Tool::new("counter", COUNTER);
+    assert_eq!(json(house.call(&tool).await), "1");
+    tool.limits.heap_bytes /= 2;
+    assert_eq!(json(house.call(&tool).await), "1");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fresh_isolation_gives_each_call_a_process_that_served_nobody() {
+    let house = House::start(|_| {}).await;
+    let mut tool = Tool::new("counter", COUNTER);
+    tool.isolation = Isolation::Fresh;
+    for _ in 0..4 {
+        assert_eq!(json(house.call(&tool).await), "1");
+    }
+    assert_eq!(house.pool.status().idle, 0);
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn spares_are_kept_and_a_cold_call_takes_one() {
+    let house = House::start(|config| config.spares = 2).await;
+    house.until(|pool| pool.status().spares == 2).await;
+    assert!(!house.pool.status().jail.is_empty());
+    let started = house.pool.status().totals.started;
+    house.call(&Tool::new("counter", COUNTER)).await.unwrap();
+    house.until(|pool| pool.status().spares == 2).await;
+    assert_eq!(house.pool.status().totals.started, started + 1, "the replacement and nothing else was started");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn endless_loop_is_stopped_and_the_next_call_is_served() {
+    let house = House::start(|_| {}).await;
+    let mut tool = Tool::new("endless", ENDLESS);
+    tool.limits.cpu_ms = 200;
+    let asked = Instant::now();
+    let ran = house.call(&tool).await.unwrap();
+    assert_eq!(ran.outcome, Outcome::Stopped(StopReason::CpuTime { limit_ms: 200 }));
+    assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+    assert_eq!(house.pool.status().idle, 0, "its process is not used again");
+    assert_eq!(json(house.call(&Tool::new("counter", COUNTER)).await), "1");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn native_loop_is_killed_by_the_processor_clock() {
+    let house = House::start(|_| {}).await;
+    let mut tool = Tool::new("native", NATIVE_LOOP);
+    tool.limits.cpu_ms = 200;
+    let ran = house.call(&tool).await.unwrap();
+    assert_eq!(ran.outcome, Outcome::Stopped(StopReason::CpuTime { limit_ms: 200 }));
+    assert!(ran.spent.cpu_us >= 400_000, "killed at limit and grace: {:?}", ran.spent);
+    assert!(ran.spent.wall_us < 2_000_000, "killed soon after: {:?}", ran.spent);
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn handler_that_waits_too_long_is_stopped_by_wall_time() {
+    let house = House::start(|_| {}).await;
+    let mut tool = Tool::new("sleeper", &sleeping(60_000));
+    tool.limits.wall_ms = 300;
+    let ran = house.call(&tool).await.unwrap();
+    assert_eq!(ran.outcome, Outcome::Stopped(StopReason::WallTime { limit_ms: 300 }));
+    assert!((300_000..900_000).contains(&ran.spent.wall_us), "{:?}", ran.spent);
+    assert!(ran.spent.cpu_us < 100_000, "waiting is not computing: {:?}", ran.spent);
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heap_bomb_is_stopped_by_memory() {
+    let house = House::start(|_| {}).await;
+    let tool = Tool::new("bomb", "export default () => { const all = []; for (;;) all.push(new Array(10000).fill(all.length)); };");
+    let ran = house.call(&tool).await.unwrap();
+    assert!(matches!(ran.outcome, Outcome::Stopped(StopReason::Memory { .. })), "{:?}", ran.outcome);
+    assert_eq!(house.pool.status().idle, 0);
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn resident_memory_over_its_limit_is_killed_by_the_host() {
+    let house = House::start(|_| {}).await;
+    let mut tool = Tool::new("small", "export default () => { for (;;) {} };");
+    tool.limits.rss_bytes = 1 << 20;
+    tool.limits.cpu_ms = 5_000;
+    let ran = house.call(&tool).await;
+    // Loading is under the same limit, and may be the one that is seen.
+    match ran {
+        Ok(ran) => assert_eq!(ran.outcome, Outcome::Stopped(StopReason::Memory { limit_bytes: 1 << 20 })),
+        Err(error) => assert!(matches!(error, PoolError::Load(_)), "{error:?}"),
+    }
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_killed_in_a_call_is_a_crash_and_the_next_call_is_served() {
+    let house = House::start(|_| {}).await;
+    let tool = Tool::new("sleeper", &sleeping(60_000));
+    let pool = house.pool.clone();
+    let call = house.call(&tool);
+    let murder = async {
+        house.until(|pool| pool.status().waiting_in_ops == 1).await;
+        // Whichever is the call's: all of this pool's processes die, and the pool goes on.
+        house.processes().into_iter().for_each(kill);
+    };
+    let (ran, ()) = tokio::join!(call, murder);
+    assert_eq!(ran.unwrap().outcome, Outcome::Stopped(StopReason::Crashed));
+    assert_eq!(json(house.call(&Tool::new("counter", COUNTER)).await), "1");
+    assert_eq!(pool.status().totals.crashes, 1);
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_that_dies_idle_costs_no_call() {
+    let house = House::start(|config| config.spares = 0).await;
+    let tool = Tool::new("counter", COUNTER);
+    assert_eq!(json(house.call(&tool).await), "1");
+    house.processes().into_iter().for_each(kill);
+    house.until(|_| house.processes().is_empty()).await;
+    assert_eq!(json(house.call(&tool).await), "1");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hundred_waiting_calls_need_two_slots_and_the_time_of_one() {
+    let house = House::start(|config| {
+        (config.running, config.max_processes, config.max_idle, config.spares) = (2, 120, 120, 0);
+        config.patience = Duration::from_secs(60);
+    })
+    .await;
+    let tool = Tool::new("sleeper", &sleeping(1_000));
+    // Processes first: what is measured is waiting, not starting.
+    join_all((0..100).map(|_| house.call(&tool))).await.into_iter().for_each(|ran| assert_eq!(json(ran), "1"));
+    let warm = house.pool.status().idle;
+    let asked = Instant::now();
+    join_all((0..warm).map(|_| house.call(&tool))).await.into_iter().for_each(|ran| assert_eq!(json(ran), "1"));
+    assert!(warm > 50, "most calls waited beside each other: {warm}");
+    assert!(asked.elapsed() < Duration::from_millis(1_900), "{warm} calls took {:?}", asked.elapsed());
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn owner_that_floods_leaves_others_their_half() {
+    let house = House::start(|config| (config.running, config.patience) = (2, Duration::from_secs(30))).await;
+    let spin = "export default () => { let n = 0; for (let i = 0; i < 3e7; i++) n += i % 7; return n > 0; };";
+    let (flood, guest) = (Tool::new("flood", spin).of("flooder"), Tool::new("guest", "export default () => 1;").of("guest"));
+    house.call(&guest).await.unwrap();
+    let flooding = join_all((0..40).map(|_| house.call(&flood)));
+    let visiting = async {
+        house.until(|pool| pool.status().queued > 20).await;
+        let asked = Instant::now();
+        house.call(&guest).await.unwrap();
+        (asked.elapsed(), house.pool.status().queued)
+    };
+    let (flooded, (waited, still_queued)) = tokio::join!(flooding, visiting);
+    assert!(flooded.iter().all(Result::is_ok));
+    assert!(still_queued > 5, "the guest was served before the flood was over: {still_queued} queued, waited {waited:?}");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn endpoint_whose_workers_are_killed_again_and_again_is_held() {
+    let house = House::start(|config| config.breaker_kills = 2).await;
+    let mut tool = Tool::new("endless", ENDLESS);
+    tool.limits.cpu_ms = 20;
+    for _ in 0..2 {
+        house.call(&tool).await.unwrap();
+    }
+    let held = house.call(&tool).await;
+    assert!(matches!(held, Err(PoolError::Held { retry_after }) if retry_after > Duration::from_secs(50)), "{held:?}");
+    assert_eq!(json(house.call(&Tool::new("counter", COUNTER)).await), "1");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn retired_version_starts_anew() {
+    let house = House::start(|_| {}).await;
+    let tool = Tool::new("counter", COUNTER);
+    house.call(&tool).await.unwrap();
+    assert_eq!(house.pool.status().idle, 1);
+    house.pool.retire(&tool.bundle.version);
+    assert_eq!(house.pool.status().idle, 0);
+    assert_eq!(json(house.call(&tool).await), "1");
+    // A worker in a call ends when its call has.
+    let sleeper = Tool::new("sleeper", &sleeping(300));
+    let retiring = async {
+        house.until(|pool| pool.status().waiting_in_ops == 1).await;
+        house.pool.retire(&sleeper.bundle.version);
+    };
+    let (ran, ()) = tokio::join!(house.call(&sleeper), retiring);
+    assert_eq!(json(ran), "1");
+    assert_eq!(house.pool.status().idle, 1, "the counter's worker alone is left");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn call_that_is_given_up_takes_its_process_along() {
+    let house = House::start(|config| config.spares = 0).await;
+    let tool = Tool::new("endless", ENDLESS);
+    let given_up = tokio::time::timeout(Duration::from_millis(400), house.call(&tool)).await;
+    assert!(given_up.is_err());
+    house.until(|_| house.processes().is_empty()).await;
+    let status = house.pool.status();
+    assert_eq!((status.running, status.processes, status.totals.cancels), (0, 0, 1));
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_after_its_last_call_is_replaced_and_nothing_is_lost() {
+    let house = House::start(|config| config.max_calls = 3).await;
+    let tool = Tool::new("counter", COUNTER);
+    for _ in 0..5 {
+        house.call(&tool).await.unwrap();
+    }
+    house.until(|pool| pool.status().totals.replaced == 1).await;
+    let cold = house.pool.status().totals.cold_calls;
+    assert_eq!(json(house.call(&tool).await), "1", "the successor has served nobody");
+    assert_eq!(house.pool.status().totals.cold_calls, cold, "and was ready before it was needed");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unused_worker_is_ended() {
+    let house = House::start(|config| config.max_idle_time = Duration::from_millis(100)).await;
+    house.call(&Tool::new("counter", COUNTER)).await.unwrap();
+    house.until(|pool| pool.status().idle == 0).await;
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn processes_are_never_more_than_allowed() {
+    let house = House::start(|config| (config.max_processes, config.spares) = (2, 0)).await;
+    for number in 0..5 {
+        house.call(&Tool::new(&format!("tool-{number}"), COUNTER)).await.unwrap();
+        assert!(house.pool.status().processes <= 2);
+    }
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn check_tells_a_handler_that_loads_from_one_that_does_not() {
+    let house = House::start(|_| {}).await;
+    let check = async |source: &str| house.pool.check(&Tool::new("checked", source).bundle, Limits::default()).await;
+    check(COUNTER).await.unwrap();
+    let Err(PoolError::Load(error)) = check("export default () => {\n  const = 1;\n};").await else { panic!("it does not parse") };
+    assert_eq!(error.line, Some(2), "{error:?}");
+    let Err(PoolError::Load(error)) = check("for (;;) {}").await else { panic!("its top level does not end") };
+    assert!(error.message.contains("500 ms"), "{error:?}");
+    let Err(PoolError::Load(error)) = check("Array.prototype.indexOf.call({ length: 2 ** 53 - 1 }, 1);").await else {
+        panic!("its top level does not end")
+    };
+    assert!(error.message.contains("500 ms"), "{error:?}");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn thrown_error_keeps_the_process() {
+    let house = House::start(|_| {}).await;
+    let tool = Tool::new("thrower", "let calls = 0; export default () => { if (++calls < 2) throw new Error('no'); return calls; };");
+    let ran = house.call(&tool).await.unwrap();
+    assert!(matches!(&ran.outcome, Outcome::Threw(thrown) if thrown.message.contains("no")), "{:?}", ran.outcome);
+    assert_eq!(json(house.call(&tool).await), "2");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shutdown_lets_a_call_end_and_leaves_no_process() {
+    let house = House::start(|_| {}).await;
+    let sleeper = Tool::new("sleeper", &sleeping(400));
+    let call = async {
+        let ran = house.call(&sleeper).await;
+        assert_eq!(json(ran), "1");
+    };
+    let shutdown = async {
+        house.until(|pool| pool.status().waiting_in_ops == 1).await;
+        house.pool.shutdown().await;
+    };
+    tokio::join!(call, shutdown);
+    assert_eq!(house.processes(), [0; 0]);
+    assert!(matches!(house.call(&sleeper).await, Err(PoolError::Busy { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dropped_pool_leaves_no_process() {
+    let house = House::start(|_| {}).await;
+    house.call(&Tool::new("counter", COUNTER)).await.unwrap();
+    let name = house.name.clone();
+    drop(house);
+    let gone = async {
+        while !processes_called(&name).is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), gone).await.expect("every process ends with the pool");
+}
+
+/// A pool whose workers have a name of their own, by which they are found in `/proc`.
+struct House {
+    pool: Pool,
+    name: String,
+    link: PathBuf,
+}
+
+impl House {
+    async fn start(settings: impl FnOnce(&mut PoolConfig)) -> Self {
+        static HOUSES: AtomicU64 = AtomicU64::new(0);
+        let name = format!("th{}-{}", std::process::id(), HOUSES.fetch_add(1, Ordering::Relaxed));
+        let link = std::env::temp_dir().join(&name);
+        symlink(worker(), &link).unwrap();
+        let mut config = PoolConfig::new(&link);
+        config.patience = Duration::from_secs(10);
+        settings(&mut config);
+        let pool = Pool::start(config).unwrap();
+        Self { pool, name, link }
+    }
+
+    async fn call(&self, tool: &Tool) -> Result<Ran, PoolError> {
+        let job = Job {
+            bundle: &tool.bundle,
+            owner: &tool.owner,
+            endpoint: &tool.endpoint,
+            isolation: tool.isolation,
+            concurrency: 1_000,
+            start: Start {
+                call: "call_1".into(),
+                head: Bytes::from_static(b"{}"),
+                body: Bytes::from_static(b"{}"),
+                env: vec![],
+                now_ms: 1_700_000_000_000,
+                limits: tool.limits,
+            },
+        };
+        self.pool.run(job, &Sleeper).await
+    }
+
+    /// Waits until `holds`; fails after 20 s.
+    async fn until(&self, holds: impl Fn(&Pool) -> bool) {
+        let patience = Instant::now() + Duration::from_secs(20);
+        while !holds(&self.pool) {
+            assert!(Instant::now() < patience, "it never came to be: {:?}", self.pool.status());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    fn processes(&self) -> Vec<i32> {
+        processes_called(&self.name)
+    }
+
+    async fn close(self) {
+        self.pool.shutdown().await;
+        assert_eq!(self.processes(), [0; 0], "every process ends with the pool");
+        assert_eq!(self.pool.status().running, 0);
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.link);
+    }
+}
+
+struct Tool {
+    bundle: Arc<Bundle>,
+    endpoint: String,
+    owner: String,
+    isolation: Isolation,
+    limits: Limits,
+}
+
+impl Tool {
+    fn new(endpoint: &str, source: &str) -> Self {
+        let bundle = Bundle {
+            version: format!("{:x}", source.bytes().fold(5_381_u64, |hash, byte| hash.wrapping_mul(33) ^ u64::from(byte))),
+            specifier: format!("tool:/{endpoint}/1"),
+            source: Bytes::copy_from_slice(source.as_bytes()),
+            language: Language::Js,
+        };
+        Self {
+            bundle: Arc::new(bundle),
+            endpoint: endpoint.into(),
+            owner: "builder".into(),
+            isolation: Isolation::Warm,
+            limits: Limits::default(),
+        }
+    }
+
+    fn of(mut self, owner: &str) -> Self {
+        self.owner = owner.into();
+        self
+    }
+}
+
+/// Grants nothing but time.
+struct Sleeper;
+
+impl OpHost for Sleeper {
+    fn op(&self, request: OpRequest) -> BoxFuture<'_, Result<OpValue, OpFailure>> {
+        Box::pin(async move {
+            match request {
+                OpRequest::Sleep { ms } => {
+                    tokio::time::sleep(Duration::from_millis(ms)).await;
+                    Ok(OpValue::None)
+                }
+                other => Err(OpFailure { code: "not_granted".into(), message: format!("{other:?}") }),
+            }
+        })
+    }
+
+    fn log(&self, _: LogLine) {}
+}
+
+fn sleeping(ms: u64) -> String {
+    format!("export default async () => {{ await new Promise((wake) => setTimeout(wake, {ms})); return 1; }};")
+}
+
+fn json(ran: Result<Ran, PoolError>) -> String {
+    match ran.unwrap().outcome {
+        Outcome::Returned(reply) => match reply.body {
+            ReplyBody::Json(json) => String::from_utf8(json.to_vec()).unwrap(),
+            ReplyBody::Raw(raw) => panic!("a raw body: {raw:?}"),
+        },
+        other => panic!("no answer: {other:?}"),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test is told where the worker is")]
+fn worker() -> PathBuf {
+    let path =
+        std::env::var("TOLLHOUSE_WORKER").expect("TOLLHOUSE_WORKER must name the `tollhouse-worker` binary; `cargo xtask test` sets it");
+    fs::canonicalize(&path).unwrap_or_else(|error| panic!("TOLLHOUSE_WORKER={path}: {error}"))
+}
+
+fn kill(pid: i32) {
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+}
+
+/// Processes of that name that are alive.
+fn processes_called(name: &str) -> Vec<i32> {
+    let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    pids.filter(|pid: &i32| {
+        let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+        stat.contains(&format!("({name})")) && !stat.contains(") Z ")
+    })
+    .collect()
+}
