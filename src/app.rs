@@ -23,7 +23,10 @@ use crate::{
     payment::{Facilitator, Gate, HttpFacilitator, Ledger, PaymentConfig, SimulatedFacilitator},
     receipt::Signer,
     runner::Runner,
-    store::{Space, Store, sled::{SledConfig, SledStore}},
+    store::{
+        Space, Store,
+        sled::{SledConfig, SledStore},
+    },
 };
 
 /// How often open settlements are asked about and old answers forgotten.
@@ -91,19 +94,18 @@ impl App {
         let (facilitator, ledger) = facilitator(settings, &store, &clock)?;
         let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&signer), facilitator.simulated()));
         let config = payment_config(settings)?;
-        let gate = Gate::new(Arc::clone(&store), facilitator, clock.clone(), config, Arc::clone(&finisher) as _);
+        let gate = Gate::new(Arc::clone(&store), facilitator, clock.clone(), config, finisher);
         gate.recover().await.map_err(StartError::Recovery)?;
         let pool = Pool::start(pool_config(settings)).map_err(StartError::Sandbox)?;
         let services = services(settings, &store, &clock, data)?;
-        let catalog =
-            Catalog::open(Arc::clone(&store), clock.clone(), pool.clone(), Arc::clone(&services), base_url.clone()).await;
+        let catalog = Catalog::open(Arc::clone(&store), clock.clone(), pool.clone(), Arc::clone(&services), base_url.clone()).await;
         let catalog = Arc::new(catalog.map_err(StartError::Catalog)?);
         let shipped = catalog.ship(settings.tools.as_deref()).await.map_err(StartError::Catalog)?;
         if shipped > 0 {
             tracing::info!(tools = shipped, "published the shipped catalogue");
         }
         let runner = Runner::new(pool.clone(), services);
-        let calls = Calls::new(Arc::clone(&catalog), Arc::clone(&gate), runner, Arc::clone(&store), finisher, clock);
+        let calls = Calls::new(Arc::clone(&catalog), Arc::clone(&gate), runner, Arc::clone(&store), clock);
         let app = Arc::new(Self {
             base_url,
             admin,

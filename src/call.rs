@@ -27,7 +27,7 @@ use tokio::sync::{mpsc, watch};
 
 pub use self::{
     error::{CallError, Charged, Fault},
-    finish::{ReceiptDraft, ReceiptFinisher},
+    finish::ReceiptFinisher,
     input::{Input, MAX_QUERY_FIELDS, Parsed as ParsedInput},
     request::RequestHead,
 };
@@ -89,7 +89,6 @@ pub struct Calls {
     gate: Arc<Gate>,
     runner: Runner,
     store: Arc<dyn Store>,
-    finisher: Arc<ReceiptFinisher>,
     clock: Clock,
     /// The payments whose calls are under way in this process, so that a repeated one joins them.
     flights: Mutex<HashMap<PaymentId, Flight>>,
@@ -105,15 +104,8 @@ impl fmt::Debug for Calls {
 
 impl Calls {
     #[must_use]
-    pub fn new(
-        catalog: Arc<Catalog>,
-        gate: Arc<Gate>,
-        runner: Runner,
-        store: Arc<dyn Store>,
-        finisher: Arc<ReceiptFinisher>,
-        clock: Clock,
-    ) -> Arc<Self> {
-        Arc::new(Self { catalog, gate, runner, store, finisher, clock, flights: Mutex::default(), running: watch::channel(()) })
+    pub fn new(catalog: Arc<Catalog>, gate: Arc<Gate>, runner: Runner, store: Arc<dyn Store>, clock: Clock) -> Arc<Self> {
+        Arc::new(Self { catalog, gate, runner, store, clock, flights: Mutex::default(), running: watch::channel(()) })
     }
 
     /// Finds a tool that takes calls.
@@ -194,7 +186,7 @@ impl Calls {
         if !answer.success {
             return Ok(answer);
         }
-        self.store.commit(vec![], vec![self.finisher.free_receipt(&draft)], Durability::Buffered).await?;
+        self.store.commit(vec![], vec![ReceiptFinisher::free(draft)], Durability::Buffered).await?;
         Ok(answer)
     }
 
@@ -216,7 +208,7 @@ impl Calls {
         };
         let draft = task.draft(hash, &ran, self.clock.now());
         let answer = Arc::unwrap_or_clone(ran.into_answer(&draft).answer);
-        let answer = self.gate.settle(admission, answer, &draft.to_bytes()).await?;
+        let answer = self.gate.settle(admission, answer, &ReceiptFinisher::encode(&draft)).await?;
         Ok(Done { answer: Arc::new(answer), payment: Some(payment), success: true })
     }
 
@@ -282,9 +274,9 @@ struct NewCall {
 }
 
 impl NewCall {
-    fn draft(&self, request_hash: String, ran: &Ran, ended: Timestamp) -> ReceiptDraft {
+    fn draft(&self, request_hash: String, ran: &Ran, ended: Timestamp) -> receipt::Draft {
         let endpoint = &self.live.endpoint;
-        ReceiptDraft {
+        receipt::Draft {
             receipt_id: self.receipt.clone(),
             slug: endpoint.slug.clone(),
             endpoint_id: endpoint.id.clone(),
@@ -324,7 +316,7 @@ impl Ran {
         self.produced.success()
     }
 
-    fn into_answer(self, draft: &ReceiptDraft) -> Done {
+    fn into_answer(self, draft: &receipt::Draft) -> Done {
         let success = self.success();
         let Produced { status, headers, body, .. } = self.produced;
         let receipt_id = if success { draft.receipt_id.to_string() } else { String::new() };

@@ -6,12 +6,7 @@
 mod draft;
 mod shipped;
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    path::Path,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;

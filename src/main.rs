@@ -51,10 +51,7 @@ fn main() -> ExitCode {
 
 async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
     let settings = flags.over_file(file)?.resolve()?;
-    tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::try_new(&settings.log)?)
-        .with_writer(std::io::stderr)
-        .init();
+    tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::try_new(&settings.log)?).with_writer(std::io::stderr).init();
     let listener = tokio::net::TcpListener::bind(settings.listen).await?;
     let address = listener.local_addr()?;
     let base_url = settings.base_url.clone().unwrap_or_else(|| format!("http://{address}"));

@@ -35,7 +35,7 @@ pub use self::{
     config::{ConfigError, Network, PaymentConfig},
     credit::{Credit, CreditError, Credits, Minted},
     facilitator::{Facilitator, Outcome, Verdict},
-    gate::{Admission, Admit, Ended, Gate, shortened},
+    gate::{Admission, Admit, Ended, Gate},
     http::HttpFacilitator,
     ledger::{Ledger, LedgerError},
     offer::{Authorization, Payment},

@@ -24,7 +24,8 @@ pub(crate) async fn run(args: Args) -> Result<(), Box<dyn Error>> {
     };
     let verified = receipt::verify(record, &read(&keys).await?)?;
     let mut stdout = std::io::stdout();
-    writeln!(stdout, "valid: {verified}")?;
+    let record = &verified.record.draft;
+    writeln!(stdout, "valid: {} of `{}`, {} USD, signed by {}", record.receipt_id, record.slug, record.price_usd, verified.kid)?;
     Ok(())
 }
 

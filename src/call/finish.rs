@@ -2,46 +2,17 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use crate::{
-    clock::Timestamp,
-    id::{EndpointId, ReceiptId},
-    payment::{Finished, Finisher, Settlement, StoredAnswer},
-    receipt::Signer,
+    payment::{Finished, Finisher, Settlement, SettlementKind, StoredAnswer, WireVersion},
+    receipt::{Draft, OfferReceipt, Payment, Record, Signer, Transfer},
     store::{Space, Write},
-    tool::{MicroUsd, Slug},
 };
-
-/// All of a receipt that is known before the money moves. Stored with the intent, so that a
-/// restart can finish what a crash cut off.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ReceiptDraft {
-    pub receipt_id: ReceiptId,
-    pub slug: Slug,
-    pub endpoint_id: EndpointId,
-    pub version: String,
-    pub price_usd: MicroUsd,
-    pub resource_url: String,
-    pub request_hash: String,
-    pub result_hash: String,
-    pub started_at: Timestamp,
-    pub issued_at: Timestamp,
-}
-
-impl ReceiptDraft {
-    /// The draft as the intent stores it.
-    #[must_use]
-    pub fn to_bytes(&self) -> Vec<u8> {
-        serde_json::to_vec(self).unwrap_or_default()
-    }
-}
 
 /// Makes receipts.
 #[derive(Debug)]
 pub struct ReceiptFinisher {
     signer: Arc<Signer>,
+    /// Whether the money is play money.
     simulated: bool,
 }
 
@@ -51,17 +22,43 @@ impl ReceiptFinisher {
         Self { signer, simulated }
     }
 
-    /// The receipt of a free call. Unsigned: it is signed when it is asked for.
+    /// The receipt of a free call, to be stored. Unsigned: it is signed when it is asked for.
     #[must_use]
-    pub fn free_receipt(&self, draft: &ReceiptDraft) -> Write {
-        let _ = self.simulated;
-        Write { space: Space::Receipts, key: draft.receipt_id.as_str().as_bytes().to_vec(), value: Some(vec![]) }
+    pub fn free(draft: Draft) -> Write {
+        let key = draft.receipt_id.as_str().as_bytes().to_vec();
+        Write { space: Space::Receipts, key, value: Some(Record::free(draft).to_bytes()) }
+    }
+
+    /// A draft as an intent stores it.
+    #[must_use]
+    pub fn encode(draft: &Draft) -> Vec<u8> {
+        serde_json::to_vec(draft).expect("a draft has text keys")
+    }
+
+    fn payment(&self, settlement: &Settlement) -> Payment {
+        match settlement.kind {
+            SettlementKind::Credit => Payment::Credit { credit: settlement.payer.clone() },
+            SettlementKind::X402 => Payment::X402(Transfer {
+                network: settlement.network.clone(),
+                asset: settlement.asset.clone(),
+                amount: settlement.amount.clone(),
+                transaction: settlement.transaction.clone(),
+                payer: settlement.payer.clone(),
+                scheme: settlement.scheme.clone(),
+                x402_version: if settlement.version == Some(WireVersion::V1) { 1 } else { 2 },
+                simulated: self.simulated,
+            }),
+        }
     }
 }
 
 impl Finisher for ReceiptFinisher {
-    fn finish(&self, _draft: &[u8], _settlement: &Settlement, answer: StoredAnswer) -> Finished {
-        let _ = &self.signer;
-        Finished { writes: vec![], answer, extensions: None }
+    fn finish(&self, draft: &[u8], settlement: &Settlement, mut answer: StoredAnswer) -> Finished {
+        let draft: Draft = serde_json::from_slice(draft).expect("an intent holds the draft that `encode` made");
+        answer.receipt_id = draft.receipt_id.to_string();
+        let receipt = self.signer.receipt(draft, self.payment(settlement));
+        let extensions = receipt.record.offer_receipt.as_ref().map(OfferReceipt::extensions);
+        let key = answer.receipt_id.clone().into_bytes();
+        Finished { writes: vec![Write { space: Space::Receipts, key, value: Some(receipt.to_bytes()) }], answer, extensions }
     }
 }

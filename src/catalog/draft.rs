@@ -10,15 +10,15 @@ use super::PublishError;
 use crate::tool::{Capabilities, Endpoint, HandlerType, MicroUsd, Slug, Status};
 
 /// Longest title, in characters.
-pub const MAX_TITLE: usize = 120;
+pub(super) const MAX_TITLE: usize = 120;
 /// Longest description, in characters.
-pub const MAX_DESCRIPTION: usize = 2_000;
+pub(super) const MAX_DESCRIPTION: usize = 2_000;
 /// Most tags.
-pub const MAX_TAGS: usize = 16;
+pub(super) const MAX_TAGS: usize = 16;
 /// Longest tag, in characters.
-pub const MAX_TAG: usize = 32;
+pub(super) const MAX_TAG: usize = 32;
 /// Most allowed hosts.
-pub const MAX_HOSTS: usize = 64;
+pub(super) const MAX_HOSTS: usize = 64;
 
 /// The body of `POST /ai/endpoints/create`.
 #[derive(Debug, Clone, Deserialize)]

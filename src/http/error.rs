@@ -187,7 +187,9 @@ impl ApiError {
         let mut answer = Self { fault, charged: error.charged(), ..Self::new(status, code, error.to_string()) };
         match error {
             CallError::Input(mismatch) | CallError::Output(mismatch) => answer = answer.with("problems", json!(mismatch.problems)),
-            CallError::Busy { retry_after } | CallError::Held { retry_after } => answer.retry_after_secs = Some(retry_after.as_secs().max(1)),
+            CallError::Busy { retry_after } | CallError::Held { retry_after } => {
+                answer.retry_after_secs = Some(retry_after.as_secs().max(1))
+            }
             CallError::NoSandbox | CallError::Store(_) => answer.retry_after_secs = Some(1),
             CallError::Joined(payment) | CallError::Settle(SettleError::Unknown { payment, .. }) => {
                 answer = answer

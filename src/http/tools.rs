@@ -108,13 +108,7 @@ fn query_fields(uri: &Uri) -> Vec<(String, String)> {
 }
 
 /// What the handler may know of the request.
-pub(super) fn request_head(
-    app: &App,
-    method: &'static str,
-    uri: &Uri,
-    query: Vec<(String, String)>,
-    headers: &HeaderMap,
-) -> RequestHead {
+pub(super) fn request_head(app: &App, method: &'static str, uri: &Uri, query: Vec<(String, String)>, headers: &HeaderMap) -> RequestHead {
     let mut fields: BTreeMap<String, Value> = BTreeMap::new();
     for (name, text) in query {
         match fields.get_mut(&name) {
@@ -123,9 +117,7 @@ pub(super) fn request_head(
             Some(first) => *first = json!([first.take(), text]),
         }
     }
-    let headers = RequestHead::HEADERS
-        .iter()
-        .filter_map(|name| Some(((*name).to_owned(), headers.get(*name)?.to_str().ok()?.to_owned())))
-        .collect();
+    let headers =
+        RequestHead::HEADERS.iter().filter_map(|name| Some(((*name).to_owned(), headers.get(*name)?.to_str().ok()?.to_owned()))).collect();
     RequestHead { method, url: format!("{}{uri}", app.base_url), path: uri.path().to_owned(), query: json!(fields), headers }
 }

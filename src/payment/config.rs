@@ -21,10 +21,10 @@ pub struct Network {
 }
 
 /// Decimals of every token in [`NETWORKS`]: its smallest unit is a micro-dollar.
-pub const DECIMALS: u32 = 6;
+pub(super) const DECIMALS: u32 = 6;
 
 /// The dollar tokens that x402 clients accept without being told to.
-pub const NETWORKS: &[Network] = &[
+pub(super) const NETWORKS: &[Network] = &[
     Network {
         caip2: "eip155:84532",
         v1_name: "base-sepolia",

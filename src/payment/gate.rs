@@ -555,10 +555,7 @@ impl Gate {
     }
 
     async fn forget_answers(&self) -> Result<(), StoreError> {
-        let due = KeyRange {
-            start: std::ops::Bound::Unbounded,
-            end: std::ops::Bound::Excluded(self.clock.now().0.to_be_bytes().to_vec()),
-        };
+        let due = KeyRange { start: std::ops::Bound::Unbounded, end: std::ops::Bound::Excluded(self.clock.now().0.to_be_bytes().to_vec()) };
         for (key, _) in self.store.scan(Space::PaymentExpiry, due, BATCH, Direction::Forward).await? {
             let id = key.get(8..).and_then(|id| std::str::from_utf8(id).ok()?.parse::<PaymentId>().ok());
             let mut checks = vec![];
@@ -628,7 +625,7 @@ impl Admission {
     #[must_use]
     pub fn payer(&self) -> Option<String> {
         match &self.means {
-            Means::X402(payment) => Some(shortened(&payment.authorization.from)),
+            Means::X402(payment) => Some(crate::receipt::shortened(&payment.authorization.from)),
             Means::Credit(_) => None,
         }
     }
@@ -658,15 +655,6 @@ impl Drop for Admission {
                 }
             });
         }
-    }
-}
-
-/// `0x1234…abcd`.
-#[must_use]
-pub fn shortened(address: &str) -> String {
-    match (address.get(..6), address.get(address.len().saturating_sub(4)..)) {
-        (Some(head), Some(tail)) if address.len() > 12 => format!("{head}…{tail}"),
-        _ => address.to_owned(),
     }
 }
 

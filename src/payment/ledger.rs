@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Most that one request to the faucet gives: 1,000 USD.
-pub const MAX_FAUCET: MicroUsd = MicroUsd(1_000_000_000);
+pub(super) const MAX_FAUCET: MicroUsd = MicroUsd(1_000_000_000);
 
 /// Tries of a conditional commit before the store counts as away: each failure means that another succeeded.
 const TRIES: usize = 10_000;
@@ -119,8 +119,7 @@ impl Ledger {
                 key: key.to_vec(),
                 value: Some(micros.to_be_bytes().to_vec()),
             };
-            let mut writes =
-                vec![Write { space: Space::LedgerNonces, key: nonce.clone(), value: Some(transaction.clone().into_bytes()) }];
+            let mut writes = vec![Write { space: Space::LedgerNonces, key: nonce.clone(), value: Some(transaction.clone().into_bytes()) }];
             if from != to {
                 let payee = self.read(&to).await?;
                 checks.push(Check { space: Space::LedgerBalances, key: to.clone(), expected: payee.1 });

@@ -68,8 +68,8 @@ impl Payment {
     /// A payment whose terms were matched before: out of an intent.
     pub(super) fn from_parts(version: WireVersion, payload: Value, requirements: Value) -> Result<Self, Refusal> {
         let exact = &payload["payload"];
-        let authorization = Authorization::deserialize(&exact["authorization"])
-            .map_err(|error| malformed(format!("payload.authorization: {error}")))?;
+        let authorization =
+            Authorization::deserialize(&exact["authorization"]).map_err(|error| malformed(format!("payload.authorization: {error}")))?;
         let signature = exact["signature"].as_str().ok_or_else(|| malformed("payload.signature is missing"))?.to_owned();
         let is_hex = |text: &str, digits: usize| {
             text.strip_prefix("0x").is_some_and(|hex| hex.len() == digits && hex.bytes().all(|b| b.is_ascii_hexdigit()))
@@ -111,7 +111,8 @@ fn malformed(message: impl Into<String>) -> Refusal {
 /// Every field that the server declared must stand in the client's `accepted`; keys may be added inside `extra`.
 fn match_v2(payload: &Value, requirements: &Value, terms: &Terms) -> Result<(), Refusal> {
     let accepted = &payload["accepted"];
-    let mismatch = |field: &str| Refusal::invalid("invalid_payment_requirements", format!("`accepted.{field}` is not what this tool asks for"));
+    let mismatch =
+        |field: &str| Refusal::invalid("invalid_payment_requirements", format!("`accepted.{field}` is not what this tool asks for"));
     for (field, wanted) in requirements.as_object().into_iter().flatten() {
         let given = &accepted[field];
         let same = match wanted.as_object() {
@@ -153,9 +154,7 @@ fn match_v1(payload: &Value, requirements: &Value) -> Result<(), Refusal> {
 fn client_id(payload: &Value) -> Result<Option<String>, Refusal> {
     match &payload["extensions"][wire::PAYMENT_IDENTIFIER]["info"]["id"] {
         Value::Null => Ok(None),
-        Value::String(id)
-            if (16..=128).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-') =>
-        {
+        Value::String(id) if (16..=128).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-') => {
             Ok(Some(id.clone()))
         }
         _ => Err(malformed("payment-identifier: `id` is 16 to 128 of A-Z, a-z, 0-9, `_` and `-`")),

@@ -5,12 +5,7 @@ use std::sync::Arc;
 use alloy_primitives::{Address, U256};
 use async_trait::async_trait;
 
-use super::{
-    Facilitator, Ledger, LedgerError, Outcome, Payment, Verdict,
-    eip3009::Transfer,
-    facilitator::settlement,
-    ledger::Move,
-};
+use super::{Facilitator, Ledger, LedgerError, Outcome, Payment, Verdict, eip3009::Transfer, facilitator::settlement, ledger::Move};
 use crate::clock::Clock;
 
 /// An authorisation must still be valid this long, in seconds, as facilitators of real chains want it.
@@ -89,9 +84,7 @@ impl Facilitator for SimulatedFacilitator {
         };
         match self.ledger.transfer(&transfer).await {
             Ok(transaction) => Outcome::Settled(settlement(payment, transaction)),
-            Err(LedgerError::NonceUsed { .. }) => {
-                refused("invalid_exact_evm_nonce_already_used", "the authorization is spent".to_owned())
-            }
+            Err(LedgerError::NonceUsed { .. }) => refused("invalid_exact_evm_nonce_already_used", "the authorization is spent".to_owned()),
             Err(error @ LedgerError::Insufficient { .. }) => refused("invalid_exact_evm_insufficient_balance", error.to_string()),
             Err(error) => Outcome::Unknown(error.to_string()),
         }

@@ -161,7 +161,7 @@ impl Signed {
 }
 
 /// The first six and the last four characters of an address; short texts as they are.
-pub(super) fn shortened(address: &str) -> String {
+pub fn shortened(address: &str) -> String {
     let chars = address.chars().count();
     if chars <= 12 {
         return address.to_owned();

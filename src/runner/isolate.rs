@@ -13,7 +13,7 @@ use super::{Produced, Task};
 use crate::{
     call::{CallError, Progress, RequestHead},
     capability::{CallGrants, Capabilities, Ops},
-    tool::{depth, Endpoint},
+    tool::{Endpoint, depth},
 };
 
 /// Calls of one endpoint under way at once.
@@ -98,11 +98,7 @@ fn stopped(reason: StopReason) -> CallError {
 }
 
 fn head(task: &Task<'_>) -> Result<Bytes, CallError> {
-    let caller = Caller {
-        payer: task.payer.as_deref(),
-        free: task.live.endpoint.price_usd.is_zero(),
-        receipt_id: task.receipt.as_str(),
-    };
+    let caller = Caller { payer: task.payer.as_deref(), free: task.live.endpoint.price_usd.is_zero(), receipt_id: task.receipt.as_str() };
     serde_json::to_vec(&Head { request: task.head, caller }).map(Bytes::from).map_err(|_| CallError::Internal)
 }
 

@@ -10,10 +10,10 @@ use serde_json::Value;
 pub const MAX_PROBLEMS: usize = 16;
 
 /// Deepest nesting of a schema, in levels.
-pub const MAX_SCHEMA_DEPTH: usize = 32;
+pub(super) const MAX_SCHEMA_DEPTH: usize = 32;
 
 /// Largest schema, in bytes of JSON.
-pub const MAX_SCHEMA_BYTES: usize = 64 << 10;
+pub(super) const MAX_SCHEMA_BYTES: usize = 64 << 10;
 
 /// Most memory that one regular expression of a schema may take, in bytes. Linear-time engine.
 const PATTERN_BYTES: usize = 1 << 20;

@@ -5,7 +5,27 @@ use std::{borrow::Borrow, fmt, str::FromStr, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 /// Names that paths, pages or MCP tools of the host have taken.
-pub const RESERVED: &[&str] = &["admin", "ai", "api", "assets", "dashboard", "dev", "docs", "get-receipt", "guides", "health", "mcp", "metrics", "new", "quote-tool", "search-tools", "static", "tools", "well-known", "x402"];
+pub(super) const RESERVED: &[&str] = &[
+    "admin",
+    "ai",
+    "api",
+    "assets",
+    "dashboard",
+    "dev",
+    "docs",
+    "get-receipt",
+    "guides",
+    "health",
+    "mcp",
+    "metrics",
+    "new",
+    "quote-tool",
+    "search-tools",
+    "static",
+    "tools",
+    "well-known",
+    "x402",
+];
 
 /// An endpoint's unique name: `^[a-z0-9][a-z0-9-]{1,62}[a-z0-9]$`, none of [`RESERVED`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
