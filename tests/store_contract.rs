@@ -133,7 +133,7 @@ async fn scan_keeps_to_its_limit_from_either_end(store: impl Store) {
 async fn bounds_are_kept(store: impl Store) {
     fill(&store, 10).await;
     let (three, six) = (key(3).to_vec(), key(6).to_vec());
-    let cases: [(Bound<Vec<u8>>, Bound<Vec<u8>>, std::ops::Range<usize>); 8] = [
+    let cases = [
         (Bound::Included(three.clone()), Bound::Included(six.clone()), 3..7),
         (Bound::Included(three.clone()), Bound::Excluded(six.clone()), 3..6),
         (Bound::Excluded(three.clone()), Bound::Included(six.clone()), 4..7),
@@ -601,7 +601,7 @@ fn bytes_of(round: usize, size: usize) -> Vec<u8> {
 
 /// Large for every fifth number, so that kills fall between the pieces of a value too.
 fn receipt_of(n: u64) -> Vec<u8> {
-    n.to_be_bytes().repeat(if n % 5 == 0 { 4_000 } else { 40 })
+    n.to_be_bytes().repeat(if n.is_multiple_of(5) { 4_000 } else { 40 })
 }
 
 const SPACES: [Space; 3] = [Space::Kv, Space::Logs, Space::Secrets];

@@ -6,7 +6,7 @@
 //! Reads do not pass through the thread.
 //!
 //! sled's own `flush` writes the log but leaves the file's length to the kernel, so a commit is called
-//! durable only after an `fdatasync` of our own ([`disk`]). Large values are cut into pieces ([`values`]).
+//! durable only after an `fdatasync` of our own (`disk`). Large values are cut into pieces (`values`).
 //!
 //! When a sync fails, the state in memory is ahead of the disk and nobody can tell by how much. Those who
 //! waited get [`StoreError::Unknown`], and from then on every commit is refused as [`StoreError::Away`]
