@@ -20,6 +20,7 @@ use crate::{
     catalog::Catalog,
     clock::Clock,
     config::{FacilitatorKind, Settings},
+    http::Rate,
     payment::{Facilitator, Gate, HttpFacilitator, Ledger, PaymentConfig, SimulatedFacilitator},
     receipt::Signer,
     runner::Runner,
@@ -45,6 +46,7 @@ pub struct App {
     pub signer: Arc<Signer>,
     pub store: Arc<dyn Store>,
     pub long_running_ms: u64,
+    pub rate: Option<Rate>,
     pub progress: Duration,
     draining: AtomicBool,
 }
@@ -117,6 +119,7 @@ impl App {
             signer,
             store,
             long_running_ms: settings.long_running_ms,
+            rate: settings.rate_limit.map(Rate::new),
             progress: settings.progress,
             draining: AtomicBool::new(false),
         });
@@ -151,12 +154,15 @@ impl App {
 
     /// Resolves open settlements and forgets old answers, for as long as the host lives.
     fn sweep(self: &Arc<Self>) {
-        let gate = Arc::downgrade(&self.gate);
+        let app = Arc::downgrade(self);
         tokio::spawn(async move {
             loop {
                 tokio::time::sleep(SWEEP).await;
-                let Some(gate) = gate.upgrade() else { return };
-                if let Err(error) = gate.tick().await {
+                let Some(app) = app.upgrade() else { return };
+                if let Some(rate) = &app.rate {
+                    rate.forget_quiet();
+                }
+                if let Err(error) = app.gate.tick().await {
                     tracing::error!(%error, "open settlements could not be looked at");
                 }
             }

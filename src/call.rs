@@ -36,7 +36,7 @@ use crate::{
     catalog::{Catalog, Live},
     clock::{Clock, Timestamp},
     id::{CallId, ReceiptId},
-    payment::{Admission, Admit, Ended, Gate, Offered, PaymentId, StoredAnswer},
+    payment::{Admission, Admit, Ended, Gate, Offered, PaymentId, SettleError, StoredAnswer},
     receipt::{self, request_hash},
     runner::{Produced, Runner, Task},
     store::{Durability, Store},
@@ -168,12 +168,9 @@ impl Calls {
             Admit::Stored(payment, answer) => Ok(Done { payment: Some(payment), answer: Arc::new(answer), success: true }),
             Admit::InFlight(payment) => self.join(&payment, &task.live).await,
             Admit::Run(admission) => {
-                let (landed, flight) = watch::channel(None);
-                let id = admission.id().clone();
-                self.flights().insert(id.clone(), flight);
+                let flight = self.take_off(admission.id());
                 let ended = self.paid(task, parsed, hash, admission).await.map_err(Arc::new);
-                landed.send_replace(Some(ended.clone()));
-                self.flights().remove(&id);
+                flight.landed.send_replace(Some(ended.clone()));
                 ended
             }
         }
@@ -226,6 +223,7 @@ impl Calls {
             match self.gate.ended(payment).await.map_err(|error| Arc::new(error.into()))? {
                 Ended::Answer(answer) => return Ok(Done { answer: Arc::new(answer), payment: Some(payment.clone()), success: true }),
                 Ended::Without => return Err(Arc::new(CallError::Joined(payment.clone()))),
+                Ended::Open => return Err(Arc::new(CallError::Settle(SettleError::Unknown { payment: payment.clone() }))),
                 Ended::NotYet => {}
             }
             if Instant::now() > deadline {
@@ -259,8 +257,28 @@ impl Calls {
         Ran::check(produced, &task.live)
     }
 
+    /// Lets others join the call that has `payment`, until what this answers is dropped.
+    fn take_off(&self, payment: &PaymentId) -> TakenOff<'_> {
+        let (landed, flight) = watch::channel(None);
+        self.flights().insert(payment.clone(), flight);
+        TakenOff { calls: self, payment: payment.clone(), landed }
+    }
+
     fn flights(&self) -> std::sync::MutexGuard<'_, HashMap<PaymentId, Flight>> {
         self.flights.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A call that others may join. Whoever joined keeps what `landed` was last told.
+struct TakenOff<'a> {
+    calls: &'a Calls,
+    payment: PaymentId,
+    landed: watch::Sender<Option<Shared>>,
+}
+
+impl Drop for TakenOff<'_> {
+    fn drop(&mut self) {
+        self.calls.flights().remove(&self.payment);
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
+    num::NonZeroU32,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -62,6 +63,9 @@ pub struct Flags {
     /// Wall limit above which an endpoint is long-running, in ms [default: 10000]
     #[arg(long, env = "TOLLHOUSE_LONG_RUNNING_MS")]
     pub long_running_ms: Option<u64>,
+    /// Requests per second of one client address; 0 is no limit [default: 100, and none when listening on loopback]
+    #[arg(long, env = "TOLLHOUSE_RATE_LIMIT")]
+    pub rate_limit: Option<u32>,
     /// Time between `progress` events of a streamed call, in ms [default: 5000]
     #[arg(long, env = "TOLLHOUSE_PROGRESS_MS")]
     pub progress_ms: Option<u64>,
@@ -103,6 +107,8 @@ pub struct Settings {
     pub store_cache_bytes: u64,
     /// An endpoint with a wall limit above this is long-running.
     pub long_running_ms: u64,
+    /// Requests per second of one client address.
+    pub rate_limit: Option<NonZeroU32>,
     pub progress: Duration,
     pub drain: Duration,
     pub guard_allow: Vec<String>,
@@ -186,6 +192,7 @@ impl Flags {
             sandbox_processes: self.sandbox_processes.or(below.sandbox_processes),
             store_cache_bytes: self.store_cache_bytes.or(below.store_cache_bytes),
             long_running_ms: self.long_running_ms.or(below.long_running_ms),
+            rate_limit: self.rate_limit.or(below.rate_limit),
             progress_ms: self.progress_ms.or(below.progress_ms),
             drain_ms: self.drain_ms.or(below.drain_ms),
             guard_allow: if self.guard_allow.is_empty() { below.guard_allow } else { self.guard_allow },
@@ -238,6 +245,7 @@ impl Flags {
             },
             store_cache_bytes: self.store_cache_bytes.unwrap_or(64 << 20),
             long_running_ms: self.long_running_ms.unwrap_or(10_000),
+            rate_limit: NonZeroU32::new(self.rate_limit.unwrap_or(if listen.ip().is_loopback() { 0 } else { 100 })),
             progress: Duration::from_millis(self.progress_ms.unwrap_or(5_000).max(1)),
             drain: Duration::from_millis(self.drain_ms.unwrap_or(30_000)),
             guard_allow: self.guard_allow,

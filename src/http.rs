@@ -7,6 +7,7 @@ mod invoke;
 mod manifest;
 mod offered;
 mod operations;
+mod rate;
 mod receipts;
 mod reply;
 mod stream;
@@ -24,7 +25,10 @@ use axum::{
 };
 use tower_http::cors::{Any, CorsLayer};
 
-pub use self::error::{ApiError, code_table};
+pub use self::{
+    error::{ApiError, code_table},
+    rate::Rate,
+};
 use crate::{app::App, id::RequestId};
 
 /// Largest body of a management request, in bytes: a handler's source at its ceiling, escaped as JSON.
@@ -57,6 +61,7 @@ pub fn router(app: Arc<App>) -> Router {
         .fallback(error::not_found)
         .method_not_allowed_fallback(error::method_not_allowed)
         .layer(DefaultBodyLimit::max(MANAGEMENT_BODY_BYTES))
+        .layer(middleware::from_fn_with_state(Arc::clone(&app), rate::limit))
         .layer(cors())
         .layer(middleware::from_fn(frame))
         .with_state(app)

@@ -2,7 +2,7 @@
 
 mod verify;
 
-use std::{io::Write as _, path::PathBuf, process::ExitCode};
+use std::{io::Write as _, net::SocketAddr, path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 use tollhouse::{
@@ -63,7 +63,8 @@ async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::
         // Small answers must not wait for the client's acknowledgement.
         _ = stream.set_nodelay(true);
     });
-    let server = axum::serve(listener, http::router(app.clone())).with_graceful_shutdown(told_to_end());
+    let server = axum::serve(listener, http::router(app.clone()).into_make_service_with_connect_info::<SocketAddr>())
+        .with_graceful_shutdown(told_to_end());
     tokio::select! {
         served = async { server.await } => served?,
         () = async { told_to_end().await; tokio::time::sleep(settings.drain).await } => {}

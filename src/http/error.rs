@@ -67,6 +67,7 @@ pub fn code_table() -> &'static [(u16, &'static str)] {
         (422, "invalid_input"),
         (422, "invalid_endpoint"),
         (422, "invalid_handler"),
+        (429, "rate_limited"),
         (500, "internal"),
         (502, "handler_failed"),
         (502, "invalid_output"),
@@ -163,6 +164,11 @@ impl ApiError {
 
     pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    pub(super) fn retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after_secs = Some(seconds);
         self
     }
 

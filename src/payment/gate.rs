@@ -133,6 +133,7 @@ impl Gate {
             "payTo": self.config.pay_to,
             "facilitator": self.facilitator.name(),
             "simulated": simulated,
+            "paymentId": "`pmt_` and the first 32 hex digits of the SHA-256 of network, asset, payer and nonce: CAIP-2 and lower-case 0x texts, joined by line feeds",
             "extensions": [wire::PAYMENT_IDENTIFIER, "offer-receipt", "bazaar"],
             "developerCredit": { "header": "X-Developer-Credit", "idempotency": "Idempotency-Key" },
         });
@@ -464,6 +465,9 @@ impl Gate {
     pub async fn ended(&self, id: &PaymentId) -> Result<Ended, StoreError> {
         Ok(match self.read(id).await? {
             Some((Record { state: State::Settled, answer: Some(answer), .. }, _)) => Ended::Answer(answer),
+            Some((Record { state: State::Settling, .. }, _)) if self.retries().get(id).is_some_and(|retry| retry.at.is_some()) => {
+                Ended::Open
+            }
             Some((Record { state: State::Reserved | State::Settling, .. }, _)) => Ended::NotYet,
             _ => Ended::Without,
         })
@@ -612,6 +616,9 @@ impl Gate {
 pub enum Ended {
     Answer(StoredAnswer),
     NotYet,
+    /// The facilitator did not say how its settlement ended.
+    Open,
+    /// Nothing was taken.
     Without,
 }
 
