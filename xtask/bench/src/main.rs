@@ -83,7 +83,7 @@ fn measure(options: &Options) -> Result<(), Failure> {
 
 /// Throughput and latencies of the three echoes, each beside the bare route's.
 fn warm(options: &Options, host: &Host, bare: std::net::SocketAddr) -> Result<(), Failure> {
-    println!("{:<28}{:>4}{:>12}{:>11}{:>11}{:>9}{:>10}", "", "conn", "calls/s", "p50", "p99", "calls", "of p50");
+    println!("{:<28}{:>4}{:>12}{:>11}{:>11}{:>9}{:>10}", "", "conn", "calls/s", "p50", "p99", "calls", "p50");
     let span = Duration::from_secs(options.seconds);
     for connections in CONNECTIONS {
         let mut base: Option<Figures> = None;
