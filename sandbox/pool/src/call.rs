@@ -367,6 +367,36 @@ mod tests {
         assert_eq!(*host.logged.lock().unwrap(), ["one", "two"]);
     }
 
+    /// It once waited for room to write what it was not to write yet, which there always was.
+    #[tokio::test]
+    async fn call_with_an_answer_and_no_slot_sleeps_until_there_is_one() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (link, gate, host) = (Link::new(ours, Arc::new(Alarm::default())), gate(), Host::default());
+        let mut entry = gate.enter(Ask { owner: "a", endpoint: "x", concurrency: 1 }).await.unwrap();
+        let mut buffers = Buffers::default();
+        let mut polls = 0;
+        let mut call = Box::pin(drive(&link, &mut buffers, start(), &host, &mut entry));
+        let call = std::future::poll_fn(|context| {
+            polls += 1;
+            call.as_mut().poll(context)
+        });
+        let others = async {
+            let mut peer = Peer(theirs);
+            peer.hear().await;
+            peer.say(&[ToHost::Op { op: 1, request: OpRequest::Sleep { ms: 20 } }, ToHost::Waiting]).await;
+            let other = gate.enter(Ask { owner: "b", endpoint: "y", concurrency: 1 }).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(60)).await;
+            assert_eq!(gate.load().running, 1);
+            assert_eq!(peer.0.try_read(&mut [0]).unwrap_err().kind(), io::ErrorKind::WouldBlock, "no answer without a slot");
+            drop(other);
+            assert!(matches!(peer.hear().await, ToWorker::Reply { op: 1, .. }));
+            peer.say(&[done(b"1")]).await;
+        };
+        let (ended, ()) = tokio::join!(call, others);
+        assert!(ended.clean.is_some());
+        assert!(polls < 50, "{polls} polls");
+    }
+
     #[tokio::test]
     async fn op_that_nobody_waits_for_is_still_asked_for() {
         let host = Host::default();

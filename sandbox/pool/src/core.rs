@@ -17,7 +17,7 @@ use crate::{
     shelf::{Idle, Shelf, Wanted},
     status::{Counters, count},
     usage::Usage,
-    watch::Alarm,
+    watch::{Alarm, Look},
     wire,
 };
 
@@ -104,7 +104,7 @@ impl Core {
         loop {
             let everyone: Vec<_> = self.everyone().values().cloned().collect();
             everyone.iter().for_each(|process| self.discard(process));
-            *self.shelf() = Shelf { closed: true, booting: self.shelf_booting(), ..Shelf::default() };
+            self.empty_shelf();
             drop(everyone);
             self.nursery.all_buried().await;
             if self.shelf_booting() == 0 && self.nursery.live() == 0 {
@@ -179,6 +179,12 @@ impl Core {
         self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn empty_shelf(&self) {
+        let mut shelf = self.shelf();
+        shelf.idle.clear();
+        shelf.spares.clear();
+    }
+
     fn shelf_booting(&self) -> usize {
         self.shelf().booting
     }
@@ -207,8 +213,14 @@ impl Core {
     fn look_at_everyone(&self) {
         let everyone: Vec<_> = self.everyone().values().cloned().collect();
         for process in everyone {
-            if process.link.is_over(process.pid, self.config.kill_grace) {
-                process.end();
+            match process.link.look(process.pid, self.config.kill_grace) {
+                Look::Well => {}
+                Look::Dead => process.end(),
+                Look::Over(reason) => {
+                    process.end();
+                    count(&self.counters.kills);
+                    tracing::info!(pid = process.pid, reason = %reason, "worker was killed");
+                }
             }
         }
     }
@@ -219,8 +231,8 @@ impl Core {
         for process in self.take_stale() {
             self.discard(&process);
         }
-        let old: Vec<_> = self.everyone().values().filter(|process| self.is_due(process)).cloned().collect();
-        for process in old {
+        let everyone: Vec<_> = self.everyone().values().cloned().collect();
+        for process in everyone.into_iter().filter(|process| self.is_due(process)) {
             process.has_heir.store(true, Ordering::Release);
             tokio::spawn(succeed(Arc::clone(self), process));
         }
@@ -328,6 +340,8 @@ async fn succeed(core: Arc<Core>, old: Arc<Process>) {
     let Some(holding) = old.loaded.get() else { return };
     let wanted = Wanted { bundle: &holding.bundle, endpoint: &holding.endpoint, limits: &holding.limits, isolation: Isolation::Warm };
     match core.lend_loaded(wanted).await {
+        // Retired meanwhile: nobody is to inherit.
+        Ok(_) if old.is_doomed() => {}
         Ok((heir, clean)) => {
             heir.recycle(clean);
             core.retire_process(&old);

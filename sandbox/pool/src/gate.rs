@@ -614,7 +614,7 @@ mod tests {
                     assert!(gate.load().running <= 3);
                 };
                 // Every seventh goes away in the middle.
-                let patience = if number % 7 == 0 { step * 2 } else { Duration::from_secs(60) };
+                let patience = if number.is_multiple_of(7) { step * 2 } else { Duration::from_secs(60) };
                 let _ = timeout(patience, visit).await;
             }
         };

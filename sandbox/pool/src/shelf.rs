@@ -27,6 +27,8 @@ pub(crate) struct Shelf {
     pub(crate) spares: Vec<Arc<Process>>,
     /// Spares on their way.
     pub(crate) booting: usize,
+    /// Processes ordered, and not counted yet among those that are there.
+    pub(crate) starting: usize,
     /// Nothing is put here any more.
     pub(crate) closed: bool,
 }
@@ -71,16 +73,22 @@ impl Core {
             return Ok(lent);
         }
         count(&self.counters.cold_calls);
-        let (lent, _) = self.lend_loaded(wanted).await?;
+        let loaded = self.lend_loaded(wanted).await;
+        // Only now, so that the replacement does not compete with the load.
         self.refill();
-        Ok(lent)
+        loaded.map(|(lent, _)| lent)
     }
 
     /// Lends a worker that has loaded `wanted` and served nobody, and the proof that loading it
     /// ended as it should.
     pub(crate) async fn lend_loaded(self: &Arc<Self>, wanted: Wanted<'_>) -> Result<(Lent<'_>, Clean), PoolError> {
         let mut lent = self.lend_blank().await?;
-        let loaded = lent.load(wanted.bundle, wanted.limits).await;
+        let mut loaded = lent.load(wanted.bundle, wanted.limits).await;
+        if matches!(loaded, Err(NotLoaded::Stopped(StopReason::Crashed))) {
+            // It may have been dying when it was lent. What has not run may be tried again.
+            lent = self.boot().await?;
+            loaded = lent.load(wanted.bundle, wanted.limits).await;
+        }
         let (_, clean) = loaded.map_err(|not_loaded| self.load_error(wanted.endpoint, not_loaded))?;
         let holding = Holding {
             bundle: Arc::clone(wanted.bundle),
@@ -106,8 +114,9 @@ impl Core {
 
     /// Starts a process and waits until it is ready.
     pub(crate) async fn boot(self: &Arc<Self>) -> Result<Lent<'_>, PoolError> {
-        self.make_room();
+        let place = self.make_room();
         let started = self.nursery.start(&self.alarm).await.inspect_err(|_| count(&self.counters.failed_starts))?;
+        drop(place);
         count(&self.counters.started);
         let process = self.register(started);
         let lent = Lent { core: self, process: Some(Arc::clone(&process)), buffers: Buffers::default() };
@@ -138,18 +147,21 @@ impl Core {
         self.shelf().spares.pop()
     }
 
-    /// Ends the oldest idle worker, or else a spare, when there are as many processes as may be.
-    fn make_room(&self) {
-        if self.nursery.live() < self.config.max_processes {
-            return;
-        }
-        let victim = {
+    /// Takes a place for one more process. Where there are as many as may be, the oldest idle
+    /// worker goes, or else a spare; the gate lets no more calls in than there may be processes.
+    fn make_room(&self) -> Starting<'_> {
+        let mut victims = Vec::new();
+        {
             let mut shelf = self.shelf();
-            shelf.idle.pop_front().map(|idle| idle.process).or_else(|| shelf.spares.pop())
-        };
-        if let Some(process) = victim {
-            self.discard(&process);
+            let allowed = self.config.max_processes.saturating_sub(shelf.starting);
+            while self.nursery.live().saturating_sub(victims.len()) >= allowed {
+                let Some(process) = shelf.idle.pop_front().map(|idle| idle.process).or_else(|| shelf.spares.pop()) else { break };
+                victims.push(process);
+            }
+            shelf.starting += 1;
         }
+        victims.iter().for_each(|process| self.discard(process));
+        Starting(self)
     }
 
     pub(crate) fn load_error(&self, endpoint: &str, not_loaded: NotLoaded) -> PoolError {
@@ -182,6 +194,15 @@ impl Core {
         if counts && self.gate.note_kill(endpoint) {
             tracing::warn!(endpoint, "endpoint is held after repeated faults");
         }
+    }
+}
+
+/// A place for a process that is not there yet.
+struct Starting<'a>(&'a Core);
+
+impl Drop for Starting<'_> {
+    fn drop(&mut self) {
+        self.0.shelf().starting -= 1;
     }
 }
 

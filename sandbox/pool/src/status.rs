@@ -37,8 +37,10 @@ pub struct Totals {
     pub cold_calls: u64,
     /// Calls that were refused: busy or held.
     pub refused: u64,
-    /// Calls that were stopped for a limit.
+    /// Calls that were stopped for a limit, by their worker or by the watchdog.
     pub stops: u64,
+    /// Workers that the watchdog killed.
+    pub kills: u64,
     /// Calls whose worker ended unexpectedly or broke the protocol.
     pub crashes: u64,
     /// Calls that their caller gave up.
@@ -67,7 +69,7 @@ macro_rules! counters {
     };
 }
 
-counters!(calls, cold_calls, refused, stops, crashes, cancels, started, failed_starts, idle_faults, replaced);
+counters!(calls, cold_calls, refused, stops, kills, crashes, cancels, started, failed_starts, idle_faults, replaced);
 
 /// Adds one.
 pub(crate) fn count(counter: &AtomicU64) {

@@ -122,18 +122,15 @@ impl Link {
         self.lock().is_none()
     }
 
-    /// Looks at what the process uses; true when it has to be ended now.
-    pub(crate) fn is_over(&self, pid: u32, grace: Duration) -> bool {
+    /// Looks at what the process uses. A reason to end it is kept for its call.
+    pub(crate) fn look(&self, pid: u32, grace: Duration) -> Look {
         let mut watch = self.lock();
-        let Some(watch) = watch.as_mut().filter(|watch| watch.verdict.is_none()) else { return false };
-        match watch.look(pid, grace) {
-            Look::Well => false,
-            Look::Dead => true,
-            Look::Over(reason) => {
-                watch.verdict = Some(reason);
-                true
-            }
+        let Some(watch) = watch.as_mut().filter(|watch| watch.verdict.is_none()) else { return Look::Well };
+        let look = watch.look(pid, grace);
+        if let Look::Over(reason) = &look {
+            watch.verdict = Some(reason.clone());
         }
+        look
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Watch>> {
@@ -148,8 +145,9 @@ impl Drop for Link {
     }
 }
 
-/// What a look found.
-enum Look {
+/// What the watchdog found.
+#[derive(Debug)]
+pub(crate) enum Look {
     Well,
     /// Its call reads what is left of the stream, and learns from that.
     Dead,

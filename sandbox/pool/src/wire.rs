@@ -19,6 +19,8 @@ const KEPT_BYTES: usize = 64 << 10;
 pub(crate) struct Buffers {
     out: Vec<u8>,
     sent: usize,
+    /// Whether the socket would not take all of `out`.
+    blocked: bool,
     input: Vec<u8>,
     taken: usize,
     /// Bytes the next frame is known to need.
@@ -31,18 +33,22 @@ impl Buffers {
         frame::encode(message, &mut self.out)
     }
 
-    /// Writes what the socket takes now; true when nothing is left.
-    pub(crate) fn flush(&mut self, stream: &UnixStream) -> IoResult<bool> {
+    /// Writes what the socket takes now.
+    pub(crate) fn flush(&mut self, stream: &UnixStream) -> IoResult<()> {
+        self.blocked = false;
         while self.sent < self.out.len() {
             match stream.try_write(&self.out[self.sent..]) {
                 Ok(written) => self.sent += written,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.blocked = true;
+                    return Ok(());
+                }
                 Err(error) => return Err(error),
             }
         }
         self.out.clear();
         self.sent = 0;
-        Ok(true)
+        Ok(())
     }
 
     /// Reads what is there now. An end of the stream is an error.
@@ -72,9 +78,10 @@ impl Buffers {
         Ok(Some(message))
     }
 
-    /// Waits until there is something to read, or room for what is left to write.
+    /// Waits until there is something to read, or, behind a [`flush`](Self::flush) that did not
+    /// get everything out, room to write.
     pub(crate) async fn changed(&self, stream: &UnixStream) -> IoResult<()> {
-        let interest = if self.out.is_empty() { Interest::READABLE } else { Interest::READABLE | Interest::WRITABLE };
+        let interest = if self.blocked { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
         stream.ready(interest).await.map(drop)
     }
 
