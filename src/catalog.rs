@@ -297,6 +297,11 @@ impl Catalog {
         let grant = old.map_or_else(Arc::default, |old| Arc::clone(&old.grant));
         let granted = granted(&endpoint)?;
         let live = Arc::new(self.make_live(endpoint, bundle, Arc::clone(&grant))?);
+        if let Handler::Static(response) = &live.endpoint.handler {
+            live.output.check(response).map_err(|mismatch| {
+                PublishError::field("/handler/response", format!("the response does not fit the outputSchema: {mismatch}"))
+            })?;
+        }
         self.store.commit(vec![Check { space: Space::Endpoints, key, expected }], writes, Durability::Durable).await?;
         grant.set(granted);
         self.show(|all| all.insert(live.endpoint.slug.clone(), Arc::clone(&live)));

@@ -51,16 +51,34 @@ pub struct Draft {
 
 /// What answers, as uploaded.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(untagged, deny_unknown_fields)]
+#[serde(try_from = "HandlerFields")]
 pub enum HandlerDraft {
-    Source {
-        source: String,
-        #[serde(default = "javascript")]
-        language: Language,
-    },
-    Response {
-        response: Arc<Value>,
-    },
+    /// `{source, language?}`; JavaScript where no language is named.
+    Source { source: String, language: Language },
+    /// `{response}`
+    Response { response: Arc<Value> },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HandlerFields {
+    source: Option<String>,
+    language: Option<Language>,
+    response: Option<Arc<Value>>,
+}
+
+impl TryFrom<HandlerFields> for HandlerDraft {
+    type Error = &'static str;
+
+    fn try_from(fields: HandlerFields) -> Result<Self, &'static str> {
+        match fields {
+            HandlerFields { source: Some(source), language, response: None } => {
+                Ok(Self::Source { source, language: language.unwrap_or(Language::Js) })
+            }
+            HandlerFields { source: None, language: None, response: Some(response) } => Ok(Self::Response { response }),
+            _ => Err("a handler is `{source, language}` or `{response}`"),
+        }
+    }
 }
 
 /// A builder's word that the upload is lawful and theirs to publish.
@@ -173,8 +191,4 @@ fn any_object() -> Arc<Value> {
 
 fn anything() -> Arc<Value> {
     Arc::new(json!({}))
-}
-
-fn javascript() -> Language {
-    Language::Js
 }

@@ -1,0 +1,100 @@
+//! Who may name whom (the layers of `src/lib.rs`), held by reading the sources.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// A word that only some files may use: the word, the files (by the start of their path), and why.
+const HOMES: &[(&str, &[&str], &str)] = &[
+    ("axum::", &["src/http", "src/main.rs", "src/payment/tests", "src/capability", "src/readiness"], "HTTP is the fronts' business"),
+    ("use axum", &["src/http", "src/payment/tests", "src/capability", "src/readiness"], "HTTP is the fronts' business"),
+    ("sled::SledStore", &["src/store", "src/app.rs"], "backends are chosen in `app`"),
+    (" ::sled::", &["src/store/sled"], "only the sled backend knows sled"),
+    ("SystemTime::now", &["src/clock.rs"], "time is read in `clock`"),
+    ("env::var", &["src/config.rs", "sandbox/worker/build.rs"], "the environment is read in `config`"),
+    ("deno_core", &["sandbox/worker"], "only the worker links the engine"),
+    ("Client::builder", &["src/capability", "src/payment/http.rs"], "outgoing requests go through the guard or the facilitator"),
+    ("reqwest::get", &["src/verify.rs"], "outgoing requests go through the guard or the facilitator"),
+];
+
+/// Modules of the host that must not import these others: lower layers know nothing of upper ones.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("src/tool", &["payment", "catalog", "call", "runner", "http", "app", "store", "capability"]),
+    ("src/store", &["payment", "catalog", "call", "runner", "http", "app", "tool", "capability"]),
+    ("src/receipt", &["payment", "catalog", "call", "runner", "http", "app", "capability"]),
+    ("src/payment", &["catalog", "runner", "http", "app", "capability"]),
+    ("src/capability", &["payment", "catalog", "call", "runner", "http", "app"]),
+    ("src/call", &["http", "app"]),
+    ("src/catalog", &["http", "app", "call"]),
+];
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn sources(folder: &str) -> Vec<(String, String)> {
+    fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                walk(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk(&root().join(folder), &mut found);
+    let relative = |path: &Path| path.strip_prefix(root()).unwrap().to_string_lossy().into_owned();
+    found.iter().map(|path| (relative(path), fs::read_to_string(path).unwrap())).collect()
+}
+
+/// A file's lines of code: no comments, nothing behind its test module's head.
+fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = text.lines().take_while(|line| !line.starts_with("#[cfg(test)]"));
+    lines.enumerate().filter(|(_, line)| !line.trim_start().starts_with("//")).map(|(index, line)| (index + 1, line))
+}
+
+#[test]
+fn words_stay_in_their_homes() {
+    let mut astray = Vec::new();
+    for (file, text) in sources("src").into_iter().chain(sources("sandbox")) {
+        for (word, homes, why) in HOMES {
+            if homes.iter().any(|home| file.starts_with(home)) || file.contains("/tests") {
+                continue;
+            }
+            astray.extend(code(&text).filter(|(_, line)| line.contains(word)).map(|(line, _)| format!("{file}:{line}: `{word}`: {why}")));
+        }
+    }
+    assert!(astray.is_empty(), "{}", astray.join("\n"));
+}
+
+#[test]
+fn lower_layers_know_nothing_of_upper_ones() {
+    let mut upward = Vec::new();
+    for (file, text) in sources("src") {
+        for (layer, uppers) in LAYERS {
+            if !file.starts_with(layer) || file.contains("/tests") {
+                continue;
+            }
+            for upper in *uppers {
+                let word = format!("crate::{upper}::");
+                upward.extend(code(&text).filter(|(_, line)| line.contains(&word)).map(|(line, _)| format!("{file}:{line}: {word}")));
+            }
+        }
+    }
+    assert!(upward.is_empty(), "{}", upward.join("\n"));
+}
+
+#[test]
+fn every_file_says_what_it_is() {
+    let folders = ["src", "sandbox", "xtask", "tests"];
+    let silent: Vec<_> = folders
+        .iter()
+        .flat_map(|folder| sources(folder))
+        .filter(|(file, text)| !file.ends_with("tests.rs") && !text.starts_with("//!"))
+        .map(|(file, _)| file)
+        .collect();
+    assert!(silent.is_empty(), "no `//!` at the head of {silent:?}");
+}
