@@ -89,10 +89,9 @@ async fn endless_loop_is_stopped_and_the_next_call_is_served() {
     let house = House::start(|_| {}).await;
     let mut tool = Tool::new("endless", ENDLESS);
     tool.limits.cpu_ms = 200;
-    let asked = Instant::now();
     let ran = house.call(&tool).await.unwrap();
     assert_eq!(ran.outcome, Outcome::Stopped(StopReason::CpuTime { limit_ms: 200 }));
-    assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+    assert!((150_000..500_000).contains(&ran.spent.cpu_us), "{:?}", ran.spent);
     assert_eq!(house.pool.status().idle, 0, "its process is not used again");
     assert_eq!(json(house.call(&Tool::new("counter", COUNTER)).await), "1");
     house.close().await;
@@ -106,7 +105,7 @@ async fn native_loop_is_killed_by_the_processor_clock() {
     let ran = house.call(&tool).await.unwrap();
     assert_eq!(ran.outcome, Outcome::Stopped(StopReason::CpuTime { limit_ms: 200 }));
     assert!(ran.spent.cpu_us >= 400_000, "killed at limit and grace: {:?}", ran.spent);
-    assert!(ran.spent.wall_us < 2_000_000, "killed soon after: {:?}", ran.spent);
+    assert!(ran.spent.cpu_us < 700_000, "killed soon after: {:?}", ran.spent);
     assert_eq!(house.pool.status().totals.kills, 1, "by the host, because the worker cannot");
     house.close().await;
 }
@@ -118,7 +117,7 @@ async fn handler_that_waits_too_long_is_stopped_by_wall_time() {
     tool.limits.wall_ms = 300;
     let ran = house.call(&tool).await.unwrap();
     assert_eq!(ran.outcome, Outcome::Stopped(StopReason::WallTime { limit_ms: 300 }));
-    assert!((300_000..900_000).contains(&ran.spent.wall_us), "{:?}", ran.spent);
+    assert!((300_000..1_500_000).contains(&ran.spent.wall_us), "{:?}", ran.spent);
     assert!(ran.spent.cpu_us < 100_000, "waiting is not computing: {:?}", ran.spent);
     house.close().await;
 }
@@ -191,7 +190,8 @@ async fn hundred_waiting_calls_need_two_slots_and_the_time_of_one() {
     let asked = Instant::now();
     join_all((0..warm).map(|_| house.call(&tool))).await.into_iter().for_each(|ran| assert_eq!(json(ran), "1"));
     assert!(warm > 50, "most calls waited beside each other: {warm}");
-    assert!(asked.elapsed() < Duration::from_millis(1_900), "{warm} calls took {:?}", asked.elapsed());
+    // Two at a time they would take half a minute and more.
+    assert!(asked.elapsed() < Duration::from_secs(5), "{warm} calls took {:?}", asked.elapsed());
     house.close().await;
 }
 
@@ -336,6 +336,40 @@ async fn shutdown_lets_a_call_end_and_leaves_no_process() {
     tokio::join!(call, shutdown);
     assert_eq!(house.processes(), [0; 0]);
     assert!(matches!(house.call(&sleeper).await, Err(PoolError::Busy { .. })));
+}
+
+/// Calls that end in every way there is, many at once, some given up half-way.
+#[tokio::test(flavor = "multi_thread")]
+async fn storm_of_calls_leaves_nothing_behind() {
+    let house = House::start(|config| {
+        (config.running, config.max_processes, config.breaker_kills) = (3, 10, usize::MAX);
+        config.patience = Duration::from_secs(60);
+    })
+    .await;
+    let mut endless = Tool::new("endless", ENDLESS).of("a");
+    endless.limits.cpu_ms = 10;
+    let mut fresh = Tool::new("fresh", COUNTER).of("b");
+    fresh.isolation = Isolation::Fresh;
+    let tools = [
+        Tool::new("counter", COUNTER).of("a"),
+        Tool::new("sleeper", &sleeping(30)).of("b"),
+        Tool::new("thrower", "export default () => { throw 1; };").of("c"),
+        Tool::new("broken", "export default () => { throw 1; }; throw 2;").of("c"),
+        fresh,
+        endless,
+    ];
+    let storm = (0..180_u64).map(|number| {
+        let call = house.call(&tools[number as usize % tools.len()]);
+        let patience = if number.is_multiple_of(5) { Duration::from_millis(number * 7) } else { Duration::from_secs(120) };
+        tokio::time::timeout(patience, call)
+    });
+    let ended = join_all(storm).await;
+    assert!(ended.iter().filter(|ended| ended.is_ok()).count() >= 144);
+    let status = house.pool.status();
+    assert_eq!((status.running, status.waiting_in_ops, status.queued), (0, 0, 0), "{status:?}");
+    assert!(status.processes <= 10 && status.idle + status.spares <= status.processes, "{status:?}");
+    house.call(&tools[0]).await.unwrap();
+    house.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
