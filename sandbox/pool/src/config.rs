@@ -47,7 +47,8 @@ pub struct PoolConfig {
     /// Life of a process, after which it is replaced. Default: 10 min.
     pub max_life: Duration,
     /// Growth over the memory of its first idle moment after which a process is replaced, as a
-    /// factor. Default: 2.
+    /// factor. Up to [`PROCESS_BYTES`] no growth counts: a young heap that fills up is not a leak.
+    /// Default: 2.
     pub max_growth: u64,
     /// What a worker gets beyond a limit to stop itself before it is killed. Default: 250 ms.
     pub kill_grace: Duration,

@@ -10,7 +10,7 @@ use tokio::{task::AbortHandle, time::MissedTickBehavior};
 use tollhouse_protocol::{Isolation, JailLayer};
 
 use crate::{
-    PoolConfig, PoolError, Status,
+    PROCESS_BYTES, PoolConfig, PoolError, Status,
     breaker::BreakerRules,
     gate::{Gate, Rules},
     process::{Nursery, Process},
@@ -281,7 +281,7 @@ impl Core {
         if first == 0 {
             process.first_idle_bytes.store(rss_bytes, Ordering::Relaxed);
         }
-        first > 0 && rss_bytes > first.saturating_mul(self.config.max_growth)
+        first > 0 && rss_bytes > first.saturating_mul(self.config.max_growth).max(PROCESS_BYTES)
     }
 }
 

@@ -276,6 +276,24 @@ async fn worker_after_its_last_call_is_replaced_and_nothing_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn worker_that_grows_is_replaced() {
+    let house = House::start(|config| config.max_growth = 1).await;
+    let tool = Tool::new("leak", "const all = []; export default () => all.push(new Array(1_000_000).fill(all.length + 0.5));");
+    // Less than its heap allows, more than a process is counted at.
+    for _ in 0..6 {
+        house.call(&tool).await.unwrap();
+        let replaced = house.until(|pool| pool.status().totals.replaced == 1);
+        if tokio::time::timeout(Duration::from_millis(700), replaced).await.is_ok() {
+            break;
+        }
+    }
+    house.until(|pool| pool.status().totals.replaced == 1).await;
+    house.call(&tool).await.unwrap();
+    assert_eq!(house.pool.status().totals.cold_calls, 1, "the successor was ready before it was needed");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn unused_worker_is_ended() {
     let house = House::start(|config| config.max_idle_time = Duration::from_millis(100)).await;
     house.call(&Tool::new("counter", COUNTER)).await.unwrap();
