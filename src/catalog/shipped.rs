@@ -15,6 +15,7 @@ pub(super) fn drafts(folder: Option<&Path>) -> Result<Vec<Draft>, String> {
         Some(folder) => names_in(folder)?.iter().map(|tool| draft(&|name| std::fs::read_to_string(tool.join(name)).ok())).collect(),
         None => TOOLS
             .dirs()
+            .filter(|tool| tool.contains(tool.path().join("tool.json")))
             .map(|tool| draft(&|name| tool.get_file(tool.path().join(name)).and_then(|file| file.contents_utf8()).map(str::to_owned)))
             .collect(),
     }
