@@ -144,10 +144,15 @@ impl Pool {
         let mut entry = self.enter(Ask { owner: job.owner, endpoint: job.endpoint, concurrency: job.concurrency }).await?;
         let limits = job.start.limits;
         let wanted = Wanted { bundle: job.bundle, endpoint: job.endpoint, limits: &limits, isolation: job.isolation };
-        let mut lent = core.lend(wanted).await?;
         let cancel = Cancel(core);
-        let ended = lent.drive(job.start, host, &mut entry).await;
-        std::mem::forget(cancel);
+        let ran = async {
+            let mut lent = core.lend(wanted).await?;
+            let ended = lent.drive(job.start, host, &mut entry).await;
+            Ok((lent, ended))
+        };
+        let ran = ran.await;
+        cancel.is_none();
+        let (lent, ended) = ran?;
         count(&core.counters.calls);
         if let Outcome::Stopped(reason) = &ended.outcome {
             core.note_stop(job.endpoint, reason);
@@ -185,6 +190,12 @@ impl Pool {
 
 /// Counts a call whose future was dropped.
 struct Cancel<'a>(&'a Core);
+
+impl Cancel<'_> {
+    fn is_none(self) {
+        std::mem::forget(self);
+    }
+}
 
 impl Drop for Cancel<'_> {
     fn drop(&mut self) {

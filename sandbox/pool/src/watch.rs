@@ -205,3 +205,73 @@ impl Alarm {
         self.armed.fetch_sub(1, Ordering::AcqRel);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command};
+
+    use super::*;
+
+    struct Busy(Child);
+
+    impl Drop for Busy {
+        fn drop(&mut self) {
+            self.0.kill().unwrap();
+            self.0.wait().unwrap();
+        }
+    }
+
+    fn busy() -> Busy {
+        Busy(Command::new("/bin/sh").args(["-c", "while :; do :; done"]).spawn().unwrap())
+    }
+
+    const AMPLE: Budget = Budget { wall_ms: 600_000, cpu_ms: 600_000, rss_bytes: 1 << 40 };
+
+    /// Looks until there is a verdict.
+    async fn verdict(budget: Budget, pid: u32) -> (StopReason, Seen) {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let link = Link::new(ours, Arc::default());
+        link.begin(budget);
+        loop {
+            match link.look(pid, Duration::from_millis(50)) {
+                Look::Well => tokio::time::sleep(Duration::from_millis(10)).await,
+                Look::Dead => panic!("it is alive"),
+                Look::Over(reason) => {
+                    assert!(matches!(link.look(pid, Duration::ZERO), Look::Well), "one verdict is enough");
+                    return (reason, link.finish());
+                }
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn processor_time_is_the_process_s_own() {
+        let busy = busy();
+        let (reason, seen) = verdict(Budget { cpu_ms: 100, ..AMPLE }, busy.0.id()).await;
+        assert_eq!(reason, StopReason::CpuTime { limit_ms: 100 });
+        assert!(seen.cpu.is_some_and(|cpu| (150..400).contains(&cpu.as_millis())), "limit and grace: {seen:?}");
+        assert!(!seen.within && seen.verdict == Some(reason));
+    }
+
+    #[tokio::test]
+    async fn resident_memory_and_wall_clock_have_their_limits() {
+        let busy = busy();
+        let (reason, _) = verdict(Budget { rss_bytes: 4_096, ..AMPLE }, busy.0.id()).await;
+        assert_eq!(reason, StopReason::Memory { limit_bytes: 4_096 });
+        let (reason, seen) = verdict(Budget { wall_ms: 100, ..AMPLE }, busy.0.id()).await;
+        assert_eq!(reason, StopReason::WallTime { limit_ms: 100 });
+        assert!(seen.wall >= Duration::from_millis(150));
+    }
+
+    #[tokio::test]
+    async fn call_within_its_grace_is_answered_but_not_within_its_limits() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let link = Link::new(ours, Arc::default());
+        link.begin(Budget { wall_ms: 10, ..AMPLE });
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        assert!(matches!(link.look(std::process::id(), Duration::from_secs(60)), Look::Well));
+        let seen = link.finish();
+        assert!(seen.verdict.is_none() && !seen.within);
+        assert!(link.is_free());
+    }
+}
