@@ -151,7 +151,7 @@ impl Pool {
             Ok((lent, ended))
         };
         let ran = ran.await;
-        cancel.is_none();
+        cancel.disarm();
         let (lent, ended) = ran?;
         count(&core.counters.calls);
         if let Outcome::Stopped(reason) = &ended.outcome {
@@ -192,7 +192,7 @@ impl Pool {
 struct Cancel<'a>(&'a Core);
 
 impl Cancel<'_> {
-    fn is_none(self) {
+    fn disarm(self) {
         std::mem::forget(self);
     }
 }
