@@ -4,7 +4,7 @@
 
 ((parts) => {
   const { ToolError, clock } = parts;
-  const { JSONParse, JSONStringify, Promise, PromiseReject, PromiseResolve, SafeMap, TypeError } = parts.primordials;
+  const { JSONParse, JSONStringify, Promise, PromiseReject, SafeMap, TypeError } = parts.primordials;
 
   /** Number of an op under way -> what its answer does. */
   const waiting = new SafeMap();
@@ -92,6 +92,5 @@
   parts.request = request;
   parts.forgetOp = forgetOp;
   parts.forgetOps = forget;
-  parts.resolved = PromiseResolve(undefined);
   parts.check = { __proto__: null, string, json, whole };
 })(globalThis.__tollhouse);

@@ -4,7 +4,7 @@
 
 ((parts) => {
   const { ops, promised } = parts;
-  const { Number, NumberIsNaN, PromisePrototypeThen, ReflectApply, SafeMap, TypeError } = parts.primordials;
+  const { Number, NumberIsNaN, PromisePrototypeThen, PromiseResolve, ReflectApply, SafeMap, TypeError } = parts.primordials;
 
   const LONGEST_MS = 2147483647;
 
@@ -51,7 +51,7 @@
 
   function queueMicrotask(callback) {
     if (typeof callback !== "function") throw new TypeError("a microtask must be a function");
-    PromisePrototypeThen(parts.resolved, () => {
+    PromisePrototypeThen(PromiseResolve(undefined), () => {
       try {
         callback();
       } catch (error) {

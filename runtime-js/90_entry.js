@@ -156,9 +156,10 @@
     }
   }
 
-  /** Text of an error that the worker caught while compiling. */
+  /** Text of an error that the worker caught while compiling: a line of message, then the stack. */
   function explain(error) {
-    return describe(error).message;
+    const { message, stack } = describe(error);
+    return `${message}\n${stack}`;
   }
 
   parts.uncaught = (error) => {

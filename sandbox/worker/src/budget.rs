@@ -1,9 +1,10 @@
 //! The watchdog: stops what overruns its processor time, its wall-clock time, or its memory.
 //!
 //! Whoever sees a limit overrun first records the typed reason in [`Budget::stop`]; the first one
-//! stays. From then on the watchdog asks the engine to terminate every 10 ms until the process
-//! ends, because one request can be lost. It cannot end a loop inside one native function
-//! (`indexOf` on an array-like of length 2^53): the host's kill does.
+//! stays. From then on the watchdog asks the engine to terminate every 10 ms, because one request
+//! can be lost. What goes on for [`PATIENCE`] after that is a loop inside one native function
+//! (`indexOf` on an array-like of length 2^53), which no engine can end: the watchdog then tells the
+//! host itself, and ends the process.
 //!
 //! Invariant: once [`Budget::reason`] is set this process serves nothing any more. `worker::run`
 //! exits on it, and [`Budget::arm`] asserts it.
@@ -18,12 +19,17 @@ use std::{
 };
 
 use deno_core::v8::IsolateHandle;
-use tollhouse_protocol::StopReason;
+use tollhouse_protocol::{LoadError, Outcome, Spent, StopReason, ToHost};
 
-use crate::clock::{ThreadClock, monotonic_ns};
+use crate::{
+    clock::{ThreadClock, monotonic_ns},
+    host::Lifeline,
+};
 
 /// How often a termination is asked for again.
 const REISSUE: Duration = Duration::from_millis(10);
+/// How long the engine may take to end what was stopped.
+const PATIENCE: Duration = Duration::from_millis(100);
 /// Longest sleep of the watchdog while something runs: a bound on how late it sees the next, shorter limit.
 const LONGEST: Duration = Duration::from_millis(20);
 /// Shortest one, so that it does not spin near a limit.
@@ -40,10 +46,20 @@ pub(crate) struct Allowance {
     pub(crate) wall_ms: u64,
 }
 
+/// What runs under a budget: how the host is told of a stop depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Load,
+    Call,
+}
+
 /// The running call's time limits and why it was stopped. Shared by both threads.
 #[derive(Debug)]
 pub(crate) struct Budget {
     clock: ThreadClock,
+    lifeline: Lifeline,
+    loading: AtomicBool,
+    started_cpu_ns: AtomicU64,
     armed: AtomicBool,
     cpu_deadline_ns: AtomicU64,
     cpu_ms: AtomicU64,
@@ -58,9 +74,12 @@ pub(crate) struct Budget {
 
 impl Budget {
     /// A budget for what the calling thread will run.
-    pub(crate) fn new() -> Arc<Self> {
+    pub(crate) fn new(lifeline: Lifeline) -> Arc<Self> {
         Arc::new(Self {
             clock: ThreadClock::current(),
+            lifeline,
+            loading: AtomicBool::new(true),
+            started_cpu_ns: AtomicU64::new(0),
             armed: AtomicBool::new(false),
             cpu_deadline_ns: AtomicU64::new(0),
             cpu_ms: AtomicU64::new(0),
@@ -88,8 +107,10 @@ impl Budget {
     }
 
     /// Limits what runs from now on. `cpu_ns` is the thread's clock now.
-    pub(crate) fn arm(&self, allowance: Allowance, cpu_ns: u64, now_ns: u64) {
+    pub(crate) fn arm(&self, phase: Phase, allowance: Allowance, cpu_ns: u64, now_ns: u64) {
         assert!(!self.stopped(), "a stopped worker runs nothing");
+        self.loading.store(phase == Phase::Load, Ordering::Relaxed);
+        self.started_cpu_ns.store(cpu_ns, Ordering::Relaxed);
         self.cpu_ms.store(allowance.cpu_ms, Ordering::Relaxed);
         self.wall_ms.store(allowance.wall_ms, Ordering::Relaxed);
         self.cpu_deadline_ns.store(cpu_ns.saturating_add(allowance.cpu_ms.saturating_mul(NANOS_PER_MS)), Ordering::Relaxed);
@@ -133,6 +154,18 @@ impl Budget {
         self.reason.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Tells the host why what runs was stopped, and ends the process: for when its thread cannot.
+    pub(crate) fn end_process(&self) -> ! {
+        let reason = self.reason().unwrap_or(StopReason::Crashed);
+        let message = if self.loading.load(Ordering::Relaxed) {
+            ToHost::Loaded(Err(LoadError { message: reason.to_string(), line: None, column: None }))
+        } else {
+            let cpu_us = self.clock.read_ns().saturating_sub(self.started_cpu_ns.load(Ordering::Relaxed)) / 1_000;
+            ToHost::Done { outcome: Outcome::Stopped(reason), spent: Spent { cpu_us, ..Spent::default() } }
+        };
+        self.lifeline.last_words(&message)
+    }
+
     /// Time left until the wall limit; also stops the call when there is none.
     pub(crate) fn wall_left(&self) -> Duration {
         let left = self.wall_deadline_ns.load(Ordering::Relaxed).saturating_sub(monotonic_ns());
@@ -150,8 +183,13 @@ impl Budget {
 
     fn patrol(&self) {
         let mut idle = 0;
+        let mut stopped_at_ns = None;
         loop {
             if self.stopped() {
+                let since = monotonic_ns() - *stopped_at_ns.get_or_insert_with(monotonic_ns);
+                if Duration::from_nanos(since) > PATIENCE {
+                    self.end_process();
+                }
                 self.terminate();
                 thread::park_timeout(REISSUE);
             } else if self.armed.load(Ordering::SeqCst) {

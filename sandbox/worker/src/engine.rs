@@ -10,7 +10,11 @@ use deno_core::{
 use crate::{call::Call, memory, memory::Memory, ops};
 
 /// Made by `build.rs` from `runtime-js`.
-static SNAPSHOT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/snapshot.bin"));
+#[cfg(feature = "v8")]
+const SNAPSHOT: Option<&[u8]> = Some(include_bytes!(concat!(env!("OUT_DIR"), "/snapshot.bin")));
+/// QuickJS runs the scripts as it boots.
+#[cfg(not(feature = "v8"))]
+const SNAPSHOT: Option<&[u8]> = None;
 
 /// Flags of V8; QuickJS knows none of them.
 ///
@@ -37,7 +41,7 @@ pub(crate) struct Driver {
 pub(crate) fn boot(memory: &Arc<Memory>, call: Call) -> (JsRuntime, Driver) {
     deno_core::v8_set_flags(std::iter::once(String::new()).chain(FLAGS.split(' ').map(String::from)).collect());
     let mut runtime = JsRuntime::new(RuntimeOptions {
-        startup_snapshot: Some(SNAPSHOT),
+        startup_snapshot: SNAPSHOT,
         extensions: vec![ops::extension(call)],
         create_params: Some(CreateParams::default().heap_limits(0, memory.heap_bytes()).array_buffer_allocator(memory::allocator(memory))),
         v8_platform: Some(v8::new_single_threaded_default_platform(false).make_shared()),

@@ -3,6 +3,11 @@
 use std::{
     io,
     os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
     time::Duration,
 };
 
@@ -36,6 +41,42 @@ pub(crate) struct Host {
     input: Vec<u8>,
     start: usize,
     end: usize,
+    /// Held while frames are written, so that nobody else writes in between.
+    writing: Arc<Mutex<()>>,
+}
+
+/// Lets another thread say one last thing to the host.
+#[derive(Debug)]
+pub(crate) struct Lifeline {
+    socket: RawFd,
+    writing: Arc<Mutex<()>>,
+    said: AtomicBool,
+}
+
+impl Lifeline {
+    /// Writes `message` unless frames are being written right now, and ends the process. A second
+    /// thread that comes here waits for the first to end it.
+    #[expect(unsafe_code, reason = "the socket is owned by a thread that does not answer")]
+    pub(crate) fn last_words(&self, message: &ToHost) -> ! {
+        while self.said.swap(true, Ordering::SeqCst) {
+            thread::park();
+        }
+        let mut frame = Vec::new();
+        if let Ok(_writing) = self.writing.try_lock()
+            && frame::encode(message, &mut frame).is_ok()
+        {
+            // SAFETY: the bytes are valid for their length, and the socket stays open as long as the process.
+            unsafe { libc::write(self.socket, frame.as_ptr().cast(), frame.len()) };
+        }
+        exit_now(70)
+    }
+}
+
+/// Ends the process without taking anything down.
+#[expect(unsafe_code, reason = "no safe binding leaves without running destructors")]
+pub(crate) fn exit_now(code: i32) -> ! {
+    // SAFETY: ends the process; nothing of it is used afterwards.
+    unsafe { libc::_exit(code) }
 }
 
 /// Frames that wait to be written together.
@@ -59,16 +100,17 @@ impl Host {
     pub(crate) fn inherit(descriptor: i32) -> Self {
         // SAFETY: the host opened this descriptor for the worker alone, and nothing else here owns it.
         let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
-        Self { socket, input: vec![0; BUFFER_BYTES], start: 0, end: 0 }
+        Self { socket, input: vec![0; BUFFER_BYTES], start: 0, end: 0, writing: Arc::default() }
     }
 
-    /// The socket's number.
-    pub(crate) fn descriptor(&self) -> RawFd {
-        self.socket.as_raw_fd()
+    /// A second way to the host, for when this one's thread cannot use it any more.
+    pub(crate) fn lifeline(&self) -> Lifeline {
+        Lifeline { socket: self.socket.as_raw_fd(), writing: Arc::clone(&self.writing), said: AtomicBool::new(false) }
     }
 
     /// Writes what waits, in one system call where the socket takes it.
     pub(crate) fn send(&mut self, outbox: &mut Outbox) -> Result<(), Gone> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut sent = 0;
         while sent < outbox.0.len() {
             match write(&self.socket, &outbox.0[sent..]) {

@@ -44,7 +44,11 @@ fn die_with_parent() -> bool {
 }
 
 /// No core dumps, no files, no further descriptors or processes; on QuickJS a bound on addresses.
+#[expect(unsafe_code, reason = "no safe binding ignores a signal")]
 fn limit_resources() -> bool {
+    // A write to standard error, where that is a file, is to fail and not to kill.
+    // SAFETY: ignoring a signal runs no code of ours.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     let hard = |value: u64| Rlimit { current: Some(value), maximum: Some(value) };
     let always = setrlimit(Resource::Core, hard(0)).is_ok()
         && setrlimit(Resource::Fsize, hard(0)).is_ok()

@@ -3,7 +3,7 @@
 use deno_core::v8::{self, Global, Local, PinScope, script_compiler};
 use tollhouse_protocol::LoadError;
 
-use crate::engine::Driver;
+use crate::{engine::Driver, typescript};
 
 /// Ways a source may say what its handler is, in the order they are tried. Each wraps it in text
 /// on its first and behind its last line, so that lines stay, and columns are set back.
@@ -26,6 +26,9 @@ impl Form {
         }
     }
 }
+
+/// Columns by which [`Form::Expression`] moves the first line.
+const BEFORE_EXPRESSION: u32 = 16;
 
 /// Shown when a module loads but exports no handler.
 const NO_HANDLER: &str = "the module has no default export that is a function: write `export default async function (req, ctx) { ... }`";
@@ -55,6 +58,23 @@ pub(crate) fn start(scope: &mut PinScope<'_, '_>, driver: &Driver, specifier: &s
     Ok(())
 }
 
+/// `source` as JavaScript, with lines and columns as they were.
+pub(crate) fn javascript(source: &str) -> Result<String, LoadError> {
+    if !is_bare_function(source) {
+        return typescript::strip(source);
+    }
+    let (before, after) = Form::Expression.wrapping();
+    let body = source.trim_end().trim_end_matches(';');
+    let stripped = typescript::strip(&format!("{before}{body}{after}")).map_err(|error| LoadError {
+        column: match error.line {
+            Some(1) => error.column.map(|column| column.saturating_sub(BEFORE_EXPRESSION).max(1)),
+            _ => error.column,
+        },
+        ..error
+    })?;
+    Ok(stripped.strip_prefix(before).and_then(|text| text.strip_suffix(after)).unwrap_or(body).to_owned())
+}
+
 /// Line and column, from 1, of the first frame of a handler's module in a stack's text.
 pub(crate) fn position(stack: &str) -> (Option<u32>, Option<u32>) {
     let Some(line) = stack.lines().find(|line| line.contains("tool:/")) else { return (None, None) };
@@ -75,13 +95,13 @@ fn compile(
     v8::tc_scope!(scope, scope);
     let (before, after) = form.wrapping();
     let body = if form == Form::Expression { source.trim_end().trim_end_matches(';') } else { source };
-    let shift = i32::try_from(before.len()).unwrap_or(0);
+    let shift = u32::try_from(before.len()).unwrap_or(0);
     let text = v8::String::new(scope, &format!("{before}{body}{after}")).ok_or_else(|| refusal("the source is too long"))?;
     let name = v8::String::new(scope, specifier).ok_or_else(|| refusal("the name is too long"))?;
-    let origin = v8::ScriptOrigin::new(scope, name.into(), 0, -shift, false, -1, None, false, false, true, None);
+    let origin = v8::ScriptOrigin::new(scope, name.into(), 0, -shift.cast_signed(), false, -1, None, false, false, true, None);
     let mut unit = script_compiler::Source::new(text, Some(&origin));
     let Some(module) = script_compiler::compile_module(scope, &mut unit) else {
-        return Err(syntax_error(scope, driver));
+        return Err(syntax_error(scope, driver, shift));
     };
     let requests = module.get_module_requests();
     if requests.length() > 0 {
@@ -94,13 +114,13 @@ fn compile(
         return Err(error);
     }
     if module.instantiate_module(scope, refuse_import) != Some(true) {
-        return Err(syntax_error(scope, driver));
+        return Err(syntax_error(scope, driver, shift));
     }
     Ok(Global::new(scope, module))
 }
 
 /// What the engine says of a source it does not take.
-fn syntax_error(scope: &mut v8::PinnedRef<'_, v8::TryCatch<'_, '_, v8::HandleScope<'_>>>, driver: &Driver) -> LoadError {
+fn syntax_error(scope: &mut v8::PinnedRef<'_, v8::TryCatch<'_, '_, v8::HandleScope<'_>>>, driver: &Driver, shift: u32) -> LoadError {
     let place = scope.message().map(|message| (message.get_line_number(scope), message.get_start_column()));
     let (line, column) = match place {
         Some((Some(line), column)) => (u32::try_from(line).ok(), u32::try_from(column + 1).ok()),
@@ -108,12 +128,22 @@ fn syntax_error(scope: &mut v8::PinnedRef<'_, v8::TryCatch<'_, '_, v8::HandleSco
     };
     let error = scope.exception();
     scope.reset();
-    let message = error.and_then(|error| {
+    let text = error.and_then(|error| {
         let explain = Local::new(scope, &driver.explain);
         let undefined = v8::undefined(scope).into();
         explain.call(scope, undefined, &[error]).filter(|text| text.is_string()).map(|text| text.to_rust_string_lossy(scope))
     });
-    LoadError { message: message.unwrap_or_else(|| "the source does not compile".into()), line, column }
+    let text = text.unwrap_or_else(|| "the source does not compile".into());
+    // QuickJS says where in the stack alone, and knows nothing of a column that was set back.
+    let (message, stack) = text.split_once('\n').unwrap_or((&text, ""));
+    let (line, column) = match line {
+        Some(_) => (line, column),
+        None => {
+            let (line, column) = position(stack);
+            (line, column.map(|column| if line == Some(1) { column.saturating_sub(shift).max(1) } else { column }))
+        }
+    };
+    LoadError { message: message.into(), line, column }
 }
 
 fn exports_default(scope: &mut PinScope<'_, '_>, module: &Global<v8::Module>) -> bool {

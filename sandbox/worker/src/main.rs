@@ -19,6 +19,7 @@ mod load;
 mod memory;
 mod ops;
 mod scripts;
+mod typescript;
 mod worker;
 
 use std::process::ExitCode;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
     let Some(descriptor) = socket(std::env::args().skip(1)) else {
         return ExitCode::from(64);
     };
+    settle_environment();
     match worker::run(descriptor) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::from(70),
@@ -38,5 +40,17 @@ fn socket(mut arguments: impl Iterator<Item = String>) -> Option<i32> {
     match (arguments.next().as_deref(), arguments.next(), arguments.next()) {
         (Some("--socket"), Some(number), None) => number.parse().ok().filter(|number| *number > 2),
         _ => None,
+    }
+}
+
+/// What the engines read of the environment, which the host leaves empty.
+#[expect(unsafe_code, reason = "the engines read the environment and nothing else")]
+fn settle_environment() {
+    // SAFETY: no other thread runs yet.
+    unsafe {
+        // QuickJS would keep compiled code in a folder, under names a handler can collide with.
+        std::env::set_var("V82JSC_NO_BC_CACHE", "1");
+        // No time zone is looked up in a file, and no handler learns where the host is.
+        std::env::set_var("TZ", "UTC");
     }
 }

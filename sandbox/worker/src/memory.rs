@@ -3,7 +3,6 @@
 use std::{
     alloc::{Layout, alloc, alloc_zeroed, dealloc},
     ffi::{c_char, c_void},
-    os::fd::RawFd,
     ptr,
     sync::{
         Arc, OnceLock,
@@ -12,7 +11,7 @@ use std::{
 };
 
 use deno_core::v8::{Allocator, OomDetails, RustAllocatorVtable, UniqueRef, new_rust_allocator};
-use tollhouse_protocol::{Outcome, Spent, StopReason, ToHost, frame};
+use tollhouse_protocol::StopReason;
 
 use crate::budget::Budget;
 
@@ -25,6 +24,9 @@ const ALWAYS_BYTES: usize = 64;
 const TRIES: usize = if cfg!(feature = "quickjs") { 1 } else { 4 };
 /// Alignment of every buffer: what the widest element and V8 itself want.
 const ALIGN: usize = 16;
+
+/// The memory that [`out_of_memory`] speaks of: V8 gives it nothing of ours.
+static REPORTING: OnceLock<Arc<Memory>> = OnceLock::new();
 
 /// The memory limits of a worker, and what its buffers hold.
 #[derive(Debug)]
@@ -52,8 +54,9 @@ impl Memory {
     }
 
     /// Whom an overrun is told.
-    pub(crate) fn report_to(&self, budget: Arc<Budget>) {
+    pub(crate) fn report_to(self: &Arc<Self>, budget: Arc<Budget>) {
         let _ = self.budget.set(budget);
+        let _ = REPORTING.set(Arc::clone(self));
     }
 
     /// Sets both limits, in bytes.
@@ -116,27 +119,15 @@ pub(crate) unsafe extern "C" fn near_heap_limit(data: *mut c_void, current: usiz
     current.max(limit + GRACE_BYTES)
 }
 
-/// What is written when the engine itself runs out of memory, and where.
-static LAST_WORDS: OnceLock<(RawFd, Vec<u8>)> = OnceLock::new();
-
-/// Says what [`out_of_memory`] tells the host: the first limits given count.
-pub(crate) fn prepare_last_words(socket: RawFd, limit_bytes: u64) {
-    let outcome = Outcome::Stopped(StopReason::Memory { limit_bytes });
-    let mut frame = Vec::new();
-    if frame::encode(&ToHost::Done { outcome, spent: Spent::default() }, &mut frame).is_ok() {
-        let _ = LAST_WORDS.set((socket, frame));
-    }
-}
-
 /// Called by V8 when even the grace is used up, to end the process: tells the host why, and does.
-#[expect(unsafe_code, reason = "the engine's callback type is unsafe, and the socket is known by number here")]
+#[expect(unsafe_code, reason = "the engine's callback type is unsafe")]
 pub(crate) unsafe extern "C" fn out_of_memory(_location: *const c_char, _details: &OomDetails) {
-    if let Some((socket, frame)) = LAST_WORDS.get() {
-        // SAFETY: the bytes are valid for their length. Frames are written whole, so the stream is at the edge of one.
-        unsafe { libc::write(*socket, frame.as_ptr().cast(), frame.len()) };
+    if let Some(memory) = REPORTING.get()
+        && let Some(budget) = memory.budget.get()
+    {
+        budget.stop(StopReason::Memory { limit_bytes: memory.heap_bytes() as u64 });
+        budget.end_process();
     }
-    // SAFETY: ends the process.
-    unsafe { libc::_exit(70) }
 }
 
 /// An allocator for array buffers that counts against `memory`.

@@ -17,18 +17,21 @@ use deno_core::{Extension, OpDecl, OpState};
 
 use crate::{call::Call, scripts};
 
-/// The ops on top of the snapshot's scripts, and none of deno_core's own.
+/// The scripts and these ops, and none of deno_core's own.
 pub(crate) fn extension(call: Call) -> Extension {
     let ops = table();
-    let names: Vec<&'static str> = ops.iter().map(|op| op.name).collect();
+    let names: Vec<&'static str> = ops.iter().map(|op| op.name).chain(NEEDED_BY_CORE.iter().copied()).collect();
     Extension {
-        name: scripts::NAME,
         ops: ops.into(),
         op_state_fn: Some(Box::new(move |state: &mut OpState| state.put(call))),
         middleware_fn: Some(Box::new(move |op| if names.contains(&op.name) { op } else { op.disable() })),
-        ..Default::default()
+        ..scripts::extension()
     }
 }
+
+/// What deno_core's own scripts call as they start, when no snapshot has run them.
+const NEEDED_BY_CORE: &[&str] =
+    if cfg!(feature = "v8") { &[] } else { &["op_get_extras_binding_object", "op_get_ext_import_meta_proto", "op_set_captured_bootstrap"] };
 
 fn table() -> Vec<OpDecl> {
     vec![

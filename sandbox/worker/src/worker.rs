@@ -12,13 +12,13 @@ use tollhouse_protocol::{
 };
 
 use crate::{
-    budget::{Allowance, Budget},
+    budget::{Allowance, Budget, Phase},
     call::Call,
     clock::{cpu_ns, monotonic_ns},
     engine::{self, Driver},
-    host::{Gone, Host},
+    host::{Gone, Host, exit_now},
     jail, load,
-    memory::{self, Memory},
+    memory::Memory,
 };
 
 /// Kinds of answer, as 04_ops.js numbers them.
@@ -31,21 +31,13 @@ const FAILURE: i32 = 3;
 ///
 /// # Errors
 ///
-/// When the host is gone, breaks the protocol, or a stop was told and this process must end.
+/// When there is no host to speak to. Else it does not return: the process ends, with 0 when the
+/// host closed the socket or was told of a stop.
 pub(crate) fn run(descriptor: i32) -> Result<(), Gone> {
     let mut worker = Worker::boot(descriptor)?;
-    let result = worker.serve();
+    let gone = worker.serve();
     // Taking an isolate down costs time and gives nothing back that the exit does not.
-    rustix_exit(match result {
-        Ok(()) | Err(Gone::Closed) => 0,
-        Err(_) => 70,
-    })
-}
-
-#[expect(unsafe_code, reason = "no safe binding leaves without running destructors")]
-fn rustix_exit(code: i32) -> ! {
-    // SAFETY: ends the process; nothing of it is used afterwards.
-    unsafe { libc::_exit(code) }
+    exit_now(if matches!(gone, Gone::Closed) { 0 } else { 70 })
 }
 
 /// What started at a moment, on both clocks.
@@ -80,10 +72,10 @@ struct Worker {
 impl Worker {
     fn boot(descriptor: i32) -> Result<Self, Gone> {
         let limits = Limits::default();
-        let mut host = Host::inherit(descriptor);
+        let host = Host::inherit(descriptor);
         let mut jail = jail::enter(descriptor);
         let memory = Memory::new(limits.heap_bytes, limits.buffer_bytes);
-        let budget = Budget::new();
+        let budget = Budget::new(host.lifeline());
         let (mut runtime, driver) = engine::boot(&memory, Call::new(Arc::clone(&budget)));
         memory.report_to(Arc::clone(&budget));
         budget.watch(runtime.v8_isolate().thread_safe_handle()).map_err(|_| Gone::Io)?;
@@ -91,23 +83,27 @@ impl Worker {
             jail.retain(|layer| *layer != tollhouse_protocol::JailLayer::Rlimits);
         }
         let state = runtime.op_state();
-        let mut worker = Self { host: { host }, runtime, driver, state, budget, memory };
+        let mut worker = Self { host, runtime, driver, state, budget, memory };
         worker.tell(&ToHost::Ready { jail })?;
         Ok(worker)
     }
 
-    fn serve(&mut self) -> Result<(), Gone> {
+    fn serve(&mut self) -> Gone {
         let mut loaded = false;
         loop {
-            match self.host.next()? {
-                ToWorker::Load(load) if !loaded => {
-                    self.load(load)?;
+            let handled = match self.host.next() {
+                Ok(ToWorker::Load(load)) if !loaded => {
                     loaded = true;
+                    self.load(load)
                 }
-                ToWorker::Call(start) if loaded => self.call(&start)?,
+                Ok(ToWorker::Call(start)) if loaded => self.call(&start),
                 // The answer to an op of a call that has ended.
-                ToWorker::Reply { .. } => {}
-                ToWorker::Load(_) | ToWorker::Call(_) => return Err(Gone::Frame),
+                Ok(ToWorker::Reply { .. }) => Ok(()),
+                Ok(ToWorker::Load(_) | ToWorker::Call(_)) => Err(Gone::Frame),
+                Err(gone) => Err(gone),
+            };
+            if let Err(gone) = handled {
+                return gone;
             }
         }
     }
@@ -117,8 +113,7 @@ impl Worker {
         self.memory.limit(limits.heap_bytes, limits.buffer_bytes);
         let started = Started::now(0);
         let allowance = Allowance { cpu_ms: limits.load_cpu_ms, wall_ms: limits.load_wall_ms };
-        memory::prepare_last_words(self.host.descriptor(), limits.heap_bytes);
-        self.begin(limits, allowance, started);
+        self.begin(limits, allowance, started, Phase::Load);
         let loaded = self.evaluate(&load, started);
         self.budget.disarm();
         let result = match (loaded, self.budget.reason()) {
@@ -134,17 +129,17 @@ impl Worker {
     fn evaluate(&mut self, load: &Load, started: Started) -> Result<Checked, LoadError> {
         let refusal = |message: &str| LoadError { message: message.into(), line: None, column: None };
         let source = str::from_utf8(&load.bundle.source).map_err(|_| refusal("the source is not UTF-8"))?;
-        let checked = match load.bundle.language {
-            Language::Js => Checked { source: Bytes::new() },
-            Language::Ts => return Err(refusal("TypeScript is not available")),
+        let stripped = match load.bundle.language {
+            Language::Js => None,
+            Language::Ts => Some(load::javascript(source)?),
         };
         let Self { runtime, driver, state, budget, host, .. } = self;
         scope!(scope, runtime);
-        load::start(scope, driver, &load.bundle.specifier, source, started.wall_ms())?;
+        load::start(scope, driver, &load.bundle.specifier, stripped.as_deref().unwrap_or(source), started.wall_ms())?;
         let ended = pump(scope, driver, state, budget, host, started);
         let result = call_of(state, Call::take_loaded);
         match (ended, result) {
-            (_, Some(result)) => result.map(|()| checked),
+            (_, Some(result)) => result.map(|()| Checked { source: stripped.map(Bytes::from).unwrap_or_default() }),
             (Err(End::Deadlock), None) => Err(refusal("the module's top level waits for a promise that nothing can resolve")),
             _ => Err(refusal("the module's top level did not end")),
         }
@@ -153,7 +148,7 @@ impl Worker {
     fn call(&mut self, start: &Start) -> Result<(), Gone> {
         let started = Started::now(start.now_ms);
         let allowance = Allowance { cpu_ms: start.limits.cpu_ms, wall_ms: start.limits.wall_ms };
-        self.begin(start.limits, allowance, started);
+        self.begin(start.limits, allowance, started, Phase::Call);
         let ended = {
             let Self { runtime, driver, state, budget, host, .. } = self;
             scope!(scope, runtime);
@@ -174,9 +169,9 @@ impl Worker {
         if stopped { Err(Gone::Closed) } else { Ok(()) }
     }
 
-    fn begin(&mut self, limits: Limits, allowance: Allowance, started: Started) {
+    fn begin(&mut self, limits: Limits, allowance: Allowance, started: Started, phase: Phase) {
         call_of(&self.state, |call| call.begin(limits));
-        self.budget.arm(allowance, started.cpu_ns, started.at_ns);
+        self.budget.arm(phase, allowance, started.cpu_ns, started.at_ns);
     }
 
     fn spent(&mut self, started: Started) -> Spent {

@@ -6,4 +6,5 @@ mod calls;
 mod harness;
 mod hostile;
 mod loading;
+mod speed;
 mod web;

@@ -1,0 +1,66 @@
+//! TypeScript to JavaScript: types become spaces, so that every line and column stays.
+
+use std::{mem, sync::Arc};
+
+use swc_common::{
+    FilePathMapping, SourceMap,
+    errors::{DiagnosticBuilder, Emitter, Handler},
+    sync::Lrc,
+};
+use swc_ts_fast_strip::{ErrorCode, Mode, Options, operate};
+use tollhouse_protocol::LoadError;
+
+/// Blanks the types of `source`, a module.
+///
+/// # Errors
+///
+/// Where it does not parse, and where it uses what has no JavaScript under it (`enum`, `namespace`
+/// with values, parameter properties).
+pub(crate) fn strip(source: &str) -> Result<String, LoadError> {
+    let map = Lrc::new(SourceMap::new(FilePathMapping::empty()));
+    let first = First::default();
+    let handler = Handler::with_emitter(false, false, Box::new(first.clone()));
+    let options = Options { module: Some(true), mode: Mode::StripOnly, ..options() };
+    operate(&map, &handler, source.to_owned(), options).map(|output| output.code).map_err(|error| {
+        let kind = match error.code {
+            ErrorCode::InvalidSyntax => "SyntaxError: ",
+            _ => "",
+        };
+        let Some((message, position)) = first.take() else {
+            return LoadError { message: format!("{kind}{}", error.message), line: None, column: None };
+        };
+        let place = position.map(|position| map.lookup_char_pos(position));
+        LoadError {
+            message: format!("{kind}{message}"),
+            line: place.as_ref().and_then(|place| u32::try_from(place.line).ok()),
+            column: place.as_ref().and_then(|place| u32::try_from(place.col.0 + 1).ok()),
+        }
+    })
+}
+
+/// The defaults, with decorators read; `Options` has them only in how it reads JSON.
+fn options() -> Options {
+    serde_json::from_str("{}").unwrap_or_default()
+}
+
+/// Keeps the first thing the parser complains of.
+#[derive(Clone, Default)]
+struct First(Arc<std::sync::Mutex<Option<Complaint>>>);
+
+type Complaint = (String, Option<swc_common::BytePos>);
+
+impl First {
+    fn take(&self) -> Option<Complaint> {
+        self.0.lock().ok().and_then(|mut held| mem::take(&mut *held))
+    }
+}
+
+impl Emitter for First {
+    fn emit(&mut self, diagnostic: &mut DiagnosticBuilder<'_>) {
+        let message = diagnostic.message().clone();
+        let position = diagnostic.span.primary_span().map(|span| span.lo);
+        if let Ok(mut held) = self.0.lock() {
+            held.get_or_insert((message, position));
+        }
+    }
+}
