@@ -15,6 +15,9 @@
  *
  * Time stands still while a handler computes: `Date.now()` is the start of the call, and moves on with each answer
  * to something awaited from `ctx` or a timer.
+ *
+ * A call ends when its handler does. Writes to `ctx.kv` and `ctx.files` that nobody awaits are done before that; reads and
+ * timers left behind are forgotten.
  */
 
 /** Anything that JSON can say. */

@@ -13,7 +13,13 @@ const STACK_BYTES: usize = 8 << 10;
 /// An op that the host has not answered.
 #[derive(Debug)]
 struct Waiting {
+    /// What the scripts know it by.
     number: u32,
+    /// What the host knows it by, once it is sent: rising in the order of sending, never used twice
+    /// in a worker's life, so that a late answer hits nothing.
+    sent: Option<u32>,
+    /// It changes what is kept: the call does not end before it is done.
+    writes: bool,
     /// A timer: it takes no turn from other ops.
     sleeps: bool,
     /// Its answer still wakes somebody.
@@ -28,8 +34,8 @@ pub(crate) struct Call {
     budget: Arc<Budget>,
     limits: Limits,
     outbox: Outbox,
-    /// Ops made by this worker so far: numbers are never used twice, so that a late answer hits nothing.
     last_op: u32,
+    last_sent: u32,
     ops: u64,
     http_requests: u64,
     waiting: Vec<Waiting>,
@@ -53,6 +59,7 @@ impl Call {
             limits: Limits::default(),
             outbox: Outbox::default(),
             last_op: 0,
+            last_sent: 0,
             ops: 0,
             http_requests: 0,
             waiting: Vec::new(),
@@ -114,10 +121,12 @@ impl Call {
         }
     }
 
-    /// Takes an op off those under way; false for one that is not.
-    pub(crate) fn answered(&mut self, number: u32) -> bool {
-        let Some(at) = self.waiting.iter().position(|op| op.number == number && op.request.is_none()) else { return false };
-        self.waiting.remove(at).heard
+    /// Takes the op that the host answered off those under way; the scripts' number for it, when
+    /// somebody still listens.
+    pub(crate) fn answered(&mut self, sent: u32) -> Option<u32> {
+        let at = self.waiting.iter().position(|op| op.sent == Some(sent))?;
+        let op = self.waiting.remove(at);
+        op.heard.then_some(op.number)
     }
 
     /// The next op that failed without asking the host.
@@ -130,25 +139,32 @@ impl Call {
         self.waiting.iter().any(|op| op.heard)
     }
 
+    /// Whether something that changes what is kept is not done yet.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.waiting.iter().any(|op| op.writes)
+    }
+
     /// Puts every request whose turn has come into the outbox.
     pub(crate) fn send_requests(&mut self) {
-        let under_way = |sleeps| self.waiting.iter().filter(|op| op.sleeps == sleeps && op.request.is_none()).count() as u64;
+        let under_way = |sleeps| self.waiting.iter().filter(|op| op.sleeps == sleeps && op.sent.is_some()).count() as u64;
         let mut turns = self.limits.ops_in_flight.max(1).saturating_sub(under_way(false));
         let mut sleeps = self.limits.timers.max(1).saturating_sub(under_way(true));
         for op in &mut self.waiting {
             let turns = if op.sleeps { &mut sleeps } else { &mut turns };
-            if op.request.is_some() && *turns > 0 {
-                *turns -= 1;
-                let Some(request) = op.request.take() else { continue };
-                let sent = self.outbox.put(&ToHost::Op { op: op.number, request });
-                if sent.is_err() {
-                    let message = "the request is larger than the host takes".into();
-                    self.refused.push_back((op.number, OpFailure { code: "quota_exceeded".into(), message }));
-                    op.number = 0;
-                }
+            if *turns == 0 {
+                continue;
+            }
+            let Some(request) = op.request.take() else { continue };
+            *turns -= 1;
+            self.last_sent += 1;
+            op.sent = Some(self.last_sent);
+            if self.outbox.put(&ToHost::Op { op: self.last_sent, request }).is_err() {
+                let message = "the request is larger than the host takes".into();
+                self.refused.push_back((op.number, OpFailure { code: "quota_exceeded".into(), message }));
             }
         }
-        self.waiting.retain(|op| op.number != 0);
+        let refused = &self.refused;
+        self.waiting.retain(|op| !refused.iter().any(|(number, _)| *number == op.number));
     }
 
     /// Writes a line to the log, or counts it as dropped.
@@ -238,7 +254,15 @@ impl Call {
             return 0;
         }
         self.last_op += 1;
-        self.waiting.push(Waiting { number: self.last_op, sleeps, heard: true, request: Some(request) });
+        let writes = matches!(
+            request,
+            OpRequest::KvSet { .. }
+                | OpRequest::KvDelete { .. }
+                | OpRequest::KvAtomic { .. }
+                | OpRequest::FileWrite { .. }
+                | OpRequest::FileDelete { .. }
+        );
+        self.waiting.push(Waiting { number: self.last_op, sent: None, writes, sleeps, heard: true, request: Some(request) });
         self.last_op
     }
 

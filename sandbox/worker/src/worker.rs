@@ -212,21 +212,21 @@ fn pump(
 ) -> Result<(), End> {
     loop {
         scope.perform_microtask_checkpoint();
-        if budget.stopped() || call_of(state, |call| call.has_ended()) {
+        if budget.stopped() || call_of(state, |call| call.has_ended() && !call.is_writing()) {
             return Ok(());
         }
         if let Some((number, failure)) = call_of(state, Call::next_refused) {
             deliver(scope, driver, started, number, Err(failure));
             continue;
         }
-        if !call_of(state, |call| call.is_waiting()) {
+        if !call_of(state, |call| call.is_waiting() || call.is_writing()) {
             return Err(End::Deadlock);
         }
         let (number, result) = wait(state, budget, host)?;
         if budget.stopped() {
             return Ok(());
         }
-        if call_of(state, |call| call.answered(number)) {
+        if let Some(number) = call_of(state, |call| call.answered(number)) {
             deliver(scope, driver, started, number, result);
         }
     }

@@ -278,6 +278,25 @@ fn ops_left_behind_do_not_wake_in_the_next_call() {
 }
 
 #[test]
+fn a_write_that_nobody_awaits_is_done_before_the_call_ends() {
+    let mut worker = Worker::handler("for (let i = 0; i < 20; i++) ctx.kv.set('k' + i, i); ctx.files.write('f', 'x'); return 'soon';");
+    assert_eq!(worker.json(&Value::Null), json!("soon"));
+    assert_eq!((worker.kv.len(), worker.files.len()), (20, 1));
+}
+
+#[test]
+fn numbers_of_ops_rise_as_they_are_sent() {
+    // A timer does not wait behind the requests before it, and still has a higher number than they.
+    let mut worker = Worker::handler(
+        "const all = [...Array(20).keys()].map((i) => ctx.kv.get('k' + i)); const sleep = new Promise((r) => setTimeout(r, 1));
+         await Promise.all([...all, sleep]); return 1;",
+    );
+    worker.json(&Value::Null);
+    assert_eq!(worker.ops.len(), 21);
+    assert!(matches!(worker.ops[8], OpRequest::Sleep { .. }), "{:?}", worker.ops);
+}
+
+#[test]
 fn requests_beyond_those_in_flight_wait_their_turn() {
     let mut worker = Worker::handler("return (await Promise.all([...Array(50).keys()].map((i) => ctx.kv.get('k' + i)))).length;");
     assert_eq!(worker.json(&Value::Null), json!(50));

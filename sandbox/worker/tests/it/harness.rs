@@ -175,9 +175,12 @@ impl Worker {
 
     fn finish(&mut self) -> Ended {
         let mut under_way: Vec<(u32, OpRequest)> = Vec::new();
+        let mut last = None;
         loop {
             match self.receive() {
                 Some(ToHost::Op { op, request }) => {
+                    assert!(last.is_none_or(|last| last < op), "op {op} after {last:?}");
+                    last = Some(op);
                     self.ops.push(request.clone());
                     under_way.push((op, request));
                     let counted = under_way.iter().filter(|(_, request)| !matches!(request, OpRequest::Sleep { .. })).count();
