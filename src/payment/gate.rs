@@ -78,6 +78,16 @@ pub struct Gate {
     credits: Arc<Credits>,
     /// Settlements that this process has open: when to ask again, and how often it has asked.
     open: Mutex<HashMap<PaymentId, Retry>>,
+    /// Reservations of this process that the store did not take back yet.
+    orphans: Mutex<HashMap<PaymentId, Record>>,
+}
+
+/// What a name that the client gave its payment says of it.
+enum Named {
+    /// The payment that has the name has bought this.
+    Admits(Admit),
+    /// None has it, or one that is unspent as long as the check holds.
+    Unspent(Option<Check>),
 }
 
 #[derive(Clone, Copy)]
@@ -103,7 +113,7 @@ impl Gate {
         finisher: Arc<dyn Finisher>,
     ) -> Arc<Self> {
         let credits = Credits::new(Arc::clone(&store), clock.clone());
-        Arc::new(Self { store, facilitator, clock, config, finisher, credits, open: Mutex::default() })
+        Arc::new(Self { store, facilitator, clock, config, finisher, credits, open: Mutex::default(), orphans: Mutex::default() })
     }
 
     /// Developer credits.
@@ -244,8 +254,10 @@ impl Gate {
             let mut writes = vec![put(Space::Payments, id.key(), record.encode()), put(Space::OpenIntents, id.key(), vec![])];
             if let Some(named) = &named {
                 let known = self.store.get(Space::Payments, named).await?;
-                if let Some(admit) = self.named(known.as_deref(), &id, request).await? {
-                    return Ok(admit);
+                match self.named(known.as_deref(), &id, request).await? {
+                    Named::Admits(admit) => return Ok(admit),
+                    // It must not come back to life while we take its name.
+                    Named::Unspent(check) => checks.extend(check),
                 }
                 checks.push(Check { space: Space::Payments, key: named.clone(), expected: known });
                 writes.push(put(Space::Payments, named.clone(), id.as_str().as_bytes().to_vec()));
@@ -256,25 +268,32 @@ impl Gate {
                     return Ok(Admit::Run(Admission { gate: Arc::clone(self), id, record, means, ended: false }));
                 }
                 Err(StoreError::Conflict) => {}
-                Err(error) => return Err(error.into()),
+                Err(error) => {
+                    if matches!(error, StoreError::Unknown(_)) {
+                        // Nobody runs under it, if it was written.
+                        self.give_back(&id, &record).await;
+                    }
+                    return Err(error.into());
+                }
             }
         }
         Err(Refusal::InProgress)
     }
 
     /// What the payment that has the client's id already admits to (payment-identifier extension).
-    async fn named(&self, known: Option<&[u8]>, id: &PaymentId, request: &str) -> Result<Option<Admit>, Refusal> {
-        let Some(earlier) = known.and_then(|bytes| std::str::from_utf8(bytes).ok()?.parse::<PaymentId>().ok()) else { return Ok(None) };
+    async fn named(&self, known: Option<&[u8]>, id: &PaymentId, request: &str) -> Result<Named, Refusal> {
+        let Some(earlier) = known.and_then(|bytes| std::str::from_utf8(bytes).ok()?.parse::<PaymentId>().ok()) else {
+            return Ok(Named::Unspent(None));
+        };
         if &earlier == id {
-            return Ok(None);
+            return Ok(Named::Unspent(None));
         }
-        match self.read(&earlier).await? {
-            // Same payer, by the key; the payer signed the payment that names it.
-            Some((record, _)) if !matches!(record.state, State::Released | State::Refused) => {
-                self.seen(&earlier, &record.digest, request).await
-            }
-            _ => Ok(None),
-        }
+        let Some((record, bytes)) = self.read(&earlier).await? else { return Ok(Named::Unspent(None)) };
+        // Same payer, by the key; the payer signed the payment that names it.
+        Ok(match self.seen(&earlier, &record.digest, request).await? {
+            Some(admit) => Named::Admits(admit),
+            None => Named::Unspent(Some(Check { space: Space::Payments, key: earlier.key(), expected: Some(bytes) })),
+        })
     }
 
     /// Takes the money for `answer`, and stores receipt and answer in the commit that says so.
@@ -315,15 +334,15 @@ impl Gate {
         let check = Check { space: Space::Payments, key: id.key(), expected: Some(before) };
         let committed = self.store.commit(vec![check], vec![put(Space::Payments, id.key(), record.encode())], Durability::Durable).await;
         if let Err(error) = committed {
-            if matches!(error, StoreError::Unknown(_)) {
-                // The intent may be on disk, and a restart would act on it.
-                admission.ended = true;
-                self.ask_later(&id);
-                return Err(SettleError::Unknown { payment: id });
+            // Not asked to settle. Of the intent and the release, one is written.
+            admission.ended = true;
+            if self.give_back(&id, &admission.record).await == Some(true) || !matches!(error, StoreError::Unknown(_)) {
+                self.retries().remove(&id);
+                return Err(error.into());
             }
-            // Not asked to settle: the admission's drop releases the reservation.
-            self.retries().remove(&id);
-            return Err(error.into());
+            // The intent may be on disk: whoever finds it there acts on it.
+            self.ask_later(&id);
+            return Err(SettleError::Unknown { payment: id });
         }
         admission.ended = true;
         Ok((payment, id))
@@ -332,7 +351,14 @@ impl Gate {
     /// Records how a settlement ended.
     async fn conclude(&self, id: &PaymentId, outcome: Outcome) -> Result<StoredAnswer, SettleError> {
         let unknown = || SettleError::Unknown { payment: id.clone() };
-        let concluded = self.try_conclude(id, outcome).await;
+        let mut concluded = self.try_conclude(id, &outcome).await;
+        for _ in 0..TRIES {
+            if !matches!(concluded, Err(SettleError::Store(StoreError::Conflict))) {
+                break;
+            }
+            // Another replica was faster.
+            concluded = self.try_conclude(id, &outcome).await;
+        }
         match &concluded {
             Ok(_) | Err(SettleError::Refused { .. }) => _ = self.retries().remove(id),
             Err(error) => {
@@ -344,23 +370,26 @@ impl Gate {
         concluded.map_err(|error| if matches!(error, SettleError::Store(_)) { unknown() } else { error })
     }
 
-    async fn try_conclude(&self, id: &PaymentId, outcome: Outcome) -> Result<StoredAnswer, SettleError> {
-        let Some((mut record, before)) = self.read(id).await? else { return Err(SettleError::Unknown { payment: id.clone() }) };
+    async fn try_conclude(&self, id: &PaymentId, outcome: &Outcome) -> Result<StoredAnswer, SettleError> {
+        let unknown = || SettleError::Unknown { payment: id.clone() };
+        let Some((mut record, before)) = self.read(id).await? else { return Err(unknown()) };
         let Some(intent) = record.intent.take() else {
-            return record.answer.ok_or_else(|| SettleError::Unknown { payment: id.clone() });
+            return match (record.state, record.reason) {
+                (State::Refused, Some(reason)) => Err(SettleError::Refused { message: reason.clone(), reason }),
+                _ => record.answer.ok_or_else(unknown),
+            };
         };
         record.updated_ms = self.clock.now().0;
         let check = Check { space: Space::Payments, key: id.key(), expected: Some(before) };
         match outcome {
             Outcome::Settled(settlement) => {
-                let mut finished = self.finisher.finish(&intent.draft, &settlement, intent.answer);
-                let network = match intent.version {
-                    WireVersion::V1 => self.config.network.v1_name,
-                    WireVersion::V2 => self.config.network.caip2,
-                };
-                let body = wire::settle_response(&settlement, intent.version, network, finished.extensions.as_ref());
+                let mut finished = self.finisher.finish(&intent.draft, settlement, intent.answer);
+                // As the intent names it: the settings may be others since.
+                let requirements: Value = serde_json::from_str(&intent.requirements).unwrap_or_default();
+                let network = requirements["network"].as_str().unwrap_or(&settlement.network);
+                let body = wire::settle_response(settlement, intent.version, network, finished.extensions.as_ref());
                 finished.answer.settlement = Some(SettlementNotice { version: intent.version, body: body.to_string() });
-                let answer = self.finish(id, check, record, settlement, finished).await?;
+                let answer = self.finish(id, check, record, settlement.clone(), finished).await?;
                 Ok(answer)
             }
             Outcome::Refused { reason, message } => {
@@ -368,11 +397,11 @@ impl Gate {
                 record.reason = Some(reason.clone());
                 let writes = vec![put(Space::Payments, id.key(), record.encode()), delete(Space::OpenIntents, id.key())];
                 self.store.commit(vec![check], writes, Durability::Durable).await?;
-                Err(SettleError::Refused { reason, message })
+                Err(SettleError::Refused { reason: reason.clone(), message: message.clone() })
             }
             Outcome::Unknown(why) => {
                 tracing::warn!(payment.id = %id, why, "the facilitator did not say how a settlement ended");
-                Err(SettleError::Unknown { payment: id.clone() })
+                Err(unknown())
             }
         }
     }
@@ -423,6 +452,7 @@ impl Gate {
         for _ in 0..TRIES {
             let Some((check, write)) = self.credits.debit(&hold.id, hold.amount).await? else {
                 let message = "developer credit is used up".to_owned();
+                admission.release().await;
                 return Err(SettleError::Refused { reason: "insufficient_funds".to_owned(), message });
             };
             let own = Check { space: Space::Payments, key: id.key(), expected: Some(admission.record.encode()) };
@@ -439,9 +469,16 @@ impl Gate {
                 Err(StoreError::Unknown(why)) => {
                     tracing::error!(payment.id = %id, why, "a debit was not confirmed");
                     admission.ended = true;
-                    return Err(SettleError::Unknown { payment: id });
+                    // Of the debit and the release, one is written.
+                    return Err(match self.give_back(&id, &admission.record).await {
+                        Some(true) => StoreError::Unknown(why).into(),
+                        Some(false) | None => SettleError::Unknown { payment: id },
+                    });
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => {
+                    admission.release().await;
+                    return Err(error.into());
+                }
             }
         }
         Err(StoreError::Conflict.into())
@@ -489,7 +526,7 @@ impl Gate {
         let mut settling = Vec::new();
         for (id, record, before) in self.open_records().await? {
             match record.state {
-                State::Reserved => self.release(&id, record, before).await?,
+                State::Reserved => _ = self.release(&id, record, before).await?,
                 State::Settling => {
                     self.retries().insert(id.clone(), Retry { at: Some(Instant::now()), tries: 0 });
                     settling.push(id);
@@ -512,9 +549,16 @@ impl Gate {
     ///
     /// The store's.
     pub async fn tick(&self) -> Result<(), StoreError> {
+        self.give_back_orphans().await;
         let now = Instant::now();
+        let mut ended: Vec<PaymentId> = self.retries().iter().filter(|(_, retry)| retry.at.is_some()).map(|(id, _)| id.clone()).collect();
         let foreign = self.clock.now().0.saturating_sub(u64::try_from(FOREIGN_AGE.as_millis()).unwrap_or(u64::MAX));
-        for (id, record, _) in self.open_records().await? {
+        let open = self.open_records().await?;
+        ended.retain(|id| !open.iter().any(|(other, record, _)| other == id && record.state == State::Settling));
+        for id in ended {
+            self.retries().remove(&id);
+        }
+        for (id, record, _) in open {
             let due = match self.retries().get(&id) {
                 Some(retry) => retry.at.is_some_and(|at| at <= now),
                 None => record.updated_ms < foreign,
@@ -579,15 +623,35 @@ impl Gate {
         Ok(())
     }
 
-    async fn release(&self, id: &PaymentId, mut record: Record, before: Vec<u8>) -> Result<(), StoreError> {
+    /// Releases a reservation. False when it has gone on without us: whoever changed it ends it.
+    async fn release(&self, id: &PaymentId, mut record: Record, before: Vec<u8>) -> Result<bool, StoreError> {
         record.state = State::Released;
         record.updated_ms = self.clock.now().0;
         let check = Check { space: Space::Payments, key: id.key(), expected: Some(before) };
         let writes = vec![put(Space::Payments, id.key(), record.encode()), delete(Space::OpenIntents, id.key())];
         match self.store.commit(vec![check], writes, Durability::Buffered).await {
-            // It has gone on without us: whoever changed it ends it.
-            Ok(()) | Err(StoreError::Conflict) => Ok(()),
+            Ok(()) => Ok(true),
+            Err(StoreError::Conflict) => Ok(false),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Releases a reservation of our own, now or as soon as the store does it. `None`: it is not known yet.
+    async fn give_back(&self, id: &PaymentId, record: &Record) -> Option<bool> {
+        match self.release(id, record.clone(), record.encode()).await {
+            Ok(released) => Some(released),
+            Err(error) => {
+                tracing::error!(payment.id = %id, %error, "a reservation could not be released; it is tried again");
+                self.orphans().insert(id.clone(), record.clone());
+                None
+            }
+        }
+    }
+
+    async fn give_back_orphans(&self) {
+        let orphans: Vec<_> = self.orphans().drain().collect();
+        for (id, record) in orphans {
+            self.give_back(&id, &record).await;
         }
     }
 
@@ -604,6 +668,10 @@ impl Gate {
         let retry = open.entry(id.clone()).or_insert(Retry { at: None, tries: 0 });
         let wait = Duration::from_secs(1u64 << retry.tries.min(16)).min(MAX_BACKOFF);
         *retry = Retry { at: Some(Instant::now() + wait), tries: retry.tries + 1 };
+    }
+
+    fn orphans(&self) -> std::sync::MutexGuard<'_, HashMap<PaymentId, Record>> {
+        self.orphans.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn retries(&self) -> std::sync::MutexGuard<'_, HashMap<PaymentId, Retry>> {
@@ -640,11 +708,7 @@ impl Admission {
     /// Gives the reservation back, and waits until that is done.
     pub async fn release(mut self) {
         self.ended = true;
-        let gate = Arc::clone(&self.gate);
-        let before = self.record.encode();
-        if let Err(error) = gate.release(&self.id, self.record.clone(), before).await {
-            tracing::error!(payment.id = %self.id, %error, "a reservation could not be released; the next start does it");
-        }
+        self.gate.give_back(&self.id, &self.record).await;
     }
 }
 
@@ -655,12 +719,7 @@ impl Drop for Admission {
         }
         let (gate, id, record) = (Arc::clone(&self.gate), self.id.clone(), self.record.clone());
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move {
-                let before = record.encode();
-                if let Err(error) = gate.release(&id, record, before).await {
-                    tracing::error!(payment.id = %id, %error, "a reservation could not be released; the next start does it");
-                }
-            });
+            runtime.spawn(async move { gate.give_back(&id, &record).await });
         }
     }
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::{PaymentId, WireVersion};
-use crate::clock::Timestamp;
+use crate::{clock::Timestamp, id::RequestId};
 
 /// Where a payment stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,6 +62,8 @@ pub struct PaymentState {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Record {
     pub(super) state: State,
+    /// Whose reservation it is: no two admissions write the same bytes.
+    holder: String,
     /// Hash of the request that the payment is bound to.
     pub(super) request: String,
     /// [`super::Payment::digest`]: who shows it holds the signed payment.
@@ -92,6 +94,7 @@ impl Record {
     pub(super) fn reserved(request: &str, digest: String, now: Timestamp) -> Self {
         Self {
             state: State::Reserved,
+            holder: RequestId::generate().to_string(),
             request: request.to_owned(),
             digest,
             updated_ms: now.0,
