@@ -63,9 +63,12 @@ impl Transfer {
         message.eip712_signing_hash(&domain)
     }
 
-    /// True when `from` signed the transfer: 65 bytes, low `s` (EIP-2).
+    /// True when `from` signed the transfer: 65 bytes, low `s` (EIP-2), `v` 27 or 28, as the tokens want it.
     pub(super) fn signed_by_payer(&self, signature: &str, network: &Network) -> bool {
         let Some(bytes) = signature.strip_prefix("0x").and_then(|digits| hex::decode(digits).ok()) else { return false };
+        if !matches!(bytes.last(), Some(27 | 28)) {
+            return false;
+        }
         let Ok(signature) = Signature::from_raw(&bytes) else { return false };
         if signature.normalize_s().is_some() {
             return false;

@@ -30,7 +30,13 @@ pub struct Challenge {
 
 impl Challenge {
     pub(super) fn new(config: &PaymentConfig, terms: &Terms, error: &str) -> Self {
-        let tags: Vec<_> = terms.tags.iter().filter(|tag| tag.len() <= MAX_TAG).take(MAX_TAGS).collect();
+        let error = short(error);
+        let tags: Vec<_> = terms
+            .tags
+            .iter()
+            .filter(|tag| (1..=MAX_TAG).contains(&tag.len()) && tag.bytes().all(|b| (b' '..=b'~').contains(&b)))
+            .take(MAX_TAGS)
+            .collect();
         let mut v2 = json!({
             "x402Version": 2,
             "error": error,
@@ -51,7 +57,7 @@ impl Challenge {
             v2_header = STANDARD.encode(v2.to_string());
         }
         let v1 = json!({ "x402Version": 1, "error": error, "accepts": [config.requirements(terms, WireVersion::V1)] });
-        Self { error: error.to_owned(), v2, v2_header, v1 }
+        Self { error, v2, v2_header, v1 }
     }
 }
 
