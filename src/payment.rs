@@ -24,6 +24,8 @@ mod ledger;
 mod offer;
 mod record;
 mod simulated;
+#[cfg(test)]
+mod tests;
 mod wire;
 
 use std::{fmt, str::FromStr, sync::Arc};

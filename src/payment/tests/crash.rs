@@ -1,0 +1,139 @@
+//! The host ends between intent and outcome.
+
+use super::*;
+
+/// The host is killed while a payment settles in `mood`; answers with what a restart finds.
+async fn killed(mood: Mood) -> (Bench, PaymentId) {
+    let bench = Bench::new().await;
+    let admission = bench.run(Payer::new(1).pays(1)).await;
+    let id = admission.id().clone();
+    bench.facilitator.feel(mood);
+    let gate = Arc::clone(&bench.gate);
+    let task = tokio::spawn(async move { gate.settle(admission, answer(ANSWER), &draft()).await });
+    if mood == Mood::SettlesInSilence {
+        while bench.earned().await == 0 {
+            tokio::task::yield_now().await;
+        }
+        task.abort();
+        assert!(task.await.unwrap_err().is_cancelled());
+    } else {
+        assert!(matches!(task.await.unwrap(), Err(SettleError::Unknown { .. })));
+    }
+    assert_eq!(bench.state(&id).await, Some(State::Settling));
+    assert!(bench.receipts().await.is_empty(), "nothing is served before the outcome is known");
+    (bench.restarted(), id)
+}
+
+async fn settled_once(bench: &Bench, id: &PaymentId) {
+    assert_eq!((bench.state(id).await, bench.gate.open_intents()), (Some(State::Settled), 0));
+    assert_eq!((bench.earned().await, bench.balance(&Payer::new(1).address()).await), (PRICE.0, FUNDS.0 - PRICE.0));
+    let receipts = bench.receipts().await;
+    assert_eq!(receipts.len(), 1);
+    let state = bench.gate.state(id).await.unwrap().unwrap();
+    assert_eq!((state.receipt_id.as_deref(), &state.transaction), (Some(receipts[0].draft.receipt_id.as_str()), &receipts[0].transaction));
+    let answer = stored(bench.admit(Payer::new(1).pays(1)).await);
+    assert_eq!((&answer.body[..], &answer.receipt_id), (ANSWER, &state.receipt_id.unwrap()));
+    assert!(answer.settlement.is_some());
+    assert!(bench.all(Space::OpenIntents).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_settlement_that_was_cut_off_after_the_money_moved_is_found() {
+    let (bench, id) = killed(Mood::SettlesInSilence).await;
+    bench.gate.recover().await.unwrap();
+    settled_once(&bench, &id).await;
+    // And once more: nothing is left to do.
+    bench.gate.recover().await.unwrap();
+    bench.gate.tick().await.unwrap();
+    settled_once(&bench, &id).await;
+    assert_eq!(bench.facilitator.settled.load(Ordering::SeqCst), 0, "asked, not settled again");
+}
+
+#[tokio::test]
+async fn a_settlement_without_an_answer_is_found() {
+    let (bench, id) = killed(Mood::SettlesUnsure).await;
+    bench.gate.recover().await.unwrap();
+    settled_once(&bench, &id).await;
+}
+
+#[tokio::test]
+async fn a_settlement_that_had_not_begun_is_made() {
+    let (bench, id) = killed(Mood::Unsure).await;
+    assert_eq!(bench.earned().await, 0);
+    bench.gate.recover().await.unwrap();
+    settled_once(&bench, &id).await;
+}
+
+#[tokio::test]
+async fn a_settlement_that_stays_unsure_stays_open() {
+    let (bench, id) = killed(Mood::SettlesUnsure).await;
+    bench.facilitator.feel(Mood::Unsure);
+    bench.gate.recover().await.unwrap();
+    assert_eq!((bench.state(&id).await, bench.gate.open_intents()), (Some(State::Settling), 1));
+    assert!(matches!(bench.admit(Payer::new(1).pays(1)).await, Ok(Admit::InFlight(_))));
+    assert!(bench.receipts().await.is_empty());
+    bench.facilitator.feel(Mood::Honest);
+    // Not due yet: it was asked a moment ago.
+    bench.gate.tick().await.unwrap();
+    assert_eq!(bench.state(&id).await, Some(State::Settling));
+    bench.gate.recover().await.unwrap();
+    settled_once(&bench, &id).await;
+}
+
+#[tokio::test]
+async fn an_authorization_that_expired_unspent_in_the_crash_is_refused() {
+    let (bench, id) = killed(Mood::Unsure).await;
+    bench.clock.set(NOW.plus_millis(400_000));
+    bench.gate.recover().await.unwrap();
+    assert_eq!((bench.state(&id).await, bench.earned().await, bench.receipts().await.len()), (Some(State::Refused), 0, 0));
+    assert_eq!(bench.gate.open_intents(), 0);
+}
+
+#[tokio::test]
+async fn a_spent_authorization_that_expired_in_the_crash_is_settled() {
+    let (bench, id) = killed(Mood::SettlesInSilence).await;
+    bench.clock.set(NOW.plus_millis(400_000));
+    bench.gate.recover().await.unwrap();
+    settled_once(&bench, &id).await;
+}
+
+#[tokio::test]
+async fn a_reservation_that_a_crash_left_is_released() {
+    let bench = Bench::new().await;
+    let admission = bench.run(Payer::new(1).pays(1)).await;
+    let id = admission.id().clone();
+    std::mem::forget(admission);
+    let bench = bench.restarted();
+    assert!(matches!(bench.admit(Payer::new(1).pays(1)).await, Ok(Admit::InFlight(_))));
+    bench.gate.recover().await.unwrap();
+    assert_eq!(bench.state(&id).await, Some(State::Released));
+    assert!(bench.all(Space::OpenIntents).await.is_empty());
+    bench.buy(Payer::new(1).pays(1)).await;
+    assert_eq!((bench.earned().await, bench.receipts().await.len()), (PRICE.0, 1));
+}
+
+#[tokio::test]
+async fn a_replica_resolves_what_another_left_open_but_not_at_once() {
+    let (bench, id) = killed(Mood::SettlesInSilence).await;
+    bench.clock.set(NOW.plus_millis(180_000));
+    bench.gate.tick().await.unwrap();
+    assert_eq!(bench.state(&id).await, Some(State::Settling), "the other may still be at it");
+    bench.clock.set(NOW.plus_millis(180_001));
+    bench.gate.tick().await.unwrap();
+    settled_once(&bench, &id).await;
+}
+
+#[tokio::test]
+async fn many_open_settlements_are_all_resolved() {
+    let bench = Bench::new().await;
+    for seed in 1..=3 {
+        for nonce in 0..90 {
+            let admission = bench.run(Payer::new(seed).pays(nonce)).await;
+            bench.facilitator.feel(if nonce % 2 == 0 { Mood::SettlesUnsure } else { Mood::Unsure });
+            assert!(bench.settle(admission).await.is_err());
+        }
+    }
+    let bench = bench.restarted();
+    bench.gate.recover().await.unwrap();
+    assert_eq!((bench.earned().await, bench.receipts().await.len(), bench.gate.open_intents()), (270 * PRICE.0, 270, 0));
+}

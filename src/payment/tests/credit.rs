@@ -1,0 +1,136 @@
+//! Developer credit is spent to the last cent and no further.
+
+use super::*;
+
+fn by_credit(token: &str, key: Option<&str>) -> Offered {
+    Offered::Credit(CreditOffer { token: token.to_owned(), idempotency_key: key.map(str::to_owned) })
+}
+
+async fn minted(bench: &Bench, calls: u64) -> Minted {
+    bench.gate.credits().mint(MicroUsd(calls * PRICE.0), "a test").await.unwrap()
+}
+
+async fn left(bench: &Bench, token: &str) -> u64 {
+    bench.gate.credits().find(token).await.unwrap().unwrap().balance.0
+}
+
+#[tokio::test]
+async fn a_token_is_not_kept_and_a_wrong_secret_is_refused() {
+    let bench = Bench::new().await;
+    let credit = minted(&bench, 1).await;
+    // `dc_`, the id, the secret; this one may hold `_` too.
+    let (head, secret) = (&credit.token[..29], &credit.token[30..]);
+    assert!(secret.len() >= 40);
+    for (_, stored) in bench.all(Space::Credits).await {
+        assert!(!String::from_utf8_lossy(&stored).contains(secret), "the store knows the secret");
+    }
+    let other = minted(&bench, 1).await;
+    let foreign = &other.token[30..];
+    let wrong = [
+        String::new(),
+        "dc_".to_owned(),
+        head.to_owned(),
+        format!("{head}_"),
+        format!("{head}_{foreign}"),
+        format!("{head}_{}", secret.to_lowercase()),
+        format!("{}x", credit.token),
+        credit.token[..credit.token.len() - 1].to_owned(),
+        credit.token[1..].to_owned(),
+        format!("dc_01J00000000000000000000000_{secret}"),
+    ];
+    for token in wrong {
+        assert!(matches!(bench.admit(by_credit(&token, None)).await, Err(Refusal::CreditUnknown)), "{token}");
+    }
+    assert_eq!(left(&bench, &credit.token).await, PRICE.0);
+}
+
+#[tokio::test]
+async fn a_credit_of_nothing_or_with_an_endless_label_is_not_minted() {
+    let bench = Bench::new().await;
+    assert!(matches!(bench.gate.credits().mint(MicroUsd(0), "").await, Err(CreditError::Nothing)));
+    assert!(matches!(bench.gate.credits().mint(PRICE, &"x".repeat(121)).await, Err(CreditError::Label)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_fifty_calls_on_a_balance_for_ten_exactly_ten_are_debited() {
+    let bench = Arc::new(Bench::new().await);
+    let token = minted(&bench, 10).await.token;
+    let tasks: Vec<_> = (0..50)
+        .map(|_| {
+            let (bench, token) = (Arc::clone(&bench), token.clone());
+            tokio::spawn(async move {
+                // As callers do: again until the credit is used up.
+                loop {
+                    match bench.admit(by_credit(&token, None)).await {
+                        Ok(Admit::Run(admission)) => {
+                            tokio::task::yield_now().await;
+                            return bench.settle(admission).await.is_ok();
+                        }
+                        Err(Refusal::InsufficientCredit { balance, .. }) if balance < PRICE => return false,
+                        Err(Refusal::InsufficientCredit { .. }) => tokio::task::yield_now().await,
+                        other => panic!("{}", what(&other)),
+                    }
+                }
+            })
+        })
+        .collect();
+    let mut debited = 0;
+    for task in tasks {
+        debited += usize::from(task.await.unwrap());
+    }
+    assert_eq!((debited, left(&bench, &token).await), (10, 0));
+    let receipts = bench.receipts().await;
+    assert_eq!(receipts.len(), 10);
+    assert_eq!(receipts.iter().map(|receipt| receipt.draft.price_usd.0).sum::<u64>(), 10 * PRICE.0);
+    assert!(receipts.iter().all(|receipt| receipt.kind == receipt::Kind::Credit));
+    assert_eq!(bench.earned().await, 0, "credit moves no token");
+}
+
+#[tokio::test]
+async fn calls_under_way_hold_what_they_may_cost() {
+    let bench = Bench::new().await;
+    let token = minted(&bench, 2).await.token;
+    let (first, second) = (bench.run(by_credit(&token, None)).await, bench.run(by_credit(&token, None)).await);
+    assert!(matches!(bench.admit(by_credit(&token, None)).await, Err(Refusal::InsufficientCredit { .. })));
+    first.release().await;
+    bench.buy(by_credit(&token, None)).await;
+    bench.settle(second).await.unwrap();
+    assert_eq!((left(&bench, &token).await, bench.receipts().await.len()), (0, 2));
+}
+
+#[tokio::test]
+async fn an_idempotency_key_buys_one_answer() {
+    let bench = Bench::new().await;
+    let token = minted(&bench, 2).await.token;
+    let admission = bench.run(by_credit(&token, Some("key-1"))).await;
+    assert!(matches!(bench.admit(by_credit(&token, Some("key-1"))).await, Ok(Admit::InFlight(_))));
+    let first = bench.settle(admission).await.unwrap();
+    assert_eq!(stored(bench.admit(by_credit(&token, Some("key-1"))).await), first);
+    assert_eq!(left(&bench, &token).await, PRICE.0);
+    let other = bench.gate.admit(&terms(), by_credit(&token, Some("key-1")), "another request").await;
+    assert!(matches!(other, Err(Refusal::Reused)));
+    bench.buy(by_credit(&token, Some("key-2"))).await;
+    // Nothing is left, but what was bought is still there.
+    assert_eq!(stored(bench.restarted().admit(by_credit(&token, Some("key-1"))).await), first);
+    assert!(matches!(bench.admit(by_credit(&token, Some("key-3"))).await, Err(Refusal::InsufficientCredit { .. })));
+    assert_eq!((left(&bench, &token).await, bench.receipts().await.len()), (0, 2));
+}
+
+#[tokio::test]
+async fn one_key_of_two_credits_is_two_calls() {
+    let bench = Bench::new().await;
+    let (one, two) = (minted(&bench, 1).await.token, minted(&bench, 1).await.token);
+    let first = bench.buy(by_credit(&one, Some("key"))).await;
+    let second = bench.buy(by_credit(&two, Some("key"))).await;
+    assert_ne!(first.receipt_id, second.receipt_id);
+}
+
+#[tokio::test]
+async fn idempotency_keys_that_are_none_are_refused() {
+    let bench = Bench::new().await;
+    let token = minted(&bench, 1).await.token;
+    for key in ["", "a b", "a\nb", "schlüssel", &"k".repeat(256)] {
+        assert_eq!(code(bench.admit(by_credit(&token, Some(key))).await), "invalid_payload");
+    }
+    bench.buy(by_credit(&token, Some(&"k".repeat(255)))).await;
+}

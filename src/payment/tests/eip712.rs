@@ -1,0 +1,90 @@
+//! Signatures against those that viem 2.57 makes.
+
+use super::*;
+
+const PAYER: &str = "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23";
+const SEPOLIA: &str =
+    "0x35b8ce854da048ada926f78294b84e416758a21eb271310d912d4b269e450e720c8b1b45ab0ac4d1cc2032f7995071037b2ac8d0159df99faac36f3476b8739c1c";
+const BASE: &str =
+    "0x05e4e2aa291ec2c2f5540113419d7775c8d9885fa4029097a9c64b8fca2a0b6a70932a5f08896ab4aec1e461f3e794e662aa46cb39f816f83338766ece7e50931b";
+
+fn transfer() -> Transfer {
+    Transfer::parse(&Authorization {
+        from: PAYER.to_owned(),
+        to: PAY_TO.to_owned(),
+        value: "10000".to_owned(),
+        valid_after: "1740672089".to_owned(),
+        valid_before: "1740672154".to_owned(),
+        nonce: "0xf3746613c2d920b5fdabc0856f2aeb2d4f88ee6037b8cc5d04a71a4462f13480".to_owned(),
+    })
+    .unwrap()
+}
+
+fn bytes(signature: &str) -> Vec<u8> {
+    hex::decode(signature.trim_start_matches("0x")).unwrap()
+}
+
+fn holds(signature: &[u8]) -> bool {
+    transfer().signed_by_payer(&format!("0x{}", hex::encode(signature)), &NETWORKS[0])
+}
+
+#[test]
+fn hashes_are_those_of_viem() {
+    let hash = |network: &Network| transfer().signing_hash(network).to_string();
+    assert_eq!(hash(&NETWORKS[0]), "0xde914abb9acfe2d7816b5e4555792b93b7dcb6ddcbf123cad912c84367cfb4b7");
+    assert_eq!(hash(&NETWORKS[1]), "0xa0f679e9b901633d4b65155d4bceadae0b954ae912f276c55a3ccdd44fe4b19a");
+}
+
+#[test]
+fn signatures_of_viem_are_accepted_on_their_own_network_only() {
+    assert!(transfer().signed_by_payer(SEPOLIA, &NETWORKS[0]));
+    assert!(transfer().signed_by_payer(BASE, &NETWORKS[1]));
+    assert!(!transfer().signed_by_payer(SEPOLIA, &NETWORKS[1]));
+    assert!(!transfer().signed_by_payer(BASE, &NETWORKS[0]));
+}
+
+#[test]
+fn a_signature_covers_every_field() {
+    let one = |change: fn(&mut Transfer)| {
+        let mut other = transfer();
+        change(&mut other);
+        assert!(!other.signed_by_payer(SEPOLIA, &NETWORKS[0]));
+    };
+    one(|transfer| transfer.from = transfer.to);
+    one(|transfer| transfer.to = transfer.from);
+    one(|transfer| transfer.value += alloy_primitives::U256::ONE);
+    one(|transfer| transfer.valid_after += alloy_primitives::U256::ONE);
+    one(|transfer| transfer.valid_before += alloy_primitives::U256::ONE);
+    one(|transfer| transfer.nonce.0[31] ^= 1);
+}
+
+#[test]
+fn the_high_s_twin_of_a_signature_is_refused() {
+    const ORDER: &str = "fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141";
+    let order = alloy_primitives::U256::from_str_radix(ORDER, 16).unwrap();
+    let mut twin = bytes(SEPOLIA);
+    let s = alloy_primitives::U256::from_be_slice(&twin[32..64]);
+    twin[32..64].copy_from_slice(&(order - s).to_be_bytes::<32>());
+    twin[64] = if twin[64] == 27 { 28 } else { 27 };
+    // It recovers to the payer, so that nothing but the rule of EIP-2 refuses it.
+    let raw = alloy_primitives::Signature::from_raw(&twin).unwrap();
+    let signer = raw.recover_address_from_prehash(&transfer().signing_hash(&NETWORKS[0])).unwrap();
+    assert_eq!(signer.to_string(), PAYER);
+    assert!(!holds(&twin));
+}
+
+#[test]
+fn signatures_of_other_forms_are_refused() {
+    let good = bytes(SEPOLIA);
+    assert!(holds(&good));
+    assert!(!holds(&good[..64]), "compact");
+    assert!(!holds(&[]), "empty");
+    assert!(!holds(&[&good[..], &[0]].concat()), "66 bytes");
+    assert!(!holds(&[0; 65]), "zeros");
+    for v in (0..=255).filter(|v| *v != good[64]) {
+        assert!(!holds(&[&good[..64], &[v]].concat()), "v = {v}");
+    }
+    let without = SEPOLIA.trim_start_matches("0x");
+    assert!(!transfer().signed_by_payer(without, &NETWORKS[0]), "no 0x");
+    assert!(!transfer().signed_by_payer("0xzz", &NETWORKS[0]), "no hex");
+}

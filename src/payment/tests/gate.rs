@@ -1,0 +1,308 @@
+//! One payment buys one run and one answer.
+
+use super::*;
+use crate::store::{Check, Durability, Pairs, StoreError, Write};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_eight_that_arrive_together_one_runs() {
+    let bench = Arc::new(Bench::new().await);
+    for nonce in 0..20 {
+        let tasks: Vec<_> = (0..8)
+            .map(|_| {
+                let bench = Arc::clone(&bench);
+                tokio::spawn(async move { bench.admit(Payer::new(1).pays(nonce)).await })
+            })
+            .collect();
+        let mut running = vec![];
+        let mut in_flight = 0;
+        for task in tasks {
+            match task.await.unwrap() {
+                Ok(Admit::Run(admission)) => running.push(admission),
+                Ok(Admit::InFlight(_)) => in_flight += 1,
+                other => panic!("{}", what(&other)),
+            }
+        }
+        assert_eq!((running.len(), in_flight), (1, 7));
+        bench.settle(running.remove(0)).await.unwrap();
+    }
+    assert_eq!(bench.earned().await, 20 * PRICE.0);
+    assert_eq!(bench.receipts().await.len(), 20);
+}
+
+#[tokio::test]
+async fn a_settled_payment_gets_the_same_answer_again() {
+    let bench = Bench::new().await;
+    let payer = Payer::new(1);
+    let first = bench.buy(payer.pays(1)).await;
+    assert_eq!(first.body, ANSWER);
+    for _ in 0..3 {
+        assert_eq!(stored(bench.admit(payer.pays(1)).await), first);
+    }
+    assert_eq!(stored(bench.restarted().admit(payer.pays(1)).await), first, "after a restart");
+    let receipts = bench.receipts().await;
+    assert_eq!(receipts.len(), 1);
+    assert_eq!(receipts[0].draft.receipt_id.as_str(), first.receipt_id);
+    assert_eq!(receipts[0].amount.as_deref(), Some("10000"));
+    assert_eq!(bench.earned().await, PRICE.0);
+    assert_eq!(bench.facilitator.settled.load(Ordering::SeqCst), 1);
+    let notice: Value = serde_json::from_str(&first.settlement.unwrap().body).unwrap();
+    assert_eq!((&notice["success"], &notice["network"], &notice["payer"]), (&json!(true), &json!("eip155:84532"), &json!(payer.address())));
+    assert_eq!(notice["transaction"], json!(receipts[0].transaction));
+}
+
+#[tokio::test]
+async fn a_v1_payment_is_told_in_the_words_of_v1() {
+    let bench = Bench::new().await;
+    let payload = Payer::new(1).payload_v1(&Payer::new(1).authorization(1));
+    let header = STANDARD.encode(payload.to_string());
+    let answer = bench.buy(Offered::X402 { version: WireVersion::V1, header }).await;
+    let notice = answer.settlement.unwrap();
+    assert_eq!(notice.version, WireVersion::V1);
+    let body: Value = serde_json::from_str(&notice.body).unwrap();
+    assert_eq!((&body["success"], &body["network"]), (&json!(true), &json!("base-sepolia")));
+    // The same authorisation in v2 is the same payment.
+    assert_eq!(stored(bench.admit(Payer::new(1).pays(1)).await).body, ANSWER);
+}
+
+#[tokio::test]
+async fn another_request_under_the_same_payment_is_refused() {
+    let bench = Bench::new().await;
+    let admission = bench.run(Payer::new(1).pays(1)).await;
+    let other = async || bench.gate.admit(&terms(), Payer::new(1).pays(1), "another request").await;
+    assert!(matches!(other().await, Err(Refusal::Reused)), "while it runs");
+    bench.settle(admission).await.unwrap();
+    assert!(matches!(other().await, Err(Refusal::Reused)), "when it is settled");
+    assert_eq!(bench.earned().await, PRICE.0);
+}
+
+#[tokio::test]
+async fn the_answer_is_for_who_holds_the_signature() {
+    let bench = Bench::new().await;
+    let payer = Payer::new(1);
+    bench.buy(payer.pays(1)).await;
+    // What anyone can read on the chain, with any signature.
+    let mut forged = payer.payload(&payer.authorization(1));
+    forged["payload"]["signature"] = json!(format!("0x{}1b", "11".repeat(64)));
+    assert_eq!(code(bench.admit(offer(&forged)).await), "invalid_exact_evm_nonce_already_used");
+    // Another transfer that the payer signed under the same nonce.
+    let mut other = payer.authorization(1);
+    other.valid_before = (NOW.as_secs() + 301).to_string();
+    assert_eq!(code(bench.admit(offer(&payer.payload(&other))).await), "invalid_exact_evm_nonce_already_used");
+    assert_eq!(bench.earned().await, PRICE.0);
+}
+
+#[tokio::test]
+async fn letter_case_makes_no_new_payment() {
+    let bench = Bench::new().await;
+    let payer = Payer::new(1);
+    let mut authorization = payer.authorization(0xabcdef);
+    let first = bench.buy(offer(&payer.payload(&authorization))).await;
+    authorization.from = authorization.from.to_lowercase();
+    authorization.nonce = format!("0x{}", authorization.nonce[2..].to_uppercase());
+    assert_eq!(stored(bench.admit(offer(&payer.payload(&authorization))).await), first);
+    assert_eq!(bench.earned().await, PRICE.0);
+}
+
+#[tokio::test]
+async fn a_dropped_admission_releases_and_the_payment_admits_again() {
+    let bench = Bench::new().await;
+    let admission = bench.run(Payer::new(1).pays(1)).await;
+    let id = admission.id().clone();
+    drop(admission);
+    bench.until(&id, State::Released).await;
+    assert!(bench.all(Space::OpenIntents).await.is_empty());
+    let again = bench.run(Payer::new(1).pays(1)).await;
+    again.release().await;
+    assert_eq!(bench.state(&id).await, Some(State::Released));
+    assert_eq!(bench.earned().await, 0);
+    // Released: another request may have it.
+    let other = run(bench.gate.admit(&terms(), Payer::new(1).pays(1), "another request").await);
+    bench.settle(other).await.unwrap();
+    assert_eq!(bench.earned().await, PRICE.0);
+}
+
+#[tokio::test]
+async fn a_refused_settlement_takes_nothing_and_gives_nothing() {
+    let bench = Bench::new().await;
+    let admission = bench.run(Payer::new(1).pays(1)).await;
+    let id = admission.id().clone();
+    bench.facilitator.feel(Mood::Refuses);
+    let refused = bench.settle(admission).await;
+    assert!(matches!(&refused, Err(SettleError::Refused { reason, .. }) if reason == "insufficient_funds"), "{refused:?}");
+    let state = bench.gate.state(&id).await.unwrap().unwrap();
+    assert_eq!((state.state, state.reason.as_deref()), (State::Refused, Some("insufficient_funds")));
+    assert_eq!((bench.earned().await, bench.receipts().await.len(), bench.gate.open_intents()), (0, 0, 0));
+    assert!(matches!(bench.gate.ended(&id).await.unwrap(), Ended::Without));
+    assert!(bench.all(Space::OpenIntents).await.is_empty());
+    bench.facilitator.feel(Mood::Honest);
+    bench.buy(Payer::new(1).pays(1)).await;
+    assert_eq!((bench.earned().await, bench.receipts().await.len()), (PRICE.0, 1));
+}
+
+#[tokio::test]
+async fn who_spends_the_money_elsewhere_before_the_end_pays_nothing_and_gets_nothing() {
+    let bench = Bench::new().await;
+    let payer = Payer::new(4);
+    bench.ledger.faucet(&payer.address(), PRICE).await.unwrap();
+    let (first, second) = (bench.run(payer.pays(1)).await, bench.run(payer.pays(2)).await);
+    bench.settle(first).await.unwrap();
+    assert!(matches!(bench.settle(second).await, Err(SettleError::Refused { .. })));
+    assert_eq!((bench.earned().await, bench.receipts().await.len()), (PRICE.0, 1));
+}
+
+#[tokio::test]
+async fn what_is_not_settled_yet_is_in_flight() {
+    let bench = Bench::new().await;
+    let admission = bench.run(Payer::new(1).pays(1)).await;
+    let id = admission.id().clone();
+    assert!(matches!(bench.gate.ended(&id).await.unwrap(), Ended::NotYet));
+    bench.facilitator.feel(Mood::SettlesUnsure);
+    assert!(matches!(bench.settle(admission).await, Err(SettleError::Unknown { .. })));
+    assert_eq!((bench.state(&id).await, bench.gate.open_intents()), (Some(State::Settling), 1));
+    assert!(matches!(bench.admit(Payer::new(1).pays(1)).await, Ok(Admit::InFlight(_))));
+    assert!(matches!(bench.gate.ended(&id).await.unwrap(), Ended::Open));
+    bench.facilitator.feel(Mood::Honest);
+    bench.gate.recover().await.unwrap();
+    assert_eq!((bench.state(&id).await, bench.gate.open_intents()), (Some(State::Settled), 0));
+    assert_eq!(stored(bench.admit(Payer::new(1).pays(1)).await).body, ANSWER);
+    assert_eq!((bench.earned().await, bench.receipts().await.len()), (PRICE.0, 1));
+}
+
+#[tokio::test]
+async fn answers_are_forgotten_after_a_day_but_never_the_payment() {
+    let bench = Bench::new().await;
+    let first = bench.buy(Payer::new(1).pays(1)).await;
+    let day = 24 * 60 * 60 * 1_000;
+    bench.clock.set(NOW.plus_millis(day));
+    bench.gate.tick().await.unwrap();
+    assert_eq!(stored(bench.admit(Payer::new(1).pays(1)).await), first, "to the very day");
+    bench.clock.set(NOW.plus_millis(day + 1));
+    bench.gate.tick().await.unwrap();
+    assert_eq!(code(bench.admit(Payer::new(1).pays(1)).await), "invalid_exact_evm_nonce_already_used");
+    assert!(bench.all(Space::PaymentExpiry).await.is_empty());
+    assert_eq!((bench.earned().await, bench.receipts().await.len()), (PRICE.0, 1));
+}
+
+const NAME: &str = "order-0001-of-today";
+
+#[tokio::test]
+async fn a_named_payment_made_again_with_another_authorization_settles_once() {
+    let bench = Bench::new().await;
+    let first = bench.buy(Payer::new(1).pays_as(1, NAME)).await;
+    assert_eq!(stored(bench.admit(Payer::new(1).pays_as(2, NAME)).await), first);
+    assert_eq!((bench.earned().await, bench.receipts().await.len()), (PRICE.0, 1));
+    assert_eq!(bench.facilitator.settled.load(Ordering::SeqCst), 1);
+    let other = bench.gate.admit(&terms(), Payer::new(1).pays_as(3, NAME), "another request").await;
+    assert!(matches!(other, Err(Refusal::Reused)), "{}", what(&other));
+    // The second authorisation is unspent: without the name it pays.
+    bench.buy(Payer::new(1).pays(2)).await;
+    assert_eq!(bench.earned().await, 2 * PRICE.0);
+}
+
+#[tokio::test]
+async fn another_payers_same_name_is_another_payment() {
+    let bench = Bench::new().await;
+    let first = bench.buy(Payer::new(1).pays_as(1, NAME)).await;
+    let second = bench.buy(Payer::new(2).pays_as(1, NAME)).await;
+    assert_ne!(first.receipt_id, second.receipt_id);
+    assert_eq!(bench.earned().await, 2 * PRICE.0);
+}
+
+#[tokio::test]
+async fn the_name_of_a_released_payment_is_free() {
+    let bench = Bench::new().await;
+    bench.run(Payer::new(1).pays_as(1, NAME)).await.release().await;
+    let second = bench.buy(Payer::new(1).pays_as(2, NAME)).await;
+    // The first, shown again, gets what its name has bought.
+    assert_eq!(stored(bench.admit(Payer::new(1).pays_as(1, NAME)).await), second);
+    assert_eq!(bench.earned().await, PRICE.0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_eight_authorizations_with_one_name_one_runs() {
+    let bench = Arc::new(Bench::new().await);
+    for round in 0..20u64 {
+        let tasks: Vec<_> = (0..8)
+            .map(|n| {
+                let bench = Arc::clone(&bench);
+                tokio::spawn(async move { bench.admit(Payer::new(1).pays_as(round * 8 + n, &format!("{NAME}-{round}"))).await })
+            })
+            .collect();
+        let mut running = vec![];
+        for task in tasks {
+            match task.await.unwrap() {
+                Ok(Admit::Run(admission)) => running.push(admission),
+                Ok(Admit::InFlight(_)) => {}
+                other => panic!("{}", what(&other)),
+            }
+        }
+        assert_eq!(running.len(), 1);
+        bench.settle(running.remove(0)).await.unwrap();
+    }
+    assert_eq!((bench.earned().await, bench.receipts().await.len()), (20 * PRICE.0, 20));
+}
+
+/// A store that does something else right before a commit that it waits for.
+struct Interrupted {
+    inner: Arc<MemoryStore>,
+    /// Left to pass before the interruption.
+    after: AtomicUsize,
+    interruption: Mutex<Option<futures_util::future::BoxFuture<'static, ()>>>,
+}
+
+#[async_trait]
+impl Store for Interrupted {
+    async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.inner.get(space, key).await
+    }
+
+    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
+        self.inner.scan(space, range, limit, direction).await
+    }
+
+    async fn commit(&self, checks: Vec<Check>, writes: Vec<Write>, durability: Durability) -> Result<(), StoreError> {
+        if self.after.fetch_sub(1, Ordering::SeqCst) == 1 {
+            let interruption = self.interruption.lock().unwrap().take();
+            if let Some(interruption) = interruption {
+                interruption.await;
+            }
+        }
+        self.inner.commit(checks, writes, durability).await
+    }
+}
+
+/// A released payment came back to life between the look at its name and the taking of it: two ran under one name.
+#[tokio::test]
+async fn a_name_is_not_taken_from_a_payment_that_came_back_to_life() {
+    let memory = Arc::new(MemoryStore::new());
+    let (first, running) = (Bench::over(Arc::clone(&memory) as _), Arc::new(Mutex::new(None)));
+    first.fund().await;
+    first.run(Payer::new(1).pays_as(1, NAME)).await.release().await;
+    let interrupted = Arc::new(Interrupted { inner: memory, after: AtomicUsize::new(1), interruption: Mutex::default() });
+    let second = first.restarted_over(Arc::clone(&interrupted) as _);
+    let (gate, kept) = (Arc::clone(&first.gate), Arc::clone(&running));
+    *interrupted.interruption.lock().unwrap() = Some(Box::pin(async move {
+        let admission = run(gate.admit(&terms(), Payer::new(1).pays_as(1, NAME), REQUEST).await);
+        *kept.lock().unwrap() = Some(admission);
+    }));
+    let admit = second.admit(Payer::new(1).pays_as(2, NAME)).await;
+    assert!(matches!(admit, Ok(Admit::InFlight(_))), "{}", what(&admit));
+    assert!(running.lock().unwrap().is_some());
+}
+
+/// Two replicas found out at the same time how one settlement ended; the slower left it open for ever.
+#[tokio::test]
+async fn a_settlement_that_another_replica_ended_is_not_open() {
+    let memory = Arc::new(MemoryStore::new());
+    let other = Bench::over(Arc::clone(&memory) as _);
+    other.fund().await;
+    let interrupted = Arc::new(Interrupted { inner: memory, after: AtomicUsize::new(4), interruption: Mutex::default() });
+    let bench = other.restarted_over(Arc::clone(&interrupted) as _);
+    let gate = Arc::clone(&other.gate);
+    // Reservation, intent, transfer; before the outcome:
+    *interrupted.interruption.lock().unwrap() = Some(Box::pin(async move { gate.recover().await.unwrap() }));
+    let answer = bench.buy(Payer::new(1).pays(1)).await;
+    assert_eq!(answer.body, ANSWER);
+    assert_eq!((bench.gate.open_intents(), other.gate.open_intents()), (0, 0));
+    assert_eq!((bench.earned().await, bench.receipts().await.len()), (PRICE.0, 1));
+}
