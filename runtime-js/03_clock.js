@@ -3,7 +3,8 @@
 "use strict";
 
 ((parts) => {
-  const { Date, DatePrototype, DatePrototypeToString, ObjectDefineProperty, ReflectConstruct, DateParse, DateUTC } = parts.primordials;
+  const { Date, DatePrototype, DatePrototypeToString, ObjectDefineProperty, ReflectApply, ReflectConstruct,
+    ReflectGetOwnPropertyDescriptor, DateParse, DateUTC } = parts.primordials;
 
   let nowMs = 0;
   let startMs = 0;
@@ -38,6 +39,24 @@
   hidden(FrozenDate, "UTC", (...parts) => DateUTC(...parts));
   hidden(DatePrototype, "constructor", FrozenDate);
   delete DatePrototype.toTemporalInstant;
+
+  // A format without a date means now.
+  const formats = globalThis.Intl?.DateTimeFormat?.prototype;
+  if (formats !== undefined) {
+    const { get } = ReflectGetOwnPropertyDescriptor(formats, "format");
+    const { formatToParts } = formats;
+    const orNow = (date) => (date === undefined ? nowMs : date);
+    ObjectDefineProperty(formats, "format", {
+      __proto__: null, enumerable: false, configurable: true,
+      get() {
+        const format = ReflectApply(get, this, []);
+        return (date) => format(orNow(date));
+      },
+    });
+    hidden(formats, "formatToParts", function (date) {
+      return ReflectApply(formatToParts, this, [orNow(date)]);
+    });
+  }
 
   const performance = {
     now: () => nowMs - startMs,

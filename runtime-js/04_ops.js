@@ -57,7 +57,7 @@
 
   /** A call has ended: its ops under way have nobody to answer. */
   function forget() {
-    waiting.clear();
+    if (waiting.size !== 0) waiting.clear();
   }
 
   /** Nobody listens any more for the answer of this op. */

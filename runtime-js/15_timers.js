@@ -60,7 +60,9 @@
     });
   }
 
-  parts.forgetTimers = () => set.clear();
+  parts.forgetTimers = () => {
+    if (set.size !== 0) set.clear();
+  };
   parts.offer("setTimeout", (callback, ms, ...args) => start(callback, ms, args, false));
   parts.offer("setInterval", (callback, ms, ...args) => start(callback, ms, args, true));
   parts.offer("clearTimeout", clear);

@@ -195,6 +195,17 @@ fn time_stands_still_while_computing_and_moves_with_ops() {
 }
 
 #[test]
+fn no_other_clock_tells_the_time() {
+    let mut worker = Worker::handler(
+        "if (typeof Intl === 'undefined') return 'no Intl';
+         const format = new Intl.DateTimeFormat('en-US', { timeZone: 'UTC' });
+         return [format.format(), format.formatToParts().map((part) => part.value).join(''), format.format(0), typeof Temporal, new Date().toLocaleDateString('en-US')];",
+    );
+    let told = worker.json(&Value::Null);
+    assert!(told == json!("no Intl") || told == json!(["10/9/2025", "10/9/2025", "1/1/1970", "undefined", "10/9/2025"]), "{told}");
+}
+
+#[test]
 fn responses_carry_status_headers_and_body() {
     let mut worker = Worker::handler(
         "switch (req.body) {
