@@ -1,1 +1,9 @@
-//! Integration tests: one binary.
+//! Drives a running host over HTTP, as agents and builders do: each test is a claim about it.
+//!
+//! `TOLLHOUSE_WORKER` names the `tollhouse-worker` binary (default: beside `tollhouse`), and
+//! `TOLLHOUSE_CLIENTS` the folder of stock x402 payers that `cargo xtask test` prepares.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, unreachable_pub, reason = "a test may panic, and prints its seed")]
+
+mod harness;
+mod payments;

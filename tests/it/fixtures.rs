@@ -1,0 +1,123 @@
+//! Runs every `fixtures/{tools,hostile}/*/cases.jsonc` through a host. A new case needs no Rust.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::harness::{Host, Reply};
+
+fn folders(kind: &str) -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(kind);
+    let mut folders: Vec<_> = fs::read_dir(root).unwrap().flatten().map(|entry| entry.path()).collect();
+    folders.retain(|folder| folder.join("tool.json").is_file());
+    folders.sort();
+    assert!(!folders.is_empty());
+    folders
+}
+
+/// JSON with `//` comments on lines of their own.
+fn jsonc(path: &Path) -> Value {
+    let text = fs::read_to_string(path).unwrap();
+    let lines: Vec<_> = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+    serde_json::from_str(&lines.join("\n")).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The create body of the tool in `folder`.
+fn draft(folder: &Path) -> Value {
+    let mut draft = jsonc(&folder.join("tool.json"));
+    for (name, language) in [("handler.js", "js"), ("handler.ts", "ts")] {
+        if let Ok(source) = fs::read_to_string(folder.join(name)) {
+            draft["handler"] = json!({ "source": source, "language": language });
+        }
+    }
+    if let Ok(response) = fs::read_to_string(folder.join("response.json")) {
+        draft["handler"] = json!({ "response": serde_json::from_str::<Value>(&response).unwrap() });
+    }
+    draft
+}
+
+fn one_of(wanted: &Value, found: &Value) -> bool {
+    wanted.as_array().map_or(wanted == found, |several| several.contains(found))
+}
+
+/// What is wrong with an answer to a case, if anything.
+fn wrong(case: &Value, reply: &Reply, took: Duration) -> Option<String> {
+    let wanted = case.get("error").or_else(|| case.get("publishError"));
+    if let Some(wanted) = wanted {
+        let error = &reply.body["error"];
+        if !one_of(&wanted["code"], &error["code"]) || !one_of(&wanted["fault"], &error["fault"]) || error["charged"] != false {
+            return Some(format!("wanted {wanted}"));
+        }
+    } else {
+        if u64::from(reply.status) != case["status"].as_u64().unwrap_or(200) {
+            return Some(format!("status {}", reply.status));
+        }
+        if let Some(schema) = case.get("outputMatches") {
+            let errors: Vec<_> = jsonschema::validator_for(schema).unwrap().iter_errors(&reply.body).map(|error| error.to_string()).collect();
+            if !errors.is_empty() {
+                return Some(errors.join("; "));
+            }
+        } else if case["output"] != reply.body {
+            return Some(format!("wanted {}", case["output"]));
+        }
+    }
+    for (name, value) in case["notHeaders"].as_object().into_iter().flatten() {
+        if reply.header(name) == value.as_str() {
+            return Some(format!("carries {name}: {value}"));
+        }
+    }
+    let bound = case["within_ms"].as_u64().map_or(Duration::MAX, Duration::from_millis);
+    // Shared machines are slower than the one the bound was set on.
+    (took > bound * 3).then(|| format!("took {} ms", took.as_millis()))
+}
+
+async fn run(kind: &str) {
+    let host = Host::start().await;
+    let credit = host.credit(1000.0).await;
+    let mut failures = Vec::new();
+    let mut ran = 0;
+    for folder in folders(kind) {
+        let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+        let draft = draft(&folder);
+        let began = Instant::now();
+        let created = host.admin(Method::POST, "/ai/endpoints/create", &draft).await;
+        let cases = jsonc(&folder.join("cases.jsonc"));
+        for case in cases.as_array().unwrap() {
+            // What needs recorded answers of other servers runs where a server can give them.
+            if case.get("http").is_some() || cases.as_array().unwrap().iter().any(|case| case.get("http").is_some()) {
+                continue;
+            }
+            ran += 1;
+            let (reply, took) = if case.get("publishError").is_some() || created.status != 200 {
+                (created.clone(), began.elapsed())
+            } else {
+                let path = format!("/tools/{}", draft["slug"].as_str().unwrap());
+                let request = host.request(Method::POST, &path).header("x-developer-credit", &credit).json(&case["input"]);
+                let began = Instant::now();
+                (host.send(request).await, began.elapsed())
+            };
+            if let Some(wrong) = wrong(case, &reply, took) {
+                let text: String = reply.text.chars().take(400).collect();
+                failures.push(format!("{kind}/{name}: {}: {wrong}\n    {} {text}", case["name"], reply.status));
+            }
+        }
+        host.admin(Method::DELETE, &format!("/ai/endpoints/{}", draft["slug"].as_str().unwrap()), &json!({})).await;
+    }
+    assert!(ran > 0);
+    assert!(failures.is_empty(), "{} of {ran} cases:\n{}", failures.len(), failures.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shipped_tools_do_what_their_cases_say() {
+    run("tools").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_handlers_end_as_their_cases_say() {
+    run("hostile").await;
+}

@@ -1,0 +1,42 @@
+//! What the tests speak: a host that runs as a process, payers who sign, a facilitator that does as it is told.
+
+mod answer;
+mod facilitator;
+mod host;
+mod payer;
+mod process;
+
+use std::{future::Future, time::Duration};
+
+use serde_json::{Value, json};
+
+pub use self::{
+    answer::{Answer, Event},
+    facilitator::{Facilitator, Settles},
+    host::{Host, HostBuilder},
+    payer::{Payer, Payment},
+};
+
+/// The body of `POST /ai/endpoints/create` for a JavaScript tool that may use kv and logs.
+pub fn js(slug: &str, price_usd: f64, source: &str) -> Value {
+    json!({
+        "slug": slug,
+        "title": slug,
+        "priceUsd": price_usd,
+        "handlerType": "js_request_response",
+        "capabilities": { "kv": true, "logs": true },
+        "handler": { "source": source, "language": "js" },
+    })
+}
+
+/// Asks again until `ask` has an answer; panics when it has none within `patience`.
+pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, patience: Duration, mut ask: impl FnMut() -> F) -> T {
+    let begun = std::time::Instant::now();
+    loop {
+        if let Some(answer) = ask().await {
+            return answer;
+        }
+        assert!(begun.elapsed() < patience, "not within {patience:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(15)).await;
+    }
+}

@@ -1,0 +1,94 @@
+//! Answers of a host.
+
+use std::fmt;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use reqwest::header::HeaderMap;
+use serde_json::Value;
+
+/// One answer, read to its end.
+#[derive(Clone)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+/// One Server-Sent Event.
+#[derive(Debug, Clone)]
+pub struct Event {
+    pub name: String,
+    pub data: Value,
+}
+
+impl Answer {
+    pub(super) async fn read(response: reqwest::Response) -> reqwest::Result<Self> {
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        Ok(Self { status, headers, body: response.bytes().await? })
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// A header that must be there.
+    pub fn has(&self, name: &str) -> &str {
+        self.header(name).unwrap_or_else(|| panic!("no `{name}`: {self:?}"))
+    }
+
+    /// A JSON header in base64.
+    pub fn decoded(&self, name: &str) -> Value {
+        serde_json::from_slice(&STANDARD.decode(self.has(name)).unwrap()).unwrap()
+    }
+
+    /// Panics unless the status is `status`.
+    #[track_caller]
+    pub fn is(self, status: u16) -> Self {
+        assert_eq!(self.status, status, "{self:?}");
+        self
+    }
+
+    /// Panics unless this is the envelope of an uncharged error with this status, code and fault. Answers its `error`.
+    #[track_caller]
+    pub fn fails(&self, status: u16, code: &str, fault: &str) -> Value {
+        let body = self.json();
+        assert_eq!((self.status, &body["error"]["code"], &body["error"]["fault"]), (status, &code.into(), &fault.into()), "{self:?}");
+        assert_eq!(body["ok"], false);
+        assert_eq!(body["error"]["charged"], false, "{self:?}");
+        assert_eq!(body["error"]["requestId"], self.has("x-request-id"));
+        assert!(body["error"]["message"].as_str().is_some_and(|message| !message.is_empty()), "{self:?}");
+        assert_eq!(self.header("x-receipt-id"), None, "an error has a receipt: {self:?}");
+        body["error"].clone()
+    }
+
+    /// The id of its receipt.
+    #[track_caller]
+    pub fn receipt_id(&self) -> String {
+        self.has("x-receipt-id").to_owned()
+    }
+
+    /// The body as Server-Sent Events.
+    pub fn events(&self) -> Vec<Event> {
+        assert!(self.has("content-type").starts_with("text/event-stream"), "{self:?}");
+        let text = String::from_utf8(self.body.to_vec()).unwrap();
+        text.split("\n\n").filter_map(event).collect()
+    }
+}
+
+/// An event of a stream; `None` for a comment.
+fn event(block: &str) -> Option<Event> {
+    let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim_start);
+    Some(Event { name: field("event")?.to_owned(), data: serde_json::from_str(field("data")?).unwrap() })
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = String::from_utf8_lossy(&self.body);
+        write!(f, "{} {:?}\n{}", self.status, self.headers, text.chars().take(2_000).collect::<String>())
+    }
+}

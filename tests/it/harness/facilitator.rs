@@ -1,0 +1,75 @@
+//! An x402 facilitator on loopback that does as it is told.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use axum::{
+    Json, Router,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+    routing::post,
+};
+use serde_json::{Value, json};
+
+/// How settlements end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settles {
+    Well,
+    /// It found something wrong before it sent anything.
+    Refused(&'static str),
+    /// It breaks down with the transaction perhaps under way.
+    Unanswered,
+}
+
+/// A facilitator at `url`.
+#[derive(Debug, Clone)]
+pub struct Facilitator {
+    pub url: String,
+    state: Arc<Told>,
+}
+
+#[derive(Debug)]
+struct Told {
+    settles: Mutex<Settles>,
+    asked: AtomicUsize,
+}
+
+impl Facilitator {
+    pub async fn start(settles: Settles) -> Self {
+        let state = Arc::new(Told { settles: Mutex::new(settles), asked: AtomicUsize::new(0) });
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let router = Router::new().route("/verify", post(verify)).route("/settle", post(settle)).with_state(Arc::clone(&state));
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Self { url, state }
+    }
+
+    pub fn tell(&self, settles: Settles) {
+        *self.state.settles.lock().unwrap() = settles;
+    }
+
+    /// How often it was asked to settle.
+    pub fn asked(&self) -> usize {
+        self.state.asked.load(Ordering::SeqCst)
+    }
+}
+
+async fn verify(Json(question): Json<Value>) -> Json<Value> {
+    Json(json!({ "isValid": true, "payer": question["paymentPayload"]["payload"]["authorization"]["from"] }))
+}
+
+async fn settle(State(told): State<Arc<Told>>, Json(question): Json<Value>) -> Response {
+    told.asked.fetch_add(1, Ordering::SeqCst);
+    let network = &question["paymentRequirements"]["network"];
+    let settles = *told.settles.lock().unwrap();
+    match settles {
+        Settles::Well => Json(json!({ "success": true, "transaction": format!("0x{:064x}", 402), "network": network })).into_response(),
+        Settles::Refused(reason) => {
+            Json(json!({ "success": false, "errorReason": reason, "transaction": "", "network": network })).into_response()
+        }
+        Settles::Unanswered => (StatusCode::BAD_GATEWAY, "upstream broke").into_response(),
+    }
+}

@@ -1,0 +1,273 @@
+//! A host that runs as a process of its own.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use reqwest::{Client, Method, RequestBuilder, header::HeaderMap};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::{Answer, Payment, process};
+
+/// How long workers may outlive their host.
+const GONE_WITHIN: Duration = Duration::from_secs(5);
+
+/// The binary that is tested.
+pub(crate) const TOLLHOUSE: &str = env!("CARGO_BIN_EXE_tollhouse");
+
+/// How a host is started.
+#[derive(Debug, Clone, Default)]
+pub struct HostBuilder {
+    flags: Vec<String>,
+    env: Vec<(String, String)>,
+    catalogue: bool,
+}
+
+/// A running host. Dropping it kills the process; a worker that outlives it fails the test.
+pub struct Host {
+    how: HostBuilder,
+    data: Arc<TempDir>,
+    process: Option<Child>,
+    pub url: String,
+    pub admin: String,
+    client: Client,
+}
+
+impl HostBuilder {
+    /// A flag of `tollhouse serve` with its value.
+    pub fn flag(mut self, name: &str, value: impl ToString) -> Self {
+        self.flags.extend([name.to_owned(), value.to_string()]);
+        self
+    }
+
+    pub fn env(mut self, name: &str, value: impl ToString) -> Self {
+        self.env.push((name.to_owned(), value.to_string()));
+        self
+    }
+
+    /// With the catalogue that is built into the binary. Default: with no tools.
+    pub fn with_catalogue(mut self) -> Self {
+        self.catalogue = true;
+        self
+    }
+
+    pub async fn start(self) -> Host {
+        let data = Arc::new(tempfile::tempdir().unwrap());
+        let client = Client::builder().no_proxy().build().unwrap();
+        let mut host = Host { how: self, data, process: None, url: String::new(), admin: String::new(), client };
+        host.run().await;
+        host
+    }
+}
+
+impl Host {
+    pub async fn start() -> Self {
+        Self::builder().start().await
+    }
+
+    pub fn builder() -> HostBuilder {
+        HostBuilder::default()
+    }
+
+    async fn run(&mut self) {
+        let data = self.data.path();
+        fs::create_dir_all(data.join("no-tools")).unwrap();
+        let log = fs::File::options().create(true).append(true).open(data.join("host.log")).unwrap();
+        let mut command = Command::new(TOLLHOUSE);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data.join("data")).current_dir(data);
+        if !self.how.catalogue {
+            command.arg("--tools").arg(data.join("no-tools"));
+        }
+        command.args(&self.how.flags).envs(self.how.env.iter().cloned()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+        let mut child = command.spawn().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        self.process = Some(child);
+        let ready = tokio::task::spawn_blocking(move || {
+            let mut line = String::new();
+            stdout.read_line(&mut line).unwrap();
+            line
+        });
+        let ready = tokio::time::timeout(Duration::from_secs(60), ready).await.expect("the host is not ready within a minute").unwrap();
+        let url = ready.trim().strip_prefix("listening on ");
+        self.url = url.unwrap_or_else(|| panic!("the host did not start: {ready}\n{}", self.log())).to_owned();
+        self.admin = fs::read_to_string(data.join("data/admin-token")).unwrap().trim().to_owned();
+    }
+
+    /// Kills the host as a power cut would. All of its workers must go with it.
+    pub fn kill9(&mut self) {
+        let left = self.end();
+        assert!(left.is_empty(), "workers {left:?} outlived their host");
+    }
+
+    /// Kills the process; answers the workers that outlived it.
+    fn end(&mut self) -> Vec<i32> {
+        let Some(mut child) = self.process.take() else { return vec![] };
+        let pid = i32::try_from(child.id()).unwrap();
+        // Stopped first, so that it starts no further worker while they are counted.
+        process::signal(pid, Signal::STOP);
+        let workers = process::descendants(pid);
+        process::signal(pid, Signal::KILL);
+        _ = child.wait();
+        process::left_over(workers, GONE_WITHIN)
+    }
+
+    /// Starts again on the same data, after [`Host::kill9`] or in its place. The port is another one.
+    pub async fn restart(&mut self) {
+        self.kill9();
+        self.run().await;
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.process.as_ref().unwrap().id()
+    }
+
+    /// False once the process has ended, for whatever reason.
+    pub fn lives(&self) -> bool {
+        process::lives(i32::try_from(self.pid()).unwrap())
+    }
+
+    /// Kills the worker that computes: the one that has used at least `cpu`. False while there is none.
+    pub fn kill_busy_worker(&self, cpu: Duration) -> bool {
+        let workers = process::descendants(i32::try_from(self.pid()).unwrap());
+        let busy = workers.into_iter().find(|pid| process::cpu(*pid).is_some_and(|used| used >= cpu));
+        busy.inspect(|pid| process::signal(*pid, Signal::KILL)).is_some()
+    }
+
+    /// What the host has logged.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.data.path().join("host.log")).unwrap_or_default()
+    }
+
+    pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.client.request(method, format!("{}{path}", self.url))
+    }
+
+    /// A request whose connection may break.
+    pub async fn try_send(request: RequestBuilder) -> reqwest::Result<Answer> {
+        Answer::read(request.send().await?).await
+    }
+
+    /// A request. Its answer has an id, whatever it says.
+    pub async fn send(&self, request: RequestBuilder) -> Answer {
+        let answer = Self::try_send(request).await.unwrap_or_else(|error| panic!("{error:?}\n{}", self.log()));
+        assert!(answer.has("x-request-id").starts_with("req_"), "{answer:?}");
+        answer
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        self.send(self.request(Method::GET, path)).await
+    }
+
+    pub async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.send(self.request(Method::POST, path).json(body)).await
+    }
+
+    /// A request with the admin token.
+    pub async fn manage(&self, method: Method, path: &str, body: &Value) -> Answer {
+        self.send(self.request(method, path).header("x-admin-token", &self.admin).json(body)).await
+    }
+
+    /// Publishes a tool; answers its record.
+    pub async fn publish(&self, tool: &Value) -> Value {
+        self.manage(Method::POST, "/ai/endpoints/create", tool).await.is(200).json()["endpoint"].clone()
+    }
+
+    /// Changes a tool; answers its record.
+    pub async fn change(&self, slug: &str, patch: &Value) -> Value {
+        self.manage(Method::PATCH, &format!("/ai/endpoints/{slug}"), patch).await.is(200).json()["endpoint"].clone()
+    }
+
+    /// `POST /tools/{slug}`, with nothing that pays.
+    pub async fn call(&self, slug: &str, input: &Value) -> Answer {
+        self.post(&format!("/tools/{slug}"), input).await
+    }
+
+    pub fn paid_request(&self, slug: &str, input: &Value, payment: &Payment) -> RequestBuilder {
+        self.request(Method::POST, &format!("/tools/{slug}")).header(payment.header, payment.encoded()).json(input)
+    }
+
+    pub async fn call_paid(&self, slug: &str, input: &Value, payment: &Payment) -> Answer {
+        self.send(self.paid_request(slug, input, payment)).await
+    }
+
+    /// `POST /tools/{slug}`, paid with developer credit.
+    pub async fn call_credit(&self, slug: &str, input: &Value, credit: &str) -> Answer {
+        self.send(self.request(Method::POST, &format!("/tools/{slug}")).header("x-developer-credit", credit).json(input)).await
+    }
+
+    /// The v2 challenge of a paid tool.
+    pub async fn challenge(&self, slug: &str) -> Value {
+        self.call(slug, &json!({})).await.is(402).decoded("payment-required")
+    }
+
+    /// The v1 challenge of a paid tool.
+    pub async fn challenge_v1(&self, slug: &str) -> Value {
+        self.call(slug, &json!({})).await.is(402).json()
+    }
+
+    /// Mints developer credit; answers its token.
+    pub async fn mint(&self, amount_usd: f64) -> String {
+        let minted = self.manage(Method::POST, "/ai/credits", &json!({ "amountUsd": amount_usd, "label": "test" })).await.is(200).json();
+        minted["credit"].as_str().unwrap().to_owned()
+    }
+
+    /// What a credit has left, in micro-dollars.
+    pub async fn credit_balance(&self, credit: &str) -> u64 {
+        let request = self.request(Method::GET, "/ai/credits").header("x-developer-credit", credit);
+        micros(&self.send(request).await.is(200).json()["balanceUsd"])
+    }
+
+    /// What an address has on the simulated ledger, in micro-dollars.
+    pub async fn balance(&self, address: &str) -> u64 {
+        micros(&self.get(&format!("/dev/faucet?address={address}")).await.is(200).json()["balanceUsd"])
+    }
+
+    /// The state of a payment; `None` when the host has never reserved it.
+    pub async fn payment(&self, id: &str) -> Option<Value> {
+        let answer = self.get(&format!("/ai/payments/{id}")).await;
+        if answer.status == 404 {
+            answer.fails(404, "unknown_payment", "caller");
+            return None;
+        }
+        Some(answer.is(200).json()["payment"].clone())
+    }
+
+    /// The receipt with this id.
+    pub async fn receipt(&self, id: &str) -> Value {
+        self.get(&format!("/ai/receipts/{id}")).await.is(200).json()["receipt"].clone()
+    }
+
+    /// A folder that lives as long as the host.
+    pub fn folder(&self) -> &std::path::Path {
+        self.data.path()
+    }
+
+    /// Headers that a browser of another origin sends before it asks.
+    pub async fn preflight(&self, path: &str, headers: HeaderMap) -> Answer {
+        self.send(self.request(Method::OPTIONS, path).headers(headers)).await
+    }
+}
+
+/// Dollars as micro-dollars.
+pub(crate) fn micros(usd: &Value) -> u64 {
+    (usd.as_f64().unwrap() * 1e6).round() as u64
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let left = self.end();
+        if std::thread::panicking() {
+            let log = self.log();
+            let from = log.char_indices().rev().nth(4_000).map_or(0, |(at, _)| at);
+            println!("the end of the host's log:\n{}", &log[from..]);
+        } else {
+            assert!(left.is_empty(), "workers {left:?} outlived their host");
+        }
+    }
+}

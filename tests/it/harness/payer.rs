@@ -1,0 +1,151 @@
+//! Someone who pays: signs EIP-3009 authorisations itself, so that one payment can be sent many times, or altered.
+
+use std::{borrow::Cow, time::UNIX_EPOCH};
+
+use alloy_primitives::{Address, B256, U256};
+use alloy_sol_types::{Eip712Domain, SolStruct, sol};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use k256::ecdsa::SigningKey;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::Host;
+
+sol! {
+    /// The typed data of EIP-3009.
+    struct TransferWithAuthorization {
+        address from;
+        address to;
+        uint256 value;
+        uint256 validAfter;
+        uint256 validBefore;
+        bytes32 nonce;
+    }
+}
+
+/// A key with an address.
+#[derive(Debug)]
+pub struct Payer {
+    key: SigningKey,
+    pub address: String,
+}
+
+/// A signed payment. `Clone` is the same payment again.
+#[derive(Debug, Clone)]
+pub struct Payment {
+    pub header: &'static str,
+    pub payload: Value,
+    network: String,
+    asset: String,
+}
+
+impl Payer {
+    /// A payer with a new key and nothing to pay with.
+    pub fn new() -> Self {
+        let mut secret = [0; 32];
+        getrandom::fill(&mut secret).unwrap();
+        let key = SigningKey::from_slice(&secret).unwrap();
+        let address = Address::from_private_key(&key).to_checksum(None);
+        Self { key, address }
+    }
+
+    /// A payer with play money.
+    pub async fn funded(host: &Host, amount_usd: f64) -> Self {
+        let payer = Self::new();
+        host.post("/dev/faucet", &json!({ "address": payer.address, "amountUsd": amount_usd })).await.is(200);
+        payer
+    }
+
+    /// A payment for what a v2 challenge asks, on the v2 wire.
+    pub fn pay(&self, challenge: &Value) -> Payment {
+        let accepted = &challenge["accepts"][0];
+        let exact = self.authorize(accepted, accepted["amount"].as_str().unwrap(), 84_532);
+        Payment {
+            header: "PAYMENT-SIGNATURE",
+            payload: json!({ "x402Version": 2, "resource": challenge["resource"], "accepted": accepted, "payload": exact }),
+            network: accepted["network"].as_str().unwrap().to_owned(),
+            asset: accepted["asset"].as_str().unwrap().to_owned(),
+        }
+    }
+
+    /// A payment for what a v1 challenge asks, on the v1 wire.
+    pub fn pay_v1(&self, challenge: &Value) -> Payment {
+        let accepted = &challenge["accepts"][0];
+        assert_eq!(accepted["network"], "base-sepolia");
+        let exact = self.authorize(accepted, accepted["maxAmountRequired"].as_str().unwrap(), 84_532);
+        Payment {
+            header: "X-PAYMENT",
+            payload: json!({ "x402Version": 1, "scheme": "exact", "network": accepted["network"], "payload": exact }),
+            network: "eip155:84532".to_owned(),
+            asset: accepted["asset"].as_str().unwrap().to_owned(),
+        }
+    }
+
+    /// A new authorisation with its signature, valid for five minutes.
+    fn authorize(&self, accepted: &Value, amount: &str, chain: u64) -> Value {
+        let mut nonce = [0; 32];
+        getrandom::fill(&mut nonce).unwrap();
+        let now = UNIX_EPOCH.elapsed().unwrap().as_secs();
+        let authorization = json!({
+            "from": self.address,
+            "to": accepted["payTo"],
+            "value": amount,
+            "validAfter": "0",
+            "validBefore": (now + 300).to_string(),
+            "nonce": format!("0x{}", hex::encode(nonce)),
+        });
+        json!({ "signature": self.sign(&authorization, accepted, chain), "authorization": authorization })
+    }
+
+    /// Signs `authorization` for the token that `accepted` names.
+    pub fn sign(&self, authorization: &Value, accepted: &Value, chain: u64) -> String {
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let number = |name: &str| authorization[name].as_str().unwrap().parse::<U256>().unwrap();
+        let address = |name: &str| authorization[name].as_str().unwrap().parse::<Address>().unwrap();
+        let domain = Eip712Domain::new(
+            Some(Cow::Owned(text(&accepted["extra"]["name"]))),
+            Some(Cow::Owned(text(&accepted["extra"]["version"]))),
+            Some(U256::from(chain)),
+            Some(text(&accepted["asset"]).parse().unwrap()),
+            None,
+        );
+        let message = TransferWithAuthorization {
+            from: address("from"),
+            to: address("to"),
+            value: number("value"),
+            validAfter: number("validAfter"),
+            validBefore: number("validBefore"),
+            nonce: text(&authorization["nonce"]).parse::<B256>().unwrap(),
+        };
+        let hash = message.eip712_signing_hash(&domain);
+        let (signature, recovery) = self.key.sign_prehash_recoverable(hash.as_slice()).unwrap();
+        format!("0x{}{:02x}", hex::encode(signature.to_bytes()), 27 + recovery.to_byte())
+    }
+}
+
+impl Payment {
+    /// The header's value.
+    pub fn encoded(&self) -> String {
+        STANDARD.encode(self.payload.to_string())
+    }
+
+    /// The payment's id at a host: computed by who signed it.
+    pub fn id(&self) -> String {
+        let authorization = &self.payload["payload"]["authorization"];
+        let lower = |text: &str| text.to_ascii_lowercase();
+        let parts = [
+            self.network.clone(),
+            lower(&self.asset),
+            lower(authorization["from"].as_str().unwrap()),
+            lower(authorization["nonce"].as_str().unwrap()),
+        ];
+        format!("pmt_{}", &hex::encode(Sha256::digest(parts.join("\n")))[..32])
+    }
+
+    /// The same payment with one place of it changed.
+    pub fn altered(&self, pointer: &str, value: Value) -> Self {
+        let mut altered = self.clone();
+        *altered.payload.pointer_mut(pointer).unwrap() = value;
+        altered
+    }
+}

@@ -1,0 +1,60 @@
+//! Processes as `/proc` shows them.
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Clock ticks in a second, as `/proc` counts processor time on Linux.
+const TICKS: u64 = 100;
+
+/// The fields of `/proc/PID/stat` behind the name: state, parent, … `None` when the process is gone.
+fn stat(pid: i32) -> Option<Vec<String>> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = text.rsplit_once(')')?;
+    Some(rest.split_whitespace().map(str::to_owned).collect())
+}
+
+/// All that descend from `pid`.
+pub(super) fn descendants(pid: i32) -> Vec<i32> {
+    let all = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let parents: Vec<(i32, i32)> = all.filter_map(|child| Some((child, stat(child)?.get(1)?.parse().ok()?))).collect();
+    let mut found = vec![pid];
+    let mut next = 0;
+    while let Some(&parent) = found.get(next) {
+        found.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(child, _)| *child));
+        next += 1;
+    }
+    found.split_off(1)
+}
+
+/// Processor time that a process has used.
+pub(super) fn cpu(pid: i32) -> Option<Duration> {
+    let stat = stat(pid)?;
+    let ticks: u64 = stat.get(11)?.parse::<u64>().ok()? + stat.get(12)?.parse::<u64>().ok()?;
+    Some(Duration::from_millis(ticks * 1_000 / TICKS))
+}
+
+/// True while the process is there and runs; one that nobody has waited for does not count.
+pub(super) fn lives(pid: i32) -> bool {
+    stat(pid).is_some_and(|stat| !matches!(stat.first().map(String::as_str), Some("Z" | "X")))
+}
+
+pub(super) fn signal(pid: i32, signal: Signal) {
+    // One that is gone already is what was wanted.
+    _ = kill_process(Pid::from_raw(pid).unwrap(), signal);
+}
+
+/// Those of `pids` that still live after `patience`.
+pub(super) fn left_over(mut pids: Vec<i32>, patience: Duration) -> Vec<i32> {
+    let begun = Instant::now();
+    loop {
+        pids.retain(|pid| lives(*pid));
+        if pids.is_empty() || begun.elapsed() > patience {
+            return pids;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
