@@ -77,8 +77,10 @@ impl Transfer {
     }
 }
 
+/// A number as every wire writes it: decimal digits, none of them a leading zero.
 fn decimal(text: &str) -> Option<U256> {
-    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
+    let canonical = text == "0" || !text.starts_with('0');
+    if text.is_empty() || !canonical || !text.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
     U256::from_str_radix(text, 10).ok()

@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 
 use super::{
@@ -33,6 +34,9 @@ const FOREIGN_AGE: Duration = Duration::from_secs(180);
 
 /// Open settlements, and expired answers, looked at in one go.
 const BATCH: usize = 256;
+
+/// Open settlements asked about at once.
+const AT_ONCE: usize = 16;
 
 /// Most characters of an idempotency key.
 const MAX_IDEMPOTENCY_KEY: usize = 255;
@@ -558,15 +562,20 @@ impl Gate {
         for id in ended {
             self.retries().remove(&id);
         }
+        let mut settling = Vec::new();
         for (id, record, _) in open {
             let due = match self.retries().get(&id) {
-                Some(retry) => retry.at.is_some_and(|at| at <= now),
-                None => record.updated_ms < foreign,
+                Some(Retry { at: Some(at), .. }) => *at <= now,
+                // Another replica's, or of a call whose task died.
+                Some(Retry { at: None, .. }) | None => record.updated_ms < foreign,
             };
             if record.state == State::Settling && due {
-                self.resolve(&id, &record).await;
+                settling.push((id, record));
             }
         }
+        // One facilitator that does not answer holds up no other settlement.
+        let resolve = async |(id, record): (PaymentId, Record)| self.resolve(&id, &record).await;
+        futures_util::stream::iter(settling).for_each_concurrent(AT_ONCE, resolve).await;
         self.forget_answers().await
     }
 
@@ -603,24 +612,34 @@ impl Gate {
     }
 
     async fn forget_answers(&self) -> Result<(), StoreError> {
-        let due = KeyRange { start: std::ops::Bound::Unbounded, end: std::ops::Bound::Excluded(self.clock.now().0.to_be_bytes().to_vec()) };
-        for (key, _) in self.store.scan(Space::PaymentExpiry, due, BATCH, Direction::Forward).await? {
-            let id = key.get(8..).and_then(|id| std::str::from_utf8(id).ok()?.parse::<PaymentId>().ok());
-            let mut checks = vec![];
-            let mut writes = vec![delete(Space::PaymentExpiry, key.clone())];
-            if let Some(id) = id
-                && let Some((mut record, before)) = self.read(&id).await?
-                && record.answer.take().is_some()
-            {
-                checks.push(Check { space: Space::Payments, key: id.key(), expected: Some(before) });
-                writes.push(put(Space::Payments, id.key(), record.encode()));
-            }
-            match self.store.commit(checks, writes, Durability::Buffered).await {
-                Ok(()) | Err(StoreError::Conflict) => {}
-                Err(error) => return Err(error),
+        let mut due =
+            KeyRange { start: std::ops::Bound::Unbounded, end: std::ops::Bound::Excluded(self.clock.now().0.to_be_bytes().to_vec()) };
+        loop {
+            let page = self.store.scan(Space::PaymentExpiry, due.clone(), BATCH, Direction::Forward).await?;
+            let Some((last, _)) = page.last() else { return Ok(()) };
+            due = due.after(last);
+            for (key, _) in page {
+                self.forget_answer(key).await?;
             }
         }
-        Ok(())
+    }
+
+    async fn forget_answer(&self, key: Vec<u8>) -> Result<(), StoreError> {
+        let id = key.get(8..).and_then(|id| std::str::from_utf8(id).ok()?.parse::<PaymentId>().ok());
+        let mut checks = vec![];
+        let mut writes = vec![delete(Space::PaymentExpiry, key.clone())];
+        if let Some(id) = id
+            && let Some((mut record, before)) = self.read(&id).await?
+            && record.answer.take().is_some()
+        {
+            checks.push(Check { space: Space::Payments, key: id.key(), expected: Some(before) });
+            writes.push(put(Space::Payments, id.key(), record.encode()));
+        }
+        match self.store.commit(checks, writes, Durability::Buffered).await {
+            // On a conflict the next tick does it.
+            Ok(()) | Err(StoreError::Conflict) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Releases a reservation. False when it has gone on without us: whoever changed it ends it.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::{Network, PaymentConfig, PaymentId, Refusal, Terms, WireVersion, config::NETWORKS, wire};
+use super::{Network, PaymentConfig, PaymentId, Refusal, Terms, WireVersion, config::NETWORKS, eip3009::Transfer, wire};
 
 /// Largest payment header, in bytes.
 const MAX_HEADER_BYTES: usize = 16 << 10;
@@ -76,6 +76,9 @@ impl Payment {
         };
         if !is_hex(&authorization.from, 40) || !is_hex(&authorization.to, 40) || !is_hex(&authorization.nonce, 64) {
             return Err(malformed("payload.authorization: `from` and `to` are addresses, `nonce` is 32 bytes in hex"));
+        }
+        if Transfer::parse(&authorization).is_none() {
+            return Err(malformed("payload.authorization: `value`, `validAfter` and `validBefore` are decimal numbers"));
         }
         let name = requirements["network"].as_str().unwrap_or_default();
         let network = NETWORKS.iter().find(|known| known.caip2 == name || known.v1_name == name);

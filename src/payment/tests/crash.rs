@@ -123,6 +123,42 @@ async fn a_replica_resolves_what_another_left_open_but_not_at_once() {
     settled_once(&bench, &id).await;
 }
 
+/// A call's task that died while it settled left its payment open until the next start.
+#[tokio::test]
+async fn a_settlement_whose_task_died_is_resolved_without_a_restart() {
+    let bench = Bench::new().await;
+    let admission = bench.run(Payer::new(1).pays(1)).await;
+    let id = admission.id().clone();
+    bench.facilitator.feel(Mood::SettlesInSilence);
+    let settling = tokio::time::timeout(Duration::from_millis(50), bench.settle(admission)).await;
+    assert!(settling.is_err());
+    bench.facilitator.feel(Mood::Honest);
+    bench.gate.tick().await.unwrap();
+    assert_eq!(bench.state(&id).await, Some(State::Settling), "it may still be at it");
+    bench.clock.set(NOW.plus_millis(180_001));
+    bench.gate.tick().await.unwrap();
+    settled_once(&bench, &id).await;
+}
+
+/// Settlements were asked about one after the other: a facilitator that hangs held up a start for minutes.
+#[tokio::test]
+async fn open_settlements_are_asked_about_at_once() {
+    let bench = Bench::new().await;
+    bench.facilitator.feel(Mood::Unsure);
+    for nonce in 0..8 {
+        let admission = bench.run(Payer::new(1).pays(nonce)).await;
+        assert!(bench.settle(admission).await.is_err());
+    }
+    let bench = bench.restarted();
+    bench.facilitator.feel(Mood::SettlesInSilence);
+    assert!(tokio::time::timeout(Duration::from_secs(1), bench.gate.recover()).await.is_err());
+    assert_eq!(bench.earned().await, 8 * PRICE.0);
+    // Cut off itself, it is found again.
+    let bench = bench.restarted();
+    bench.gate.recover().await.unwrap();
+    assert_eq!((bench.earned().await, bench.receipts().await.len(), bench.gate.open_intents()), (8 * PRICE.0, 8, 0));
+}
+
 #[tokio::test]
 async fn many_open_settlements_are_all_resolved() {
     let bench = Bench::new().await;

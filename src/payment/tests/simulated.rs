@@ -65,7 +65,7 @@ async fn another_signer_is_refused() {
 #[tokio::test]
 async fn numbers_that_are_none_are_refused() {
     let bench = Bench::new().await;
-    for value in ["", "-1", "1e4", "0x2710", "10 000", " 10000", "+10000", &"9".repeat(80)] {
+    for value in ["", "-1", "1e4", "0x2710", "10 000", " 10000", "+10000", "010000", &"9".repeat(80)] {
         let mut payload = Payer::new(1).payload(&Payer::new(1).authorization(1));
         payload["payload"]["authorization"]["value"] = json!(value);
         assert_eq!(code(bench.admit(offer(&payload)).await), "invalid_payload", "{value}");
