@@ -10,18 +10,19 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::harness::{Host, Payer, Signed, js};
+use crate::harness::{Host, Payer, Payment, js};
 
 const ROUNDS: u64 = 30;
 const PAYERS: usize = 6;
 const PRICE: f64 = 0.01;
+const MICROS: u64 = 10_000;
 
 /// What one payer sent, and what it got.
 #[derive(Default)]
 struct History {
-    sent: Vec<Signed>,
+    sent: Vec<Payment>,
     /// Payment id → receipt id and body, for each answer that arrived.
     acknowledged: HashMap<String, (String, String)>,
 }
@@ -43,23 +44,26 @@ async fn every_acknowledged_receipt_survives_and_every_payment_ends_once() {
     let mut moments = Moments(seed);
     let mut host = Host::start().await;
     host.publish(&js("works", PRICE, "export default (req) => ({ echo: req.input.n, at: Math.random() })")).await;
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let mut payers = Vec::new();
     for _ in 0..PAYERS {
-        payers.push((Arc::new(host.payer(100.0).await), Arc::new(Mutex::new(History::default()))));
+        payers.push((Arc::new(Payer::funded(&host, 100.0).await), Arc::new(Mutex::new(History::default()))));
     }
-    let challenge = host.post("/tools/works", &json!({})).await;
+    let challenge = host.challenge("works").await;
     for _ in 0..ROUNDS {
         let over = Arc::new(AtomicBool::new(false));
         let paying = payers.iter().map(|(payer, history)| {
             let (payer, history, over) = (Arc::clone(payer), Arc::clone(history), Arc::clone(&over));
-            let (client, url, challenge) = (host.client.clone(), host.url.clone(), challenge.clone());
+            let (client, url, challenge) = (client.clone(), host.url.clone(), challenge.clone());
             tokio::spawn(async move { pay_until(&client, &url, &challenge, &payer, &history, &over).await })
         });
         let paying: Vec<_> = paying.collect();
         tokio::time::sleep(Duration::from_millis(20 + moments.next(300))).await;
         host.kill9();
         over.store(true, Ordering::SeqCst);
-        join_all(paying).await;
+        for payer in join_all(paying).await {
+            payer.unwrap();
+        }
         host.restart().await;
     }
     let mut settled_in_all = 0;
@@ -69,26 +73,26 @@ async fn every_acknowledged_receipt_survives_and_every_payment_ends_once() {
     }
     println!("{settled_in_all} payments were settled");
     assert!(settled_in_all > ROUNDS as usize, "the rounds were too short to test anything");
-    assert_eq!(host.get("/health").await.body["openSettlements"], 0);
+    assert_eq!(host.get("/health").await.json()["openSettlements"], 0);
 }
 
 /// Sends fresh payments, each as soon as the one before was answered, until the host is gone.
 async fn pay_until(
     client: &reqwest::Client,
     url: &str,
-    challenge: &crate::harness::Reply,
+    challenge: &Value,
     payer: &Payer,
     history: &Mutex<History>,
     over: &AtomicBool,
 ) {
     while !over.load(Ordering::SeqCst) {
-        let payment = payer.sign_v2(challenge).altered(|payload| payload["resource"] = json!(null));
+        let payment = payer.pay(challenge).altered("/resource", json!(null));
         let n = {
             let mut history = history.lock().unwrap();
             history.sent.push(payment.clone());
             history.sent.len() - 1
         };
-        let request = payment.attach(client.post(format!("{url}/tools/works")).json(&json!({ "n": n })));
+        let request = client.post(format!("{url}/tools/works")).header(payment.header, payment.encoded()).json(&json!({ "n": n }));
         let Ok(response) = request.send().await else { return };
         let (status, receipt) = (response.status(), response.headers().get("x-receipt-id").cloned());
         let Ok(text) = response.text().await else { return };
@@ -102,8 +106,8 @@ async fn pay_until(
 async fn check(host: &Host, payer: &Payer, history: &History) -> usize {
     let mut settled = 0;
     for (n, payment) in history.sent.iter().enumerate() {
-        let state = host.get(&format!("/ai/payments/{}", payment.id())).await;
-        let state = state.body["payment"]["state"].as_str().unwrap_or("absent");
+        let state = host.payment(&payment.id()).await.unwrap_or_default();
+        let state = state["state"].as_str().unwrap_or("absent");
         let acknowledged = history.acknowledged.get(&payment.id());
         match (state, acknowledged) {
             ("settled", _) => settled += 1,
@@ -111,21 +115,18 @@ async fn check(host: &Host, payer: &Payer, history: &History) -> usize {
             other => panic!("payment {n} is {other:?}"),
         }
         // Shown again, it gives the answer it bought, and is not charged again: the balance below says so.
-        let again = host.pay("works", &json!({ "n": n }), payment).await;
-        let receipt_id = again.is_ok().header("x-receipt-id").unwrap().to_owned();
-        assert_eq!(again.body["echo"], n);
+        let again = host.call_paid("works", &json!({ "n": n }), payment).await.is(200);
+        let receipt_id = again.receipt_id();
+        assert_eq!(again.json()["echo"], n);
         if let Some((receipt, text)) = acknowledged {
-            assert_eq!((receipt, text), (&receipt_id, &again.text), "the answer is the one that was acknowledged");
+            assert_eq!((receipt.as_str(), text.as_bytes()), (receipt_id.as_str(), &again.body[..]), "the answer is the one that was acknowledged");
         }
-        let receipt = host.get(&format!("/ai/receipts/{receipt_id}")).await;
-        assert_eq!(receipt.is_ok().body["receipt"]["receiptId"], receipt_id.as_str());
+        let receipt = host.receipt(&receipt_id).await;
         if n % 16 == 0 {
-            host.verify_receipt(&receipt.body["receipt"]).unwrap();
+            host.verify_receipt(&receipt).unwrap();
         }
     }
-    let spent = 100.0 - host.balance(payer).await;
-    #[expect(clippy::cast_precision_loss, reason = "a few hundred")]
-    let wanted = PRICE * settled as f64;
-    assert!((spent - wanted).abs() < 1e-6, "{settled} settled payments cost {wanted}, the payer is short of {spent}");
+    let spent = 100_000_000 - host.balance(&payer.address).await;
+    assert_eq!(spent, MICROS * settled as u64, "{settled} payments were settled");
     settled
 }

@@ -243,6 +243,17 @@ impl Host {
         self.get(&format!("/ai/receipts/{id}")).await.is(200).json()["receipt"].clone()
     }
 
+    /// Whether a receipt's signature holds, by the command for that: what it prints.
+    pub fn verify_receipt(&self, receipt: &Value) -> Result<String, String> {
+        let file = self.folder().join("receipt.json");
+        fs::write(&file, receipt.to_string()).unwrap();
+        let mut command = Command::new(TOLLHOUSE);
+        command.arg("verify-receipt").arg(&file).arg("--keys").arg(format!("{}/.well-known/jwks.json", self.url));
+        let output = command.output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+    }
+
     /// A folder that lives as long as the host.
     pub fn folder(&self) -> &std::path::Path {
         self.data.path()
