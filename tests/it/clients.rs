@@ -1,52 +1,124 @@
-//! Stock x402 clients, as npm and PyPI serve them, pay a JavaScript tool, and the receipt holds.
+//! Stock x402 clients, unmodified, pay a JavaScript tool; the receipts they get can be checked by anyone.
 
-use std::{path::PathBuf, process::Command};
+use std::{
+    path::{Path, PathBuf},
+    process::Output,
+};
 
 use serde_json::{Value, json};
+use tokio::process::Command;
 
-use crate::harness::{Host, js};
+use crate::harness::{Host, TOLLHOUSE, js};
 
+const SHOUT: &str = "export default async (req) => ({ shout: req.input.text.toUpperCase() });";
+
+/// A stock client pays for one call, as a child process. Answers what it printed.
+async fn pays_with(program: &Path, script: &str, host: &Host) -> Value {
+    let input = json!({ "text": "hello" }).to_string();
+    let output = Command::new(program)
+        .arg(clients().join(script))
+        .args([format!("{}/tools/shout", host.url), input])
+        .env_remove("PRIVATE_KEY")
+        .env("NO_PROXY", "127.0.0.1,localhost")
+        .kill_on_drop(true)
+        .output()
+        .await
+        .unwrap_or_else(|error| panic!("{} does not start: {error}", program.display()));
+    let Output { status, stdout, stderr } = output;
+    let (said, complained) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert!(status.success(), "{script} ended with {status}: {said}\n{complained}\n{}", host.log());
+    serde_json::from_str(said.lines().last().unwrap_or_default()).unwrap_or_else(|error| panic!("{error}: {said}\n{complained}"))
+}
+
+/// The folder of the clients.
 fn clients() -> PathBuf {
-    std::env::var_os("TOLLHOUSE_CLIENTS").map(PathBuf::from).expect("TOLLHOUSE_CLIENTS is not set: run `cargo xtask test`")
+    let folder = std::env::var_os("TOLLHOUSE_CLIENTS");
+    let folder = PathBuf::from(folder.expect("TOLLHOUSE_CLIENTS names no folder of stock x402 clients: run `cargo xtask test`, which prepares one"));
+    assert!(folder.join("node_modules").is_dir() && folder.join("venv").is_dir(), "`{}` has no node_modules and venv", folder.display());
+    folder
 }
 
-async fn pays(mut client: Command, version: u64) {
+async fn host() -> Host {
     let host = Host::start().await;
-    host.publish(&js("greets", 0.01, "export default (req) => ({ hello: req.input.name, payer: req.caller.payer })")).await;
-    client.arg(format!("{}/tools/greets", host.url)).arg(r#"{"name":"agent"}"#);
-    let output = tokio::task::spawn_blocking(move || client.output().unwrap()).await.unwrap();
-    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    let paid: Value = serde_json::from_str(stdout.trim()).unwrap_or_else(|_| panic!("{stdout}{stderr}"));
-    assert_eq!((&paid["status"], &paid["body"]["hello"]), (&json!(200), &json!("agent")), "{paid}");
-    assert_eq!(paid["settlement"]["success"], true, "{paid}");
-    let receipt = &host.receipt(paid["receiptId"].as_str().unwrap()).await;
-    assert_eq!(
-        (&receipt["kind"], &receipt["slug"], &receipt["amount"], &receipt["x402Version"], &receipt["transaction"]),
-        (&json!("x402"), &json!("greets"), &json!("10000"), &json!(version), &paid["settlement"]["transaction"]),
-    );
-    assert!(host.verify_receipt(receipt).unwrap().starts_with("valid: "));
-    let mut altered = receipt.clone();
-    altered["amount"] = json!("1");
-    host.verify_receipt(&altered).unwrap_err();
+    let mut tool = js("shout", 0.01, SHOUT);
+    tool["inputSchema"] = json!({ "type": "object", "properties": { "text": { "type": "string" } }, "required": ["text"] });
+    tool["outputSchema"] = json!({ "type": "object", "properties": { "shout": { "type": "string" } }, "required": ["shout"] });
+    host.publish(&tool).await;
+    host
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn x402_fetch_v2_pays() {
-    let mut node = Command::new("node");
-    node.arg(clients().join("pay.mjs"));
-    pays(node, 2).await;
+/// What has to hold whoever paid.
+async fn paid_for(host: &Host, done: &Value, network: &str, version: u8) {
+    assert_eq!((&done["status"], &done["body"]), (&json!(200), &json!({ "shout": "HELLO" })), "{done}");
+    let settlement = &done["settlement"];
+    assert_eq!((&settlement["success"], &settlement["network"]), (&json!(true), &json!(network)), "{done}");
+    let payer = settlement["payer"].as_str().unwrap();
+    assert_eq!(host.balance(payer).await, 990_000);
+
+    let id = done["receiptId"].as_str().unwrap();
+    let receipt = host.receipt(id).await;
+    assert_eq!((&receipt["receiptId"], &receipt["slug"], &receipt["priceUsd"]), (&json!(id), &json!("shout"), &json!(0.01)));
+    assert_eq!((&receipt["transaction"], &receipt["x402Version"]), (&settlement["transaction"], &json!(version)));
+    verifies(host, &receipt).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn x402_fetch_v1_pays() {
-    let mut node = Command::new("node");
-    node.arg(clients().join("pay-v1.mjs"));
-    pays(node, 1).await;
+/// `tollhouse verify-receipt` takes the receipt from its URL and from a file, and none that was altered.
+async fn verifies(host: &Host, receipt: &Value) {
+    let id = receipt["receiptId"].as_str().unwrap();
+    let url = format!("{}/ai/receipts/{id}", host.url);
+    let (valid, said) = verify(&[&url]).await;
+    assert!(valid && said.contains(id) && said.contains("valid"), "{said}");
+
+    host.verify_receipt(receipt).unwrap();
+
+    for (field, value) in [
+        ("priceUsd", json!(0.02)),
+        ("slug", json!("whisper")),
+        ("resultHash", receipt["requestHash"].clone()),
+        ("signature", json!("e30.e30.AAAA")),
+    ] {
+        let mut altered = receipt.clone();
+        altered[field] = value;
+        let said = host.verify_receipt(&altered).unwrap_err();
+        assert!(said.starts_with("tollhouse: "), "{said}");
+    }
+    // Another host's keys say nothing of it.
+    Host::start().await.verify_receipt(receipt).unwrap_err();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn x402_for_python_pays() {
-    let mut python = Command::new(clients().join("venv/bin/python"));
-    python.arg(clients().join("pay.py"));
-    pays(python, 2).await;
+async fn verify(args: &[&str]) -> (bool, String) {
+    let output = Command::new(TOLLHOUSE).arg("verify-receipt").args(args).env("NO_PROXY", "127.0.0.1").output().await.unwrap();
+    let said = if output.status.success() { output.stdout } else { output.stderr };
+    (output.status.success(), String::from_utf8(said).unwrap())
+}
+
+#[tokio::test]
+async fn the_stock_typescript_client_pays_on_the_v2_wire() {
+    let host = host().await;
+    let done = pays_with(Path::new("node"), "pay.mjs", &host).await;
+    paid_for(&host, &done, "eip155:84532", 2).await;
+}
+
+#[tokio::test]
+async fn the_stock_typescript_client_of_v1_pays_on_its_wire() {
+    let host = host().await;
+    let done = pays_with(Path::new("node"), "pay-v1.mjs", &host).await;
+    paid_for(&host, &done, "base-sepolia", 1).await;
+}
+
+#[tokio::test]
+async fn the_stock_python_client_pays() {
+    let host = host().await;
+    let done = pays_with(&clients().join("venv/bin/python"), "pay.py", &host).await;
+    paid_for(&host, &done, "eip155:84532", 2).await;
+}
+
+#[tokio::test]
+async fn the_receipt_of_a_free_call_verifies_too() {
+    let host = Host::start().await;
+    host.publish(&js("shout", 0.0, SHOUT)).await;
+    let answer = host.call("shout", &json!({ "text": "x" })).await.is(200);
+    let receipt = host.receipt(&answer.receipt_id()).await;
+    assert_eq!(receipt["kind"], "free");
+    verifies(&host, &receipt).await;
 }

@@ -1,280 +1,431 @@
-//! Every row of the error table, from outside.
+//! Each way a call can end badly: its status, its code, whose fault it is, and that nothing was taken.
+//!
+//! What a handler does wrong on a paid call is in `payments`.
+
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use reqwest::Method;
+use reqwest::{Method, header::HeaderMap};
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Facilitator, Host, js};
+use crate::harness::{Facilitator, Host, Payer, Settles, eventually, js};
 
+const ECHO: &str = "export default async (req) => ({ echo: req.input });";
+
+/// Where real payments would go.
 const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
 
-async fn with(draft: &Value) -> Host {
+async fn host_with(tools: &[Value]) -> Host {
     let host = Host::start().await;
-    host.publish(draft).await;
+    for tool in tools {
+        host.publish(tool).await;
+    }
     host
 }
 
-fn free(slug: &str, source: &str) -> Value {
-    js(slug, 0.0, source)
+#[tokio::test]
+async fn an_unknown_slug_is_not_found_at_every_door() {
+    let host = Host::start().await;
+    host.call("nobody", &json!({})).await.fails(404, "unknown_endpoint", "caller");
+    host.get("/tools/nobody").await.fails(404, "unknown_endpoint", "caller");
+    host.get("/tools/nobody?inspect").await.fails(404, "unknown_endpoint", "caller");
+    host.get("/ai/endpoints/nobody").await.fails(404, "unknown_endpoint", "caller");
+    host.post("/ai/invoke", &json!({ "slug": "nobody" })).await.fails(404, "unknown_endpoint", "caller");
+    host.manage(Method::PATCH, "/ai/endpoints/nobody", &json!({})).await.fails(404, "unknown_endpoint", "caller");
+    assert_eq!(host.send(host.request(Method::HEAD, "/tools/nobody")).await.status, 404);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn unknown_and_deleted_slugs_are_not_found() {
-    let host = with(&free("gone", "export default () => 1")).await;
-    host.post("/tools/never", &json!({})).await.is_error(404, "unknown_endpoint").uncharged();
-    host.post("/ai/invoke", &json!({ "slug": "never" })).await.is_error(404, "unknown_endpoint");
-    host.admin(Method::DELETE, "/ai/endpoints/gone", &json!({})).await.is_ok();
-    host.post("/tools/gone", &json!({})).await.is_error(404, "unknown_endpoint");
-    host.get("/ai/endpoints/gone").await.is_error(404, "unknown_endpoint");
+#[tokio::test]
+async fn a_deleted_tool_is_not_found_and_its_receipts_stay() {
+    let host = host_with(&[js("gone", 0.0, ECHO)]).await;
+    let receipt = host.call("gone", &json!({})).await.is(200).receipt_id();
+    host.manage(Method::DELETE, "/ai/endpoints/gone", &json!({})).await.is(200);
+    host.call("gone", &json!({})).await.fails(404, "unknown_endpoint", "caller");
+    assert_eq!(host.receipt(&receipt).await["slug"], "gone");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_paused_tool_conflicts() {
-    let host = with(&free("rests", "export default () => 1")).await;
-    host.admin(Method::PATCH, "/ai/endpoints/rests", &json!({ "status": "paused" })).await.is_ok();
-    host.post("/tools/rests", &json!({})).await.is_error(409, "endpoint_paused").uncharged();
-    host.admin(Method::PATCH, "/ai/endpoints/rests", &json!({ "status": "active" })).await.is_ok();
-    host.post("/tools/rests", &json!({})).await.is_ok();
+#[tokio::test]
+async fn a_paused_tool_takes_no_calls_and_no_money() {
+    let host = host_with(&[js("resting", 0.01, ECHO)]).await;
+    let payer = Payer::funded(&host, 1.0).await;
+    let payment = payer.pay(&host.challenge("resting").await);
+    host.change("resting", &json!({ "status": "paused" })).await;
+    host.call("resting", &json!({})).await.fails(409, "endpoint_paused", "tool");
+    host.call_paid("resting", &json!({}), &payment).await.fails(409, "endpoint_paused", "tool");
+    assert_eq!(host.payment(&payment.id()).await, None);
+    assert_eq!(host.balance(&payer.address).await, 1_000_000);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_is_no_json_too_large_or_of_another_type_is_refused() {
-    let mut draft = free("strict", "export default (req) => req.input");
-    draft["limits"] = json!({ "inputBytes": 1000 });
-    let host = with(&draft).await;
-    let send = |kind: &'static str, body: String| {
-        host.send(host.request(Method::POST, "/tools/strict").header("content-type", kind).body(body))
+#[tokio::test]
+async fn a_body_that_is_not_json_is_refused() {
+    let host = host_with(&[js("echo", 0.0, ECHO), js("paid-echo", 0.01, ECHO)]).await;
+    let post = |path: &str, body: &str| host.request(Method::POST, path).header("content-type", "application/json").body(body.to_owned());
+    for body in ["{", "{'a':1}", "nothing", "{} {}", "\u{feff}{}", "{\"a\":NaN}", "[1,]"] {
+        host.send(post("/tools/echo", body)).await.fails(400, "invalid_json", "caller");
+    }
+    let deep = format!("{}1{}", "[".repeat(100), "]".repeat(100));
+    host.send(post("/tools/echo", &deep)).await.fails(400, "invalid_json", "caller");
+    host.send(post("/ai/invoke", "{")).await.fails(400, "invalid_json", "caller");
+    // Nothing counts as an empty object.
+    assert_eq!(host.send(host.request(Method::POST, "/tools/echo")).await.is(200).json(), json!({ "echo": {} }));
+    // A payment is not taken for what is no request.
+    let payer = Payer::funded(&host, 1.0).await;
+    let payment = payer.pay(&host.challenge("paid-echo").await);
+    let paid = post("/tools/paid-echo", "{").header(payment.header, payment.encoded());
+    host.send(paid).await.fails(400, "invalid_json", "caller");
+    assert_eq!(host.balance(&payer.address).await, 1_000_000);
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_large_is_refused() {
+    let mut small = js("small", 0.0, ECHO);
+    small["limits"] = json!({ "inputBytes": 100 });
+    let host = host_with(&[js("echo", 0.0, ECHO), small]).await;
+    host.call("echo", &json!({ "text": "x".repeat(256 << 10) })).await.fails(413, "body_too_large", "caller");
+    host.call("echo", &json!({ "text": "x".repeat(255 << 10) })).await.is(200);
+    host.call("small", &json!({ "text": "x".repeat(100) })).await.fails(413, "body_too_large", "caller");
+    let invoke = json!({ "slug": "small", "input": { "text": "x".repeat(100) } });
+    host.post("/ai/invoke", &invoke).await.fails(413, "body_too_large", "caller");
+    host.call("small", &json!({ "text": "x" })).await.is(200);
+}
+
+#[tokio::test]
+async fn a_media_type_other_than_json_is_refused() {
+    let host = host_with(&[js("echo", 0.0, ECHO)]).await;
+    let post = |media: &str| host.request(Method::POST, "/tools/echo").header("content-type", media).body("{}");
+    for media in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/jsonx"] {
+        host.send(post(media)).await.fails(415, "unsupported_media_type", "caller");
+    }
+    for media in ["application/json", "application/json; charset=utf-8", "Application/JSON", "application/ld+json"] {
+        host.send(post(media)).await.is(200);
+    }
+}
+
+#[tokio::test]
+async fn an_unpaid_call_is_challenged_on_both_wires() {
+    let mut tool = js("echo", 0.0125, ECHO);
+    tool["description"] = json!("Says it again");
+    let host = host_with(&[tool]).await;
+    // Before the input is looked at: indexers probe with an empty body.
+    for request in [
+        host.request(Method::POST, "/tools/echo").json(&json!({})),
+        host.request(Method::POST, "/tools/echo").body("no json"),
+        host.request(Method::GET, "/tools/echo"),
+        host.request(Method::POST, "/ai/invoke").json(&json!({ "slug": "echo" })),
+    ] {
+        let answer = host.send(request).await.is(402);
+        assert_eq!(answer.has("cache-control"), "no-store");
+        let url = format!("{}/tools/echo", host.url);
+        let (v2, v1) = (answer.decoded("payment-required"), answer.json());
+        assert_eq!((&v2["x402Version"], &v1["x402Version"]), (&json!(2), &json!(1)));
+        assert!(v2["error"].is_string() && v1["error"].is_string());
+        assert_eq!((&v2["resource"]["url"], &v2["resource"]["description"]), (&json!(url), &json!("Says it again")));
+        let (accepts, accepts_v1) = (&v2["accepts"], &v1["accepts"]);
+        assert_eq!((accepts.as_array().map(Vec::len), accepts_v1.as_array().map(Vec::len)), (Some(1), Some(1)));
+        let (two, one) = (&accepts[0], &accepts_v1[0]);
+        assert_eq!((&two["scheme"], &two["network"], &two["amount"]), (&json!("exact"), &json!("eip155:84532"), &json!("12500")));
+        assert_eq!(two["asset"], "0x036CbD53842c5426634e7929541eC2318f3dCF7e");
+        assert_eq!(two["extra"], json!({ "name": "USDC", "version": "2" }));
+        assert!(two["maxTimeoutSeconds"].as_u64() >= Some(60) && two["payTo"].is_string());
+        assert_eq!((&one["scheme"], &one["network"], &one["maxAmountRequired"]), (&json!("exact"), &json!("base-sepolia"), &json!("12500")));
+        assert_eq!((&one["resource"], &one["description"], &one["mimeType"]), (&json!(url), &json!("Says it again"), &json!("application/json")));
+        assert!(one["outputSchema"].is_object());
+        assert_eq!((&one["asset"], &one["payTo"], &one["extra"]), (&two["asset"], &two["payTo"], &two["extra"]));
+    }
+}
+
+#[tokio::test]
+async fn a_payment_that_is_not_what_was_asked_for_is_refused_by_its_reason() {
+    let host = host_with(&[js("echo", 0.01, ECHO)]).await;
+    let payer = Payer::funded(&host, 1.0).await;
+    let challenge = host.challenge("echo").await;
+    let good = payer.pay(&challenge);
+    let accepted = &challenge["accepts"][0];
+    // An authorisation changed and signed again.
+    let signed = |field: &str, value: &str| {
+        let mut authorization = good.payload["payload"]["authorization"].clone();
+        authorization[field] = json!(value);
+        let signature = payer.sign(&authorization, accepted, 84_532);
+        good.altered("/payload", json!({ "signature": signature, "authorization": authorization }))
     };
-    send("application/json", "{\"a\":".into()).await.is_error(400, "invalid_json").uncharged();
-    send("application/json", format!("{}{}", "[".repeat(100), "]".repeat(100))).await.is_error(400, "invalid_json");
-    send("application/json", format!("\"{}\"", "x".repeat(1000))).await.is_error(413, "body_too_large").uncharged();
-    send("text/plain", "hi".into()).await.is_error(415, "unsupported_media_type").uncharged();
-    send("application/vnd.tool+json; charset=utf-8", "{}".into()).await.is_ok();
-    send("application/json", String::new()).await.is_ok();
+    let foreign = payer.sign(&good.payload["payload"]["authorization"], accepted, 1);
+    let stranger = Payer::new().sign(&good.payload["payload"]["authorization"], accepted, 84_532);
+    let of = "/payload/authorization";
+    for (payment, reason) in [
+        (good.altered("/x402Version", json!(1)), "invalid_x402_version"),
+        (good.altered("/accepted/amount", json!("1")), "invalid_payment_requirements"),
+        (good.altered("/accepted/payTo", json!(payer.address)), "invalid_payment_requirements"),
+        (good.altered("/accepted/network", json!("eip155:1")), "invalid_payment_requirements"),
+        (good.altered("/resource/url", json!("https://example.com/tools/echo")), "invalid_payment_requirements"),
+        (good.altered("/payload/signature", json!(stranger)), "invalid_exact_evm_signature"),
+        (good.altered("/payload/signature", json!(foreign)), "invalid_exact_evm_signature"),
+        (good.altered("/payload/signature", json!("0x")), "invalid_exact_evm_signature"),
+        (good.altered(&format!("{of}/value"), json!("1")), "invalid_exact_evm_signature"),
+        (good.altered(&format!("{of}/nonce"), json!(format!("0x{:064x}", 7))), "invalid_exact_evm_signature"),
+        (good.altered(&format!("{of}/from"), json!("me")), "invalid_payload"),
+        (good.altered("/payload", json!({})), "invalid_payload"),
+        (signed("value", "9999"), "invalid_exact_evm_payload_authorization_value_mismatch"),
+        (signed("to", &payer.address), "invalid_exact_evm_recipient_mismatch"),
+        (signed("validBefore", "1700000000"), "invalid_exact_evm_payload_authorization_valid_before"),
+        (signed("validAfter", "32503680000"), "invalid_exact_evm_payload_authorization_valid_after"),
+        (Payer::new().pay(&challenge), "invalid_exact_evm_insufficient_balance"),
+    ] {
+        let answer = host.call_paid("echo", &json!({}), &payment).await.is(402);
+        assert_eq!(answer.json()["error"], reason, "{payment:?}");
+        assert_eq!(answer.decoded("payment-required")["error"], reason);
+        assert_eq!(answer.json()["accepts"][0]["network"], "base-sepolia");
+    }
+    for garbage in ["", "%%%", "e30=", "bnVsbA==", "W10=", &"A".repeat(20_000)] {
+        let request = host.request(Method::POST, "/tools/echo").header("payment-signature", garbage).json(&json!({}));
+        host.send(request).await.is(402).decoded("payment-required");
+    }
+    assert_eq!(host.balance(&payer.address).await, 1_000_000);
+    host.call_paid("echo", &json!({}), &good).await.is(200);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_unpaid_call_is_challenged_in_both_wires_before_its_input_is_looked_at() {
-    let mut draft = js("paid", 0.001, "export default () => 1");
-    draft["inputSchema"] = json!({ "type": "object", "required": ["q"] });
-    draft["description"] = json!("d".repeat(1500));
-    let host = with(&draft).await;
-    let requests = [
-        host.request(Method::POST, "/tools/paid"),
-        host.request(Method::POST, "/tools/paid").body("not json"),
-        host.request(Method::GET, "/tools/paid"),
-        host.request(Method::POST, "/ai/invoke").json(&json!({ "slug": "paid" })),
-    ];
-    for request in requests {
-        let reply = host.send(request).await;
-        assert_eq!(reply.status, 402, "{}", reply.text);
-        assert_eq!(reply.header("cache-control"), Some("no-store"));
-        let header = reply.header("payment-required").unwrap();
-        assert!(header.len() < 8192);
-        let v2: Value = serde_json::from_slice(&base64(header)).unwrap();
-        assert_eq!((&v2["x402Version"], &v2["accepts"][0]["amount"]), (&json!(2), &json!("1000")));
-        assert_eq!(v2["resource"]["url"], format!("{}/tools/paid", host.url));
-        assert!(v2["resource"]["description"].as_str().unwrap().len() <= 500);
-        let v1 = &reply.body["accepts"][0];
-        assert_eq!((&reply.body["x402Version"], &v1["maxAmountRequired"], &v1["network"]), (&json!(1), &json!("1000"), &json!("base-sepolia")));
-        assert!(v1["mimeType"].is_string() && v1["description"].is_string() && v1["outputSchema"].is_object());
+#[tokio::test]
+async fn input_that_does_not_fit_is_refused_with_its_places_and_not_charged() {
+    let mut tool = js("strict", 0.01, ECHO);
+    tool["inputSchema"] = json!({
+        "type": "object",
+        "properties": { "n": { "type": "integer" }, "list": { "type": "array", "items": { "type": "string" } } },
+        "required": ["n"],
+        "additionalProperties": false,
+    });
+    let host = host_with(&[tool]).await;
+    let payer = Payer::funded(&host, 1.0).await;
+    let payment = payer.pay(&host.challenge("strict").await);
+    let input = json!({ "n": "three", "list": ["a", 2] });
+    let error = host.call_paid("strict", &input, &payment).await.fails(422, "invalid_input", "caller");
+    let problems = error["problems"].as_array().unwrap();
+    let places: Vec<_> = problems.iter().filter_map(|problem| problem["pointer"].as_str()).collect();
+    assert!(places.contains(&"/n") && places.contains(&"/list/1"), "{error}");
+    assert_eq!(host.payment(&payment.id()).await.unwrap()["state"], "released");
+    assert_eq!(host.balance(&payer.address).await, 1_000_000);
+    host.call_paid("strict", &json!({ "n": 3 }), &payment).await.is(200);
+}
+
+#[tokio::test]
+async fn a_full_host_says_when_to_come_again() {
+    let host = Host::builder().flag("--sandbox-running", 1).flag("--sandbox-processes", 2).flag("--sandbox-spares", 1).start().await;
+    let mut tool = js("spin", 0.0, "export default async () => { const until = performance.now() + 1e6; while (performance.now() < until); return {}; };");
+    tool["limits"] = json!({ "cpuMs": 2_500 });
+    host.publish(&tool).await;
+    let input = json!({});
+    let answers = join_all((0..4).map(|_| host.call("spin", &input))).await;
+    let busy: Vec<_> = answers.iter().filter(|answer| answer.status == 503).collect();
+    assert!(!busy.is_empty(), "{answers:?}");
+    for answer in busy {
+        answer.fails(503, "busy", "host");
+        assert!(answer.has("retry-after").parse::<u64>().unwrap() >= 1);
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_bad_payment_is_a_fresh_challenge_with_the_reason() {
-    let host = with(&js("paid", 0.01, "export default () => 1")).await;
-    let payer = host.payer(1.0).await;
-    let good = host.signed("paid", &payer).await;
-    let poor = crate::harness::Payer::new();
-    let broken = [
-        (good.altered(|p| p["payload"]["signature"] = json!(format!("0x{}1b", "22".repeat(64)))), "invalid_exact_evm_signature"),
-        (good.altered(|p| p["payload"]["authorization"]["value"] = json!("1")), "invalid_exact_evm_signature"),
-        (good.altered(|p| p["accepted"]["amount"] = json!("1")), "invalid_payment_requirements"),
-        (good.altered(|p| p["accepted"]["payTo"] = json!(PAY_TO)), "invalid_payment_requirements"),
-        (good.altered(|p| p["x402Version"] = json!(7)), "invalid_x402_version"),
-        (good.altered(|p| p["payload"] = json!(null)), "invalid_payload"),
-        (host.signed("paid", &poor).await, "invalid_exact_evm_insufficient_balance"),
-    ];
-    for (payment, reason) in broken {
-        let reply = host.pay("paid", &json!({}), &payment).await;
-        assert_eq!((reply.status, reply.body["error"].as_str()), (402, Some(reason)), "{}", reply.text);
-        assert!(reply.header("payment-required").is_some());
+#[tokio::test]
+async fn an_endpoint_whose_workers_keep_dying_is_held_for_a_while() {
+    let mut tool = js("spin", 0.0, "export default async (req) => { if (req.input.spin) for (;;) {} return {}; };");
+    tool["limits"] = json!({ "cpuMs": 5_000 });
+    let host = host_with(&[tool, js("other", 0.0, ECHO)]).await;
+    for _ in 0..5 {
+        let kill = eventually("a worker computes", Duration::from_secs(5), || async {
+            host.kill_busy_worker(Duration::from_millis(500)).then_some(())
+        });
+        let input = json!({ "spin": true });
+        let (answer, ()) = tokio::join!(host.call("spin", &input), kill);
+        answer.fails(502, "sandbox_crashed", "tool");
     }
-    for header in ["%%%", "", "e30=", "bnVsbA==", &"A".repeat(20_000)] {
-        let reply = host.send(host.request(Method::POST, "/tools/paid").header("payment-signature", header).json(&json!({}))).await;
-        assert_eq!(reply.status, 402, "`{header}` {}", reply.text);
-    }
-    let unknown = host.send(host.request(Method::POST, "/tools/paid").header("x-developer-credit", "dc_nobody_x").json(&json!({}))).await;
-    assert_eq!(unknown.status, 402);
-    assert!((host.balance(&payer).await - 1.0).abs() < 1e-9);
+    let held = host.call("spin", &json!({})).await;
+    held.fails(503, "busy", "host");
+    assert!(held.has("retry-after").parse::<u64>().unwrap() > 1);
+    host.call("other", &json!({})).await.is(200);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn input_outside_the_schema_is_named_and_not_charged() {
-    let mut draft = js("asks", 0.01, "export default () => 1");
-    draft["inputSchema"] = json!({ "type": "object", "properties": { "city": { "type": "string" } }, "required": ["city"] });
-    let host = with(&draft).await;
-    let payer = host.payer(1.0).await;
-    let payment = host.signed("asks", &payer).await;
-    let reply = host.pay("asks", &json!({ "city": 7 }), &payment).await;
-    reply.is_error(422, "invalid_input").uncharged();
-    assert_eq!(reply.body["error"]["problems"][0]["pointer"], "/city");
-    // Released: the same authorisation pays for the corrected call.
-    host.pay("asks", &json!({ "city": "Oslo" }), &payment).await.is_ok();
-    assert!((host.balance(&payer).await - 0.99).abs() < 1e-9);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_full_pool_says_when_to_come_back() {
-    let host = Host::with(&[("TOLLHOUSE_SANDBOX_RUNNING", "1"), ("TOLLHOUSE_SANDBOX_PROCESSES", "4")]).await;
-    let mut draft = free("busy", "export default () => { for (;;) {} }");
-    draft["limits"] = json!({ "cpuMs": 1500 });
-    host.publish(&draft).await;
-    let replies = join_all((0..6).map(|_| host.post("/tools/busy", &json!({})))).await;
-    let refused: Vec<_> = replies.iter().filter(|reply| reply.status == 503).collect();
-    assert!(!refused.is_empty(), "{:?}", replies.iter().map(|reply| reply.status).collect::<Vec<_>>());
-    for reply in refused {
-        reply.is_error(503, "busy").uncharged();
-        assert!(reply.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
+#[tokio::test]
+async fn an_address_that_asks_too_often_is_told_when_to_come_again() {
+    let host = Host::builder().flag("--rate-limit", 2).start().await;
+    let answers = join_all((0..12).map(|_| host.get("/ai/endpoints"))).await;
+    let limited: Vec<_> = answers.iter().filter(|answer| answer.status == 429).collect();
+    assert!(!limited.is_empty() && limited.len() < answers.len());
+    for answer in limited {
+        answer.fails(429, "rate_limited", "caller");
+        assert!(answer.has("retry-after").parse::<u64>().unwrap() >= 1);
+        assert!(answer.has("ratelimit").contains("r=0") && answer.has("ratelimit-policy").contains("q=2"));
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_address_that_asks_too_often_is_told_when_to_come_back() {
-    let host = Host::with(&[("TOLLHOUSE_RATE_LIMIT", "5")]).await;
-    let replies = join_all((0..20).map(|_| host.get("/health/live"))).await;
-    let refused: Vec<_> = replies.iter().filter(|reply| reply.status == 429).collect();
-    assert!((5..=10).contains(&refused.len()), "{}", refused.len());
-    let reply = refused[0].is_error(429, "rate_limited").uncharged();
-    assert!(reply.header("retry-after").is_some() && reply.header("ratelimit").is_some() && reply.header("ratelimit-policy").is_some());
-}
-
-/// Handlers, and how their calls end.
-const FAULTS: &[(&str, &str, u16, &str)] = &[
-    ("throws", "export default () => { throw new Error('no') }", 502, "handler_failed"),
-    ("rejects", "export default async () => { await null; throw { odd: 1 } }", 502, "handler_failed"),
-    ("hangs", "export default () => new Promise(() => {})", 502, "handler_failed"),
-    ("pretends", "export default () => new Response('', { status: 402 })", 502, "handler_failed"),
-    ("lies", "export default () => 'text'", 502, "invalid_output"),
-    ("sleeps", "export default () => new Promise((done) => setTimeout(done, 60000))", 504, "wall_time_exceeded"),
-    ("loops", "export default () => { for (;;) {} }", 504, "cpu_time_exceeded"),
-    ("wedges", "export default () => Array.prototype.indexOf.call({ length: 2 ** 53 - 1 }, 1)", 504, "cpu_time_exceeded"),
-    ("hoards", "export default () => { const a = []; for (;;) a.push(new Array(1e5).fill(a.length)) }", 502, "memory_exceeded"),
-    ("shouts", "export default () => ({ a: 'x'.repeat(300000) })", 502, "output_too_large"),
-    ("floods", "export default async (req, ctx) => { for (;;) await ctx.kv.get('k') }", 502, "op_limit_exceeded"),
-];
-
-#[tokio::test(flavor = "multi_thread")]
-async fn every_fault_of_a_handler_has_its_row() {
-    let host = Host::start().await;
-    for (slug, source, status, code) in FAULTS {
-        let mut draft = free(slug, source);
-        draft["outputSchema"] = json!({ "type": "object" });
-        draft["limits"] = json!({ "cpuMs": 400, "wallMs": 900, "ops": 50 });
-        host.publish(&draft).await;
-        let reply = host.post(&format!("/tools/{slug}"), &json!({})).await;
-        reply.is_error(*status, code).uncharged();
-        assert_eq!(reply.body["error"]["fault"], "tool", "{slug}");
-        assert!(!reply.text.contains("/work/") && !reply.text.contains(".rs:"), "nothing of the host's inside: {}", reply.text);
+#[tokio::test]
+async fn a_handler_that_fails_is_told_apart_from_one_that_is_stopped() {
+    let source = "export default async (req, ctx) => {
+        if (req.input.how === 'throw') throw new RangeError('too far');
+        if (req.input.how === 'reject') await Promise.reject(new Error('too late'));
+        if (req.input.how === 'nothing') return undefined;
+        if (req.input.how === 'cycle') { const a = {}; a.a = a; return a; }
+        if (req.input.how === 'deadlock') await new Promise(() => {});
+        if (req.input.how === 'response') return new Response('text', { status: 402 });
+    };";
+    let host = host_with(&[js("fails", 0.0, source)]).await;
+    for (how, message) in [("throw", "too far"), ("reject", "too late"), ("cycle", ""), ("deadlock", ""), ("response", "402")] {
+        let error = host.call("fails", &json!({ "how": how })).await.fails(502, "handler_failed", "tool");
+        assert!(error["message"].as_str().unwrap().contains(message), "{how}: {error}");
     }
 }
 
-async fn with_facilitator(answer: Answer) -> (Host, Facilitator) {
-    let facilitator = Facilitator::start(answer).await;
-    let env = [("TOLLHOUSE_FACILITATOR", "http"), ("X402_FACILITATOR_URL", &facilitator.url), ("TOLLHOUSE_PAY_TO", PAY_TO)];
-    let host = Host::with(&env).await;
-    host.publish(&js("paid", 0.01, "export default () => ({ secret: 42 })")).await;
-    (host, facilitator)
+async fn with_facilitator(settles: Settles) -> (Host, Facilitator, Payer) {
+    let facilitator = Facilitator::start(settles).await;
+    let host = Host::builder()
+        .env("TOLLHOUSE_FACILITATOR", "http")
+        .env("X402_FACILITATOR_URL", &facilitator.url)
+        .env("TOLLHOUSE_PAY_TO", PAY_TO)
+        .start()
+        .await;
+    host.publish(&js("echo", 0.01, ECHO)).await;
+    (host, facilitator, Payer::new())
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_refused_settlement_withholds_the_output() {
-    let (host, facilitator) = with_facilitator(Answer::Refuses).await;
-    let payment = host.signed("paid", &crate::harness::Payer::new()).await;
-    let reply = host.pay("paid", &json!({}), &payment).await;
-    assert_eq!((reply.status, reply.body["error"].as_str()), (402, Some("invalid_exact_evm_transaction_failed")), "{}", reply.text);
-    assert!(!reply.text.contains("secret"));
-    assert_eq!(facilitator.settlements(), 0);
-    assert_eq!(host.get(&format!("/ai/payments/{}", payment.id())).await.body["payment"]["state"], "refused");
-    // Nothing was taken, so it may be tried again.
-    facilitator.answers(Answer::Settles);
-    host.pay("paid", &json!({}), &payment).await.is_ok();
-    assert_eq!(facilitator.settlements(), 1);
+#[tokio::test]
+async fn a_refused_settlement_withholds_the_output_and_may_be_tried_again() {
+    let (host, facilitator, payer) = with_facilitator(Settles::Refused("insufficient_funds")).await;
+    let payment = payer.pay(&host.challenge("echo").await);
+    let answer = host.call_paid("echo", &json!({ "secret": 7 }), &payment).await.is(402);
+    assert_eq!(answer.json()["error"], "insufficient_funds");
+    assert!(!String::from_utf8_lossy(&answer.body).contains("secret"));
+    let state = host.payment(&payment.id()).await.unwrap();
+    assert_eq!((&state["state"], &state["reason"]), (&json!("refused"), &json!("insufficient_funds")));
+    facilitator.tell(Settles::Well);
+    let answer = host.call_paid("echo", &json!({ "secret": 7 }), &payment).await.is(200);
+    assert_eq!(host.receipt(&answer.receipt_id()).await["simulated"], false);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_unheard_settlement_is_unknown_until_it_is_resolved_and_never_made_twice() {
-    let (host, facilitator) = with_facilitator(Answer::SettlesUnheard).await;
-    let payment = host.signed("paid", &crate::harness::Payer::new()).await;
-    let reply = host.pay("paid", &json!({}), &payment).await;
-    reply.is_error(502, "settlement_unknown");
-    assert_eq!((&reply.body["error"]["charged"], &reply.body["error"]["paymentId"]), (&json!("unknown"), &json!(payment.id())));
-    assert!(!reply.text.contains("secret"));
-    facilitator.answers(Answer::Settles);
-    let place = format!("/ai/payments/{}", payment.id());
-    while host.get(&place).await.body["payment"]["state"] != "settled" {
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-    }
-    assert_eq!(host.pay("paid", &json!({}), &payment).await.is_ok().body["secret"], 42);
-    assert_eq!(facilitator.settlements(), 1);
+#[tokio::test]
+async fn an_unanswered_settlement_is_unknown_until_it_is_resolved() {
+    let (host, facilitator, payer) = with_facilitator(Settles::Unanswered).await;
+    let payment = payer.pay(&host.challenge("echo").await);
+    let answer = host.call_paid("echo", &json!({ "secret": 7 }), &payment).await.is(502);
+    let error = answer.json()["error"].clone();
+    assert_eq!((&error["code"], &error["fault"], &error["charged"]), (&json!("settlement_unknown"), &json!("host"), &json!("unknown")));
+    assert_eq!(error["paymentId"], payment.id());
+    assert!(error["hint"].as_str().unwrap().contains(&format!("/ai/payments/{}", payment.id())));
+    assert!(!String::from_utf8_lossy(&answer.body).contains("secret"));
+    assert_eq!(host.payment(&payment.id()).await.unwrap()["state"], "settling");
+    // Asking again does not run it again, and does not answer either.
+    let again = host.call_paid("echo", &json!({ "secret": 7 }), &payment).await.is(502);
+    assert_eq!(again.json()["error"]["code"], "settlement_unknown");
+
+    facilitator.tell(Settles::Well);
+    let state = eventually("the settlement is resolved", Duration::from_secs(20), || async {
+        host.payment(&payment.id()).await.filter(|payment| payment["state"] != "settling")
+    })
+    .await;
+    assert_eq!(state["state"], "settled");
+    let asked = facilitator.asked();
+    let answer = host.call_paid("echo", &json!({ "secret": 7 }), &payment).await.is(200);
+    assert_eq!((answer.json(), answer.receipt_id()), (json!({ "echo": { "secret": 7 } }), state["receiptId"].as_str().unwrap().to_owned()));
+    assert_eq!(facilitator.asked(), asked, "it was settled again");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn a_facilitator_that_is_away_admits_nobody() {
-    let env = [("TOLLHOUSE_FACILITATOR", "http"), ("X402_FACILITATOR_URL", "http://127.0.0.1:9"), ("TOLLHOUSE_PAY_TO", PAY_TO)];
-    let host = Host::with(&env).await;
-    host.publish(&js("paid", 0.01, "export default () => 1")).await;
-    let payment = host.signed("paid", &crate::harness::Payer::new()).await;
-    host.pay("paid", &json!({}), &payment).await.is_error(502, "facilitator_unavailable").uncharged();
+    let host = Host::builder()
+        .env("TOLLHOUSE_FACILITATOR", "http")
+        .env("X402_FACILITATOR_URL", "http://127.0.0.1:9")
+        .env("TOLLHOUSE_PAY_TO", PAY_TO)
+        .start()
+        .await;
+    host.publish(&js("echo", 0.01, ECHO)).await;
+    let payment = Payer::new().pay(&host.challenge("echo").await);
+    host.call_paid("echo", &json!({}), &payment).await.fails(502, "facilitator_unavailable", "host");
+    assert_eq!(host.payment(&payment.id()).await, None);
+    // Play money is not to be had where money is real.
+    host.post("/dev/faucet", &json!({ "address": PAY_TO, "amountUsd": 1 })).await.fails(404, "not_found", "caller");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn management_without_the_right_token_learns_nothing() {
-    let host = with(&free("mine", "export default () => 1")).await;
-    let draft = free("yours", "export default () => 1");
-    host.post("/ai/endpoints/create", &draft).await.is_error(401, "unauthorized").uncharged();
-    for token in ["", "wrong", "adm_of-the-integration-test"] {
-        let send = |method: Method, path: &str, body: &Value| {
-            host.send(host.request(method, path).header("x-admin-token", token).json(body))
-        };
-        send(Method::POST, "/ai/endpoints/create", &draft).await.is_error(401, "unauthorized");
-        send(Method::PATCH, "/ai/endpoints/mine", &json!({})).await.is_error(401, "unauthorized");
-        send(Method::DELETE, "/ai/endpoints/mine", &json!({})).await.is_error(401, "unauthorized");
-        send(Method::POST, "/ai/credits", &json!({ "amountUsd": 1 })).await.is_error(401, "unauthorized");
+#[tokio::test]
+async fn who_manages_shows_the_admin_token() {
+    let host = host_with(&[js("echo", 0.0, ECHO)]).await;
+    let tool = js("mine", 0.0, ECHO);
+    let sent = |token: Option<&str>, method: Method, path: &str| {
+        let request = host.request(method, path).json(&tool);
+        host.send(match token {
+            Some(token) => request.header("x-admin-token", token),
+            None => request,
+        })
+    };
+    let almost = format!("{}x", host.admin);
+    for token in [None, Some(""), Some("adm_wrong"), Some(almost.as_str())] {
+        for (method, path) in [
+            (Method::POST, "/ai/endpoints/create"),
+            (Method::PATCH, "/ai/endpoints/echo"),
+            (Method::DELETE, "/ai/endpoints/echo"),
+            (Method::POST, "/ai/credits"),
+        ] {
+            sent(token, method, path).await.fails(401, "unauthorized", "caller");
+        }
     }
-    host.post("/tools/mine", &json!({})).await.is_ok();
+    host.get("/ai/credits").await.fails(401, "unauthorized", "caller");
+    host.call("mine", &json!({})).await.fails(404, "unknown_endpoint", "caller");
+    host.call("echo", &json!({})).await.is(200);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn unknown_paths_and_methods_have_the_envelope() {
-    let host = Host::start().await;
-    host.get("/nowhere").await.is_error(404, "not_found").uncharged();
-    let reply = host.send(host.request(Method::DELETE, "/ai/invoke")).await;
-    reply.is_error(405, "method_not_allowed");
-    assert_eq!(reply.header("allow"), Some("POST"));
-    host.get("/ai/receipts/rcpt_nope").await.is_error(404, "unknown_receipt");
-    host.get("/ai/payments/pmt_nope").await.is_error(404, "unknown_payment");
-    host.get("/ai/endpoints?form=oldest").await.is_error(400, "invalid_request");
+#[tokio::test]
+async fn unknown_paths_and_wrong_methods_have_the_envelope() {
+    let host = host_with(&[js("echo", 0.0, ECHO)]).await;
+    for path in ["/", "/tools", "/tools/", "/ai", "/ai/nothing", "/tools/echo/more", "/../etc/passwd"] {
+        host.get(path).await.fails(404, "not_found", "caller");
+    }
+    for (method, path, allowed) in [
+        (Method::DELETE, "/tools/echo", ["GET", "POST"]),
+        (Method::PUT, "/ai/endpoints/echo", ["PATCH", "DELETE"]),
+        (Method::PATCH, "/dev/faucet", ["GET", "POST"]),
+    ] {
+        let answer = host.send(host.request(method, path)).await;
+        answer.fails(405, "method_not_allowed", "caller");
+        let allow = answer.has("allow").to_owned();
+        assert!(allowed.iter().all(|method| allow.split(',').any(|one| one.trim() == *method)), "{path}: {allow}");
+    }
+    host.get("/ai/receipts/rcpt_nothing").await.fails(404, "unknown_receipt", "caller");
+    host.get("/ai/receipts/rcpt_01ARZ3NDEKTSV4RRFFQ69G5FAV").await.fails(404, "unknown_receipt", "caller");
+    host.get("/ai/payments/pmt_nothing").await.fails(404, "unknown_payment", "caller");
+    host.get("/ai/endpoints?form=oldest").await.fails(400, "invalid_request", "caller");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn browsers_may_pay() {
-    let host = with(&js("paid", 0.01, "export default () => 1")).await;
-    let preflight = host
-        .request(Method::OPTIONS, "/tools/paid")
-        .header("origin", "https://agent.example")
-        .header("access-control-request-method", "POST")
-        .header("access-control-request-headers", "payment-signature,content-type");
-    let reply = host.send(preflight).await;
-    assert_eq!((reply.status, reply.header("access-control-allow-origin")), (200, Some("*")));
-    assert!(reply.header("access-control-allow-headers").unwrap().contains("payment-signature"));
-    let challenge = host.send(host.request(Method::POST, "/tools/paid").header("origin", "https://agent.example")).await;
-    let exposed = challenge.header("access-control-expose-headers").unwrap();
-    assert!(["payment-required", "payment-response", "x-payment-response", "x-receipt-id"].iter().all(|name| exposed.contains(name)));
+#[tokio::test]
+async fn a_browser_may_ask_and_pay_from_another_origin() {
+    let host = host_with(&[js("echo", 0.01, ECHO)]).await;
+    let asks = [
+        ("origin", "https://app.example.com"),
+        ("access-control-request-method", "POST"),
+        ("access-control-request-headers", "content-type,payment-signature,x-payment"),
+    ];
+    let headers: HeaderMap = asks.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
+    let answer = host.preflight("/tools/echo", headers).await.is(200);
+    assert_eq!(answer.has("access-control-allow-origin"), "*");
+    let allowed = answer.has("access-control-allow-headers").to_ascii_lowercase();
+    assert!(["content-type", "payment-signature", "x-payment"].iter().all(|name| allowed.contains(name)), "{allowed}");
+    assert!(answer.has("access-control-allow-methods").contains("POST"));
+    // The challenge itself can be read from there.
+    let request = host.request(Method::POST, "/tools/echo").header("origin", "https://app.example.com").json(&json!({}));
+    let challenge = host.send(request).await.is(402);
+    let exposed = challenge.has("access-control-expose-headers").to_ascii_lowercase();
+    for name in ["payment-required", "payment-response", "x-payment-response", "x-receipt-id", "x-request-id"] {
+        assert!(exposed.contains(name), "{name} is not in {exposed}");
+    }
 }
 
-fn base64(text: &str) -> Vec<u8> {
-    use base64::{Engine as _, engine::general_purpose::STANDARD};
-    STANDARD.decode(text).unwrap()
+#[tokio::test]
+async fn a_host_with_settings_that_cannot_work_says_why_and_does_not_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let refuses = |args: &[&str]| {
+        let begun = Instant::now();
+        let mut command = std::process::Command::new(crate::harness::TOLLHOUSE);
+        command.args(["serve", "--data"]).arg(folder.path().join("data")).args(args).current_dir(folder.path());
+        let output = command.output().unwrap();
+        assert!(!output.status.success() && begun.elapsed() < Duration::from_secs(20));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(refuses(&["--listen", "0.0.0.0:0"]).contains("loopback"));
+    assert!(refuses(&["--facilitator", "http", "--pay-to", PAY_TO]).contains("X402_FACILITATOR_URL"));
+    assert!(refuses(&["--facilitator", "http", "--facilitator-url", "https://facilitator.example.com"]).contains("TOLLHOUSE_PAY_TO"));
+    assert!(refuses(&["--worker", "nowhere/tollhouse-worker"]).contains("no worker at"));
+    assert!(refuses(&["--listen", "127.0.0.1:0", "--network", "eip155:999"]).contains("not known"));
+    assert!(refuses(&["--listen", "127.0.0.1:0", "--admin-token", "short"]).contains("needs 16"));
 }

@@ -11,9 +11,9 @@ use std::{future::Future, time::Duration};
 use serde_json::{Value, json};
 
 pub use self::{
-    answer::{Answer, Event},
+    answer::Answer,
     facilitator::{Facilitator, Settles},
-    host::{Host, HostBuilder},
+    host::{Host, TOLLHOUSE},
     payer::{Payer, Payment},
 };
 

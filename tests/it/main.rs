@@ -5,5 +5,11 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, unreachable_pub, reason = "a test may panic, and prints its seed")]
 
+mod catalog;
+mod clients;
+mod crash;
+mod errors;
+mod fixtures;
 mod harness;
 mod payments;
+mod streams;

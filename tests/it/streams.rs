@@ -1,60 +1,75 @@
 //! Calls answered as Server-Sent Events.
 
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::harness::{Host, Payer, js};
 
-const TALKS: &str = "export default async (req, ctx) => {
-    ctx.log.info('began', { n: 1 });
-    await new Promise((done) => setTimeout(done, 400));
-    return { done: true };
-}";
+const FUNDS: u64 = 1_000_000;
+const MICROS: u64 = 10_000;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_long_running_tool_streams_what_happens_and_ends_with_the_receipt() {
-    let host = Host::builder().env("TOLLHOUSE_PROGRESS_MS", 100).start().await;
-    let mut draft = js("long", 0.02, TALKS);
-    draft["limits"] = json!({ "wallMs": 20_000 });
-    host.publish(&draft).await;
+/// Logs, and takes longer than the time between two `progress` events.
+const SLOW: &str = "export default async (req, ctx) => {
+    ctx.log.info('begun', { step: 1 });
+    await new Promise((done) => setTimeout(done, req.input.ms));
+    if (req.input.fail) throw new Error('came to nothing');
+    return { done: true };
+};";
+
+async fn slow_host() -> Host {
+    let host = Host::builder().flag("--progress-ms", 100).start().await;
+    let mut tool = js("slow", 0.01, SLOW);
+    tool["limits"] = json!({ "wallMs": 20_000 });
+    host.publish(&tool).await;
+    host
+}
+
+#[tokio::test]
+async fn a_long_running_tool_is_streamed_with_its_receipt_at_the_end() {
+    let host = slow_host().await;
     let payer = Payer::funded(&host, 1.0).await;
-    let payment = payer.pay(&host.challenge("long").await);
-    let invoke = |body: Value| host.send(host.request(Method::POST, "/ai/invoke").header(payment.header, payment.encoded()).json(&body));
-    invoke(json!({ "slug": "long" })).await.fails(409, "streaming_required", "caller");
-    let reply = invoke(json!({ "slug": "long", "stream": true })).await;
-    let events = reply.events();
+    let payment = payer.pay(&host.challenge("slow").await);
+    let body = json!({ "slug": "slow", "input": { "ms": 400 }, "stream": true });
+    let invoke = host.request(Method::POST, "/ai/invoke").header(payment.header, payment.encoded()).json(&body);
+    let events = host.send(invoke).await.is(200).events();
     let names: Vec<_> = events.iter().map(|event| event.name.as_str()).collect();
     assert_eq!(names.first(), Some(&"accepted"), "{names:?}");
-    assert_eq!(names.last(), Some(&"result"), "{reply:?}");
-    assert!(names.contains(&"log") && names.contains(&"progress"), "{names:?}");
-    let (accepted, result) = (&events[0].data, &events[events.len() - 1].data);
+    assert_eq!(names.last(), Some(&"result"), "{names:?}");
+    assert_eq!(names.iter().filter(|name| **name == "log").count(), 1, "{names:?}");
+    assert!(names.iter().filter(|name| **name == "progress").count() >= 2, "{names:?}");
+
+    let (accepted, result) = (&events[0].data, &events.last().unwrap().data);
     assert_eq!(accepted["paymentId"], payment.id());
-    assert_eq!(result["result"], json!({ "done": true }));
+    let log = &events.iter().find(|event| event.name == "log").unwrap().data;
+    assert_eq!((&log["message"], &log["level"], &log["callId"]), (&json!("begun"), &json!("info"), &accepted["callId"]));
+    assert_eq!((&result["ok"], &result["result"], &result["paymentId"]), (&json!(true), &json!({ "done": true }), &json!(payment.id())));
     assert_eq!(result["receipt"]["receiptId"], accepted["receiptId"]);
     assert_eq!(result["settlement"]["success"], true);
-    host.verify_receipt(&result["receipt"]).unwrap();
-    let log = events.iter().find(|event| event.name == "log").unwrap();
-    assert_eq!((&log.data["message"], &log.data["fields"]["n"]), (&json!("began"), &json!(1)));
+    assert_eq!(host.receipt(accepted["receiptId"].as_str().unwrap()).await, result["receipt"]);
+    assert_eq!(host.balance(&payer.address).await, FUNDS - MICROS);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_streamed_failure_ends_with_the_error_uncharged() {
-    let host = Host::start().await;
-    host.publish(&js("fails", 0.02, "export default () => { throw new TypeError('no') }")).await;
+#[tokio::test]
+async fn a_streamed_call_that_fails_ends_with_its_error_and_is_not_charged() {
+    let host = slow_host().await;
     let payer = Payer::funded(&host, 1.0).await;
-    let payment = payer.pay(&host.challenge("fails").await);
-    let request = host.request(Method::POST, "/tools/fails").header("accept", "text/event-stream").json(&json!({}));
-    let events = host.send(request.header(payment.header, payment.encoded())).await.events();
-    let last = &events[events.len() - 1];
-    let data = &last.data;
-    assert_eq!((last.name.as_str(), &data["error"]["code"], &data["error"]["charged"]), ("error", &json!("handler_failed"), &json!(false)));
-    assert_eq!(host.balance(&payer.address).await, 1_000_000);
+    let payment = payer.pay(&host.challenge("slow").await);
+    let request = host.paid_request("slow", &json!({ "ms": 1, "fail": true }), &payment).header("accept", "text/event-stream");
+    let answer = host.send(request).await.is(200);
+    let last = answer.events().pop().unwrap();
+    let error = &last.data["error"];
+    assert_eq!((last.name.as_str(), &error["code"], &error["charged"]), ("error", &json!("handler_failed"), &json!(false)));
+    assert_eq!(error["requestId"], answer.has("x-request-id"));
+    assert_eq!(host.balance(&payer.address).await, FUNDS);
+    assert_eq!(host.payment(&payment.id()).await.unwrap()["state"], "released");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_unpaid_stream_is_a_plain_challenge() {
-    let host = Host::start().await;
-    host.publish(&js("paid", 0.02, TALKS)).await;
-    let request = host.request(Method::POST, "/tools/paid").header("accept", "text/event-stream").json(&json!({}));
-    host.send(request).await.is(402).has("payment-required");
+#[tokio::test]
+async fn a_long_running_tool_is_not_invoked_without_a_stream() {
+    let host = slow_host().await;
+    let body = json!({ "slug": "slow", "input": { "ms": 1 } });
+    host.post("/ai/invoke", &body).await.fails(409, "streaming_required", "caller");
+    // An accept header is as good as the field; without a payment that is a plain 402.
+    let invoke = host.request(Method::POST, "/ai/invoke").header("accept", "text/event-stream").json(&body);
+    host.send(invoke).await.is(402).decoded("payment-required");
 }

@@ -4,7 +4,7 @@ use std::{
     fs,
     io::{BufRead as _, BufReader},
     process::{Child, Command, Stdio},
-    sync::Arc,
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -19,7 +19,7 @@ use super::{Answer, Payment, process};
 const GONE_WITHIN: Duration = Duration::from_secs(5);
 
 /// The binary that is tested.
-pub(crate) const TOLLHOUSE: &str = env!("CARGO_BIN_EXE_tollhouse");
+pub const TOLLHOUSE: &str = env!("CARGO_BIN_EXE_tollhouse");
 
 /// How a host is started.
 #[derive(Debug, Clone, Default)]
@@ -37,6 +37,8 @@ pub struct Host {
     pub url: String,
     pub admin: String,
     client: Client,
+    /// Workers of a host whose power was cut.
+    doomed: Mutex<Vec<i32>>,
 }
 
 impl HostBuilder {
@@ -60,7 +62,7 @@ impl HostBuilder {
     pub async fn start(self) -> Host {
         let data = Arc::new(tempfile::tempdir().unwrap());
         let client = Client::builder().no_proxy().build().unwrap();
-        let mut host = Host { how: self, data, process: None, url: String::new(), admin: String::new(), client };
+        let mut host = Host { how: self, data, process: None, url: String::new(), admin: String::new(), client, doomed: Mutex::default() };
         host.run().await;
         host
     }
@@ -105,16 +107,24 @@ impl Host {
         assert!(left.is_empty(), "workers {left:?} outlived their host");
     }
 
-    /// Kills the process; answers the workers that outlived it.
-    fn end(&mut self) -> Vec<i32> {
-        let Some(mut child) = self.process.take() else { return vec![] };
-        let pid = i32::try_from(child.id()).unwrap();
+    /// Kills the process while others still talk to it; [`Host::kill9`] then waits for its end.
+    pub fn cut_power(&self) {
+        let pid = i32::try_from(self.pid()).unwrap();
         // Stopped first, so that it starts no further worker while they are counted.
         process::signal(pid, Signal::STOP);
-        let workers = process::descendants(pid);
+        self.doomed.lock().unwrap().extend(process::descendants(pid));
         process::signal(pid, Signal::KILL);
-        _ = child.wait();
-        process::left_over(workers, GONE_WITHIN)
+    }
+
+    /// Kills the process; answers the workers that outlived it.
+    fn end(&mut self) -> Vec<i32> {
+        if self.process.is_some() {
+            self.cut_power();
+        }
+        if let Some(mut child) = self.process.take() {
+            _ = child.wait();
+        }
+        process::left_over(std::mem::take(&mut *self.doomed.lock().unwrap()), GONE_WITHIN)
     }
 
     /// Starts again on the same data, after [`Host::kill9`] or in its place. The port is another one.
@@ -266,7 +276,7 @@ impl Host {
 }
 
 /// Dollars as micro-dollars.
-pub(crate) fn micros(usd: &Value) -> u64 {
+fn micros(usd: &Value) -> u64 {
     (usd.as_f64().unwrap() * 1e6).round() as u64
 }
 
