@@ -32,7 +32,7 @@ use crate::{
     clock::{Clock, Timestamp},
     id::ReceiptId,
     receipt::{self, Signer},
-    store::{Direction, KeyRange, Space, Store, memory::MemoryStore},
+    store::{Check, Direction, Durability, KeyRange, Pairs, Space, Store, StoreError, Write, memory::MemoryStore},
 };
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
@@ -329,6 +329,45 @@ impl Bench {
             }
         };
         tokio::time::timeout(Duration::from_secs(10), reached).await.unwrap();
+    }
+}
+
+/// A store that does something else right before a commit that it waits for.
+struct Interrupted {
+    inner: Arc<MemoryStore>,
+    /// Left to pass before the interruption.
+    after: AtomicUsize,
+    interruption: Mutex<Option<futures_util::future::BoxFuture<'static, ()>>>,
+}
+
+impl Interrupted {
+    fn before_commit(nth: usize, inner: Arc<MemoryStore>) -> Arc<Self> {
+        Arc::new(Self { inner, after: AtomicUsize::new(nth), interruption: Mutex::default() })
+    }
+
+    fn by(&self, interruption: impl Future<Output = ()> + Send + 'static) {
+        *self.interruption.lock().unwrap() = Some(Box::pin(interruption));
+    }
+}
+
+#[async_trait]
+impl Store for Interrupted {
+    async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.inner.get(space, key).await
+    }
+
+    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
+        self.inner.scan(space, range, limit, direction).await
+    }
+
+    async fn commit(&self, checks: Vec<Check>, writes: Vec<Write>, durability: Durability) -> Result<(), StoreError> {
+        if self.after.fetch_sub(1, Ordering::SeqCst) == 1 {
+            let interruption = self.interruption.lock().unwrap().take();
+            if let Some(interruption) = interruption {
+                interruption.await;
+            }
+        }
+        self.inner.commit(checks, writes, durability).await
     }
 }
 

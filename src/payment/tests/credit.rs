@@ -86,6 +86,29 @@ async fn of_fifty_calls_on_a_balance_for_ten_exactly_ten_are_debited() {
     assert_eq!(bench.earned().await, 0, "credit moves no token");
 }
 
+/// Two replicas hold for themselves: only the balance in the store is the same.
+#[tokio::test]
+async fn two_replicas_debit_one_credit_without_losing_a_call() {
+    for calls in [1, 2] {
+        let memory = Arc::new(MemoryStore::new());
+        let other = Bench::over(Arc::clone(&memory) as _);
+        let token = minted(&other, calls).await.token;
+        // Reservation, then before the debit:
+        let interrupted = Interrupted::before_commit(2, memory);
+        let bench = other.restarted_over(Arc::clone(&interrupted) as _);
+        let (admission, gate) = (other.run(by_credit(&token, None)).await, Arc::clone(&other.gate));
+        interrupted.by(async move { _ = gate.settle(admission, answer(ANSWER), &draft()).await.unwrap() });
+        let admission = bench.run(by_credit(&token, None)).await;
+        let id = admission.id().clone();
+        let settled = bench.settle(admission).await;
+        if calls == 1 {
+            assert!(matches!(settled, Err(SettleError::Refused { .. })), "{settled:?}");
+            assert_eq!(bench.state(&id).await, Some(State::Released));
+        }
+        assert_eq!((left(&bench, &token).await, bench.receipts().await.len() as u64), (0, calls));
+    }
+}
+
 #[tokio::test]
 async fn calls_under_way_hold_what_they_may_cost() {
     let bench = Bench::new().await;

@@ -191,7 +191,7 @@ struct Running {
 #[tokio::test]
 async fn random_histories_keep_the_books() {
     let fresh = u64::from_str_radix(&PaymentId::of(&[ReceiptId::generate().as_str()]).as_str()[4..20], 16).unwrap();
-    for seed in (1..=40).chain([fresh | 1]) {
+    for seed in (1..=24).chain([fresh | 1]) {
         println!("seed {seed}");
         history(seed).await;
     }

@@ -1,7 +1,6 @@
 //! One payment buys one run and one answer.
 
 use super::*;
-use crate::store::{Check, Durability, Pairs, StoreError, Write};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_eight_that_arrive_together_one_runs() {
@@ -258,35 +257,6 @@ async fn of_eight_authorizations_with_one_name_one_runs() {
     assert_eq!((bench.earned().await, bench.receipts().await.len()), (20 * PRICE.0, 20));
 }
 
-/// A store that does something else right before a commit that it waits for.
-struct Interrupted {
-    inner: Arc<MemoryStore>,
-    /// Left to pass before the interruption.
-    after: AtomicUsize,
-    interruption: Mutex<Option<futures_util::future::BoxFuture<'static, ()>>>,
-}
-
-#[async_trait]
-impl Store for Interrupted {
-    async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        self.inner.get(space, key).await
-    }
-
-    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
-        self.inner.scan(space, range, limit, direction).await
-    }
-
-    async fn commit(&self, checks: Vec<Check>, writes: Vec<Write>, durability: Durability) -> Result<(), StoreError> {
-        if self.after.fetch_sub(1, Ordering::SeqCst) == 1 {
-            let interruption = self.interruption.lock().unwrap().take();
-            if let Some(interruption) = interruption {
-                interruption.await;
-            }
-        }
-        self.inner.commit(checks, writes, durability).await
-    }
-}
-
 /// A released payment came back to life between the look at its name and the taking of it: two ran under one name.
 #[tokio::test]
 async fn a_name_is_not_taken_from_a_payment_that_came_back_to_life() {
@@ -294,13 +264,13 @@ async fn a_name_is_not_taken_from_a_payment_that_came_back_to_life() {
     let (first, running) = (Bench::over(Arc::clone(&memory) as _), Arc::new(Mutex::new(None)));
     first.fund().await;
     first.run(Payer::new(1).pays_as(1, NAME)).await.release().await;
-    let interrupted = Arc::new(Interrupted { inner: memory, after: AtomicUsize::new(1), interruption: Mutex::default() });
+    let interrupted = Interrupted::before_commit(1, memory);
     let second = first.restarted_over(Arc::clone(&interrupted) as _);
     let (gate, kept) = (Arc::clone(&first.gate), Arc::clone(&running));
-    *interrupted.interruption.lock().unwrap() = Some(Box::pin(async move {
+    interrupted.by(async move {
         let admission = run(gate.admit(&terms(), Payer::new(1).pays_as(1, NAME), REQUEST).await);
         *kept.lock().unwrap() = Some(admission);
-    }));
+    });
     let admit = second.admit(Payer::new(1).pays_as(2, NAME)).await;
     assert!(matches!(admit, Ok(Admit::InFlight(_))), "{}", what(&admit));
     assert!(running.lock().unwrap().is_some());
@@ -312,11 +282,11 @@ async fn a_settlement_that_another_replica_ended_is_not_open() {
     let memory = Arc::new(MemoryStore::new());
     let other = Bench::over(Arc::clone(&memory) as _);
     other.fund().await;
-    let interrupted = Arc::new(Interrupted { inner: memory, after: AtomicUsize::new(4), interruption: Mutex::default() });
+    let interrupted = Interrupted::before_commit(4, memory);
     let bench = other.restarted_over(Arc::clone(&interrupted) as _);
     let gate = Arc::clone(&other.gate);
     // Reservation, intent, transfer; before the outcome:
-    *interrupted.interruption.lock().unwrap() = Some(Box::pin(async move { gate.recover().await.unwrap() }));
+    interrupted.by(async move { gate.recover().await.unwrap() });
     let answer = bench.buy(Payer::new(1).pays(1)).await;
     assert_eq!(answer.body, ANSWER);
     assert_eq!((bench.gate.open_intents(), other.gate.open_intents()), (0, 0));
