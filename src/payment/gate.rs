@@ -60,7 +60,7 @@ pub enum Admit {
 pub struct Admission {
     gate: Arc<Gate>,
     id: PaymentId,
-    record: Record,
+    record: Box<Record>,
     means: Means,
     /// Set once the reservation is somebody else's to end.
     ended: bool,
@@ -269,7 +269,7 @@ impl Gate {
             match self.store.commit(checks, writes, Durability::Buffered).await {
                 Ok(()) => {
                     let means = means();
-                    return Ok(Admit::Run(Admission { gate: Arc::clone(self), id, record, means, ended: false }));
+                    return Ok(Admit::Run(Admission { gate: Arc::clone(self), id, record: Box::new(record), means, ended: false }));
                 }
                 Err(StoreError::Conflict) => {}
                 Err(error) => {
@@ -460,7 +460,7 @@ impl Gate {
                 return Err(SettleError::Refused { reason: "insufficient_funds".to_owned(), message });
             };
             let own = Check { space: Space::Payments, key: id.key(), expected: Some(admission.record.encode()) };
-            let mut writes = self.final_writes(&id, admission.record.clone(), settlement.clone(), &finished);
+            let mut writes = self.final_writes(&id, Record::clone(&admission.record), settlement.clone(), &finished);
             writes.push(write);
             writes.extend(finished.writes.iter().cloned());
             match self.store.commit(vec![own, check], writes, Durability::Durable).await {

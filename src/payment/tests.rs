@@ -1,7 +1,5 @@
 //! The gate put together with a simulated ledger, and payers with keys of their own.
 
-#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
-
 mod crash;
 mod credit;
 mod eip712;
