@@ -56,13 +56,14 @@
     delete Error.prepareStackTrace;
   }
 
-  /** Names of the operations a handler may still reach on the global object; for the worker's own check. */
-  function boot(bound) {
+  /** Takes the ops, and hardens the isolate. `intl`: whether the engine has an `Intl` worth the name. */
+  function boot(bound, intl) {
     const names = ObjectKeys(bound);
     for (let i = 0; i < names.length; i++) {
       if (primordials.StringPrototypeStartsWith(names[i], "op_")) ops[names[i]] = bound[names[i]];
     }
     harden();
+    if (!intl) ReflectDeleteProperty(globalThis, "Intl");
   }
 
   const shared = { __proto__: null, kv: parts.kv, files: parts.files, log: parts.log, httpGetJson: parts.httpGetJson };

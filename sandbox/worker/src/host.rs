@@ -54,17 +54,21 @@ pub(crate) struct Lifeline {
 }
 
 impl Lifeline {
-    /// Writes `message` unless frames are being written right now, and ends the process. A second
-    /// thread that comes here waits for the first to end it.
-    #[expect(unsafe_code, reason = "the socket is owned by a thread that does not answer")]
-    pub(crate) fn last_words(&self, message: &ToHost) -> ! {
+    /// Takes the right to say the last thing. Whoever comes second waits for the first to end the process.
+    pub(crate) fn claim(&self) {
         while self.said.swap(true, Ordering::SeqCst) {
             thread::park();
         }
+    }
+
+    /// Writes `message` unless frames are being written right now, and ends the process.
+    #[expect(unsafe_code, reason = "the socket is owned by a thread that does not answer")]
+    pub(crate) fn last_words(&self, message: &ToHost) -> ! {
+        self.claim();
         let mut frame = Vec::new();
-        if let Ok(_writing) = self.writing.try_lock()
-            && frame::encode(message, &mut frame).is_ok()
-        {
+        // Held until the process is gone: nothing follows the last words.
+        let writing = self.writing.try_lock();
+        if writing.is_ok() && frame::encode(message, &mut frame).is_ok() {
             // SAFETY: the bytes are valid for their length, and the socket stays open as long as the process.
             unsafe { libc::write(self.socket, frame.as_ptr().cast(), frame.len()) };
         }

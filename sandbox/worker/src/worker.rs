@@ -115,7 +115,7 @@ impl Worker {
         let allowance = Allowance { cpu_ms: limits.load_cpu_ms, wall_ms: limits.load_wall_ms };
         self.begin(limits, allowance, started, Phase::Load);
         let loaded = self.evaluate(&load, started);
-        self.budget.disarm();
+        self.rest();
         let result = match (loaded, self.budget.reason()) {
             (_, Some(reason)) => Err(LoadError { message: reason.to_string(), line: None, column: None }),
             (Ok(checked), None) => Ok(Loaded { checked, spent: self.spent(started) }),
@@ -155,7 +155,7 @@ impl Worker {
             begin_call(scope, driver, start);
             pump(scope, driver, state, budget, host, started)
         };
-        self.budget.disarm();
+        self.rest();
         let outcome = call_of(&self.state, Call::take_outcome);
         let outcome = match (self.budget.reason(), ended, outcome) {
             (Some(reason), _, _) => Outcome::Stopped(reason),
@@ -166,12 +166,21 @@ impl Worker {
         let stopped = matches!(outcome, Outcome::Stopped(_));
         let spent = self.spent(started);
         self.tell(&ToHost::Done { outcome, spent })?;
-        if stopped { Err(Gone::Closed) } else { Ok(()) }
+        // The watchdog may have seen an overrun at the very end: told or not, it was the last call here.
+        if stopped || self.budget.stopped() { Err(Gone::Closed) } else { Ok(()) }
     }
 
     fn begin(&mut self, limits: Limits, allowance: Allowance, started: Started, phase: Phase) {
         call_of(&self.state, |call| call.begin(limits));
         self.budget.arm(phase, allowance, started.cpu_ns, started.at_ns);
+    }
+
+    /// Nothing runs any more. After a stop, what follows is this process's last message.
+    fn rest(&self) {
+        self.budget.disarm();
+        if self.budget.stopped() {
+            self.budget.claim_last_words();
+        }
     }
 
     fn spent(&mut self, started: Started) -> Spent {
