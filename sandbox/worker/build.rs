@@ -13,6 +13,7 @@ fn main() {
 }
 
 #[cfg(feature = "v8")]
+#[expect(clippy::disallowed_methods, reason = "writing the snapshot is what this script is for")]
 fn write_snapshot() {
     use deno_core::snapshot::{CreateSnapshotOptions, create_snapshot};
 

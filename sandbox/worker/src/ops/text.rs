@@ -79,7 +79,7 @@ pub(super) fn op_base64_encode(#[buffer] bytes: &[u8]) -> String {
 #[string]
 pub(super) fn op_base64_decode(#[string] text: &str) -> Option<String> {
     let mut text: String = text.chars().filter(|character| !matches!(character, ' ' | '\t' | '\n' | '\x0c' | '\r')).collect();
-    if text.len() % 4 == 0 {
+    if text.len().is_multiple_of(4) {
         text.truncate(text.strip_suffix("==").or_else(|| text.strip_suffix('=')).unwrap_or(&text).len());
     }
     let bytes = FORGIVING.decode(text).ok()?;

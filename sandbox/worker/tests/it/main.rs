@@ -1,6 +1,11 @@
 //! Drives the built worker over a socket pair, as a host would: each test is a claim about it.
 
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may panic")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "a test is the host: it starts processes, measures, and says what it saw"
+)]
 
 mod calls;
 mod harness;
