@@ -339,6 +339,23 @@ mod tests {
         ended.outcome == Outcome::Stopped(StopReason::Crashed) && ended.clean.is_none()
     }
 
+    /// A worker stopped itself at its wall limit, at which the host ends its waits too: the reply came
+    /// to a closed socket, and the call counted as crashed.
+    #[tokio::test]
+    async fn last_words_count_although_a_reply_cannot_be_delivered() {
+        let reason = StopReason::WallTime { limit_ms: 20 };
+        let outcome = Outcome::Stopped(reason.clone());
+        let ended = run(&Host::default(), |mut peer| async move {
+            peer.say(&[ToHost::Op { op: 1, request: OpRequest::Sleep { ms: 20 } }]).await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            // The runtime has one thread: the reply and the last words are ready at once.
+            std::thread::sleep(Duration::from_millis(40));
+            peer.say(&[ToHost::Done { outcome, spent: Spent::default() }]).await;
+        })
+        .await;
+        assert_eq!(ended.outcome, Outcome::Stopped(reason));
+    }
+
     #[tokio::test]
     async fn answer_comes_back_with_the_proof_that_all_went_well() {
         let ended = run(&Host::default(), |mut peer| async move { peer.say(&[done(b"42")]).await }).await;

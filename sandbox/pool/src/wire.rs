@@ -33,7 +33,8 @@ impl Buffers {
         frame::encode(message, &mut self.out)
     }
 
-    /// Writes what the socket takes now.
+    /// Writes what the socket takes now. A worker that has gone takes nothing more, and that is no
+    /// error here: what it said before is still to be read, and then its end.
     pub(crate) fn flush(&mut self, stream: &UnixStream) -> IoResult<()> {
         self.blocked = false;
         while self.sent < self.out.len() {
@@ -43,6 +44,7 @@ impl Buffers {
                     self.blocked = true;
                     return Ok(());
                 }
+                Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => break,
                 Err(error) => return Err(error),
             }
         }
