@@ -9,8 +9,11 @@ use crate::harness::{Answer, Host, js};
 
 const ECHO: &str = "export default async (req) => ({ echo: req.input });";
 
+/// Whether a value is what it should be.
+type Fits = fn(&Value) -> bool;
+
 /// Members of a hosted endpoint record in the older form (interface 2.1), and what each is.
-const RECORD: &[(&str, fn(&Value) -> bool)] = &[
+const RECORD: &[(&str, Fits)] = &[
     ("slug", Value::is_string),
     ("id", Value::is_string),
     ("title", Value::is_string),
@@ -34,7 +37,7 @@ fn names(object: &Value) -> BTreeSet<&str> {
     object.as_object().unwrap_or_else(|| panic!("no object: {object}")).keys().map(String::as_str).collect()
 }
 
-fn set<'a>(words: &'a str) -> BTreeSet<&'a str> {
+fn set(words: &str) -> BTreeSet<&str> {
     words.split_whitespace().collect()
 }
 
@@ -319,7 +322,11 @@ async fn two_tools_see_nothing_of_each_other() {
 #[tokio::test]
 async fn the_catalogue_receipts_and_credit_survive_a_kill() {
     let mut host = Host::start().await;
-    let mut tool = js("kept", 0.01, "export default async (req, ctx) => { await ctx.kv.set('n', ((await ctx.kv.get('n')) ?? 0) + 1); return { n: await ctx.kv.get('n') }; };");
+    let mut tool = js(
+        "kept",
+        0.01,
+        "export default async (req, ctx) => { await ctx.kv.set('n', ((await ctx.kv.get('n')) ?? 0) + 1); return { n: await ctx.kv.get('n') }; };",
+    );
     tool["handler"]["language"] = json!("ts");
     let made = host.publish(&tool).await;
     host.publish(&js("dropped", 0.0, ECHO)).await;

@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use crate::harness::{Host, TOLLHOUSE, js};
+use crate::harness::{Host, js, tollhouse};
 
 const SHOUT: &str = "export default async (req) => ({ shout: req.input.text.toUpperCase() });";
 
@@ -33,7 +33,8 @@ async fn pays_with(program: &Path, script: &str, host: &Host) -> Value {
 /// The folder of the clients.
 fn clients() -> PathBuf {
     let folder = std::env::var_os("TOLLHOUSE_CLIENTS");
-    let folder = PathBuf::from(folder.expect("TOLLHOUSE_CLIENTS names no folder of stock x402 clients: run `cargo xtask test`, which prepares one"));
+    let folder =
+        PathBuf::from(folder.expect("TOLLHOUSE_CLIENTS names no folder of stock x402 clients: run `cargo xtask test`, which prepares one"));
     assert!(folder.join("node_modules").is_dir() && folder.join("venv").is_dir(), "`{}` has no node_modules and venv", folder.display());
     folder
 }
@@ -87,7 +88,7 @@ async fn verifies(host: &Host, receipt: &Value) {
 }
 
 async fn verify(args: &[&str]) -> (bool, String) {
-    let output = Command::new(TOLLHOUSE).arg("verify-receipt").args(args).env("NO_PROXY", "127.0.0.1").output().await.unwrap();
+    let output = Command::from(tollhouse()).arg("verify-receipt").args(args).output().await.unwrap();
     let said = if output.status.success() { output.stdout } else { output.stderr };
     (output.status.success(), String::from_utf8(said).unwrap())
 }

@@ -112,7 +112,9 @@ async fn pay_until_killed(host: &mut Host, payers: &[Payer], challenge: &Value, 
                 let answer = Host::try_send(victim.paid_request("pay", &input, &payment)).await;
                 let acknowledged = answer.ok().map(|answer| answer.is(200));
                 let receipt = match &acknowledged {
-                    Some(answer) => Host::try_send(victim.request(Method::GET, &format!("/ai/receipts/{}", answer.receipt_id()))).await.ok(),
+                    Some(answer) => {
+                        Host::try_send(victim.request(Method::GET, &format!("/ai/receipts/{}", answer.receipt_id()))).await.ok()
+                    }
                     None => None,
                 };
                 let receipt = receipt.map(|answer| answer.is(200).body);

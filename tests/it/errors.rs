@@ -127,8 +127,14 @@ async fn an_unpaid_call_is_challenged_on_both_wires() {
         assert_eq!(two["asset"], "0x036CbD53842c5426634e7929541eC2318f3dCF7e");
         assert_eq!(two["extra"], json!({ "name": "USDC", "version": "2" }));
         assert!(two["maxTimeoutSeconds"].as_u64() >= Some(60) && two["payTo"].is_string());
-        assert_eq!((&one["scheme"], &one["network"], &one["maxAmountRequired"]), (&json!("exact"), &json!("base-sepolia"), &json!("12500")));
-        assert_eq!((&one["resource"], &one["description"], &one["mimeType"]), (&json!(url), &json!("Says it again"), &json!("application/json")));
+        assert_eq!(
+            (&one["scheme"], &one["network"], &one["maxAmountRequired"]),
+            (&json!("exact"), &json!("base-sepolia"), &json!("12500"))
+        );
+        assert_eq!(
+            (&one["resource"], &one["description"], &one["mimeType"]),
+            (&json!(url), &json!("Says it again"), &json!("application/json"))
+        );
         assert!(one["outputSchema"].is_object());
         assert_eq!((&one["asset"], &one["payTo"], &one["extra"]), (&two["asset"], &two["payTo"], &two["extra"]));
     }
@@ -208,7 +214,11 @@ async fn input_that_does_not_fit_is_refused_with_its_places_and_not_charged() {
 #[tokio::test]
 async fn a_full_host_says_when_to_come_again() {
     let host = Host::builder().flag("--sandbox-running", 1).flag("--sandbox-processes", 2).flag("--sandbox-spares", 1).start().await;
-    let mut tool = js("spin", 0.0, "export default async () => { const until = performance.now() + 1e6; while (performance.now() < until); return {}; };");
+    let mut tool = js(
+        "spin",
+        0.0,
+        "export default async () => { const until = performance.now() + 1e6; while (performance.now() < until); return {}; };",
+    );
     tool["limits"] = json!({ "cpuMs": 2_500 });
     host.publish(&tool).await;
     let input = json!({});
@@ -416,7 +426,7 @@ async fn a_host_with_settings_that_cannot_work_says_why_and_does_not_start() {
     let folder = tempfile::tempdir().unwrap();
     let refuses = |args: &[&str]| {
         let begun = Instant::now();
-        let mut command = std::process::Command::new(crate::harness::TOLLHOUSE);
+        let mut command = crate::harness::tollhouse();
         command.args(["serve", "--data"]).arg(folder.path().join("data")).args(args).current_dir(folder.path());
         let output = command.output().unwrap();
         assert!(!output.status.success() && begun.elapsed() < Duration::from_secs(20));

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 pub use self::{
     answer::Answer,
     facilitator::{Facilitator, Settles},
-    host::{Host, TOLLHOUSE},
+    host::{Host, tollhouse},
     payer::{Payer, Payment},
 };
 

@@ -3,7 +3,13 @@
 //! `TOLLHOUSE_WORKER` names the `tollhouse-worker` binary (default: beside `tollhouse`), and
 //! `TOLLHOUSE_CLIENTS` the folder of stock x402 payers that `cargo xtask test` prepares.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, unreachable_pub, reason = "a test may panic, and prints its seed")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    unreachable_pub,
+    reason = "a test may panic, and prints its seed"
+)]
 
 mod catalog;
 mod clients;

@@ -98,7 +98,10 @@ async fn a_v1_payment_is_told_its_settlement_on_the_v1_wire() {
     assert_eq!(answer.header("payment-response"), None);
     assert_eq!(answer.has("cache-control"), "private, no-store");
     let receipt = host.receipt(&answer.receipt_id()).await;
-    assert_eq!((&receipt["x402Version"], &receipt["network"], &receipt["transaction"]), (&json!(1), &json!("eip155:84532"), &settled["transaction"]));
+    assert_eq!(
+        (&receipt["x402Version"], &receipt["network"], &receipt["transaction"]),
+        (&json!(1), &json!("eip155:84532"), &settled["transaction"])
+    );
 }
 
 #[tokio::test]
@@ -134,7 +137,8 @@ async fn a_head_with_a_payment_is_the_challenge_and_never_runs() {
 async fn a_paid_get_takes_its_input_from_the_query() {
     let host = Host::start().await;
     let mut tool = js("add", PRICE, "export default async (req) => ({ sum: req.input.a + req.input.b });");
-    tool["inputSchema"] = json!({ "type": "object", "properties": { "a": { "type": "integer" }, "b": { "type": "integer" } }, "required": ["a", "b"] });
+    tool["inputSchema"] =
+        json!({ "type": "object", "properties": { "a": { "type": "integer" }, "b": { "type": "integer" } }, "required": ["a", "b"] });
     host.publish(&tool).await;
     let payer = Payer::funded(&host, 1.0).await;
     let payment = payer.pay(&host.challenge("add").await);

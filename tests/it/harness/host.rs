@@ -18,8 +18,13 @@ use super::{Answer, Payment, process};
 /// How long workers may outlive their host.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
 
-/// The binary that is tested.
-pub const TOLLHOUSE: &str = env!("CARGO_BIN_EXE_tollhouse");
+/// The binary that is tested, with no setting of whoever runs the tests but where the worker is.
+pub fn tollhouse() -> Command {
+    let kept = ["PATH", "TMPDIR", "TOLLHOUSE_WORKER"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tollhouse"));
+    command.env_clear().envs(kept);
+    command
+}
 
 /// How a host is started.
 #[derive(Debug, Clone, Default)]
@@ -81,7 +86,7 @@ impl Host {
         let data = self.data.path();
         fs::create_dir_all(data.join("no-tools")).unwrap();
         let log = fs::File::options().create(true).append(true).open(data.join("host.log")).unwrap();
-        let mut command = Command::new(TOLLHOUSE);
+        let mut command = tollhouse();
         command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data.join("data")).current_dir(data);
         if !self.how.catalogue {
             command.arg("--tools").arg(data.join("no-tools"));
@@ -257,7 +262,7 @@ impl Host {
     pub fn verify_receipt(&self, receipt: &Value) -> Result<String, String> {
         let file = self.folder().join("receipt.json");
         fs::write(&file, receipt.to_string()).unwrap();
-        let mut command = Command::new(TOLLHOUSE);
+        let mut command = tollhouse();
         command.arg("verify-receipt").arg(&file).arg("--keys").arg(format!("{}/.well-known/jwks.json", self.url));
         let output = command.output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
