@@ -15,7 +15,7 @@ use tollhouse_pool::{Pool, PoolConfig};
 
 use crate::{
     admin::AdminToken,
-    call::{Calls, ReceiptFinisher},
+    call::{Calls, FreeReceipts, ReceiptFinisher},
     capability::{Capabilities, FolderObjects, Guard, GuardSettings, LogSettings},
     catalog::Catalog,
     clock::Clock,
@@ -39,6 +39,7 @@ pub struct App {
     pub admin: AdminToken,
     pub catalog: Arc<Catalog>,
     pub calls: Arc<Calls>,
+    free_receipts: Arc<FreeReceipts>,
     pub gate: Arc<Gate>,
     /// The simulated ledger, where that settles.
     pub ledger: Option<Arc<Ledger>>,
@@ -107,12 +108,14 @@ impl App {
             tracing::info!(tools = shipped, "published the shipped catalogue");
         }
         let runner = Runner::new(pool.clone(), services);
-        let calls = Calls::new(Arc::clone(&catalog), Arc::clone(&gate), runner, Arc::clone(&store), clock);
+        let free_receipts = FreeReceipts::start(Arc::clone(&store));
+        let calls = Calls::new(Arc::clone(&catalog), Arc::clone(&gate), runner, Arc::clone(&free_receipts), clock);
         let app = Arc::new(Self {
             base_url,
             admin,
             catalog,
             calls,
+            free_receipts,
             gate,
             ledger,
             pool,
@@ -133,7 +136,10 @@ impl App {
     ///
     /// The store's.
     pub async fn receipt(&self, id: &str) -> Result<Option<Value>, crate::store::StoreError> {
-        let stored = self.store.get(Space::Receipts, id.as_bytes()).await?;
+        let stored = match self.free_receipts.get(id) {
+            Some(waiting) => Some(waiting),
+            None => self.store.get(Space::Receipts, id.as_bytes()).await?,
+        };
         Ok(stored.and_then(|stored| self.signer.present(&stored)))
     }
 
@@ -149,6 +155,7 @@ impl App {
         if !self.calls.drain(patience).await {
             tracing::warn!("calls were still under way when the host ended; their payments are resolved at the next start");
         }
+        self.free_receipts.write().await;
         self.pool.shutdown().await;
     }
 

@@ -9,6 +9,7 @@
 //! the result has passed its schema, and nothing is retried: a call that ended without a charge may
 //! be made again by the caller.
 
+mod behind;
 mod error;
 mod finish;
 mod input;
@@ -26,6 +27,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
 pub use self::{
+    behind::FreeReceipts,
     error::{CallError, Charged, Fault},
     finish::ReceiptFinisher,
     input::{Input, MAX_QUERY_FIELDS, Parsed as ParsedInput},
@@ -39,7 +41,6 @@ use crate::{
     payment::{Admission, Admit, Ended, Gate, Offered, PaymentId, SettleError, StoredAnswer},
     receipt::{self, request_hash},
     runner::{Produced, Runner, Task},
-    store::{Durability, Store},
     tool::Status,
 };
 
@@ -88,7 +89,7 @@ pub struct Calls {
     catalog: Arc<Catalog>,
     gate: Arc<Gate>,
     runner: Runner,
-    store: Arc<dyn Store>,
+    free_receipts: Arc<FreeReceipts>,
     clock: Clock,
     /// The payments whose calls are under way in this process, so that a repeated one joins them.
     flights: Mutex<HashMap<PaymentId, Flight>>,
@@ -104,8 +105,8 @@ impl fmt::Debug for Calls {
 
 impl Calls {
     #[must_use]
-    pub fn new(catalog: Arc<Catalog>, gate: Arc<Gate>, runner: Runner, store: Arc<dyn Store>, clock: Clock) -> Arc<Self> {
-        Arc::new(Self { catalog, gate, runner, store, clock, flights: Mutex::default(), running: watch::channel(()) })
+    pub fn new(catalog: Arc<Catalog>, gate: Arc<Gate>, runner: Runner, free_receipts: Arc<FreeReceipts>, clock: Clock) -> Arc<Self> {
+        Arc::new(Self { catalog, gate, runner, free_receipts, clock, flights: Mutex::default(), running: watch::channel(()) })
     }
 
     /// Finds a tool that takes calls.
@@ -183,7 +184,7 @@ impl Calls {
         if !answer.success {
             return Ok(answer);
         }
-        self.store.commit(vec![], vec![ReceiptFinisher::free(draft)], Durability::Buffered).await?;
+        self.free_receipts.put(draft).await;
         Ok(answer)
     }
 

@@ -26,7 +26,12 @@ impl ReceiptFinisher {
     #[must_use]
     pub fn free(draft: Draft) -> Write {
         let key = draft.receipt_id.as_str().as_bytes().to_vec();
-        Write { space: Space::Receipts, key, value: Some(Record::free(draft).to_bytes()) }
+        Self::write(key, Record::free(draft).to_bytes())
+    }
+
+    /// A receipt's place in the store.
+    pub(super) fn write(key: Vec<u8>, receipt: Vec<u8>) -> Write {
+        Write { space: Space::Receipts, key, value: Some(receipt) }
     }
 
     /// A draft as an intent stores it.
@@ -59,6 +64,6 @@ impl Finisher for ReceiptFinisher {
         let receipt = self.signer.receipt(draft, self.payment(settlement));
         let extensions = receipt.record.offer_receipt.as_ref().map(OfferReceipt::extensions);
         let key = answer.receipt_id.clone().into_bytes();
-        Finished { writes: vec![Write { space: Space::Receipts, key, value: Some(receipt.to_bytes()) }], answer, extensions }
+        Finished { writes: vec![Self::write(key, receipt.to_bytes())], answer, extensions }
     }
 }
