@@ -1,42 +1,26 @@
-//! Reserve, settle, resolve: every change of a payment's record.
+//! Admitting: what a payment is, whom it lets in, and the record that says so.
+
+mod recovery;
+mod settle;
 
 use std::{
     collections::HashMap,
     fmt,
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 
 use super::{
-    Challenge, CreditOffer, Credits, Facilitator, Finisher, Offered, Outcome, Payment, PaymentConfig, PaymentId, PaymentState, Refusal,
-    SettleError, Settlement, SettlementKind, State, StoredAnswer, Terms, Verdict, WireVersion,
-    credit::Hold,
-    record::{Intent, Record, SettlementNotice},
-    wire,
+    Challenge, CreditOffer, Credits, Facilitator, Finisher, Offered, Payment, PaymentConfig, PaymentId, PaymentState, Refusal, State,
+    StoredAnswer, Terms, Verdict, WireVersion, credit::Hold, record::Record, wire,
 };
 use crate::{
     clock::{Clock, Timestamp},
     id::RequestId,
-    store::{Check, Direction, Durability, KeyRange, Space, Store, StoreError, Write},
+    store::{Check, Durability, Space, Store, StoreError, Write},
 };
-
-/// How long an answer is kept for whoever shows its payment again.
-const ANSWER_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// Longest time between two questions about one open settlement.
-const MAX_BACKOFF: Duration = Duration::from_secs(300);
-
-/// Age at which a settlement of another process counts as open: above every facilitator's own time-out.
-const FOREIGN_AGE: Duration = Duration::from_secs(180);
-
-/// Open settlements, and expired answers, looked at in one go.
-const BATCH: usize = 256;
-
-/// Open settlements asked about at once.
-const AT_ONCE: usize = 16;
 
 /// Most characters of an idempotency key.
 const MAX_IDEMPOTENCY_KEY: usize = 255;
@@ -300,194 +284,6 @@ impl Gate {
         })
     }
 
-    /// Takes the money for `answer`, and stores receipt and answer in the commit that says so.
-    /// `draft` is what the finisher makes the receipt from.
-    ///
-    /// # Errors
-    ///
-    /// [`SettleError`]; the answer must be withheld.
-    pub async fn settle(&self, mut admission: Admission, answer: StoredAnswer, draft: &[u8]) -> Result<StoredAnswer, SettleError> {
-        match &admission.means {
-            Means::X402(_) => {
-                let (payment, id) = self.intend(&mut admission, answer, draft).await?;
-                let outcome = self.facilitator.settle(&payment).await;
-                self.conclude(&id, outcome).await
-            }
-            Means::Credit(_) => self.debit(admission, answer, draft).await,
-        }
-    }
-
-    /// Writes the intent. From here on only [`Gate::conclude`] ends the payment.
-    async fn intend(&self, admission: &mut Admission, answer: StoredAnswer, draft: &[u8]) -> Result<(Payment, PaymentId), SettleError> {
-        let Means::X402(payment) = &admission.means else { unreachable!("only x402 payments have an intent") };
-        let payment = Payment::clone(payment);
-        let id = admission.id.clone();
-        let before = admission.record.encode();
-        let mut record = admission.record.clone();
-        record.state = State::Settling;
-        record.updated_ms = self.clock.now().0;
-        record.intent = Some(Intent {
-            version: payment.version,
-            payload: payment.payload.to_string(),
-            requirements: payment.requirements.to_string(),
-            draft: draft.to_vec(),
-            answer,
-        });
-        // Known as ours before anyone can see it in the store.
-        self.retries().insert(id.clone(), Retry { at: None, tries: 0 });
-        let check = Check { space: Space::Payments, key: id.key(), expected: Some(before) };
-        let committed = self.store.commit(vec![check], vec![put(Space::Payments, id.key(), record.encode())], Durability::Durable).await;
-        if let Err(error) = committed {
-            // Not asked to settle. Of the intent and the release, one is written.
-            admission.ended = true;
-            if self.give_back(&id, &admission.record).await == Some(true) || !matches!(error, StoreError::Unknown(_)) {
-                self.retries().remove(&id);
-                return Err(error.into());
-            }
-            // The intent may be on disk: whoever finds it there acts on it.
-            self.ask_later(&id);
-            return Err(SettleError::Unknown { payment: id });
-        }
-        admission.ended = true;
-        Ok((payment, id))
-    }
-
-    /// Records how a settlement ended.
-    async fn conclude(&self, id: &PaymentId, outcome: Outcome) -> Result<StoredAnswer, SettleError> {
-        let unknown = || SettleError::Unknown { payment: id.clone() };
-        let mut concluded = self.try_conclude(id, &outcome).await;
-        for _ in 0..TRIES {
-            if !matches!(concluded, Err(SettleError::Store(StoreError::Conflict))) {
-                break;
-            }
-            // Another replica was faster.
-            concluded = self.try_conclude(id, &outcome).await;
-        }
-        match &concluded {
-            Ok(_) | Err(SettleError::Refused { .. }) => _ = self.retries().remove(id),
-            Err(error) => {
-                tracing::warn!(payment.id = %id, %error, "a settlement is open");
-                self.ask_later(id);
-            }
-        }
-        // The intent is on disk: a store that went away now leaves the outcome to be found out again.
-        concluded.map_err(|error| if matches!(error, SettleError::Store(_)) { unknown() } else { error })
-    }
-
-    async fn try_conclude(&self, id: &PaymentId, outcome: &Outcome) -> Result<StoredAnswer, SettleError> {
-        let unknown = || SettleError::Unknown { payment: id.clone() };
-        let Some((mut record, before)) = self.read(id).await? else { return Err(unknown()) };
-        let Some(intent) = record.intent.take() else {
-            return match (record.state, record.reason) {
-                (State::Refused, Some(reason)) => Err(SettleError::Refused { message: reason.clone(), reason }),
-                _ => record.answer.ok_or_else(unknown),
-            };
-        };
-        record.updated_ms = self.clock.now().0;
-        let check = Check { space: Space::Payments, key: id.key(), expected: Some(before) };
-        match outcome {
-            Outcome::Settled(settlement) => {
-                let mut finished = self.finisher.finish(&intent.draft, settlement, intent.answer);
-                // As the intent names it: the settings may be others since.
-                let requirements: Value = serde_json::from_str(&intent.requirements).unwrap_or_default();
-                let network = requirements["network"].as_str().unwrap_or(&settlement.network);
-                let body = wire::settle_response(settlement, intent.version, network, finished.extensions.as_ref());
-                finished.answer.settlement = Some(SettlementNotice { version: intent.version, body: body.to_string() });
-                let answer = self.finish(id, check, record, settlement.clone(), finished).await?;
-                Ok(answer)
-            }
-            Outcome::Refused { reason, message } => {
-                record.state = State::Refused;
-                record.reason = Some(reason.clone());
-                let writes = vec![put(Space::Payments, id.key(), record.encode()), delete(Space::OpenIntents, id.key())];
-                self.store.commit(vec![check], writes, Durability::Durable).await?;
-                Err(SettleError::Refused { reason: reason.clone(), message: message.clone() })
-            }
-            Outcome::Unknown(why) => {
-                tracing::warn!(payment.id = %id, why, "the facilitator did not say how a settlement ended");
-                Err(unknown())
-            }
-        }
-    }
-
-    /// The commit that ends a payment: record, receipt and answer together.
-    async fn finish(
-        &self,
-        id: &PaymentId,
-        check: Check,
-        record: Record,
-        settlement: Settlement,
-        finished: super::Finished,
-    ) -> Result<StoredAnswer, StoreError> {
-        let writes = self.final_writes(id, record, settlement, &finished);
-        self.store.commit(vec![check], [finished.writes, writes].concat(), Durability::Durable).await?;
-        Ok(finished.answer)
-    }
-
-    fn final_writes(&self, id: &PaymentId, mut record: Record, settlement: Settlement, finished: &super::Finished) -> Vec<Write> {
-        record.state = State::Settled;
-        record.updated_ms = self.clock.now().0;
-        record.receipt_id = Some(finished.answer.receipt_id.clone());
-        record.transaction = (!settlement.transaction.is_empty()).then_some(settlement.transaction);
-        record.answer = Some(finished.answer.clone());
-        let expiry = self.clock.now().plus_millis(u64::try_from(ANSWER_KEPT.as_millis()).unwrap_or(u64::MAX));
-        vec![
-            put(Space::Payments, id.key(), record.encode()),
-            delete(Space::OpenIntents, id.key()),
-            put(Space::PaymentExpiry, expiry_key(expiry, id), vec![]),
-        ]
-    }
-
-    /// Debits a credit: balance, record, receipt and answer in one commit.
-    async fn debit(&self, mut admission: Admission, answer: StoredAnswer, draft: &[u8]) -> Result<StoredAnswer, SettleError> {
-        let Means::Credit(hold) = &admission.means else { unreachable!("only credits are debited") };
-        let id = admission.id.clone();
-        let settlement = Settlement {
-            kind: SettlementKind::Credit,
-            transaction: String::new(),
-            network: String::new(),
-            asset: String::new(),
-            amount: hold.amount.0.to_string(),
-            payer: hold.id.to_string(),
-            scheme: "credit".to_owned(),
-            version: None,
-        };
-        let finished = self.finisher.finish(draft, &settlement, answer);
-        for _ in 0..TRIES {
-            let Some((check, write)) = self.credits.debit(&hold.id, hold.amount).await? else {
-                let message = "developer credit is used up".to_owned();
-                admission.release().await;
-                return Err(SettleError::Refused { reason: "insufficient_funds".to_owned(), message });
-            };
-            let own = Check { space: Space::Payments, key: id.key(), expected: Some(admission.record.encode()) };
-            let mut writes = self.final_writes(&id, Record::clone(&admission.record), settlement.clone(), &finished);
-            writes.push(write);
-            writes.extend(finished.writes.iter().cloned());
-            match self.store.commit(vec![own, check], writes, Durability::Durable).await {
-                Ok(()) => {
-                    admission.ended = true;
-                    return Ok(finished.answer);
-                }
-                // Another call of the same credit was faster.
-                Err(StoreError::Conflict) => {}
-                Err(StoreError::Unknown(why)) => {
-                    tracing::error!(payment.id = %id, why, "a debit was not confirmed");
-                    admission.ended = true;
-                    // Of the debit and the release, one is written.
-                    return Err(match self.give_back(&id, &admission.record).await {
-                        Some(true) => StoreError::Unknown(why).into(),
-                        Some(false) | None => SettleError::Unknown { payment: id },
-                    });
-                }
-                Err(error) => {
-                    admission.release().await;
-                    return Err(error.into());
-                }
-            }
-        }
-        Err(StoreError::Conflict.into())
-    }
-
     /// The state of a payment, as everyone may see it.
     ///
     /// # Errors
@@ -520,173 +316,12 @@ impl Gate {
         self.retries().len()
     }
 
-    /// Ends what a crash left: reservations are released, settlements asked about. For a store that
-    /// no other process uses.
-    ///
-    /// # Errors
-    ///
-    /// The store's.
-    pub async fn recover(&self) -> Result<(), StoreError> {
-        let mut settling = Vec::new();
-        for (id, record, before) in self.open_records().await? {
-            match record.state {
-                State::Reserved => _ = self.release(&id, record, before).await?,
-                State::Settling => {
-                    self.retries().insert(id.clone(), Retry { at: Some(Instant::now()), tries: 0 });
-                    settling.push(id);
-                }
-                State::Settled | State::Refused | State::Released => {
-                    self.store.commit(vec![], vec![delete(Space::OpenIntents, id.key())], Durability::Buffered).await?;
-                }
-            }
-        }
-        if !settling.is_empty() {
-            tracing::info!(payments = settling.len(), "resolving settlements that were open when the host ended");
-            self.tick().await?;
-        }
-        Ok(())
-    }
-
-    /// Asks about open settlements whose time has come, and forgets answers that are a day old.
-    ///
-    /// # Errors
-    ///
-    /// The store's.
-    pub async fn tick(&self) -> Result<(), StoreError> {
-        self.give_back_orphans().await;
-        let now = Instant::now();
-        let mut ended: Vec<PaymentId> = self.retries().iter().filter(|(_, retry)| retry.at.is_some()).map(|(id, _)| id.clone()).collect();
-        let foreign = self.clock.now().0.saturating_sub(u64::try_from(FOREIGN_AGE.as_millis()).unwrap_or(u64::MAX));
-        let open = self.open_records().await?;
-        ended.retain(|id| !open.iter().any(|(other, record, _)| other == id && record.state == State::Settling));
-        for id in ended {
-            self.retries().remove(&id);
-        }
-        let mut settling = Vec::new();
-        for (id, record, _) in open {
-            let due = match self.retries().get(&id) {
-                Some(Retry { at: Some(at), .. }) => *at <= now,
-                // Another replica's, or of a call whose task died.
-                Some(Retry { at: None, .. }) | None => record.updated_ms < foreign,
-            };
-            if record.state == State::Settling && due {
-                settling.push((id, record));
-            }
-        }
-        // One facilitator that does not answer holds up no other settlement.
-        let resolve = async |(id, record): (PaymentId, Record)| self.resolve(&id, &record).await;
-        futures_util::stream::iter(settling).for_each_concurrent(AT_ONCE, resolve).await;
-        self.forget_answers().await
-    }
-
-    async fn resolve(&self, id: &PaymentId, record: &Record) {
-        let Some(intent) = &record.intent else { return };
-        let parse = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
-        let Ok(payment) = Payment::from_parts(intent.version, parse(&intent.payload), parse(&intent.requirements)) else {
-            tracing::error!(payment.id = %id, "an intent does not read");
-            return self.ask_later(id);
-        };
-        let outcome = self.facilitator.resolve(&payment).await;
-        match self.conclude(id, outcome).await {
-            Ok(_) => tracing::info!(payment.id = %id, "an open settlement was found settled"),
-            Err(SettleError::Refused { reason, .. }) => tracing::info!(payment.id = %id, reason, "an open settlement was found refused"),
-            Err(_) => {}
-        }
-    }
-
-    async fn open_records(&self) -> Result<Vec<(PaymentId, Record, Vec<u8>)>, StoreError> {
-        let mut records = Vec::new();
-        let mut range = KeyRange::prefix(b"");
-        loop {
-            let page = self.store.scan(Space::OpenIntents, range.clone(), BATCH, Direction::Forward).await?;
-            let Some((last, _)) = page.last() else { return Ok(records) };
-            range.start = std::ops::Bound::Excluded(last.clone());
-            for (key, _) in &page {
-                let id = std::str::from_utf8(key).ok().and_then(|text| text.parse::<PaymentId>().ok());
-                let Some(id) = id else { continue };
-                if let Some((record, before)) = self.read(&id).await? {
-                    records.push((id, record, before));
-                }
-            }
-        }
-    }
-
-    async fn forget_answers(&self) -> Result<(), StoreError> {
-        let mut due =
-            KeyRange { start: std::ops::Bound::Unbounded, end: std::ops::Bound::Excluded(self.clock.now().0.to_be_bytes().to_vec()) };
-        loop {
-            let page = self.store.scan(Space::PaymentExpiry, due.clone(), BATCH, Direction::Forward).await?;
-            let Some((last, _)) = page.last() else { return Ok(()) };
-            due = due.after(last);
-            for (key, _) in page {
-                self.forget_answer(key).await?;
-            }
-        }
-    }
-
-    async fn forget_answer(&self, key: Vec<u8>) -> Result<(), StoreError> {
-        let id = key.get(8..).and_then(|id| std::str::from_utf8(id).ok()?.parse::<PaymentId>().ok());
-        let mut checks = vec![];
-        let mut writes = vec![delete(Space::PaymentExpiry, key.clone())];
-        if let Some(id) = id
-            && let Some((mut record, before)) = self.read(&id).await?
-            && record.answer.take().is_some()
-        {
-            checks.push(Check { space: Space::Payments, key: id.key(), expected: Some(before) });
-            writes.push(put(Space::Payments, id.key(), record.encode()));
-        }
-        match self.store.commit(checks, writes, Durability::Buffered).await {
-            // On a conflict the next tick does it.
-            Ok(()) | Err(StoreError::Conflict) => Ok(()),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Releases a reservation. False when it has gone on without us: whoever changed it ends it.
-    async fn release(&self, id: &PaymentId, mut record: Record, before: Vec<u8>) -> Result<bool, StoreError> {
-        record.state = State::Released;
-        record.updated_ms = self.clock.now().0;
-        let check = Check { space: Space::Payments, key: id.key(), expected: Some(before) };
-        let writes = vec![put(Space::Payments, id.key(), record.encode()), delete(Space::OpenIntents, id.key())];
-        match self.store.commit(vec![check], writes, Durability::Buffered).await {
-            Ok(()) => Ok(true),
-            Err(StoreError::Conflict) => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Releases a reservation of our own, now or as soon as the store does it. `None`: it is not known yet.
-    async fn give_back(&self, id: &PaymentId, record: &Record) -> Option<bool> {
-        match self.release(id, record.clone(), record.encode()).await {
-            Ok(released) => Some(released),
-            Err(error) => {
-                tracing::error!(payment.id = %id, %error, "a reservation could not be released; it is tried again");
-                self.orphans().insert(id.clone(), record.clone());
-                None
-            }
-        }
-    }
-
-    async fn give_back_orphans(&self) {
-        let orphans: Vec<_> = self.orphans().drain().collect();
-        for (id, record) in orphans {
-            self.give_back(&id, &record).await;
-        }
-    }
-
     async fn read(&self, id: &PaymentId) -> Result<Option<(Record, Vec<u8>)>, StoreError> {
         let Some(bytes) = self.store.get(Space::Payments, &id.key()).await? else { return Ok(None) };
         match Record::decode(&bytes) {
             Some(record) => Ok(Some((record, bytes))),
             None => Err(StoreError::Away(format!("the record of payment `{id}` does not read"))),
         }
-    }
-
-    fn ask_later(&self, id: &PaymentId) {
-        let mut open = self.retries();
-        let retry = open.entry(id.clone()).or_insert(Retry { at: None, tries: 0 });
-        let wait = Duration::from_secs(1u64 << retry.tries.min(16)).min(MAX_BACKOFF);
-        *retry = Retry { at: Some(Instant::now() + wait), tries: retry.tries + 1 };
     }
 
     fn orphans(&self) -> std::sync::MutexGuard<'_, HashMap<PaymentId, Record>> {
