@@ -215,11 +215,11 @@ impl Calls {
         let deadline = Instant::now() + Duration::from_millis(live.endpoint.limits.wall_ms) + JOIN_PATIENCE;
         loop {
             let flight = self.flights().get(payment).cloned();
-            if let Some(mut flight) = flight {
-                if let Ok(ended) = flight.wait_for(Option::is_some).await {
-                    return ended.clone().unwrap_or_else(|| Err(Arc::new(CallError::Internal)));
-                }
-                // Its task ended without an end: the record says what became of the payment.
+            // A flight whose task ended without an end: the record says what became of the payment.
+            if let Some(mut flight) = flight
+                && let Ok(ended) = flight.wait_for(Option::is_some).await
+            {
+                return ended.clone().unwrap_or_else(|| Err(Arc::new(CallError::Internal)));
             }
             match self.gate.ended(payment).await.map_err(|error| Arc::new(error.into()))? {
                 Ended::Answer(answer) => return Ok(Done { answer: Arc::new(answer), payment: Some(payment.clone()), success: true }),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{
     Json,
     extract::rejection::JsonRejection,
-    http::{HeaderMap, HeaderValue, StatusCode, header},
+    http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use serde_json::{Value, json};
@@ -34,9 +34,8 @@ pub struct ApiError {
     message: String,
     hint: Option<String>,
     /// More members of `error`.
-    details: Option<(&'static str, Value)>,
+    details: Option<Box<(&'static str, Value)>>,
     retry_after_secs: Option<u64>,
-    headers: HeaderMap,
     /// A 402 is an x402 challenge, not the envelope.
     challenge: Option<Box<Challenge>>,
 }
@@ -145,7 +144,6 @@ impl ApiError {
             hint: None,
             details: None,
             retry_after_secs: None,
-            headers: HeaderMap::new(),
             challenge: None,
         }
     }
@@ -173,7 +171,7 @@ impl ApiError {
     }
 
     pub(super) fn with(mut self, name: &'static str, value: Value) -> Self {
-        self.details = Some((name, value));
+        self.details = Some(Box::new((name, value)));
         self
     }
 
@@ -224,8 +222,8 @@ impl ApiError {
         if let Some(hint) = &self.hint {
             error["hint"] = json!(hint);
         }
-        if let Some((name, value)) = &self.details {
-            error[*name] = value.clone();
+        if let Some(details) = &self.details {
+            error[details.0] = details.1.clone();
         }
         json!({ "ok": false, "error": error })
     }
@@ -252,7 +250,6 @@ impl IntoResponse for ApiError {
             None => (self.status, Json(self.body())).into_response(),
         };
         let headers = response.headers_mut();
-        headers.extend(self.headers);
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if let Some(seconds) = self.retry_after_secs {
             headers.insert(header::RETRY_AFTER, seconds.into());

@@ -69,7 +69,11 @@ impl fmt::Display for MicroUsd {
 
 impl Serialize for MicroUsd {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if self.0 % 1_000_000 == 0 { serializer.serialize_u64(self.0 / 1_000_000) } else { serializer.serialize_f64(self.to_usd()) }
+        if self.0.is_multiple_of(1_000_000) {
+            serializer.serialize_u64(self.0 / 1_000_000)
+        } else {
+            serializer.serialize_f64(self.to_usd())
+        }
     }
 }
 
