@@ -42,7 +42,7 @@ pub struct Host {
     pub url: String,
     pub admin: String,
     client: Client,
-    /// Workers of a host whose power was cut.
+    /// Workers that were killed, alone or with their host. A killed one is seen in `/proc` until the host has waited for it.
     doomed: Mutex<Vec<i32>>,
 }
 
@@ -149,9 +149,13 @@ impl Host {
 
     /// Kills the worker that computes: the one that has used at least `cpu`. False while there is none.
     pub fn kill_busy_worker(&self, cpu: Duration) -> bool {
+        let mut doomed = self.doomed.lock().unwrap();
         let workers = process::descendants(i32::try_from(self.pid()).unwrap());
-        let busy = workers.into_iter().find(|pid| process::cpu(*pid).is_some_and(|used| used >= cpu));
-        busy.inspect(|pid| process::signal(*pid, Signal::KILL)).is_some()
+        let mut living = workers.into_iter().filter(|pid| !doomed.contains(pid));
+        let Some(busy) = living.find(|pid| process::cpu(*pid).is_some_and(|used| used >= cpu)) else { return false };
+        process::signal(busy, Signal::KILL);
+        doomed.push(busy);
+        true
     }
 
     /// What the host has logged.
