@@ -15,11 +15,13 @@ use tollhouse_pool::{Pool, PoolConfig};
 
 use crate::{
     admin::AdminToken,
+    builder::Builders,
     call::{Calls, FreeReceipts, ReceiptFinisher},
     capability::{Capabilities, FolderObjects, Guard, GuardSettings, LogSettings},
     catalog::Catalog,
     clock::Clock,
     config::{FacilitatorKind, Settings},
+    event::Events,
     http::Rate,
     payment::{Facilitator, Gate, HttpFacilitator, Ledger, PaymentConfig, SimulatedFacilitator},
     receipt::Signer,
@@ -37,6 +39,8 @@ const SWEEP: Duration = Duration::from_secs(5);
 pub struct App {
     pub base_url: String,
     pub admin: AdminToken,
+    pub builders: Builders,
+    pub events: Arc<Events>,
     pub catalog: Arc<Catalog>,
     pub calls: Arc<Calls>,
     free_receipts: Arc<FreeReceipts>,
@@ -109,10 +113,14 @@ impl App {
         }
         let runner = Runner::new(pool.clone(), services);
         let free_receipts = FreeReceipts::start(Arc::clone(&store));
+        let events = Arc::new(Events::new(Arc::clone(&store), clock.clone()));
+        let builders = Builders::new(Arc::clone(&store), clock.clone());
         let calls = Calls::new(Arc::clone(&catalog), Arc::clone(&gate), runner, Arc::clone(&free_receipts), clock);
         let app = Arc::new(Self {
             base_url,
             admin,
+            builders,
+            events,
             catalog,
             calls,
             free_receipts,

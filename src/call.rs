@@ -29,7 +29,7 @@ use tokio::sync::{mpsc, watch};
 pub use self::{
     behind::FreeReceipts,
     error::{CallError, Charged, Fault},
-    finish::ReceiptFinisher,
+    finish::{Closing, ReceiptFinisher},
     input::{Input, MAX_QUERY_FIELDS, Parsed as ParsedInput},
     request::RequestHead,
 };
@@ -154,7 +154,7 @@ impl Calls {
 
     async fn perform_here(&self, call: Call) -> Shared {
         let Call { live, input, offered, head, progress } = call;
-        let task = NewCall { live, head, progress, started: self.clock.now(), receipt: ReceiptId::generate() };
+        let task = NewCall { live, head, progress, started: self.clock.now(), call: CallId::generate(), receipt: ReceiptId::generate() };
         if task.live.endpoint.price_usd.is_zero() {
             let checked = input.parse(&task.live).map_err(Arc::new)?;
             let hash = request_hash(task.live.endpoint.id.as_str(), &checked.value);
@@ -179,12 +179,12 @@ impl Calls {
 
     async fn free(&self, task: NewCall, input: input::Parsed, hash: String) -> Result<Done, CallError> {
         let ran = self.run(&task, input, None).await?;
-        let draft = task.draft(hash, &ran, self.clock.now());
-        let answer = ran.into_answer(&draft);
+        let closing = task.closing(hash, &ran, self.clock.now());
+        let answer = ran.into_answer(&closing.receipt);
         if !answer.success {
             return Ok(answer);
         }
-        self.free_receipts.put(draft).await;
+        self.free_receipts.put(closing.receipt).await;
         Ok(answer)
     }
 
@@ -200,13 +200,13 @@ impl Calls {
             other => {
                 admission.release().await;
                 let ran = other?;
-                let draft = task.draft(hash, &ran, self.clock.now());
-                return Ok(ran.into_answer(&draft));
+                let closing = task.closing(hash, &ran, self.clock.now());
+                return Ok(ran.into_answer(&closing.receipt));
             }
         };
-        let draft = task.draft(hash, &ran, self.clock.now());
-        let answer = Arc::unwrap_or_clone(ran.into_answer(&draft).answer);
-        let answer = self.gate.settle(admission, answer, &ReceiptFinisher::encode(&draft)).await?;
+        let closing = task.closing(hash, &ran, self.clock.now());
+        let answer = Arc::unwrap_or_clone(ran.into_answer(&closing.receipt).answer);
+        let answer = self.gate.settle(admission, answer, &ReceiptFinisher::encode(&closing)).await?;
         Ok(Done { answer: Arc::new(answer), payment: Some(payment), success: true })
     }
 
@@ -235,7 +235,7 @@ impl Calls {
     }
 
     async fn run(&self, task: &NewCall, input: input::Parsed, admission: Option<&Admission>) -> Result<Ran, CallError> {
-        let call = CallId::generate();
+        let call = task.call.clone();
         let payment = admission.map(|admission| admission.id().clone());
         if let Some(progress) = &task.progress {
             let accepted = Progress::Accepted { call: call.clone(), payment, receipt: task.receipt.clone() };
@@ -289,13 +289,14 @@ struct NewCall {
     head: RequestHead,
     progress: Option<mpsc::Sender<Progress>>,
     started: Timestamp,
+    call: CallId,
     receipt: ReceiptId,
 }
 
 impl NewCall {
-    fn draft(&self, request_hash: String, ran: &Ran, ended: Timestamp) -> receipt::Draft {
+    fn closing(&self, request_hash: String, ran: &Ran, ended: Timestamp) -> Closing {
         let endpoint = &self.live.endpoint;
-        receipt::Draft {
+        let receipt = receipt::Draft {
             receipt_id: self.receipt.clone(),
             slug: endpoint.slug.clone(),
             endpoint_id: endpoint.id.clone(),
@@ -306,7 +307,8 @@ impl NewCall {
             result_hash: ran.result_hash.clone(),
             started_at: self.started,
             issued_at: ended,
-        }
+        };
+        Closing { receipt, call: self.call.clone(), owner: endpoint.owner.clone(), builder: None }
     }
 }
 

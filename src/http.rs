@@ -1,6 +1,7 @@
 //! The HTTP front: the routes, and what every answer has.
 
 mod account;
+mod auth;
 mod endpoints;
 mod error;
 mod invoke;

@@ -66,4 +66,10 @@ ids! {
     RequestId "req_";
     /// A prepaid developer credit.
     CreditId "crd_";
+    /// An entry of a builder's event feed.
+    EventId "evt_";
+    /// A payout packet.
+    PayoutId "pay_";
+    /// An entry of the audit trail.
+    AuditId "aud_";
 }

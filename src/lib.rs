@@ -20,11 +20,14 @@
 
 pub mod admin;
 pub mod app;
+pub mod builder;
 pub mod call;
 pub mod capability;
 pub mod catalog;
 pub mod clock;
 pub mod config;
+pub mod credential;
+pub mod event;
 pub mod http;
 pub mod id;
 pub mod payment;

@@ -59,6 +59,28 @@ pub enum Space {
     Logs = 14,
     /// endpoint id, name → encrypted secret.
     Secrets = 15,
+    /// builder id → builder, with the hash of the key in force.
+    Builders = 16,
+    /// owner, time, event id → event.
+    Events = 17,
+    /// owner, day, endpoint id, … → calls and money: one row for each call, folded into one for each day.
+    Sales = 18,
+    /// builder id, receipt id → net amount of a receipt that is in no payout packet.
+    Unpaid = 19,
+    /// builder id, payout id → payout packet.
+    Payouts = 20,
+    /// payout id, receipt id → net amount.
+    PayoutReceipts = 21,
+    /// builder id → payout settings.
+    PayoutSettings = 22,
+    /// time, audit id → what an admin or builder did.
+    Audit = 23,
+    /// credit id, time → movement of a developer credit.
+    CreditMovements = 24,
+    /// slug of a deleted endpoint → who had it.
+    RetiredSlugs = 25,
+    /// version hash → the owner who uploaded it first.
+    VersionOwners = 26,
 }
 
 /// What must hold for a commit to happen.

@@ -2,11 +2,29 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
+    builder::Builder,
+    id::CallId,
     payment::{Finished, Finisher, Settlement, SettlementKind, StoredAnswer, WireVersion},
     receipt::{Draft, OfferReceipt, Payment, Record, Signer, Transfer},
     store::{Space, Write},
+    tool::Owner,
 };
+
+/// All that the last commit of a call is made from. Stored with the intent to settle.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Closing {
+    pub receipt: Draft,
+    pub call: CallId,
+    /// Who earns.
+    pub owner: Owner,
+    /// Who becomes a builder by this payment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub builder: Option<Builder>,
+}
 
 /// Makes receipts.
 #[derive(Debug)]
@@ -34,10 +52,10 @@ impl ReceiptFinisher {
         Write { space: Space::Receipts, key, value: Some(receipt) }
     }
 
-    /// A draft as an intent stores it.
+    /// A closing as an intent stores it.
     #[must_use]
-    pub fn encode(draft: &Draft) -> Vec<u8> {
-        serde_json::to_vec(draft).expect("a draft has text keys")
+    pub fn encode(closing: &Closing) -> Vec<u8> {
+        serde_json::to_vec(closing).expect("a closing has text keys")
     }
 
     fn payment(&self, settlement: &Settlement) -> Payment {
@@ -59,11 +77,13 @@ impl ReceiptFinisher {
 
 impl Finisher for ReceiptFinisher {
     fn finish(&self, draft: &[u8], settlement: &Settlement, mut answer: StoredAnswer) -> Finished {
-        let draft: Draft = serde_json::from_slice(draft).expect("an intent holds the draft that `encode` made");
-        answer.receipt_id = draft.receipt_id.to_string();
-        let receipt = self.signer.receipt(draft, self.payment(settlement));
+        let closing: Closing = serde_json::from_slice(draft).expect("an intent holds the closing that `encode` made");
+        answer.receipt_id = closing.receipt.receipt_id.to_string();
+        let receipt = self.signer.receipt(closing.receipt, self.payment(settlement));
         let extensions = receipt.record.offer_receipt.as_ref().map(OfferReceipt::extensions);
         let key = answer.receipt_id.clone().into_bytes();
-        Finished { writes: vec![Self::write(key, receipt.to_bytes())], answer, extensions }
+        let mut writes = vec![Self::write(key, receipt.to_bytes())];
+        writes.extend(closing.builder.as_ref().map(Builder::write));
+        Finished { writes, answer, extensions }
     }
 }

@@ -10,7 +10,7 @@ use axum::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{endpoints::Body, error::ApiError, offered::Admin};
+use super::{auth::Admin, endpoints::Body, error::ApiError};
 use crate::{app::App, tool::MicroUsd};
 
 #[derive(Deserialize)]

@@ -11,11 +11,14 @@ use axum::{
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::{error::ApiError, offered::Admin};
+use super::{
+    auth::{Caller, Managed},
+    error::ApiError,
+};
 use crate::{
     app::App,
     catalog::{Draft, Live, Patch},
-    tool::{CatalogForm, Owner},
+    tool::CatalogForm,
 };
 
 /// A JSON body of management, with the place of what does not fit.
@@ -36,41 +39,36 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     }
 }
 
-pub(super) async fn create(_: Admin, State(app): State<Arc<App>>, Body(draft): Body<Draft>) -> Result<Response, ApiError> {
-    let live = app.catalog.create(draft, Owner::Platform).await?;
+pub(super) async fn create(caller: Caller, State(app): State<Arc<App>>, Body(draft): Body<Draft>) -> Result<Response, ApiError> {
+    let live = app.catalog.create(draft, caller.owner()).await?;
     tracing::info!(endpoint.slug = %live.endpoint.slug, "endpoint was created");
     Ok(owned(&app, &live))
 }
 
-/// The record for everyone; with the admin token, all of it but the source.
-pub(super) async fn inspect(State(app): State<Arc<App>>, Path(slug): Path<String>, headers: HeaderMap) -> Result<Response, ApiError> {
-    let live = app.catalog.find(&slug).ok_or_else(|| ApiError::not_found("unknown_endpoint", format!("no endpoint is called `{slug}`")))?;
-    match headers.get("x-admin-token") {
-        Some(token) if app.admin.matches(token.as_bytes()) => Ok(owned(&app, &live)),
-        Some(_) => Err(ApiError::unauthorized()),
-        None => Ok(tagged(&live, json!({ "ok": true, "endpoint": live.endpoint.public(&app.base_url, CatalogForm::Newer) }))),
+/// The record for everyone; for its owner and admins, all of it but the source.
+pub(super) async fn inspect(State(app): State<Arc<App>>, managed: Option<Managed>, Path(slug): Path<String>) -> Result<Response, ApiError> {
+    if let Some(Managed { live, .. }) = managed {
+        return Ok(owned(&app, &live));
     }
+    let live = app.catalog.find(&slug).ok_or_else(|| ApiError::unknown_endpoint(&slug))?;
+    Ok(tagged(&live, json!({ "ok": true, "endpoint": live.endpoint.public(&app.base_url, CatalogForm::Newer) })))
 }
 
 pub(super) async fn update(
-    _: Admin,
+    managed: Managed,
     State(app): State<Arc<App>>,
-    Path(slug): Path<String>,
     headers: HeaderMap,
     Body(patch): Body<Patch>,
 ) -> Result<Response, ApiError> {
-    let live = app.catalog.update(&slug, patch, if_match(&headers)?).await?;
+    let slug = managed.live.endpoint.slug.as_str();
+    let live = app.catalog.update(slug, patch, if_match(&headers)?).await?;
     tracing::info!(endpoint.slug = slug, endpoint.revision = live.endpoint.revision, "endpoint was updated");
     Ok(owned(&app, &live))
 }
 
-pub(super) async fn delete(
-    _: Admin,
-    State(app): State<Arc<App>>,
-    Path(slug): Path<String>,
-    headers: HeaderMap,
-) -> Result<Response, ApiError> {
-    let live = app.catalog.delete(&slug, if_match(&headers)?).await?;
+pub(super) async fn delete(managed: Managed, State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
+    let slug = managed.live.endpoint.slug.as_str();
+    let live = app.catalog.delete(slug, if_match(&headers)?).await?;
     tracing::info!(endpoint.slug = slug, "endpoint was deleted");
     Ok(Json(json!({ "ok": true, "deleted": true, "slug": slug, "id": live.endpoint.id })).into_response())
 }

@@ -50,9 +50,11 @@ pub fn code_table() -> &'static [(u16, &'static str)] {
         (400, "invalid_json"),
         (400, "invalid_request"),
         (401, "unauthorized"),
+        (403, "not_owner"),
         (404, "not_found"),
         (404, "unknown_endpoint"),
         (404, "unknown_receipt"),
+        (404, "unknown_builder"),
         (404, "unknown_payment"),
         (405, "method_not_allowed"),
         (409, "endpoint_paused"),
@@ -158,6 +160,18 @@ impl ApiError {
 
     pub(super) fn unauthorized() -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", "credential missing or wrong").hint("send `X-Admin-Token` or `X-Builder-Key`")
+    }
+
+    pub(super) fn not_owner() -> Self {
+        Self::new(StatusCode::FORBIDDEN, "not_owner", "this belongs to another builder")
+    }
+
+    pub(super) fn unknown_endpoint(slug: &str) -> Self {
+        Self::not_found("unknown_endpoint", format!("no endpoint is called `{slug}`"))
+    }
+
+    pub(super) fn status(&self) -> StatusCode {
+        self.status
     }
 
     pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {

@@ -6,13 +6,11 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
-use subtle::ConstantTimeEq as _;
 
 use crate::{
     clock::{Clock, Timestamp},
+    credential::{self, SecretHash},
     id::CreditId,
     store::{Check, Durability, Space, Store, StoreError, Write},
     tool::MicroUsd,
@@ -33,8 +31,7 @@ pub struct Credit {
     #[serde(rename = "balanceUsd")]
     pub balance: MicroUsd,
     pub created_at: Timestamp,
-    /// SHA-256 of the token's secret, in hex. High entropy needs no slow hash.
-    secret_sha256: String,
+    secret_sha256: SecretHash,
 }
 
 /// A credit just made. The token is shown this once.
@@ -95,17 +92,15 @@ impl Credits {
         if label.chars().count() > MAX_LABEL {
             return Err(CreditError::Label);
         }
-        let mut random = [0; 32];
-        getrandom::fill(&mut random).map_err(|error| CreditError::Random(error.to_string()))?;
-        let secret = URL_SAFE_NO_PAD.encode(random);
+        let secret = credential::random_secret().map_err(|error| CreditError::Random(error.to_string()))?;
         let id = CreditId::generate();
-        let token = format!("{PREFIX}{}_{secret}", id.as_str().trim_start_matches(CreditId::PREFIX));
+        let token = credential::token(PREFIX, id.as_str(), &secret);
         let credit = Credit {
             id: id.clone(),
             label: label.to_owned(),
             balance: amount,
             created_at: self.clock.now(),
-            secret_sha256: hex::encode(Sha256::digest(secret)),
+            secret_sha256: SecretHash::of(&secret),
         };
         let key = key(&id);
         let write = Write { space: Space::Credits, key: key.clone(), value: Some(encode(&credit)) };
@@ -119,11 +114,10 @@ impl Credits {
     ///
     /// The store's.
     pub async fn find(&self, token: &str) -> Result<Option<Credit>, StoreError> {
-        let Some((id, secret)) = token.strip_prefix(PREFIX).and_then(|rest| rest.split_once('_')) else { return Ok(None) };
+        let Some((id, secret)) = credential::parts(PREFIX, token) else { return Ok(None) };
         let Ok(id) = format!("{}{id}", CreditId::PREFIX).parse::<CreditId>() else { return Ok(None) };
         let Some((credit, _)) = self.read(&id).await? else { return Ok(None) };
-        let same: bool = hex::encode(Sha256::digest(secret)).as_bytes().ct_eq(credit.secret_sha256.as_bytes()).into();
-        Ok(same.then_some(credit))
+        Ok(credit.secret_sha256.matches(secret).then_some(credit))
     }
 
     /// Holds `amount` for a call, if the balance less what other calls hold is enough.

@@ -26,11 +26,12 @@ use serde_json::{Value, json};
 
 use super::{config::NETWORKS, eip3009::Transfer, *};
 use crate::{
-    call::ReceiptFinisher,
+    call::{Closing, ReceiptFinisher},
     clock::{Clock, Timestamp},
-    id::ReceiptId,
+    id::{CallId, ReceiptId},
     receipt::{self, Signer},
     store::{Check, Direction, Durability, KeyRange, Pairs, Space, Store, StoreError, Write, memory::MemoryStore},
+    tool::Owner,
 };
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
@@ -136,7 +137,7 @@ fn terms() -> Terms {
 }
 
 fn draft() -> Vec<u8> {
-    ReceiptFinisher::encode(&receipt::Draft {
+    let receipt = receipt::Draft {
         receipt_id: ReceiptId::generate(),
         slug: terms().slug,
         endpoint_id: terms().endpoint_id,
@@ -147,7 +148,8 @@ fn draft() -> Vec<u8> {
         result_hash: receipt::bytes_hash(ANSWER),
         started_at: NOW,
         issued_at: NOW,
-    })
+    };
+    ReceiptFinisher::encode(&Closing { receipt, call: CallId::generate(), owner: Owner::Platform, builder: None })
 }
 
 fn answer(body: &[u8]) -> StoredAnswer {

@@ -1,0 +1,135 @@
+//! Who asks: the admin, a builder, or a stranger.
+//!
+//! A stranger learns nothing but 401, whatever is behind the path: credentials are looked at before
+//! the path's subject is. A builder learns of what is another's nothing but 403.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{FromRequestParts, OptionalFromRequestParts, Path, Query},
+    http::{StatusCode, request::Parts},
+};
+use serde::Deserialize;
+
+use super::error::ApiError;
+use crate::{app::App, builder::Builder, catalog::Live, id::BuilderId, tool::Owner};
+
+/// Who asks, proven by a credential.
+#[derive(Debug, Clone)]
+pub(super) enum Caller {
+    Admin,
+    Builder(Builder),
+}
+
+impl Caller {
+    /// Whose endpoints this caller's uploads become.
+    pub(super) fn owner(&self) -> Owner {
+        match self {
+            Self::Admin => Owner::Platform,
+            Self::Builder(builder) => Owner::Builder(builder.id.clone()),
+        }
+    }
+
+    /// Whether the caller may manage what `owner` has.
+    fn manages(&self, owner: &Owner) -> bool {
+        match self {
+            Self::Admin => true,
+            Self::Builder(builder) => matches!(owner, Owner::Builder(id) if *id == builder.id),
+        }
+    }
+}
+
+impl FromRequestParts<Arc<App>> for Caller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+        if let Some(token) = parts.headers.get("x-admin-token") {
+            return if app.admin.matches(token.as_bytes()) { Ok(Self::Admin) } else { Err(ApiError::unauthorized()) };
+        }
+        let key = parts.headers.get("x-builder-key").and_then(|value| value.to_str().ok()).ok_or_else(ApiError::unauthorized)?;
+        let builder = app.builders.by_key(key).await?.ok_or_else(ApiError::unauthorized)?;
+        Ok(Self::Builder(builder))
+    }
+}
+
+/// A request with the admin token. A builder's key is 403 here.
+pub(super) struct Admin;
+
+impl FromRequestParts<Arc<App>> for Admin {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+        match Caller::from_request_parts(parts, app).await? {
+            Caller::Admin => Ok(Self),
+            Caller::Builder(_) => Err(ApiError::new(StatusCode::FORBIDDEN, "not_owner", "this is for admins")),
+        }
+    }
+}
+
+/// The endpoint that `{slug}` in the path names, and a caller who may manage it.
+pub(super) struct Managed {
+    pub(super) caller: Caller,
+    pub(super) live: Arc<Live>,
+}
+
+/// Without a credential: the stranger's view. With a wrong one: 401. A builder sees another's endpoint as a stranger does.
+impl OptionalFromRequestParts<Arc<App>> for Managed {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Option<Self>, ApiError> {
+        if !["x-admin-token", "x-builder-key"].iter().any(|name| parts.headers.contains_key(*name)) {
+            return Ok(None);
+        }
+        match <Self as FromRequestParts<Arc<App>>>::from_request_parts(parts, app).await {
+            Ok(managed) => Ok(Some(managed)),
+            Err(error) if error.status() == StatusCode::FORBIDDEN => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct SlugPath {
+    slug: String,
+}
+
+impl FromRequestParts<Arc<App>> for Managed {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+        let caller = Caller::from_request_parts(parts, app).await?;
+        let path = <Path<SlugPath> as FromRequestParts<Arc<App>>>::from_request_parts(parts, app).await;
+        let Path(SlugPath { slug }) = path.map_err(|error| ApiError::bad_request(error.body_text()))?;
+        let live = app.catalog.find(&slug).ok_or_else(|| ApiError::unknown_endpoint(&slug))?;
+        if caller.manages(&live.endpoint.owner) { Ok(Self { caller, live }) } else { Err(ApiError::not_owner()) }
+    }
+}
+
+/// The builder whose business is asked about: who shows the key, or whom the admin names by `?builderId=`.
+pub(super) struct Business(pub(super) Builder);
+
+#[derive(Deserialize)]
+struct Named {
+    #[serde(rename = "builderId")]
+    builder: Option<String>,
+}
+
+impl FromRequestParts<Arc<App>> for Business {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+        let caller = Caller::from_request_parts(parts, app).await?;
+        let named = Query::<Named>::try_from_uri(&parts.uri).ok().and_then(|Query(named)| named.builder);
+        match (caller, named) {
+            (Caller::Builder(builder), None) => Ok(Self(builder)),
+            (Caller::Builder(builder), Some(id)) if id == builder.id.as_str() => Ok(Self(builder)),
+            (Caller::Builder(_), Some(_)) => Err(ApiError::not_owner()),
+            (Caller::Admin, None) => Err(ApiError::bad_request("name the builder: `?builderId=bld_…`")),
+            (Caller::Admin, Some(id)) => {
+                let unknown = || ApiError::not_found("unknown_builder", "no builder has this id");
+                let id: BuilderId = id.parse().map_err(|_| unknown())?;
+                app.builders.get(&id).await?.map(Self).ok_or_else(unknown)
+            }
+        }
+    }
+}
