@@ -4,12 +4,13 @@
 //! find → admit payment → check input → run → check output → settle, receipt → answer
 //! ```
 //!
-//! Knows no HTTP and no JSON-RPC: both fronts call [`Calls::perform`]. A call runs on a task of its
-//! own, so that a caller who hangs up cannot cut a settlement in half. Nothing is charged before
+//! Knows no HTTP and no JSON-RPC: both fronts call [`Calls::perform`]. A call goes on, on a task of its
+//! own, when its caller hangs up, so that no settlement is cut in half. Nothing is charged before
 //! the result has passed its schema, and nothing is retried: a call that ended without a charge may
 //! be made again by the caller.
 
 mod behind;
+mod detach;
 mod error;
 mod finish;
 mod input;
@@ -18,14 +19,17 @@ mod request;
 use std::{
     collections::HashMap,
     fmt,
+    panic::AssertUnwindSafe,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
+use self::detach::Detach;
 pub use self::{
     behind::FreeReceipts,
     error::{CallError, Charged, Fault},
@@ -122,7 +126,7 @@ impl Calls {
         }
     }
 
-    /// Performs one call, on a task of its own: dropping the future does not stop the call.
+    /// Performs one call. Dropping the future does not stop the call: it goes on, on a task of its own.
     ///
     /// # Errors
     ///
@@ -130,15 +134,15 @@ impl Calls {
     pub async fn perform(self: &Arc<Self>, call: Call) -> Shared {
         let this = Arc::clone(self);
         let alive = self.running.1.clone();
-        let task = tokio::spawn(async move {
-            let ended = this.perform_here(call).await;
+        let performed = async move {
+            let ended = AssertUnwindSafe(this.perform_here(call)).catch_unwind().await;
             drop(alive);
-            ended
-        });
-        task.await.unwrap_or_else(|error| {
-            tracing::error!(%error, "a call's task ended abnormally");
-            Err(Arc::new(CallError::Internal))
-        })
+            ended.unwrap_or_else(|_| {
+                tracing::error!("a call ended in a panic of the host");
+                Err(Arc::new(CallError::Internal))
+            })
+        };
+        Detach::new(performed).await
     }
 
     /// Waits until no call is under way, at most `patience`. True when none is left.

@@ -11,6 +11,10 @@ use tollhouse::{
     http,
 };
 
+/// Calls are many small allocations on all threads at once: glibc's allocator is a tenth slower at that.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// A host for paid JavaScript tools.
 #[derive(Parser)]
 #[command(name = "tollhouse", version)]
