@@ -16,8 +16,8 @@ use tollhouse_pool::{Pool, PoolConfig};
 use crate::{
     admin::AdminToken,
     builder::Builders,
-    call::{Calls, FreeReceipts, ReceiptFinisher},
-    capability::{Capabilities, FolderObjects, Guard, GuardSettings, LogSettings},
+    call::{Behind, CallParts, Calls, ReceiptFinisher},
+    capability::{Capabilities, FolderObjects, Guard, GuardSettings},
     catalog::Catalog,
     clock::Clock,
     config::{FacilitatorKind, Settings},
@@ -26,6 +26,7 @@ use crate::{
     payment::{Facilitator, Gate, HttpFacilitator, Ledger, PaymentConfig, SimulatedFacilitator},
     receipt::Signer,
     runner::Runner,
+    sale::Sales,
     store::{
         Space, Store,
         sled::{SledConfig, SledStore},
@@ -43,7 +44,8 @@ pub struct App {
     pub events: Arc<Events>,
     pub catalog: Arc<Catalog>,
     pub calls: Arc<Calls>,
-    free_receipts: Arc<FreeReceipts>,
+    behind: Arc<Behind>,
+    pub sales: Arc<Sales>,
     pub gate: Arc<Gate>,
     /// The simulated ledger, where that settles.
     pub ledger: Option<Arc<Ledger>>,
@@ -99,7 +101,12 @@ impl App {
         let admin = AdminToken::open(settings.admin_token.as_deref(), &data.join("admin-token")).map_err(folder)?;
         let signer = Arc::new(Signer::open(data).map_err(StartError::Key)?);
         let (facilitator, ledger) = facilitator(settings, &store, &clock)?;
-        let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&signer), facilitator.simulated()));
+        let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), settings.events));
+        events.start();
+        let sales = Sales::new(Arc::clone(&store));
+        sales.start();
+        let finisher = ReceiptFinisher::new(Arc::clone(&signer), facilitator.simulated(), Arc::clone(&events), Arc::clone(&sales));
+        let finisher = Arc::new(finisher);
         let config = payment_config(settings)?;
         let gate = Gate::new(Arc::clone(&store), facilitator, clock.clone(), config, finisher);
         gate.recover().await.map_err(StartError::Recovery)?;
@@ -112,10 +119,16 @@ impl App {
             tracing::info!(tools = shipped, "published the shipped catalogue");
         }
         let runner = Runner::new(pool.clone(), services);
-        let free_receipts = FreeReceipts::start(Arc::clone(&store));
-        let events = Arc::new(Events::new(Arc::clone(&store), clock.clone()));
+        let behind = Behind::start(Arc::clone(&store), Arc::clone(&events), Arc::clone(&sales));
         let builders = Builders::new(Arc::clone(&store), clock.clone());
-        let calls = Calls::new(Arc::clone(&catalog), Arc::clone(&gate), runner, Arc::clone(&free_receipts), clock);
+        let calls = Calls::new(CallParts {
+            catalog: Arc::clone(&catalog),
+            gate: Arc::clone(&gate),
+            runner,
+            behind: Arc::clone(&behind),
+            fee: settings.fee,
+            clock,
+        });
         let app = Arc::new(Self {
             base_url,
             admin,
@@ -123,7 +136,8 @@ impl App {
             events,
             catalog,
             calls,
-            free_receipts,
+            behind,
+            sales,
             gate,
             ledger,
             pool,
@@ -144,7 +158,7 @@ impl App {
     ///
     /// The store's.
     pub async fn receipt(&self, id: &str) -> Result<Option<Value>, crate::store::StoreError> {
-        let stored = match self.free_receipts.get(id) {
+        let stored = match self.behind.receipt(id) {
             Some(waiting) => Some(waiting),
             None => self.store.get(Space::Receipts, id.as_bytes()).await?,
         };
@@ -163,7 +177,9 @@ impl App {
         if !self.calls.drain(patience).await {
             tracing::warn!("calls were still under way when the host ended; their payments are resolved at the next start");
         }
-        self.free_receipts.write().await;
+        if let Err(error) = self.behind.write().await {
+            tracing::error!(%error, "what the last free and failed calls leave could not be written");
+        }
         self.pool.shutdown().await;
     }
 
@@ -219,5 +235,5 @@ fn pool_config(settings: &Settings) -> PoolConfig {
 fn services(settings: &Settings, store: &Arc<dyn Store>, clock: &Clock, data: &Path) -> Result<Arc<Capabilities>, StartError> {
     let guard = Guard::new(GuardSettings { allow: settings.guard_allow.clone(), ..GuardSettings::default() }).map_err(StartError::Guard)?;
     let objects = Arc::new(FolderObjects::new(data.join("files")));
-    Ok(Capabilities::new(Arc::clone(store), clock.clone(), guard, objects, LogSettings::default()))
+    Ok(Capabilities::new(Arc::clone(store), clock.clone(), guard, objects, settings.logs.clone()))
 }

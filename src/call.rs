@@ -29,9 +29,9 @@ use futures_util::FutureExt as _;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
-use self::detach::Detach;
+use self::{behind::Failed, detach::Detach};
 pub use self::{
-    behind::FreeReceipts,
+    behind::Behind,
     error::{CallError, Charged, Fault},
     finish::{Closing, ReceiptFinisher},
     input::{Input, MAX_QUERY_FIELDS, Parsed as ParsedInput},
@@ -45,11 +45,15 @@ use crate::{
     payment::{Admission, Admit, Ended, Gate, Offered, PaymentId, SettleError, StoredAnswer},
     receipt::{self, request_hash},
     runner::{Produced, Runner, Task},
+    sale::FeeBps,
     tool::Status,
 };
 
 /// How long a call waits for another replica that runs the same payment, beyond the tool's own wall limit.
 const JOIN_PATIENCE: Duration = Duration::from_secs(90);
+
+/// What a call is recorded as whose handler chose an error status itself.
+const ERROR_STATUS: &str = "error_status";
 
 /// Time between two looks at a payment that another replica is running.
 const JOIN_POLL: Duration = Duration::from_millis(100);
@@ -93,12 +97,25 @@ pub struct Calls {
     catalog: Arc<Catalog>,
     gate: Arc<Gate>,
     runner: Runner,
-    free_receipts: Arc<FreeReceipts>,
+    behind: Arc<Behind>,
+    fee: FeeBps,
     clock: Clock,
     /// The payments whose calls are under way in this process, so that a repeated one joins them.
     flights: Mutex<HashMap<PaymentId, Flight>>,
     /// Open while calls run: `drain` waits until every clone is gone.
     running: (watch::Sender<()>, watch::Receiver<()>),
+}
+
+/// What calls are made of.
+#[derive(Debug)]
+pub struct CallParts {
+    pub catalog: Arc<Catalog>,
+    pub gate: Arc<Gate>,
+    pub runner: Runner,
+    pub behind: Arc<Behind>,
+    /// What the host keeps of each sale.
+    pub fee: FeeBps,
+    pub clock: Clock,
 }
 
 impl fmt::Debug for Calls {
@@ -109,8 +126,9 @@ impl fmt::Debug for Calls {
 
 impl Calls {
     #[must_use]
-    pub fn new(catalog: Arc<Catalog>, gate: Arc<Gate>, runner: Runner, free_receipts: Arc<FreeReceipts>, clock: Clock) -> Arc<Self> {
-        Arc::new(Self { catalog, gate, runner, free_receipts, clock, flights: Mutex::default(), running: watch::channel(()) })
+    pub fn new(parts: CallParts) -> Arc<Self> {
+        let CallParts { catalog, gate, runner, behind, fee, clock } = parts;
+        Arc::new(Self { catalog, gate, runner, behind, fee, clock, flights: Mutex::default(), running: watch::channel(()) })
     }
 
     /// Finds a tool that takes calls.
@@ -182,36 +200,59 @@ impl Calls {
     }
 
     async fn free(&self, task: NewCall, input: input::Parsed, hash: String) -> Result<Done, CallError> {
-        let ran = self.run(&task, input, None).await?;
-        let closing = task.closing(hash, &ran, self.clock.now());
+        let ran = self.run(&task, input, None).await.inspect_err(|error| self.failed(&task, error.code()))?;
+        let closing = task.closing(hash, &ran, self.clock.now(), self.fee);
         let answer = ran.into_answer(&closing.receipt);
-        if !answer.success {
-            return Ok(answer);
+        if answer.success {
+            self.behind.succeeded(closing).await;
+        } else {
+            self.failed(&task, ERROR_STATUS);
         }
-        self.free_receipts.put(closing.receipt).await;
         Ok(answer)
     }
 
     async fn paid(&self, task: NewCall, parsed: input::Parsed, hash: String, admission: Admission) -> Result<Done, CallError> {
         let payment = admission.id().clone();
-        let outcome = async {
-            let checked = parsed.check(&task.live)?;
-            self.run(&task, checked, Some(&admission)).await
+        let checked = match parsed.check(&task.live) {
+            Ok(checked) => checked,
+            Err(error) => {
+                admission.release().await;
+                return Err(error);
+            }
         };
-        let ran = match outcome.await {
+        let ran = match self.run(&task, checked, Some(&admission)).await {
             Ok(ran) if ran.success() => ran,
             // Uncharged: the tool failed, or said itself that it did.
             other => {
                 admission.release().await;
+                self.failed(&task, other.as_ref().map_or_else(CallError::code, |_| ERROR_STATUS));
                 let ran = other?;
-                let closing = task.closing(hash, &ran, self.clock.now());
+                let closing = task.closing(hash, &ran, self.clock.now(), self.fee);
                 return Ok(ran.into_answer(&closing.receipt));
             }
         };
-        let closing = task.closing(hash, &ran, self.clock.now());
+        let closing = task.closing(hash, &ran, self.clock.now(), self.fee);
         let answer = Arc::unwrap_or_clone(ran.into_answer(&closing.receipt).answer);
-        let answer = self.gate.settle(admission, answer, &ReceiptFinisher::encode(&closing)).await?;
+        let settled = self.gate.settle(admission, answer, &ReceiptFinisher::encode(&closing)).await;
+        let answer = settled.map_err(CallError::from).inspect_err(|error| match error {
+            CallError::Store(_) => self.failed(&task, error.code()),
+            // The gate has recorded a refusal; what is unknown may turn out well.
+            _ => {}
+        })?;
         Ok(Done { answer: Arc::new(answer), payment: Some(payment), success: true })
+    }
+
+    /// Records that a call came to nothing after its handler ran, or was to run.
+    fn failed(&self, task: &NewCall, code: &'static str) {
+        let endpoint = &task.live.endpoint;
+        self.behind.failed(Failed {
+            call: task.call.clone(),
+            owner: endpoint.owner.clone(),
+            endpoint: endpoint.id.clone(),
+            slug: endpoint.slug.clone(),
+            code,
+            at: self.clock.now(),
+        });
     }
 
     /// Waits for the call that has the payment, here or on another replica, and shares its end.
@@ -298,7 +339,7 @@ struct NewCall {
 }
 
 impl NewCall {
-    fn closing(&self, request_hash: String, ran: &Ran, ended: Timestamp) -> Closing {
+    fn closing(&self, request_hash: String, ran: &Ran, ended: Timestamp, fee: FeeBps) -> Closing {
         let endpoint = &self.live.endpoint;
         let receipt = receipt::Draft {
             receipt_id: self.receipt.clone(),
@@ -312,7 +353,8 @@ impl NewCall {
             started_at: self.started,
             issued_at: ended,
         };
-        Closing { receipt, call: self.call.clone(), owner: endpoint.owner.clone(), builder: None }
+        let fee = fee.of(endpoint.price_usd, &endpoint.owner);
+        Closing { receipt, call: self.call.clone(), owner: endpoint.owner.clone(), fee, builder: None }
     }
 }
 

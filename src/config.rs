@@ -10,6 +10,12 @@ use std::{
 
 use serde::Deserialize;
 
+use crate::{
+    capability::LogSettings,
+    event::EventSettings,
+    sale::{FeeBps, WHOLE_BPS},
+};
+
 /// What `tollhouse serve` accepts, each as a flag, as an environment variable and as a key of
 /// `tollhouse.toml` (in kebab-case).
 #[derive(Debug, Clone, Default, clap::Args, Deserialize)]
@@ -79,6 +85,21 @@ pub struct Flags {
     /// Folder whose tools are published on first start [default: the catalogue shipped in the binary]
     #[arg(long, env = "TOLLHOUSE_TOOLS")]
     pub tools: Option<PathBuf>,
+    /// What the host keeps of each sale, in basis points of the price [default: 500]
+    #[arg(long, env = "TOLLHOUSE_FEE_BPS", value_parser = clap::value_parser!(u16).range(0..=10_000))]
+    pub fee_bps: Option<u16>,
+    /// Events kept of each owner [default: 100000]
+    #[arg(long, env = "TOLLHOUSE_EVENTS_KEPT")]
+    pub events_kept: Option<u64>,
+    /// Days that events are kept [default: 90]
+    #[arg(long, env = "TOLLHOUSE_EVENT_DAYS")]
+    pub event_days: Option<u32>,
+    /// Log lines kept of each endpoint [default: 5000]
+    #[arg(long, env = "TOLLHOUSE_LOG_LINES_KEPT")]
+    pub log_lines_kept: Option<u64>,
+    /// Days that log lines are kept [default: 7]
+    #[arg(long, env = "TOLLHOUSE_LOG_DAYS")]
+    pub log_days: Option<u32>,
     /// Log filter, as `tracing` reads it [default: info]
     #[arg(long, env = "TOLLHOUSE_LOG")]
     pub log: Option<String>,
@@ -113,6 +134,9 @@ pub struct Settings {
     pub drain: Duration,
     pub guard_allow: Vec<String>,
     pub tools: Option<PathBuf>,
+    pub fee: FeeBps,
+    pub events: EventSettings,
+    pub logs: LogSettings,
     pub log: String,
 }
 
@@ -148,12 +172,17 @@ pub enum SettingsError {
         "the simulated facilitator accepts play money, so it listens on loopback only; `{0}` is not. Set `TOLLHOUSE_FACILITATOR=http`, or `--allow-simulated-public` if you mean it"
     )]
     SimulatedInPublic(SocketAddr),
+    #[error("the fee is {0} basis points; it is at most {WHOLE_BPS}, the whole price")]
+    Fee(u16),
     #[error("no worker at `{0}`: build it with `cargo xtask serve`, or name it in `TOLLHOUSE_WORKER`")]
     NoWorker(PathBuf),
 }
 
 /// Address that simulated payments go to when none is set: nobody's.
 const SIMULATED_PAY_TO: &str = "0x70110e5e70110e5e70110e5e70110e5e70110e5e";
+
+/// What the host keeps of each sale when nothing else is set, in basis points.
+const DEFAULT_FEE_BPS: u16 = 500;
 
 /// The file read when it is there.
 pub const FILE: &str = "tollhouse.toml";
@@ -197,6 +226,11 @@ impl Flags {
             drain_ms: self.drain_ms.or(below.drain_ms),
             guard_allow: if self.guard_allow.is_empty() { below.guard_allow } else { self.guard_allow },
             tools: self.tools.or(below.tools),
+            fee_bps: self.fee_bps.or(below.fee_bps),
+            events_kept: self.events_kept.or(below.events_kept),
+            event_days: self.event_days.or(below.event_days),
+            log_lines_kept: self.log_lines_kept.or(below.log_lines_kept),
+            log_days: self.log_days.or(below.log_days),
             log: self.log.or(below.log),
         }
     }
@@ -225,6 +259,11 @@ impl Flags {
         if !worker.is_file() {
             return Err(SettingsError::NoWorker(worker));
         }
+        let fee = self.fee_bps.unwrap_or(DEFAULT_FEE_BPS);
+        if fee > WHOLE_BPS {
+            return Err(SettingsError::Fee(fee));
+        }
+        let (events, logs) = (EventSettings::default(), LogSettings::default());
         Ok(Settings {
             listen,
             data: self.data.unwrap_or_else(|| PathBuf::from("data")),
@@ -250,9 +289,23 @@ impl Flags {
             drain: Duration::from_millis(self.drain_ms.unwrap_or(30_000)),
             guard_allow: self.guard_allow,
             tools: self.tools,
+            fee: FeeBps(fee),
+            events: EventSettings {
+                count: self.events_kept.unwrap_or(events.count),
+                age_ms: self.event_days.map_or(events.age_ms, days_ms),
+            },
+            logs: LogSettings {
+                lines: self.log_lines_kept.unwrap_or(logs.lines),
+                age_ms: self.log_days.map_or(logs.age_ms, days_ms),
+                ..logs
+            },
             log: self.log.unwrap_or_else(|| "info".to_owned()),
         })
     }
+}
+
+fn days_ms(days: u32) -> u64 {
+    u64::from(days) * 24 * 3_600 * 1_000
 }
 
 fn beside_this_binary() -> PathBuf {

@@ -1,23 +1,46 @@
 //! What happened to a builder's endpoints and money: the feed that builders read and follow.
 //!
 //! An event that tells of a change is written in the commit that makes the change ([`Events::write`]),
-//! and announced to those who follow live once the commit has answered ([`Events::announce`]).
+//! and announced to those who follow live once the commit has answered ([`Events::announce`]). Events go
+//! when they are too old or their owner has too many.
 
-use std::{fmt, sync::Arc};
+mod keep;
+mod read;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tokio::sync::broadcast;
 
+pub use self::read::{EventPage, EventQuery, Place};
 use crate::{
     clock::{Clock, Timestamp},
+    feed::{Crowded, Feed, Follower},
     id::EventId,
-    store::{Durability, Space, Store, StoreError, Write},
+    store::{Durability, KeyRange, Space, Store, StoreError, Write},
     tool::{Owner, Slug},
 };
 
-/// Events that wait for a follower who is slow; it misses those beyond.
-const FOLLOWED: usize = 1_024;
+/// How many events are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventSettings {
+    /// Events of one owner; older ones go. A tenth more may be there until they are swept. Default: 100,000.
+    pub count: u64,
+    /// Age at which an event goes, in milliseconds. Default: 90 days.
+    pub age_ms: u64,
+}
+
+impl Default for EventSettings {
+    fn default() -> Self {
+        Self { count: 100_000, age_ms: 90 * 24 * 3_600 * 1_000 }
+    }
+}
 
 /// What an event tells of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -75,18 +98,14 @@ pub struct Event {
     pub data: Value,
 }
 
-/// An event and whose it is, as followers get it.
-#[derive(Debug, Clone)]
-pub struct Announced {
-    pub owner: Owner,
-    pub event: Arc<Event>,
-}
-
 /// The events of all owners.
 pub struct Events {
     store: Arc<dyn Store>,
     clock: Clock,
-    followers: broadcast::Sender<Announced>,
+    settings: EventSettings,
+    feed: Feed<Arc<Event>>,
+    /// Events announced since their owner's were last counted.
+    uncounted: Mutex<HashMap<String, u64>>,
 }
 
 impl fmt::Debug for Events {
@@ -97,14 +116,15 @@ impl fmt::Debug for Events {
 
 impl Events {
     #[must_use]
-    pub fn new(store: Arc<dyn Store>, clock: Clock) -> Self {
-        Self { store, clock, followers: broadcast::channel(FOLLOWED).0 }
+    pub fn new(store: Arc<dyn Store>, clock: Clock, settings: EventSettings) -> Self {
+        Self { store, clock, settings, feed: Feed::default(), uncounted: Mutex::default() }
     }
 
     /// An event of now.
     #[must_use]
     pub fn event(&self, kind: Kind, slug: Option<&Slug>, data: Value) -> Event {
-        Event { id: EventId::generate(), kind, at: self.clock.now(), endpoint_slug: slug.cloned(), data }
+        let at = self.clock.now();
+        Event { id: EventId::of_time(at), kind, at, endpoint_slug: slug.cloned(), data }
     }
 
     /// The write that puts `event` into the feed of `owner`.
@@ -116,8 +136,17 @@ impl Events {
 
     /// Tells those who follow live. Call it after the commit.
     pub fn announce(&self, owner: &Owner, event: Event) {
-        // Nobody may be following.
-        _ = self.followers.send(Announced { owner: owner.clone(), event: Arc::new(event) });
+        self.count(owner.share());
+        self.feed.publish(owner.share(), || Arc::new(event));
+    }
+
+    /// The events of `owner` as they are announced from now on, by this process.
+    ///
+    /// # Errors
+    ///
+    /// [`Crowded`].
+    pub fn follow(&self, owner: &Owner) -> Result<Follower<Arc<Event>>, Crowded> {
+        self.feed.follow(owner.share())
     }
 
     /// Writes an event of its own, and announces it.
@@ -131,9 +160,21 @@ impl Events {
         self.announce(owner, event);
         Ok(())
     }
+
+    fn uncounted(&self) -> MutexGuard<'_, HashMap<String, u64>> {
+        self.uncounted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// `<owner>\0<time><id>`; no owner's name has a zero byte, so none is the start of another's.
 fn key(owner: &Owner, at: Timestamp, id: &str) -> Vec<u8> {
-    [owner.share().as_bytes(), &[0], &at.0.to_be_bytes(), id.as_bytes()].concat()
+    [&prefix(owner.share())[..], &at.0.to_be_bytes(), id.as_bytes()].concat()
+}
+
+fn prefix(share: &str) -> Vec<u8> {
+    [share.as_bytes(), &[0]].concat()
+}
+
+fn all_of(share: &str) -> KeyRange {
+    KeyRange::prefix(&prefix(share))
 }

@@ -4,6 +4,8 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
+use crate::clock::Timestamp;
+
 macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident $prefix:literal;)*) => {$(
         $(#[$doc])*
@@ -18,6 +20,19 @@ macro_rules! ids {
             /// A new id; ids sort by the time they were made.
             #[must_use]
             pub fn generate() -> Self { Self(format!(concat!($prefix, "{}"), ulid::Ulid::generate())) }
+
+            /// A new id made at `at`.
+            #[must_use]
+            pub fn of_time(at: Timestamp) -> Self {
+                let random = ulid::Ulid::generate().random();
+                Self(format!(concat!($prefix, "{}"), ulid::Ulid::from_parts(at.0, random)))
+            }
+
+            /// When it was made.
+            #[must_use]
+            pub fn made_at(&self) -> Timestamp {
+                Timestamp(ulid::Ulid::from_string(&self.0[$prefix.len()..]).map_or(0, |ulid| ulid.timestamp_ms()))
+            }
 
             #[must_use]
             pub fn as_str(&self) -> &str { &self.0 }

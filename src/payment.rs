@@ -46,9 +46,10 @@ pub use self::{
     wire::Challenge,
 };
 use crate::{
+    event::Event,
     id::EndpointId,
     store::{StoreError, Write},
-    tool::{MicroUsd, Slug},
+    tool::{MicroUsd, Owner, Slug},
 };
 
 /// What a call of one endpoint version costs, and the words of its challenge.
@@ -212,10 +213,24 @@ pub struct Finished {
     pub answer: StoredAnswer,
     /// Members for `extensions` of the settle response.
     pub extensions: Option<Value>,
+    pub news: News,
+}
+
+/// What a commit has made true, to be told once it has answered.
+#[derive(Debug)]
+pub struct News {
+    pub owner: Owner,
+    pub events: Vec<Event>,
 }
 
 /// Makes receipts for the gate: at the end of a call, or for one that a crash cut off.
 pub trait Finisher: Send + Sync + 'static {
     /// `draft` is what the call gave to [`Gate::settle`].
     fn finish(&self, draft: &[u8], settlement: &Settlement, answer: StoredAnswer) -> Finished;
+
+    /// What is written when the payment is refused after all.
+    fn refuse(&self, draft: &[u8], reason: &str) -> (Vec<Write>, News);
+
+    /// Tells those who follow live.
+    fn announce(&self, news: News);
 }

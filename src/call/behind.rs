@@ -1,4 +1,8 @@
-//! Receipts of free calls, written behind the answer: no money hangs on them, so no call waits for the store.
+//! What is written behind answers: the receipts of free calls, and that calls failed. No money hangs on
+//! them, so no call waits for the store.
+//!
+//! What waits is written in batches, each one commit. Its rows of the sales are sums of the whole batch, and
+//! must count once: a batch whose commit was not confirmed is looked for in the store before it is written again.
 
 use std::{
     collections::HashMap,
@@ -7,16 +11,25 @@ use std::{
     time::Duration,
 };
 
+use serde_json::json;
 use tokio::sync::Notify;
 
-use super::finish::ReceiptFinisher;
+use super::finish::{self, Closing, ReceiptFinisher};
 use crate::{
-    receipt::Draft,
-    store::{Durability, Store, Write},
+    clock::Timestamp,
+    event::{Event, Events, Kind},
+    id::{CallId, EndpointId, RequestId},
+    sale::{Sale, Sales, Totals},
+    store::{Durability, Space, Store, StoreError, Write},
+    tool::{Owner, Slug},
 };
 
 /// Receipts that may wait to be written. A call that finds more waits for the store itself.
 const MAX_WAITING: usize = 20_000;
+
+/// Events of failed calls that may wait. Further ones are dropped, and their owner is told how many; they
+/// count in the sales all the same.
+const MAX_FAILED: usize = 20_000;
 
 /// How long the first receipt of a batch waits for others.
 const GATHER: Duration = Duration::from_millis(5);
@@ -24,86 +37,298 @@ const GATHER: Duration = Duration::from_millis(5);
 /// Time to the next try after the store refused a batch.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// The receipts of free calls on their way to the store. A crash may lose those of the last half second.
-pub struct FreeReceipts {
+/// What is on its way to the store. A crash may lose that of the last half second.
+pub struct Behind {
     store: Arc<dyn Store>,
-    waiting: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
+    events: Arc<Events>,
+    sales: Arc<Sales>,
+    waiting: Mutex<Waiting>,
+    /// The batch that is being written. Held while it is.
+    batch: tokio::sync::Mutex<Option<Batch>>,
     written: Notify,
     some: Notify,
 }
 
-impl fmt::Debug for FreeReceipts {
+/// A call that came to nothing after its handler ran, or was to run. Nothing was charged.
+#[derive(Debug)]
+pub(super) struct Failed {
+    pub(super) call: CallId,
+    pub(super) owner: Owner,
+    pub(super) endpoint: EndpointId,
+    pub(super) slug: Slug,
+    /// As the caller was told it.
+    pub(super) code: &'static str,
+    pub(super) at: Timestamp,
+}
+
+#[derive(Default)]
+struct Waiting {
+    /// Receipt id → receipt, until they are in the store.
+    receipts: HashMap<Vec<u8>, Vec<u8>>,
+    /// Those of `receipts` that are in no batch yet.
+    unbatched: Vec<Vec<u8>>,
+    events: Vec<(Owner, Event)>,
+    failed: usize,
+    /// Owner's share → events dropped.
+    dropped: HashMap<String, (Owner, u64)>,
+    /// Day's start and endpoint → what is to be counted.
+    sales: HashMap<(u64, EndpointId), (Owner, Timestamp, Sale)>,
+}
+
+/// One commit's worth.
+struct Batch {
+    writes: Vec<Write>,
+    receipts: Vec<Vec<u8>>,
+    events: Vec<(Owner, Event)>,
+    owners: Vec<Owner>,
+    /// A key that is in the store when the batch is.
+    witness: (Space, Vec<u8>),
+    /// Whether it may have been written already.
+    unsure: bool,
+}
+
+impl fmt::Debug for Behind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FreeReceipts").field("waiting", &self.waiting().len()).finish_non_exhaustive()
+        f.debug_struct("Behind").field("receipts", &self.waiting().receipts.len()).finish_non_exhaustive()
     }
 }
 
-impl FreeReceipts {
-    /// Starts the writing task; it ends when nobody holds the receipts any more. Must be called inside a tokio runtime.
+impl Behind {
+    /// Starts the writing task; it ends when nobody holds the value any more. Must be called inside a tokio runtime.
     #[must_use]
-    pub fn start(store: Arc<dyn Store>) -> Arc<Self> {
-        let receipts = Arc::new(Self { store, waiting: Mutex::default(), written: Notify::new(), some: Notify::new() });
-        let weak = Arc::downgrade(&receipts);
+    pub fn start(store: Arc<dyn Store>, events: Arc<Events>, sales: Arc<Sales>) -> Arc<Self> {
+        let behind = Arc::new(Self::new(store, events, sales));
+        let weak = Arc::downgrade(&behind);
         tokio::spawn(async move {
-            while let Some(receipts) = weak.upgrade() {
-                if receipts.waiting().is_empty() {
+            while let Some(behind) = weak.upgrade() {
+                if behind.waiting().is_empty() {
                     // Looks up now and then whether anybody is left to write for.
-                    _ = tokio::time::timeout(RETRY, receipts.some.notified()).await;
+                    _ = tokio::time::timeout(RETRY, behind.some.notified()).await;
                 }
                 tokio::time::sleep(GATHER).await;
-                receipts.write().await;
+                if let Err(error) = behind.write().await {
+                    tracing::error!(%error, "what free and failed calls leave could not be written yet");
+                    tokio::time::sleep(RETRY).await;
+                }
             }
         });
-        receipts
+        behind
     }
 
-    /// Takes the receipt of a free call.
-    pub(super) async fn put(&self, draft: Draft) {
-        let Write { key, value, .. } = ReceiptFinisher::free(draft);
-        while self.waiting().len() >= MAX_WAITING {
+    fn new(store: Arc<dyn Store>, events: Arc<Events>, sales: Arc<Sales>) -> Self {
+        let (waiting, batch) = (Mutex::default(), tokio::sync::Mutex::default());
+        Self { store, events, sales, waiting, batch, written: Notify::new(), some: Notify::new() }
+    }
+
+    /// Takes what a free call leaves.
+    pub(super) async fn succeeded(&self, closing: Closing) {
+        while self.waiting().receipts.len() >= MAX_WAITING {
             let written = self.written.notified();
             self.some.notify_one();
             written.await;
         }
-        let first = {
-            let mut waiting = self.waiting();
-            waiting.insert(key, value.unwrap_or_default());
-            waiting.len() == 1
+        let event = match closing.owner {
+            // Calls of the host's own free tools are nobody's business, and the most there are.
+            Owner::Platform => None,
+            Owner::Builder(_) => Some(finish::succeeded(&self.events, &closing)),
         };
+        let Closing { receipt, owner, .. } = closing;
+        let sale = Sale { endpoint: receipt.endpoint_id.clone(), slug: receipt.slug.clone(), totals: Totals::FREE };
+        let at = receipt.issued_at;
+        let Write { key, value, .. } = ReceiptFinisher::free(receipt);
+        let mut waiting = self.waiting();
+        let first = waiting.is_empty();
+        waiting.unbatched.push(key.clone());
+        waiting.receipts.insert(key, value.unwrap_or_default());
+        waiting.events.extend(event.map(|event| (owner.clone(), event)));
+        waiting.count(owner, at, sale);
+        drop(waiting);
         if first {
             self.some.notify_one();
         }
     }
 
+    /// Takes that a call failed. Never waits.
+    pub(super) fn failed(&self, failed: Failed) {
+        let Failed { call, owner, endpoint, slug, code, at } = failed;
+        let event = self.events.event(Kind::CallFailed, Some(&slug), json!({ "callId": call, "code": code, "charged": false }));
+        let mut waiting = self.waiting();
+        if waiting.failed >= MAX_FAILED {
+            waiting.dropped.entry(owner.share().to_owned()).or_insert_with(|| (owner.clone(), 0)).1 += 1;
+        } else {
+            waiting.failed += 1;
+            waiting.events.push((owner.clone(), event));
+        }
+        waiting.count(owner, at, Sale { endpoint, slug, totals: Totals::FAILED });
+        drop(waiting);
+        self.some.notify_one();
+    }
+
     /// A receipt that is not in the store yet.
     #[must_use]
-    pub fn get(&self, id: &str) -> Option<Vec<u8>> {
-        self.waiting().get(id.as_bytes()).cloned()
+    pub fn receipt(&self, id: &str) -> Option<Vec<u8>> {
+        self.waiting().receipts.get(id.as_bytes()).cloned()
     }
 
     /// Writes what waits. What the store does not take stays and is tried again.
-    pub async fn write(&self) {
-        let batch: Vec<_> = self.waiting().iter().map(|(key, value)| (key.clone(), value.clone())).collect();
-        if batch.is_empty() {
-            return;
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn write(&self) -> Result<(), StoreError> {
+        let mut slot = self.batch.lock().await;
+        if slot.is_none() {
+            *slot = self.batch();
         }
-        let put = |(key, value): &(Vec<u8>, Vec<u8>)| ReceiptFinisher::write(key.clone(), value.clone());
-        match self.store.commit(vec![], batch.iter().map(put).collect(), Durability::Buffered).await {
-            Ok(()) => {
-                let mut waiting = self.waiting();
-                for (key, _) in &batch {
-                    waiting.remove(key);
-                }
+        let Some(batch) = slot.as_mut() else { return Ok(()) };
+        let written = batch.unsure && self.store.get(batch.witness.0, &batch.witness.1).await?.is_some();
+        if !written {
+            let committed = self.store.commit(vec![], batch.writes.clone(), Durability::Buffered).await;
+            batch.unsure |= matches!(committed, Err(StoreError::Unknown(_)));
+            committed?;
+        }
+        let Some(batch) = slot.take() else { return Ok(()) };
+        {
+            let mut waiting = self.waiting();
+            for key in &batch.receipts {
+                waiting.receipts.remove(key);
             }
-            Err(error) => {
-                tracing::error!(%error, receipts = batch.len(), "receipts of free calls could not be written yet");
-                tokio::time::sleep(RETRY).await;
-            }
+        }
+        for (owner, event) in batch.events {
+            self.events.announce(&owner, event);
+        }
+        for owner in &batch.owners {
+            self.sales.sold(owner);
         }
         self.written.notify_waiters();
+        Ok(())
     }
 
-    fn waiting(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Vec<u8>>> {
+    /// All that waits, as one batch.
+    fn batch(&self) -> Option<Batch> {
+        let mut waiting = self.waiting();
+        if waiting.is_empty() {
+            return None;
+        }
+        let receipts = std::mem::take(&mut waiting.unbatched);
+        let mut events = std::mem::take(&mut waiting.events);
+        let (dropped, sales) = (std::mem::take(&mut waiting.dropped), std::mem::take(&mut waiting.sales));
+        waiting.failed = 0;
+        let stored = |key: &Vec<u8>| Some(ReceiptFinisher::write(key.clone(), waiting.receipts.get(key)?.clone()));
+        let mut writes: Vec<_> = receipts.iter().filter_map(stored).collect();
+        drop(waiting);
+        for (owner, count) in dropped.into_values() {
+            tracing::warn!(owner = owner.share(), events = count, "events of failed calls were dropped: the store could not keep up");
+            let data = json!({ "code": "events_dropped", "dropped": count, "charged": false });
+            events.push((owner, self.events.event(Kind::CallFailed, None, data)));
+        }
+        writes.extend(events.iter().map(|(owner, event)| Events::write(owner, event)));
+        // Every batch has a receipt or an event: calls that leave neither leave nothing.
+        let witness = writes.first().map(|write| (write.space, write.key.clone()))?;
+        // The row's own name: another batch of the same moment has another.
+        let name = RequestId::generate();
+        let mut owners = Vec::with_capacity(sales.len());
+        for (owner, at, sale) in sales.into_values() {
+            writes.push(sale.row(&owner, at, &format!("{name}{}", sale.endpoint)));
+            owners.push(owner);
+        }
+        Some(Batch { writes, receipts, events, owners, witness, unsure: false })
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting {
+    fn is_empty(&self) -> bool {
+        self.unbatched.is_empty() && self.events.is_empty() && self.sales.is_empty()
+    }
+
+    fn count(&mut self, owner: Owner, at: Timestamp, sale: Sale) {
+        let place = (crate::sale::start_of_day(at).0, sale.endpoint.clone());
+        match self.sales.get_mut(&place) {
+            Some((_, _, sum)) => sum.totals += sale.totals,
+            None => _ = self.sales.insert(place, (owner, at, sale)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        clock::Clock,
+        event::{EventQuery, EventSettings},
+        id::BuilderId,
+        store::{
+            faulty::{Fault, FaultyStore},
+            memory::MemoryStore,
+        },
+    };
+
+    const NOW: Timestamp = Timestamp(1_800_000_000_000);
+
+    fn behind() -> (Behind, Arc<FaultyStore<MemoryStore>>) {
+        let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+        let any: Arc<dyn Store> = Arc::clone(&store) as _;
+        let events = Arc::new(Events::new(Arc::clone(&any), Clock::fixed(NOW), EventSettings::default()));
+        let sales = Sales::new(Arc::clone(&any));
+        (Behind::new(any, events, sales), store)
+    }
+
+    fn failure(owner: &Owner, endpoint: &EndpointId) -> Failed {
+        let slug = "some-tool".parse().unwrap();
+        Failed { call: CallId::generate(), owner: owner.clone(), endpoint: endpoint.clone(), slug, code: "handler_failed", at: NOW }
+    }
+
+    #[tokio::test]
+    async fn a_batch_counts_once_whatever_becomes_of_its_commits() {
+        let (owner, endpoint) = (Owner::Builder(BuilderId::generate()), EndpointId::generate());
+        for faults in [vec![], vec![Fault::Before], vec![Fault::After], vec![Fault::Lost, Fault::After], vec![Fault::After, Fault::Before]]
+        {
+            let (behind, store) = behind();
+            for (n, fault) in (1..).zip(&faults) {
+                store.fail_nth(n, *fault);
+            }
+            for _ in 0..3 {
+                behind.failed(failure(&owner, &endpoint));
+            }
+            let mut tries = 0;
+            while behind.write().await.is_err() {
+                // Folded in between, its rows are gone, and only the witness tells that they were there.
+                _ = behind.sales.fold_all().await;
+                tries += 1;
+                assert!(tries <= faults.len(), "{faults:?}");
+            }
+            let report = behind.sales.report(&owner, NOW).await.unwrap();
+            assert_eq!((report.totals.calls, report.totals.failed_calls), (3, 3), "{faults:?}");
+            let query = EventQuery { limit: 10, ..EventQuery::default() };
+            assert_eq!(behind.events.list(&owner, &query).await.unwrap().events.len(), 3, "{faults:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn failures_beyond_what_may_wait_are_counted_and_told() {
+        let (behind, _store) = behind();
+        let (owner, endpoint) = (Owner::Builder(BuilderId::generate()), EndpointId::generate());
+        for _ in 0..MAX_FAILED + 7 {
+            behind.failed(failure(&owner, &endpoint));
+        }
+        behind.write().await.unwrap();
+        let report = behind.sales.report(&owner, NOW).await.unwrap();
+        assert_eq!(report.totals.failed_calls, MAX_FAILED as u64 + 7);
+        let query = EventQuery { limit: 100_000, ..EventQuery::default() };
+        let (mut told, mut query) = (vec![], query);
+        loop {
+            let page = behind.events.list(&owner, &query).await.unwrap();
+            told.extend(page.events);
+            query.cursor = page.next;
+            if query.cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(told.len(), MAX_FAILED + 1);
+        assert_eq!(told.iter().filter(|event| event.data["dropped"] == 7).count(), 1);
     }
 }

@@ -82,6 +82,47 @@ impl CallError {
     }
 }
 
+impl CallError {
+    /// The stable name of this end, for programs: the `code` of every front's envelope.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::UnknownEndpoint(_) => "unknown_endpoint",
+            Self::Paused(_) => "endpoint_paused",
+            Self::InvalidJson(_) => "invalid_json",
+            Self::BodyTooLarge { .. } => "body_too_large",
+            Self::UnsupportedMediaType(_) => "unsupported_media_type",
+            Self::Input(_) => "invalid_input",
+            Self::Refused(refusal) => match refusal {
+                Refusal::Reused => "payment_reused",
+                Refusal::InProgress => "payment_in_progress",
+                Refusal::FacilitatorUnavailable(_) => "facilitator_unavailable",
+                Refusal::Store(_) => "store_unavailable",
+                Refusal::NoPayment | Refusal::Invalid { .. } | Refusal::CreditUnknown | Refusal::InsufficientCredit { .. } => {
+                    "payment_required"
+                }
+            },
+            Self::Busy { .. } | Self::Held { .. } | Self::NoSandbox => "busy",
+            Self::Threw(_) | Self::Misbehaved(_) => "handler_failed",
+            Self::Output(_) => "invalid_output",
+            Self::Stopped(reason) => match reason {
+                StopReason::CpuTime { .. } => "cpu_time_exceeded",
+                StopReason::WallTime { .. } => "wall_time_exceeded",
+                StopReason::Memory { .. } => "memory_exceeded",
+                StopReason::OutputSize { .. } | StopReason::OutputDepth { .. } => "output_too_large",
+                StopReason::Ops { .. } => "op_limit_exceeded",
+                StopReason::Deadlock => "handler_failed",
+                StopReason::Crashed => "sandbox_crashed",
+            },
+            Self::Settle(SettleError::Refused { .. }) => "payment_required",
+            Self::Settle(SettleError::Unknown { .. }) => "settlement_unknown",
+            Self::Settle(SettleError::Store(_)) | Self::Store(_) => "store_unavailable",
+            Self::Joined(_) => "payment_in_progress",
+            Self::Internal => "internal",
+        }
+    }
+}
+
 impl From<Refusal> for CallError {
     fn from(refusal: Refusal) -> Self {
         match refusal {

@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::{
     builder::Builder,
+    event::{Event, Events, Kind},
     id::CallId,
-    payment::{Finished, Finisher, Settlement, SettlementKind, StoredAnswer, WireVersion},
+    payment::{Finished, Finisher, News, Settlement, SettlementKind, StoredAnswer, WireVersion},
     receipt::{Draft, OfferReceipt, Payment, Record, Signer, Transfer},
+    sale::{Sale, Sales, Totals, Unpaid},
     store::{Space, Write},
-    tool::Owner,
+    tool::{MicroUsd, Owner},
 };
 
 /// All that the last commit of a call is made from. Stored with the intent to settle.
@@ -21,23 +24,28 @@ pub struct Closing {
     pub call: CallId,
     /// Who earns.
     pub owner: Owner,
+    /// What the host keeps of the price, as it was set when the call ended.
+    #[serde(default)]
+    pub fee: MicroUsd,
     /// Who becomes a builder by this payment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub builder: Option<Builder>,
 }
 
-/// Makes receipts.
+/// Makes receipts, and what goes with them: the sale, what is to be paid out, and events.
 #[derive(Debug)]
 pub struct ReceiptFinisher {
     signer: Arc<Signer>,
     /// Whether the money is play money.
     simulated: bool,
+    events: Arc<Events>,
+    sales: Arc<Sales>,
 }
 
 impl ReceiptFinisher {
     #[must_use]
-    pub fn new(signer: Arc<Signer>, simulated: bool) -> Self {
-        Self { signer, simulated }
+    pub fn new(signer: Arc<Signer>, simulated: bool, events: Arc<Events>, sales: Arc<Sales>) -> Self {
+        Self { signer, simulated, events, sales }
     }
 
     /// The receipt of a free call, to be stored. Unsigned: it is signed when it is asked for.
@@ -75,15 +83,78 @@ impl ReceiptFinisher {
     }
 }
 
+impl Closing {
+    fn sale(&self, totals: Totals) -> Sale {
+        Sale { endpoint: self.receipt.endpoint_id.clone(), slug: self.receipt.slug.clone(), totals }
+    }
+
+    fn decode(draft: &[u8]) -> Self {
+        serde_json::from_slice(draft).expect("an intent holds the closing that `encode` made")
+    }
+}
+
 impl Finisher for ReceiptFinisher {
     fn finish(&self, draft: &[u8], settlement: &Settlement, mut answer: StoredAnswer) -> Finished {
-        let closing: Closing = serde_json::from_slice(draft).expect("an intent holds the closing that `encode` made");
+        let closing = Closing::decode(draft);
         answer.receipt_id = closing.receipt.receipt_id.to_string();
+        let totals = Totals::paid(closing.receipt.price_usd, closing.fee);
+        let unpaid = Unpaid { net: totals.net, at_ms: closing.receipt.issued_at.0 };
+        let mut writes = vec![closing.sale(totals).row(&closing.owner, closing.receipt.issued_at, &answer.receipt_id)];
+        writes.extend(unpaid.write(&closing.owner, &closing.receipt.receipt_id));
+        writes.extend(closing.builder.as_ref().map(Builder::write));
+        let events = vec![succeeded(&self.events, &closing), settled(&self.events, &closing, settlement)];
+        writes.extend(events.iter().map(|event| Events::write(&closing.owner, event)));
         let receipt = self.signer.receipt(closing.receipt, self.payment(settlement));
         let extensions = receipt.record.offer_receipt.as_ref().map(OfferReceipt::extensions);
-        let key = answer.receipt_id.clone().into_bytes();
-        let mut writes = vec![Self::write(key, receipt.to_bytes())];
-        writes.extend(closing.builder.as_ref().map(Builder::write));
-        Finished { writes, answer, extensions }
+        writes.push(Self::write(answer.receipt_id.clone().into_bytes(), receipt.to_bytes()));
+        Finished { writes, answer, extensions, news: News { owner: closing.owner, events } }
     }
+
+    fn refuse(&self, draft: &[u8], reason: &str) -> (Vec<Write>, News) {
+        let closing = Closing::decode(draft);
+        let slug = Some(&closing.receipt.slug);
+        let failed = json!({ "callId": closing.call, "code": "payment_required", "charged": false });
+        let refused = json!({ "callId": closing.call, "reason": reason, "priceUsd": closing.receipt.price_usd });
+        let events = vec![self.events.event(Kind::CallFailed, slug, failed), self.events.event(Kind::PaymentRefused, slug, refused)];
+        let row = closing.sale(Totals::FAILED).row(&closing.owner, closing.receipt.issued_at, closing.call.as_str());
+        let mut writes = vec![row];
+        writes.extend(events.iter().map(|event| Events::write(&closing.owner, event)));
+        (writes, News { owner: closing.owner, events })
+    }
+
+    fn announce(&self, news: News) {
+        self.sales.sold(&news.owner);
+        for event in news.events {
+            self.events.announce(&news.owner, event);
+        }
+    }
+}
+
+/// `call.succeeded`, of paid and free calls.
+pub(super) fn succeeded(events: &Events, closing: &Closing) -> Event {
+    let receipt = &closing.receipt;
+    let data = json!({
+        "callId": closing.call,
+        "receiptId": receipt.receipt_id,
+        "priceUsd": receipt.price_usd,
+        "durationMs": receipt.issued_at.0.saturating_sub(receipt.started_at.0),
+    });
+    events.event(Kind::CallSucceeded, Some(&receipt.slug), data)
+}
+
+fn settled(events: &Events, closing: &Closing, settlement: &Settlement) -> Event {
+    let mut data = json!({
+        "callId": closing.call,
+        "receiptId": closing.receipt.receipt_id,
+        "kind": settlement.kind,
+        "amount": settlement.amount,
+        "priceUsd": closing.receipt.price_usd,
+        "feeUsd": closing.fee,
+    });
+    if settlement.kind == SettlementKind::X402 {
+        data["network"] = json!(settlement.network);
+        data["asset"] = json!(settlement.asset);
+        data["transaction"] = json!(settlement.transaction);
+    }
+    events.event(Kind::PaymentSettled, Some(&closing.receipt.slug), data)
 }

@@ -40,8 +40,8 @@ pub struct ApiError {
     challenge: Option<Box<Challenge>>,
 }
 
-/// The codes of a call's errors: status, code, fault.
-type Row = (StatusCode, &'static str, Fault);
+/// The answer to a call's error: status and fault.
+type Row = (StatusCode, Fault);
 
 /// Every `code` of the envelope with its status, for the documents that list them.
 #[must_use]
@@ -85,51 +85,48 @@ pub fn code_table() -> &'static [(u16, &'static str)] {
     ]
 }
 
-/// No `_` arm: a new error does not compile until it has a row.
+/// No `_` arm: a new error does not compile until it has a row. Its code is [`CallError::code`].
 fn row(error: &CallError) -> Row {
     use CallError as E;
     use Fault::{Caller, Host, Tool};
     match error {
-        E::UnknownEndpoint(_) => (StatusCode::NOT_FOUND, "unknown_endpoint", Caller),
-        E::Paused(_) => (StatusCode::CONFLICT, "endpoint_paused", Tool),
-        E::InvalidJson(_) => (StatusCode::BAD_REQUEST, "invalid_json", Caller),
-        E::BodyTooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", Caller),
-        E::UnsupportedMediaType(_) => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", Caller),
-        E::Input(_) => (StatusCode::UNPROCESSABLE_ENTITY, "invalid_input", Caller),
+        E::UnknownEndpoint(_) => (StatusCode::NOT_FOUND, Caller),
+        E::Paused(_) => (StatusCode::CONFLICT, Tool),
+        E::InvalidJson(_) => (StatusCode::BAD_REQUEST, Caller),
+        E::BodyTooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, Caller),
+        E::UnsupportedMediaType(_) => (StatusCode::UNSUPPORTED_MEDIA_TYPE, Caller),
+        E::Input(_) => (StatusCode::UNPROCESSABLE_ENTITY, Caller),
         E::Refused(refusal) => refusal_row(refusal),
-        E::Busy { .. } | E::Held { .. } | E::NoSandbox => (StatusCode::SERVICE_UNAVAILABLE, "busy", Host),
-        E::Threw(_) | E::Misbehaved(_) => (StatusCode::BAD_GATEWAY, "handler_failed", Tool),
-        E::Output(_) => (StatusCode::BAD_GATEWAY, "invalid_output", Tool),
-        E::Stopped(reason) => stop_row(reason),
-        E::Settle(SettleError::Refused { .. }) => (StatusCode::PAYMENT_REQUIRED, "payment_required", Caller),
-        E::Settle(SettleError::Unknown { .. }) => (StatusCode::BAD_GATEWAY, "settlement_unknown", Host),
-        E::Settle(SettleError::Store(_)) | E::Store(_) => (StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", Host),
-        E::Joined(_) => (StatusCode::CONFLICT, "payment_in_progress", Caller),
-        E::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "internal", Host),
+        E::Busy { .. } | E::Held { .. } | E::NoSandbox => (StatusCode::SERVICE_UNAVAILABLE, Host),
+        E::Threw(_) | E::Misbehaved(_) | E::Output(_) => (StatusCode::BAD_GATEWAY, Tool),
+        E::Stopped(reason) => (stop_status(reason), Tool),
+        E::Settle(SettleError::Refused { .. }) => (StatusCode::PAYMENT_REQUIRED, Caller),
+        E::Settle(SettleError::Unknown { .. }) => (StatusCode::BAD_GATEWAY, Host),
+        E::Settle(SettleError::Store(_)) | E::Store(_) => (StatusCode::SERVICE_UNAVAILABLE, Host),
+        E::Joined(_) => (StatusCode::CONFLICT, Caller),
+        E::Internal => (StatusCode::INTERNAL_SERVER_ERROR, Host),
     }
 }
 
-fn stop_row(reason: &StopReason) -> Row {
-    let (status, code) = match reason {
-        StopReason::CpuTime { .. } => (StatusCode::GATEWAY_TIMEOUT, "cpu_time_exceeded"),
-        StopReason::WallTime { .. } => (StatusCode::GATEWAY_TIMEOUT, "wall_time_exceeded"),
-        StopReason::Memory { .. } => (StatusCode::BAD_GATEWAY, "memory_exceeded"),
-        StopReason::OutputSize { .. } | StopReason::OutputDepth { .. } => (StatusCode::BAD_GATEWAY, "output_too_large"),
-        StopReason::Ops { .. } => (StatusCode::BAD_GATEWAY, "op_limit_exceeded"),
-        StopReason::Deadlock => (StatusCode::BAD_GATEWAY, "handler_failed"),
-        StopReason::Crashed => (StatusCode::BAD_GATEWAY, "sandbox_crashed"),
-    };
-    (status, code, Fault::Tool)
+fn stop_status(reason: &StopReason) -> StatusCode {
+    match reason {
+        StopReason::CpuTime { .. } | StopReason::WallTime { .. } => StatusCode::GATEWAY_TIMEOUT,
+        StopReason::Memory { .. }
+        | StopReason::OutputSize { .. }
+        | StopReason::OutputDepth { .. }
+        | StopReason::Ops { .. }
+        | StopReason::Deadlock
+        | StopReason::Crashed => StatusCode::BAD_GATEWAY,
+    }
 }
 
 fn refusal_row(refusal: &Refusal) -> Row {
     match refusal {
-        Refusal::Reused => (StatusCode::CONFLICT, "payment_reused", Fault::Caller),
-        Refusal::InProgress => (StatusCode::CONFLICT, "payment_in_progress", Fault::Caller),
-        Refusal::FacilitatorUnavailable(_) => (StatusCode::BAD_GATEWAY, "facilitator_unavailable", Fault::Host),
-        Refusal::Store(_) => (StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", Fault::Host),
+        Refusal::Reused | Refusal::InProgress => (StatusCode::CONFLICT, Fault::Caller),
+        Refusal::FacilitatorUnavailable(_) => (StatusCode::BAD_GATEWAY, Fault::Host),
+        Refusal::Store(_) => (StatusCode::SERVICE_UNAVAILABLE, Fault::Host),
         Refusal::NoPayment | Refusal::Invalid { .. } | Refusal::CreditUnknown | Refusal::InsufficientCredit { .. } => {
-            (StatusCode::PAYMENT_REQUIRED, "payment_required", Fault::Caller)
+            (StatusCode::PAYMENT_REQUIRED, Fault::Caller)
         }
     }
 }
@@ -198,11 +195,11 @@ impl ApiError {
 
     /// A call's error. `challenge` makes the x402 challenge that a 402 consists of.
     pub(super) fn from_call(error: &CallError, challenge: impl FnOnce(&str) -> Challenge) -> Self {
-        let (status, code, fault) = row(error);
+        let (status, fault) = row(error);
         if status == StatusCode::PAYMENT_REQUIRED {
             return Self::challenge(challenge(&payment_reason(error)));
         }
-        let mut answer = Self { fault, charged: error.charged(), ..Self::new(status, code, error.to_string()) };
+        let mut answer = Self { fault, charged: error.charged(), ..Self::new(status, error.code(), error.to_string()) };
         match error {
             CallError::Input(mismatch) | CallError::Output(mismatch) => answer = answer.with("problems", json!(mismatch.problems)),
             CallError::Busy { retry_after } | CallError::Held { retry_after } => {

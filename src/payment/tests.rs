@@ -28,8 +28,10 @@ use super::{config::NETWORKS, eip3009::Transfer, *};
 use crate::{
     call::{Closing, ReceiptFinisher},
     clock::{Clock, Timestamp},
+    event::{EventSettings, Events},
     id::{CallId, ReceiptId},
     receipt::{self, Signer},
+    sale::Sales,
     store::{Check, Direction, Durability, KeyRange, Pairs, Space, Store, StoreError, Write, memory::MemoryStore},
     tool::Owner,
 };
@@ -149,7 +151,7 @@ fn draft() -> Vec<u8> {
         started_at: NOW,
         issued_at: NOW,
     };
-    ReceiptFinisher::encode(&Closing { receipt, call: CallId::generate(), owner: Owner::Platform, builder: None })
+    ReceiptFinisher::encode(&Closing { receipt, call: CallId::generate(), owner: Owner::Platform, fee: MicroUsd::ZERO, builder: None })
 }
 
 fn answer(body: &[u8]) -> StoredAnswer {
@@ -268,7 +270,8 @@ impl Bench {
         let inner = SimulatedFacilitator::new(Arc::clone(&ledger), clock.clone());
         let (verified, settled) = (AtomicUsize::default(), AtomicUsize::default());
         let facilitator = Arc::new(Moody { inner, mood: Mutex::new(Mood::Honest), verified, settled });
-        let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&signer), true));
+        let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), EventSettings::default()));
+        let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&signer), true, events, Sales::new(Arc::clone(&store))));
         let gate = Gate::new(Arc::clone(&store), Arc::clone(&facilitator) as _, clock.clone(), config(), finisher);
         Self { store, clock, ledger, facilitator, signer, gate, _folder: folder }
     }

@@ -122,8 +122,10 @@ impl Gate {
             Outcome::Refused { reason, message } => {
                 record.state = State::Refused;
                 record.reason = Some(reason.clone());
-                let writes = vec![put(Space::Payments, id.key(), record.encode()), delete(Space::OpenIntents, id.key())];
+                let (mut writes, news) = self.finisher.refuse(&intent.draft, reason);
+                writes.extend([put(Space::Payments, id.key(), record.encode()), delete(Space::OpenIntents, id.key())]);
                 self.store.commit(vec![check], writes, Durability::Durable).await?;
+                self.finisher.announce(news);
                 Err(SettleError::Refused { reason: reason.clone(), message: message.clone() })
             }
             Outcome::Unknown(why) => {
@@ -144,6 +146,7 @@ impl Gate {
     ) -> Result<StoredAnswer, StoreError> {
         let writes = self.final_writes(id, record, settlement, &finished);
         self.store.commit(vec![check], [finished.writes, writes].concat(), Durability::Durable).await?;
+        self.finisher.announce(finished.news);
         Ok(finished.answer)
     }
 
@@ -178,9 +181,14 @@ impl Gate {
         let finished = self.finisher.finish(draft, &settlement, answer);
         for _ in 0..TRIES {
             let Some((check, write)) = self.credits.debit(&hold.id, hold.amount).await? else {
-                let message = "developer credit is used up".to_owned();
+                let (reason, message) = ("insufficient_funds".to_owned(), "developer credit is used up".to_owned());
                 admission.release().await;
-                return Err(SettleError::Refused { reason: "insufficient_funds".to_owned(), message });
+                let (writes, news) = self.finisher.refuse(draft, &reason);
+                match self.store.commit(vec![], writes, Durability::Buffered).await {
+                    Ok(()) => self.finisher.announce(news),
+                    Err(error) => tracing::warn!(payment.id = %id, %error, "a refused debit was not recorded"),
+                }
+                return Err(SettleError::Refused { reason, message });
             };
             let own = Check { space: Space::Payments, key: id.key(), expected: Some(admission.record.encode()) };
             let mut writes = self.final_writes(&id, Record::clone(&admission.record), settlement.clone(), &finished);
@@ -189,6 +197,7 @@ impl Gate {
             match self.store.commit(vec![own, check], writes, Durability::Durable).await {
                 Ok(()) => {
                     admission.ended = true;
+                    self.finisher.announce(finished.news);
                     return Ok(finished.answer);
                 }
                 // Another call of the same credit was faster.

@@ -302,7 +302,8 @@ async fn a_no_to_a_repeated_question_is_not_the_end() {
 async fn a_settlement_that_timed_out_is_resolved_later_and_served_once() {
     let silent = [says(200, json!({ "isValid": true })), Says::Silence, refuses("settlement_pending"), settled()];
     let (server, bench) = (Server::saying(silent).await, Bench::new().await);
-    let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&bench.signer), false));
+    let events = Arc::new(Events::new(Arc::clone(&bench.store), bench.clock.clone(), EventSettings::default()));
+    let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&bench.signer), false, events, Sales::new(Arc::clone(&bench.store))));
     let gate = Gate::new(Arc::clone(&bench.store), Arc::new(facilitator(&server, None)), bench.clock.clone(), config(), finisher);
     let admission = run(gate.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
     let id = admission.id().clone();

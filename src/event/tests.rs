@@ -1,0 +1,94 @@
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::*;
+use crate::{feed::Told, id::BuilderId, store::memory::MemoryStore};
+
+const NOW: Timestamp = Timestamp(1_800_000_000_000);
+
+fn events(settings: EventSettings) -> (Arc<Events>, Clock, Owner) {
+    let clock = Clock::fixed(NOW);
+    let events = Arc::new(Events::new(Arc::new(MemoryStore::new()), clock.clone(), settings));
+    (events, clock, Owner::Builder(BuilderId::generate()))
+}
+
+async fn numbers(events: &Events, owner: &Owner, query: EventQuery) -> Vec<u64> {
+    let (mut query, mut numbers) = (EventQuery { limit: 7, ..query }, Vec::new());
+    loop {
+        let page = events.list(owner, &query).await.unwrap();
+        numbers.extend(page.events.iter().map(|event| event.data["n"].as_u64().unwrap()));
+        query.cursor = page.next;
+        if query.cursor.is_none() {
+            return numbers;
+        }
+    }
+}
+
+#[tokio::test]
+async fn events_come_back_newest_first_by_time_endpoint_and_kind_and_only_their_owners() {
+    let (events, clock, owner) = events(EventSettings::default());
+    let (one, other): (Slug, Slug) = ("one-tool".parse().unwrap(), "other-tool".parse().unwrap());
+    for n in 0..20_u64 {
+        clock.set(Timestamp(NOW.0 + n));
+        let (slug, kind) = if n % 5 == 0 { (&one, Kind::CallFailed) } else { (&other, Kind::CallSucceeded) };
+        events.record(&owner, kind, Some(slug), json!({ "n": n })).await.unwrap();
+        events.record(&Owner::Builder(BuilderId::generate()), kind, Some(slug), json!({ "n": 99 })).await.unwrap();
+    }
+    assert_eq!(numbers(&events, &owner, EventQuery::default()).await, (0..20).rev().collect::<Vec<_>>());
+    let since = EventQuery { since: Some(Timestamp(NOW.0 + 17)), ..EventQuery::default() };
+    assert_eq!(numbers(&events, &owner, since).await, [19, 18, 17]);
+    let of_one = EventQuery { slug: Some(one), ..EventQuery::default() };
+    assert_eq!(numbers(&events, &owner, of_one).await, [15, 10, 5, 0]);
+    let failed = EventQuery { kind: Some(Kind::CallFailed), ..EventQuery::default() };
+    assert_eq!(numbers(&events, &owner, failed).await, [15, 10, 5, 0]);
+    assert_eq!(numbers(&events, &Owner::Platform, EventQuery::default()).await, Vec::<u64>::new());
+}
+
+#[tokio::test]
+async fn an_events_id_is_its_place() {
+    let (events, clock, owner) = events(EventSettings::default());
+    let mut ids = vec![];
+    for n in 0..10_u64 {
+        clock.set(Timestamp(NOW.0 + n));
+        events.record(&owner, Kind::SecretSet, None, json!({ "n": n })).await.unwrap();
+        ids.push(events.list(&owner, &EventQuery { limit: 1, ..EventQuery::default() }).await.unwrap().events[0].id.clone());
+    }
+    let after = events.after(&owner, &Place::of(&ids[5]), 3).await.unwrap();
+    assert_eq!(after.iter().map(|(_, event)| event.id.clone()).collect::<Vec<_>>(), ids[6..9]);
+    assert!(after.iter().all(|(place, event)| *place == Place::of(&event.id)));
+    let cursor = Place::of(&ids[5]).to_cursor();
+    assert_eq!(Place::from_cursor(&cursor), Some(Place::of(&ids[5])));
+}
+
+#[tokio::test]
+async fn events_go_when_they_are_too_old_or_too_many() {
+    let (events, clock, owner) = events(EventSettings { count: 50, age_ms: 1_000 });
+    let other = Owner::Builder(BuilderId::generate());
+    for n in 0..80_u64 {
+        clock.set(Timestamp(NOW.0 + n));
+        events.record(&owner, Kind::SecretSet, None, json!({ "n": n })).await.unwrap();
+        if n < 10 {
+            events.record(&other, Kind::SecretSet, None, json!({ "n": n })).await.unwrap();
+        }
+    }
+    let stored = async || events.store.scan(Space::Events, KeyRange::all(), 1_000, crate::store::Direction::Forward).await.unwrap().len();
+    assert_eq!(stored().await, 90);
+    events.trim().await.unwrap();
+    assert_eq!(stored().await, 60, "the oldest 30 of one owner");
+    assert_eq!(numbers(&events, &owner, EventQuery::default()).await, (30..80).rev().collect::<Vec<_>>());
+    clock.set(Timestamp(NOW.0 + 1_040));
+    assert_eq!(numbers(&events, &owner, EventQuery::default()).await, (40..80).rev().collect::<Vec<_>>(), "old ones are not shown");
+    events.sweep().await.unwrap();
+    assert_eq!(stored().await, 40);
+}
+
+#[tokio::test]
+async fn followers_hear_of_their_own_owner() {
+    let (events, _, owner) = events(EventSettings::default());
+    let mut follower = events.follow(&owner).unwrap();
+    events.record(&Owner::Platform, Kind::SecretSet, None, json!({ "n": 1 })).await.unwrap();
+    events.record(&owner, Kind::SecretSet, None, json!({ "n": 2 })).await.unwrap();
+    let Some(Told::Entry(event)) = follower.next().await else { panic!("nothing came") };
+    assert_eq!(event.data["n"], 2);
+}
