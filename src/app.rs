@@ -39,6 +39,7 @@ const SWEEP: Duration = Duration::from_secs(5);
 /// A host: everything a front needs.
 pub struct App {
     pub base_url: String,
+    pub clock: Clock,
     pub admin: AdminToken,
     pub builders: Builders,
     pub events: Arc<Events>,
@@ -50,6 +51,8 @@ pub struct App {
     /// The simulated ledger, where that settles.
     pub ledger: Option<Arc<Ledger>>,
     pub pool: Pool,
+    /// What handlers may reach: here for their logs.
+    pub services: Arc<Capabilities>,
     pub signer: Arc<Signer>,
     pub store: Arc<dyn Store>,
     pub long_running_ms: u64,
@@ -118,7 +121,7 @@ impl App {
         if shipped > 0 {
             tracing::info!(tools = shipped, "published the shipped catalogue");
         }
-        let runner = Runner::new(pool.clone(), services);
+        let runner = Runner::new(pool.clone(), Arc::clone(&services));
         let behind = Behind::start(Arc::clone(&store), Arc::clone(&events), Arc::clone(&sales));
         let builders = Builders::new(Arc::clone(&store), clock.clone());
         let calls = Calls::new(CallParts {
@@ -127,10 +130,12 @@ impl App {
             runner,
             behind: Arc::clone(&behind),
             fee: settings.fee,
-            clock,
+            clock: clock.clone(),
         });
         let app = Arc::new(Self {
             base_url,
+            clock,
+            services: Arc::clone(&services),
             admin,
             builders,
             events,
@@ -171,9 +176,14 @@ impl App {
         self.draining.load(Ordering::Relaxed)
     }
 
+    /// Says that the host is about to end: it is no longer ready, and those who follow live are let go.
+    pub fn begin_shutdown(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
     /// Lets calls under way end, at most for `patience`, then ends the sandbox.
     pub async fn shutdown(&self, patience: Duration) {
-        self.draining.store(true, Ordering::Relaxed);
+        self.begin_shutdown();
         if !self.calls.drain(patience).await {
             tracing::warn!("calls were still under way when the host ended; their payments are resolved at the next start");
         }

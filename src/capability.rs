@@ -36,7 +36,7 @@ pub use self::{
     guard::{Guard, GuardSettings},
     hosts::{AllowedHosts, HostPatternError},
     kv::Kv,
-    log::{Followed, LogEntry, LogPage, LogQuery, LogSettings, Logs},
+    log::{Followed, LogEntry, LogPage, LogPlace, LogQuery, LogSettings, Logs},
     objects::{FolderObjects, Objects},
     redact::Redactor,
 };

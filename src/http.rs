@@ -4,13 +4,18 @@ mod account;
 mod auth;
 mod endpoints;
 mod error;
+mod events;
+mod follow;
 mod invoke;
+mod logs;
 mod manifest;
 mod offered;
 mod operations;
+mod page;
 mod rate;
 mod receipts;
 mod reply;
+mod revenue;
 mod stream;
 mod tools;
 
@@ -54,6 +59,9 @@ pub fn router(app: Arc<App>) -> Router {
         // builders and admins
         .route("/ai/endpoints/create", post(endpoints::create))
         .route("/ai/endpoints/{slug}", get(endpoints::inspect).patch(endpoints::update).delete(endpoints::delete))
+        .route("/ai/endpoints/{slug}/logs", get(logs::logs))
+        .route("/ai/builders/revenue", get(revenue::revenue))
+        .route("/ai/builders/events", get(events::events))
         .route("/ai/credits", post(account::mint).get(account::credit))
         // operators
         .route("/health", get(operations::health))

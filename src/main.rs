@@ -68,7 +68,14 @@ async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::
         _ = stream.set_nodelay(true);
     });
     let server = axum::serve(listener, http::router(app.clone()).into_make_service_with_connect_info::<SocketAddr>())
-        .with_graceful_shutdown(told_to_end());
+        .with_graceful_shutdown({
+            let app = app.clone();
+            async move {
+                told_to_end().await;
+                // Streams that follow live end by it; else they would be waited for.
+                app.begin_shutdown();
+            }
+        });
     tokio::select! {
         served = async { server.await } => served?,
         () = async { told_to_end().await; tokio::time::sleep(settings.drain).await } => {}

@@ -19,7 +19,7 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::Serialize;
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tollhouse_protocol::LogLevel;
 
 pub use self::entry::LogEntry;
@@ -27,6 +27,7 @@ use self::writer::{Dropped, Message, Writer};
 use super::scope;
 use crate::{
     clock::{Clock, Timestamp},
+    feed::{Crowded, Feed, Follower},
     id::{CallId, EndpointId},
     store::{Direction, KeyRange, Space, Store, StoreError, Write},
 };
@@ -73,19 +74,46 @@ pub struct LogPage {
     pub next_cursor: Option<String>,
 }
 
-/// A line as followers of all logs get it.
+/// A line, and where it stands in its log.
 #[derive(Debug, Clone)]
 pub struct Followed {
-    pub endpoint: EndpointId,
+    pub place: LogPlace,
     pub entry: LogEntry,
+}
+
+/// Where a line stands in the log of its endpoint: its time, then a number that tells lines of one time apart.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LogPlace(Vec<u8>);
+
+impl LogPlace {
+    /// Before all lines of `at`.
+    #[must_use]
+    pub fn start_of(at: Timestamp) -> Self {
+        Self([at.0.to_be_bytes(), [0; 8]].concat())
+    }
+
+    /// As [`LogPlace::to_cursor`] gave it; `None` for other texts.
+    #[must_use]
+    pub fn from_cursor(text: &str) -> Option<Self> {
+        URL_SAFE_NO_PAD.decode(text).ok().filter(|place| place.len() == PLACE_BYTES).map(Self)
+    }
+
+    #[must_use]
+    pub fn to_cursor(&self) -> String {
+        URL_SAFE_NO_PAD.encode(&self.0)
+    }
+
+    /// The time of it.
+    #[must_use]
+    pub fn at(&self) -> Timestamp {
+        Timestamp(self.0.get(..8).and_then(|at| at.try_into().ok()).map_or(0, u64::from_be_bytes))
+    }
 }
 
 /// Lines that one read looks at, matching or not.
 const SCAN_LIMIT: usize = 5_000;
 /// Lines read from the store at once.
 const SCAN: usize = 250;
-/// Lines that a follower may lag behind before it misses some.
-const FEED: usize = 1_024;
 
 /// The logs of all endpoints.
 pub struct Logs {
@@ -94,7 +122,7 @@ pub struct Logs {
     settings: LogSettings,
     writer: mpsc::Sender<Message>,
     dropped: Arc<Dropped>,
-    feed: broadcast::Sender<Arc<Followed>>,
+    feed: Feed<Arc<Followed>>,
     sequence: AtomicU64,
 }
 
@@ -108,7 +136,7 @@ impl Logs {
         tokio::spawn(task.run(incoming));
         // Two hosts that share a store start their numbers at different places.
         let sequence = AtomicU64::new(getrandom::u64().unwrap_or(0));
-        Self { store, clock, settings, writer, dropped, feed: broadcast::channel(FEED).0, sequence }
+        Self { store, clock, settings, writer, dropped, feed: Feed::default(), sequence }
     }
 
     pub(super) fn now(&self) -> Timestamp {
@@ -117,11 +145,10 @@ impl Logs {
 
     /// Takes a line; drops and counts it when too many wait.
     pub fn write(&self, endpoint: &EndpointId, entry: LogEntry) {
-        if self.feed.receiver_count() > 0 {
-            let _ = self.feed.send(Arc::new(Followed { endpoint: endpoint.clone(), entry: entry.clone() }));
-        }
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
-        let key = line_key(endpoint, entry.at, sequence);
+        let place = [entry.at.0.to_be_bytes(), sequence.to_be_bytes()].concat();
+        let key = scope::key(endpoint, &place);
+        self.feed.publish(endpoint.as_str(), || Arc::new(Followed { place: LogPlace(place), entry: entry.clone() }));
         if self.writer.try_send(Message::Line { endpoint: endpoint.clone(), key, entry }).is_err() {
             self.dropped.count(endpoint);
         }
@@ -141,10 +168,29 @@ impl Logs {
         self.dropped.total()
     }
 
-    /// All lines from now on, as they come. One that lags more than 1,024 lines behind misses some.
-    #[must_use]
-    pub fn follow(&self) -> broadcast::Receiver<Arc<Followed>> {
-        self.feed.subscribe()
+    /// The lines of `endpoint` from now on, as they come. One that lags behind is told how many it missed.
+    ///
+    /// # Errors
+    ///
+    /// [`Crowded`].
+    pub fn follow(&self, endpoint: &EndpointId) -> Result<Follower<Arc<Followed>>, Crowded> {
+        self.feed.follow(endpoint.as_str())
+    }
+
+    /// The lines of `endpoint` that come after `place`, oldest first, at most `limit`.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub async fn after(&self, endpoint: &EndpointId, place: &LogPlace, limit: usize) -> Result<Vec<Followed>, StoreError> {
+        let from = place.clone().max(LogPlace::start_of(Timestamp(self.clock.now().0.saturating_sub(self.settings.age_ms))));
+        let range = KeyRange::prefix(&scope::prefix(endpoint)).after(&scope::key(endpoint, &from.0));
+        let rows = self.store.scan(Space::Logs, range, limit, Direction::Forward).await?;
+        let skip = scope::prefix(endpoint).len();
+        let read = |(key, stored): (Vec<u8>, Vec<u8>)| {
+            Some(Followed { place: LogPlace(key[skip..].to_vec()), entry: serde_json::from_slice(&stored).ok()? })
+        };
+        Ok(rows.into_iter().filter_map(read).collect())
     }
 
     /// The lines of `endpoint` that `query` asks for. `Ok(None)` when its cursor is not one of ours.

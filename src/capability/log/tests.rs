@@ -7,6 +7,7 @@ use tollhouse_protocol::{Limits, LogLine};
 use super::*;
 use crate::{
     capability::{CallGrants, Grant, Redactor},
+    feed::Told,
     store::{Check, Durability, Pairs, memory::MemoryStore},
 };
 
@@ -134,10 +135,17 @@ async fn followers_get_lines_as_they_come() {
     let (logs, _) = logs(LogSettings::default());
     let (endpoint, call) = (EndpointId::generate(), CallId::generate());
     logs.write(&endpoint, line(&logs, LogLevel::Info, "before", &call));
-    let mut following = logs.follow();
+    let mut following = logs.follow(&endpoint).unwrap();
+    logs.write(&EndpointId::generate(), line(&logs, LogLevel::Info, "another's", &call));
     logs.write(&endpoint, line(&logs, LogLevel::Info, "after", &call));
-    let followed = following.recv().await.unwrap();
-    assert_eq!((&followed.endpoint, followed.entry.message.as_str()), (&endpoint, "after"));
+    let Some(Told::Entry(followed)) = following.next().await else { panic!("nothing came") };
+    assert_eq!(followed.entry.message, "after");
+    logs.flush().await;
+    let stored = logs.after(&endpoint, &LogPlace::start_of(Timestamp(0)), 10).await.unwrap();
+    assert_eq!(stored.iter().map(|line| line.entry.message.as_str()).collect::<Vec<_>>(), ["before", "after"]);
+    assert_eq!(stored[1].place, followed.place);
+    let later = logs.after(&endpoint, &stored[0].place, 10).await.unwrap();
+    assert_eq!((later.len(), &later[0].place), (1, &followed.place));
 }
 
 #[test]

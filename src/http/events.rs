@@ -1,0 +1,111 @@
+//! `/ai/builders/events`: what happened to a builder's endpoints and money, in pages or live.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use axum::{
+    Json,
+    extract::State,
+    http::HeaderMap,
+    response::{IntoResponse, Response},
+};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{
+    auth::Business,
+    error::ApiError,
+    follow::{self, Entry, Source},
+    page::{Asked, Limit, Span, bad_cursor},
+};
+use crate::{
+    app::App,
+    clock::Timestamp,
+    event::{Event, EventQuery, Events, Kind, Place},
+    feed::{Crowded, Follower},
+    id::EventId,
+    store::StoreError,
+    tool::{Owner, Slug},
+};
+
+/// How far back a list goes when the query does not say.
+const DEFAULT_SINCE: Span = Span::days(7);
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Query {
+    since: Option<Span>,
+    endpoint_slug: Option<Slug>,
+    kind: Option<Kind>,
+    #[serde(default)]
+    limit: Limit,
+    cursor: Option<String>,
+}
+
+pub(super) async fn events(
+    Business(builder): Business,
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    Asked(asked): Asked<Query>,
+) -> Result<Response, ApiError> {
+    let owner = Owner::Builder(builder.id);
+    let now = app.clock.now();
+    let mut query = EventQuery { since: None, slug: asked.endpoint_slug, kind: asked.kind, limit: asked.limit.0, cursor: None };
+    if follow::wanted(&headers) {
+        let since = || asked.since.map(|since| Place::start_of(since.before(now)));
+        let from = match follow::last_id(&headers) {
+            Some(last) => {
+                Some(Place::of(&last.parse::<EventId>().map_err(|_| ApiError::bad_request("`Last-Event-ID` is the id of an event"))?))
+            }
+            None => since(),
+        };
+        let events = Arc::clone(&app.events);
+        return follow::stream(&app, Feed { events, owner, query }, from);
+    }
+    query.since = Some(asked.since.unwrap_or(DEFAULT_SINCE).before(now));
+    query.cursor = asked.cursor.map(|cursor| Place::from_cursor(&cursor).ok_or_else(bad_cursor)).transpose()?;
+    let page = app.events.list(&owner, &query).await?;
+    let mut answer = json!({ "ok": true, "events": page.events });
+    if let Some(next) = page.next {
+        answer["nextCursor"] = json!(next.to_cursor());
+    }
+    Ok(Json(answer).into_response())
+}
+
+/// A builder's events, as one reader asks for them.
+struct Feed {
+    events: Arc<Events>,
+    owner: Owner,
+    query: EventQuery,
+}
+
+impl Feed {
+    fn entry_of(event: &Event) -> Entry {
+        Entry { id: event.id.to_string(), name: "event", data: json!(event) }
+    }
+}
+
+#[async_trait]
+impl Source for Feed {
+    type Place = Place;
+    type Live = Arc<Event>;
+
+    fn follow(&self) -> Result<Follower<Arc<Event>>, Crowded> {
+        self.events.follow(&self.owner)
+    }
+
+    async fn after(&self, place: &Place, limit: usize) -> Result<(Option<Place>, Vec<Entry>), StoreError> {
+        let read = self.events.after(&self.owner, place, limit).await?;
+        let end = read.last().map(|(place, _)| place.clone());
+        let wanted = read.iter().filter(|(_, event)| self.query.wants(event));
+        Ok((end, wanted.map(|(_, event)| Self::entry_of(event)).collect()))
+    }
+
+    fn entry(&self, live: Arc<Event>) -> Option<Entry> {
+        self.query.wants(&live).then(|| Self::entry_of(&live))
+    }
+
+    fn back(&self, place: &Place, millis: u64) -> Place {
+        Place::start_of(Timestamp(place.at().0.saturating_sub(millis)))
+    }
+}

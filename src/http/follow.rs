@@ -1,0 +1,206 @@
+//! Following what happens as Server-Sent Events: what is stored from a place on, then live.
+//!
+//! A reader who is slow costs a buffer of fixed size and no more: what does not fit is left out, and a
+//! `lagged` event says how many entries are missing. They are in the store, to be paged.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    convert::Infallible,
+    sync::Arc,
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use axum::{
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{
+        IntoResponse, Response,
+        sse::{Event, KeepAlive, Sse},
+    },
+};
+use futures_util::stream;
+use serde_json::{Value, json};
+
+use super::error::ApiError;
+use crate::{
+    app::App,
+    feed::{Crowded, Follower, Told},
+    store::StoreError,
+};
+
+/// How often a silent stream sends a comment, so that proxies keep it open.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// Stored entries read at once.
+const PAGE: usize = 100;
+/// Entries that are remembered for not being told twice, where the stored ones end and the live ones begin.
+const REMEMBERED: usize = 2_048;
+/// How far the last reading of the store goes back behind what was read before: entries of one time may be
+/// stored in any order.
+const OVERLAP_MS: u64 = 10_000;
+/// How often a stream looks whether the host is ending.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// An entry on its way to a reader.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    /// The SSE `id`, which `Last-Event-ID` brings back.
+    pub(super) id: String,
+    pub(super) name: &'static str,
+    pub(super) data: Value,
+}
+
+/// Something that is stored in an order, and happens.
+#[async_trait]
+pub(super) trait Source: Send + Sync + 'static {
+    type Place: Clone + Send + Sync;
+    type Live: Send;
+
+    /// All that is published from now on.
+    fn follow(&self) -> Result<Follower<Self::Live>, Crowded>;
+    /// Waits until what was published is stored.
+    async fn settle(&self) {}
+    /// What is stored after `place`, oldest first: where the reading ended, and those that the reader asked for.
+    async fn after(&self, place: &Self::Place, limit: usize) -> Result<(Option<Self::Place>, Vec<Entry>), StoreError>;
+    /// The entry of what was published; `None` when the reader did not ask for it.
+    fn entry(&self, live: Self::Live) -> Option<Entry>;
+    /// The place so long before `place`.
+    fn back(&self, place: &Self::Place, millis: u64) -> Self::Place;
+}
+
+/// True when the reader asks for a stream.
+pub(super) fn wanted(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    accept.split(',').any(|one| one.trim().starts_with("text/event-stream"))
+}
+
+/// What the reader had last, when it comes back.
+pub(super) fn last_id(headers: &HeaderMap) -> Option<&str> {
+    headers.get("last-event-id").and_then(|value| value.to_str().ok()).filter(|id| !id.is_empty())
+}
+
+/// Streams what is stored after `from`, then what happens. Without `from` only what happens.
+pub(super) fn stream<S: Source>(app: &Arc<App>, source: S, from: Option<S::Place>) -> Result<Response, ApiError> {
+    let crowded = |error: Crowded| ApiError::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", error.to_string()).retry_after(30);
+    // Refused before the stream begins. While it reads the store it follows nothing, so that it does not lag behind.
+    let follower = source.follow().map_err(crowded)?;
+    let phase = match from {
+        None => Phase::Live(follower),
+        Some(from) => Phase::Stored(from),
+    };
+    let state = Following { app: Arc::downgrade(app), source, phase, ready: VecDeque::new(), told: Recent::default() };
+    let events = stream::unfold(state, |mut state| async { state.next().await.map(|event| (Ok::<_, Infallible>(event), state)) });
+    let mut response = Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+struct Following<S: Source> {
+    app: std::sync::Weak<App>,
+    source: S,
+    phase: Phase<S>,
+    /// Read and not sent yet: at most a page.
+    ready: VecDeque<Entry>,
+    told: Recent,
+}
+
+enum Phase<S: Source> {
+    /// Reading what is stored after the place.
+    Stored(S::Place),
+    /// Following, and reading the last of what is stored.
+    Joining(S::Place, Follower<S::Live>),
+    Live(Follower<S::Live>),
+    Over,
+}
+
+impl<S: Source> Following<S> {
+    async fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(entry) = self.ready.pop_front() {
+                if self.told.has(&entry.id) {
+                    continue;
+                }
+                self.told.remember(&entry.id);
+                return Some(event(&entry));
+            }
+            match std::mem::replace(&mut self.phase, Phase::Over) {
+                Phase::Over => return None,
+                Phase::Stored(place) => match self.source.after(&place, PAGE).await {
+                    Ok((Some(end), entries)) => {
+                        self.ready.extend(entries);
+                        self.phase = Phase::Stored(end);
+                    }
+                    Ok((None, _)) => match self.source.follow() {
+                        Ok(follower) => {
+                            self.source.settle().await;
+                            self.phase = Phase::Joining(self.source.back(&place, OVERLAP_MS), follower);
+                        }
+                        Err(error) => return Some(broken(&error.to_string())),
+                    },
+                    Err(error) => return Some(self.away(&error)),
+                },
+                Phase::Joining(place, follower) => match self.source.after(&place, PAGE).await {
+                    Ok((Some(end), entries)) => {
+                        self.ready.extend(entries);
+                        self.phase = Phase::Joining(end, follower);
+                    }
+                    Ok((None, _)) => self.phase = Phase::Live(follower),
+                    Err(error) => return Some(self.away(&error)),
+                },
+                Phase::Live(mut follower) => {
+                    let told = tokio::time::timeout(LOOK, follower.next()).await;
+                    match told {
+                        Ok(None) => return None,
+                        Ok(Some(Told::Missed(missed))) => {
+                            self.phase = Phase::Live(follower);
+                            return Some(Event::default().event("lagged").data(json!({ "missed": missed }).to_string()));
+                        }
+                        Ok(Some(Told::Entry(live))) => self.ready.extend(self.source.entry(live)),
+                        // A host that is ending waits for no reader.
+                        Err(_) if self.app.upgrade().is_none_or(|app| app.draining()) => return None,
+                        Err(_) => {}
+                    }
+                    self.phase = Phase::Live(follower);
+                }
+            }
+        }
+    }
+
+    /// The end of a stream that cannot go on. Readers come back with the last id they had.
+    fn away(&self, error: &StoreError) -> Event {
+        tracing::error!(%error, "the store did not answer one who follows");
+        broken("the store is away; follow again from the last id")
+    }
+}
+
+fn event(entry: &Entry) -> Event {
+    Event::default().id(&entry.id).event(entry.name).data(entry.data.to_string())
+}
+
+fn broken(message: &str) -> Event {
+    Event::default().event("error").data(json!({ "ok": false, "error": { "code": "store_unavailable", "message": message } }).to_string())
+}
+
+/// The ids told last.
+#[derive(Default)]
+struct Recent {
+    order: VecDeque<String>,
+    ids: HashSet<String>,
+}
+
+impl Recent {
+    fn has(&self, id: &str) -> bool {
+        self.ids.contains(id)
+    }
+
+    fn remember(&mut self, id: &str) {
+        if self.order.len() == REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.ids.remove(&oldest);
+        }
+        self.order.push_back(id.to_owned());
+        self.ids.insert(id.to_owned());
+    }
+}
