@@ -14,7 +14,7 @@ use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Host, Payer, Payment, eventually, js};
+use crate::harness::{Answer, Host, Payer, Payment, Random, eventually, js};
 
 const ROUNDS: usize = 30;
 const PAYERS: usize = 8;
@@ -35,34 +35,9 @@ struct Sent {
     receipt: Option<Bytes>,
 }
 
-/// Numbers from a seed that is printed (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % end
-    }
-}
-
-/// The seed in `TOLLHOUSE_TEST_SEED`, to repeat a run, or a new one.
-fn seed() -> u64 {
-    let given = std::env::var_os("TOLLHOUSE_TEST_SEED").and_then(|seed| seed.to_str()?.parse().ok());
-    let seed = given.unwrap_or_else(|| {
-        let mut bytes = [0; 8];
-        getrandom::fill(&mut bytes).unwrap();
-        u64::from_le_bytes(bytes)
-    });
-    println!("TOLLHOUSE_TEST_SEED={seed}");
-    seed
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_kill_loses_a_receipt_or_takes_a_payment_twice() {
-    let mut random = Random(seed());
+    let mut random = Random::seeded();
     // The port changes from start to start; payments name the tool by its public address.
     let mut host = Host::builder().env("TOLLHOUSE_BASE_URL", "https://tollhouse.example").start().await;
     let source = "export default async (req, ctx) => {

@@ -5,6 +5,7 @@ mod facilitator;
 mod host;
 mod payer;
 mod process;
+mod random;
 
 use std::{future::Future, time::Duration};
 
@@ -13,8 +14,9 @@ use serde_json::{Value, json};
 pub use self::{
     answer::Answer,
     facilitator::{Facilitator, Settles},
-    host::{Host, tollhouse},
+    host::{Host, micros, tollhouse},
     payer::{Payer, Payment},
+    random::Random,
 };
 
 /// The body of `POST /ai/endpoints/create` for a JavaScript tool that may use kv and logs.

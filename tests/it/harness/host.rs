@@ -285,7 +285,7 @@ impl Host {
 }
 
 /// Dollars as micro-dollars.
-fn micros(usd: &Value) -> u64 {
+pub fn micros(usd: &Value) -> u64 {
     (usd.as_f64().unwrap() * 1e6).round() as u64
 }
 
