@@ -24,6 +24,7 @@ use crate::{
     event::Events,
     http::Rate,
     payment::{Facilitator, Gate, HttpFacilitator, Ledger, PaymentConfig, SimulatedFacilitator},
+    payout::Payouts,
     receipt::Signer,
     runner::Runner,
     sale::Sales,
@@ -47,6 +48,7 @@ pub struct App {
     pub calls: Arc<Calls>,
     behind: Arc<Behind>,
     pub sales: Arc<Sales>,
+    pub payouts: Arc<Payouts>,
     pub gate: Arc<Gate>,
     /// The simulated ledger, where that settles.
     pub ledger: Option<Arc<Ledger>>,
@@ -111,6 +113,11 @@ impl App {
         let finisher = ReceiptFinisher::new(Arc::clone(&signer), facilitator.simulated(), Arc::clone(&events), Arc::clone(&sales));
         let finisher = Arc::new(finisher);
         let config = payment_config(settings)?;
+        let payouts = Payouts::new(Arc::clone(&store), clock.clone(), Arc::clone(&events), Arc::clone(&signer), config.network);
+        let payouts = Arc::new(payouts);
+        if let Err(error) = payouts.resume().await {
+            tracing::error!(%error, "a payout that was cut off could not go on; its builder's next request tries again");
+        }
         let gate = Gate::new(Arc::clone(&store), facilitator, clock.clone(), config, finisher);
         gate.recover().await.map_err(StartError::Recovery)?;
         let pool = Pool::start(pool_config(settings)).map_err(StartError::Sandbox)?;
@@ -143,6 +150,7 @@ impl App {
             calls,
             behind,
             sales,
+            payouts,
             gate,
             ledger,
             pool,

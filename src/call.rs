@@ -29,7 +29,6 @@ use futures_util::FutureExt as _;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
-use self::{behind::Failed, detach::Detach};
 pub use self::{
     behind::Behind,
     error::{CallError, Charged, Fault},
@@ -37,6 +36,7 @@ pub use self::{
     input::{Input, MAX_QUERY_FIELDS, Parsed as ParsedInput},
     request::RequestHead,
 };
+use self::{behind::Failed, detach::Detach};
 use crate::{
     capability::LogEntry,
     catalog::{Catalog, Live},

@@ -12,6 +12,7 @@ mod manifest;
 mod offered;
 mod operations;
 mod page;
+mod payouts;
 mod rate;
 mod receipts;
 mod reply;
@@ -62,6 +63,11 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/ai/endpoints/{slug}/logs", get(logs::logs))
         .route("/ai/builders/revenue", get(revenue::revenue))
         .route("/ai/builders/events", get(events::events))
+        .route("/ai/builders/payout-settings", get(payouts::settings).post(payouts::set))
+        .route("/ai/builders/payouts", get(payouts::list).post(payouts::pay_out))
+        .route("/ai/builders/payouts/{id}", get(payouts::one))
+        .route("/ai/admin/payouts", get(payouts::list_all))
+        .route("/ai/admin/payouts/{id}", post(payouts::decide))
         .route("/ai/credits", post(account::mint).get(account::credit))
         // operators
         .route("/health", get(operations::health))

@@ -32,6 +32,7 @@ pub mod feed;
 pub mod http;
 pub mod id;
 pub mod payment;
+pub mod payout;
 pub mod readiness;
 pub mod receipt;
 pub mod runner;

@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use self::{
-    config::{ConfigError, Network, PaymentConfig},
+    config::{ConfigError, Network, PaymentConfig, checked_address},
     credit::{Credit, CreditError, Credits, Minted},
     facilitator::{Facilitator, Outcome, Verdict},
     gate::{Admission, Admit, Ended, Gate},

@@ -26,6 +26,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("src/feed", &["payment", "catalog", "call", "runner", "http", "app", "store", "tool", "capability"]),
     ("src/event", &["payment", "catalog", "call", "runner", "http", "app", "capability", "sale"]),
     ("src/sale", &["payment", "catalog", "call", "runner", "http", "app", "capability", "event"]),
+    ("src/payout", &["catalog", "call", "runner", "http", "app", "capability"]),
     ("src/payment", &["catalog", "runner", "http", "app", "capability"]),
     ("src/capability", &["payment", "catalog", "call", "runner", "http", "app"]),
     ("src/call", &["http", "app"]),

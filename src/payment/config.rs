@@ -96,13 +96,8 @@ impl PaymentConfig {
     pub fn for_network(network: &str, pay_to: &str) -> Result<Self, ConfigError> {
         let known = NETWORKS.iter().find(|known| known.caip2 == network || known.v1_name == network);
         let network = known.ok_or_else(|| ConfigError::UnknownNetwork(network.to_owned()))?;
-        let address: Address = pay_to.parse().map_err(|_| ConfigError::PayTo(pay_to.to_owned()))?;
-        let digits = pay_to.trim_start_matches("0x");
-        let one_case = digits == digits.to_ascii_lowercase() || digits == digits.to_ascii_uppercase();
-        if !one_case && address.to_checksum(None) != pay_to {
-            return Err(ConfigError::PayTo(pay_to.to_owned()));
-        }
-        Ok(Self { network, pay_to: address.to_checksum(None) })
+        let pay_to = checked_address(pay_to).ok_or_else(|| ConfigError::PayTo(pay_to.to_owned()))?;
+        Ok(Self { network, pay_to })
     }
 
     /// The one entry of `accepts`, in the form of `version`.
@@ -136,6 +131,16 @@ impl PaymentConfig {
             }),
         }
     }
+}
+
+/// The address in `text` with its EIP-55 checksum; `None` when it is none: not `0x` and 40 hex digits, or
+/// digits of both cases that are not its checksum.
+#[must_use]
+pub fn checked_address(text: &str) -> Option<String> {
+    let digits = text.strip_prefix("0x").filter(|digits| digits.len() == 40)?;
+    let checksum = text.parse::<Address>().ok()?.to_checksum(None);
+    let one_case = digits == digits.to_ascii_lowercase() || digits == digits.to_ascii_uppercase();
+    (one_case || checksum == text).then_some(checksum)
 }
 
 #[cfg(test)]

@@ -21,6 +21,9 @@ const RETIRED_FILE: &str = "receipt-keys-retired.json";
 /// `typ` of the signature of a record.
 pub(super) const RECEIPT_TYPE: &str = "tollhouse-receipt+jws";
 
+/// `typ` of the signature of a payout packet.
+const PAYOUT_TYPE: &str = "tollhouse-payout+jws";
+
 /// RFC 8410: what comes before the 32 bytes of an Ed25519 key in PKCS#8.
 const PKCS8_PREFIX: [u8; 16] = [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
 const PEM_BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
@@ -137,6 +140,12 @@ impl Signer {
             receipt["signature"] = json!(self.sign_json(&receipt));
         }
         Some(receipt)
+    }
+
+    /// The compact JWS (EdDSA) of a payout packet, over its canonical JSON.
+    #[must_use]
+    pub fn sign_payout(&self, packet: &Value) -> String {
+        self.jws(self.kid.clone(), Some(PAYOUT_TYPE), packet)
     }
 
     fn sign_json(&self, record: &Value) -> String {
