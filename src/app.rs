@@ -16,14 +16,14 @@ use tollhouse_pool::{Pool, PoolConfig};
 use crate::{
     admin::AdminToken,
     builder::Builders,
-    call::{Behind, CallParts, Calls, ReceiptFinisher},
+    call::{Behind, CallParts, Calls, ReceiptFinisher, registration_terms},
     capability::{Capabilities, FolderObjects, Guard, GuardSettings},
     catalog::Catalog,
     clock::Clock,
     config::{FacilitatorKind, Settings},
     event::Events,
     http::Rate,
-    payment::{Facilitator, Gate, HttpFacilitator, Ledger, PaymentConfig, SimulatedFacilitator},
+    payment::{Facilitator, Gate, HttpFacilitator, Ledger, PaymentConfig, SimulatedFacilitator, Terms},
     payout::Payouts,
     receipt::Signer,
     runner::Runner,
@@ -43,6 +43,8 @@ pub struct App {
     pub clock: Clock,
     pub admin: AdminToken,
     pub builders: Builders,
+    /// What it costs to become a builder.
+    pub registration: Arc<Terms>,
     pub events: Arc<Events>,
     pub catalog: Arc<Catalog>,
     pub calls: Arc<Calls>,
@@ -139,12 +141,14 @@ impl App {
             fee: settings.fee,
             clock: clock.clone(),
         });
+        let registration = Arc::new(registration_terms(settings.registration_price, &base_url));
         let app = Arc::new(Self {
             base_url,
             clock,
             services: Arc::clone(&services),
             admin,
             builders,
+            registration,
             events,
             catalog,
             calls,

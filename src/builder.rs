@@ -3,12 +3,13 @@
 use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::{
     clock::{Clock, Timestamp},
     credential::{self, SecretHash},
     id::BuilderId,
-    store::{Check, Durability, Space, Store, StoreError, Write},
+    store::{Check, Direction, Durability, KeyRange, Space, Store, StoreError, Write},
 };
 
 /// What every builder key starts with; scanners for leaked secrets know it by that.
@@ -68,6 +69,18 @@ impl Builder {
         Ok((Self { id, name: name.to_owned(), contact, created_at: now, key_created_at: now, key_sha256 }, key))
     }
 
+    /// The record for the builder and for admins.
+    #[must_use]
+    pub fn own(&self) -> Value {
+        json!({
+            "builderId": self.id,
+            "name": self.name,
+            "contact": self.contact,
+            "createdAt": self.created_at,
+            "keyCreatedAt": self.key_created_at,
+        })
+    }
+
     /// The write that stores them.
     #[must_use]
     pub fn write(&self) -> Write {
@@ -118,19 +131,33 @@ impl Builders {
         Ok(self.read(id).await?.map(|(builder, _)| builder))
     }
 
-    /// Gives the builder a new key; the old one is worth nothing from now on.
+    /// Gives the builder a new key, and the event that tells of it; the old key is worth nothing from now on.
     ///
     /// # Errors
     ///
     /// [`BuilderError::Unknown`], no randomness, or the store's, with `Conflict` for two at once.
-    pub async fn rotate(&self, id: &BuilderId) -> Result<(Builder, String), BuilderError> {
+    pub async fn rotate(&self, id: &BuilderId, event: Write) -> Result<(Builder, String), BuilderError> {
         let (mut builder, before) = self.read(id).await?.ok_or(BuilderError::Unknown)?;
         let (key, hash) = new_key(id)?;
         builder.key_sha256 = hash;
         builder.key_created_at = self.clock.now();
         let check = Check::holds(Space::Builders, id.as_str(), before);
-        self.store.commit(vec![check], vec![builder.write()], Durability::Durable).await?;
+        self.store.commit(vec![check], vec![builder.write(), event], Durability::Durable).await?;
         Ok((builder, key))
+    }
+
+    /// Builders by id, from the oldest; at most `limit` of those after `after`.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn list(&self, after: Option<&BuilderId>, limit: usize) -> Result<Vec<Builder>, StoreError> {
+        let range = after.map_or_else(KeyRange::all, |id| KeyRange::all().after(id.as_str().as_bytes()));
+        let rows = self.store.scan(Space::Builders, range, limit, Direction::Forward).await?;
+        let decode = |(_, value): (Vec<u8>, Vec<u8>)| {
+            serde_json::from_slice(&value).map_err(|error| StoreError::Away(format!("a builder does not read: {error}")))
+        };
+        rows.into_iter().map(decode).collect()
     }
 
     async fn read(&self, id: &BuilderId) -> Result<Option<(Builder, Vec<u8>)>, StoreError> {

@@ -14,6 +14,7 @@ mod detach;
 mod error;
 mod finish;
 mod input;
+mod register;
 mod request;
 
 use std::{
@@ -34,6 +35,7 @@ pub use self::{
     error::{CallError, Charged, Fault},
     finish::{Closing, ReceiptFinisher},
     input::{Input, MAX_QUERY_FIELDS, Parsed as ParsedInput},
+    register::{Registered, Registration, registration_terms},
     request::RequestHead,
 };
 use self::{behind::Failed, detach::Detach};
@@ -151,16 +153,24 @@ impl Calls {
     /// Why it ended without a result; [`CallError::charged`] says whether money moved.
     pub async fn perform(self: &Arc<Self>, call: Call) -> Shared {
         let this = Arc::clone(self);
+        self.detached(async move { this.perform_here(call).await }).await
+    }
+
+    /// Runs `work` to its end, whether somebody waits for it or not, and lets a drain wait for it.
+    async fn detached<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, Arc<CallError>>> + Send + 'static,
+    ) -> Result<T, Arc<CallError>> {
         let alive = self.running.1.clone();
-        let performed = async move {
-            let ended = AssertUnwindSafe(this.perform_here(call)).catch_unwind().await;
+        let caught = async move {
+            let ended = AssertUnwindSafe(work).catch_unwind().await;
             drop(alive);
             ended.unwrap_or_else(|_| {
                 tracing::error!("a call ended in a panic of the host");
                 Err(Arc::new(CallError::Internal))
             })
         };
-        Detach::new(performed).await
+        Detach::new(caught).await
     }
 
     /// Waits until no call is under way, at most `patience`. True when none is left.
@@ -189,7 +199,7 @@ impl Calls {
         let hash = request_hash(task.live.endpoint.id.as_str(), &parsed.value);
         match self.gate.admit(&task.live.terms, offered, &hash).await.map_err(|refusal| Arc::new(refusal.into()))? {
             Admit::Stored(payment, answer) => Ok(Done { payment: Some(payment), answer: Arc::new(answer), success: true }),
-            Admit::InFlight(payment) => self.join(&payment, &task.live).await,
+            Admit::InFlight(payment) => self.join(&payment, task.live.endpoint.limits.wall_ms).await,
             Admit::Run(admission) => {
                 let flight = self.take_off(admission.id());
                 let ended = self.paid(task, parsed, hash, admission).await.map_err(Arc::new);
@@ -256,8 +266,8 @@ impl Calls {
     }
 
     /// Waits for the call that has the payment, here or on another replica, and shares its end.
-    async fn join(&self, payment: &PaymentId, live: &Live) -> Shared {
-        let deadline = Instant::now() + Duration::from_millis(live.endpoint.limits.wall_ms) + JOIN_PATIENCE;
+    async fn join(&self, payment: &PaymentId, wall_ms: u64) -> Shared {
+        let deadline = Instant::now() + Duration::from_millis(wall_ms) + JOIN_PATIENCE;
         loop {
             let flight = self.flights().get(payment).cloned();
             // A flight whose task ended without an end: the record says what became of the payment.

@@ -14,6 +14,7 @@ use crate::{
     capability::LogSettings,
     event::EventSettings,
     sale::{FeeBps, WHOLE_BPS},
+    tool::MicroUsd,
 };
 
 /// What `tollhouse serve` accepts, each as a flag, as an environment variable and as a key of
@@ -85,6 +86,9 @@ pub struct Flags {
     /// Folder whose tools are published on first start [default: the catalogue shipped in the binary]
     #[arg(long, env = "TOLLHOUSE_TOOLS")]
     pub tools: Option<PathBuf>,
+    /// What it costs to become a builder, in USD; 0 is nothing [default: 1]
+    #[arg(long, env = "TOLLHOUSE_REGISTRATION_PRICE_USD", value_parser = usd)]
+    pub registration_price_usd: Option<MicroUsd>,
     /// What the host keeps of each sale, in basis points of the price [default: 500]
     #[arg(long, env = "TOLLHOUSE_FEE_BPS", value_parser = clap::value_parser!(u16).range(0..=10_000))]
     pub fee_bps: Option<u16>,
@@ -134,6 +138,8 @@ pub struct Settings {
     pub drain: Duration,
     pub guard_allow: Vec<String>,
     pub tools: Option<PathBuf>,
+    /// What it costs to become a builder.
+    pub registration_price: MicroUsd,
     pub fee: FeeBps,
     pub events: EventSettings,
     pub logs: LogSettings,
@@ -184,6 +190,9 @@ const SIMULATED_PAY_TO: &str = "0x70110e5e70110e5e70110e5e70110e5e70110e5e";
 /// What the host keeps of each sale when nothing else is set, in basis points.
 const DEFAULT_FEE_BPS: u16 = 500;
 
+/// What it costs to become a builder when nothing else is set.
+const REGISTRATION_PRICE: MicroUsd = MicroUsd(1_000_000);
+
 /// The file read when it is there.
 pub const FILE: &str = "tollhouse.toml";
 
@@ -226,6 +235,7 @@ impl Flags {
             drain_ms: self.drain_ms.or(below.drain_ms),
             guard_allow: if self.guard_allow.is_empty() { below.guard_allow } else { self.guard_allow },
             tools: self.tools.or(below.tools),
+            registration_price_usd: self.registration_price_usd.or(below.registration_price_usd),
             fee_bps: self.fee_bps.or(below.fee_bps),
             events_kept: self.events_kept.or(below.events_kept),
             event_days: self.event_days.or(below.event_days),
@@ -289,6 +299,7 @@ impl Flags {
             drain: Duration::from_millis(self.drain_ms.unwrap_or(30_000)),
             guard_allow: self.guard_allow,
             tools: self.tools,
+            registration_price: self.registration_price_usd.unwrap_or(REGISTRATION_PRICE),
             fee: FeeBps(fee),
             events: EventSettings {
                 count: self.events_kept.unwrap_or(events.count),
@@ -306,6 +317,12 @@ impl Flags {
 
 fn days_ms(days: u32) -> u64 {
     u64::from(days) * 24 * 3_600 * 1_000
+}
+
+/// An amount of USD, as a flag.
+fn usd(text: &str) -> Result<MicroUsd, String> {
+    let usd = text.parse().map_err(|_| "a number of US dollars".to_owned())?;
+    MicroUsd::from_usd(usd).map_err(|error| error.to_string())
 }
 
 fn beside_this_binary() -> PathBuf {

@@ -2,6 +2,7 @@
 
 mod account;
 mod auth;
+mod builders;
 mod endpoints;
 mod error;
 mod events;
@@ -61,6 +62,10 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/ai/endpoints/create", post(endpoints::create))
         .route("/ai/endpoints/{slug}", get(endpoints::inspect).patch(endpoints::update).delete(endpoints::delete))
         .route("/ai/endpoints/{slug}/logs", get(logs::logs))
+        .route("/ai/builders/register", post(builders::register))
+        .route("/ai/builders/me", get(builders::me))
+        .route("/ai/builders/keys", post(builders::rotate))
+        .route("/ai/admin/builders", get(builders::list))
         .route("/ai/builders/revenue", get(revenue::revenue))
         .route("/ai/builders/events", get(events::events))
         .route("/ai/builders/payout-settings", get(payouts::settings).post(payouts::set))

@@ -170,6 +170,11 @@ impl Behind {
         self.waiting().receipts.get(id.as_bytes()).cloned()
     }
 
+    /// Writes what must not be lost, before the answer.
+    pub(super) async fn durably(&self, writes: Vec<Write>) -> Result<(), StoreError> {
+        self.store.commit(vec![], writes, Durability::Durable).await
+    }
+
     /// Writes what waits. What the store does not take stays and is tried again.
     ///
     /// # Errors

@@ -113,6 +113,9 @@ impl Draft {
     }
 
     pub(super) fn check(&self) -> Result<(), PublishError> {
+        if self.slug == Slug::builder_registration() {
+            return Err(PublishError::field("/slug", format!("the slug `{}` is reserved", self.slug)));
+        }
         check_texts(&self.title, &self.description, &self.tags)?;
         check_hosts(&self.allowed_hosts)
     }

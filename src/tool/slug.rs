@@ -42,6 +42,12 @@ pub enum SlugError {
 }
 
 impl Slug {
+    /// What stands for the registration of builders in receipts and sales. No endpoint may have it.
+    #[must_use]
+    pub fn builder_registration() -> Self {
+        Self("builder-registration".into())
+    }
+
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

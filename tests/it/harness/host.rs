@@ -236,6 +236,22 @@ impl Host {
         minted["credit"].as_str().unwrap().to_owned()
     }
 
+    /// Registers a builder by credit; answers id and key.
+    pub async fn register(&self, name: &str) -> (String, String) {
+        let credit = self.mint(100.0).await;
+        let request =
+            self.request(Method::POST, "/ai/builders/register").header("x-developer-credit", credit).json(&json!({ "name": name }));
+        let registered = self.send(request).await.is(200).json();
+        let text = |name: &str| registered[name].as_str().unwrap().to_owned();
+        (text("builderId"), text("builderKey"))
+    }
+
+    /// A request with a builder's key; with a body unless that is null.
+    pub async fn as_builder(&self, key: &str, method: Method, path: &str, body: &Value) -> Answer {
+        let request = self.request(method, path).header("x-builder-key", key);
+        self.send(if body.is_null() { request } else { request.json(body) }).await
+    }
+
     /// What a credit has left, in micro-dollars.
     pub async fn credit_balance(&self, credit: &str) -> u64 {
         let request = self.request(Method::GET, "/ai/credits").header("x-developer-credit", credit);

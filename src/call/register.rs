@@ -1,0 +1,184 @@
+//! Becoming a builder: paid through the same gate as a call, under the same invariant.
+//!
+//! The builder is written in the commit of the receipt. Their key is in no stored answer: it goes to the one
+//! request that registered, and a payment that is shown again gets the same answer without it.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{CallError, Calls, Closing, Done, ReceiptFinisher, Shared, json_bytes};
+use crate::{
+    builder::{Builder, BuilderError},
+    clock::Timestamp,
+    id::{CallId, EndpointId, ReceiptId},
+    payment::{Admit, Offered, Refusal, StoredAnswer, Terms},
+    receipt::{self, request_hash},
+    store::StoreError,
+    tool::{MicroUsd, Mismatch, Owner, Problem, Slug},
+};
+
+/// Stands where a call names its endpoint.
+const ENDPOINT: &str = "ep_00000000000000000000000000";
+
+/// How long an authorisation must stay valid, in seconds: what x402 v2 clients expect.
+const TIMEOUT_SECS: u64 = 300;
+
+/// Who wants to register, and what they pay with.
+#[derive(Debug)]
+pub struct Registration {
+    pub terms: Arc<Terms>,
+    pub name: String,
+    pub contact: Option<String>,
+    pub offered: Offered,
+}
+
+/// Someone who registered.
+#[derive(Debug)]
+pub struct Registered {
+    pub done: Done,
+    /// Only for the request that registered.
+    pub key: Option<String>,
+}
+
+/// What registration costs, and the words of its challenge.
+#[must_use]
+pub fn registration_terms(price: MicroUsd, base_url: &str) -> Terms {
+    let input = json!({
+        "type": "object",
+        "properties": { "name": { "type": "string" }, "contact": { "type": "string" } },
+        "required": ["name"],
+        "additionalProperties": false,
+    });
+    Terms {
+        slug: Slug::builder_registration(),
+        endpoint_id: ENDPOINT.parse().expect("it has the form of an id"),
+        version: receipt::bytes_hash(b"builder-registration@1"),
+        resource_url: format!("{base_url}/ai/builders/register"),
+        description: "Registers a builder, who may publish tools and earn with them.".to_owned(),
+        price,
+        input_schema: Arc::new(input),
+        output_schema: Arc::new(json!({ "type": "object" })),
+        tags: vec!["builder".to_owned()],
+        timeout_secs: TIMEOUT_SECS,
+    }
+}
+
+impl Calls {
+    /// Registers a builder. Dropping the future does not stop it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Calls::perform`]; [`CallError::Input`] for a name or contact that cannot be.
+    pub async fn register(self: &Arc<Self>, registration: Registration) -> Result<Registered, Arc<CallError>> {
+        let this = Arc::clone(self);
+        self.detached(async move { this.register_here(registration).await }).await
+    }
+
+    async fn register_here(&self, registration: Registration) -> Result<Registered, Arc<CallError>> {
+        let Registration { terms, name, contact, offered } = registration;
+        let body = json!({ "name": name, "contact": contact });
+        let hash = request_hash(terms.endpoint_id.as_str(), &body);
+        let joined = |done: Shared| done.map(|done| Registered { done, key: None });
+        if terms.price.is_zero() {
+            let joining = self.make(&terms, &name, contact.as_deref(), hash).map_err(Arc::new)?;
+            return self.register_free(joining).await.map_err(|error| Arc::new(error.into()));
+        }
+        if matches!(offered, Offered::Nothing) {
+            return Err(Arc::new(CallError::Refused(Refusal::NoPayment)));
+        }
+        match self.gate.admit(&terms, offered, &hash).await.map_err(|refusal| Arc::new(refusal.into()))? {
+            Admit::Stored(payment, answer) => joined(Ok(Done { payment: Some(payment), answer: Arc::new(answer), success: true })),
+            Admit::InFlight(payment) => joined(self.join(&payment, 0).await),
+            Admit::Run(admission) => {
+                let flight = self.take_off(admission.id());
+                let payment = admission.id().clone();
+                let registered = match self.make(&terms, &name, contact.as_deref(), hash) {
+                    Ok(Joining { closing, answer, key }) => {
+                        let settled = self.gate.settle(admission, answer, &ReceiptFinisher::encode(&closing)).await;
+                        let done = settled.map(|answer| Done { answer: Arc::new(answer), payment: Some(payment), success: true });
+                        done.map(|done| Registered { done, key: Some(key) }).map_err(CallError::from)
+                    }
+                    Err(error) => {
+                        admission.release().await;
+                        Err(error)
+                    }
+                };
+                let registered = registered.map_err(Arc::new);
+                let shared = registered.as_ref().map(|registered| registered.done.clone()).map_err(Arc::clone);
+                flight.landed.send_replace(Some(shared));
+                registered
+            }
+        }
+    }
+
+    async fn register_free(&self, joining: Joining) -> Result<Registered, StoreError> {
+        let Joining { closing, mut answer, key } = joining;
+        answer.receipt_id = closing.receipt.receipt_id.to_string();
+        let builder = closing.builder.clone();
+        self.behind.durably(builder.iter().map(Builder::write).collect()).await?;
+        self.behind.succeeded(closing).await;
+        Ok(Registered { done: Done { answer: Arc::new(answer), payment: None, success: true }, key: Some(key) })
+    }
+
+    /// A builder who is not stored yet, and all that the commit which stores them says.
+    fn make(&self, terms: &Terms, name: &str, contact: Option<&str>, request_hash: String) -> Result<Joining, CallError> {
+        let now = self.clock.now();
+        let (builder, key) = Builder::new(name, contact, now).map_err(refused)?;
+        let body = told(&builder);
+        let closing = Closing {
+            receipt: draft(terms, request_hash, &body, now),
+            call: CallId::generate(),
+            owner: Owner::Platform,
+            fee: self.fee.of(terms.price, &Owner::Platform),
+            builder: Some(builder),
+        };
+        let answer = StoredAnswer { status: 200, headers: vec![], body: json_bytes(&body), receipt_id: String::new(), settlement: None };
+        Ok(Joining { closing, answer, key })
+    }
+}
+
+/// Someone on the way to be a builder.
+struct Joining {
+    closing: Closing,
+    answer: StoredAnswer,
+    key: String,
+}
+
+/// What is told of a new builder, each time.
+fn told(builder: &Builder) -> Value {
+    json!({
+        "ok": true,
+        "builderId": builder.id,
+        "builder": builder.own(),
+        "note": "The key is shown once, to the request that registered. An admin gives a new one for a lost one: POST /ai/builders/keys?builderId=…",
+    })
+}
+
+fn draft(terms: &Terms, request_hash: String, body: &Value, now: Timestamp) -> receipt::Draft {
+    receipt::Draft {
+        receipt_id: ReceiptId::generate(),
+        slug: terms.slug.clone(),
+        endpoint_id: EndpointId::clone(&terms.endpoint_id),
+        version: terms.version.clone(),
+        price_usd: terms.price,
+        resource_url: terms.resource_url.clone(),
+        request_hash,
+        result_hash: receipt::json_hash(body),
+        started_at: now,
+        issued_at: now,
+    }
+}
+
+fn refused(error: BuilderError) -> CallError {
+    match error {
+        BuilderError::Field { pointer, message } => {
+            CallError::Input(Mismatch { problems: vec![Problem { pointer: pointer.to_owned(), message }] })
+        }
+        BuilderError::Store(store) => CallError::Store(store),
+        error @ (BuilderError::Unknown | BuilderError::Random(_)) => {
+            tracing::error!(%error, "a builder could not be made");
+            CallError::Internal
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Builders: registration, their record, their key.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{FromRequest, Request, State},
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    auth::{Admin, Business},
+    endpoints::Body,
+    error::ApiError,
+    offered::offered,
+    page::{Asked, Limit, bad_cursor},
+    reply,
+};
+use crate::{
+    app::App,
+    builder::BuilderError,
+    call::{Registered, Registration},
+    event::{Events, Kind},
+    id::BuilderId,
+    payment::Offered,
+    store::StoreError,
+    tool::Owner,
+};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Applicant {
+    name: String,
+    contact: Option<String>,
+}
+
+/// `POST /ai/builders/register`: priced and paid like a tool. The key is shown once.
+pub(super) async fn register(State(app): State<Arc<App>>, request: Request) -> Result<Response, ApiError> {
+    let offered = offered(request.headers());
+    if matches!(offered, Offered::Nothing) && !app.registration.price.is_zero() {
+        return Err(ApiError::challenge(app.gate.challenge(&app.registration, "payment required")));
+    }
+    let Body(Applicant { name, contact }) = Body::from_request(request, &app).await?;
+    let registration = Registration { terms: Arc::clone(&app.registration), name, contact, offered };
+    match app.calls.register(registration).await {
+        Ok(registered) => Ok(told(&registered)),
+        Err(error) => Err(ApiError::from_call(&error, |reason| app.gate.challenge(&app.registration, reason))),
+    }
+}
+
+/// The stored answer, and the key where it is shown.
+fn told(registered: &Registered) -> Response {
+    let Registered { done, key } = registered;
+    let mut body: Value = serde_json::from_slice(&done.answer.body).unwrap_or_default();
+    if let (Some(body), Some(key)) = (body.as_object_mut(), key) {
+        body.insert("builderKey".to_owned(), json!(key));
+    }
+    let mut response = Json(body).into_response();
+    reply::mark(&mut response, done);
+    response
+}
+
+/// `GET /ai/builders/me`: the builder's own record.
+pub(super) async fn me(Business(builder): Business) -> Json<Value> {
+    Json(json!({ "ok": true, "builder": builder.own() }))
+}
+
+/// `POST /ai/builders/keys`: a new key, shown once; the old one is worth nothing from now on.
+pub(super) async fn rotate(Business(builder): Business, State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
+    let owner = Owner::Builder(builder.id.clone());
+    let event = app.events.event(Kind::BuilderKeyRotated, None, json!({}));
+    let (builder, key) = app.builders.rotate(&builder.id, Events::write(&owner, &event)).await?;
+    app.events.announce(&owner, event);
+    tracing::info!(builder.id = %builder.id, "a builder has a new key");
+    Ok(Json(json!({ "ok": true, "builderId": builder.id, "builderKey": key, "builder": builder.own() })))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Page {
+    #[serde(default)]
+    limit: Limit,
+    cursor: Option<String>,
+}
+
+/// `GET /ai/admin/builders`: all builders, the oldest first.
+pub(super) async fn list(_: Admin, State(app): State<Arc<App>>, Asked(page): Asked<Page>) -> Result<Json<Value>, ApiError> {
+    let after = page.cursor.map(|cursor| cursor.parse::<BuilderId>()).transpose().map_err(|_| bad_cursor())?;
+    let builders = app.builders.list(after.as_ref(), page.limit.0).await?;
+    let mut answer = json!({ "ok": true, "builders": builders.iter().map(crate::builder::Builder::own).collect::<Vec<_>>() });
+    if let Some(last) = builders.last().filter(|_| builders.len() == page.limit.0) {
+        answer["nextCursor"] = json!(last.id);
+    }
+    Ok(Json(answer))
+}
+
+impl From<BuilderError> for ApiError {
+    fn from(error: BuilderError) -> Self {
+        let message = error.to_string();
+        match error {
+            BuilderError::Field { pointer, .. } => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_request", message).with("pointer", json!(pointer))
+            }
+            BuilderError::Unknown => Self::not_found("unknown_builder", message),
+            BuilderError::Store(StoreError::Conflict) => {
+                Self::new(StatusCode::CONFLICT, "revision_changed", "the key was changed at the same time")
+            }
+            BuilderError::Store(store) => store.into(),
+            BuilderError::Random(_) => Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the host failed"),
+        }
+    }
+}

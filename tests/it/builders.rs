@@ -1,0 +1,140 @@
+//! Becoming a builder, and the key that says so.
+
+use futures_util::future::join_all;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::harness::{Answer, Facilitator, Host, Payer, Payment, Settles};
+
+const REGISTER: &str = "/ai/builders/register";
+
+fn applicant() -> Value {
+    json!({ "name": "Toolsmith", "contact": "hello@toolsmith.example" })
+}
+
+async fn pay(host: &Host, payment: &Payment, body: &Value) -> Answer {
+    host.send(host.request(Method::POST, REGISTER).header(payment.header, payment.encoded()).json(body)).await
+}
+
+async fn builders(host: &Host) -> usize {
+    host.manage(Method::GET, "/ai/admin/builders", &Value::Null).await.is(200).json()["builders"].as_array().unwrap().len()
+}
+
+async fn me(host: &Host, key: &str) -> Answer {
+    host.as_builder(key, Method::GET, "/ai/builders/me", &Value::Null).await
+}
+
+/// Everything below `folder`, but for the file that holds the admin token.
+fn bytes_below(folder: &std::path::Path) -> Vec<u8> {
+    let mut all = vec![];
+    for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        if path.is_dir() {
+            all.extend(bytes_below(&path));
+        } else if entry.file_name() != "admin-token" {
+            all.extend(std::fs::read(path).unwrap_or_default());
+        }
+    }
+    all
+}
+
+fn contains(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+#[tokio::test]
+async fn one_payment_makes_one_builder_whose_key_is_shown_once() {
+    let host = Host::start().await;
+    let payer = Payer::funded(&host, 10.0).await;
+    let challenges = (host.post(REGISTER, &json!({})).await.is(402), host.post(REGISTER, &applicant()).await.is(402));
+    let payments = [payer.pay(&challenges.0.decoded("payment-required")), payer.pay_v1(&challenges.1.json())];
+    for (count, payment) in payments.iter().enumerate() {
+        let body = applicant();
+        let mut answers = join_all((0..8).map(|_| pay(&host, payment, &body))).await;
+        answers.push(pay(&host, payment, &body).await);
+        let keys: Vec<_> = answers.iter().filter_map(|answer| answer.json()["builderKey"].as_str().map(str::to_owned)).collect();
+        assert_eq!(keys.len(), 1, "the key is shown to one of them: {answers:?}");
+        for answer in &answers {
+            assert_eq!((answer.status, &answer.json()["builderId"]), (200, &answers[0].json()["builderId"]));
+            assert_eq!(answer.receipt_id(), answers[0].receipt_id());
+        }
+        let receipt = host.receipt(&answers[0].receipt_id()).await;
+        assert_eq!((&receipt["slug"], &receipt["priceUsd"]), (&json!("builder-registration"), &json!(1)));
+        host.verify_receipt(&receipt).unwrap();
+        let own = me(&host, &keys[0]).await.is(200).json();
+        assert_eq!((&own["builder"]["builderId"], &own["builder"]["name"]), (&answers[0].json()["builderId"], &json!("Toolsmith")));
+        assert_eq!((builders(&host).await, host.balance(&payer.address).await), (count + 1, 9_000_000 - count as u64 * 1_000_000));
+        assert!(!contains(&bytes_below(&host.folder().join("data")), &keys[0]), "the key is in a file");
+        assert!(contains(&bytes_below(&host.folder().join("data")), own["builder"]["builderId"].as_str().unwrap()));
+    }
+    let another = json!({ "name": "Another", "contact": "hello@toolsmith.example" });
+    pay(&host, &payments[0], &another).await.fails(409, "payment_reused", "caller");
+}
+
+#[tokio::test]
+async fn credit_registers_and_an_idempotency_key_makes_it_once() {
+    let host = Host::start().await;
+    let credit = host.mint(2.5).await;
+    let register = || {
+        let request = host.request(Method::POST, REGISTER).header("x-developer-credit", &credit).header("idempotency-key", "one");
+        host.send(request.json(&applicant()))
+    };
+    let (first, again) = (register().await.is(200).json(), register().await.is(200).json());
+    assert_eq!((&first["builderId"], again.get("builderKey")), (&again["builderId"], None));
+    assert!(first["builderKey"].as_str().unwrap().starts_with("bk_"));
+    assert_eq!((host.credit_balance(&credit).await, builders(&host).await), (1_500_000, 1));
+}
+
+#[tokio::test]
+async fn what_cannot_register_is_not_charged_and_makes_nobody() {
+    let host = Host::start().await;
+    let payer = Payer::funded(&host, 10.0).await;
+    let payment = payer.pay(&host.post(REGISTER, &applicant()).await.is(402).decoded("payment-required"));
+    let error = pay(&host, &payment, &json!({ "name": "" })).await.fails(422, "invalid_input", "caller");
+    assert_eq!(error["problems"][0]["pointer"], "/name", "{error}");
+    let long = json!({ "name": "Toolsmith", "contact": "x".repeat(255) });
+    let error = pay(&host, &payment, &long).await.fails(422, "invalid_input", "caller");
+    assert_eq!(error["problems"][0]["pointer"], "/contact", "{error}");
+    assert_eq!(pay(&host, &payment, &json!({ "name": "a", "admin": true })).await.status, 422);
+    assert_eq!((builders(&host).await, host.balance(&payer.address).await), (0, 10_000_000));
+    pay(&host, &payment, &applicant()).await.is(200);
+}
+
+#[tokio::test]
+async fn a_refused_settlement_makes_no_builder() {
+    let facilitator = Facilitator::start(Settles::Refused("insufficient_funds")).await;
+    let host = Host::builder()
+        .env("TOLLHOUSE_FACILITATOR", "http")
+        .env("X402_FACILITATOR_URL", &facilitator.url)
+        .env("TOLLHOUSE_PAY_TO", "0x209693Bc6afc0C5328bA36FaF03C514EF312287C")
+        .start()
+        .await;
+    let payment = Payer::new().pay(&host.post(REGISTER, &applicant()).await.is(402).decoded("payment-required"));
+    let refused = pay(&host, &payment, &applicant()).await.is(402);
+    assert!(!String::from_utf8_lossy(&refused.body).contains("bk_"), "{refused:?}");
+    assert_eq!(builders(&host).await, 0);
+}
+
+#[tokio::test]
+async fn a_host_may_register_for_nothing() {
+    let host = Host::builder().flag("--registration-price-usd", 0).start().await;
+    let answer = host.post(REGISTER, &applicant()).await.is(200);
+    assert_eq!(host.receipt(&answer.receipt_id()).await["kind"], "free");
+    me(&host, answer.json()["builderKey"].as_str().unwrap()).await.is(200);
+}
+
+#[tokio::test]
+async fn a_rotated_key_replaces_the_old_one_at_once() {
+    let host = Host::start().await;
+    let (id, old) = host.register("Toolsmith").await;
+    let rotated = host.as_builder(&old, Method::POST, "/ai/builders/keys", &Value::Null).await.is(200).json();
+    let new = rotated["builderKey"].as_str().unwrap();
+    me(&host, &old).await.fails(401, "unauthorized", "caller");
+    me(&host, new).await.is(200);
+    let by_admin = format!("/ai/builders/keys?builderId={id}");
+    let third = host.manage(Method::POST, &by_admin, &Value::Null).await.is(200).json()["builderKey"].as_str().unwrap().to_owned();
+    me(&host, new).await.fails(401, "unauthorized", "caller");
+    let events = host.as_builder(&third, Method::GET, "/ai/builders/events", &Value::Null).await.is(200).json();
+    let rotations = events["events"].as_array().unwrap().iter().filter(|event| event["kind"] == "builder.key_rotated").count();
+    assert_eq!(rotations, 2, "{events}");
+}
