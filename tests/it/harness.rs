@@ -6,6 +6,7 @@ mod host;
 mod payer;
 mod process;
 mod random;
+pub mod stream;
 
 use std::{future::Future, time::Duration};
 

@@ -1,0 +1,106 @@
+//! The feed of a builder's events, in pages and live.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::{
+    harness::{Host, stream::Stream},
+    revenue::{events, tool},
+};
+
+const ECHO: &str = "export default async (req) => { if (req.input.fail) throw new Error('no'); return { n: req.input.n ?? null }; };";
+
+fn follow(host: &Host, key: &str, query: &str) -> reqwest::RequestBuilder {
+    host.request(Method::GET, &format!("/ai/builders/events{query}")).header("x-builder-key", key)
+}
+
+async fn builder(host: &Host, slug: &str) -> String {
+    let (_, key) = host.register(slug).await;
+    host.as_builder(&key, Method::POST, "/ai/endpoints/create", &tool(slug, 0.0, ECHO)).await.is(200);
+    key
+}
+
+#[tokio::test]
+async fn events_are_followed_live_and_from_the_last_id_on() {
+    let host = Host::start().await;
+    let (key, other) = (builder(&host, "one-tool").await, builder(&host, "other-tool").await);
+    let mut stream = Stream::open(follow(&host, &key, "?kind=call.succeeded")).await;
+    let mut ids = vec![];
+    for n in 0..5 {
+        host.call("other-tool", &json!({ "n": n })).await.is(200);
+        let answer = host.call("one-tool", &json!({ "n": n })).await.is(200);
+        let told = stream.next().await.unwrap();
+        assert_eq!(
+            (told.name.as_str(), &told.data["kind"], &told.data["endpointSlug"]),
+            ("event", &json!("call.succeeded"), &json!("one-tool"))
+        );
+        assert_eq!((&told.data["id"], &told.data["data"]["receiptId"]), (&json!(told.id), &json!(answer.receipt_id())));
+        ids.push(told.id.unwrap());
+    }
+    drop(stream);
+    // While nobody follows.
+    host.call("one-tool", &json!({ "n": 5 })).await.is(200);
+    host.call("one-tool", &json!({ "fail": true })).await.is(502);
+    let seen = events(&host, &key, "&kind=call.succeeded").await;
+    let mut stream = Stream::open(follow(&host, &key, "?kind=call.succeeded").header("last-event-id", &ids[1])).await;
+    for wanted in &ids[2..] {
+        assert_eq!(stream.next().await.unwrap().id.as_ref(), Some(wanted), "nothing twice, nothing left out");
+    }
+    let missed = stream.next().await.unwrap();
+    assert!(!ids.contains(missed.id.as_ref().unwrap()));
+    host.call("one-tool", &json!({ "n": 6 })).await.is(200);
+    let live = stream.next().await.unwrap();
+    assert!(live.id > missed.id);
+
+    // All of the last hour, oldest first, is what the pages say, newest first.
+    assert_eq!(seen.len(), 6);
+    let mut stream = Stream::open(follow(&host, &key, "?since=1h&kind=call.succeeded")).await;
+    for event in seen.iter().rev() {
+        assert_eq!(stream.next().await.unwrap().data, *event);
+    }
+    let others = events(&host, &other, "").await;
+    assert!(others.iter().all(|event| event["endpointSlug"] != "one-tool"), "{others:?}");
+    host.as_builder(&key, Method::GET, "/ai/builders/events?kind=call.unheard", &Value::Null).await.fails(400, "invalid_request", "caller");
+    host.as_builder(&key, Method::GET, "/ai/builders/events?limit=201", &Value::Null).await.fails(400, "invalid_request", "caller");
+    host.as_builder(&key, Method::GET, "/ai/builders/events?cursor=%21", &Value::Null).await.fails(400, "invalid_request", "caller");
+    let nonsense = follow(&host, &key, "").header("accept", "text/event-stream").header("last-event-id", "7");
+    host.send(nonsense).await.fails(400, "invalid_request", "caller");
+    host.get("/ai/builders/events").await.fails(401, "unauthorized", "caller");
+}
+
+#[tokio::test]
+async fn events_are_filtered_by_endpoint_and_kind() {
+    let host = Host::start().await;
+    let key = builder(&host, "one-tool").await;
+    host.as_builder(&key, Method::POST, "/ai/endpoints/create", &tool("two-tool", 0.0, ECHO)).await.is(200);
+    for n in 0..3 {
+        host.call("one-tool", &json!({ "n": n })).await.is(200);
+        host.call("two-tool", &json!({ "fail": true })).await.is(502);
+    }
+    crate::harness::eventually("six calls are told", std::time::Duration::from_secs(5), || async {
+        let (succeeded, failed) = (events(&host, &key, "&kind=call.succeeded").await, events(&host, &key, "&kind=call.failed").await);
+        (succeeded.len() == 3 && failed.len() == 3).then_some(())
+    })
+    .await;
+    let two = events(&host, &key, "&endpointSlug=two-tool").await;
+    assert!(two.iter().all(|event| event["endpointSlug"] == "two-tool"));
+    assert_eq!(two.iter().filter(|event| event["kind"] == "call.failed").count(), 3);
+    let times: Vec<_> = two.iter().map(|event| event["at"].as_str().unwrap()).collect();
+    assert!(times.is_sorted_by(|newer, older| newer >= older), "{times:?}");
+}
+
+/// More followers than one owner may have are turned away, and those there go on.
+#[tokio::test]
+async fn followers_of_one_feed_are_bounded() {
+    let host = Host::start().await;
+    let key = builder(&host, "one-tool").await;
+    let mut streams = vec![];
+    for _ in 0..64 {
+        streams.push(Stream::open(follow(&host, &key, "")).await);
+    }
+    host.send(follow(&host, &key, "").header("accept", "text/event-stream")).await.fails(429, "rate_limited", "caller");
+    host.call("one-tool", &json!({ "n": 1 })).await.is(200);
+    for stream in &mut streams {
+        assert_eq!(stream.next().await.unwrap().data["kind"], "call.succeeded");
+    }
+}

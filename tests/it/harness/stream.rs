@@ -1,0 +1,58 @@
+//! Server-Sent Events as they come.
+
+use std::time::Duration;
+
+use reqwest::{RequestBuilder, Response};
+use serde_json::Value;
+
+/// How long one event may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A stream that is being read.
+pub struct Stream {
+    response: Response,
+    text: String,
+}
+
+/// One event of a stream.
+#[derive(Debug, Clone)]
+pub struct Told {
+    pub id: Option<String>,
+    pub name: String,
+    pub data: Value,
+}
+
+impl Stream {
+    /// Asks for a stream; panics unless it gets one.
+    pub async fn open(request: RequestBuilder) -> Self {
+        let response = request.header("accept", "text/event-stream").send().await.unwrap();
+        let kind = response.headers().get("content-type").cloned();
+        assert_eq!((response.status().as_u16(), kind.unwrap().to_str().unwrap()), (200, "text/event-stream"));
+        Self { response, text: String::new() }
+    }
+
+    /// The next event; `None` when the stream has ended. Comments are passed over.
+    pub async fn next(&mut self) -> Option<Told> {
+        tokio::time::timeout(PATIENCE, self.read()).await.expect("no event came in time")
+    }
+
+    async fn read(&mut self) -> Option<Told> {
+        loop {
+            while let Some((block, rest)) = self.text.split_once("\n\n") {
+                let told = told(block);
+                self.text = rest.to_owned();
+                if told.is_some() {
+                    return told;
+                }
+            }
+            let chunk = self.response.chunk().await.ok()??;
+            self.text.push_str(std::str::from_utf8(&chunk).unwrap());
+        }
+    }
+}
+
+fn told(block: &str) -> Option<Told> {
+    let field =
+        |name: &str| block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(|text| text.trim_start().to_owned());
+    Some(Told { id: field("id"), name: field("event")?, data: serde_json::from_str(&field("data")?).unwrap() })
+}
