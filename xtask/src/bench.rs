@@ -1,6 +1,9 @@
-//! `cargo xtask bench call`: builds everything in release and starts the measuring program on it.
+//! `cargo xtask bench call|revenue`: builds everything in release and starts the measuring program on it.
 
 use crate::{Failure, args::Args, engine, shell, workers};
+
+const SUBJECTS: [&str; 2] = ["call", "revenue"];
+const WHICH: &str = "there are two measurements: `cargo xtask bench call` and `cargo xtask bench revenue`";
 
 /// Measures; never fails by a clock.
 ///
@@ -8,14 +11,15 @@ use crate::{Failure, args::Args, engine, shell, workers};
 ///
 /// What kept it from being built or measured.
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
-    if args.words != ["call"] {
-        return Err("there is one measurement: `cargo xtask bench call`".to_owned());
+    let [subject] = args.words.as_slice() else { return Err(WHICH.to_owned()) };
+    if !SUBJECTS.contains(&subject.as_str()) {
+        return Err(WHICH.to_owned());
     }
     let engine = engine::pick(args.engine)?;
     let worker = workers::build(engine)?;
     let host = workers::build_host()?;
     let mut bench = shell::cargo(&["run", "--quiet", "--release", "--package", "tollhouse-bench", "--"]);
-    bench.arg("--host").arg(host).arg("--worker").arg(worker).args(["--engine", engine.name()]);
+    bench.arg("--host").arg(host).arg("--worker").arg(worker).args(["--engine", engine.name(), "--subject", subject]);
     if let Some(seconds) = args.seconds {
         bench.args(["--seconds", &seconds.to_string()]);
     }

@@ -22,6 +22,7 @@ const HELP: &str = "\
 cargo xtask serve [--engine v8|quickjs] [-- ARGS]        build in release and start the host on ./data
 cargo xtask test  [--engine v8|quickjs|both] [FILTER…]   every test; CI asks for both engines
 cargo xtask bench call [--engine v8|quickjs] [--seconds N]   requests per second and latencies, beside a bare axum route
+cargo xtask bench revenue                                reports of 100,000 receipts, and paid calls on top of them
 cargo xtask lint                                         formatting, clippy and documentation, warnings refused
 
 ARGS go to `tollhouse serve` (`-- --listen 127.0.0.1:8080`). FILTERs are parts of test names.

@@ -11,6 +11,7 @@ use crate::Failure;
 /// A request, in bytes but for the host's name.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
+    method: &'static str,
     path: String,
     headers: String,
     body: String,
@@ -18,7 +19,11 @@ pub(crate) struct Request {
 
 impl Request {
     pub(crate) fn post(path: &str, body: &str) -> Self {
-        Self { path: path.to_owned(), headers: String::new(), body: body.to_owned() }
+        Self { method: "POST", path: path.to_owned(), headers: String::new(), body: body.to_owned() }
+    }
+
+    pub(crate) fn get(path: &str) -> Self {
+        Self { method: "GET", path: path.to_owned(), headers: String::new(), body: String::new() }
     }
 
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
@@ -28,7 +33,8 @@ impl Request {
 
     fn bytes(&self, address: SocketAddr) -> Vec<u8> {
         format!(
-            "POST {} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\naccept: application/json\r\n{}content-length: {}\r\n\r\n{}",
+            "{} {} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\naccept: application/json\r\n{}content-length: {}\r\n\r\n{}",
+            self.method,
             self.path,
             self.headers,
             self.body.len(),
@@ -73,6 +79,11 @@ impl Client {
             return Ok(took);
         }
         Err(format!("{} answered {status}: {}", request.path, String::from_utf8_lossy(&self.body)).into())
+    }
+
+    /// The body of the last answer.
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.body
     }
 
     /// Reads one answer into `body`.

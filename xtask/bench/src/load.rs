@@ -42,12 +42,20 @@ impl Figures {
 ///
 /// The first answer that was not 200.
 pub(crate) fn run(address: SocketAddr, request: &Request, connections: usize, span: Duration) -> Result<Figures, Failure> {
+    run_each(address, &vec![request.clone(); connections], span)
+}
+
+/// Runs the load, a connection for each of `requests`.
+///
+/// # Errors
+///
+/// The first answer that was not 200.
+pub(crate) fn run_each(address: SocketAddr, requests: &[Request], span: Duration) -> Result<Figures, Failure> {
     let began = Instant::now();
-    let runs: Vec<_> = (0..connections)
-        .map(|_| {
-            let request = request.clone();
-            thread::spawn(move || repeat(address, &request, began + span).map_err(|why| why.to_string()))
-        })
+    let runs: Vec<_> = requests
+        .iter()
+        .cloned()
+        .map(|request| thread::spawn(move || repeat(address, &request, began + span).map_err(|why| why.to_string())))
         .collect();
     let mut taken = Vec::new();
     for run in runs {

@@ -1,4 +1,4 @@
-//! Measures calls through a whole host beside a bare axum route, on this machine, in one run.
+//! Measures calls through a whole host beside a bare axum route, and reports of revenue, on this machine, in one run.
 //!
 //! Load and server share the machine's cores, so that the ratios tell more than the figures. Nothing
 //! here fails by a clock; a call that is not answered with 200 does fail the run.
@@ -9,6 +9,7 @@ mod bare;
 mod client;
 mod host;
 mod load;
+mod revenue;
 
 use std::{error::Error, path::PathBuf, time::Duration};
 
@@ -28,6 +29,7 @@ const PAUSE: Duration = Duration::from_millis(300);
 type Failure = Box<dyn Error>;
 
 struct Options {
+    subject: String,
     host: PathBuf,
     worker: PathBuf,
     engine: String,
@@ -36,13 +38,15 @@ struct Options {
 
 fn main() -> Result<(), Failure> {
     let mut words = std::env::args().skip(1);
-    let mut options = Options { host: PathBuf::new(), worker: PathBuf::new(), engine: "v8".to_owned(), seconds: 5 };
+    let mut options =
+        Options { subject: "call".to_owned(), host: PathBuf::new(), worker: PathBuf::new(), engine: "v8".to_owned(), seconds: 5 };
     while let Some(word) = words.next() {
         if word == bare::COMMAND {
             return bare::serve();
         }
         let value = words.next().ok_or_else(|| format!("`{word}` wants a value"))?;
         match word.as_str() {
+            "--subject" => options.subject = value,
             "--host" => options.host = value.into(),
             "--worker" => options.worker = value.into(),
             "--engine" => options.engine = value,
@@ -50,7 +54,11 @@ fn main() -> Result<(), Failure> {
             _ => return Err(format!("no option `{word}`").into()),
         }
     }
-    measure(&options)
+    match options.subject.as_str() {
+        "call" => measure(&options),
+        "revenue" => revenue::measure(&options),
+        other => Err(format!("nothing measures `{other}`").into()),
+    }
 }
 
 fn measure(options: &Options) -> Result<(), Failure> {

@@ -1,0 +1,180 @@
+//! What a long history of sales costs: reports of it, and calls that add to it.
+
+use std::{
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use tollhouse::{
+    builder::Builder,
+    call::{Closing, ReceiptFinisher},
+    clock::{Clock, Timestamp},
+    event::{EventSettings, Events},
+    id::{CallId, EndpointId, ReceiptId},
+    payment::{Finisher as _, Settlement, SettlementKind, StoredAnswer},
+    receipt::{Draft, Signer},
+    sale::{FeeBps, Sales},
+    store::{
+        Durability, Store,
+        sled::{SledConfig, SledStore},
+    },
+    tool::{MicroUsd, Owner},
+};
+
+use crate::{
+    Failure, Options,
+    client::{Client, Request},
+    host::{ADMIN_TOKEN, Host},
+    latencies,
+    load::{self, Figures},
+};
+
+const RECEIPTS: u64 = 100_000;
+const DAYS: u64 = 90;
+const ENDPOINTS: u64 = 50;
+const DAY_MS: u64 = 24 * 3_600 * 1_000;
+/// Receipts whose writes share a commit.
+const TOGETHER: u64 = 250;
+const REPORTS: usize = 300;
+const CONNECTIONS: usize = 16;
+/// Runs of paid calls with and without a history, in turns, so that a busy machine is busy for both.
+const TURNS: usize = 3;
+/// Micro-dollars.
+const PRICE: MicroUsd = MicroUsd(10_001);
+
+/// A builder who is in the store already, and the key.
+struct Earner {
+    builder: Builder,
+    key: String,
+}
+
+pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
+    let data = tempfile::tempdir()?;
+    let began = Instant::now();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (old, new) = runtime.block_on(prepare(data.path()))?;
+    drop(runtime);
+    let took = began.elapsed().as_secs_f64();
+    println!("{RECEIPTS} receipts of {ENDPOINTS} endpoints over {DAYS} days, written by the call path's own code in {took:.1} s");
+
+    let host = Host::start(options, data.path(), &[])?;
+    println!("\n{:<52}{:>11}{:>11}", "GET /ai/builders/revenue", "p50", "p99");
+    reports(&host, "while the host folds what it was not told of, 90 d", &old, "90d")?;
+    // Folding is behind the answers; nothing says when it has ended but that reports get no faster.
+    std::thread::sleep(Duration::from_secs(8));
+    for since in ["30d", "90d"] {
+        reports(&host, &format!("folded, {since}"), &old, since)?;
+    }
+    reports(&host, "of a builder without a history, 90 d", &new, "90d")?;
+
+    let (with, without) = (publish(&host, "bench-old", &old)?, publish(&host, "bench-new", &new)?);
+    let span = Duration::from_secs(options.seconds);
+    println!("\n{:<44}{:>12}{:>11}{:>11}", format!("paid by credit, {CONNECTIONS} connections"), "calls/s", "p50", "p99");
+    let mut rates = [0.0, 0.0];
+    for turn in 0..TURNS {
+        for (at, (what, requests)) in [("with a history", &with), ("without", &without)].into_iter().enumerate() {
+            let figures = load::run_each(host.address(), requests, span)?;
+            rates[at] += figures.per_second();
+            println!("{what:<44}{:>12.0}{}", figures.per_second(), latencies(&figures));
+            if at == 0 {
+                reports(&host, &format!("  its reports right after, turn {turn}"), &old, "30d")?;
+            }
+        }
+    }
+    println!("calls/s with a history / without: {:.2}", rates[0] / rates[1]);
+    host.stop()
+}
+
+/// Two builders, one of them with a history that nobody has folded.
+async fn prepare(data: &Path) -> Result<(Earner, Earner), Failure> {
+    let store: Arc<dyn Store> = Arc::new(SledStore::open(data.join("store"), SledConfig::default())?);
+    let clock = Clock::default();
+    let now = clock.now();
+    let events = Arc::new(Events::new(Arc::clone(&store), clock, EventSettings::default()));
+    let finisher = ReceiptFinisher::new(Arc::new(Signer::open(data)?), true, events, Sales::new(Arc::clone(&store)));
+    let earner = |name| Builder::new(name, None, now).map(|(builder, key)| Earner { builder, key });
+    let (old, new) = (earner("Old")?, earner("New")?);
+    store.commit(vec![], vec![old.builder.write(), new.builder.write()], Durability::Buffered).await?;
+    let owner = Owner::Builder(old.builder.id.clone());
+    let endpoints: Vec<_> = (0..ENDPOINTS).map(|_| EndpointId::generate()).collect();
+    for first in (0..RECEIPTS).step_by(TOGETHER as usize) {
+        let mut writes = vec![];
+        for n in first..first + TOGETHER {
+            let at = Timestamp(now.0 - DAYS * DAY_MS + n * (DAYS * DAY_MS / RECEIPTS));
+            let closing = ReceiptFinisher::encode(&closing(&owner, &endpoints, n, at)?);
+            writes.extend(finisher.finish(&closing, &settlement(), answer()).writes);
+        }
+        store.commit(vec![], writes, Durability::Buffered).await?;
+    }
+    store.commit(vec![], vec![], Durability::Durable).await?;
+    Ok((old, new))
+}
+
+fn closing(owner: &Owner, endpoints: &[EndpointId], n: u64, at: Timestamp) -> Result<Closing, Failure> {
+    let which = (n % ENDPOINTS) as usize;
+    let receipt = Draft {
+        receipt_id: ReceiptId::of_time(at),
+        slug: format!("history-{which:02}").parse()?,
+        endpoint_id: endpoints[which].clone(),
+        version: "0".repeat(64),
+        price_usd: PRICE,
+        resource_url: format!("http://localhost/tools/history-{which:02}"),
+        request_hash: format!("sha256:{n:064x}"),
+        result_hash: format!("sha256:{n:064x}"),
+        started_at: at,
+        issued_at: at,
+    };
+    Ok(Closing { receipt, call: CallId::generate(), owner: owner.clone(), fee: FeeBps(500).of(PRICE, owner), builder: None })
+}
+
+fn settlement() -> Settlement {
+    Settlement {
+        kind: SettlementKind::Credit,
+        transaction: String::new(),
+        network: String::new(),
+        asset: String::new(),
+        amount: PRICE.0.to_string(),
+        payer: "crd_01J00000000000000000000000".to_owned(),
+        scheme: "credit".to_owned(),
+        version: None,
+    }
+}
+
+fn answer() -> StoredAnswer {
+    StoredAnswer { status: 200, headers: vec![], body: Default::default(), receipt_id: String::new(), settlement: None }
+}
+
+fn reports(host: &Host, what: &str, of: &Earner, since: &str) -> Result<(), Failure> {
+    let request = Request::get(&format!("/ai/builders/revenue?since={since}")).with("x-builder-key", &of.key);
+    let mut client = Client::connect(host.address())?;
+    let began = Instant::now();
+    let taken = (0..REPORTS).map(|_| client.timed(&request)).collect::<Result<_, _>>()?;
+    println!("{what:<52}{}", latencies(&Figures::of(taken, began.elapsed())));
+    Ok(())
+}
+
+/// A paid tool of `of` that answers at once; answers the request of each connection, with a credit of its own.
+fn publish(host: &Host, slug: &str, of: &Earner) -> Result<Vec<Request>, Failure> {
+    let body = json!({
+        "slug": slug,
+        "title": "Static",
+        "priceUsd": PRICE.to_usd(),
+        "handlerType": "static_json",
+        "handler": { "response": { "done": true } },
+        "safetyAttestation": { "accepted": true },
+    });
+    let mut client = Client::connect(host.address())?;
+    client.expect_ok(&Request::post("/ai/endpoints/create", &body.to_string()).with("x-builder-key", &of.key))?;
+    let mint =
+        Request::post("/ai/credits", &json!({ "amountUsd": 100_000, "label": "bench" }).to_string()).with("x-admin-token", ADMIN_TOKEN);
+    let mut requests = vec![];
+    for _ in 0..CONNECTIONS {
+        client.expect_ok(&mint)?;
+        let minted: Value = serde_json::from_slice(client.body())?;
+        let credit = minted["credit"].as_str().ok_or("no credit was minted")?;
+        requests.push(Request::post(&format!("/tools/{slug}"), "{}").with("x-developer-credit", credit));
+    }
+    Ok(requests)
+}
