@@ -52,7 +52,7 @@ pub(super) struct Entry {
 /// Something that is stored in an order, and happens.
 #[async_trait]
 pub(super) trait Source: Send + Sync + 'static {
-    type Place: Clone + Send + Sync;
+    type Place: Clone + Ord + Send + Sync;
     type Live: Send;
 
     /// All that is published from now on.
@@ -83,11 +83,11 @@ pub(super) fn stream<S: Source>(app: &Arc<App>, source: S, from: Option<S::Place
     let crowded = |error: Crowded| ApiError::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", error.to_string()).retry_after(30);
     // Refused before the stream begins. While it reads the store it follows nothing, so that it does not lag behind.
     let follower = source.follow().map_err(crowded)?;
-    let phase = match from {
+    let phase = match from.clone() {
         None => Phase::Live(follower),
         Some(from) => Phase::Stored(from),
     };
-    let state = Following { app: Arc::downgrade(app), source, phase, ready: VecDeque::new(), told: Recent::default() };
+    let state = Following { app: Arc::downgrade(app), source, from, phase, ready: VecDeque::new(), told: Recent::default() };
     let events = stream::unfold(state, |mut state| async { state.next().await.map(|event| (Ok::<_, Infallible>(event), state)) });
     let mut response = Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response();
     let headers = response.headers_mut();
@@ -99,6 +99,8 @@ pub(super) fn stream<S: Source>(app: &Arc<App>, source: S, from: Option<S::Place
 struct Following<S: Source> {
     app: std::sync::Weak<App>,
     source: S,
+    /// Where the reader asked to begin.
+    from: Option<S::Place>,
     phase: Phase<S>,
     /// Read and not sent yet: at most a page.
     ready: VecDeque<Entry>,
@@ -134,7 +136,9 @@ impl<S: Source> Following<S> {
                     Ok((None, _)) => match self.source.follow() {
                         Ok(follower) => {
                             self.source.settle().await;
-                            self.phase = Phase::Joining(self.source.back(&place, OVERLAP_MS), follower);
+                            let back = self.source.back(&place, OVERLAP_MS);
+                            let from = self.from.iter().cloned().chain([back]).max().unwrap_or(place);
+                            self.phase = Phase::Joining(from, follower);
                         }
                         Err(error) => return Some(broken(&error.to_string())),
                     },

@@ -1,10 +1,12 @@
 //! The feed of a builder's events, in pages and live.
 
+use std::time::Duration;
+
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
-    harness::{Host, stream::Stream},
+    harness::{Host, eventually, stream::Stream},
     revenue::{events, tool},
 };
 
@@ -41,7 +43,11 @@ async fn events_are_followed_live_and_from_the_last_id_on() {
     // While nobody follows.
     host.call("one-tool", &json!({ "n": 5 })).await.is(200);
     host.call("one-tool", &json!({ "fail": true })).await.is(502);
-    let seen = events(&host, &key, "&kind=call.succeeded").await;
+    let seen = eventually("six calls are told", Duration::from_secs(5), || async {
+        let seen = events(&host, &key, "&kind=call.succeeded").await;
+        (seen.len() == 6).then_some(seen)
+    })
+    .await;
     let mut stream = Stream::open(follow(&host, &key, "?kind=call.succeeded").header("last-event-id", &ids[1])).await;
     for wanted in &ids[2..] {
         assert_eq!(stream.next().await.unwrap().id.as_ref(), Some(wanted), "nothing twice, nothing left out");
@@ -53,7 +59,6 @@ async fn events_are_followed_live_and_from_the_last_id_on() {
     assert!(live.id > missed.id);
 
     // All of the last hour, oldest first, is what the pages say, newest first.
-    assert_eq!(seen.len(), 6);
     let mut stream = Stream::open(follow(&host, &key, "?since=1h&kind=call.succeeded")).await;
     for event in seen.iter().rev() {
         assert_eq!(stream.next().await.unwrap().data, *event);
@@ -77,7 +82,7 @@ async fn events_are_filtered_by_endpoint_and_kind() {
         host.call("one-tool", &json!({ "n": n })).await.is(200);
         host.call("two-tool", &json!({ "fail": true })).await.is(502);
     }
-    crate::harness::eventually("six calls are told", std::time::Duration::from_secs(5), || async {
+    eventually("six calls are told", Duration::from_secs(5), || async {
         let (succeeded, failed) = (events(&host, &key, "&kind=call.succeeded").await, events(&host, &key, "&kind=call.failed").await);
         (succeeded.len() == 3 && failed.len() == 3).then_some(())
     })
