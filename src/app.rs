@@ -11,6 +11,7 @@ use std::{
 };
 
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 use tollhouse_pool::{Pool, PoolConfig};
 
 use crate::{
@@ -23,6 +24,7 @@ use crate::{
     config::{FacilitatorKind, Settings},
     event::Events,
     http::Rate,
+    mcp::Mcp,
     payment::{Facilitator, Gate, HttpFacilitator, Ledger, PaymentConfig, SimulatedFacilitator, Terms},
     payout::Payouts,
     receipt::Signer,
@@ -62,6 +64,9 @@ pub struct App {
     pub long_running_ms: u64,
     pub rate: Option<Rate>,
     pub progress: Duration,
+    pub mcp: Mcp,
+    /// Cancelled when the host is told to end: what would go on for ever stops then.
+    pub ending: CancellationToken,
     draining: AtomicBool,
 }
 
@@ -142,6 +147,7 @@ impl App {
             clock: clock.clone(),
         });
         let registration = Arc::new(registration_terms(settings.registration_price, &base_url));
+        let mcp = Mcp::new(&settings.mcp, settings.listen, &base_url);
         let app = Arc::new(Self {
             base_url,
             clock,
@@ -163,6 +169,8 @@ impl App {
             long_running_ms: settings.long_running_ms,
             rate: settings.rate_limit.map(Rate::new),
             progress: settings.progress,
+            mcp,
+            ending: CancellationToken::new(),
             draining: AtomicBool::new(false),
         });
         app.sweep();
@@ -191,6 +199,7 @@ impl App {
     /// Says that the host is about to end: it is no longer ready, and those who follow live are let go.
     pub fn begin_shutdown(&self) {
         self.draining.store(true, Ordering::Relaxed);
+        self.ending.cancel();
     }
 
     /// Lets calls under way end, at most for `patience`, then ends the sandbox.
@@ -215,6 +224,7 @@ impl App {
                 if let Some(rate) = &app.rate {
                     rate.forget_quiet();
                 }
+                app.mcp.forget_quiet();
                 if let Err(error) = app.gate.tick().await {
                     tracing::error!(%error, "open settlements could not be looked at");
                 }

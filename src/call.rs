@@ -29,6 +29,7 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
 
 pub use self::{
     behind::Behind,
@@ -92,7 +93,7 @@ pub struct Done {
 
 /// How a call ended, for all that share it.
 type Shared = Result<Done, Arc<CallError>>;
-type Flight = watch::Receiver<Option<Shared>>;
+type Flight = watch::Sender<Option<Shared>>;
 
 /// Performs calls.
 pub struct Calls {
@@ -152,8 +153,18 @@ impl Calls {
     ///
     /// Why it ended without a result; [`CallError::charged`] says whether money moved.
     pub async fn perform(self: &Arc<Self>, call: Call) -> Shared {
+        self.perform_until(call, CancellationToken::new()).await
+    }
+
+    /// Performs one call that its caller may take back: once `cancel` is cancelled, its handler is stopped and its payment
+    /// released, unless the handler has ended already, or another caller waits for the same call.
+    ///
+    /// # Errors
+    ///
+    /// As [`Calls::perform`]; [`CallError::Cancelled`].
+    pub async fn perform_until(self: &Arc<Self>, call: Call, cancel: CancellationToken) -> Shared {
         let this = Arc::clone(self);
-        self.detached(async move { this.perform_here(call).await }).await
+        self.detached(async move { this.perform_here(call, cancel).await }).await
     }
 
     /// Runs `work` to its end, whether somebody waits for it or not, and lets a drain wait for it.
@@ -184,9 +195,10 @@ impl Calls {
         tokio::time::timeout(patience, idle).await.is_ok()
     }
 
-    async fn perform_here(&self, call: Call) -> Shared {
+    async fn perform_here(&self, call: Call, cancel: CancellationToken) -> Shared {
         let Call { live, input, offered, head, progress } = call;
-        let task = NewCall { live, head, progress, started: self.clock.now(), call: CallId::generate(), receipt: ReceiptId::generate() };
+        let task =
+            NewCall { live, head, progress, cancel, started: self.clock.now(), call: CallId::generate(), receipt: ReceiptId::generate() };
         if task.live.endpoint.price_usd.is_zero() {
             let checked = input.parse(&task.live).map_err(Arc::new)?;
             let hash = request_hash(task.live.endpoint.id.as_str(), &checked.value);
@@ -269,7 +281,7 @@ impl Calls {
     async fn join(&self, payment: &PaymentId, wall_ms: u64) -> Shared {
         let deadline = Instant::now() + Duration::from_millis(wall_ms) + JOIN_PATIENCE;
         loop {
-            let flight = self.flights().get(payment).cloned();
+            let flight = self.flights().get(payment).map(watch::Sender::subscribe);
             // A flight whose task ended without an end: the record says what became of the payment.
             if let Some(mut flight) = flight
                 && let Ok(ended) = flight.wait_for(Option::is_some).await
@@ -297,26 +309,37 @@ impl Calls {
             // A reader that is gone or slow does not stop the call.
             _ = progress.try_send(accepted);
         }
-        let produced = self
-            .runner
-            .run(Task {
-                live: &task.live,
-                call,
-                receipt: &task.receipt,
-                head: &task.head,
-                input: &input,
-                payer: admission.and_then(Admission::payer),
-                now: task.started,
-                progress: task.progress.as_ref(),
-            })
-            .await?;
+        let running = self.runner.run(Task {
+            live: &task.live,
+            call,
+            receipt: &task.receipt,
+            head: &task.head,
+            input: &input,
+            payer: admission.and_then(Admission::payer),
+            now: task.started,
+            progress: task.progress.as_ref(),
+        });
+        let produced = tokio::select! {
+            biased;
+            produced = running => produced?,
+            () = self.taken_back(task, admission) => return Err(CallError::Cancelled),
+        };
         Ran::check(produced, &task.live)
+    }
+
+    /// Returns once nobody wants the call any more.
+    async fn taken_back(&self, task: &NewCall, admission: Option<&Admission>) {
+        task.cancel.cancelled().await;
+        let joined = || Some(self.flights().get(admission?.id())?.receiver_count() > 0);
+        while joined() == Some(true) {
+            tokio::time::sleep(JOIN_POLL).await;
+        }
     }
 
     /// Lets others join the call that has `payment`, until what this answers is dropped.
     fn take_off(&self, payment: &PaymentId) -> TakenOff<'_> {
-        let (landed, flight) = watch::channel(None);
-        self.flights().insert(payment.clone(), flight);
+        let landed = watch::Sender::new(None);
+        self.flights().insert(payment.clone(), landed.clone());
         TakenOff { calls: self, payment: payment.clone(), landed }
     }
 
@@ -343,6 +366,7 @@ struct NewCall {
     live: Arc<Live>,
     head: RequestHead,
     progress: Option<mpsc::Sender<Progress>>,
+    cancel: CancellationToken,
     started: Timestamp,
     call: CallId,
     receipt: ReceiptId,

@@ -11,6 +11,7 @@ use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 use tollhouse_pool::{Pool, PoolError};
 use tollhouse_protocol::{Bundle, Isolation, Language, Limits, LoadError};
 
@@ -107,6 +108,7 @@ pub struct Catalog {
     live: ArcSwap<BTreeMap<Slug, Arc<Live>>>,
     /// One change at a time. Never taken by a call.
     changing: tokio::sync::Mutex<()>,
+    changes: watch::Sender<u64>,
 }
 
 impl fmt::Debug for Catalog {
@@ -128,7 +130,16 @@ impl Catalog {
         services: Arc<CapabilityServices>,
         base_url: String,
     ) -> Result<Self, PublishError> {
-        let catalog = Self { store, clock, pool, services, base_url, live: ArcSwap::default(), changing: tokio::sync::Mutex::new(()) };
+        let catalog = Self {
+            store,
+            clock,
+            pool,
+            services,
+            base_url,
+            live: ArcSwap::default(),
+            changing: tokio::sync::Mutex::new(()),
+            changes: watch::Sender::new(0),
+        };
         let mut live = BTreeMap::new();
         for (_, value) in catalog.store.scan(Space::Endpoints, KeyRange::prefix(b""), MAX_ENDPOINTS, Direction::Forward).await? {
             let endpoint: Endpoint = serde_json::from_slice(&value).map_err(|error| PublishError::Corrupt(error.to_string()))?;
@@ -149,6 +160,12 @@ impl Catalog {
     #[must_use]
     pub fn all(&self) -> Arc<BTreeMap<Slug, Arc<Live>>> {
         self.live.load_full()
+    }
+
+    /// Counts the changes of what [`Catalog::all`] answers, for those who wait for one.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
     }
 
     /// Publishes the shipped tools, or those in `folder`, if the catalogue was never filled before.
@@ -312,6 +329,7 @@ impl Catalog {
         let mut live = BTreeMap::clone(&self.live.load());
         change(&mut live);
         self.live.store(Arc::new(live));
+        self.changes.send_modify(|count| *count += 1);
     }
 
     fn make_live(&self, endpoint: Endpoint, bundle: Option<Arc<Bundle>>, grant: Arc<Grant>) -> Result<Live, PublishError> {

@@ -83,6 +83,20 @@ pub struct Flags {
     #[arg(long, env = "TOLLHOUSE_GUARD_ALLOW", value_delimiter = ',')]
     #[serde(default)]
     pub guard_allow: Vec<String>,
+    /// Names that `/ai/mcp` answers to in the `Host` header, comma-separated; `*` is any [default: loopback's and the base URL's when listening on loopback, else any]
+    #[arg(long, env = "TOLLHOUSE_MCP_HOSTS", value_delimiter = ',')]
+    #[serde(default)]
+    pub mcp_hosts: Vec<String>,
+    /// Web origins that may use `/ai/mcp`, such as `https://app.example.com:443`, comma-separated; `*` is any [default: loopback's and the base URL's]
+    #[arg(long, env = "TOLLHOUSE_MCP_ORIGINS", value_delimiter = ',')]
+    #[serde(default)]
+    pub mcp_origins: Vec<String>,
+    /// MCP calls per second of one address and tool; 0 is no limit [default: 20, and none when listening on loopback]
+    #[arg(long, env = "TOLLHOUSE_MCP_RATE_LIMIT")]
+    pub mcp_rate_limit: Option<u32>,
+    /// Time between progress notifications of an MCP call, in ms [default: 15000]
+    #[arg(long, env = "TOLLHOUSE_MCP_PROGRESS_MS")]
+    pub mcp_progress_ms: Option<u64>,
     /// Folder whose tools are published on first start [default: the catalogue shipped in the binary]
     #[arg(long, env = "TOLLHOUSE_TOOLS")]
     pub tools: Option<PathBuf>,
@@ -104,7 +118,7 @@ pub struct Flags {
     /// Days that log lines are kept [default: 7]
     #[arg(long, env = "TOLLHOUSE_LOG_DAYS")]
     pub log_days: Option<u32>,
-    /// Log filter, as `tracing` reads it [default: info]
+    /// Log filter, as `tracing` reads it [default: info,rmcp=warn]
     #[arg(long, env = "TOLLHOUSE_LOG")]
     pub log: Option<String>,
 }
@@ -137,6 +151,7 @@ pub struct Settings {
     pub progress: Duration,
     pub drain: Duration,
     pub guard_allow: Vec<String>,
+    pub mcp: McpSettings,
     pub tools: Option<PathBuf>,
     /// What it costs to become a builder.
     pub registration_price: MicroUsd,
@@ -144,6 +159,17 @@ pub struct Settings {
     pub events: EventSettings,
     pub logs: LogSettings,
     pub log: String,
+}
+
+#[derive(Debug, Clone)]
+pub struct McpSettings {
+    /// As given; empty is the default.
+    pub hosts: Vec<String>,
+    /// As given; empty is the default.
+    pub origins: Vec<String>,
+    /// Calls per second of one address and tool.
+    pub rate_limit: Option<NonZeroU32>,
+    pub progress: Duration,
 }
 
 #[derive(Debug, Clone)]
@@ -234,6 +260,10 @@ impl Flags {
             progress_ms: self.progress_ms.or(below.progress_ms),
             drain_ms: self.drain_ms.or(below.drain_ms),
             guard_allow: if self.guard_allow.is_empty() { below.guard_allow } else { self.guard_allow },
+            mcp_hosts: if self.mcp_hosts.is_empty() { below.mcp_hosts } else { self.mcp_hosts },
+            mcp_origins: if self.mcp_origins.is_empty() { below.mcp_origins } else { self.mcp_origins },
+            mcp_rate_limit: self.mcp_rate_limit.or(below.mcp_rate_limit),
+            mcp_progress_ms: self.mcp_progress_ms.or(below.mcp_progress_ms),
             tools: self.tools.or(below.tools),
             registration_price_usd: self.registration_price_usd.or(below.registration_price_usd),
             fee_bps: self.fee_bps.or(below.fee_bps),
@@ -298,6 +328,12 @@ impl Flags {
             progress: Duration::from_millis(self.progress_ms.unwrap_or(5_000).max(1)),
             drain: Duration::from_millis(self.drain_ms.unwrap_or(30_000)),
             guard_allow: self.guard_allow,
+            mcp: McpSettings {
+                hosts: self.mcp_hosts,
+                origins: self.mcp_origins,
+                rate_limit: NonZeroU32::new(self.mcp_rate_limit.unwrap_or(if listen.ip().is_loopback() { 0 } else { 20 })),
+                progress: Duration::from_millis(self.mcp_progress_ms.unwrap_or(15_000).max(1)),
+            },
             tools: self.tools,
             registration_price: self.registration_price_usd.unwrap_or(REGISTRATION_PRICE),
             fee: FeeBps(fee),
@@ -310,7 +346,7 @@ impl Flags {
                 age_ms: self.log_days.map_or(logs.age_ms, days_ms),
                 ..logs
             },
-            log: self.log.unwrap_or_else(|| "info".to_owned()),
+            log: self.log.unwrap_or_else(|| "info,rmcp=warn".to_owned()),
         })
     }
 }

@@ -33,11 +33,12 @@ use axum::{
 };
 use tower_http::cors::{Any, CorsLayer};
 
+pub(crate) use self::{error::REQUEST, offered::offered};
 pub use self::{
     error::{ApiError, code_table},
     rate::Rate,
 };
-use crate::{app::App, id::RequestId};
+use crate::{app::App, id::RequestId, mcp};
 
 /// Largest body of a management request, in bytes: a handler's source at its ceiling, escaped as JSON.
 pub const MANAGEMENT_BODY_BYTES: usize = 4 << 20;
@@ -58,6 +59,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/ai/payments/{id}", get(receipts::payment))
         .route("/.well-known/jwks.json", get(receipts::jwks))
         .route("/dev/faucet", post(account::faucet).get(account::balance))
+        .merge(mcp::route(&app))
         // builders and admins
         .route("/ai/endpoints/create", post(endpoints::create))
         .route("/ai/endpoints/{slug}", get(endpoints::inspect).patch(endpoints::update).delete(endpoints::delete))

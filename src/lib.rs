@@ -3,8 +3,8 @@
 //! The life of a call, module by module:
 //!
 //! ```text
-//! http ─▶ call: find ─▶ admit ─▶ check ─▶ run ─▶ check ─▶ settle ─▶ receipt ─▶ http
-//!               │         │        │       │                 │
+//! http ─┬▶ call: find ─▶ admit ─▶ check ─▶ run ─▶ check ─▶ settle ─▶ receipt ─▶ http, mcp
+//! mcp ──┘        │         │        │       │                 │
 //!            catalog   payment    tool   runner           payment, receipt
 //!               │         │                │ ├─ builtin       │
 //!               └─ store ─┴─ facilitator   │ └─ sandbox/pool ══ tollhouse-worker
@@ -31,6 +31,7 @@ pub mod event;
 pub mod feed;
 pub mod http;
 pub mod id;
+pub mod mcp;
 pub mod payment;
 pub mod payout;
 pub mod readiness;

@@ -7,10 +7,16 @@ use std::{
 
 /// A word that only some files may use: the word, the files (by the start of their path), and why.
 const HOMES: &[(&str, &[&str], &str)] = &[
-    ("axum::", &["src/http", "src/main.rs", "src/payment/tests", "src/capability", "src/readiness"], "HTTP is the fronts' business"),
-    ("use axum", &["src/http", "src/payment/tests", "src/capability", "src/readiness"], "HTTP is the fronts' business"),
+    (
+        "axum::",
+        &["src/http", "src/mcp", "src/main.rs", "src/payment/tests", "src/capability", "src/readiness"],
+        "HTTP is the fronts' business",
+    ),
+    ("use axum", &["src/http", "src/mcp", "src/payment/tests", "src/capability", "src/readiness"], "HTTP is the fronts' business"),
     ("sled::SledStore", &["src/store", "src/app.rs"], "backends are chosen in `app`"),
     (" ::sled::", &["src/store/sled"], "only the sled backend knows sled"),
+    ("rmcp::", &["src/mcp"], "MCP is one front's business"),
+    ("use rmcp", &["src/mcp"], "MCP is one front's business"),
     ("SystemTime::now", &["src/clock.rs"], "time is read in `clock`"),
     ("env::var", &["src/config.rs", "sandbox/worker/build.rs"], "the environment is read in `config`"),
     ("deno_core", &["sandbox/worker"], "only the worker links the engine"),
@@ -20,17 +26,17 @@ const HOMES: &[(&str, &[&str], &str)] = &[
 
 /// Modules of the host that must not import these others: lower layers know nothing of upper ones.
 const LAYERS: &[(&str, &[&str])] = &[
-    ("src/tool", &["payment", "catalog", "call", "runner", "http", "app", "store", "capability"]),
-    ("src/store", &["payment", "catalog", "call", "runner", "http", "app", "tool", "capability"]),
-    ("src/receipt", &["payment", "catalog", "call", "runner", "http", "app", "capability"]),
-    ("src/feed", &["payment", "catalog", "call", "runner", "http", "app", "store", "tool", "capability"]),
-    ("src/event", &["payment", "catalog", "call", "runner", "http", "app", "capability", "sale"]),
-    ("src/sale", &["payment", "catalog", "call", "runner", "http", "app", "capability", "event"]),
-    ("src/payout", &["catalog", "call", "runner", "http", "app", "capability"]),
-    ("src/payment", &["catalog", "runner", "http", "app", "capability"]),
-    ("src/capability", &["payment", "catalog", "call", "runner", "http", "app"]),
-    ("src/call", &["http", "app"]),
-    ("src/catalog", &["http", "app", "call"]),
+    ("src/tool", &["payment", "catalog", "call", "runner", "http", "mcp", "app", "store", "capability"]),
+    ("src/store", &["payment", "catalog", "call", "runner", "http", "mcp", "app", "tool", "capability"]),
+    ("src/receipt", &["payment", "catalog", "call", "runner", "http", "mcp", "app", "capability"]),
+    ("src/feed", &["payment", "catalog", "call", "runner", "http", "mcp", "app", "store", "tool", "capability"]),
+    ("src/event", &["payment", "catalog", "call", "runner", "http", "mcp", "app", "capability", "sale"]),
+    ("src/sale", &["payment", "catalog", "call", "runner", "http", "mcp", "app", "capability", "event"]),
+    ("src/payout", &["catalog", "call", "runner", "http", "mcp", "app", "capability"]),
+    ("src/payment", &["catalog", "runner", "http", "mcp", "app", "capability"]),
+    ("src/capability", &["payment", "catalog", "call", "runner", "http", "mcp", "app"]),
+    ("src/call", &["http", "mcp", "app"]),
+    ("src/catalog", &["http", "mcp", "app", "call"]),
 ];
 
 fn root() -> PathBuf {

@@ -48,6 +48,9 @@ pub enum CallError {
     /// The call that this one joined ended in a way that is told to its own caller only.
     #[error("the call that holds payment `{0}` ended without an answer")]
     Joined(PaymentId),
+    /// Nothing was taken.
+    #[error("the caller took the call back")]
+    Cancelled,
     #[error("the store is away")]
     Store(#[from] StoreError),
     /// A fault of the host's own; the log has it.
@@ -118,6 +121,7 @@ impl CallError {
             Self::Settle(SettleError::Unknown { .. }) => "settlement_unknown",
             Self::Settle(SettleError::Store(_)) | Self::Store(_) => "store_unavailable",
             Self::Joined(_) => "payment_in_progress",
+            Self::Cancelled => "cancelled",
             Self::Internal => "internal",
         }
     }

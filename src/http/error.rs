@@ -21,7 +21,7 @@ use crate::{
 
 tokio::task_local! {
     /// The id of the request being answered.
-    pub(super) static REQUEST: RequestId;
+    pub(crate) static REQUEST: RequestId;
 }
 
 /// A refusal on its way out: a row of the table, with what it says of this request.
@@ -58,6 +58,7 @@ pub fn code_table() -> &'static [(u16, &'static str)] {
         (404, "unknown_payment"),
         (404, "unknown_payout"),
         (405, "method_not_allowed"),
+        (409, "cancelled"),
         (409, "endpoint_paused"),
         (409, "payment_reused"),
         (409, "payment_in_progress"),
@@ -109,6 +110,7 @@ fn row(error: &CallError) -> Row {
         E::Settle(SettleError::Unknown { .. }) => (StatusCode::BAD_GATEWAY, Host),
         E::Settle(SettleError::Store(_)) | E::Store(_) => (StatusCode::SERVICE_UNAVAILABLE, Host),
         E::Joined(_) => (StatusCode::CONFLICT, Caller),
+        E::Cancelled => (StatusCode::CONFLICT, Caller),
         E::Internal => (StatusCode::INTERNAL_SERVER_ERROR, Host),
     }
 }
@@ -137,7 +139,7 @@ fn refusal_row(refusal: &Refusal) -> Row {
 }
 
 impl ApiError {
-    pub(super) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+    pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         let fault = if status.is_server_error() { Fault::Host } else { Fault::Caller };
         Self {
             status,
@@ -172,11 +174,34 @@ impl ApiError {
         Self::not_found("unknown_endpoint", format!("no endpoint is called `{slug}`"))
     }
 
-    pub(super) fn status(&self) -> StatusCode {
+    pub(crate) fn status(&self) -> StatusCode {
         self.status
     }
 
-    pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(crate) fn code(&self) -> &'static str {
+        self.code
+    }
+
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    pub(crate) fn charged(&self) -> &'static str {
+        match self.charged {
+            Charged::No => "no",
+            Charged::Unknown => "unknown",
+        }
+    }
+
+    /// The challenge that a 402 consists of, or the error again.
+    pub(crate) fn into_challenge(mut self) -> Result<Challenge, Self> {
+        match self.challenge.take() {
+            Some(challenge) => Ok(*challenge),
+            None => Err(self),
+        }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
@@ -192,14 +217,14 @@ impl ApiError {
     }
 
     /// A challenge in place of the envelope.
-    pub(super) fn challenge(challenge: Challenge) -> Self {
+    pub(crate) fn challenge(challenge: Challenge) -> Self {
         let mut error = Self::new(StatusCode::PAYMENT_REQUIRED, "payment_required", challenge.error.clone());
         error.challenge = Some(Box::new(challenge));
         error
     }
 
     /// A call's error. `challenge` makes the x402 challenge that a 402 consists of.
-    pub(super) fn from_call(error: &CallError, challenge: impl FnOnce(&str) -> Challenge) -> Self {
+    pub(crate) fn from_call(error: &CallError, challenge: impl FnOnce(&str) -> Challenge) -> Self {
         let (status, fault) = row(error);
         if status == StatusCode::PAYMENT_REQUIRED {
             return Self::challenge(challenge(&payment_reason(error)));
@@ -223,7 +248,7 @@ impl ApiError {
 
     /// The body: the envelope, or the v1 challenge. A stream has no headers, so there it is this and,
     /// under `paymentRequired`, the v2 challenge.
-    pub(super) fn body(&self) -> Value {
+    pub(crate) fn body(&self) -> Value {
         if let Some(challenge) = &self.challenge {
             return json!({ "ok": false, "error": { "code": self.code, "fault": "caller", "message": self.message, "charged": false }, "paymentRequired": challenge.v2 });
         }

@@ -5,7 +5,7 @@ use axum::http::HeaderMap;
 use crate::payment::{CreditOffer, Offered, WireVersion};
 
 /// The payment that a request's headers carry. Never an error: a bad one is refused by the gate.
-pub(super) fn offered(headers: &HeaderMap) -> Offered {
+pub(crate) fn offered(headers: &HeaderMap) -> Offered {
     let text = |name: &str| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     if let Some(payload) = text("payment-signature") {
         return Offered::X402 { version: WireVersion::V2, header: payload };

@@ -3,6 +3,7 @@
 mod answer;
 mod facilitator;
 mod host;
+mod mcp;
 mod payer;
 mod process;
 mod random;
@@ -16,6 +17,7 @@ pub use self::{
     answer::Answer,
     facilitator::{Facilitator, Settles},
     host::{Host, micros, tollhouse},
+    mcp::{Mcp, Replied},
     payer::{Payer, Payment},
     random::Random,
 };

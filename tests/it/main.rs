@@ -20,6 +20,7 @@ mod events;
 mod fixtures;
 mod harness;
 mod logs;
+mod mcp;
 mod payments;
 mod payouts;
 mod revenue;

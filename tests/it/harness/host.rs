@@ -121,6 +121,11 @@ impl Host {
         process::signal(pid, Signal::KILL);
     }
 
+    /// Tells the host to end, as a service manager does.
+    pub fn terminate(&self) {
+        process::signal(i32::try_from(self.pid()).unwrap(), Signal::TERM);
+    }
+
     /// Kills the process; answers the workers that outlived it.
     fn end(&mut self) -> Vec<i32> {
         if self.process.is_some() {

@@ -1,0 +1,76 @@
+//! The MCP front: `POST /ai/mcp`, Streamable HTTP without sessions, revisions 2025-03-26 to 2026-07-28.
+//!
+//! ```text
+//! transport: Host, Origin, Accept ─▶ rmcp: JSON-RPC, revisions, SSE ─▶ server ─▶ call ─▶ call::Calls
+//!                                                                        ├─ tools: what is listed
+//!                                                                        └─ own: search_tools, get_receipt
+//! ```
+//!
+//! Tools are the active endpoints, by their slugs. A call is the same call as over HTTP: the same pipeline, the
+//! same payment, the same answer; only what it is wrapped in differs. Payment is in-band (x402's MCP
+//! transport), never a 402.
+
+mod answer;
+mod call;
+mod offer;
+mod own;
+mod rate;
+mod server;
+mod tools;
+mod transport;
+
+use std::{net::SocketAddr, time::Duration};
+
+use self::rate::CallRate;
+pub use self::transport::route;
+use crate::config::McpSettings;
+
+/// The front's settings as they work out on this host.
+#[derive(Debug)]
+pub struct Mcp {
+    /// Names that the `Host` header may have, with or without port. Empty: any.
+    hosts: Vec<String>,
+    /// Values that the `Origin` header may have, if it is there; `:*` as the port is any port. `None`: any.
+    origins: Option<Vec<String>>,
+    rate: Option<CallRate>,
+    /// Time between two progress notifications.
+    progress: Duration,
+}
+
+/// The names of this machine for itself.
+const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
+impl Mcp {
+    /// A host on loopback answers to loopback's names and its own, so that no web page reaches it by a name that it made
+    /// point here; one that is reached through proxies cannot know its names, and answers to any unless told.
+    #[must_use]
+    pub fn new(settings: &McpSettings, listen: SocketAddr, base_url: &str) -> Self {
+        let base = url::Url::parse(base_url).ok();
+        let any = |given: &[String]| given.iter().any(|word| word == "*");
+        let hosts = match settings.hosts.as_slice() {
+            given if any(given) => vec![],
+            [] if listen.ip().is_loopback() => {
+                let own = base.as_ref().and_then(url::Url::host_str);
+                LOOPBACK.into_iter().chain(own).map(str::to_owned).collect()
+            }
+            given => given.to_vec(),
+        };
+        let origins = match settings.origins.as_slice() {
+            given if any(given) => None,
+            [] => {
+                let own =
+                    base.as_ref().and_then(|url| Some(format!("{}://{}:{}", url.scheme(), url.host_str()?, url.port_or_known_default()?)));
+                Some(LOOPBACK.into_iter().map(|name| format!("http://{name}:*")).chain(own).collect())
+            }
+            given => Some(given.to_vec()),
+        };
+        Self { hosts, origins, rate: settings.rate_limit.map(CallRate::new), progress: settings.progress }
+    }
+
+    /// Forgets callers that have been quiet, so that memory stays flat.
+    pub fn forget_quiet(&self) {
+        if let Some(rate) = &self.rate {
+            rate.forget_quiet();
+        }
+    }
+}

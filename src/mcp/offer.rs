@@ -1,0 +1,71 @@
+//! What an MCP call offers as payment, in every dialect of the field.
+
+use axum::http::HeaderMap;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use rmcp::model::MetaObject;
+use serde_json::Value;
+
+use crate::{
+    http::offered,
+    payment::{CreditOffer, Offered, WireVersion},
+};
+
+/// An x402 payment: an object (x402's MCP transport), or base64 of one (Cloudflare's `agents`).
+pub(super) const PAYMENT: &str = "x402/payment";
+/// A developer credit's token.
+pub(super) const CREDIT: &str = "tollhouse/credit";
+/// Makes a repeated call on credit the same call.
+pub(super) const IDEMPOTENCY_KEY: &str = "tollhouse/idempotencyKey";
+
+/// The payment in `_meta`; else the one in the request's headers, which is how clients that know nothing of
+/// payments are given a credit in their configuration. Never an error: a bad one is refused by the gate.
+pub(super) fn offer(meta: &MetaObject, headers: &HeaderMap) -> Offered {
+    let text = |name: &str| meta.get(name).and_then(Value::as_str).map(str::to_owned);
+    match meta.get(PAYMENT) {
+        Some(Value::String(encoded)) => Offered::X402 { version: version(&decoded(encoded)), header: encoded.clone() },
+        Some(payment) if !payment.is_null() => Offered::X402 { version: version(payment), header: payment.to_string() },
+        _ => match text(CREDIT) {
+            Some(token) => Offered::Credit(CreditOffer { token, idempotency_key: text(IDEMPOTENCY_KEY) }),
+            None => offered(headers),
+        },
+    }
+}
+
+/// The version that a payment says it has; v2 when it says nothing.
+fn version(payment: &Value) -> WireVersion {
+    if payment["x402Version"] == 1 { WireVersion::V1 } else { WireVersion::V2 }
+}
+
+fn decoded(text: &str) -> Value {
+    let bytes = if text.trim_start().starts_with('{') { Ok(text.as_bytes().to_vec()) } else { STANDARD.decode(text.trim()) };
+    bytes.ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn offered_by(meta: Value) -> Offered {
+        let Value::Object(meta) = meta else { panic!("meta is an object") };
+        offer(&MetaObject(meta), &HeaderMap::new())
+    }
+
+    #[test]
+    fn each_dialect_is_read() {
+        for (payment, wanted) in [
+            (json!({ "x402Version": 2, "payload": {} }), WireVersion::V2),
+            (json!({ "x402Version": 1, "payload": {} }), WireVersion::V1),
+            (json!(STANDARD.encode(r#"{"x402Version":1}"#)), WireVersion::V1),
+            (json!(STANDARD.encode(r#"{"x402Version":2}"#)), WireVersion::V2),
+            (json!("nonsense"), WireVersion::V2),
+        ] {
+            let offered = offered_by(json!({ PAYMENT: payment }));
+            assert!(matches!(&offered, Offered::X402 { version, .. } if *version == wanted), "{payment}: {offered:?}");
+        }
+        let offered = offered_by(json!({ CREDIT: "dc_1_2", IDEMPOTENCY_KEY: "once" }));
+        assert!(matches!(&offered, Offered::Credit(offer) if offer.token == "dc_1_2" && offer.idempotency_key.as_deref() == Some("once")));
+        assert!(matches!(offered_by(json!({})), Offered::Nothing));
+    }
+}

@@ -1,0 +1,175 @@
+//! What the server says to each method: rmcp's handler.
+
+use std::{borrow::Cow, sync::Arc};
+
+use axum::http::request::Parts;
+use rmcp::{
+    ErrorData, RoleServer, ServerHandler,
+    model::{
+        CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestMethod, CompleteRequestParams, CompleteResult, CustomRequest,
+        CustomResult, DiscoverResult, ErrorCode, Implementation, InitializeRequestParams, InitializeResult, ListPromptsRequestMethod,
+        ListPromptsResult, ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod,
+        ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig,
+        SubscriptionFilter, Tool,
+    },
+    service::{NotificationContext, RequestContext, SubscriptionContext},
+};
+
+use super::{
+    call,
+    tools::{Listing, Narrowed},
+};
+use crate::app::App;
+
+/// The revisions spoken, oldest first. 2024-11-05 had another transport.
+pub(super) const VERSIONS: &[ProtocolVersion] =
+    &[ProtocolVersion::V_2025_03_26, ProtocolVersion::V_2025_06_18, ProtocolVersion::V_2025_11_25, ProtocolVersion::V_2026_07_28];
+
+/// How long a client may take a list to be fresh, in milliseconds. Those that listen hear of a change at once.
+const LIST_TTL_MS: u64 = 30_000;
+/// The same for what the server can do.
+const DISCOVER_TTL_MS: u64 = 3_600_000;
+
+/// Methods whose parameters rmcp reads; with other ones they arrive as custom requests.
+const KNOWN_METHODS: &[&str] =
+    &["initialize", "server/discover", "tools/list", "tools/call", "tasks/get", "tasks/update", "tasks/cancel", "subscriptions/listen"];
+
+/// One for the whole host; cloning is cheap.
+#[derive(Clone)]
+pub(super) struct Server {
+    pub(super) front: Arc<Front>,
+}
+
+/// What all requests share.
+pub(super) struct Front {
+    pub(super) app: Arc<App>,
+    pub(super) listing: Listing,
+}
+
+impl Server {
+    pub(super) fn new(app: Arc<App>) -> Self {
+        Self { front: Arc::new(Front { app, listing: Listing::default() }) }
+    }
+}
+
+/// What the URL of this request narrows the tools to.
+pub(super) fn narrowed(context: &RequestContext<RoleServer>) -> Narrowed {
+    Narrowed::by(context.extensions.get::<Parts>().and_then(|parts| parts.uri.query()))
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
+        let server =
+            Implementation::new("tollhouse", env!("CARGO_PKG_VERSION")).with_title("Tollhouse").with_website_url(&self.front.app.base_url);
+        let instructions = "Tools of many builders, some paid per call. A paid tool that is called without payment answers with an x402 \
+            challenge; call it again with the payment in `_meta[\"x402/payment\"]`. Only successful calls are charged, and \
+            repeating a call with the same payment and arguments gives the same answer again. `search_tools` finds tools by words.";
+        ServerConfig::new(capabilities)
+            .with_protocol_version(ProtocolVersion::V_2025_11_25)
+            .with_server_info(server)
+            .with_instructions(instructions)
+    }
+
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        Cow::Borrowed(VERSIONS)
+    }
+
+    /// The older revisions hear of changes on a stream of a session, which there is not.
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        context.peer.set_peer_info(request.clone());
+        let mut info = self.negotiate_initialize(&request)?;
+        info.capabilities.extensions = None;
+        if let Some(tools) = &mut info.capabilities.tools {
+            tools.list_changed = None;
+        }
+        Ok(info)
+    }
+
+    async fn discover(&self, _: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
+        let discovered = DiscoverResult::from_server_info(VERSIONS.to_vec(), self.get_info());
+        Ok(discovered.with_ttl_ms(DISCOVER_TTL_MS).with_cache_scope(CacheScope::Public))
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let cursor = request.and_then(|request| request.cursor);
+        let page = self.front.listing.page(&self.front.app, &narrowed(&context), cursor.as_deref());
+        let page = page.ok_or_else(|| ErrorData::invalid_params("`cursor` is not one that this server gave", None))?;
+        let mut result = ListToolsResult::with_all_items(page.tools).with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Public);
+        result.next_cursor = page.next;
+        Ok(result)
+    }
+
+    async fn call_tool(&self, request: CallToolRequestParams, context: RequestContext<RoleServer>) -> Result<CallToolResponse, ErrorData> {
+        call::perform(&self.front, request, context).await
+    }
+
+    /// For rmcp to hold `Mcp-Param-*` headers against the tool's schema.
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.front.listing.now(&self.front.app).get(name).cloned()
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        let mut accepted = SubscriptionFilter::default();
+        accepted.tools_list_changed = requested.tools_list_changed;
+        Some(accepted)
+    }
+
+    async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
+        let mut changes = self.front.app.catalog.changes();
+        loop {
+            tokio::select! {
+                () = subscription.cancelled() => return Ok(()),
+                () = self.front.app.ending.cancelled() => return Ok(()),
+                changed = changes.changed() => {
+                    if changed.is_err() || subscription.sink().notify_tool_list_changed().await.is_err() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    async fn on_initialized(&self, _: NotificationContext<RoleServer>) {}
+
+    async fn on_custom_request(&self, request: CustomRequest, _: RequestContext<RoleServer>) -> Result<CustomResult, ErrorData> {
+        if KNOWN_METHODS.contains(&request.method.as_str()) {
+            return Err(ErrorData::invalid_params(format!("the params of `{}` do not read", request.method), None));
+        }
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("no method `{}`", request.method), None))
+    }
+
+    // What is not offered says so; rmcp's defaults are empty lists.
+
+    async fn complete(&self, _: CompleteRequestParams, _: RequestContext<RoleServer>) -> Result<CompleteResult, ErrorData> {
+        Err(ErrorData::method_not_found::<CompleteRequestMethod>())
+    }
+
+    async fn list_prompts(&self, _: Option<PaginatedRequestParams>, _: RequestContext<RoleServer>) -> Result<ListPromptsResult, ErrorData> {
+        Err(ErrorData::method_not_found::<ListPromptsRequestMethod>())
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        Err(ErrorData::method_not_found::<ListResourcesRequestMethod>())
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Err(ErrorData::method_not_found::<ListResourceTemplatesRequestMethod>())
+    }
+}

@@ -1,0 +1,201 @@
+//! Around rmcp's transport: what clients really send gets in, and every refusal is JSON-RPC.
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    body::{Body, Bytes},
+    extract::{Request, State},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::post,
+};
+use rmcp::{
+    model::{ErrorCode, ErrorData, JsonRpcError, ProtocolVersion},
+    transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService, session::never::NeverSessionManager},
+};
+use serde_json::{Value, json};
+use tower_service::Service as _;
+
+use super::server::{Server, VERSIONS};
+use crate::app::App;
+
+/// Largest request, in bytes. A tool's own limit on its input is lower.
+const MAX_BODY_BYTES: usize = 4 << 20;
+
+/// Both of the types that an answer may have, as the specification wants a client to name them.
+const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+
+type Inner = StreamableHttpService<Server, NeverSessionManager>;
+
+/// One service for each of the two forms of an answer.
+#[derive(Clone)]
+struct Transport {
+    json: Inner,
+    events: Inner,
+}
+
+/// `/ai/mcp`: POST only. GET and DELETE, which stateless servers do not have, are 405.
+pub fn route(app: &Arc<App>) -> Router<Arc<App>> {
+    let settings = &app.mcp;
+    let server = Server::new(Arc::clone(app));
+    let service = |as_json: bool| {
+        let mut config = StreamableHttpServerConfig::default()
+            .with_legacy_session_mode(false)
+            .with_json_response(as_json)
+            .with_max_request_body_bytes(MAX_BODY_BYTES)
+            .with_sse_retry(None)
+            .with_allowed_hosts(settings.hosts.clone());
+        if let Some(origins) = &settings.origins {
+            config = config.with_allowed_origins(origins.clone()).enforce_origin_validation();
+        }
+        let server = server.clone();
+        StreamableHttpService::new(move || Ok(server.clone()), Arc::new(NeverSessionManager::default()), config)
+    };
+    let transport = Transport { json: service(true), events: service(false) };
+    Router::new().route("/ai/mcp", post(move |State(_): State<Arc<App>>, request: Request| answer(transport.clone(), request)))
+}
+
+async fn answer(transport: Transport, request: Request) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let mut inner = match accepted(&parts.headers) {
+        Some(Accepted::Both) => transport.json,
+        Some(Accepted::JsonOnly) => {
+            parts.extensions.insert(JsonOnly);
+            transport.json
+        }
+        Some(Accepted::EventsOnly) => transport.events,
+        None => {
+            let message = "answers are `application/json` or `text/event-stream`";
+            return refusal(StatusCode::NOT_ACCEPTABLE, &Value::Null, ErrorData::invalid_request(message, None));
+        }
+    };
+    parts.headers.insert(header::ACCEPT, BOTH);
+    let Ok(body) = axum::body::to_bytes(body, MAX_BODY_BYTES).await else {
+        let message = format!("a request is at most {MAX_BODY_BYTES} bytes");
+        return refusal(StatusCode::PAYLOAD_TOO_LARGE, &Value::Null, ErrorData::invalid_request(message, None));
+    };
+    let asked = parts.headers.get("mcp-protocol-version").cloned();
+    let request = Request::from_parts(parts, Body::from(body.clone()));
+    let response = match inner.call(request).await {
+        Ok(response) => response.map(Body::new),
+        Err(never) => match never {},
+    };
+    if response.status().as_u16() < 400 || is_ours(response.headers()) {
+        return response;
+    }
+    let status = response.status();
+    let said = axum::body::to_bytes(response.into_body(), 4096).await.unwrap_or_default();
+    in_json_rpc(status, &said, &body, asked.as_ref())
+}
+
+/// True for the content types of JSON-RPC answers.
+fn is_ours(headers: &HeaderMap) -> bool {
+    let content = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    content.starts_with(b"application/json") || content.starts_with(b"text/event-stream")
+}
+
+/// Mark of a request whose answer cannot be a stream, and so has nothing but the result in it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct JsonOnly;
+
+enum Accepted {
+    Both,
+    JsonOnly,
+    EventsOnly,
+}
+
+/// What a client takes; `None` when it is neither. No header at all, and wildcards, take both.
+fn accepted(headers: &HeaderMap) -> Option<Accepted> {
+    let (mut json, mut events, mut any) = (false, false, false);
+    for value in headers.get_all(header::ACCEPT) {
+        any = true;
+        for part in value.to_str().unwrap_or_default().split(',') {
+            let mut words = part.split(';').map(str::trim);
+            let media = words.next().unwrap_or_default().to_ascii_lowercase();
+            if words.any(|word| matches!(word.replace(' ', "").as_str(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000")) {
+                continue;
+            }
+            json |= matches!(media.as_str(), "application/json" | "application/*" | "*/*");
+            events |= matches!(media.as_str(), "text/event-stream" | "text/*" | "*/*");
+        }
+    }
+    match (json, events) {
+        _ if !any => Some(Accepted::Both),
+        (true, true) => Some(Accepted::Both),
+        (true, false) => Some(Accepted::JsonOnly),
+        (false, true) => Some(Accepted::EventsOnly),
+        (false, false) => None,
+    }
+}
+
+/// A refusal that rmcp put in plain words, as the JSON-RPC error that it is.
+fn in_json_rpc(status: StatusCode, said: &[u8], body: &Bytes, asked: Option<&HeaderValue>) -> Response {
+    let said = String::from_utf8_lossy(said).into_owned();
+    let message: Result<Value, _> = serde_json::from_slice(body);
+    let id = message.as_ref().map(|message| message["id"].clone()).unwrap_or_default();
+    let (status, error) = match status {
+        StatusCode::UNSUPPORTED_MEDIA_TYPE if !said.starts_with("Unsupported Media Type") => {
+            (StatusCode::BAD_REQUEST, unreadable(message.as_ref()))
+        }
+        StatusCode::BAD_REQUEST if said.contains("MCP-Protocol-Version") => {
+            let asked = asked.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).unwrap_or_default();
+            let supported: Vec<_> = VERSIONS.iter().map(ProtocolVersion::as_str).collect();
+            let data = json!({ "supported": supported, "requested": asked });
+            (status, ErrorData::new(ErrorCode::UNSUPPORTED_PROTOCOL_VERSION, "unsupported protocol version", Some(data)))
+        }
+        StatusCode::INTERNAL_SERVER_ERROR => {
+            tracing::error!(said, "the MCP transport failed");
+            (status, ErrorData::internal_error("the host failed", None))
+        }
+        _ => (status, ErrorData::invalid_request(said, None)),
+    };
+    refusal(status, &id, error)
+}
+
+/// Why a body is no JSON-RPC message.
+fn unreadable(message: Result<&Value, &serde_json::Error>) -> ErrorData {
+    match message {
+        Err(error) => ErrorData::parse_error(format!("body is not JSON: {error}"), None),
+        Ok(Value::Array(_)) => ErrorData::invalid_request("batches are not supported; send one message", None),
+        Ok(message) if message["id"].is_null() && message.get("id").is_some() => {
+            ErrorData::invalid_request("`id` is a string or an integer, never null", None)
+        }
+        Ok(_) => ErrorData::invalid_request("body is no JSON-RPC 2.0 message", None),
+    }
+}
+
+fn refusal(status: StatusCode, id: &Value, error: ErrorData) -> Response {
+    let id = serde_json::from_value(id.clone()).ok();
+    (status, axum::Json(JsonRpcError::new(id, error))).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn takes(values: &[&'static str]) -> &'static str {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(header::ACCEPT, HeaderValue::from_static(value));
+        }
+        match accepted(&headers) {
+            Some(Accepted::Both) => "both",
+            Some(Accepted::JsonOnly) => "json",
+            Some(Accepted::EventsOnly) => "events",
+            None => "neither",
+        }
+    }
+
+    #[test]
+    fn accept_headers_of_real_clients_get_an_answer() {
+        assert_eq!(takes(&[]), "both");
+        assert_eq!(takes(&["*/*"]), "both");
+        assert_eq!(takes(&["application/json"]), "json");
+        assert_eq!(takes(&["application/json, text/event-stream"]), "both");
+        assert_eq!(takes(&["text/event-stream", "application/json"]), "both");
+        assert_eq!(takes(&["text/event-stream"]), "events");
+        assert_eq!(takes(&["text/event-stream, application/json;q=0"]), "events");
+        assert_eq!(takes(&["text/html"]), "neither");
+    }
+}

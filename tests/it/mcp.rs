@@ -1,0 +1,552 @@
+//! The MCP front: revisions, lists, payments in every dialect, errors. The clients of the field are in `cargo xtask conformance`.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::harness::{Answer, Facilitator, Host, Payer, Payment, Replied, Settles, eventually, js};
+
+const FUNDS: u64 = 1_000_000;
+const MICROS: u64 = 10_000;
+const PRICE: f64 = 0.01;
+
+/// Counts its runs, and takes its time if told to.
+const COUNTER: &str = "export default async (req, ctx) => {
+    const runs = ((await ctx.kv.get('runs')) ?? 0) + 1;
+    await ctx.kv.set('runs', runs);
+    if (req.input.ms) await new Promise((done) => setTimeout(done, req.input.ms));
+    return { runs };
+};";
+
+/// Ends as its input says.
+const MOODY: &str = "export default async (req, ctx) => {
+    ctx.log.info('begun');
+    switch (req.input.mood) {
+        case 'throws': throw new TypeError('no more');
+        case 'wrong': return { answered: 'yes' };
+        case 'polite': return Response.json({ error: { code: 'no_such_thing' } }, { status: 422 });
+        case 'list': return [1, 2];
+        case 'text': return new Response('words', { headers: { 'content-type': 'text/plain' } });
+        case 'picture': return new Response(new Uint8Array([1, 2, 3]), { headers: { 'content-type': 'image/png' } });
+        case 'headers': return { headers: req.headers, path: req.path, method: req.method };
+    }
+    await new Promise((done) => setTimeout(done, req.input.ms ?? 0));
+    return { answered: 1 };
+};";
+
+fn paid_in_meta(payment: &Payment) -> Value {
+    json!({ "x402/payment": payment.payload })
+}
+
+/// The challenge in a result, which must stand everywhere that a client looks for it.
+#[track_caller]
+fn challenge(result: &Value) -> Value {
+    assert_eq!(result["isError"], true, "{result}");
+    let told = &result["structuredContent"];
+    assert!(told["accepts"].is_array(), "{result}");
+    assert_eq!(&serde_json::from_str::<Value>(result["content"][0]["text"].as_str().unwrap()).unwrap(), told);
+    assert_eq!(&result["_meta"]["x402/error"], told);
+    told.clone()
+}
+
+/// The error envelope of a tool's error.
+#[track_caller]
+fn refusal(result: &Value, code: &str) -> Value {
+    assert_eq!(result["isError"], true, "{result}");
+    assert_eq!(result.get("structuredContent"), None, "clients hold it against the outputSchema: {result}");
+    let error = &result["_meta"]["tollhouse/error"];
+    assert_eq!(error["code"], code, "{result}");
+    assert!(result["content"][0]["text"].as_str().unwrap().starts_with(code), "{result}");
+    error.clone()
+}
+
+#[tokio::test]
+async fn both_eras_are_spoken_on_one_url() {
+    let host = Host::start().await;
+    host.publish(&js("count", 0.0, COUNTER)).await;
+
+    for (asked, answered) in [
+        ("2025-03-26", "2025-03-26"),
+        ("2025-06-18", "2025-06-18"),
+        ("2025-11-25", "2025-11-25"),
+        ("2024-11-05", "2025-11-25"),
+        ("2026-07-28", "2025-11-25"),
+    ] {
+        let params = json!({ "protocolVersion": asked, "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+        let greeted = host.mcp_legacy().ask("initialize", params).await.result();
+        assert_eq!(greeted["protocolVersion"], answered, "asked for {asked}");
+        assert_eq!(greeted["serverInfo"]["name"], "tollhouse");
+        assert_eq!(greeted["capabilities"], json!({ "tools": {} }), "there is no stream to hear of changes on");
+    }
+    for revision in ["2025-03-26", "2025-06-18", "2025-11-25"] {
+        let mut client = host.mcp();
+        client.revision = revision;
+        let result = client.call("count", json!({}), json!({})).await;
+        assert!(result["structuredContent"]["runs"].is_u64(), "{result}");
+        assert_eq!(result.get("resultType"), None, "{revision}");
+        assert_eq!(client.ask("ping", json!({})).await.result(), json!({}));
+    }
+
+    let discovered = host.mcp().ask("server/discover", json!({})).await.result();
+    assert_eq!(discovered["supportedVersions"], json!(["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]));
+    assert_eq!(discovered["capabilities"]["tools"]["listChanged"], true);
+    assert!(discovered["ttlMs"].is_u64() && discovered["cacheScope"] == "public", "{discovered}");
+    let result = host.mcp().call("count", json!({}), json!({})).await;
+    assert_eq!((&result["resultType"], &result["structuredContent"]), (&json!("complete"), &json!({ "runs": 4 })));
+    assert_eq!(result["content"][0]["text"], r#"{"runs":4}"#);
+}
+
+#[tokio::test]
+async fn answers_come_as_the_client_accepts_them() {
+    let host = Host::start().await;
+    for (accept, streamed) in [
+        ("application/json, text/event-stream", false),
+        ("*/*", false),
+        ("application/json", false),
+        ("text/event-stream", true),
+        ("text/event-stream, application/json;q=0", true),
+    ] {
+        for mut client in [host.mcp(), host.mcp_legacy()] {
+            client.accept = accept;
+            let replied = client.ask("tools/list", json!({})).await;
+            assert_eq!(replied.streamed, streamed, "{accept}");
+            assert!(replied.result()["tools"].is_array());
+        }
+    }
+    let mut client = host.mcp();
+    client.accept = "text/html";
+    client.ask("tools/list", json!({})).await.fails(406, -32600);
+}
+
+#[tokio::test]
+async fn whatever_is_wrong_with_a_request_is_told_in_json_rpc() {
+    let host = Host::start().await;
+    let post = |body: &'static str| {
+        let request = host.request(Method::POST, "/ai/mcp").header("accept", "application/json, text/event-stream");
+        request.header("content-type", "application/json").body(body)
+    };
+    let reply = async |request| Replied::read(&host.send(request).await);
+    reply(post("{")).await.fails(400, -32700);
+    reply(post("[]")).await.fails(400, -32600);
+    reply(post(r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#)).await.fails(400, -32600);
+    reply(post(r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#)).await.fails(400, -32600);
+    reply(post(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}"#)).await.fails(200, -32602);
+    reply(post(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#).header("mcp-protocol-version", "1999-01-01")).await.fails(400, -32022);
+
+    let accepted = host.send(post(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#)).await.is(202);
+    assert!(accepted.body.is_empty());
+    for method in [Method::GET, Method::DELETE] {
+        let answer = host.send(host.request(method, "/ai/mcp").header("accept", "text/event-stream")).await.is(405);
+        assert_eq!(answer.has("allow"), "POST");
+    }
+    host.mcp().ask("tools/bake", json!({})).await.fails(404, -32601);
+    host.mcp().ask("prompts/list", json!({})).await.fails(404, -32601);
+    host.mcp_legacy().ask("resources/list", json!({})).await.fails(200, -32601);
+    host.mcp().ask("tools/call", json!({ "name": "none", "arguments": {} })).await.fails(200, -32602);
+    host.mcp().ask("tools/list", json!({ "cursor": "!" })).await.fails(200, -32602);
+    // A header that says another thing than the body.
+    let crossed = host.mcp().request("tools/list", json!({})).header("mcp-method", "tools/call");
+    reply(crossed).await.fails(400, -32020);
+}
+
+#[tokio::test]
+async fn a_page_of_another_origin_and_a_strange_name_are_kept_out() {
+    let host = Host::start().await;
+    for (name, value) in [("origin", "https://evil.example"), ("origin", "null"), ("host", "evil.example")] {
+        host.mcp().with_header(name, value).ask("tools/list", json!({})).await.fails(403, -32600);
+    }
+    for (name, value) in [("origin", host.url.as_str()), ("origin", "http://localhost:6274"), ("host", "localhost:1")] {
+        host.mcp().with_header(name, value).ask("tools/list", json!({})).await.result();
+    }
+    let host = Host::builder().flag("--mcp-origins", "https://app.example:443").flag("--mcp-hosts", "tools.example").start().await;
+    let client = || host.mcp().with_header("host", "tools.example");
+    client().with_header("origin", "https://app.example").ask("tools/list", json!({})).await.result();
+    client().with_header("origin", "http://localhost:6274").ask("tools/list", json!({})).await.fails(403, -32600);
+    host.mcp().ask("tools/list", json!({})).await.fails(403, -32600);
+}
+
+#[tokio::test]
+async fn tools_are_listed_with_their_prices() {
+    let host = Host::start().await;
+    let mut tool = js("count", PRICE, COUNTER);
+    tool["description"] = json!("Counts.");
+    tool["outputSchema"] =
+        json!({ "type": "object", "properties": { "runs": { "$ref": "#/$defs/n" } }, "$defs": { "n": { "type": "integer" } } });
+    host.publish(&tool).await;
+    host.publish(&js("free", 0.0, MOODY)).await;
+
+    let listed = host.mcp().ask("tools/list", json!({})).await.result();
+    assert!(listed["ttlMs"].is_u64() && listed["cacheScope"] == "public", "{listed}");
+    let names: Vec<_> = listed["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["count", "free", "get_receipt", "search_tools"]);
+
+    let paid = host.mcp().tool("count").await.unwrap();
+    assert!(paid["description"].as_str().unwrap().contains("0.01 USD"), "{paid}");
+    assert_eq!(paid["inputSchema"]["type"], "object");
+    assert_eq!(paid["annotations"]["readOnlyHint"], false, "spending money is nothing to do unasked");
+    let meta = &paid["_meta"];
+    assert_eq!((&meta["agents-x402/paymentRequired"], &meta["agents-x402/priceUSD"]), (&json!(true), &json!(PRICE)));
+    let terms = host.challenge("count").await["accepts"][0].clone();
+    assert_eq!(meta["x402"], terms);
+    // A challenge fits the schema that its structured content is held against, and so does a result.
+    let schema = jsonschema::validator_for(&paid["outputSchema"]).unwrap();
+    let unpaid = host.mcp().call("count", json!({}), json!({})).await;
+    assert!(schema.is_valid(&unpaid["structuredContent"]));
+    assert!(schema.is_valid(&json!({ "runs": 1 })) && !schema.is_valid(&json!({ "runs": "one" })));
+
+    let free = host.mcp().tool("free").await.unwrap();
+    assert_eq!(free["_meta"]["tollhouse/priceUsd"], 0);
+    assert_eq!(free["_meta"].get("x402"), None);
+
+    let mut narrowed = host.mcp();
+    narrowed.query = "?tools=free,search_tools";
+    let names: Vec<_> = narrowed.tools().await.iter().map(|tool| tool["name"].clone()).collect();
+    assert_eq!(names, ["free", "search_tools"]);
+    narrowed.ask("tools/call", json!({ "name": "count", "arguments": {} })).await.fails(200, -32602);
+    let found = narrowed.call("search_tools", json!({ "query": "counts" }), json!({})).await;
+    assert_eq!(found["structuredContent"]["total"], 0);
+    let found = host.mcp().call("search_tools", json!({ "query": "Counts please" }), json!({})).await;
+    assert_eq!(found["structuredContent"]["tools"][0]["name"], "count");
+}
+
+#[tokio::test]
+async fn changes_show_at_once_and_are_told_to_who_listens() {
+    let host = Host::start().await;
+    let params = json!({ "notifications": { "toolsListChanged": true, "promptsListChanged": true } });
+    let mut stream = host.mcp().request("subscriptions/listen", params).send().await.unwrap();
+    assert!(stream.headers()["content-type"].to_str().unwrap().starts_with("text/event-stream"));
+    let mut text = String::new();
+    let mut next = async || loop {
+        if let Some((event, rest)) = text.split_once("\n\n").map(|(event, rest)| (event.to_owned(), rest.to_owned())) {
+            text = rest;
+            if let Some(data) = event.lines().find_map(|line| line.strip_prefix("data:")) {
+                return serde_json::from_str::<Value>(data.trim()).unwrap();
+            }
+            continue;
+        }
+        let chunk = tokio::time::timeout(Duration::from_secs(10), stream.chunk()).await.expect("nothing was told").unwrap().unwrap();
+        text += std::str::from_utf8(&chunk).unwrap();
+    };
+    let acknowledged = next().await;
+    assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
+    assert_eq!(acknowledged["params"]["notifications"], json!({ "toolsListChanged": true }));
+    let mut told = async || {
+        let told = next().await;
+        assert_eq!(told["method"], "notifications/tools/list_changed");
+        assert_eq!(told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 1);
+    };
+
+    host.publish(&js("count", PRICE, COUNTER)).await;
+    told().await;
+    assert_eq!(host.mcp().tool("count").await.unwrap()["_meta"]["tollhouse/priceUsd"], PRICE);
+    host.change("count", &json!({ "priceUsd": 0.5 })).await;
+    told().await;
+    assert_eq!(host.mcp().tool("count").await.unwrap()["_meta"]["tollhouse/priceUsd"], 0.5);
+    host.change("count", &json!({ "status": "paused" })).await;
+    told().await;
+    assert!(host.mcp().tool("count").await.is_none());
+    refusal(&host.mcp().call("count", json!({}), json!({})).await, "endpoint_paused");
+    // Told to end, the host ends the stream as it should.
+    host.terminate();
+    assert_eq!(next().await["result"]["resultType"], "complete");
+}
+
+#[tokio::test]
+async fn each_dialect_of_payment_pays() {
+    let host = Host::start().await;
+    host.publish(&js("count", PRICE, COUNTER)).await;
+    let payer = Payer::funded(&host, 1.0).await;
+    let mut runs = 0;
+    for client in [host.mcp(), host.mcp_legacy()] {
+        let unpaid = client.call("count", json!({}), json!({})).await;
+        let asked = challenge(&unpaid);
+        assert_eq!(asked["x402Version"], 2);
+        let asked_v1 = &unpaid["_meta"]["x402/v1"];
+        let (v2, v1) = (|| payer.pay(&asked), || payer.pay_v1(asked_v1));
+        let offers = [
+            (2, paid_in_meta(&v2())),
+            (2, json!({ "x402/payment": v2().encoded() })),
+            (1, paid_in_meta(&v1())),
+            (1, json!({ "x402/payment": v1().encoded() })),
+        ];
+        for (version, meta) in offers {
+            let result = client.call("count", json!({}), meta).await;
+            runs += 1;
+            assert_eq!((&result["isError"], &result["structuredContent"]), (&json!(false), &json!({ "runs": runs })), "{result}");
+            let settled = &result["_meta"]["x402/payment-response"];
+            let network = if version == 1 { "base-sepolia" } else { "eip155:84532" };
+            assert_eq!((&settled["success"], &settled["network"]), (&json!(true), &json!(network)), "{result}");
+            assert_eq!(settled["payer"].as_str().unwrap().to_lowercase(), payer.address.to_lowercase());
+            let id = result["_meta"]["tollhouse/receipt"]["receiptId"].as_str().unwrap();
+            let receipt = client.call("get_receipt", json!({ "receiptId": id }), json!({})).await["structuredContent"]["receipt"].clone();
+            assert_eq!((&receipt["x402Version"], &receipt["transaction"]), (&json!(version), &settled["transaction"]));
+            assert_eq!(receipt, host.receipt(id).await);
+        }
+        for payment in [v2(), v1()] {
+            let with_header = client.clone().with_header(payment.header, payment.encoded());
+            runs += 1;
+            assert_eq!(with_header.call("count", json!({}), json!({})).await["structuredContent"], json!({ "runs": runs }));
+        }
+    }
+    assert_eq!(host.balance(&payer.address).await, FUNDS - runs * MICROS);
+}
+
+#[tokio::test]
+async fn developer_credit_pays_in_meta_and_in_the_clients_configuration() {
+    let host = Host::start().await;
+    host.publish(&js("count", PRICE, COUNTER)).await;
+    let credit = host.mint(0.03).await;
+    let once = json!({ "tollhouse/credit": credit, "tollhouse/idempotencyKey": "once" });
+    for _ in 0..2 {
+        let result = host.mcp().call("count", json!({}), once.clone()).await;
+        assert_eq!(result["structuredContent"], json!({ "runs": 1 }), "{result}");
+    }
+    let configured = host.mcp_legacy().with_header("x-developer-credit", &credit);
+    assert_eq!(configured.call("count", json!({}), json!({})).await["structuredContent"], json!({ "runs": 2 }));
+    assert_eq!(host.credit_balance(&credit).await, 10_000);
+    let wrong = host.mcp().call("count", json!({}), json!({ "tollhouse/credit": "dc_nobody" })).await;
+    assert!(challenge(&wrong)["error"].as_str().unwrap().contains("credit"));
+}
+
+/// The answer of one call, whichever front gave it: result, receipt, settlement.
+fn bought(answer: &Answer) -> (Value, Value, Value) {
+    (answer.json(), json!(answer.receipt_id()), answer.decoded("payment-response"))
+}
+
+fn bought_over_mcp(result: &Value) -> (Value, Value, Value) {
+    let meta = &result["_meta"];
+    (result["structuredContent"].clone(), meta["tollhouse/receipt"]["receiptId"].clone(), meta["x402/payment-response"].clone())
+}
+
+#[tokio::test]
+async fn one_payment_over_http_and_mcp_at_once_is_one_run_and_one_settlement() {
+    let facilitator = Facilitator::start(Settles::Well).await;
+    let host = Host::builder()
+        .env("TOLLHOUSE_FACILITATOR", "http")
+        .env("X402_FACILITATOR_URL", &facilitator.url)
+        .env("TOLLHOUSE_PAY_TO", "0x70997970C51812dc3A010C7d01b50e0d17dc79C8")
+        .start()
+        .await;
+    host.publish(&js("count", PRICE, COUNTER)).await;
+    let payer = Payer::new();
+    for round in 1..=4 {
+        let payment = payer.pay(&host.challenge("count").await);
+        let input = json!({ "ms": 60, "b": 1.0, "a": [round] });
+        let same = json!({ "a": [round], "b": 1, "ms": 60 });
+        let http = join_all((0..4).map(|_| async { bought(&host.call_paid("count", &input, &payment).await.is(200)) }));
+        let (modern, legacy) = (host.mcp(), host.mcp_legacy());
+        let mcp = join_all((0..4).map(|n| {
+            let client = if n % 2 == 0 { modern.clone() } else { legacy.clone() };
+            let meta = if n < 2 { paid_in_meta(&payment) } else { json!({ "x402/payment": payment.encoded() }) };
+            let same = same.clone();
+            async move { bought_over_mcp(&client.call("count", same, meta).await) }
+        }));
+        let (mut answers, over_mcp) = tokio::join!(http, mcp);
+        answers.extend(over_mcp);
+        answers.push(bought_over_mcp(&host.mcp().call("count", input.clone(), paid_in_meta(&payment)).await));
+        assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
+        assert_eq!(answers[0].0, json!({ "runs": round }));
+        assert_eq!(facilitator.asked(), round);
+        let other = host.mcp().call("count", json!({ "ms": 0 }), paid_in_meta(&payment)).await;
+        assert_eq!(refusal(&other, "payment_reused")["charged"], false);
+    }
+}
+
+#[tokio::test]
+async fn a_refused_settlement_withholds_the_content() {
+    let facilitator = Facilitator::start(Settles::Refused("insufficient_funds")).await;
+    let host = Host::builder()
+        .env("TOLLHOUSE_FACILITATOR", "http")
+        .env("X402_FACILITATOR_URL", &facilitator.url)
+        .env("TOLLHOUSE_PAY_TO", "0x70997970C51812dc3A010C7d01b50e0d17dc79C8")
+        .start()
+        .await;
+    host.publish(&js("count", PRICE, COUNTER)).await;
+    let payer = Payer::new();
+    let unpaid = host.mcp().call("count", json!({}), json!({})).await;
+    for payment in [payer.pay(&challenge(&unpaid)), payer.pay_v1(&unpaid["_meta"]["x402/v1"])] {
+        let result = host.mcp().call("count", json!({}), paid_in_meta(&payment)).await;
+        let told = challenge(&result);
+        assert_eq!((&told["error"], &told["x402Version"]), (&json!("insufficient_funds"), &payment.payload["x402Version"]));
+        assert!(!result.to_string().contains("runs\\\":"), "{result}");
+    }
+    facilitator.tell(Settles::Unanswered);
+    let payment = payer.pay(&challenge(&unpaid));
+    let result = host.mcp().call("count", json!({}), paid_in_meta(&payment)).await;
+    let error = refusal(&result, "settlement_unknown");
+    assert_eq!((&error["charged"], &error["paymentId"]), (&json!("unknown"), &json!(payment.id())));
+}
+
+#[tokio::test]
+async fn a_payment_that_is_refused_says_why() {
+    let host = Host::start().await;
+    host.publish(&js("count", PRICE, COUNTER)).await;
+    let poor = Payer::new();
+    let asked = challenge(&host.mcp().call("count", json!({}), json!({})).await);
+    let payment = poor.pay(&asked);
+    let cheaper = payment.altered("/accepted/amount", json!("1"));
+    for (meta, reason) in [
+        (json!({ "x402/payment": "%%%" }), "invalid_payload"),
+        (json!({ "x402/payment": 7 }), "invalid_payload"),
+        (json!({ "x402/payment": {} }), "invalid_x402_version"),
+        (paid_in_meta(&cheaper), "invalid_payment_requirements"),
+        (paid_in_meta(&payment), "invalid_exact_evm_insufficient_balance"),
+    ] {
+        assert_eq!(challenge(&host.mcp().call("count", json!({}), meta).await)["error"], reason);
+    }
+}
+
+#[tokio::test]
+async fn what_a_model_can_mend_is_a_tools_error() {
+    let host = Host::start().await;
+    let mut tool = js("moody", PRICE, MOODY);
+    tool["inputSchema"] = json!({ "type": "object", "properties": { "mood": { "type": "string" }, "ms": { "type": "integer" } } });
+    tool["outputSchema"] = json!({ "type": "object", "properties": { "answered": { "type": "integer" } } });
+    host.publish(&tool).await;
+    let payer = Payer::funded(&host, 1.0).await;
+    let asked = host.challenge("moody").await;
+    for (input, code) in [
+        (json!({ "mood": 1 }), "invalid_input"),
+        (json!({ "mood": "throws" }), "handler_failed"),
+        (json!({ "mood": "wrong" }), "invalid_output"),
+    ] {
+        let payment = payer.pay(&asked);
+        let result = host.mcp().call("moody", input.clone(), paid_in_meta(&payment)).await;
+        let error = refusal(&result, code);
+        assert_eq!(error["charged"], false);
+        assert!(error["requestId"].as_str().unwrap().starts_with("req_"), "{error}");
+        assert_eq!(host.payment(&payment.id()).await.unwrap()["state"], "released");
+        // The same table as over HTTP.
+        let http = host.call_paid("moody", &input, &payer.pay(&asked)).await.json()["error"].clone();
+        assert_eq!((&error["code"], &error["fault"], &error["message"]), (&http["code"], &http["fault"], &http["message"]));
+    }
+    let result = host.mcp().call("moody", json!({ "mood": "polite" }), paid_in_meta(&payer.pay(&asked))).await;
+    assert_eq!((&result["isError"], &result["_meta"]["tollhouse/status"]), (&json!(true), &json!(422)));
+    assert_eq!(result["content"][0]["text"], r#"{"error":{"code":"no_such_thing"}}"#);
+    assert_eq!(host.balance(&payer.address).await, FUNDS);
+}
+
+#[tokio::test]
+async fn results_that_are_no_objects_have_their_own_blocks() {
+    let host = Host::start().await;
+    host.publish(&js("moody", 0.0, MOODY)).await;
+    let call = async |mood: &str| host.mcp().call("moody", json!({ "mood": mood }), json!({})).await;
+    let list = call("list").await;
+    assert_eq!((&list["content"][0]["text"], list.get("structuredContent")), (&json!("[1,2]"), None));
+    assert_eq!(call("text").await["content"][0], json!({ "type": "text", "text": "words" }));
+    assert_eq!(call("picture").await["content"][0], json!({ "type": "image", "data": "AQID", "mimeType": "image/png" }));
+}
+
+#[tokio::test]
+async fn a_trace_is_carried_into_the_handler() {
+    let host = Host::start().await;
+    host.publish(&js("moody", 0.0, MOODY)).await;
+    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    for client in [host.mcp(), host.mcp_legacy()] {
+        let in_meta = client.call("moody", json!({ "mood": "headers" }), json!({ "traceparent": trace })).await;
+        let traced = json!(["traceparent", trace]);
+        assert!(in_meta["structuredContent"]["headers"].as_array().unwrap().contains(&traced), "{in_meta}");
+        let with_header = client.clone().with_header("traceparent", trace).with_header("x-payment-secret", "s");
+        let seen = with_header.call("moody", json!({ "mood": "headers" }), json!({})).await["structuredContent"].clone();
+        assert!(seen["headers"].as_array().unwrap().contains(&traced), "{seen}");
+        assert_eq!((&seen["path"], &seen["method"]), (&json!("/tools/moody"), &json!("POST")));
+        assert!(!seen.to_string().contains("x-payment-secret"));
+    }
+}
+
+#[tokio::test]
+async fn progress_is_told_to_who_asks_for_it() {
+    let host = Host::builder().flag("--mcp-progress-ms", 100).start().await;
+    host.publish(&js("moody", 0.0, MOODY)).await;
+    for client in [host.mcp(), host.mcp_legacy()] {
+        let params = json!({ "name": "moody", "arguments": { "ms": 450 }, "_meta": { "progressToken": "p1" } });
+        let replied = client.ask("tools/call", params.clone()).await;
+        assert_eq!(replied.result()["structuredContent"], json!({ "answered": 1 }));
+        let told: Vec<_> = replied.notifications.iter().map(|note| &note["params"]).collect();
+        assert!(
+            replied.notifications.iter().all(|note| note["method"] == "notifications/progress" && note["params"]["progressToken"] == "p1")
+        );
+        assert!(told.len() >= 4, "{told:?}");
+        assert!(told.windows(2).all(|pair| pair[0]["progress"].as_f64() < pair[1]["progress"].as_f64()), "{told:?}");
+        assert_eq!(told.iter().filter(|note| note["message"] == "begun").count(), 1, "log lines are told: {told:?}");
+        // One that takes JSON alone gets JSON alone.
+        let mut plain = client.clone();
+        plain.accept = "application/json";
+        let replied = plain.ask("tools/call", params).await;
+        assert!(!replied.streamed && replied.notifications.is_empty());
+    }
+    let silent = host.mcp().ask("tools/call", json!({ "name": "moody", "arguments": { "ms": 250 } })).await;
+    assert!(!silent.streamed);
+}
+
+#[tokio::test]
+async fn a_call_that_is_taken_back_is_not_charged() {
+    let host = Host::start().await;
+    host.publish(&js("count", PRICE, COUNTER)).await;
+    let payer = Payer::funded(&host, 1.0).await;
+    let payment = payer.pay(&host.challenge("count").await);
+    let params = json!({ "name": "count", "arguments": { "ms": 8_000 }, "_meta": paid_in_meta(&payment) });
+    let hang_up = async |client: crate::harness::Mcp<'_>| {
+        let asking = client.request("tools/call", params.clone()).send();
+        assert!(tokio::time::timeout(Duration::from_millis(400), asking).await.is_err());
+    };
+    // Closing the connection takes a call back in 2026-07-28.
+    hang_up(host.mcp()).await;
+    let state = async |wanted: &'static str| {
+        eventually(wanted, Duration::from_secs(4), || async {
+            host.payment(&payment.id()).await.filter(|payment| payment["state"] == wanted)
+        })
+        .await
+    };
+    state("released").await;
+    assert_eq!(host.balance(&payer.address).await, FUNDS);
+    // The payment is as good as before: and one that another front waits for is not taken back.
+    let input = json!({ "ms": 1_500 });
+    let params = json!({ "name": "count", "arguments": input, "_meta": paid_in_meta(&payment) });
+    let client = host.mcp();
+    let leader = async { tokio::time::timeout(Duration::from_millis(700), client.request("tools/call", params).send()).await.is_err() };
+    let joined = async {
+        state("reserved").await;
+        host.call_paid("count", &input, &payment).await.is(200)
+    };
+    let (hung_up, answer) = tokio::join!(leader, joined);
+    assert!(hung_up);
+    assert_eq!(answer.json(), json!({ "runs": 2 }));
+    assert_eq!(host.balance(&payer.address).await, FUNDS - MICROS);
+}
+
+#[tokio::test]
+async fn a_broken_connection_of_an_older_revision_loses_nothing() {
+    let host = Host::start().await;
+    host.publish(&js("count", PRICE, COUNTER)).await;
+    let payer = Payer::funded(&host, 1.0).await;
+    let payment = payer.pay(&host.challenge("count").await);
+    let params = json!({ "name": "count", "arguments": { "ms": 900 }, "_meta": paid_in_meta(&payment) });
+    let asking = host.mcp_legacy().request("tools/call", params.clone()).send();
+    assert!(tokio::time::timeout(Duration::from_millis(300), asking).await.is_err());
+    eventually("the call settles", Duration::from_secs(5), || async {
+        host.payment(&payment.id()).await.filter(|payment| payment["state"] == "settled")
+    })
+    .await;
+    let again = host.mcp_legacy().ask("tools/call", params).await.result();
+    assert_eq!(again["structuredContent"], json!({ "runs": 1 }));
+    assert_eq!(host.balance(&payer.address).await, FUNDS - MICROS);
+}
+
+#[tokio::test]
+async fn one_address_calls_one_tool_only_so_often() {
+    let host = Host::builder().flag("--mcp-rate-limit", 2).start().await;
+    host.publish(&js("moody", 0.0, MOODY)).await;
+    let mut last = Value::Null;
+    for _ in 0..12 {
+        last = host.mcp().call("moody", json!({}), json!({})).await;
+    }
+    assert_eq!(refusal(&last, "rate_limited")["fault"], "caller");
+    assert_eq!(host.mcp().call("search_tools", json!({ "query": "moody" }), json!({})).await["isError"], false);
+    let log = host.log();
+    let audited: Vec<_> = log.lines().filter(|line| line.contains("a tool was called over MCP")).collect();
+    assert_eq!(audited.len(), 13, "{log}");
+    assert!(audited.iter().any(|line| line.contains("moody") && line.contains("rate_limited")), "{log}");
+}
