@@ -6,6 +6,7 @@ mod eip712;
 mod faults;
 mod gate;
 mod http;
+mod sales;
 mod simulated;
 mod wire;
 
