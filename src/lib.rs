@@ -37,6 +37,7 @@ pub mod payout;
 pub mod readiness;
 pub mod receipt;
 pub mod runner;
+pub mod safety;
 pub mod sale;
 pub mod store;
 pub mod tool;

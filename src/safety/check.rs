@@ -1,0 +1,476 @@
+//! Checks that a regex cannot make: sums, entropies, structures.
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use bip39::Language;
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+
+/// How a value is checked beyond its regex.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Check {
+    /// A card number of a known issuer and length, with its check digit.
+    Luhn,
+    /// An IBAN of its country's length, with its check digits.
+    Mod97,
+    /// A header of a JSON Web Token with `alg`, and two more parts.
+    Jwt,
+    /// A United States social security number that can have been issued.
+    Ssn,
+    /// Made by a machine and not of words.
+    Random,
+    /// Of letters, and digits or symbols.
+    Password,
+    /// A host outside the ranges for documentation and this machine itself.
+    Address,
+}
+
+/// A match: the text it is in, and where its value is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Candidate<'t> {
+    pub(super) text: &'t [u8],
+    /// Where the whole match begins.
+    pub(super) begins: usize,
+    pub(super) start: usize,
+    pub(super) end: usize,
+}
+
+impl Candidate<'_> {
+    pub(super) fn value(&self) -> &[u8] {
+        &self.text[self.start..self.end]
+    }
+
+    fn before(&self) -> Option<u8> {
+        self.start.checked_sub(1).map(|at| self.text[at])
+    }
+}
+
+impl Check {
+    pub(super) fn passes(self, candidate: Candidate<'_>) -> bool {
+        match self {
+            Self::Luhn => is_card(candidate),
+            Self::Mod97 => is_iban(candidate),
+            Self::Jwt => is_jwt(candidate),
+            Self::Ssn => is_ssn(candidate.value()),
+            Self::Random => is_random(candidate),
+            Self::Password => is_password(candidate.value()),
+            Self::Address => is_address(candidate.value()),
+        }
+    }
+}
+
+/// Shannon entropy, in bits a byte.
+pub(super) fn entropy(bytes: &[u8]) -> f64 {
+    let mut counts = [0u32; 256];
+    for byte in bytes {
+        counts[usize::from(*byte)] += 1;
+    }
+    let length = bytes.len() as f64;
+    -counts.iter().filter(|count| **count > 0).map(|count| f64::from(*count) / length).map(|share| share * share.log2()).sum::<f64>()
+}
+
+/// Numbers that payment providers publish for tests.
+const TEST_CARDS: &[&str] = &[
+    "4242424242424242",
+    "4000056655665556",
+    "5555555555554444",
+    "2223003122003222",
+    "5200828282828210",
+    "5105105105105100",
+    "378282246310005",
+    "371449635398431",
+    "6011111111111117",
+    "6011000990139424",
+    "3056930009020004",
+    "36227206271667",
+    "3566002020360505",
+    "4111111111111111",
+    "4012888888881881",
+    "5454545454545454",
+    "4000000000000002",
+    "4000000000009995",
+    "4000000000000077",
+    "4000002500003155",
+    "30569309025904",
+    "38520000023237",
+    "3530111333300000",
+    "6200000000000005",
+    "4917610000000000",
+    "4444333322221111",
+    "5431111111111111",
+    "2222405343248877",
+    "3714496353984312",
+    "4000000000000000",
+];
+
+fn is_card(candidate: Candidate<'_>) -> bool {
+    // A part of a decimal fraction, of a longer number with separators, or of an identifier.
+    let joins = |byte: u8| byte == b'.' || byte == b'-' || byte == b'_' || byte == b'/' || byte.is_ascii_alphanumeric();
+    if candidate.before().is_some_and(joins) {
+        return false;
+    }
+    let digits: Vec<u8> = candidate.value().iter().copied().filter(u8::is_ascii_digit).collect();
+    let number = |length: usize| digits[..length].iter().fold(0u32, |number, digit| number * 10 + u32::from(digit - b'0'));
+    let (two, three, four) = (number(2), number(3), number(4));
+    let fits = match digits.len() {
+        14 => two == 36 || two == 38 || (300..=305).contains(&three),
+        15 => two == 34 || two == 37,
+        16 => {
+            two / 10 == 4
+                || (51..=55).contains(&two)
+                || (2221..=2720).contains(&four)
+                || four == 6011
+                || two == 65
+                || (644..=649).contains(&three)
+                || (3528..=3589).contains(&four)
+        }
+        _ => false,
+    };
+    let text = std::str::from_utf8(&digits).unwrap_or_default();
+    fits && luhn(&digits) && !TEST_CARDS.contains(&text) && entropy(&digits) > 1.5
+}
+
+fn luhn(digits: &[u8]) -> bool {
+    let sum: u32 = digits
+        .iter()
+        .rev()
+        .enumerate()
+        .map(|(index, digit)| (index, u32::from(digit - b'0')))
+        .map(|(index, digit)| if index % 2 == 1 { digit * 2 / 10 + digit * 2 % 10 } else { digit })
+        .sum();
+    sum % 10 == 0
+}
+
+/// Length of an IBAN by country.
+const IBAN_LENGTHS: &[(&str, usize)] = &[
+    ("AD", 24),
+    ("AE", 23),
+    ("AL", 28),
+    ("AT", 20),
+    ("AZ", 28),
+    ("BA", 20),
+    ("BE", 16),
+    ("BG", 22),
+    ("BH", 22),
+    ("BR", 29),
+    ("BY", 28),
+    ("CH", 21),
+    ("CR", 22),
+    ("CY", 28),
+    ("CZ", 24),
+    ("DE", 22),
+    ("DK", 18),
+    ("DO", 28),
+    ("EE", 20),
+    ("EG", 29),
+    ("ES", 24),
+    ("FI", 18),
+    ("FO", 18),
+    ("FR", 27),
+    ("GB", 22),
+    ("GE", 22),
+    ("GI", 23),
+    ("GL", 18),
+    ("GR", 27),
+    ("GT", 28),
+    ("HR", 21),
+    ("HU", 28),
+    ("IE", 22),
+    ("IL", 23),
+    ("IQ", 23),
+    ("IS", 26),
+    ("IT", 27),
+    ("JO", 30),
+    ("KW", 30),
+    ("KZ", 20),
+    ("LB", 28),
+    ("LC", 32),
+    ("LI", 21),
+    ("LT", 20),
+    ("LU", 20),
+    ("LV", 21),
+    ("MC", 27),
+    ("MD", 24),
+    ("ME", 22),
+    ("MK", 19),
+    ("MR", 27),
+    ("MT", 31),
+    ("MU", 30),
+    ("NL", 18),
+    ("NO", 15),
+    ("PK", 24),
+    ("PL", 28),
+    ("PS", 29),
+    ("PT", 25),
+    ("QA", 29),
+    ("RO", 24),
+    ("RS", 22),
+    ("SA", 24),
+    ("SC", 31),
+    ("SE", 24),
+    ("SI", 19),
+    ("SK", 24),
+    ("SM", 27),
+    ("ST", 25),
+    ("SV", 28),
+    ("TL", 23),
+    ("TN", 24),
+    ("TR", 26),
+    ("UA", 29),
+    ("VA", 22),
+    ("VG", 24),
+    ("XK", 20),
+];
+
+/// IBANs that banks and standards print as examples.
+const EXAMPLE_IBANS: &[&str] = &[
+    "GB82WEST12345698765432",
+    "GB29NWBK60161331926819",
+    "GB33BUKB20201555555555",
+    "DE89370400440532013000",
+    "FR1420041010050500013M02606",
+    "NL91ABNA0417164300",
+    "CH9300762011623852957",
+    "ES9121000418450200051332",
+    "BE68539007547034",
+    "AT611904300234573201",
+    "IT60X0542811101000000123456",
+    "PL61109010140000071219812874",
+    "IE29AIBK93115212345678",
+    "FR7630006000011234567890189",
+    "SE4550000000058398257466",
+    "NO9386011117947",
+    "DK5000400440116243",
+    "FI2112345600000785",
+    "PT50000201231234567890154",
+];
+
+fn is_iban(candidate: Candidate<'_>) -> bool {
+    if candidate.before().is_some_and(|byte| byte.is_ascii_alphanumeric()) {
+        return false;
+    }
+    let mut compact: Vec<u8> = candidate.value().iter().copied().filter(|byte| *byte != b' ').collect();
+    let Some((_, length)) = IBAN_LENGTHS.iter().find(|(country, _)| compact.starts_with(country.as_bytes())) else { return false };
+    // What follows the number behind a space is another word.
+    if compact.len() < *length {
+        return false;
+    }
+    compact.truncate(*length);
+    let text = String::from_utf8_lossy(&compact).into_owned();
+    let digits = compact[4..].iter().chain(&compact[..4]);
+    let rest = digits.fold(0u32, |rest, byte| match byte {
+        b'0'..=b'9' => (rest * 10 + u32::from(byte - b'0')) % 97,
+        _ => (rest * 100 + u32::from(byte.to_ascii_uppercase() - b'A') + 10) % 97,
+    });
+    rest == 1 && !EXAMPLE_IBANS.contains(&text.as_str()) && entropy(&compact[4..]) > 1.5
+}
+
+/// The signature of the token that every introduction to JWT shows.
+const EXAMPLE_JWT: &[u8] = b"SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c";
+/// Longest header looked at, in bytes.
+const JWT_HEADER: usize = 512;
+
+fn is_jwt(candidate: Candidate<'_>) -> bool {
+    let digit = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'-' || **byte == b'_';
+    let part = |from: usize, most: usize| candidate.text[from.min(candidate.text.len())..].iter().take(most).take_while(digit).count();
+    let header = part(candidate.start, JWT_HEADER);
+    let header_end = candidate.start + header;
+    if candidate.text.get(header_end) != Some(&b'.') {
+        return false;
+    }
+    let payload = part(header_end + 1, 8 << 10);
+    let payload_end = header_end + 1 + payload;
+    let signature = part(payload_end + 1, 1 << 10);
+    if payload < 4 || signature < 16 || candidate.text.get(payload_end) != Some(&b'.') {
+        return false;
+    }
+    let decoded = URL_SAFE_NO_PAD.decode(&candidate.text[candidate.start..header_end]);
+    let alg = decoded.ok().and_then(|json| serde_json::from_slice::<serde_json::Value>(&json).ok()).map(|json| json["alg"].is_string());
+    alg == Some(true) && &candidate.text[payload_end + 1..payload_end + 1 + signature] != EXAMPLE_JWT
+}
+
+/// Numbers that were printed in advertisements, and the one everyone makes up.
+const KNOWN_SSNS: &[&[u8]] = &[b"078051120", b"219099999", b"123456789", b"987654321", b"111111111", b"457555462"];
+
+fn is_ssn(value: &[u8]) -> bool {
+    let digits: Vec<u8> = value.iter().copied().filter(u8::is_ascii_digit).collect();
+    digits.len() == 9
+        && !matches!(&digits[..3], b"000" | b"666")
+        && digits[0] != b'9'
+        && &digits[3..5] != b"00"
+        && &digits[5..] != b"0000"
+        && !KNOWN_SSNS.contains(&digits.as_slice())
+}
+
+/// Names that end in `key` or `token` and hold no secret.
+const PUBLIC_NAMES: &[&str] = &[
+    "public",
+    "cache",
+    "sort",
+    "primary",
+    "foreign",
+    "partition",
+    "idempotency",
+    "storage",
+    "i18n",
+    "locale",
+    "translation",
+    "lookup",
+    "row",
+    "object",
+    "map",
+    "kv",
+    "query",
+    "field",
+    "group",
+    "order",
+    "react",
+    "list",
+    "hot",
+    "short",
+    "unique",
+    "composite",
+    "csrf_field",
+    "page",
+    "next_page",
+    "continuation",
+    "cursor",
+    "site",
+    "publishable",
+    "content",
+    "integrity",
+    "index",
+    "item",
+    "sprite",
+    "asset",
+    "etag",
+    "pub",
+];
+
+/// Bytes of a name looked at before the match.
+const NAME_BYTES: usize = 32;
+
+fn is_random(candidate: Candidate<'_>) -> bool {
+    let value = candidate.value();
+    let head = &candidate.text[candidate.begins.saturating_sub(NAME_BYTES)..candidate.begins];
+    let name: Vec<u8> = head
+        .iter()
+        .rev()
+        .take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+        .map(u8::to_ascii_lowercase)
+        .collect();
+    let name: String = name.iter().rev().map(|byte| char::from(*byte)).collect();
+    let name = name.trim_end_matches(['_', '-']);
+    if PUBLIC_NAMES.iter().any(|public| name.ends_with(public)) || is_plain_identifier(value) {
+        return false;
+    }
+    longest_mixed(value) >= 12
+}
+
+/// An address, a hash with its name, or a link: nothing that must be kept.
+fn is_plain_identifier(value: &[u8]) -> bool {
+    let address = value.len() == 42 && value.starts_with(b"0x") && value[2..].iter().all(u8::is_ascii_hexdigit);
+    address || value.windows(3).any(|window| window == b"://") || value.starts_with(b"sha256-") || value.starts_with(b"sha256:")
+}
+
+/// Longest run of letters and digits that has both, changing between them or between cases as words do not.
+fn longest_mixed(value: &[u8]) -> usize {
+    let run = |part: &[u8]| {
+        let class = |byte: &u8| if byte.is_ascii_digit() { 0 } else { 1 + u8::from(byte.is_ascii_uppercase()) };
+        let changes = part.windows(2).filter(|pair| class(&pair[0]) != class(&pair[1])).count();
+        let digits = part.iter().filter(|byte| byte.is_ascii_digit()).count();
+        if digits >= 2 && digits < part.len() && changes >= part.len() / 5 { part.len() } else { 0 }
+    };
+    value.split(|byte| !byte.is_ascii_alphanumeric()).map(run).max().unwrap_or(0)
+}
+
+fn is_password(value: &[u8]) -> bool {
+    let letters = value.iter().any(u8::is_ascii_alphabetic);
+    let digits = value.iter().filter(|byte| byte.is_ascii_digit()).count();
+    let symbols = value.iter().filter(|byte| b"!@#$%^&*+?~".contains(byte)).count();
+    letters && !is_plain_identifier(value) && ((digits >= 1 && symbols >= 1) || digits >= 2)
+}
+
+/// Addresses set aside for documentation, or that mean this machine to whoever reads them.
+fn is_address(value: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(value);
+    match text.parse::<std::net::Ipv4Addr>() {
+        Ok(address) => !address.is_documentation() && !address.is_unspecified() && !address.is_loopback() && !address.is_broadcast(),
+        Err(_) => text.starts_with('[') || !text.contains('.'),
+    }
+}
+
+/// A wallet's seed phrase: where one begins and ends.
+///
+/// Words of the BIP-39 list on end, 12 to 24 of them, with a checksum that holds. More words on end
+/// than [`MOST_WORDS`] are a word list, and so are those in alphabetical order.
+pub(super) fn seed_phrase(text: &[u8]) -> Option<std::ops::Range<usize>> {
+    let mut run: Vec<(u16, usize, usize)> = Vec::new();
+    let mut at = 0;
+    while at < text.len() {
+        if !text[at].is_ascii_alphabetic() {
+            at += 1;
+            continue;
+        }
+        let end = at + text[at..].iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
+        let touches =
+            |other: Option<&u8>| other.is_some_and(|byte| byte.is_ascii_digit() || *byte == b'_' || *byte == b'$' || *byte >= 0x80);
+        let whole = !touches(at.checked_sub(1).and_then(|before| text.get(before))) && !touches(text.get(end));
+        let word = if whole { list_index(&text[at..end]) } else { None };
+        if run.last().is_some_and(|(_, _, last)| !separates(&text[*last..at])) || word.is_none() {
+            if let Some(found) = phrase_in(&run) {
+                return Some(found);
+            }
+            run.clear();
+        }
+        run.extend(word.map(|index| (index, at, end)));
+        at = end;
+    }
+    phrase_in(&run)
+}
+
+/// Most words on end that can be a phrase with some words of text around it.
+const MOST_WORDS: usize = 30;
+/// Most bytes between two words of a phrase.
+const GAP: usize = 8;
+
+fn separates(gap: &[u8]) -> bool {
+    gap.len() <= GAP && gap.iter().all(|byte| byte.is_ascii_whitespace() || byte.is_ascii_digit() || b",\"'`.)+\\;-".contains(byte))
+}
+
+fn list_index(word: &[u8]) -> Option<u16> {
+    if !(3..=8).contains(&word.len()) {
+        return None;
+    }
+    let word = std::str::from_utf8(word).ok()?.to_ascii_lowercase();
+    Language::English.word_list().binary_search(&word.as_str()).ok().and_then(|index| u16::try_from(index).ok())
+}
+
+fn phrase_in(run: &[(u16, usize, usize)]) -> Option<std::ops::Range<usize>> {
+    if !(12..=MOST_WORDS).contains(&run.len()) {
+        return None;
+    }
+    let found = [24, 21, 18, 15, 12]
+        .into_iter()
+        .filter(|length| *length <= run.len())
+        .find_map(|length| run.windows(length).find(|window| is_phrase(window)))?;
+    Some(found[0].1..found[found.len() - 1].2)
+}
+
+fn is_phrase(words: &[(u16, usize, usize)]) -> bool {
+    if words.windows(2).all(|pair| pair[0].0 <= pair[1].0) {
+        return false;
+    }
+    // 11 bits a word: entropy, then one bit of its hash for each 32 bits of it.
+    let mut bits = [0u8; 33];
+    for (index, (word, _, _)) in words.iter().enumerate() {
+        for bit in 0..11 {
+            let place = index * 11 + bit;
+            bits[place / 8] |= (u8::from(word >> (10 - bit) & 1 == 1)) << (7 - place % 8);
+        }
+    }
+    let checksum_bits = words.len() / 3;
+    let entropy_bytes = (words.len() * 11 - checksum_bits) / 8;
+    let mask = 0xFFu8 << (8 - checksum_bits);
+    (bits[entropy_bytes] ^ Sha256::digest(&bits[..entropy_bytes])[0]) & mask == 0
+}

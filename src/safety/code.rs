@@ -1,0 +1,343 @@
+//! What only a look at the tokens of a source can tell: literals, comments, and how names are used.
+
+use std::{borrow::Cow, collections::HashSet};
+
+use super::{
+    lexer::{Kind, Token, cooked, tokens},
+    unicode,
+};
+
+/// A source taken apart.
+pub(super) struct Code<'s> {
+    source: &'s str,
+    all: Vec<Token>,
+    /// All but comments.
+    tokens: Vec<Token>,
+    /// For each `(` of `tokens`, its `)`.
+    closes: Vec<usize>,
+}
+
+/// The value of a string, of a piece of a template, of strings added up, or of character codes.
+pub(super) struct Literal<'s> {
+    pub(super) start: usize,
+    pub(super) text: Cow<'s, str>,
+    /// True when the text stands in the source as it is.
+    pub(super) verbatim: bool,
+}
+
+/// Calls `found` with a rule and where it was broken.
+type Found<'f> = dyn FnMut(&'static str, usize, usize) + 'f;
+
+/// Tokens between `export` and its `from` that are looked at.
+const EXPORT_TOKENS: usize = 64;
+
+/// Every rule of this module; the table has a row for each.
+#[cfg(test)]
+pub(super) const RULES: &[&str] = &[
+    "code.eval",
+    "code.function-constructor",
+    "code.import",
+    "code.require",
+    "code.constructor-walk",
+    "code.prototype",
+    "code.built-name",
+    "code.webassembly",
+    "encoded.wasm",
+    "unicode.homoglyph",
+];
+
+impl<'s> Code<'s> {
+    pub(super) fn new(source: &'s str) -> Self {
+        let all = tokens(source);
+        let tokens: Vec<_> = all.iter().copied().filter(|token| token.kind != Kind::Comment).collect();
+        let (mut open, mut closes) = (Vec::new(), vec![usize::MAX; tokens.len()]);
+        for (index, token) in tokens.iter().enumerate().filter(|(_, token)| token.kind == Kind::Punct) {
+            match token.text(source) {
+                "(" => open.push(index),
+                ")" => {
+                    if let Some(opened) = open.pop() {
+                        closes[opened] = index;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Self { source, all, tokens, closes }
+    }
+
+    /// Comments; those with nothing but white space between them are one.
+    pub(super) fn comments(&self) -> Vec<(usize, &'s str)> {
+        let mut blocks: Vec<(usize, usize)> = Vec::new();
+        for comment in self.all.iter().filter(|token| token.kind == Kind::Comment) {
+            match blocks.last_mut() {
+                Some((_, end)) if self.source[*end..comment.start].trim().is_empty() => *end = comment.end,
+                _ => blocks.push((comment.start, comment.end)),
+            }
+        }
+        blocks.into_iter().map(|(start, end)| (start, &self.source[start..end])).collect()
+    }
+
+    /// The source with blanks for comments, byte for byte.
+    pub(super) fn without_comments(&self) -> Vec<u8> {
+        let mut bytes = self.source.as_bytes().to_vec();
+        for comment in self.all.iter().filter(|token| token.kind == Kind::Comment) {
+            bytes[comment.start..comment.end].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
+        }
+        bytes
+    }
+
+    pub(super) fn literals(&self) -> Vec<Literal<'s>> {
+        let mut literals = Vec::new();
+        let mut at = 0;
+        while at < self.tokens.len() {
+            let token = self.tokens[at];
+            match token.kind {
+                Kind::Template => {
+                    let raw = token.text(self.source);
+                    let text = cooked(raw);
+                    literals.push(Literal { start: token.start, verbatim: !raw.contains('\\'), text });
+                }
+                Kind::Str => {
+                    let (text, last) = self.sum(at);
+                    // Each part too: what is known by its hash need not be the sum.
+                    let single = last == at;
+                    for part in (at..=last).step_by(2) {
+                        let raw = inner(self.tokens[part].text(self.source));
+                        literals.push(Literal { start: self.tokens[part].start, verbatim: !raw.contains('\\'), text: cooked(raw) });
+                    }
+                    if !single {
+                        literals.push(Literal { start: token.start, verbatim: false, text: Cow::Owned(text) });
+                    }
+                    at = last;
+                }
+                Kind::Word if matches!(token.text(self.source), "fromCharCode" | "fromCodePoint") => {
+                    if let Some(text) = self.characters(at + 1) {
+                        literals.push(Literal { start: token.start, verbatim: false, text: Cow::Owned(text) });
+                    }
+                }
+                Kind::Word | Kind::Comment | Kind::Regex | Kind::Number | Kind::Punct => {}
+            }
+            at += 1;
+        }
+        literals
+    }
+
+    /// The strings that are added up from token `at` on, and the last of them.
+    fn sum(&self, at: usize) -> (String, usize) {
+        let (mut text, mut last) = (String::new(), at);
+        loop {
+            text.push_str(&cooked(inner(self.tokens[last].text(self.source))));
+            let more = self.is(last + 1, "+") && self.tokens.get(last + 2).is_some_and(|token| token.kind == Kind::Str);
+            if !more {
+                return (text, last);
+            }
+            last += 2;
+        }
+    }
+
+    /// The text of `(72, 0x69, …)` at token `at`.
+    fn characters(&self, at: usize) -> Option<String> {
+        if !self.is(at, "(") {
+            return None;
+        }
+        let mut text = String::new();
+        for pair in self.tokens[at + 1..].chunks(2) {
+            if pair[0].kind != Kind::Number {
+                break;
+            }
+            text.push(char::from_u32(number(pair[0].text(self.source))?)?);
+            if pair.get(1).is_none_or(|comma| comma.text(self.source) != ",") {
+                break;
+            }
+        }
+        (!text.is_empty()).then_some(text)
+    }
+
+    /// Finds what the sandbox would refuse, and names that look like others.
+    pub(super) fn detect(&self, found: &mut Found<'_>) {
+        for at in 0..self.tokens.len() {
+            match self.tokens[at].kind {
+                Kind::Word => self.word(at, found),
+                Kind::Str => self.string(at, found),
+                Kind::Number => self.magic_numbers(at, found),
+                Kind::Template | Kind::Comment | Kind::Regex | Kind::Punct => {}
+            }
+        }
+        self.look_alikes(found);
+    }
+
+    fn word(&self, at: usize, found: &mut Found<'_>) {
+        let mut report = |rule| found(rule, self.tokens[at].start, self.tokens[at].end);
+        let member = self.is_member(at);
+        let global = !member || self.is_member_of_global(at);
+        match &*cooked(self.text(at)) {
+            "eval" if global && self.is_reference(at) => report("code.eval"),
+            "setTimeout" | "setInterval" if global && self.is(at + 1, "(") && self.kind(at + 2) == Some(Kind::Str) => report("code.eval"),
+            "Function" if global && self.makes_function(at) => report("code.function-constructor"),
+            "import" if !member && self.imports(at) => report("code.import"),
+            "from" if self.kind(at + 1) == Some(Kind::Str) && self.exports_from(at) => report("code.import"),
+            "require" if !member && self.is_call(at) => report("code.require"),
+            "constructor" if member && self.walks(at + 1, at) => report("code.constructor-walk"),
+            "__proto__" if member || self.is(at + 1, ":") => report("code.prototype"),
+            "WebAssembly" if global && (self.is(at + 1, ".") || self.is(at + 1, "[")) => report("code.webassembly"),
+            _ => {}
+        }
+    }
+
+    /// `x["constructor"]` and its like, in one string or added up from several.
+    fn string(&self, at: usize, found: &mut Found<'_>) {
+        let (start, end) = (self.tokens[at].start, self.tokens[at].end);
+        if self.is_before(at, "+") {
+            return;
+        }
+        let (text, last) = self.sum(at);
+        let names_member = self.is_before(at, "[") && self.is(last + 1, "]") && at >= 2 && self.ends_value(at - 2);
+        let names_field = (self.is_before(at, "{") || self.is_before(at, ",")) && self.is(last + 1, ":");
+        if last > at && names_member && matches!(&*text, "constructor" | "__proto__" | "prototype" | "eval" | "Function" | "require") {
+            return found("code.built-name", start, self.tokens[last].end);
+        }
+        let of_global = at >= 2 && matches!(self.text(at - 2), "globalThis" | "window" | "self" | "global");
+        match &*text {
+            "constructor" if names_member && self.walks(last + 2, at - 1) => found("code.constructor-walk", start, end),
+            "__proto__" if names_member || names_field => found("code.prototype", start, end),
+            "eval" if names_member && of_global => found("code.eval", start, end),
+            "Function" if names_member && of_global => found("code.function-constructor", start, end),
+            _ if text.starts_with("\0asm") => found("encoded.wasm", start, end),
+            _ => {}
+        }
+    }
+
+    /// The first bytes of a WebAssembly module in an array.
+    fn magic_numbers(&self, at: usize, found: &mut Found<'_>) {
+        let numbers = (at..at + 7).step_by(2).map(|at| self.tokens.get(at).and_then(|token| number(token.text(self.source))));
+        if self.is_before(at, "[") && numbers.eq([Some(0), Some(0x61), Some(0x73), Some(0x6d)]) {
+            found("encoded.wasm", self.tokens[at].start, self.tokens[at].end);
+        }
+    }
+
+    fn look_alikes(&self, found: &mut Found<'_>) {
+        let words = || self.tokens.iter().filter(|token| token.kind == Kind::Word);
+        let mut strange = words().filter(|token| token.text(self.source).bytes().any(|byte| !byte.is_ascii() || byte == b'\\')).peekable();
+        if strange.peek().is_none() {
+            return;
+        }
+        let plain: HashSet<&str> = words().map(|token| token.text(self.source)).filter(|text| text.is_ascii()).collect();
+        for token in strange {
+            let name = cooked(token.text(self.source));
+            if let Some(seems) = unicode::looks_like(&name)
+                && (unicode::has_latin(&name) || plain.contains(&*seems))
+            {
+                found("unicode.homoglyph", token.start, token.end);
+            }
+        }
+    }
+
+    /// `eval` used, and not the name of a field, a method or a parameter's type.
+    fn is_reference(&self, at: usize) -> bool {
+        let called = self.is(at + 1, "(") && !self.is_definition(at);
+        let taken = (self.is_before(at, "=") || self.is_before(at, ",") || self.is_before(at, "("))
+            && !self.is(at + 1, ":")
+            && !self.is(at + 1, "=");
+        called || self.is(at + 1, "?") && self.is(at + 2, ".") || (taken && !self.is(at + 1, "("))
+    }
+
+    /// `Function(…)`, `new Function`, or `Function` given away; not the type, nor `instanceof Function`.
+    fn makes_function(&self, at: usize) -> bool {
+        let made = self.is_before(at, "new") || (self.is(at + 1, "(") && !self.is_definition(at));
+        let compared = at >= 2 && self.is_before(at, "=") && matches!(self.text(at - 2), "=" | "!");
+        let given = ((self.is_before(at, "=") && !compared) || self.is_before(at, "(") || self.is_before(at, ","))
+            && (self.is(at + 1, ";") || self.is(at + 1, ",") || self.is(at + 1, ")"));
+        made || given
+    }
+
+    /// `import …` of a module or `import(…)`; not `import.meta`, types, or a name.
+    fn imports(&self, at: usize) -> bool {
+        match self.kind(at + 1) {
+            Some(Kind::Str) => true,
+            Some(Kind::Word) => {
+                !(self.text(at + 1) == "type" && !matches!(self.tokens.get(at + 2).map(|_| self.text(at + 2)), Some("from" | ",")))
+            }
+            Some(Kind::Punct) => matches!(self.text(at + 1), "{" | "*") || self.is_call(at),
+            _ => false,
+        }
+    }
+
+    /// `export … from "…"`.
+    fn exports_from(&self, at: usize) -> bool {
+        let head = at.saturating_sub(EXPORT_TOKENS);
+        let begins = self.tokens[head..at].iter().rposition(|token| matches!(token.text(self.source), "export" | "import" | ";"));
+        begins.is_some_and(|begins| self.text(head + begins) == "export" && !self.is(head + begins + 1, "type"))
+            && (self.is_before(at, "}") || self.is_before(at, "*") || (at >= 3 && self.is_before(at - 1, "as")))
+    }
+
+    /// `….constructor` followed by what makes a function of it: another one, or a call.
+    fn walks(&self, next: usize, at: usize) -> bool {
+        let of_this = at >= 2 && matches!(self.text(at - 2), "this" | "super");
+        let again = self.is(next, ".") && self.is(next + 1, "constructor");
+        let again_by_name = self.is(next, "[") && self.kind(next + 1) == Some(Kind::Str) && self.sum(next + 1).0 == "constructor";
+        again || again_by_name || (self.is(next, "(") && !of_this)
+    }
+
+    fn is_call(&self, at: usize) -> bool {
+        self.is(at + 1, "(") && !self.is_definition(at)
+    }
+
+    /// `name(…) {`, as methods and functions are written.
+    fn is_definition(&self, at: usize) -> bool {
+        let close = self.closes.get(at + 1).copied().unwrap_or(usize::MAX);
+        let braced = close != usize::MAX && self.is(close + 1, "{");
+        self.is_before(at, "function") || (braced && !self.is_before(at, "=") && !self.is_before(at, "(") && !self.is_before(at, "return"))
+    }
+
+    fn is_member(&self, at: usize) -> bool {
+        // `...name` is no member.
+        self.is_before(at, ".") && !(at >= 2 && self.is_before(at - 1, "."))
+    }
+
+    fn is_member_of_global(&self, at: usize) -> bool {
+        at >= 2 && self.is_before(at, ".") && matches!(self.text(at - 2), "globalThis" | "window" | "self" | "global")
+    }
+
+    /// True when a `[` behind this token takes a member of it.
+    fn ends_value(&self, at: usize) -> bool {
+        match self.tokens[at].kind {
+            Kind::Word => !matches!(
+                self.text(at),
+                "return" | "typeof" | "case" | "in" | "of" | "new" | "void" | "delete" | "throw" | "yield" | "await"
+            ),
+            Kind::Str | Kind::Template | Kind::Regex | Kind::Number => true,
+            Kind::Punct => matches!(self.text(at), ")" | "]" | "}" | "."),
+            Kind::Comment => false,
+        }
+    }
+
+    fn kind(&self, at: usize) -> Option<Kind> {
+        self.tokens.get(at).map(|token| token.kind)
+    }
+
+    fn text(&self, at: usize) -> &'s str {
+        self.tokens[at].text(self.source)
+    }
+
+    fn is(&self, at: usize, text: &str) -> bool {
+        self.tokens.get(at).is_some_and(|token| token.text(self.source) == text)
+    }
+
+    fn is_before(&self, at: usize, text: &str) -> bool {
+        at.checked_sub(1).is_some_and(|before| self.is(before, text))
+    }
+}
+
+/// A string without its quotes.
+fn inner(string: &str) -> &str {
+    let quote = string.chars().next().unwrap_or_default();
+    let body = &string[quote.len_utf8().min(string.len())..];
+    body.strip_suffix(quote).unwrap_or(body)
+}
+
+fn number(text: &str) -> Option<u32> {
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(hex) => u32::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
+}

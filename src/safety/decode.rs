@@ -1,0 +1,69 @@
+//! What a string holds in another form: base64, hex, percent-encoding. One level.
+
+use base64::{
+    Engine as _, alphabet,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
+
+/// Shortest base64 or hex text that is decoded, in characters.
+const MIN_CHARACTERS: usize = 16;
+
+const LENIENT: GeneralPurposeConfig =
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent).with_decode_allow_trailing_bits(true);
+const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);
+const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
+
+/// The bytes that `text` stands for, if it is all base64, base64url or hex, or a `data:` URL of it.
+pub(super) fn block(text: &str) -> Option<Vec<u8>> {
+    let text = match text.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,")) {
+        Some((_, data)) => data,
+        None => text,
+    };
+    let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    if digits.len() < MIN_CHARACTERS {
+        return None;
+    }
+    if let Some(bytes) = hex_digits(&digits) {
+        return Some(bytes);
+    }
+    let body = digits.strip_suffix(b"==").or_else(|| digits.strip_suffix(b"=")).unwrap_or(&digits);
+    if !body.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_')) {
+        return None;
+    }
+    STANDARD.decode(&digits).or_else(|_| URL_SAFE.decode(&digits)).ok()
+}
+
+fn hex_digits(digits: &[u8]) -> Option<Vec<u8>> {
+    let digits = digits.strip_prefix(b"0x").unwrap_or(digits);
+    if digits.len() % 2 != 0 || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    hex::decode(digits).ok()
+}
+
+/// `bytes` as a text, if that is what they are for the most part.
+pub(super) fn as_text(bytes: Vec<u8>) -> Option<String> {
+    let text = String::from_utf8(bytes).ok()?;
+    let strange = text.chars().filter(|char| char.is_control() && !char.is_whitespace()).count();
+    (strange * 10 <= text.chars().count()).then_some(text)
+}
+
+/// `text` without percent-encoding, if it has some.
+pub(super) fn percent(text: &str) -> Option<String> {
+    let bytes = text.as_bytes();
+    let digit = |at: usize| bytes.get(at).and_then(|byte| char::from(*byte).to_digit(16));
+    let (mut decoded, mut at, mut found) = (Vec::with_capacity(bytes.len()), 0, false);
+    while at < bytes.len() {
+        match (bytes[at], digit(at + 1), digit(at + 2)) {
+            (b'%', Some(high), Some(low)) => {
+                decoded.push((high * 16 + low) as u8);
+                (at, found) = (at + 3, true);
+            }
+            (byte, _, _) => {
+                decoded.push(byte);
+                at += 1;
+            }
+        }
+    }
+    found.then(|| String::from_utf8_lossy(&decoded).into_owned())
+}

@@ -1,0 +1,313 @@
+//! Takes JavaScript or TypeScript apart: strings, templates, comments, regex literals, words.
+//!
+//! It need not refuse what is no JavaScript; every text has tokens. Where it takes a division for a
+//! regex literal or the other way round, a detector may miss something or find too much: rules over
+//! code are a help to admins, and what they name fails in the sandbox anyway.
+
+use std::borrow::Cow;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A name or keyword, escapes included.
+    Word,
+    /// A string with its quotes.
+    Str,
+    /// A template's text without its quotes or `${`.
+    Template,
+    Comment,
+    Regex,
+    Number,
+    /// One byte of punctuation.
+    Punct,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Token {
+    pub(super) kind: Kind,
+    pub(super) start: usize,
+    pub(super) end: usize,
+}
+
+impl Token {
+    pub(super) fn text<'s>(&self, source: &'s str) -> &'s str {
+        &source[self.start..self.end]
+    }
+}
+
+/// What an open bracket began, to tell a division from a regex behind its end.
+#[derive(Clone, Copy)]
+enum Open {
+    /// `(` after `if`, `while`, `for` or `with`.
+    Head,
+    Paren,
+    Block,
+    Object,
+    /// `${`: the template goes on behind its end.
+    Template,
+}
+
+struct Lexer<'s> {
+    source: &'s str,
+    bytes: &'s [u8],
+    at: usize,
+    tokens: Vec<Token>,
+    open: Vec<Open>,
+    /// Whether a `/` here begins a regex.
+    expression: bool,
+    /// The last word, if nothing but white space and comments came since.
+    word: &'s str,
+}
+
+/// Every token of `source`, in order.
+pub(super) fn tokens(source: &str) -> Vec<Token> {
+    let mut lexer = Lexer { source, bytes: source.as_bytes(), at: 0, tokens: Vec::new(), open: Vec::new(), expression: true, word: "" };
+    if source.starts_with("#!") {
+        lexer.comment_to_line_end();
+    }
+    while lexer.at < source.len() {
+        lexer.step();
+    }
+    lexer.tokens
+}
+
+/// Words after which an expression begins.
+const BEFORE_EXPRESSION: &[&str] = &[
+    "return",
+    "typeof",
+    "case",
+    "in",
+    "of",
+    "delete",
+    "void",
+    "throw",
+    "new",
+    "instanceof",
+    "do",
+    "else",
+    "yield",
+    "await",
+    "extends",
+    "default",
+];
+
+impl<'s> Lexer<'s> {
+    fn step(&mut self) {
+        let byte = self.bytes[self.at];
+        let next = self.bytes.get(self.at + 1).copied();
+        match byte {
+            b'/' if next == Some(b'/') => self.comment_to_line_end(),
+            b'/' if next == Some(b'*') => {
+                let end = self.source[self.at + 2..].find("*/").map_or(self.source.len(), |length| self.at + 2 + length + 2);
+                self.push(Kind::Comment, end);
+            }
+            b'/' if self.expression => self.regex(),
+            b'"' | b'\'' => self.string(byte),
+            b'`' => {
+                self.at += 1;
+                self.template();
+            }
+            b'0'..=b'9' => self.number(),
+            b'.' if next.is_some_and(|digit| digit.is_ascii_digit()) => self.number(),
+            _ if is_word(byte) => self.word_token(),
+            _ if byte.is_ascii_whitespace() => self.at += 1,
+            _ => self.punct(byte),
+        }
+    }
+
+    fn push(&mut self, kind: Kind, end: usize) {
+        self.tokens.push(Token { kind, start: self.at, end });
+        self.at = end;
+    }
+
+    fn value(&mut self, kind: Kind, end: usize) {
+        self.push(kind, end);
+        self.expression = false;
+        self.word = "";
+    }
+
+    fn comment_to_line_end(&mut self) {
+        let end = memchr_line_end(self.bytes, self.at);
+        self.push(Kind::Comment, end);
+    }
+
+    fn string(&mut self, quote: u8) {
+        let mut end = self.at + 1;
+        while end < self.bytes.len() {
+            match self.bytes[end] {
+                b'\\' => end += 2,
+                b'\n' => break,
+                byte => {
+                    end += 1;
+                    if byte == quote {
+                        break;
+                    }
+                }
+            }
+        }
+        self.value(Kind::Str, self.boundary(end));
+    }
+
+    /// The text of a template from here to its end or its next `${`.
+    fn template(&mut self) {
+        let mut end = self.at;
+        while end < self.bytes.len() {
+            match self.bytes[end] {
+                b'\\' => end += 2,
+                b'`' => {
+                    self.value(Kind::Template, end);
+                    self.at += 1;
+                    return;
+                }
+                b'$' if self.bytes.get(end + 1) == Some(&b'{') => {
+                    self.push(Kind::Template, end);
+                    self.at += 2;
+                    self.open.push(Open::Template);
+                    self.expression = true;
+                    self.word = "";
+                    return;
+                }
+                _ => end += 1,
+            }
+        }
+        self.value(Kind::Template, self.bytes.len());
+    }
+
+    fn regex(&mut self) {
+        let (mut end, mut class) = (self.at + 1, false);
+        while end < self.bytes.len() {
+            match self.bytes[end] {
+                b'\\' => end += 1,
+                b'[' => class = true,
+                b']' => class = false,
+                b'\n' => break,
+                b'/' if !class => {
+                    end += 1;
+                    while end < self.bytes.len() && self.bytes[end].is_ascii_alphabetic() {
+                        end += 1;
+                    }
+                    break;
+                }
+                _ => {}
+            }
+            end += 1;
+        }
+        self.value(Kind::Regex, self.boundary(end));
+    }
+
+    fn number(&mut self) {
+        let digits = self.bytes[self.at..].iter().take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_')).count();
+        self.value(Kind::Number, self.at + digits);
+    }
+
+    fn word_token(&mut self) {
+        let mut end = self.at;
+        while end < self.bytes.len() && (is_word(self.bytes[end]) || self.bytes[end].is_ascii_digit()) {
+            // `\u{…}` in a name.
+            if self.bytes[end] == b'\\' && self.source[end..].starts_with("\\u{") {
+                end += self.bytes[end..].iter().take(12).position(|byte| *byte == b'}').unwrap_or(0);
+            }
+            end += 1;
+        }
+        let end = self.boundary(end);
+        let word = &self.source[self.at..end];
+        self.push(Kind::Word, end);
+        self.expression = BEFORE_EXPRESSION.contains(&word);
+        self.word = word;
+    }
+
+    fn punct(&mut self, byte: u8) {
+        match byte {
+            b'(' => self.open.push(if matches!(self.word, "if" | "while" | "for" | "with") { Open::Head } else { Open::Paren }),
+            b'{' => {
+                let block = !self.expression || matches!(self.word, "else" | "do") || self.after_end();
+                self.open.push(if block { Open::Block } else { Open::Object });
+            }
+            _ => {}
+        }
+        let closed = if matches!(byte, b')' | b'}') { self.open.pop() } else { None };
+        let width = self.source[self.at..].chars().next().map_or(1, char::len_utf8);
+        self.push(Kind::Punct, self.at + width);
+        self.word = "";
+        self.expression = match byte {
+            b')' => matches!(closed, Some(Open::Head)),
+            b'}' => matches!(closed, Some(Open::Block)),
+            b']' => false,
+            _ => true,
+        };
+        if byte == b'}' && matches!(closed, Some(Open::Template)) {
+            self.template();
+        }
+    }
+
+    /// True at the head of a statement, and behind `=>`: a `{` there opens a block.
+    fn after_end(&self) -> bool {
+        let mut before = self.tokens.iter().rev().filter(|token| token.kind != Kind::Comment).map(|token| token.text(self.source));
+        match before.next() {
+            None | Some(";" | "{" | "}" | ")") => true,
+            Some(">") => before.next() == Some("="),
+            Some(_) => false,
+        }
+    }
+
+    /// `end`, or the next place after it where a character begins.
+    fn boundary(&self, end: usize) -> usize {
+        self.source.ceil_char_boundary(end.min(self.source.len()))
+    }
+}
+
+fn memchr_line_end(bytes: &[u8], from: usize) -> usize {
+    bytes[from..].iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |length| from + length)
+}
+
+/// Bytes that may begin a name; every one above ASCII is taken for a letter.
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'$' | b'#' | b'@' | b'\\') || byte >= 0x80
+}
+
+/// The value of a literal's inner text or of a name: its escapes resolved.
+pub(super) fn cooked(raw: &str) -> Cow<'_, str> {
+    if !raw.contains('\\') {
+        return Cow::Borrowed(raw);
+    }
+    let mut text = String::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some(at) = rest.find('\\') {
+        text.push_str(&rest[..at]);
+        let (char, length) = escape(&rest[at + 1..]);
+        text.extend(char);
+        rest = &rest[at + 1 + length..];
+    }
+    text.push_str(rest);
+    Cow::Owned(text)
+}
+
+/// What stands for an escape, and how many bytes it has behind its backslash.
+fn escape(rest: &str) -> (Option<char>, usize) {
+    let Some(first) = rest.chars().next() else { return (None, 0) };
+    let code = |from: usize, to: usize| rest.get(from..to).and_then(|digits| u32::from_str_radix(digits, 16).ok());
+    match first {
+        'n' => (Some('\n'), 1),
+        'r' => (Some('\r'), 1),
+        't' => (Some('\t'), 1),
+        'b' => (Some('\u{8}'), 1),
+        'f' => (Some('\u{c}'), 1),
+        'v' => (Some('\u{b}'), 1),
+        '\n' => (None, 1),
+        '\r' => (None, if rest.as_bytes().get(1) == Some(&b'\n') { 2 } else { 1 }),
+        'x' => code(1, 3).and_then(char::from_u32).map_or((Some('x'), 1), |char| (Some(char), 3)),
+        'u' if rest.as_bytes().get(1) == Some(&b'{') => {
+            let close = rest.as_bytes().iter().take(12).position(|byte| *byte == b'}');
+            let char = close.and_then(|close| code(2, close)).and_then(char::from_u32);
+            char.map_or((Some('u'), 1), |char| (Some(char), close.unwrap_or(0) + 1))
+        }
+        'u' => match code(1, 5) {
+            Some(unit) => (Some(char::from_u32(unit).unwrap_or('\u{FFFD}')), 5),
+            None => (Some('u'), 1),
+        },
+        '0'..='7' => {
+            let digits = rest.bytes().take(3).take_while(|byte| (b'0'..=b'7').contains(byte)).count();
+            (u32::from_str_radix(&rest[..digits], 8).ok().and_then(char::from_u32), digits)
+        }
+        other => (Some(other), other.len_utf8()),
+    }
+}

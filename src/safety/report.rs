@@ -1,0 +1,137 @@
+//! What a scan answers.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// Findings of one rule in one field that are reported; more say nothing new.
+const PER_RULE_AND_FIELD: usize = 3;
+/// Findings that are reported.
+const FINDINGS: usize = 60;
+
+/// How grave a rule is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Told to the builder; the upload passes.
+    Note,
+    /// An admin decides.
+    Review,
+    /// Refused.
+    Block,
+}
+
+/// What becomes of an upload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    Pass,
+    /// Stored, and paused until an admin has decided.
+    Review,
+    Block,
+}
+
+impl Outcome {
+    /// The name on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Review => "review",
+            Self::Block => "block",
+        }
+    }
+}
+
+/// Where an upload broke which rule. Never the matched text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Finding {
+    pub rule: String,
+    pub severity: Severity,
+    /// JSON Pointer into the body of create, such as `/handler/source`.
+    pub field: String,
+    /// Line of the source, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// Character of that line, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub column: Option<u32>,
+    /// For admins: the first two characters and the length of what was found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub excerpt: Option<String>,
+}
+
+impl Finding {
+    /// What everyone may see: `{rule, severity, field}`.
+    #[must_use]
+    pub fn brief(&self) -> Value {
+        json!({ "rule": self.rule, "severity": self.severity, "field": self.field })
+    }
+
+    /// What the owner of the upload may see: the place too.
+    #[must_use]
+    pub fn for_owner(&self) -> Value {
+        json!(Self { excerpt: None, ..self.clone() })
+    }
+}
+
+/// What a scan found, gravest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    pub outcome: Outcome,
+    pub findings: Vec<Finding>,
+}
+
+impl Report {
+    /// The ids of the rules that block, each once.
+    #[must_use]
+    pub fn blocking(&self) -> Vec<&str> {
+        let mut rules: Vec<_> = self.findings.iter().filter(|found| found.severity == Severity::Block).map(|found| &*found.rule).collect();
+        rules.sort_unstable();
+        rules.dedup();
+        rules
+    }
+}
+
+/// Collects findings while a scan runs.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    found: Vec<Finding>,
+    count: BTreeMap<(String, String), usize>,
+}
+
+impl Findings {
+    /// True when more of this rule in this field would not be reported.
+    pub(super) fn enough(&self, rule: &str, field: &str) -> bool {
+        self.count.get(&(rule.to_owned(), field.to_owned())).is_some_and(|count| *count >= PER_RULE_AND_FIELD)
+    }
+
+    pub(super) fn push(&mut self, finding: Finding) {
+        let same = |one: &Finding| (&one.rule, &one.field, one.line) == (&finding.rule, &finding.field, finding.line);
+        if self.enough(&finding.rule, &finding.field) || self.found.iter().any(same) {
+            return;
+        }
+        *self.count.entry((finding.rule.clone(), finding.field.clone())).or_default() += 1;
+        self.found.push(finding);
+    }
+
+    pub(super) fn report(mut self) -> Report {
+        self.found.sort_by(|a, b| b.severity.cmp(&a.severity).then(a.rule.cmp(&b.rule)).then(a.line.cmp(&b.line)));
+        let outcome = match self.found.first().map(|gravest| gravest.severity) {
+            Some(Severity::Block) => Outcome::Block,
+            Some(Severity::Review) => Outcome::Review,
+            Some(Severity::Note) | None => Outcome::Pass,
+        };
+        self.found.truncate(FINDINGS);
+        Report { outcome, findings: self.found }
+    }
+}
+
+/// The first two characters and the length.
+pub(super) fn redacted(text: &str) -> String {
+    let head: String = text.chars().take(2).filter(|char| !char.is_control()).collect();
+    format!("{head}… ({} characters)", text.chars().count())
+}

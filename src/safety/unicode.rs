@@ -1,0 +1,83 @@
+//! Characters that make a text look like another: direction controls, invisible ones, look-alikes.
+
+/// Embeddings, overrides and isolates of the bidirectional algorithm.
+pub(super) fn is_bidi_control(char: char) -> bool {
+    matches!(char, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Characters without width or ink that are no white space.
+pub(super) fn is_invisible(char: char) -> bool {
+    matches!(char, '\u{200B}'..='\u{200D}' | '\u{2060}'..='\u{2064}' | '\u{FEFF}' | '\u{00AD}' | '\u{180E}' | '\u{115F}' | '\u{1160}'
+        | '\u{3164}' | '\u{FFA0}' | '\u{E0000}'..='\u{E007F}')
+}
+
+/// The first place in `text` where an invisible character hides among ASCII ones. Beside letters of other scripts and
+/// in emoji they have their use; at the head of a file U+FEFF has.
+pub(super) fn hidden(text: &str) -> Option<usize> {
+    let mut before = None;
+    let mut chars = text.char_indices().peekable();
+    while let Some((at, char)) = chars.next() {
+        let useful = |other: Option<char>| other.is_some_and(|other| !other.is_ascii() && !is_invisible(other));
+        if is_invisible(char) && !(at == 0 && char == '\u{FEFF}') && !useful(before) && !useful(chars.peek().map(|(_, next)| *next)) {
+            // An emoji flag is spelt with invisible letters behind it.
+            let in_flag = matches!(char, '\u{E0000}'..='\u{E007F}') && before.is_some_and(|before| !before.is_ascii());
+            if !in_flag {
+                return Some(at);
+            }
+        }
+        before = Some(char);
+    }
+    None
+}
+
+/// The Latin letter that a letter of another script or form is drawn like.
+fn latin_twin(char: char) -> Option<char> {
+    let table = [
+        ("асеорхуіјѕһԁԛԝӏ", "aceopxyijshdqwl"),
+        ("АВЕКМНОРСТХУІЈЅЗ", "ABEKMHOPCTXYIJS3"),
+        ("ο", "o"),
+        ("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "ABEZHIKMNOPTYX"),
+        ("օոսհյցԼՕՏ", "onuhjgLOS"),
+        ("ɡɑıℓ", "gail"),
+    ];
+    let code = u32::from(char);
+    let shifted = |from: u32, to: char| char::from_u32(u32::from(to) + (code - from));
+    match code {
+        0xFF21..=0xFF3A => shifted(0xFF21, 'A'),
+        0xFF41..=0xFF5A => shifted(0xFF41, 'a'),
+        // Mathematical letters: thirteen alphabets of 52.
+        0x1D400..=0x1D6A3 => {
+            let place = (code - 0x1D400) % 52;
+            if place < 26 { char::from_u32(u32::from('A') + place) } else { char::from_u32(u32::from('a') + place - 26) }
+        }
+        _ => table.iter().find_map(|(from, to)| from.chars().position(|twin| twin == char).and_then(|place| to.chars().nth(place))),
+    }
+}
+
+/// What a name with look-alikes of Latin letters looks like: `None` when it has none, or is plainly of another script.
+///
+/// Such a name is suspicious when it mixes them with Latin letters, or when all of it looks Latin.
+pub(super) fn looks_like(name: &str) -> Option<String> {
+    if name.is_ascii() {
+        return None;
+    }
+    let (mut seems, mut twins) = (String::with_capacity(name.len()), 0);
+    for char in name.chars() {
+        match latin_twin(char) {
+            Some(twin) => {
+                twins += 1;
+                seems.push(twin);
+            }
+            None if char.is_ascii() => seems.push(char),
+            // A Cyrillic, Greek or Armenian letter that looks like itself: a word of that script.
+            None if matches!(u32::from(char), 0x370..=0x58F) => return None,
+            None => seems.push(char),
+        }
+    }
+    (twins > 0).then_some(seems)
+}
+
+/// True when a name has ASCII letters.
+pub(super) fn has_latin(name: &str) -> bool {
+    name.bytes().any(|byte| byte.is_ascii_alphabetic())
+}
