@@ -21,8 +21,8 @@ use crate::{
     capability::{Capabilities, FolderObjects, Guard, GuardSettings},
     catalog::Catalog,
     clock::Clock,
-    config::{FacilitatorKind, Settings},
-    event::Events,
+    config::{FacilitatorKind, Hidden, SecretSettings, Settings},
+    event::{EventSettings, Events},
     http::Rate,
     mcp::Mcp,
     payment::{Facilitator, Gate, HttpFacilitator, Ledger, PaymentConfig, SimulatedFacilitator, Terms},
@@ -30,6 +30,7 @@ use crate::{
     receipt::Signer,
     runner::Runner,
     sale::Sales,
+    secret::{KeyError, Keyring, Rotated, SecretError, Secrets},
     store::{
         Space, Store,
         sled::{SledConfig, SledStore},
@@ -48,6 +49,7 @@ pub struct App {
     /// What it costs to become a builder.
     pub registration: Arc<Terms>,
     pub events: Arc<Events>,
+    pub secrets: Arc<Secrets>,
     pub catalog: Arc<Catalog>,
     pub calls: Arc<Calls>,
     behind: Arc<Behind>,
@@ -89,6 +91,12 @@ pub enum StartError {
     Guard(#[source] crate::capability::guard::GuardError),
     #[error("the receipt key does not read")]
     Key(#[source] crate::receipt::KeyError),
+    #[error("the master key of secrets does not read")]
+    MasterKey(#[source] KeyError),
+    #[error("the secrets could not be read")]
+    Secrets(#[source] crate::store::StoreError),
+    #[error("the master key was not rotated")]
+    Rotation(#[source] SecretError),
     #[error("payments cannot be set up")]
     Payment(#[source] crate::payment::ConfigError),
     #[error("the catalogue does not open")]
@@ -128,7 +136,10 @@ impl App {
         let gate = Gate::new(Arc::clone(&store), facilitator, clock.clone(), config, finisher);
         gate.recover().await.map_err(StartError::Recovery)?;
         let pool = Pool::start(pool_config(settings)).map_err(StartError::Sandbox)?;
-        let services = services(settings, &store, &clock, data)?;
+        let ring = keyring(&settings.secrets, data)?;
+        let secrets = Secrets::open(Arc::clone(&store), clock.clone(), Arc::clone(&events), ring).await.map_err(StartError::Secrets)?;
+        let secrets = Arc::new(secrets);
+        let services = services(settings, &store, &clock, data, Arc::clone(&secrets))?;
         let catalog = Catalog::open(Arc::clone(&store), clock.clone(), pool.clone(), Arc::clone(&services), base_url.clone()).await;
         let catalog = Arc::new(catalog.map_err(StartError::Catalog)?);
         let shipped = catalog.ship(settings.tools.as_deref()).await.map_err(StartError::Catalog)?;
@@ -156,6 +167,7 @@ impl App {
             builders,
             registration,
             events,
+            secrets,
             catalog,
             calls,
             behind,
@@ -264,8 +276,37 @@ fn pool_config(settings: &Settings) -> PoolConfig {
     config
 }
 
-fn services(settings: &Settings, store: &Arc<dyn Store>, clock: &Clock, data: &Path) -> Result<Arc<Capabilities>, StartError> {
+/// Rotates the master key of a host that does not run, whose data are in `data`.
+///
+/// # Errors
+///
+/// A store that does not open, for a host that runs has it; the key's and the store's.
+pub async fn rotate_secrets(data: &Path, keys: &SecretSettings) -> Result<Rotated, StartError> {
+    if !data.join("store").is_dir() {
+        let error = std::io::Error::new(std::io::ErrorKind::NotFound, "it holds no store");
+        return Err(StartError::Data(data.display().to_string(), error));
+    }
+    let store: Arc<dyn Store> = Arc::new(SledStore::open(data.join("store"), SledConfig::default()).map_err(StartError::Store)?);
+    let clock = Clock::default();
+    let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), EventSettings::default()));
+    let secrets = Secrets::open(store, clock, events, keyring(keys, data)?).await.map_err(StartError::Secrets)?;
+    secrets.rotate().await.map_err(StartError::Rotation)
+}
+
+fn keyring(keys: &SecretSettings, data: &Path) -> Result<Keyring, StartError> {
+    let text = |key: &Option<Hidden>| key.as_ref().map(|key| key.expose().to_owned());
+    Keyring::open(text(&keys.master_key).as_deref(), text(&keys.master_key_old).as_deref(), &data.join("master-key"))
+        .map_err(StartError::MasterKey)
+}
+
+fn services(
+    settings: &Settings,
+    store: &Arc<dyn Store>,
+    clock: &Clock,
+    data: &Path,
+    secrets: Arc<Secrets>,
+) -> Result<Arc<Capabilities>, StartError> {
     let guard = Guard::new(GuardSettings { allow: settings.guard_allow.clone(), ..GuardSettings::default() }).map_err(StartError::Guard)?;
     let objects = Arc::new(FolderObjects::new(data.join("files")));
-    Ok(Capabilities::new(Arc::clone(store), clock.clone(), guard, objects, settings.logs.clone()))
+    Ok(Capabilities::new(Arc::clone(store), clock.clone(), guard, objects, settings.logs.clone(), secrets))
 }

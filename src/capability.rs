@@ -43,6 +43,7 @@ pub use self::{
 use crate::{
     clock::Clock,
     id::{CallId, EndpointId},
+    secret::{Secret, Secrets, Visibility},
     store::{Store, StoreError},
 };
 
@@ -52,17 +53,26 @@ pub struct Capabilities {
     files: Files,
     guard: Guard,
     logs: Logs,
+    secrets: Arc<Secrets>,
 }
 
 impl Capabilities {
     /// Puts the services together. Must be called inside a tokio runtime: the log's writer is a task.
     #[must_use]
-    pub fn new(store: Arc<dyn Store>, clock: Clock, guard: Guard, objects: Arc<dyn Objects>, logs: LogSettings) -> Arc<Self> {
+    pub fn new(
+        store: Arc<dyn Store>,
+        clock: Clock,
+        guard: Guard,
+        objects: Arc<dyn Objects>,
+        logs: LogSettings,
+        secrets: Arc<Secrets>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             kv: Kv::new(Arc::clone(&store), clock.clone()),
             files: Files::new(Arc::clone(&store), clock.clone(), objects),
             guard,
             logs: Logs::start(store, clock, logs),
+            secrets,
         })
     }
 
@@ -84,13 +94,20 @@ impl Capabilities {
         &self.files
     }
 
-    /// Removes all that a deleted endpoint kept: keys, files, log lines. Calling it again is safe.
+    /// The secrets of all endpoints.
+    #[must_use]
+    pub fn secrets(&self) -> &Secrets {
+        &self.secrets
+    }
+
+    /// Removes all that a deleted endpoint kept: secrets, keys, files, log lines. Calling it again is safe.
     /// Set its [`Grant`] to nothing first, so that a call still running writes nothing after.
     ///
     /// # Errors
     ///
     /// Those of the store; what was removed by then stays removed.
     pub async fn forget(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
+        self.secrets.forget(endpoint).await?;
         self.kv.forget(endpoint).await?;
         self.files.forget(endpoint).await?;
         self.logs.forget(endpoint).await
@@ -110,20 +127,19 @@ pub struct CallGrants {
     pub call_id: CallId,
     /// The endpoint's grant, shared with the catalogue and asked anew at every op.
     pub grant: Arc<Grant>,
-    /// The granted secrets, by name.
-    pub env: Vec<(String, String)>,
+    /// The endpoint's secrets, opened for this call.
+    pub secrets: Vec<Secret>,
     /// The call's limits, narrowed already.
     pub limits: Limits,
 }
 
 impl fmt::Debug for CallGrants {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.env.iter().map(|(name, _)| name).collect();
         f.debug_struct("CallGrants")
             .field("endpoint_id", &self.endpoint_id)
             .field("call_id", &self.call_id)
             .field("grant", &self.grant)
-            .field("env", &names)
+            .field("secrets", &self.secrets)
             .finish_non_exhaustive()
     }
 }
@@ -134,13 +150,15 @@ pub struct Ops {
     services: Arc<Capabilities>,
     http: http::Counters,
     redactor: OnceLock<Redactor>,
+    /// Finds the values that the handler itself must not see.
+    hidden: OnceLock<Redactor>,
     stream: Option<mpsc::Sender<LogEntry>>,
 }
 
 impl Ops {
     #[must_use]
     pub fn new(call: CallGrants, services: Arc<Capabilities>) -> Self {
-        Self { call, services, http: http::Counters::default(), redactor: OnceLock::new(), stream: None }
+        Self { call, services, http: http::Counters::default(), redactor: OnceLock::new(), hidden: OnceLock::new(), stream: None }
     }
 
     /// Also sends the call's log lines to `stream`, as far as it has room.
@@ -153,7 +171,13 @@ impl Ops {
     /// Hides the values of the call's secrets: for texts that leave the host in another way than by its log.
     #[must_use]
     pub fn redactor(&self) -> &Redactor {
-        self.redactor.get_or_init(|| Redactor::new(self.call.env.iter().map(|(_, value)| value.as_str())))
+        self.redactor.get_or_init(|| Redactor::new(self.call.secrets.iter().map(|secret| secret.value.as_str())))
+    }
+
+    /// Hides, from the handler, what only servers may get: one of them may send it back.
+    fn hidden(&self) -> &Redactor {
+        let hidden = self.call.secrets.iter().filter(|secret| secret.visibility == Visibility::Auth);
+        self.hidden.get_or_init(|| Redactor::new(hidden.map(|secret| secret.value.as_str())))
     }
 
     /// Writes a line of the host's own into the builder's log, such as why a call ended. Cleaned
@@ -176,7 +200,13 @@ impl Ops {
             OpRequest::FileList { prefix, limit, cursor } => self.files()?.list(&prefix, limit, cursor.as_deref()).await,
             OpRequest::HttpGetJson { url, headers, timeout_ms, auth } => {
                 let hosts = self.call.grant.http()?;
-                let outgoing = http::Outgoing { guard: &self.services.guard, hosts: &hosts, call: &self.call, counters: &self.http };
+                let outgoing = http::Outgoing {
+                    guard: &self.services.guard,
+                    hosts: &hosts,
+                    call: &self.call,
+                    counters: &self.http,
+                    hidden: self.hidden(),
+                };
                 outgoing.get_json(http::GetJson { url: &url, headers: &headers, timeout_ms, auth: auth.as_ref() }).await
             }
             OpRequest::Sleep { ms } => {

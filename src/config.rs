@@ -34,6 +34,12 @@ pub struct Flags {
     /// Admin token [default: made on first start, in the file `admin-token` of the data folder]
     #[arg(long, env = "TOLLHOUSE_ADMIN_TOKEN", hide_env_values = true)]
     pub admin_token: Option<String>,
+    /// Master key of secrets, 32 bytes in base64 or hex, or several with the current one first [default: made on first start, in the file `master-key` of the data folder]
+    #[arg(long, env = "TOLLHOUSE_MASTER_KEY", hide_env_values = true)]
+    pub master_key: Option<Hidden>,
+    /// Master keys that only open what is sealed under them still, comma-separated
+    #[arg(long, env = "TOLLHOUSE_MASTER_KEY_OLD", hide_env_values = true)]
+    pub master_key_old: Option<Hidden>,
     /// Who verifies and settles payments: `simulated` or `http` [default: simulated]
     #[arg(long, env = "TOLLHOUSE_FACILITATOR")]
     pub facilitator: Option<FacilitatorKind>,
@@ -141,6 +147,7 @@ pub struct Settings {
     pub data: PathBuf,
     pub base_url: Option<String>,
     pub admin_token: Option<String>,
+    pub secrets: SecretSettings,
     pub payment: PaymentSettings,
     pub sandbox: SandboxSettings,
     pub store_cache_bytes: u64,
@@ -159,6 +166,38 @@ pub struct Settings {
     pub events: EventSettings,
     pub logs: LogSettings,
     pub log: String,
+}
+
+/// The master keys of secrets, where they are given.
+#[derive(Debug, Clone, Default)]
+pub struct SecretSettings {
+    pub master_key: Option<Hidden>,
+    pub master_key_old: Option<Hidden>,
+}
+
+/// A setting that is shown to nobody, and wiped from memory in the end.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(from = "String")]
+pub struct Hidden(zeroize::Zeroizing<String>);
+
+impl Hidden {
+    /// The text itself.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for Hidden {
+    fn from(text: String) -> Self {
+        Self(text.into())
+    }
+}
+
+impl std::fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Hidden")
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -244,6 +283,8 @@ impl Flags {
             data: self.data.or(below.data),
             base_url: self.base_url.or(below.base_url),
             admin_token: self.admin_token.or(below.admin_token),
+            master_key: self.master_key.or(below.master_key),
+            master_key_old: self.master_key_old.or(below.master_key_old),
             facilitator: self.facilitator.or(below.facilitator),
             facilitator_url: self.facilitator_url.or(below.facilitator_url),
             pay_to: self.pay_to.or(below.pay_to),
@@ -309,6 +350,7 @@ impl Flags {
             data: self.data.unwrap_or_else(|| PathBuf::from("data")),
             base_url: self.base_url.map(|url| url.trim_end_matches('/').to_owned()),
             admin_token: self.admin_token,
+            secrets: SecretSettings { master_key: self.master_key, master_key_old: self.master_key_old },
             payment: PaymentSettings {
                 facilitator,
                 facilitator_url: self.facilitator_url,

@@ -18,6 +18,7 @@ mod rate;
 mod receipts;
 mod reply;
 mod revenue;
+mod secrets;
 mod stream;
 mod tools;
 
@@ -75,8 +76,10 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/ai/builders/payouts/{id}", get(payouts::one))
         .route("/ai/admin/payouts", get(payouts::list_all))
         .route("/ai/admin/payouts/{id}", post(payouts::decide))
+        .route("/ai/endpoints/{slug}/secrets", get(secrets::list).post(secrets::set).delete(secrets::remove))
         .route("/ai/credits", post(account::mint).get(account::credit))
         // operators
+        .route("/ai/admin/secrets/rotate", post(secrets::rotate))
         .route("/health", get(operations::health))
         .route("/health/live", get(operations::live))
         .route("/health/ready", get(operations::ready))

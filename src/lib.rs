@@ -17,6 +17,7 @@
 //! - Uploaded code never runs in this process: [`runner`]; what it asks for is decided here, by its
 //!   endpoint's grant: [`capability`].
 //! - A receipt is stored in the commit that ends its payment: [`payment`], [`receipt`].
+//! - A secret is in clear only while a call of its endpoint runs: [`secret`].
 
 pub mod admin;
 pub mod app;
@@ -39,5 +40,6 @@ pub mod receipt;
 pub mod runner;
 pub mod safety;
 pub mod sale;
+pub mod secret;
 pub mod store;
 pub mod tool;

@@ -1,5 +1,6 @@
 //! The `tollhouse` binary: reads settings, builds the host, serves, drains.
 
+mod rotate;
 mod verify;
 
 use std::{io::Write as _, net::SocketAddr, path::PathBuf, process::ExitCode};
@@ -8,7 +9,7 @@ use clap::{Parser, Subcommand};
 use tollhouse::{
     app::App,
     config::{self, Flags},
-    http,
+    http, secret,
 };
 
 /// Calls are many small allocations on all threads at once: glibc's allocator is a tenth slower at that.
@@ -33,8 +34,17 @@ enum Command {
         #[arg(long, default_value = config::FILE)]
         config: PathBuf,
     },
+    /// The secrets of a host.
+    #[command(subcommand)]
+    Secrets(Secrets),
     /// Checks a receipt's signature, offline but for fetching what is named by URL.
     VerifyReceipt(verify::Args),
+}
+
+#[derive(Subcommand)]
+enum Secrets {
+    /// Rotates the master key: seals every secret under a new one, and lets go of the old.
+    Rotate(rotate::Args),
 }
 
 fn main() -> ExitCode {
@@ -45,6 +55,7 @@ fn main() -> ExitCode {
     };
     let ended = match cli.command {
         Command::Serve { flags, config } => runtime.block_on(serve(*flags, &config)),
+        Command::Secrets(Secrets::Rotate(args)) => runtime.block_on(rotate::run(args)),
         Command::VerifyReceipt(args) => runtime.block_on(verify::run(args)),
     };
     match ended {
@@ -54,6 +65,7 @@ fn main() -> ExitCode {
 }
 
 async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
+    secret::keep_private()?;
     let settings = flags.over_file(file)?.resolve()?;
     tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::try_new(&settings.log)?).with_writer(std::io::stderr).init();
     let listener = tokio::net::TcpListener::bind(settings.listen).await?;

@@ -37,6 +37,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("src/capability", &["payment", "catalog", "call", "runner", "http", "mcp", "app"]),
     ("src/call", &["http", "mcp", "app"]),
     ("src/catalog", &["http", "mcp", "app", "call"]),
+    ("src/secret", &["capability", "payment", "catalog", "call", "runner", "http", "mcp", "app"]),
 ];
 
 fn root() -> PathBuf {

@@ -53,6 +53,8 @@ pub enum CallError {
     Cancelled,
     #[error("the store is away")]
     Store(#[from] StoreError),
+    #[error("a secret of the tool cannot be opened; its host has to see to that")]
+    SecretsUnavailable,
     /// A fault of the host's own; the log has it.
     #[error("the host failed")]
     Internal,
@@ -122,6 +124,7 @@ impl CallError {
             Self::Settle(SettleError::Store(_)) | Self::Store(_) => "store_unavailable",
             Self::Joined(_) => "payment_in_progress",
             Self::Cancelled => "cancelled",
+            Self::SecretsUnavailable => "secrets_unavailable",
             Self::Internal => "internal",
         }
     }

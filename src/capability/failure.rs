@@ -16,6 +16,11 @@ pub(super) fn not_granted(what: &str, field: &str) -> OpFailure {
     failure("not_granted", format!("{what} is not granted: ask for it with {field} in the manifest, an admin may have to allow it"))
 }
 
+/// The endpoint has no secret of this name.
+pub(super) fn no_secret(name: &str) -> OpFailure {
+    failure("not_granted", format!("the endpoint has no secret `{name}`: its builder sets it with POST /ai/endpoints/{{slug}}/secrets"))
+}
+
 pub(super) fn invalid_argument(message: impl Into<String>) -> OpFailure {
     failure("invalid_argument", message)
 }

@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -12,7 +13,7 @@ use tokio::sync::Semaphore;
 use tollhouse_protocol::{HeaderFromEnv, OpFailure, OpValue};
 
 use super::{
-    AllowedHosts, CallGrants, Guard,
+    AllowedHosts, CallGrants, Guard, Redactor,
     failure::{self, invalid_argument},
     guard::{Fetch, FetchError, Fetched},
 };
@@ -99,6 +100,8 @@ pub(super) struct Outgoing<'a> {
     pub(super) hosts: &'a AllowedHosts,
     pub(super) call: &'a CallGrants,
     pub(super) counters: &'a Counters,
+    /// Hides what the handler must not see.
+    pub(super) hidden: &'a Redactor,
 }
 
 impl Outgoing<'_> {
@@ -119,17 +122,19 @@ impl Outgoing<'_> {
             self.guard.fetch(request).await
         };
         let fetched = tokio::time::timeout(wall, fetched).await.unwrap_or(Err(FetchError::Timeout(wall.as_millis())));
-        answer(&fetched.map_err(|error| failure::outgoing(error.code(), error.to_string()))?)
+        let fetched = fetched.map_err(|error| failure::outgoing(error.code(), self.hidden.redact(&error.to_string())))?;
+        let json = answer(&fetched)?;
+        // Whoever was sent a secret may send it back, escaped as they like: so each string is looked at.
+        Ok(OpValue::Json(if self.hidden.is_empty() { json } else { self.hidden.redact_json_bytes(&json).unwrap_or(json) }))
     }
 
     /// The header that carries a granted secret.
     fn credential(&self, auth: &HeaderFromEnv) -> Result<(HeaderName, HeaderValue), OpFailure> {
         let name = header_name(&auth.header)?;
-        let Some((_, secret)) = self.call.env.iter().find(|(name, _)| *name == auth.env) else {
-            return Err(failure::not_granted(&format!("the secret `{}`", auth.env), "its name in `secrets`"));
+        let Some(secret) = self.call.secrets.iter().find(|secret| secret.name == auth.env) else {
+            return Err(failure::no_secret(&auth.env));
         };
-        let mut value =
-            HeaderValue::from_str(secret).map_err(|_| invalid_argument(format!("the secret `{}` does not fit into a header", auth.env)))?;
+        let mut value = HeaderValue::from_str(&secret.value).map_err(|_| invalid_argument(format!("the secret `{}` does not fit into a header", auth.env)))?;
         value.set_sensitive(true);
         Ok((name, value))
     }
@@ -162,7 +167,7 @@ struct Answer<'a> {
     json: Option<&'a RawValue>,
 }
 
-fn answer(fetched: &Fetched) -> Result<OpValue, OpFailure> {
+fn answer(fetched: &Fetched) -> Result<Bytes, OpFailure> {
     let not_json = |why: &str| failure::outgoing("not_json", format!("the answer (status {}) {why}", fetched.status.as_u16()));
     let json = if fetched.body.is_empty() {
         None
@@ -186,7 +191,7 @@ fn answer(fetched: &Fetched) -> Result<OpValue, OpFailure> {
         }
     }
     let answer = Answer { status: fetched.status.as_u16(), headers, json };
-    serde_json::to_vec(&answer).map(|json| OpValue::Json(json.into())).map_err(|_| not_json("is not JSON"))
+    serde_json::to_vec(&answer).map(Bytes::from).map_err(|_| not_json("is not JSON"))
 }
 
 impl Fetched {

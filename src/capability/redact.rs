@@ -15,6 +15,7 @@ use base64::{
     Engine as _,
     engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD},
 };
+use bytes::Bytes;
 
 /// Shortest value that is looked for, in bytes: shorter ones are found in innocent texts.
 const MIN_BYTES: usize = 8;
@@ -50,11 +51,37 @@ impl Redactor {
         Self { finder, forms }
     }
 
+    /// True when there is nothing to look for.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.finder.is_none()
+    }
+
+    /// Whether a value, in any of its forms, may be in `bytes`.
+    #[must_use]
+    pub fn finds_in(&self, bytes: &[u8]) -> bool {
+        self.finder.as_ref().is_some_and(|finder| finder.is_match(bytes))
+    }
+
+    /// `bytes` without the values; `None` when none is in them.
+    #[must_use]
+    pub fn redact_bytes(&self, bytes: &[u8]) -> Option<Bytes> {
+        let places = self.found(self.finder.as_ref()?, bytes);
+        if places.is_empty() { None } else { Some(replace(bytes, places).into()) }
+    }
+
+    /// JSON text without the values, as [`Redactor::redact_json`]; `None` when it is no JSON.
+    #[must_use]
+    pub fn redact_json_bytes(&self, json: &[u8]) -> Option<Bytes> {
+        let value = serde_json::from_slice(json).ok()?;
+        Some(self.redact_json(value).to_string().into())
+    }
+
     /// `text` without the values.
     #[must_use]
     pub fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match &self.finder {
-            Some(finder) => replace(text, self.found(finder, text)),
+            Some(finder) => replace_text(text, self.found(finder, text.as_bytes())),
             None => Cow::Borrowed(text),
         }
     }
@@ -64,7 +91,7 @@ impl Redactor {
     #[must_use]
     pub fn redact_cut<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let Some(finder) = &self.finder else { return Cow::Borrowed(text) };
-        let mut places = self.found(finder, text);
+        let mut places = self.found(finder, text.as_bytes());
         // With its whole head in the text, a value was found above.
         let from = (text.len() + 1).saturating_sub(HEAD_BYTES);
         let until = (text.len() + 1).saturating_sub(MIN_BYTES);
@@ -72,10 +99,10 @@ impl Redactor {
         if let Some(start) = (from..until).filter(|&at| text.is_char_boundary(at)).find(begun) {
             places.push(start..text.len());
         }
-        replace(text, places)
+        replace_text(text, places)
     }
 
-    /// Every string of `value`, names included, without the values.
+    /// Every string of `value`, names included, without the values; a number with one in it becomes the mark.
     #[must_use]
     pub fn redact_json(&self, value: serde_json::Value) -> serde_json::Value {
         use serde_json::Value;
@@ -86,13 +113,14 @@ impl Redactor {
             Value::Object(members) => {
                 members.into_iter().map(|(name, item)| (self.redact(&name).into_owned(), self.redact_json(item))).collect()
             }
+            Value::Number(ref number) if self.finds_in(number.to_string().as_bytes()) => Value::from(MARK),
             Value::Null | Value::Bool(_) | Value::Number(_) => value,
         }
     }
 
     /// Where values are, as far as each goes on. A head amid what is hidden already is passed
     /// over, which keeps this linear for texts that repeat themselves.
-    fn found(&self, finder: &AhoCorasick, text: &str) -> Vec<Range<usize>> {
+    fn found(&self, finder: &AhoCorasick, text: &[u8]) -> Vec<Range<usize>> {
         let mut heads: Vec<_> = finder.find_overlapping_iter(text).collect();
         heads.sort_by_key(aho_corasick::Match::start);
         let mut places: Vec<Range<usize>> = Vec::new();
@@ -100,11 +128,10 @@ impl Redactor {
             if places.last().is_some_and(|last| head.start() > last.start && head.end() <= last.end) {
                 continue;
             }
-            let rest = &text.as_bytes()[head.start()..];
+            let rest = &text[head.start()..];
             let same = |form: &String| form.as_bytes().iter().zip(rest).take_while(|(a, b)| a == b).count();
             let longest = self.forms[head.pattern().as_usize()].iter().map(same).max().unwrap_or(0);
-            // A character that is hidden in part is hidden whole.
-            places.push(text.floor_char_boundary(head.start())..text.ceil_char_boundary(head.start() + longest));
+            places.push(head.start()..head.start() + longest);
         }
         places
     }
@@ -121,21 +148,29 @@ impl std::fmt::Debug for Redactor {
     }
 }
 
-fn replace(text: &str, mut places: Vec<Range<usize>>) -> Cow<'_, str> {
+/// A character that is hidden in part is hidden whole.
+fn replace_text(text: &str, mut places: Vec<Range<usize>>) -> Cow<'_, str> {
     if places.is_empty() {
         return Cow::Borrowed(text);
     }
+    for place in &mut places {
+        *place = text.floor_char_boundary(place.start)..text.ceil_char_boundary(place.end);
+    }
+    Cow::Owned(String::from_utf8(replace(text.as_bytes(), places)).expect("cut between characters only"))
+}
+
+fn replace(bytes: &[u8], mut places: Vec<Range<usize>>) -> Vec<u8> {
     places.sort_by_key(|place| place.start);
-    let (mut clean, mut done) = (String::with_capacity(text.len()), 0);
+    let (mut clean, mut done) = (Vec::with_capacity(bytes.len()), 0);
     for place in places {
         if place.start >= done {
-            clean.push_str(&text[done..place.start]);
-            clean.push_str(MARK);
+            clean.extend_from_slice(&bytes[done..place.start]);
+            clean.extend_from_slice(MARK.as_bytes());
         }
         done = done.max(place.end);
     }
-    clean.push_str(&text[done..]);
-    Cow::Owned(clean)
+    clean.extend_from_slice(&bytes[done..]);
+    clean
 }
 
 fn add_forms(value: &str, forms: &mut BTreeSet<String>) {

@@ -2,21 +2,23 @@ use bytes::Bytes;
 use serde_json::json;
 
 use super::{testing::serve, *};
-use crate::store::memory::MemoryStore;
+use crate::{secret::Secret, store::memory::MemoryStore};
 
 fn services(guard: Guard) -> (Arc<Capabilities>, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let objects = Arc::new(FolderObjects::new(folder.path()));
-    (Capabilities::new(Arc::new(MemoryStore::new()), Clock::default(), guard, objects, LogSettings::default()), folder)
+    let store = Arc::new(MemoryStore::new());
+    let secrets = Arc::new(Secrets::empty(store.clone()));
+    (Capabilities::new(store, Clock::default(), guard, objects, LogSettings::default(), secrets), folder)
 }
 
 fn call(grant: &Arc<Grant>) -> CallGrants {
-    let env = vec![("KEY".to_owned(), "super-secret-value".to_owned())];
+    let secrets = vec![Secret::new("KEY", "super-secret-value", Visibility::Env)];
     CallGrants {
         endpoint_id: EndpointId::generate(),
         call_id: CallId::generate(),
         grant: Arc::clone(grant),
-        env,
+        secrets,
         limits: Limits::default(),
     }
 }

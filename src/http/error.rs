@@ -16,6 +16,7 @@ use crate::{
     catalog::PublishError,
     id::RequestId,
     payment::{Challenge, CreditError, Refusal, SettleError},
+    secret::SecretError,
     store::StoreError,
 };
 
@@ -57,11 +58,13 @@ pub fn code_table() -> &'static [(u16, &'static str)] {
         (404, "unknown_builder"),
         (404, "unknown_payment"),
         (404, "unknown_payout"),
+        (404, "unknown_secret"),
         (405, "method_not_allowed"),
         (409, "cancelled"),
         (409, "endpoint_paused"),
         (409, "payment_reused"),
         (409, "payment_in_progress"),
+        (409, "master_key_given"),
         (409, "slug_taken"),
         (409, "payout_settings_missing"),
         (409, "below_minimum"),
@@ -74,6 +77,7 @@ pub fn code_table() -> &'static [(u16, &'static str)] {
         (422, "invalid_endpoint"),
         (422, "invalid_handler"),
         (422, "invalid_payout"),
+        (422, "invalid_secret"),
         (429, "rate_limited"),
         (500, "internal"),
         (502, "handler_failed"),
@@ -85,6 +89,7 @@ pub fn code_table() -> &'static [(u16, &'static str)] {
         (502, "settlement_unknown"),
         (502, "facilitator_unavailable"),
         (503, "busy"),
+        (503, "secrets_unavailable"),
         (503, "store_unavailable"),
         (504, "wall_time_exceeded"),
         (504, "cpu_time_exceeded"),
@@ -109,6 +114,7 @@ fn row(error: &CallError) -> Row {
         E::Settle(SettleError::Refused { .. }) => (StatusCode::PAYMENT_REQUIRED, Caller),
         E::Settle(SettleError::Unknown { .. }) => (StatusCode::BAD_GATEWAY, Host),
         E::Settle(SettleError::Store(_)) | E::Store(_) => (StatusCode::SERVICE_UNAVAILABLE, Host),
+        E::SecretsUnavailable => (StatusCode::SERVICE_UNAVAILABLE, Host),
         E::Joined(_) => (StatusCode::CONFLICT, Caller),
         E::Cancelled => (StatusCode::CONFLICT, Caller),
         E::Internal => (StatusCode::INTERNAL_SERVER_ERROR, Host),
@@ -326,6 +332,25 @@ impl From<PublishError> for ApiError {
             PublishError::Store(store) => store.into(),
             PublishError::Corrupt(_) | PublishError::Shipped(_) => {
                 tracing::error!(message, "an endpoint could not be read or published");
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the host failed")
+            }
+        }
+    }
+}
+
+impl From<SecretError> for ApiError {
+    fn from(error: SecretError) -> Self {
+        let message = error.to_string();
+        match error {
+            SecretError::Field { pointer, .. } => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_secret", message).with("pointer", json!(pointer))
+            }
+            SecretError::Unknown(_) => Self::not_found("unknown_secret", message),
+            SecretError::GivenKey => Self::new(StatusCode::CONFLICT, "master_key_given", message),
+            SecretError::Store(store) => store.into(),
+            SecretError::Unopened => Self::new(StatusCode::SERVICE_UNAVAILABLE, "secrets_unavailable", message),
+            SecretError::Random | SecretError::Key(_) => {
+                tracing::error!(message, "a secret or the master key could not be changed");
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the host failed")
             }
         }

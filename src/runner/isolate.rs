@@ -12,7 +12,8 @@ use tollhouse_protocol::{LogLevel, Outcome, ReplyBody, Start, StopReason, Thrown
 use super::{Produced, Task};
 use crate::{
     call::{CallError, Progress, RequestHead},
-    capability::{CallGrants, Capabilities, Ops},
+    capability::{CallGrants, Capabilities, Ops, Redactor},
+    secret::Visibility,
     tool::{Endpoint, depth},
 };
 
@@ -44,11 +45,17 @@ struct Caller<'a> {
 pub(super) async fn run(pool: &Pool, services: &Arc<Capabilities>, task: Task<'_>) -> Result<Produced, CallError> {
     let endpoint = &task.live.endpoint;
     let bundle = task.live.bundle.as_ref().ok_or(CallError::Internal)?;
+    let secrets = services.secrets().for_call(&endpoint.id, &endpoint.owner).map_err(|error| {
+        tracing::error!(endpoint.slug = %endpoint.slug, %error, "a call was refused");
+        CallError::SecretsUnavailable
+    })?;
+    let visible = secrets.iter().filter(|secret| secret.visibility == Visibility::Env);
+    let env = visible.map(|secret| (secret.name.clone(), String::clone(&secret.value))).collect();
     let grants = CallGrants {
         endpoint_id: endpoint.id.clone(),
         call_id: task.call.clone(),
         grant: Arc::clone(&task.live.grant),
-        env: vec![],
+        secrets,
         limits: endpoint.limits,
     };
     let mut ops = Ops::new(grants, Arc::clone(services));
@@ -65,18 +72,20 @@ pub(super) async fn run(pool: &Pool, services: &Arc<Capabilities>, task: Task<'_
             call: task.call.to_string(),
             head: head(&task)?,
             body: task.input.text.clone(),
-            env: vec![],
+            env,
             now_ms: task.now.0,
             limits: endpoint.limits,
         },
     };
     let ran = pool.run(job, &ops).await?;
     match ran.outcome {
-        Outcome::Returned(reply) => answer(reply, endpoint).inspect_err(|error| report(&ops, error)),
+        Outcome::Returned(reply) => answer(redacted(reply, ops.redactor()), endpoint).inspect_err(|error| report(&ops, error)),
         Outcome::Threw(thrown) => {
-            let message = ops.redactor().redact(&thrown.message).into_owned();
-            ops.report(LogLevel::Error, &message, json!({ "stack": thrown.stack }));
-            Err(CallError::Threw(Thrown { message, stack: thrown.stack }))
+            // The worker cut both to a length, perhaps amid a secret.
+            let clean = |text: String| ops.redactor().redact_cut(&text).into_owned();
+            let thrown = Thrown { message: clean(thrown.message), stack: clean(thrown.stack) };
+            ops.report(LogLevel::Error, &thrown.message, json!({ "stack": thrown.stack }));
+            Err(CallError::Threw(thrown))
         }
         Outcome::Stopped(reason) => {
             let error = stopped(reason);
@@ -100,6 +109,20 @@ fn stopped(reason: StopReason) -> CallError {
 fn head(task: &Task<'_>) -> Result<Bytes, CallError> {
     let caller = Caller { payer: task.payer.as_deref(), free: task.live.endpoint.price_usd.is_zero(), receipt_id: task.receipt.as_str() };
     serde_json::to_vec(&Head { request: task.head, caller }).map(Bytes::from).map_err(|_| CallError::Internal)
+}
+
+/// The reply without the values of the call's secrets: before it is checked, hashed, stored and told.
+fn redacted(reply: ToolReply, redactor: &Redactor) -> ToolReply {
+    if redactor.is_empty() {
+        return reply;
+    }
+    let headers = reply.headers.into_iter().map(|(name, value)| (name, redactor.redact(&value).into_owned())).collect();
+    let body = match reply.body {
+        ReplyBody::Json(body) if redactor.finds_in(&body) => ReplyBody::Json(redactor.redact_json_bytes(&body).unwrap_or(body)),
+        ReplyBody::Raw(body) => ReplyBody::Raw(redactor.redact_bytes(&body).unwrap_or(body)),
+        body @ ReplyBody::Json(_) => body,
+    };
+    ToolReply { status: reply.status, headers, body }
 }
 
 /// The worker's reply, read as the hostile input it is.

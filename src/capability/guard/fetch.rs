@@ -9,7 +9,7 @@ use reqwest::{
         ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, USER_AGENT,
     },
 };
-use url::Url;
+use url::{Host, Url};
 
 use super::{DialError, Guard, MAX_REDIRECTS};
 use crate::capability::AllowedHosts;
@@ -24,7 +24,8 @@ pub struct Fetch<'a> {
     pub url: &'a str,
     /// Sent as they are, but never to another origin than the URL's.
     pub headers: HeaderMap,
-    /// A header with a secret in it: sent over https only, and never to another origin than the URL's.
+    /// A header with a secret in it: sent over https only, or to a loopback address that the operator exempted, and never to
+    /// another origin than the URL's.
     pub credential: Option<(HeaderName, HeaderValue)>,
     pub body: Option<Bytes>,
     /// Hosts that the URL and every redirect must be among; `None` is any public host.
@@ -148,7 +149,7 @@ impl Guard {
             sending = sending.header(USER_AGENT, concat!("Tollhouse/", env!("CARGO_PKG_VERSION")));
         }
         if let Some((name, value)) = &request.credential {
-            if url.scheme() != "https" {
+            if url.scheme() != "https" && !(is_loopback(url) && self.is_exempt(url)) {
                 return Err(FetchError::InsecureCredential);
             }
             sending = sending.header(name, value);
@@ -157,6 +158,15 @@ impl Guard {
             sending = sending.body(body.clone());
         }
         sending.header(ACCEPT_ENCODING, "identity").send().await.map_err(|error| dial_error(&error))
+    }
+}
+
+/// Whether the URL names a loopback address itself: then nobody is between.
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        Some(Host::Domain(_)) | None => false,
     }
 }
 

@@ -11,11 +11,12 @@ use crate::{
         testing::{Names, serve, serve_tls},
     },
     id::{CallId, EndpointId},
+    secret::{Secret, Visibility},
 };
 
 fn call(limits: Limits) -> CallGrants {
-    let env = vec![("API_KEY".to_owned(), "k-0123456789".to_owned()), ("BAD".to_owned(), "a\nb".to_owned())];
-    CallGrants { endpoint_id: EndpointId::generate(), call_id: CallId::generate(), grant: Arc::new(Grant::default()), env, limits }
+    let secrets = vec![Secret::new("API_KEY", "k-0123456789", Visibility::Auth), Secret::new("BAD", "a\nb", Visibility::Env)];
+    CallGrants { endpoint_id: EndpointId::generate(), call_id: CallId::generate(), grant: Arc::new(Grant::default()), secrets, limits }
 }
 
 struct Caller {
@@ -23,15 +24,16 @@ struct Caller {
     hosts: AllowedHosts,
     call: CallGrants,
     counters: Counters,
+    hidden: Redactor,
 }
 
 impl Caller {
     fn new(guard: Guard, hosts: &[&str], limits: Limits) -> Self {
-        Self { guard, hosts: AllowedHosts::parse(hosts).unwrap(), call: call(limits), counters: Counters::default() }
+        Self { guard, hosts: AllowedHosts::parse(hosts).unwrap(), call: call(limits), counters: Counters::default(), hidden: Redactor::new(["k-0123456789"]) }
     }
 
     async fn ask(&self, asked: GetJson<'_>) -> Result<Value, OpFailure> {
-        let outgoing = Outgoing { guard: &self.guard, hosts: &self.hosts, call: &self.call, counters: &self.counters };
+        let outgoing = Outgoing { guard: &self.guard, hosts: &self.hosts, call: &self.call, counters: &self.counters, hidden: &self.hidden };
         match outgoing.get_json(asked).await? {
             OpValue::Json(json) => Ok(serde_json::from_slice(&json).unwrap()),
             OpValue::None | OpValue::Bytes(_) => panic!("expected JSON"),
@@ -87,7 +89,8 @@ async fn only_json_comes_through() {
         assert_eq!(caller.get(&format!("{base}{path}")).await.unwrap()["json"], expected, "{path}");
     }
     let url = format!("{base}/deep");
-    let outgoing = Outgoing { guard: &caller.guard, hosts: &caller.hosts, call: &caller.call, counters: &caller.counters };
+    let outgoing =
+        Outgoing { guard: &caller.guard, hosts: &caller.hosts, call: &caller.call, counters: &caller.counters, hidden: &caller.hidden };
     assert!(outgoing.get_json(GetJson { url: &url, headers: &[], timeout_ms: None, auth: None }).await.is_ok());
 }
 
@@ -196,9 +199,9 @@ async fn a_granted_secret_goes_out_over_https_and_is_never_seen() {
     let (address, root) = serve_tls(Router::new().route("/", get(echo)), &["api.seller.dev"]).await;
     let plain = serve(Router::new().route("/", get(echo))).await;
     let guard = Guard::new(GuardSettings {
-        allow: vec![format!("api.seller.dev:{}", address.port()), plain.to_string()],
+        allow: vec![format!("api.seller.dev:{}", address.port()), format!("plain.seller.dev:{}", plain.port()), plain.to_string()],
         roots: vec![root],
-        lookup: Some(Names::new(&[("api.seller.dev", &["127.0.0.1"])])),
+        lookup: Some(Names::new(&[("api.seller.dev", &["127.0.0.1"]), ("plain.seller.dev", &["127.0.0.1"])])),
         ..GuardSettings::default()
     })
     .unwrap();
@@ -207,10 +210,30 @@ async fn a_granted_secret_goes_out_over_https_and_is_never_seen() {
     let auth = |header: &str, env: &str| HeaderFromEnv { header: header.to_owned(), env: env.to_owned() };
     let ask = async |url: &str, auth: HeaderFromEnv| caller.ask(GetJson { url, headers: &[], timeout_ms: None, auth: Some(&auth) }).await;
     assert_eq!(ask(&url, auth("X-Key", "API_KEY")).await.unwrap()["json"], "k-0123456789".len());
-    assert_eq!(ask(&format!("http://{plain}/"), auth("X-Key", "API_KEY")).await.unwrap_err().code, "forbidden_address");
+    let insecure = format!("http://plain.seller.dev:{}/", plain.port());
+    assert_eq!(ask(&insecure, auth("X-Key", "API_KEY")).await.unwrap_err().code, "forbidden_address");
+    // Between a host and its own loopback address is nobody.
+    assert_eq!(ask(&format!("http://{plain}/"), auth("X-Key", "API_KEY")).await.unwrap()["json"], "k-0123456789".len());
     let refused = ask(&url, auth("X-Key", "OTHER")).await.unwrap_err();
     assert!(refused.code == "not_granted" && refused.message.contains("`OTHER`"), "{refused:?}");
     let refused = ask(&url, auth("X-Key", "BAD")).await.unwrap_err();
     assert!(refused.code == "invalid_argument" && !refused.message.contains("a\nb"), "{refused:?}");
     assert_eq!(ask(&url, auth("Host", "API_KEY")).await.unwrap_err().code, "invalid_argument");
+}
+
+#[tokio::test]
+async fn a_secret_sent_back_is_hidden_from_the_handler_however_it_is_escaped() {
+    let echo = |headers: axum::http::HeaderMap| async move {
+        let key = headers.get("x-key").map(|key| key.to_str().unwrap().to_owned()).unwrap_or_default();
+        let escaped: String = key.chars().map(|character| format!("\\u{:04x}", u32::from(character))).collect();
+        let body = format!("{{\"plain\": \"{key}\", \"escaped\": \"<{escaped}>\", \"{key}\": 1, \"other\": 2.50}}");
+        ([("content-type", "application/json"), ("etag", "\"k-0123456789\"")], body)
+    };
+    let (caller, base) = local(Router::new().route("/", get(echo)), Limits::default()).await;
+    let auth = HeaderFromEnv { header: "x-key".to_owned(), env: "API_KEY".to_owned() };
+    let answer = caller.ask(GetJson { url: &base, headers: &[], timeout_ms: None, auth: Some(&auth) }).await.unwrap();
+    assert_eq!(answer["json"], json!({ "plain": "[redacted]", "escaped": "<[redacted]>", "[redacted]": 1, "other": 2.5 }));
+    assert_eq!(answer["headers"]["etag"], "\"[redacted]\"");
+    let refused = caller.get("https://k-0123456789.example.com/").await.unwrap_err();
+    assert!(!refused.message.contains("0123456789"), "{refused:?}");
 }

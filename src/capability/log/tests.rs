@@ -8,6 +8,7 @@ use super::*;
 use crate::{
     capability::{CallGrants, Grant, Redactor},
     feed::Told,
+    secret::{Secret, Visibility},
     store::{Check, Durability, Pairs, memory::MemoryStore},
 };
 
@@ -150,10 +151,10 @@ async fn followers_get_lines_as_they_come() {
 
 #[test]
 fn a_handlers_line_is_cleaned_redacted_and_kept_in_shape() {
-    let env = vec![("KEY".to_owned(), "super-secret-value".to_owned())];
+    let secrets = vec![Secret::new("KEY", "super-secret-value", Visibility::Env)];
     let limits = Limits { log_line_bytes: 40, ..Limits::default() };
     let call =
-        CallGrants { endpoint_id: EndpointId::generate(), call_id: CallId::generate(), grant: Arc::new(Grant::default()), env, limits };
+        CallGrants { endpoint_id: EndpointId::generate(), call_id: CallId::generate(), grant: Arc::new(Grant::default()), secrets, limits };
     let redactor = Redactor::new(["super-secret-value"]);
     let entry = |message: &str, fields: &str| {
         let line = LogLine { level: LogLevel::Warn, message: message.into(), fields: fields.into() };

@@ -102,3 +102,14 @@ fn a_text_made_of_a_secret_over_and_over_is_no_work() {
     }
     assert!(started.elapsed() < std::time::Duration::from_secs(5), "{:?}", started.elapsed());
 }
+
+#[test]
+fn bytes_and_numbers_are_redacted_too() {
+    let redactor = Redactor::new(["super-secret-value", "8402100412"]);
+    let clean = redactor.redact_bytes(b"\xff\x00super-secret-value\xfe");
+    assert_eq!(clean.as_deref(), Some(&b"\xff\x00[redacted]\xfe"[..]));
+    assert_eq!(redactor.redact_bytes(b"\xff nothing"), None);
+    assert_eq!(redactor.redact_json(json!({ "n": 8_402_100_412_u64, "m": 840 })), json!({ "n": MARK, "m": 840 }));
+    let nothing = Redactor::new(["short"]);
+    assert!(nothing.is_empty() && !nothing.finds_in(b"short") && nothing.redact_bytes(b"short").is_none());
+}

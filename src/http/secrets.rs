@@ -1,0 +1,90 @@
+//! `/ai/endpoints/{slug}/secrets` and `/ai/admin/secrets/rotate`. No answer has a value in it.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{Query, State, rejection::QueryRejection},
+    http::StatusCode,
+};
+use serde::{Deserialize, Deserializer, de::Error as _};
+use serde_json::{Value, json};
+use zeroize::Zeroizing;
+
+use super::{
+    auth::{Admin, Managed},
+    endpoints::Body,
+    error::ApiError,
+};
+use crate::{
+    app::App,
+    secret::{SecretName, Visibility},
+};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NewSecret {
+    name: String,
+    #[serde(deserialize_with = "hidden")]
+    value: Zeroizing<String>,
+    #[serde(default)]
+    visibility: Visibility,
+}
+
+/// A text; the error for anything else does not repeat it.
+fn hidden<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Zeroizing<String>, D::Error> {
+    match Value::deserialize(deserializer) {
+        Ok(Value::String(text)) => Ok(Zeroizing::new(text)),
+        Ok(_) | Err(_) => Err(D::Error::custom("a secret's value is a string")),
+    }
+}
+
+pub(super) async fn list(managed: Managed, State(app): State<Arc<App>>) -> Json<Value> {
+    Json(json!({ "ok": true, "secrets": app.secrets.list(&managed.live.endpoint.id) }))
+}
+
+/// Sets or replaces one.
+pub(super) async fn set(managed: Managed, State(app): State<Arc<App>>, Body(secret): Body<NewSecret>) -> Result<Json<Value>, ApiError> {
+    let endpoint = &managed.live.endpoint;
+    let name: SecretName = secret.name.parse()?;
+    let set = app.secrets.set(&endpoint.into(), name, &secret.value, secret.visibility).await?;
+    // Deleted meanwhile, perhaps before the secret was there to be forgotten with the rest.
+    if app.catalog.find(endpoint.slug.as_str()).is_none_or(|live| live.endpoint.id != endpoint.id) {
+        app.secrets.forget(&endpoint.id).await?;
+        return Err(ApiError::unknown_endpoint(endpoint.slug.as_str()));
+    }
+    // Workers may have kept the value before.
+    app.pool.retire(&endpoint.version);
+    Ok(Json(json!({ "ok": true, "secret": set })))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Named {
+    name: String,
+}
+
+/// Removes the one that `?name=` names.
+pub(super) async fn remove(
+    managed: Managed,
+    State(app): State<Arc<App>>,
+    named: Result<Query<Named>, QueryRejection>,
+) -> Result<Json<Value>, ApiError> {
+    let endpoint = &managed.live.endpoint;
+    let Query(Named { name }) = named.map_err(|error| ApiError::bad_request(error.body_text()))?;
+    let unknown = || ApiError::not_found("unknown_secret", "the endpoint has no secret of this name");
+    let name: SecretName = name.parse().map_err(|_| unknown())?;
+    app.secrets.remove(&endpoint.into(), &name).await?;
+    app.pool.retire(&endpoint.version);
+    Ok(Json(json!({ "ok": true, "removed": true, "name": name })))
+}
+
+/// Rotates the master key.
+pub(super) async fn rotate(_: Admin, State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
+    // On a task of its own, so that a client who hangs up does not cut it short.
+    let secrets = Arc::clone(&app.secrets);
+    let rotating = tokio::spawn(async move { secrets.rotate().await });
+    let failed = |_| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the host failed");
+    let rotated = rotating.await.map_err(failed)??;
+    Ok(Json(json!({ "ok": true, "rotation": rotated })))
+}

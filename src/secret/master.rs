@@ -1,0 +1,237 @@
+//! Master keys: what the keys of all endpoints are derived from.
+//!
+//! One is current and seals; older ones only open what is sealed under them still. A key's id is
+//! derived from it, so that an id can never name another key than the one it was given for.
+//!
+//! The file holds one key a line in base64, the current one first, and is for its owner alone. It
+//! is replaced whole: a crash leaves the old one or the new one.
+
+use std::{
+    fmt,
+    fs::{self, File, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use base64::{
+    Engine as _, alphabet,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig, general_purpose::STANDARD},
+};
+use hkdf::Hkdf;
+use sha2::Sha256;
+use zeroize::Zeroizing;
+
+/// Bytes of a key.
+const KEY_BYTES: usize = 32;
+
+/// The salt of every derivation. Not secret: it keeps these keys apart from those of other uses of the master key.
+const SALT: &[u8] = b"tollhouse secrets v1";
+
+/// A key, 32 random bytes.
+#[derive(Clone)]
+pub struct MasterKey {
+    id: String,
+    bytes: Zeroizing<[u8; KEY_BYTES]>,
+}
+
+/// The keys in force, the current one first.
+#[derive(Debug, Clone)]
+pub struct Keyring {
+    keys: Vec<MasterKey>,
+    /// Where a rotation puts a new key; `None` when the keys were given to the host.
+    file: Option<PathBuf>,
+}
+
+/// Why there is no master key.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    #[error("a master key is 32 bytes in base64 or 64 hexadecimal digits; {0} is not")]
+    Malformed(String),
+    #[error("`{}` can be read by others (mode {mode:o}): set it to 600, and rotate if they may have", path.display())]
+    Exposed { path: PathBuf, mode: u32 },
+    #[error("`{}` cannot be read or written", path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error("the system gave no randomness: {0}")]
+    Random(getrandom::Error),
+}
+
+impl MasterKey {
+    /// A new key.
+    ///
+    /// # Errors
+    ///
+    /// No randomness.
+    pub fn generate() -> Result<Self, KeyError> {
+        let mut bytes = Zeroizing::new([0; KEY_BYTES]);
+        getrandom::fill(&mut *bytes).map_err(KeyError::Random)?;
+        Ok(Self::new(bytes))
+    }
+
+    fn new(bytes: Zeroizing<[u8; KEY_BYTES]>) -> Self {
+        let mut id = [0; 8];
+        expand(&bytes, b"key id", &mut id);
+        Self { id: hex::encode(id), bytes }
+    }
+
+    /// A key as it is written: base64 of either alphabet, or hexadecimal digits. `what` names it in the error.
+    fn parse(text: &str, what: &str) -> Result<Self, KeyError> {
+        let text = text.trim();
+        let decoded = if text.len() == 2 * KEY_BYTES { hex::decode(text).ok() } else { decode_base64(text) };
+        let decoded = Zeroizing::new(decoded.ok_or_else(|| KeyError::Malformed(what.to_owned()))?);
+        let bytes: [u8; KEY_BYTES] = decoded.as_slice().try_into().map_err(|_| KeyError::Malformed(what.to_owned()))?;
+        Ok(Self::new(Zeroizing::new(bytes)))
+    }
+
+    /// What the key is called in records.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The key of one endpoint of one owner.
+    pub(super) fn of_endpoint(&self, owner: &str, endpoint: &str) -> Zeroizing<[u8; KEY_BYTES]> {
+        let mut key = Zeroizing::new([0; KEY_BYTES]);
+        expand(&self.bytes, format!("endpoint|{owner}|{endpoint}").as_bytes(), &mut *key);
+        key
+    }
+}
+
+/// Never shows the key.
+impl fmt::Debug for MasterKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MasterKey").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl Keyring {
+    /// The keys that were given: `current`, which may be a comma-separated list with the current
+    /// one first, then those of `old`. A file that is there adds its keys as old ones. Without
+    /// `current`, the keys of `file`, which is made with a new key when it is absent.
+    ///
+    /// # Errors
+    ///
+    /// A key that is none, or a file that cannot be read or made, or that others may read.
+    pub fn open(current: Option<&str>, old: Option<&str>, file: &Path) -> Result<Self, KeyError> {
+        let stored = match read(file) {
+            Ok(keys) => Some(keys),
+            Err(KeyError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        let old = old.map(|old| parse_list(old, "TOLLHOUSE_MASTER_KEY_OLD")).transpose()?.unwrap_or_default();
+        let Some(current) = current else {
+            let stored = match stored {
+                Some(keys) => keys,
+                None => {
+                    let keys = vec![MasterKey::generate()?];
+                    write(file, &keys)?;
+                    keys
+                }
+            };
+            return Ok(Self { keys: distinct(stored.into_iter().chain(old)), file: Some(file.to_owned()) });
+        };
+        let given = parse_list(current, "TOLLHOUSE_MASTER_KEY")?;
+        Ok(Self { keys: distinct(given.into_iter().chain(old).chain(stored.unwrap_or_default())), file: None })
+    }
+
+    /// The key that seals.
+    #[must_use]
+    pub fn current(&self) -> &MasterKey {
+        self.keys.first().expect("a ring is made with a key and never loses its first")
+    }
+
+    /// The key with this id.
+    pub(super) fn get(&self, id: &str) -> Option<&MasterKey> {
+        self.keys.iter().find(|key| key.id == id)
+    }
+
+    /// The ids of the keys that only open.
+    pub(super) fn old(&self) -> impl Iterator<Item = &str> {
+        self.keys.iter().skip(1).map(MasterKey::id)
+    }
+
+    /// Whether a rotation may put a new key here.
+    pub(super) fn in_file(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// This ring with a new current key, on disk already.
+    pub(super) fn with_new_key(&self) -> Result<Self, KeyError> {
+        let mut next = self.clone();
+        next.keys.insert(0, MasterKey::generate()?);
+        next.save()?;
+        Ok(next)
+    }
+
+    /// This ring without the old keys that `needed` does not want, on disk already. Keys that were given stay.
+    pub(super) fn without_unneeded(&self, needed: impl Fn(&str) -> bool) -> Result<Self, KeyError> {
+        let mut next = self.clone();
+        if self.file.is_some() {
+            let current = self.current().id.clone();
+            next.keys.retain(|key| key.id == current || needed(&key.id));
+            next.save()?;
+        }
+        Ok(next)
+    }
+
+    fn save(&self) -> Result<(), KeyError> {
+        self.file.as_ref().map_or(Ok(()), |file| write(file, &self.keys))
+    }
+}
+
+fn distinct(keys: impl Iterator<Item = MasterKey>) -> Vec<MasterKey> {
+    let mut all: Vec<MasterKey> = Vec::new();
+    for key in keys {
+        if !all.iter().any(|other| other.id == key.id) {
+            all.push(key);
+        }
+    }
+    all
+}
+
+fn expand(key: &[u8; KEY_BYTES], info: &[u8], into: &mut [u8]) {
+    Hkdf::<Sha256>::new(Some(SALT), key).expand(info, into).expect("at most 32 bytes are asked for");
+}
+
+fn decode_base64(text: &str) -> Option<Vec<u8>> {
+    let config = GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+    let alphabet = if text.contains(['-', '_']) { alphabet::URL_SAFE } else { alphabet::STANDARD };
+    GeneralPurpose::new(&alphabet, config).decode(text).ok()
+}
+
+fn parse_list(text: &str, name: &str) -> Result<Vec<MasterKey>, KeyError> {
+    text.split(',').map(|one| MasterKey::parse(one, &format!("`{name}`"))).collect()
+}
+
+fn read(path: &Path) -> Result<Vec<MasterKey>, KeyError> {
+    let io = |source| KeyError::Io { path: path.to_owned(), source };
+    let file = File::open(path).map_err(io)?;
+    let mode = file.metadata().map_err(io)?.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(KeyError::Exposed { path: path.to_owned(), mode });
+    }
+    let text = Zeroizing::new(io::read_to_string(file).map_err(io)?);
+    let what = format!("a line of `{}`", path.display());
+    let keys: Vec<_> =
+        text.lines().filter(|line| !line.trim().is_empty()).map(|line| MasterKey::parse(line, &what)).collect::<Result<_, _>>()?;
+    if keys.is_empty() { Err(KeyError::Malformed(format!("the empty `{}`", path.display()))) } else { Ok(keys) }
+}
+
+/// Replaces the file in one step: another file beside it, on disk, renamed, and the folder on disk.
+fn write(path: &Path, keys: &[MasterKey]) -> Result<(), KeyError> {
+    let io = |source| KeyError::Io { path: path.to_owned(), source };
+    let aside = path.with_extension("new");
+    match fs::remove_file(&aside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
+        Ok(()) | Err(_) => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&aside).map_err(io)?;
+    for key in keys {
+        let line = Zeroizing::new(format!("{}\n", STANDARD.encode(*key.bytes)));
+        file.write_all(line.as_bytes()).map_err(io)?;
+    }
+    file.sync_all().map_err(io)?;
+    fs::rename(&aside, path).map_err(io)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(io)
+}
