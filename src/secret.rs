@@ -93,7 +93,9 @@ pub enum SecretError {
     Unopened,
     #[error("the system gave no randomness")]
     Random,
-    #[error("the master key is given in `TOLLHOUSE_MASTER_KEY`: start with a new one there and this one in `TOLLHOUSE_MASTER_KEY_OLD`, then rotate")]
+    #[error(
+        "the master key is given in `TOLLHOUSE_MASTER_KEY`: start with a new one there and this one in `TOLLHOUSE_MASTER_KEY_OLD`, then rotate"
+    )]
     GivenKey,
     #[error(transparent)]
     Key(#[from] KeyError),
@@ -148,7 +150,10 @@ impl Secrets {
         let ring = Arc::clone(&secrets.state.load().ring);
         let lost = sealed.values().flat_map(|all| all.values()).filter(|one| ring.get(&one.key_id).is_none()).count();
         if lost > 0 {
-            tracing::error!(secrets = lost, "the master key of stored secrets is not held: restore `master-key`; calls that need them are refused");
+            tracing::error!(
+                secrets = lost,
+                "the master key of stored secrets is not held: restore `master-key`; calls that need them are refused"
+            );
         }
         secrets.state.store(Arc::new(State { ring, sealed }));
         Ok(secrets)

@@ -134,7 +134,8 @@ impl Outgoing<'_> {
         let Some(secret) = self.call.secrets.iter().find(|secret| secret.name == auth.env) else {
             return Err(failure::no_secret(&auth.env));
         };
-        let mut value = HeaderValue::from_str(&secret.value).map_err(|_| invalid_argument(format!("the secret `{}` does not fit into a header", auth.env)))?;
+        let mut value = HeaderValue::from_str(&secret.value)
+            .map_err(|_| invalid_argument(format!("the secret `{}` does not fit into a header", auth.env)))?;
         value.set_sensitive(true);
         Ok((name, value))
     }

@@ -29,11 +29,18 @@ struct Caller {
 
 impl Caller {
     fn new(guard: Guard, hosts: &[&str], limits: Limits) -> Self {
-        Self { guard, hosts: AllowedHosts::parse(hosts).unwrap(), call: call(limits), counters: Counters::default(), hidden: Redactor::new(["k-0123456789"]) }
+        Self {
+            guard,
+            hosts: AllowedHosts::parse(hosts).unwrap(),
+            call: call(limits),
+            counters: Counters::default(),
+            hidden: Redactor::new(["k-0123456789"]),
+        }
     }
 
     async fn ask(&self, asked: GetJson<'_>) -> Result<Value, OpFailure> {
-        let outgoing = Outgoing { guard: &self.guard, hosts: &self.hosts, call: &self.call, counters: &self.counters, hidden: &self.hidden };
+        let outgoing =
+            Outgoing { guard: &self.guard, hosts: &self.hosts, call: &self.call, counters: &self.counters, hidden: &self.hidden };
         match outgoing.get_json(asked).await? {
             OpValue::Json(json) => Ok(serde_json::from_slice(&json).unwrap()),
             OpValue::None | OpValue::Bytes(_) => panic!("expected JSON"),
