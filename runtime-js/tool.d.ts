@@ -65,7 +65,13 @@ interface ToolContext {
   readonly kv: ToolKv;
   /** Capability `files`. */
   readonly files: ToolFiles;
-  /** Granted secrets by name. Frozen; a name that is not granted is undefined. */
+  /**
+   * The endpoint's secrets by name, as they are when the call starts. Frozen; one that is not set, or is for `auth` only, is
+   * undefined. The host hides their values, where they have 8 bytes or more, in results, errors and logs: as they are and in
+   * base64, hex, percent-encoding and JSON escapes. It does not find what a handler encodes in a way of its own, cuts to
+   * pieces, or stores in `ctx.kv` or `ctx.files`. A secret that the handler need not read is better set with
+   * `visibility: "auth"` and sent with `httpGetJson(url, { auth })`.
+   */
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Capability `logs`. `console` writes the same lines. */
   readonly log: ToolLog;
@@ -132,7 +138,7 @@ interface HttpGetJsonOptions {
   headers?: Record<string, string> | Headers;
   /** At most the limit of the endpoint, 5,000 unless raised. */
   timeoutMs?: number;
-  /** Sends the secret named `env` in the header `header`, without the handler ever holding it. */
+  /** Sends the secret named `env` in the header `header` to the URL's own host, never to one it redirects to. The handler need not hold it. */
   auth?: { header: string; env: string };
 }
 

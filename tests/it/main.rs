@@ -24,4 +24,5 @@ mod mcp;
 mod payments;
 mod payouts;
 mod revenue;
+mod secrets;
 mod streams;

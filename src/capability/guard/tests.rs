@@ -301,9 +301,14 @@ async fn https_reaches_the_checked_address_and_secrets_stay_with_their_origin() 
         .route("/plain", get(move || async move { Redirect::temporary(&downgrade) }));
     let (first, first_root) = serve_tls(first, &["first.dev"]).await;
     let guard = guard(GuardSettings {
-        allow: vec![format!("first.dev:{}", first.port()), format!("second.dev:{}", second.port()), plain.to_string()],
+        allow: vec![
+            format!("first.dev:{}", first.port()),
+            format!("second.dev:{}", second.port()),
+            plain.to_string(),
+            format!("plain.dev:{}", plain.port()),
+        ],
         roots: vec![first_root, second_root],
-        lookup: Some(Names::new(&[("first.dev", &["127.0.0.1"]), ("second.dev", &["127.0.0.1"])])),
+        lookup: Some(Names::new(&[("first.dev", &["127.0.0.1"]), ("second.dev", &["127.0.0.1"]), ("plain.dev", &["127.0.0.1"])])),
         ..GuardSettings::default()
     });
     let ask = async |path: &str| {
@@ -321,7 +326,8 @@ async fn https_reaches_the_checked_address_and_secrets_stay_with_their_origin() 
     let seen = ask("/other").await.unwrap();
     assert_eq!((seen.get("authorization"), seen.get("x-api-key"), &seen["accept"]), (None, None, &"application/json".into()));
     assert!(matches!(ask("/plain").await.unwrap_err(), FetchError::BadRedirect(_)));
-    let url = format!("http://{plain}/");
+    // Only a loopback address that is named itself has nobody between.
+    let url = format!("http://plain.dev:{}/", plain.port());
     let mut insecure = Fetch::get(&url, WALL, 1_000);
     insecure.credential = Some((header::AUTHORIZATION, "Bearer granted".parse().unwrap()));
     assert_eq!(guard.fetch(insecure).await.unwrap_err(), FetchError::InsecureCredential);
