@@ -298,7 +298,7 @@ async fn the_command_rotates_a_running_host_and_a_stopped_one() {
     set(&host, "keeper", "KEY", VALUE, "env").await.is(200);
     let file = host.folder().join("data/master-key");
     let mut keys = vec![fs::read_to_string(&file).unwrap()];
-    let mut rotate = |arguments: &[&str], keys: &mut Vec<String>| {
+    let rotate = |arguments: &[&str], keys: &mut Vec<String>| {
         let mut command = tollhouse();
         let output = command.args(["secrets", "rotate"]).args(arguments).env("TOLLHOUSE_ADMIN_TOKEN", &host.admin).output().unwrap();
         let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
