@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::{
-    harness::Host,
-    revenue::{events, micros, tool},
+    harness::{Host, micros},
+    revenue::{events, tool},
 };
 
 const ADDRESS: &str = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";

@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Host, Payer, eventually, js};
+use crate::harness::{Host, Payer, eventually, js, micros};
 
 const FEE_BPS: u64 = 333;
 /// Micro-dollars: of a price whose fee is no whole number of them.
@@ -25,10 +25,6 @@ const SOMETIMES: &str = "export default async (req) => {
     if (req.input.fail === 'status') return new Response('no', { status: 404 });
     return { n: req.input.n ?? null };
 };";
-
-pub fn micros(usd: &Value) -> u64 {
-    (usd.as_f64().unwrap_or_else(|| panic!("{usd}")) * 1e6).round() as u64
-}
 
 /// A builder's tool.
 pub fn tool(slug: &str, price_usd: f64, source: &str) -> Value {
