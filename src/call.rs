@@ -256,10 +256,11 @@ impl Calls {
         let closing = task.closing(hash, &ran, self.clock.now(), self.fee);
         let answer = Arc::unwrap_or_clone(ran.into_answer(&closing.receipt).answer);
         let settled = self.gate.settle(admission, answer, &ReceiptFinisher::encode(&closing)).await;
-        let answer = settled.map_err(CallError::from).inspect_err(|error| match error {
-            CallError::Store(_) => self.failed(&task, error.code()),
+        let answer = settled.map_err(CallError::from).inspect_err(|error| {
             // The gate has recorded a refusal; what is unknown may turn out well.
-            _ => {}
+            if matches!(error, CallError::Store(_)) {
+                self.failed(&task, error.code());
+            }
         })?;
         Ok(Done { answer: Arc::new(answer), payment: Some(payment), success: true })
     }
