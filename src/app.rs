@@ -142,7 +142,8 @@ impl App {
         let services = services(settings, &store, &clock, data, Arc::clone(&secrets))?;
         let catalog = Catalog::open(Arc::clone(&store), clock.clone(), pool.clone(), Arc::clone(&services), base_url.clone()).await;
         let catalog = Arc::new(catalog.map_err(StartError::Catalog)?);
-        let shipped = catalog.ship(settings.tools.as_deref()).await.map_err(StartError::Catalog)?;
+        let shipped =
+            catalog.ship(settings.mcp.conformance_tools.as_deref().or(settings.tools.as_deref())).await.map_err(StartError::Catalog)?;
         if shipped > 0 {
             tracing::info!(tools = shipped, "published the shipped catalogue");
         }

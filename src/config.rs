@@ -103,6 +103,9 @@ pub struct Flags {
     /// Time between progress notifications of an MCP call, in ms [default: 15000]
     #[arg(long, env = "TOLLHOUSE_MCP_PROGRESS_MS")]
     pub mcp_progress_ms: Option<u64>,
+    /// Folder of the conformance suite's tools, in place of the catalogue; on loopback only
+    #[arg(long, env = "TOLLHOUSE_MCP_CONFORMANCE_TOOLS", hide = true)]
+    pub mcp_conformance_tools: Option<PathBuf>,
     /// Folder whose tools are published on first start [default: the catalogue shipped in the binary]
     #[arg(long, env = "TOLLHOUSE_TOOLS")]
     pub tools: Option<PathBuf>,
@@ -209,6 +212,8 @@ pub struct McpSettings {
     /// Calls per second of one address and tool.
     pub rate_limit: Option<NonZeroU32>,
     pub progress: Duration,
+    /// In place of the catalogue, with the names that the conformance suite wants.
+    pub conformance_tools: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone)]
@@ -245,6 +250,8 @@ pub enum SettingsError {
     SimulatedInPublic(SocketAddr),
     #[error("the fee is {0} basis points; it is at most {WHOLE_BPS}, the whole price")]
     Fee(u16),
+    #[error("the conformance suite's tools are for tests, so they are served on loopback only; `{0}` is not")]
+    ConformanceInPublic(SocketAddr),
     #[error("no worker at `{0}`: build it with `cargo xtask serve`, or name it in `TOLLHOUSE_WORKER`")]
     NoWorker(PathBuf),
 }
@@ -304,6 +311,7 @@ impl Flags {
             mcp_hosts: if self.mcp_hosts.is_empty() { below.mcp_hosts } else { self.mcp_hosts },
             mcp_origins: if self.mcp_origins.is_empty() { below.mcp_origins } else { self.mcp_origins },
             mcp_rate_limit: self.mcp_rate_limit.or(below.mcp_rate_limit),
+            mcp_conformance_tools: self.mcp_conformance_tools.or(below.mcp_conformance_tools),
             mcp_progress_ms: self.mcp_progress_ms.or(below.mcp_progress_ms),
             tools: self.tools.or(below.tools),
             registration_price_usd: self.registration_price_usd.or(below.registration_price_usd),
@@ -335,6 +343,9 @@ impl Flags {
         let in_public = !listen.ip().is_loopback() && !self.allow_simulated_public.unwrap_or(false);
         if facilitator == FacilitatorKind::Simulated && in_public {
             return Err(SettingsError::SimulatedInPublic(listen));
+        }
+        if self.mcp_conformance_tools.is_some() && !listen.ip().is_loopback() {
+            return Err(SettingsError::ConformanceInPublic(listen));
         }
         let worker = self.worker.unwrap_or_else(beside_this_binary);
         if !worker.is_file() {
@@ -374,6 +385,7 @@ impl Flags {
                 hosts: self.mcp_hosts,
                 origins: self.mcp_origins,
                 rate_limit: NonZeroU32::new(self.mcp_rate_limit.unwrap_or(if listen.ip().is_loopback() { 0 } else { 20 })),
+                conformance_tools: self.mcp_conformance_tools,
                 progress: Duration::from_millis(self.mcp_progress_ms.unwrap_or(15_000).max(1)),
             },
             tools: self.tools,

@@ -3,7 +3,8 @@
 //! ```text
 //! transport: Host, Origin, Accept ─▶ rmcp: JSON-RPC, revisions, SSE ─▶ server ─▶ call ─▶ call::Calls
 //!                                                                        ├─ tools: what is listed
-//!                                                                        └─ own: search_tools, get_receipt
+//!                                                                        ├─ own: search_tools, get_receipt
+//!                                                                        └─ tasks: calls that outlive their request
 //! ```
 //!
 //! Tools are the active endpoints, by their slugs. A call is the same call as over HTTP: the same pipeline, the
@@ -16,14 +17,15 @@ mod offer;
 mod own;
 mod rate;
 mod server;
+mod tasks;
 mod tools;
 mod transport;
 
-use std::{net::SocketAddr, time::Duration};
+use std::{borrow::Cow, net::SocketAddr, time::Duration};
 
 use self::rate::CallRate;
 pub use self::transport::route;
-use crate::config::McpSettings;
+use crate::{config::McpSettings, tool::Slug};
 
 /// The front's settings as they work out on this host.
 #[derive(Debug)]
@@ -35,6 +37,8 @@ pub struct Mcp {
     rate: Option<CallRate>,
     /// Time between two progress notifications.
     progress: Duration,
+    /// The conformance suite's tools have underscores in their names, which slugs have not.
+    underscores: bool,
 }
 
 /// The names of this machine for itself.
@@ -64,7 +68,23 @@ impl Mcp {
             }
             given => Some(given.to_vec()),
         };
-        Self { hosts, origins, rate: settings.rate_limit.map(CallRate::new), progress: settings.progress }
+        Self {
+            hosts,
+            origins,
+            rate: settings.rate_limit.map(CallRate::new),
+            progress: settings.progress,
+            underscores: settings.conformance_tools.is_some(),
+        }
+    }
+
+    /// The name of a tool.
+    fn name_of(&self, slug: &Slug) -> String {
+        if self.underscores { slug.as_str().replace('-', "_") } else { slug.to_string() }
+    }
+
+    /// The slug of the tool that is called `name`.
+    fn slug_of<'a>(&self, name: &'a str) -> Cow<'a, str> {
+        if self.underscores { Cow::Owned(name.replace('_', "-")) } else { Cow::Borrowed(name) }
     }
 
     /// Forgets callers that have been quiet, so that memory stays flat.

@@ -81,6 +81,8 @@ pub enum Space {
     RetiredSlugs = 25,
     /// version hash → the owner who uploaded it first.
     VersionOwners = 26,
+    /// task id → long-running MCP call.
+    Tasks = 27,
 }
 
 /// What must hold for a commit to happen.

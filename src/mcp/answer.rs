@@ -6,6 +6,7 @@ use rmcp::model::{
     AudioContent, CallToolResult, ContentBlock, EmbeddedResource, ErrorCode, ErrorData, ImageContent, JsonObject, MetaObject,
     ResourceContents,
 };
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
@@ -53,11 +54,28 @@ pub(super) fn done(done: &Done, base_url: &str) -> CallToolResult {
     result
 }
 
+/// What a handler calls an answer that is made of MCP's own blocks: `{content, structuredContent?}`.
+const BLOCKS: &str = "application/vnd.mcp.tool-result+json";
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Blocks {
+    content: Vec<ContentBlock>,
+    structured_content: Option<JsonObject>,
+}
+
 /// The blocks of an answer: JSON as text, an object also as structured content; anything else by its media type.
 fn content(answer: &StoredAnswer) -> CallToolResult {
     let media = answer.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
     let media = media.map_or("application/json", |(_, value)| value.split(';').next().unwrap_or_default().trim());
     let text = || String::from_utf8_lossy(&answer.body).into_owned();
+    if media == BLOCKS
+        && let Ok(blocks) = serde_json::from_slice::<Blocks>(&answer.body)
+    {
+        let mut result = CallToolResult::success(blocks.content);
+        result.structured_content = blocks.structured_content.map(Value::Object);
+        return result;
+    }
     let block = match media.split_once('/') {
         _ if media == "application/json" || media.ends_with("+json") => {
             let mut result = CallToolResult::success(vec![ContentBlock::text(text())]);

@@ -27,6 +27,7 @@ use super::{
     offer::offer,
     own,
     server::{Front, narrowed},
+    tasks::Started,
     transport::JsonOnly,
 };
 use crate::{
@@ -107,8 +108,11 @@ async fn answered(
         let told = Told { outcome: if result.is_error == Some(true) { "refused" } else { "ok" }, charged: "no" };
         return (Ok(result.into()), told);
     }
-    let found =
-        if narrowed.has(&request.name) { app.calls.find(&request.name) } else { Err(CallError::UnknownEndpoint(request.name.to_string())) };
+    let found = if narrowed.has(&request.name) {
+        app.calls.find(&app.mcp.slug_of(&request.name))
+    } else {
+        Err(CallError::UnknownEndpoint(request.name.to_string()))
+    };
     let live = match found {
         Ok(live) => live,
         Err(error) => return refused(ApiError::from_call(&error, |_| Default::default()), None),
@@ -123,7 +127,17 @@ async fn answered(
     }
     let head = head(&live, &asked.parts, &context);
     let call = Call { live: Arc::clone(&live), input: Input::Json(Value::Object(arguments)), offered, head, progress: None };
-    match followed(front, call, &context).await {
+    let takes_tasks = modern(&context) && context.client_capabilities().is_some_and(|client| client.supports_tasks());
+    let ended = if takes_tasks && live.endpoint.long_running(app.long_running_ms) {
+        match front.tasks.start(app, call, paid_in).await {
+            Ok(Started::Task(task)) => return (Ok(task), Told { outcome: "task", charged: "no" }),
+            Ok(Started::Ended(ended)) => ended,
+            Err(error) => return refused(ApiError::from(error), paid_in),
+        }
+    } else {
+        followed(front, call, &context).await
+    };
+    match ended {
         Ok(done) => {
             let told = Told { outcome: if done.success { "ok" } else { "tool_error" }, charged: charged(&done) };
             (Ok(answer::done(&done, &app.base_url).into()), told)

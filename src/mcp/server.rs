@@ -6,17 +6,18 @@ use axum::http::request::Parts;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestMethod, CompleteRequestParams, CompleteResult, CustomRequest,
-        CustomResult, DiscoverResult, ErrorCode, Implementation, InitializeRequestParams, InitializeResult, ListPromptsRequestMethod,
-        ListPromptsResult, ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod,
-        ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig,
-        SubscriptionFilter, Tool,
+        CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestMethod, CompleteRequestParams,
+        CompleteResult, CustomRequest, CustomResult, DiscoverResult, ErrorCode, GetTaskParams, GetTaskResult, Implementation,
+        InitializeRequestParams, InitializeResult, ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
+        ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+        ProtocolVersion, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool, UpdateTaskParams,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
 
 use super::{
     call,
+    tasks::{self, Tasks},
     tools::{Listing, Narrowed},
 };
 use crate::app::App;
@@ -44,11 +45,13 @@ pub(super) struct Server {
 pub(super) struct Front {
     pub(super) app: Arc<App>,
     pub(super) listing: Listing,
+    pub(super) tasks: Arc<Tasks>,
 }
 
 impl Server {
     pub(super) fn new(app: Arc<App>) -> Self {
-        Self { front: Arc::new(Front { app, listing: Listing::default() }) }
+        let tasks = Tasks::new(&app);
+        Self { front: Arc::new(Front { app, listing: Listing::default(), tasks }) }
     }
 }
 
@@ -59,7 +62,7 @@ pub(super) fn narrowed(context: &RequestContext<RoleServer>) -> Narrowed {
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
+        let capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed().enable_tasks().build();
         let server =
             Implementation::new("tollhouse", env!("CARGO_PKG_VERSION")).with_title("Tollhouse").with_website_url(&self.front.app.base_url);
         let instructions = "Tools of many builders, some paid per call. A paid tool that is called without payment answers with an x402 \
@@ -110,6 +113,28 @@ impl ServerHandler for Server {
 
     async fn call_tool(&self, request: CallToolRequestParams, context: RequestContext<RoleServer>) -> Result<CallToolResponse, ErrorData> {
         call::perform(&self.front, request, context).await
+    }
+
+    async fn get_task(&self, request: GetTaskParams, _: RequestContext<RoleServer>) -> Result<GetTaskResult, ErrorData> {
+        let found = self.front.tasks.get(&self.front.app, &request.task_id).await;
+        found.map_err(|error| tasks::unavailable(&error))?.ok_or_else(tasks::unknown)
+    }
+
+    async fn cancel_task(&self, request: CancelTaskParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        match self.front.tasks.cancel(&request.task_id).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(tasks::unknown()),
+            Err(error) => Err(tasks::unavailable(&error)),
+        }
+    }
+
+    /// No task of ours asks anything, so there is nothing to take from it.
+    async fn update_task(&self, request: UpdateTaskParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        match self.front.tasks.has(&request.task_id).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(tasks::unknown()),
+            Err(error) => Err(tasks::unavailable(&error)),
+        }
     }
 
     /// For rmcp to hold `Mcp-Param-*` headers against the tool's schema.

@@ -85,7 +85,7 @@ impl Listing {
 fn tool(app: &App, live: &Live) -> Option<Tool> {
     let endpoint = &live.endpoint;
     let input = input_schema(&endpoint.input_schema)?;
-    let mut tool = Tool::new(endpoint.slug.to_string(), description(app, live), Arc::new(input)).with_title(endpoint.title.clone());
+    let mut tool = Tool::new(app.mcp.name_of(&endpoint.slug), description(app, live), Arc::new(input)).with_title(endpoint.title.clone());
     if let Some(output) = output_schema(live) {
         tool = tool.with_raw_output_schema(Arc::new(output));
     }

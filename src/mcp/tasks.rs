@@ -1,0 +1,441 @@
+//! Long-running calls as tasks (extension `io.modelcontextprotocol/tasks`), kept in the store.
+//!
+//! A task's id is 128 random bits behind its time, and who shows it may see and cancel the task: callers have no other
+//! name. The process that runs a task says so every [`BEAT`]; a task whose process has fallen silent ends as its
+//! payment says: settled, the answer is there; released, nothing was taken and nothing is run again.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use rmcp::{
+    ErrorData,
+    model::{CallToolResponse, CreateTaskResult, DetailedTask, ErrorCode, GetTaskResult, JsonObject, Task, TaskPayload, TaskStatus},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::{
+    sync::mpsc,
+    task::JoinHandle,
+    time::{Instant, interval_at},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::answer;
+use crate::{
+    app::App,
+    call::{Call, CallError, Done, Progress},
+    catalog::Live,
+    clock::{Clock, Timestamp},
+    http::ApiError,
+    id::CallId,
+    payment::{Ended, PaymentId, WireVersion},
+    store::{Check, Direction, Durability, KeyRange, Space, Store, StoreError, Write},
+};
+
+/// How long a task is kept from its start: as long as the answer of its payment.
+const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+/// How often a client should look.
+const POLL: Duration = Duration::from_secs(2);
+/// How often the process that runs a task says that it lives.
+const BEAT: Duration = Duration::from_secs(2);
+/// Silence after which a process counts as gone.
+const SILENCE: Duration = Duration::from_secs(8);
+/// How long a call may take to start before its client gets a task for it anyway.
+const START: Duration = Duration::from_secs(5);
+/// Time between two looks for tasks to forget.
+const SWEEP: Duration = Duration::from_secs(600);
+/// Tasks forgotten in one commit.
+const BATCH: usize = 256;
+/// Log lines that wait to become a status.
+const BUFFER: usize = 16;
+/// Tries of a conditional commit: each failure means that another succeeded.
+const TRIES: usize = 100;
+
+/// All tasks of a host.
+pub(super) struct Tasks {
+    store: Arc<dyn Store>,
+    clock: Clock,
+    /// Of this process.
+    holder: String,
+    running: Mutex<HashMap<String, Running>>,
+}
+
+impl fmt::Debug for Tasks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tasks").finish_non_exhaustive()
+    }
+}
+
+/// A task that this process runs.
+struct Running {
+    cancel: CancellationToken,
+    /// The last line of its log.
+    said: Option<String>,
+}
+
+/// A task as it is stored.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Record {
+    holder: String,
+    payment: Option<PaymentId>,
+    state: State,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    /// Asked for by a client of another process.
+    #[serde(default)]
+    cancel: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum State {
+    Working,
+    /// A result of `tools/call`, an error of the tool included.
+    Completed(JsonObject),
+    /// An error of JSON-RPC.
+    Failed(JsonObject),
+    Cancelled,
+}
+
+/// What came of starting a call as a task.
+pub(super) enum Started {
+    Task(CallToolResponse),
+    /// It ended before it ran for long, or was refused.
+    Ended(Result<Done, Arc<CallError>>),
+}
+
+impl Tasks {
+    /// Must be called inside a tokio runtime.
+    pub(super) fn new(app: &App) -> Arc<Self> {
+        let holder = CallId::generate().to_string();
+        let tasks = Arc::new(Self { store: Arc::clone(&app.store), clock: app.clock.clone(), holder, running: Mutex::default() });
+        let weak = Arc::downgrade(&tasks);
+        tokio::spawn(async move {
+            while let Some(tasks) = weak.upgrade() {
+                if let Err(error) = tasks.forget().await {
+                    tracing::error!(%error, "old tasks could not be forgotten");
+                }
+                drop(tasks);
+                tokio::time::sleep(SWEEP).await;
+            }
+        });
+        tasks
+    }
+
+    /// Starts `call`. Once its payment is reserved and its input fits, it becomes a task that outlives the request.
+    ///
+    /// # Errors
+    ///
+    /// The store's, when the task cannot be kept: then the call is taken back.
+    pub(super) async fn start(
+        self: &Arc<Self>,
+        app: &Arc<App>,
+        mut call: Call,
+        paid_in: Option<WireVersion>,
+    ) -> Result<Started, StoreError> {
+        let (progress, mut happened) = mpsc::channel(BUFFER);
+        call.progress = Some(progress);
+        let (live, cancel) = (Arc::clone(&call.live), CancellationToken::new());
+        let not_started = cancel.clone().drop_guard();
+        let (calls, until) = (Arc::clone(&app.calls), cancel.clone());
+        let mut performing = tokio::spawn(async move { calls.perform_until(call, until).await });
+        let payment = tokio::select! {
+            biased;
+            ended = &mut performing => return Ok(Started::Ended(joined(ended))),
+            Some(progress) = happened.recv() => match progress {
+                Progress::Accepted { payment, .. } => payment,
+                Progress::Log(_) => None,
+            },
+            () = tokio::time::sleep(START) => None,
+        };
+        let now = self.clock.now();
+        let id = new_id()?;
+        let record =
+            Record { holder: self.holder.clone(), payment, state: State::Working, created_at: now, updated_at: now, cancel: false };
+        // The client must find it at once.
+        self.running().insert(id.clone(), Running { cancel, said: None });
+        if let Err(error) = self.put(&id, None, &record).await {
+            self.running().remove(&id);
+            return Err(error);
+        }
+        not_started.disarm();
+        let created = CreateTaskResult::new(task(&id, &record, Some("running".to_owned())));
+        let (tasks, app) = (Arc::clone(self), Arc::clone(app));
+        tokio::spawn(async move { tasks.follow(&app, id, &live, paid_in, performing, happened).await });
+        Ok(Started::Task(created.into()))
+    }
+
+    /// Waits for the end of a task, and says on the way that it is looked after.
+    async fn follow(
+        &self,
+        app: &App,
+        id: String,
+        live: &Live,
+        paid_in: Option<WireVersion>,
+        mut performing: JoinHandle<Result<Done, Arc<CallError>>>,
+        mut happened: mpsc::Receiver<Progress>,
+    ) {
+        let mut beat = interval_at(Instant::now() + BEAT, BEAT);
+        let ended = loop {
+            tokio::select! {
+                biased;
+                ended = &mut performing => break joined(ended),
+                Some(progress) = happened.recv() => {
+                    if let (Progress::Log(line), Some(running)) = (progress, self.running().get_mut(&id)) {
+                        running.said = Some(line.message);
+                    }
+                }
+                _ = beat.tick() => self.beat(&id).await,
+            }
+        };
+        let state = match ended {
+            Ok(done) => State::Completed(as_object(&answer::done(&done, &app.base_url))),
+            Err(error) if matches!(*error, CallError::Cancelled) => State::Cancelled,
+            Err(error) => refused(&error, app, live, paid_in),
+        };
+        self.end(&id, &state).await;
+        self.running().remove(&id);
+    }
+
+    /// Stores the end of a task of ours.
+    async fn end(&self, id: &str, state: &State) {
+        for _ in 0..TRIES {
+            let ended = match self.read(id).await {
+                Ok(Some((record, _))) if record.state != State::Working => return,
+                Ok(Some((record, before))) => {
+                    let record = Record { state: state.clone(), updated_at: self.clock.now(), ..record };
+                    self.put(id, Some(before), &record).await
+                }
+                Ok(None) => return,
+                Err(error) => Err(error),
+            };
+            match ended {
+                Ok(()) => return,
+                Err(StoreError::Conflict) => {}
+                Err(error) => {
+                    tracing::error!(%error, "the end of a task could not be stored yet");
+                    tokio::time::sleep(BEAT).await;
+                }
+            }
+        }
+    }
+
+    async fn beat(&self, id: &str) {
+        let beaten = async {
+            let Some((record, before)) = self.read(id).await? else { return Ok(()) };
+            if record.cancel
+                && let Some(running) = self.running().get(id)
+            {
+                running.cancel.cancel();
+            }
+            let record = Record { updated_at: self.clock.now(), ..record };
+            let check = Check::holds(Space::Tasks, id, before);
+            self.store.commit(vec![check], vec![Write::put(Space::Tasks, id, encode(&record))], Durability::Buffered).await
+        };
+        match beaten.await {
+            Ok(()) | Err(StoreError::Conflict) => {}
+            Err(error) => tracing::warn!(%error, "a task could not say that it lives"),
+        }
+    }
+
+    /// A task as it is now; `None` when there is none with this id.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub(super) async fn get(&self, app: &App, id: &str) -> Result<Option<GetTaskResult>, StoreError> {
+        let Some((mut record, before)) = self.read(id).await? else { return Ok(None) };
+        if record.state == State::Working
+            && record.holder != self.holder
+            && let Some(state) = self.orphan(app, &record).await?
+        {
+            record = Record { state, updated_at: self.clock.now(), ..record };
+            match self.put(id, Some(before), &record).await {
+                Ok(()) => {}
+                // Somebody else found its end, or it lives.
+                Err(StoreError::Conflict) => match self.read(id).await? {
+                    Some((now, _)) => record = now,
+                    None => return Ok(None),
+                },
+                Err(error) => return Err(error),
+            }
+        }
+        let said = self.running().get(id).map(|running| running.said.clone().unwrap_or_else(|| "running".to_owned()));
+        let payload = match &record.state {
+            State::Working => TaskPayload::Working,
+            State::Completed(result) => TaskPayload::Completed { result: result.clone() },
+            State::Failed(error) => TaskPayload::Failed { error: error.clone() },
+            State::Cancelled => TaskPayload::Cancelled,
+        };
+        Ok(Some(GetTaskResult::new(DetailedTask::new(task(id, &record, said), payload))))
+    }
+
+    /// How a task ended whose process is not this one; `None` while it may still be running or settling.
+    async fn orphan(&self, app: &App, record: &Record) -> Result<Option<State>, StoreError> {
+        let silent = self.clock.now().0.saturating_sub(record.updated_at.0) > u64::try_from(SILENCE.as_millis()).unwrap_or(u64::MAX);
+        let ended = match &record.payment {
+            Some(payment) => app.gate.ended(payment).await?,
+            None => Ended::Without,
+        };
+        Ok(match ended {
+            Ended::Answer(answer) => {
+                let done = Done { answer: Arc::new(answer), payment: record.payment.clone(), success: true };
+                Some(State::Completed(as_object(&answer::done(&done, &app.base_url))))
+            }
+            Ended::Open | Ended::NotYet => None,
+            Ended::Without if silent => {
+                let message = match &record.payment {
+                    Some(payment) => format!(
+                        "the host was restarted while the call ran; nothing was charged, and payment `{payment}` is good for another call"
+                    ),
+                    None => "the host was restarted while the call ran; call again, with the same payment if there was one".to_owned(),
+                };
+                Some(State::Failed(as_object(&ErrorData::internal_error(message, None))))
+            }
+            Ended::Without => None,
+        })
+    }
+
+    /// Takes a task back, if it has not ended and is not being settled. False when there is none with this id.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub(super) async fn cancel(&self, id: &str) -> Result<bool, StoreError> {
+        if let Some(running) = self.running().get(id) {
+            running.cancel.cancel();
+            return Ok(true);
+        }
+        for _ in 0..TRIES {
+            let Some((record, before)) = self.read(id).await? else { return Ok(false) };
+            if record.state != State::Working || record.cancel {
+                return Ok(true);
+            }
+            match self.put(id, Some(before), &Record { cancel: true, ..record }).await {
+                Err(StoreError::Conflict) => {}
+                other => return other.map(|()| true),
+            }
+        }
+        Err(StoreError::Conflict)
+    }
+
+    /// Whether there is a task with this id.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub(super) async fn has(&self, id: &str) -> Result<bool, StoreError> {
+        Ok(self.read(id).await?.is_some())
+    }
+
+    async fn read(&self, id: &str) -> Result<Option<(Record, Vec<u8>)>, StoreError> {
+        if !id.starts_with(PREFIX) || id.len() > MAX_ID {
+            return Ok(None);
+        }
+        let Some(bytes) = self.store.get(Space::Tasks, id.as_bytes()).await? else { return Ok(None) };
+        match serde_json::from_slice::<Record>(&bytes) {
+            Ok(record) if self.expired(&record) => Ok(None),
+            Ok(record) => Ok(Some((record, bytes))),
+            Err(error) => Err(StoreError::Away(format!("a task does not read: {error}"))),
+        }
+    }
+
+    async fn put(&self, id: &str, before: Option<Vec<u8>>, record: &Record) -> Result<(), StoreError> {
+        let check = Check { space: Space::Tasks, key: id.as_bytes().to_vec(), expected: before };
+        self.store.commit(vec![check], vec![Write::put(Space::Tasks, id, encode(record))], Durability::Durable).await
+    }
+
+    fn expired(&self, record: &Record) -> bool {
+        self.clock.now().0.saturating_sub(record.created_at.0) > kept_ms()
+    }
+
+    /// Forgets tasks past their time. Ids sort by time.
+    async fn forget(&self) -> Result<(), StoreError> {
+        loop {
+            let oldest = self.store.scan(Space::Tasks, KeyRange::all(), BATCH, Direction::Forward).await?;
+            let expired = |value: &[u8]| serde_json::from_slice::<Record>(value).is_ok_and(|record| self.expired(&record));
+            let gone: Vec<_> = oldest.iter().take_while(|(_, value)| expired(value)).collect();
+            if gone.is_empty() {
+                return Ok(());
+            }
+            let writes = gone.iter().map(|(key, _)| Write::delete(Space::Tasks, key.clone())).collect();
+            self.store.commit(vec![], writes, Durability::Buffered).await?;
+        }
+    }
+
+    fn running(&self) -> std::sync::MutexGuard<'_, HashMap<String, Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What every id starts with.
+const PREFIX: &str = "task_";
+/// Longest id, in bytes.
+const MAX_ID: usize = 64;
+
+/// A time to sort by, and 128 bits that nobody guesses.
+fn new_id() -> Result<String, StoreError> {
+    let mut secret = [0; 16];
+    getrandom::fill(&mut secret).map_err(|error| StoreError::Away(format!("the system gave no randomness: {error}")))?;
+    Ok(format!("{PREFIX}{}{}", CallId::generate().as_str().trim_start_matches(CallId::PREFIX), hex::encode(secret)))
+}
+
+fn task(id: &str, record: &Record, said: Option<String>) -> Task {
+    let status = match record.state {
+        State::Working => TaskStatus::Working,
+        State::Completed(_) => TaskStatus::Completed,
+        State::Failed(_) => TaskStatus::Failed,
+        State::Cancelled => TaskStatus::Cancelled,
+    };
+    let task = Task::new(id, status, record.created_at.to_string(), record.updated_at.to_string())
+        .with_ttl_ms(kept_ms())
+        .with_poll_interval_ms(u64::try_from(POLL.as_millis()).unwrap_or(u64::MAX));
+    match said {
+        Some(said) if record.state == State::Working => task.with_status_message(said),
+        Some(_) | None => task,
+    }
+}
+
+/// A call that ended without a result, as the state of its task.
+fn refused(error: &CallError, app: &App, live: &Live, paid_in: Option<WireVersion>) -> State {
+    let error = ApiError::from_call(error, |reason| app.gate.challenge(&live.terms, reason));
+    match answer::failed(error, paid_in) {
+        Ok(result) => State::Completed(as_object(&result)),
+        Err(error) => State::Failed(as_object(&error)),
+    }
+}
+
+fn joined(ended: Result<Result<Done, Arc<CallError>>, tokio::task::JoinError>) -> Result<Done, Arc<CallError>> {
+    ended.unwrap_or_else(|_| Err(Arc::new(CallError::Internal)))
+}
+
+fn as_object(value: &impl Serialize) -> JsonObject {
+    match serde_json::to_value(value) {
+        Ok(Value::Object(object)) => object,
+        _ => JsonObject::new(),
+    }
+}
+
+fn encode(record: &Record) -> Vec<u8> {
+    serde_json::to_vec(record).expect("a task has text keys")
+}
+
+fn kept_ms() -> u64 {
+    u64::try_from(KEPT.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The error of a method that names a task that is not there.
+pub(super) fn unknown() -> ErrorData {
+    ErrorData::invalid_params("no task has this id", None)
+}
+
+/// The error of a method that the store did not answer.
+pub(super) fn unavailable(error: &StoreError) -> ErrorData {
+    tracing::error!(%error, "the store did not answer a request");
+    ErrorData::new(ErrorCode::INTERNAL_ERROR, "store_unavailable: the store is away", None)
+}
