@@ -165,8 +165,9 @@ impl ServerHandler for Server {
 
     async fn on_initialized(&self, _: NotificationContext<RoleServer>) {}
 
-    async fn on_custom_request(&self, request: CustomRequest, _: RequestContext<RoleServer>) -> Result<CustomResult, ErrorData> {
-        if KNOWN_METHODS.contains(&request.method.as_str()) {
+    async fn on_custom_request(&self, request: CustomRequest, context: RequestContext<RoleServer>) -> Result<CustomResult, ErrorData> {
+        let gone = request.method == "initialize" && call::modern(&context);
+        if KNOWN_METHODS.contains(&request.method.as_str()) && !gone {
             return Err(ErrorData::invalid_params(format!("the params of `{}` do not read", request.method), None));
         }
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("no method `{}`", request.method), None))
