@@ -100,22 +100,29 @@ impl Report {
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     found: Vec<Finding>,
-    count: BTreeMap<(String, String), usize>,
+    /// By rule and field.
+    count: BTreeMap<String, BTreeMap<String, usize>>,
 }
 
 impl Findings {
     /// True when more of this rule in this field would not be reported.
     pub(super) fn enough(&self, rule: &str, field: &str) -> bool {
-        self.count.get(&(rule.to_owned(), field.to_owned())).is_some_and(|count| *count >= PER_RULE_AND_FIELD)
+        self.count(rule, field) >= PER_RULE_AND_FIELD
+    }
+
+    /// True when this rule is reported for this line, or for the field where there are no lines.
+    pub(super) fn has(&self, rule: &str, field: &str, line: Option<u32>) -> bool {
+        self.count(rule, field) > 0 && self.found.iter().any(|one| (one.rule.as_str(), one.field.as_str(), one.line) == (rule, field, line))
     }
 
     pub(super) fn push(&mut self, finding: Finding) {
-        let same = |one: &Finding| (&one.rule, &one.field, one.line) == (&finding.rule, &finding.field, finding.line);
-        if self.enough(&finding.rule, &finding.field) || self.found.iter().any(same) {
-            return;
-        }
-        *self.count.entry((finding.rule.clone(), finding.field.clone())).or_default() += 1;
+        let fields = self.count.entry(finding.rule.clone()).or_default();
+        *fields.entry(finding.field.clone()).or_default() += 1;
         self.found.push(finding);
+    }
+
+    fn count(&self, rule: &str, field: &str) -> usize {
+        self.count.get(rule).and_then(|fields| fields.get(field)).copied().unwrap_or(0)
     }
 
     pub(super) fn report(mut self) -> Report {

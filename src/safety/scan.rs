@@ -24,6 +24,9 @@ const ENCODED_LEAST: usize = 1 << 10;
 /// Shortest literal that counts as encoded.
 const ENCODED_LITERAL: usize = 64;
 
+/// Shortest literal that can break a rule, in bytes.
+const SHORTEST: usize = 4;
+
 /// What stands in a secret's place in examples, in lower case.
 const PLACEHOLDERS: &[&str] = &[
     "example",
@@ -78,12 +81,16 @@ impl<'s> Lines<'s> {
         Self { source, starts: std::iter::once(0).chain(ends).collect() }
     }
 
-    /// Line and column of a byte, from 1.
-    fn place(&self, at: usize) -> (u32, u32) {
-        let at = self.source.floor_char_boundary(at.min(self.source.len()));
-        let line = self.starts.partition_point(|start| *start <= at);
-        let column = self.source[self.starts[line - 1]..at].chars().count() + 1;
-        (u32::try_from(line).unwrap_or(u32::MAX), u32::try_from(column).unwrap_or(u32::MAX))
+    /// The line of a byte, from 1.
+    fn line(&self, at: usize) -> u32 {
+        u32::try_from(self.starts.partition_point(|start| *start <= at)).unwrap_or(u32::MAX)
+    }
+
+    /// Which character of its line a byte is, from 1.
+    fn column(&self, line: u32, at: usize) -> u32 {
+        let start = self.starts[line as usize - 1];
+        let at = self.source.floor_char_boundary(at.clamp(start, self.source.len()));
+        u32::try_from(self.source[start..at].chars().count() + 1).unwrap_or(u32::MAX)
     }
 }
 
@@ -157,7 +164,8 @@ impl<'r> Scan<'r> {
     /// Reads a literal; answers how many of its characters are base64 or hex.
     fn literal(&mut self, field: &str, literal: &Literal<'_>, lines: &Lines<'_>) -> usize {
         let (text, place) = (&*literal.text, Place::At(lines, literal.start));
-        if text.is_empty() {
+        if text.len() < SHORTEST {
+            self.hash(field, text.as_bytes(), place);
             return 0;
         }
         if literal.verbatim {
@@ -305,20 +313,21 @@ impl<'r> Scan<'r> {
     }
 
     fn report(&mut self, rule: &str, severity: Severity, field: &str, value: &str, at: usize, place: Place<'_>) {
-        if self.findings.enough(rule, field) {
-            return;
-        }
         let place = match place {
-            Place::Source(lines) => Some(lines.place(at)),
-            Place::At(lines, start) => Some(lines.place(start)),
+            Place::Source(lines) => Some((lines, lines.line(at), at)),
+            Place::At(lines, start) => Some((lines, lines.line(start), start)),
             Place::Nowhere => None,
         };
+        let line = place.map(|(_, line, _)| line);
+        if self.findings.enough(rule, field) || self.findings.has(rule, field, line) {
+            return;
+        }
         self.findings.push(Finding {
             rule: rule.to_owned(),
             severity,
             field: field.to_owned(),
-            line: place.map(|(line, _)| line),
-            column: place.map(|(_, column)| column),
+            line,
+            column: place.map(|(lines, line, at)| lines.column(line, at)),
             excerpt: (!value.is_empty()).then(|| redacted(value)),
         });
     }

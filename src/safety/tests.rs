@@ -267,3 +267,5 @@ fn scan_times() {
         println!("{:>9.2?}  {name}", times.min().unwrap());
     }
 }
+
+mod families;

@@ -7,7 +7,7 @@ pub(super) fn is_bidi_control(char: char) -> bool {
 
 /// Characters without width or ink that are no white space.
 pub(super) fn is_invisible(char: char) -> bool {
-    matches!(char, '\u{200B}'..='\u{200D}' | '\u{2060}'..='\u{2064}' | '\u{FEFF}' | '\u{00AD}' | '\u{180E}' | '\u{115F}' | '\u{1160}'
+    matches!(char, '\u{200B}'..='\u{200D}' | '\u{2060}'..='\u{2064}' | '\u{FEFF}' | '\u{180E}' | '\u{115F}' | '\u{1160}'
         | '\u{3164}' | '\u{FFA0}' | '\u{E0000}'..='\u{E007F}')
 }
 
