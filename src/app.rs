@@ -29,6 +29,7 @@ use crate::{
     payout::Payouts,
     receipt::Signer,
     runner::Runner,
+    safety::Scanner,
     sale::Sales,
     secret::{KeyError, Keyring, Rotated, SecretError, Secrets},
     store::{
@@ -51,6 +52,10 @@ pub struct App {
     pub events: Arc<Events>,
     pub secrets: Arc<Secrets>,
     pub catalog: Arc<Catalog>,
+    /// Reads what builders upload.
+    pub scanner: Arc<Scanner>,
+    /// Where to report abuse.
+    pub abuse_contact: Option<String>,
     pub calls: Arc<Calls>,
     behind: Arc<Behind>,
     pub sales: Arc<Sales>,
@@ -140,6 +145,7 @@ impl App {
         let secrets = Secrets::open(Arc::clone(&store), clock.clone(), Arc::clone(&events), ring).await.map_err(StartError::Secrets)?;
         let secrets = Arc::new(secrets);
         let services = services(settings, &store, &clock, data, Arc::clone(&secrets))?;
+        let scanner = Arc::new(Scanner::new(&settings.safety.lists));
         let catalog = Catalog::open(Arc::clone(&store), clock.clone(), pool.clone(), Arc::clone(&services), base_url.clone()).await;
         let catalog = Arc::new(catalog.map_err(StartError::Catalog)?);
         let shipped =
@@ -170,6 +176,8 @@ impl App {
             events,
             secrets,
             catalog,
+            scanner,
+            abuse_contact: settings.safety.abuse_contact.clone(),
             calls,
             behind,
             sales,

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use crate::{
     capability::LogSettings,
     event::EventSettings,
+    safety::{ListError, OperatorLists},
     sale::{FeeBps, WHOLE_BPS},
     tool::MicroUsd,
 };
@@ -106,6 +107,15 @@ pub struct Flags {
     /// Folder of the conformance suite's tools, in place of the catalogue; on loopback only
     #[arg(long, env = "TOLLHOUSE_MCP_CONFORMANCE_TOOLS", hide = true)]
     pub mcp_conformance_tools: Option<PathBuf>,
+    /// File of SHA-256 hashes of known illegal or licensed material, one a line; uploads that hold it are refused
+    #[arg(long, env = "TOLLHOUSE_SAFETY_HASHES")]
+    pub safety_hashes: Option<PathBuf>,
+    /// File of terms that uploads are reviewed or refused for, in TOML
+    #[arg(long, env = "TOLLHOUSE_SAFETY_TERMS")]
+    pub safety_terms: Option<PathBuf>,
+    /// Where to report abuse, shown in the content safety policy: an address or a URL
+    #[arg(long, env = "TOLLHOUSE_ABUSE_CONTACT")]
+    pub abuse_contact: Option<String>,
     /// Folder whose tools are published on first start [default: the catalogue shipped in the binary]
     #[arg(long, env = "TOLLHOUSE_TOOLS")]
     pub tools: Option<PathBuf>,
@@ -162,6 +172,7 @@ pub struct Settings {
     pub drain: Duration,
     pub guard_allow: Vec<String>,
     pub mcp: McpSettings,
+    pub safety: SafetySettings,
     pub tools: Option<PathBuf>,
     /// What it costs to become a builder.
     pub registration_price: MicroUsd,
@@ -169,6 +180,13 @@ pub struct Settings {
     pub events: EventSettings,
     pub logs: LogSettings,
     pub log: String,
+}
+
+/// What an operator adds to the content safety policy.
+#[derive(Debug, Clone, Default)]
+pub struct SafetySettings {
+    pub lists: OperatorLists,
+    pub abuse_contact: Option<String>,
 }
 
 /// The master keys of secrets, where they are given.
@@ -252,6 +270,8 @@ pub enum SettingsError {
     Fee(u16),
     #[error("the conformance suite's tools are for tests, so they are served on loopback only; `{0}` is not")]
     ConformanceInPublic(SocketAddr),
+    #[error("the content safety lists do not read: {0}")]
+    SafetyLists(#[from] ListError),
     #[error("no worker at `{0}`: build it with `cargo xtask serve`, or name it in `TOLLHOUSE_WORKER`")]
     NoWorker(PathBuf),
 }
@@ -313,6 +333,9 @@ impl Flags {
             mcp_rate_limit: self.mcp_rate_limit.or(below.mcp_rate_limit),
             mcp_conformance_tools: self.mcp_conformance_tools.or(below.mcp_conformance_tools),
             mcp_progress_ms: self.mcp_progress_ms.or(below.mcp_progress_ms),
+            safety_hashes: self.safety_hashes.or(below.safety_hashes),
+            safety_terms: self.safety_terms.or(below.safety_terms),
+            abuse_contact: self.abuse_contact.or(below.abuse_contact),
             tools: self.tools.or(below.tools),
             registration_price_usd: self.registration_price_usd.or(below.registration_price_usd),
             fee_bps: self.fee_bps.or(below.fee_bps),
@@ -388,6 +411,10 @@ impl Flags {
                 conformance_tools: self.mcp_conformance_tools,
                 progress: Duration::from_millis(self.mcp_progress_ms.unwrap_or(15_000).max(1)),
             },
+            safety: SafetySettings {
+                lists: operator_lists(self.safety_hashes.as_deref(), self.safety_terms.as_deref())?,
+                abuse_contact: self.abuse_contact,
+            },
             tools: self.tools,
             registration_price: self.registration_price_usd.unwrap_or(REGISTRATION_PRICE),
             fee: FeeBps(fee),
@@ -413,6 +440,12 @@ fn days_ms(days: u32) -> u64 {
 fn usd(text: &str) -> Result<MicroUsd, String> {
     let usd = text.parse().map_err(|_| "a number of US dollars".to_owned())?;
     MicroUsd::from_usd(usd).map_err(|error| error.to_string())
+}
+
+fn operator_lists(hashes: Option<&Path>, terms: Option<&Path>) -> Result<OperatorLists, SettingsError> {
+    let read = |path: &Path| std::fs::read_to_string(path).map_err(|source| SettingsError::Read { path: path.to_owned(), source });
+    let (hashes, terms) = (hashes.map(read).transpose()?, terms.map(read).transpose()?);
+    Ok(OperatorLists::parse(hashes.as_deref(), terms.as_deref())?)
 }
 
 fn beside_this_binary() -> PathBuf {

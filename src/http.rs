@@ -18,6 +18,7 @@ mod rate;
 mod receipts;
 mod reply;
 mod revenue;
+mod safety;
 mod secrets;
 mod stream;
 mod tools;
@@ -58,6 +59,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/ai/manifest", get(manifest::manifest))
         .route("/ai/receipts/{id}", get(receipts::receipt))
         .route("/ai/payments/{id}", get(receipts::payment))
+        .route("/ai/content-safety/policy", get(safety::policy))
         .route("/.well-known/jwks.json", get(receipts::jwks))
         .route("/dev/faucet", post(account::faucet).get(account::balance))
         .merge(mcp::route(&app))

@@ -37,6 +37,25 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("src/capability", &["payment", "catalog", "call", "runner", "http", "mcp", "app"]),
     ("src/call", &["http", "mcp", "app"]),
     ("src/catalog", &["http", "mcp", "app", "call"]),
+    (
+        "src/safety",
+        &[
+            "builder",
+            "capability",
+            "catalog",
+            "clock",
+            "config",
+            "event",
+            "payment",
+            "call",
+            "runner",
+            "http",
+            "mcp",
+            "app",
+            "store",
+            "tool",
+        ],
+    ),
     ("src/secret", &["capability", "payment", "catalog", "call", "runner", "http", "mcp", "app"]),
 ];
 

@@ -116,7 +116,7 @@ fn luhn(digits: &[u8]) -> bool {
         .map(|(index, digit)| (index, u32::from(digit - b'0')))
         .map(|(index, digit)| if index % 2 == 1 { digit * 2 / 10 + digit * 2 % 10 } else { digit })
         .sum();
-    sum % 10 == 0
+    sum.is_multiple_of(10)
 }
 
 /// Length of an IBAN by country.

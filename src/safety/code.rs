@@ -254,9 +254,8 @@ impl<'s> Code<'s> {
     fn imports(&self, at: usize) -> bool {
         match self.kind(at + 1) {
             Some(Kind::Str) => true,
-            Some(Kind::Word) => {
-                !(self.text(at + 1) == "type" && !matches!(self.tokens.get(at + 2).map(|_| self.text(at + 2)), Some("from" | ",")))
-            }
+            // `import type from "x"` imports something called type.
+            Some(Kind::Word) => self.text(at + 1) != "type" || self.is(at + 2, "from") || self.is(at + 2, ","),
             Some(Kind::Punct) => matches!(self.text(at + 1), "{" | "*") || self.is_call(at),
             _ => false,
         }

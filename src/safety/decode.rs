@@ -19,6 +19,10 @@ pub(super) fn block(text: &str) -> Option<Vec<u8>> {
         Some((_, data)) => data,
         None => text,
     };
+    let digit = |byte: u8| byte.is_ascii_alphanumeric() || byte.is_ascii_whitespace() || matches!(byte, b'+' | b'/' | b'-' | b'_' | b'=');
+    if text.len() < MIN_CHARACTERS || !text.bytes().all(digit) {
+        return None;
+    }
     let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
     if digits.len() < MIN_CHARACTERS {
         return None;
@@ -26,16 +30,12 @@ pub(super) fn block(text: &str) -> Option<Vec<u8>> {
     if let Some(bytes) = hex_digits(&digits) {
         return Some(bytes);
     }
-    let body = digits.strip_suffix(b"==").or_else(|| digits.strip_suffix(b"=")).unwrap_or(&digits);
-    if !body.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_')) {
-        return None;
-    }
     STANDARD.decode(&digits).or_else(|_| URL_SAFE.decode(&digits)).ok()
 }
 
 fn hex_digits(digits: &[u8]) -> Option<Vec<u8>> {
     let digits = digits.strip_prefix(b"0x").unwrap_or(digits);
-    if digits.len() % 2 != 0 || !digits.iter().all(u8::is_ascii_hexdigit) {
+    if !digits.len().is_multiple_of(2) || !digits.iter().all(u8::is_ascii_hexdigit) {
         return None;
     }
     hex::decode(digits).ok()
@@ -51,6 +51,9 @@ pub(super) fn as_text(bytes: Vec<u8>) -> Option<String> {
 /// `text` without percent-encoding, if it has some.
 pub(super) fn percent(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
+    if !bytes.contains(&b'%') {
+        return None;
+    }
     let digit = |at: usize| bytes.get(at).and_then(|byte| char::from(*byte).to_digit(16));
     let (mut decoded, mut at, mut found) = (Vec::with_capacity(bytes.len()), 0, false);
     while at < bytes.len() {

@@ -136,6 +136,8 @@ pub(super) struct Operator {
     finder: AhoCorasick,
     /// For each pattern of `finder`, its rule.
     rule_of: Vec<usize>,
+    /// Of the shortest term, in bytes.
+    shortest: usize,
 }
 
 /// What is reported for the terms of a category.
@@ -178,7 +180,8 @@ impl Operator {
         }
         let finder =
             AhoCorasick::builder().match_kind(MatchKind::Standard).build(&terms).expect("term lists are far below the finder's limits");
-        Self { hashes: lists.hashes.clone(), rules, finder, rule_of }
+        let shortest = terms.iter().map(String::len).min().unwrap_or(0);
+        Self { hashes: lists.hashes.clone(), rules, finder, rule_of, shortest }
     }
 
     pub(super) fn public(&self) -> impl Iterator<Item = Rule<'_>> {
@@ -198,7 +201,14 @@ impl Operator {
 
     /// The rules whose terms stand in `text`, with the place of the first of each.
     pub(super) fn terms<'s>(&'s self, text: &str) -> Vec<(&'s TermRule, std::ops::Range<usize>)> {
+        // Folding makes some letters a byte or two longer or shorter, none more than three times.
+        if text.len() * 3 < self.shortest {
+            return Vec::new();
+        }
         let (folded, places) = folded(text);
+        if self.finder.find(&folded).is_none() {
+            return Vec::new();
+        }
         let mut found: Vec<Option<std::ops::Range<usize>>> = vec![None; self.rules.len()];
         let mut missing = self.rules.len();
         for hit in self.finder.find_overlapping_iter(&folded) {

@@ -41,6 +41,9 @@ pub(super) enum Scope {
     Prose,
 }
 
+/// How many scopes there are.
+const SCOPES: usize = Scope::Prose as usize + 1;
+
 /// A row of `rules.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -92,9 +95,14 @@ pub(super) struct Rules {
     finder: AhoCorasick,
     /// For each pattern of `finder`, its row.
     row_of: Vec<usize>,
-    /// Rows without keywords.
-    always: Vec<usize>,
+    /// Rows with a regex and without keywords.
+    always: RowSet,
+    /// Rows of each scope.
+    of_scope: [RowSet; SCOPES],
 }
+
+/// A bit for each row.
+type RowSet = u128;
 
 impl Rules {
     pub(super) fn shipped() -> Self {
@@ -110,10 +118,16 @@ impl Rules {
         }
         let finder =
             AhoCorasick::builder().ascii_case_insensitive(true).build(keywords).expect("keywords are far below the finder's limits");
-        let always = (0..rows.len()).filter(|&index| rows[index].regex.is_some() && rows[index].keywords.is_empty()).collect();
-        Self { rows, finder, row_of, always }
+        assert!(rows.len() <= RowSet::BITS as usize, "a bit for each row");
+        let set = |wanted: &dyn Fn(&Row) -> bool| {
+            rows.iter().enumerate().filter(|(_, row)| wanted(row)).fold(0, |set, (index, _)| set | 1 << index)
+        };
+        let always = set(&|row| row.regex.is_some() && row.keywords.is_empty());
+        let of_scope = std::array::from_fn(|scope| set(&|row| row.scope as usize == scope));
+        Self { rows, finder, row_of, always, of_scope }
     }
 
+    #[cfg(test)]
     pub(super) fn rows(&self) -> &[Row] {
         &self.rows
     }
@@ -127,16 +141,17 @@ impl Rules {
         self.rows.iter().map(|row| Rule { id: &row.id, family: &row.family, severity: row.severity, description: &row.description })
     }
 
-    /// The rows with a regex that may match in `text`.
-    pub(super) fn candidates(&self, text: &[u8]) -> Vec<&Row> {
-        let mut wanted = vec![false; self.rows.len()];
-        for &index in &self.always {
-            wanted[index] = true;
-        }
-        for hit in self.finder.find_overlapping_iter(text) {
-            wanted[self.row_of[hit.pattern().as_usize()]] = true;
-        }
-        self.rows.iter().zip(wanted).filter(|(_, wanted)| *wanted).map(|(row, _)| row).collect()
+    /// The rows of `scopes` with a regex that may match in `text`.
+    pub(super) fn candidates(&self, text: &[u8], scopes: &[Scope]) -> impl Iterator<Item = &Row> {
+        let hits = self.finder.find_overlapping_iter(text).map(|hit| self.row_of[hit.pattern().as_usize()]);
+        let wanted = hits.fold(self.always, |wanted, row| wanted | 1 << row);
+        let in_scope = scopes.iter().fold(0, |rows, scope| rows | self.of_scope[*scope as usize]);
+        let mut left = wanted & in_scope;
+        std::iter::from_fn(move || {
+            let row = (left != 0).then(|| left.trailing_zeros())?;
+            left &= left - 1;
+            Some(&self.rows[row as usize])
+        })
     }
 }
 

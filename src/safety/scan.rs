@@ -240,8 +240,8 @@ impl<'r> Scan<'r> {
     /// Past the rows with a regex for one of `scopes`. `context` is where a row's `unless` is looked for.
     fn patterns(&mut self, field: &str, text: &[u8], scopes: &[Scope], place: Place<'_>, context: &str) {
         let rules = self.rules;
-        for row in rules.candidates(text) {
-            let Some(regex) = row.regex().filter(|_| scopes.contains(&row.scope)) else { continue };
+        for row in rules.candidates(text, scopes) {
+            let Some(regex) = row.regex() else { continue };
             if self.findings.enough(&row.id, field) || row.unless.iter().any(|word| context.contains(word.as_str())) {
                 continue;
             }

@@ -15,20 +15,36 @@ pub(super) fn is_invisible(char: char) -> bool {
 /// in emoji they have their use; at the head of a file U+FEFF has.
 pub(super) fn hidden(text: &str) -> Option<usize> {
     let mut before = None;
+    // How many more tag characters may follow: an emoji flag is a black flag and its region's name in tags.
+    let mut tags_left = 0;
     let mut chars = text.char_indices().peekable();
     while let Some((at, char)) = chars.next() {
         let useful = |other: Option<char>| other.is_some_and(|other| !other.is_ascii() && !is_invisible(other));
-        if is_invisible(char) && !(at == 0 && char == '\u{FEFF}') && !useful(before) && !useful(chars.peek().map(|(_, next)| *next)) {
-            // An emoji flag is spelt with invisible letters behind it.
-            let in_flag = matches!(char, '\u{E0000}'..='\u{E007F}') && before.is_some_and(|before| !before.is_ascii());
-            if !in_flag {
-                return Some(at);
+        let fine = match char {
+            '\u{1F3F4}' => {
+                tags_left = LONGEST_FLAG;
+                true
             }
+            '\u{E0000}'..='\u{E007F}' => {
+                tags_left -= 1;
+                tags_left >= 0
+            }
+            '\u{FEFF}' if at == 0 => true,
+            _ => {
+                tags_left = 0;
+                !is_invisible(char) || useful(before) || useful(chars.peek().map(|(_, next)| *next))
+            }
+        };
+        if !fine {
+            return Some(at);
         }
         before = Some(char);
     }
     None
 }
+
+/// Tag characters of the longest flag: six for its region, one for its end.
+const LONGEST_FLAG: i32 = 7;
 
 /// The Latin letter that a letter of another script or form is drawn like.
 fn latin_twin(char: char) -> Option<char> {

@@ -24,5 +24,6 @@ mod mcp;
 mod payments;
 mod payouts;
 mod revenue;
+mod safety;
 mod secrets;
 mod streams;

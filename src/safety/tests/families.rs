@@ -60,7 +60,9 @@ fn written_out(what: &str, count: usize) -> String {
     match what {
         "base64" => digits(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", count),
         "hex" => digits(b"0123456789abcdef", count),
-        "emails" => (0..count).map(|n| format!("{}{n}@{}.net", digits(b"abcdeilmnorst", 6), digits(b"bcdfghklm", 5))).collect::<Vec<_>>().join(" "),
+        "emails" => {
+            (0..count).map(|n| format!("{}{n}@{}.net", digits(b"abcdeilmnorst", 6), digits(b"bcdfghklm", 5))).collect::<Vec<_>>().join(" ")
+        }
         "phones" => (0..count).map(|n| format!("+44 20 7946 {:04}", 1000 + n * 7)).collect::<Vec<_>>().join("; "),
         other => panic!("no `{other}`"),
     }
@@ -91,7 +93,9 @@ fn each_family_finds_what_it_should_and_nothing_else() {
                 let of_family: Vec<_> = found.iter().filter(|id| family_of(id).as_deref() == Some(family)).collect();
                 assert_eq!(case.rule.is_some(), kind == "true", "{family}/{kind}: {}", case.name);
                 match &case.rule {
-                    Some(rule) if !found.contains(rule.as_str()) => wrong.push(format!("{family}: missed {rule}: {}: {found:?}", case.name)),
+                    Some(rule) if !found.contains(rule.as_str()) => {
+                        wrong.push(format!("{family}: missed {rule}: {}: {found:?}", case.name))
+                    }
                     Some(rule) => drop(never.remove(rule)),
                     None if !of_family.is_empty() => wrong.push(format!("{family}: false {of_family:?}: {}", case.name)),
                     None => {}

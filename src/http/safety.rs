@@ -1,0 +1,49 @@
+//! `GET /ai/content-safety/policy`: what uploads are scanned for, what becomes of them, and what that cannot do.
+
+use std::sync::Arc;
+
+use axum::{Json, extract::State};
+use serde_json::{Value, json};
+
+use crate::app::App;
+
+/// What a builder vouches for by `safetyAttestation.accepted`.
+const STATEMENT: &str = "I have the right to publish this content. It holds no illegal material, no secrets, no private data of other people, and nothing used without permission; and I answer for what the endpoint returns.";
+
+/// What the scan does not do, in plain words.
+const LIMITS: &[&str] = &[
+    "The rules read text. They cannot judge pictures, sound or video, nor what somebody means to do.",
+    "No hash set of known child abuse material is shipped; a host knows only the hashes its operator has listed.",
+    "What a handler makes, fetches or is sent while it runs is not scanned.",
+    "Text encoded more than once, encrypted, or put together while the handler runs is not seen.",
+    "Terms are listed in a few languages only. Passing the scan is no approval by the operator.",
+];
+
+/// The policy in force, for everyone.
+pub(super) async fn policy(State(app): State<Arc<App>>) -> Json<Value> {
+    let rules: Vec<_> = app.scanner.rules().collect();
+    Json(json!({
+        "ok": true,
+        "policy": {
+            "version": app.scanner.policy_version(),
+            "attestation": { "field": "safetyAttestation.accepted", "statement": STATEMENT },
+            "scanned": ["title", "description", "tags", "handler.source", "handler.response", "inputSchema", "outputSchema"],
+            "outcomes": {
+                "pass": "Stored and callable. Findings of severity `note` are told to the builder.",
+                "review": "Stored, and paused until an admin has decided.",
+                "block": "Refused with 422 `content_blocked` and the ids of the rules, never the matched text. Nothing is stored.",
+            },
+            "rules": rules,
+            "review": {
+                "process": "An admin sees the rule, the field, the line and the first two characters of what was found, and approves or rejects with a reason. The builder sees the decision, the rule, the field and the line.",
+                "rescan": "Endpoints scanned under another version of the rules are scanned again when the host starts.",
+                "takedown": "An admin can take an endpoint down at any time. It then takes no calls; its receipts stay.",
+            },
+            "abuse": {
+                "contact": app.abuse_contact,
+                "report": "Name the endpoint's slug, what is wrong with it, and how to reach you.",
+            },
+            "limits": LIMITS,
+        },
+    }))
+}
