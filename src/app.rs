@@ -16,6 +16,7 @@ use tollhouse_pool::{Pool, PoolConfig};
 
 use crate::{
     admin::AdminToken,
+    audit::Audit,
     builder::Builders,
     call::{Behind, CallParts, Calls, ReceiptFinisher, registration_terms},
     capability::{Capabilities, FolderObjects, Guard, GuardSettings},
@@ -46,6 +47,7 @@ pub struct App {
     pub base_url: String,
     pub clock: Clock,
     pub admin: AdminToken,
+    pub audit: Arc<Audit>,
     pub builders: Builders,
     /// What it costs to become a builder.
     pub registration: Arc<Terms>,
@@ -128,6 +130,8 @@ impl App {
         let (facilitator, ledger) = facilitator(settings, &store, &clock)?;
         let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), settings.events));
         events.start();
+        let audit = Arc::new(Audit::new(Arc::clone(&store), clock.clone(), settings.audit_age_ms));
+        audit.start();
         let sales = Sales::new(Arc::clone(&store));
         sales.start();
         let finisher = ReceiptFinisher::new(Arc::clone(&signer), facilitator.simulated(), Arc::clone(&events), Arc::clone(&sales));
@@ -171,6 +175,7 @@ impl App {
             clock,
             services: Arc::clone(&services),
             admin,
+            audit,
             builders,
             registration,
             events,

@@ -389,7 +389,7 @@ impl NewCall {
             issued_at: ended,
         };
         let fee = fee.of(endpoint.price_usd, &endpoint.owner);
-        Closing { receipt, call: self.call.clone(), owner: endpoint.owner.clone(), fee, builder: None }
+        Closing { receipt, call: self.call.clone(), owner: endpoint.owner.clone(), fee, registered: None }
     }
 }
 

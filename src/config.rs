@@ -11,6 +11,7 @@ use std::{
 use serde::Deserialize;
 
 use crate::{
+    audit,
     capability::LogSettings,
     event::EventSettings,
     safety::{ListError, OperatorLists},
@@ -137,6 +138,9 @@ pub struct Flags {
     /// Days that log lines are kept [default: 7]
     #[arg(long, env = "TOLLHOUSE_LOG_DAYS")]
     pub log_days: Option<u32>,
+    /// Days that entries of the audit trail are kept [default: 400]
+    #[arg(long, env = "TOLLHOUSE_AUDIT_DAYS")]
+    pub audit_days: Option<u32>,
     /// Log filter, as `tracing` reads it [default: info,rmcp=warn]
     #[arg(long, env = "TOLLHOUSE_LOG")]
     pub log: Option<String>,
@@ -179,6 +183,8 @@ pub struct Settings {
     pub fee: FeeBps,
     pub events: EventSettings,
     pub logs: LogSettings,
+    /// Age at which an entry of the audit trail goes, in milliseconds.
+    pub audit_age_ms: u64,
     pub log: String,
 }
 
@@ -343,6 +349,7 @@ impl Flags {
             event_days: self.event_days.or(below.event_days),
             log_lines_kept: self.log_lines_kept.or(below.log_lines_kept),
             log_days: self.log_days.or(below.log_days),
+            audit_days: self.audit_days.or(below.audit_days),
             log: self.log.or(below.log),
         }
     }
@@ -427,6 +434,7 @@ impl Flags {
                 age_ms: self.log_days.map_or(logs.age_ms, days_ms),
                 ..logs
             },
+            audit_age_ms: days_ms(self.audit_days.unwrap_or(audit::DEFAULT_DAYS)),
             log: self.log.unwrap_or_else(|| "info,rmcp=warn".to_owned()),
         })
     }

@@ -1,6 +1,7 @@
 //! The HTTP front: the routes, and what every answer has.
 
 mod account;
+mod audit;
 mod auth;
 mod builders;
 mod endpoints;
@@ -71,6 +72,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/ai/builders/me", get(builders::me))
         .route("/ai/builders/keys", post(builders::rotate))
         .route("/ai/admin/builders", get(builders::list))
+        .route("/ai/admin/audit", get(audit::list))
         .route("/ai/builders/revenue", get(revenue::revenue))
         .route("/ai/builders/events", get(events::events))
         .route("/ai/builders/payout-settings", get(payouts::settings).post(payouts::set))
@@ -88,6 +90,7 @@ pub fn router(app: Arc<App>) -> Router {
         .fallback(error::not_found)
         .method_not_allowed_fallback(error::method_not_allowed)
         .layer(DefaultBodyLimit::max(MANAGEMENT_BODY_BYTES))
+        .layer(middleware::from_fn_with_state(Arc::clone(&app), audit::enter))
         .layer(middleware::from_fn_with_state(Arc::clone(&app), rate::limit))
         .layer(cors())
         .layer(middleware::from_fn(frame))

@@ -21,6 +21,7 @@
 
 pub mod admin;
 pub mod app;
+pub mod audit;
 pub mod builder;
 pub mod call;
 pub mod capability;

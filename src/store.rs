@@ -73,7 +73,7 @@ pub enum Space {
     PayoutReceipts = 21,
     /// builder id → payout settings.
     PayoutSettings = 22,
-    /// time, audit id → what an admin or builder did.
+    /// time, audit id → what an admin or builder did, or tried to.
     Audit = 23,
     /// credit id, time → movement of a developer credit.
     CreditMovements = 24,

@@ -30,6 +30,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("src/store", &["payment", "catalog", "call", "runner", "http", "mcp", "app", "tool", "capability"]),
     ("src/receipt", &["payment", "catalog", "call", "runner", "http", "mcp", "app", "capability"]),
     ("src/feed", &["payment", "catalog", "call", "runner", "http", "mcp", "app", "store", "tool", "capability"]),
+    ("src/audit", &["payment", "catalog", "call", "runner", "http", "mcp", "app", "capability", "sale", "event"]),
     ("src/event", &["payment", "catalog", "call", "runner", "http", "mcp", "app", "capability", "sale"]),
     ("src/sale", &["payment", "catalog", "call", "runner", "http", "mcp", "app", "capability", "event"]),
     ("src/payout", &["catalog", "call", "runner", "http", "mcp", "app", "capability"]),

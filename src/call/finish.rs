@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::register::Registrant;
 use crate::{
-    builder::Builder,
     event::{Event, Events, Kind},
     id::CallId,
     payment::{Finished, Finisher, News, Settlement, SettlementKind, StoredAnswer, WireVersion},
@@ -29,7 +29,7 @@ pub struct Closing {
     pub fee: MicroUsd,
     /// Who becomes a builder by this payment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub builder: Option<Builder>,
+    pub registered: Option<Registrant>,
 }
 
 /// Makes receipts, and what goes with them: the sale, what is to be paid out, and events.
@@ -101,7 +101,7 @@ impl Finisher for ReceiptFinisher {
         let unpaid = Unpaid { net: totals.net, at_ms: closing.receipt.issued_at.0 };
         let mut writes = vec![closing.sale(totals).row(&closing.owner, closing.receipt.issued_at, &answer.receipt_id)];
         writes.extend(unpaid.write(&closing.owner, &closing.receipt.receipt_id));
-        writes.extend(closing.builder.as_ref().map(Builder::write));
+        writes.extend(closing.registered.iter().flat_map(Registrant::writes));
         let events = vec![succeeded(&self.events, &closing), settled(&self.events, &closing, settlement)];
         writes.extend(events.iter().map(|event| Events::write(&closing.owner, event)));
         let receipt = self.signer.receipt(closing.receipt, self.payment(settlement));

@@ -5,16 +5,18 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{CallError, Calls, Closing, Done, ReceiptFinisher, Shared, json_bytes};
 use crate::{
+    audit::{Action, Actor, Entry},
     builder::{Builder, BuilderError},
     clock::Timestamp,
-    id::{CallId, EndpointId, ReceiptId},
+    id::{CallId, EndpointId, ReceiptId, RequestId},
     payment::{Admit, Offered, Refusal, StoredAnswer, Terms},
     receipt::{self, request_hash},
-    store::StoreError,
+    store::{StoreError, Write},
     tool::{MicroUsd, Mismatch, Owner, Problem, Slug},
 };
 
@@ -31,6 +33,8 @@ pub struct Registration {
     pub name: String,
     pub contact: Option<String>,
     pub offered: Offered,
+    /// The request, as the audit trail names it.
+    pub request: RequestId,
 }
 
 /// Someone who registered.
@@ -76,12 +80,13 @@ impl Calls {
     }
 
     async fn register_here(&self, registration: Registration) -> Result<Registered, Arc<CallError>> {
-        let Registration { terms, name, contact, offered } = registration;
-        let body = json!({ "name": name, "contact": contact });
+        let Registration { terms, name, contact, offered, request } = registration;
+        let applicant = Applicant { name, contact, request };
+        let body = json!({ "name": applicant.name, "contact": applicant.contact });
         let hash = request_hash(terms.endpoint_id.as_str(), &body);
         let joined = |done: Shared| done.map(|done| Registered { done, key: None });
         if terms.price.is_zero() {
-            let joining = self.make(&terms, &name, contact.as_deref(), hash).map_err(Arc::new)?;
+            let joining = self.make(&terms, &applicant, hash).map_err(Arc::new)?;
             return self.register_free(joining).await.map_err(|error| Arc::new(error.into()));
         }
         if matches!(offered, Offered::Nothing) {
@@ -93,7 +98,7 @@ impl Calls {
             Admit::Run(admission) => {
                 let flight = self.take_off(admission.id());
                 let payment = admission.id().clone();
-                let registered = match self.make(&terms, &name, contact.as_deref(), hash) {
+                let registered = match self.make(&terms, &applicant, hash) {
                     Ok(Joining { closing, answer, key }) => {
                         let settled = self.gate.settle(admission, answer, &ReceiptFinisher::encode(&closing)).await;
                         let done = settled.map(|answer| Done { answer: Arc::new(answer), payment: Some(payment), success: true });
@@ -115,26 +120,62 @@ impl Calls {
     async fn register_free(&self, joining: Joining) -> Result<Registered, StoreError> {
         let Joining { closing, mut answer, key } = joining;
         answer.receipt_id = closing.receipt.receipt_id.to_string();
-        let builder = closing.builder.clone();
-        self.behind.durably(builder.iter().map(Builder::write).collect()).await?;
+        let writes = closing.registered.as_ref().map(Registrant::writes);
+        self.behind.durably(writes.into_iter().flatten().collect()).await?;
         self.behind.succeeded(closing).await;
         Ok(Registered { done: Done { answer: Arc::new(answer), payment: None, success: true }, key: Some(key) })
     }
 
     /// A builder who is not stored yet, and all that the commit which stores them says.
-    fn make(&self, terms: &Terms, name: &str, contact: Option<&str>, request_hash: String) -> Result<Joining, CallError> {
+    fn make(&self, terms: &Terms, applicant: &Applicant, request_hash: String) -> Result<Joining, CallError> {
         let now = self.clock.now();
-        let (builder, key) = Builder::new(name, contact, now).map_err(refused)?;
+        let (builder, key) = Builder::new(&applicant.name, applicant.contact.as_deref(), now).map_err(refused)?;
         let body = told(&builder);
         let closing = Closing {
             receipt: draft(terms, request_hash, &body, now),
             call: CallId::generate(),
             owner: Owner::Platform,
             fee: self.fee.of(terms.price, &Owner::Platform),
-            builder: Some(builder),
+            registered: Some(Registrant { entry: applicant.entry(&builder, now), builder }),
         };
         let answer = StoredAnswer { status: 200, headers: vec![], body: json_bytes(&body), receipt_id: String::new(), settlement: None };
         Ok(Joining { closing, answer, key })
+    }
+}
+
+/// Who applies.
+struct Applicant {
+    name: String,
+    contact: Option<String>,
+    request: RequestId,
+}
+
+impl Applicant {
+    fn entry(&self, builder: &Builder, now: Timestamp) -> Entry {
+        let contact = self.contact.as_ref().map(|_| "contact".to_owned());
+        let action = Action {
+            actor: Actor::Builder { builder_id: builder.id.clone() },
+            method: "POST".to_owned(),
+            path: "/ai/builders/register".to_owned(),
+            slug: None,
+            builder_id: None,
+            request_id: self.request.clone(),
+            fields: ["name".to_owned()].into_iter().chain(contact).collect(),
+        };
+        Entry::done(action, now)
+    }
+}
+
+/// Who becomes a builder by a payment, and the entry of it in the audit trail.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Registrant {
+    builder: Builder,
+    entry: Entry,
+}
+
+impl Registrant {
+    pub(super) fn writes(&self) -> [Write; 2] {
+        [self.builder.write(), self.entry.write()]
     }
 }
 

@@ -24,7 +24,7 @@ use crate::{
     builder::BuilderError,
     call::{Registered, Registration},
     event::{Events, Kind},
-    id::BuilderId,
+    id::{BuilderId, RequestId},
     payment::Offered,
     store::StoreError,
     tool::Owner,
@@ -43,8 +43,9 @@ pub(super) async fn register(State(app): State<Arc<App>>, request: Request) -> R
     if matches!(offered, Offered::Nothing) && !app.registration.price.is_zero() {
         return Err(ApiError::challenge(app.gate.challenge(&app.registration, "payment required")));
     }
+    let request_id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(RequestId::generate);
     let Body(Applicant { name, contact }) = Body::from_request(request, &app).await?;
-    let registration = Registration { terms: Arc::clone(&app.registration), name, contact, offered };
+    let registration = Registration { terms: Arc::clone(&app.registration), name, contact, offered, request: request_id };
     match app.calls.register(registration).await {
         Ok(registered) => Ok(told(&registered)),
         Err(error) => Err(ApiError::from_call(&error, |reason| app.gate.challenge(&app.registration, reason))),

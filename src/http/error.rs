@@ -41,6 +41,10 @@ pub struct ApiError {
     challenge: Option<Box<Challenge>>,
 }
 
+/// The `code` of an answer that is an error, for the layers around its handler.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Code(pub(super) &'static str);
+
 /// The answer to a call's error: status and fault.
 type Row = (StatusCode, Fault);
 
@@ -296,6 +300,7 @@ impl IntoResponse for ApiError {
             }
             None => (self.status, Json(self.body())).into_response(),
         };
+        response.extensions_mut().insert(Code(self.code));
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if let Some(seconds) = self.retry_after_secs {

@@ -152,7 +152,7 @@ fn draft() -> Vec<u8> {
         started_at: NOW,
         issued_at: NOW,
     };
-    ReceiptFinisher::encode(&Closing { receipt, call: CallId::generate(), owner: Owner::Platform, fee: MicroUsd::ZERO, builder: None })
+    ReceiptFinisher::encode(&Closing { receipt, call: CallId::generate(), owner: Owner::Platform, fee: MicroUsd::ZERO, registered: None })
 }
 
 fn answer(body: &[u8]) -> StoredAnswer {

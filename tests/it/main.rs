@@ -11,6 +11,7 @@
     reason = "a test may panic, and prints its seed"
 )]
 
+mod audit;
 mod builders;
 mod catalog;
 mod clients;

@@ -1,0 +1,225 @@
+//! The audit trail: its entries are made around every change that a credential asks for, and read by admins.
+
+use std::{fmt, panic::AssertUnwindSafe, sync::Arc};
+
+use axum::{
+    Json,
+    body::{Body, to_bytes},
+    extract::{FromRequestParts as _, MatchedPath, Request, State},
+    http::{Method, StatusCode, Uri, request::Parts},
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+};
+use futures_util::FutureExt as _;
+use serde::{
+    Deserialize,
+    de::{Deserializer as _, IgnoredAny, MapAccess, Visitor},
+};
+use serde_json::{Value, json};
+
+use super::{
+    MANAGEMENT_BODY_BYTES,
+    auth::{Admin, Caller, Known},
+    error::{ApiError, Code, REQUEST},
+    page::{Asked, Limit, Span, bad_cursor},
+};
+use crate::{
+    app::App,
+    audit::{Action, Actor, Audit, AuditQuery, Entry},
+    id::{AuditId, BuilderId, RequestId},
+    tool::Slug,
+};
+
+/// Where builders and admins change things.
+const AUDITED: [&str; 4] = ["/ai/endpoints", "/ai/builders", "/ai/admin", "/ai/credits"];
+
+/// Most names of a body's members that are kept, and their longest form in bytes.
+const MAX_FIELDS: usize = 32;
+const MAX_FIELD: usize = 32;
+
+/// Enters what an admin or a builder is about to change, lets it happen, and enters how it ended.
+///
+/// What is entered runs to its end, also when the caller hangs up. Strangers are not entered; their requests go on to
+/// where they are refused.
+pub(super) async fn enter(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let Some(template) = audited(&parts) else { return next.run(Request::from_parts(parts, body)).await };
+    let caller = match Caller::from_request_parts(&mut parts, &app).await {
+        Ok(caller) => Some(caller),
+        Err(error) if error.status() == StatusCode::UNAUTHORIZED => None,
+        Err(error) => return error.into_response(),
+    };
+    // Looked up once: what is entered and what is allowed cannot differ.
+    parts.extensions.insert(Known(caller.clone()));
+    let Some(caller) = caller else { return next.run(Request::from_parts(parts, body)).await };
+    let read = to_bytes(body, MANAGEMENT_BODY_BYTES).await;
+    let named = read.as_deref().map(Named::in_body).unwrap_or_default();
+    let action = action(&parts, &template, caller, named);
+    let request = action.request_id.clone();
+    let act = async move {
+        let entry = match app.audit.begin(action).await {
+            Ok(entry) => entry,
+            Err(error) => return ApiError::from(error).into_response(),
+        };
+        let response = match read {
+            Ok(bytes) => run(next, Request::from_parts(parts, Body::from(bytes))).await,
+            Err(_) => too_large().into_response(),
+        };
+        let code = response.extensions().get::<Code>().map(|code| code.0);
+        end(&app.audit, entry, response.status(), code).await;
+        response
+    };
+    // On a task of its own: a caller who hangs up cuts nothing off, the entry neither.
+    let acted = tokio::spawn(REQUEST.scope(request, act)).await;
+    acted.unwrap_or_else(|_| failed().into_response())
+}
+
+/// The route's path when this is a change that is entered.
+fn audited(parts: &Parts) -> Option<String> {
+    if matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS) {
+        return None;
+    }
+    let template = parts.extensions.get::<MatchedPath>()?.as_str();
+    AUDITED.iter().any(|start| template.starts_with(start)).then(|| template.to_owned())
+}
+
+async fn run(next: Next, request: Request) -> Response {
+    let run = AssertUnwindSafe(next.run(request)).catch_unwind().await;
+    run.unwrap_or_else(|_| {
+        tracing::error!("an action of management panicked");
+        failed().into_response()
+    })
+}
+
+async fn end(audit: &Audit, entry: Entry, status: StatusCode, code: Option<&str>) {
+    let id = entry.id.clone();
+    if let Err(error) = audit.end(entry, status.as_u16(), code).await {
+        // It has happened, whatever the trail says.
+        tracing::error!(audit.id = %id, %error, "how an action ended could not be entered");
+    }
+}
+
+fn action(parts: &Parts, template: &str, caller: Caller, named: Named) -> Action {
+    let path = parts.uri.path();
+    let in_path = template.split('/').zip(path.split('/')).find(|(name, _)| *name == "{slug}").and_then(|(_, slug)| slug.parse().ok());
+    Action {
+        actor: match caller {
+            Caller::Admin => Actor::Admin,
+            Caller::Builder(builder) => Actor::Builder { builder_id: builder.id },
+        },
+        method: parts.method.to_string(),
+        path: path.to_owned(),
+        slug: in_path.or(named.slug),
+        builder_id: builder_in(&parts.uri),
+        request_id: parts.extensions.get::<RequestId>().cloned().unwrap_or_else(RequestId::generate),
+        fields: named.fields,
+    }
+}
+
+/// The builder that an admin names by `?builderId=`.
+fn builder_in(uri: &Uri) -> Option<BuilderId> {
+    let (_, id) = form_urlencoded::parse(uri.query()?.as_bytes()).find(|(name, _)| name == "builderId")?;
+    id.parse().ok()
+}
+
+fn too_large() -> ApiError {
+    ApiError::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "body_too_large",
+        format!("the body ended early or is above {MANAGEMENT_BODY_BYTES} bytes"),
+    )
+}
+
+fn failed() -> ApiError {
+    ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the host failed")
+}
+
+/// What is kept of a body: the names of its members, and the slug of the endpoint that it is about. No other value.
+#[derive(Debug, Default, PartialEq)]
+struct Named {
+    fields: Vec<String>,
+    slug: Option<Slug>,
+}
+
+impl Named {
+    /// Nothing of what is not a JSON object.
+    fn in_body(body: &[u8]) -> Self {
+        serde_json::Deserializer::from_slice(body).deserialize_map(Members).unwrap_or_default()
+    }
+}
+
+struct Members;
+
+impl<'de> Visitor<'de> for Members {
+    type Value = Named;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Named, A::Error> {
+        let mut named = Named::default();
+        while let Some(name) = map.next_key::<String>()? {
+            if name == "slug" {
+                named.slug = map.next_value::<Value>()?.as_str().and_then(|slug| slug.parse().ok());
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+            // Ours are words. Whoever sends a credential as a name does not find it here.
+            if named.fields.len() < MAX_FIELDS && name.len() <= MAX_FIELD && name.bytes().all(|byte| byte.is_ascii_alphabetic()) {
+                named.fields.push(name);
+            }
+        }
+        Ok(named)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Query {
+    since: Option<Span>,
+    actor: Option<String>,
+    slug: Option<Slug>,
+    #[serde(default)]
+    limit: Limit,
+    cursor: Option<String>,
+}
+
+/// `GET /ai/admin/audit`: the trail, newest first.
+pub(super) async fn list(_: Admin, State(app): State<Arc<App>>, Asked(asked): Asked<Query>) -> Result<Json<Value>, ApiError> {
+    let query = AuditQuery {
+        since: asked.since.map(|since| since.before(app.clock.now())),
+        by: asked.actor.map(|actor| actor.parse()).transpose().map_err(ApiError::bad_request)?,
+        slug: asked.slug,
+        limit: asked.limit.0,
+        before: asked.cursor.map(|cursor| cursor.parse::<AuditId>()).transpose().map_err(|_| bad_cursor())?,
+    };
+    let page = app.audit.list(&query).await?;
+    let mut answer = json!({ "ok": true, "entries": page.entries });
+    if let Some(next) = page.next {
+        answer["nextCursor"] = json!(next);
+    }
+    Ok(Json(answer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_body_only_names_and_the_slug_are_kept() {
+        let body = json!({ "slug": "a-tool", "priceUsd": 1, "handler": { "source": "secret" }, "bk_01_secret": 1, "a b": 2 });
+        let named = Named::in_body(body.to_string().as_bytes());
+        let mut fields = named.fields.clone();
+        fields.sort();
+        assert_eq!((fields, named.slug), (vec!["handler".to_owned(), "priceUsd".to_owned(), "slug".to_owned()], "a-tool".parse().ok()));
+        for body in ["", "[]", "\"slug\"", "{", "{\"slug\":", "{\"a\":1,}"] {
+            assert_eq!(Named::in_body(body.as_bytes()), Named::default(), "{body}");
+        }
+        let not_a_slug = json!({ "slug": "Bearer abc", "x".repeat(33): 1 });
+        assert_eq!(Named::in_body(not_a_slug.to_string().as_bytes()), Named { fields: vec!["slug".to_owned()], slug: None });
+        let many: serde_json::Map<_, _> =
+            (0..100_u8).map(|n| (format!("{}{}", (b'a' + n / 26) as char, (b'a' + n % 26) as char), json!(n))).collect();
+        assert_eq!(Named::in_body(json!(many).to_string().as_bytes()).fields.len(), MAX_FIELDS);
+    }
+}

@@ -1,0 +1,155 @@
+//! The audit trail: what admins and builders did or tried to do, and nothing that they sent.
+
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::harness::{Host, eventually, js};
+
+const SOURCE: &str = "export default () => ({ answer: 'marzipan' });";
+
+/// Keeps its version from being ready for as long as a start may take.
+const SLOW: &str = "for (;;) {} export default () => 1;";
+
+async fn trail(host: &Host, query: &str) -> Value {
+    host.manage(Method::GET, &format!("/ai/admin/audit{query}"), &Value::Null).await.is(200).json()
+}
+
+async fn entries(host: &Host, query: &str) -> Vec<Value> {
+    trail(host, query).await["entries"].as_array().unwrap().clone()
+}
+
+/// Method, path and status of an entry.
+fn brief(entry: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    format!("{} {} {}", text(&entry["method"]), text(&entry["path"]), entry["outcome"]["status"])
+}
+
+#[tokio::test]
+async fn the_trail_tells_who_did_what_and_how_it_ended_but_nothing_that_was_sent() {
+    let mut host = Host::start().await;
+    let (id, key) = host.register("Toolsmith Saffron").await;
+    let (other, other_key) = host.register("Toolsmith Juniper").await;
+    let tool = js("a-tool", 0.25, SOURCE);
+    host.as_builder(&key, Method::POST, "/ai/endpoints/create", &tool).await.is(200);
+    host.as_builder(&key, Method::POST, "/ai/endpoints/create", &json!({ "slug": "b-tool", "marzipan": 1 })).await.is(422);
+    host.as_builder(&other_key, Method::PATCH, "/ai/endpoints/a-tool", &json!({ "description": "nutmeg" })).await.is(403);
+    host.manage(Method::PATCH, "/ai/endpoints/a-tool", &json!({ "description": "nutmeg" })).await.is(200);
+    host.as_builder(&key, Method::POST, "/ai/admin/payouts/pay_x", &json!({})).await.is(403);
+    let rotated = host.manage(Method::POST, &format!("/ai/builders/keys?builderId={other}"), &Value::Null).await.is(200).json();
+    let new_key = rotated["builderKey"].as_str().unwrap();
+    host.as_builder(&key, Method::DELETE, "/ai/endpoints/a-tool", &Value::Null).await.is(200);
+
+    // Strangers and readers leave nothing.
+    let before = entries(&host, "").await;
+    host.post("/ai/endpoints/create", &tool).await.is(401);
+    host.as_builder("bk_01J00000000000000000000000_x", Method::DELETE, "/ai/endpoints/a-tool", &Value::Null).await.is(401);
+    host.as_builder(&key, Method::GET, "/ai/builders/me", &Value::Null).await.is(200);
+    assert_eq!(entries(&host, "").await, before);
+
+    let told: Vec<_> = before.iter().map(brief).collect();
+    let expected = [
+        "DELETE /ai/endpoints/a-tool 200",
+        "POST /ai/builders/keys 200",
+        "POST /ai/admin/payouts/pay_x 403",
+        "PATCH /ai/endpoints/a-tool 200",
+        "PATCH /ai/endpoints/a-tool 403",
+        "POST /ai/endpoints/create 422",
+        "POST /ai/endpoints/create 200",
+        "POST /ai/builders/register 200",
+        "POST /ai/credits 200",
+        "POST /ai/builders/register 200",
+        "POST /ai/credits 200",
+    ];
+    assert_eq!(told, expected);
+    let builder = |id: &str| json!({ "kind": "builder", "builderId": id });
+    assert_eq!(before[0]["actor"], builder(&id));
+    assert_eq!((&before[1]["actor"], &before[1]["builderId"]), (&json!({ "kind": "admin" }), &json!(other)));
+    assert_eq!((&before[4]["actor"], &before[4]["outcome"]["code"]), (&builder(&other), &json!("not_owner")));
+    assert_eq!((&before[4]["slug"], &before[4]["fields"]), (&json!("a-tool"), &json!(["description"])));
+    assert_eq!((&before[5]["slug"], &before[5]["outcome"]["code"]), (&json!("b-tool"), &json!("invalid_endpoint")));
+    assert_eq!((&before[7]["actor"], &before[9]["actor"]), (&builder(&other), &builder(&id)));
+    assert!(before.iter().all(|entry| entry["id"].as_str().unwrap().starts_with("aud_")));
+    assert!(before.iter().all(|entry| entry["requestId"].as_str().unwrap().starts_with("req_")));
+
+    let text = json!(before).to_string();
+    let secret_of = |key: &str| key.rsplit_once('_').unwrap().1.to_owned();
+    for secret in [&host.admin, &secret_of(&key), &secret_of(&other_key), &secret_of(new_key)] {
+        assert!(!text.contains(secret.as_str()), "a credential is in the trail: {text}");
+    }
+    for value in ["Saffron", "Juniper", "nutmeg", "export default", "0.25", "100"] {
+        assert!(!text.contains(value), "`{value}` is in the trail: {text}");
+    }
+
+    host.restart().await;
+    assert_eq!(entries(&host, "").await, before, "a crash changed the trail");
+}
+
+#[tokio::test]
+async fn the_trail_is_read_in_pages_and_by_actor_endpoint_and_time() {
+    let host = Host::start().await;
+    let (id, key) = host.register("Toolsmith").await;
+    for slug in ["a-tool", "b-tool"] {
+        host.as_builder(&key, Method::POST, "/ai/endpoints/create", &js(slug, 0.0, SOURCE)).await.is(200);
+        for n in 0..3 {
+            host.change(slug, &json!({ "description": format!("take {n}") })).await;
+        }
+    }
+    let all = entries(&host, "").await;
+    assert_eq!(all.len(), 10, "{all:?}");
+    let (mut paged, mut query) = (vec![], "?limit=3".to_owned());
+    loop {
+        let page = trail(&host, &query).await;
+        assert!(page["entries"].as_array().unwrap().len() <= 3);
+        paged.extend(page["entries"].as_array().unwrap().clone());
+        let Some(next) = page["nextCursor"].as_str() else { break };
+        query = format!("?limit=3&cursor={next}");
+    }
+    assert_eq!(paged, all);
+    let of = async |query: &str| entries(&host, query).await.len();
+    assert_eq!(of("?actor=admin").await, 7);
+    assert_eq!(of(&format!("?actor={id}")).await, 3);
+    assert_eq!(of("?slug=b-tool").await, 4);
+    assert_eq!(of("?slug=b-tool&actor=admin").await, 3);
+    assert_eq!((of("?since=1h").await, of("?since=0s").await), (10, 0));
+    for wrong in ["since=1w", "actor=someone", "slug=B", "limit=0", "limit=201", "cursor=x", "kind=x"] {
+        let answer = host.manage(Method::GET, &format!("/ai/admin/audit?{wrong}"), &Value::Null).await;
+        answer.fails(400, "invalid_request", "caller");
+    }
+}
+
+#[tokio::test]
+async fn an_action_that_the_end_of_the_host_cut_off_has_no_outcome() {
+    let mut host = Host::start().await;
+    let slow = host.request(Method::POST, "/ai/endpoints/create").header("x-admin-token", &host.admin).json(&js("slow-tool", 0.0, SLOW));
+    let creating = tokio::spawn(Host::try_send(slow));
+    let entered = async || entries(&host, "").await.into_iter().next();
+    let begun = eventually("the action is entered", Duration::from_secs(5), entered).await;
+    assert_eq!((&begun["slug"], begun.get("outcome")), (&json!("slow-tool"), None), "{begun}");
+    host.restart().await;
+    assert!(creating.await.unwrap().is_err(), "the host was to be killed before it answered");
+    assert_eq!(entries(&host, "").await, [begun]);
+    host.manage(Method::GET, "/ai/endpoints/slow-tool", &Value::Null).await.is(404);
+}
+
+#[tokio::test]
+async fn an_action_whose_caller_hangs_up_goes_on_and_has_an_outcome() {
+    let host = Host::start().await;
+    let slow = host.request(Method::POST, "/ai/endpoints/create").header("x-admin-token", &host.admin).json(&js("slow-tool", 0.0, SLOW));
+    let creating = tokio::spawn(Host::try_send(slow));
+    eventually("the action is entered", Duration::from_secs(5), async || entries(&host, "").await.into_iter().next()).await;
+    creating.abort();
+    let ended = async || entries(&host, "").await.into_iter().find(|entry| entry.get("outcome").is_some());
+    let ended = eventually("the action ends", Duration::from_secs(30), ended).await;
+    assert_eq!(ended["outcome"]["code"], "invalid_handler", "{ended}");
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_large_is_refused_and_entered() {
+    let host = Host::start().await;
+    let body = js("a-tool", 0.0, &"x".repeat(5 << 20));
+    host.manage(Method::POST, "/ai/endpoints/create", &body).await.fails(413, "body_too_large", "caller");
+    let entry = entries(&host, "").await.remove(0);
+    assert_eq!((&entry["outcome"]["status"], &entry["fields"]), (&json!(413), &json!([])));
+}
