@@ -16,6 +16,7 @@ mod builders;
 mod catalog;
 mod clients;
 mod crash;
+mod credentials;
 mod errors;
 mod events;
 mod fixtures;
