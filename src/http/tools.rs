@@ -56,7 +56,7 @@ pub(super) async fn head(State(app): State<Arc<App>>, Path(slug): Path<String>) 
 }
 
 fn inspect(app: &App, slug: &str) -> Result<Response, ApiError> {
-    let live = app.catalog.find(slug).ok_or_else(|| unknown(slug))?;
+    let live = app.catalog.find_listed(slug).ok_or_else(|| unknown(slug))?;
     let record = live.endpoint.public(&app.base_url, CatalogForm::Newer);
     Ok(axum::Json(json!({ "ok": true, "endpoint": record })).into_response())
 }
