@@ -20,7 +20,7 @@ use crate::{
     builder::Builders,
     call::{Behind, CallParts, Calls, ReceiptFinisher, registration_terms},
     capability::{Capabilities, FolderObjects, Guard, GuardSettings},
-    catalog::Catalog,
+    catalog::{Catalog, CatalogParts},
     clock::Clock,
     config::{FacilitatorKind, Hidden, SecretSettings, Settings},
     event::{EventSettings, Events},
@@ -150,7 +150,15 @@ impl App {
         let secrets = Arc::new(secrets);
         let services = services(settings, &store, &clock, data, Arc::clone(&secrets))?;
         let scanner = Arc::new(Scanner::new(&settings.safety.lists));
-        let catalog = Catalog::open(Arc::clone(&store), clock.clone(), pool.clone(), Arc::clone(&services), base_url.clone()).await;
+        let parts = CatalogParts {
+            clock: clock.clone(),
+            pool: pool.clone(),
+            services: Arc::clone(&services),
+            events: Arc::clone(&events),
+            scanner: Arc::clone(&scanner),
+            base_url: base_url.clone(),
+        };
+        let catalog = Catalog::open(Arc::clone(&store), parts).await;
         let catalog = Arc::new(catalog.map_err(StartError::Catalog)?);
         let shipped =
             catalog.ship(settings.mcp.conformance_tools.as_deref().or(settings.tools.as_deref())).await.map_err(StartError::Catalog)?;
@@ -200,6 +208,7 @@ impl App {
             draining: AtomicBool::new(false),
         });
         app.sweep();
+        app.rescan();
         Ok(app)
     }
 
@@ -238,6 +247,16 @@ impl App {
             tracing::error!(%error, "what the last free and failed calls leave could not be written");
         }
         self.pool.shutdown().await;
+    }
+
+    /// Scans builders' endpoints in the background if the rules have changed.
+    fn rescan(&self) {
+        let catalog = Arc::clone(&self.catalog);
+        tokio::spawn(async move {
+            if let Err(error) = catalog.rescan_if_due().await {
+                tracing::error!(%error, "endpoints could not be scanned by the rules in force; the next start tries again");
+            }
+        });
     }
 
     /// Resolves open settlements and forgets old answers, for as long as the host lives.

@@ -49,7 +49,7 @@ use crate::{
     receipt::{self, request_hash},
     runner::{Produced, Runner, Task},
     sale::FeeBps,
-    tool::Status,
+    tool::Availability,
 };
 
 /// How long a call waits for another replica that runs the same payment, beyond the tool's own wall limit.
@@ -138,12 +138,14 @@ impl Calls {
     ///
     /// # Errors
     ///
-    /// [`CallError::UnknownEndpoint`], [`CallError::Paused`].
+    /// [`CallError::UnknownEndpoint`], [`CallError::Paused`], [`CallError::UnderReview`], [`CallError::TakenDown`].
     pub fn find(&self, slug: &str) -> Result<Arc<Live>, CallError> {
         let live = self.catalog.find(slug).ok_or_else(|| CallError::UnknownEndpoint(slug.to_owned()))?;
-        match live.endpoint.status {
-            Status::Active => Ok(live),
-            Status::Paused => Err(CallError::Paused(live.endpoint.slug.clone())),
+        match live.endpoint.availability() {
+            Availability::Active => Ok(live),
+            Availability::Paused => Err(CallError::Paused(live.endpoint.slug.clone())),
+            Availability::UnderReview => Err(CallError::UnderReview(live.endpoint.slug.clone())),
+            Availability::TakenDown => Err(CallError::TakenDown(live.endpoint.slug.clone())),
         }
     }
 

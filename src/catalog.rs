@@ -1,28 +1,48 @@
-//! The catalogue: publish, find, change, retire.
+//! The catalogue: publish, find, change, review, retire.
 //!
 //! Readers see one immutable map behind an atomic pointer; a call takes what it needs from it once
-//! and keeps that version to its end. Changes go one at a time: checked, committed, then shown.
+//! and keeps that version to its end. Changes go one at a time: checked, committed with the events
+//! that tell of them, then shown.
+//!
+//! Invariants: what an admin took away comes back by an admin only ([`gate`] decides, `review`
+//! records). Content of a builder's that the rules hold back answers no call ([`scan`] holds,
+//! [`Endpoint::availability`] says so to every front).
 
+mod change;
+mod commit;
 mod draft;
+mod error;
+mod gate;
+mod policy;
+mod publish;
+mod review;
+mod scan;
 mod shipped;
+mod version;
 
-use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use arc_swap::ArcSwap;
-use bytes::Bytes;
-use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
-use tollhouse_pool::{Pool, PoolError};
-use tollhouse_protocol::{Bundle, Isolation, Language, Limits, LoadError};
+use tollhouse_pool::Pool;
+use tollhouse_protocol::{Bundle, Isolation};
 
-pub use self::draft::{Draft, HandlerDraft, Patch};
+pub use self::{
+    draft::{Draft, HandlerDraft, Patch},
+    error::PublishError,
+    gate::By,
+    policy::{Policy, PolicyDraft, PolicyInForce},
+    review::Verdict,
+    scan::Rescanned,
+};
 use crate::{
     capability::{AllowedHosts, Capabilities as CapabilityServices, Grant, Granted},
     clock::Clock,
-    id::EndpointId,
+    event::Events,
     payment::Terms,
-    store::{Check, Direction, Durability, KeyRange, Space, Store, StoreError, Write},
-    tool::{Endpoint, Handler, HandlerType, Owner, Runtime, Schema, SchemaError, Slug, Status},
+    safety::Scanner,
+    store::{Check, Direction, Durability, KeyRange, Space, Store, Write},
+    tool::{Availability, Endpoint, Schema, Slug},
 };
 
 /// How long an authorisation must at least stay valid, in seconds: what x402 v2 clients expect.
@@ -34,11 +54,14 @@ const SETTLE_SECS: u64 = 120;
 /// Endpoints in one catalogue at most; all are held in memory.
 const MAX_ENDPOINTS: usize = 100_000;
 
+/// Where the policy is stored.
+const POLICY: &[u8] = b"policy";
+
 /// An endpoint that can be called: the record and all that is made from it once.
 pub struct Live {
     pub endpoint: Endpoint,
-    pub input: Schema,
-    pub output: Schema,
+    pub input: Arc<Schema>,
+    pub output: Arc<Schema>,
     /// What the sandbox loads; absent for built-in handlers.
     pub bundle: Option<Arc<Bundle>>,
     /// What calls may touch, now: shared by all versions, so that a revocation reaches running calls.
@@ -53,49 +76,15 @@ impl fmt::Debug for Live {
     }
 }
 
-/// The source of one handler version, as stored under its hash.
-#[derive(Debug, Serialize, Deserialize)]
-struct StoredSource {
-    language: Language,
-    source: String,
-    /// JavaScript with the types blanked out; absent when `source` is JavaScript.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    stripped: Option<String>,
-}
-
-/// Why an endpoint was not published or changed.
-#[derive(Debug, thiserror::Error)]
-pub enum PublishError {
-    /// A field cannot be what it is.
-    #[error("{message}")]
-    Field { pointer: String, message: String },
-    #[error("the slug `{0}` is taken")]
-    SlugTaken(Slug),
-    #[error("no endpoint is called `{0}`")]
-    Unknown(String),
-    /// `If-Match` names another revision.
-    #[error("the endpoint has changed since: it is at revision {0}")]
-    Changed(u64),
-    #[error("handler does not load: {0}")]
-    Load(#[source] LoadError),
-    #[error("the handler could not be checked")]
-    Pool(#[source] PoolError),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error("a stored record does not read: {0}")]
-    Corrupt(String),
-    #[error("a shipped tool is not complete: {0}")]
-    Shipped(String),
-}
-
-impl PublishError {
-    fn field(pointer: impl Into<String>, message: impl Into<String>) -> Self {
-        Self::Field { pointer: pointer.into(), message: message.into() }
-    }
-
-    fn schema(field: &str, error: SchemaError) -> Self {
-        Self::Field { pointer: format!("/{field}{}", error.pointer), message: error.message }
-    }
+/// What a catalogue is made from.
+#[derive(Debug)]
+pub struct CatalogParts {
+    pub clock: Clock,
+    pub pool: Pool,
+    pub services: Arc<CapabilityServices>,
+    pub events: Arc<Events>,
+    pub scanner: Arc<Scanner>,
+    pub base_url: String,
 }
 
 /// All endpoints of a host.
@@ -104,7 +93,10 @@ pub struct Catalog {
     clock: Clock,
     pool: Pool,
     services: Arc<CapabilityServices>,
+    events: Arc<Events>,
+    scanner: Arc<Scanner>,
     base_url: String,
+    policy: ArcSwap<PolicyInForce>,
     live: ArcSwap<BTreeMap<Slug, Arc<Live>>>,
     /// One change at a time. Never taken by a call.
     changing: tokio::sync::Mutex<()>,
@@ -118,33 +110,37 @@ impl fmt::Debug for Catalog {
 }
 
 impl Catalog {
-    /// Reads the stored endpoints.
+    /// Reads the policy and the stored endpoints.
     ///
     /// # Errors
     ///
     /// The store's, or a record that does not read.
-    pub async fn open(
-        store: Arc<dyn Store>,
-        clock: Clock,
-        pool: Pool,
-        services: Arc<CapabilityServices>,
-        base_url: String,
-    ) -> Result<Self, PublishError> {
+    pub async fn open(store: Arc<dyn Store>, parts: CatalogParts) -> Result<Self, PublishError> {
+        let CatalogParts { clock, pool, services, events, scanner, base_url } = parts;
+        let policy = match store.get(Space::Meta, POLICY).await? {
+            Some(stored) => serde_json::from_slice(&stored).map_err(PublishError::corrupt)?,
+            None => PolicyInForce::default(),
+        };
         let catalog = Self {
             store,
             clock,
             pool,
             services,
+            events,
+            scanner,
             base_url,
+            policy: ArcSwap::from_pointee(policy),
             live: ArcSwap::default(),
             changing: tokio::sync::Mutex::new(()),
             changes: watch::Sender::new(0),
         };
         let mut live = BTreeMap::new();
-        for (_, value) in catalog.store.scan(Space::Endpoints, KeyRange::prefix(b""), MAX_ENDPOINTS, Direction::Forward).await? {
-            let endpoint: Endpoint = serde_json::from_slice(&value).map_err(|error| PublishError::Corrupt(error.to_string()))?;
+        for (_, value) in catalog.store.scan(Space::Endpoints, KeyRange::all(), MAX_ENDPOINTS, Direction::Forward).await? {
+            let mut endpoint: Endpoint = serde_json::from_slice(&value).map_err(PublishError::corrupt)?;
+            endpoint.run_version(endpoint.version.clone(), endpoint.updated_at);
             let bundle = catalog.stored_bundle(&endpoint).await?;
-            live.insert(endpoint.slug.clone(), Arc::new(catalog.make_live(endpoint, bundle, Arc::default())?));
+            let grant = Grant::new(granted(&endpoint)?);
+            live.insert(endpoint.slug.clone(), Arc::new(catalog.make_live(endpoint, bundle, grant, None)?));
         }
         catalog.live.store(Arc::new(live));
         Ok(catalog)
@@ -156,7 +152,13 @@ impl Catalog {
         self.live.load().get(slug).cloned()
     }
 
-    /// All endpoints, by slug.
+    /// The endpoint called `slug` as strangers may see it: not while it is under review or taken down.
+    #[must_use]
+    pub fn find_listed(&self, slug: &str) -> Option<Arc<Live>> {
+        self.find(slug).filter(|live| live.endpoint.listed())
+    }
+
+    /// All endpoints, by slug; also those that are not [`Endpoint::listed`].
     #[must_use]
     pub fn all(&self) -> Arc<BTreeMap<Slug, Arc<Live>>> {
         self.live.load_full()
@@ -168,161 +170,49 @@ impl Catalog {
         self.changes.subscribe()
     }
 
-    /// Publishes the shipped tools, or those in `folder`, if the catalogue was never filled before.
-    ///
-    /// # Errors
-    ///
-    /// A tool that does not publish.
-    pub async fn ship(&self, folder: Option<&Path>) -> Result<usize, PublishError> {
-        const SHIPPED: &[u8] = b"catalogue-shipped";
-        if self.store.get(Space::Meta, SHIPPED).await?.is_some() {
-            return Ok(0);
-        }
-        let drafts = shipped::drafts(folder).map_err(PublishError::Shipped)?;
-        let count = drafts.len();
-        for draft in drafts {
-            let slug = draft.slug.clone();
-            match self.create(draft, Owner::Platform).await {
-                // Published by a start that was cut off.
-                Ok(_) | Err(PublishError::SlugTaken(_)) => {}
-                Err(error) => return Err(PublishError::Shipped(format!("{slug}: {error}"))),
-            }
-        }
-        let mark = Write { space: Space::Meta, key: SHIPPED.to_vec(), value: Some(self.clock.now().to_string().into_bytes()) };
-        self.store.commit(vec![], vec![mark], Durability::Durable).await?;
-        Ok(count)
+    /// The policy in force.
+    #[must_use]
+    pub fn policy(&self) -> Arc<PolicyInForce> {
+        self.policy.load_full()
     }
 
-    /// Publishes a new endpoint. What its owner may not take is left in `requestedCapabilities`.
+    /// Puts a policy in force. Lower ceilings narrow endpoints at once, for calls that start from now on.
     ///
     /// # Errors
     ///
-    /// Every field that cannot be, a slug that is taken, a handler that does not load.
-    pub async fn create(&self, draft: Draft, owner: Owner) -> Result<Arc<Live>, PublishError> {
-        draft.check()?;
+    /// A field that cannot be; [`PublishError::Changed`] when `if_match` is another revision.
+    pub async fn set_policy(&self, draft: PolicyDraft, if_match: Option<u64>) -> Result<Arc<PolicyInForce>, PublishError> {
+        let policy = draft.check()?;
         let _one = self.changing.lock().await;
-        if self.find(draft.slug.as_str()).is_some() {
-            return Err(PublishError::SlugTaken(draft.slug));
+        let stored = self.store.get(Space::Meta, POLICY).await?;
+        let old = self.policy();
+        if if_match.is_some_and(|revision| revision != old.revision) {
+            return Err(PublishError::Changed(old.revision));
         }
-        let now = self.clock.now();
-        let prepared = self.prepare(&draft.slug, draft.handler_type, &draft.handler, &draft.limits()?).await?;
-        let endpoint = Endpoint {
-            id: EndpointId::generate(),
-            title: draft.title.clone(),
-            description: draft.description.clone(),
-            status: Status::Active,
-            price_usd: draft.price_usd,
-            handler_type: draft.handler_type,
-            tags: draft.tags.clone(),
-            input_schema: Arc::clone(&draft.input_schema),
-            output_schema: Arc::clone(&draft.output_schema),
-            capabilities: draft.capabilities,
-            requested_capabilities: crate::tool::Capabilities::default(),
-            allowed_hosts: draft.allowed_hosts.clone(),
-            limits: draft.limits()?,
-            isolation: draft.isolation,
-            content_safety: None,
-            owner,
-            handler: prepared.handler,
-            version: prepared.version,
-            revision: 1,
-            created_at: now,
-            updated_at: now,
-            slug: draft.slug,
-        };
-        self.replace(None, endpoint, prepared.bundle, prepared.source).await
+        let new = Arc::new(PolicyInForce { revision: old.revision + 1, policy });
+        let value = serde_json::to_vec(&*new).map_err(PublishError::corrupt)?;
+        let check = Check { space: Space::Meta, key: POLICY.to_vec(), expected: stored };
+        self.store.commit(vec![check], vec![Write::put(Space::Meta, POLICY, value)], Durability::Durable).await?;
+        self.policy.store(Arc::clone(&new));
+        self.show(|all| all.values_mut().for_each(|live| self.narrow(live)));
+        Ok(new)
     }
 
-    /// Changes an endpoint; fields that `patch` does not name stay. `if_match` is the revision the
-    /// caller has seen.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Catalog::create`]; [`PublishError::Changed`] when the revision is another.
-    pub async fn update(&self, slug: &str, patch: Patch, if_match: Option<u64>) -> Result<Arc<Live>, PublishError> {
-        let _one = self.changing.lock().await;
-        let old = self.at_revision(slug, if_match)?;
-        let mut endpoint = old.endpoint.clone();
-        patch.apply(&mut endpoint)?;
-        let mut bundle = old.bundle.clone();
-        let mut source = None;
-        if let Some(handler) = &patch.handler {
-            let prepared = self.prepare(&endpoint.slug, endpoint.handler_type, &Some(handler.clone()), &endpoint.limits).await?;
-            (endpoint.handler, endpoint.version, bundle, source) = (prepared.handler, prepared.version, prepared.bundle, prepared.source);
+    /// Gives an endpoint the limits of the policy in force.
+    fn narrow(&self, live: &mut Arc<Live>) {
+        if self.limits_of(&live.endpoint) == live.endpoint.limits {
+            return;
         }
-        endpoint.revision += 1;
-        endpoint.updated_at = self.clock.now();
-        let live = self.replace(Some(&old), endpoint, bundle, source).await?;
-        if live.endpoint.version != old.endpoint.version {
-            self.pool.retire(&old.endpoint.version);
-        }
-        Ok(live)
-    }
-
-    /// Takes an endpoint out of the catalogue. Its receipts and sources stay; what its handler
-    /// kept in kv, files and logs goes.
-    ///
-    /// # Errors
-    ///
-    /// [`PublishError::Unknown`] and the store's.
-    pub async fn delete(&self, slug: &str, if_match: Option<u64>) -> Result<Arc<Live>, PublishError> {
-        let _one = self.changing.lock().await;
-        let old = self.at_revision(slug, if_match)?;
-        let key = slug.as_bytes().to_vec();
-        let check = Check { space: Space::Endpoints, key: key.clone(), expected: Some(encode(&old.endpoint)?) };
-        let write = Write { space: Space::Endpoints, key, value: None };
-        self.store.commit(vec![check], vec![write], Durability::Durable).await?;
-        self.show(|live| live.remove(slug));
-        old.grant.set(Granted::default());
-        self.pool.retire(&old.endpoint.version);
-        self.services.forget(&old.endpoint.id).await?;
-        Ok(old)
-    }
-
-    /// The source of a version, as it was uploaded.
-    ///
-    /// # Errors
-    ///
-    /// The store's.
-    pub async fn source(&self, version: &str) -> Result<Option<(Language, String)>, PublishError> {
-        Ok(self.stored_source(version).await?.map(|stored| (stored.language, stored.source)))
-    }
-
-    fn at_revision(&self, slug: &str, if_match: Option<u64>) -> Result<Arc<Live>, PublishError> {
-        let old = self.find(slug).ok_or_else(|| PublishError::Unknown(slug.to_owned()))?;
-        match if_match {
-            Some(revision) if revision != old.endpoint.revision => Err(PublishError::Changed(old.endpoint.revision)),
-            _ => Ok(old),
+        let made = self.make_live(live.endpoint.clone(), live.bundle.clone(), Arc::clone(&live.grant), Some(live));
+        match made {
+            Ok(narrowed) => *live = Arc::new(narrowed),
+            Err(error) => tracing::error!(%error, endpoint.slug = %live.endpoint.slug, "an endpoint could not be given its new limits"),
         }
     }
 
-    /// Commits `endpoint` in place of `old` and shows it.
-    async fn replace(
-        &self,
-        old: Option<&Live>,
-        endpoint: Endpoint,
-        bundle: Option<Arc<Bundle>>,
-        source: Option<StoredSource>,
-    ) -> Result<Arc<Live>, PublishError> {
-        let key = endpoint.slug.as_str().as_bytes().to_vec();
-        let expected = old.map(|old| encode(&old.endpoint)).transpose()?;
-        let mut writes = vec![Write { space: Space::Endpoints, key: key.clone(), value: Some(encode(&endpoint)?) }];
-        if let Some(source) = source {
-            writes.push(Write { space: Space::Versions, key: endpoint.version.clone().into_bytes(), value: Some(encode(&source)?) });
-        }
-        // Made before the commit: what cannot be shown must not be stored.
-        let grant = old.map_or_else(Arc::default, |old| Arc::clone(&old.grant));
-        let granted = granted(&endpoint)?;
-        let live = Arc::new(self.make_live(endpoint, bundle, Arc::clone(&grant))?);
-        if let Handler::Static(response) = &live.endpoint.handler {
-            live.output.check(response).map_err(|mismatch| {
-                PublishError::field("/handler/response", format!("the response does not fit the outputSchema: {mismatch}"))
-            })?;
-        }
-        self.store.commit(vec![Check { space: Space::Endpoints, key, expected }], writes, Durability::Durable).await?;
-        grant.set(granted);
-        self.show(|all| all.insert(live.endpoint.slug.clone(), Arc::clone(&live)));
-        Ok(live)
+    fn limits_of(&self, endpoint: &Endpoint) -> tollhouse_protocol::Limits {
+        let policy = self.policy.load();
+        gate::limits_in_force(&endpoint.own_limits, &endpoint.owner, &policy.policy.limits, &endpoint.limit_caps)
     }
 
     fn show<T>(&self, change: impl FnOnce(&mut BTreeMap<Slug, Arc<Live>>) -> T) {
@@ -332,12 +222,24 @@ impl Catalog {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    fn make_live(&self, endpoint: Endpoint, bundle: Option<Arc<Bundle>>, grant: Arc<Grant>) -> Result<Live, PublishError> {
-        let input = Schema::compile(&endpoint.input_schema).map_err(|error| PublishError::schema("inputSchema", error))?;
-        let output = Schema::compile(&endpoint.output_schema).map_err(|error| PublishError::schema("outputSchema", error))?;
-        if *grant.now() == Granted::default() {
-            grant.set(granted(&endpoint)?);
-        }
+    /// Makes an endpoint ready for calls. Schemas that `like` has too are not compiled again.
+    fn make_live(
+        &self,
+        mut endpoint: Endpoint,
+        bundle: Option<Arc<Bundle>>,
+        grant: Arc<Grant>,
+        like: Option<&Live>,
+    ) -> Result<Live, PublishError> {
+        let compile = |field, schema| Schema::compile(schema).map(Arc::new).map_err(|error| PublishError::schema(field, error));
+        let input = match like {
+            Some(like) if like.endpoint.input_schema == endpoint.input_schema => Arc::clone(&like.input),
+            _ => compile("inputSchema", &endpoint.input_schema)?,
+        };
+        let output = match like {
+            Some(like) if like.endpoint.output_schema == endpoint.output_schema => Arc::clone(&like.output),
+            _ => compile("outputSchema", &endpoint.output_schema)?,
+        };
+        endpoint.limits = self.limits_of(&endpoint);
         let terms = Arc::new(Terms {
             slug: endpoint.slug.clone(),
             endpoint_id: endpoint.id.clone(),
@@ -352,97 +254,13 @@ impl Catalog {
         });
         Ok(Live { endpoint, input, output, bundle, grant, terms })
     }
-
-    async fn prepare(
-        &self,
-        slug: &Slug,
-        handler_type: HandlerType,
-        handler: &Option<HandlerDraft>,
-        limits: &Limits,
-    ) -> Result<Prepared, PublishError> {
-        match (handler_type, handler) {
-            (HandlerType::JsRequestResponse, Some(HandlerDraft::Source { source, language })) => {
-                self.prepare_js(slug, source, *language, limits).await
-            }
-            (HandlerType::StaticJson, Some(HandlerDraft::Response { response })) => {
-                let version = crate::receipt::json_hash(response);
-                Ok(Prepared { handler: Handler::Static(Arc::clone(response)), version, bundle: None, source: None })
-            }
-            (HandlerType::ReceiptEcho | HandlerType::X402ReadinessCheck, None) => {
-                let version = crate::receipt::bytes_hash(format!("{}@{}", handler_type.as_str(), env!("CARGO_PKG_VERSION")).as_bytes());
-                Ok(Prepared { handler: Handler::Builtin, version, bundle: None, source: None })
-            }
-            (HandlerType::JsRequestResponse, _) => {
-                Err(PublishError::field("/handler", "`js_request_response` needs `handler: {source, language}`"))
-            }
-            (HandlerType::StaticJson, _) => Err(PublishError::field("/handler", "`static_json` needs `handler: {response}`")),
-            (HandlerType::ReceiptEcho | HandlerType::X402ReadinessCheck, Some(_)) => {
-                Err(PublishError::field("/handler", format!("`{}` is built in and takes no handler", handler_type.as_str())))
-            }
-        }
-    }
-
-    async fn prepare_js(&self, slug: &Slug, source: &str, language: Language, limits: &Limits) -> Result<Prepared, PublishError> {
-        if source.len() as u64 > limits.source_bytes {
-            let message = format!("source is {} bytes, limit {}", source.len(), limits.source_bytes);
-            return Err(PublishError::field("/handler/source", message));
-        }
-        let tag = match language {
-            Language::Js => "js",
-            Language::Ts => "ts",
-        };
-        let version = crate::receipt::bytes_hash(format!("{tag}\0{source}").as_bytes());
-        let bundle = bundle(slug, &version, source.as_bytes(), language);
-        let loaded = self.pool.check(&bundle, *limits).await.map_err(|error| match error {
-            PoolError::Load(error) => PublishError::Load(error),
-            other => PublishError::Pool(other),
-        })?;
-        let stripped = String::from_utf8(loaded.checked.source.to_vec())
-            .map_err(|_| PublishError::field("/handler/source", "stripping its types gave no text"))?;
-        let stripped = (language == Language::Ts).then_some(stripped);
-        let stored = StoredSource { language, source: source.to_owned(), stripped };
-        let bundle = Arc::new(stored.bundle(slug, &version));
-        Ok(Prepared { handler: Handler::Js { language }, version, bundle: Some(bundle), source: Some(stored) })
-    }
-
-    async fn stored_source(&self, version: &str) -> Result<Option<StoredSource>, PublishError> {
-        let value = self.store.get(Space::Versions, version.as_bytes()).await?;
-        value.map(|value| serde_json::from_slice(&value).map_err(|error| PublishError::Corrupt(error.to_string()))).transpose()
-    }
-
-    async fn stored_bundle(&self, endpoint: &Endpoint) -> Result<Option<Arc<Bundle>>, PublishError> {
-        if endpoint.handler_type.runtime() == Runtime::ManagedBuiltin {
-            return Ok(None);
-        }
-        let stored = self.stored_source(&endpoint.version).await?;
-        let stored = stored.ok_or_else(|| PublishError::Corrupt(format!("the source of `{}` is missing", endpoint.slug)))?;
-        Ok(Some(Arc::new(stored.bundle(&endpoint.slug, &endpoint.version))))
-    }
 }
 
-/// A handler that is ready to be published.
-struct Prepared {
-    handler: Handler,
-    version: String,
-    bundle: Option<Arc<Bundle>>,
-    source: Option<StoredSource>,
-}
-
-impl StoredSource {
-    fn bundle(&self, slug: &Slug, version: &str) -> Bundle {
-        match &self.stripped {
-            Some(stripped) => bundle(slug, version, stripped.as_bytes(), Language::Js),
-            None => bundle(slug, version, self.source.as_bytes(), self.language),
-        }
-    }
-}
-
-fn bundle(slug: &Slug, version: &str, source: &[u8], language: Language) -> Bundle {
-    let short = version.trim_start_matches("sha256:").get(..12).unwrap_or(version);
-    Bundle { version: version.to_owned(), specifier: format!("tool:/{slug}/{short}"), source: Bytes::copy_from_slice(source), language }
-}
-
+/// What calls may touch. Nothing while an admin holds the endpoint back: calls that still run lose all.
 fn granted(endpoint: &Endpoint) -> Result<Granted, PublishError> {
+    if matches!(endpoint.availability(), Availability::UnderReview | Availability::TakenDown) {
+        return Ok(Granted::default());
+    }
     let hosts = AllowedHosts::parse(&endpoint.allowed_hosts).map_err(|error| PublishError::field("/allowedHosts", error.to_string()))?;
     let capabilities = endpoint.capabilities;
     Ok(Granted {
@@ -451,10 +269,6 @@ fn granted(endpoint: &Endpoint) -> Result<Granted, PublishError> {
         http: capabilities.http_get_json.then_some(hosts),
         logs: capabilities.logs,
     })
-}
-
-fn encode(value: &impl Serialize) -> Result<Vec<u8>, PublishError> {
-    serde_json::to_vec(value).map_err(|error| PublishError::Corrupt(error.to_string()))
 }
 
 /// Default isolation, for drafts that say nothing.

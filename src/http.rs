@@ -1,6 +1,7 @@
 //! The HTTP front: the routes, and what every answer has.
 
 mod account;
+mod admin;
 mod audit;
 mod auth;
 mod builders;
@@ -67,6 +68,11 @@ pub fn router(app: Arc<App>) -> Router {
         // builders and admins
         .route("/ai/endpoints/create", post(endpoints::create))
         .route("/ai/endpoints/{slug}", get(endpoints::inspect).patch(endpoints::update).delete(endpoints::delete))
+        .route("/ai/endpoints/{slug}/source", get(endpoints::source))
+        .route("/ai/admin/policy", get(admin::policy).put(admin::set_policy))
+        .route("/ai/admin/reviews", get(admin::reviews))
+        .route("/ai/admin/reviews/{slug}", post(admin::decide))
+        .route("/ai/admin/rescan", post(admin::rescan))
         .route("/ai/endpoints/{slug}/logs", get(logs::logs))
         .route("/ai/builders/register", post(builders::register))
         .route("/ai/builders/me", get(builders::me))

@@ -1,6 +1,10 @@
 //! Identifiers: a ULID with a prefix that says what it names.
 
-use std::{fmt, str::FromStr};
+use std::{
+    fmt,
+    str::FromStr,
+    sync::{Mutex, PoisonError},
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -21,11 +25,10 @@ macro_rules! ids {
             #[must_use]
             pub fn generate() -> Self { Self(format!(concat!($prefix, "{}"), ulid::Ulid::generate())) }
 
-            /// A new id made at `at`.
+            /// A new id made at `at`. Those that this process makes at one moment sort as they were made.
             #[must_use]
             pub fn of_time(at: Timestamp) -> Self {
-                let random = ulid::Ulid::generate().random();
-                Self(format!(concat!($prefix, "{}"), ulid::Ulid::from_parts(at.0, random)))
+                Self(format!(concat!($prefix, "{}"), ordered(at)))
             }
 
             /// When it was made.
@@ -61,6 +64,16 @@ macro_rules! ids {
             fn from(id: $name) -> Self { id.0 }
         }
     )*};
+}
+
+/// A ULID of `at`: of the same moment as the last one, it is the next.
+fn ordered(at: Timestamp) -> ulid::Ulid {
+    static LAST: Mutex<(u64, u128)> = Mutex::new((0, 0));
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    let random = if last.0 == at.0 { last.1.wrapping_add(1) } else { ulid::Ulid::generate().random() };
+    *last = (at.0, random);
+    // More than 80 bits are cut off.
+    ulid::Ulid::from_parts(at.0, random)
 }
 
 /// A text that is not an id of the kind wanted.

@@ -1,11 +1,15 @@
-//! The nouns: what a tool is. No IO, no imports of ours but `clock` and `id`.
+//! The nouns: what a tool is. No IO, no imports of ours but `clock`, `id` and what a scan finds.
 
 mod endpoint;
 mod price;
+mod record;
+mod review;
 mod schema;
 mod slug;
 
-pub use endpoint::{Capabilities, CatalogForm, ContentSafety, Endpoint, Handler, HandlerType, Owner, PricingMode, Runtime, Status};
+pub use endpoint::{Availability, Capabilities, Endpoint, Handler, HandlerType, Owner, PricingMode, Runtime, Status, Version};
 pub use price::{MicroUsd, PriceError};
+pub use record::CatalogForm;
+pub use review::{ContentSafety, Decided, Decision, Hold, HoldKind, Review};
 pub use schema::{MAX_PROBLEMS, Mismatch, Problem, Schema, SchemaError, depth};
 pub use slug::{Slug, SlugError};

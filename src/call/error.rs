@@ -18,6 +18,10 @@ pub enum CallError {
     UnknownEndpoint(String),
     #[error("endpoint `{0}` is paused")]
     Paused(Slug),
+    #[error("endpoint `{0}` is paused: it is under review")]
+    UnderReview(Slug),
+    #[error("endpoint `{0}` is paused: it was taken down")]
+    TakenDown(Slug),
     #[error("body is not JSON: {0}")]
     InvalidJson(String),
     #[error("body is larger than {limit} bytes")]
@@ -93,7 +97,7 @@ impl CallError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::UnknownEndpoint(_) => "unknown_endpoint",
-            Self::Paused(_) => "endpoint_paused",
+            Self::Paused(_) | Self::UnderReview(_) | Self::TakenDown(_) => "endpoint_paused",
             Self::InvalidJson(_) => "invalid_json",
             Self::BodyTooLarge { .. } => "body_too_large",
             Self::UnsupportedMediaType(_) => "unsupported_media_type",

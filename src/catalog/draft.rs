@@ -6,8 +6,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tollhouse_protocol::{Isolation, Language, Limits};
 
-use super::PublishError;
-use crate::tool::{Capabilities, Endpoint, HandlerType, MicroUsd, Slug, Status};
+use super::{By, Policy, PublishError};
+use crate::{
+    capability::AllowedHosts,
+    tool::{Capabilities, Endpoint, HandlerType, MicroUsd, Slug, Status},
+};
 
 /// Longest title, in characters.
 pub(super) const MAX_TITLE: usize = 120;
@@ -100,6 +103,8 @@ pub struct Patch {
     pub output_schema: Option<Arc<Value>>,
     pub capabilities: Option<Capabilities>,
     pub handler: Option<HandlerDraft>,
+    /// An earlier version to roll back to, in place of `handler`.
+    pub version: Option<String>,
     pub limits: Option<Map<String, Value>>,
     pub allowed_hosts: Option<Vec<String>>,
     pub isolation: Option<Isolation>,
@@ -108,38 +113,54 @@ pub struct Patch {
 
 impl Draft {
     /// The limits in force: the defaults, changed as the draft says.
-    pub(super) fn limits(&self) -> Result<Limits, PublishError> {
-        limits(&self.limits)
+    pub(super) fn limits(&self, ceilings: &Limits) -> Result<Limits, PublishError> {
+        limits_over(Limits::default(), &self.limits, ceilings)
     }
 
     pub(super) fn check(&self) -> Result<(), PublishError> {
         if self.slug == Slug::builder_registration() {
             return Err(PublishError::field("/slug", format!("the slug `{}` is reserved", self.slug)));
         }
-        check_texts(&self.title, &self.description, &self.tags)?;
-        check_hosts(&self.allowed_hosts)
+        check_texts(&self.title, &self.description, &self.tags)
     }
 }
 
 impl Patch {
-    /// Changes `endpoint` as the patch says, all but its handler.
-    pub(super) fn apply(&self, endpoint: &mut Endpoint) -> Result<(), PublishError> {
-        let Self { status, title, description, price_usd, tags, input_schema, output_schema, capabilities, .. } = self.clone();
+    /// The names of the fields that it changes, but for `status`, which has events of its own.
+    pub(super) fn changed(&self) -> Vec<&'static str> {
+        let all = [
+            ("title", self.title.is_some()),
+            ("description", self.description.is_some()),
+            ("priceUsd", self.price_usd.is_some()),
+            ("tags", self.tags.is_some()),
+            ("inputSchema", self.input_schema.is_some()),
+            ("outputSchema", self.output_schema.is_some()),
+            ("capabilities", self.capabilities.is_some()),
+            ("handler", self.handler.is_some()),
+            ("version", self.version.is_some()),
+            ("limits", self.limits.is_some()),
+            ("allowedHosts", self.allowed_hosts.is_some()),
+            ("isolation", self.isolation.is_some()),
+            ("safetyAttestation", self.safety_attestation.is_some()),
+        ];
+        all.into_iter().filter_map(|(name, named)| named.then_some(name)).collect()
+    }
+
+    /// Changes `endpoint` as the patch says, all but its handler and what it may touch.
+    pub(super) fn apply(&self, endpoint: &mut Endpoint, ceilings: &Limits) -> Result<(), PublishError> {
+        let Self { status, title, description, price_usd, tags, input_schema, output_schema, .. } = self.clone();
         endpoint.status = status.unwrap_or(endpoint.status);
         endpoint.price_usd = price_usd.unwrap_or(endpoint.price_usd);
-        endpoint.capabilities = capabilities.unwrap_or(endpoint.capabilities);
         endpoint.isolation = self.isolation.unwrap_or(endpoint.isolation);
         replace(&mut endpoint.title, title);
         replace(&mut endpoint.description, description);
         replace(&mut endpoint.tags, tags);
         replace(&mut endpoint.input_schema, input_schema);
         replace(&mut endpoint.output_schema, output_schema);
-        replace(&mut endpoint.allowed_hosts, self.allowed_hosts.clone());
         if let Some(changed) = &self.limits {
-            endpoint.limits = limits(changed)?;
+            endpoint.own_limits = limits_over(Limits::default(), changed, ceilings)?;
         }
-        check_texts(&endpoint.title, &endpoint.description, &endpoint.tags)?;
-        check_hosts(&endpoint.allowed_hosts)
+        check_texts(&endpoint.title, &endpoint.description, &endpoint.tags)
     }
 }
 
@@ -149,9 +170,16 @@ fn replace<T>(place: &mut T, value: Option<T>) {
     }
 }
 
-fn limits(changed: &Map<String, Value>) -> Result<Limits, PublishError> {
-    let mut limits = Limits::default();
-    let ceilings = Limits::ceilings();
+/// How high whoever changes an endpoint may set its limits.
+pub(super) fn ceilings(policy: &Policy, by: By) -> Limits {
+    match by {
+        By::Host | By::Admin => Limits::ceilings(),
+        By::Builder => policy.limits,
+    }
+}
+
+/// `limits`, changed as named.
+pub(super) fn limits_over(mut limits: Limits, changed: &Map<String, Value>, ceilings: &Limits) -> Result<Limits, PublishError> {
     for (name, value) in changed {
         let pointer = format!("/limits/{name}");
         let Some(ceiling) = ceilings.get(name) else {
@@ -181,11 +209,19 @@ fn check_texts(title: &str, description: &str, tags: &[String]) -> Result<(), Pu
     }
 }
 
-fn check_hosts(hosts: &[String]) -> Result<(), PublishError> {
-    if hosts.len() > MAX_HOSTS {
+/// Hosts as they are compared: lower case, each once.
+pub(super) fn hosts(named: &[String]) -> Result<Vec<String>, PublishError> {
+    if named.len() > MAX_HOSTS {
         return Err(PublishError::field("/allowedHosts", format!("an endpoint names at most {MAX_HOSTS} hosts")));
     }
-    Ok(())
+    let parsed = AllowedHosts::parse(named).map_err(|error| PublishError::field("/allowedHosts", error.to_string()))?;
+    let mut hosts = Vec::<String>::new();
+    for host in parsed.iter() {
+        if !hosts.iter().any(|known| known == host) {
+            hosts.push(host.to_owned());
+        }
+    }
+    Ok(hosts)
 }
 
 fn any_object() -> Arc<Value> {

@@ -12,7 +12,13 @@ use axum::{
 use serde::Deserialize;
 
 use super::error::ApiError;
-use crate::{app::App, builder::Builder, catalog::Live, id::BuilderId, tool::Owner};
+use crate::{
+    app::App,
+    builder::Builder,
+    catalog::{By, Live},
+    id::BuilderId,
+    tool::Owner,
+};
 
 /// Who asks, proven by a credential.
 #[derive(Debug, Clone)]
@@ -27,6 +33,14 @@ impl Caller {
         match self {
             Self::Admin => Owner::Platform,
             Self::Builder(builder) => Owner::Builder(builder.id.clone()),
+        }
+    }
+
+    /// As whom the caller changes endpoints.
+    pub(super) fn by(&self) -> By {
+        match self {
+            Self::Admin => By::Admin,
+            Self::Builder(_) => By::Builder,
         }
     }
 

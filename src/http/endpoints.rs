@@ -8,17 +8,19 @@ use axum::{
     http::{HeaderMap, HeaderValue, header},
     response::{IntoResponse, Response},
 };
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::json;
 
 use super::{
     auth::{Caller, Managed},
     error::ApiError,
+    page::Asked,
 };
 use crate::{
     app::App,
-    catalog::{Draft, Live, Patch},
-    tool::CatalogForm,
+    catalog::{Draft, HandlerDraft, Live, Patch},
+    id::BuilderId,
+    tool::{CatalogForm, Owner},
 };
 
 /// A JSON body of management, with the place of what does not fit.
@@ -39,10 +41,36 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     }
 }
 
-pub(super) async fn create(caller: Caller, State(app): State<Arc<App>>, Body(draft): Body<Draft>) -> Result<Response, ApiError> {
-    let live = app.catalog.create(draft, caller.owner()).await?;
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct For {
+    #[serde(rename = "builderId")]
+    builder: Option<BuilderId>,
+}
+
+pub(super) async fn create(
+    caller: Caller,
+    State(app): State<Arc<App>>,
+    Asked(named): Asked<For>,
+    Body(draft): Body<Draft>,
+) -> Result<Response, ApiError> {
+    let owner = whose(&app, &caller, named).await?;
+    let live = app.catalog.create(draft, owner, caller.by()).await?;
     tracing::info!(endpoint.slug = %live.endpoint.slug, "endpoint was created");
     Ok(owned(&app, &live))
+}
+
+/// Whose a new endpoint is: the builder's who uploads it, or whom the admin names.
+async fn whose(app: &App, caller: &Caller, named: For) -> Result<Owner, ApiError> {
+    match (caller, named.builder) {
+        (_, None) => Ok(caller.owner()),
+        (Caller::Builder(builder), Some(id)) if id == builder.id => Ok(caller.owner()),
+        (Caller::Builder(_), Some(_)) => Err(ApiError::not_owner()),
+        (Caller::Admin, Some(id)) => match app.builders.get(&id).await? {
+            Some(builder) => Ok(Owner::Builder(builder.id)),
+            None => Err(ApiError::not_found("unknown_builder", "no builder has this id")),
+        },
+    }
 }
 
 /// The record for everyone; for its owner and admins, all of it but the source.
@@ -50,7 +78,7 @@ pub(super) async fn inspect(State(app): State<Arc<App>>, managed: Option<Managed
     if let Some(Managed { live, .. }) = managed {
         return Ok(owned(&app, &live));
     }
-    let live = app.catalog.find(&slug).ok_or_else(|| ApiError::unknown_endpoint(&slug))?;
+    let live = app.catalog.find_listed(&slug).ok_or_else(|| ApiError::unknown_endpoint(&slug))?;
     Ok(tagged(&live, json!({ "ok": true, "endpoint": live.endpoint.public(&app.base_url, CatalogForm::Newer) })))
 }
 
@@ -61,33 +89,59 @@ pub(super) async fn update(
     Body(patch): Body<Patch>,
 ) -> Result<Response, ApiError> {
     let slug = managed.live.endpoint.slug.as_str();
-    let live = app.catalog.update(slug, patch, if_match(&headers)?).await?;
+    let live = app.catalog.update(slug, patch, if_match(&headers)?, managed.caller.by()).await?;
     tracing::info!(endpoint.slug = slug, endpoint.revision = live.endpoint.revision, "endpoint was updated");
     Ok(owned(&app, &live))
 }
 
 pub(super) async fn delete(managed: Managed, State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
     let slug = managed.live.endpoint.slug.as_str();
-    let live = app.catalog.delete(slug, if_match(&headers)?).await?;
+    let live = app.catalog.delete(slug, if_match(&headers)?, managed.caller.by()).await?;
     tracing::info!(endpoint.slug = slug, "endpoint was deleted");
     Ok(Json(json!({ "ok": true, "deleted": true, "slug": slug, "id": live.endpoint.id })).into_response())
 }
 
-fn owned(app: &App, live: &Live) -> Response {
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Which {
+    version: Option<String>,
+}
+
+/// A version's handler as it was uploaded, for its owner and admins. Default: the one that runs.
+pub(super) async fn source(managed: Managed, State(app): State<Arc<App>>, Asked(which): Asked<Which>) -> Result<Response, ApiError> {
+    let endpoint = &managed.live.endpoint;
+    let unknown = || ApiError::not_found("unknown_version", "the endpoint keeps no such version");
+    let version = which.version.unwrap_or_else(|| endpoint.version.clone());
+    if !endpoint.keeps(&version) {
+        return Err(unknown());
+    }
+    let uploaded = match app.catalog.uploaded(&version).await?.ok_or_else(unknown)? {
+        HandlerDraft::Source { source, language } => json!({ "version": version, "source": source, "language": language }),
+        HandlerDraft::Response { response } => json!({ "version": version, "response": response }),
+    };
+    Ok(Json(json!({ "ok": true, "handler": uploaded })).into_response())
+}
+
+pub(super) fn owned(app: &App, live: &Live) -> Response {
     tagged(live, json!({ "ok": true, "endpoint": live.endpoint.owned(&app.base_url) }))
 }
 
 /// An answer with the record's revision as its `ETag`.
 fn tagged(live: &Live, body: serde_json::Value) -> Response {
+    with_etag(live.endpoint.revision, body)
+}
+
+/// An answer with a revision as its `ETag`.
+pub(super) fn with_etag(revision: u64, body: serde_json::Value) -> Response {
     let mut response = Json(body).into_response();
-    if let Ok(value) = HeaderValue::from_str(&format!("\"{}\"", live.endpoint.revision)) {
+    if let Ok(value) = HeaderValue::from_str(&format!("\"{revision}\"")) {
         response.headers_mut().insert(header::ETAG, value);
     }
     response
 }
 
 /// The revision that `If-Match` names; `*` and absent match any.
-fn if_match(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
+pub(super) fn if_match(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
     let Some(value) = headers.get(header::IF_MATCH) else { return Ok(None) };
     let text = value.to_str().unwrap_or_default().trim();
     if text == "*" {

@@ -16,6 +16,7 @@ use crate::{
     catalog::PublishError,
     id::RequestId,
     payment::{Challenge, CreditError, Refusal, SettleError},
+    safety::Finding,
     secret::SecretError,
     store::StoreError,
 };
@@ -58,6 +59,7 @@ pub fn code_table() -> &'static [(u16, &'static str)] {
         (403, "not_owner"),
         (404, "not_found"),
         (404, "unknown_endpoint"),
+        (404, "unknown_version"),
         (404, "unknown_receipt"),
         (404, "unknown_builder"),
         (404, "unknown_payment"),
@@ -69,6 +71,7 @@ pub fn code_table() -> &'static [(u16, &'static str)] {
         (409, "payment_reused"),
         (409, "payment_in_progress"),
         (409, "master_key_given"),
+        (409, "nothing_to_review"),
         (409, "slug_taken"),
         (409, "payout_settings_missing"),
         (409, "below_minimum"),
@@ -77,6 +80,11 @@ pub fn code_table() -> &'static [(u16, &'static str)] {
         (412, "revision_changed"),
         (413, "body_too_large"),
         (415, "unsupported_media_type"),
+        (409, "taken_down"),
+        (409, "too_many_endpoints"),
+        (409, "under_review"),
+        (422, "attestation_required"),
+        (422, "content_blocked"),
         (422, "invalid_input"),
         (422, "invalid_endpoint"),
         (422, "invalid_handler"),
@@ -106,7 +114,7 @@ fn row(error: &CallError) -> Row {
     use Fault::{Caller, Host, Tool};
     match error {
         E::UnknownEndpoint(_) => (StatusCode::NOT_FOUND, Caller),
-        E::Paused(_) => (StatusCode::CONFLICT, Tool),
+        E::Paused(_) | E::UnderReview(_) | E::TakenDown(_) => (StatusCode::CONFLICT, Tool),
         E::InvalidJson(_) => (StatusCode::BAD_REQUEST, Caller),
         E::BodyTooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, Caller),
         E::UnsupportedMediaType(_) => (StatusCode::UNSUPPORTED_MEDIA_TYPE, Caller),
@@ -333,6 +341,15 @@ impl From<PublishError> for ApiError {
             }
             PublishError::Load(place) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_handler", message)
                 .with("at", json!({ "line": place.line, "column": place.column })),
+            PublishError::AttestationRequired => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "attestation_required", message),
+            PublishError::Blocked(findings) => {
+                let findings: Vec<_> = findings.iter().map(Finding::brief).collect();
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "content_blocked", message).with("findings", json!(findings))
+            }
+            PublishError::UnderReview => Self::new(StatusCode::CONFLICT, "under_review", message),
+            PublishError::TakenDown => Self::new(StatusCode::CONFLICT, "taken_down", message),
+            PublishError::TooMany(_) => Self::new(StatusCode::CONFLICT, "too_many_endpoints", message),
+            PublishError::NothingToDecide => Self::new(StatusCode::CONFLICT, "nothing_to_review", message),
             PublishError::Pool(pool) => Self::from_call(&CallError::from(pool), |_| Challenge::default()),
             PublishError::Store(store) => store.into(),
             PublishError::Corrupt(_) | PublishError::Shipped(_) => {

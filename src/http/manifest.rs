@@ -43,7 +43,8 @@ pub(super) async fn catalog(
         Some(FormName::Newer) | None => CatalogForm::Newer,
     };
     let base = &app.base_url;
-    let endpoints: Vec<_> = app.catalog.all().values().map(|live| live.endpoint.public(base, form)).collect();
+    let endpoints: Vec<_> =
+        app.catalog.all().values().filter(|live| live.endpoint.listed()).map(|live| live.endpoint.public(base, form)).collect();
     let mut lifecycle: Map<String, Value> = [
         ("builderRegister", format!("POST {base}/ai/builders/register")),
         ("create", format!("POST {base}/ai/endpoints/create")),
@@ -96,7 +97,8 @@ pub(super) async fn catalog(
 pub(super) async fn manifest(State(app): State<Arc<App>>) -> Json<Value> {
     let base = &app.base_url;
     let catalog = app.catalog.all();
-    let paid = catalog.values().filter(|live| !live.endpoint.price_usd.is_zero()).count();
+    let listed: Vec<_> = catalog.values().filter(|live| live.endpoint.listed()).collect();
+    let paid = listed.iter().filter(|live| !live.endpoint.price_usd.is_zero()).count();
     Json(json!({
         "ok": true,
         "service": {
@@ -112,7 +114,7 @@ pub(super) async fn manifest(State(app): State<Arc<App>>) -> Json<Value> {
             "catalog": format!("{base}/ai/endpoints"),
             "invoke": format!("{base}/ai/invoke"),
             "call": format!("{base}/tools/{{slug}}"),
-            "count": catalog.len(),
+            "count": listed.len(),
             "paid": paid,
         },
         "receipts": {

@@ -1,13 +1,15 @@
 //! `/tools/{slug}`: inspect or call a hosted endpoint.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use axum::{
-    body::Body,
+    body::{Body, BodyDataStream, HttpBody as _},
     extract::{Path, Request, State},
     http::{HeaderMap, Method, StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 
 use super::{error::ApiError, offered::offered, reply, stream};
@@ -18,6 +20,10 @@ use crate::{
     payment::Offered,
     tool::CatalogForm,
 };
+
+/// Most bytes of a body that is too large which are read and thrown away, and the most time for that.
+const DRAIN_BYTES: usize = 8 << 20;
+const DRAIN: Duration = Duration::from_secs(2);
 
 /// Calls a tool: the body of a POST or the query of a GET is its input.
 pub(super) async fn call(State(app): State<Arc<App>>, Path(slug): Path<String>, request: Request) -> Result<Response, ApiError> {
@@ -56,7 +62,7 @@ pub(super) async fn head(State(app): State<Arc<App>>, Path(slug): Path<String>) 
 }
 
 fn inspect(app: &App, slug: &str) -> Result<Response, ApiError> {
-    let live = app.catalog.find(slug).ok_or_else(|| unknown(slug))?;
+    let live = app.catalog.find_listed(slug).ok_or_else(|| unknown(slug))?;
     let record = live.endpoint.public(&app.base_url, CatalogForm::Newer);
     Ok(axum::Json(json!({ "ok": true, "endpoint": record })).into_response())
 }
@@ -85,22 +91,39 @@ async fn body_input(live: &Live, headers: &HeaderMap, body: Body) -> Result<Inpu
         }
     }
     let limit = live.endpoint.limits.input_bytes;
-    match axum::body::to_bytes(body, usize::try_from(limit).unwrap_or(usize::MAX)).await {
-        Ok(bytes) => Ok(Input::Body(bytes)),
-        Err(error) if is_length_limit(&error) => Err(refuse(CallError::BodyTooLarge { limit })),
+    match read(body, limit).await {
+        Ok(Some(bytes)) => Ok(Input::Body(bytes)),
+        Ok(None) => Err(refuse(CallError::BodyTooLarge { limit })),
         Err(_) => Err(ApiError::bad_request("the body ended early")),
     }
 }
 
-fn is_length_limit(error: &axum::Error) -> bool {
-    let mut source: Option<&dyn std::error::Error> = Some(error);
-    while let Some(error) = source {
-        if error.is::<http_body_util::LengthLimitError>() {
-            return true;
+/// The whole body; `None` when it is larger than `limit`. Of what is too large some more is read and thrown away: a
+/// client that is still sending when the connection closes never sees why.
+async fn read(body: Body, limit: u64) -> Result<Option<Bytes>, axum::Error> {
+    let mut stream = body.into_data_stream();
+    let mut read = BytesMut::new();
+    while let Some(chunk) = stream.next().await.transpose()? {
+        // One chunk is all of most bodies.
+        if read.is_empty() && stream.is_end_stream() && chunk.len() as u64 <= limit {
+            return Ok(Some(chunk));
         }
-        source = error.source();
+        if (read.len() + chunk.len()) as u64 > limit {
+            _ = tokio::time::timeout(DRAIN, drain(stream)).await;
+            return Ok(None);
+        }
+        read.extend_from_slice(&chunk);
     }
-    false
+    Ok(Some(read.freeze()))
+}
+
+async fn drain(mut stream: BodyDataStream) {
+    let mut left = DRAIN_BYTES;
+    while let Some(Ok(chunk)) = stream.next().await
+        && chunk.len() < left
+    {
+        left -= chunk.len();
+    }
 }
 
 fn query_fields(uri: &Uri) -> Vec<(String, String)> {

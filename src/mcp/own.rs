@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::tools::Narrowed;
-use crate::{app::App, tool::Status};
+use crate::{app::App, tool::Availability};
 
 /// Finds tools by words.
 pub(super) const SEARCH: &str = "search_tools";
@@ -83,7 +83,7 @@ fn found(app: &App, narrowed: &Narrowed, search: &Search) -> CallToolResult {
     let words: Vec<_> =
         search.query.chars().take(MAX_QUERY).collect::<String>().to_lowercase().split_whitespace().map(str::to_owned).collect();
     let catalogue = app.catalog.all();
-    let active = catalogue.values().map(|live| &live.endpoint).filter(|endpoint| endpoint.status == Status::Active);
+    let active = catalogue.values().map(|live| &live.endpoint).filter(|endpoint| endpoint.availability() == Availability::Active);
     let mut hits: Vec<_> = active
         .filter(|endpoint| narrowed.has(endpoint.slug.as_str()))
         .filter_map(|endpoint| {

@@ -13,7 +13,7 @@ use super::own;
 use crate::{
     app::App,
     catalog::Live,
-    tool::{HandlerType, Slug, Status},
+    tool::{Availability, HandlerType, Slug},
 };
 
 /// Tools of one page. Clients that read one page only see a usual catalogue whole.
@@ -58,7 +58,7 @@ impl Listing {
         {
             return Arc::clone(tools);
         }
-        let active = catalogue.values().filter(|live| live.endpoint.status == Status::Active);
+        let active = catalogue.values().filter(|live| live.endpoint.availability() == Availability::Active);
         let endpoints = active.filter_map(|live| tool(app, live));
         let tools = own::tools().into_iter().chain(endpoints).map(|tool| (tool.name.to_string(), tool)).collect();
         let tools = Arc::new(tools);

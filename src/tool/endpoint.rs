@@ -1,12 +1,15 @@
 //! The hosted endpoint record: what a tool is, who owns it, what it may touch.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use tollhouse_protocol::{Isolation, Language, Limits};
 
-use super::{MicroUsd, Slug};
+use super::{
+    MicroUsd, Slug,
+    review::{ContentSafety, Review},
+};
 use crate::{
     clock::Timestamp,
     id::{BuilderId, EndpointId},
@@ -20,6 +23,7 @@ pub struct Endpoint {
     pub id: EndpointId,
     pub title: String,
     pub description: String,
+    /// What its owner wants. Whether it takes calls: [`Endpoint::availability`].
     pub status: Status,
     pub price_usd: MicroUsd,
     pub handler_type: HandlerType,
@@ -31,26 +35,72 @@ pub struct Endpoint {
     /// What the owner asked for and an admin has not granted yet.
     #[serde(default)]
     pub requested_capabilities: Capabilities,
+    /// What an admin took away: its owner gets it back by an admin's grant only, whatever the policy says.
+    #[serde(default)]
+    pub withheld_capabilities: Capabilities,
     /// Hosts that `httpGetJson` may reach: exact names, or `*.example.com`.
     #[serde(default)]
     pub allowed_hosts: Vec<String>,
-    /// Limits other than the defaults, within the policy's ceilings.
+    /// Hosts that the owner asked for and an admin has not granted yet.
     #[serde(default)]
+    pub requested_hosts: Vec<String>,
+    /// Hosts that an admin took away.
+    #[serde(default)]
+    pub withheld_hosts: Vec<String>,
+    /// The limits in force: the lowest of the owner's, the policy's ceilings and [`Endpoint::limit_caps`].
+    /// Made when the endpoint is shown, never stored.
+    #[serde(skip)]
     pub limits: Limits,
+    /// The limits that the owner asked for.
+    #[serde(default, rename = "limits")]
+    pub own_limits: Limits,
+    /// Limits that an admin set for this endpoint, by name.
+    #[serde(default)]
+    pub limit_caps: BTreeMap<String, u64>,
     #[serde(default)]
     pub isolation: Isolation,
+    /// What the scan of its content found; `None` where nothing was scanned.
     pub content_safety: Option<ContentSafety>,
+    #[serde(default)]
+    pub review: Review,
     pub owner: Owner,
     pub handler: Handler,
     /// SHA-256 of what runs, in hex: handler source and language, or the static response.
     pub version: String,
+    /// The versions that can be rolled back to, newest first, the one that runs among them.
+    #[serde(default)]
+    pub versions: Vec<Version>,
     /// Counts changes; the `ETag` of the record.
     pub revision: u64,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
 
-/// Whether an endpoint takes calls.
+/// Versions that an endpoint keeps; older ones leave its record.
+const MAX_VERSIONS: usize = 50;
+
+/// A version of a handler.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Version {
+    pub version: String,
+    /// When this endpoint first ran it.
+    pub created_at: Timestamp,
+}
+
+/// Whether an endpoint takes calls, and why not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Availability {
+    Active,
+    /// By its owner.
+    Paused,
+    /// Its content waits for an admin's decision, or was refused.
+    UnderReview,
+    /// By an admin.
+    TakenDown,
+}
+
+/// Whether an endpoint takes calls, as far as its owner says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
@@ -149,20 +199,33 @@ impl Capabilities {
         }
     }
 
+    /// What either has.
+    #[must_use]
+    pub fn union(self, other: Self) -> Self {
+        Self {
+            kv: self.kv || other.kv,
+            files: self.files || other.files,
+            http_get_json: self.http_get_json || other.http_get_json,
+            logs: self.logs || other.logs,
+        }
+    }
+
+    /// What both have.
+    #[must_use]
+    pub fn intersection(self, other: Self) -> Self {
+        self.without(self.without(other))
+    }
+
     #[must_use]
     pub fn any(self) -> bool {
         self != Self::default()
     }
-}
 
-/// What the scan of an upload found, and when its builder vouched for it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ContentSafety {
-    pub outcome: String,
-    pub policy_version: String,
-    pub attested_at: Timestamp,
-    pub findings: Vec<Value>,
+    /// The names of those that are there.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        let all = [(self.kv, "kv"), (self.files, "files"), (self.http_get_json, "httpGetJson"), (self.logs, "logs")];
+        all.into_iter().filter_map(|(there, name)| there.then_some(name))
+    }
 }
 
 /// Whose endpoint it is.
@@ -197,15 +260,6 @@ pub enum Handler {
     Js { language: Language },
 }
 
-/// Which form of the catalogue a record is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CatalogForm {
-    /// With `contentSafety`.
-    Newer,
-    /// Before `contentSafety` was added.
-    Older,
-}
-
 impl Endpoint {
     #[must_use]
     pub fn pricing_mode(&self) -> PricingMode {
@@ -218,63 +272,42 @@ impl Endpoint {
         self.limits.wall_ms > threshold_ms
     }
 
-    /// The hosted endpoint record of the catalogue.
+    /// Whether it takes calls.
     #[must_use]
-    pub fn public(&self, base_url: &str, form: CatalogForm) -> Value {
-        let free_builtin = self.handler_type.runtime() == Runtime::ManagedBuiltin && self.price_usd.is_zero();
-        let mut record = json!({
-            "slug": self.slug,
-            "id": self.id,
-            "title": self.title,
-            "description": self.description,
-            "status": self.status,
-            "priceUsd": self.price_usd,
-            "handlerType": self.handler_type,
-            "runtime": self.handler_type.runtime(),
-            "pricingMode": self.pricing_mode(),
-            "url": format!("{base_url}/tools/{}", self.slug),
-            "method": "POST",
-            "tags": self.tags,
-            "inputSchema": *self.input_schema,
-            "outputSchema": *self.output_schema,
-            "capabilities": if free_builtin { json!({}) } else { json!(self.capabilities) },
-            "createdAt": self.created_at,
-            "updatedAt": self.updated_at,
-        });
-        if form == CatalogForm::Newer {
-            record["contentSafety"] = json!(self.content_safety);
+    pub fn availability(&self) -> Availability {
+        match (self.review.taken_down.is_some(), self.review.hold.is_some(), self.status) {
+            (true, _, _) => Availability::TakenDown,
+            (_, true, _) => Availability::UnderReview,
+            (_, _, Status::Paused) => Availability::Paused,
+            (_, _, Status::Active) => Availability::Active,
         }
-        record
     }
 
-    /// The record for its owner and for admins: all of it but the source.
+    /// Whether everyone may see it: not while it is under review or taken down.
     #[must_use]
-    pub fn owned(&self, base_url: &str) -> Value {
-        let mut record = self.public(base_url, CatalogForm::Newer);
-        let more = json!({
-            "version": self.version,
-            "revision": self.revision,
-            "owner": match &self.owner { Owner::Platform => json!("platform"), Owner::Builder(id) => json!(id) },
-            "requestedCapabilities": self.requested_capabilities,
-            "allowedHosts": self.allowed_hosts,
-            "limits": self.changed_limits(),
-            "isolation": self.isolation,
-        });
-        if let (Some(record), Value::Object(more)) = (record.as_object_mut(), more) {
-            record.extend(more);
-        }
-        record
+    pub fn listed(&self) -> bool {
+        matches!(self.availability(), Availability::Active | Availability::Paused)
     }
 
-    /// The limits that are not the defaults.
-    fn changed_limits(&self) -> Map<String, Value> {
-        let defaults = Limits::default();
-        tollhouse_protocol::limits::TABLE
-            .iter()
-            .filter_map(|row| {
-                let value = self.limits.get(row.name)?;
-                (defaults.get(row.name) != Some(value)).then(|| (row.name.to_owned(), json!(value)))
-            })
-            .collect()
+    /// Whether an admin has something to decide about what it may touch.
+    #[must_use]
+    pub fn asks(&self) -> bool {
+        let reaches_out = self.capabilities.union(self.requested_capabilities).http_get_json;
+        self.requested_capabilities.any() || (reaches_out && !self.requested_hosts.is_empty())
+    }
+
+    /// Makes `version` the one that runs. The oldest go when there are more than are kept.
+    pub fn run_version(&mut self, version: String, now: Timestamp) {
+        if !self.keeps(&version) {
+            self.versions.insert(0, Version { version: version.clone(), created_at: now });
+            self.versions.truncate(MAX_VERSIONS);
+        }
+        self.version = version;
+    }
+
+    /// Whether `version` can be rolled back to.
+    #[must_use]
+    pub fn keeps(&self, version: &str) -> bool {
+        self.versions.iter().any(|kept| kept.version == version)
     }
 }

@@ -22,7 +22,7 @@ pub use self::{
     random::Random,
 };
 
-/// The body of `POST /ai/endpoints/create` for a JavaScript tool that may use kv and logs.
+/// The body of `POST /ai/endpoints/create` for a JavaScript tool that may use kv and logs, vouched for.
 pub fn js(slug: &str, price_usd: f64, source: &str) -> Value {
     json!({
         "slug": slug,
@@ -30,7 +30,9 @@ pub fn js(slug: &str, price_usd: f64, source: &str) -> Value {
         "priceUsd": price_usd,
         "handlerType": "js_request_response",
         "capabilities": { "kv": true, "logs": true },
-        "handler": { "source": source, "language": "js" },
+        // No two tools have the same source, as no two builders' have: a copy of another's is reviewed.
+        "handler": { "source": format!("{source}\n// {slug}"), "language": "js" },
+        "safetyAttestation": { "accepted": true },
     })
 }
 

@@ -11,6 +11,7 @@
     reason = "a test may panic, and prints its seed"
 )]
 
+mod apart;
 mod audit;
 mod builders;
 mod catalog;
@@ -20,12 +21,16 @@ mod credentials;
 mod errors;
 mod events;
 mod fixtures;
+mod gates;
 mod harness;
 mod logs;
 mod mcp;
 mod payments;
 mod payouts;
 mod revenue;
+mod reviews;
 mod safety;
 mod secrets;
+mod story;
 mod streams;
+mod versions;

@@ -1,0 +1,124 @@
+//! Changing an endpoint, and rolling back to a version it ran before.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::{
+    By, Catalog, HandlerDraft, Live, Patch, PublishError,
+    commit::{Change, transitions},
+    draft,
+    gate::{Reach, Standing},
+    scan::Upload,
+};
+use crate::{
+    event::Kind,
+    tool::{Availability, Endpoint, Status},
+};
+
+impl Catalog {
+    /// Changes an endpoint; fields that `patch` does not name stay. `if_match` is the revision the
+    /// caller has seen. New content of a builder's that the rules send to review pauses the
+    /// endpoint until an admin has decided: the version before does not go on answering.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Catalog::create`]; [`PublishError::Changed`] when the revision is another;
+    /// [`PublishError::UnderReview`] and [`PublishError::TakenDown`] for a resume that is not the owner's to make.
+    pub async fn update(&self, slug: &str, patch: Patch, if_match: Option<u64>, by: By) -> Result<Arc<Live>, PublishError> {
+        let _one = self.changing.lock().await;
+        let before = self.at_revision(slug, if_match).await?;
+        let old = &before.live.endpoint;
+        may_resume(old, patch.status)?;
+        if by == By::Builder && patch.safety_attestation.as_ref().is_some_and(|attestation| !attestation.accepted) {
+            return Err(PublishError::AttestationRequired);
+        }
+        let now = self.clock.now();
+        let policy = self.policy();
+        let mut endpoint = old.clone();
+        patch.apply(&mut endpoint, &draft::ceilings(&policy.policy, by))?;
+        if patch.capabilities.is_some() || patch.allowed_hosts.is_some() {
+            let had = Standing::of(old);
+            let mut wish = if by == By::Builder { had.wanted() } else { had.granted.clone() };
+            wish.capabilities = patch.capabilities.unwrap_or(wish.capabilities);
+            if let Some(hosts) = &patch.allowed_hosts {
+                wish.hosts = draft::hosts(hosts)?;
+            }
+            self.stand(&mut endpoint, if by == By::Builder { had.asked(&wish, &policy.policy) } else { had.set(&wish) });
+        }
+        let mut writes = vec![];
+        let mut bundle = before.live.bundle.clone();
+        let handler = self.wanted_handler(&endpoint, &patch).await?;
+        if let Some(handler) = &handler {
+            let prepared = self.prepare(&endpoint.slug, endpoint.handler_type, Some(handler), &self.limits_of(&endpoint)).await?;
+            writes.extend(prepared.write()?);
+            endpoint.handler = prepared.handler;
+            bundle = prepared.bundle;
+            endpoint.run_version(prepared.version, now);
+        }
+        let renewed = patch.safety_attestation.as_ref().is_some_and(|attestation| attestation.accepted);
+        let attested_at = if renewed { Some(now) } else { old.content_safety.as_ref().and_then(|safety| safety.attested_at) };
+        if content_differs(old, &endpoint) {
+            let kept = if handler.is_some() { handler } else { self.uploaded(&endpoint.version).await? };
+            writes.extend(self.scanned(&mut endpoint, Upload { handler: kept.as_ref(), attested_at, by }).await?);
+        } else if let Some(safety) = &mut endpoint.content_safety {
+            safety.attested_at = attested_at;
+        }
+        endpoint.revision += 1;
+        endpoint.updated_at = now;
+        let mut events = transitions(old, &endpoint, by, None);
+        let changed = patch.changed();
+        if !changed.is_empty() {
+            events.insert(0, (Kind::EndpointUpdated, json!({ "changed": changed, "version": endpoint.version, "by": by.as_str() })));
+        }
+        let live = self.put(Change { before: Some(&before), endpoint, bundle, checks: vec![], writes, events }).await?;
+        if live.endpoint.version != old.version {
+            self.pool.retire(&old.version);
+        }
+        Ok(live)
+    }
+
+    /// Writes what an endpoint may touch into its record, and since when it asks for more.
+    pub(super) fn stand(&self, endpoint: &mut Endpoint, standing: Standing) {
+        standing.put(endpoint);
+        endpoint.review.asked_since = endpoint.asks().then(|| endpoint.review.asked_since.unwrap_or_else(|| self.clock.now()));
+    }
+
+    /// The handler that a patch brings: uploaded with it, or an earlier version.
+    async fn wanted_handler(&self, endpoint: &Endpoint, patch: &Patch) -> Result<Option<HandlerDraft>, PublishError> {
+        let Some(version) = &patch.version else { return Ok(patch.handler.clone()) };
+        if patch.handler.is_some() {
+            return Err(PublishError::field("/version", "send `version` or `handler`, not both"));
+        }
+        let kept = if endpoint.keeps(version) { self.uploaded(version).await? } else { None };
+        kept.map(Some).ok_or_else(|| PublishError::field("/version", "the endpoint keeps no such version"))
+    }
+}
+
+/// Only what its owner paused is theirs to resume.
+fn may_resume(endpoint: &Endpoint, wanted: Option<Status>) -> Result<(), PublishError> {
+    match (wanted, endpoint.availability()) {
+        (Some(Status::Active), Availability::TakenDown) => Err(PublishError::TakenDown),
+        (Some(Status::Active), Availability::UnderReview) => Err(PublishError::UnderReview),
+        _ => Ok(()),
+    }
+}
+
+/// Whether anything differs that is scanned.
+fn content_differs(old: &Endpoint, new: &Endpoint) -> bool {
+    (&old.title, &old.description, &old.tags, &old.version) != (&new.title, &new.description, &new.tags, &new.version)
+        || old.input_schema != new.input_schema
+        || old.output_schema != new.output_schema
+}
+
+impl Reach {
+    /// What is named, and `rest` where nothing is.
+    pub(super) fn named(
+        capabilities: Option<crate::tool::Capabilities>,
+        hosts: Option<&Vec<String>>,
+        rest: &Self,
+    ) -> Result<Self, PublishError> {
+        let hosts = hosts.map(|hosts| draft::hosts(hosts)).transpose()?;
+        Ok(Self { capabilities: capabilities.unwrap_or(rest.capabilities), hosts: hosts.unwrap_or_else(|| rest.hosts.clone()) })
+    }
+}

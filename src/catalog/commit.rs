@@ -1,0 +1,110 @@
+//! A change of one endpoint: read as it is stored, committed with its events, then shown.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tollhouse_protocol::Bundle;
+
+use super::{By, Catalog, Live, PublishError, gate::Standing, granted};
+use crate::{
+    event::{Events, Kind},
+    store::{Check, Durability, Space, Write},
+    tool::{Availability, Endpoint, Handler},
+};
+
+/// An endpoint as it is, and the bytes it is stored as.
+pub(super) struct Before {
+    pub(super) live: Arc<Live>,
+    bytes: Vec<u8>,
+}
+
+impl Before {
+    /// Wants the endpoint to be stored as it was read.
+    pub(super) fn check(&self) -> Check {
+        Check::holds(Space::Endpoints, self.live.endpoint.slug.as_str(), self.bytes.clone())
+    }
+}
+
+/// What is to be committed.
+pub(super) struct Change<'a> {
+    /// `None` for a new endpoint.
+    pub(super) before: Option<&'a Before>,
+    pub(super) endpoint: Endpoint,
+    pub(super) bundle: Option<Arc<Bundle>>,
+    pub(super) checks: Vec<Check>,
+    pub(super) writes: Vec<Write>,
+    pub(super) events: Vec<(Kind, Value)>,
+}
+
+impl Catalog {
+    /// The endpoint as it is stored now, if its revision is `if_match`.
+    pub(super) async fn at_revision(&self, slug: &str, if_match: Option<u64>) -> Result<Before, PublishError> {
+        let unknown = || PublishError::Unknown(slug.to_owned());
+        let live = self.find(slug).ok_or_else(unknown)?;
+        let bytes = self.store.get(Space::Endpoints, slug.as_bytes()).await?.ok_or_else(unknown)?;
+        let stored: Endpoint = serde_json::from_slice(&bytes).map_err(PublishError::corrupt)?;
+        let seen = if_match.unwrap_or(live.endpoint.revision);
+        // Stored by another replica since it was shown here: its reader has not seen that.
+        if seen != live.endpoint.revision || stored.revision != live.endpoint.revision {
+            return Err(PublishError::Changed(stored.revision));
+        }
+        Ok(Before { live, bytes })
+    }
+
+    /// Commits a change and shows it.
+    pub(super) async fn put(&self, change: Change<'_>) -> Result<Arc<Live>, PublishError> {
+        let Change { before, endpoint, bundle, mut checks, mut writes, events } = change;
+        let key = endpoint.slug.as_str();
+        checks.push(before.map_or_else(|| Check::absent(Space::Endpoints, key), Before::check));
+        writes.push(Write::put(Space::Endpoints, key, serde_json::to_vec(&endpoint).map_err(PublishError::corrupt)?));
+        let owner = endpoint.owner.clone();
+        let events: Vec<_> = events.into_iter().map(|(kind, data)| self.events.event(kind, Some(&endpoint.slug), data)).collect();
+        writes.extend(events.iter().map(|event| Events::write(&owner, event)));
+        // Made before the commit: what cannot be shown must not be stored.
+        let grant = before.map_or_else(Arc::default, |before| Arc::clone(&before.live.grant));
+        let may_touch = granted(&endpoint)?;
+        let live = Arc::new(self.make_live(endpoint, bundle, Arc::clone(&grant), before.map(|before| &*before.live))?);
+        if let Handler::Static(response) = &live.endpoint.handler {
+            live.output.check(response).map_err(|mismatch| {
+                PublishError::field("/handler/response", format!("the response does not fit the outputSchema: {mismatch}"))
+            })?;
+        }
+        self.store.commit(checks, writes, Durability::Durable).await?;
+        grant.set(may_touch);
+        self.show(|all| all.insert(live.endpoint.slug.clone(), Arc::clone(&live)));
+        for event in events {
+            self.events.announce(&owner, event);
+        }
+        Ok(live)
+    }
+}
+
+/// The events of what an endpoint may touch and whether it takes calls, from `old` to `new`.
+pub(super) fn transitions(old: &Endpoint, new: &Endpoint, by: By, reason: Option<&str>) -> Vec<(Kind, Value)> {
+    let (had, has) = (Standing::of(old).granted, Standing::of(new).granted);
+    let mut events = Vec::new();
+    for (kind, changed) in [(Kind::CapabilityGranted, has.without(&had)), (Kind::CapabilityRevoked, had.without(&has))] {
+        if !changed.is_empty() {
+            let names: Vec<_> = changed.capabilities.names().collect();
+            events.push((kind, json!({ "capabilities": names, "hosts": changed.hosts, "by": by.as_str(), "reason": reason })));
+        }
+    }
+    let active = |endpoint: &Endpoint| endpoint.availability() == Availability::Active;
+    let data = json!({ "why": why(new.availability()), "by": by.as_str(), "reason": reason });
+    match (active(old), active(new)) {
+        (true, false) => events.push((Kind::EndpointPaused, data)),
+        (false, true) => events.push((Kind::EndpointResumed, data)),
+        (true, true) | (false, false) => {}
+    }
+    events
+}
+
+/// Why an endpoint takes calls or not, for events.
+fn why(availability: Availability) -> &'static str {
+    match availability {
+        Availability::Active => "active",
+        Availability::Paused => "paused",
+        Availability::UnderReview => "under_review",
+        Availability::TakenDown => "taken_down",
+    }
+}

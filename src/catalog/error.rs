@@ -1,0 +1,62 @@
+//! Why an endpoint was not published or changed.
+
+use tollhouse_pool::PoolError;
+use tollhouse_protocol::LoadError;
+
+use crate::{
+    safety::Finding,
+    store::StoreError,
+    tool::{SchemaError, Slug},
+};
+
+/// Why an endpoint was not published or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum PublishError {
+    /// A field cannot be what it is.
+    #[error("{message}")]
+    Field { pointer: String, message: String },
+    #[error("the slug `{0}` is taken")]
+    SlugTaken(Slug),
+    #[error("no endpoint is called `{0}`")]
+    Unknown(String),
+    /// `If-Match` names another revision.
+    #[error("it has changed since: it is at revision {0}")]
+    Changed(u64),
+    #[error("handler does not load: {0}")]
+    Load(#[source] LoadError),
+    #[error("the handler could not be checked")]
+    Pool(#[source] PoolError),
+    #[error("a builder vouches for what they upload: send `safetyAttestation.accepted` as `true`")]
+    AttestationRequired,
+    /// What was found, without the matched text.
+    #[error("the upload contains what this host does not publish")]
+    Blocked(Vec<Finding>),
+    #[error("the endpoint is under review: it resumes when an admin approves it")]
+    UnderReview,
+    #[error("the endpoint was taken down by an admin")]
+    TakenDown,
+    #[error("a builder has at most {0} endpoints here")]
+    TooMany(u64),
+    #[error("nothing of this endpoint waits for this decision")]
+    NothingToDecide,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("a stored record does not read: {0}")]
+    Corrupt(String),
+    #[error("a shipped tool is not complete: {0}")]
+    Shipped(String),
+}
+
+impl PublishError {
+    pub(super) fn field(pointer: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::Field { pointer: pointer.into(), message: message.into() }
+    }
+
+    pub(super) fn schema(field: &str, error: SchemaError) -> Self {
+        Self::Field { pointer: format!("/{field}{}", error.pointer), message: error.message }
+    }
+
+    pub(super) fn corrupt(error: serde_json::Error) -> Self {
+        Self::Corrupt(error.to_string())
+    }
+}

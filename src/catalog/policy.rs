@@ -1,0 +1,81 @@
+//! The admin's policy: what builders may take themselves, and how far.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use tollhouse_protocol::{Limits, limits::TABLE};
+
+use super::{PublishError, draft};
+use crate::tool::Capabilities;
+
+/// Endpoints of one builder when the policy does not say.
+const MAX_ENDPOINTS_PER_BUILDER: u64 = 100;
+
+/// What is allowed to builders. It holds for changes from now on: taking a capability out of
+/// `builder_capabilities` revokes nothing that was granted before. Only lower ceilings reach
+/// endpoints that are there already, at once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Policy {
+    /// Granted when a builder asks. Default: kv and logs.
+    pub builder_capabilities: Capabilities,
+    /// Ceilings of builders' limits. Default: the highest of the table.
+    pub limits: Limits,
+    /// Hold every upload of a builder back until an admin has approved it. Default: false.
+    pub require_review: bool,
+    /// Default: 100.
+    pub max_endpoints_per_builder: u64,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            builder_capabilities: Capabilities { kv: true, logs: true, ..Capabilities::default() },
+            limits: Limits::ceilings(),
+            require_review: false,
+            max_endpoints_per_builder: MAX_ENDPOINTS_PER_BUILDER,
+        }
+    }
+}
+
+/// The body of `PUT /ai/admin/policy`: all of the policy; what it does not name is the default.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct PolicyDraft {
+    builder_capabilities: Option<Capabilities>,
+    limits: Map<String, Value>,
+    require_review: bool,
+    max_endpoints_per_builder: Option<u64>,
+}
+
+impl PolicyDraft {
+    pub(super) fn check(self) -> Result<Policy, PublishError> {
+        let default = Policy::default();
+        Ok(Policy {
+            builder_capabilities: self.builder_capabilities.unwrap_or(default.builder_capabilities),
+            limits: draft::limits_over(default.limits, &self.limits, &Limits::ceilings())?,
+            require_review: self.require_review,
+            max_endpoints_per_builder: self.max_endpoints_per_builder.unwrap_or(default.max_endpoints_per_builder),
+        })
+    }
+}
+
+/// The policy in force and its revision; 0 before it was ever set.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyInForce {
+    pub revision: u64,
+    pub policy: Policy,
+}
+
+impl Policy {
+    /// As admins read it: every ceiling by name.
+    #[must_use]
+    pub fn record(&self) -> Value {
+        let limits: Map<_, _> = TABLE.iter().filter_map(|row| Some((row.name.to_owned(), json!(self.limits.get(row.name)?)))).collect();
+        json!({
+            "builderCapabilities": self.builder_capabilities,
+            "limits": limits,
+            "requireReview": self.require_review,
+            "maxEndpointsPerBuilder": self.max_endpoints_per_builder,
+        })
+    }
+}

@@ -1,0 +1,170 @@
+//! Publishing a new endpoint, shipping the host's own, and deleting.
+
+use std::{path::Path, sync::Arc};
+
+use serde_json::json;
+
+use super::{
+    By, Catalog, Draft, Live, MAX_ENDPOINTS, PublishError,
+    commit::Change,
+    gate::{Reach, Standing},
+    scan::Upload,
+    shipped,
+};
+use crate::{
+    capability::Granted,
+    event::{Events, Kind},
+    id::EndpointId,
+    store::{Check, Durability, Space, Write},
+    tool::{Capabilities, Endpoint, Owner, Review, Slug, Status},
+};
+
+impl Catalog {
+    /// Publishes the shipped tools, or those in `folder`, if the catalogue was never filled before.
+    ///
+    /// # Errors
+    ///
+    /// A tool that does not publish.
+    pub async fn ship(&self, folder: Option<&Path>) -> Result<usize, PublishError> {
+        const SHIPPED: &[u8] = b"catalogue-shipped";
+        if self.store.get(Space::Meta, SHIPPED).await?.is_some() {
+            return Ok(0);
+        }
+        let drafts = shipped::drafts(folder).map_err(PublishError::Shipped)?;
+        let count = drafts.len();
+        for draft in drafts {
+            let slug = draft.slug.clone();
+            match self.create(draft, Owner::Platform, By::Host).await {
+                // Published by a start that was cut off.
+                Ok(_) | Err(PublishError::SlugTaken(_)) => {}
+                Err(error) => return Err(PublishError::Shipped(format!("{slug}: {error}"))),
+            }
+        }
+        let mark = Write::put(Space::Meta, SHIPPED, self.clock.now().to_string());
+        self.store.commit(vec![], vec![mark], Durability::Durable).await?;
+        Ok(count)
+    }
+
+    /// Publishes a new endpoint of `owner`. What a builder may not take is left in
+    /// `requestedCapabilities` and `requestedHosts`; content that the rules send to review is
+    /// stored and answers no call.
+    ///
+    /// # Errors
+    ///
+    /// Every field that cannot be, a slug that is taken, a handler that does not load, content
+    /// that is blocked, a builder who does not vouch for it or has too many endpoints.
+    pub async fn create(&self, draft: Draft, owner: Owner, by: By) -> Result<Arc<Live>, PublishError> {
+        let attested = draft.safety_attestation.as_ref().is_some_and(|attestation| attestation.accepted);
+        if by == By::Builder && !attested {
+            return Err(PublishError::AttestationRequired);
+        }
+        draft.check()?;
+        let _one = self.changing.lock().await;
+        self.room_for(&owner, by)?;
+        let mut writes = vec![self.free_slug(&draft.slug, &owner, by).await?];
+        let policy = self.policy();
+        let ceilings = super::draft::ceilings(&policy.policy, by);
+        let now = self.clock.now();
+        let mut endpoint = Endpoint {
+            id: EndpointId::generate(),
+            title: draft.title.clone(),
+            description: draft.description.clone(),
+            status: Status::Active,
+            price_usd: draft.price_usd,
+            handler_type: draft.handler_type,
+            tags: draft.tags.clone(),
+            input_schema: Arc::clone(&draft.input_schema),
+            output_schema: Arc::clone(&draft.output_schema),
+            capabilities: Capabilities::default(),
+            requested_capabilities: Capabilities::default(),
+            withheld_capabilities: Capabilities::default(),
+            allowed_hosts: vec![],
+            requested_hosts: vec![],
+            withheld_hosts: vec![],
+            limits: draft.limits(&ceilings)?,
+            own_limits: draft.limits(&ceilings)?,
+            limit_caps: Default::default(),
+            isolation: draft.isolation,
+            content_safety: None,
+            review: Review::default(),
+            owner,
+            handler: crate::tool::Handler::Builtin,
+            version: String::new(),
+            versions: vec![],
+            revision: 1,
+            created_at: now,
+            updated_at: now,
+            slug: draft.slug.clone(),
+        };
+        let wish = Reach { capabilities: draft.capabilities, hosts: super::draft::hosts(&draft.allowed_hosts)? };
+        let standing = Standing::default();
+        let standing = if by == By::Builder { standing.asked(&wish, &policy.policy) } else { standing.set(&wish) };
+        standing.put(&mut endpoint);
+        endpoint.review.asked_since = endpoint.asks().then_some(now);
+        let prepared = self.prepare(&endpoint.slug, endpoint.handler_type, draft.handler.as_ref(), &self.limits_of(&endpoint)).await?;
+        endpoint.handler = prepared.handler.clone();
+        endpoint.run_version(prepared.version.clone(), now);
+        writes.extend(prepared.write()?);
+        let upload = Upload { handler: draft.handler.as_ref(), attested_at: attested.then_some(now), by };
+        writes.extend(self.scanned(&mut endpoint, upload).await?);
+        let events = vec![(Kind::EndpointCreated, created(&endpoint, by))];
+        self.put(Change { before: None, endpoint, bundle: prepared.bundle, checks: vec![], writes, events }).await
+    }
+
+    fn room_for(&self, owner: &Owner, by: By) -> Result<(), PublishError> {
+        let all = self.all();
+        if all.len() >= MAX_ENDPOINTS {
+            return Err(PublishError::TooMany(MAX_ENDPOINTS as u64));
+        }
+        let most = self.policy().policy.max_endpoints_per_builder;
+        let has = || all.values().filter(|live| live.endpoint.owner == *owner).count() as u64;
+        if by == By::Builder && has() >= most { Err(PublishError::TooMany(most)) } else { Ok(()) }
+    }
+
+    /// The write that takes `slug` from those who had it before, who must be the same owner.
+    async fn free_slug(&self, slug: &Slug, owner: &Owner, by: By) -> Result<Write, PublishError> {
+        let retired = self.store.get(Space::RetiredSlugs, slug.as_str().as_bytes()).await?;
+        let anothers = retired.is_some_and(|had| had != owner.share().as_bytes());
+        if self.find(slug.as_str()).is_some() || (anothers && by == By::Builder) {
+            return Err(PublishError::SlugTaken(slug.clone()));
+        }
+        Ok(Write::delete(Space::RetiredSlugs, slug.as_str()))
+    }
+
+    /// Takes an endpoint out of the catalogue. Its receipts and sources stay; what its handler
+    /// kept in kv, files and logs goes. Its slug stays with its owner.
+    ///
+    /// # Errors
+    ///
+    /// [`PublishError::Unknown`] and the store's.
+    pub async fn delete(&self, slug: &str, if_match: Option<u64>, by: By) -> Result<Arc<Live>, PublishError> {
+        let _one = self.changing.lock().await;
+        let before = self.at_revision(slug, if_match).await?;
+        let old = Arc::clone(&before.live);
+        let owner = &old.endpoint.owner;
+        let event = self.events.event(Kind::EndpointDeleted, Some(&old.endpoint.slug), json!({ "id": old.endpoint.id, "by": by.as_str() }));
+        let writes =
+            vec![Write::delete(Space::Endpoints, slug), Write::put(Space::RetiredSlugs, slug, owner.share()), Events::write(owner, &event)];
+        let checks: Vec<Check> = vec![before.check()];
+        self.store.commit(checks, writes, Durability::Durable).await?;
+        self.show(|live| live.remove(slug));
+        old.grant.set(Granted::default());
+        self.events.announce(owner, event);
+        self.pool.retire(&old.endpoint.version);
+        self.services.forget(&old.endpoint.id).await?;
+        Ok(old)
+    }
+}
+
+fn created(endpoint: &Endpoint, by: By) -> serde_json::Value {
+    let names = |capabilities: Capabilities| capabilities.names().collect::<Vec<_>>();
+    json!({
+        "version": endpoint.version,
+        "capabilities": names(endpoint.capabilities),
+        "requestedCapabilities": names(endpoint.requested_capabilities),
+        "hosts": endpoint.allowed_hosts,
+        "requestedHosts": endpoint.requested_hosts,
+        "outcome": endpoint.content_safety.as_ref().map(|safety| safety.outcome),
+        "by": by.as_str(),
+    })
+}

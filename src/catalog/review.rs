@@ -1,0 +1,167 @@
+//! What admins decide about endpoints: the queue, and each decision.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tollhouse_protocol::Limits;
+
+use super::{
+    By, Catalog, Live, PublishError,
+    commit::{Change, transitions},
+    gate::{Reach, Standing},
+    scan::approve_findings,
+};
+use crate::{
+    event::Kind,
+    safety::Outcome,
+    tool::{Capabilities, Decided, Decision, Endpoint, HoldKind},
+};
+
+/// Longest reason, in characters.
+const MAX_REASON: usize = 1_000;
+
+/// The body of `POST /ai/admin/reviews/{slug}`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Verdict {
+    pub decision: Decision,
+    /// For `approve` what is granted of what was asked (default: all), for `revoke` what is taken back.
+    pub capabilities: Option<Capabilities>,
+    pub allowed_hosts: Option<Vec<String>>,
+    /// Limits for this endpoint, by name; `null` lifts one. With any decision.
+    #[serde(default)]
+    pub limits: Map<String, Value>,
+    /// Shown to the owner.
+    pub reason: Option<String>,
+}
+
+impl Catalog {
+    /// Every endpoint of which an admin has something to decide, by slug.
+    pub fn queue(&self) -> impl Iterator<Item = Arc<Live>> {
+        let all = self.all();
+        let waiting: Vec<_> = all.values().filter(|live| waits(&live.endpoint)).cloned().collect();
+        waiting.into_iter()
+    }
+
+    /// Carries out an admin's decision. What it takes away, running calls lose at their next op.
+    ///
+    /// # Errors
+    ///
+    /// A field that cannot be; [`PublishError::NothingToDecide`] when nothing waits for it.
+    pub async fn decide(&self, slug: &str, verdict: &Verdict, if_match: Option<u64>) -> Result<Arc<Live>, PublishError> {
+        verdict.check()?;
+        let _one = self.changing.lock().await;
+        let before = self.at_revision(slug, if_match).await?;
+        let old = &before.live.endpoint;
+        let mut endpoint = old.clone();
+        let now = self.clock.now();
+        let had = Standing::of(old);
+        let lowered = verdict.cap(&mut endpoint)?;
+        match verdict.decision {
+            Decision::Approve => {
+                let given = Reach::named(verdict.capabilities, verdict.allowed_hosts.as_ref(), &had.requested)?;
+                may_grant(&had, &given)?;
+                self.something(waits(old) || lowered || given != had.requested)?;
+                self.stand(&mut endpoint, had.approved(&given));
+                if endpoint.review.hold.take().is_some() {
+                    approve_findings(&mut endpoint);
+                    endpoint.review.refused = false;
+                    outcome(&mut endpoint, Outcome::Pass);
+                }
+            }
+            Decision::Reject => {
+                self.something(waits(old))?;
+                self.stand(&mut endpoint, had.rejected());
+                if let Some(hold) = &mut endpoint.review.hold {
+                    hold.kind = HoldKind::ContentBlocked;
+                    endpoint.review.refused = true;
+                    outcome(&mut endpoint, Outcome::Block);
+                }
+            }
+            Decision::Revoke => {
+                let taken = Reach::named(verdict.capabilities, verdict.allowed_hosts.as_ref(), &Reach::default())?;
+                if taken.is_empty() {
+                    return Err(PublishError::field("", "name what is taken back in `capabilities` or `allowedHosts`"));
+                }
+                self.stand(&mut endpoint, had.revoked(&taken));
+            }
+            Decision::Takedown => {
+                self.something(old.review.taken_down.is_none())?;
+                endpoint.review.taken_down = Some(now);
+            }
+            Decision::Restore => {
+                self.something(old.review.taken_down.is_some())?;
+                endpoint.review.taken_down = None;
+            }
+        }
+        let reason = verdict.reason.as_deref();
+        endpoint.review.last =
+            Some(Decided { decision: verdict.decision, by: By::Admin.as_str().to_owned(), at: now, reason: verdict.reason.clone() });
+        endpoint.revision += 1;
+        endpoint.updated_at = now;
+        let mut events = transitions(old, &endpoint, By::Admin, reason);
+        let limits = (!verdict.limits.is_empty()).then_some(&endpoint.limit_caps);
+        events.insert(0, (Kind::EndpointReviewed, json!({ "decision": verdict.decision, "reason": reason, "limits": limits })));
+        let bundle = before.live.bundle.clone();
+        self.put(Change { before: Some(&before), endpoint, bundle, checks: vec![], writes: vec![], events }).await
+    }
+
+    fn something(&self, there: bool) -> Result<(), PublishError> {
+        if there { Ok(()) } else { Err(PublishError::NothingToDecide) }
+    }
+}
+
+impl Verdict {
+    fn check(&self) -> Result<(), PublishError> {
+        let grants = matches!(self.decision, Decision::Approve | Decision::Revoke);
+        if !grants && self.capabilities.is_some() {
+            return Err(PublishError::field("/capabilities", "only `approve` and `revoke` name capabilities"));
+        }
+        if !grants && self.allowed_hosts.is_some() {
+            return Err(PublishError::field("/allowedHosts", "only `approve` and `revoke` name hosts"));
+        }
+        if self.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON) {
+            return Err(PublishError::field("/reason", format!("a reason has at most {MAX_REASON} characters")));
+        }
+        Ok(())
+    }
+
+    /// Sets the limits that are named; false when none is.
+    fn cap(&self, endpoint: &mut Endpoint) -> Result<bool, PublishError> {
+        let ceilings = Limits::ceilings();
+        for (name, value) in &self.limits {
+            let pointer = format!("/limits/{name}");
+            let Some(ceiling) = ceilings.get(name) else {
+                return Err(PublishError::field(pointer, format!("there is no limit called `{name}`")));
+            };
+            match value.as_u64() {
+                _ if value.is_null() => _ = endpoint.limit_caps.remove(name),
+                Some(cap) if (1..=ceiling).contains(&cap) => _ = endpoint.limit_caps.insert(name.clone(), cap),
+                _ => return Err(PublishError::field(pointer, format!("`{name}` is a whole number from 1 to {ceiling}, or null"))),
+            }
+        }
+        Ok(!self.limits.is_empty())
+    }
+}
+
+/// Whether an admin has something to decide: not about content that one has refused already.
+fn waits(endpoint: &Endpoint) -> bool {
+    let undecided = |kind| kind == HoldKind::ContentReview || !endpoint.review.refused;
+    endpoint.asks() || endpoint.review.hold.as_ref().is_some_and(|hold| undecided(hold.kind))
+}
+
+/// Capabilities are granted to those who ask: an admin who wants to give more changes the endpoint.
+fn may_grant(had: &Standing, given: &Reach) -> Result<(), PublishError> {
+    let unasked = given.capabilities.without(had.wanted().capabilities);
+    match unasked.names().next() {
+        Some(name) => Err(PublishError::field(format!("/capabilities/{name}"), format!("its owner does not ask for `{name}`"))),
+        None => Ok(()),
+    }
+}
+
+fn outcome(endpoint: &mut Endpoint, outcome: Outcome) {
+    if let Some(safety) = &mut endpoint.content_safety {
+        safety.outcome = outcome;
+    }
+}

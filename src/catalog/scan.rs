@@ -1,0 +1,277 @@
+//! Content safety: what the rules find in an upload, and what becomes of it.
+//!
+//! A finding that an admin has approved counts no more, as long as the field it was found in stays
+//! the same: for a handler, that is its version.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{
+    By, Catalog, HandlerDraft, PublishError,
+    commit::{Change, transitions},
+};
+use crate::{
+    clock::Timestamp,
+    event::Kind,
+    receipt::json_hash,
+    safety::{self, Finding, Outcome, Report, Severity},
+    store::{Durability, Space, Write},
+    tool::{ContentSafety, Endpoint, Hold, HoldKind, Owner, Review},
+};
+
+/// Where the version of the rules that all endpoints were scanned by is stored.
+const SCANNED_BY: &[u8] = b"content-policy-version";
+
+/// Approved findings that an endpoint remembers; the oldest go.
+const MAX_APPROVED: usize = 200;
+
+/// What is scanned beside the record, and whose word there is for it.
+pub(super) struct Upload<'a> {
+    /// `None` for built-in handlers.
+    pub(super) handler: Option<&'a HandlerDraft>,
+    pub(super) attested_at: Option<Timestamp>,
+    pub(super) by: By,
+}
+
+/// What a scan of all builders' endpoints came to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Rescanned {
+    pub endpoints: u64,
+    /// Now held back for an admin's decision, and not before.
+    pub review: u64,
+    /// Now blocked, and not before.
+    pub blocked: u64,
+}
+
+impl Catalog {
+    /// Scans new content and writes the outcome into `endpoint`; answers what to store with it.
+    /// Uploads of an admin are recorded and never held back, those of the host not even scanned.
+    ///
+    /// # Errors
+    ///
+    /// [`PublishError::Blocked`] for a builder's upload: nothing of it is to be stored.
+    pub(super) async fn scanned(&self, endpoint: &mut Endpoint, upload: Upload<'_>) -> Result<Option<Write>, PublishError> {
+        let first = self.first_owner(endpoint, upload.handler).await?;
+        let claim = match (&first, upload.handler) {
+            (None, Some(HandlerDraft::Source { .. })) => {
+                Some(Write::put(Space::VersionOwners, endpoint.version.as_str(), endpoint.owner.share()))
+            }
+            _ => None,
+        };
+        if upload.by == By::Host {
+            return Ok(claim);
+        }
+        let report = self.scan(endpoint, upload.handler, is_anothers(first.as_deref(), &endpoint.owner)).await?;
+        let open = open_outcome(&report.findings, endpoint);
+        if upload.by == By::Builder && open == Outcome::Block {
+            return Err(PublishError::Blocked(report.findings));
+        }
+        let outcome = if upload.by == By::Builder {
+            let required = self.policy().policy.require_review;
+            let held = held_after(open, required, &endpoint.review);
+            hold(endpoint, held.then_some(HoldKind::ContentReview), self.clock.now());
+            if held { Outcome::Review } else { Outcome::Pass }
+        } else {
+            open
+        };
+        let policy_version = self.scanner.policy_version().to_owned();
+        endpoint.content_safety =
+            Some(ContentSafety { outcome, policy_version, attested_at: upload.attested_at, findings: report.findings });
+        Ok(claim)
+    }
+
+    /// Scans all builders' endpoints if they were not by the rules in force.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Catalog::rescan`].
+    pub async fn rescan_if_due(&self) -> Result<(), PublishError> {
+        let scanned_by = self.store.get(Space::Meta, SCANNED_BY).await?;
+        if scanned_by.as_deref() == Some(self.scanner.policy_version().as_bytes()) {
+            return Ok(());
+        }
+        let found = self.rescan().await?;
+        tracing::info!(
+            scanned.endpoints = found.endpoints,
+            scanned.review = found.review,
+            scanned.blocked = found.blocked,
+            "endpoints were scanned by the rules in force"
+        );
+        Ok(())
+    }
+
+    /// Scans all builders' endpoints. What is found anew pauses them.
+    ///
+    /// # Errors
+    ///
+    /// The store's; what was scanned by then is recorded.
+    pub async fn rescan(&self) -> Result<Rescanned, PublishError> {
+        let mut found = Rescanned::default();
+        let slugs: Vec<_> =
+            self.all().values().filter(|live| live.endpoint.owner != Owner::Platform).map(|live| live.endpoint.slug.clone()).collect();
+        for slug in slugs {
+            match self.rescan_one(slug.as_str()).await {
+                Ok(kind) => {
+                    found.endpoints += 1;
+                    found.review += u64::from(kind == Some(HoldKind::ContentReview));
+                    found.blocked += u64::from(kind == Some(HoldKind::ContentBlocked));
+                }
+                // Deleted meanwhile.
+                Err(PublishError::Unknown(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let mark = Write::put(Space::Meta, SCANNED_BY, self.scanner.policy_version());
+        self.store.commit(vec![], vec![mark], Durability::Durable).await?;
+        Ok(found)
+    }
+
+    /// Scans one endpoint; answers how it is held back now, if it was not so before.
+    async fn rescan_one(&self, slug: &str) -> Result<Option<HoldKind>, PublishError> {
+        let _one = self.changing.lock().await;
+        let before = self.at_revision(slug, None).await?;
+        let old = &before.live.endpoint;
+        let handler = self.uploaded(&old.version).await?;
+        let first = self.first_owner(old, handler.as_ref()).await?;
+        let report = self.scan(old, handler.as_ref(), is_anothers(first.as_deref(), &old.owner)).await?;
+        let mut endpoint = old.clone();
+        let open = open_outcome(&report.findings, old);
+        let found = match open {
+            Outcome::Pass => None,
+            Outcome::Review => Some(HoldKind::ContentReview),
+            Outcome::Block => Some(HoldKind::ContentBlocked),
+        };
+        // What is held back stays so, and never less.
+        let kind = old.review.hold.as_ref().map(|hold| hold.kind).max(found);
+        hold(&mut endpoint, kind, self.clock.now());
+        let outcome = match kind {
+            None => Outcome::Pass,
+            Some(HoldKind::ContentReview) => Outcome::Review,
+            Some(HoldKind::ContentBlocked) => Outcome::Block,
+        };
+        endpoint.content_safety = Some(ContentSafety {
+            outcome,
+            policy_version: self.scanner.policy_version().to_owned(),
+            attested_at: old.content_safety.as_ref().and_then(|safety| safety.attested_at),
+            findings: report.findings,
+        });
+        if (&endpoint.content_safety, &endpoint.review) == (&old.content_safety, &old.review) {
+            return Ok(None);
+        }
+        let newly = kind.filter(|kind| old.review.hold.as_ref().is_none_or(|hold| hold.kind != *kind));
+        endpoint.revision += 1;
+        let mut events = transitions(old, &endpoint, By::Host, None);
+        if let Some(kind) = newly {
+            events.insert(0, (Kind::EndpointReviewed, json!({ "state": kind.as_str(), "by": By::Host.as_str() })));
+        }
+        let bundle = before.live.bundle.clone();
+        self.put(Change { before: Some(&before), endpoint, bundle, checks: vec![], writes: vec![], events }).await?;
+        Ok(newly)
+    }
+
+    /// Who uploaded the source first.
+    async fn first_owner(&self, endpoint: &Endpoint, handler: Option<&HandlerDraft>) -> Result<Option<Vec<u8>>, PublishError> {
+        match handler {
+            Some(HandlerDraft::Source { .. }) => Ok(self.store.get(Space::VersionOwners, endpoint.version.as_bytes()).await?),
+            Some(HandlerDraft::Response { .. }) | None => Ok(None),
+        }
+    }
+
+    /// Reads the content on a thread for such work: a large source takes a while.
+    async fn scan(&self, endpoint: &Endpoint, handler: Option<&HandlerDraft>, hash_of_another: bool) -> Result<Report, PublishError> {
+        let (scanner, handler) = (Arc::clone(&self.scanner), handler.cloned());
+        let (title, description, tags) = (endpoint.title.clone(), endpoint.description.clone(), endpoint.tags.clone());
+        let (input, output) = (Arc::clone(&endpoint.input_schema), Arc::clone(&endpoint.output_schema));
+        let scan = tokio::task::spawn_blocking(move || {
+            let (source, response) = match &handler {
+                Some(HandlerDraft::Source { source, .. }) => (Some(source.as_str()), None),
+                Some(HandlerDraft::Response { response }) => (None, Some(&**response)),
+                None => (None, None),
+            };
+            scanner.scan(&safety::Upload {
+                title: &title,
+                description: &description,
+                tags: &tags,
+                source,
+                response,
+                input_schema: Some(&input),
+                output_schema: Some(&output),
+                hash_of_another,
+            })
+        });
+        scan.await.map_err(|error| PublishError::Corrupt(format!("a scan ended abnormally: {error}")))
+    }
+}
+
+fn is_anothers(first: Option<&[u8]>, owner: &Owner) -> bool {
+    first.is_some_and(|first| first != owner.share().as_bytes())
+}
+
+/// Whether new content waits for an admin: for what was found, for the policy's sake, or because an
+/// admin refused content of this endpoint and approved none since.
+fn held_after(open: Outcome, required: bool, review: &Review) -> bool {
+    open != Outcome::Pass || required || review.refused
+}
+
+fn hold(endpoint: &mut Endpoint, kind: Option<HoldKind>, now: Timestamp) {
+    let since = endpoint.review.hold.as_ref().map_or(now, |hold| hold.since);
+    endpoint.review.hold = kind.map(|kind| Hold { kind, since });
+}
+
+/// The gravest of what no admin has approved.
+fn open_outcome(findings: &[Finding], endpoint: &Endpoint) -> Outcome {
+    let approved: BTreeSet<_> = endpoint.review.approved.iter().map(String::as_str).collect();
+    let open = findings.iter().filter(|finding| !approved.contains(key(finding, endpoint).as_str()));
+    match open.map(|finding| finding.severity).max() {
+        Some(Severity::Block) => Outcome::Block,
+        Some(Severity::Review) => Outcome::Review,
+        Some(Severity::Note) | None => Outcome::Pass,
+    }
+}
+
+/// An admin approves what was found in `endpoint`.
+pub(super) fn approve_findings(endpoint: &mut Endpoint) {
+    let Some(safety) = &endpoint.content_safety else { return };
+    let keys: Vec<_> = safety.findings.iter().map(|finding| key(finding, endpoint)).collect();
+    let approved = &mut endpoint.review.approved;
+    approved.retain(|known| !keys.contains(known));
+    approved.extend(keys);
+    approved.dedup();
+    let beyond = approved.len().saturating_sub(MAX_APPROVED);
+    approved.drain(..beyond);
+}
+
+/// What an approval is of: rule, field, and the field's content.
+fn key(finding: &Finding, endpoint: &Endpoint) -> String {
+    let content = match finding.field.split('/').nth(1).unwrap_or_default() {
+        "title" => json!(endpoint.title),
+        "description" => json!(endpoint.description),
+        "tags" => json!(endpoint.tags),
+        "inputSchema" => Value::clone(&endpoint.input_schema),
+        "outputSchema" => Value::clone(&endpoint.output_schema),
+        _ => json!(endpoint.version),
+    };
+    json_hash(&json!([finding.rule, finding.field, finding.severity, content]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_is_held_for_findings_for_the_policy_and_after_a_refusal() {
+        let refused = Review { refused: true, ..Review::default() };
+        for (open, required, review, held) in [
+            (Outcome::Pass, false, &Review::default(), false),
+            (Outcome::Review, false, &Review::default(), true),
+            (Outcome::Block, false, &Review::default(), true),
+            (Outcome::Pass, true, &Review::default(), true),
+            (Outcome::Pass, false, &refused, true),
+        ] {
+            assert_eq!(held_after(open, required, review), held, "{open:?} {required} {review:?}");
+        }
+    }
+}

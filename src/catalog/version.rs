@@ -1,0 +1,149 @@
+//! Versions of handlers: checked in the sandbox, kept by their hash, loaded again.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tollhouse_pool::PoolError;
+use tollhouse_protocol::{Bundle, Language, Limits};
+
+use super::{Catalog, HandlerDraft, PublishError};
+use crate::{
+    store::{Space, Write},
+    tool::{Endpoint, Handler, HandlerType, Runtime, Slug},
+};
+
+/// What a version answers with, as stored under its hash.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(super) enum StoredVersion {
+    Js(StoredSource),
+    Static { response: Arc<Value> },
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct StoredSource {
+    language: Language,
+    source: String,
+    /// JavaScript with the types blanked out; absent when `source` is JavaScript.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stripped: Option<String>,
+}
+
+/// A handler that is ready to be published.
+pub(super) struct Prepared {
+    pub(super) handler: Handler,
+    pub(super) version: String,
+    pub(super) bundle: Option<Arc<Bundle>>,
+    /// `None` for built-in handlers, of which nothing is kept.
+    pub(super) stored: Option<StoredVersion>,
+}
+
+impl Prepared {
+    /// The write that keeps it.
+    pub(super) fn write(&self) -> Result<Option<Write>, PublishError> {
+        let Some(stored) = &self.stored else { return Ok(None) };
+        let value = serde_json::to_vec(stored).map_err(PublishError::corrupt)?;
+        Ok(Some(Write::put(Space::Versions, self.version.as_str(), value)))
+    }
+}
+
+impl StoredSource {
+    fn bundle(&self, slug: &Slug, version: &str) -> Bundle {
+        match &self.stripped {
+            Some(stripped) => bundle(slug, version, stripped.as_bytes(), Language::Js),
+            None => bundle(slug, version, self.source.as_bytes(), self.language),
+        }
+    }
+}
+
+impl Catalog {
+    /// A version as it was uploaded; `None` when it is not kept or was built in.
+    ///
+    /// # Errors
+    ///
+    /// The store's, or a record that does not read.
+    pub async fn uploaded(&self, version: &str) -> Result<Option<HandlerDraft>, PublishError> {
+        Ok(self.stored_version(version).await?.map(|stored| match stored {
+            StoredVersion::Js(StoredSource { language, source, .. }) => HandlerDraft::Source { source, language },
+            StoredVersion::Static { response } => HandlerDraft::Response { response },
+        }))
+    }
+
+    pub(super) async fn prepare(
+        &self,
+        slug: &Slug,
+        handler_type: HandlerType,
+        handler: Option<&HandlerDraft>,
+        limits: &Limits,
+    ) -> Result<Prepared, PublishError> {
+        match (handler_type, handler) {
+            (HandlerType::JsRequestResponse, Some(HandlerDraft::Source { source, language })) => {
+                self.prepare_js(slug, source, *language, limits).await
+            }
+            (HandlerType::StaticJson, Some(HandlerDraft::Response { response })) => {
+                let version = crate::receipt::json_hash(response);
+                let stored = Some(StoredVersion::Static { response: Arc::clone(response) });
+                Ok(Prepared { handler: Handler::Static(Arc::clone(response)), version, bundle: None, stored })
+            }
+            (HandlerType::ReceiptEcho | HandlerType::X402ReadinessCheck, None) => {
+                let version = crate::receipt::bytes_hash(format!("{}@{}", handler_type.as_str(), env!("CARGO_PKG_VERSION")).as_bytes());
+                Ok(Prepared { handler: Handler::Builtin, version, bundle: None, stored: None })
+            }
+            (HandlerType::JsRequestResponse, _) => {
+                Err(PublishError::field("/handler", "`js_request_response` needs `handler: {source, language}`"))
+            }
+            (HandlerType::StaticJson, _) => Err(PublishError::field("/handler", "`static_json` needs `handler: {response}`")),
+            (HandlerType::ReceiptEcho | HandlerType::X402ReadinessCheck, Some(_)) => {
+                Err(PublishError::field("/handler", format!("`{}` is built in and takes no handler", handler_type.as_str())))
+            }
+        }
+    }
+
+    async fn prepare_js(&self, slug: &Slug, source: &str, language: Language, limits: &Limits) -> Result<Prepared, PublishError> {
+        if source.len() as u64 > limits.source_bytes {
+            let message = format!("source is {} bytes, limit {}", source.len(), limits.source_bytes);
+            return Err(PublishError::field("/handler/source", message));
+        }
+        let tag = match language {
+            Language::Js => "js",
+            Language::Ts => "ts",
+        };
+        let version = crate::receipt::bytes_hash(format!("{tag}\0{source}").as_bytes());
+        let unchecked = bundle(slug, &version, source.as_bytes(), language);
+        let loaded = self.pool.check(&unchecked, *limits).await.map_err(|error| match error {
+            PoolError::Load(error) => PublishError::Load(error),
+            other => PublishError::Pool(other),
+        })?;
+        let stripped = String::from_utf8(loaded.checked.source.to_vec())
+            .map_err(|_| PublishError::field("/handler/source", "stripping its types gave no text"))?;
+        let stripped = (language == Language::Ts).then_some(stripped);
+        let stored = StoredSource { language, source: source.to_owned(), stripped };
+        let bundle = Arc::new(stored.bundle(slug, &version));
+        Ok(Prepared { handler: Handler::Js { language }, version, bundle: Some(bundle), stored: Some(StoredVersion::Js(stored)) })
+    }
+
+    async fn stored_version(&self, version: &str) -> Result<Option<StoredVersion>, PublishError> {
+        let value = self.store.get(Space::Versions, version.as_bytes()).await?;
+        value.map(|value| serde_json::from_slice(&value).map_err(PublishError::corrupt)).transpose()
+    }
+
+    /// What the sandbox loads for an endpoint; `None` for built-in handlers.
+    pub(super) async fn stored_bundle(&self, endpoint: &Endpoint) -> Result<Option<Arc<Bundle>>, PublishError> {
+        if endpoint.handler_type.runtime() == Runtime::ManagedBuiltin {
+            return Ok(None);
+        }
+        match self.stored_version(&endpoint.version).await? {
+            Some(StoredVersion::Js(stored)) => Ok(Some(Arc::new(stored.bundle(&endpoint.slug, &endpoint.version)))),
+            Some(StoredVersion::Static { .. }) | None => {
+                Err(PublishError::Corrupt(format!("the source of `{}` is missing", endpoint.slug)))
+            }
+        }
+    }
+}
+
+fn bundle(slug: &Slug, version: &str, source: &[u8], language: Language) -> Bundle {
+    let short = version.trim_start_matches("sha256:").get(..12).unwrap_or(version);
+    Bundle { version: version.to_owned(), specifier: format!("tool:/{slug}/{short}"), source: Bytes::copy_from_slice(source), language }
+}

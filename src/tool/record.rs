@@ -1,0 +1,108 @@
+//! The hosted endpoint record as others see it: everyone, and its owner.
+
+use serde_json::{Map, Value, json};
+use tollhouse_protocol::Limits;
+
+use super::{
+    Endpoint, Owner, Runtime,
+    endpoint::{Availability, Status},
+    review::ContentSafety,
+};
+
+/// Which form of the catalogue a record is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CatalogForm {
+    /// With `contentSafety`.
+    Newer,
+    /// Before `contentSafety` was added.
+    Older,
+}
+
+impl Endpoint {
+    /// The hosted endpoint record of the catalogue.
+    #[must_use]
+    pub fn public(&self, base_url: &str, form: CatalogForm) -> Value {
+        let free_builtin = self.handler_type.runtime() == Runtime::ManagedBuiltin && self.price_usd.is_zero();
+        let mut record = json!({
+            "slug": self.slug,
+            "id": self.id,
+            "title": self.title,
+            "description": self.description,
+            "status": self.shown_status(),
+            "priceUsd": self.price_usd,
+            "handlerType": self.handler_type,
+            "runtime": self.handler_type.runtime(),
+            "pricingMode": self.pricing_mode(),
+            "url": format!("{base_url}/tools/{}", self.slug),
+            "method": "POST",
+            "tags": self.tags,
+            "inputSchema": *self.input_schema,
+            "outputSchema": *self.output_schema,
+            "capabilities": if free_builtin { json!({}) } else { json!(self.capabilities) },
+            "createdAt": self.created_at,
+            "updatedAt": self.updated_at,
+        });
+        if form == CatalogForm::Newer {
+            // The platform's own endpoints are vouched for by who runs the host.
+            let scanned = self.content_safety.as_ref().filter(|_| self.owner != Owner::Platform);
+            record["contentSafety"] = scanned.map_or(Value::Null, ContentSafety::public);
+        }
+        record
+    }
+
+    /// The record for its owner and for admins: all of it but the source.
+    #[must_use]
+    pub fn owned(&self, base_url: &str) -> Value {
+        let mut record = self.public(base_url, CatalogForm::Newer);
+        let more = json!({
+            "version": self.version,
+            "versions": self.versions,
+            "revision": self.revision,
+            "owner": match &self.owner { Owner::Platform => json!("platform"), Owner::Builder(id) => json!(id) },
+            "requestedCapabilities": self.requested_capabilities,
+            "allowedHosts": self.allowed_hosts,
+            "requestedHosts": self.requested_hosts,
+            "limits": self.changed_limits(),
+            "limitCaps": self.limit_caps,
+            "isolation": self.isolation,
+            "contentSafety": self.content_safety.as_ref().map(ContentSafety::public),
+            "review": self.review_for_owner(),
+        });
+        if let (Some(record), Value::Object(more)) = (record.as_object_mut(), more) {
+            record.extend(more);
+        }
+        record
+    }
+
+    /// `active` or `paused`, whoever paused it.
+    fn shown_status(&self) -> Status {
+        match self.availability() {
+            Availability::Active => Status::Active,
+            Availability::Paused | Availability::UnderReview | Availability::TakenDown => Status::Paused,
+        }
+    }
+
+    /// What an admin has decided or is to decide: `state`, since when, what was found, the last decision.
+    fn review_for_owner(&self) -> Value {
+        let state = match (self.availability(), &self.review.hold) {
+            (Availability::TakenDown, _) => "taken_down",
+            (_, Some(hold)) => hold.kind.as_str(),
+            (_, None) if self.asks() => "capabilities_requested",
+            (_, None) => "none",
+        };
+        let findings: Vec<_> = self.content_safety.iter().flat_map(|safety| &safety.findings).map(|finding| finding.for_owner()).collect();
+        json!({ "state": state, "since": self.review.since(), "findings": findings, "decision": self.review.last })
+    }
+
+    /// The limits in force that are not the defaults.
+    fn changed_limits(&self) -> Map<String, Value> {
+        let defaults = Limits::default();
+        tollhouse_protocol::limits::TABLE
+            .iter()
+            .filter_map(|row| {
+                let value = self.limits.get(row.name)?;
+                (defaults.get(row.name) != Some(value)).then(|| (row.name.to_owned(), json!(value)))
+            })
+            .collect()
+    }
+}

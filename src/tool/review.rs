@@ -1,0 +1,119 @@
+//! What was found in an endpoint's content, and what admins decided about it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::{
+    clock::Timestamp,
+    safety::{Finding, Outcome},
+};
+
+/// What the scan of an endpoint's content found, and when its builder vouched for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContentSafety {
+    /// `pass` also when an admin approved what was found.
+    pub outcome: Outcome,
+    /// The rules that it was scanned by.
+    pub policy_version: String,
+    /// `None` for uploads of the admin.
+    pub attested_at: Option<Timestamp>,
+    pub findings: Vec<Finding>,
+}
+
+impl ContentSafety {
+    /// What everyone may see: no finding has its place or its text.
+    #[must_use]
+    pub fn public(&self) -> Value {
+        let findings: Vec<_> = self.findings.iter().map(Finding::brief).collect();
+        json!({
+            "outcome": self.outcome,
+            "policyVersion": self.policy_version,
+            "attestedAt": self.attested_at,
+            "findings": findings,
+        })
+    }
+}
+
+/// Where an endpoint stands with the admins. Default: nothing is to be decided.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Review {
+    /// Its content is held back until an admin approves it.
+    pub hold: Option<Hold>,
+    /// An admin refused its content and has approved none since: new content waits, whatever the rules find.
+    pub refused: bool,
+    /// An admin took it down.
+    pub taken_down: Option<Timestamp>,
+    /// Since when capabilities or hosts are asked for.
+    pub asked_since: Option<Timestamp>,
+    /// The last decision.
+    pub last: Option<Decided>,
+    /// What an admin has approved, each by the hash of rule, field and the field's content; newest last.
+    pub approved: Vec<String>,
+}
+
+impl Review {
+    /// Since when something waits.
+    #[must_use]
+    pub fn since(&self) -> Option<Timestamp> {
+        self.taken_down.or_else(|| self.hold.as_ref().map(|hold| hold.since)).or(self.asked_since)
+    }
+}
+
+/// Content that is held back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Hold {
+    pub kind: HoldKind,
+    pub since: Timestamp,
+}
+
+/// How content is held back, gravest last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HoldKind {
+    /// Until an admin decides.
+    ContentReview,
+    /// An admin rejected it, or a later rule blocks it.
+    ContentBlocked,
+}
+
+impl HoldKind {
+    /// The name on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ContentReview => "content_review",
+            Self::ContentBlocked => "content_blocked",
+        }
+    }
+}
+
+/// What an admin can do about an endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Decision {
+    /// Grants what was asked, or what is named, and releases the content.
+    Approve,
+    /// Clears what was asked, and holds the content back for good.
+    Reject,
+    /// Takes capabilities or hosts back.
+    Revoke,
+    /// Pauses and hides it.
+    Takedown,
+    /// Undoes a takedown.
+    Restore,
+}
+
+/// A decision, as the owner reads it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Decided {
+    pub decision: Decision,
+    /// Always `admin`.
+    pub by: String,
+    pub at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}

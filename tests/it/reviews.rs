@@ -1,0 +1,204 @@
+//! Content safety and review: what is refused, what waits, what admins decide.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::{
+    harness::{Answer, Host},
+    revenue::tool,
+};
+
+const CREATE: &str = "/ai/endpoints/create";
+
+/// Waits for an admin: `code.eval`.
+const EVALUATES: &str = "export default (req) => {\n  return eval('1');\n};";
+const PLAIN: &str = "export default () => ({ plain: true });";
+
+/// A key with the form of a real one, in pieces so that no scanner takes this file for a leak.
+fn leaks() -> String {
+    format!("export default () => '{}';", ["AKIA", "Q3EGRZ7N", "W2LDK5TX"].concat())
+}
+
+async fn decide(host: &Host, slug: &str, verdict: Value) -> Answer {
+    host.manage(Method::POST, &format!("/ai/admin/reviews/{slug}"), &verdict).await
+}
+
+async fn at(host: &Host, key: &str, slug: &str) -> Value {
+    host.as_builder(key, Method::GET, &format!("/ai/endpoints/{slug}"), &Value::Null).await.is(200).json()["endpoint"].clone()
+}
+
+async fn patch(host: &Host, key: &str, slug: &str, body: Value) -> Answer {
+    host.as_builder(key, Method::PATCH, &format!("/ai/endpoints/{slug}"), &body).await
+}
+
+async fn queue(host: &Host) -> Vec<String> {
+    let reviews = host.manage(Method::GET, "/ai/admin/reviews", &Value::Null).await.is(200).json();
+    reviews["reviews"].as_array().unwrap().iter().map(|review| review["slug"].as_str().unwrap().to_owned()).collect()
+}
+
+async fn is_hidden(host: &Host, other: &str, slug: &str) {
+    host.get(&format!("/ai/endpoints/{slug}")).await.fails(404, "unknown_endpoint", "caller");
+    host.as_builder(other, Method::GET, &format!("/ai/endpoints/{slug}"), &Value::Null).await.fails(404, "unknown_endpoint", "caller");
+    host.get(&format!("/tools/{slug}?inspect")).await.fails(404, "unknown_endpoint", "caller");
+    let catalog = host.get("/ai/endpoints").await.is(200).json();
+    assert!(catalog["endpoints"].as_array().unwrap().iter().all(|record| record["slug"] != slug));
+}
+
+#[tokio::test]
+async fn blocked_content_is_stored_nowhere_and_repeated_to_nobody() {
+    let host = Host::start().await;
+    let (_, key) = host.register("Leaks").await;
+    let answer = host.as_builder(&key, Method::POST, CREATE, &tool("leaks", 0.0, &leaks())).await;
+    let error = answer.fails(422, "content_blocked", "caller");
+    let found = &error["findings"][0];
+    assert_eq!(found, &json!({ "rule": "secret.aws-access-key", "severity": "block", "field": "/handler/source" }));
+    assert!(!answer.json().to_string().contains("AKIA"));
+    host.as_builder(&key, Method::GET, "/ai/endpoints/leaks", &Value::Null).await.fails(404, "unknown_endpoint", "caller");
+    let made = host.as_builder(&key, Method::POST, CREATE, &tool("leaks", 0.0, PLAIN)).await.is(200).json()["endpoint"].clone();
+    for body in [json!({ "handler": { "source": leaks() } }), json!({ "description": leaks() })] {
+        patch(&host, &key, "leaks", body).await.fails(422, "content_blocked", "caller");
+    }
+    assert_eq!(at(&host, &key, "leaks").await, made);
+    assert!(!host.log().contains("AKIA"));
+    // An admin's upload is recorded and published.
+    host.publish(&tool("admins", 0.0, &leaks())).await;
+    let admins = host.manage(Method::GET, "/ai/endpoints/admins", &Value::Null).await.json()["endpoint"].clone();
+    assert_eq!((&admins["contentSafety"]["outcome"], &admins["status"]), (&json!("block"), &json!("active")));
+    host.call("admins", &json!({})).await.is(200);
+}
+
+#[tokio::test]
+async fn content_to_review_answers_nobody_until_an_admin_approves_it() {
+    let host = Host::start().await;
+    let ((_, key), (_, other)) = (host.register("Evaluates").await, host.register("Other").await);
+    let made = host.as_builder(&key, Method::POST, CREATE, &tool("waits", 0.25, EVALUATES)).await.is(200).json()["endpoint"].clone();
+    assert_eq!((&made["status"], &made["contentSafety"]["outcome"]), (&json!("paused"), &json!("review")));
+    assert_eq!((&made["review"]["state"], &made["review"]["findings"][0]["line"]), (&json!("content_review"), &json!(2)));
+    is_hidden(&host, &other, "waits").await;
+    let error = host.call("waits", &json!({})).await.fails(409, "endpoint_paused", "tool");
+    assert!(error["message"].as_str().unwrap().contains("under review"));
+    host.post("/ai/invoke", &json!({ "slug": "waits" })).await.fails(409, "endpoint_paused", "tool");
+    patch(&host, &key, "waits", json!({ "status": "active" })).await.fails(409, "under_review", "caller");
+    assert_eq!(queue(&host).await, ["waits"]);
+
+    let approved = decide(&host, "waits", json!({ "decision": "approve" })).await.is(200).json()["endpoint"].clone();
+    assert_eq!((&approved["status"], &approved["contentSafety"]["outcome"]), (&json!("active"), &json!("pass")));
+    assert_eq!(host.get("/ai/endpoints/waits").await.is(200).json()["endpoint"]["contentSafety"]["findings"][0]["rule"], "code.eval");
+    assert_eq!(queue(&host).await, Vec::<String>::new());
+    // What was approved stays so while its field does; another source waits again.
+    assert_eq!(patch(&host, &key, "waits", json!({ "title": "Approved" })).await.is(200).json()["endpoint"]["status"], "active");
+    let found = host.manage(Method::POST, "/ai/admin/rescan", &json!({})).await.is(200).json()["rescan"].clone();
+    assert_eq!(found, json!({ "endpoints": 1, "review": 0, "blocked": 0 }));
+    let more = json!({ "handler": { "source": format!("{EVALUATES}\n// more") } });
+    assert_eq!(patch(&host, &key, "waits", more).await.is(200).json()["endpoint"]["status"], "paused");
+    is_hidden(&host, &other, "waits").await;
+    let back = patch(&host, &key, "waits", json!({ "version": made["version"] })).await.is(200).json()["endpoint"].clone();
+    assert_eq!((&back["status"], &back["version"]), (&json!("active"), &made["version"]), "the approved version needs no second approval");
+}
+
+#[tokio::test]
+async fn rejected_content_stays_paused_and_what_follows_waits_for_an_admin() {
+    let host = Host::start().await;
+    let (_, key) = host.register("Rejected").await;
+    host.as_builder(&key, Method::POST, CREATE, &tool("rejected", 0.0, EVALUATES)).await.is(200);
+    let rejected = decide(&host, "rejected", json!({ "decision": "reject", "reason": "no eval" })).await.is(200).json()["endpoint"].clone();
+    assert_eq!((&rejected["status"], &rejected["contentSafety"]["outcome"]), (&json!("paused"), &json!("block")));
+    assert_eq!(at(&host, &key, "rejected").await["review"]["decision"]["reason"], "no eval");
+    assert_eq!(queue(&host).await, Vec::<String>::new());
+    patch(&host, &key, "rejected", json!({ "status": "active" })).await.fails(409, "under_review", "caller");
+    for n in 0..2 {
+        let source = format!("{PLAIN}\n// attempt {n}");
+        let mended = patch(&host, &key, "rejected", json!({ "handler": { "source": source } })).await.is(200).json()["endpoint"].clone();
+        assert_eq!((&mended["status"], &mended["review"]["state"]), (&json!("paused"), &json!("content_review")));
+        host.call("rejected", &json!({})).await.fails(409, "endpoint_paused", "tool");
+    }
+    assert_eq!(queue(&host).await, ["rejected"]);
+    decide(&host, "rejected", json!({ "decision": "approve" })).await.is(200);
+    host.call("rejected", &json!({})).await.is(200);
+    patch(&host, &key, "rejected", json!({ "handler": { "source": PLAIN } })).await.is(200);
+    host.call("rejected", &json!({})).await.is(200);
+}
+
+#[tokio::test]
+async fn a_pause_of_the_owners_outlives_a_review() {
+    let host = Host::start().await;
+    let (_, key) = host.register("Paused").await;
+    host.as_builder(&key, Method::POST, CREATE, &tool("paused", 0.0, EVALUATES)).await.is(200);
+    patch(&host, &key, "paused", json!({ "status": "paused" })).await.is(200);
+    assert_eq!(decide(&host, "paused", json!({ "decision": "approve" })).await.is(200).json()["endpoint"]["status"], "paused");
+    assert_eq!(patch(&host, &key, "paused", json!({ "status": "active" })).await.is(200).json()["endpoint"]["status"], "active");
+}
+
+#[tokio::test]
+async fn under_a_policy_of_review_nothing_is_published_unseen() {
+    let host = Host::start().await;
+    let ((_, key), (_, other)) = (host.register("Seen").await, host.register("Other").await);
+    host.as_builder(&key, Method::POST, CREATE, &tool("before", 0.0, PLAIN)).await.is(200);
+    host.manage(Method::PUT, "/ai/admin/policy", &json!({ "requireReview": true })).await.is(200);
+    host.call("before", &json!({})).await.is(200);
+    let made = host.as_builder(&key, Method::POST, CREATE, &tool("after", 0.0, "export default () => 1;")).await.is(200).json();
+    assert_eq!((&made["endpoint"]["status"], &made["endpoint"]["review"]["state"]), (&json!("paused"), &json!("content_review")));
+    is_hidden(&host, &other, "after").await;
+    patch(&host, &key, "before", json!({ "priceUsd": 0.0 })).await.is(200);
+    host.call("before", &json!({})).await.is(200);
+    patch(&host, &key, "before", json!({ "description": "new" })).await.is(200);
+    host.call("before", &json!({})).await.fails(409, "endpoint_paused", "tool");
+    let page = host.manage(Method::GET, "/ai/admin/reviews?limit=1", &Value::Null).await.is(200).json();
+    assert_eq!((page["reviews"].as_array().map(Vec::len), &page["reviews"][0]["slug"]), (Some(1), &json!("after")));
+    let next = format!("/ai/admin/reviews?limit=1&cursor={}", page["nextCursor"].as_str().unwrap());
+    let page = host.manage(Method::GET, &next, &Value::Null).await.is(200).json();
+    assert_eq!((&page["reviews"][0]["slug"], page.get("nextCursor")), (&json!("before"), None));
+    host.manage(Method::GET, "/ai/admin/reviews?cursor=%21", &Value::Null).await.fails(400, "invalid_request", "caller");
+    host.as_builder(&key, Method::GET, "/ai/admin/reviews", &Value::Null).await.fails(403, "not_owner", "caller");
+    host.as_builder(&key, Method::POST, "/ai/admin/reviews/after", &json!({ "decision": "approve" })).await.fails(
+        403,
+        "not_owner",
+        "caller",
+    );
+    host.as_builder(&key, Method::POST, "/ai/admin/rescan", &json!({})).await.fails(403, "not_owner", "caller");
+}
+
+#[tokio::test]
+async fn what_is_taken_down_is_gone_for_all_but_owner_and_admin_until_it_is_restored() {
+    let mut host = Host::start().await;
+    let ((_, key), (_, other)) = (host.register("Taken").await, host.register("Other").await);
+    host.as_builder(&key, Method::POST, CREATE, &tool("taken", 0.0, PLAIN)).await.is(200);
+    decide(&host, "taken", json!({ "decision": "restore" })).await.fails(409, "nothing_to_review", "caller");
+    decide(&host, "taken", json!({ "decision": "takedown", "reason": "complaint", "capabilities": {} })).await.fails(
+        422,
+        "invalid_endpoint",
+        "caller",
+    );
+    decide(&host, "taken", json!({ "decision": "takedown", "reason": "complaint" })).await.is(200);
+    host.restart().await;
+    is_hidden(&host, &other, "taken").await;
+    host.call("taken", &json!({})).await.fails(409, "endpoint_paused", "tool");
+    patch(&host, &key, "taken", json!({ "status": "active" })).await.fails(409, "taken_down", "caller");
+    let owned = at(&host, &key, "taken").await;
+    assert_eq!((&owned["review"]["state"], &owned["review"]["decision"]["reason"]), (&json!("taken_down"), &json!("complaint")));
+    decide(&host, "taken", json!({ "decision": "restore" })).await.is(200);
+    host.call("taken", &json!({})).await.is(200);
+    let events = host.as_builder(&key, Method::GET, "/ai/builders/events", &Value::Null).await.is(200).json();
+    let kinds: Vec<_> = events["events"].as_array().unwrap().iter().rev().map(|event| event["kind"].as_str().unwrap()).collect();
+    assert_eq!(
+        kinds.into_iter().filter(|kind| kind.starts_with("endpoint.")).collect::<Vec<_>>(),
+        ["endpoint.created", "endpoint.reviewed", "endpoint.paused", "endpoint.reviewed", "endpoint.resumed"]
+    );
+}
+
+#[tokio::test]
+async fn another_builders_source_waits_for_an_admin() {
+    let host = Host::start().await;
+    let ((_, one), (_, two)) = (host.register("First").await, host.register("Second").await);
+    host.as_builder(&one, Method::POST, CREATE, &tool("original", 0.0, PLAIN)).await.is(200);
+    host.as_builder(&one, Method::POST, CREATE, &tool("my-second", 0.0, PLAIN)).await.is(200);
+    let copy = host.as_builder(&two, Method::POST, CREATE, &tool("copied", 0.0, PLAIN)).await.is(200).json()["endpoint"].clone();
+    assert_eq!((&copy["status"], &copy["contentSafety"]["findings"][0]["rule"]), (&json!("paused"), &json!("provenance.same-source")));
+    host.call("my-second", &json!({})).await.is(200);
+    // Deleting the original does not make the copy one.
+    for slug in ["original", "my-second"] {
+        host.as_builder(&one, Method::DELETE, &format!("/ai/endpoints/{slug}"), &Value::Null).await.is(200);
+    }
+    let again = host.as_builder(&two, Method::POST, CREATE, &tool("copied-too", 0.0, PLAIN)).await.is(200).json()["endpoint"].clone();
+    assert_eq!(again["status"], "paused");
+}

@@ -1,0 +1,94 @@
+//! Versions of handlers: kept by their hash, read by their owner, rolled back to.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::{
+    harness::{Host, js},
+    revenue::tool,
+};
+
+const CREATE: &str = "/ai/endpoints/create";
+
+fn answers(value: &str) -> String {
+    format!("export default () => ({{ answer: {value} }});")
+}
+
+#[tokio::test]
+async fn a_builder_rolls_back_to_a_version_that_is_kept() {
+    let host = Host::start().await;
+    let ((_, key), (_, other)) = (host.register("Rolls").await, host.register("Other").await);
+    let manage = async |method, body: Value| host.as_builder(&key, method, "/ai/endpoints/rolls", &body).await;
+    let mut typed = tool("rolls", 0.0, "const one: number = 1;\nexport default () => ({ answer: one });");
+    typed["handler"]["language"] = json!("ts");
+    let first = host.as_builder(&key, Method::POST, CREATE, &typed).await.is(200).json()["endpoint"]["version"].clone();
+    let second = manage(Method::PATCH, json!({ "handler": { "source": answers("2") } })).await.is(200).json()["endpoint"].clone();
+    let kept: Vec<_> = second["versions"].as_array().unwrap().iter().map(|version| &version["version"]).collect();
+    assert_eq!(kept, [&second["version"], &first]);
+    assert!(second["versions"][0]["createdAt"].as_str() >= second["versions"][1]["createdAt"].as_str());
+    assert_eq!(host.call("rolls", &json!({})).await.is(200).json(), json!({ "answer": 2 }));
+
+    let back = manage(Method::PATCH, json!({ "version": first })).await.is(200).json()["endpoint"].clone();
+    assert_eq!((&back["version"], &back["versions"]), (&first, &second["versions"]));
+    assert_eq!(host.call("rolls", &json!({})).await.is(200).json(), json!({ "answer": 1 }));
+    for (body, pointer) in [
+        (json!({ "version": "sha256:00" }), "/version"),
+        (json!({ "version": second["version"], "handler": { "source": answers("3") } }), "/version"),
+    ] {
+        assert_eq!(manage(Method::PATCH, body).await.fails(422, "invalid_endpoint", "caller")["pointer"], pointer);
+    }
+    // Another endpoint's version is none of this one's, whoever asks.
+    let foreign = host.as_builder(&other, Method::POST, CREATE, &tool("foreign", 0.0, &answers("'foreign'"))).await.is(200).json();
+    let foreign = foreign["endpoint"]["version"].as_str().unwrap();
+    manage(Method::PATCH, json!({ "version": foreign })).await.fails(422, "invalid_endpoint", "caller");
+    let source = |version: &str| format!("/ai/endpoints/rolls/source?version={version}");
+    host.as_builder(&key, Method::GET, &source(foreign), &Value::Null).await.fails(404, "unknown_version", "caller");
+
+    let path = source(second["version"].as_str().unwrap());
+    let read = host.as_builder(&key, Method::GET, &path, &Value::Null).await.is(200).json();
+    assert_eq!(read["handler"], json!({ "version": second["version"], "source": answers("2"), "language": "js" }));
+    let runs = host.manage(Method::GET, "/ai/endpoints/rolls/source", &Value::Null).await.is(200).json();
+    assert_eq!((&runs["handler"]["version"], &runs["handler"]["source"]), (&first, &typed["handler"]["source"]));
+    host.get("/ai/endpoints/rolls/source").await.fails(401, "unauthorized", "caller");
+    host.as_builder(&other, Method::GET, "/ai/endpoints/rolls/source", &Value::Null).await.fails(403, "not_owner", "caller");
+    assert_eq!(host.get("/ai/endpoints/rolls").await.json()["endpoint"].get("versions"), None);
+}
+
+#[tokio::test]
+async fn a_static_answer_rolls_back_and_must_fit_the_schema_of_today() {
+    let host = Host::start().await;
+    let mut tool = js("fixed", 0.0, "");
+    tool["handlerType"] = json!("static_json");
+    tool["handler"] = json!({ "response": { "n": 1 } });
+    let first = host.publish(&tool).await["version"].clone();
+    host.change("fixed", &json!({ "handler": { "response": { "n": "two" } } })).await;
+    assert_eq!(host.change("fixed", &json!({ "version": first })).await["version"], first);
+    assert_eq!(host.call("fixed", &json!({})).await.is(200).json(), json!({ "n": 1 }));
+    let texts = json!({ "properties": { "n": { "type": "string" } } });
+    host.change("fixed", &json!({ "handler": { "response": { "n": "two" } }, "outputSchema": texts })).await;
+    let error =
+        host.manage(Method::PATCH, "/ai/endpoints/fixed", &json!({ "version": first })).await.fails(422, "invalid_endpoint", "caller");
+    assert_eq!(error["pointer"], "/handler/response");
+}
+
+#[tokio::test]
+async fn fifty_versions_are_kept_also_across_a_restart() {
+    let mut host = Host::start().await;
+    let mut tool = js("many", 0.0, "");
+    tool["handlerType"] = json!("static_json");
+    tool["handler"] = json!({ "response": 0 });
+    let first = host.publish(&tool).await["version"].clone();
+    let mut second = Value::Null;
+    for n in 1..=50 {
+        let version = host.change("many", &json!({ "handler": { "response": n } })).await["version"].clone();
+        if n == 1 {
+            second = version;
+        }
+    }
+    host.restart().await;
+    let owned = host.manage(Method::GET, "/ai/endpoints/many", &Value::Null).await.is(200).json()["endpoint"].clone();
+    assert_eq!(owned["versions"].as_array().map(Vec::len), Some(50));
+    host.manage(Method::PATCH, "/ai/endpoints/many", &json!({ "version": first })).await.fails(422, "invalid_endpoint", "caller");
+    host.change("many", &json!({ "version": second })).await;
+    assert_eq!(host.call("many", &json!({})).await.is(200).json(), json!(1));
+}
