@@ -680,7 +680,7 @@ async fn a_task_killed_between_settling_and_answering_has_its_answer() {
     let payer = Payer::funded(&host, 10.0).await;
     let asked = host.challenge("count").await;
     let mut charged = 0;
-    for round in 0..8_u64 {
+    for round in 0..4_u64 {
         let payment = payer.pay(&asked);
         let id = {
             let mut client = host.mcp();
@@ -689,7 +689,7 @@ async fn a_task_killed_between_settling_and_answering_has_its_answer() {
             created["taskId"].as_str().unwrap().to_owned()
         };
         // The kill falls somewhere around the end of the run, its settlement and its last commit.
-        tokio::time::sleep(Duration::from_millis(15 + 9 * round)).await;
+        tokio::time::sleep(Duration::from_millis(15 + 18 * round)).await;
         host.restart().await;
         let mut client = host.mcp();
         client.capabilities = tasks();
