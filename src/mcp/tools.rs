@@ -116,7 +116,7 @@ fn annotations(live: &Live) -> ToolAnnotations {
     let (free, keeps) = (endpoint.price_usd.is_zero(), can.kv || can.files);
     let open_world = can.http_get_json || endpoint.handler_type == HandlerType::X402ReadinessCheck;
     let annotations = ToolAnnotations::with_title(endpoint.title.clone()).read_only(free && !keeps).open_world(open_world);
-    if free && !keeps || keeps { annotations } else { annotations.destructive(false).idempotent(false) }
+    if free || keeps { annotations } else { annotations.destructive(false).idempotent(false) }
 }
 
 /// The root must be of type `object`: strict clients refuse the whole list otherwise.
