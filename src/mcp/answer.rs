@@ -137,8 +137,18 @@ pub(super) fn challenged(challenge: &Challenge, paid_in: Option<WireVersion>) ->
     let told = if paid_in == Some(WireVersion::V1) { &challenge.v1 } else { &challenge.v2 };
     let mut result = CallToolResult::error(vec![ContentBlock::text(told.to_string())]);
     result.structured_content = Some(told.clone());
-    result.meta = Some(meta([(CHALLENGE, told.clone()), (CHALLENGE_V1, challenge.v1.clone())]));
+    result.meta = Some(meta([(CHALLENGE, latin(told)), (CHALLENGE_V1, challenge.v1.clone())]));
     result
+}
+
+/// A challenge without the words that may not be Latin: Cloudflare's `agents` sends it back through `btoa`, which takes
+/// no others.
+fn latin(challenge: &Value) -> Value {
+    let mut latin = json!({ "x402Version": challenge["x402Version"], "error": challenge["error"], "accepts": challenge["accepts"] });
+    if let Some(resource) = challenge.get("resource") {
+        latin["resource"] = json!({ "url": resource["url"], "mimeType": resource["mimeType"] });
+    }
+    latin
 }
 
 fn meta<const N: usize>(entries: [(&str, Value); N]) -> MetaObject {

@@ -21,10 +21,13 @@ pub(super) const PAGE: usize = 500;
 
 type Catalogue = Arc<BTreeMap<Slug, Arc<Live>>>;
 
+/// Tools by name.
+type Tools = Arc<BTreeMap<String, Tool>>;
+
 /// The tools of the catalogue, made once for each change of it.
 #[derive(Default)]
 pub(super) struct Listing {
-    made: RwLock<Option<(Catalogue, Arc<BTreeMap<String, Tool>>)>>,
+    made: RwLock<Option<(Catalogue, Tools)>>,
 }
 
 /// Names that `?tools=` narrows a connection to; `None`: all.
@@ -51,7 +54,7 @@ pub(super) struct Page {
 
 impl Listing {
     /// All tools by name, as the catalogue is now.
-    pub(super) fn now(&self, app: &App) -> Arc<BTreeMap<String, Tool>> {
+    pub(super) fn now(&self, app: &App) -> Tools {
         let catalogue = app.catalog.all();
         if let Some((of, tools)) = &*self.made.read().unwrap_or_else(PoisonError::into_inner)
             && Arc::ptr_eq(of, &catalogue)
@@ -60,8 +63,7 @@ impl Listing {
         }
         let active = catalogue.values().filter(|live| live.endpoint.availability() == Availability::Active);
         let endpoints = active.filter_map(|live| tool(app, live));
-        let tools = own::tools().into_iter().chain(endpoints).map(|tool| (tool.name.to_string(), tool)).collect();
-        let tools = Arc::new(tools);
+        let tools: Tools = Arc::new(own::tools().into_iter().chain(endpoints).map(|tool| (tool.name.to_string(), tool)).collect());
         *self.made.write().unwrap_or_else(PoisonError::into_inner) = Some((catalogue, Arc::clone(&tools)));
         tools
     }
@@ -114,7 +116,7 @@ fn annotations(live: &Live) -> ToolAnnotations {
     let (free, keeps) = (endpoint.price_usd.is_zero(), can.kv || can.files);
     let open_world = can.http_get_json || endpoint.handler_type == HandlerType::X402ReadinessCheck;
     let annotations = ToolAnnotations::with_title(endpoint.title.clone()).read_only(free && !keeps).open_world(open_world);
-    if free && !keeps || keeps { annotations } else { annotations.destructive(false).idempotent(false) }
+    if free || keeps { annotations } else { annotations.destructive(false).idempotent(false) }
 }
 
 /// The root must be of type `object`: strict clients refuse the whole list otherwise.

@@ -100,14 +100,14 @@ impl Report {
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     found: Vec<Finding>,
-    /// By rule and field.
-    count: BTreeMap<String, BTreeMap<String, usize>>,
+    /// By rule: how many, and how many in each field.
+    count: BTreeMap<String, (usize, BTreeMap<String, usize>)>,
 }
 
 impl Findings {
     /// True when more of this rule in this field would not be reported.
     pub(super) fn enough(&self, rule: &str, field: &str) -> bool {
-        self.count(rule, field) >= PER_RULE_AND_FIELD
+        self.count(rule, field) >= PER_RULE_AND_FIELD || self.count.get(rule).is_some_and(|(all, _)| *all >= FINDINGS)
     }
 
     /// True when this rule is reported for this line, or for the field where there are no lines.
@@ -116,13 +116,14 @@ impl Findings {
     }
 
     pub(super) fn push(&mut self, finding: Finding) {
-        let fields = self.count.entry(finding.rule.clone()).or_default();
+        let (all, fields) = self.count.entry(finding.rule.clone()).or_default();
+        *all += 1;
         *fields.entry(finding.field.clone()).or_default() += 1;
         self.found.push(finding);
     }
 
     fn count(&self, rule: &str, field: &str) -> usize {
-        self.count.get(rule).and_then(|fields| fields.get(field)).copied().unwrap_or(0)
+        self.count.get(rule).and_then(|(_, fields)| fields.get(field)).copied().unwrap_or(0)
     }
 
     pub(super) fn report(mut self) -> Report {

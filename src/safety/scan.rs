@@ -27,6 +27,9 @@ const ENCODED_LITERAL: usize = 64;
 /// Shortest literal that can break a rule, in bytes.
 const SHORTEST: usize = 4;
 
+/// Longest pointer that is reported, in bytes, but for escapes.
+const POINTER_BYTES: usize = 512;
+
 /// What stands in a secret's place in examples, in lower case.
 const PLACEHOLDERS: &[&str] = &[
     "example",
@@ -219,11 +222,13 @@ impl<'r> Scan<'r> {
         while let Some((pointer, value)) = open.pop() {
             match value {
                 Value::String(text) => self.string(&pointer, text),
-                Value::Array(items) => open.extend(items.iter().enumerate().map(|(index, item)| (format!("{pointer}/{index}"), item))),
+                Value::Array(items) => {
+                    open.extend(items.iter().enumerate().map(|(index, item)| (member(&pointer, &index.to_string()), item)))
+                }
                 Value::Object(members) => {
                     for (name, item) in members {
                         self.terms(&pointer, name, Place::Nowhere);
-                        open.push((format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1")), item));
+                        open.push((member(&pointer, name), item));
                     }
                 }
                 Value::Null | Value::Bool(_) | Value::Number(_) => {}
@@ -232,6 +237,9 @@ impl<'r> Scan<'r> {
     }
 
     fn string(&mut self, pointer: &str, text: &str) {
+        if text.len() < SHORTEST {
+            return self.hash(pointer, text.as_bytes(), Place::Nowhere);
+        }
         self.patterns(pointer, text.as_bytes(), &[Scope::Strings, Scope::Code], Place::Nowhere, "");
         self.terms(pointer, text, Place::Nowhere);
         self.value(pointer, text, Place::Nowhere);
@@ -331,6 +339,14 @@ impl<'r> Scan<'r> {
             excerpt: (!value.is_empty()).then(|| redacted(value)),
         });
     }
+}
+
+/// The pointer of a member; that of what it is in, where it would be too long to report.
+fn member(pointer: &str, name: &str) -> String {
+    if pointer.len() + name.len() > POINTER_BYTES {
+        return pointer.to_owned();
+    }
+    format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
 /// Whether a match is what its row means: entropy, structure, and no placeholder.

@@ -250,6 +250,21 @@ fn hostile_sources_are_scanned_in_linear_time() {
     }
 }
 
+/// A long name over many members, and more findings than anybody reads: each costs no more than its text.
+#[test]
+fn a_hostile_document_is_scanned_in_linear_time() {
+    let scanner = scanner();
+    let long = "n".repeat(200 << 10);
+    let members = json!({ long.as_str(): vec!["http://45.77.12.9/"; 20_000] });
+    let many: Vec<_> = (0..20_000).map(|_| format!("http://45.77.12.9/{}", aws_key())).collect();
+    for value in [members, json!(many)] {
+        let begun = Instant::now();
+        let report = scanner.scan(&Upload { response: Some(&value), ..Upload::default() });
+        assert!(begun.elapsed().as_millis() < 8_000, "{:?}", begun.elapsed());
+        assert!(report.findings.len() <= 60 && json!(report).to_string().len() < 20_000);
+    }
+}
+
 #[test]
 #[ignore = "prints times; run it in release"]
 #[allow(clippy::print_stdout, reason = "figures are what it is for")]

@@ -47,7 +47,9 @@ fn challenge(result: &Value) -> Value {
     let told = &result["structuredContent"];
     assert!(told["accepts"].is_array(), "{result}");
     assert_eq!(&serde_json::from_str::<Value>(result["content"][0]["text"].as_str().unwrap()).unwrap(), told);
-    assert_eq!(&result["_meta"]["x402/error"], told);
+    let dialect = &result["_meta"]["x402/error"];
+    assert_eq!((&dialect["accepts"], &dialect["resource"]["url"]), (&told["accepts"], &told["resource"]["url"]));
+    assert!(told["x402Version"] == 1 || dialect.to_string().is_ascii(), "Cloudflare's client sends it through `btoa`: {dialect}");
     told.clone()
 }
 
@@ -256,7 +258,9 @@ async fn changes_show_at_once_and_are_told_to_who_listens() {
 #[tokio::test]
 async fn each_dialect_of_payment_pays() {
     let host = Host::start().await;
-    host.publish(&js("count", PRICE, COUNTER)).await;
+    let mut tool = js("count", PRICE, COUNTER);
+    tool["description"] = json!("Zählt – 数える");
+    host.publish(&tool).await;
     let payer = Payer::funded(&host, 1.0).await;
     let mut runs = 0;
     for client in [host.mcp(), host.mcp_legacy()] {
@@ -676,7 +680,7 @@ async fn a_task_killed_between_settling_and_answering_has_its_answer() {
     let payer = Payer::funded(&host, 10.0).await;
     let asked = host.challenge("count").await;
     let mut charged = 0;
-    for round in 0..8_u64 {
+    for round in 0..4_u64 {
         let payment = payer.pay(&asked);
         let id = {
             let mut client = host.mcp();
@@ -685,7 +689,7 @@ async fn a_task_killed_between_settling_and_answering_has_its_answer() {
             created["taskId"].as_str().unwrap().to_owned()
         };
         // The kill falls somewhere around the end of the run, its settlement and its last commit.
-        tokio::time::sleep(Duration::from_millis(15 + 9 * round)).await;
+        tokio::time::sleep(Duration::from_millis(15 + 18 * round)).await;
         host.restart().await;
         let mut client = host.mcp();
         client.capabilities = tasks();

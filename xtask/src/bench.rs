@@ -1,9 +1,9 @@
-//! `cargo xtask bench call|revenue`: builds everything in release and starts the measuring program on it.
+//! `cargo xtask bench call|mcp|revenue`: builds everything in release and starts the measuring program on it.
 
-use crate::{Failure, args::Args, engine, shell, workers};
+use crate::{Failure, args::Args, conformance, engine, shell, workers};
 
-const SUBJECTS: [&str; 2] = ["call", "revenue"];
-const WHICH: &str = "there are two measurements: `cargo xtask bench call` and `cargo xtask bench revenue`";
+const SUBJECTS: [&str; 3] = ["call", "mcp", "revenue"];
+const WHICH: &str = "there are three measurements: `cargo xtask bench call`, `mcp` and `revenue`";
 
 /// Measures; never fails by a clock.
 ///
@@ -20,6 +20,10 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let host = workers::build_host()?;
     let mut bench = shell::cargo(&["run", "--quiet", "--release", "--package", "tollhouse-bench", "--"]);
     bench.arg("--host").arg(host).arg("--worker").arg(worker).args(["--engine", engine.name(), "--subject", subject]);
+    if subject == "mcp" {
+        let clients = conformance::prepare().join().map_err(|_| "the installation of the clients broke")??;
+        bench.arg("--node").arg(conformance::node(&clients)?).arg("--clients").arg(clients);
+    }
     if let Some(seconds) = args.seconds {
         bench.args(["--seconds", &seconds.to_string()]);
     }

@@ -15,23 +15,38 @@ use crate::{Failure, packages, place, shell};
 /// `node_modules`, `venv` and the scripts.
 pub(crate) fn prepare() -> JoinHandle<Result<PathBuf, Failure>> {
     thread::spawn(|| {
-        let (from, to) = (place::root().join("fixtures/clients"), place::target().join("clients"));
-        fs::create_dir_all(&to).map_err(|why| format!("cannot make {}: {why}", to.display()))?;
-        // Copied each time: module look-up starts at the script's own folder.
-        for entry in fs::read_dir(&from).map_err(|why| format!("cannot read {}: {why}", from.display()))?.flatten() {
-            if entry.path().is_file() {
-                fs::copy(entry.path(), to.join(entry.file_name()))
-                    .map_err(|why| format!("cannot copy {}: {why}", entry.path().display()))?;
-            }
-        }
+        let to = copied("clients")?;
         once(&to, "package-lock.json", npm)?;
-        once(&to, "requirements.txt", pip)?;
+        once(&to, "requirements.txt", |folder, list| pip(folder, list, "venv"))?;
         Ok(to)
     })
 }
 
+/// The same for the MCP clients and their suite, out of `fixtures/mcp-clients`: `node_modules`, `venv-1` and `venv-2`, the scripts and baselines.
+pub(crate) fn prepare_mcp() -> JoinHandle<Result<PathBuf, Failure>> {
+    thread::spawn(|| {
+        let to = copied("mcp-clients")?;
+        once(&to, "package-lock.json", npm)?;
+        once(&to, "requirements-1.txt", |folder, list| pip(folder, list, "venv-1"))?;
+        once(&to, "requirements-2.txt", |folder, list| pip(folder, list, "venv-2"))?;
+        Ok(to)
+    })
+}
+
+/// A folder of the fixtures, copied into the target folder. Each time: module look-up starts at the script's own folder.
+fn copied(name: &str) -> Result<PathBuf, Failure> {
+    let (from, to) = (place::root().join("fixtures").join(name), place::target().join(name));
+    fs::create_dir_all(&to).map_err(|why| format!("cannot make {}: {why}", to.display()))?;
+    for entry in fs::read_dir(&from).map_err(|why| format!("cannot read {}: {why}", from.display()))?.flatten() {
+        if entry.path().is_file() {
+            fs::copy(entry.path(), to.join(entry.file_name())).map_err(|why| format!("cannot copy {}: {why}", entry.path().display()))?;
+        }
+    }
+    Ok(to)
+}
+
 /// Does an installation unless it was done for this very list before.
-fn once(folder: &Path, list: &str, install: fn(&Path) -> Result<(), Failure>) -> Result<(), Failure> {
+fn once(folder: &Path, list: &str, install: fn(&Path, &str) -> Result<(), Failure>) -> Result<(), Failure> {
     let bytes = fs::read(folder.join(list)).map_err(|why| format!("cannot read {list}: {why}"))?;
     let mut hasher = DefaultHasher::new();
     hasher.write(&bytes);
@@ -39,11 +54,11 @@ fn once(folder: &Path, list: &str, install: fn(&Path) -> Result<(), Failure>) ->
     if fs::read_to_string(&stamp).is_ok_and(|done| done == hash) {
         return Ok(());
     }
-    install(folder)?;
+    install(folder, list)?;
     fs::write(&stamp, hash).map_err(|why| format!("cannot write {}: {why}", stamp.display()))
 }
 
-fn npm(folder: &Path) -> Result<(), Failure> {
+fn npm(folder: &Path, _: &str) -> Result<(), Failure> {
     if shell::find("npm").is_none() {
         return Err("the payers need Node 20 or newer with npm".to_owned());
     }
@@ -52,18 +67,19 @@ fn npm(folder: &Path) -> Result<(), Failure> {
     shell::run_silently(&folder.join("npm.log"), &mut npm)
 }
 
-fn pip(folder: &Path) -> Result<(), Failure> {
+fn pip(folder: &Path, list: &str, venv: &str) -> Result<(), Failure> {
     let python = python().ok_or("the payers need Python 3.10 or newer")?;
-    let venv = folder.join("venv");
-    let make = || shell::run_silently(&folder.join("venv.log"), Command::new(python).args(["-m", "venv", "--clear"]).arg(&venv));
+    let venv = folder.join(venv);
+    let make =
+        || shell::run_silently(&folder.join(format!("{list}.venv.log")), Command::new(python).args(["-m", "venv", "--clear"]).arg(&venv));
     if make().is_err() {
         // Debian keeps a part of venv in a package of its own.
         packages::install(&["python3-venv"])?;
         make()?;
     }
     let mut pip = Command::new(venv.join("bin/pip"));
-    pip.args(["install", "--disable-pip-version-check", "--quiet", "--requirement"]).arg(folder.join("requirements.txt"));
-    shell::run_silently(&folder.join("pip.log"), &mut pip)
+    pip.args(["install", "--disable-pip-version-check", "--quiet", "--requirement"]).arg(folder.join(list));
+    shell::run_silently(&folder.join(format!("{list}.log")), &mut pip)
 }
 
 fn python() -> Option<&'static str> {

@@ -7,6 +7,7 @@
 mod args;
 mod bench;
 mod clients;
+mod conformance;
 mod engine;
 mod lint;
 mod packages;
@@ -22,7 +23,9 @@ const HELP: &str = "\
 cargo xtask serve [--engine v8|quickjs] [-- ARGS]        build in release and start the host on ./data
 cargo xtask test  [--engine v8|quickjs|both] [FILTER…]   every test; CI asks for both engines
 cargo xtask bench call [--engine v8|quickjs] [--seconds N]   requests per second and latencies, beside a bare axum route
+cargo xtask bench mcp  [--seconds N]                     MCP's tools/call beside a bare axum route and the TypeScript SDK
 cargo xtask bench revenue                                reports of 100,000 receipts, and paid calls on top of them
+cargo xtask conformance [--engine v8|quickjs]            the MCP front against the protocol's suite and the clients of the field
 cargo xtask lint                                         formatting, clippy and documentation, warnings refused
 
 ARGS go to `tollhouse serve` (`-- --listen 127.0.0.1:8080`). FILTERs are parts of test names.
@@ -37,6 +40,7 @@ fn main() -> ExitCode {
         Some("serve") => args::Args::parse(words).and_then(serve::run),
         Some("test") => args::Args::parse(words).and_then(test::run),
         Some("bench") => args::Args::parse(words).and_then(bench::run),
+        Some("conformance") => args::Args::parse(words).and_then(|args| conformance::run(&args)),
         Some("lint") => args::Args::parse(words).and_then(lint::run),
         Some(serve::ANNOUNCE) => serve::announce(words),
         Some("help" | "--help" | "-h") => {

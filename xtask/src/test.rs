@@ -9,9 +9,9 @@ use std::{
 use crate::{
     Failure,
     args::{Args, Asked},
-    clients,
+    clients, conformance,
     engine::{self, Engine},
-    shell, workers,
+    place, shell, workers,
 };
 
 /// Test binaries say how they ended in lines that begin so.
@@ -32,6 +32,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         one => vec![engine::pick(one)?],
     };
     let clients = clients::prepare();
+    let mcp_clients = conformance::prepare();
     let worker = workers::build(engines[0])?;
     let clients = clients.join().map_err(|_| "the installation of the payers broke")??;
 
@@ -40,6 +41,14 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     for &engine in &engines {
         let words = ["test", "--release", "--no-fail-fast", "--package", "tollhouse-worker"];
         tally.add(workers::cargo(engine, &words)?, &args)?;
+    }
+    if args.words.is_empty() {
+        // The host that the tests above were run on.
+        let mcp_clients = mcp_clients.join().map_err(|_| "the installation of the MCP clients broke")??;
+        if let Err(why) = conformance::check(&place::target().join("debug/tollhouse"), &worker, &mcp_clients) {
+            eprintln!("conformance: {why}");
+            tally.broken += 1;
+        }
     }
     println!("\n{} passed, {} failed", tally.passed, tally.failed);
     if tally.broken == 0 { Ok(()) } else { Err(format!("{} of the runs above did not pass", tally.broken)) }

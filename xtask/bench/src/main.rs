@@ -9,6 +9,7 @@ mod bare;
 mod client;
 mod host;
 mod load;
+mod mcp;
 mod revenue;
 
 use std::{error::Error, path::PathBuf, time::Duration};
@@ -34,12 +35,22 @@ struct Options {
     worker: PathBuf,
     engine: String,
     seconds: u64,
+    /// Node, and the folder of the MCP clients, for the server that MCP is held against.
+    node: PathBuf,
+    clients: PathBuf,
 }
 
 fn main() -> Result<(), Failure> {
     let mut words = std::env::args().skip(1);
-    let mut options =
-        Options { subject: "call".to_owned(), host: PathBuf::new(), worker: PathBuf::new(), engine: "v8".to_owned(), seconds: 5 };
+    let mut options = Options {
+        subject: "call".to_owned(),
+        host: PathBuf::new(),
+        worker: PathBuf::new(),
+        engine: "v8".to_owned(),
+        seconds: 5,
+        node: PathBuf::new(),
+        clients: PathBuf::new(),
+    };
     while let Some(word) = words.next() {
         if word == bare::COMMAND {
             return bare::serve();
@@ -50,12 +61,15 @@ fn main() -> Result<(), Failure> {
             "--host" => options.host = value.into(),
             "--worker" => options.worker = value.into(),
             "--engine" => options.engine = value,
+            "--node" => options.node = value.into(),
+            "--clients" => options.clients = value.into(),
             "--seconds" => options.seconds = value.parse()?,
             _ => return Err(format!("no option `{word}`").into()),
         }
     }
     match options.subject.as_str() {
         "call" => measure(&options),
+        "mcp" => mcp::measure(&options),
         "revenue" => revenue::measure(&options),
         other => Err(format!("nothing measures `{other}`").into()),
     }

@@ -126,7 +126,7 @@ fn closing(owner: &Owner, endpoints: &[EndpointId], n: u64, at: Timestamp) -> Re
         started_at: at,
         issued_at: at,
     };
-    Ok(Closing { receipt, call: CallId::generate(), owner: owner.clone(), fee: FeeBps(500).of(PRICE, owner), builder: None })
+    Ok(Closing { receipt, call: CallId::generate(), owner: owner.clone(), fee: FeeBps(500).of(PRICE, owner), registered: None })
 }
 
 fn settlement() -> Settlement {

