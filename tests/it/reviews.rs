@@ -190,6 +190,11 @@ async fn what_is_taken_down_is_gone_for_all_but_owner_and_admin_until_it_is_rest
 async fn another_builders_source_waits_for_an_admin() {
     let host = Host::start().await;
     let ((_, one), (_, two)) = (host.register("First").await, host.register("Second").await);
+    let tool = |slug: &str, price: f64, source: &str| {
+        let mut tool = tool(slug, price, source);
+        tool["handler"]["source"] = json!(source);
+        tool
+    };
     host.as_builder(&one, Method::POST, CREATE, &tool("original", 0.0, PLAIN)).await.is(200);
     host.as_builder(&one, Method::POST, CREATE, &tool("my-second", 0.0, PLAIN)).await.is(200);
     let copy = host.as_builder(&two, Method::POST, CREATE, &tool("copied", 0.0, PLAIN)).await.is(200).json()["endpoint"].clone();
