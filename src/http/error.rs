@@ -15,7 +15,7 @@ use crate::{
     call::{CallError, Charged, Fault},
     catalog::PublishError,
     id::RequestId,
-    payment::{Challenge, CreditError, Refusal, SettleError},
+    payment::{Challenge, Refusal, SettleError},
     secret::SecretError,
     store::StoreError,
 };
@@ -60,6 +60,7 @@ pub fn code_table() -> &'static [(u16, &'static str)] {
         (404, "unknown_endpoint"),
         (404, "unknown_receipt"),
         (404, "unknown_builder"),
+        (404, "unknown_credit"),
         (404, "unknown_payment"),
         (404, "unknown_payout"),
         (404, "unknown_secret"),
@@ -358,15 +359,6 @@ impl From<SecretError> for ApiError {
                 tracing::error!(message, "a secret or the master key could not be changed");
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the host failed")
             }
-        }
-    }
-}
-
-impl From<CreditError> for ApiError {
-    fn from(error: CreditError) -> Self {
-        match error {
-            CreditError::Store(store) => store.into(),
-            other => Self::bad_request(other.to_string()),
         }
     }
 }
