@@ -24,7 +24,7 @@ use crate::{
     clock::Clock,
     config::{FacilitatorKind, Hidden, SecretSettings, Settings},
     event::{EventSettings, Events},
-    http::Rate,
+    http::{Failures, Rate},
     mcp::Mcp,
     payment::{Facilitator, Gate, HttpFacilitator, Ledger, PaymentConfig, SimulatedFacilitator, Terms},
     payout::Payouts,
@@ -72,6 +72,8 @@ pub struct App {
     pub store: Arc<dyn Store>,
     pub long_running_ms: u64,
     pub rate: Option<Rate>,
+    /// Wrong credentials of each address.
+    pub failures: Option<Failures>,
     pub progress: Duration,
     pub mcp: Mcp,
     /// Cancelled when the host is told to end: what would go on for ever stops then.
@@ -202,6 +204,7 @@ impl App {
             store,
             long_running_ms: settings.long_running_ms,
             rate: settings.rate_limit.map(Rate::new),
+            failures: settings.auth_failures.map(Failures::new),
             progress: settings.progress,
             mcp,
             ending: CancellationToken::new(),
@@ -268,6 +271,9 @@ impl App {
                 let Some(app) = app.upgrade() else { return };
                 if let Some(rate) = &app.rate {
                     rate.forget_quiet();
+                }
+                if let Some(failures) = &app.failures {
+                    failures.forget_quiet();
                 }
                 app.mcp.forget_quiet();
                 if let Err(error) = app.gate.tick().await {

@@ -81,6 +81,9 @@ pub struct Flags {
     /// Requests per second of one client address; 0 is no limit [default: 100, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_RATE_LIMIT")]
     pub rate_limit: Option<u32>,
+    /// Wrong credentials per minute of one client address, before all of its are refused for a while; 0 is no limit [default: 60]
+    #[arg(long, env = "TOLLHOUSE_AUTH_FAILURES")]
+    pub auth_failures: Option<u32>,
     /// Time between `progress` events of a streamed call, in ms [default: 5000]
     #[arg(long, env = "TOLLHOUSE_PROGRESS_MS")]
     pub progress_ms: Option<u64>,
@@ -172,6 +175,8 @@ pub struct Settings {
     pub long_running_ms: u64,
     /// Requests per second of one client address.
     pub rate_limit: Option<NonZeroU32>,
+    /// Wrong credentials per minute of one client address.
+    pub auth_failures: Option<NonZeroU32>,
     pub progress: Duration,
     pub drain: Duration,
     pub guard_allow: Vec<String>,
@@ -288,6 +293,9 @@ const SIMULATED_PAY_TO: &str = "0x70110e5e70110e5e70110e5e70110e5e70110e5e";
 /// What the host keeps of each sale when nothing else is set, in basis points.
 const DEFAULT_FEE_BPS: u16 = 500;
 
+/// Wrong credentials per minute of one address when nothing else is set.
+const AUTH_FAILURES: u32 = 60;
+
 /// What it costs to become a builder when nothing else is set.
 const REGISTRATION_PRICE: MicroUsd = MicroUsd(1_000_000);
 
@@ -331,6 +339,7 @@ impl Flags {
             store_cache_bytes: self.store_cache_bytes.or(below.store_cache_bytes),
             long_running_ms: self.long_running_ms.or(below.long_running_ms),
             rate_limit: self.rate_limit.or(below.rate_limit),
+            auth_failures: self.auth_failures.or(below.auth_failures),
             progress_ms: self.progress_ms.or(below.progress_ms),
             drain_ms: self.drain_ms.or(below.drain_ms),
             guard_allow: if self.guard_allow.is_empty() { below.guard_allow } else { self.guard_allow },
@@ -408,6 +417,7 @@ impl Flags {
             store_cache_bytes: self.store_cache_bytes.unwrap_or(64 << 20),
             long_running_ms: self.long_running_ms.unwrap_or(10_000),
             rate_limit: NonZeroU32::new(self.rate_limit.unwrap_or(if listen.ip().is_loopback() { 0 } else { 100 })),
+            auth_failures: NonZeroU32::new(self.auth_failures.unwrap_or(AUTH_FAILURES)),
             progress: Duration::from_millis(self.progress_ms.unwrap_or(5_000).max(1)),
             drain: Duration::from_millis(self.drain_ms.unwrap_or(30_000)),
             guard_allow: self.guard_allow,

@@ -5,9 +5,11 @@ mod admin;
 mod audit;
 mod auth;
 mod builders;
+mod credits;
 mod endpoints;
 mod error;
 mod events;
+mod failures;
 mod follow;
 mod invoke;
 mod logs;
@@ -37,9 +39,10 @@ use axum::{
 };
 use tower_http::cors::{Any, CorsLayer};
 
-pub(crate) use self::{error::REQUEST, offered::offered};
+pub(crate) use self::{error::REQUEST, failures::limit_credit, offered::offered};
 pub use self::{
     error::{ApiError, code_table},
+    failures::Failures,
     rate::Rate,
 };
 use crate::{app::App, id::RequestId, mcp};
@@ -87,7 +90,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/ai/admin/payouts", get(payouts::list_all))
         .route("/ai/admin/payouts/{id}", post(payouts::decide))
         .route("/ai/endpoints/{slug}/secrets", get(secrets::list).post(secrets::set).delete(secrets::remove))
-        .route("/ai/credits", post(account::mint).get(account::credit))
+        .route("/ai/credits", post(credits::mint).get(credits::read))
         // operators
         .route("/ai/admin/secrets/rotate", post(secrets::rotate))
         .route("/health", get(operations::health))
@@ -97,6 +100,7 @@ pub fn router(app: Arc<App>) -> Router {
         .method_not_allowed_fallback(error::method_not_allowed)
         .layer(DefaultBodyLimit::max(MANAGEMENT_BODY_BYTES))
         .layer(middleware::from_fn_with_state(Arc::clone(&app), audit::enter))
+        .layer(middleware::from_fn_with_state(Arc::clone(&app), failures::limit))
         .layer(middleware::from_fn_with_state(Arc::clone(&app), rate::limit))
         .layer(cors())
         .layer(middleware::from_fn(frame))

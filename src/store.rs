@@ -75,7 +75,7 @@ pub enum Space {
     PayoutSettings = 22,
     /// time, audit id → what an admin or builder did, or tried to.
     Audit = 23,
-    /// credit id, time → movement of a developer credit.
+    /// credit id, number → movement of a developer credit.
     CreditMovements = 24,
     /// slug of a deleted endpoint → who had it.
     RetiredSlugs = 25,

@@ -1,39 +1,16 @@
-//! Developer credit, and the play money of the simulated ledger.
+//! `/dev/faucet`: the play money of the simulated ledger.
 
 use std::sync::Arc;
 
 use axum::{
     Json,
     extract::{Query, State},
-    http::HeaderMap,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{auth::Admin, endpoints::Body, error::ApiError};
+use super::{endpoints::Body, error::ApiError};
 use crate::{app::App, tool::MicroUsd};
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Mint {
-    amount_usd: MicroUsd,
-    #[serde(default)]
-    label: String,
-}
-
-/// `POST /ai/credits`: a prepaid balance. The token is shown this once.
-pub(super) async fn mint(_: Admin, State(app): State<Arc<App>>, Body(mint): Body<Mint>) -> Result<Json<Value>, ApiError> {
-    let minted = app.gate.credits().mint(mint.amount_usd, &mint.label).await?;
-    Ok(Json(json!({ "ok": true, "credit": minted.token, "creditId": minted.id, "balanceUsd": mint.amount_usd, "label": mint.label })))
-}
-
-/// `GET /ai/credits`: the balance of the credit whose token is sent.
-pub(super) async fn credit(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Json<Value>, ApiError> {
-    let unauthorized = || ApiError::unauthorized().hint("send the credit's token in `X-Developer-Credit`");
-    let token = headers.get("x-developer-credit").and_then(|value| value.to_str().ok()).ok_or_else(unauthorized)?;
-    let credit = app.gate.credits().find(token).await?.ok_or_else(unauthorized)?;
-    Ok(Json(json!({ "ok": true, "creditId": credit.id, "balanceUsd": credit.balance, "label": credit.label })))
-}
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

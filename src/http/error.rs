@@ -15,7 +15,7 @@ use crate::{
     call::{CallError, Charged, Fault},
     catalog::PublishError,
     id::RequestId,
-    payment::{Challenge, CreditError, Refusal, SettleError},
+    payment::{Challenge, Refusal, SettleError},
     safety::Finding,
     secret::SecretError,
     store::StoreError,
@@ -62,6 +62,7 @@ pub fn code_table() -> &'static [(u16, &'static str)] {
         (404, "unknown_version"),
         (404, "unknown_receipt"),
         (404, "unknown_builder"),
+        (404, "unknown_credit"),
         (404, "unknown_payment"),
         (404, "unknown_payout"),
         (404, "unknown_secret"),
@@ -375,15 +376,6 @@ impl From<SecretError> for ApiError {
                 tracing::error!(message, "a secret or the master key could not be changed");
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the host failed")
             }
-        }
-    }
-}
-
-impl From<CreditError> for ApiError {
-    fn from(error: CreditError) -> Self {
-        match error {
-            CreditError::Store(store) => store.into(),
-            other => Self::bad_request(other.to_string()),
         }
     }
 }

@@ -33,7 +33,7 @@ use super::{
 use crate::{
     call::{Call, CallError, Done, Input, Progress, RequestHead},
     catalog::Live,
-    http::{ApiError, REQUEST},
+    http::{ApiError, REQUEST, limit_credit},
     id::RequestId,
     payment::{Offered, WireVersion},
 };
@@ -122,6 +122,13 @@ async fn answered(
         Offered::X402 { version, .. } => Some(*version),
         Offered::Nothing | Offered::Credit(_) => None,
     };
+    // Those in headers are counted where all requests come in.
+    if let Offered::Credit(credit) = &offered
+        && !asked.parts.headers.contains_key("x-developer-credit")
+        && let Err(error) = limit_credit(app, asked.address, &credit.token).await
+    {
+        return refused(error, None);
+    }
     if matches!(offered, Offered::Nothing) && !live.endpoint.price_usd.is_zero() {
         return refused(ApiError::challenge(app.gate.challenge(&live.terms, "payment required")), None);
     }

@@ -1,19 +1,24 @@
 //! Developer credit: prepaid balances that admins mint, debited on success.
+//!
+//! Every change of a balance is one commit with the movement that says why; the balance is the sum of the movements.
 
 use std::{
     collections::HashMap,
     fmt,
+    ops::Bound,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
+use super::gate::TRIES;
 use crate::{
     clock::{Clock, Timestamp},
     credential::{self, SecretHash},
     id::CreditId,
-    store::{Check, Durability, Space, Store, StoreError, Write},
-    tool::MicroUsd,
+    store::{Check, Direction, Durability, KeyRange, Space, Store, StoreError, Write},
+    tool::{MicroUsd, Slug},
 };
 
 /// What every token starts with; scanners for leaked secrets know it by that.
@@ -31,7 +36,46 @@ pub struct Credit {
     #[serde(rename = "balanceUsd")]
     pub balance: MicroUsd,
     pub created_at: Timestamp,
+    /// How many movements it has had: the number of the next.
+    #[serde(default)]
+    movements: u64,
     secret_sha256: SecretHash,
+}
+
+/// One change of a balance.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Movement {
+    pub at: Timestamp,
+    pub kind: MovementKind,
+    #[serde(rename = "amountUsd")]
+    pub amount: MicroUsd,
+    /// The balance after it.
+    #[serde(rename = "balanceUsd")]
+    pub balance: MicroUsd,
+    /// What was bought, of a debit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receipt_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slug: Option<Slug>,
+}
+
+/// Which way a movement goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MovementKind {
+    /// Adds to the balance.
+    Mint,
+    /// Takes from it.
+    Debit,
+}
+
+/// Movements, newest first.
+#[derive(Debug)]
+pub struct Movements {
+    pub movements: Vec<Movement>,
+    /// The number to go on before, while there are older ones.
+    pub next: Option<u64>,
 }
 
 /// A credit just made. The token is shown this once.
@@ -46,6 +90,10 @@ pub struct Minted {
 pub enum CreditError {
     #[error("a credit is minted with more than 0 USD")]
     Nothing,
+    #[error("a balance is at most {} USD", MicroUsd::MAX.to_usd())]
+    TooMuch,
+    #[error("no credit has this id")]
+    Unknown,
     #[error("a label has at most {MAX_LABEL} characters")]
     Label,
     #[error("the system gave no randomness: {0}")]
@@ -73,6 +121,33 @@ pub(super) struct Hold {
     credits: Arc<Credits>,
     pub(super) id: CreditId,
     pub(super) amount: MicroUsd,
+    /// Of what is called.
+    slug: Slug,
+}
+
+impl Credit {
+    /// As its holder and admins see it.
+    #[must_use]
+    pub fn public(&self) -> Value {
+        json!({ "creditId": self.id, "label": self.label, "balanceUsd": self.balance, "createdAt": self.created_at })
+    }
+
+    /// Records that the balance became `balance`: the writes of the commit that checks the credit as it was.
+    fn moved(&mut self, balance: MicroUsd, movement: Movement) -> [Write; 2] {
+        let number = self.movements;
+        self.balance = balance;
+        self.movements += 1;
+        [
+            Write::put(Space::Credits, key(&self.id), encode(self)),
+            Write::put(Space::CreditMovements, movement_key(&self.id, number), encode_movement(&movement)),
+        ]
+    }
+
+    fn minted(&mut self, amount: MicroUsd, at: Timestamp) -> Result<[Write; 2], CreditError> {
+        let balance = self.balance.0.checked_add(amount.0).map(MicroUsd).filter(|balance| *balance <= MicroUsd::MAX);
+        let balance = balance.ok_or(CreditError::TooMuch)?;
+        Ok(self.moved(balance, Movement { at, kind: MovementKind::Mint, amount, balance, receipt_id: None, slug: None }))
+    }
 }
 
 impl Credits {
@@ -95,17 +170,76 @@ impl Credits {
         let secret = credential::random_secret().map_err(|error| CreditError::Random(error.to_string()))?;
         let id = CreditId::generate();
         let token = credential::token(PREFIX, id.as_str(), &secret);
-        let credit = Credit {
+        let now = self.clock.now();
+        let mut credit = Credit {
             id: id.clone(),
             label: label.to_owned(),
-            balance: amount,
-            created_at: self.clock.now(),
+            balance: MicroUsd::ZERO,
+            created_at: now,
+            movements: 0,
             secret_sha256: SecretHash::of(&secret),
         };
-        let key = key(&id);
-        let write = Write { space: Space::Credits, key: key.clone(), value: Some(encode(&credit)) };
-        self.store.commit(vec![Check { space: Space::Credits, key, expected: None }], vec![write], Durability::Durable).await?;
+        let writes = credit.minted(amount, now)?;
+        self.store.commit(vec![Check::absent(Space::Credits, key(&id))], writes.into(), Durability::Durable).await?;
         Ok(Minted { token, id })
+    }
+
+    /// Adds to a credit that is there; answers it.
+    ///
+    /// # Errors
+    ///
+    /// No amount, an id that is not known, a balance that would be too large, or the store's.
+    pub async fn top_up(&self, id: &CreditId, amount: MicroUsd) -> Result<Credit, CreditError> {
+        if amount.is_zero() {
+            return Err(CreditError::Nothing);
+        }
+        for _ in 0..TRIES {
+            let (mut credit, before) = self.read(id).await?.ok_or(CreditError::Unknown)?;
+            let writes = credit.minted(amount, self.clock.now())?;
+            match self.store.commit(vec![Check::holds(Space::Credits, key(id), before)], writes.into(), Durability::Durable).await {
+                Ok(()) => return Ok(credit),
+                // A call was debited meanwhile.
+                Err(StoreError::Conflict) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(StoreError::Conflict.into())
+    }
+
+    /// The credit with this id.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn get(&self, id: &CreditId) -> Result<Option<Credit>, StoreError> {
+        Ok(self.read(id).await?.map(|(credit, _)| credit))
+    }
+
+    /// At most `limit` credits, the oldest first, from behind `after`.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn list(&self, after: Option<&CreditId>, limit: usize) -> Result<Vec<Credit>, StoreError> {
+        let range = after.map_or(KeyRange::all(), |after| KeyRange::all().after(&key(after)));
+        let pairs = self.store.scan(Space::Credits, range, limit, Direction::Forward).await?;
+        pairs.iter().map(|(_, bytes)| serde_json::from_slice(bytes).map_err(unreadable)).collect()
+    }
+
+    /// At most `limit` movements of a credit, newest first, from before the number `before`.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn movements(&self, id: &CreditId, before: Option<u64>, limit: usize) -> Result<Movements, StoreError> {
+        let mut range = KeyRange { start: Bound::Included(movement_key(id, 0)), end: Bound::Included(movement_key(id, u64::MAX)) };
+        if let Some(before) = before {
+            range.end = Bound::Excluded(movement_key(id, before));
+        }
+        let pairs = self.store.scan(Space::CreditMovements, range, limit, Direction::Backward).await?;
+        let next = pairs.last().filter(|_| pairs.len() == limit).and_then(|(key, _)| number(key)).filter(|number| *number > 0);
+        let movements: Result<_, _> = pairs.iter().map(|(_, bytes)| serde_json::from_slice(bytes).map_err(unreadable)).collect();
+        Ok(Movements { movements: movements?, next })
     }
 
     /// The credit whose token this is. Unknown ids and wrong secrets look the same.
@@ -120,23 +254,29 @@ impl Credits {
         Ok(credit.secret_sha256.matches(secret).then_some(credit))
     }
 
-    /// Holds `amount` for a call, if the balance less what other calls hold is enough.
-    pub(super) fn hold(self: &Arc<Self>, credit: &Credit, amount: MicroUsd) -> Option<Hold> {
+    /// Holds `amount` for a call of `slug`, if the balance less what other calls hold is enough.
+    pub(super) fn hold(self: &Arc<Self>, credit: &Credit, amount: MicroUsd, slug: &Slug) -> Option<Hold> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let others = held.entry(credit.id.clone()).or_default();
         let needed = others.checked_add(amount.0).filter(|needed| *needed <= credit.balance.0)?;
         *others = needed;
         drop(held);
-        Some(Hold { credits: Arc::clone(self), id: credit.id.clone(), amount })
+        Some(Hold { credits: Arc::clone(self), id: credit.id.clone(), amount, slug: slug.clone() })
     }
 
-    /// The check and the write that debit `amount`; `None` when the balance is not enough.
-    pub(super) async fn debit(&self, id: &CreditId, amount: MicroUsd) -> Result<Option<(Check, Write)>, StoreError> {
-        let Some((mut credit, bytes)) = self.read(id).await? else { return Ok(None) };
-        let Some(rest) = credit.balance.0.checked_sub(amount.0) else { return Ok(None) };
-        credit.balance = MicroUsd(rest);
-        let check = Check { space: Space::Credits, key: key(id), expected: Some(bytes) };
-        Ok(Some((check, Write { space: Space::Credits, key: key(id), value: Some(encode(&credit)) })))
+    /// The check and the writes that debit what is held; `None` when the balance is not enough.
+    pub(super) async fn debit(&self, hold: &Hold, receipt_id: &str) -> Result<Option<(Check, [Write; 2])>, StoreError> {
+        let Some((mut credit, before)) = self.read(&hold.id).await? else { return Ok(None) };
+        let Some(balance) = credit.balance.0.checked_sub(hold.amount.0).map(MicroUsd) else { return Ok(None) };
+        let movement = Movement {
+            at: self.clock.now(),
+            kind: MovementKind::Debit,
+            amount: hold.amount,
+            balance,
+            receipt_id: Some(receipt_id.to_owned()),
+            slug: Some(hold.slug.clone()),
+        };
+        Ok(Some((Check::holds(Space::Credits, key(&hold.id), before), credit.moved(balance, movement))))
     }
 
     async fn read(&self, id: &CreditId) -> Result<Option<(Credit, Vec<u8>)>, StoreError> {
@@ -162,6 +302,23 @@ impl Drop for Hold {
 
 fn key(id: &CreditId) -> Vec<u8> {
     id.as_str().as_bytes().to_vec()
+}
+
+/// Movements of a credit sort by their number: each commit checks the credit that counts them.
+fn movement_key(id: &CreditId, number: u64) -> Vec<u8> {
+    [id.as_str().as_bytes(), &number.to_be_bytes()].concat()
+}
+
+fn number(key: &[u8]) -> Option<u64> {
+    key.last_chunk().copied().map(u64::from_be_bytes)
+}
+
+fn unreadable(error: serde_json::Error) -> StoreError {
+    StoreError::Away(format!("a credit or a movement of one does not read: {error}"))
+}
+
+fn encode_movement(movement: &Movement) -> Vec<u8> {
+    serde_json::to_vec(movement).expect("a movement is plain data: encoding it into memory cannot fail")
 }
 
 fn encode(credit: &Credit) -> Vec<u8> {

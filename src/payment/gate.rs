@@ -26,7 +26,7 @@ use crate::{
 const MAX_IDEMPOTENCY_KEY: usize = 255;
 
 /// Tries of a conditional commit: each failure means that another succeeded.
-const TRIES: usize = 1_000;
+pub(super) const TRIES: usize = 1_000;
 
 /// What a payment admits its caller to.
 #[must_use]
@@ -192,7 +192,7 @@ impl Gate {
         if let Some(admit) = self.seen(&id, &digest, request).await? {
             return Ok(admit);
         }
-        let hold = self.credits.hold(&credit, terms.price);
+        let hold = self.credits.hold(&credit, terms.price, &terms.slug);
         let mut hold = Some(hold.ok_or(Refusal::InsufficientCredit { balance: credit.balance, price: terms.price })?);
         self.reserve(id, digest, request, None, move || Means::Credit(hold.take().expect("a reservation is made once"))).await
     }

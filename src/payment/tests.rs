@@ -30,7 +30,7 @@ use crate::{
     call::{Closing, ReceiptFinisher},
     clock::{Clock, Timestamp},
     event::{EventSettings, Events},
-    id::{CallId, ReceiptId},
+    id::{CallId, CreditId, ReceiptId},
     receipt::{self, Signer},
     sale::Sales,
     store::{Check, Direction, Durability, KeyRange, Pairs, Space, Store, StoreError, Write, memory::MemoryStore},

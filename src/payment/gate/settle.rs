@@ -164,7 +164,7 @@ impl Gate {
         ]
     }
 
-    /// Debits a credit: balance, record, receipt and answer in one commit.
+    /// Debits a credit: balance, movement, record, receipt and answer in one commit.
     pub(super) async fn debit(&self, mut admission: Admission, answer: StoredAnswer, draft: &[u8]) -> Result<StoredAnswer, SettleError> {
         let Means::Credit(hold) = &admission.means else { unreachable!("only credits are debited") };
         let id = admission.id.clone();
@@ -180,7 +180,7 @@ impl Gate {
         };
         let finished = self.finisher.finish(draft, &settlement, answer);
         for _ in 0..TRIES {
-            let Some((check, write)) = self.credits.debit(&hold.id, hold.amount).await? else {
+            let Some((check, movement)) = self.credits.debit(hold, &finished.answer.receipt_id).await? else {
                 let (reason, message) = ("insufficient_funds".to_owned(), "developer credit is used up".to_owned());
                 admission.release().await;
                 let (writes, news) = self.finisher.refuse(draft, &reason);
@@ -192,7 +192,7 @@ impl Gate {
             };
             let own = Check { space: Space::Payments, key: id.key(), expected: Some(admission.record.encode()) };
             let mut writes = self.final_writes(&id, Record::clone(&admission.record), settlement.clone(), &finished);
-            writes.push(write);
+            writes.extend(movement);
             writes.extend(finished.writes.iter().cloned());
             match self.store.commit(vec![own, check], writes, Durability::Durable).await {
                 Ok(()) => {

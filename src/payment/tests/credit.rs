@@ -79,6 +79,7 @@ async fn of_fifty_calls_on_a_balance_for_ten_exactly_ten_are_debited() {
         debited += usize::from(task.await.unwrap());
     }
     assert_eq!((debited, left(&bench, &token).await), (10, 0));
+    assert_eq!(bench.all(Space::CreditMovements).await.len(), 11, "one mint, ten debits");
     let receipts = bench.receipts().await;
     assert_eq!(receipts.len(), 10);
     assert_eq!(receipts.iter().map(|receipt| receipt.draft.price_usd.0).sum::<u64>(), 10 * PRICE.0);
@@ -107,6 +108,42 @@ async fn two_replicas_debit_one_credit_without_losing_a_call() {
         }
         assert_eq!((left(&bench, &token).await, bench.receipts().await.len() as u64), (0, calls));
     }
+}
+
+#[tokio::test]
+async fn every_movement_is_kept_and_read_in_pages() {
+    let bench = Bench::new().await;
+    let (credit, other) = (minted(&bench, 2).await, minted(&bench, 1).await);
+    bench.buy(by_credit(&other.token, None)).await;
+    let bought = bench.buy(by_credit(&credit.token, None)).await;
+    let credits = bench.gate.credits();
+    assert_eq!(credits.top_up(&credit.id, PRICE).await.unwrap().balance.0, 2 * PRICE.0);
+    let (mut before, mut seen) = (None, vec![]);
+    loop {
+        let page = credits.movements(&credit.id, before, 1).await.unwrap();
+        seen.extend(page.movements.into_iter().map(|movement| (movement.kind, movement.amount.0 / PRICE.0, movement.balance.0 / PRICE.0)));
+        before = page.next;
+        if before.is_none() {
+            break;
+        }
+    }
+    use MovementKind::{Debit, Mint};
+    assert_eq!(seen, [(Mint, 1, 2), (Debit, 1, 1), (Mint, 2, 2)]);
+    let all = credits.movements(&credit.id, None, 10).await.unwrap();
+    assert!(all.next.is_none());
+    let debit = &all.movements[1];
+    assert_eq!((debit.receipt_id.as_ref(), debit.slug.as_ref()), (Some(&bought.receipt_id), Some(&terms().slug)));
+    assert_eq!((&all.movements[0].receipt_id, &all.movements[0].slug), (&None, &None));
+}
+
+#[tokio::test]
+async fn what_cannot_be_added_to_a_credit_is_refused() {
+    let bench = Bench::new().await;
+    let (credit, credits) = (minted(&bench, 1).await, bench.gate.credits());
+    assert!(matches!(credits.top_up(&credit.id, MicroUsd::ZERO).await, Err(CreditError::Nothing)));
+    assert!(matches!(credits.top_up(&credit.id, MicroUsd::MAX).await, Err(CreditError::TooMuch)));
+    assert!(matches!(credits.top_up(&CreditId::generate(), PRICE).await, Err(CreditError::Unknown)));
+    assert_eq!((left(&bench, &credit.token).await, bench.all(Space::CreditMovements).await.len()), (PRICE.0, 1));
 }
 
 #[tokio::test]

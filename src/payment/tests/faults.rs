@@ -44,6 +44,32 @@ async fn check_closed(bench: &Bench, story: &str) {
     assert_eq!(bench.all(Space::LedgerNonces).await.len(), bench.receipts().await.len(), "{story}: money without a receipt");
 }
 
+/// The movements of each credit add up to its balance, step by step, and each receipt has its debit.
+async fn check_movements(bench: &Bench, story: &str) {
+    let mut debits = vec![];
+    let mut seen = 0;
+    for credit in bench.gate.credits().list(None, 100).await.unwrap() {
+        let mut page = bench.gate.credits().movements(&credit.id, None, 100).await.unwrap().movements;
+        seen += page.len();
+        page.reverse();
+        let mut balance = 0;
+        for movement in page {
+            match movement.kind {
+                MovementKind::Mint => balance += movement.amount.0,
+                MovementKind::Debit => balance -= movement.amount.0,
+            }
+            assert_eq!(balance, movement.balance.0, "{story}: a movement is missing before {movement:?}");
+            debits.extend(movement.receipt_id);
+        }
+        assert_eq!(balance, credit.balance.0, "{story}: the balance moved without a movement");
+    }
+    assert_eq!(seen, bench.all(Space::CreditMovements).await.len(), "{story}: a movement of no credit");
+    let mut receipts: Vec<_> = bench.receipts().await.iter().map(|receipt| receipt.draft.receipt_id.to_string()).collect();
+    receipts.sort();
+    debits.sort();
+    assert_eq!(debits, receipts, "{story}: a receipt without its debit");
+}
+
 /// Pays, settles, whatever fails. True when the caller was told of success.
 async fn attempt(bench: &Bench, offered: Offered) -> bool {
     match bench.admit(offered).await {
@@ -127,6 +153,31 @@ async fn whichever_write_fails_a_credit_is_debited_once() {
             assert!(attempt(&bench, offered()).await, "{story}");
             let left = bench.gate.credits().find(&token).await.unwrap().unwrap().balance.0;
             assert_eq!((left, bench.receipts().await.len()), (FUNDS.0 - PRICE.0, 1), "{story}");
+            check_movements(&bench, &story).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn whichever_write_fails_a_mint_goes_with_its_movement() {
+    for fault in MODES {
+        for nth in 1..=3 {
+            let story = format!("{fault:?} at {nth}");
+            let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+            let bench = Bench::over(Arc::clone(&store) as _);
+            let credits = bench.gate.credits();
+            store.fail_nth(nth, fault);
+            let first = credits.mint(FUNDS, "").await;
+            let other = credits.mint(PRICE, "").await;
+            let topped = match (&first, &other) {
+                (Ok(minted), _) | (_, Ok(minted)) => credits.top_up(&minted.id, PRICE).await,
+                (Err(_), Err(_)) => unreachable!("one commit fails"),
+            };
+            assert_eq!([first.is_err(), other.is_err(), topped.is_err()].map(usize::from).iter().sum::<usize>(), 1, "{story}");
+            store.heal();
+            check_movements(&bench, &story).await;
+            let written = bench.all(Space::CreditMovements).await.len();
+            assert_eq!(written, if fault == Fault::After { 3 } else { 2 }, "{story}");
         }
     }
 }

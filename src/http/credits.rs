@@ -1,0 +1,137 @@
+//! `/ai/credits`: developer credit, and what moved it.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{FromRequestParts, State},
+    http::{StatusCode, request::Parts},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    auth::Admin,
+    endpoints::Body,
+    error::ApiError,
+    page::{Asked, Limit, bad_cursor},
+};
+use crate::{
+    app::App,
+    id::CreditId,
+    payment::{Credit, CreditError},
+    tool::MicroUsd,
+};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Mint {
+    amount_usd: MicroUsd,
+    label: Option<String>,
+    /// The credit to add to. Absent: a new one.
+    credit_id: Option<String>,
+}
+
+/// `POST /ai/credits`: a prepaid balance, whose token is shown this once; or more of one that is there.
+pub(super) async fn mint(_: Admin, State(app): State<Arc<App>>, Body(mint): Body<Mint>) -> Result<Json<Value>, ApiError> {
+    let credits = app.gate.credits();
+    let Some(id) = mint.credit_id else {
+        let label = mint.label.unwrap_or_default();
+        let minted = credits.mint(mint.amount_usd, &label).await?;
+        tracing::info!(credit.id = %minted.id, "a credit was minted");
+        return Ok(Json(
+            json!({ "ok": true, "credit": minted.token, "creditId": minted.id, "balanceUsd": mint.amount_usd, "label": label }),
+        ));
+    };
+    if mint.label.is_some() {
+        return Err(ApiError::bad_request("`label` is said when a credit is made; leave it out to add to one"));
+    }
+    let credit = credits.top_up(&known(&id)?, mint.amount_usd).await?;
+    tracing::info!(credit.id = %credit.id, "a credit was topped up");
+    Ok(Json(about(&credit)))
+}
+
+/// Who reads about credits.
+pub(super) enum Reader {
+    Admin,
+    Holder(Credit),
+}
+
+/// A management credential where one is sent, else the credit's token. Whatever is wrong with the token, the answer is the same.
+impl FromRequestParts<Arc<App>> for Reader {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+        let unauthorized = || ApiError::unauthorized().hint("send the credit's token in `X-Developer-Credit`, or `X-Admin-Token`");
+        if ["x-admin-token", "x-builder-key"].iter().any(|name| parts.headers.contains_key(*name)) {
+            return match Admin::from_request_parts(parts, app).await {
+                Ok(Admin) => Ok(Self::Admin),
+                Err(error) if error.status() == StatusCode::UNAUTHORIZED => Err(unauthorized()),
+                Err(error) => Err(error),
+            };
+        }
+        let token = parts.headers.get("x-developer-credit").and_then(|value| value.to_str().ok()).ok_or_else(unauthorized)?;
+        app.gate.credits().find(token).await?.map(Self::Holder).ok_or_else(unauthorized)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Query {
+    credit_id: Option<String>,
+    #[serde(default)]
+    limit: Limit,
+    cursor: Option<String>,
+}
+
+/// `GET /ai/credits`: for its holder, and for admins with `?creditId=`, one credit with its movements, the newest first;
+/// else all credits, the oldest first.
+pub(super) async fn read(reader: Reader, State(app): State<Arc<App>>, Asked(asked): Asked<Query>) -> Result<Json<Value>, ApiError> {
+    let credit = match (reader, &asked.credit_id) {
+        (Reader::Admin, None) => return list(&app, &asked).await,
+        (Reader::Admin, Some(id)) => app.gate.credits().get(&known(id)?).await?.ok_or(CreditError::Unknown)?,
+        (Reader::Holder(credit), Some(id)) if id != credit.id.as_str() => {
+            return Err(ApiError::new(StatusCode::FORBIDDEN, "not_owner", "this is another's credit"));
+        }
+        (Reader::Holder(credit), _) => credit,
+    };
+    let before = asked.cursor.map(|cursor| cursor.parse()).transpose().map_err(|_| bad_cursor())?;
+    let page = app.gate.credits().movements(&credit.id, before, asked.limit.0).await?;
+    let mut answer = about(&credit);
+    answer["movements"] = json!(page.movements);
+    if let Some(next) = page.next {
+        answer["nextCursor"] = json!(next.to_string());
+    }
+    Ok(Json(answer))
+}
+
+async fn list(app: &App, asked: &Query) -> Result<Json<Value>, ApiError> {
+    let after = asked.cursor.as_ref().map(|cursor| cursor.parse::<CreditId>()).transpose().map_err(|_| bad_cursor())?;
+    let credits = app.gate.credits().list(after.as_ref(), asked.limit.0).await?;
+    let mut answer = json!({ "ok": true, "credits": credits.iter().map(Credit::public).collect::<Vec<_>>() });
+    if let Some(last) = credits.last().filter(|_| credits.len() == asked.limit.0) {
+        answer["nextCursor"] = json!(last.id);
+    }
+    Ok(Json(answer))
+}
+
+fn about(credit: &Credit) -> Value {
+    let mut answer = credit.public();
+    answer["ok"] = json!(true);
+    answer
+}
+
+fn known(id: &str) -> Result<CreditId, ApiError> {
+    id.parse().map_err(|_| CreditError::Unknown.into())
+}
+
+impl From<CreditError> for ApiError {
+    fn from(error: CreditError) -> Self {
+        let message = error.to_string();
+        match error {
+            CreditError::Unknown => Self::not_found("unknown_credit", message),
+            CreditError::Store(store) => store.into(),
+            CreditError::Nothing | CreditError::TooMuch | CreditError::Label | CreditError::Random(_) => Self::bad_request(message),
+        }
+    }
+}

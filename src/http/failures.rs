@@ -1,0 +1,216 @@
+//! How often one address may show a wrong credential.
+//!
+//! An address that guesses is refused for a while whatever it shows then, so that it cannot learn from the refusal that it
+//! has guessed right. Right credentials use nothing up, and requests without one are not looked at.
+
+use std::{
+    collections::HashMap,
+    net::{IpAddr, Ipv6Addr, SocketAddr},
+    num::NonZeroU32,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use axum::{
+    extract::{ConnectInfo, Request, State},
+    http::{HeaderMap, StatusCode},
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+};
+
+use super::error::{ApiError, Code};
+use crate::app::App;
+
+/// The time that the budget of an address is for.
+const WINDOW: Duration = Duration::from_secs(60);
+
+/// Longest time that an address is refused for what it has sent at once.
+const LONGEST: Duration = Duration::from_secs(60 * 60);
+
+/// Most addresses that are remembered. Beyond that, those that failed least are forgotten.
+const MAX_ADDRESSES: usize = 16_384;
+
+/// Headers that carry a credential.
+const CREDENTIALS: [&str; 3] = ["x-admin-token", "x-builder-key", "x-developer-credit"];
+
+/// Wrong credentials of each client address (GCRA). Of IPv6, a /64 is one address.
+#[derive(Debug)]
+pub struct Failures {
+    per_minute: NonZeroU32,
+    /// Address → when its budget is whole again.
+    addresses: Mutex<HashMap<IpAddr, Instant>>,
+}
+
+impl Failures {
+    /// `per_minute` failures of each address, at once or spread.
+    #[must_use]
+    pub fn new(per_minute: NonZeroU32) -> Self {
+        Self { per_minute, addresses: Mutex::default() }
+    }
+
+    /// Forgets addresses whose budget is whole, so that memory stays flat.
+    pub fn forget_quiet(&self) {
+        let now = Instant::now();
+        self.addresses().retain(|_, whole_at| *whole_at > now);
+    }
+
+    /// Why the address may not show a credential now.
+    ///
+    /// # Errors
+    ///
+    /// 429, when it has failed too often.
+    pub(crate) fn check(&self, address: IpAddr) -> Result<(), ApiError> {
+        let Some(wait) = self.wait(address, Instant::now()) else { return Ok(()) };
+        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+        let message = format!("more than {} wrong credentials per minute from your address", self.per_minute);
+        Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message).retry_after(seconds))
+    }
+
+    /// Remembers that the address showed a wrong credential.
+    pub(crate) fn count(&self, address: IpAddr) {
+        self.count_at(address, Instant::now());
+    }
+
+    fn wait(&self, address: IpAddr, now: Instant) -> Option<Duration> {
+        let whole_at = self.addresses().get(&network(address)).copied()?;
+        let wait = (whole_at + self.interval()).saturating_duration_since(now).saturating_sub(WINDOW);
+        (!wait.is_zero()).then_some(wait)
+    }
+
+    fn count_at(&self, address: IpAddr, now: Instant) {
+        let address = network(address);
+        let mut addresses = self.addresses();
+        if addresses.len() >= MAX_ADDRESSES && !addresses.contains_key(&address) {
+            addresses.retain(|_, whole_at| *whole_at > now);
+            if addresses.len() >= MAX_ADDRESSES
+                && let Some(least) = addresses.iter().min_by_key(|(_, whole_at)| **whole_at).map(|(address, _)| *address)
+            {
+                addresses.remove(&least);
+            }
+        }
+        let whole_at = addresses.entry(address).or_insert(now);
+        *whole_at = ((*whole_at).max(now) + self.interval()).min(now + LONGEST);
+    }
+
+    /// The time in which one failure is forgiven.
+    fn interval(&self) -> Duration {
+        WINDOW / self.per_minute.get()
+    }
+
+    fn addresses(&self) -> MutexGuard<'_, HashMap<IpAddr, Instant>> {
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What counts as one address: who has one of IPv6 has a /64.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => IpAddr::V4(address),
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64))),
+    }
+}
+
+/// Refuses credentials of an address that failed too often, and counts those that turn out wrong.
+pub(super) async fn limit(
+    State(app): State<Arc<App>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let Some(failures) = app.failures.as_ref().filter(|_| shows_credential(request.headers())) else { return next.run(request).await };
+    if let Err(refused) = failures.check(peer.ip()) {
+        return refused.into_response();
+    }
+    let credit = request.headers().get("x-developer-credit");
+    let wrong_credit = match credit.map(|token| token.to_str().unwrap_or_default().to_owned()) {
+        Some(token) => is_wrong(&app, &token).await,
+        None => false,
+    };
+    let response = next.run(request).await;
+    let unauthorized = response.extensions().get::<Code>().is_some_and(|code| code.0 == "unauthorized");
+    if wrong_credit || unauthorized {
+        failures.count(peer.ip());
+    }
+    response
+}
+
+fn shows_credential(headers: &HeaderMap) -> bool {
+    CREDENTIALS.iter().any(|name| headers.contains_key(*name))
+}
+
+/// The same for a developer credit that comes in a message, not in a header.
+///
+/// # Errors
+///
+/// 429, when the address has failed too often.
+pub(crate) async fn limit_credit(app: &App, address: IpAddr, token: &str) -> Result<(), ApiError> {
+    let Some(failures) = &app.failures else { return Ok(()) };
+    failures.check(address)?;
+    if is_wrong(app, token).await {
+        failures.count(address);
+    }
+    Ok(())
+}
+
+/// Whether no developer credit has this token. Looked up here, because an answer that streams does not say so in its head.
+async fn is_wrong(app: &App, token: &str) -> bool {
+    // A store that is away is no fault of the caller's.
+    matches!(app.gate.credits().find(token).await, Ok(None))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ADDRESS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+
+    fn failures(per_minute: u32) -> Failures {
+        Failures::new(NonZeroU32::new(per_minute).unwrap())
+    }
+
+    #[test]
+    fn an_address_that_fails_too_often_waits_until_one_failure_is_forgiven() {
+        let (failures, begun) = (failures(6), Instant::now());
+        for _ in 0..6 {
+            assert_eq!(failures.wait(ADDRESS, begun), None);
+            failures.count_at(ADDRESS, begun);
+        }
+        assert_eq!(failures.wait(ADDRESS, begun), Some(Duration::from_secs(10)));
+        assert_eq!(failures.wait("192.0.2.2".parse().unwrap(), begun), None, "another address");
+        let later = begun + Duration::from_secs(10);
+        assert_eq!(failures.wait(ADDRESS, later), None);
+        failures.count_at(ADDRESS, later);
+        assert_eq!(failures.wait(ADDRESS, later), Some(Duration::from_secs(10)));
+        assert_eq!(failures.wait(ADDRESS, later + WINDOW), None);
+    }
+
+    #[test]
+    fn what_was_sent_at_once_is_waited_for_but_not_for_ever() {
+        let (failures, now) = (failures(60), Instant::now());
+        (0..120).for_each(|_| failures.count_at(ADDRESS, now));
+        assert_eq!(failures.wait(ADDRESS, now), Some(Duration::from_secs(61)));
+        (0..100_000).for_each(|_| failures.count_at(ADDRESS, now));
+        assert!(failures.wait(ADDRESS, now).unwrap() <= LONGEST);
+    }
+
+    #[test]
+    fn a_network_of_ipv6_is_one_address() {
+        let (failures, now) = (failures(1), Instant::now());
+        failures.count_at("2001:db8:1:2::1".parse().unwrap(), now);
+        assert!(failures.wait("2001:db8:1:2:ffff::9".parse().unwrap(), now).is_some());
+        assert!(failures.wait("2001:db8:1:3::1".parse().unwrap(), now).is_none());
+        failures.count_at("::ffff:192.0.2.1".parse().unwrap(), now);
+        assert!(failures.wait(ADDRESS, now).is_some(), "an IPv4 address in IPv6 is itself");
+    }
+
+    #[test]
+    fn many_addresses_do_not_fill_the_memory_nor_push_out_who_fails_most() {
+        let (failures, now) = (failures(2), Instant::now());
+        (0..3).for_each(|_| failures.count_at(ADDRESS, now));
+        for n in 0..MAX_ADDRESSES as u32 + 100 {
+            failures.count_at(IpAddr::V4((0x0a00_0000 + n).into()), now);
+        }
+        assert_eq!(failures.addresses().len(), MAX_ADDRESSES);
+        assert!(failures.wait(ADDRESS, now).is_some());
+    }
+}

@@ -1,0 +1,113 @@
+//! Developer credit: what its holder and the admin see of it.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::harness::{Answer, Host, js};
+
+const ECHO: &str = "export default (req) => req.input;";
+
+async fn as_holder(host: &Host, token: &str, query: &str) -> Answer {
+    host.send(host.request(Method::GET, &format!("/ai/credits{query}")).header("x-developer-credit", token)).await
+}
+
+async fn as_admin(host: &Host, query: &str) -> Answer {
+    host.send(host.request(Method::GET, &format!("/ai/credits{query}")).header("x-admin-token", &host.admin)).await
+}
+
+async fn minted(host: &Host, body: Value) -> Answer {
+    host.manage(Method::POST, "/ai/credits", &body).await
+}
+
+#[tokio::test]
+async fn a_credit_says_what_moved_it() {
+    let mut host = Host::start().await;
+    host.publish(&js("echo", 0.25, ECHO)).await;
+    let credit = minted(&host, json!({ "amountUsd": 2, "label": "for tests" })).await.is(200).json();
+    let (token, id) = (credit["credit"].as_str().unwrap().to_owned(), credit["creditId"].as_str().unwrap().to_owned());
+    let bought = host.call_credit("echo", &json!({ "a": 1 }), &token).await.is(200).receipt_id();
+    let register = host.request(Method::POST, "/ai/builders/register").header("x-developer-credit", &token);
+    let registered = host.send(register.json(&json!({ "name": "Toolsmith" }))).await.is(200).receipt_id();
+    // What failed moved nothing.
+    host.call_credit("echo", &json!("not an object"), &token).await.fails(422, "invalid_input", "caller");
+    let topped = minted(&host, json!({ "creditId": id, "amountUsd": 0.5 })).await.is(200).json();
+    assert_eq!((&topped["balanceUsd"], topped.get("credit")), (&json!(1.25), None), "the token is shown once");
+    host.restart().await;
+    let own = as_holder(&host, &token, "").await.is(200).json();
+    assert_eq!((&own["creditId"], &own["balanceUsd"], &own["label"]), (&json!(id), &json!(1.25), &json!("for tests")));
+    let moved = |kind: &str, amount: f64, balance: f64, bought: Option<(&String, &str)>| {
+        let mut movement = json!({ "kind": kind, "amountUsd": amount, "balanceUsd": balance });
+        if let Some((receipt, slug)) = bought {
+            movement["receiptId"] = json!(receipt);
+            movement["slug"] = json!(slug);
+        }
+        movement
+    };
+    let wanted = [
+        moved("mint", 0.5, 1.25, None),
+        moved("debit", 1.0, 0.75, Some((&registered, "builder-registration"))),
+        moved("debit", 0.25, 1.75, Some((&bought, "echo"))),
+        moved("mint", 2.0, 2.0, None),
+    ];
+    let mut movements = own["movements"].clone();
+    for movement in movements.as_array_mut().unwrap() {
+        assert!(movement.as_object_mut().unwrap().remove("at").unwrap().as_str().unwrap().ends_with('Z'));
+    }
+    assert_eq!(movements, json!(numbers(&wanted)), "{own}");
+    assert_eq!(as_admin(&host, &format!("?creditId={id}")).await.is(200).json(), own, "the admin sees the same");
+    let first = as_holder(&host, &token, "?limit=3").await.is(200).json();
+    let rest = as_holder(&host, &token, &format!("?limit=3&cursor={}", first["nextCursor"].as_str().unwrap())).await.is(200).json();
+    assert_eq!([first["movements"].as_array().unwrap(), rest["movements"].as_array().unwrap()].map(Vec::len), [3, 1]);
+    assert_eq!((&rest["movements"][0], rest.get("nextCursor")), (&own["movements"][3], None));
+}
+
+/// As JSON has them: whole numbers of dollars may come as integers.
+fn numbers(movements: &[Value]) -> Vec<Value> {
+    let whole = |value: &Value| match value.as_f64() {
+        Some(usd) if usd.fract() == 0.0 => json!(usd as u64),
+        _ => value.clone(),
+    };
+    let fields = |movement: &Value| movement.as_object().unwrap().iter().map(|(name, value)| (name.clone(), whole(value))).collect();
+    movements.iter().map(|movement| Value::Object(fields(movement))).collect()
+}
+
+#[tokio::test]
+async fn an_admin_pages_through_all_credits_and_nobody_else_does() {
+    let host = Host::start().await;
+    let tokens = [host.mint(1.0).await, host.mint(2.0).await, host.mint(3.0).await];
+    let (mut query, mut seen) = ("?limit=2".to_owned(), vec![]);
+    loop {
+        let page = as_admin(&host, &query).await.is(200).json();
+        assert!(!page.to_string().contains("dc_") && !page.to_string().contains("ha256"), "{page}");
+        seen.extend(page["credits"].as_array().unwrap().iter().map(|credit| credit["balanceUsd"].as_f64().unwrap()));
+        let Some(next) = page["nextCursor"].as_str() else { break };
+        query = format!("?limit=2&cursor={next}");
+    }
+    seen.sort_by(f64::total_cmp);
+    assert_eq!(seen, [1.0, 2.0, 3.0]);
+    let other = as_holder(&host, &tokens[1], "").await.is(200).json()["creditId"].as_str().unwrap().to_owned();
+    as_holder(&host, &tokens[0], &format!("?creditId={other}")).await.fails(403, "not_owner", "caller");
+    let (_, key) = host.register("Toolsmith").await;
+    host.as_builder(&key, Method::GET, "/ai/credits", &Value::Null).await.fails(403, "not_owner", "caller");
+    host.as_builder(&key, Method::POST, "/ai/credits", &json!({ "creditId": other, "amountUsd": 1 })).await.fails(
+        403,
+        "not_owner",
+        "caller",
+    );
+    as_admin(&host, "?creditId=crd_01ARZ3NDEKTSV4RRFFQ69G5FAV").await.fails(404, "unknown_credit", "caller");
+    as_admin(&host, "?cursor=none").await.fails(400, "invalid_request", "caller");
+    as_holder(&host, &tokens[0], "?cursor=none").await.fails(400, "invalid_request", "caller");
+}
+
+#[tokio::test]
+async fn what_cannot_be_minted_or_added_is_refused() {
+    let host = Host::start().await;
+    let id = minted(&host, json!({ "amountUsd": 1 })).await.is(200).json()["creditId"].clone();
+    minted(&host, json!({ "amountUsd": 0 })).await.fails(400, "invalid_request", "caller");
+    minted(&host, json!({ "creditId": id, "amountUsd": 0 })).await.fails(400, "invalid_request", "caller");
+    minted(&host, json!({ "creditId": id, "amountUsd": 1_000_000 })).await.fails(400, "invalid_request", "caller");
+    minted(&host, json!({ "creditId": id, "amountUsd": 1, "label": "new" })).await.fails(400, "invalid_request", "caller");
+    minted(&host, json!({ "creditId": "crd_nothing", "amountUsd": 1 })).await.fails(404, "unknown_credit", "caller");
+    let credit = as_admin(&host, &format!("?creditId={}", id.as_str().unwrap())).await.is(200).json();
+    assert_eq!((&credit["balanceUsd"], credit["movements"].as_array().unwrap().len()), (&json!(1), 1));
+}
