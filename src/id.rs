@@ -101,3 +101,20 @@ ids! {
     /// An entry of the audit trail.
     AuditId "aud_";
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_one_moment_sort_as_they_were_made() {
+        // No other test makes ids of this moment.
+        let at = Timestamp(1_234_567_890_123);
+        let mut ids: Vec<_> = (0..100).map(|_| EventId::of_time(at)).collect();
+        assert!(ids.iter().all(|id| id.made_at() == at));
+        let made = ids.clone();
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids, made);
+    }
+}

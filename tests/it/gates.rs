@@ -76,7 +76,9 @@ async fn a_builder_vouches_for_uploads_and_an_admin_need_not() {
 
     host.publish(&js("platform", 0.0, ECHO)).await;
     assert_eq!(host.get("/ai/endpoints/platform").await.json()["endpoint"]["contentSafety"], Value::Null);
-    let theirs = host.manage(Method::POST, &format!("{CREATE}?builderId={id}"), &js("for-builder", 0.0, "export default () => 1;")).await;
+    unattested["slug"] = json!("for-builder");
+    unattested.as_object_mut().unwrap().remove("safetyAttestation");
+    let theirs = host.manage(Method::POST, &format!("{CREATE}?builderId={id}"), &unattested).await;
     assert_eq!(theirs.is(200).json()["endpoint"]["owner"], json!(id));
     assert_eq!(at(&host, &key, "for-builder").await["status"], "active");
     let path = format!("{CREATE}?builderId=bld_01ARZ3NDEKTSV4RRFFQ69G5FAV");

@@ -1,10 +1,12 @@
 //! Content safety and review: what is refused, what waits, what admins decide.
 
+use std::time::Duration;
+
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
-    harness::{Answer, Host},
+    harness::{Answer, Host, eventually},
     revenue::tool,
 };
 
@@ -206,4 +208,49 @@ async fn another_builders_source_waits_for_an_admin() {
     }
     let again = host.as_builder(&two, Method::POST, CREATE, &tool("copied-too", 0.0, PLAIN)).await.is(200).json()["endpoint"].clone();
     assert_eq!(again["status"], "paused");
+}
+
+#[tokio::test]
+async fn rules_that_changed_are_asked_of_all_that_is_published() {
+    let folder = tempfile::tempdir().unwrap();
+    let terms = folder.path().join("terms.toml");
+    let list = |severity: &str, terms: &str| {
+        format!("[[list]]\ncategory = \"house\"\nlanguage = \"en\"\nseverity = \"{severity}\"\nterms = [\"{terms}\"]\n")
+    };
+    std::fs::write(&terms, list("review", "nothing that is here")).unwrap();
+    let mut host = Host::builder().flag("--safety-terms", terms.display()).start().await;
+    let (_, key) = host.register("Scanned").await;
+    for (slug, title) in [("sells-geese", "Sells wild geese"), ("sells-swans", "Sells wild swans"), ("sells-ducks", "Sells tame ducks")] {
+        let mut tool = tool(slug, 0.0, PLAIN);
+        tool["title"] = json!(title);
+        host.as_builder(&key, Method::POST, CREATE, &tool).await.is(200);
+    }
+    let state = async |host: &Host, slug: &str| {
+        let endpoint = at(host, &key, slug).await;
+        (endpoint["status"].as_str().unwrap().to_owned(), endpoint["contentSafety"]["outcome"].as_str().unwrap().to_owned())
+    };
+    let is = |status: &str, outcome: &str| (status.to_owned(), outcome.to_owned());
+
+    std::fs::write(&terms, format!("{}{}", list("review", "wild swans"), list("block", "wild geese"))).unwrap();
+    host.restart().await;
+    for (slug, status, outcome) in [("sells-geese", "paused", "block"), ("sells-swans", "paused", "review")] {
+        eventually("it is held back", Duration::from_secs(10), || async {
+            (state(&host, slug).await == is(status, outcome)).then_some(())
+        })
+        .await;
+        host.call(slug, &json!({})).await.fails(409, "endpoint_paused", "tool");
+    }
+    assert_eq!(state(&host, "sells-ducks").await, is("active", "pass"));
+    assert_eq!(queue(&host).await, ["sells-geese", "sells-swans"]);
+
+    // What an admin has approved is not held back again for the same words.
+    decide(&host, "sells-swans", json!({ "decision": "approve" })).await.is(200);
+    std::fs::write(&terms, list("review", "wild swans")).unwrap();
+    host.restart().await;
+    let found = host.manage(Method::POST, "/ai/admin/rescan", &json!({})).await.is(200).json()["rescan"].clone();
+    assert_eq!(found["endpoints"], 3);
+    assert_eq!(state(&host, "sells-swans").await, is("active", "pass"));
+    assert_eq!(state(&host, "sells-geese").await, is("paused", "block"), "only an admin or other content releases it");
+    patch(&host, &key, "sells-geese", json!({ "title": "Sells tame geese" })).await.is(200);
+    assert_eq!(state(&host, "sells-geese").await, is("active", "pass"));
 }
