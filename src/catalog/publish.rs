@@ -132,7 +132,8 @@ impl Catalog {
     }
 
     /// Takes an endpoint out of the catalogue. Its receipts and sources stay; what its handler
-    /// kept in kv, files and logs goes. Its slug stays with its owner.
+    /// kept in kv, files and logs goes. Its slug stays with its owner, or with the admin where
+    /// something was held back, taken away or capped: deleting undoes no decision.
     ///
     /// # Errors
     ///
@@ -143,8 +144,11 @@ impl Catalog {
         let old = Arc::clone(&before.live);
         let owner = &old.endpoint.owner;
         let event = self.events.event(Kind::EndpointDeleted, Some(&old.endpoint.slug), json!({ "id": old.endpoint.id, "by": by.as_str() }));
-        let writes =
-            vec![Write::delete(Space::Endpoints, slug), Write::put(Space::RetiredSlugs, slug, owner.share()), Events::write(owner, &event)];
+        let writes = vec![
+            Write::delete(Space::Endpoints, slug),
+            Write::put(Space::RetiredSlugs, slug, heir(&old.endpoint).share()),
+            Events::write(owner, &event),
+        ];
         let checks: Vec<Check> = vec![before.check()];
         self.store.commit(checks, writes, Durability::Durable).await?;
         self.show(|live| live.remove(slug));
@@ -154,6 +158,14 @@ impl Catalog {
         self.services.forget(&old.endpoint.id).await?;
         Ok(old)
     }
+}
+
+/// Who may have the slug of a deleted endpoint: its owner, unless an admin's decision would be undone by that.
+fn heir(endpoint: &Endpoint) -> &Owner {
+    let review = &endpoint.review;
+    let decided = review.taken_down.is_some() || review.hold.is_some() || review.refused;
+    let withheld = endpoint.withheld_capabilities.any() || !endpoint.withheld_hosts.is_empty();
+    if decided || withheld || !endpoint.limit_caps.is_empty() { &Owner::Platform } else { &endpoint.owner }
 }
 
 fn created(endpoint: &Endpoint, by: By) -> serde_json::Value {

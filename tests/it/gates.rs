@@ -289,3 +289,25 @@ async fn a_slug_stays_with_who_had_it() {
     host.as_builder(&one, Method::DELETE, "/ai/endpoints/mine", &Value::Null).await.is(200);
     host.publish(&js("mine", 0.0, "export default () => 3;")).await;
 }
+
+#[tokio::test]
+async fn deleting_an_endpoint_undoes_no_decision_of_an_admin() {
+    let host = Host::start().await;
+    let (id, key) = host.register("Deletes").await;
+    let create = async || host.as_builder(&key, Method::POST, CREATE, &tool("decided", 0.0, ECHO)).await;
+    let delete = async || host.as_builder(&key, Method::DELETE, "/ai/endpoints/decided", &Value::Null).await.is(200);
+    create().await.is(200);
+    for verdict in [
+        json!({ "decision": "takedown" }),
+        json!({ "decision": "revoke", "capabilities": { "kv": true } }),
+        json!({ "decision": "approve", "limits": { "wallMs": 1_000 } }),
+    ] {
+        decide(&host, "decided", verdict).await.is(200);
+        delete().await;
+        create().await.fails(409, "slug_taken", "caller");
+        // An admin gives the slug out again.
+        host.manage(Method::POST, &format!("{CREATE}?builderId={id}"), &js("decided", 0.0, ECHO)).await.is(200);
+    }
+    delete().await;
+    create().await.is(200);
+}

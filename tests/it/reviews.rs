@@ -67,6 +67,12 @@ async fn blocked_content_is_stored_nowhere_and_repeated_to_nobody() {
     let admins = host.manage(Method::GET, "/ai/endpoints/admins", &Value::Null).await.json()["endpoint"].clone();
     assert_eq!((&admins["contentSafety"]["outcome"], &admins["status"]), (&json!("block"), &json!("active")));
     host.call("admins", &json!({})).await.is(200);
+    // Also for a builder, and by a later scan.
+    let (id, _) = host.register("Lucky").await;
+    let path = format!("{CREATE}?builderId={id}");
+    host.manage(Method::POST, &path, &tool("for-lucky", 0.0, &leaks())).await.is(200);
+    host.manage(Method::POST, "/ai/admin/rescan", &json!({})).await.is(200);
+    host.call("for-lucky", &json!({})).await.is(200);
 }
 
 #[tokio::test]
