@@ -4,13 +4,12 @@
 //! find → admit payment → check input → run → check output → settle, receipt → answer
 //! ```
 //!
-//! Knows no HTTP and no JSON-RPC: both fronts call [`Calls::perform`]. A call goes on, on a task of its
-//! own, when its caller hangs up, so that no settlement is cut in half. Nothing is charged before
+//! Knows no HTTP and no JSON-RPC: both fronts call [`Calls::perform`]. A call runs on a task of its
+//! own, so that a caller who hangs up cannot cut a settlement in half. Nothing is charged before
 //! the result has passed its schema, and nothing is retried: a call that ended without a charge may
 //! be made again by the caller.
 
 mod behind;
-mod detach;
 mod error;
 mod finish;
 mod input;
@@ -20,17 +19,16 @@ mod request;
 use std::{
     collections::HashMap,
     fmt,
-    panic::AssertUnwindSafe,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
-use futures_util::FutureExt as _;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use self::behind::Failed;
 pub use self::{
     behind::Behind,
     error::{CallError, Charged, Fault},
@@ -39,7 +37,6 @@ pub use self::{
     register::{Registered, Registration, registration_terms},
     request::RequestHead,
 };
-use self::{behind::Failed, detach::Detach};
 use crate::{
     capability::LogEntry,
     catalog::{Catalog, Live},
@@ -149,7 +146,7 @@ impl Calls {
         }
     }
 
-    /// Performs one call. Dropping the future does not stop the call: it goes on, on a task of its own.
+    /// Performs one call, on a task of its own: dropping the future does not stop the call.
     ///
     /// # Errors
     ///
@@ -169,21 +166,22 @@ impl Calls {
         self.detached(async move { this.perform_here(call, cancel).await }).await
     }
 
-    /// Runs `work` to its end, whether somebody waits for it or not, and lets a drain wait for it.
+    /// Runs `work` to its end, whether somebody waits for it or not, and lets a drain wait for it. The tasks spread over
+    /// the cores better than calls that run on their connection's task.
     async fn detached<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, Arc<CallError>>> + Send + 'static,
     ) -> Result<T, Arc<CallError>> {
         let alive = self.running.1.clone();
-        let caught = async move {
-            let ended = AssertUnwindSafe(work).catch_unwind().await;
+        let task = tokio::spawn(async move {
+            let ended = work.await;
             drop(alive);
-            ended.unwrap_or_else(|_| {
-                tracing::error!("a call ended in a panic of the host");
-                Err(Arc::new(CallError::Internal))
-            })
-        };
-        Detach::new(caught).await
+            ended
+        });
+        task.await.unwrap_or_else(|error| {
+            tracing::error!(%error, "a call's task ended abnormally");
+            Err(Arc::new(CallError::Internal))
+        })
     }
 
     /// Waits until no call is under way, at most `patience`. True when none is left.
