@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    net::IpAddr,
     path::Path,
     sync::{
         Arc,
@@ -24,10 +25,11 @@ use crate::{
     clock::Clock,
     config::{FacilitatorKind, Hidden, SecretSettings, Settings},
     event::{EventSettings, Events},
-    http::{Failures, Rate},
+    http::Failures,
     mcp::Mcp,
     payment::{Facilitator, Gate, HttpFacilitator, Ledger, PaymentConfig, SimulatedFacilitator, Terms},
     payout::Payouts,
+    rate::Rate,
     receipt::Signer,
     runner::Runner,
     safety::Scanner,
@@ -71,7 +73,8 @@ pub struct App {
     pub signer: Arc<Signer>,
     pub store: Arc<dyn Store>,
     pub long_running_ms: u64,
-    pub rate: Option<Rate>,
+    /// Requests of each address.
+    pub rate: Option<Rate<IpAddr>>,
     /// Wrong credentials of each address.
     pub failures: Option<Failures>,
     pub progress: Duration,

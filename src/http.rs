@@ -43,7 +43,6 @@ pub(crate) use self::{error::REQUEST, failures::limit_credit, offered::offered};
 pub use self::{
     error::{ApiError, code_table},
     failures::Failures,
-    rate::Rate,
 };
 use crate::{app::App, id::RequestId, mcp};
 

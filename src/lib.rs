@@ -36,6 +36,7 @@ pub mod id;
 pub mod mcp;
 pub mod payment;
 pub mod payout;
+pub mod rate;
 pub mod readiness;
 pub mod receipt;
 pub mod runner;

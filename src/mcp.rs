@@ -15,17 +15,19 @@ mod answer;
 mod call;
 mod offer;
 mod own;
-mod rate;
 mod server;
 mod tasks;
 mod tools;
 mod transport;
 
-use std::{borrow::Cow, net::SocketAddr, time::Duration};
+use std::{
+    borrow::Cow,
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 
-use self::rate::CallRate;
 pub use self::transport::route;
-use crate::{config::McpSettings, tool::Slug};
+use crate::{config::McpSettings, rate::Rate, tool::Slug};
 
 /// The front's settings as they work out on this host.
 #[derive(Debug)]
@@ -34,7 +36,8 @@ pub struct Mcp {
     hosts: Vec<String>,
     /// Values that the `Origin` header may have, if it is there; `:*` as the port is any port. `None`: any.
     origins: Option<Vec<String>>,
-    rate: Option<CallRate>,
+    /// Calls of each address and tool.
+    rate: Option<Rate<(IpAddr, String)>>,
     /// Time between two progress notifications.
     progress: Duration,
     /// The conformance suite's tools have underscores in their names, which slugs have not.
@@ -71,7 +74,7 @@ impl Mcp {
         Self {
             hosts,
             origins,
-            rate: settings.rate_limit.map(CallRate::new),
+            rate: settings.rate_limit.map(Rate::new),
             progress: settings.progress,
             underscores: settings.conformance_tools.is_some(),
         }

@@ -29,6 +29,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("src/tool", &["payment", "catalog", "call", "runner", "http", "mcp", "app", "store", "capability"]),
     ("src/store", &["payment", "catalog", "call", "runner", "http", "mcp", "app", "tool", "capability"]),
     ("src/receipt", &["payment", "catalog", "call", "runner", "http", "mcp", "app", "capability"]),
+    ("src/rate", &["payment", "catalog", "call", "runner", "http", "mcp", "app", "store", "tool", "capability"]),
     ("src/feed", &["payment", "catalog", "call", "runner", "http", "mcp", "app", "store", "tool", "capability"]),
     ("src/audit", &["payment", "catalog", "call", "runner", "http", "mcp", "app", "capability", "sale", "event"]),
     ("src/event", &["payment", "catalog", "call", "runner", "http", "mcp", "app", "capability", "sale"]),

@@ -96,9 +96,9 @@ async fn answered(
     let arguments = request.arguments.unwrap_or_default();
     let narrowed = narrowed(&context);
     if let Some(rate) = &app.mcp.rate
-        && let Some(seconds) = rate.wait(asked.address, &request.name)
+        && let Some(seconds) = rate.wait(&(asked.address, request.name.to_string()))
     {
-        let message = format!("more than {} calls per second of `{}` from your address", rate.per_second, request.name);
+        let message = format!("more than {} calls per second of `{}` from your address", rate.per_second(), request.name);
         return refused(
             ApiError::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message).hint(format!("try again in {seconds} s")),
             None,
