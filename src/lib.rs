@@ -36,6 +36,8 @@ pub mod id;
 pub mod mcp;
 pub mod payment;
 pub mod payout;
+#[cfg(test)]
+mod random;
 pub mod rate;
 pub mod readiness;
 pub mod receipt;

@@ -1,4 +1,4 @@
-//! What the tests of this folder and of the readiness check share: servers, names, a store, chance.
+//! What the tests of this folder and of the readiness check share: servers, names, a store.
 
 use std::{
     collections::HashMap,
@@ -106,26 +106,5 @@ impl Store for Yielding {
     async fn commit(&self, checks: Vec<Check>, writes: Vec<Write>, durability: Durability) -> Result<(), StoreError> {
         tokio::task::yield_now().await;
         self.0.commit(checks, writes, durability).await
-    }
-}
-
-/// Numbers that only depend on the seed.
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    /// A number below `bound`.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % bound
-    }
-
-    pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
-        &items[usize::try_from(self.below(items.len() as u64)).unwrap()]
     }
 }

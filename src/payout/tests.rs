@@ -7,6 +7,7 @@ use crate::{
     event::{EventQuery, EventSettings},
     id::ReceiptId,
     payment::PaymentConfig,
+    random::Random,
     store::{
         faulty::{Fault, FaultyStore},
         memory::MemoryStore,
@@ -171,24 +172,12 @@ async fn of_two_verdicts_at_once_one_counts() {
     assert!(paid.is_ok() != failed.is_ok(), "{paid:?} {failed:?}");
 }
 
-/// A generator of its own, so that a seed tells the whole story.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
-}
-
 /// Random earnings of two builders and payouts of both, some at the same time, whose commits fail before,
 /// after and in between: at the end each receipt is in one packet, its builder's, and every sum holds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn every_receipt_is_in_one_packet() {
     for seed in 1..=30_u64 {
-        let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let mut random = Random::new(seed);
         let bench = Bench::new().settled().await;
         let builders = [bench.builder.clone(), BuilderId::generate()];
         bench.set(&builders[1], 0).await;
@@ -202,7 +191,7 @@ async fn every_receipt_is_in_one_packet() {
                     earned[who].extend(made.into_iter().map(|(id, net)| (id.to_string(), net)));
                 }
                 2 => {
-                    let fault = [Fault::Before, Fault::After, Fault::Lost][random.below(3) as usize];
+                    let fault = *random.pick(&[Fault::Before, Fault::After, Fault::Lost]);
                     bench.store.fail_nth(1 + random.below(5), fault);
                     _ = bench.payouts.pay_out(&builders[who]).await;
                     bench.store.heal();

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use super::*;
 use crate::{
     id::BuilderId,
+    random::Random,
     store::{
         Direction, Durability,
         faulty::{Fault, FaultyStore},
@@ -12,18 +13,6 @@ use crate::{
 
 const DAY: u64 = DAY_MS;
 const NOW: Timestamp = Timestamp(20_000 * DAY + 5_000);
-
-/// A generator of its own, so that a seed tells the whole story.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
-}
 
 fn builder() -> Owner {
     Owner::Builder(BuilderId::generate())
@@ -82,7 +71,7 @@ async fn a_report_has_totals_endpoints_and_days_from_the_first_day_on() {
 #[tokio::test]
 async fn every_report_equals_what_was_sold() {
     for seed in 1..=40_u64 {
-        let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let mut random = Random::new(seed);
         let store = Arc::new(FaultyStore::new(MemoryStore::new()));
         let sales = Sales::new(Arc::clone(&store) as _);
         let owners = [builder(), builder(), Owner::Platform];
@@ -91,7 +80,7 @@ async fn every_report_equals_what_was_sold() {
         for step in 0..300_u64 {
             match random.below(10) {
                 0 => {
-                    let fault = [None, Some(Fault::Before), Some(Fault::After), Some(Fault::Lost)][random.below(4) as usize];
+                    let fault = *random.pick(&[None, Some(Fault::Before), Some(Fault::After), Some(Fault::Lost)]);
                     if let Some(fault) = fault {
                         store.fail_nth(1 + random.below(2), fault);
                     }

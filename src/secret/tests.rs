@@ -178,7 +178,7 @@ async fn a_record_moved_to_another_place_does_not_open() {
 
 #[test]
 fn any_value_opens_where_it_was_sealed_and_nowhere_else() {
-    let mut random = crate::capability::testing::Random::new(11);
+    let mut random = crate::random::Random::new(11);
     let folder = tempfile::tempdir().unwrap();
     let ring = ring(&folder);
     let words = ["a", "b", "ep_1", "ep_11", "1", "KEY", "KEY_1", "|", ""];

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::capability::testing::{Random, Yielding};
+use crate::{capability::testing::Yielding, random::Random};
 
 /// Content in memory, so that a test sees what is left over.
 #[derive(Default)]

@@ -1,10 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::{
-    capability::testing::{Random, Yielding},
-    store::Pairs,
-};
+use crate::{capability::testing::Yielding, random::Random, store::Pairs};
 
 /// Two hosts over one store, so that commits meet each other.
 struct Hosts {

@@ -3,9 +3,12 @@
 #![expect(clippy::print_stdout, reason = "seeds are printed")]
 
 use super::*;
-use crate::store::{
-    faulty::{Fault, FaultyStore},
-    sled::{SledConfig, SledStore},
+use crate::{
+    random::Random,
+    store::{
+        faulty::{Fault, FaultyStore},
+        sled::{SledConfig, SledStore},
+    },
 };
 
 const MODES: [Fault; 3] = [Fault::Before, Fault::After, Fault::Lost];
@@ -220,18 +223,6 @@ fn whichever_write_fails_on_disk_a_payment_settles_once() {
     }
 }
 
-/// xorshift64*: the same history for the same seed.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % sides
-    }
-}
-
 /// A run that has been admitted: its nonce, its request, and the answer it will give.
 struct Running {
     admission: Admission,
@@ -249,7 +240,7 @@ async fn random_histories_keep_the_books() {
 }
 
 async fn history(seed: u64) {
-    let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let mut dice = Random::new(seed);
     let store = Arc::new(FaultyStore::new(MemoryStore::new()));
     let mut bench = Bench::over(Arc::clone(&store) as _);
     bench.fund().await;
@@ -258,10 +249,10 @@ async fn history(seed: u64) {
     let mut bought = std::collections::BTreeMap::<u64, (String, StoredAnswer)>::new();
     for step in 0..120 {
         let story = format!("seed {seed}, step {step}");
-        match dice.roll(12) {
+        match dice.below(12) {
             0..=4 => {
-                let (nonce, request) = (dice.roll(6), format!("request {}", dice.roll(2)));
-                let named = dice.roll(3) == 0;
+                let (nonce, request) = (dice.below(6), format!("request {}", dice.below(2)));
+                let named = dice.below(3) == 0;
                 let payer = Payer::new(1);
                 let offered = if named { payer.pays_as(nonce, &format!("{NAME}-{}", nonce / 2)) } else { payer.pays(nonce) };
                 match bench.gate.admit(&terms(), offered, &request).await {
@@ -281,9 +272,9 @@ async fn history(seed: u64) {
                 }
             }
             5 | 6 if !running.is_empty() => {
-                let Running { admission, nonce, request } = running.swap_remove(usize::try_from(dice.roll(running.len() as u64)).unwrap());
+                let Running { admission, nonce, request } = running.swap_remove(usize::try_from(dice.below(running.len() as u64)).unwrap());
                 let moods = [Mood::Honest, Mood::Honest, Mood::SettlesUnsure, Mood::Unsure, Mood::Refuses];
-                bench.facilitator.feel(moods[usize::try_from(dice.roll(5)).unwrap()]);
+                bench.facilitator.feel(*dice.pick(&moods));
                 let body = format!("{{\"nonce\":{nonce},\"step\":{step}}}");
                 if let Ok(answer) = bench.gate.settle(admission, answer(body.as_bytes()), &draft()).await {
                     assert!(bought.insert(nonce, (request, answer)).is_none(), "{story}: nonce {nonce} is sold twice");
@@ -299,7 +290,7 @@ async fn history(seed: u64) {
                 store.heal();
                 bench.gate.recover().await.unwrap();
             }
-            10 => store.fail_nth(1 + dice.roll(4), MODES[usize::try_from(dice.roll(3)).unwrap()]),
+            10 => store.fail_nth(1 + dice.below(4), *dice.pick(&MODES)),
             _ => store.heal(),
         }
         if step % 4 == 0 {

@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, path::PathBuf};
 use serde::Deserialize;
 
 use super::{super::Upload, scanner};
+use crate::random::Random;
 
 /// A case of `fixtures/safety/<family>/{true,false}.jsonc`. `~~` is left out of its texts: it keeps scanners for leaks away.
 #[derive(Deserialize)]
@@ -49,14 +50,8 @@ fn expanded(text: &str) -> String {
 }
 
 fn written_out(what: &str, count: usize) -> String {
-    let mut state = 0x2545_F491_4F6C_DD1D_u64;
-    let mut next = |below: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state % below as u64) as usize
-    };
-    let mut digits = |alphabet: &[u8], count: usize| (0..count).map(|_| char::from(alphabet[next(alphabet.len())])).collect::<String>();
+    let mut random = Random::new(1);
+    let mut digits = |alphabet: &[u8], count: usize| (0..count).map(|_| char::from(*random.pick(alphabet))).collect::<String>();
     match what {
         "base64" => digits(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", count),
         "hex" => digits(b"0123456789abcdef", count),
