@@ -57,7 +57,7 @@ impl ReceiptFinisher {
 
     /// A receipt's place in the store.
     pub(super) fn write(key: Vec<u8>, receipt: Vec<u8>) -> Write {
-        Write { space: Space::Receipts, key, value: Some(receipt) }
+        Write::put(Space::Receipts, key, receipt)
     }
 
     /// A closing as an intent stores it.

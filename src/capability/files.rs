@@ -57,8 +57,8 @@ impl Files {
             let page = self.0.store.scan(Space::Files, KeyRange::prefix(&scope::prefix(endpoint)), 500, Direction::Forward).await?;
             let done = page.is_empty();
             let names: Vec<_> = page.iter().filter_map(|(_, stored)| Entry::decode(stored).ok()).map(|entry| entry.object).collect();
-            let mut writes: Vec<_> = page.into_iter().map(|(key, _)| Write { space: Space::Files, key, value: None }).collect();
-            writes.push(Write { space: Space::FilesUsage, key: scope::prefix(endpoint), value: None });
+            let mut writes: Vec<_> = page.into_iter().map(|(key, _)| Write::delete(Space::Files, key)).collect();
+            writes.push(Write::delete(Space::FilesUsage, scope::prefix(endpoint)));
             self.0.store.commit(Vec::new(), writes, Durability::Buffered).await?;
             for name in names {
                 self.0.discard(&name).await;
@@ -198,7 +198,7 @@ impl Scoped {
             let value = entry.map(Entry::encode).transpose()?;
             let writes = vec![
                 Write { space: Space::Files, key: key.to_vec(), value },
-                Write { space: Space::FilesUsage, key: usage_key, value: Some(plan.usage.encode()) },
+                Write::put(Space::FilesUsage, usage_key, plan.usage.encode()),
             ];
             match self.files.store.commit(checks, writes, Durability::Buffered).await {
                 Ok(()) => return Ok(plan.old),

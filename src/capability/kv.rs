@@ -72,8 +72,8 @@ impl Kv {
         loop {
             let page = self.store.scan(Space::Kv, KeyRange::prefix(&scope::prefix(endpoint)), 500, Direction::Forward).await?;
             let done = page.is_empty();
-            let mut writes: Vec<_> = page.into_iter().map(|(key, _)| Write { space: Space::Kv, key, value: None }).collect();
-            writes.push(Write { space: Space::KvUsage, key: scope::prefix(endpoint), value: None });
+            let mut writes: Vec<_> = page.into_iter().map(|(key, _)| Write::delete(Space::Kv, key)).collect();
+            writes.push(Write::delete(Space::KvUsage, scope::prefix(endpoint)));
             self.store.commit(Vec::new(), writes, Durability::Buffered).await?;
             if done {
                 self.reclaimed.lock().expect("no holder panics").remove(endpoint);
@@ -248,7 +248,7 @@ impl Scoped<'_> {
         }
         if after != before {
             all_checks.push(Check { space: Space::KvUsage, key: usage_key.clone(), expected: stored });
-            all_writes.push(Write { space: Space::KvUsage, key: usage_key, value: Some(after.encode()) });
+            all_writes.push(Write::put(Space::KvUsage, usage_key, after.encode()));
         }
         match self.kv.store.commit(all_checks, all_writes, Durability::Buffered).await {
             Ok(()) => Ok(Attempt::Committed),
@@ -305,10 +305,10 @@ impl Scoped<'_> {
         let mut writes = Vec::new();
         for (key, stored, bytes) in expired {
             usage = usage.replaced(Some(bytes), None);
-            writes.push(Write { space: Space::Kv, key: key.clone(), value: None });
-            checks.push(Check { space: Space::Kv, key, expected: Some(stored) });
+            writes.push(Write::delete(Space::Kv, key.clone()));
+            checks.push(Check::holds(Space::Kv, key, stored));
         }
-        writes.push(Write { space: Space::KvUsage, key: usage_key, value: Some(usage.encode()) });
+        writes.push(Write::put(Space::KvUsage, usage_key, usage.encode()));
         match self.kv.store.commit(checks, writes, Durability::Buffered).await {
             // Another host got there first: whether there is room now is for the next attempt to see.
             Ok(()) | Err(StoreError::Conflict) => Ok(true),

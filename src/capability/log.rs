@@ -240,7 +240,7 @@ impl Logs {
             if rows.is_empty() {
                 return Ok(());
             }
-            let writes = rows.into_iter().map(|(key, _)| Write { space: Space::Logs, key, value: None }).collect();
+            let writes = rows.into_iter().map(|(key, _)| Write::delete(Space::Logs, key)).collect();
             self.store.commit(Vec::new(), writes, crate::store::Durability::Buffered).await?;
         }
     }

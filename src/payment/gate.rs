@@ -239,7 +239,7 @@ impl Gate {
             }
             let mut checks = vec![Check { space: Space::Payments, key: id.key(), expected: before }];
             let record = Record::reserved(request, digest.clone(), self.clock.now());
-            let mut writes = vec![put(Space::Payments, id.key(), record.encode()), put(Space::OpenIntents, id.key(), vec![])];
+            let mut writes = vec![Write::put(Space::Payments, id.key(), record.encode()), Write::put(Space::OpenIntents, id.key(), vec![])];
             if let Some(named) = &named {
                 let known = self.store.get(Space::Payments, named).await?;
                 match self.named(known.as_deref(), &id, request).await? {
@@ -248,7 +248,7 @@ impl Gate {
                     Named::Unspent(check) => checks.extend(check),
                 }
                 checks.push(Check { space: Space::Payments, key: named.clone(), expected: known });
-                writes.push(put(Space::Payments, named.clone(), id.as_str().as_bytes().to_vec()));
+                writes.push(Write::put(Space::Payments, named.clone(), id.as_str()));
             }
             match self.store.commit(checks, writes, Durability::Buffered).await {
                 Ok(()) => {
@@ -280,7 +280,7 @@ impl Gate {
         // Same payer, by the key; the payer signed the payment that names it.
         Ok(match self.seen(&earlier, &record.digest, request).await? {
             Some(admit) => Named::Admits(admit),
-            None => Named::Unspent(Some(Check { space: Space::Payments, key: earlier.key(), expected: Some(bytes) })),
+            None => Named::Unspent(Some(Check::holds(Space::Payments, earlier.key(), bytes))),
         })
     }
 
@@ -376,14 +376,6 @@ impl Drop for Admission {
             runtime.spawn(async move { gate.give_back(&id, &record).await });
         }
     }
-}
-
-fn put(space: Space, key: Vec<u8>, value: Vec<u8>) -> Write {
-    Write { space, key, value: Some(value) }
-}
-
-fn delete(space: Space, key: Vec<u8>) -> Write {
-    Write { space, key, value: None }
 }
 
 fn expiry_key(at: Timestamp, id: &PaymentId) -> Vec<u8> {

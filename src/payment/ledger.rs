@@ -70,7 +70,7 @@ impl Ledger {
         for _ in 0..TRIES {
             let before = self.read(&key).await?;
             let after = before.0.saturating_add(amount.0);
-            let write = Write { space: Space::LedgerBalances, key: key.clone(), value: Some(after.to_be_bytes().to_vec()) };
+            let write = Write::put(Space::LedgerBalances, key.clone(), after.to_be_bytes());
             let check = Check { space: Space::LedgerBalances, key: key.clone(), expected: before.1 };
             match self.store.commit(vec![check], vec![write], Durability::Durable).await {
                 Ok(()) => return Ok(MicroUsd(after)),
@@ -111,15 +111,11 @@ impl Ledger {
                 return Err(LedgerError::Insufficient { balance: payer.0, wanted: transfer.micros });
             };
             let mut checks = vec![
-                Check { space: Space::LedgerNonces, key: nonce.clone(), expected: None },
+                Check::absent(Space::LedgerNonces, nonce.clone()),
                 Check { space: Space::LedgerBalances, key: from.clone(), expected: payer.1 },
             ];
-            let balance = |key: &[u8], micros: u64| Write {
-                space: Space::LedgerBalances,
-                key: key.to_vec(),
-                value: Some(micros.to_be_bytes().to_vec()),
-            };
-            let mut writes = vec![Write { space: Space::LedgerNonces, key: nonce.clone(), value: Some(transaction.clone().into_bytes()) }];
+            let balance = |key: &[u8], micros: u64| Write::put(Space::LedgerBalances, key, micros.to_be_bytes());
+            let mut writes = vec![Write::put(Space::LedgerNonces, nonce.clone(), transaction.clone())];
             if from != to {
                 let payee = self.read(&to).await?;
                 checks.push(Check { space: Space::LedgerBalances, key: to.clone(), expected: payee.1 });

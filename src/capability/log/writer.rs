@@ -130,7 +130,7 @@ impl Writer {
         let (mut writes, mut written) = (Vec::with_capacity(lines.len()), HashMap::<EndpointId, u64>::new());
         for (endpoint, key, entry) in lines {
             if let Ok(value) = serde_json::to_vec(&entry) {
-                writes.push(Write { space: Space::Logs, key, value: Some(value) });
+                writes.push(Write::put(Space::Logs, key, value));
                 *written.entry(endpoint).or_default() += 1;
             }
         }
@@ -216,7 +216,7 @@ async fn remove_until(store: &Arc<dyn Store>, endpoint: &EndpointId, oldest: Opt
             break;
         }
         removed += rows.len() as u64;
-        let writes = rows.into_iter().map(|(key, _)| Write { space: Space::Logs, key, value: None }).collect();
+        let writes = rows.into_iter().map(|(key, _)| Write::delete(Space::Logs, key)).collect();
         store.commit(Vec::new(), writes, Durability::Buffered).await?;
     }
     Ok(removed)

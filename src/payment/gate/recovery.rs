@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt as _;
 use serde_json::Value;
 
-use super::{Gate, Retry, delete, put};
+use super::{Gate, Retry};
 use crate::{
     payment::{Payment, PaymentId, SettleError, State, record::Record},
-    store::{Check, Direction, Durability, KeyRange, Space, StoreError},
+    store::{Check, Direction, Durability, KeyRange, Space, StoreError, Write},
 };
 
 /// Longest time between two questions about one open settlement.
@@ -40,7 +40,7 @@ impl Gate {
                     settling.push(id);
                 }
                 State::Settled | State::Refused | State::Released => {
-                    self.store.commit(vec![], vec![delete(Space::OpenIntents, id.key())], Durability::Buffered).await?;
+                    self.store.commit(vec![], vec![Write::delete(Space::OpenIntents, id.key())], Durability::Buffered).await?;
                 }
             }
         }
@@ -131,13 +131,13 @@ impl Gate {
     pub(super) async fn forget_answer(&self, key: Vec<u8>) -> Result<(), StoreError> {
         let id = key.get(8..).and_then(|id| std::str::from_utf8(id).ok()?.parse::<PaymentId>().ok());
         let mut checks = vec![];
-        let mut writes = vec![delete(Space::PaymentExpiry, key.clone())];
+        let mut writes = vec![Write::delete(Space::PaymentExpiry, key.clone())];
         if let Some(id) = id
             && let Some((mut record, before)) = self.read(&id).await?
             && record.answer.take().is_some()
         {
-            checks.push(Check { space: Space::Payments, key: id.key(), expected: Some(before) });
-            writes.push(put(Space::Payments, id.key(), record.encode()));
+            checks.push(Check::holds(Space::Payments, id.key(), before));
+            writes.push(Write::put(Space::Payments, id.key(), record.encode()));
         }
         match self.store.commit(checks, writes, Durability::Buffered).await {
             // On a conflict the next tick does it.
@@ -150,8 +150,8 @@ impl Gate {
     pub(super) async fn release(&self, id: &PaymentId, mut record: Record, before: Vec<u8>) -> Result<bool, StoreError> {
         record.state = State::Released;
         record.updated_ms = self.clock.now().0;
-        let check = Check { space: Space::Payments, key: id.key(), expected: Some(before) };
-        let writes = vec![put(Space::Payments, id.key(), record.encode()), delete(Space::OpenIntents, id.key())];
+        let check = Check::holds(Space::Payments, id.key(), before);
+        let writes = vec![Write::put(Space::Payments, id.key(), record.encode()), Write::delete(Space::OpenIntents, id.key())];
         match self.store.commit(vec![check], writes, Durability::Buffered).await {
             Ok(()) => Ok(true),
             Err(StoreError::Conflict) => Ok(false),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Admission, Gate, Means, Retry, TRIES, delete, expiry_key, put};
+use super::{Admission, Gate, Means, Retry, TRIES, expiry_key};
 use crate::{
     payment::{
         Finished, Outcome, Payment, PaymentId, SettleError, Settlement, SettlementKind, State, StoredAnswer,
@@ -58,8 +58,9 @@ impl Gate {
         });
         // Known as ours before anyone can see it in the store.
         self.retries().insert(id.clone(), Retry { at: None, tries: 0 });
-        let check = Check { space: Space::Payments, key: id.key(), expected: Some(before) };
-        let committed = self.store.commit(vec![check], vec![put(Space::Payments, id.key(), record.encode())], Durability::Durable).await;
+        let check = Check::holds(Space::Payments, id.key(), before);
+        let committed =
+            self.store.commit(vec![check], vec![Write::put(Space::Payments, id.key(), record.encode())], Durability::Durable).await;
         if let Err(error) = committed {
             // Not asked to settle. Of the intent and the release, one is written.
             admission.ended = true;
@@ -107,7 +108,7 @@ impl Gate {
             };
         };
         record.updated_ms = self.clock.now().0;
-        let check = Check { space: Space::Payments, key: id.key(), expected: Some(before) };
+        let check = Check::holds(Space::Payments, id.key(), before);
         match outcome {
             Outcome::Settled(settlement) => {
                 let mut finished = self.finisher.finish(&intent.draft, settlement, intent.answer);
@@ -123,7 +124,7 @@ impl Gate {
                 record.state = State::Refused;
                 record.reason = Some(reason.clone());
                 let (mut writes, news) = self.finisher.refuse(&intent.draft, reason);
-                writes.extend([put(Space::Payments, id.key(), record.encode()), delete(Space::OpenIntents, id.key())]);
+                writes.extend([Write::put(Space::Payments, id.key(), record.encode()), Write::delete(Space::OpenIntents, id.key())]);
                 self.store.commit(vec![check], writes, Durability::Durable).await?;
                 self.finisher.announce(news);
                 Err(SettleError::Refused { reason: reason.clone(), message: message.clone() })
@@ -158,9 +159,9 @@ impl Gate {
         record.answer = Some(finished.answer.clone());
         let expiry = self.clock.now().plus_millis(u64::try_from(ANSWER_KEPT.as_millis()).unwrap_or(u64::MAX));
         vec![
-            put(Space::Payments, id.key(), record.encode()),
-            delete(Space::OpenIntents, id.key()),
-            put(Space::PaymentExpiry, expiry_key(expiry, id), vec![]),
+            Write::put(Space::Payments, id.key(), record.encode()),
+            Write::delete(Space::OpenIntents, id.key()),
+            Write::put(Space::PaymentExpiry, expiry_key(expiry, id), vec![]),
         ]
     }
 
@@ -190,7 +191,7 @@ impl Gate {
                 }
                 return Err(SettleError::Refused { reason, message });
             };
-            let own = Check { space: Space::Payments, key: id.key(), expected: Some(admission.record.encode()) };
+            let own = Check::holds(Space::Payments, id.key(), admission.record.encode());
             let mut writes = self.final_writes(&id, Record::clone(&admission.record), settlement.clone(), &finished);
             writes.extend(movement);
             writes.extend(finished.writes.iter().cloned());
