@@ -103,12 +103,7 @@ async fn what_cannot_register_is_not_charged_and_makes_nobody() {
 #[tokio::test]
 async fn a_refused_settlement_makes_no_builder() {
     let facilitator = Facilitator::start(Settles::Refused("insufficient_funds")).await;
-    let host = Host::builder()
-        .env("TOLLHOUSE_FACILITATOR", "http")
-        .env("X402_FACILITATOR_URL", &facilitator.url)
-        .env("TOLLHOUSE_PAY_TO", "0x209693Bc6afc0C5328bA36FaF03C514EF312287C")
-        .start()
-        .await;
+    let host = Host::builder().settled_by(&facilitator.url).start().await;
     let payment = Payer::new().pay(&host.post(REGISTER, &applicant()).await.is(402).decoded("payment-required"));
     let refused = pay(&host, &payment, &applicant()).await.is(402);
     assert!(!String::from_utf8_lossy(&refused.body).contains("bk_"), "{refused:?}");

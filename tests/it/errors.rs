@@ -8,12 +8,9 @@ use futures_util::future::join_all;
 use reqwest::{Method, header::HeaderMap};
 use serde_json::{Value, json};
 
-use crate::harness::{Facilitator, Host, Payer, Settles, eventually, js};
+use crate::harness::{Facilitator, Host, PAY_TO, Payer, Settles, eventually, js};
 
 const ECHO: &str = "export default async (req) => ({ echo: req.input });";
-
-/// Where real payments would go.
-const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
 
 async fn host_with(tools: &[Value]) -> Host {
     let host = Host::start().await;
@@ -282,12 +279,7 @@ async fn a_handler_that_fails_is_told_apart_from_one_that_is_stopped() {
 
 async fn with_facilitator(settles: Settles) -> (Host, Facilitator, Payer) {
     let facilitator = Facilitator::start(settles).await;
-    let host = Host::builder()
-        .env("TOLLHOUSE_FACILITATOR", "http")
-        .env("X402_FACILITATOR_URL", &facilitator.url)
-        .env("TOLLHOUSE_PAY_TO", PAY_TO)
-        .start()
-        .await;
+    let host = Host::builder().settled_by(&facilitator.url).start().await;
     host.publish(&js("echo", 0.01, ECHO)).await;
     (host, facilitator, Payer::new())
 }
@@ -335,12 +327,7 @@ async fn an_unanswered_settlement_is_unknown_until_it_is_resolved() {
 
 #[tokio::test]
 async fn a_facilitator_that_is_away_admits_nobody() {
-    let host = Host::builder()
-        .env("TOLLHOUSE_FACILITATOR", "http")
-        .env("X402_FACILITATOR_URL", "http://127.0.0.1:9")
-        .env("TOLLHOUSE_PAY_TO", PAY_TO)
-        .start()
-        .await;
+    let host = Host::builder().settled_by("http://127.0.0.1:9").start().await;
     host.publish(&js("echo", 0.01, ECHO)).await;
     let payment = Payer::new().pay(&host.challenge("echo").await);
     host.call_paid("echo", &json!({}), &payment).await.fails(502, "facilitator_unavailable", "host");

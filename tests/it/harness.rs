@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 pub use self::{
     answer::Answer,
     facilitator::{Facilitator, Settles},
-    host::{Host, micros, tollhouse},
+    host::{Host, PAY_TO, micros, tollhouse},
     mcp::{Mcp, Replied},
     payer::{Payer, Payment},
     random::Random,

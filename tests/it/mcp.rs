@@ -327,12 +327,7 @@ fn bought_over_mcp(result: &Value) -> (Value, Value, Value) {
 #[tokio::test]
 async fn one_payment_over_http_and_mcp_at_once_is_one_run_and_one_settlement() {
     let facilitator = Facilitator::start(Settles::Well).await;
-    let host = Host::builder()
-        .env("TOLLHOUSE_FACILITATOR", "http")
-        .env("X402_FACILITATOR_URL", &facilitator.url)
-        .env("TOLLHOUSE_PAY_TO", "0x70997970C51812dc3A010C7d01b50e0d17dc79C8")
-        .start()
-        .await;
+    let host = Host::builder().settled_by(&facilitator.url).start().await;
     host.publish(&js("count", PRICE, COUNTER)).await;
     let payer = Payer::new();
     for round in 1..=4 {
@@ -361,12 +356,7 @@ async fn one_payment_over_http_and_mcp_at_once_is_one_run_and_one_settlement() {
 #[tokio::test]
 async fn a_refused_settlement_withholds_the_content() {
     let facilitator = Facilitator::start(Settles::Refused("insufficient_funds")).await;
-    let host = Host::builder()
-        .env("TOLLHOUSE_FACILITATOR", "http")
-        .env("X402_FACILITATOR_URL", &facilitator.url)
-        .env("TOLLHOUSE_PAY_TO", "0x70997970C51812dc3A010C7d01b50e0d17dc79C8")
-        .start()
-        .await;
+    let host = Host::builder().settled_by(&facilitator.url).start().await;
     host.publish(&js("count", PRICE, COUNTER)).await;
     let payer = Payer::new();
     let unpaid = host.mcp().call("count", json!({}), json!({})).await;

@@ -18,6 +18,9 @@ use super::{Answer, Payment, process};
 /// How long workers may outlive their host.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
 
+/// Where real payments go.
+pub const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
+
 /// The binary that is tested, with no setting of whoever runs the tests but where the worker is.
 pub fn tollhouse() -> Command {
     let kept = ["PATH", "TMPDIR", "TOLLHOUSE_WORKER"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
@@ -62,6 +65,11 @@ impl HostBuilder {
     pub fn with_catalogue(mut self) -> Self {
         self.catalogue = true;
         self
+    }
+
+    /// Paid to [`PAY_TO`] through the facilitator at `url`. Default: on the simulated ledger.
+    pub fn settled_by(self, url: &str) -> Self {
+        self.env("TOLLHOUSE_FACILITATOR", "http").env("X402_FACILITATOR_URL", url).env("TOLLHOUSE_PAY_TO", PAY_TO)
     }
 
     pub async fn start(self) -> Host {
