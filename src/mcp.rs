@@ -1,10 +1,11 @@
 //! The MCP front: `POST /ai/mcp`, Streamable HTTP without sessions, revisions 2025-03-26 to 2026-07-28.
 //!
 //! ```text
-//! transport: Host, Origin, Accept ─▶ rmcp: JSON-RPC, revisions, SSE ─▶ server ─▶ call ─▶ call::Calls
-//!                                                                        ├─ tools: what is listed
-//!                                                                        ├─ own: search_tools, get_receipt
-//!                                                                        └─ tasks: calls that outlive their request
+//!                        ┌─▶ direct: plain calls, as JSON ─────────────┐
+//! transport: doors, Accept ┴▶ rmcp: JSON-RPC, revisions, SSE ─▶ server ─┴▶ call ─▶ call::Calls
+//!                                                                 ├─ tools: what is listed
+//!                                                                 ├─ own: search_tools, get_receipt
+//!                                                                 └─ tasks: calls that outlive their request
 //! ```
 //!
 //! Tools are the active endpoints, by their slugs. A call is the same call as over HTTP: the same pipeline, the
@@ -13,6 +14,8 @@
 
 mod answer;
 mod call;
+mod direct;
+mod doors;
 mod offer;
 mod own;
 mod server;
@@ -26,16 +29,14 @@ use std::{
     time::Duration,
 };
 
+use self::doors::Doors;
 pub use self::transport::route;
 use crate::{config::McpSettings, rate::Rate, tool::Slug};
 
 /// The front's settings as they work out on this host.
 #[derive(Debug)]
 pub struct Mcp {
-    /// Names that the `Host` header may have, with or without port. Empty: any.
-    hosts: Vec<String>,
-    /// Values that the `Origin` header may have, if it is there; `:*` as the port is any port. `None`: any.
-    origins: Option<Vec<String>>,
+    doors: Doors,
     /// Calls of each address and tool.
     rate: Option<Rate<(IpAddr, String)>>,
     /// Time between two progress notifications.
@@ -72,8 +73,7 @@ impl Mcp {
             given => Some(given.to_vec()),
         };
         Self {
-            hosts,
-            origins,
+            doors: Doors::new(&hosts, origins.as_deref()),
             rate: settings.rate_limit.map(Rate::new),
             progress: settings.progress,
             underscores: settings.conformance_tools.is_some(),

@@ -65,13 +65,12 @@ struct Receipt {
 
 /// Performs one of them; `None` when `name` is none of them.
 pub(super) async fn perform(app: &App, narrowed: &Narrowed, name: &str, arguments: &JsonObject) -> Option<CallToolResult> {
-    let arguments = Value::Object(arguments.clone());
     match name {
-        SEARCH => Some(match serde_json::from_value(arguments) {
+        SEARCH => Some(match Search::deserialize(arguments) {
             Ok(search) => found(app, narrowed, &search),
             Err(error) => mistake(format!("invalid_input: {error}")),
         }),
-        RECEIPT => Some(match serde_json::from_value(arguments) {
+        RECEIPT => Some(match Receipt::deserialize(arguments) {
             Ok(Receipt { receipt_id }) => receipt(app, &receipt_id).await,
             Err(error) => mistake(format!("invalid_input: {error}")),
         }),

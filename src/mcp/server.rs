@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use axum::http::request::Parts;
+use axum::http::{Request, request::Parts};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
@@ -16,11 +16,12 @@ use rmcp::{
 };
 
 use super::{
-    call,
+    call::{self, Asked, Era, Hearer},
     tasks::{self, Tasks},
     tools::{Listing, Narrowed},
+    transport::JsonOnly,
 };
-use crate::app::App;
+use crate::{app::App, http::REQUEST, id::RequestId};
 
 /// The revisions spoken, oldest first. 2024-11-05 had another transport.
 pub(super) const VERSIONS: &[ProtocolVersion] =
@@ -55,8 +56,12 @@ impl Server {
     }
 }
 
+fn modern(context: &RequestContext<RoleServer>) -> bool {
+    context.protocol_version().is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
+}
+
 /// What the URL of this request narrows the tools to.
-pub(super) fn narrowed(context: &RequestContext<RoleServer>) -> Narrowed {
+fn narrowed(context: &RequestContext<RoleServer>) -> Narrowed {
     Narrowed::by(context.extensions.get::<Parts>().and_then(|parts| parts.uri.query()))
 }
 
@@ -112,7 +117,23 @@ impl ServerHandler for Server {
     }
 
     async fn call_tool(&self, request: CallToolRequestParams, context: RequestContext<RoleServer>) -> Result<CallToolResponse, ErrorData> {
-        call::perform(&self.front, request, context).await
+        // Never absent: the transport puts it there.
+        let none = || Request::new(()).into_parts().0;
+        let parts = context.extensions.get::<Parts>().map_or_else(|| Cow::Owned(none()), Cow::Borrowed);
+        let era = if modern(&context) { Era::Modern } else { Era::Legacy };
+        let streams = parts.extensions.get::<JsonOnly>().is_none();
+        let token = context.meta.get_progress_token().filter(|_| streams);
+        let asked = Asked {
+            name: &request.name,
+            meta: &context.meta,
+            parts: &parts,
+            era,
+            takes_tasks: era == Era::Modern && context.client_capabilities().is_some_and(|client| client.supports_tasks()),
+            hearer: token.map(|token| Hearer { peer: &context.peer, token }),
+            gone: Some(&context.ct),
+        };
+        let id = parts.extensions.get::<RequestId>().cloned().unwrap_or_else(RequestId::generate);
+        REQUEST.scope(id, call::perform(&self.front, asked, request.arguments.unwrap_or_default())).await
     }
 
     async fn get_task(&self, request: GetTaskParams, _: RequestContext<RoleServer>) -> Result<GetTaskResult, ErrorData> {
@@ -139,7 +160,7 @@ impl ServerHandler for Server {
 
     /// For rmcp to hold `Mcp-Param-*` headers against the tool's schema.
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.front.listing.now(&self.front.app).get(name).cloned()
+        self.front.listing.now(&self.front.app).get(name).map(|listed| listed.tool.clone())
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
@@ -166,7 +187,7 @@ impl ServerHandler for Server {
     async fn on_initialized(&self, _: NotificationContext<RoleServer>) {}
 
     async fn on_custom_request(&self, request: CustomRequest, context: RequestContext<RoleServer>) -> Result<CustomResult, ErrorData> {
-        let gone = request.method == "initialize" && call::modern(&context);
+        let gone = request.method == "initialize" && modern(&context);
         if KNOWN_METHODS.contains(&request.method.as_str()) && !gone {
             return Err(ErrorData::invalid_params(format!("the params of `{}` do not read", request.method), None));
         }

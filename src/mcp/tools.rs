@@ -22,7 +22,16 @@ pub(super) const PAGE: usize = 500;
 type Catalogue = Arc<BTreeMap<Slug, Arc<Live>>>;
 
 /// Tools by name.
-type Tools = Arc<BTreeMap<String, Tool>>;
+type Tools = Arc<BTreeMap<String, Listed>>;
+
+/// A tool as it is listed, and what a call of it has to heed.
+#[derive(Debug)]
+pub(super) struct Listed {
+    pub(super) tool: Tool,
+    pub(super) long_running: bool,
+    /// Some of its arguments are repeated in `Mcp-Param-*` headers.
+    pub(super) in_headers: bool,
+}
 
 /// The tools of the catalogue, made once for each change of it.
 #[derive(Default)]
@@ -62,8 +71,9 @@ impl Listing {
             return Arc::clone(tools);
         }
         let active = catalogue.values().filter(|live| live.endpoint.availability() == Availability::Active);
-        let endpoints = active.filter_map(|live| tool(app, live));
-        let tools: Tools = Arc::new(own::tools().into_iter().chain(endpoints).map(|tool| (tool.name.to_string(), tool)).collect());
+        let endpoints = active.filter_map(|live| listed(app, live));
+        let own = own::tools().into_iter().map(|tool| Listed { tool, long_running: false, in_headers: false });
+        let tools: Tools = Arc::new(own.chain(endpoints).map(|listed| (listed.tool.name.to_string(), listed)).collect());
         *self.made.write().unwrap_or_else(PoisonError::into_inner) = Some((catalogue, Arc::clone(&tools)));
         tools
     }
@@ -77,10 +87,15 @@ impl Listing {
         let all = self.now(app);
         let mut rest = all.range::<str, _>((std::ops::Bound::Excluded(after.as_str()), std::ops::Bound::Unbounded));
         let mut rest = rest.by_ref().filter(|(name, _)| narrowed.has(name));
-        let tools: Vec<_> = rest.by_ref().take(PAGE).map(|(_, tool)| tool.clone()).collect();
+        let tools: Vec<_> = rest.by_ref().take(PAGE).map(|(_, listed)| listed.tool.clone()).collect();
         let next = rest.next().and(tools.last()).map(|last| URL_SAFE_NO_PAD.encode(last.name.as_bytes()));
         Some(Page { tools, next })
     }
+}
+
+fn listed(app: &App, live: &Live) -> Option<Listed> {
+    let long_running = live.endpoint.long_running(app.long_running_ms);
+    Some(Listed { tool: tool(app, live)?, long_running, in_headers: names_headers(&live.endpoint.input_schema) })
 }
 
 /// An endpoint as a tool. `None` for one whose input is no object: MCP's arguments always are.
@@ -134,6 +149,15 @@ fn input_schema(schema: &Value) -> Option<JsonObject> {
     };
     schema.insert("type".to_owned(), json!("object"));
     takes_objects.then_some(schema)
+}
+
+/// Whether an input schema has headers for some of its properties.
+fn names_headers(schema: &Value) -> bool {
+    match schema {
+        Value::Object(members) => members.contains_key("x-mcp-header") || members.values().any(names_headers),
+        Value::Array(items) => items.iter().any(names_headers),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
 }
 
 /// The schema of structured results. For a paid tool it also takes a challenge, because some clients hold one against

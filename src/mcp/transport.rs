@@ -1,4 +1,4 @@
-//! Around rmcp's transport: what clients really send gets in, and every refusal is JSON-RPC.
+//! In front of rmcp's transport: what clients really send gets in, plain calls go past it, and every refusal is JSON-RPC.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use axum::{
     Router,
     body::{Body, Bytes},
     extract::{Request, State},
-    http::{HeaderMap, HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
     routing::post,
 };
@@ -17,7 +17,10 @@ use rmcp::{
 use serde_json::{Value, json};
 use tower_service::Service as _;
 
-use super::server::{Server, VERSIONS};
+use super::{
+    direct::Plain,
+    server::{Front, Server, VERSIONS},
+};
 use crate::app::App;
 
 /// Largest request, in bytes. A tool's own limit on its input is lower.
@@ -28,65 +31,74 @@ const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event
 
 type Inner = StreamableHttpService<Server, NeverSessionManager>;
 
-/// One service for each of the two forms of an answer.
-#[derive(Clone)]
+/// What requests go through.
 struct Transport {
+    front: Arc<Front>,
+    /// One service for each of the two forms of an answer.
     json: Inner,
     events: Inner,
 }
 
 /// `/ai/mcp`: POST only. GET and DELETE, which stateless servers do not have, are 405.
 pub fn route(app: &Arc<App>) -> Router<Arc<App>> {
-    let settings = &app.mcp;
     let server = Server::new(Arc::clone(app));
     let service = |as_json: bool| {
-        let mut config = StreamableHttpServerConfig::default()
+        let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
             .with_json_response(as_json)
             .with_max_request_body_bytes(MAX_BODY_BYTES)
             .with_sse_retry(None)
-            .with_allowed_hosts(settings.hosts.clone());
-        if let Some(origins) = &settings.origins {
-            config = config.with_allowed_origins(origins.clone()).enforce_origin_validation();
-        }
+            // Our own doors stand in front of both ways.
+            .disable_allowed_hosts()
+            .disable_allowed_origins();
         let server = server.clone();
         StreamableHttpService::new(move || Ok(server.clone()), Arc::new(NeverSessionManager::default()), config)
     };
-    let transport = Transport { json: service(true), events: service(false) };
-    Router::new().route("/ai/mcp", post(move |State(_): State<Arc<App>>, request: Request| answer(transport.clone(), request)))
+    let (json, events) = (service(true), service(false));
+    let transport = Arc::new(Transport { front: server.front, json, events });
+    Router::new().route("/ai/mcp", post(move |State(_): State<Arc<App>>, request: Request| answer(Arc::clone(&transport), request)))
 }
 
-async fn answer(transport: Transport, request: Request) -> Response {
+async fn answer(transport: Arc<Transport>, request: Request) -> Response {
+    if let Err((status, why)) = transport.front.app.mcp.doors.check(&request) {
+        return refusal(status, &Value::Null, ErrorData::invalid_request(why, None));
+    }
     let (mut parts, body) = request.into_parts();
-    let mut inner = match accepted(&parts.headers) {
-        Some(Accepted::Both) => transport.json,
-        Some(Accepted::JsonOnly) => {
-            parts.extensions.insert(JsonOnly);
-            transport.json
-        }
-        Some(Accepted::EventsOnly) => transport.events,
-        None => {
-            let message = "answers are `application/json` or `text/event-stream`";
-            return refusal(StatusCode::NOT_ACCEPTABLE, &Value::Null, ErrorData::invalid_request(message, None));
-        }
+    let Some(accepted) = Accepted::by(&parts.headers) else {
+        let message = "answers are `application/json` or `text/event-stream`";
+        return refusal(StatusCode::NOT_ACCEPTABLE, &Value::Null, ErrorData::invalid_request(message, None));
     };
-    parts.headers.insert(header::ACCEPT, BOTH);
     let Ok(body) = axum::body::to_bytes(body, MAX_BODY_BYTES).await else {
         let message = format!("a request is at most {MAX_BODY_BYTES} bytes");
         return refusal(StatusCode::PAYLOAD_TOO_LARGE, &Value::Null, ErrorData::invalid_request(message, None));
     };
-    let asked = parts.headers.get("mcp-protocol-version").cloned();
-    let request = Request::from_parts(parts, Body::from(body.clone()));
-    let response = match inner.call(request).await {
-        Ok(response) => response.map(Body::new),
-        Err(never) => match never {},
-    };
-    if response.status().as_u16() < 400 || is_ours(response.headers()) {
-        return response;
+    if let Some(plain) = Plain::read(&transport.front, &parts.headers, accepted, &body) {
+        return plain.answer(&transport.front, &parts).await;
     }
-    let status = response.status();
-    let said = axum::body::to_bytes(response.into_body(), 4096).await.unwrap_or_default();
-    in_json_rpc(status, &said, &body, asked.as_ref())
+    if accepted == Accepted::JsonOnly {
+        parts.extensions.insert(JsonOnly);
+    }
+    transport.through_rmcp(parts, body, accepted).await
+}
+
+impl Transport {
+    /// What rmcp says to a message.
+    async fn through_rmcp(&self, mut parts: Parts, body: Bytes, accepted: Accepted) -> Response {
+        parts.headers.insert(header::ACCEPT, BOTH);
+        let asked = parts.headers.get("mcp-protocol-version").cloned();
+        let request = Request::from_parts(parts, Body::from(body.clone()));
+        let mut inner = if accepted == Accepted::EventsOnly { self.events.clone() } else { self.json.clone() };
+        let response = match inner.call(request).await {
+            Ok(response) => response.map(Body::new),
+            Err(never) => match never {},
+        };
+        if response.status().as_u16() < 400 || is_ours(response.headers()) {
+            return response;
+        }
+        let status = response.status();
+        let said = axum::body::to_bytes(response.into_body(), 4096).await.unwrap_or_default();
+        in_json_rpc(status, &said, &body, asked.as_ref())
+    }
 }
 
 /// True for the content types of JSON-RPC answers.
@@ -99,33 +111,38 @@ fn is_ours(headers: &HeaderMap) -> bool {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct JsonOnly;
 
-enum Accepted {
+/// The forms of an answer that a client takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Accepted {
     Both,
     JsonOnly,
     EventsOnly,
 }
 
-/// What a client takes; `None` when it is neither. No header at all, and wildcards, take both.
-fn accepted(headers: &HeaderMap) -> Option<Accepted> {
-    let (mut json, mut events, mut any) = (false, false, false);
-    for value in headers.get_all(header::ACCEPT) {
-        any = true;
-        for part in value.to_str().unwrap_or_default().split(',') {
-            let mut words = part.split(';').map(str::trim);
-            let media = words.next().unwrap_or_default().to_ascii_lowercase();
-            if words.any(|word| matches!(word.replace(' ', "").as_str(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000")) {
-                continue;
+impl Accepted {
+    /// `None` when it is neither. No header at all, and wildcards, take both.
+    fn by(headers: &HeaderMap) -> Option<Self> {
+        let (mut json, mut events, mut any) = (false, false, false);
+        for value in headers.get_all(header::ACCEPT) {
+            any = true;
+            for part in value.to_str().unwrap_or_default().split(',') {
+                let mut words = part.split(';').map(str::trim);
+                let media = words.next().unwrap_or_default();
+                let is = |names: &[&str]| names.iter().any(|name| media.eq_ignore_ascii_case(name));
+                if words.any(|word| matches!(word.replace(' ', "").as_str(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000")) {
+                    continue;
+                }
+                json |= is(&["application/json", "application/*", "*/*"]);
+                events |= is(&["text/event-stream", "text/*", "*/*"]);
             }
-            json |= matches!(media.as_str(), "application/json" | "application/*" | "*/*");
-            events |= matches!(media.as_str(), "text/event-stream" | "text/*" | "*/*");
         }
-    }
-    match (json, events) {
-        _ if !any => Some(Accepted::Both),
-        (true, true) => Some(Accepted::Both),
-        (true, false) => Some(Accepted::JsonOnly),
-        (false, true) => Some(Accepted::EventsOnly),
-        (false, false) => None,
+        match (json, events) {
+            _ if !any => Some(Self::Both),
+            (true, true) => Some(Self::Both),
+            (true, false) => Some(Self::JsonOnly),
+            (false, true) => Some(Self::EventsOnly),
+            (false, false) => None,
+        }
     }
 }
 
@@ -179,7 +196,7 @@ mod tests {
         for value in values {
             headers.append(header::ACCEPT, HeaderValue::from_static(value));
         }
-        match accepted(&headers) {
+        match Accepted::by(&headers) {
             Some(Accepted::Both) => "both",
             Some(Accepted::JsonOnly) => "json",
             Some(Accepted::EventsOnly) => "events",

@@ -213,6 +213,150 @@ async fn tools_are_listed_with_their_prices() {
     assert_eq!(found["structuredContent"]["tools"][0]["name"], "count");
 }
 
+/// Without what differs from call to call.
+fn said(replied: &Replied) -> Value {
+    let mut said = replied.response.clone();
+    for pointer in ["/result/_meta/tollhouse~1error/requestId", "/error/data/requestId"] {
+        if let Some(id) = said.pointer_mut(pointer) {
+            *id = json!("one");
+        }
+    }
+    said
+}
+
+#[tokio::test]
+async fn a_plain_call_goes_past_rmcp_and_is_answered_the_same() {
+    let host = Host::builder().flag("--log", "info,rmcp=info").start().await;
+    let mut paid = js("count", PRICE, COUNTER);
+    paid["inputSchema"] = json!({ "type": "object", "properties": { "ms": { "type": "integer" } } });
+    host.publish(&paid).await;
+    host.publish(&js("moody", 0.0, MOODY)).await;
+    let mut region = js("region", 0.0, MOODY);
+    region["inputSchema"] = json!({ "type": "object", "properties": { "region": { "type": "string", "x-mcp-header": "Region" } } });
+    host.publish(&region).await;
+    host.publish(&slow("slow", 0.0)).await;
+    let payer = Payer::funded(&host, 1.0).await;
+    let asked = host.challenge("count").await;
+    let through_rmcp = || host.log().matches("Service initialized as server").count();
+
+    for revision in ["", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"] {
+        let (v2, v1) = (payer.pay(&asked), payer.pay_v1(&host.mcp().call("count", json!({}), json!({})).await["_meta"]["x402/v1"]));
+        let failing = payer.pay(&asked);
+        for (name, arguments, meta) in [
+            ("moody", json!({}), json!({})),
+            ("moody", json!({ "mood": "list" }), json!({})),
+            ("moody", json!({ "mood": "picture" }), json!({})),
+            ("moody", json!({ "mood": "throws" }), json!({})),
+            ("moody", json!({ "mood": "polite" }), json!({})),
+            ("moody", json!({ "mood": "headers" }), json!({ "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01" })),
+            ("search_tools", json!({ "query": "count" }), json!({})),
+            ("search_tools", json!({ "words": 1 }), json!({})),
+            ("get_receipt", json!({ "receiptId": "none" }), json!({})),
+            ("count", json!({}), json!({})),
+            ("count", json!({}), json!({ "x402/payment": "%%%" })),
+            ("count", json!({ "ms": "no number" }), paid_in_meta(&failing)),
+            ("count", json!({ "ms": 1 }), paid_in_meta(&v2)),
+            ("count", json!({ "ms": 1 }), json!({ "x402/payment": v1.encoded() })),
+            ("count", json!({ "ms": 2 }), paid_in_meta(&v2)),
+        ] {
+            let mut client = host.mcp();
+            client.revision = revision;
+            let params = json!({ "name": name, "arguments": arguments, "_meta": meta });
+            let before = through_rmcp();
+            let direct = client.ask("tools/call", params.clone()).await;
+            assert_eq!((through_rmcp(), direct.streamed), (before, false), "{revision}: {params}");
+            client.accept = "text/event-stream";
+            let mut theirs = client.ask("tools/call", params.clone()).await;
+            assert_eq!((through_rmcp(), theirs.streamed), (before + 1, true), "{revision}: {params}");
+            if name == "moody" {
+                // Each run has a receipt of its own.
+                let receipt = &direct.response["result"]["_meta"]["tollhouse/receipt"];
+                if receipt.is_object() {
+                    theirs.response["result"]["_meta"]["tollhouse/receipt"] = receipt.clone();
+                }
+            }
+            assert_eq!((direct.status, said(&direct)), (theirs.status, said(&theirs)), "{revision}: {params}");
+        }
+        let mut client = host.mcp();
+        client.revision = revision;
+        // Whatever is not in order, or asks for more than a result, is rmcp's.
+        let mut tasks_taker = client.clone();
+        tasks_taker.capabilities = tasks();
+        let before = through_rmcp();
+        client.ask("tools/call", json!({ "name": "none", "arguments": {} })).await.fails(200, -32602);
+        client.ask("tools/call", json!({ "name": "moody", "arguments": {}, "_meta": { "progressToken": 1 } })).await.result();
+        client.ask("tools/call", json!({ "name": "moody", "arguments": {}, "requestState": "s" })).await.result();
+        client.ask("tools/call", json!({ "name": "moody", "arguments": null })).await.result();
+        assert_eq!(through_rmcp(), before + 3, "{revision}");
+        let long = tasks_taker.ask("tools/call", json!({ "name": "slow", "arguments": {} })).await;
+        let modern = revision == "2026-07-28";
+        assert_eq!((long.result()["resultType"] == "task", through_rmcp()), (modern, before + 3 + usize::from(modern)));
+        let with_header = client.clone().with_header("mcp-param-region", "eu");
+        with_header.ask("tools/call", json!({ "name": "region", "arguments": { "region": "eu" } })).await.result();
+        assert_eq!(through_rmcp(), before + 3 + 2 * usize::from(modern), "{revision}");
+    }
+}
+
+#[tokio::test]
+async fn whatever_is_wrong_with_a_call_is_refused_by_the_rules_of_its_revision() {
+    let host = Host::start().await;
+    host.publish(&js("moody", 0.0, MOODY)).await;
+    let mut region = js("region", 0.0, MOODY);
+    region["inputSchema"] = json!({ "type": "object", "properties": { "region": { "type": "string", "x-mcp-header": "Region" } } });
+    host.publish(&region).await;
+    let call = json!({ "name": "moody", "arguments": {} });
+    let region = json!({ "name": "region", "arguments": { "region": "eu" } });
+    host.mcp().ask("tools/call", region.clone()).await.fails(400, -32020);
+    host.mcp().with_header("mcp-param-region", "us").ask("tools/call", region).await.fails(400, -32020);
+    for (name, value) in [("mcp-method", "tools/list"), ("mcp-name", "moody"), ("mcp-name", "count"), ("mcp-method", "tools/call")] {
+        // A second value is one too many, even if it is the same.
+        host.mcp().with_header(name, value).ask("tools/call", call.clone()).await.fails(400, -32020);
+    }
+    let headers: [&[(&str, &str)]; 4] = [
+        &[("mcp-method", "tools/call")],
+        &[("mcp-name", "moody")],
+        &[("mcp-method", "tools/call"), ("mcp-name", "other")],
+        &[("mcp-method", "tools/list"), ("mcp-name", "moody")],
+    ];
+    let modern = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {} });
+    let post = async |revision: &str, headers: &[(&str, &str)], meta: &Value| {
+        let mut params = call.clone();
+        params["_meta"] = meta.clone();
+        let request = host.request(Method::POST, "/ai/mcp").header("mcp-protocol-version", revision);
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let body = json!({ "jsonrpc": "2.0", "id": "a", "method": "tools/call", "params": params });
+        Replied::read(&host.send(request.json(&body)).await)
+    };
+    for headers in headers {
+        post("2026-07-28", headers, &modern).await.fails(400, -32020);
+    }
+    let both = [("mcp-method", "tools/call"), ("mcp-name", "moody")];
+    assert_eq!(post("2026-07-28", &both, &modern).await.result()["resultType"], "complete");
+    for (pointer, value, code) in [
+        ("/io.modelcontextprotocol~1protocolVersion", json!("2025-11-25"), -32020),
+        ("/io.modelcontextprotocol~1protocolVersion", json!(7), -32602),
+        ("/io.modelcontextprotocol~1clientCapabilities", json!("all"), -32602),
+        ("/io.modelcontextprotocol~1clientCapabilities", json!(null), -32602),
+    ] {
+        let mut meta = modern.clone();
+        *meta.pointer_mut(pointer).unwrap() = value;
+        post("2026-07-28", &both, &meta).await.fails(400, code);
+    }
+    post("2026-07-28", &both, &json!({})).await.fails(400, -32602);
+    post("2027-01-01", &both, &json!({})).await.fails(400, -32022);
+    post("2025-11-25", &both, &modern).await.fails(400, -32020);
+    for body in [
+        r#"{"jsonrpc":"2.0","id":1.5,"method":"tools/call","params":{"name":"moody"}}"#,
+        r#"{"jsonrpc":"2.0","id":null,"method":"tools/call","params":{"name":"moody"}}"#,
+        r#"{"jsonrpc":"1.0","id":1,"method":"tools/call","params":{"name":"moody"}}"#,
+    ] {
+        let request = host.request(Method::POST, "/ai/mcp").header("content-type", "application/json").body(body);
+        Replied::read(&host.send(request).await).fails(400, -32600);
+    }
+    let request = host.request(Method::POST, "/ai/mcp").header("content-type", "text/plain").body("{}");
+    Replied::read(&host.send(request).await).fails(415, -32600);
+}
+
 #[tokio::test]
 async fn changes_show_at_once_and_are_told_to_who_listens() {
     let host = Host::start().await;
@@ -488,6 +632,9 @@ async fn a_call_that_is_taken_back_is_not_charged() {
     };
     // Closing the connection takes a call back in 2026-07-28.
     hang_up(host.mcp()).await;
+    let line = async || host.log().lines().find(|line| line.contains("a tool was called over MCP")).map(str::to_owned);
+    let line = eventually("the call has its line in the log", Duration::from_secs(4), line).await;
+    assert!(line.contains("\"cancelled\"") && line.contains("\"unknown\""), "{line}");
     let state = async |wanted: &'static str| {
         eventually(wanted, Duration::from_secs(4), || async {
             host.payment(&payment.id()).await.filter(|payment| payment["state"] == wanted)

@@ -9,7 +9,7 @@ use super::{Answer, Host};
 #[derive(Clone)]
 pub struct Mcp<'a> {
     host: &'a Host,
-    /// Of the era of `initialize`, or 2026-07-28.
+    /// Of the era of `initialize`, or 2026-07-28; empty is none told.
     pub revision: &'static str,
     pub accept: &'static str,
     /// Of the URL, with its question mark.
@@ -57,7 +57,7 @@ impl Mcp<'_> {
     /// A request as this client sends it.
     pub fn request(&self, method: &str, mut params: Value) -> RequestBuilder {
         let mut request = self.host.request(Method::POST, &format!("/ai/mcp{}", self.query)).header("accept", self.accept);
-        if method != "initialize" {
+        if method != "initialize" && !self.revision.is_empty() {
             request = request.header("mcp-protocol-version", self.revision);
         }
         if self.revision == "2026-07-28" {

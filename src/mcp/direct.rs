@@ -1,0 +1,133 @@
+//! The short way of a plain `tools/call`: read once, performed, answered as JSON.
+//!
+//! Only what is exactly in order goes this way. All else, and so every refusal, is rmcp's: no rule of the protocol
+//! stands twice, and what is not understood here is none the worse for it.
+
+use std::sync::Arc;
+
+use axum::{
+    body::Bytes,
+    http::{HeaderMap, header, request::Parts},
+    response::{IntoResponse as _, Response},
+};
+use rmcp::model::{
+    ClientCapabilities, JsonObject, JsonRpcError, JsonRpcResponse, JsonRpcVersion2_0, MetaObject, ProtocolVersion, RequestId, ServerResult,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    call::{self, Asked, Era},
+    server::{Front, VERSIONS},
+    transport::Accepted,
+};
+
+/// Keys of a request's `_meta`.
+const REVISION: &str = "io.modelcontextprotocol/protocolVersion";
+const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const PROGRESS: &str = "progressToken";
+
+/// Neither more nor less than a plain call has.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Message<'a> {
+    jsonrpc: &'a str,
+    id: RequestId,
+    method: &'a str,
+    #[serde(borrow)]
+    params: Params<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Params<'a> {
+    name: &'a str,
+    arguments: Option<JsonObject>,
+    #[serde(rename = "_meta")]
+    meta: Option<JsonObject>,
+}
+
+/// A `tools/call` that is exactly in order.
+pub(super) struct Plain<'a> {
+    id: RequestId,
+    name: &'a str,
+    arguments: JsonObject,
+    meta: MetaObject,
+    era: Era,
+}
+
+impl<'a> Plain<'a> {
+    /// `None` for anything else, whether right or wrong.
+    pub(super) fn read(front: &Front, headers: &HeaderMap, accepted: Accepted, body: &'a [u8]) -> Option<Self> {
+        let era = era(headers)?;
+        if accepted == Accepted::EventsOnly || !is_json(headers) {
+            return None;
+        }
+        let Message { jsonrpc: "2.0", id, method: "tools/call", params } = serde_json::from_slice(body).ok()? else { return None };
+        let Params { name, arguments, meta } = params;
+        let meta = meta.unwrap_or_default();
+        // Whoever hears of progress is answered with a stream.
+        if meta.contains_key(PROGRESS) && accepted != Accepted::JsonOnly {
+            return None;
+        }
+        let listing = front.listing.now(&front.app);
+        let listed = listing.get(name)?;
+        match era {
+            Era::Legacy if meta.contains_key(REVISION) => return None,
+            Era::Legacy => {}
+            Era::Modern => {
+                let newest = ProtocolVersion::V_2026_07_28;
+                let capabilities = ClientCapabilities::deserialize(meta.get(CAPABILITIES)?).ok()?;
+                let agreed = meta.get(REVISION)?.as_str() == Some(newest.as_str())
+                    && sole(headers, "mcp-method") == Some("tools/call")
+                    && sole(headers, "mcp-name") == Some(name);
+                if !agreed || listed.in_headers || (listed.long_running && capabilities.supports_tasks()) {
+                    return None;
+                }
+            }
+        }
+        Some(Self { id, name, arguments: arguments.unwrap_or_default(), meta: MetaObject(meta), era })
+    }
+
+    /// Performs the call and answers it. In 2026-07-28, dropping the future takes the call back.
+    pub(super) async fn answer(self, front: &Arc<Front>, parts: &Parts) -> Response {
+        let Self { id, name, arguments, meta, era } = self;
+        let asked = Asked { name, meta: &meta, parts, era, takes_tasks: false, hearer: None, gone: None };
+        match call::perform(front, asked, arguments).await {
+            Ok(response) => {
+                let mut result = ServerResult::from(response);
+                if era == Era::Legacy {
+                    result.strip_result_type_for_legacy_peer();
+                }
+                json(&JsonRpcResponse { jsonrpc: JsonRpcVersion2_0, id, result })
+            }
+            Err(error) => json(&JsonRpcError::new(Some(id), error)),
+        }
+    }
+}
+
+/// The era of a revision that is spoken here; without a header it is the oldest.
+fn era(headers: &HeaderMap) -> Option<Era> {
+    if !headers.contains_key("mcp-protocol-version") {
+        return Some(Era::Legacy);
+    }
+    let asked = sole(headers, "mcp-protocol-version")?;
+    let known = VERSIONS.iter().any(|version| version.as_str() == asked);
+    known.then(|| if asked == ProtocolVersion::V_2026_07_28.as_str() { Era::Modern } else { Era::Legacy })
+}
+
+/// The value of a header that is there once.
+fn sole<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?.to_str().ok()?;
+    values.next().is_none().then_some(value)
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let content = sole(headers, header::CONTENT_TYPE.as_str()).unwrap_or_default();
+    content.split(';').next().is_some_and(|media| media.trim().eq_ignore_ascii_case("application/json"))
+}
+
+fn json(message: &impl Serialize) -> Response {
+    let body = Bytes::from(serde_json::to_vec(message).expect("messages have text keys"));
+    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+}

@@ -1,0 +1,203 @@
+//! By which names, and from which web pages, `/ai/mcp` is reached: what keeps a page that made its own name point to this
+//! machine (DNS rebinding) from using it.
+
+use axum::{
+    extract::Request,
+    http::{
+        HeaderMap, StatusCode, Uri, header,
+        uri::{Authority, Scheme},
+    },
+};
+
+/// Who is let in.
+#[derive(Debug)]
+pub(super) struct Doors {
+    /// What the `Host` header may name. Empty: anything.
+    hosts: Vec<Name>,
+    /// What the `Origin` header may be, if it is there. `None`: anything.
+    origins: Option<Vec<Origin>>,
+}
+
+/// A name and, if it matters, its port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Name {
+    /// In lower case, without the brackets of IPv6.
+    host: String,
+    port: Option<u16>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Origin {
+    /// Of pages that have none.
+    Null,
+    /// Without port: any port.
+    At(String, Name),
+}
+
+/// Why a request is not let in.
+pub(super) type Closed = (StatusCode, &'static str);
+
+impl Doors {
+    /// `hosts` with or without port, empty for any; `origins` without port, or with `:*`, are of any port, and `None` is any.
+    pub(super) fn new(hosts: &[String], origins: Option<&[String]>) -> Self {
+        let origin = |text: &String| match text.trim().strip_suffix(":*") {
+            Some(any_port) => Origin::parse(any_port),
+            None => Origin::parse(text),
+        };
+        Self {
+            hosts: hosts.iter().map(|text| Name::given(text.trim())).collect(),
+            origins: origins.map(|origins| origins.iter().filter_map(origin).collect()),
+        }
+    }
+
+    /// Lets a request in.
+    ///
+    /// # Errors
+    ///
+    /// 400 for headers that do not read, 403 for those that are not allowed.
+    pub(super) fn check(&self, request: &Request) -> Result<(), Closed> {
+        self.check_host(request.uri(), request.headers())?;
+        self.check_origin(request.headers())
+    }
+
+    fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Closed> {
+        let unread = (StatusCode::BAD_REQUEST, "the `Host` header does not read");
+        let host = match headers.get(header::HOST) {
+            Some(value) => Authority::try_from(value.as_bytes()).map_err(|_| unread)?,
+            // HTTP/2 has it in `:authority`.
+            None => uri.authority().cloned().ok_or(unread)?,
+        };
+        let allowed = |name: &Name| name.host_is(host.host()) && (name.port.is_none() || name.port == host.port_u16());
+        if self.hosts.is_empty() || self.hosts.iter().any(allowed) {
+            return Ok(());
+        }
+        Err((StatusCode::FORBIDDEN, "this host does not go by the name in the `Host` header; `--mcp-hosts` lists its names"))
+    }
+
+    fn check_origin(&self, headers: &HeaderMap) -> Result<(), Closed> {
+        let (Some(allowed), Some(given)) = (&self.origins, headers.get(header::ORIGIN)) else { return Ok(()) };
+        let origin = given.to_str().ok().and_then(Origin::parse);
+        if origin.is_some_and(|origin| allowed.iter().any(|allowed| allowed.takes(&origin))) {
+            return Ok(());
+        }
+        Err((StatusCode::FORBIDDEN, "pages of this origin may not use this host; `--mcp-origins` lists those that may"))
+    }
+}
+
+impl Name {
+    /// Out of the settings, where an IPv6 address may stand without brackets.
+    fn given(text: &str) -> Self {
+        match Authority::try_from(text) {
+            Ok(authority) => Self::of(&authority),
+            Err(_) => Self { host: bare(text).to_ascii_lowercase(), port: None },
+        }
+    }
+
+    fn of(authority: &Authority) -> Self {
+        Self { host: bare(authority.host()).to_ascii_lowercase(), port: authority.port_u16() }
+    }
+
+    fn host_is(&self, host: &str) -> bool {
+        self.host.eq_ignore_ascii_case(bare(host))
+    }
+}
+
+impl Origin {
+    fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        if text.eq_ignore_ascii_case("null") {
+            return Some(Self::Null);
+        }
+        let uri = Uri::try_from(text).ok()?;
+        Some(Self::At(uri.scheme()?.as_str().to_ascii_lowercase(), Name::of(uri.authority()?)))
+    }
+
+    /// Whether this entry of the list takes `origin`, which leaves out the port where it is its scheme's own.
+    fn takes(&self, origin: &Self) -> bool {
+        match (self, origin) {
+            (Self::Null, Self::Null) => true,
+            (Self::At(scheme, name), Self::At(given, at)) => {
+                let port = at.port.or_else(|| own_port(given));
+                scheme == given && name.host == at.host && (name.port.is_none() || name.port == port)
+            }
+            (Self::Null, Self::At(..)) | (Self::At(..), Self::Null) => false,
+        }
+    }
+}
+
+fn own_port(scheme: &str) -> Option<u16> {
+    match scheme {
+        _ if scheme == Scheme::HTTP.as_str() => Some(80),
+        _ if scheme == Scheme::HTTPS.as_str() => Some(443),
+        _ => None,
+    }
+}
+
+fn bare(host: &str) -> &str {
+    host.trim_matches(['[', ']'])
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+
+    use super::*;
+
+    fn doors(hosts: &[&str], origins: Option<&[&str]>) -> Doors {
+        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        Doors::new(&owned(hosts), origins.map(owned).as_deref())
+    }
+
+    fn status(doors: &Doors, headers: &[(&str, &str)]) -> u16 {
+        let request = headers.iter().fold(Request::post("/ai/mcp"), |request, (name, value)| request.header(*name, *value));
+        doors.check(&request.body(Body::empty()).unwrap()).map_or_else(|(status, _)| status.as_u16(), |()| 200)
+    }
+
+    #[test]
+    fn a_host_goes_by_its_names_alone() {
+        let own = doors(&["localhost", "[::1]", "tools.example:8443"], None);
+        for (host, wanted) in [
+            ("localhost", 200),
+            ("LocalHost:4020", 200),
+            ("[::1]:4020", 200),
+            ("tools.example:8443", 200),
+            ("tools.example", 403),
+            ("tools.example:443", 403),
+            ("localhost.evil.example", 403),
+            ("evil.example", 403),
+            ("a b", 400),
+            ("", 400),
+        ] {
+            assert_eq!(status(&own, &[("host", host)]), wanted, "{host}");
+        }
+        assert_eq!(status(&own, &[]), 400);
+        assert_eq!(status(&doors(&["::1"], None), &[("host", "[::1]:1")]), 200);
+        assert_eq!(status(&doors(&[], None), &[("host", "any.example")]), 200);
+    }
+
+    #[test]
+    fn a_page_is_let_in_by_scheme_name_and_port() {
+        let some = doors(&[], Some(&["http://localhost:*", "https://app.example:443", "https://any.example"]));
+        let with = |origin: &'static str| [("host", "h"), ("origin", origin)];
+        for (origin, wanted) in [
+            ("http://localhost", 200),
+            ("http://LOCALHOST:6274", 200),
+            ("https://localhost:6274", 403),
+            ("https://app.example", 200),
+            ("https://app.example:443", 200),
+            ("https://app.example:444", 403),
+            ("http://app.example:443", 403),
+            ("https://any.example:9", 200),
+            ("https://app.example.evil.example", 403),
+            ("null", 403),
+            ("nonsense", 403),
+            ("", 403),
+        ] {
+            assert_eq!(status(&some, &with(origin)), wanted, "{origin}");
+        }
+        assert_eq!(status(&some, &[("host", "h")]), 200, "whoever is no page has no origin");
+        assert_eq!(status(&doors(&[], Some(&[])), &with("http://localhost")), 403);
+        assert_eq!(status(&doors(&[], Some(&["null"])), &with("null")), 200);
+        assert_eq!(status(&doors(&[], None), &with("https://evil.example")), 200);
+    }
+}
