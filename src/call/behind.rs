@@ -31,8 +31,8 @@ const MAX_WAITING: usize = 20_000;
 /// count in the sales all the same.
 const MAX_FAILED: usize = 20_000;
 
-/// How long the first receipt of a batch waits for others.
-const GATHER: Duration = Duration::from_millis(5);
+/// How long the first receipt of a batch waits for others. Each batch is a write of sled's, however small it is.
+const GATHER: Duration = Duration::from_millis(25);
 
 /// Time to the next try after the store refused a batch.
 const RETRY: Duration = Duration::from_secs(1);
