@@ -37,6 +37,7 @@ use axum::{
     response::Response,
     routing::{MethodFilter, get, on, post},
 };
+use tower::ServiceBuilder;
 use tower_http::cors::{Any, CorsLayer};
 
 pub(crate) use self::{error::REQUEST, failures::limit_credit, offered::offered};
@@ -55,8 +56,7 @@ const PREFLIGHT_AGE: Duration = Duration::from_secs(600);
 /// Every route of the host, by who comes.
 pub fn router(app: Arc<App>) -> Router {
     let head_get_post = MethodFilter::GET.or(MethodFilter::POST);
-    Router::new()
-        // agents and payers
+    let agents = Router::new()
         .route("/tools/{slug}", on(head_get_post, tools::call).head(tools::head))
         .route("/ai/invoke", post(invoke::invoke))
         .route("/ai/endpoints", get(manifest::catalog))
@@ -66,8 +66,8 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/ai/content-safety/policy", get(safety::policy))
         .route("/.well-known/jwks.json", get(receipts::jwks))
         .route("/dev/faucet", post(account::faucet).get(account::balance))
-        .merge(mcp::route(&app))
-        // builders and admins
+        .merge(mcp::route(&app));
+    let management = Router::new()
         .route("/ai/endpoints/create", post(endpoints::create))
         .route("/ai/endpoints/{slug}", get(endpoints::inspect).patch(endpoints::update).delete(endpoints::delete))
         .route("/ai/endpoints/{slug}/source", get(endpoints::source))
@@ -90,20 +90,27 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/ai/admin/payouts/{id}", post(payouts::decide))
         .route("/ai/endpoints/{slug}/secrets", get(secrets::list).post(secrets::set).delete(secrets::remove))
         .route("/ai/credits", post(credits::mint).get(credits::read))
-        // operators
         .route("/ai/admin/secrets/rotate", post(secrets::rotate))
+        .route_layer(middleware::from_fn_with_state(Arc::clone(&app), audit::enter));
+    let operators = Router::new()
         .route("/health", get(operations::health))
         .route("/health/live", get(operations::live))
-        .route("/health/ready", get(operations::ready))
+        .route("/health/ready", get(operations::ready));
+    let routes = agents
+        .merge(management)
+        .merge(operators)
         .fallback(error::not_found)
         .method_not_allowed_fallback(error::method_not_allowed)
-        .layer(DefaultBodyLimit::max(MANAGEMENT_BODY_BYTES))
-        .layer(middleware::from_fn_with_state(Arc::clone(&app), audit::enter))
-        .layer(middleware::from_fn_with_state(Arc::clone(&app), failures::limit))
-        .layer(middleware::from_fn_with_state(Arc::clone(&app), rate::limit))
-        .layer(cors())
+        .with_state(Arc::clone(&app));
+    // Around the router, which is cheap to clone: a layer of its routes would clone all layers below it for each request.
+    let guarded = ServiceBuilder::new()
         .layer(middleware::from_fn(frame))
-        .with_state(app)
+        .layer(cors())
+        .layer(middleware::from_fn_with_state(Arc::clone(&app), rate::limit))
+        .layer(middleware::from_fn_with_state(app, failures::limit))
+        .layer(DefaultBodyLimit::max(MANAGEMENT_BODY_BYTES))
+        .service(routes);
+    Router::new().fallback_service(guarded)
 }
 
 /// Preflights are answered before the gate; browsers may read what a payment needs.

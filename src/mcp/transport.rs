@@ -15,7 +15,7 @@ use rmcp::{
     transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService, session::never::NeverSessionManager},
 };
 use serde_json::{Value, json};
-use tower_service::Service as _;
+use tower::Service as _;
 
 use super::{
     direct::Plain,
