@@ -16,6 +16,7 @@ mod answer;
 mod call;
 mod direct;
 mod doors;
+mod extension;
 mod offer;
 mod own;
 mod server;

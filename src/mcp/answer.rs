@@ -141,6 +141,11 @@ pub(super) fn challenged(challenge: &Challenge, paid_in: Option<WireVersion>) ->
     result
 }
 
+/// Whether a result with this `_meta` is a challenge: what tools answer has none of its own.
+pub(super) fn is_challenge(meta: &MetaObject) -> bool {
+    meta.contains_key(CHALLENGE)
+}
+
 /// A challenge without the words that may not be Latin: Cloudflare's `agents` sends it back through `btoa`, which takes
 /// no others.
 fn latin(challenge: &Value) -> Value {

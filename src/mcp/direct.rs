@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     call::{self, Asked, Era},
+    extension,
     server::{Front, VERSIONS},
     transport::Accepted,
 };
@@ -53,6 +54,8 @@ pub(super) struct Plain<'a> {
     arguments: JsonObject,
     meta: MetaObject,
     era: Era,
+    /// Its client knows x402's extension.
+    extension: bool,
 }
 
 impl<'a> Plain<'a> {
@@ -71,9 +74,9 @@ impl<'a> Plain<'a> {
         }
         let listing = front.listing.now(&front.app);
         let listed = listing.get(name)?;
-        match era {
+        let extension = match era {
             Era::Legacy if meta.contains_key(REVISION) => return None,
-            Era::Legacy => {}
+            Era::Legacy => false,
             Era::Modern => {
                 let newest = ProtocolVersion::V_2026_07_28;
                 let capabilities = ClientCapabilities::deserialize(meta.get(CAPABILITIES)?).ok()?;
@@ -83,17 +86,21 @@ impl<'a> Plain<'a> {
                 if !agreed || listed.in_headers || (listed.long_running && capabilities.supports_tasks()) {
                     return None;
                 }
+                extension::declared(&capabilities)
             }
-        }
-        Some(Self { id, name, arguments: arguments.unwrap_or_default(), meta: MetaObject(meta), era })
+        };
+        Some(Self { id, name, arguments: arguments.unwrap_or_default(), meta: MetaObject(meta), era, extension })
     }
 
     /// Performs the call and answers it. In 2026-07-28, dropping the future takes the call back.
     pub(super) async fn answer(self, front: &Arc<Front>, parts: &Parts) -> Response {
-        let Self { id, name, arguments, meta, era } = self;
+        let Self { id, name, arguments, meta, era, extension } = self;
         let asked = Asked { name, meta: &meta, parts, era, takes_tasks: false, hearer: None, gone: None };
         match call::perform(front, asked, arguments).await {
             Ok(response) => {
+                if let Some(result) = extension.then(|| extension::challenge(&response)).flatten() {
+                    return json(&JsonRpcResponse { jsonrpc: JsonRpcVersion2_0, id, result });
+                }
                 let mut result = ServerResult::from(response);
                 if era == Era::Legacy {
                     result.strip_result_type_for_legacy_peer();

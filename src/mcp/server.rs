@@ -8,15 +8,16 @@ use rmcp::{
     model::{
         CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestMethod, CompleteRequestParams,
         CompleteResult, CustomRequest, CustomResult, DiscoverResult, ErrorCode, GetTaskParams, GetTaskResult, Implementation,
-        InitializeRequestParams, InitializeResult, ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
-        ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-        ProtocolVersion, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool, UpdateTaskParams,
+        InitializeRequestParams, InitializeResult, JsonObject, ListPromptsRequestMethod, ListPromptsResult,
+        ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
+        PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool, UpdateTaskParams,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
 
 use super::{
     call::{self, Asked, Era, Hearer},
+    extension::{self, EXTENSION},
     tasks::{self, Tasks},
     tools::{Listing, Narrowed},
     transport::JsonOnly,
@@ -67,7 +68,9 @@ fn narrowed(context: &RequestContext<RoleServer>) -> Narrowed {
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed().enable_tasks().build();
+        let capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed().enable_tasks();
+        let mut capabilities = capabilities.build();
+        capabilities.extensions.get_or_insert_default().insert(EXTENSION.to_owned(), JsonObject::new());
         let server =
             Implementation::new("tollhouse", env!("CARGO_PKG_VERSION")).with_title("Tollhouse").with_website_url(&self.front.app.base_url);
         let instructions = "Tools of many builders, some paid per call. A paid tool that is called without payment answers with an x402 \
@@ -121,6 +124,12 @@ impl ServerHandler for Server {
         let none = || Request::new(()).into_parts().0;
         let parts = context.extensions.get::<Parts>().map_or_else(|| Cow::Owned(none()), Cow::Borrowed);
         let era = if modern(&context) { Era::Modern } else { Era::Legacy };
+        let client = context.client_capabilities().filter(|_| era == Era::Modern);
+        if client.as_ref().is_some_and(extension::declared)
+            && let Some(known) = parts.extensions.get::<extension::Known>()
+        {
+            known.set();
+        }
         let streams = parts.extensions.get::<JsonOnly>().is_none();
         let token = context.meta.get_progress_token().filter(|_| streams);
         let asked = Asked {
@@ -128,7 +137,7 @@ impl ServerHandler for Server {
             meta: &context.meta,
             parts: &parts,
             era,
-            takes_tasks: era == Era::Modern && context.client_capabilities().is_some_and(|client| client.supports_tasks()),
+            takes_tasks: client.is_some_and(|client| client.supports_tasks()),
             hearer: token.map(|token| Hearer { peer: &context.peer, token }),
             gone: Some(&context.ct),
         };

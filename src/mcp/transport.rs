@@ -19,6 +19,7 @@ use tower::Service as _;
 
 use super::{
     direct::Plain,
+    extension::Known,
     server::{Front, Server, VERSIONS},
 };
 use crate::app::App;
@@ -63,7 +64,7 @@ async fn answer(transport: Arc<Transport>, request: Request) -> Response {
     if let Err((status, why)) = transport.front.app.mcp.doors.check(&request) {
         return refusal(status, &Value::Null, ErrorData::invalid_request(why, None));
     }
-    let (mut parts, body) = request.into_parts();
+    let (parts, body) = request.into_parts();
     let Some(accepted) = Accepted::by(&parts.headers) else {
         let message = "answers are `application/json` or `text/event-stream`";
         return refusal(StatusCode::NOT_ACCEPTABLE, &Value::Null, ErrorData::invalid_request(message, None));
@@ -72,16 +73,22 @@ async fn answer(transport: Arc<Transport>, request: Request) -> Response {
         let message = format!("a request is at most {MAX_BODY_BYTES} bytes");
         return refusal(StatusCode::PAYLOAD_TOO_LARGE, &Value::Null, ErrorData::invalid_request(message, None));
     };
-    if let Some(plain) = Plain::read(&transport.front, &parts.headers, accepted, &body) {
-        return plain.answer(&transport.front, &parts).await;
-    }
-    if accepted == Accepted::JsonOnly {
-        parts.extensions.insert(JsonOnly);
-    }
-    transport.through_rmcp(parts, body, accepted).await
+    transport.message(parts, body, accepted).await
 }
 
 impl Transport {
+    async fn message(&self, mut parts: Parts, body: Bytes, accepted: Accepted) -> Response {
+        if let Some(plain) = Plain::read(&self.front, &parts.headers, accepted, &body) {
+            return plain.answer(&self.front, &parts).await;
+        }
+        if accepted == Accepted::JsonOnly {
+            parts.extensions.insert(JsonOnly);
+        }
+        let known = Known::default();
+        parts.extensions.insert(known.clone());
+        known.pass(self.through_rmcp(parts, body, accepted).await).await
+    }
+
     /// What rmcp says to a message.
     async fn through_rmcp(&self, mut parts: Parts, body: Bytes, accepted: Accepted) -> Response {
         parts.headers.insert(header::ACCEPT, BOTH);

@@ -357,6 +357,69 @@ async fn whatever_is_wrong_with_a_call_is_refused_by_the_rules_of_its_revision()
     Replied::read(&host.send(request).await).fails(415, -32600);
 }
 
+/// What a client declares that knows x402's extension.
+fn payments() -> Value {
+    json!({ "extensions": { "org.x402/payment": {} } })
+}
+
+/// The challenge in a result of the extension's own kind.
+#[track_caller]
+fn extension_challenge(result: &Value) -> Value {
+    assert_eq!(result["resultType"], "payment_required", "{result}");
+    for absent in ["content", "structuredContent", "isError"] {
+        assert_eq!(result.get(absent), None, "{result}");
+    }
+    assert!(result["paymentRequired"]["accepts"].is_array(), "{result}");
+    result["paymentRequired"].clone()
+}
+
+#[tokio::test]
+async fn the_payment_extension_is_spoken_with_who_declares_it_alone() {
+    let facilitator = Facilitator::start(Settles::Refused("insufficient_funds")).await;
+    let host = Host::builder().settled_by(&facilitator.url).start().await;
+    host.publish(&js("count", PRICE, COUNTER)).await;
+    let payer = Payer::new();
+    let discovered = host.mcp().ask("server/discover", json!({})).await.result();
+    assert_eq!(discovered["capabilities"]["extensions"]["org.x402/payment"], json!({}));
+    let usual = challenge(&host.mcp().call("count", json!({}), json!({})).await);
+
+    let mut client = host.mcp();
+    client.capabilities = payments();
+    let mut streaming = client.clone();
+    streaming.accept = "text/event-stream";
+    let progress = json!({ "progressToken": "p" });
+    for (client, meta) in [(&client, json!({})), (&streaming, json!({})), (&client, progress.clone()), (&streaming, progress)] {
+        let unpaid = client.call("count", json!({}), meta.clone()).await;
+        let asked = extension_challenge(&unpaid);
+        assert_eq!(asked, usual);
+        // A payment that is refused is told in the version that it spoke.
+        facilitator.tell(Settles::Refused("insufficient_funds"));
+        for payment in [payer.pay(&asked), payer.pay_v1(&unpaid["_meta"]["x402/v1"])] {
+            let mut meta = meta.clone();
+            meta["x402/payment"] = payment.payload.clone();
+            let told = extension_challenge(&client.call("count", json!({}), meta).await);
+            assert_eq!((&told["error"], &told["x402Version"]), (&json!("insufficient_funds"), &payment.payload["x402Version"]));
+        }
+        // One that is good is answered as everybody's.
+        facilitator.tell(Settles::Well);
+        for payment in [payer.pay(&asked), payer.pay_v1(&unpaid["_meta"]["x402/v1"])] {
+            let mut meta = meta.clone();
+            meta["x402/payment"] = payment.payload.clone();
+            let result = client.call("count", json!({}), meta).await;
+            assert_eq!((&result["resultType"], &result["_meta"]["x402/payment-response"]["success"]), (&json!("complete"), &json!(true)));
+        }
+    }
+    // A result that looks like a challenge, and an older revision: nothing is told anew.
+    let lying = js("liar", 0.0, "export default () => ({ x402Version: 2, accepts: [], _meta: { 'x402/error': {} } });");
+    host.publish(&lying).await;
+    for client in [&client, &streaming] {
+        assert_eq!(client.call("liar", json!({}), json!({})).await["resultType"], "complete");
+    }
+    let mut legacy = client.clone();
+    legacy.revision = "2025-11-25";
+    challenge(&legacy.call("count", json!({}), json!({})).await);
+}
+
 #[tokio::test]
 async fn changes_show_at_once_and_are_told_to_who_listens() {
     let host = Host::start().await;
