@@ -105,6 +105,9 @@ pub struct Flags {
     /// MCP calls per second of one address and tool; 0 is no limit [default: 20, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_MCP_RATE_LIMIT")]
     pub mcp_rate_limit: Option<u32>,
+    /// Most members of a JSON-RPC batch, which MCP's revision 2025-03-26 has [default: 20]
+    #[arg(long, env = "TOLLHOUSE_MCP_BATCH")]
+    pub mcp_batch: Option<usize>,
     /// Time between progress notifications of an MCP call, in ms [default: 15000]
     #[arg(long, env = "TOLLHOUSE_MCP_PROGRESS_MS")]
     pub mcp_progress_ms: Option<u64>,
@@ -240,6 +243,8 @@ pub struct McpSettings {
     pub origins: Vec<String>,
     /// Calls per second of one address and tool.
     pub rate_limit: Option<NonZeroU32>,
+    /// Most members of a batch.
+    pub batch: usize,
     pub progress: Duration,
     /// In place of the catalogue, with the names that the conformance suite wants.
     pub conformance_tools: Option<PathBuf>,
@@ -347,6 +352,7 @@ impl Flags {
             mcp_origins: if self.mcp_origins.is_empty() { below.mcp_origins } else { self.mcp_origins },
             mcp_rate_limit: self.mcp_rate_limit.or(below.mcp_rate_limit),
             mcp_conformance_tools: self.mcp_conformance_tools.or(below.mcp_conformance_tools),
+            mcp_batch: self.mcp_batch.or(below.mcp_batch),
             mcp_progress_ms: self.mcp_progress_ms.or(below.mcp_progress_ms),
             safety_hashes: self.safety_hashes.or(below.safety_hashes),
             safety_terms: self.safety_terms.or(below.safety_terms),
@@ -426,6 +432,7 @@ impl Flags {
                 origins: self.mcp_origins,
                 rate_limit: NonZeroU32::new(self.mcp_rate_limit.unwrap_or(if listen.ip().is_loopback() { 0 } else { 20 })),
                 conformance_tools: self.mcp_conformance_tools,
+                batch: self.mcp_batch.unwrap_or(20).max(1),
                 progress: Duration::from_millis(self.mcp_progress_ms.unwrap_or(15_000).max(1)),
             },
             safety: SafetySettings {

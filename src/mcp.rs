@@ -1,8 +1,8 @@
 //! The MCP front: `POST /ai/mcp`, Streamable HTTP without sessions, revisions 2025-03-26 to 2026-07-28.
 //!
 //! ```text
-//!                        ┌─▶ direct: plain calls, as JSON ─────────────┐
-//! transport: doors, Accept ┴▶ rmcp: JSON-RPC, revisions, SSE ─▶ server ─┴▶ call ─▶ call::Calls
+//!                               ┌─▶ direct: plain calls, as JSON ─────────────┐
+//! transport: doors, Accept, batch ┴▶ rmcp: JSON-RPC, revisions, SSE ─▶ server ─┴▶ call ─▶ call::Calls
 //!                                                                 ├─ tools: what is listed
 //!                                                                 ├─ own: search_tools, get_receipt
 //!                                                                 └─ tasks: calls that outlive their request
@@ -13,6 +13,7 @@
 //! transport), never a 402.
 
 mod answer;
+mod batch;
 mod call;
 mod direct;
 mod doors;
@@ -40,6 +41,8 @@ pub struct Mcp {
     doors: Doors,
     /// Calls of each address and tool.
     rate: Option<Rate<(IpAddr, String)>>,
+    /// Members of a batch.
+    batch: usize,
     /// Time between two progress notifications.
     progress: Duration,
     /// The conformance suite's tools have underscores in their names, which slugs have not.
@@ -76,6 +79,7 @@ impl Mcp {
         Self {
             doors: Doors::new(&hosts, origins.as_deref()),
             rate: settings.rate_limit.map(Rate::new),
+            batch: settings.batch,
             progress: settings.progress,
             underscores: settings.conformance_tools.is_some(),
         }

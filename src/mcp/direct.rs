@@ -123,13 +123,13 @@ fn era(headers: &HeaderMap) -> Option<Era> {
 }
 
 /// The value of a header that is there once.
-fn sole<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+pub(super) fn sole<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
     values.next().is_none().then_some(value)
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
+pub(super) fn is_json(headers: &HeaderMap) -> bool {
     let content = sole(headers, header::CONTENT_TYPE.as_str()).unwrap_or_default();
     content.split(';').next().is_some_and(|media| media.trim().eq_ignore_ascii_case("application/json"))
 }

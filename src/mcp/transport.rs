@@ -1,11 +1,11 @@
 //! In front of rmcp's transport: what clients really send gets in, plain calls go past it, and every refusal is JSON-RPC.
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use axum::{
     Router,
     body::{Body, Bytes},
-    extract::{Request, State},
+    extract::{ConnectInfo, Request, State},
     http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
     routing::post,
@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use tower::Service as _;
 
 use super::{
+    batch::{self, Member},
     direct::Plain,
     extension::Known,
     server::{Front, Server, VERSIONS},
@@ -73,7 +74,11 @@ async fn answer(transport: Arc<Transport>, request: Request) -> Response {
         let message = format!("a request is at most {MAX_BODY_BYTES} bytes");
         return refusal(StatusCode::PAYLOAD_TOO_LARGE, &Value::Null, ErrorData::invalid_request(message, None));
     };
-    transport.message(parts, body, accepted).await
+    match batch::members(&parts.headers, &body, transport.front.app.mcp.batch) {
+        None => transport.message(parts, body, accepted).await,
+        Some(Ok(members)) => transport.batch(parts, members, accepted).await,
+        Some(Err(error)) => refusal(StatusCode::BAD_REQUEST, &Value::Null, error),
+    }
 }
 
 impl Transport {
@@ -87,6 +92,47 @@ impl Transport {
         let known = Known::default();
         parts.extensions.insert(known.clone());
         known.pass(self.through_rmcp(parts, body, accepted).await).await
+    }
+
+    /// Answers each member that wants an answer, as if it had come alone; 202 if none does.
+    ///
+    /// When the connection breaks, the call under way goes on, and those behind it are not begun.
+    async fn batch(&self, parts: Parts, members: Vec<Member>, accepted: Accepted) -> Response {
+        if let Some(seconds) = self.too_fast(&parts, members.len()) {
+            let message = format!("each member of a batch is a request, and you make too many; try again in {seconds} s");
+            return refusal(StatusCode::TOO_MANY_REQUESTS, &Value::Null, ErrorData::invalid_request(message, None));
+        }
+        let mut answers = vec![];
+        for member in members {
+            let response = match member {
+                Member::Request(request) => self.message(parts.clone(), request, Accepted::JsonOnly).await,
+                Member::Wrong(why) => refusal(StatusCode::BAD_REQUEST, &Value::Null, ErrorData::invalid_request(why, None)),
+                Member::Silent => continue,
+            };
+            // What rmcp or this file has made lies in memory already.
+            let Ok(answer) = axum::body::to_bytes(response.into_body(), usize::MAX).await else {
+                return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+            };
+            answers.push(answer);
+        }
+        if answers.is_empty() {
+            return StatusCode::ACCEPTED.into_response();
+        }
+        let mut body = b"[".to_vec();
+        body.extend(answers.join(&b","[..]));
+        body.push(b']');
+        if accepted == Accepted::EventsOnly {
+            let event = [b"data: ", body.as_slice(), b"\n\n"].concat();
+            return ([(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")], event).into_response();
+        }
+        ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+    }
+
+    /// Counts the members behind the first, which came in as the request, against the address's rate. Seconds until there
+    /// is room, if there is none.
+    fn too_fast(&self, parts: &Parts, members: usize) -> Option<u64> {
+        let (rate, ConnectInfo(peer)) = (self.front.app.rate.as_ref()?, parts.extensions.get::<ConnectInfo<SocketAddr>>()?);
+        (1..members).find_map(|_| rate.wait(&peer.ip().to_canonical()))
     }
 
     /// What rmcp says to a message.
@@ -181,7 +227,8 @@ fn in_json_rpc(status: StatusCode, said: &[u8], body: &Bytes, asked: Option<&Hea
 fn unreadable(message: Result<&Value, &serde_json::Error>) -> ErrorData {
     match message {
         Err(error) => ErrorData::parse_error(format!("body is not JSON: {error}"), None),
-        Ok(Value::Array(_)) => ErrorData::invalid_request("batches are not supported; send one message", None),
+        Ok(Value::Array(members)) if members.is_empty() => ErrorData::invalid_request("a batch has at least one member", None),
+        Ok(Value::Array(_)) => ErrorData::invalid_request("revision 2025-03-26 alone has batches; send one message", None),
         Ok(message) if message["id"].is_null() && message.get("id").is_some() => {
             ErrorData::invalid_request("`id` is a string or an integer, never null", None)
         }

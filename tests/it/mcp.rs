@@ -421,6 +421,73 @@ async fn the_payment_extension_is_spoken_with_who_declares_it_alone() {
 }
 
 #[tokio::test]
+async fn batches_are_taken_in_the_one_revision_that_has_them() {
+    let host = Host::builder().flag("--mcp-batch", 8).start().await;
+    host.publish(&js("count", PRICE, COUNTER)).await;
+    host.publish(&js("free", 0.0, MOODY)).await;
+    let payer = Payer::funded(&host, 1.0).await;
+    let payment = payer.pay(&host.challenge("count").await);
+    let send = async |revision: Option<&str>, accept: &str, batch: &Value| {
+        let request = host.request(Method::POST, "/ai/mcp").header("accept", accept);
+        let request = revision.into_iter().fold(request, |request, revision| request.header("mcp-protocol-version", revision));
+        host.send(request.json(batch)).await
+    };
+    let call = |id: Value, name: &str, arguments: Value, meta: Value| json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": name, "arguments": arguments, "_meta": meta } });
+    let both = "application/json, text/event-stream";
+    let batch = json!([
+        call(json!(1), "free", json!({}), json!({ "progressToken": 1 })),
+        { "jsonrpc": "2.0", "method": "notifications/initialized" },
+        call(json!("two"), "count", json!({}), paid_in_meta(&payment)),
+        { "jsonrpc": "2.0", "id": 9, "result": {} },
+        call(json!(3), "count", json!({}), paid_in_meta(&payment)),
+        { "jsonrpc": "2.0", "id": 4, "method": "initialize", "params": {} },
+        { "jsonrpc": "2.0", "id": 5, "method": "resources/list" },
+        { "jsonrpc": "2.0", "id": null, "method": "ping" },
+    ]);
+    for (revision, accept) in [(None, both), (Some("2025-03-26"), "application/json"), (Some("2025-03-26"), "text/event-stream")] {
+        let answer = send(revision, accept, &batch).await.is(200);
+        let text = String::from_utf8(answer.body.to_vec()).unwrap();
+        let streamed = accept == "text/event-stream";
+        assert_eq!(answer.has("content-type"), if streamed { "text/event-stream" } else { "application/json" });
+        let text = if streamed { text.strip_prefix("data: ").and_then(|text| text.strip_suffix("\n\n")).unwrap() } else { &text };
+        let answers: Vec<Value> = serde_json::from_str(text).unwrap();
+        let ids: Vec<_> = answers.iter().map(|answer| answer["id"].clone()).collect();
+        assert_eq!(ids, [json!(1), json!("two"), json!(3), Value::Null, json!(5), Value::Null], "{text}");
+        assert_eq!(answers[0]["result"]["structuredContent"], json!({ "answered": 1 }));
+        // One payment is one run, whether the second member shows it or a later batch.
+        assert_eq!(answers[1]["result"]["structuredContent"], json!({ "runs": 1 }));
+        assert_eq!(bought_over_mcp(&answers[1]["result"]), bought_over_mcp(&answers[2]["result"]));
+        for (answer, code) in [(&answers[3], -32600), (&answers[4], -32601), (&answers[5], -32600)] {
+            assert_eq!(answer["error"]["code"], code, "{answer}");
+        }
+    }
+    assert_eq!(host.balance(&payer.address).await, FUNDS - MICROS);
+
+    let silent = json!([{ "jsonrpc": "2.0", "method": "notifications/initialized" }, { "jsonrpc": "2.0", "id": 1, "result": {} }]);
+    assert!(send(None, both, &silent).await.is(202).body.is_empty());
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+    assert_eq!(send(None, both, &json!([ping])).await.is(200).json(), json!([{ "jsonrpc": "2.0", "id": 1, "result": {} }]));
+    for refused in [json!([]), Value::Array(vec![ping.clone(); 9])] {
+        Replied::read(&send(None, both, &refused).await).fails(400, -32600);
+    }
+    for later in ["2025-06-18", "2025-11-25", "2026-07-28"] {
+        Replied::read(&send(Some(later), both, &json!([ping])).await).fails(400, -32600);
+    }
+}
+
+#[tokio::test]
+async fn a_batch_counts_as_its_members_against_the_addresss_rate() {
+    let host = Host::builder().flag("--rate-limit", 4).start().await;
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+    let statuses = join_all((0..4).map(|_| async {
+        let batch = Value::Array(vec![ping.clone(); 4]);
+        host.send(host.request(Method::POST, "/ai/mcp").json(&batch)).await.status
+    }))
+    .await;
+    assert!(statuses.contains(&429) && statuses.contains(&200), "{statuses:?}");
+}
+
+#[tokio::test]
 async fn changes_show_at_once_and_are_told_to_who_listens() {
     let host = Host::start().await;
     let params = json!({ "notifications": { "toolsListChanged": true, "promptsListChanged": true } });

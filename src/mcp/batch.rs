@@ -1,0 +1,99 @@
+//! Batches of JSON-RPC messages, which revision 2025-03-26 has and no other.
+//!
+//! Members are answered one after another, in their order: whoever sends a batch has one call running at a time, as with
+//! one message at a time, and a call may build on the one before it.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use axum::{body::Bytes, http::HeaderMap};
+use rmcp::model::{ErrorData, ProtocolVersion};
+use serde_json::value::RawValue;
+
+use super::direct::{is_json, sole};
+
+/// A message of a batch.
+#[derive(Debug, PartialEq)]
+pub(super) enum Member {
+    Request(Bytes),
+    /// A notification or a response: nothing is answered.
+    Silent,
+    /// No message that a batch may have.
+    Wrong(&'static str),
+}
+
+/// The messages of `body`. `None` for a body that is no batch, or none that its revision has: then it is a message as any
+/// other, right or wrong.
+///
+/// # Errors
+///
+/// A batch of more than `most` members.
+pub(super) fn members(headers: &HeaderMap, body: &Bytes, most: usize) -> Option<Result<Vec<Member>, ErrorData>> {
+    let revision = ProtocolVersion::V_2025_03_26;
+    // Without a header the revision is the oldest.
+    let has_batches = !headers.contains_key("mcp-protocol-version") || sole(headers, "mcp-protocol-version") == Some(revision.as_str());
+    if !body.trim_ascii_start().starts_with(b"[") || !has_batches || !is_json(headers) {
+        return None;
+    }
+    let members = serde_json::from_slice::<Vec<&RawValue>>(body).ok().filter(|members| !members.is_empty())?;
+    if members.len() > most {
+        return Some(Err(ErrorData::invalid_request(format!("a batch has at most {most} members"), None)));
+    }
+    Some(Ok(members.into_iter().map(|member| Member::read(member.get(), body)).collect()))
+}
+
+impl Member {
+    /// `text` is part of `body`.
+    fn read(text: &str, body: &Bytes) -> Self {
+        let Ok(member) = serde_json::from_str::<BTreeMap<Cow<'_, str>, &RawValue>>(text) else {
+            return Self::Wrong("a member of a batch is a JSON-RPC message");
+        };
+        let method = member.get("method").map(|method| serde_json::from_str::<String>(method.get()).unwrap_or_default());
+        match method.as_deref() {
+            Some("initialize") => Self::Wrong("`initialize` is no part of a batch"),
+            Some(_) if member.contains_key("id") => Self::Request(body.slice_ref(text.as_bytes())),
+            None if !member.contains_key("result") && !member.contains_key("error") => {
+                Self::Wrong("a member of a batch is a request, a notification or a response")
+            }
+            Some(_) | None => Self::Silent,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(revision: Option<&'static str>, body: &'static str) -> Option<Result<Vec<Member>, ErrorData>> {
+        let mut headers = HeaderMap::new();
+        headers.insert("content-type", "application/json".parse().unwrap());
+        if let Some(revision) = revision {
+            headers.insert("mcp-protocol-version", revision.parse().unwrap());
+        }
+        members(&headers, &Bytes::from_static(body.as_bytes()), 4)
+    }
+
+    #[test]
+    fn members_are_told_apart() {
+        let body = r#" [ {"id":1,"method":"a"}, {"method":"b"}, {"id":1,"result":{}}, [] ]"#;
+        let members = read(None, body).unwrap().unwrap();
+        assert_eq!(members[0], Member::Request(Bytes::from_static(br#"{"id":1,"method":"a"}"#)));
+        assert_eq!(members[1..3], [Member::Silent, Member::Silent]);
+        assert!(matches!(members[3], Member::Wrong(_)));
+        let body = r#"[{"id":null,"method":"a"},{"id":1,"method":"in\u0069tialize"},{"id":1},1]"#;
+        let members = read(Some("2025-03-26"), body).unwrap().unwrap();
+        assert!(matches!(members[0], Member::Request(_)), "it is refused as any other request with this id");
+        assert!(members[1..].iter().all(|member| matches!(member, Member::Wrong(_))), "{members:?}");
+    }
+
+    #[test]
+    fn only_one_revision_has_batches() {
+        for revision in ["2025-06-18", "2025-11-25", "2026-07-28", "nonsense"] {
+            assert!(read(Some(revision), "[{}]").is_none(), "{revision}");
+        }
+        for no_batch in ["{}", "[]", "[", "", "[{}] x"] {
+            assert!(read(None, no_batch).is_none(), "{no_batch}");
+        }
+        assert!(read(None, "[1,1,1,1]").unwrap().is_ok());
+        assert!(read(None, "[1,1,1,1,1]").unwrap().is_err());
+    }
+}
