@@ -76,7 +76,7 @@ pub struct App {
     /// Requests of each address.
     pub rate: Option<Rate<IpAddr>>,
     /// Wrong credentials of each address.
-    pub failures: Option<Failures>,
+    pub failures: Option<Arc<Failures>>,
     pub progress: Duration,
     pub mcp: Mcp,
     /// Cancelled when the host is told to end: what would go on for ever stops then.
@@ -207,7 +207,7 @@ impl App {
             store,
             long_running_ms: settings.long_running_ms,
             rate: settings.rate_limit.map(Rate::new),
-            failures: settings.auth_failures.map(Failures::new),
+            failures: settings.auth_failures.map(|per_minute| Arc::new(Failures::new(per_minute))),
             progress: settings.progress,
             mcp,
             ending: CancellationToken::new(),

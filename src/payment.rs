@@ -94,6 +94,13 @@ pub struct CreditOffer {
     pub token: String,
     /// Makes a repeated call the same call. 1 to 255 visible ASCII characters.
     pub idempotency_key: Option<String>,
+    /// Told if no credit has the token.
+    pub witness: Option<Arc<dyn Witness>>,
+}
+
+/// Who wants to know of wrong credentials, from where they are looked up.
+pub trait Witness: fmt::Debug + Send + Sync {
+    fn saw_wrong(&self);
 }
 
 /// Identity of a payment: derived from (network, asset, payer, nonce), so that who signed it can compute it.

@@ -1,10 +1,10 @@
 //! Builders: registration, their record, their key.
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use axum::{
     Json,
-    extract::{FromRequest, Request, State},
+    extract::{ConnectInfo, FromRequest, Request, State},
     http::StatusCode,
     response::{IntoResponse, Response},
 };
@@ -15,6 +15,7 @@ use super::{
     auth::{Admin, Business},
     endpoints::Body,
     error::ApiError,
+    failures::limit_credit,
     offered::offered,
     page::{Asked, Limit, bad_cursor},
     reply,
@@ -38,8 +39,12 @@ struct Applicant {
 }
 
 /// `POST /ai/builders/register`: priced and paid like a tool. The key is shown once.
-pub(super) async fn register(State(app): State<Arc<App>>, request: Request) -> Result<Response, ApiError> {
-    let offered = offered(request.headers());
+pub(super) async fn register(
+    State(app): State<Arc<App>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let offered = limit_credit(&app, peer.ip(), offered(request.headers()))?;
     if matches!(offered, Offered::Nothing) && !app.registration.price.is_zero() {
         return Err(ApiError::challenge(app.gate.challenge(&app.registration, "payment required")));
     }

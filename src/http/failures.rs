@@ -19,7 +19,10 @@ use axum::{
 };
 
 use super::error::{ApiError, Code};
-use crate::app::App;
+use crate::{
+    app::App,
+    payment::{Offered, Witness},
+};
 
 /// The time that the budget of an address is for.
 const WINDOW: Duration = Duration::from_secs(60);
@@ -59,7 +62,7 @@ impl Failures {
     /// # Errors
     ///
     /// 429, when it has failed too often.
-    pub(crate) fn check(&self, address: IpAddr) -> Result<(), ApiError> {
+    fn check(&self, address: IpAddr) -> Result<(), ApiError> {
         let Some(wait) = self.wait(address, Instant::now()) else { return Ok(()) };
         let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
         let message = format!("more than {} wrong credentials per minute from your address", self.per_minute);
@@ -67,7 +70,7 @@ impl Failures {
     }
 
     /// Remembers that the address showed a wrong credential.
-    pub(crate) fn count(&self, address: IpAddr) {
+    fn count(&self, address: IpAddr) {
         self.count_at(address, Instant::now());
     }
 
@@ -110,7 +113,7 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Refuses credentials of an address that failed too often, and counts those that turn out wrong.
+/// Refuses credentials of an address that failed too often, and counts those that are refused as wrong.
 pub(super) async fn limit(
     State(app): State<Arc<App>>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
@@ -121,14 +124,8 @@ pub(super) async fn limit(
     if let Err(refused) = failures.check(peer.ip()) {
         return refused.into_response();
     }
-    let credit = request.headers().get("x-developer-credit");
-    let wrong_credit = match credit.map(|token| token.to_str().unwrap_or_default().to_owned()) {
-        Some(token) => is_wrong(&app, &token).await,
-        None => false,
-    };
     let response = next.run(request).await;
-    let unauthorized = response.extensions().get::<Code>().is_some_and(|code| code.0 == "unauthorized");
-    if wrong_credit || unauthorized {
+    if response.extensions().get::<Code>().is_some_and(|code| code.0 == "unauthorized") {
         failures.count(peer.ip());
     }
     response
@@ -138,24 +135,32 @@ fn shows_credential(headers: &HeaderMap) -> bool {
     CREDENTIALS.iter().any(|name| headers.contains_key(*name))
 }
 
-/// The same for a developer credit that comes in a message, not in a header.
+/// The offer, with a witness that counts its developer credit if no credit has the token. An answer that streams, or comes
+/// in a message, does not say so in its head. A credit that is not looked up, as for a free tool, is not counted: nobody
+/// learns anything of it.
 ///
 /// # Errors
 ///
-/// 429, when the address has failed too often.
-pub(crate) async fn limit_credit(app: &App, address: IpAddr, token: &str) -> Result<(), ApiError> {
-    let Some(failures) = &app.failures else { return Ok(()) };
-    failures.check(address)?;
-    if is_wrong(app, token).await {
-        failures.count(address);
+/// 429, when credit is offered and the address has failed too often.
+pub(crate) fn limit_credit(app: &App, address: IpAddr, mut offered: Offered) -> Result<Offered, ApiError> {
+    if let (Some(failures), Offered::Credit(credit)) = (&app.failures, &mut offered) {
+        failures.check(address)?;
+        credit.witness = Some(Arc::new(Stranger { failures: Arc::clone(failures), address }));
     }
-    Ok(())
+    Ok(offered)
 }
 
-/// Whether no developer credit has this token. Looked up here, because an answer that streams does not say so in its head.
-async fn is_wrong(app: &App, token: &str) -> bool {
-    // A store that is away is no fault of the caller's.
-    matches!(app.gate.credits().find(token).await, Ok(None))
+/// Who has shown a credential that is yet to be looked up.
+#[derive(Debug)]
+struct Stranger {
+    failures: Arc<Failures>,
+    address: IpAddr,
+}
+
+impl Witness for Stranger {
+    fn saw_wrong(&self) {
+        self.failures.count(self.address);
+    }
 }
 
 #[cfg(test)]

@@ -1,17 +1,17 @@
 //! `POST /ai/invoke`: a call by its slug, answered with result and receipt together.
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use axum::{
     Json,
-    extract::{State, rejection::JsonRejection},
+    extract::{ConnectInfo, State, rejection::JsonRejection},
     http::{HeaderMap, StatusCode, Uri},
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
-use super::{error::ApiError, offered::offered, reply, stream, tools};
+use super::{error::ApiError, failures::limit_credit, offered::offered, reply, stream, tools};
 use crate::{
     app::App,
     call::{Call, Done, Input},
@@ -30,6 +30,7 @@ pub(super) struct Invoke {
 
 pub(super) async fn invoke(
     State(app): State<Arc<App>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
     uri: Uri,
     headers: HeaderMap,
     body: Result<Json<Invoke>, JsonRejection>,
@@ -44,7 +45,8 @@ pub(super) async fn invoke(
     }
     let head = tools::request_head(&app, "POST", &uri, vec![], &headers);
     let terms = Arc::clone(&live.terms);
-    let call = Call { live, input: Input::Json(input.unwrap_or_else(|| json!({}))), offered: offered(&headers), head, progress: None };
+    let offered = limit_credit(&app, peer.ip(), offered(&headers))?;
+    let call = Call { live, input: Input::Json(input.unwrap_or_else(|| json!({}))), offered, head, progress: None };
     if streamed {
         return Ok(stream::events(app, call));
     }

@@ -14,7 +14,7 @@ pub(crate) fn offered(headers: &HeaderMap) -> Offered {
         return Offered::X402 { version: WireVersion::V1, header: payload };
     }
     match text("x-developer-credit") {
-        Some(token) => Offered::Credit(CreditOffer { token, idempotency_key: text("idempotency-key") }),
+        Some(token) => Offered::Credit(CreditOffer { token, idempotency_key: text("idempotency-key"), witness: None }),
         None => Offered::Nothing,
     }
 }

@@ -1,10 +1,10 @@
 //! `/tools/{slug}`: inspect or call a hosted endpoint.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     body::{Body, BodyDataStream, HttpBody as _},
-    extract::{Path, Request, State},
+    extract::{ConnectInfo, Path, Request, State},
     http::{HeaderMap, Method, StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
@@ -12,7 +12,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 
-use super::{error::ApiError, offered::offered, reply, stream};
+use super::{error::ApiError, failures::limit_credit, offered::offered, reply, stream};
 use crate::{
     app::App,
     call::{Call, CallError, Input, RequestHead},
@@ -26,14 +26,19 @@ const DRAIN_BYTES: usize = 8 << 20;
 const DRAIN: Duration = Duration::from_secs(2);
 
 /// Calls a tool: the body of a POST or the query of a GET is its input.
-pub(super) async fn call(State(app): State<Arc<App>>, Path(slug): Path<String>, request: Request) -> Result<Response, ApiError> {
+pub(super) async fn call(
+    State(app): State<Arc<App>>,
+    Path(slug): Path<String>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    request: Request,
+) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
     let query = query_fields(&parts.uri);
     if parts.method == Method::GET && query.iter().any(|(name, value)| name == "inspect" && value.is_empty()) {
         return inspect(&app, &slug);
     }
     let live = found(&app, &slug)?;
-    let offered = offered(&parts.headers);
+    let offered = limit_credit(&app, peer.ip(), offered(&parts.headers))?;
     let unpaid = matches!(offered, Offered::Nothing) && !live.endpoint.price_usd.is_zero();
     if unpaid {
         return Err(ApiError::challenge(app.gate.challenge(&live.terms, "payment required")));

@@ -144,18 +144,14 @@ async fn answered(
         Ok(live) => live,
         Err(error) => return refused(ApiError::from_call(&error, |_| Default::default()), None),
     };
-    let offered = offer(asked.meta, &asked.parts.headers);
+    let offered = match limit_credit(app, address, offer(asked.meta, &asked.parts.headers)) {
+        Ok(offered) => offered,
+        Err(error) => return refused(error, None),
+    };
     let paid_in = match &offered {
         Offered::X402 { version, .. } => Some(*version),
         Offered::Nothing | Offered::Credit(_) => None,
     };
-    // Those in headers are counted where all requests come in.
-    if let Offered::Credit(credit) = &offered
-        && !asked.parts.headers.contains_key("x-developer-credit")
-        && let Err(error) = limit_credit(app, address, &credit.token).await
-    {
-        return refused(error, None);
-    }
     if matches!(offered, Offered::Nothing) && !live.endpoint.price_usd.is_zero() {
         return refused(ApiError::challenge(app.gate.challenge(&live.terms, "payment required")), None);
     }

@@ -25,7 +25,7 @@ pub(super) fn offer(meta: &MetaObject, headers: &HeaderMap) -> Offered {
         Some(Value::String(encoded)) => Offered::X402 { version: version(&decoded(encoded)), header: encoded.clone() },
         Some(payment) if !payment.is_null() => Offered::X402 { version: version(payment), header: payment.to_string() },
         _ => match text(CREDIT) {
-            Some(token) => Offered::Credit(CreditOffer { token, idempotency_key: text(IDEMPOTENCY_KEY) }),
+            Some(token) => Offered::Credit(CreditOffer { token, idempotency_key: text(IDEMPOTENCY_KEY), witness: None }),
             None => offered(headers),
         },
     }

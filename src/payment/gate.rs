@@ -176,7 +176,12 @@ impl Gate {
     }
 
     async fn admit_credit(self: &Arc<Self>, terms: &Terms, offer: CreditOffer, request: &str) -> Result<Admit, Refusal> {
-        let credit = self.credits.find(&offer.token).await?.ok_or(Refusal::CreditUnknown)?;
+        let Some(credit) = self.credits.find(&offer.token).await? else {
+            if let Some(witness) = offer.witness {
+                witness.saw_wrong();
+            }
+            return Err(Refusal::CreditUnknown);
+        };
         let key = match offer.idempotency_key {
             Some(key) if key.is_empty() || key.len() > MAX_IDEMPOTENCY_KEY || !key.bytes().all(|b| b.is_ascii_graphic()) => {
                 let message = format!("`Idempotency-Key` is 1 to {MAX_IDEMPOTENCY_KEY} visible ASCII characters");

@@ -1,9 +1,11 @@
 //! Developer credit is spent to the last cent and no further.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use super::*;
 
 fn by_credit(token: &str, key: Option<&str>) -> Offered {
-    Offered::Credit(CreditOffer { token: token.to_owned(), idempotency_key: key.map(str::to_owned) })
+    Offered::Credit(CreditOffer { token: token.to_owned(), idempotency_key: key.map(str::to_owned), witness: None })
 }
 
 async fn minted(bench: &Bench, calls: u64) -> Minted {
@@ -42,6 +44,32 @@ async fn a_token_is_not_kept_and_a_wrong_secret_is_refused() {
         assert!(matches!(bench.admit(by_credit(&token, None)).await, Err(Refusal::CreditUnknown)), "{token}");
     }
     assert_eq!(left(&bench, &credit.token).await, PRICE.0);
+}
+
+/// Counts what it sees.
+#[derive(Debug, Default)]
+struct Counter(AtomicUsize);
+
+impl Witness for Counter {
+    fn saw_wrong(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test]
+async fn a_witness_sees_each_wrong_token_once_and_no_right_one() {
+    let bench = Bench::new().await;
+    let (credit, counter) = (minted(&bench, 1).await, Arc::new(Counter::default()));
+    let offer = |token: &str| {
+        Offered::Credit(CreditOffer { token: token.to_owned(), idempotency_key: None, witness: Some(Arc::clone(&counter) as _) })
+    };
+    bench.buy(offer(&credit.token)).await;
+    assert!(matches!(bench.admit(offer(&credit.token)).await, Err(Refusal::InsufficientCredit { .. })));
+    assert_eq!(counter.0.load(Ordering::SeqCst), 0);
+    for seen in 1..=2 {
+        assert!(matches!(bench.admit(offer("dc_wrong")).await, Err(Refusal::CreditUnknown)));
+        assert_eq!(counter.0.load(Ordering::SeqCst), seen);
+    }
 }
 
 #[tokio::test]
