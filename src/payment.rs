@@ -35,7 +35,7 @@ use serde_json::Value;
 
 pub use self::{
     config::{ConfigError, Network, PaymentConfig, checked_address},
-    credit::{Credit, CreditError, Credits, Minted, Movement, MovementKind, Movements},
+    credit::{Credit, CreditError, Credits, Minted, Movement, MovementKind, Movements, Once},
     facilitator::{Facilitator, Outcome, Verdict},
     gate::{Admission, Admit, Ended, Gate},
     http::HttpFacilitator,

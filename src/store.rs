@@ -83,6 +83,8 @@ pub enum Space {
     VersionOwners = 26,
     /// task id → long-running MCP call.
     Tasks = 27,
+    /// idempotency key → what was minted under it.
+    Mintings = 28,
 }
 
 /// What must hold for a commit to happen.

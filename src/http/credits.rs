@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{
     Json,
     extract::{FromRequestParts, State},
-    http::{StatusCode, request::Parts},
+    http::{HeaderMap, StatusCode, request::Parts},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -19,7 +19,8 @@ use super::{
 use crate::{
     app::App,
     id::CreditId,
-    payment::{Credit, CreditError},
+    payment::{Credit, CreditError, Minted, Once},
+    receipt::json_hash,
     tool::MicroUsd,
 };
 
@@ -32,22 +33,31 @@ pub(super) struct Mint {
     credit_id: Option<String>,
 }
 
-/// `POST /ai/credits`: a prepaid balance, whose token is shown this once; or more of one that is there.
-pub(super) async fn mint(_: Admin, State(app): State<Arc<App>>, Body(mint): Body<Mint>) -> Result<Json<Value>, ApiError> {
+/// `POST /ai/credits`: a prepaid balance, whose token is shown this once; or more of one that is there. Asked for again
+/// with the same `Idempotency-Key`, the same record without the token.
+pub(super) async fn mint(
+    _: Admin,
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    Body(mint): Body<Mint>,
+) -> Result<Json<Value>, ApiError> {
     let credits = app.gate.credits();
+    let request = json!({ "amountUsd": mint.amount_usd, "label": mint.label, "creditId": mint.credit_id });
+    let key = headers.get("idempotency-key").map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
+    let once = key.map(|key| Once::new(key, json_hash(&request))).transpose()?;
     let Some(id) = mint.credit_id else {
         let label = mint.label.unwrap_or_default();
-        let minted = credits.mint(mint.amount_usd, &label).await?;
-        tracing::info!(credit.id = %minted.id, "a credit was minted");
-        return Ok(Json(
-            json!({ "ok": true, "credit": minted.token, "creditId": minted.id, "balanceUsd": mint.amount_usd, "label": label }),
-        ));
+        let Minted { token, credit } = credits.mint(mint.amount_usd, &label, once.as_ref()).await?;
+        let mut answer = json!({ "ok": true, "creditId": credit.id, "balanceUsd": credit.balance, "label": credit.label });
+        if let Some(token) = token {
+            answer["credit"] = json!(token);
+        }
+        return Ok(Json(answer));
     };
     if mint.label.is_some() {
         return Err(ApiError::bad_request("`label` is said when a credit is made; leave it out to add to one"));
     }
-    let credit = credits.top_up(&known(&id)?, mint.amount_usd).await?;
-    tracing::info!(credit.id = %credit.id, "a credit was topped up");
+    let credit = credits.top_up(&known(&id)?, mint.amount_usd, once.as_ref()).await?;
     Ok(Json(about(&credit)))
 }
 
@@ -131,7 +141,10 @@ impl From<CreditError> for ApiError {
         match error {
             CreditError::Unknown => Self::not_found("unknown_credit", message),
             CreditError::Store(store) => store.into(),
-            CreditError::Nothing | CreditError::TooMuch | CreditError::Label | CreditError::Random(_) => Self::bad_request(message),
+            CreditError::Reused => Self::new(StatusCode::CONFLICT, "payment_reused", message),
+            CreditError::Nothing | CreditError::TooMuch | CreditError::Label | CreditError::Key(_) | CreditError::Random(_) => {
+                Self::bad_request(message)
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::gate::TRIES;
+use super::gate::{TRIES, checked_key};
 use crate::{
     clock::{Clock, Timestamp},
     credential::{self, SecretHash},
@@ -78,11 +78,38 @@ pub struct Movements {
     pub next: Option<u64>,
 }
 
-/// A credit just made. The token is shown this once.
+/// A credit just made.
 #[derive(Debug)]
 pub struct Minted {
-    pub token: String,
-    pub id: CreditId,
+    /// Shown once: absent when the credit was made before, under the same name.
+    pub token: Option<String>,
+    pub credit: Credit,
+}
+
+/// The name of a minting, so that it happens once however often it is asked for.
+#[derive(Debug, Clone)]
+pub struct Once {
+    key: String,
+    request: String,
+}
+
+impl Once {
+    /// `key` is the client's; `request` the hash of what it asks for.
+    ///
+    /// # Errors
+    ///
+    /// [`CreditError::Key`].
+    pub fn new(key: String, request: String) -> Result<Self, CreditError> {
+        Ok(Self { key: checked_key(key).map_err(CreditError::Key)?, request })
+    }
+}
+
+/// What was minted under a name. Kept as long as the movement that it made.
+#[derive(Debug, Serialize, Deserialize)]
+struct Done {
+    request: String,
+    /// As it was then.
+    credit: Credit,
 }
 
 /// Why a credit was not made or found.
@@ -96,6 +123,10 @@ pub enum CreditError {
     Unknown,
     #[error("a label has at most {MAX_LABEL} characters")]
     Label,
+    #[error("{0}")]
+    Key(String),
+    #[error("this `Idempotency-Key` was used for another minting")]
+    Reused,
     #[error("the system gave no randomness: {0}")]
     Random(String),
     #[error(transparent)]
@@ -155,17 +186,20 @@ impl Credits {
         Arc::new(Self { store, clock, held: Mutex::default() })
     }
 
-    /// Makes a credit.
+    /// Makes a credit; if one was made under the same name already, answers that.
     ///
     /// # Errors
     ///
-    /// No amount, a label that is too long, or the store's.
-    pub async fn mint(&self, amount: MicroUsd, label: &str) -> Result<Minted, CreditError> {
+    /// No amount, a label that is too long, a name that was given to something else, or the store's.
+    pub async fn mint(&self, amount: MicroUsd, label: &str, once: Option<&Once>) -> Result<Minted, CreditError> {
         if amount.is_zero() {
             return Err(CreditError::Nothing);
         }
         if label.chars().count() > MAX_LABEL {
             return Err(CreditError::Label);
+        }
+        if let Some(credit) = self.done(once).await? {
+            return Ok(Minted { token: None, credit });
         }
         let secret = credential::random_secret().map_err(|error| CreditError::Random(error.to_string()))?;
         let id = CreditId::generate();
@@ -180,30 +214,66 @@ impl Credits {
             secret_sha256: SecretHash::of(&secret),
         };
         let writes = credit.minted(amount, now)?;
-        self.store.commit(vec![Check::absent(Space::Credits, key(&id))], writes.into(), Durability::Durable).await?;
-        Ok(Minted { token, id })
+        match self.commit(Check::absent(Space::Credits, key(&id)), writes, &credit, once).await {
+            Ok(()) => {
+                tracing::info!(credit.id = %credit.id, "a credit was minted");
+                Ok(Minted { token: Some(token), credit })
+            }
+            // A twin was faster.
+            Err(StoreError::Conflict) => {
+                self.done(once).await?.map(|credit| Minted { token: None, credit }).ok_or(StoreError::Conflict.into())
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
-    /// Adds to a credit that is there; answers it.
+    /// Adds to a credit that is there; answers it as it was then, if that was done under the same name already.
     ///
     /// # Errors
     ///
-    /// No amount, an id that is not known, a balance that would be too large, or the store's.
-    pub async fn top_up(&self, id: &CreditId, amount: MicroUsd) -> Result<Credit, CreditError> {
+    /// No amount, an id that is not known, a balance that would be too large, a name that was given to something else, or
+    /// the store's.
+    pub async fn top_up(&self, id: &CreditId, amount: MicroUsd, once: Option<&Once>) -> Result<Credit, CreditError> {
         if amount.is_zero() {
             return Err(CreditError::Nothing);
         }
         for _ in 0..TRIES {
+            if let Some(credit) = self.done(once).await? {
+                return Ok(credit);
+            }
             let (mut credit, before) = self.read(id).await?.ok_or(CreditError::Unknown)?;
             let writes = credit.minted(amount, self.clock.now())?;
-            match self.store.commit(vec![Check::holds(Space::Credits, key(id), before)], writes.into(), Durability::Durable).await {
-                Ok(()) => return Ok(credit),
-                // A call was debited meanwhile.
+            match self.commit(Check::holds(Space::Credits, key(id), before), writes, &credit, once).await {
+                Ok(()) => {
+                    tracing::info!(credit.id = %credit.id, "a credit was topped up");
+                    return Ok(credit);
+                }
+                // A call was debited meanwhile, or a twin was faster.
                 Err(StoreError::Conflict) => {}
                 Err(error) => return Err(error.into()),
             }
         }
         Err(StoreError::Conflict.into())
+    }
+
+    /// Makes `credit` what it is, once if it has a name.
+    async fn commit(&self, check: Check, writes: [Write; 2], credit: &Credit, once: Option<&Once>) -> Result<(), StoreError> {
+        let (mut checks, mut writes) = (vec![check], writes.to_vec());
+        if let Some(Once { key, request }) = once {
+            let done = Done { request: request.clone(), credit: credit.clone() };
+            let done = serde_json::to_vec(&done).expect("a credit is plain data: encoding it into memory cannot fail");
+            checks.push(Check::absent(Space::Mintings, key.as_str()));
+            writes.push(Write::put(Space::Mintings, key.as_str(), done));
+        }
+        self.store.commit(checks, writes, Durability::Durable).await
+    }
+
+    /// What was minted under the name.
+    async fn done(&self, once: Option<&Once>) -> Result<Option<Credit>, CreditError> {
+        let Some(once) = once else { return Ok(None) };
+        let Some(bytes) = self.store.get(Space::Mintings, once.key.as_bytes()).await? else { return Ok(None) };
+        let done: Done = serde_json::from_slice(&bytes).map_err(unreadable)?;
+        if done.request == once.request { Ok(Some(done.credit)) } else { Err(CreditError::Reused) }
     }
 
     /// The credit with this id.

@@ -183,11 +183,7 @@ impl Gate {
             return Err(Refusal::CreditUnknown);
         };
         let key = match offer.idempotency_key {
-            Some(key) if key.is_empty() || key.len() > MAX_IDEMPOTENCY_KEY || !key.bytes().all(|b| b.is_ascii_graphic()) => {
-                let message = format!("`Idempotency-Key` is 1 to {MAX_IDEMPOTENCY_KEY} visible ASCII characters");
-                return Err(Refusal::invalid("invalid_payload", message));
-            }
-            Some(key) => key,
+            Some(key) => checked_key(key).map_err(|message| Refusal::invalid("invalid_payload", message))?,
             // Each call is a payment of its own.
             None => RequestId::generate().to_string(),
         };
@@ -381,6 +377,12 @@ impl Drop for Admission {
             runtime.spawn(async move { gate.give_back(&id, &record).await });
         }
     }
+}
+
+/// An idempotency key, or what is wrong with it.
+pub(super) fn checked_key(key: String) -> Result<String, String> {
+    let fits = (1..=MAX_IDEMPOTENCY_KEY).contains(&key.len()) && key.bytes().all(|b| b.is_ascii_graphic());
+    if fits { Ok(key) } else { Err(format!("`Idempotency-Key` is 1 to {MAX_IDEMPOTENCY_KEY} visible ASCII characters")) }
 }
 
 fn expiry_key(at: Timestamp, id: &PaymentId) -> Vec<u8> {

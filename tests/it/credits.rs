@@ -100,6 +100,30 @@ async fn an_admin_pages_through_all_credits_and_nobody_else_does() {
 }
 
 #[tokio::test]
+async fn an_idempotency_key_mints_once_and_shows_the_token_once() {
+    let mut host = Host::start().await;
+    let mint = async |host: &Host, key: &str, body: &Value| {
+        let request = host.request(Method::POST, "/ai/credits").header("x-admin-token", &host.admin);
+        host.send(request.header("idempotency-key", key).json(body)).await
+    };
+    let body = json!({ "amountUsd": 2, "label": "once" });
+    let mut first = mint(&host, "order-1", &body).await.is(200).json();
+    let token = first.as_object_mut().unwrap().remove("credit").unwrap();
+    host.restart().await;
+    let again = mint(&host, "order-1", &body).await.is(200);
+    assert_eq!(again.json(), first, "the same record without the token");
+    let more = json!({ "creditId": first["creditId"], "amountUsd": 0.5 });
+    for _ in 0..3 {
+        assert_eq!(mint(&host, "order-2", &more).await.is(200).json()["balanceUsd"], 2.5);
+    }
+    mint(&host, "order-2", &body).await.fails(409, "payment_reused", "caller");
+    mint(&host, &"x".repeat(256), &body).await.fails(400, "invalid_request", "caller");
+    let own = as_holder(&host, token.as_str().unwrap(), "").await.is(200).json();
+    assert_eq!((&own["balanceUsd"], own["movements"].as_array().unwrap().len()), (&json!(2.5), 2), "{own}");
+    assert_eq!(as_admin(&host, "").await.is(200).json()["credits"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
 async fn what_cannot_be_minted_or_added_is_refused() {
     let host = Host::start().await;
     let id = minted(&host, json!({ "amountUsd": 1 })).await.is(200).json()["creditId"].clone();

@@ -2,14 +2,23 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures_util::future::join_all;
+
 use super::*;
+use crate::capability::testing::Yielding;
 
 fn by_credit(token: &str, key: Option<&str>) -> Offered {
     Offered::Credit(CreditOffer { token: token.to_owned(), idempotency_key: key.map(str::to_owned), witness: None })
 }
 
-async fn minted(bench: &Bench, calls: u64) -> Minted {
-    bench.gate.credits().mint(MicroUsd(calls * PRICE.0), "a test").await.unwrap()
+struct Fresh {
+    token: String,
+    id: CreditId,
+}
+
+async fn minted(bench: &Bench, calls: u64) -> Fresh {
+    let Minted { token, credit } = bench.gate.credits().mint(MicroUsd(calls * PRICE.0), "a test", None).await.unwrap();
+    Fresh { token: token.unwrap(), id: credit.id }
 }
 
 async fn left(bench: &Bench, token: &str) -> u64 {
@@ -75,8 +84,8 @@ async fn a_witness_sees_each_wrong_token_once_and_no_right_one() {
 #[tokio::test]
 async fn a_credit_of_nothing_or_with_an_endless_label_is_not_minted() {
     let bench = Bench::new().await;
-    assert!(matches!(bench.gate.credits().mint(MicroUsd(0), "").await, Err(CreditError::Nothing)));
-    assert!(matches!(bench.gate.credits().mint(PRICE, &"x".repeat(121)).await, Err(CreditError::Label)));
+    assert!(matches!(bench.gate.credits().mint(MicroUsd(0), "", None).await, Err(CreditError::Nothing)));
+    assert!(matches!(bench.gate.credits().mint(PRICE, &"x".repeat(121), None).await, Err(CreditError::Label)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -145,7 +154,7 @@ async fn every_movement_is_kept_and_read_in_pages() {
     bench.buy(by_credit(&other.token, None)).await;
     let bought = bench.buy(by_credit(&credit.token, None)).await;
     let credits = bench.gate.credits();
-    assert_eq!(credits.top_up(&credit.id, PRICE).await.unwrap().balance.0, 2 * PRICE.0);
+    assert_eq!(credits.top_up(&credit.id, PRICE, None).await.unwrap().balance.0, 2 * PRICE.0);
     let (mut before, mut seen) = (None, vec![]);
     loop {
         let page = credits.movements(&credit.id, before, 1).await.unwrap();
@@ -165,12 +174,34 @@ async fn every_movement_is_kept_and_read_in_pages() {
 }
 
 #[tokio::test]
+async fn a_minting_with_a_name_happens_once_and_shows_its_token_once() {
+    // All of those at once look before one of them writes.
+    let bench = Bench::over(Arc::new(Yielding::default()));
+    let credits = bench.gate.credits();
+    let once = |key: &str, request: &str| Once::new(key.to_owned(), request.to_owned()).unwrap();
+    let (made, more) = (once("made", "a credit"), once("more", "a top-up"));
+    let answers = join_all((0..20).map(|_| credits.mint(PRICE, "", Some(&made)))).await;
+    let answers: Vec<_> = answers.into_iter().map(Result::unwrap).collect();
+    let tokens: Vec<_> = answers.iter().filter_map(|minted| minted.token.clone()).collect();
+    assert_eq!(tokens.len(), 1);
+    let credit = answers[0].credit.clone();
+    assert!(answers.iter().all(|minted| minted.credit == credit));
+    let topped = join_all((0..20).map(|_| credits.top_up(&credit.id, PRICE, Some(&more)))).await;
+    assert!(topped.into_iter().all(|credit| credit.unwrap().balance.0 == 2 * PRICE.0));
+    assert_eq!(left(&bench, &tokens[0]).await, 2 * PRICE.0);
+    assert_eq!(credits.mint(PRICE, "", Some(&made)).await.unwrap().credit, credit, "as it was then");
+    assert!(matches!(credits.mint(PRICE, "", Some(&once("made", "another"))).await, Err(CreditError::Reused)));
+    assert!(matches!(credits.top_up(&credit.id, PRICE, Some(&once("more", "another"))).await, Err(CreditError::Reused)));
+    assert_eq!(credits.list(None, 10).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
 async fn what_cannot_be_added_to_a_credit_is_refused() {
     let bench = Bench::new().await;
     let (credit, credits) = (minted(&bench, 1).await, bench.gate.credits());
-    assert!(matches!(credits.top_up(&credit.id, MicroUsd::ZERO).await, Err(CreditError::Nothing)));
-    assert!(matches!(credits.top_up(&credit.id, MicroUsd::MAX).await, Err(CreditError::TooMuch)));
-    assert!(matches!(credits.top_up(&CreditId::generate(), PRICE).await, Err(CreditError::Unknown)));
+    assert!(matches!(credits.top_up(&credit.id, MicroUsd::ZERO, None).await, Err(CreditError::Nothing)));
+    assert!(matches!(credits.top_up(&credit.id, MicroUsd::MAX, None).await, Err(CreditError::TooMuch)));
+    assert!(matches!(credits.top_up(&CreditId::generate(), PRICE, None).await, Err(CreditError::Unknown)));
     assert_eq!((left(&bench, &credit.token).await, bench.all(Space::CreditMovements).await.len()), (PRICE.0, 1));
 }
 

@@ -146,7 +146,7 @@ async fn whichever_write_fails_a_credit_is_debited_once() {
             let story = format!("{fault:?} at {nth}");
             let store = Arc::new(FaultyStore::new(MemoryStore::new()));
             let bench = Bench::over(Arc::clone(&store) as _);
-            let token = bench.gate.credits().mint(FUNDS, "").await.unwrap().token;
+            let token = bench.gate.credits().mint(FUNDS, "", None).await.unwrap().token.unwrap();
             let offered = || Offered::Credit(CreditOffer { token: token.clone(), idempotency_key: Some("key".to_owned()), witness: None });
             store.fail_nth(nth, fault);
             attempt(&bench, offered()).await;
@@ -170,10 +170,10 @@ async fn whichever_write_fails_a_mint_goes_with_its_movement() {
             let bench = Bench::over(Arc::clone(&store) as _);
             let credits = bench.gate.credits();
             store.fail_nth(nth, fault);
-            let first = credits.mint(FUNDS, "").await;
-            let other = credits.mint(PRICE, "").await;
+            let first = credits.mint(FUNDS, "", None).await;
+            let other = credits.mint(PRICE, "", None).await;
             let topped = match (&first, &other) {
-                (Ok(minted), _) | (_, Ok(minted)) => credits.top_up(&minted.id, PRICE).await,
+                (Ok(minted), _) | (_, Ok(minted)) => credits.top_up(&minted.credit.id, PRICE, None).await,
                 (Err(_), Err(_)) => unreachable!("one commit fails"),
             };
             assert_eq!([first.is_err(), other.is_err(), topped.is_err()].map(usize::from).iter().sum::<usize>(), 1, "{story}");
