@@ -1,0 +1,185 @@
+use std::sync::Arc;
+
+use futures_util::{FutureExt, future::join_all};
+
+use super::*;
+
+const BREAKER: BreakerRules = BreakerRules { kills: 5, window: Duration::from_secs(60), hold: Duration::from_secs(60) };
+
+fn gate(running: usize) -> Gate {
+    let rules = Rules {
+        running,
+        processes: 100,
+        owner_running: (running / 2).max(1),
+        queue: 256,
+        patience: Duration::from_secs(1),
+        breaker: BREAKER,
+    };
+    Gate::new(rules)
+}
+
+fn ask<'a>(owner: &'a str, endpoint: &'a str) -> Ask<'a> {
+    Ask { owner, endpoint, concurrency: 100 }
+}
+
+#[tokio::test(start_paused = true)]
+async fn call_over_the_slots_waits_and_is_refused_after_a_second() {
+    let gate = gate(1);
+    let first = gate.enter(ask("a", "x")).await.unwrap();
+    let asked = Instant::now();
+    let refused = gate.enter(ask("a", "x")).await;
+    assert!(matches!(refused, Err(PoolError::Busy { .. })));
+    assert_eq!(asked.elapsed(), Duration::from_secs(1));
+    drop(first);
+    gate.enter(ask("a", "x")).await.unwrap();
+    assert_eq!(gate.load(), Load { entered: 0, running: 0, queued: 0 });
+}
+
+#[tokio::test(start_paused = true)]
+async fn owner_alone_has_every_slot_and_with_company_half() {
+    let gate = gate(4);
+    let mut flood: Vec<_> = Vec::new();
+    for _ in 0..4 {
+        flood.push(gate.enter(ask("a", "x")).await.unwrap());
+    }
+    let mut more: Vec<_> = (0..4).map(|_| Box::pin(gate.enter(ask("a", "x")))).collect();
+    for waiting in &mut more {
+        assert!(waiting.now_or_never().is_none());
+    }
+    let mut late = Box::pin(gate.enter(ask("b", "y")));
+    assert!((&mut late).now_or_never().is_none());
+    // The first slot that comes free goes to the newcomer, not to those before it.
+    drop(flood.pop());
+    let b = (&mut late).now_or_never().expect("b is below its share").unwrap();
+    assert!(more.iter_mut().all(|waiting| waiting.now_or_never().is_none()));
+    // With nobody else waiting the next goes to the flood again.
+    drop(flood.pop());
+    assert!((&mut more[0]).now_or_never().is_some());
+    drop(b);
+}
+
+#[tokio::test(start_paused = true)]
+async fn endpoint_over_its_concurrency_waits_and_others_pass_it() {
+    let gate = gate(4);
+    let narrow = Ask { owner: "a", endpoint: "x", concurrency: 1 };
+    let first = gate.enter(narrow).await.unwrap();
+    let mut second = Box::pin(gate.enter(narrow));
+    assert!((&mut second).now_or_never().is_none());
+    let other = gate.enter(ask("a", "y")).now_or_never().expect("there is room").unwrap();
+    drop(first);
+    assert!((&mut second).now_or_never().is_some());
+    drop(other);
+}
+
+#[tokio::test(start_paused = true)]
+async fn parked_calls_hold_no_slot_and_resume_before_newcomers() {
+    let gate = gate(1);
+    let mut parked = gate.enter(ask("a", "x")).await.unwrap();
+    parked.park();
+    assert_eq!(gate.load(), Load { entered: 1, running: 0, queued: 0 });
+    let computing = gate.enter(ask("b", "y")).await.unwrap();
+    let mut newcomer = Box::pin(gate.enter(ask("c", "z")));
+    assert!((&mut newcomer).now_or_never().is_none());
+    parked.ask_to_resume();
+    assert!(parked.resumed().now_or_never().is_none());
+    drop(computing);
+    assert!(parked.resumed().now_or_never().is_some());
+    assert!(parked.is_running());
+    assert!((&mut newcomer).now_or_never().is_none());
+    drop(parked);
+    assert!((&mut newcomer).now_or_never().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn parked_calls_still_count_as_processes() {
+    let gate = Gate::new(Rules { processes: 2, ..gate(4).rules });
+    let mut entries = [gate.enter(ask("a", "x")).await.unwrap(), gate.enter(ask("a", "x")).await.unwrap()];
+    entries.iter_mut().for_each(Entry::park);
+    assert!(matches!(gate.enter(ask("b", "y")).await, Err(PoolError::Busy { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn full_queue_refuses_at_once() {
+    let gate = Gate::new(Rules { queue: 1, ..gate(1).rules });
+    let _running = gate.enter(ask("a", "x")).await.unwrap();
+    let mut queued = Box::pin(gate.enter(ask("a", "x")));
+    assert!((&mut queued).now_or_never().is_none());
+    assert!(matches!(gate.enter(ask("a", "x")).now_or_never(), Some(Err(PoolError::Busy { .. }))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiter_that_goes_away_with_its_turn_passes_it_on() {
+    let gate = gate(1);
+    let running = gate.enter(ask("a", "x")).await.unwrap();
+    let (mut first, mut second) = (Box::pin(gate.enter(ask("a", "x"))), Box::pin(gate.enter(ask("a", "x"))));
+    assert!((&mut first).now_or_never().is_none());
+    assert!((&mut second).now_or_never().is_none());
+    drop(running);
+    drop(first);
+    assert!((&mut second).now_or_never().is_some());
+    assert_eq!(gate.load().entered, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn endpoint_of_many_kills_is_held_and_its_queue_with_it() {
+    let gate = gate(1);
+    let running = gate.enter(ask("a", "x")).await.unwrap();
+    let mut queued = Box::pin(gate.enter(ask("a", "x")));
+    assert!((&mut queued).now_or_never().is_none());
+    assert_eq!((0..5).filter(|_| gate.note_kill("x")).count(), 1);
+    drop(running);
+    assert!(matches!((&mut queued).now_or_never(), Some(Err(PoolError::Held { .. }))));
+    assert!(matches!(gate.enter(ask("a", "x")).await, Err(PoolError::Held { .. })));
+    gate.enter(ask("a", "y")).await.unwrap();
+    tokio::time::advance(Duration::from_secs(60)).await;
+    gate.enter(ask("a", "x")).await.unwrap();
+    gate.forget_absent();
+    assert!(gate.lock().endpoints.is_empty() && gate.lock().owners.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn closed_gate_lets_nobody_in_and_drains() {
+    let gate = Arc::new(gate(1));
+    let mut running = gate.enter(ask("a", "x")).await.unwrap();
+    let mut queued = Box::pin(gate.enter(ask("a", "x")));
+    assert!((&mut queued).now_or_never().is_none());
+    gate.close();
+    assert!(matches!((&mut queued).now_or_never(), Some(Err(PoolError::Busy { .. }))));
+    assert!(matches!(gate.enter(ask("b", "y")).await, Err(PoolError::Busy { .. })));
+    // A call under way may still park and resume.
+    running.park();
+    running.ask_to_resume();
+    running.resumed().await;
+    assert!(gate.drained().now_or_never().is_none());
+    drop(running);
+    gate.drained().await;
+}
+
+/// Random histories: no slot is ever lost or lent twice.
+#[tokio::test(start_paused = true)]
+async fn slots_are_neither_lost_nor_lent_twice() {
+    let gate = gate(3);
+    let visit = |number: u64| {
+        let gate = &gate;
+        async move {
+            let (owner, endpoint) = (["a", "b", "c"][number as usize % 3], ["x", "y"][number as usize % 2]);
+            let step = Duration::from_millis(number * 7919 % 23);
+            let visit = async {
+                let Ok(mut entry) = gate.enter(Ask { owner, endpoint, concurrency: 4 }).await else { return };
+                assert!(gate.load().running <= 3);
+                tokio::time::sleep(step).await;
+                entry.park();
+                tokio::time::sleep(step).await;
+                entry.ask_to_resume();
+                entry.resumed().await;
+                assert!(gate.load().running <= 3);
+            };
+            // Every seventh goes away in the middle.
+            let patience = if number.is_multiple_of(7) { step * 2 } else { Duration::from_secs(60) };
+            let _ = timeout(patience, visit).await;
+        }
+    };
+    join_all((0..400).map(visit)).await;
+    assert_eq!(gate.load(), Load { entered: 0, running: 0, queued: 0 });
+    assert!(gate.lock().owners.values().all(|running| *running == 0));
+}
