@@ -348,7 +348,7 @@ mod tests {
         let ended = run(&Host::default(), |mut peer| async move {
             peer.say(&[ToHost::Op { op: 1, request: OpRequest::Sleep { ms: 20 } }]).await;
             tokio::time::sleep(Duration::from_millis(5)).await;
-            // The runtime has one thread: the reply and the last words are ready at once.
+            #[expect(clippy::disallowed_methods, reason = "the runtime has one thread: the reply and the last words are ready at once")]
             std::thread::sleep(Duration::from_millis(40));
             peer.say(&[ToHost::Done { outcome, spent: Spent::default() }]).await;
         })
