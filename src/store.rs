@@ -3,7 +3,7 @@
 //! [`Store::commit`] is the only way to write: all of its writes or none, after all of its checks.
 //! Everything the host must not lose or do twice is built from that one verb.
 //!
-//! What every backend promises, and `tests/store_contract.rs` asks each of them:
+//! What every backend promises, and `tests/store_contract` asks each of them:
 //!
 //! - Commits happen one after the other. Each sees all those before it.
 //! - `get` and `scan` see a commit whole or not at all. A scan is one moment, not a walk.

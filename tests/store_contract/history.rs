@@ -1,0 +1,113 @@
+//! Histories at random, against a map.
+
+use super::{random::Random, *};
+
+pub async fn random_history_matches_a_map(store: impl Store) {
+    let mut chance = Chance::seeded();
+    let mut model: BTreeMap<(Space, Vec<u8>), Vec<u8>> = BTreeMap::new();
+    for _ in 0..1_500 {
+        step(&store, &mut model, &mut chance).await;
+    }
+    same_as(&store, &model).await;
+}
+
+const SPACES: [Space; 3] = [Space::Kv, Space::Logs, Space::Secrets];
+
+/// One random commit or read, to the store and to the model.
+pub async fn step(store: &impl Store, model: &mut BTreeMap<(Space, Vec<u8>), Vec<u8>>, chance: &mut Chance) {
+    if chance.below(3) == 0 {
+        return scan_both(store, model, chance).await;
+    }
+    let checks: Vec<Check> = (0..chance.below(3))
+        .map(|_| {
+            let (space, key) = (chance.space(), chance.key());
+            let mut expected = model.get(&(space, key.clone())).cloned();
+            if chance.below(5) == 0 {
+                expected = Some(b"never written".to_vec());
+            }
+            Check { space, key, expected }
+        })
+        .collect();
+    let writes: Vec<Write> = (0..chance.below(6))
+        .map(|_| Write { space: chance.space(), key: chance.key(), value: (chance.below(3) > 0).then(|| chance.value()) })
+        .collect();
+    let holds = checks.iter().all(|check| model.get(&(check.space, check.key.clone())) == check.expected.as_ref());
+    let durability = if chance.below(20) == 0 { Durable } else { Buffered };
+    match store.commit(checks, writes.clone(), durability).await {
+        Ok(()) => assert!(holds, "a commit went through whose check does not hold"),
+        Err(StoreError::Conflict) => return assert!(!holds, "a commit was refused whose checks hold"),
+        Err(error) => panic!("{error}"),
+    }
+    for write in writes {
+        match write.value {
+            Some(value) => model.insert((write.space, write.key), value),
+            None => model.remove(&(write.space, write.key)),
+        };
+    }
+}
+
+async fn scan_both(store: &impl Store, model: &BTreeMap<(Space, Vec<u8>), Vec<u8>>, chance: &mut Chance) {
+    let (space, limit) = (chance.space(), chance.below(12));
+    let range = match chance.below(3) {
+        0 => KeyRange::prefix(&chance.key()),
+        _ => KeyRange { start: chance.bound(), end: chance.bound() },
+    };
+    let direction = if chance.below(2) == 0 { Forward } else { Backward };
+    let within = |key: &Vec<u8>| std::ops::RangeBounds::contains(&(range.start.clone(), range.end.clone()), key);
+    let inside = model.iter().filter(|((s, key), _)| *s == space && within(key)).map(|((_, key), value)| (key.clone(), value.clone()));
+    let wanted: Pairs = match direction {
+        Forward => inside.take(limit).collect(),
+        Backward => inside.rev().take(limit).collect(),
+    };
+    assert!(store.scan(space, range.clone(), limit, direction).await.unwrap() == wanted, "{space:?} {range:?} {limit} {direction:?}");
+}
+
+pub async fn same_as(store: &impl Store, model: &BTreeMap<(Space, Vec<u8>), Vec<u8>>) {
+    for space in SPACES {
+        let wanted: Pairs = model.iter().filter(|((s, _), _)| *s == space).map(|((_, key), value)| (key.clone(), value.clone())).collect();
+        assert!(all(store, space).await == wanted, "{space:?}");
+        for (key, value) in wanted {
+            assert!(store.get(space, &key).await.unwrap() == Some(value));
+        }
+    }
+}
+
+/// Chance as these histories need it.
+pub struct Chance(Random);
+
+impl Chance {
+    pub fn seeded() -> Self {
+        Self(Random::seeded())
+    }
+
+    pub fn below(&mut self, limit: u64) -> usize {
+        usize::try_from(self.0.below(limit)).unwrap()
+    }
+
+    fn space(&mut self) -> Space {
+        *self.0.pick(&SPACES)
+    }
+
+    /// Short, of few bytes, so that keys collide, touch and nest.
+    fn key(&mut self) -> Vec<u8> {
+        (0..self.below(5)).map(|_| *self.0.pick(&[0, 1, b'a', 0xfe, 0xff])).collect()
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        let size = match self.below(10) {
+            0 => self.below(40_000),
+            1 => 4_090 + self.below(12),
+            _ => self.below(60),
+        };
+        let fill = u8::try_from(self.below(256)).unwrap();
+        vec![fill; size]
+    }
+
+    fn bound(&mut self) -> Bound<Vec<u8>> {
+        match self.below(5) {
+            0 => Bound::Unbounded,
+            1 | 2 => Bound::Excluded(self.key()),
+            _ => Bound::Included(self.key()),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The same questions to every backend of the store.
+
+#![expect(clippy::unwrap_used, clippy::print_stdout, unreachable_pub, reason = "tests fail by panicking and print their seeds")]
+
+mod disk;
+mod history;
+mod questions;
+#[path = "../it/harness/random.rs"]
+mod random;
+
+use std::{collections::BTreeMap, ops::Bound, sync::Arc};
+
+use tempfile::TempDir;
+use tollhouse::store::{
+    Check, Direction, Durability, KeyRange, MAX_KEY_BYTES, MAX_VALUE_BYTES, Pairs, Space, Store, StoreError, Write,
+    faulty::{Fault, FaultyStore},
+    memory::MemoryStore,
+    sled::{SledConfig, SledStore},
+};
+
+use Direction::{Backward, Forward};
+use Durability::{Buffered, Durable};
+
+/// Runs each question once per backend, on a store of its own.
+macro_rules! contract {
+    ($($file:ident::$question:ident),* $(,)?) => {
+        mod memory { $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $question() { super::$file::$question(super::MemoryStore::new()).await; }
+        )* }
+        mod sled { $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $question() {
+                let folder = super::folder();
+                super::$file::$question(super::open(&folder)).await;
+            }
+        )* }
+    };
+}
+
+contract! {
+    questions::absent_key_has_no_value,
+    questions::written_value_is_read_back,
+    questions::values_of_every_size_are_read_back,
+    questions::large_value_gives_way_to_a_small_one,
+    questions::empty_key_and_value_are_a_key_and_a_value,
+    questions::scan_is_in_key_order,
+    questions::scan_keeps_to_its_limit_from_either_end,
+    questions::bounds_are_kept,
+    questions::pages_follow_each_other,
+    questions::prefix_of_0xff_reaches_the_end_of_its_space_only,
+    questions::spaces_do_not_mix,
+    questions::failed_check_leaves_nothing,
+    questions::absent_check_wants_absence,
+    questions::check_compares_whole_values,
+    questions::checks_span_spaces,
+    questions::many_writes_are_all_or_nothing,
+    questions::deleted_key_is_gone,
+    questions::same_key_twice_takes_the_last_write,
+    questions::too_long_is_refused_and_nothing_written,
+    questions::commit_without_writes_still_checks,
+    questions::concurrent_increments_lose_nothing,
+    questions::one_of_many_claims_wins,
+    questions::scan_never_sees_half_a_commit,
+    history::random_history_matches_a_map,
+    questions::faults_are_as_planned,
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn open(folder: &TempDir) -> SledStore {
+    SledStore::open(folder.path().join("store"), SledConfig::default()).unwrap()
+}
+
+async fn put(store: &impl Store, space: Space, key: &[u8], value: &[u8]) {
+    store.commit(vec![], vec![Write::put(space, key, value)], Buffered).await.unwrap();
+}
+
+async fn delete(store: &impl Store, space: Space, key: &[u8]) {
+    store.commit(vec![], vec![Write::delete(space, key)], Buffered).await.unwrap();
+}
+
+async fn all(store: &impl Store, space: Space) -> Pairs {
+    store.scan(space, KeyRange::all(), usize::MAX, Forward).await.unwrap()
+}
+
+async fn fill(store: &impl Store, count: usize) {
+    let writes = (0..count).map(|n| Write::put(Space::Kv, key(n), bytes(n))).collect();
+    store.commit(vec![], writes, Buffered).await.unwrap();
+}
+
+async fn number(store: &impl Store, key: &[u8]) -> u64 {
+    let value = store.get(Space::Kv, key).await.unwrap();
+    value.map_or(0, |value| u64::from_be_bytes(value.try_into().unwrap()))
+}
+
+async fn increment(store: &impl Store, key: &[u8], durability: Durability) {
+    loop {
+        let before = store.get(Space::Kv, key).await.unwrap();
+        let after = before.clone().map_or(0, |value| u64::from_be_bytes(value.try_into().unwrap())) + 1;
+        let check = Check { space: Space::Kv, key: key.to_vec(), expected: before };
+        match store.commit(vec![check], vec![Write::put(Space::Kv, key, after.to_be_bytes())], durability).await {
+            Ok(()) => return,
+            Err(StoreError::Conflict) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+fn names(pairs: &Pairs) -> Vec<&[u8]> {
+    pairs.iter().map(|(key, _)| &key[..]).collect()
+}
+
+fn key(n: usize) -> [u8; 4] {
+    u32::try_from(n).unwrap().to_be_bytes()
+}
+
+fn bytes(size: usize) -> Vec<u8> {
+    (0..size).map(|n| (n * 31 + n / 251 + size) as u8).collect()
+}
+
+/// `size` bytes that all tell the round they are of.
+fn bytes_of(round: usize, size: usize) -> Vec<u8> {
+    vec![u8::try_from(round).unwrap(); size]
+}
