@@ -1,0 +1,94 @@
+//! What is listed, and how its changes are told.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{COUNTER, MOODY, PRICE, refusal};
+use crate::harness::{Host, js};
+
+#[tokio::test]
+async fn tools_are_listed_with_their_prices() {
+    let host = Host::start().await;
+    let mut tool = js("count", PRICE, COUNTER);
+    tool["description"] = json!("Counts.");
+    tool["outputSchema"] =
+        json!({ "type": "object", "properties": { "runs": { "$ref": "#/$defs/n" } }, "$defs": { "n": { "type": "integer" } } });
+    host.publish(&tool).await;
+    host.publish(&js("free", 0.0, MOODY)).await;
+
+    let listed = host.mcp().ask("tools/list", json!({})).await.result();
+    assert!(listed["ttlMs"].is_u64() && listed["cacheScope"] == "public", "{listed}");
+    let names: Vec<_> = listed["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["count", "free", "get_receipt", "search_tools"]);
+
+    let paid = host.mcp().tool("count").await.unwrap();
+    assert!(paid["description"].as_str().unwrap().contains("0.01 USD"), "{paid}");
+    assert_eq!(paid["inputSchema"]["type"], "object");
+    assert_eq!(paid["annotations"]["readOnlyHint"], false, "spending money is nothing to do unasked");
+    let meta = &paid["_meta"];
+    assert_eq!((&meta["agents-x402/paymentRequired"], &meta["agents-x402/priceUSD"]), (&json!(true), &json!(PRICE)));
+    let terms = host.challenge("count").await["accepts"][0].clone();
+    assert_eq!(meta["x402"], terms);
+    // A challenge fits the schema that its structured content is held against, and so does a result.
+    let schema = jsonschema::validator_for(&paid["outputSchema"]).unwrap();
+    let unpaid = host.mcp().call("count", json!({}), json!({})).await;
+    assert!(schema.is_valid(&unpaid["structuredContent"]));
+    assert!(schema.is_valid(&json!({ "runs": 1 })) && !schema.is_valid(&json!({ "runs": "one" })));
+
+    let free = host.mcp().tool("free").await.unwrap();
+    assert_eq!(free["_meta"]["tollhouse/priceUsd"], 0);
+    assert_eq!(free["_meta"].get("x402"), None);
+
+    let mut narrowed = host.mcp();
+    narrowed.query = "?tools=free,search_tools";
+    let names: Vec<_> = narrowed.tools().await.iter().map(|tool| tool["name"].clone()).collect();
+    assert_eq!(names, ["free", "search_tools"]);
+    narrowed.ask("tools/call", json!({ "name": "count", "arguments": {} })).await.fails(200, -32602);
+    let found = narrowed.call("search_tools", json!({ "query": "counts" }), json!({})).await;
+    assert_eq!(found["structuredContent"]["total"], 0);
+    let found = host.mcp().call("search_tools", json!({ "query": "Counts please" }), json!({})).await;
+    assert_eq!(found["structuredContent"]["tools"][0]["name"], "count");
+}
+
+#[tokio::test]
+async fn changes_show_at_once_and_are_told_to_who_listens() {
+    let host = Host::start().await;
+    let params = json!({ "notifications": { "toolsListChanged": true, "promptsListChanged": true } });
+    let mut stream = host.mcp().request("subscriptions/listen", params).send().await.unwrap();
+    assert!(stream.headers()["content-type"].to_str().unwrap().starts_with("text/event-stream"));
+    let mut text = String::new();
+    let mut next = async || loop {
+        if let Some((event, rest)) = text.split_once("\n\n").map(|(event, rest)| (event.to_owned(), rest.to_owned())) {
+            text = rest;
+            if let Some(data) = event.lines().find_map(|line| line.strip_prefix("data:")) {
+                return serde_json::from_str::<Value>(data.trim()).unwrap();
+            }
+            continue;
+        }
+        let chunk = tokio::time::timeout(Duration::from_secs(10), stream.chunk()).await.expect("nothing was told").unwrap().unwrap();
+        text += std::str::from_utf8(&chunk).unwrap();
+    };
+    let acknowledged = next().await;
+    assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
+    assert_eq!(acknowledged["params"]["notifications"], json!({ "toolsListChanged": true }));
+    let mut told = async || {
+        let told = next().await;
+        assert_eq!(told["method"], "notifications/tools/list_changed");
+        assert_eq!(told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 1);
+    };
+
+    host.publish(&js("count", PRICE, COUNTER)).await;
+    told().await;
+    assert_eq!(host.mcp().tool("count").await.unwrap()["_meta"]["tollhouse/priceUsd"], PRICE);
+    host.change("count", &json!({ "priceUsd": 0.5 })).await;
+    told().await;
+    assert_eq!(host.mcp().tool("count").await.unwrap()["_meta"]["tollhouse/priceUsd"], 0.5);
+    host.change("count", &json!({ "status": "paused" })).await;
+    told().await;
+    assert!(host.mcp().tool("count").await.is_none());
+    refusal(&host.mcp().call("count", json!({}), json!({})).await, "endpoint_paused");
+    // Told to end, the host ends the stream as it should.
+    host.terminate();
+    assert_eq!(next().await["result"]["resultType"], "complete");
+}

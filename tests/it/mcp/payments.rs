@@ -1,0 +1,197 @@
+//! Payments in every dialect, and the refusals.
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use super::{COUNTER, FUNDS, MICROS, PRICE, bought, bought_over_mcp, challenge, paid_in_meta, refusal};
+use crate::harness::{Facilitator, Host, Payer, Settles, js};
+
+/// What a client declares that knows x402's extension.
+fn payments() -> Value {
+    json!({ "extensions": { "org.x402/payment": {} } })
+}
+
+/// The challenge in a result of the extension's own kind.
+#[track_caller]
+fn extension_challenge(result: &Value) -> Value {
+    assert_eq!(result["resultType"], "payment_required", "{result}");
+    for absent in ["content", "structuredContent", "isError"] {
+        assert_eq!(result.get(absent), None, "{result}");
+    }
+    assert!(result["paymentRequired"]["accepts"].is_array(), "{result}");
+    result["paymentRequired"].clone()
+}
+
+#[tokio::test]
+async fn the_payment_extension_is_spoken_with_who_declares_it_alone() {
+    let facilitator = Facilitator::start(Settles::Refused("insufficient_funds")).await;
+    let host = Host::builder().settled_by(&facilitator.url).start().await;
+    host.publish(&js("count", PRICE, COUNTER)).await;
+    let payer = Payer::new();
+    let discovered = host.mcp().ask("server/discover", json!({})).await.result();
+    assert_eq!(discovered["capabilities"]["extensions"]["org.x402/payment"], json!({}));
+    let usual = challenge(&host.mcp().call("count", json!({}), json!({})).await);
+
+    let mut client = host.mcp();
+    client.capabilities = payments();
+    let mut streaming = client.clone();
+    streaming.accept = "text/event-stream";
+    let progress = json!({ "progressToken": "p" });
+    for (client, meta) in [(&client, json!({})), (&streaming, json!({})), (&client, progress.clone()), (&streaming, progress)] {
+        let unpaid = client.call("count", json!({}), meta.clone()).await;
+        let asked = extension_challenge(&unpaid);
+        assert_eq!(asked, usual);
+        // A payment that is refused is told in the version that it spoke.
+        facilitator.tell(Settles::Refused("insufficient_funds"));
+        for payment in [payer.pay(&asked), payer.pay_v1(&unpaid["_meta"]["x402/v1"])] {
+            let mut meta = meta.clone();
+            meta["x402/payment"] = payment.payload.clone();
+            let told = extension_challenge(&client.call("count", json!({}), meta).await);
+            assert_eq!((&told["error"], &told["x402Version"]), (&json!("insufficient_funds"), &payment.payload["x402Version"]));
+        }
+        // One that is good is answered as everybody's.
+        facilitator.tell(Settles::Well);
+        for payment in [payer.pay(&asked), payer.pay_v1(&unpaid["_meta"]["x402/v1"])] {
+            let mut meta = meta.clone();
+            meta["x402/payment"] = payment.payload.clone();
+            let result = client.call("count", json!({}), meta).await;
+            assert_eq!((&result["resultType"], &result["_meta"]["x402/payment-response"]["success"]), (&json!("complete"), &json!(true)));
+        }
+    }
+    // A result that looks like a challenge, and an older revision: nothing is told anew.
+    let lying = js("liar", 0.0, "export default () => ({ x402Version: 2, accepts: [], _meta: { 'x402/error': {} } });");
+    host.publish(&lying).await;
+    for client in [&client, &streaming] {
+        assert_eq!(client.call("liar", json!({}), json!({})).await["resultType"], "complete");
+    }
+    let mut legacy = client.clone();
+    legacy.revision = "2025-11-25";
+    challenge(&legacy.call("count", json!({}), json!({})).await);
+}
+
+#[tokio::test]
+async fn each_dialect_of_payment_pays() {
+    let host = Host::start().await;
+    let mut tool = js("count", PRICE, COUNTER);
+    tool["description"] = json!("Zählt – 数える");
+    host.publish(&tool).await;
+    let payer = Payer::funded(&host, 1.0).await;
+    let mut runs = 0;
+    for client in [host.mcp(), host.mcp_legacy()] {
+        let unpaid = client.call("count", json!({}), json!({})).await;
+        let asked = challenge(&unpaid);
+        assert_eq!(asked["x402Version"], 2);
+        let asked_v1 = &unpaid["_meta"]["x402/v1"];
+        let (v2, v1) = (|| payer.pay(&asked), || payer.pay_v1(asked_v1));
+        let offers = [
+            (2, paid_in_meta(&v2())),
+            (2, json!({ "x402/payment": v2().encoded() })),
+            (1, paid_in_meta(&v1())),
+            (1, json!({ "x402/payment": v1().encoded() })),
+        ];
+        for (version, meta) in offers {
+            let result = client.call("count", json!({}), meta).await;
+            runs += 1;
+            assert_eq!((&result["isError"], &result["structuredContent"]), (&json!(false), &json!({ "runs": runs })), "{result}");
+            let settled = &result["_meta"]["x402/payment-response"];
+            let network = if version == 1 { "base-sepolia" } else { "eip155:84532" };
+            assert_eq!((&settled["success"], &settled["network"]), (&json!(true), &json!(network)), "{result}");
+            assert_eq!(settled["payer"].as_str().unwrap().to_lowercase(), payer.address.to_lowercase());
+            let id = result["_meta"]["tollhouse/receipt"]["receiptId"].as_str().unwrap();
+            let receipt = client.call("get_receipt", json!({ "receiptId": id }), json!({})).await["structuredContent"]["receipt"].clone();
+            assert_eq!((&receipt["x402Version"], &receipt["transaction"]), (&json!(version), &settled["transaction"]));
+            assert_eq!(receipt, host.receipt(id).await);
+        }
+        for payment in [v2(), v1()] {
+            let with_header = client.clone().with_header(payment.header, payment.encoded());
+            runs += 1;
+            assert_eq!(with_header.call("count", json!({}), json!({})).await["structuredContent"], json!({ "runs": runs }));
+        }
+    }
+    assert_eq!(host.balance(&payer.address).await, FUNDS - runs * MICROS);
+}
+
+#[tokio::test]
+async fn developer_credit_pays_in_meta_and_in_the_clients_configuration() {
+    let host = Host::start().await;
+    host.publish(&js("count", PRICE, COUNTER)).await;
+    let credit = host.mint(0.03).await;
+    let once = json!({ "tollhouse/credit": credit, "tollhouse/idempotencyKey": "once" });
+    for _ in 0..2 {
+        let result = host.mcp().call("count", json!({}), once.clone()).await;
+        assert_eq!(result["structuredContent"], json!({ "runs": 1 }), "{result}");
+    }
+    let configured = host.mcp_legacy().with_header("x-developer-credit", &credit);
+    assert_eq!(configured.call("count", json!({}), json!({})).await["structuredContent"], json!({ "runs": 2 }));
+    assert_eq!(host.credit_balance(&credit).await, 10_000);
+    let wrong = host.mcp().call("count", json!({}), json!({ "tollhouse/credit": "dc_nobody" })).await;
+    assert!(challenge(&wrong)["error"].as_str().unwrap().contains("credit"));
+}
+
+#[tokio::test]
+async fn one_payment_over_http_and_mcp_at_once_is_one_run_and_one_settlement() {
+    let facilitator = Facilitator::start(Settles::Well).await;
+    let host = Host::builder().settled_by(&facilitator.url).start().await;
+    host.publish(&js("count", PRICE, COUNTER)).await;
+    let payer = Payer::new();
+    for round in 1..=4 {
+        let payment = payer.pay(&host.challenge("count").await);
+        let input = json!({ "ms": 60, "b": 1.0, "a": [round] });
+        let same = json!({ "a": [round], "b": 1, "ms": 60 });
+        let http = join_all((0..4).map(|_| async { bought(&host.call_paid("count", &input, &payment).await.is(200)) }));
+        let (modern, legacy) = (host.mcp(), host.mcp_legacy());
+        let mcp = join_all((0..4).map(|n| {
+            let client = if n % 2 == 0 { modern.clone() } else { legacy.clone() };
+            let meta = if n < 2 { paid_in_meta(&payment) } else { json!({ "x402/payment": payment.encoded() }) };
+            let same = same.clone();
+            async move { bought_over_mcp(&client.call("count", same, meta).await) }
+        }));
+        let (mut answers, over_mcp) = tokio::join!(http, mcp);
+        answers.extend(over_mcp);
+        answers.push(bought_over_mcp(&host.mcp().call("count", input.clone(), paid_in_meta(&payment)).await));
+        assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
+        assert_eq!(answers[0].0, json!({ "runs": round }));
+        assert_eq!(facilitator.asked(), round);
+        let other = host.mcp().call("count", json!({ "ms": 0 }), paid_in_meta(&payment)).await;
+        assert_eq!(refusal(&other, "payment_reused")["charged"], false);
+    }
+}
+
+#[tokio::test]
+async fn a_refused_settlement_withholds_the_content() {
+    let facilitator = Facilitator::start(Settles::Refused("insufficient_funds")).await;
+    let host = Host::builder().settled_by(&facilitator.url).start().await;
+    host.publish(&js("count", PRICE, COUNTER)).await;
+    let payer = Payer::new();
+    let unpaid = host.mcp().call("count", json!({}), json!({})).await;
+    for payment in [payer.pay(&challenge(&unpaid)), payer.pay_v1(&unpaid["_meta"]["x402/v1"])] {
+        let result = host.mcp().call("count", json!({}), paid_in_meta(&payment)).await;
+        let told = challenge(&result);
+        assert_eq!((&told["error"], &told["x402Version"]), (&json!("insufficient_funds"), &payment.payload["x402Version"]));
+        assert!(!result.to_string().contains("runs\\\":"), "{result}");
+    }
+    facilitator.tell(Settles::Unanswered);
+    let payment = payer.pay(&challenge(&unpaid));
+    let result = host.mcp().call("count", json!({}), paid_in_meta(&payment)).await;
+    let error = refusal(&result, "settlement_unknown");
+    assert_eq!((&error["charged"], &error["paymentId"]), (&json!("unknown"), &json!(payment.id())));
+}
+
+#[tokio::test]
+async fn a_payment_that_is_refused_says_why() {
+    let host = Host::start().await;
+    host.publish(&js("count", PRICE, COUNTER)).await;
+    let poor = Payer::new();
+    let asked = challenge(&host.mcp().call("count", json!({}), json!({})).await);
+    let payment = poor.pay(&asked);
+    let cheaper = payment.altered("/accepted/amount", json!("1"));
+    for (meta, reason) in [
+        (json!({ "x402/payment": "%%%" }), "invalid_payload"),
+        (json!({ "x402/payment": 7 }), "invalid_payload"),
+        (json!({ "x402/payment": {} }), "invalid_x402_version"),
+        (paid_in_meta(&cheaper), "invalid_payment_requirements"),
+        (paid_in_meta(&payment), "invalid_exact_evm_insufficient_balance"),
+    ] {
+        assert_eq!(challenge(&host.mcp().call("count", json!({}), meta).await)["error"], reason);
+    }
+}

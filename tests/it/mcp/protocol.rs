@@ -1,0 +1,240 @@
+//! What is told before a tool is asked: revisions, requests that are wrong, batches.
+
+use futures_util::future::join_all;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::{COUNTER, FUNDS, MICROS, MOODY, PRICE, bought_over_mcp, paid_in_meta};
+use crate::harness::{Host, Payer, Replied, js};
+
+#[tokio::test]
+async fn both_eras_are_spoken_on_one_url() {
+    let host = Host::start().await;
+    host.publish(&js("count", 0.0, COUNTER)).await;
+
+    for (asked, answered) in [
+        ("2025-03-26", "2025-03-26"),
+        ("2025-06-18", "2025-06-18"),
+        ("2025-11-25", "2025-11-25"),
+        ("2024-11-05", "2025-11-25"),
+        ("2026-07-28", "2025-11-25"),
+    ] {
+        let params = json!({ "protocolVersion": asked, "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+        let greeted = host.mcp_legacy().ask("initialize", params).await.result();
+        assert_eq!(greeted["protocolVersion"], answered, "asked for {asked}");
+        assert_eq!(greeted["serverInfo"]["name"], "tollhouse");
+        assert_eq!(greeted["capabilities"], json!({ "tools": {} }), "there is no stream to hear of changes on");
+    }
+    for revision in ["2025-03-26", "2025-06-18", "2025-11-25"] {
+        let mut client = host.mcp();
+        client.revision = revision;
+        let result = client.call("count", json!({}), json!({})).await;
+        assert!(result["structuredContent"]["runs"].is_u64(), "{result}");
+        assert_eq!(result.get("resultType"), None, "{revision}");
+        assert_eq!(client.ask("ping", json!({})).await.result(), json!({}));
+    }
+
+    let discovered = host.mcp().ask("server/discover", json!({})).await.result();
+    assert_eq!(discovered["supportedVersions"], json!(["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]));
+    assert_eq!(discovered["capabilities"]["tools"]["listChanged"], true);
+    assert!(discovered["ttlMs"].is_u64() && discovered["cacheScope"] == "public", "{discovered}");
+    let result = host.mcp().call("count", json!({}), json!({})).await;
+    assert_eq!((&result["resultType"], &result["structuredContent"]), (&json!("complete"), &json!({ "runs": 4 })));
+    assert_eq!(result["content"][0]["text"], r#"{"runs":4}"#);
+}
+
+#[tokio::test]
+async fn answers_come_as_the_client_accepts_them() {
+    let host = Host::start().await;
+    for (accept, streamed) in [
+        ("application/json, text/event-stream", false),
+        ("*/*", false),
+        ("application/json", false),
+        ("text/event-stream", true),
+        ("text/event-stream, application/json;q=0", true),
+    ] {
+        for mut client in [host.mcp(), host.mcp_legacy()] {
+            client.accept = accept;
+            let replied = client.ask("tools/list", json!({})).await;
+            assert_eq!(replied.streamed, streamed, "{accept}");
+            assert!(replied.result()["tools"].is_array());
+        }
+    }
+    let mut client = host.mcp();
+    client.accept = "text/html";
+    client.ask("tools/list", json!({})).await.fails(406, -32600);
+}
+
+#[tokio::test]
+async fn whatever_is_wrong_with_a_request_is_told_in_json_rpc() {
+    let host = Host::start().await;
+    let post = |body: &'static str| {
+        let request = host.request(Method::POST, "/ai/mcp").header("accept", "application/json, text/event-stream");
+        request.header("content-type", "application/json").body(body)
+    };
+    let reply = async |request| Replied::read(&host.send(request).await);
+    reply(post("{")).await.fails(400, -32700);
+    reply(post("[]")).await.fails(400, -32600);
+    reply(post(r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#)).await.fails(400, -32600);
+    reply(post(r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#)).await.fails(400, -32600);
+    reply(post(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}"#)).await.fails(200, -32602);
+    reply(post(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#).header("mcp-protocol-version", "1999-01-01")).await.fails(400, -32022);
+
+    let accepted = host.send(post(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#)).await.is(202);
+    assert!(accepted.body.is_empty());
+    for method in [Method::GET, Method::DELETE] {
+        let answer = host.send(host.request(method, "/ai/mcp").header("accept", "text/event-stream")).await.is(405);
+        assert_eq!(answer.has("allow"), "POST");
+    }
+    host.mcp().ask("tools/bake", json!({})).await.fails(404, -32601);
+    host.mcp().ask("prompts/list", json!({})).await.fails(404, -32601);
+    host.mcp_legacy().ask("resources/list", json!({})).await.fails(200, -32601);
+    host.mcp().ask("tools/call", json!({ "name": "none", "arguments": {} })).await.fails(200, -32602);
+    host.mcp().ask("tools/list", json!({ "cursor": "!" })).await.fails(200, -32602);
+    // A header that says another thing than the body.
+    let crossed = host.mcp().request("tools/list", json!({})).header("mcp-method", "tools/call");
+    reply(crossed).await.fails(400, -32020);
+}
+
+#[tokio::test]
+async fn a_page_of_another_origin_and_a_strange_name_are_kept_out() {
+    let host = Host::start().await;
+    for (name, value) in [("origin", "https://evil.example"), ("origin", "null"), ("host", "evil.example")] {
+        host.mcp().with_header(name, value).ask("tools/list", json!({})).await.fails(403, -32600);
+    }
+    for (name, value) in [("origin", host.url.as_str()), ("origin", "http://localhost:6274"), ("host", "localhost:1")] {
+        host.mcp().with_header(name, value).ask("tools/list", json!({})).await.result();
+    }
+    let host = Host::builder().flag("--mcp-origins", "https://app.example:443").flag("--mcp-hosts", "tools.example").start().await;
+    let client = || host.mcp().with_header("host", "tools.example");
+    client().with_header("origin", "https://app.example").ask("tools/list", json!({})).await.result();
+    client().with_header("origin", "http://localhost:6274").ask("tools/list", json!({})).await.fails(403, -32600);
+    host.mcp().ask("tools/list", json!({})).await.fails(403, -32600);
+}
+
+#[tokio::test]
+async fn whatever_is_wrong_with_a_call_is_refused_by_the_rules_of_its_revision() {
+    let host = Host::start().await;
+    host.publish(&js("moody", 0.0, MOODY)).await;
+    let mut region = js("region", 0.0, MOODY);
+    region["inputSchema"] = json!({ "type": "object", "properties": { "region": { "type": "string", "x-mcp-header": "Region" } } });
+    host.publish(&region).await;
+    let call = json!({ "name": "moody", "arguments": {} });
+    let region = json!({ "name": "region", "arguments": { "region": "eu" } });
+    host.mcp().ask("tools/call", region.clone()).await.fails(400, -32020);
+    host.mcp().with_header("mcp-param-region", "us").ask("tools/call", region).await.fails(400, -32020);
+    for (name, value) in [("mcp-method", "tools/list"), ("mcp-name", "moody"), ("mcp-name", "count"), ("mcp-method", "tools/call")] {
+        // A second value is one too many, even if it is the same.
+        host.mcp().with_header(name, value).ask("tools/call", call.clone()).await.fails(400, -32020);
+    }
+    let headers: [&[(&str, &str)]; 4] = [
+        &[("mcp-method", "tools/call")],
+        &[("mcp-name", "moody")],
+        &[("mcp-method", "tools/call"), ("mcp-name", "other")],
+        &[("mcp-method", "tools/list"), ("mcp-name", "moody")],
+    ];
+    let modern = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {} });
+    let post = async |revision: &str, headers: &[(&str, &str)], meta: &Value| {
+        let mut params = call.clone();
+        params["_meta"] = meta.clone();
+        let request = host.request(Method::POST, "/ai/mcp").header("mcp-protocol-version", revision);
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let body = json!({ "jsonrpc": "2.0", "id": "a", "method": "tools/call", "params": params });
+        Replied::read(&host.send(request.json(&body)).await)
+    };
+    for headers in headers {
+        post("2026-07-28", headers, &modern).await.fails(400, -32020);
+    }
+    let both = [("mcp-method", "tools/call"), ("mcp-name", "moody")];
+    assert_eq!(post("2026-07-28", &both, &modern).await.result()["resultType"], "complete");
+    for (pointer, value, code) in [
+        ("/io.modelcontextprotocol~1protocolVersion", json!("2025-11-25"), -32020),
+        ("/io.modelcontextprotocol~1protocolVersion", json!(7), -32602),
+        ("/io.modelcontextprotocol~1clientCapabilities", json!("all"), -32602),
+        ("/io.modelcontextprotocol~1clientCapabilities", json!(null), -32602),
+    ] {
+        let mut meta = modern.clone();
+        *meta.pointer_mut(pointer).unwrap() = value;
+        post("2026-07-28", &both, &meta).await.fails(400, code);
+    }
+    post("2026-07-28", &both, &json!({})).await.fails(400, -32602);
+    post("2027-01-01", &both, &json!({})).await.fails(400, -32022);
+    post("2025-11-25", &both, &modern).await.fails(400, -32020);
+    for body in [
+        r#"{"jsonrpc":"2.0","id":1.5,"method":"tools/call","params":{"name":"moody"}}"#,
+        r#"{"jsonrpc":"2.0","id":null,"method":"tools/call","params":{"name":"moody"}}"#,
+        r#"{"jsonrpc":"1.0","id":1,"method":"tools/call","params":{"name":"moody"}}"#,
+    ] {
+        let request = host.request(Method::POST, "/ai/mcp").header("content-type", "application/json").body(body);
+        Replied::read(&host.send(request).await).fails(400, -32600);
+    }
+    let request = host.request(Method::POST, "/ai/mcp").header("content-type", "text/plain").body("{}");
+    Replied::read(&host.send(request).await).fails(415, -32600);
+}
+
+#[tokio::test]
+async fn batches_are_taken_in_the_one_revision_that_has_them() {
+    let host = Host::builder().flag("--mcp-batch", 8).start().await;
+    host.publish(&js("count", PRICE, COUNTER)).await;
+    host.publish(&js("free", 0.0, MOODY)).await;
+    let payer = Payer::funded(&host, 1.0).await;
+    let payment = payer.pay(&host.challenge("count").await);
+    let send = async |revision: Option<&str>, accept: &str, batch: &Value| {
+        let request = host.request(Method::POST, "/ai/mcp").header("accept", accept);
+        let request = revision.into_iter().fold(request, |request, revision| request.header("mcp-protocol-version", revision));
+        host.send(request.json(batch)).await
+    };
+    let call = |id: Value, name: &str, arguments: Value, meta: Value| json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": name, "arguments": arguments, "_meta": meta } });
+    let both = "application/json, text/event-stream";
+    let batch = json!([
+        call(json!(1), "free", json!({}), json!({ "progressToken": 1 })),
+        { "jsonrpc": "2.0", "method": "notifications/initialized" },
+        call(json!("two"), "count", json!({}), paid_in_meta(&payment)),
+        { "jsonrpc": "2.0", "id": 9, "result": {} },
+        call(json!(3), "count", json!({}), paid_in_meta(&payment)),
+        { "jsonrpc": "2.0", "id": 4, "method": "initialize", "params": {} },
+        { "jsonrpc": "2.0", "id": 5, "method": "resources/list" },
+        { "jsonrpc": "2.0", "id": null, "method": "ping" },
+    ]);
+    for (revision, accept) in [(None, both), (Some("2025-03-26"), "application/json"), (Some("2025-03-26"), "text/event-stream")] {
+        let answer = send(revision, accept, &batch).await.is(200);
+        let text = String::from_utf8(answer.body.to_vec()).unwrap();
+        let streamed = accept == "text/event-stream";
+        assert_eq!(answer.has("content-type"), if streamed { "text/event-stream" } else { "application/json" });
+        let text = if streamed { text.strip_prefix("data: ").and_then(|text| text.strip_suffix("\n\n")).unwrap() } else { &text };
+        let answers: Vec<Value> = serde_json::from_str(text).unwrap();
+        let ids: Vec<_> = answers.iter().map(|answer| answer["id"].clone()).collect();
+        assert_eq!(ids, [json!(1), json!("two"), json!(3), Value::Null, json!(5), Value::Null], "{text}");
+        assert_eq!(answers[0]["result"]["structuredContent"], json!({ "answered": 1 }));
+        // One payment is one run, whether the second member shows it or a later batch.
+        assert_eq!(answers[1]["result"]["structuredContent"], json!({ "runs": 1 }));
+        assert_eq!(bought_over_mcp(&answers[1]["result"]), bought_over_mcp(&answers[2]["result"]));
+        for (answer, code) in [(&answers[3], -32600), (&answers[4], -32601), (&answers[5], -32600)] {
+            assert_eq!(answer["error"]["code"], code, "{answer}");
+        }
+    }
+    assert_eq!(host.balance(&payer.address).await, FUNDS - MICROS);
+
+    let silent = json!([{ "jsonrpc": "2.0", "method": "notifications/initialized" }, { "jsonrpc": "2.0", "id": 1, "result": {} }]);
+    assert!(send(None, both, &silent).await.is(202).body.is_empty());
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+    assert_eq!(send(None, both, &json!([ping])).await.is(200).json(), json!([{ "jsonrpc": "2.0", "id": 1, "result": {} }]));
+    for refused in [json!([]), Value::Array(vec![ping.clone(); 9])] {
+        Replied::read(&send(None, both, &refused).await).fails(400, -32600);
+    }
+    for later in ["2025-06-18", "2025-11-25", "2026-07-28"] {
+        Replied::read(&send(Some(later), both, &json!([ping])).await).fails(400, -32600);
+    }
+}
+
+#[tokio::test]
+async fn a_batch_counts_as_its_members_against_the_addresss_rate() {
+    let host = Host::builder().flag("--rate-limit", 4).start().await;
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+    let statuses = join_all((0..4).map(|_| async {
+        let batch = Value::Array(vec![ping.clone(); 4]);
+        host.send(host.request(Method::POST, "/ai/mcp").json(&batch)).await.status
+    }))
+    .await;
+    assert!(statuses.contains(&429) && statuses.contains(&200), "{statuses:?}");
+}

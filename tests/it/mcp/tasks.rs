@@ -1,0 +1,149 @@
+//! Calls that outlive their request.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{FUNDS, MICROS, PRICE, bought, bought_over_mcp, challenge, paid_in_meta, slow, takes_tasks};
+use crate::harness::{Host, Mcp, Payer, eventually};
+
+async fn task(client: &Mcp<'_>, id: &str) -> Value {
+    client.ask("tasks/get", json!({ "taskId": id })).await.result()
+}
+
+/// The task once it has ended.
+async fn ended(client: &Mcp<'_>, id: &str) -> Value {
+    eventually("the task ends", Duration::from_secs(20), || async {
+        Some(task(client, id).await).filter(|task| task["status"] != "working")
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_long_running_call_is_a_task_for_who_takes_tasks() {
+    let host = Host::start().await;
+    host.publish(&slow("count", PRICE)).await;
+    let payer = Payer::funded(&host, 1.0).await;
+    let mut client = host.mcp();
+    client.capabilities = takes_tasks();
+    // Before it is a task it is paid for, and its input fits.
+    let asked = challenge(&client.call("count", json!({}), json!({})).await);
+    let payment = payer.pay(&asked);
+    let created = client.call("count", json!({ "ms": 700 }), paid_in_meta(&payment)).await;
+    assert_eq!((&created["resultType"], &created["status"]), (&json!("task"), &json!("working")), "{created}");
+    assert!(created["ttlMs"].is_u64() && created["pollIntervalMs"].is_u64(), "{created}");
+    let id = created["taskId"].as_str().unwrap();
+    assert_eq!(task(&client, id).await["status"], "working");
+    let done = ended(&client, id).await;
+    assert_eq!((&done["status"], &done["result"]["structuredContent"]), (&json!("completed"), &json!({ "runs": 1 })), "{done}");
+    let settled = &done["result"]["_meta"]["x402/payment-response"];
+    assert_eq!(settled["success"], true);
+    // The same payment again is the same answer, over HTTP too.
+    let again = host.call_paid("count", &json!({ "ms": 700 }), &payment).await.is(200);
+    assert_eq!(bought(&again), bought_over_mcp(&done["result"]));
+    assert_eq!(host.balance(&payer.address).await, FUNDS - MICROS);
+
+    // Nobody else's id is guessed, and who does not take tasks sees none.
+    client.ask("tasks/get", json!({ "taskId": format!("{}x", &id[..id.len() - 1]) })).await.fails(200, -32602);
+    client.ask("tasks/cancel", json!({ "taskId": "task_none" })).await.fails(200, -32602);
+    host.mcp().ask("tasks/get", json!({ "taskId": id })).await.fails(400, -32021);
+    for method in ["tasks/list", "tasks/result"] {
+        client.ask(method, json!({ "taskId": id })).await.fails(404, -32601);
+    }
+    let plain = host.mcp().call("count", json!({}), paid_in_meta(&payer.pay(&asked))).await;
+    assert_eq!((&plain["resultType"], &plain["structuredContent"]), (&json!("complete"), &json!({ "runs": 2 })));
+}
+
+#[tokio::test]
+async fn a_task_that_is_cancelled_is_not_charged() {
+    let host = Host::start().await;
+    host.publish(&slow("count", PRICE)).await;
+    let payer = Payer::funded(&host, 1.0).await;
+    let mut client = host.mcp();
+    client.capabilities = takes_tasks();
+    let payment = payer.pay(&host.challenge("count").await);
+    let created = client.call("count", json!({ "ms": 15_000 }), paid_in_meta(&payment)).await;
+    let id = created["taskId"].as_str().unwrap();
+    assert_eq!(client.ask("tasks/cancel", json!({ "taskId": id })).await.result()["resultType"], "complete");
+    assert_eq!(ended(&client, id).await["status"], "cancelled");
+    assert_eq!(client.ask("tasks/cancel", json!({ "taskId": id })).await.result()["resultType"], "complete");
+    assert_eq!(host.payment(&payment.id()).await.unwrap()["state"], "released");
+    assert_eq!(host.balance(&payer.address).await, FUNDS);
+}
+
+#[tokio::test]
+async fn a_task_outlives_the_host_that_is_killed() {
+    // The port changes from start to start; payments name the tool by its public address.
+    let mut host = Host::builder().env("TOLLHOUSE_BASE_URL", "https://tollhouse.example").flag("--mcp-hosts", "*").start().await;
+    host.publish(&slow("count", PRICE)).await;
+    host.publish(&slow("free", 0.0)).await;
+    let payer = Payer::funded(&host, 1.0).await;
+    let asked = host.challenge("count").await;
+    let (settled, cut_off) = (payer.pay(&asked), payer.pay(&asked));
+    let mut ids = vec![];
+    for (name, ms, meta) in [("count", 50, paid_in_meta(&settled)), ("count", 15_000, paid_in_meta(&cut_off)), ("free", 15_000, json!({}))]
+    {
+        let mut client = host.mcp();
+        client.capabilities = takes_tasks();
+        let created = client.call(name, json!({ "ms": ms }), meta).await;
+        ids.push(created["taskId"].as_str().unwrap().to_owned());
+    }
+    let before = {
+        let mut client = host.mcp();
+        client.capabilities = takes_tasks();
+        ended(&client, &ids[0]).await
+    };
+    host.restart().await;
+    let mut client = host.mcp();
+    client.capabilities = takes_tasks();
+    assert_eq!(task(&client, &ids[0]).await["result"], before["result"]);
+    for id in &ids[1..] {
+        let failed = ended(&client, id).await;
+        assert_eq!((&failed["status"], failed.get("result")), (&json!("failed"), None), "{failed}");
+        assert!(failed["error"]["message"].as_str().unwrap().contains("restarted"), "{failed}");
+    }
+    assert_eq!(host.balance(&payer.address).await, FUNDS - MICROS, "one was settled, the other was not");
+    assert_eq!(host.payment(&cut_off.id()).await.unwrap()["state"], "released");
+    // The payment that was cut off is good for another call, and the settled one buys the same answer.
+    let created = client.call("count", json!({ "ms": 20 }), paid_in_meta(&cut_off)).await;
+    let done = ended(&client, created["taskId"].as_str().unwrap()).await;
+    assert_eq!(done["status"], "completed", "{done}");
+    let again = client.call("count", json!({ "ms": 50 }), paid_in_meta(&settled)).await;
+    assert_eq!(bought_over_mcp(&again), bought_over_mcp(&before["result"]));
+    assert_eq!(host.balance(&payer.address).await, FUNDS - 2 * MICROS);
+}
+
+#[tokio::test]
+async fn a_task_killed_between_settling_and_answering_has_its_answer() {
+    let mut host = Host::builder().env("TOLLHOUSE_BASE_URL", "https://tollhouse.example").flag("--mcp-hosts", "*").start().await;
+    host.publish(&slow("count", PRICE)).await;
+    let payer = Payer::funded(&host, 10.0).await;
+    let asked = host.challenge("count").await;
+    let mut charged = 0;
+    for round in 0..4_u64 {
+        let payment = payer.pay(&asked);
+        let id = {
+            let mut client = host.mcp();
+            client.capabilities = takes_tasks();
+            let created = client.call("count", json!({ "ms": 30, "round": round }), paid_in_meta(&payment)).await;
+            created["taskId"].as_str().unwrap().to_owned()
+        };
+        // The kill falls somewhere around the end of the run, its settlement and its last commit.
+        tokio::time::sleep(Duration::from_millis(15 + 18 * round)).await;
+        host.restart().await;
+        let mut client = host.mcp();
+        client.capabilities = takes_tasks();
+        let end = ended(&client, &id).await;
+        let state = host.payment(&payment.id()).await.map(|payment| payment["state"].clone());
+        match end["status"].as_str() {
+            Some("completed") => {
+                charged += 1;
+                assert_eq!(state, Some(json!("settled")));
+                assert_eq!(end["result"]["isError"], false, "{end}");
+            }
+            Some("failed") => assert_eq!(state, Some(json!("released")), "{end}"),
+            other => panic!("{other:?}: {end}"),
+        }
+        assert_eq!(host.balance(&payer.address).await, 10 * FUNDS - charged * MICROS);
+    }
+}
