@@ -19,6 +19,7 @@ mod request;
 use std::{
     collections::HashMap,
     fmt,
+    pin::pin,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -163,7 +164,9 @@ impl Calls {
     /// As [`Calls::perform`]; [`CallError::Cancelled`].
     pub async fn perform_until(self: &Arc<Self>, call: Call, cancel: CancellationToken) -> Shared {
         let this = Arc::clone(self);
-        self.detached(async move { this.perform_here(call, cancel).await }).await
+        // Boxed before it is handed down: the task, and whoever waits for it, hold a pointer.
+        let work = Box::pin(async move { this.perform_here(call, cancel).await });
+        self.detached(work).await
     }
 
     /// Runs `work` to its end, whether somebody waits for it or not, and lets a drain wait for it. The tasks spread over
@@ -204,6 +207,11 @@ impl Calls {
             let hash = request_hash(task.live.endpoint.id.as_str(), &checked.value);
             return self.free(task, checked, hash).await.map_err(Arc::new);
         }
+        // Boxed, here and below: the future of a free call stays small, and it is moved when its task is made.
+        Box::pin(self.priced(task, input, offered)).await
+    }
+
+    async fn priced(&self, task: NewCall, input: Input, offered: Offered) -> Shared {
         if matches!(offered, Offered::Nothing) {
             return Err(Arc::new(CallError::Refused(crate::payment::Refusal::NoPayment)));
         }
@@ -310,7 +318,7 @@ impl Calls {
             // A reader that is gone or slow does not stop the call.
             _ = progress.try_send(accepted);
         }
-        let running = self.runner.run(Task {
+        let mut running = pin!(self.runner.run(Task {
             live: &task.live,
             call,
             receipt: &task.receipt,
@@ -319,10 +327,10 @@ impl Calls {
             payer: admission.and_then(Admission::payer),
             now: task.started,
             progress: task.progress.as_ref(),
-        });
+        }));
         let produced = tokio::select! {
             biased;
-            produced = running => produced?,
+            produced = &mut running => produced?,
             () = self.taken_back(task, admission) => return Err(CallError::Cancelled),
         };
         Ran::check(produced, &task.live)

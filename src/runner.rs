@@ -83,9 +83,9 @@ impl Runner {
     /// What the tool or its sandbox did wrong; nothing is charged then.
     pub async fn run(&self, task: Task<'_>) -> Result<Produced, CallError> {
         match (&task.live.endpoint.handler, task.live.endpoint.handler_type) {
-            (Handler::Js { .. }, _) => isolate::run(&self.pool, &self.services, task).await,
+            (Handler::Js { .. }, _) => Box::pin(isolate::run(&self.pool, &self.services, task)).await,
             (Handler::Static(response), _) => Ok(Produced::json(Value::clone(response))),
-            (Handler::Builtin, HandlerType::X402ReadinessCheck) => builtin::readiness_check(self.services.guard(), &task).await,
+            (Handler::Builtin, HandlerType::X402ReadinessCheck) => Box::pin(builtin::readiness_check(self.services.guard(), &task)).await,
             (Handler::Builtin, _) => Ok(builtin::receipt_echo(&task)),
         }
     }
