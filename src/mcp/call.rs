@@ -158,7 +158,7 @@ async fn answered(
     let head = head(&live, asked);
     let call = Call { live: Arc::clone(&live), input: Input::Json(Value::Object(arguments)), offered, head, progress: None };
     let ended = if asked.takes_tasks && live.endpoint.long_running(app.long_running_ms) {
-        match front.tasks.start(app, call, paid_in).await {
+        match Box::pin(front.tasks.start(app, call, paid_in)).await {
             Ok(Started::Task(task)) => return (Ok(task), Told { outcome: "task", charged: "no" }),
             Ok(Started::Ended(ended)) => ended,
             Err(error) => return refused(ApiError::from(error), paid_in),
@@ -191,22 +191,25 @@ fn refused(error: ApiError, paid_in: Option<WireVersion>) -> (Result<CallToolRes
 ///
 /// In 2026-07-28 a client takes back its request by closing the connection: the call is then stopped if its payment is
 /// not being settled yet. In older revisions a broken connection is no more than that, and the call goes on.
-async fn followed(front: &Front, mut call: Call, asked: &Asked<'_>) -> Result<Done, Arc<CallError>> {
+async fn followed(front: &Front, call: Call, asked: &Asked<'_>) -> Result<Done, Arc<CallError>> {
     let cancel = CancellationToken::new();
     let _stop = (asked.era == Era::Modern).then(|| cancel.clone().drop_guard());
-    let gone = async {
-        match asked.gone {
-            Some(gone) => gone.cancelled().await,
-            None => std::future::pending().await,
+    let ended = async {
+        match &asked.hearer {
+            Some(hearer) => Box::pin(told(front, call, hearer, cancel.clone())).await,
+            None => Box::pin(front.app.calls.perform_until(call, cancel.clone())).await,
         }
     };
-    let Some(hearer) = &asked.hearer else {
-        let performing = front.app.calls.perform_until(call, cancel.clone());
-        tokio::select! {
-            ended = performing => return ended,
-            () = gone => return Err(Arc::new(CallError::Cancelled)),
-        }
-    };
+    let Some(gone) = asked.gone else { return ended.await };
+    tokio::select! {
+        biased;
+        ended = ended => ended,
+        () = gone.cancelled() => Err(Arc::new(CallError::Cancelled)),
+    }
+}
+
+/// Performs `call`, and tells `hearer` its log lines and, now and then, that it runs.
+async fn told(front: &Front, mut call: Call, hearer: &Hearer<'_>, cancel: CancellationToken) -> Result<Done, Arc<CallError>> {
     let (progress, mut happened) = mpsc::channel(BUFFER);
     call.progress = Some(progress);
     let every = front.app.mcp.progress;
@@ -215,7 +218,6 @@ async fn followed(front: &Front, mut call: Call, asked: &Asked<'_>) -> Result<Do
     // On a task of its own: a client that reads slowly must not slow the call.
     let app = Arc::clone(&front.app);
     let mut performing = tokio::spawn(async move { app.calls.perform_until(call, cancel).await });
-    tokio::pin!(gone);
     loop {
         tokio::select! {
             biased;
@@ -226,7 +228,6 @@ async fn followed(front: &Front, mut call: Call, asked: &Asked<'_>) -> Result<Do
             }
             ended = &mut performing => return ended.unwrap_or_else(|_| Err(Arc::new(CallError::Internal))),
             _ = beat.tick() => told.tell("running".to_owned()).await,
-            () = &mut gone => return Err(Arc::new(CallError::Cancelled)),
         }
     }
 }

@@ -76,7 +76,7 @@ async fn answer(transport: Arc<Transport>, request: Request) -> Response {
     };
     match batch::members(&parts.headers, &body, transport.front.app.mcp.batch) {
         None => transport.message(parts, body, accepted).await,
-        Some(Ok(members)) => transport.batch(parts, members, accepted).await,
+        Some(Ok(members)) => Box::pin(transport.batch(parts, members, accepted)).await,
         Some(Err(error)) => refusal(StatusCode::BAD_REQUEST, &Value::Null, error),
     }
 }
@@ -91,7 +91,8 @@ impl Transport {
         }
         let known = Known::default();
         parts.extensions.insert(known.clone());
-        known.pass(self.through_rmcp(parts, body, accepted).await).await
+        // Boxed as all that is rare: a plain call's future is moved, and must be small.
+        Box::pin(async { known.pass(self.through_rmcp(parts, body, accepted).await).await }).await
     }
 
     /// Answers each member that wants an answer, as if it had come alone; 202 if none does.
