@@ -135,6 +135,7 @@ impl Host {
             if let Some(message) = self.take()? {
                 return Ok(message);
             }
+            self.readable()?;
             self.fill()?;
         }
     }
@@ -150,7 +151,20 @@ impl Host {
         }
     }
 
-    /// Waits until there is something to read.
+    /// Waits until there is something to read. A blocking read would do the same, but is also woken, for
+    /// nothing, whenever the host takes what was written.
+    fn readable(&self) -> Result<(), Gone> {
+        let mut polled = [PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN)];
+        loop {
+            match poll(&mut polled, None) {
+                Ok(_) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(_) => return Err(Gone::Io),
+            }
+        }
+    }
+
+    /// Waits until there is something to read, at most for `wait`.
     pub(crate) fn readable_within(&self, wait: Duration) -> Result<(), Gone> {
         let timeout = Timespec::try_from(wait).map_err(|_| Gone::Io)?;
         let mut polled = [PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN)];
