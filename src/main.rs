@@ -3,7 +3,12 @@
 mod rotate;
 mod verify;
 
-use std::{io::Write as _, net::SocketAddr, path::PathBuf, process::ExitCode};
+use std::{
+    io::{IsTerminal as _, Write as _},
+    net::SocketAddr,
+    path::PathBuf,
+    process::ExitCode,
+};
 
 use clap::{Parser, Subcommand};
 use tollhouse::{
@@ -64,10 +69,18 @@ fn main() -> ExitCode {
     }
 }
 
+/// With colours on a terminal, unless `NO_COLOR` is set (no-color.org).
+fn log_to_stderr(filter: &str) -> Result<(), tracing_subscriber::filter::ParseError> {
+    let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let filter = tracing_subscriber::EnvFilter::try_new(filter)?;
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr).init();
+    Ok(())
+}
+
 async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
     secret::keep_private()?;
     let settings = flags.over_file(file)?.resolve()?;
-    tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::try_new(&settings.log)?).with_writer(std::io::stderr).init();
+    log_to_stderr(&settings.log)?;
     let listener = tokio::net::TcpListener::bind(settings.listen).await?;
     let address = listener.local_addr()?;
     let base_url = settings.base_url.clone().unwrap_or_else(|| format!("http://{address}"));
