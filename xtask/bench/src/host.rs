@@ -1,6 +1,7 @@
 //! A real host in release, on a free port.
 
 use std::{
+    fs::{self, File},
     io::{BufRead, BufReader},
     net::SocketAddr,
     path::Path,
@@ -24,14 +25,16 @@ pub(crate) struct Host {
 impl Host {
     /// Starts a host on a data folder and waits for its ready line.
     pub(crate) fn start(options: &Options, data: &Path, settings: &[(&str, &str)]) -> Result<Self, Failure> {
+        let log = data.join("host.log");
         let mut child = Command::new(&options.host)
             .args(["serve", "--listen", "127.0.0.1:0", "--data"])
             .arg(data)
             .env("TOLLHOUSE_WORKER", &options.worker)
             .env("TOLLHOUSE_ADMIN_TOKEN", ADMIN_TOKEN)
-            .env("TOLLHOUSE_LOG", "warn")
             .envs(settings.iter().copied())
             .stdout(Stdio::piped())
+            // To a file as under a service manager, at the level that hosts have unless told otherwise.
+            .stderr(File::create(&log)?)
             .spawn()?;
         let mut lines = BufReader::new(child.stdout.take().ok_or("no pipe from the host")?).lines();
         let ready = loop {
@@ -43,7 +46,7 @@ impl Host {
                 }
                 None => {
                     let status = child.wait()?;
-                    return Err(format!("the host ended before it was ready: {status}").into());
+                    return Err(format!("the host ended before it was ready: {status}\n{}", fs::read_to_string(&log)?).into());
                 }
             }
         };
