@@ -123,7 +123,7 @@ fn example(schema: &Value) -> Value {
     Value::Object(examples.collect())
 }
 
-/// What a settled payment is told as: the header's name is [`settle_header`].
+/// What a settled payment is told as, in `PAYMENT-RESPONSE` or `X-PAYMENT-RESPONSE`.
 pub(super) fn settle_response(settlement: &Settlement, version: WireVersion, network: &str, extensions: Option<&Value>) -> Value {
     let mut response = json!({
         "success": true,

@@ -12,7 +12,9 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     shell::run(&mut shell::cargo(&["fmt", "--all", "--check"]))?;
     let host = ["--workspace", "--exclude", "tollhouse-worker"];
     shell::run(shell::cargo(&["clippy", "--all-targets"]).args(host).args(["--", "-D", "warnings"]))?;
-    shell::run(shell::cargo(&["doc", "--no-deps", "--document-private-items"]).args(host).env("RUSTDOCFLAGS", "-D warnings"))?;
+    // Read with the private items, to which public ones may link.
+    let flags = "-D warnings -A rustdoc::private_intra_doc_links";
+    shell::run(shell::cargo(&["doc", "--no-deps", "--document-private-items"]).args(host).env("RUSTDOCFLAGS", flags))?;
     // The worker in release, whose dependencies are built already.
     shell::run(
         workers::cargo(engine, &["clippy", "--release", "--all-targets", "--package", "tollhouse-worker"])?.args(["--", "-D", "warnings"]),
