@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use tollhouse_protocol::limits::{Row, TABLE};
 
 fn read(path: &str) -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)).unwrap()
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)).expect("the file is there")
 }
 
 /// A number as the README writes it: thousands apart, bytes in the largest unit that fits evenly.
