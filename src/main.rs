@@ -69,11 +69,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// With colours on a terminal, unless `NO_COLOR` is set (no-color.org).
+/// With colours on a terminal, where `NO_COLOR` does not forbid them.
 fn log_to_stderr(filter: &str) -> Result<(), tracing_subscriber::filter::ParseError> {
-    let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let filter = tracing_subscriber::EnvFilter::try_new(filter)?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr).init();
+    let mut log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    if !std::io::stderr().is_terminal() {
+        log = log.with_ansi(false);
+    }
+    log.init();
     Ok(())
 }
 
