@@ -15,7 +15,7 @@ use super::{
     auth::{Admin, Business},
     endpoints::Body,
     error::ApiError,
-    failures::limit_credit,
+    failures::witnessed,
     offered::offered,
     page::{Asked, Limit, bad_cursor},
     reply,
@@ -44,7 +44,7 @@ pub(super) async fn register(
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let offered = limit_credit(&app, peer.ip(), offered(request.headers()))?;
+    let offered = witnessed(&app, peer.ip(), offered(request.headers()));
     if matches!(offered, Offered::Nothing) && !app.registration.price.is_zero() {
         return Err(ApiError::challenge(app.gate.challenge(&app.registration, "payment required")));
     }

@@ -138,16 +138,23 @@ fn shows_credential(headers: &HeaderMap) -> bool {
 /// The offer, with a witness that counts its developer credit if no credit has the token. An answer that streams, or comes
 /// in a message, does not say so in its head. A credit that is not looked up, as for a free tool, is not counted: nobody
 /// learns anything of it.
+pub(super) fn witnessed(app: &App, address: IpAddr, mut offered: Offered) -> Offered {
+    if let (Some(failures), Offered::Credit(credit)) = (&app.failures, &mut offered) {
+        credit.witness = Some(Arc::new(Stranger { failures: Arc::clone(failures), address }));
+    }
+    offered
+}
+
+/// [`witnessed`], of an offer that came in a message, where [`limit`] does not look.
 ///
 /// # Errors
 ///
 /// 429, when credit is offered and the address has failed too often.
-pub(crate) fn limit_credit(app: &App, address: IpAddr, mut offered: Offered) -> Result<Offered, ApiError> {
-    if let (Some(failures), Offered::Credit(credit)) = (&app.failures, &mut offered) {
+pub(crate) fn limit_credit(app: &App, address: IpAddr, offered: Offered) -> Result<Offered, ApiError> {
+    if let (Some(failures), Offered::Credit(_)) = (&app.failures, &offered) {
         failures.check(address)?;
-        credit.witness = Some(Arc::new(Stranger { failures: Arc::clone(failures), address }));
     }
-    Ok(offered)
+    Ok(witnessed(app, address, offered))
 }
 
 /// Who has shown a credential that is yet to be looked up.

@@ -11,7 +11,7 @@ use axum::{
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
-use super::{error::ApiError, failures::limit_credit, offered::offered, reply, stream, tools};
+use super::{error::ApiError, failures::witnessed, offered::offered, reply, stream, tools};
 use crate::{
     app::App,
     call::{Call, Done, Input},
@@ -45,7 +45,7 @@ pub(super) async fn invoke(
     }
     let head = tools::request_head(&app, "POST", &uri, vec![], &headers);
     let terms = Arc::clone(&live.terms);
-    let offered = limit_credit(&app, peer.ip(), offered(&headers))?;
+    let offered = witnessed(&app, peer.ip(), offered(&headers));
     let call = Call { live, input: Input::Json(input.unwrap_or_else(|| json!({}))), offered, head, progress: None };
     if streamed {
         return Ok(stream::events(app, call));

@@ -12,7 +12,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 
-use super::{error::ApiError, failures::limit_credit, offered::offered, reply, stream};
+use super::{error::ApiError, failures::witnessed, offered::offered, reply, stream};
 use crate::{
     app::App,
     call::{Call, CallError, Input, RequestHead},
@@ -38,7 +38,7 @@ pub(super) async fn call(
         return inspect(&app, &slug);
     }
     let live = found(&app, &slug)?;
-    let offered = limit_credit(&app, peer.ip(), offered(&parts.headers))?;
+    let offered = witnessed(&app, peer.ip(), offered(&parts.headers));
     let unpaid = matches!(offered, Offered::Nothing) && !live.endpoint.price_usd.is_zero();
     if unpaid {
         return Err(ApiError::challenge(app.gate.challenge(&live.terms, "payment required")));
