@@ -314,6 +314,7 @@ fn pool_config(settings: &Settings) -> PoolConfig {
     let sandbox = &settings.sandbox;
     config.spares = sandbox.spares.unwrap_or(config.spares);
     config.running = sandbox.running.unwrap_or(config.running);
+    config.pipeline = sandbox.pipeline.unwrap_or(config.pipeline);
     config.max_processes = sandbox.processes.unwrap_or(config.max_processes);
     config
 }

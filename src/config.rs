@@ -69,6 +69,9 @@ pub struct Flags {
     /// Handlers that compute at once [default: cores x 2]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_RUNNING")]
     pub sandbox_running: Option<usize>,
+    /// Calls sent ahead to a worker that is at another one, of handlers that take microseconds; 0 sends none [default: 16]
+    #[arg(long, env = "TOLLHOUSE_SANDBOX_PIPELINE")]
+    pub sandbox_pipeline: Option<usize>,
     /// Worker processes at once [default: as many as half of the memory holds]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_PROCESSES")]
     pub sandbox_processes: Option<usize>,
@@ -264,6 +267,7 @@ pub struct SandboxSettings {
     pub worker: PathBuf,
     pub spares: Option<usize>,
     pub running: Option<usize>,
+    pub pipeline: Option<usize>,
     pub processes: Option<usize>,
 }
 
@@ -340,6 +344,7 @@ impl Flags {
             worker: self.worker.or(below.worker),
             sandbox_spares: self.sandbox_spares.or(below.sandbox_spares),
             sandbox_running: self.sandbox_running.or(below.sandbox_running),
+            sandbox_pipeline: self.sandbox_pipeline.or(below.sandbox_pipeline),
             sandbox_processes: self.sandbox_processes.or(below.sandbox_processes),
             store_cache_bytes: self.store_cache_bytes.or(below.store_cache_bytes),
             long_running_ms: self.long_running_ms.or(below.long_running_ms),
@@ -418,6 +423,7 @@ impl Flags {
                 worker,
                 spares: self.sandbox_spares,
                 running: self.sandbox_running,
+                pipeline: self.sandbox_pipeline,
                 processes: self.sandbox_processes,
             },
             store_cache_bytes: self.store_cache_bytes.unwrap_or(64 << 20),

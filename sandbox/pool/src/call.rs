@@ -6,8 +6,9 @@
 use std::io;
 
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
+use tokio::time::Instant;
 use tollhouse_protocol::{
-    Load, LoadError, Loaded, OpFailure, OpRequest, OpValue, Outcome, Spent, Start, StopReason, ToHost, ToWorker, frame::FrameError,
+    Limits, Load, LoadError, Loaded, OpFailure, OpRequest, OpValue, Outcome, Spent, Start, StopReason, ToHost, ToWorker, frame::FrameError,
 };
 
 use crate::{
@@ -21,8 +22,8 @@ use crate::{
 /// Proof that a call ended as it should, so that its worker may serve another.
 ///
 /// Invariant: a worker that overran any part of its budget never serves a second call. Only
-/// [`load`] and [`drive`] make this proof, and a lent worker goes back on the shelf for nothing else; the
-/// shelf asserts the rest again when it lends.
+/// [`load`] and [`drive`] make this proof, and a lent worker is handed on or goes back on the shelf for nothing
+/// else; the shelf asserts the rest again when it lends.
 #[derive(Debug)]
 pub(crate) struct Clean(());
 
@@ -109,17 +110,36 @@ async fn exchange_load(link: &Link, buffers: &mut Buffers, load: Load) -> Result
     }
 }
 
+/// A call for a worker that has its code.
+#[derive(Debug)]
+pub(crate) enum Begin {
+    /// It is to be sent, and its budget begins.
+    Now(Start),
+    /// It was sent ahead at this moment, its turn has come, and its budget is in force.
+    SentAhead(Limits, Instant),
+}
+
 /// Runs one call on a worker that has its code, until it has ended one way or the other.
-pub(crate) async fn drive(link: &Link, buffers: &mut Buffers, start: Start, host: &dyn OpHost, entry: &mut Entry<'_>) -> Ended {
-    let mut ledger = Ledger::new(start.limits);
-    link.begin(Budget::of_call(&start.limits));
-    let done = exchange_call(link, buffers, start, host, entry, &mut ledger).await;
-    let seen = link.finish();
+pub(crate) async fn drive(link: &Link, buffers: &mut Buffers, begin: Begin, host: &dyn OpHost, entry: &mut Entry<'_>) -> Ended {
+    let (limits, since) = match &begin {
+        Begin::Now(start) => {
+            link.begin(Budget::of_call(&start.limits));
+            (start.limits, Instant::now())
+        }
+        Begin::SentAhead(limits, since) => (*limits, *since),
+    };
+    let mut ledger = Ledger::new(limits);
+    let done = exchange_call(link, buffers, begin, host, entry, &mut ledger).await;
+    let mut seen = link.finish();
+    // What was sent ahead may have run before its turn.
+    seen.wall = since.elapsed();
     let ops = ledger.ops();
     match (done, seen.verdict.clone()) {
         (_, Some(verdict)) => Ended { outcome: Outcome::Stopped(verdict), spent: checked_spent(&seen, Spent::default(), ops), clean: None },
         (Ok((outcome, claim)), None) => {
-            let in_order = seen.within && buffers.are_empty() && !matches!(outcome, Outcome::Stopped(_));
+            // What came behind the answer is the next call's, if there is one.
+            let silent = buffers.nothing_to_take() || link.pipeline.len() > 0;
+            let in_order = seen.within && silent && buffers.nothing_to_send() && !matches!(outcome, Outcome::Stopped(_));
             Ended { outcome, spent: checked_spent(&seen, claim, ops), clean: in_order.then_some(Clean(())) }
         }
         (Err(cut), None) => {
@@ -131,26 +151,46 @@ pub(crate) async fn drive(link: &Link, buffers: &mut Buffers, start: Start, host
 async fn exchange_call(
     link: &Link,
     buffers: &mut Buffers,
-    start: Start,
+    begin: Begin,
     host: &dyn OpHost,
     entry: &mut Entry<'_>,
     ledger: &mut Ledger,
 ) -> Result<(Outcome, Spent), Cut> {
     let stream = &link.stream;
     let mut ops = None;
-    buffers.put(&ToWorker::Call(start))?;
-    buffers.flush(stream)?;
+    match begin {
+        Begin::Now(start) => {
+            buffers.put(&ToWorker::Call(start))?;
+            buffers.flush(stream)?;
+            if buffers.nothing_to_send() {
+                link.pipeline.open();
+            }
+        }
+        Begin::SentAhead(..) => {
+            link.pipeline.take_rest(buffers);
+            buffers.flush(stream)?;
+        }
+    }
+    entry.send_ahead(link.pipeline.room());
     loop {
         while let Some(message) = buffers.next()? {
             match ledger.admit(message)? {
-                Step::Op(op, request) => ops.get_or_insert_with(FuturesUnordered::new).push(answer(host, op, request)),
-                Step::Log(line) => host.log(line),
-                // With a reply on its way the worker has something to compute again.
-                Step::Wait if ledger.in_flight() > 0 && buffers.nothing_to_send() => {
-                    entry.park();
-                    link.set_parked(true);
+                Step::Op(op, request) => {
+                    close(link, buffers, entry)?;
+                    ops.get_or_insert_with(FuturesUnordered::new).push(answer(host, op, request));
                 }
-                Step::Wait | Step::Drop => {}
+                Step::Log(line) => host.log(line),
+                Step::Wait => {
+                    close(link, buffers, entry)?;
+                    // With a reply on its way the worker has something to compute again.
+                    if ledger.in_flight() > 0 && buffers.nothing_to_send() {
+                        entry.park();
+                        link.set_parked(true);
+                    }
+                }
+                Step::Decline if link.pipeline.decline() => {}
+                Step::Decline => return Err(Breach::Protocol("a call declined that was not sent").into()),
+                Step::Drop => {}
                 Step::Done(outcome, claim) => {
                     // What the handler did not wait for gets one chance to be done at once.
                     if let Some(ops) = &mut ops {
@@ -182,6 +222,12 @@ async fn exchange_call(
             buffers.flush(stream)?;
         }
     }
+}
+
+/// Lets nothing more be sent ahead to the worker: its call asks for something, or waits.
+fn close(link: &Link, buffers: &mut Buffers, entry: &Entry<'_>) -> io::Result<()> {
+    link.pipeline.close(buffers);
+    if entry.is_running() { buffers.flush(&link.stream) } else { Ok(()) }
 }
 
 async fn answer(host: &dyn OpHost, op: u32, request: OpRequest) -> (u32, OpKind, Result<OpValue, OpFailure>) {
@@ -229,12 +275,13 @@ mod tests {
         io::{AsyncReadExt, AsyncWriteExt},
         net::UnixStream,
     };
-    use tollhouse_protocol::{Limits, LogLevel, LogLine, ReplyBody, ToolReply, frame};
+    use tollhouse_protocol::{LogLevel, LogLine, ReplyBody, ToolReply, frame};
 
     use super::*;
     use crate::{
         breaker::BreakerRules,
         gate::{Ask, Gate, Rules},
+        pipeline::Pipeline,
         watch::Alarm,
     };
 
@@ -307,11 +354,11 @@ mod tests {
     /// Runs a call against `script`, which gets the socket when the call has arrived.
     async fn run<F: Future<Output = ()>>(host: &Host, script: impl FnOnce(Peer) -> F) -> Ended {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let (link, gate) = (Link::new(ours, Arc::new(Alarm::default())), gate());
+        let (link, gate) = (Link::new(ours, Pipeline::new(0, Duration::ZERO), Arc::new(Alarm::default())), gate());
         let mut entry = gate.enter(Ask { owner: "a", endpoint: "x", concurrency: 1 }).await.unwrap();
         let mut buffers = Buffers::default();
         let call = async {
-            let ended = drive(&link, &mut buffers, start(), host, &mut entry).await;
+            let ended = drive(&link, &mut buffers, Begin::Now(start()), host, &mut entry).await;
             // As the end of the process would.
             rustix::net::shutdown(&link.stream, rustix::net::Shutdown::Both).unwrap();
             ended
@@ -388,11 +435,11 @@ mod tests {
     #[tokio::test]
     async fn call_with_an_answer_and_no_slot_sleeps_until_there_is_one() {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let (link, gate, host) = (Link::new(ours, Arc::new(Alarm::default())), gate(), Host::default());
+        let (link, gate, host) = (Link::new(ours, Pipeline::new(0, Duration::ZERO), Arc::new(Alarm::default())), gate(), Host::default());
         let mut entry = gate.enter(Ask { owner: "a", endpoint: "x", concurrency: 1 }).await.unwrap();
         let mut buffers = Buffers::default();
         let mut polls = 0;
-        let mut call = Box::pin(drive(&link, &mut buffers, start(), &host, &mut entry));
+        let mut call = Box::pin(drive(&link, &mut buffers, Begin::Now(start()), &host, &mut entry));
         let call = std::future::poll_fn(|context| {
             polls += 1;
             call.as_mut().poll(context)

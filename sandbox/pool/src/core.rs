@@ -71,9 +71,10 @@ impl Core {
 
     pub(crate) fn status(&self) -> Status {
         let load = self.gate.load();
-        let (idle, spares) = {
+        let (idle, spares, ahead) = {
             let shelf = self.shelf();
-            (shelf.idle.len(), shelf.spares.len())
+            let ahead: usize = shelf.pipelined.iter().map(|process| process.link.pipeline.len()).sum();
+            (shelf.idle.len(), shelf.spares.len(), ahead)
         };
         Status {
             processes: self.nursery.live(),
@@ -81,7 +82,7 @@ impl Core {
             spares,
             running: load.running,
             waiting_in_ops: load.entered - load.running,
-            queued: load.queued,
+            queued: load.queued + ahead,
             jail: self.jail.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default(),
             totals: self.counters.totals(),
         }
@@ -156,6 +157,7 @@ impl Core {
             if shelf.closed {
                 Some(idle)
             } else {
+                shelf.forget_pipelined(&idle.process);
                 shelf.idle.push_back(idle);
                 if shelf.idle.len() > self.config.max_idle { shelf.idle.pop_front() } else { None }
             }
@@ -183,6 +185,7 @@ impl Core {
         let mut shelf = self.shelf();
         shelf.idle.clear();
         shelf.spares.clear();
+        shelf.pipelined.clear();
     }
 
     fn shelf_booting(&self) -> usize {

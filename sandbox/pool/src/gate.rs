@@ -1,12 +1,13 @@
 //! Who may run: running slots, processes, owners' shares, endpoints' concurrency, the queue.
 //!
-//! A call *enters* and holds an [`Entry`] until it ends. An entry counts for one process and for
+//! A call *enters* and holds an [`Entry`] until it ends, or hands it on to the next call of its endpoint on the
+//! same worker. One that may go ahead to a worker needs none until then. An entry counts for one process and for
 //! its endpoint all the while, but for a running slot only while it computes: [`Entry::park`]
 //! gives the slot back, [`Entry::ask_to_resume`] and [`Entry::resumed`] take one again. Calls that
 //! resume go before calls that enter; otherwise first come, first served among those who may.
 //!
 //! Invariant: after every change no waiter that may run is left waiting. [`State::dispatch`]
-//! keeps it, and [`Gate::enter`] relies on it to let a newcomer pass waiters that may not.
+//! keeps it, and [`Gate::wait`] relies on it to let a newcomer pass waiters that may not.
 
 #[cfg(test)]
 mod tests;
@@ -19,7 +20,7 @@ use std::{
 
 use tokio::{
     sync::{Notify, oneshot},
-    time::{Instant, timeout},
+    time::{Instant, timeout_at},
 };
 
 use crate::{
@@ -55,6 +56,31 @@ pub(crate) struct Load {
     pub(crate) queued: usize,
 }
 
+/// What a call may do.
+#[derive(Debug)]
+pub(crate) enum Leave<'a> {
+    Enter(Entry<'a>),
+    /// Go ahead to a worker that is at another call of its endpoint: it is first among those who wait for a slot.
+    GoAhead,
+}
+
+/// Whether a call may go ahead to a worker that is at another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ahead {
+    Never,
+    /// At once, where nobody waits and its endpoint has calls under way. This is tried before a slot of its own.
+    Now,
+    /// When it is first among those who wait.
+    Queued,
+}
+
+/// [`Leave`], on its way to a waiter.
+#[derive(Debug, PartialEq, Eq)]
+enum Granted {
+    Entry,
+    GoAhead,
+}
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Gate {
@@ -87,13 +113,19 @@ struct Waiter {
     owner: Box<str>,
     endpoint: Box<str>,
     concurrency: usize,
+    may_go_ahead: bool,
     /// Gone when the gate was closed.
-    wake: Option<oneshot::Sender<()>>,
+    wake: Option<oneshot::Sender<Granted>>,
 }
 
 impl Gate {
     pub(crate) fn new(rules: Rules) -> Self {
         Self { rules, state: Mutex::default(), drained: Notify::new() }
+    }
+
+    /// The entry that another call of the same owner and endpoint left behind, see [`Entry::hand_on`].
+    pub(crate) fn inherit<'a>(&'a self, ask: Ask<'a>) -> Entry<'a> {
+        Entry { gate: self, ask, pace: Pace::Running }
     }
 
     /// Waits for a running slot and a process.
@@ -103,24 +135,44 @@ impl Gate {
     /// [`PoolError::Busy`] when the queue is full, patience is over or the gate is closed;
     /// [`PoolError::Held`] while the endpoint's breaker is open.
     pub(crate) async fn enter<'a>(&'a self, ask: Ask<'a>) -> Result<Entry<'a>, PoolError> {
+        match self.wait(ask, Ahead::Never, self.deadline()).await? {
+            Leave::Enter(entry) => Ok(entry),
+            Leave::GoAhead => unreachable!("only those go ahead who may"),
+        }
+    }
+
+    /// Until when a call that comes now may wait.
+    pub(crate) fn deadline(&self) -> Instant {
+        Instant::now() + self.rules.patience
+    }
+
+    /// Waits for a running slot and a process, or for leave to go ahead without.
+    ///
+    /// # Errors
+    ///
+    /// As [`enter`](Self::enter).
+    pub(crate) async fn wait<'a>(&'a self, ask: Ask<'a>, ahead: Ahead, deadline: Instant) -> Result<Leave<'a>, PoolError> {
         let (ticket, turn) = {
             let mut state = self.lock();
             state.check_open(&ask, &self.rules)?;
+            if ahead == Ahead::Now && state.may_go_ahead(ask.endpoint) {
+                return Ok(Leave::GoAhead);
+            }
             if state.may_enter(&self.rules, ask) {
                 state.admit(ask);
-                return Ok(Entry { gate: self, ask, pace: Pace::Running });
+                return Ok(Leave::Enter(Entry { gate: self, ask, pace: Pace::Running }));
             }
             if state.queued.len() >= self.rules.queue {
                 return Err(self.busy());
             }
-            state.enqueue(ask)
+            state.enqueue(ask, ahead != Ahead::Never)
         };
-        let waiting = Waiting { gate: self, ask, ticket };
-        match timeout(self.rules.patience, turn).await {
-            Ok(Ok(())) => {
-                let entry = waiting.into_entry();
+        let mut waiting = Waiting { gate: self, ask, ticket, turn };
+        match timeout_at(deadline, &mut waiting.turn).await {
+            Ok(Ok(granted)) => {
+                let leave = waiting.into_leave(granted);
                 let held = self.lock().check_held(ask.endpoint);
-                held.map(|()| entry)
+                held.map(|()| leave)
             }
             Ok(Err(_)) | Err(_) => Err(self.busy()),
         }
@@ -195,14 +247,26 @@ impl State {
             if let Some(place) = self.resuming.iter().position(|waiter| self.has_share(rules, &waiter.owner, &rivals)) {
                 let Some(waiter) = self.resuming.remove(place) else { return };
                 self.run(&waiter.owner);
-                waiter.wake();
+                waiter.wake(Granted::Entry);
                 continue;
             }
             let may_enter = |waiter: &Waiter| self.has_room(rules, waiter.ask()) && self.has_share(rules, &waiter.owner, &rivals);
             let Some(place) = self.queued.iter().position(may_enter).filter(|_| !self.closed) else { return };
             let Some(waiter) = self.queued.remove(place) else { return };
             self.admit(waiter.ask());
-            waiter.wake();
+            waiter.wake(Granted::Entry);
+        }
+    }
+
+    /// Sends those ahead who are first in the queue and wait for `endpoint`, at most `room`. Nobody is passed by.
+    fn send_ahead(&mut self, endpoint: &str, room: usize) {
+        if self.closed || !self.resuming.is_empty() {
+            return;
+        }
+        for _ in 0..room {
+            let goes = |waiter: &mut Waiter| waiter.may_go_ahead && *waiter.endpoint == *endpoint;
+            let Some(waiter) = self.queued.pop_front_if(goes) else { return };
+            waiter.wake(Granted::GoAhead);
         }
     }
 
@@ -210,6 +274,10 @@ impl State {
         self.running < rules.running && self.has_room(rules, ask) && {
             self.running_of(ask.owner) < rules.owner_running || self.has_share(rules, ask.owner, &self.rivals(rules))
         }
+    }
+
+    fn may_go_ahead(&self, endpoint: &str) -> bool {
+        self.queued.is_empty() && self.resuming.is_empty() && self.endpoints.get(endpoint).is_some_and(|endpoint| endpoint.entered > 0)
     }
 
     /// Whether there is a process for `ask`, and its endpoint may have it.
@@ -272,13 +340,14 @@ impl State {
         self.endpoints.get_mut(name).expect("it was there or was just put there")
     }
 
-    fn enqueue(&mut self, ask: Ask<'_>) -> (u64, oneshot::Receiver<()>) {
-        let (waiter, ticket, turn) = self.waiter(ask);
+    fn enqueue(&mut self, ask: Ask<'_>, may_go_ahead: bool) -> (u64, oneshot::Receiver<Granted>) {
+        let (mut waiter, ticket, turn) = self.waiter(ask);
+        waiter.may_go_ahead = may_go_ahead;
         self.queued.push_back(waiter);
         (ticket, turn)
     }
 
-    fn waiter(&mut self, ask: Ask<'_>) -> (Waiter, u64, oneshot::Receiver<()>) {
+    fn waiter(&mut self, ask: Ask<'_>) -> (Waiter, u64, oneshot::Receiver<Granted>) {
         let (wake, turn) = oneshot::channel();
         self.tickets += 1;
         let waiter = Waiter {
@@ -286,6 +355,7 @@ impl State {
             owner: ask.owner.into(),
             endpoint: ask.endpoint.into(),
             concurrency: ask.concurrency,
+            may_go_ahead: false,
             wake: Some(wake),
         };
         (waiter, self.tickets, turn)
@@ -299,9 +369,9 @@ impl Waiter {
 
     /// Tells the waiter of its turn. One that has gone away meanwhile gives the turn back when it
     /// is dropped.
-    fn wake(self) {
+    fn wake(self, granted: Granted) {
         if let Some(wake) = self.wake {
-            let _ = wake.send(());
+            let _ = wake.send(granted);
         }
     }
 }
@@ -333,21 +403,24 @@ struct Waiting<'a> {
     gate: &'a Gate,
     ask: Ask<'a>,
     ticket: u64,
+    turn: oneshot::Receiver<Granted>,
 }
 
 impl<'a> Waiting<'a> {
-    fn into_entry(self) -> Entry<'a> {
-        let entry = Entry { gate: self.gate, ask: self.ask, pace: Pace::Running };
-        std::mem::forget(self);
-        entry
+    /// What was granted: it is out of the queue, and `turn` has nothing more to say.
+    fn into_leave(self, granted: Granted) -> Leave<'a> {
+        match granted {
+            Granted::Entry => Leave::Enter(Entry { gate: self.gate, ask: self.ask, pace: Pace::Running }),
+            Granted::GoAhead => Leave::GoAhead,
+        }
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let mut state = self.gate.lock();
-        let queued = take(&mut state.queued, self.ticket);
-        if !queued {
+        take(&mut state.queued, self.ticket);
+        if self.turn.try_recv() == Ok(Granted::Entry) {
             state.pause(self.ask.owner);
             state.leave(self.ask.endpoint);
         }
@@ -370,7 +443,7 @@ pub(crate) struct Entry<'a> {
 enum Pace {
     Running,
     Parked,
-    Resuming { ticket: u64, turn: oneshot::Receiver<()> },
+    Resuming { ticket: u64, turn: oneshot::Receiver<Granted> },
 }
 
 impl Entry<'_> {
@@ -402,6 +475,19 @@ impl Entry<'_> {
             debug_assert!(granted.is_ok(), "only `Entry::drop` takes a resuming waiter away");
             self.pace = Pace::Running;
         }
+    }
+
+    /// Sends at most `room` of those ahead who wait for this endpoint, if nobody is before them.
+    pub(crate) fn send_ahead(&self, room: usize) {
+        if room > 0 {
+            self.gate.lock().send_ahead(self.ask.endpoint, room);
+        }
+    }
+
+    /// Leaves all that it counts for to the next call on the same worker, which is to [`Gate::inherit`] it.
+    pub(crate) fn hand_on(self) {
+        debug_assert!(self.is_running(), "a call that waits has no slot to hand on");
+        std::mem::forget(self);
     }
 
     pub(crate) fn is_running(&self) -> bool {

@@ -29,6 +29,8 @@ pub(crate) enum Step {
     Op(u32, OpRequest),
     Log(LogLine),
     Wait,
+    /// The first of the calls that were sent ahead is to go elsewhere.
+    Decline,
     /// Nothing: a log line beyond the limits.
     Drop,
     Done(Outcome, Spent),
@@ -89,6 +91,7 @@ impl Ledger {
             ToHost::Op { op, request } => self.admit_op(op, request),
             ToHost::Log(line) => self.admit_log(line),
             ToHost::Waiting => self.admit_wait(),
+            ToHost::Declined => Ok(Step::Decline),
             ToHost::Done { outcome, spent } => Ok(Step::Done(self.check_outcome(outcome)?, spent)),
             ToHost::Ready { .. } | ToHost::Loaded(_) => Err(Breach::Protocol("a message out of order")),
         }

@@ -1,11 +1,12 @@
 //! The host's side of the sandbox: starts workers, lends them to calls, keeps budgets, kills.
 //!
 //! Invariant: a worker that overran any part of its budget never serves a second call.
-//! `call::drive` makes the proof that a call ended as it should, `Lent::recycle` takes nothing
-//! else, and `Lent::is_fit` asserts the rest again when a worker is lent.
+//! `call::drive` makes the proof that a call ended as it should, `Lent::recycle` and `Lent::hand_on`
+//! take nothing else, and `Lent::is_fit` asserts the rest again when a worker is lent.
 //!
 //! ```text
 //! Pool::run ─▶ gate      a running slot, a process, fairness, the queue, the breaker
+//!              pipeline  or a place behind another call of a handler that takes microseconds
 //!           ─▶ shelf     a warm worker, or a spare that loads the handler, or a new process
 //!           ─▶ call      frames out and in, ops, `ledger` checks every claim
 //!              watch     kills at limit + grace by the host's own clocks
@@ -19,6 +20,7 @@ mod config;
 mod core;
 mod gate;
 mod ledger;
+mod pipeline;
 mod process;
 mod shelf;
 mod status;
@@ -37,7 +39,12 @@ pub use crate::{
     config::{PROCESS_BYTES, PoolConfig},
     status::{Status, Totals},
 };
-use crate::{core::Core, gate::Ask, shelf::Wanted, status::count};
+use crate::{
+    core::Core,
+    gate::Ask,
+    shelf::{Place, Wanted},
+    status::count,
+};
 
 /// What the pool asks of its caller while a call runs. One value per call: it holds the grants.
 pub trait OpHost: Send + Sync {
@@ -141,13 +148,21 @@ impl Pool {
     /// did wrong is in [`Ran::outcome`].
     pub async fn run(&self, job: Job<'_>, host: &dyn OpHost) -> Result<Ran, PoolError> {
         let core = &self.core;
-        let mut entry = self.enter(Ask { owner: job.owner, endpoint: job.endpoint, concurrency: job.concurrency }).await?;
-        let limits = job.start.limits;
-        let wanted = Wanted { bundle: job.bundle, endpoint: job.endpoint, limits: &limits, isolation: job.isolation };
+        let Job { bundle, owner, endpoint, isolation, concurrency, start } = job;
+        let (ask, limits) = (Ask { owner, endpoint, concurrency }, start.limits);
+        let wanted = Wanted { bundle, endpoint, limits: &limits, isolation };
+        let Place { lent, mut entry, begin } = core.place(wanted, ask, start).await.inspect_err(|error| {
+            if matches!(error, PoolError::Busy { .. } | PoolError::Held { .. }) {
+                count(&core.counters.refused);
+            }
+        })?;
         let cancel = Cancel(core);
         let ran = async {
-            let mut lent = core.lend(wanted).await?;
-            let ended = lent.drive(job.start, host, &mut entry).await;
+            let mut lent = match lent {
+                Some(lent) => lent,
+                None => core.lend(wanted).await?,
+            };
+            let ended = lent.drive(begin, host, &mut entry).await;
             Ok((lent, ended))
         };
         let ran = ran.await;
@@ -155,14 +170,12 @@ impl Pool {
         let (lent, ended) = ran?;
         count(&core.counters.calls);
         if let Outcome::Stopped(reason) = &ended.outcome {
-            core.note_stop(job.endpoint, reason);
+            core.note_stop(endpoint, reason);
         }
-        match (ended.clean, job.isolation) {
-            (Some(clean), Isolation::Warm) => lent.recycle(clean),
-            (Some(_), Isolation::Fresh) | (None, _) => drop(lent),
+        match (ended.clean, isolation) {
+            (Some(clean), Isolation::Warm) => lent.hand_on(clean, &ended.spent, entry),
+            (Some(_), Isolation::Fresh) | (None, _) => drop((lent, entry)),
         }
-        // Last, so that whoever comes next finds the worker on the shelf.
-        drop(entry);
         Ok(Ran { outcome: ended.outcome, spent: ended.spent })
     }
 

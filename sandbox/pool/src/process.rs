@@ -14,6 +14,7 @@ use std::{
         mpsc,
     },
     thread,
+    time::Duration,
 };
 
 use rustix::{
@@ -29,6 +30,7 @@ use tollhouse_protocol::{Bundle, Isolation, JailLayer, Limits, ToHost};
 
 use crate::{
     PoolConfig, PoolError,
+    pipeline::Pipeline,
     usage::Usage,
     watch::{Alarm, Link},
     wire::Buffers,
@@ -37,6 +39,7 @@ use crate::{
 /// Starts processes and waits for their end. Its threads end with it.
 #[derive(Debug)]
 pub(crate) struct Nursery {
+    pipeline: (usize, Duration),
     orders: mpsc::Sender<oneshot::Sender<io::Result<(Child, Socket)>>>,
     graves: mpsc::Sender<Child>,
     census: Arc<Census>,
@@ -60,6 +63,7 @@ impl Nursery {
         let (orders, ordered) = mpsc::channel::<oneshot::Sender<io::Result<(Child, Socket)>>>();
         let (graves, dead) = mpsc::channel::<Child>();
         let census = Arc::<Census>::default();
+        let pipeline = (config.pipeline, config.pipeline_time);
         let (config, counted) = (config.clone(), Arc::clone(&census));
         let starter = move || {
             for order in ordered {
@@ -79,7 +83,7 @@ impl Nursery {
         };
         thread::Builder::new().name("tollhouse-start".into()).spawn(starter).map_err(spawn_error)?;
         thread::Builder::new().name("tollhouse-wait".into()).spawn(digger).map_err(spawn_error)?;
-        Ok(Self { orders, graves, census })
+        Ok(Self { pipeline, orders, graves, census })
     }
 
     /// Processes that were started and not ended.
@@ -114,7 +118,7 @@ impl Nursery {
         let stream = stream.inspect_err(|_| grave.fill()).map_err(spawn_error)?;
         Ok(Process {
             pid,
-            link: Link::new(stream, Arc::clone(alarm)),
+            link: Link::new(stream, Pipeline::new(self.pipeline.0, self.pipeline.1), Arc::clone(alarm)),
             born: Instant::now(),
             grave: Mutex::new(grave),
             jail: OnceLock::new(),

@@ -6,15 +6,17 @@ use std::{
 };
 
 use tokio::time::Instant;
-use tollhouse_protocol::{Bundle, Isolation, Limits, Load, Loaded, Start, StopReason};
+use tollhouse_protocol::{Bundle, Isolation, Limits, Load, Loaded, Spent, Start, StopReason, ToWorker};
 
 use crate::{
     OpHost, PoolError,
-    call::{self, Clean, Ended, NotLoaded},
+    call::{self, Begin, Clean, Ended, NotLoaded},
     core::Core,
-    gate::Entry,
+    gate::{Ahead, Ask, Entry, Leave},
+    pipeline::{HandedOn, Next, SentAhead},
     process::{Holding, Process},
     status::count,
+    watch::Budget,
     wire::{self, Buffers},
 };
 
@@ -25,12 +27,23 @@ pub(crate) struct Shelf {
     /// The last used is last.
     pub(crate) idle: VecDeque<Idle>,
     pub(crate) spares: Vec<Arc<Process>>,
+    /// Lent ones that may take calls ahead.
+    pub(crate) pipelined: Vec<Arc<Process>>,
     /// Spares on their way.
     pub(crate) booting: usize,
     /// Processes ordered, and not counted yet among those that are there.
     pub(crate) starting: usize,
     /// Nothing is put here any more.
     pub(crate) closed: bool,
+}
+
+impl Shelf {
+    /// Lets nothing more be sent ahead to a worker.
+    pub(crate) fn forget_pipelined(&mut self, process: &Arc<Process>) {
+        if let Some(place) = self.pipelined.iter().position(|pipelined| Arc::ptr_eq(pipelined, process)) {
+            self.pipelined.swap_remove(place);
+        }
+    }
 }
 
 /// A worker that waits for its handler's next call.
@@ -50,7 +63,13 @@ pub(crate) struct Wanted<'a> {
     pub(crate) isolation: Isolation,
 }
 
-/// A worker in use. Dropping it ends the process; only [`Lent::recycle`] saves it, and only with
+impl Wanted<'_> {
+    fn is_held_by(&self, process: &Process) -> bool {
+        process.loaded.get().is_some_and(|holding| holding.serves(self.endpoint, &self.bundle.version, self.limits))
+    }
+}
+
+/// A worker in use. Dropping it ends the process; only [`Lent::recycle`] and [`Lent::hand_on`] save it, and only with
 /// the proof that what it did last ended as it should.
 #[derive(Debug)]
 pub(crate) struct Lent<'a> {
@@ -59,7 +78,44 @@ pub(crate) struct Lent<'a> {
     buffers: Buffers,
 }
 
+/// Where and how a call begins.
+#[derive(Debug)]
+pub(crate) struct Place<'a> {
+    /// The worker, where another call handed it on.
+    pub(crate) lent: Option<Lent<'a>>,
+    pub(crate) entry: Entry<'a>,
+    pub(crate) begin: Begin,
+}
+
 impl Core {
+    /// Waits until a call may run: it has a running slot of its own, or was sent ahead and the worker is handed on to it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Gate::enter`](crate::gate::Gate::enter).
+    pub(crate) async fn place<'a>(self: &'a Arc<Self>, wanted: Wanted<'_>, ask: Ask<'a>, start: Start) -> Result<Place<'a>, PoolError> {
+        let (warm, deadline) = (wanted.isolation == Isolation::Warm && self.config.pipeline > 0, self.gate.deadline());
+        let mut ahead = if warm { Ahead::Now } else { Ahead::Never };
+        let mut start = start;
+        loop {
+            if let Leave::Enter(entry) = self.gate.wait(ask, ahead, deadline).await? {
+                return Ok(Place { lent: None, entry, begin: Begin::Now(start) });
+            }
+            ahead = Ahead::Queued;
+            let call = ToWorker::Call(start);
+            if let Some(sent) = self.send_ahead(wanted, ask, &call) {
+                let begin = Begin::SentAhead(*wanted.limits, sent.since());
+                let soon = sent.since() + self.config.pipeline_patience;
+                if let Some((lent, entry)) = sent.turn(soon.min(deadline)).await {
+                    return Ok(Place { lent: Some(lent), entry, begin });
+                }
+                ahead = Ahead::Never;
+            }
+            let ToWorker::Call(unsent) = call else { unreachable!("it was made a call above") };
+            start = unsent;
+        }
+    }
+
     /// Lends a worker that holds `wanted`: a warm one if there is one, else one that loads it now.
     ///
     /// # Errors
@@ -138,9 +194,28 @@ impl Core {
 
     fn take_idle(&self, wanted: Wanted<'_>) -> Option<Idle> {
         let mut shelf = self.shelf();
-        let serves = |holding: &Holding| holding.serves(wanted.endpoint, &wanted.bundle.version, wanted.limits);
-        let place = shelf.idle.iter().rposition(|idle| idle.process.loaded.get().is_some_and(serves))?;
-        shelf.idle.remove(place)
+        let place = shelf.idle.iter().rposition(|idle| wanted.is_held_by(&idle.process))?;
+        let idle = shelf.idle.remove(place)?;
+        if idle.process.link.pipeline.is_brief() {
+            shelf.pipelined.push(Arc::clone(&idle.process));
+        }
+        Some(idle)
+    }
+
+    /// Sends a call ahead to a worker that holds `wanted` and is still at another call.
+    fn send_ahead<'a>(self: &'a Arc<Self>, wanted: Wanted<'_>, ask: Ask<'a>, call: &ToWorker) -> Option<SentAhead<'a>> {
+        let process = self.pipelined(wanted)?;
+        let ahead = SentAhead::send(self, ask, &process, call, Budget::of_call(wanted.limits))?;
+        count(&self.counters.pipelined);
+        Some(ahead)
+    }
+
+    fn pipelined(&self, wanted: Wanted<'_>) -> Option<Arc<Process>> {
+        self.shelf()
+            .pipelined
+            .iter()
+            .find(|process| wanted.is_held_by(process) && !process.is_doomed() && process.link.pipeline.room() > 0)
+            .cloned()
     }
 
     fn take_spare(&self) -> Option<Arc<Process>> {
@@ -206,17 +281,41 @@ impl Drop for Starting<'_> {
     }
 }
 
-impl Lent<'_> {
+impl<'a> Lent<'a> {
+    /// A worker that another call handed on.
+    pub(crate) fn handed_on(core: &'a Arc<Core>, process: Arc<Process>, buffers: Buffers) -> Self {
+        Self { core, process: Some(process), buffers }
+    }
+
     pub(crate) async fn load(&mut self, bundle: &Bundle, limits: &Limits) -> Result<(Loaded, Clean), NotLoaded> {
         let load = Load { bundle: bundle.clone(), limits: *limits };
         let process = self.process.as_ref().expect("a lent worker has its process until it is given back");
         call::load(&process.link, &mut self.buffers, load).await
     }
 
-    pub(crate) async fn drive(&mut self, start: Start, host: &dyn OpHost, entry: &mut Entry<'_>) -> Ended {
+    pub(crate) async fn drive(&mut self, begin: Begin, host: &dyn OpHost, entry: &mut Entry<'_>) -> Ended {
         let process = self.process.as_ref().expect("a lent worker has its process until it is given back");
         process.calls.fetch_add(1, Ordering::Relaxed);
-        call::drive(&process.link, &mut self.buffers, start, host, entry).await
+        call::drive(&process.link, &mut self.buffers, begin, host, entry).await
+    }
+
+    /// Hands the worker on to the first of the calls that were sent ahead, and the running slot with it. Without one the
+    /// worker goes on the shelf, and then the slot is free.
+    pub(crate) fn hand_on(mut self, proof: Clean, spent: &Spent, entry: Entry<'_>) {
+        let Some(Next { budget, turn }) = self.process().link.pipeline.next(spent) else { return self.recycle(proof) };
+        let may_go_on = !self.process().is_doomed() && self.process().link.is_free() && entry.is_running();
+        if let Some(process) = self.process.take_if(|_| may_go_on) {
+            // In force from here on: the worker may have begun.
+            process.link.begin(budget);
+            match turn.send(HandedOn { process, buffers: std::mem::take(&mut self.buffers) }) {
+                Ok(()) => return entry.hand_on(),
+                // Given up: what the worker may be at is nobody's.
+                Err(HandedOn { process, .. }) => self.process = Some(process),
+            }
+        }
+        // The process first: whoever gets the slot may need its place.
+        drop(self);
+        drop(entry);
     }
 
     /// Puts the worker on the shelf for its handler's next call.
@@ -260,6 +359,8 @@ impl Lent<'_> {
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
         if let Some(process) = self.process.take() {
+            process.link.pipeline.end();
+            self.core.shelf().forget_pipelined(&process);
             self.core.discard(&process);
         }
     }

@@ -19,7 +19,7 @@ pub struct Status {
     pub running: usize,
     /// Calls that wait in an op, and hold a process but no running slot.
     pub waiting_in_ops: usize,
-    /// Calls that wait for a slot.
+    /// Calls that wait for a slot, or for their turn at a worker.
     pub queued: usize,
     /// Layers of the jail that every worker reports as in force; empty before there is a worker.
     pub jail: Vec<JailLayer>,
@@ -35,6 +35,8 @@ pub struct Totals {
     pub calls: u64,
     /// Those of them that had to load the handler first.
     pub cold_calls: u64,
+    /// Calls that were sent ahead to a worker still at another call.
+    pub pipelined: u64,
     /// Calls that were refused: busy or held.
     pub refused: u64,
     /// Calls that were stopped for a limit, by their worker or by the watchdog.
@@ -69,7 +71,7 @@ macro_rules! counters {
     };
 }
 
-counters!(calls, cold_calls, refused, stops, kills, crashes, cancels, started, failed_starts, idle_faults, replaced);
+counters!(calls, cold_calls, pipelined, refused, stops, kills, crashes, cancels, started, failed_starts, idle_faults, replaced);
 
 /// Adds one.
 pub(crate) fn count(counter: &AtomicU64) {

@@ -20,7 +20,10 @@ use std::{
 use tokio::{net::UnixStream, sync::Notify, time::Instant};
 use tollhouse_protocol::{Limits, StopReason};
 
-use crate::usage::{Usage, UsageError};
+use crate::{
+    pipeline::Pipeline,
+    usage::{Usage, UsageError},
+};
 
 /// How often the watchdog looks.
 pub(crate) const TICK: Duration = Duration::from_millis(50);
@@ -70,10 +73,11 @@ pub(crate) struct Seen {
     pub(crate) within: bool,
 }
 
-/// A worker's socket, and the budget that its process is under.
+/// A worker's socket, what was sent ahead over it, and the budget that its process is under.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) stream: UnixStream,
+    pub(crate) pipeline: Pipeline,
     watch: Mutex<Option<Watch>>,
     alarm: Arc<Alarm>,
 }
@@ -90,8 +94,8 @@ struct Watch {
 }
 
 impl Link {
-    pub(crate) fn new(stream: UnixStream, alarm: Arc<Alarm>) -> Self {
-        Self { stream, watch: Mutex::default(), alarm }
+    pub(crate) fn new(stream: UnixStream, pipeline: Pipeline, alarm: Arc<Alarm>) -> Self {
+        Self { stream, pipeline, watch: Mutex::default(), alarm }
     }
 
     /// Puts a budget in force.
@@ -230,7 +234,7 @@ mod tests {
     /// Looks until there is a verdict.
     async fn verdict(budget: Budget, pid: u32) -> (StopReason, Seen) {
         let (ours, _theirs) = UnixStream::pair().unwrap();
-        let link = Link::new(ours, Arc::default());
+        let link = Link::new(ours, Pipeline::new(0, Duration::ZERO), Arc::default());
         link.begin(budget);
         loop {
             match link.look(pid, Duration::from_millis(50)) {
@@ -266,7 +270,7 @@ mod tests {
     #[tokio::test]
     async fn call_within_its_grace_is_answered_but_not_within_its_limits() {
         let (ours, _theirs) = UnixStream::pair().unwrap();
-        let link = Link::new(ours, Arc::default());
+        let link = Link::new(ours, Pipeline::new(0, Duration::ZERO), Arc::default());
         link.begin(Budget { wall_ms: 10, ..AMPLE });
         tokio::time::sleep(Duration::from_millis(20)).await;
         assert!(matches!(link.look(std::process::id(), Duration::from_secs(60)), Look::Well));

@@ -33,6 +33,11 @@ impl Buffers {
         frame::encode(message, &mut self.out)
     }
 
+    /// Adds frames that are encoded already, and takes them away from where they were.
+    pub(crate) fn put_encoded(&mut self, frames: &mut Vec<u8>) {
+        self.out.append(frames);
+    }
+
     /// Writes what the socket takes now. A worker that has gone takes nothing more, and that is no
     /// error here: what it said before is still to be read, and then its end.
     pub(crate) fn flush(&mut self, stream: &UnixStream) -> IoResult<()> {
@@ -89,7 +94,12 @@ impl Buffers {
 
     /// Whether nothing is left in either direction.
     pub(crate) fn are_empty(&self) -> bool {
-        self.out.is_empty() && self.taken == self.input.len()
+        self.nothing_to_send() && self.nothing_to_take()
+    }
+
+    /// Whether nothing came in that was not taken.
+    pub(crate) fn nothing_to_take(&self) -> bool {
+        self.taken == self.input.len()
     }
 
     /// Whether everything went out.

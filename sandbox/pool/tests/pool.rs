@@ -188,6 +188,8 @@ async fn worker_that_dies_idle_costs_no_call() {
     assert_eq!(json(house.call(&tool).await), "1");
     house.processes().into_iter().for_each(kill);
     house.until(|_| house.processes().is_empty()).await;
+    // The runtime hears of it a moment later.
+    tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(json(house.call(&tool).await), "1");
     house.close().await;
 }
@@ -359,6 +361,229 @@ async fn thrown_error_keeps_the_process() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn calls_sent_ahead_are_answered_each_with_its_own() {
+    const BODIES: [&str; 16] = ["10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "20", "21", "22", "23", "24", "25"];
+    let house = House::start(|config| {
+        (config.running, config.spares, config.pipeline_time, config.pipeline_patience) = (2, 0, Duration::MAX, Duration::from_secs(10))
+    })
+    .await;
+    let echo = |body| {
+        let mut tool = Tool::new("echo", "export default (req) => req.body;");
+        tool.body = body;
+        tool
+    };
+    let house = Arc::new(house);
+    let callers = BODIES.map(|body| {
+        let (house, tool) = (Arc::clone(&house), echo(body));
+        tokio::spawn(async move {
+            for _ in 0..300 {
+                assert_eq!(json(house.call(&tool).await), body);
+            }
+        })
+    });
+    join_all(callers).await.into_iter().for_each(|caller| caller.unwrap());
+    let totals = house.pool.status().totals;
+    assert_eq!((totals.calls, totals.crashes, totals.kills, totals.refused), (16 * 300, 0, 0, 0));
+    assert!(totals.pipelined > 100, "{totals:?}");
+    assert_eq!(house.pool.status().queued, 0);
+    Arc::into_inner(house).unwrap().close().await;
+}
+
+/// Callers that hang up, and calls that wait or throw, amid calls that are sent ahead.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_gets_the_answer_of_another_whatever_becomes_of_calls_sent_ahead() {
+    let source = "export default async (req) => { const { id, ms, fail } = req.body; if (ms) await new Promise((wake) => setTimeout(wake, ms)); if (fail) throw new Error(id); return id; };";
+    let house = Arc::new(House::start(|config| (config.running, config.pipeline_time) = (2, Duration::MAX)).await);
+    let callers = (0..16_u64).map(|caller| {
+        let house = Arc::clone(&house);
+        tokio::spawn(async move {
+            for call in 0..200_u64 {
+                let (id, n) = (format!("{caller}-{call}"), caller * 7 + call);
+                let (ms, fail, hangs_up) = (u64::from(n.is_multiple_of(23)) * 3, n.is_multiple_of(11), n.is_multiple_of(41));
+                let mut tool = Tool::new("storm", source);
+                tool.body = String::leak(format!(r#"{{"id":"{id}","ms":{ms},"fail":{fail}}}"#));
+                if hangs_up {
+                    _ = tokio::time::timeout(Duration::from_micros(50 * (n % 20)), house.call(&tool)).await;
+                    continue;
+                }
+                match house.call(&tool).await.unwrap().outcome {
+                    Outcome::Returned(reply) if !fail => assert_eq!(reply.body, ReplyBody::Json(format!("\"{id}\"").into())),
+                    Outcome::Threw(thrown) if fail => assert!(thrown.message.ends_with(&id), "{id}: {thrown:?}"),
+                    other => panic!("{id}: {other:?}"),
+                }
+            }
+        })
+    });
+    join_all(callers).await.into_iter().for_each(|caller| caller.unwrap());
+    house.until(|pool| pool.status().running == 0).await;
+    let status = house.pool.status();
+    assert_eq!((status.waiting_in_ops, status.queued, status.totals.refused, status.totals.crashes), (0, 0, 0, 0), "{status:?}");
+    assert!(status.totals.pipelined > 100, "{status:?}");
+    Arc::into_inner(house).unwrap().close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_sent_ahead_run_in_order_on_one_worker() {
+    let (house, tool, worker) = brief(COUNTER, |_| {}).await;
+    let calls = join_all((0..4).map(|_| house.call(&tool)));
+    let wake = async {
+        house.until(|pool| pool.status().queued == 3).await;
+        assert_eq!(house.pool.status().running, 1, "a call that was sent ahead needs no slot");
+        signal(worker, Signal::CONT);
+    };
+    let (answers, ()) = tokio::join!(calls, wake);
+    let answers: Vec<u32> = answers.into_iter().map(|ran| json(ran).parse().unwrap()).collect();
+    assert_eq!(answers, [BRIEF_CALLS + 1, BRIEF_CALLS + 2, BRIEF_CALLS + 3, BRIEF_CALLS + 4]);
+    assert_eq!((house.pool.status().totals.pipelined, house.pool.status().totals.started), (3, 1));
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_call_is_sent_ahead_where_the_pipeline_is_closed() {
+    let (house, tool, worker) = brief(COUNTER, |config| config.pipeline = 0).await;
+    let first = house.call(&tool);
+    let second = async {
+        house.until(|pool| pool.status().running == 1).await;
+        assert_eq!(json(house.call(&tool).await), "1", "another worker");
+        signal(worker, Signal::CONT);
+    };
+    let (first, ()) = tokio::join!(first, second);
+    assert_eq!(json(first), (BRIEF_CALLS + 1).to_string());
+    assert_eq!(house.pool.status().totals.pipelined, 0);
+    house.close().await;
+}
+
+/// The call before it waits three seconds; it would wait as long.
+#[tokio::test(flavor = "multi_thread")]
+async fn call_sent_ahead_of_one_that_waits_goes_elsewhere() {
+    let source = "let calls = 0; export default async (req) => { if (req.body.ms) await new Promise((wake) => setTimeout(wake, req.body.ms)); return ++calls; };";
+    let (house, tool, worker) = brief(source, |_| {}).await;
+    let mut slow = Tool::new("brief", source);
+    slow.body = r#"{"ms":3000}"#;
+    let asked = Instant::now();
+    let waiting = house.call(&slow);
+    let others = async {
+        house.until(|pool| pool.status().running == 1).await;
+        let others = join_all((0..3).map(|_| house.call(&tool)));
+        let wake = async {
+            house.until(|pool| pool.status().queued == 3).await;
+            signal(worker, Signal::CONT);
+        };
+        let (others, ()) = tokio::join!(others, wake);
+        assert!(asked.elapsed() < Duration::from_secs(2), "they did not wait for it: {:?}", asked.elapsed());
+        others.into_iter().map(|ran| json(ran).parse::<u32>().unwrap()).for_each(|calls| assert!(calls < BRIEF_CALLS, "{calls}"));
+        assert_eq!(house.pool.status().waiting_in_ops, 1);
+        house.call(&tool).await.unwrap();
+    };
+    let (waited, ()) = tokio::join!(waiting, others);
+    assert_eq!(json(waited), (BRIEF_CALLS + 1).to_string(), "none of them ran on the first worker");
+    let totals = house.pool.status().totals;
+    assert_eq!((totals.pipelined, totals.crashes, totals.kills), (3, 0, 0), "none is sent ahead to a worker that waits");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_that_dies_takes_its_own_call_along_and_none_that_was_sent_ahead() {
+    let (house, tool, worker) = brief(COUNTER, |_| {}).await;
+    let first = house.call(&tool);
+    let others = async {
+        house.until(|pool| pool.status().running == 1).await;
+        let others = join_all((0..3).map(|_| house.call(&tool)));
+        let murder = async {
+            house.until(|pool| pool.status().queued == 3).await;
+            kill(worker);
+        };
+        tokio::join!(others, murder).0
+    };
+    let (first, others) = tokio::join!(first, others);
+    assert_eq!(first.unwrap().outcome, Outcome::Stopped(StopReason::Crashed));
+    others.into_iter().for_each(|ran| assert!(matches!(ran.unwrap().outcome, Outcome::Returned(_))));
+    assert_eq!(house.pool.status().totals.crashes, 1);
+    house.close().await;
+}
+
+/// Whatever the worker does with the call that was given up, nobody else is to meet it.
+#[tokio::test(flavor = "multi_thread")]
+async fn call_given_up_behind_another_costs_the_worker_and_not_the_other() {
+    let (house, tool, worker) = brief(COUNTER, |_| {}).await;
+    let first = house.call(&tool);
+    let others = async {
+        house.until(|pool| pool.status().running == 1).await;
+        let given_up = tokio::time::timeout(Duration::from_millis(300), house.call(&tool));
+        let third = async {
+            house.until(|pool| pool.status().queued == 1).await;
+            house.call(&tool).await
+        };
+        let wake = async {
+            house.until(|pool| pool.status().queued == 2).await;
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            signal(worker, Signal::CONT);
+        };
+        let (given_up, third, ()) = tokio::join!(given_up, third, wake);
+        assert!(given_up.is_err(), "it waited until it was given up");
+        third
+    };
+    let (first, third) = tokio::join!(first, others);
+    assert_eq!(json(first), (BRIEF_CALLS + 1).to_string(), "the first is none the worse for it");
+    assert_eq!(json(third), "1", "the third was run by a worker that knows nothing of the second");
+    assert!(!house.processes().contains(&worker));
+    house.close().await;
+}
+
+/// A handler that took microseconds may take its whole limit for another input.
+#[tokio::test(flavor = "multi_thread")]
+async fn call_behind_one_that_takes_long_goes_elsewhere() {
+    let (house, tool, worker) = brief(COUNTER, |config| config.pipeline_patience = Duration::from_millis(100)).await;
+    let first = house.call(&tool);
+    let second = async {
+        house.until(|pool| pool.status().running == 1).await;
+        assert_eq!(json(house.call(&tool).await), "1");
+        assert_eq!(house.pool.status().totals.pipelined, 1);
+        signal(worker, Signal::CONT);
+    };
+    let (first, ()) = tokio::join!(first, second);
+    assert_eq!(json(first), (BRIEF_CALLS + 1).to_string());
+    assert_eq!(json(house.call(&tool).await), "2", "what the first worker made of the call that went away nobody sees");
+    assert!(!house.processes().contains(&worker));
+    house.close().await;
+}
+
+/// The queue's patience is that of calls that were sent ahead, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn call_sent_ahead_is_refused_when_its_patience_is_over() {
+    let (house, tool, worker) = brief(COUNTER, |config| (config.running, config.patience) = (1, Duration::from_millis(400))).await;
+    let first = house.call(&tool);
+    let second = async {
+        house.until(|pool| pool.status().running == 1).await;
+        let second = house.call(&tool).await;
+        signal(worker, Signal::CONT);
+        second
+    };
+    let (first, second) = tokio::join!(first, second);
+    assert!(matches!(second, Err(PoolError::Busy { .. })), "{second:?}");
+    assert_eq!(json(first), (BRIEF_CALLS + 1).to_string());
+    assert_eq!(json(house.call(&tool).await), "1", "the refused call was not run where anybody could see it");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shutdown_answers_calls_that_were_sent_ahead() {
+    let (house, tool, worker) = brief(COUNTER, |_| {}).await;
+    let calls = join_all((0..4).map(|_| house.call(&tool)));
+    let close = async {
+        house.until(|pool| pool.status().queued == 3).await;
+        let wake = async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            signal(worker, Signal::CONT);
+        };
+        tokio::join!(house.pool.shutdown(), wake);
+    };
+    let (answers, ()) = tokio::join!(calls, close);
+    answers.into_iter().for_each(|ran| assert!(matches!(ran.unwrap().outcome, Outcome::Returned(_))));
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn shutdown_lets_a_call_end_and_leaves_no_process() {
     let house = House::start(|_| {}).await;
     let sleeper = Tool::new("sleeper", &sleeping(400));
@@ -421,6 +646,26 @@ async fn dropped_pool_leaves_no_process() {
         }
     };
     tokio::time::timeout(Duration::from_secs(5), gone).await.expect("every process ends with the pool");
+}
+
+/// Calls that a worker has served before the test.
+const BRIEF_CALLS: u32 = 10;
+
+/// A pool with one worker that is stopped: its next call waits in it, and further ones are sent ahead to it, whatever the
+/// first ones cost.
+async fn brief(source: &str, settings: impl FnOnce(&mut PoolConfig)) -> (House, Tool, i32) {
+    let house = House::start(|config| {
+        (config.spares, config.pipeline_time, config.pipeline_patience) = (0, Duration::MAX, Duration::from_secs(10));
+        settings(config);
+    })
+    .await;
+    let tool = Tool::new("brief", source);
+    for _ in 0..BRIEF_CALLS {
+        house.call(&tool).await.unwrap();
+    }
+    let [worker] = house.processes()[..] else { panic!("more than one worker: {:?}", house.pool.status()) };
+    signal(worker, Signal::STOP);
+    (house, tool, worker)
 }
 
 /// A pool whose workers have a name of their own, by which they are found in `/proc`.

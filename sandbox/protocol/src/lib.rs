@@ -9,10 +9,11 @@
 //!   │  Ready{jail}          ──▶    │   the worker is a blank spare
 //!   │  ◀── Load(Bundle)            │   once in a worker's life
 //!   │  Loaded(Ok|Err)       ──▶    │
-//!   │  ◀── Call(Start)             │   one at a time, any number of times
+//!   │  ◀── Call(Start)             │   any number of times; they run one at a time
 //!   │  Op{..} Log{..} Waiting ──▶  │   buffered, and written together
 //!   │  ◀── Reply{..}               │   one for each Op, in any order
-//!   │  Done{outcome, spent} ──▶    │   the worker is idle again
+//!   │  Declined             ──▶    │   a Call that came while this one waits
+//!   │  Done{outcome, spent} ──▶    │   the worker is idle again, or at the next Call
 //! ```
 //!
 //! This crate does no IO and knows no prices, names of people, or HTTP.

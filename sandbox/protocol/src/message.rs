@@ -10,7 +10,8 @@ use crate::{Limits, OpFailure, OpRequest, OpValue, Outcome, Spent};
 pub enum ToWorker {
     /// The code this process will run for the rest of its life. Sent once.
     Load(Load),
-    /// One call. Sent only after [`ToHost::Loaded`] with `Ok`, and never while another runs.
+    /// One call. Sent only after [`ToHost::Loaded`] with `Ok`. Calls run one at a time: one that is sent while another
+    /// runs waits in the socket until that one has ended, or is [declined](ToHost::Declined).
     Call(Start),
     /// The answer to the [`ToHost::Op`] with the same number.
     Reply { op: u32, result: Result<OpValue, OpFailure> },
@@ -29,6 +30,9 @@ pub enum ToHost {
     Log(LogLine),
     /// The call has nothing to compute until a [`ToWorker::Reply`] comes.
     Waiting,
+    /// The running call waits, and a [`ToWorker::Call`] came: it will not be run here. Each stands for the oldest of those
+    /// that were neither run nor declined.
+    Declined,
     /// The call has ended.
     Done { outcome: Outcome, spent: Spent },
 }

@@ -134,6 +134,11 @@ impl Call {
         self.refused.pop_front()
     }
 
+    /// Whether an op failed without asking the host, and nobody knows yet.
+    pub(crate) fn has_refused(&self) -> bool {
+        !self.refused.is_empty()
+    }
+
     /// Whether any answer could wake the handler.
     pub(crate) fn is_waiting(&self) -> bool {
         self.waiting.iter().any(|op| op.heard)

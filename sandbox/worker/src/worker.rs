@@ -195,11 +195,7 @@ impl Worker {
 
     /// Sends `message` behind all that waits.
     fn tell(&mut self, message: &ToHost) -> Result<(), Gone> {
-        let Self { host, state, .. } = self;
-        call_of(state, |call| {
-            call.outbox().put(message)?;
-            host.send(call.outbox())
-        })
+        send(&self.state, &mut self.host, message)
     }
 }
 
@@ -241,23 +237,35 @@ fn pump(
     }
 }
 
-/// Tells the host what is asked and that nothing computes, and takes its next answer.
+/// Tells the host what is asked and that nothing computes, and takes its next answer. Calls that come meanwhile are
+/// declined.
 fn wait(state: &Rc<RefCell<OpState>>, budget: &Budget, host: &mut Host) -> Result<(u32, Result<OpValue, OpFailure>), End> {
+    call_of(state, Call::send_requests);
+    if call_of(state, |call| call.has_refused()) {
+        return Ok((0, Ok(OpValue::None)));
+    }
+    send(state, host, &ToHost::Waiting).map_err(End::Gone)?;
+    loop {
+        match host.next_within(budget.wall_left()) {
+            Ok(ToWorker::Reply { op, result }) => return Ok((op, result)),
+            // It was sent ahead, and would wait as long as this one.
+            Ok(ToWorker::Call(_)) => send(state, host, &ToHost::Declined).map_err(End::Gone)?,
+            Err(Gone::TimedOut) => {
+                budget.wall_left();
+                return Ok((0, Ok(OpValue::None)));
+            }
+            Ok(ToWorker::Load(_)) => return Err(End::Gone(Gone::Frame)),
+            Err(gone) => return Err(End::Gone(gone)),
+        }
+    }
+}
+
+/// Sends `message` behind all that waits.
+fn send(state: &Rc<RefCell<OpState>>, host: &mut Host, message: &ToHost) -> Result<(), Gone> {
     call_of(state, |call| {
-        call.send_requests();
-        call.outbox().put(&ToHost::Waiting)?;
+        call.outbox().put(message)?;
         host.send(call.outbox())
     })
-    .map_err(End::Gone)?;
-    match host.next_within(budget.wall_left()) {
-        Ok(ToWorker::Reply { op, result }) => Ok((op, result)),
-        Err(Gone::TimedOut) => {
-            budget.wall_left();
-            Ok((0, Ok(OpValue::None)))
-        }
-        Ok(ToWorker::Load(_) | ToWorker::Call(_)) => Err(End::Gone(Gone::Frame)),
-        Err(gone) => Err(End::Gone(gone)),
-    }
 }
 
 fn call_of<T>(state: &Rc<RefCell<OpState>>, then: impl FnOnce(&mut Call) -> T) -> T {

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use futures_util::{FutureExt, future::join_all};
+use tokio::time::timeout;
 
 use super::*;
 
@@ -182,4 +183,72 @@ async fn slots_are_neither_lost_nor_lent_twice() {
     join_all((0..400).map(visit)).await;
     assert_eq!(gate.load(), Load { entered: 0, running: 0, queued: 0 });
     assert!(gate.lock().owners.values().all(|running| *running == 0));
+}
+
+async fn wait<'a>(gate: &'a Gate, ask: Ask<'a>, ahead: Ahead) -> Result<Leave<'a>, PoolError> {
+    gate.wait(ask, ahead, gate.deadline()).await
+}
+
+fn goes_ahead(leave: Option<Result<Leave<'_>, PoolError>>) -> bool {
+    matches!(leave, Some(Ok(Leave::GoAhead)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn call_goes_ahead_where_its_endpoint_is_busy_and_nobody_waits() {
+    let gate = gate(2);
+    let first = wait(&gate, ask("a", "x"), Ahead::Now).await.unwrap();
+    assert!(matches!(first, Leave::Enter(_)), "there is nothing to go ahead to");
+    assert!(goes_ahead(wait(&gate, ask("a", "x"), Ahead::Now).now_or_never()), "rather than to a slot of its own");
+    assert!(matches!(wait(&gate, ask("b", "y"), Ahead::Now).await.unwrap(), Leave::Enter(_)), "its endpoint is not busy");
+    let entered = gate.enter(ask("a", "x")).await.unwrap();
+    let mut other = Box::pin(gate.enter(ask("b", "y")));
+    assert!((&mut other).now_or_never().is_none());
+    assert!(!goes_ahead(wait(&gate, ask("a", "x"), Ahead::Now).now_or_never()), "somebody waits for a slot");
+    drop((first, entered));
+    assert!(other.now_or_never().is_some());
+    assert_eq!(gate.load(), Load { entered: 0, running: 0, queued: 0 });
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_go_ahead_from_the_queue_who_are_first_and_pass_nobody_by() {
+    let gate = gate(1);
+    let entry = gate.enter(ask("a", "x")).await.unwrap();
+    let asks = [("a", "x", Ahead::Now), ("a", "x", Ahead::Queued), ("b", "y", Ahead::Queued), ("a", "x", Ahead::Queued)];
+    // The first one finds nothing to go ahead to, and queues.
+    let mut waiting: Vec<_> = asks.map(|(owner, endpoint, ahead)| Box::pin(wait(&gate, ask(owner, endpoint), ahead))).into();
+    assert!(goes_ahead((&mut waiting[0]).now_or_never()));
+    waiting[0] = Box::pin(wait(&gate, ask("a", "x"), Ahead::Queued));
+    assert!(waiting.iter_mut().all(|waiting| waiting.now_or_never().is_none()));
+    entry.send_ahead(1);
+    assert!(goes_ahead((&mut waiting[0]).now_or_never()));
+    assert!((&mut waiting[1]).now_or_never().is_none(), "there was room for one");
+    entry.send_ahead(9);
+    assert!(goes_ahead((&mut waiting[1]).now_or_never()));
+    assert!((&mut waiting[3]).now_or_never().is_none(), "another endpoint's call is before it");
+    // Leave that was given and not taken holds nothing.
+    entry.send_ahead(9);
+    drop(waiting);
+    assert_eq!(gate.load(), Load { entered: 1, running: 1, queued: 0 });
+    drop(entry);
+    assert_eq!(gate.load(), Load { entered: 0, running: 0, queued: 0 });
+}
+
+#[tokio::test(start_paused = true)]
+async fn leave_to_go_ahead_that_comes_too_late_gives_no_slot_away() {
+    let gate = gate(1);
+    let entry = gate.enter(ask("a", "x")).await.unwrap();
+    let mut waiting = Box::pin(wait(&gate, ask("a", "x"), Ahead::Queued));
+    assert!((&mut waiting).now_or_never().is_none());
+    entry.send_ahead(1);
+    drop(waiting);
+    assert_eq!(gate.load(), Load { entered: 1, running: 1, queued: 0 });
+}
+
+#[tokio::test(start_paused = true)]
+async fn slot_that_is_handed_on_is_counted_once() {
+    let gate = gate(1);
+    gate.enter(ask("a", "x")).await.unwrap().hand_on();
+    assert_eq!(gate.load(), Load { entered: 1, running: 1, queued: 0 });
+    drop(gate.inherit(ask("a", "x")));
+    assert_eq!(gate.load(), Load { entered: 0, running: 0, queued: 0 });
 }

@@ -1,7 +1,7 @@
 //! What a handler may rely on.
 
 use serde_json::{Value, json};
-use tollhouse_protocol::{LogLevel, OpRequest, Outcome, ReplyBody, StopReason};
+use tollhouse_protocol::{LogLevel, OpRequest, OpValue, Outcome, ReplyBody, StopReason, ToHost, ToWorker};
 
 use crate::harness::{NOW_MS, Worker};
 
@@ -60,6 +60,37 @@ fn kv_keeps_values() {
                "listed": {"entries": [{"key": "m", "value": null}, {"key": "n", "value": {"deep": [1, 2]}}], "cursor": null}})
     );
     assert!(worker.ops.contains(&OpRequest::KvSet { key: "n".into(), value: r#"{"deep":[1,2]}"#.into(), ttl_ms: Some(5000) }));
+}
+
+/// It once waited for its wall limit, as if an answer could come.
+#[test]
+fn a_request_too_large_to_be_sent_fails_at_once() {
+    let mut worker = Worker::handler("try { await ctx.kv.set('k', 'x'.repeat(9 << 20)); } catch (error) { return error.code; }");
+    assert_eq!(worker.json(&Value::Null), json!("quota_exceeded"));
+    assert!(worker.ops.is_empty());
+}
+
+#[test]
+fn a_call_that_comes_while_another_computes_runs_after_it() {
+    let mut worker = Worker::with("let calls = 0; export default () => ++calls;");
+    (0..3).for_each(|_| worker.begin(&Value::Null));
+    for calls in 1..=3 {
+        let Some(ToHost::Done { outcome: Outcome::Returned(reply), .. }) = worker.receive() else { panic!("an answer") };
+        assert_eq!(reply.body, ReplyBody::Json(calls.to_string().into()));
+    }
+}
+
+#[test]
+fn a_call_that_comes_while_another_waits_is_declined_and_not_run() {
+    let mut worker = Worker::with("let calls = 0; export default async (req, ctx) => { calls++; await ctx.kv.get('k'); return calls; };");
+    (0..3).for_each(|_| worker.begin(&Value::Null));
+    let Some(ToHost::Op { op, .. }) = worker.receive() else { panic!("an op") };
+    assert!(matches!(worker.receive(), Some(ToHost::Waiting)));
+    (0..2).for_each(|_| assert!(matches!(worker.receive(), Some(ToHost::Declined))));
+    worker.send(&ToWorker::Reply { op, result: Ok(OpValue::None) });
+    let Some(ToHost::Done { outcome: Outcome::Returned(reply), .. }) = worker.receive() else { panic!("an answer") };
+    assert_eq!(reply.body, ReplyBody::Json("1".into()));
+    assert_eq!(worker.json(&Value::Null), json!(2), "it goes on with the next call");
 }
 
 #[test]
