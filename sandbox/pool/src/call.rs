@@ -121,18 +121,18 @@ pub(crate) enum Begin {
 
 /// Runs one call on a worker that has its code, until it has ended one way or the other.
 pub(crate) async fn drive(link: &Link, buffers: &mut Buffers, begin: Begin, host: &dyn OpHost, entry: &mut Entry<'_>) -> Ended {
-    let (limits, since) = match &begin {
+    let (limits, sent_ahead) = match &begin {
         Begin::Now(start) => {
             link.begin(Budget::of_call(&start.limits));
-            (start.limits, Instant::now())
+            (start.limits, None)
         }
-        Begin::SentAhead(limits, since) => (*limits, *since),
+        Begin::SentAhead(limits, since) => (*limits, Some(*since)),
     };
     let mut ledger = Ledger::new(limits);
     let done = exchange_call(link, buffers, begin, host, entry, &mut ledger).await;
     let mut seen = link.finish();
-    // What was sent ahead may have run before its turn.
-    seen.wall = since.elapsed();
+    // It may have run before its turn.
+    seen.wall = sent_ahead.map_or(seen.wall, |since| since.elapsed());
     let ops = ledger.ops();
     match (done, seen.verdict.clone()) {
         (_, Some(verdict)) => Ended { outcome: Outcome::Stopped(verdict), spent: checked_spent(&seen, Spent::default(), ops), clean: None },

@@ -185,7 +185,6 @@ impl Core {
         let mut shelf = self.shelf();
         shelf.idle.clear();
         shelf.spares.clear();
-        shelf.pipelined.clear();
     }
 
     fn shelf_booting(&self) -> usize {

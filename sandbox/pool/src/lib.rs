@@ -151,11 +151,7 @@ impl Pool {
         let Job { bundle, owner, endpoint, isolation, concurrency, start } = job;
         let (ask, limits) = (Ask { owner, endpoint, concurrency }, start.limits);
         let wanted = Wanted { bundle, endpoint, limits: &limits, isolation };
-        let Place { lent, mut entry, begin } = core.place(wanted, ask, start).await.inspect_err(|error| {
-            if matches!(error, PoolError::Busy { .. } | PoolError::Held { .. }) {
-                count(&core.counters.refused);
-            }
-        })?;
+        let Place { lent, mut entry, begin } = core.place(wanted, ask, start).await.inspect_err(|_| count(&core.counters.refused))?;
         let cancel = Cancel(core);
         let ran = async {
             let mut lent = match lent {

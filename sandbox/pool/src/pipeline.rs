@@ -115,7 +115,6 @@ impl Pipeline {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.lock();
         state.open = false;
-        state.cost_us = UNKNOWN_US;
         buffers.put_encoded(&mut state.rest);
     }
 

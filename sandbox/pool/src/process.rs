@@ -14,7 +14,6 @@ use std::{
         mpsc,
     },
     thread,
-    time::Duration,
 };
 
 use rustix::{
@@ -39,7 +38,6 @@ use crate::{
 /// Starts processes and waits for their end. Its threads end with it.
 #[derive(Debug)]
 pub(crate) struct Nursery {
-    pipeline: (usize, Duration),
     orders: mpsc::Sender<oneshot::Sender<io::Result<(Child, Socket)>>>,
     graves: mpsc::Sender<Child>,
     census: Arc<Census>,
@@ -63,7 +61,6 @@ impl Nursery {
         let (orders, ordered) = mpsc::channel::<oneshot::Sender<io::Result<(Child, Socket)>>>();
         let (graves, dead) = mpsc::channel::<Child>();
         let census = Arc::<Census>::default();
-        let pipeline = (config.pipeline, config.pipeline_time);
         let (config, counted) = (config.clone(), Arc::clone(&census));
         let starter = move || {
             for order in ordered {
@@ -83,7 +80,7 @@ impl Nursery {
         };
         thread::Builder::new().name("tollhouse-start".into()).spawn(starter).map_err(spawn_error)?;
         thread::Builder::new().name("tollhouse-wait".into()).spawn(digger).map_err(spawn_error)?;
-        Ok(Self { pipeline, orders, graves, census })
+        Ok(Self { orders, graves, census })
     }
 
     /// Processes that were started and not ended.
@@ -107,7 +104,7 @@ impl Nursery {
     /// # Errors
     ///
     /// [`PoolError::Spawn`] with what the system said.
-    pub(crate) async fn start(&self, alarm: &Arc<Alarm>) -> Result<Process, PoolError> {
+    pub(crate) async fn start(&self, config: &PoolConfig, alarm: &Arc<Alarm>) -> Result<Process, PoolError> {
         let (order, answer) = oneshot::channel();
         self.orders.send(order).map_err(spawn_error)?;
         let (child, socket) = answer.await.map_err(spawn_error)?.map_err(spawn_error)?;
@@ -118,7 +115,7 @@ impl Nursery {
         let stream = stream.inspect_err(|_| grave.fill()).map_err(spawn_error)?;
         Ok(Process {
             pid,
-            link: Link::new(stream, Pipeline::new(self.pipeline.0, self.pipeline.1), Arc::clone(alarm)),
+            link: Link::new(stream, Pipeline::new(config.pipeline, config.pipeline_time), Arc::clone(alarm)),
             born: Instant::now(),
             grave: Mutex::new(grave),
             jail: OnceLock::new(),

@@ -171,7 +171,7 @@ impl Core {
     /// Starts a process and waits until it is ready.
     pub(crate) async fn boot(self: &Arc<Self>) -> Result<Lent<'_>, PoolError> {
         let place = self.make_room();
-        let started = self.nursery.start(&self.alarm).await.inspect_err(|_| count(&self.counters.failed_starts))?;
+        let started = self.nursery.start(&self.config, &self.alarm).await.inspect_err(|_| count(&self.counters.failed_starts))?;
         drop(place);
         count(&self.counters.started);
         let process = self.register(started);
