@@ -129,49 +129,30 @@ impl Host {
         Ok(())
     }
 
-    /// The next message, however long it takes.
-    pub(crate) fn next(&mut self) -> Result<ToWorker, Gone> {
+    /// The next message, waited for as long as it takes; with `wait` [`Gone::TimedOut`] after that.
+    pub(crate) fn next(&mut self, wait: Option<Duration>) -> Result<ToWorker, Gone> {
         loop {
             if let Some(message) = self.take()? {
                 return Ok(message);
             }
-            self.readable()?;
-            self.fill()?;
-        }
-    }
-
-    /// The next message, or [`Gone::TimedOut`].
-    pub(crate) fn next_within(&mut self, wait: Duration) -> Result<ToWorker, Gone> {
-        loop {
-            if let Some(message) = self.take()? {
-                return Ok(message);
-            }
-            self.readable_within(wait)?;
+            self.readable(wait)?;
             self.fill()?;
         }
     }
 
     /// Waits until there is something to read. A blocking read would do the same, but is also woken, for
     /// nothing, whenever the host takes what was written.
-    fn readable(&self) -> Result<(), Gone> {
+    fn readable(&self, wait: Option<Duration>) -> Result<(), Gone> {
+        let timeout = wait.map(Timespec::try_from).transpose().map_err(|_| Gone::Io)?;
         let mut polled = [PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN)];
         loop {
-            match poll(&mut polled, None) {
+            match poll(&mut polled, timeout.as_ref()) {
+                // Whoever waits for a time looks at the clock, and comes again.
+                Ok(0) | Err(Errno::INTR) if timeout.is_some() => return Err(Gone::TimedOut),
                 Ok(_) => return Ok(()),
                 Err(Errno::INTR) => {}
                 Err(_) => return Err(Gone::Io),
             }
-        }
-    }
-
-    /// Waits until there is something to read, at most for `wait`.
-    pub(crate) fn readable_within(&self, wait: Duration) -> Result<(), Gone> {
-        let timeout = Timespec::try_from(wait).map_err(|_| Gone::Io)?;
-        let mut polled = [PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN)];
-        match poll(&mut polled, Some(&timeout)) {
-            Ok(0) | Err(Errno::INTR) => Err(Gone::TimedOut),
-            Ok(_) => Ok(()),
-            Err(_) => Err(Gone::Io),
         }
     }
 

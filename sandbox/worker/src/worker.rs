@@ -91,7 +91,7 @@ impl Worker {
     fn serve(&mut self) -> Gone {
         let mut loaded = false;
         loop {
-            let handled = match self.host.next() {
+            let handled = match self.host.next(None) {
                 Ok(ToWorker::Load(load)) if !loaded => {
                     loaded = true;
                     self.load(load)
@@ -246,7 +246,7 @@ fn wait(state: &Rc<RefCell<OpState>>, budget: &Budget, host: &mut Host) -> Resul
     }
     send(state, host, &ToHost::Waiting).map_err(End::Gone)?;
     loop {
-        match host.next_within(budget.wall_left()) {
+        match host.next(Some(budget.wall_left())) {
             Ok(ToWorker::Reply { op, result }) => return Ok((op, result)),
             // It was sent ahead, and would wait as long as this one.
             Ok(ToWorker::Call(_)) => send(state, host, &ToHost::Declined).map_err(End::Gone)?,
