@@ -1,0 +1,84 @@
+//! Many calls at once: who waits, who goes first, what is left behind.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::time::Instant;
+use tollhouse_protocol::Isolation;
+
+use crate::house::{COUNTER, ENDLESS, House, Tool, json, sleeping};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hundred_waiting_calls_need_two_slots_and_the_time_of_one() {
+    let house = House::start(|config| {
+        (config.running, config.max_processes, config.max_idle, config.spares) = (2, 120, 120, 0);
+        config.patience = Duration::from_secs(60);
+    })
+    .await;
+    let mut tool =
+        Tool::new("sleeper", "export default async (req) => { await new Promise((wake) => setTimeout(wake, req.body)); return 1; };");
+    // Processes first: what is measured is waiting, not starting.
+    tool.body = "5000";
+    join_all((0..100).map(|_| house.call(&tool))).await.into_iter().for_each(|ran| assert_eq!(json(ran), "1"));
+    let warm = house.pool.status().idle;
+    assert!(warm > 20, "most calls waited beside each other: {warm}");
+    tool.body = "1000";
+    let asked = Instant::now();
+    join_all((0..warm).map(|_| house.call(&tool))).await.into_iter().for_each(|ran| assert_eq!(json(ran), "1"));
+    // Two at a time they would take ten seconds and more.
+    assert!(asked.elapsed() < Duration::from_secs(5), "{warm} calls took {:?}", asked.elapsed());
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn owner_that_floods_leaves_others_their_half() {
+    let house = House::start(|config| (config.running, config.patience) = (2, Duration::from_secs(30))).await;
+    let spin = "export default () => { let n = 0; for (let i = 0; i < 2e6; i++) n += i % 7; return n > 0; };";
+    let (flood, guest) = (Tool::new("flood", spin).of("flooder"), Tool::new("guest", "export default () => 1;").of("guest"));
+    house.call(&guest).await.unwrap();
+    let flooding = join_all((0..40).map(|_| house.call(&flood)));
+    let visiting = async {
+        house.until(|pool| pool.status().queued > 20).await;
+        let asked = Instant::now();
+        house.call(&guest).await.unwrap();
+        (asked.elapsed(), house.pool.status().queued)
+    };
+    let (flooded, (waited, still_queued)) = tokio::join!(flooding, visiting);
+    assert!(flooded.iter().all(Result::is_ok));
+    assert!(still_queued > 5, "the guest was served before the flood was over: {still_queued} queued, waited {waited:?}");
+    house.close().await;
+}
+
+/// Calls that end in every way there is, many at once, some given up half-way.
+#[tokio::test(flavor = "multi_thread")]
+async fn storm_of_calls_leaves_nothing_behind() {
+    let house = House::start(|config| {
+        (config.running, config.max_processes, config.breaker_kills) = (3, 10, usize::MAX);
+        config.patience = Duration::from_secs(60);
+    })
+    .await;
+    let mut endless = Tool::new("endless", ENDLESS).of("a");
+    endless.limits.cpu_ms = 10;
+    let mut fresh = Tool::new("fresh", COUNTER).of("b");
+    fresh.isolation = Isolation::Fresh;
+    let tools = [
+        Tool::new("counter", COUNTER).of("a"),
+        Tool::new("sleeper", &sleeping(30)).of("b"),
+        Tool::new("thrower", "export default () => { throw 1; };").of("c"),
+        Tool::new("broken", "export default () => { throw 1; }; throw 2;").of("c"),
+        fresh,
+        endless,
+    ];
+    let storm = (0..180_u64).map(|number| {
+        let call = house.call(&tools[number as usize % tools.len()]);
+        let patience = if number.is_multiple_of(5) { Duration::from_millis(number * 7) } else { Duration::from_secs(120) };
+        tokio::time::timeout(patience, call)
+    });
+    let ended = join_all(storm).await;
+    assert!(ended.iter().filter(|ended| ended.is_ok()).count() >= 144);
+    let status = house.pool.status();
+    assert_eq!((status.running, status.waiting_in_ops, status.queued), (0, 0, 0), "{status:?}");
+    assert!(status.processes <= 10 && status.idle + status.spares <= status.processes, "{status:?}");
+    house.call(&tools[0]).await.unwrap();
+    house.close().await;
+}

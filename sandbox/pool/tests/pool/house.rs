@@ -1,0 +1,180 @@
+//! The set-up that all share: a pool, tools to run in it, and the processes that it leaves in `/proc`.
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::time::Instant;
+use tollhouse_pool::{Job, OpHost, Pool, PoolConfig, PoolError, Ran};
+use tollhouse_protocol::{Bundle, Isolation, Language, Limits, LogLine, OpFailure, OpRequest, OpValue, Outcome, ReplyBody, Start};
+
+pub const COUNTER: &str = "let calls = 0; export default () => ++calls;";
+pub const ENDLESS: &str = "export default () => { for (;;) {} };";
+
+/// A pool whose workers have a name of their own, by which they are found in `/proc`.
+pub struct House {
+    pub pool: Pool,
+    pub name: String,
+    link: PathBuf,
+}
+
+impl House {
+    pub async fn start(settings: impl FnOnce(&mut PoolConfig)) -> Self {
+        static HOUSES: AtomicU64 = AtomicU64::new(0);
+        let name = format!("th{}-{}", std::process::id(), HOUSES.fetch_add(1, Ordering::Relaxed));
+        let link = std::env::temp_dir().join(&name);
+        symlink(worker(), &link).unwrap();
+        let mut config = PoolConfig::new(&link);
+        config.patience = Duration::from_secs(10);
+        settings(&mut config);
+        let pool = Pool::start(config).unwrap();
+        Self { pool, name, link }
+    }
+
+    pub async fn call(&self, tool: &Tool) -> Result<Ran, PoolError> {
+        let job = Job {
+            bundle: &tool.bundle,
+            owner: &tool.owner,
+            endpoint: &tool.endpoint,
+            isolation: tool.isolation,
+            concurrency: 1_000,
+            start: Start {
+                call: "call_1".into(),
+                head: Bytes::from_static(b"{}"),
+                body: Bytes::from_static(tool.body.as_bytes()),
+                env: vec![],
+                now_ms: 1_700_000_000_000,
+                limits: tool.limits,
+            },
+        };
+        self.pool.run(job, &Sleeper).await
+    }
+
+    /// Waits until `holds`; fails after 20 s.
+    pub async fn until(&self, holds: impl Fn(&Pool) -> bool) {
+        let patience = Instant::now() + Duration::from_secs(20);
+        while !holds(&self.pool) {
+            assert!(Instant::now() < patience, "it never came to be: {:?}", self.pool.status());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    pub fn processes(&self) -> Vec<i32> {
+        processes_called(&self.name)
+    }
+
+    pub async fn close(self) {
+        self.pool.shutdown().await;
+        assert_eq!(self.processes(), [0; 0], "every process ends with the pool");
+        assert_eq!(self.pool.status().running, 0);
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.link);
+    }
+}
+
+pub struct Tool {
+    pub bundle: Arc<Bundle>,
+    endpoint: String,
+    owner: String,
+    pub isolation: Isolation,
+    pub limits: Limits,
+    pub body: &'static str,
+}
+
+impl Tool {
+    pub fn new(endpoint: &str, source: &str) -> Self {
+        let bundle = Bundle {
+            version: format!("{:x}", source.bytes().fold(5_381_u64, |hash, byte| hash.wrapping_mul(33) ^ u64::from(byte))),
+            specifier: format!("tool:/{endpoint}/1"),
+            source: Bytes::copy_from_slice(source.as_bytes()),
+            language: Language::Js,
+        };
+        Self {
+            bundle: Arc::new(bundle),
+            endpoint: endpoint.into(),
+            owner: "builder".into(),
+            isolation: Isolation::Warm,
+            limits: Limits::default(),
+            body: "{}",
+        }
+    }
+
+    pub fn of(mut self, owner: &str) -> Self {
+        self.owner = owner.into();
+        self
+    }
+}
+
+/// Grants nothing but time.
+struct Sleeper;
+
+impl OpHost for Sleeper {
+    fn op(&self, request: OpRequest) -> BoxFuture<'_, Result<OpValue, OpFailure>> {
+        Box::pin(async move {
+            match request {
+                OpRequest::Sleep { ms } => {
+                    tokio::time::sleep(Duration::from_millis(ms)).await;
+                    Ok(OpValue::None)
+                }
+                other => Err(OpFailure { code: "not_granted".into(), message: format!("{other:?}") }),
+            }
+        })
+    }
+
+    fn log(&self, _: LogLine) {}
+}
+
+pub fn sleeping(ms: u64) -> String {
+    format!("export default async () => {{ await new Promise((wake) => setTimeout(wake, {ms})); return 1; }};")
+}
+
+pub fn json(ran: Result<Ran, PoolError>) -> String {
+    let ran = ran.unwrap();
+    let spent = ran.spent;
+    match ran.outcome {
+        Outcome::Returned(reply) => match reply.body {
+            ReplyBody::Json(json) => String::from_utf8(json.to_vec()).unwrap(),
+            ReplyBody::Raw(raw) => panic!("a raw body: {raw:?}"),
+        },
+        other => panic!("no answer: {other:?}, {spent:?}"),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test is told where the worker is")]
+fn worker() -> PathBuf {
+    let path =
+        std::env::var("TOLLHOUSE_WORKER").expect("TOLLHOUSE_WORKER must name the `tollhouse-worker` binary; `cargo xtask test` sets it");
+    fs::canonicalize(&path).unwrap_or_else(|error| panic!("TOLLHOUSE_WORKER={path}: {error}"))
+}
+
+pub fn kill(pid: i32) {
+    signal(pid, Signal::KILL);
+}
+
+pub fn signal(pid: i32, signal: Signal) {
+    kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+}
+
+/// Processes of that name that are alive.
+pub fn processes_called(name: &str) -> Vec<i32> {
+    let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    pids.filter(|pid: &i32| {
+        let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+        stat.contains(&format!("({name})")) && !stat.contains(") Z ")
+    })
+    .collect()
+}

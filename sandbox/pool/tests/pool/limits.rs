@@ -1,0 +1,141 @@
+//! Calls and loads that are stopped at a limit, or die.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tollhouse_pool::PoolError;
+use tollhouse_protocol::{Limits, Outcome, StopReason};
+
+use crate::house::{COUNTER, ENDLESS, House, Tool, json, kill, signal, sleeping};
+
+/// One native call that an engine's own interruption does not reach.
+const NATIVE_LOOP: &str = "export default () => Array.prototype.indexOf.call({ length: 2 ** 53 - 1 }, 1);";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn endless_loop_is_stopped_and_the_next_call_is_served() {
+    let house = House::start(|_| {}).await;
+    let mut tool = Tool::new("endless", ENDLESS);
+    tool.limits.cpu_ms = 200;
+    let ran = house.call(&tool).await.unwrap();
+    assert_eq!(ran.outcome, Outcome::Stopped(StopReason::CpuTime { limit_ms: 200 }));
+    assert!((150_000..500_000).contains(&ran.spent.cpu_us), "{:?}", ran.spent);
+    assert_eq!(house.pool.status().idle, 0, "its process is not used again");
+    assert_eq!(json(house.call(&Tool::new("counter", COUNTER)).await), "1");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn native_loop_ends_by_the_processor_clock() {
+    let house = House::start(|_| {}).await;
+    let mut tool = Tool::new("native", NATIVE_LOOP);
+    tool.limits.cpu_ms = 200;
+    let ran = house.call(&tool).await.unwrap();
+    assert_eq!(ran.outcome, Outcome::Stopped(StopReason::CpuTime { limit_ms: 200 }));
+    // By the worker where it can, at the limit; else by the host, at limit and grace.
+    assert!((150_000..700_000).contains(&ran.spent.cpu_us), "{:?}", ran.spent);
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_that_does_not_answer_is_killed_by_the_host() {
+    let house = House::start(|config| config.spares = 0).await;
+    let mut tool = Tool::new("sleeper", &sleeping(60_000));
+    tool.limits.wall_ms = 500;
+    let freezing = async {
+        house.until(|pool| pool.status().waiting_in_ops == 1).await;
+        house.processes().into_iter().for_each(|pid| signal(pid, Signal::STOP));
+    };
+    let (ran, ()) = tokio::join!(house.call(&tool), freezing);
+    let ran = ran.unwrap();
+    assert_eq!(ran.outcome, Outcome::Stopped(StopReason::WallTime { limit_ms: 500 }));
+    assert!(ran.spent.wall_us >= 750_000, "at limit and grace: {:?}", ran.spent);
+    assert_eq!(house.pool.status().totals.kills, 1);
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn handler_that_waits_too_long_is_stopped_by_wall_time() {
+    let house = House::start(|_| {}).await;
+    let mut tool = Tool::new("sleeper", &sleeping(60_000));
+    tool.limits.wall_ms = 300;
+    let ran = house.call(&tool).await.unwrap();
+    assert_eq!(ran.outcome, Outcome::Stopped(StopReason::WallTime { limit_ms: 300 }));
+    assert!((300_000..1_500_000).contains(&ran.spent.wall_us), "{:?}", ran.spent);
+    assert!(ran.spent.cpu_us < 100_000, "waiting is not computing: {:?}", ran.spent);
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heap_bomb_is_stopped_by_memory() {
+    let house = House::start(|_| {}).await;
+    let tool = Tool::new("bomb", "export default () => { const all = []; for (;;) all.push(new Array(10000).fill(all.length)); };");
+    let ran = house.call(&tool).await.unwrap();
+    assert!(matches!(ran.outcome, Outcome::Stopped(StopReason::Memory { .. })), "{:?}", ran.outcome);
+    assert_eq!(house.pool.status().idle, 0);
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn resident_memory_over_its_limit_is_killed_by_the_host() {
+    let house = House::start(|_| {}).await;
+    let mut tool = Tool::new("small", "export default () => { for (;;) {} };");
+    tool.limits.rss_bytes = 1 << 20;
+    tool.limits.cpu_ms = 5_000;
+    let ran = house.call(&tool).await;
+    // Loading is under the same limit, and may be the one that is seen.
+    match ran {
+        Ok(ran) => assert_eq!(ran.outcome, Outcome::Stopped(StopReason::Memory { limit_bytes: 1 << 20 })),
+        Err(error) => assert!(matches!(error, PoolError::Load(_)), "{error:?}"),
+    }
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_killed_in_a_call_is_a_crash_and_the_next_call_is_served() {
+    let house = House::start(|_| {}).await;
+    let tool = Tool::new("sleeper", &sleeping(60_000));
+    let pool = house.pool.clone();
+    let call = house.call(&tool);
+    let murder = async {
+        house.until(|pool| pool.status().waiting_in_ops == 1).await;
+        // Whichever is the call's: all of this pool's processes die, and the pool goes on.
+        house.processes().into_iter().for_each(kill);
+    };
+    let (ran, ()) = tokio::join!(call, murder);
+    assert_eq!(ran.unwrap().outcome, Outcome::Stopped(StopReason::Crashed));
+    assert_eq!(json(house.call(&Tool::new("counter", COUNTER)).await), "1");
+    assert_eq!(pool.status().totals.crashes, 1);
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn endpoint_whose_workers_are_killed_again_and_again_is_held() {
+    let house = House::start(|config| config.breaker_kills = 2).await;
+    let mut tool = Tool::new("endless", ENDLESS);
+    tool.limits.cpu_ms = 20;
+    for _ in 0..2 {
+        house.call(&tool).await.unwrap();
+    }
+    let held = house.call(&tool).await;
+    assert!(matches!(held, Err(PoolError::Held { retry_after }) if retry_after > Duration::from_secs(50)), "{held:?}");
+    assert_eq!(json(house.call(&Tool::new("counter", COUNTER)).await), "1");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn check_tells_a_handler_that_loads_from_one_that_does_not() {
+    let house = House::start(|_| {}).await;
+    // On a busy machine half a second of processor time may take long.
+    let limits = Limits { load_wall_ms: 10_000, ..Limits::default() };
+    let check = async |source: &str| house.pool.check(&Tool::new("checked", source).bundle, limits).await;
+    check(COUNTER).await.unwrap();
+    let Err(PoolError::Load(error)) = check("export default () => {\n  const = 1;\n};").await else { panic!("it does not parse") };
+    assert_eq!(error.line, Some(2), "{error:?}");
+    let Err(PoolError::Load(error)) = check("for (;;) {} export default () => 1;").await else { panic!("its top level does not end") };
+    assert!(error.message.contains("500 ms"), "{error:?}");
+    let Err(PoolError::Load(error)) = check("export default Array.prototype.indexOf.call({ length: 2 ** 53 - 1 }, 1);").await else {
+        panic!("its top level does not end")
+    };
+    assert!(error.message.contains("500 ms"), "{error:?}");
+    house.close().await;
+}

@@ -1,0 +1,12 @@
+//! A pool of real workers, driven as the host drives it: each test is a claim about it.
+//!
+//! `TOLLHOUSE_WORKER` names the `tollhouse-worker` binary.
+
+#![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may panic")]
+
+mod crowds;
+mod ends;
+mod house;
+mod limits;
+mod pipeline;
+mod workers;

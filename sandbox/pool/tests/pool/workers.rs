@@ -1,0 +1,156 @@
+//! Which worker runs a call, and how long one is kept.
+
+use std::time::Duration;
+
+use tollhouse_protocol::{Isolation, Outcome};
+
+use crate::house::{COUNTER, House, Tool, json, kill, sleeping};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn warm_calls_share_a_process_and_its_state() {
+    let house = House::start(|_| {}).await;
+    let tool = Tool::new("counter", COUNTER);
+    let answers = [house.call(&tool).await, house.call(&tool).await, house.call(&tool).await];
+    assert_eq!(answers.map(json), ["1", "2", "3"]);
+    assert_eq!(house.pool.status().totals.cold_calls, 1);
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn endpoints_with_the_same_code_share_no_process() {
+    let house = House::start(|_| {}).await;
+    let (one, other) = (Tool::new("one", COUNTER), Tool::new("other", COUNTER));
+    assert_eq!(one.bundle.version, other.bundle.version);
+    assert_eq!(json(house.call(&one).await), "1");
+    assert_eq!(json(house.call(&other).await), "1");
+    assert_eq!(json(house.call(&one).await), "2");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_memory_limits_get_another_process() {
+    let house = House::start(|_| {}).await;
+    let mut tool = Tool::new("counter", COUNTER);
+    assert_eq!(json(house.call(&tool).await), "1");
+    tool.limits.heap_bytes /= 2;
+    assert_eq!(json(house.call(&tool).await), "1");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fresh_isolation_gives_each_call_a_process_that_served_nobody() {
+    let house = House::start(|_| {}).await;
+    let mut tool = Tool::new("counter", COUNTER);
+    tool.isolation = Isolation::Fresh;
+    for _ in 0..4 {
+        assert_eq!(json(house.call(&tool).await), "1");
+    }
+    assert_eq!(house.pool.status().idle, 0);
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn spares_are_kept_and_a_cold_call_takes_one() {
+    let house = House::start(|config| config.spares = 2).await;
+    house.until(|pool| pool.status().spares == 2).await;
+    assert!(!house.pool.status().jail.is_empty());
+    let started = house.pool.status().totals.started;
+    house.call(&Tool::new("counter", COUNTER)).await.unwrap();
+    house.until(|pool| pool.status().spares == 2).await;
+    assert_eq!(house.pool.status().totals.started, started + 1, "the replacement and nothing else was started");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn thrown_error_keeps_the_process() {
+    let house = House::start(|_| {}).await;
+    let tool = Tool::new("thrower", "let calls = 0; export default () => { if (++calls < 2) throw new Error('no'); return calls; };");
+    let ran = house.call(&tool).await.unwrap();
+    assert!(matches!(&ran.outcome, Outcome::Threw(thrown) if thrown.message.contains("no")), "{:?}", ran.outcome);
+    assert_eq!(json(house.call(&tool).await), "2");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_that_dies_idle_costs_no_call() {
+    let house = House::start(|config| config.spares = 0).await;
+    let tool = Tool::new("counter", COUNTER);
+    assert_eq!(json(house.call(&tool).await), "1");
+    house.processes().into_iter().for_each(kill);
+    house.until(|_| house.processes().is_empty()).await;
+    // The runtime hears of it a moment later.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(json(house.call(&tool).await), "1");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn retired_version_starts_anew() {
+    let house = House::start(|_| {}).await;
+    let tool = Tool::new("counter", COUNTER);
+    house.call(&tool).await.unwrap();
+    assert_eq!(house.pool.status().idle, 1);
+    house.pool.retire(&tool.bundle.version);
+    assert_eq!(house.pool.status().idle, 0);
+    assert_eq!(json(house.call(&tool).await), "1");
+    // A worker in a call ends when its call has.
+    let sleeper = Tool::new("sleeper", &sleeping(300));
+    let retiring = async {
+        house.until(|pool| pool.status().waiting_in_ops == 1).await;
+        house.pool.retire(&sleeper.bundle.version);
+    };
+    let (ran, ()) = tokio::join!(house.call(&sleeper), retiring);
+    assert_eq!(json(ran), "1");
+    assert_eq!(house.pool.status().idle, 1, "the counter's worker alone is left");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_after_its_last_call_is_replaced_and_nothing_is_lost() {
+    let house = House::start(|config| config.max_calls = 3).await;
+    let tool = Tool::new("counter", COUNTER);
+    for _ in 0..5 {
+        house.call(&tool).await.unwrap();
+    }
+    house.until(|pool| pool.status().totals.replaced == 1).await;
+    let cold = house.pool.status().totals.cold_calls;
+    assert_eq!(json(house.call(&tool).await), "1", "the successor has served nobody");
+    assert_eq!(house.pool.status().totals.cold_calls, cold, "and was ready before it was needed");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_that_grows_is_replaced() {
+    let house = House::start(|config| config.max_growth = 1).await;
+    let tool = Tool::new("leak", "const all = []; export default () => all.push(new Array(1_000_000).fill(all.length + 0.5));");
+    // Less than its heap allows, more than a process is counted at.
+    for _ in 0..6 {
+        house.call(&tool).await.unwrap();
+        let replaced = house.until(|pool| pool.status().totals.replaced == 1);
+        if tokio::time::timeout(Duration::from_millis(700), replaced).await.is_ok() {
+            break;
+        }
+    }
+    house.until(|pool| pool.status().totals.replaced == 1).await;
+    house.call(&tool).await.unwrap();
+    assert_eq!(house.pool.status().totals.cold_calls, 1, "the successor was ready before it was needed");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unused_worker_is_ended() {
+    let house = House::start(|config| config.max_idle_time = Duration::from_millis(100)).await;
+    house.call(&Tool::new("counter", COUNTER)).await.unwrap();
+    house.until(|pool| pool.status().idle == 0).await;
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn processes_are_never_more_than_allowed() {
+    let house = House::start(|config| (config.max_processes, config.spares) = (2, 0)).await;
+    for number in 0..5 {
+        house.call(&Tool::new(&format!("tool-{number}"), COUNTER)).await.unwrap();
+        assert!(house.pool.status().processes <= 2);
+    }
+    house.close().await;
+}
