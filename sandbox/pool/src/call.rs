@@ -8,7 +8,7 @@ use std::io;
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use tokio::time::Instant;
 use tollhouse_protocol::{
-    Limits, Load, LoadError, Loaded, OpFailure, OpRequest, OpValue, Outcome, Spent, Start, StopReason, ToHost, ToWorker, frame::FrameError,
+    Limits, Load, LoadError, Loaded, OpFailure, OpRequest, OpValue, Outcome, Spent, StopReason, ToHost, ToWorker, frame::FrameError,
 };
 
 use crate::{
@@ -114,19 +114,19 @@ async fn exchange_load(link: &Link, buffers: &mut Buffers, load: Load) -> Result
 #[derive(Debug)]
 pub(crate) enum Begin {
     /// It is to be sent, and its budget begins.
-    Now(Start),
+    Now(ToWorker, Limits),
     /// It was sent ahead at this moment, its turn has come, and its budget is in force.
-    SentAhead(Limits, Instant),
+    SentAhead(Instant, Limits),
 }
 
 /// Runs one call on a worker that has its code, until it has ended one way or the other.
 pub(crate) async fn drive(link: &Link, buffers: &mut Buffers, begin: Begin, host: &dyn OpHost, entry: &mut Entry<'_>) -> Ended {
     let (limits, sent_ahead) = match &begin {
-        Begin::Now(start) => {
-            link.begin(Budget::of_call(&start.limits));
-            (start.limits, None)
+        Begin::Now(_, limits) => {
+            link.begin(Budget::of_call(limits));
+            (*limits, None)
         }
-        Begin::SentAhead(limits, since) => (*limits, Some(*since)),
+        Begin::SentAhead(since, limits) => (*limits, Some(*since)),
     };
     let mut ledger = Ledger::new(limits);
     let done = exchange_call(link, buffers, begin, host, entry, &mut ledger).await;
@@ -159,8 +159,8 @@ async fn exchange_call(
     let stream = &link.stream;
     let mut ops = None;
     match begin {
-        Begin::Now(start) => {
-            buffers.put(&ToWorker::Call(start))?;
+        Begin::Now(call, _) => {
+            buffers.put(&call)?;
             buffers.flush(stream)?;
             if buffers.nothing_to_send() {
                 link.pipeline.open();
@@ -275,7 +275,7 @@ mod tests {
         io::{AsyncReadExt, AsyncWriteExt},
         net::UnixStream,
     };
-    use tollhouse_protocol::{LogLevel, LogLine, ReplyBody, ToolReply, frame};
+    use tollhouse_protocol::{LogLevel, LogLine, ReplyBody, Start, ToolReply, frame};
 
     use super::*;
     use crate::{
@@ -331,15 +331,10 @@ mod tests {
         Gate::new(Rules { running: 1, processes: 10, owner_running: 1, queue: 10, patience: Duration::from_secs(1), breaker })
     }
 
-    fn start() -> Start {
-        Start {
-            call: "call_1".into(),
-            head: Bytes::from_static(b"{}"),
-            body: Bytes::from_static(b"{}"),
-            env: vec![],
-            now_ms: 0,
-            limits: Limits::default(),
-        }
+    fn begin() -> Begin {
+        let limits = Limits::default();
+        let (head, body) = (Bytes::from_static(b"{}"), Bytes::from_static(b"{}"));
+        Begin::Now(ToWorker::Call(Start { call: "call_1".into(), head, body, env: vec![], now_ms: 0, limits }), limits)
     }
 
     fn done(body: &[u8]) -> ToHost {
@@ -358,7 +353,7 @@ mod tests {
         let mut entry = gate.enter(Ask { owner: "a", endpoint: "x", concurrency: 1 }).await.unwrap();
         let mut buffers = Buffers::default();
         let call = async {
-            let ended = drive(&link, &mut buffers, Begin::Now(start()), host, &mut entry).await;
+            let ended = drive(&link, &mut buffers, begin(), host, &mut entry).await;
             // As the end of the process would.
             rustix::net::shutdown(&link.stream, rustix::net::Shutdown::Both).unwrap();
             ended
@@ -439,7 +434,7 @@ mod tests {
         let mut entry = gate.enter(Ask { owner: "a", endpoint: "x", concurrency: 1 }).await.unwrap();
         let mut buffers = Buffers::default();
         let mut polls = 0;
-        let mut call = Box::pin(drive(&link, &mut buffers, Begin::Now(start()), &host, &mut entry));
+        let mut call = Box::pin(drive(&link, &mut buffers, begin(), &host, &mut entry));
         let call = std::future::poll_fn(|context| {
             polls += 1;
             call.as_mut().poll(context)

@@ -96,23 +96,20 @@ impl Core {
     pub(crate) async fn place<'a>(self: &'a Arc<Self>, wanted: Wanted<'_>, ask: Ask<'a>, start: Start) -> Result<Place<'a>, PoolError> {
         let (warm, deadline) = (wanted.isolation == Isolation::Warm && self.config.pipeline > 0, self.gate.deadline());
         let mut ahead = if warm { Ahead::Now } else { Ahead::Never };
-        let mut start = start;
+        let call = ToWorker::Call(start);
         loop {
             if let Leave::Enter(entry) = self.gate.wait(ask, ahead, deadline).await? {
-                return Ok(Place { lent: None, entry, begin: Begin::Now(start) });
+                return Ok(Place { lent: None, entry, begin: Begin::Now(call, *wanted.limits) });
             }
             ahead = Ahead::Queued;
-            let call = ToWorker::Call(start);
             if let Some(sent) = self.send_ahead(wanted, ask, &call) {
-                let begin = Begin::SentAhead(*wanted.limits, sent.since());
+                let begin = Begin::SentAhead(sent.since(), *wanted.limits);
                 let soon = sent.since() + self.config.pipeline_patience;
                 if let Some((lent, entry)) = sent.turn(soon.min(deadline)).await {
                     return Ok(Place { lent: Some(lent), entry, begin });
                 }
                 ahead = Ahead::Never;
             }
-            let ToWorker::Call(unsent) = call else { unreachable!("it was made a call above") };
-            start = unsent;
         }
     }
 
