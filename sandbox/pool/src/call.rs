@@ -112,23 +112,31 @@ async fn exchange_load(link: &Link, buffers: &mut Buffers, load: Load) -> Result
 
 /// A call for a worker that has its code.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "each call has one, and passes it on at once")]
 pub(crate) enum Begin {
     /// It is to be sent, and its budget begins.
-    Now(ToWorker, Limits),
+    Now(ToWorker),
     /// It was sent ahead at this moment, its turn has come, and its budget is in force.
-    SentAhead(Instant, Limits),
+    SentAhead(Instant),
 }
 
 /// Runs one call on a worker that has its code, until it has ended one way or the other.
-pub(crate) async fn drive(link: &Link, buffers: &mut Buffers, begin: Begin, host: &dyn OpHost, entry: &mut Entry<'_>) -> Ended {
-    let (limits, sent_ahead) = match &begin {
-        Begin::Now(_, limits) => {
+pub(crate) async fn drive(
+    link: &Link,
+    buffers: &mut Buffers,
+    limits: &Limits,
+    begin: Begin,
+    host: &dyn OpHost,
+    entry: &mut Entry<'_>,
+) -> Ended {
+    let sent_ahead = match &begin {
+        Begin::Now(_) => {
             link.begin(Budget::of_call(limits));
-            (*limits, None)
+            None
         }
-        Begin::SentAhead(since, limits) => (*limits, Some(*since)),
+        Begin::SentAhead(since) => Some(*since),
     };
-    let mut ledger = Ledger::new(limits);
+    let mut ledger = Ledger::new(*limits);
     let done = exchange_call(link, buffers, begin, host, entry, &mut ledger).await;
     let mut seen = link.finish();
     // It may have run before its turn.
@@ -159,14 +167,14 @@ async fn exchange_call(
     let stream = &link.stream;
     let mut ops = None;
     match begin {
-        Begin::Now(call, _) => {
+        Begin::Now(call) => {
             buffers.put(&call)?;
             buffers.flush(stream)?;
             if buffers.nothing_to_send() {
                 link.pipeline.open();
             }
         }
-        Begin::SentAhead(..) => {
+        Begin::SentAhead(_) => {
             link.pipeline.take_rest(buffers);
             buffers.flush(stream)?;
         }
@@ -332,9 +340,8 @@ mod tests {
     }
 
     fn begin() -> Begin {
-        let limits = Limits::default();
         let (head, body) = (Bytes::from_static(b"{}"), Bytes::from_static(b"{}"));
-        Begin::Now(ToWorker::Call(Start { call: "call_1".into(), head, body, env: vec![], now_ms: 0, limits }), limits)
+        Begin::Now(ToWorker::Call(Start { call: "call_1".into(), head, body, env: vec![], now_ms: 0, limits: Limits::default() }))
     }
 
     fn done(body: &[u8]) -> ToHost {
@@ -353,7 +360,7 @@ mod tests {
         let mut entry = gate.enter(Ask { owner: "a", endpoint: "x", concurrency: 1 }).await.unwrap();
         let mut buffers = Buffers::default();
         let call = async {
-            let ended = drive(&link, &mut buffers, begin(), host, &mut entry).await;
+            let ended = drive(&link, &mut buffers, &Limits::default(), begin(), host, &mut entry).await;
             // As the end of the process would.
             rustix::net::shutdown(&link.stream, rustix::net::Shutdown::Both).unwrap();
             ended
@@ -434,7 +441,8 @@ mod tests {
         let mut entry = gate.enter(Ask { owner: "a", endpoint: "x", concurrency: 1 }).await.unwrap();
         let mut buffers = Buffers::default();
         let mut polls = 0;
-        let mut call = Box::pin(drive(&link, &mut buffers, begin(), &host, &mut entry));
+        let limits = Limits::default();
+        let mut call = Box::pin(drive(&link, &mut buffers, &limits, begin(), &host, &mut entry));
         let call = std::future::poll_fn(|context| {
             polls += 1;
             call.as_mut().poll(context)

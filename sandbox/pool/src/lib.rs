@@ -158,7 +158,7 @@ impl Pool {
                 Some(lent) => lent,
                 None => core.lend(wanted).await?,
             };
-            let ended = lent.drive(begin, host, &mut entry).await;
+            let ended = lent.drive(&limits, begin, host, &mut entry).await;
             Ok((lent, ended))
         };
         let ran = ran.await;

@@ -99,11 +99,11 @@ impl Core {
         let call = ToWorker::Call(start);
         loop {
             if let Leave::Enter(entry) = self.gate.wait(ask, ahead, deadline).await? {
-                return Ok(Place { lent: None, entry, begin: Begin::Now(call, *wanted.limits) });
+                return Ok(Place { lent: None, entry, begin: Begin::Now(call) });
             }
             ahead = Ahead::Queued;
             if let Some(sent) = self.send_ahead(wanted, ask, &call) {
-                let begin = Begin::SentAhead(sent.since(), *wanted.limits);
+                let begin = Begin::SentAhead(sent.since());
                 let soon = sent.since() + self.config.pipeline_patience;
                 if let Some((lent, entry)) = sent.turn(soon.min(deadline)).await {
                     return Ok(Place { lent: Some(lent), entry, begin });
@@ -290,10 +290,10 @@ impl<'a> Lent<'a> {
         call::load(&process.link, &mut self.buffers, load).await
     }
 
-    pub(crate) async fn drive(&mut self, begin: Begin, host: &dyn OpHost, entry: &mut Entry<'_>) -> Ended {
+    pub(crate) async fn drive(&mut self, limits: &Limits, begin: Begin, host: &dyn OpHost, entry: &mut Entry<'_>) -> Ended {
         let process = self.process.as_ref().expect("a lent worker has its process until it is given back");
         process.calls.fetch_add(1, Ordering::Relaxed);
-        call::drive(&process.link, &mut self.buffers, begin, host, entry).await
+        call::drive(&process.link, &mut self.buffers, limits, begin, host, entry).await
     }
 
     /// Hands the worker on to the first of the calls that were sent ahead, and the running slot with it. Without one the
