@@ -1,7 +1,7 @@
 //! Who may name whom (the layers of `src/lib.rs`), held by reading the sources.
 
 use std::{
-    fs,
+    fs, iter,
     path::{Path, PathBuf},
 };
 
@@ -88,6 +88,61 @@ fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
     lines.enumerate().filter(|(_, line)| !line.trim_start().starts_with("//")).map(|(index, line)| (index + 1, line))
 }
 
+/// The modules of the host that code names, each with its line: `a` of `crate::a::B`, `a` and `c` of
+/// `use crate::{a::B, c::{D, e::F}}`, on however many lines.
+fn modules(text: &str) -> Vec<(usize, &str)> {
+    let tokens: Vec<_> = code(text).flat_map(|(line, code)| tokens(code).map(move |token| (line, token))).collect();
+    let mut modules = Vec::new();
+    for place in 0..tokens.len() {
+        let Some(([(_, "crate"), (_, ":"), (_, ":")], path)) = tokens[place..].split_first_chunk() else { continue };
+        let (mut depth, mut before) = (0, "");
+        for &(line, token) in path {
+            match token {
+                "{" => depth += 1,
+                "}" => depth -= 1,
+                _ if depth == 0 || depth == 1 && matches!(before, "{" | ",") => modules.push((line, token)),
+                _ => {}
+            }
+            if depth == 0 {
+                break;
+            }
+            before = token;
+        }
+    }
+    modules
+}
+
+/// A line's words, and each other character by itself.
+fn tokens(line: &str) -> impl Iterator<Item = &str> {
+    let is_word = |character: char| character.is_alphanumeric() || character == '_';
+    let mut rest = line.trim_start();
+    iter::from_fn(move || {
+        let first = rest.chars().next()?;
+        let end = if is_word(first) { rest.find(|character| !is_word(character)).unwrap_or(rest.len()) } else { first.len_utf8() };
+        let (token, after) = rest.split_at(end);
+        rest = after.trim_start();
+        Some(token)
+    })
+}
+
+#[test]
+fn every_module_of_an_import_is_seen() {
+    let text = "use crate::a;
+use crate::{
+    b::{C, d::E},
+    // f::G,
+    h, i as j,
+    k::{
+        L,
+    },
+};
+use std::{m, crates::n};
+fn o(_: &crate::p::Q, _: crate::r::S) {}
+mod tests {
+use crate::t;";
+    assert_eq!(modules(text), [(1, "a"), (3, "b"), (5, "h"), (5, "i"), (6, "k"), (11, "p"), (11, "r")]);
+}
+
 #[test]
 fn words_stay_in_their_homes() {
     let mut astray = Vec::new();
@@ -110,10 +165,8 @@ fn lower_layers_know_nothing_of_upper_ones() {
             if !file.starts_with(layer) || file.contains("/tests") {
                 continue;
             }
-            for upper in *uppers {
-                let word = format!("crate::{upper}::");
-                upward.extend(code(&text).filter(|(_, line)| line.contains(&word)).map(|(line, _)| format!("{file}:{line}: {word}")));
-            }
+            let named = modules(&text).into_iter().filter(|(_, module)| uppers.contains(module));
+            upward.extend(named.map(|(line, module)| format!("{file}:{line}: crate::{module}")));
         }
     }
     assert!(upward.is_empty(), "{}", upward.join("\n"));
