@@ -60,6 +60,15 @@ impl Started {
     }
 }
 
+/// Lets this thread take a core from nobody when a call comes in (sched(7), `SCHED_BATCH`). On a busy machine calls then
+/// gather in the socket, to be run one after the other; where a core is free nothing changes. A refusal costs speed alone.
+#[expect(unsafe_code, reason = "no safe binding sets a scheduling policy")]
+fn interrupt_nobody() {
+    let unused = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the parameter lives as long as the call, and the policy is this thread's own.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const unused) };
+}
+
 struct Worker {
     host: Host,
     runtime: JsRuntime,
@@ -79,6 +88,7 @@ impl Worker {
         let (mut runtime, driver) = engine::boot(&memory, Call::new(Arc::clone(&budget)));
         memory.report_to(Arc::clone(&budget));
         budget.watch(runtime.v8_isolate().thread_safe_handle()).map_err(|_| Gone::Io)?;
+        interrupt_nobody();
         if !jail::forbid_new_processes() {
             jail.retain(|layer| *layer != tollhouse_protocol::JailLayer::Rlimits);
         }
