@@ -14,6 +14,7 @@ mod follow;
 mod invoke;
 mod logs;
 mod manifest;
+mod names;
 mod offered;
 mod operations;
 mod page;
@@ -27,17 +28,17 @@ mod secrets;
 mod stream;
 mod tools;
 
-use std::{sync::Arc, time::Duration};
+use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
-    Router,
-    extract::{DefaultBodyLimit, Request},
+    Router, ServiceExt as _,
+    extract::{ConnectInfo, DefaultBodyLimit, Request, State, connect_info::IntoMakeServiceWithConnectInfo},
     http::{HeaderName, HeaderValue, Method, header},
     middleware::{self, Next},
     response::Response,
     routing::{MethodFilter, get, on, post},
 };
-use tower::ServiceBuilder;
+use tower::{Service, ServiceBuilder};
 use tower_http::cors::{Any, CorsLayer};
 
 pub(crate) use self::{error::REQUEST, failures::limit_credit, offered::offered};
@@ -53,8 +54,11 @@ pub const MANAGEMENT_BODY_BYTES: usize = 4 << 20;
 /// How long browsers may keep a preflight's answer.
 const PREFLIGHT_AGE: Duration = Duration::from_secs(600);
 
-/// Every route of the host, by who comes.
-pub fn router(app: Arc<App>) -> Router {
+/// Every route of the host, by who comes, and what stands around them; to be served on a listener.
+pub fn service(
+    app: Arc<App>,
+) -> IntoMakeServiceWithConnectInfo<impl Service<Request, Response = Response, Error = Infallible, Future: Send> + Clone + Send, SocketAddr>
+{
     let head_get_post = MethodFilter::GET.or(MethodFilter::POST);
     let agents = Router::new()
         .route("/tools/{slug}", on(head_get_post, tools::call).head(tools::head))
@@ -106,36 +110,51 @@ pub fn router(app: Arc<App>) -> Router {
     let guarded = ServiceBuilder::new()
         .layer(middleware::from_fn(frame))
         .layer(cors())
-        .layer(middleware::from_fn_with_state(Arc::clone(&app), rate::limit))
-        .layer(middleware::from_fn_with_state(app, failures::limit))
+        .layer(middleware::from_fn_with_state(app, limit))
         .layer(DefaultBodyLimit::max(MANAGEMENT_BODY_BYTES))
         .service(routes);
-    Router::new().fallback_service(guarded)
+    guarded.into_make_service_with_connect_info()
 }
 
 /// Preflights are answered before the gate; browsers may read what a payment needs.
 fn cors() -> CorsLayer {
-    let exposed = ["payment-required", "payment-response", "x-payment-response", "x-receipt-id", "x-payment-id", "x-request-id", "etag"];
+    let exposed = [
+        &names::PAYMENT_REQUIRED,
+        &names::PAYMENT_RESPONSE,
+        &names::X_PAYMENT_RESPONSE,
+        &names::RECEIPT_ID,
+        &names::PAYMENT_ID,
+        &names::REQUEST_ID,
+        &header::ETAG,
+    ];
     let allowed = [
-        "content-type",
-        "accept",
-        "if-match",
-        "idempotency-key",
-        "payment-signature",
-        "x-payment",
-        "sign-in-with-x",
-        "x-developer-credit",
-        "x-builder-key",
-        "x-admin-token",
-        "x-quote-id",
-        "access-control-expose-headers",
+        &header::CONTENT_TYPE,
+        &header::ACCEPT,
+        &header::IF_MATCH,
+        &names::IDEMPOTENCY_KEY,
+        &names::PAYMENT_SIGNATURE,
+        &names::X_PAYMENT,
+        &names::SIGN_IN_WITH_X,
+        &names::DEVELOPER_CREDIT,
+        &names::BUILDER_KEY,
+        &names::ADMIN_TOKEN,
+        &names::QUOTE_ID,
+        &header::ACCESS_CONTROL_EXPOSE_HEADERS,
     ];
     CorsLayer::new()
         .allow_origin(Any)
         .allow_methods([Method::GET, Method::HEAD, Method::POST, Method::PATCH, Method::PUT, Method::DELETE])
-        .allow_headers(allowed.map(HeaderName::from_static))
-        .expose_headers(exposed.map(HeaderName::from_static))
+        .allow_headers(allowed.map(HeaderName::clone))
+        .expose_headers(exposed.map(HeaderName::clone))
         .max_age(PREFLIGHT_AGE)
+}
+
+/// Refuses addresses that ask too often, or showed too many wrong credentials.
+async fn limit(State(app): State<Arc<App>>, ConnectInfo(peer): ConnectInfo<SocketAddr>, request: Request, next: Next) -> Response {
+    match rate::refusal(&app, peer.ip()) {
+        Some(refused) => refused,
+        None => failures::limit(&app, peer.ip(), request, next).await,
+    }
 }
 
 /// Gives every request its id, and every answer the headers that keep it what it says it is.
@@ -145,7 +164,7 @@ async fn frame(mut request: Request, next: Next) -> Response {
     let mut response = error::REQUEST.scope(id.clone(), next.run(request)).await;
     let headers = response.headers_mut();
     if let Ok(value) = HeaderValue::from_str(id.as_str()) {
-        headers.insert("x-request-id", value);
+        headers.insert(&names::REQUEST_ID, value);
     }
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response

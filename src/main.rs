@@ -5,7 +5,6 @@ mod verify;
 
 use std::{
     io::{IsTerminal as _, Write as _},
-    net::SocketAddr,
     path::PathBuf,
     process::ExitCode,
 };
@@ -95,15 +94,14 @@ async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::
         // Small answers must not wait for the client's acknowledgement.
         _ = stream.set_nodelay(true);
     });
-    let server = axum::serve(listener, http::router(app.clone()).into_make_service_with_connect_info::<SocketAddr>())
-        .with_graceful_shutdown({
-            let app = app.clone();
-            async move {
-                told_to_end().await;
-                // Streams that follow live end by it; else they would be waited for.
-                app.begin_shutdown();
-            }
-        });
+    let server = axum::serve(listener, http::service(app.clone())).with_graceful_shutdown({
+        let app = app.clone();
+        async move {
+            told_to_end().await;
+            // Streams that follow live end by it; else they would be waited for.
+            app.begin_shutdown();
+        }
+    });
     tokio::select! {
         served = async { server.await } => served?,
         () = async { told_to_end().await; tokio::time::sleep(settings.drain).await } => {}

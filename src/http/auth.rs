@@ -11,7 +11,7 @@ use axum::{
 };
 use serde::Deserialize;
 
-use super::error::ApiError;
+use super::{error::ApiError, names};
 use crate::{
     app::App,
     builder::Builder,
@@ -64,10 +64,10 @@ impl FromRequestParts<Arc<App>> for Caller {
         if let Some(Known(known)) = parts.extensions.get() {
             return known.clone().ok_or_else(ApiError::unauthorized);
         }
-        if let Some(token) = parts.headers.get("x-admin-token") {
+        if let Some(token) = parts.headers.get(&names::ADMIN_TOKEN) {
             return if app.admin.matches(token.as_bytes()) { Ok(Self::Admin) } else { Err(ApiError::unauthorized()) };
         }
-        let key = parts.headers.get("x-builder-key").and_then(|value| value.to_str().ok()).ok_or_else(ApiError::unauthorized)?;
+        let key = parts.headers.get(&names::BUILDER_KEY).and_then(|value| value.to_str().ok()).ok_or_else(ApiError::unauthorized)?;
         let builder = app.builders.by_key(key).await?.ok_or_else(ApiError::unauthorized)?;
         Ok(Self::Builder(builder))
     }
@@ -98,7 +98,7 @@ impl OptionalFromRequestParts<Arc<App>> for Managed {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Option<Self>, ApiError> {
-        if !["x-admin-token", "x-builder-key"].iter().any(|name| parts.headers.contains_key(*name)) {
+        if !names::shows_caller(&parts.headers) {
             return Ok(None);
         }
         match <Self as FromRequestParts<Arc<App>>>::from_request_parts(parts, app).await {

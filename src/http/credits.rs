@@ -14,6 +14,7 @@ use super::{
     auth::Admin,
     endpoints::Body,
     error::ApiError,
+    names,
     page::{Asked, Limit, bad_cursor},
 };
 use crate::{
@@ -43,7 +44,7 @@ pub(super) async fn mint(
 ) -> Result<Json<Value>, ApiError> {
     let credits = app.gate.credits();
     let request = json!({ "amountUsd": mint.amount_usd, "label": mint.label, "creditId": mint.credit_id });
-    let key = headers.get("idempotency-key").map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
+    let key = headers.get(&names::IDEMPOTENCY_KEY).map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
     let once = key.map(|key| Once::new(key, json_hash(&request))).transpose()?;
     let Some(id) = mint.credit_id else {
         let label = mint.label.unwrap_or_default();
@@ -73,14 +74,14 @@ impl FromRequestParts<Arc<App>> for Reader {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
         let unauthorized = || ApiError::unauthorized().hint("send the credit's token in `X-Developer-Credit`, or `X-Admin-Token`");
-        if ["x-admin-token", "x-builder-key"].iter().any(|name| parts.headers.contains_key(*name)) {
+        if names::shows_caller(&parts.headers) {
             return match Admin::from_request_parts(parts, app).await {
                 Ok(Admin) => Ok(Self::Admin),
                 Err(error) if error.status() == StatusCode::UNAUTHORIZED => Err(unauthorized()),
                 Err(error) => Err(error),
             };
         }
-        let token = parts.headers.get("x-developer-credit").and_then(|value| value.to_str().ok()).ok_or_else(unauthorized)?;
+        let token = parts.headers.get(&names::DEVELOPER_CREDIT).and_then(|value| value.to_str().ok()).ok_or_else(unauthorized)?;
         app.gate.credits().find(token).await?.map(Self::Holder).ok_or_else(unauthorized)
     }
 }

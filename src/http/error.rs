@@ -11,6 +11,7 @@ use axum::{
 use serde_json::{Value, json};
 use tollhouse_protocol::StopReason;
 
+use super::names;
 use crate::{
     call::{CallError, Charged, Fault},
     catalog::PublishError,
@@ -303,7 +304,7 @@ impl IntoResponse for ApiError {
             Some(challenge) => {
                 let mut response = (self.status, Json(challenge.v1.clone())).into_response();
                 if let Ok(value) = HeaderValue::from_str(&challenge.v2_header) {
-                    response.headers_mut().insert("payment-required", value);
+                    response.headers_mut().insert(&names::PAYMENT_REQUIRED, value);
                 }
                 response
             }

@@ -5,20 +5,23 @@
 
 use std::{
     collections::HashMap,
-    net::{IpAddr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, Ipv6Addr},
     num::NonZeroU32,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use axum::{
-    extract::{ConnectInfo, Request, State},
+    extract::Request,
     http::{HeaderMap, StatusCode},
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
 
-use super::error::{ApiError, Code};
+use super::{
+    error::{ApiError, Code},
+    names,
+};
 use crate::{
     app::App,
     payment::{Offered, Witness},
@@ -32,9 +35,6 @@ const LONGEST: Duration = Duration::from_secs(60 * 60);
 
 /// Most addresses that are remembered. Beyond that, those that failed least are forgotten.
 const MAX_ADDRESSES: usize = 16_384;
-
-/// Headers that carry a credential.
-const CREDENTIALS: [&str; 3] = ["x-admin-token", "x-builder-key", "x-developer-credit"];
 
 /// Wrong credentials of each client address (GCRA). Of IPv6, a /64 is one address.
 #[derive(Debug)]
@@ -114,25 +114,20 @@ fn network(address: IpAddr) -> IpAddr {
 }
 
 /// Refuses credentials of an address that failed too often, and counts those that are refused as wrong.
-pub(super) async fn limit(
-    State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    request: Request,
-    next: Next,
-) -> Response {
+pub(super) async fn limit(app: &App, address: IpAddr, request: Request, next: Next) -> Response {
     let Some(failures) = app.failures.as_ref().filter(|_| shows_credential(request.headers())) else { return next.run(request).await };
-    if let Err(refused) = failures.check(peer.ip()) {
+    if let Err(refused) = failures.check(address) {
         return refused.into_response();
     }
     let response = next.run(request).await;
     if response.extensions().get::<Code>().is_some_and(|code| code.0 == "unauthorized") {
-        failures.count(peer.ip());
+        failures.count(address);
     }
     response
 }
 
 fn shows_credential(headers: &HeaderMap) -> bool {
-    CREDENTIALS.iter().any(|name| headers.contains_key(*name))
+    names::shows_caller(headers) || headers.contains_key(&names::DEVELOPER_CREDIT)
 }
 
 /// The offer, with a witness that counts its developer credit if no credit has the token. An answer that streams, or comes

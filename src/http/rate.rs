@@ -1,26 +1,19 @@
 //! Refuses addresses that make too many requests.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::net::IpAddr;
 
 use axum::{
-    extract::{ConnectInfo, Request, State},
     http::{HeaderValue, StatusCode},
-    middleware::Next,
     response::{IntoResponse, Response},
 };
 
 use super::error::ApiError;
 use crate::app::App;
 
-/// Refuses an address that asks too often, before anything is done for it.
-pub(super) async fn limit(
-    State(app): State<Arc<App>>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let Some(rate) = &app.rate else { return next.run(request).await };
-    let Some(seconds) = rate.wait(&peer.ip().to_canonical()) else { return next.run(request).await };
+/// What an address is told that asks too often, before anything is done for it.
+pub(super) fn refusal(app: &App, address: IpAddr) -> Option<Response> {
+    let rate = app.rate.as_ref()?;
+    let seconds = rate.wait(&address.to_canonical())?;
     let message = format!("more than {} requests per second from your address", rate.per_second());
     let mut response = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message).retry_after(seconds).into_response();
     // draft-ietf-httpapi-ratelimit-headers
@@ -31,5 +24,5 @@ pub(super) async fn limit(
             response.headers_mut().insert(name, value);
         }
     }
-    response
+    Some(response)
 }

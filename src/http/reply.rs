@@ -7,6 +7,7 @@ use axum::{
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
+use super::names;
 use crate::{
     call::Done,
     payment::{SettlementNotice, WireVersion},
@@ -38,12 +39,12 @@ pub(super) fn mark(response: &mut Response, done: &Done) {
     if let Ok(value) = HeaderValue::from_str(&answer.receipt_id)
         && !answer.receipt_id.is_empty()
     {
-        headers.insert("x-receipt-id", value);
+        headers.insert(&names::RECEIPT_ID, value);
     }
     if let Some(payment) = &done.payment
         && let Ok(value) = HeaderValue::from_str(payment.as_str())
     {
-        headers.insert("x-payment-id", value);
+        headers.insert(&names::PAYMENT_ID, value);
     }
     if let Some(settled) = &answer.settlement {
         settlement(headers, settled);
@@ -53,8 +54,8 @@ pub(super) fn mark(response: &mut Response, done: &Done) {
 /// `PAYMENT-RESPONSE` for v2, `X-PAYMENT-RESPONSE` for v1.
 fn settlement(headers: &mut axum::http::HeaderMap, settled: &SettlementNotice) {
     let name = match settled.version {
-        WireVersion::V2 => HeaderName::from_static("payment-response"),
-        WireVersion::V1 => HeaderName::from_static("x-payment-response"),
+        WireVersion::V2 => &names::PAYMENT_RESPONSE,
+        WireVersion::V1 => &names::X_PAYMENT_RESPONSE,
     };
     if let Ok(value) = HeaderValue::from_str(&STANDARD.encode(&settled.body)) {
         headers.insert(name, value);

@@ -1,11 +1,16 @@
 //! `/tools/{slug}`: inspect or call a hosted endpoint.
 
-use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use axum::{
     body::{Body, BodyDataStream, HttpBody as _},
     extract::{ConnectInfo, Path, Request, State},
-    http::{HeaderMap, Method, StatusCode, Uri, header},
+    http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
 use bytes::{Bytes, BytesMut};
@@ -24,6 +29,9 @@ use crate::{
 /// Most bytes of a body that is too large which are read and thrown away, and the most time for that.
 const DRAIN_BYTES: usize = 8 << 20;
 const DRAIN: Duration = Duration::from_secs(2);
+
+/// [`RequestHead::HEADERS`], parsed once.
+static TOLD: LazyLock<Vec<HeaderName>> = LazyLock::new(|| RequestHead::HEADERS.iter().map(|name| HeaderName::from_static(name)).collect());
 
 /// Calls a tool: the body of a POST or the query of a GET is its input.
 pub(super) async fn call(
@@ -145,7 +153,7 @@ pub(super) fn request_head(app: &App, method: &'static str, uri: &Uri, query: Ve
             Some(first) => *first = json!([first.take(), text]),
         }
     }
-    let headers =
-        RequestHead::HEADERS.iter().filter_map(|name| Some(((*name).to_owned(), headers.get(*name)?.to_str().ok()?.to_owned()))).collect();
+    let told = |name: &HeaderName| Some((name.as_str().to_owned(), headers.get(name)?.to_str().ok()?.to_owned()));
+    let headers = TOLD.iter().filter_map(told).collect();
     RequestHead { method, url: format!("{}{uri}", app.base_url), path: uri.path().to_owned(), query: json!(fields), headers }
 }
