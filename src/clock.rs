@@ -32,7 +32,7 @@ impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let millis = i64::try_from(self.0).unwrap_or(i64::MAX);
         let at = jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::MAX);
-        write!(f, "{}", at.strftime("%Y-%m-%dT%H:%M:%S.%3fZ"))
+        write!(f, "{at:.3}")
     }
 }
 

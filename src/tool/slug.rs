@@ -29,7 +29,7 @@ pub(super) const RESERVED: &[&str] = &[
 
 /// An endpoint's unique name: `^[a-z0-9][a-z0-9-]{1,62}[a-z0-9]$`, none of [`RESERVED`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[serde(try_from = "String")]
 pub struct Slug(Arc<str>);
 
 /// A text that cannot be a slug.
