@@ -148,7 +148,7 @@ impl Record {
     /// The record as the store keeps it, to be signed when it is fetched.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("a record has text keys")
+        to_bytes(self)
     }
 }
 
@@ -156,8 +156,15 @@ impl Signed {
     /// The receipt as the store keeps it.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("a receipt has text keys")
+        to_bytes(self)
     }
+}
+
+fn to_bytes(receipt: &impl Serialize) -> Vec<u8> {
+    // Most fit, so that the buffer does not grow step by step.
+    let mut bytes = Vec::with_capacity(1 << 10);
+    serde_json::to_writer(&mut bytes, receipt).expect("a receipt has text keys");
+    bytes
 }
 
 /// The first six and the last four characters of an address; short texts as they are.

@@ -48,6 +48,9 @@ const UNKNOWN_US: u64 = 1_000_000;
 /// By which part of itself the estimate falls with each call that cost less.
 const FALL: u64 = 8;
 
+/// First size of a frame that is sent ahead, in bytes.
+const FRAME_BYTES: usize = 1 << 10;
+
 /// Largest frame that is sent ahead, in bytes. Sixteen of them about fill a socket's buffer.
 const MAX_AHEAD_BYTES: usize = 16 << 10;
 
@@ -201,7 +204,7 @@ pub(crate) struct SentAhead<'a> {
 impl<'a> SentAhead<'a> {
     /// Sends a call ahead to `process`, if that takes one now.
     pub(crate) fn send(core: &'a Arc<Core>, ask: Ask<'a>, process: &Process, call: &ToWorker, budget: Budget) -> Option<Self> {
-        let mut encoded = Vec::new();
+        let mut encoded = Vec::with_capacity(FRAME_BYTES);
         frame::encode(call, &mut encoded).ok().filter(|()| encoded.len() <= MAX_AHEAD_BYTES)?;
         let turn = process.link.pipeline.send(&process.link.stream, &encoded, budget)?;
         Some(Self { core, ask, turn, since: Instant::now() })
