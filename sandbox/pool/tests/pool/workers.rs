@@ -50,6 +50,21 @@ async fn fresh_isolation_gives_each_call_a_process_that_served_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn workers_take_a_core_from_nobody() {
+    /// proc_pid_stat(5), counted behind the name.
+    const POLICY: usize = 38;
+    const SCHED_BATCH: &str = "3";
+    let house = House::start(|config| config.spares = 0).await;
+    house.call(&Tool::new("counter", COUNTER)).await.unwrap();
+    for pid in house.processes() {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        let (_, fields) = stat.rsplit_once(") ").unwrap();
+        assert_eq!(fields.split(' ').nth(POLICY), Some(SCHED_BATCH), "{stat}");
+    }
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn spares_are_kept_and_a_cold_call_takes_one() {
     let house = House::start(|config| config.spares = 2).await;
     house.until(|pool| pool.status().spares == 2).await;
