@@ -36,13 +36,33 @@ impl Figures {
     }
 }
 
-/// Runs the load.
+/// A path under load.
+#[derive(Debug)]
+pub(crate) struct Subject {
+    pub(crate) what: &'static str,
+    pub(crate) address: SocketAddr,
+    pub(crate) request: Request,
+}
+
+/// Runs the load of each subject for `seconds`, in turns of one second: what the machine does beside it, and how fast it is
+/// meanwhile, then falls on all of them alike. The first turn of each warms up and does not count.
 ///
 /// # Errors
 ///
 /// The first answer that was not 200.
-pub(crate) fn run(address: SocketAddr, request: &Request, connections: usize, span: Duration) -> Result<Figures, Failure> {
-    run_each(address, &vec![request.clone(); connections], span)
+pub(crate) fn in_turns(subjects: &[Subject], connections: usize, seconds: u64) -> Result<Vec<Figures>, Failure> {
+    let mut figures: Vec<_> = subjects.iter().map(|_| Figures { taken: Vec::new(), span: Duration::ZERO }).collect();
+    for turn in 0..=seconds {
+        for (subject, sum) in subjects.iter().zip(&mut figures) {
+            let requests = vec![subject.request.clone(); connections];
+            let Figures { taken, span } = run_each(subject.address, &requests, Duration::from_secs(1))?;
+            if turn > 0 {
+                sum.taken.extend(taken);
+                sum.span += span;
+            }
+        }
+    }
+    Ok(figures.into_iter().map(|sum| Figures::of(sum.taken, sum.span)).collect())
 }
 
 /// Runs the load, a connection for each of `requests`.

@@ -16,7 +16,7 @@ use std::{error::Error, path::PathBuf, time::Duration};
 
 use client::{Client, Request};
 use host::Host;
-use load::Figures;
+use load::{Figures, Subject};
 use serde_json::json;
 
 /// What every kind of echo is sent.
@@ -106,22 +106,18 @@ fn measure(options: &Options) -> Result<(), Failure> {
 /// Throughput and latencies of the three echoes, each beside the bare route's.
 fn warm(options: &Options, host: &Host, bare: std::net::SocketAddr) -> Result<(), Failure> {
     println!("{:<28}{:>4}{:>12}{:>11}{:>11}{:>9}{:>10}", "", "conn", "calls/s", "p50", "p99", "calls", "p50");
-    let span = Duration::from_secs(options.seconds);
+    let subject = |what, address, path| Subject { what, address, request: Request::post(path, INPUT) };
+    let subjects = [
+        subject("bare axum route", bare, "/echo"),
+        subject("built-in receipt echo", host.address(), "/tools/receipt-echo-free"),
+        subject("JavaScript echo", host.address(), "/tools/bench-echo"),
+    ];
     for connections in CONNECTIONS {
-        let mut base: Option<Figures> = None;
-        for (what, address, path) in [
-            ("bare axum route", bare, "/echo"),
-            ("built-in receipt echo", host.address(), "/tools/receipt-echo-free"),
-            ("JavaScript echo", host.address(), "/tools/bench-echo"),
-        ] {
-            let request = Request::post(path, INPUT);
-            load::run(address, &request, connections, Duration::from_secs(1))?;
-            let figures = load::run(address, &request, connections, span)?;
-            let ratio = base.as_ref().map_or((1.0, 1.0), |base| {
-                (figures.per_second() / base.per_second(), figures.quantile(0.5).as_secs_f64() / base.quantile(0.5).as_secs_f64())
-            });
-            println!("{what:<28}{connections:>4}{:>12.0}{}{:>9.2}{:>9.1}x", figures.per_second(), latencies(&figures), ratio.0, ratio.1);
-            base = base.or(Some(figures));
+        let all = load::in_turns(&subjects, connections, options.seconds)?;
+        for (Subject { what, .. }, figures) in subjects.iter().zip(&all) {
+            let calls = figures.per_second() / all[0].per_second();
+            let median = figures.quantile(0.5).as_secs_f64() / all[0].quantile(0.5).as_secs_f64();
+            println!("{what:<28}{connections:>4}{:>12.0}{}{calls:>9.2}{median:>9.1}x", figures.per_second(), latencies(figures));
         }
     }
     Ok(())

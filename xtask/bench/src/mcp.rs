@@ -4,7 +4,6 @@ use std::{
     io::{BufRead, BufReader},
     net::SocketAddr,
     process::{Child, Command, Stdio},
-    time::Duration,
 };
 
 use serde_json::json;
@@ -15,14 +14,8 @@ use crate::{
     client::Request,
     host::Host,
     latencies,
-    load::{self, Figures},
+    load::{self, Subject},
 };
-
-/// What a load of one server is compared with.
-struct Base {
-    bare: f64,
-    typescript: f64,
-}
 
 pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     let data = tempfile::tempdir()?;
@@ -31,34 +24,23 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     println!("{:<34}{:>4}{:>12}{:>11}{:>11}{:>9}{:>12}", "", "conn", "calls/s", "p50", "p99", "of bare", "TypeScript");
     let (host, bare) = (Host::start(options, data.path(), &[])?, Bare::start()?);
     let typescript = TypeScript::start(options)?;
+    let subject = |what, address, request| Subject { what, address, request };
+    let subjects = [
+        subject("bare axum route", bare.address(), Request::post("/echo", &legacy("echo"))),
+        subject("TypeScript SDK, stateless", typescript.address, legacy_request("/", "echo")),
+        subject("tools/call, 2025-11-25", host.address(), legacy_request("/ai/mcp", "receipt-echo-free")),
+        subject("tools/call, 2026-07-28", host.address(), modern_request("receipt-echo-free")),
+        subject("the same tool over HTTP", host.address(), Request::post("/tools/receipt-echo-free", INPUT)),
+    ];
     for connections in CONNECTIONS {
-        let mut base = Base { bare: 0.0, typescript: 0.0 };
-        let mut line = |what: &str, address: SocketAddr, request: Request| -> Result<(), Failure> {
-            load::run(address, &request, connections, Duration::from_secs(1))?;
-            let figures = load::run(address, &request, connections, Duration::from_secs(options.seconds))?;
-            match what {
-                BARE => base.bare = figures.per_second(),
-                TYPESCRIPT => base.typescript = figures.per_second(),
-                _ => {}
-            }
-            println!("{what:<34}{connections:>4}{:>12.0}{}{}", figures.per_second(), latencies(&figures), compared(&figures, &base));
-            Ok(())
-        };
-        line(BARE, bare.address(), Request::post("/echo", &legacy("echo")))?;
-        line(TYPESCRIPT, typescript.address, legacy_request("/", "echo"))?;
-        line("tools/call, 2025-11-25", host.address(), legacy_request("/ai/mcp", "receipt-echo-free"))?;
-        line("tools/call, 2026-07-28", host.address(), modern_request("receipt-echo-free"))?;
-        line("the same tool over HTTP", host.address(), Request::post("/tools/receipt-echo-free", INPUT))?;
+        let all = load::in_turns(&subjects, connections, options.seconds)?;
+        let [bare, typescript] = [0, 1].map(|base: usize| all[base].per_second());
+        for (Subject { what, .. }, figures) in subjects.iter().zip(&all) {
+            let rate = figures.per_second();
+            println!("{what:<34}{connections:>4}{rate:>12.0}{}{:>9.2}{:>11.1}x", latencies(figures), rate / bare, rate / typescript);
+        }
     }
     host.stop()
-}
-
-const BARE: &str = "bare axum route";
-const TYPESCRIPT: &str = "TypeScript SDK, stateless";
-
-fn compared(figures: &Figures, base: &Base) -> String {
-    let times = if base.typescript > 0.0 { format!("{:>11.1}x", figures.per_second() / base.typescript) } else { String::new() };
-    format!("{:>9.2}{times}", figures.per_second() / base.bare)
 }
 
 fn message(tool: &str, meta: serde_json::Value) -> String {
