@@ -154,10 +154,10 @@ impl Core {
     pub(crate) fn shelve(self: &Arc<Self>, idle: Idle) {
         let refused = {
             let mut shelf = self.shelf();
+            shelf.forget_pipelined(&idle.process);
             if shelf.closed {
                 Some(idle)
             } else {
-                shelf.forget_pipelined(&idle.process);
                 shelf.idle.push_back(idle);
                 if shelf.idle.len() > self.config.max_idle { shelf.idle.pop_front() } else { None }
             }

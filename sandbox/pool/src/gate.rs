@@ -341,13 +341,12 @@ impl State {
     }
 
     fn enqueue(&mut self, ask: Ask<'_>, may_go_ahead: bool) -> (u64, oneshot::Receiver<Granted>) {
-        let (mut waiter, ticket, turn) = self.waiter(ask);
-        waiter.may_go_ahead = may_go_ahead;
+        let (waiter, ticket, turn) = self.waiter(ask, may_go_ahead);
         self.queued.push_back(waiter);
         (ticket, turn)
     }
 
-    fn waiter(&mut self, ask: Ask<'_>) -> (Waiter, u64, oneshot::Receiver<Granted>) {
+    fn waiter(&mut self, ask: Ask<'_>, may_go_ahead: bool) -> (Waiter, u64, oneshot::Receiver<Granted>) {
         let (wake, turn) = oneshot::channel();
         self.tickets += 1;
         let waiter = Waiter {
@@ -355,7 +354,7 @@ impl State {
             owner: ask.owner.into(),
             endpoint: ask.endpoint.into(),
             concurrency: ask.concurrency,
-            may_go_ahead: false,
+            may_go_ahead,
             wake: Some(wake),
         };
         (waiter, self.tickets, turn)
@@ -461,7 +460,7 @@ impl Entry<'_> {
     pub(crate) fn ask_to_resume(&mut self) {
         if matches!(self.pace, Pace::Parked) {
             let mut state = self.gate.lock();
-            let (waiter, ticket, turn) = state.waiter(self.ask);
+            let (waiter, ticket, turn) = state.waiter(self.ask, false);
             state.resuming.push_back(waiter);
             state.dispatch(&self.gate.rules);
             self.pace = Pace::Resuming { ticket, turn };

@@ -60,15 +60,6 @@ impl Started {
     }
 }
 
-/// Lets this thread take a core from nobody when a call comes in (sched(7), `SCHED_BATCH`). On a busy machine calls then
-/// gather in the socket, to be run one after the other; where a core is free nothing changes. A refusal costs speed alone.
-#[expect(unsafe_code, reason = "no safe binding sets a scheduling policy")]
-fn interrupt_nobody() {
-    let unused = libc::sched_param { sched_priority: 0 };
-    // SAFETY: the parameter lives as long as the call, and the policy is this thread's own.
-    unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const unused) };
-}
-
 struct Worker {
     host: Host,
     runtime: JsRuntime,
@@ -207,6 +198,15 @@ impl Worker {
     fn tell(&mut self, message: &ToHost) -> Result<(), Gone> {
         send(&self.state, &mut self.host, message)
     }
+}
+
+/// Lets this thread take a core from nobody when a call comes in (sched(7), `SCHED_BATCH`). On a busy machine calls then
+/// gather in the socket, to be run one after the other; where a core is free nothing changes. A refusal costs speed alone.
+#[expect(unsafe_code, reason = "no safe binding sets a scheduling policy")]
+fn interrupt_nobody() {
+    let unused = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the parameter lives as long as the call, and the policy is this thread's own.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const unused) };
 }
 
 /// Why a call does not go on.

@@ -73,6 +73,12 @@ impl House {
         processes_called(&self.name)
     }
 
+    /// The one process there is.
+    pub fn process(&self) -> i32 {
+        let [process] = self.processes()[..] else { panic!("not one process: {:?}", self.pool.status()) };
+        process
+    }
+
     pub async fn close(self) {
         self.pool.shutdown().await;
         assert_eq!(self.processes(), [0; 0], "every process ends with the pool");

@@ -32,7 +32,7 @@ impl Stopped {
         for _ in 0..SERVED {
             house.call(&tool).await.unwrap();
         }
-        let [worker] = house.processes()[..] else { panic!("more than one worker: {:?}", house.pool.status()) };
+        let worker = house.process();
         signal(worker, Signal::STOP);
         Self { house, tool, worker }
     }
