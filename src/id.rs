@@ -60,9 +60,6 @@ macro_rules! ids {
             fn try_from(text: String) -> Result<Self, IdError> { text.parse() }
         }
 
-        impl From<$name> for String {
-            fn from(id: $name) -> Self { id.0 }
-        }
     )*};
 }
 

@@ -24,7 +24,7 @@ pub fn json_hash(value: &Value) -> String {
     bytes_hash(&canonical(value))
 }
 
-/// The hash of bytes that are not JSON.
+/// The hash of bytes as they are.
 #[must_use]
 pub fn bytes_hash(bytes: &[u8]) -> String {
     let mut digits = [0; 64];

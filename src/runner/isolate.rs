@@ -23,9 +23,6 @@ const ENDPOINT_CONCURRENCY: usize = 64;
 /// Log lines of a streamed call that wait for their reader; further ones are left out of the stream.
 const STREAM_LINES: usize = 64;
 
-/// First size of a request's head, in bytes.
-const HEAD_BYTES: usize = 512;
-
 /// Response headers that a handler may set. Others are dropped: they speak for the host.
 const REPLY_HEADERS: &[&str] = &["content-type", "content-language", "content-disposition", "location", "retry-after", "link"];
 
@@ -111,9 +108,7 @@ fn stopped(reason: StopReason) -> CallError {
 
 fn head(task: &Task<'_>) -> Result<Bytes, CallError> {
     let caller = Caller { payer: task.payer.as_deref(), free: task.live.endpoint.price_usd.is_zero(), receipt_id: task.receipt.as_str() };
-    let mut head = Vec::with_capacity(HEAD_BYTES);
-    serde_json::to_writer(&mut head, &Head { request: task.head, caller }).map_err(|_| CallError::Internal)?;
-    Ok(head.into())
+    serde_json::to_vec(&Head { request: task.head, caller }).map(Bytes::from).map_err(|_| CallError::Internal)
 }
 
 /// The reply without the values of the call's secrets: before it is checked, hashed, stored and told.

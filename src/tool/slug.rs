@@ -79,12 +79,6 @@ impl TryFrom<String> for Slug {
     }
 }
 
-impl From<Slug> for String {
-    fn from(slug: Slug) -> Self {
-        slug.0.as_ref().to_owned()
-    }
-}
-
 impl Borrow<str> for Slug {
     fn borrow(&self) -> &str {
         &self.0

@@ -51,18 +51,18 @@ pub(crate) struct Subject {
 ///
 /// The first answer that was not 200.
 pub(crate) fn in_turns(subjects: &[Subject], connections: usize, seconds: u64) -> Result<Vec<Figures>, Failure> {
-    let mut figures: Vec<_> = subjects.iter().map(|_| Figures { taken: Vec::new(), span: Duration::ZERO }).collect();
+    let mut sums = vec![(Vec::new(), Duration::ZERO); subjects.len()];
     for turn in 0..=seconds {
-        for (subject, sum) in subjects.iter().zip(&mut figures) {
+        for (subject, sum) in subjects.iter().zip(&mut sums) {
             let requests = vec![subject.request.clone(); connections];
             let Figures { taken, span } = run_each(subject.address, &requests, Duration::from_secs(1))?;
             if turn > 0 {
-                sum.taken.extend(taken);
-                sum.span += span;
+                sum.0.extend(taken);
+                sum.1 += span;
             }
         }
     }
-    Ok(figures.into_iter().map(|sum| Figures::of(sum.taken, sum.span)).collect())
+    Ok(sums.into_iter().map(|(taken, span)| Figures::of(taken, span)).collect())
 }
 
 /// Runs the load, a connection for each of `requests`.
