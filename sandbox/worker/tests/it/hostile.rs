@@ -27,7 +27,7 @@ fn endless_loops_use_up_their_processor_time() {
         "for (;;) {}",
         "for (;;) { try { for (;;) {} } catch {} finally { continue; } }",
         "await null; for (;;) {}",
-        "const spin = () => Promise.resolve().then(spin); await spin();",
+        "const spin = () => void Promise.resolve().then(spin); spin(); await new Promise(() => {});",
         "Promise.resolve().then(() => { for (;;) {} }); return 1;",
         "const again = () => queueMicrotask(again); again(); await new Promise(() => {});",
         "return { toJSON() { for (;;) {} } };",
