@@ -26,6 +26,10 @@ impl Request {
         Self { method: "GET", path: path.to_owned(), headers: String::new(), body: String::new() }
     }
 
+    pub(crate) fn patch(path: &str, body: &str) -> Self {
+        Self { method: "PATCH", path: path.to_owned(), headers: String::new(), body: body.to_owned() }
+    }
+
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.headers.push_str(&format!("{name}: {value}\r\n"));
         self
@@ -53,9 +57,14 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn connect(address: SocketAddr) -> Result<Self, Failure> {
+        Self::patient(address, Duration::from_secs(30))
+    }
+
+    /// A connection whose answers may take so long.
+    pub(crate) fn patient(address: SocketAddr, patience: Duration) -> Result<Self, Failure> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+        stream.set_read_timeout(Some(patience))?;
         Ok(Self { address, stream: BufReader::new(stream), body: Vec::new() })
     }
 
@@ -81,6 +90,16 @@ impl Client {
         Err(format!("{} answered {status}: {}", request.path, String::from_utf8_lossy(&self.body)).into())
     }
 
+    /// Sends a request that may be answered in any way; the answer's status.
+    ///
+    /// # Errors
+    ///
+    /// No answer.
+    pub(crate) fn ask(&mut self, request: &Request) -> Result<u16, Failure> {
+        self.stream.get_mut().write_all(&request.bytes(self.address))?;
+        self.read()
+    }
+
     /// The body of the last answer.
     pub(crate) fn body(&self) -> &[u8] {
         &self.body
@@ -88,7 +107,7 @@ impl Client {
 
     /// Reads one answer into `body`.
     fn read(&mut self) -> Result<u16, Failure> {
-        let (mut status, mut length) = (0, None);
+        let (mut status, mut length, mut chunked) = (0, None, false);
         let mut line = String::new();
         loop {
             line.clear();
@@ -100,15 +119,33 @@ impl Client {
                 status = rest.get(..3).unwrap_or_default().parse()?;
             } else if text.is_empty() {
                 break;
-            } else if let Some((name, value)) = text.split_once(':')
-                && name.eq_ignore_ascii_case("content-length")
-            {
-                length = Some(value.trim().parse::<usize>()?);
+            } else if let Some((name, value)) = text.split_once(':') {
+                if name.eq_ignore_ascii_case("content-length") {
+                    length = Some(value.trim().parse::<usize>()?);
+                }
+                chunked |= name.eq_ignore_ascii_case("transfer-encoding");
             }
+        }
+        self.body.clear();
+        if chunked {
+            while self.read_chunk()? {}
+            return Ok(status);
         }
         let length = length.ok_or("an answer without content-length")?;
         self.body.resize(length, 0);
         self.stream.read_exact(&mut self.body)?;
         Ok(status)
+    }
+
+    /// Reads one chunk behind `body`; false when it was the last.
+    fn read_chunk(&mut self) -> Result<bool, Failure> {
+        let mut line = String::new();
+        self.stream.read_line(&mut line)?;
+        let (length, before) = (usize::from_str_radix(line.trim(), 16)?, self.body.len());
+        // The chunk's end is read with it.
+        self.body.resize(before + length + 2, 0);
+        self.stream.read_exact(&mut self.body[before..])?;
+        self.body.truncate(before + length);
+        Ok(length > 0)
     }
 }

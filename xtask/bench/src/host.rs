@@ -59,6 +59,13 @@ impl Host {
         self.address
     }
 
+    /// Memory that the host holds, in megabytes.
+    pub(crate) fn memory_mb(&self) -> Result<u64, Failure> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+        Ok(resident.ok_or("the system does not say what the host holds")? / 1_000)
+    }
+
     /// Asks the host to end, and waits until it has.
     pub(crate) fn stop(mut self) -> Result<(), Failure> {
         Command::new("kill").arg(self.child.id().to_string()).status()?;

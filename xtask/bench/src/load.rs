@@ -25,6 +25,11 @@ impl Figures {
         Self { taken, span }
     }
 
+    /// What it was made of.
+    pub(crate) fn into_parts(self) -> (Vec<Duration>, Duration) {
+        (self.taken, self.span)
+    }
+
     pub(crate) fn per_second(&self) -> f64 {
         self.taken.len() as f64 / self.span.as_secs_f64()
     }

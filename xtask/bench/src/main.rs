@@ -11,6 +11,8 @@ mod host;
 mod load;
 mod mcp;
 mod revenue;
+mod schemas;
+mod victims;
 
 use std::{error::Error, path::PathBuf, time::Duration};
 
@@ -71,6 +73,7 @@ fn main() -> Result<(), Failure> {
         "call" => measure(&options),
         "mcp" => mcp::measure(&options),
         "revenue" => revenue::measure(&options),
+        "victims" => victims::measure(&options),
         other => Err(format!("nothing measures `{other}`").into()),
     }
 }

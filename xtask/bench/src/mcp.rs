@@ -52,8 +52,17 @@ fn legacy(tool: &str) -> String {
     message(tool, json!({}))
 }
 
-fn legacy_request(path: &str, tool: &str) -> Request {
-    Request::post(path, &legacy(tool)).with("accept", "text/event-stream").with("mcp-protocol-version", "2025-11-25")
+pub(crate) fn legacy_request(path: &str, tool: &str) -> Request {
+    of_legacy(path, &legacy(tool))
+}
+
+/// A request of 2025-11-25 for any method.
+pub(crate) fn asked(path: &str, method: &str, params: serde_json::Value) -> Request {
+    of_legacy(path, &json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string())
+}
+
+fn of_legacy(path: &str, message: &str) -> Request {
+    Request::post(path, message).with("accept", "text/event-stream").with("mcp-protocol-version", "2025-11-25")
 }
 
 fn modern_request(tool: &str) -> Request {

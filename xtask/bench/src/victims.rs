@@ -1,0 +1,323 @@
+//! What one address can do to the calls of others, on a host with 10,000 endpoints: a victim's calls per second and p99 beside
+//! each attack and without, in turns, as ratios.
+//!
+//! An attacker asks as often as the host lets one address ask by default, over eight connections, or holds connections
+//! open. Nothing is judged: what the ratios should be is for whoever reads them.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::Write,
+    net::{SocketAddr, TcpStream},
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    Failure, INPUT, Options,
+    client::{Client, Request},
+    host::{ADMIN_TOKEN, Host},
+    load::{self, Figures},
+    mcp, schemas,
+};
+
+const ENDPOINTS: usize = 10_000;
+/// The host's default for one address, in requests per second.
+const PACE: f64 = 100.0;
+/// Connections that an attacker asks over.
+const ATTACKERS: usize = 8;
+/// Calls of the victims under way, half over HTTP and half over MCP.
+const VICTIMS: usize = 8;
+/// Looks at `/health/live` per second.
+const LOOKS: f64 = 50.0;
+/// How long an attacker waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What an attacker does, for as long as it is let.
+enum Attack {
+    /// Asks for these in turn, so many times a second.
+    Asks(Vec<Request>, f64),
+    /// Opens so many connections, sends each these bytes, and then nothing more.
+    Holds(usize, Vec<u8>),
+}
+
+/// What became of an attack: answers by status, 0 where none came, and connections refused or ended.
+type Met = BTreeMap<u16, usize>;
+
+pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
+    let data = tempfile::tempdir()?;
+    let tools = data.path().join("tools");
+    write_tools(&tools)?;
+    let tools = tools.to_string_lossy().into_owned();
+    let began = Instant::now();
+    let host = Host::start(options, data.path(), &[("TOLLHOUSE_TOOLS", &tools), ("TOLLHOUSE_AUTH_FAILURES", "0")])?;
+    println!("{ENDPOINTS} endpoints published in {:.0} s, the host holds {} MB", began.elapsed().as_secs_f64(), host.memory_mb()?);
+    println!("{VICTIMS} victims over HTTP and MCP; the attacker asks {PACE} times a second over {ATTACKERS} connections\n");
+    println!("{:<44}{:>18}{:>20}{:>17}{:>8}  met", "", "victims' calls/s", "p99", "/health/live p99", "MB");
+    for (what, attack) in attacks(&host)? {
+        beside(&host, &what, Arc::new(attack), options.seconds)?;
+    }
+    let (refused, published) = schemas::publish(&host)?;
+    println!(
+        "\nof {} schemas made to be slow, {} were refused when they were published: {}",
+        schemas::COUNT,
+        refused.len(),
+        refused.join(", ")
+    );
+    for (what, requests) in published {
+        beside(&host, &format!("calls of a tool with {what}"), Arc::new(Attack::Asks(requests, PACE)), options.seconds)?;
+    }
+    host.stop()
+}
+
+/// Tools that answer the same for ever, each with words of its own.
+fn write_tools(folder: &Path) -> Result<(), Failure> {
+    let verbs = ["convert", "count", "find", "sort", "check", "translate", "shorten", "rank", "price", "plan"];
+    let things = ["invoices", "images", "flights", "recipes", "contracts", "songs", "graphs", "addresses", "tickets", "meters"];
+    for n in 0..ENDPOINTS {
+        let (verb, thing) = (verbs[n % verbs.len()], things[n / verbs.len() % things.len()]);
+        let tool = json!({
+            "slug": format!("{verb}-{thing}-{n:05}"),
+            "title": format!("{verb} {thing}, number {n}"),
+            "description": format!("Takes {thing} and will {verb} them by rule {n}. Answers a list with what was found, and why."),
+            "priceUsd": if n % 2 == 0 { 0.0 } else { 0.01 },
+            "handlerType": "static_json",
+            "tags": [verb, thing, format!("rule-{}", n % 97)],
+            "inputSchema": { "type": "object" },
+        });
+        let place = folder.join(format!("{n:05}"));
+        fs::create_dir_all(&place)?;
+        fs::write(place.join("tool.json"), tool.to_string())?;
+        fs::write(place.join("response.json"), r#"{"found":[]}"#)?;
+    }
+    let own = json!({ "slug": VICTIM, "title": "Echo", "priceUsd": 0, "handlerType": "receipt_echo", "inputSchema": { "type": "object" } });
+    let place = folder.join("victim");
+    fs::create_dir_all(&place)?;
+    Ok(fs::write(place.join("tool.json"), own.to_string())?)
+}
+
+/// The tool that the victims call.
+const VICTIM: &str = "receipt-echo-free";
+
+fn attacks(host: &Host) -> Result<Vec<(String, Attack)>, Failure> {
+    let list = |query: &str| mcp::asked(&format!("/ai/mcp{query}"), "tools/list", json!({}));
+    let names: Vec<_> = (0..4_500).map(|n| format!("{n:013}")).collect();
+    let narrowed = list(&format!("?tools={}", names.join(",")));
+    let search =
+        |query: &str| mcp::asked("/ai/mcp", "tools/call", json!({ "name": "search_tools", "arguments": { "query": query, "limit": 50 } }));
+    let words = (0..40).map(|n| ["convert", "rule", "find", "a", "list"][n % 5]).collect::<Vec<_>>().join(" ");
+    let change = |n: usize| {
+        let body = json!({ "description": format!("Changed {n} times.") });
+        Request::patch("/ai/endpoints/count-images-00011", &body.to_string()).with("x-admin-token", ADMIN_TOKEN)
+    };
+    let slow_body = format!(
+        "POST /ai/endpoints/create HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: 4194304\r\n\r\n{}",
+        host.address(),
+        "[".repeat(4 << 20 >> 1)
+    );
+    let asks = |requests| Attack::Asks(requests, PACE);
+    Ok(vec![
+        ("nothing".to_owned(), Attack::Asks(vec![], PACE)),
+        ("GET /health, as a measure".to_owned(), asks(vec![Request::get("/health/live")])),
+        ("the list of endpoints".to_owned(), asks(vec![Request::get("/ai/endpoints")])),
+        (
+            "the same, its longest pages".to_owned(),
+            asks(vec![Request::get("/ai/endpoints?limit=200"), Request::get("/ai/endpoints?form=older")]),
+        ),
+        ("the same, searched".to_owned(), asks(vec![Request::get("/ai/endpoints?limit=200&q=convert%20invoices%20by%20rule")])),
+        ("tools/list".to_owned(), asks(vec![list("")])),
+        ("tools/list with 63 kB of ?tools=".to_owned(), asks(vec![narrowed])),
+        ("search_tools".to_owned(), asks(vec![search("rule"), search("convert invoices"), search(&words[..200])])),
+        ("4 changes a second".to_owned(), Attack::Asks((0..100).map(change).collect(), 4.0)),
+        ("60 half-sent bodies of 4 MiB".to_owned(), Attack::Holds(60, slow_body.into_bytes())),
+        ("500 half-sent heads".to_owned(), Attack::Holds(500, b"GET /ai/endpoints HTTP/1.1\r\nhost: a\r\nx-slow: ".to_vec())),
+        ("500 idle connections".to_owned(), Attack::Holds(500, vec![])),
+    ])
+}
+
+/// Measures the victims with and without the attack, a second each in turns, and prints a line.
+fn beside(host: &Host, what: &str, attack: Arc<Attack>, seconds: u64) -> Result<(), Failure> {
+    let (mut alone, mut attacked) = (Sum::default(), Sum::default());
+    let (mut met, mut most) = (Met::new(), 0);
+    for turn in 0..=seconds {
+        let quiet = look(host);
+        let figures = victims(host)?;
+        alone.add(turn, figures, quiet.ended());
+        let attackers = Attackers::begin(host.address(), &attack);
+        let beside = look(host);
+        let figures = victims(host).map_err(|why| format!("{what}: a victim was not served: {why}"))?;
+        most = most.max(host.memory_mb()?);
+        attacked.add(turn, figures, beside.ended());
+        for (status, count) in attackers.end() {
+            *met.entry(status).or_default() += count;
+        }
+    }
+    let (alone, attacked) = (alone.figures(), attacked.figures());
+    let millis = |figures: &Figures| figures.quantile(0.99).as_secs_f64() * 1e3;
+    println!(
+        "{what:<44}{:>6.0} → {:>6.0} {:>4.2}{:>7.1} → {:>6.1} ms{:>7.1} → {:>5.1} ms{most:>8}  {met:?}",
+        alone.0.per_second(),
+        attacked.0.per_second(),
+        attacked.0.per_second() / alone.0.per_second(),
+        millis(&alone.0),
+        millis(&attacked.0),
+        millis(&alone.1),
+        millis(&attacked.1),
+    );
+    Ok(())
+}
+
+/// What the victims and the looks took in all turns but the first.
+#[derive(Default)]
+struct Sum {
+    calls: Vec<Duration>,
+    looks: Vec<Duration>,
+    span: Duration,
+}
+
+impl Sum {
+    fn add(&mut self, turn: u64, (calls, span): (Vec<Duration>, Duration), looks: Vec<Duration>) {
+        if turn > 0 {
+            self.calls.extend(calls);
+            self.looks.extend(looks);
+            self.span += span;
+        }
+    }
+
+    fn figures(self) -> (Figures, Figures) {
+        (Figures::of(self.calls, self.span), Figures::of(self.looks, self.span))
+    }
+}
+
+/// A second of calls.
+fn victims(host: &Host) -> Result<(Vec<Duration>, Duration), Failure> {
+    let over_http = Request::post(&format!("/tools/{VICTIM}"), INPUT);
+    let requests: Vec<_> =
+        (0..VICTIMS).map(|n| if n % 2 == 0 { over_http.clone() } else { mcp::legacy_request("/ai/mcp", VICTIM) }).collect();
+    load::run_each(host.address(), &requests, Duration::from_secs(1)).map(Figures::into_parts)
+}
+
+/// Looks at `/health/live` until it is ended.
+struct Look {
+    ending: Arc<AtomicBool>,
+    thread: thread::JoinHandle<Vec<Duration>>,
+}
+
+fn look(host: &Host) -> Look {
+    let (ending, address) = (Arc::new(AtomicBool::new(false)), host.address());
+    let end = Arc::clone(&ending);
+    let thread = thread::spawn(move || {
+        let (mut taken, mut client) = (vec![], None);
+        while !end.load(Ordering::Relaxed) {
+            let began = Instant::now();
+            let live = client.take().map_or_else(|| Client::connect(address), Ok);
+            client = live.and_then(|mut live| live.expect_ok(&Request::get("/health/live")).map(|()| live)).ok();
+            // Without an answer it took as long as was waited for one.
+            taken.push(began.elapsed());
+            thread::sleep(Duration::from_secs_f64(1.0 / LOOKS));
+        }
+        taken
+    });
+    Look { ending, thread }
+}
+
+impl Look {
+    fn ended(self) -> Vec<Duration> {
+        self.ending.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+/// An attack under way.
+struct Attackers {
+    ending: Arc<AtomicBool>,
+    threads: Vec<thread::JoinHandle<Met>>,
+}
+
+impl Attackers {
+    fn begin(address: SocketAddr, attack: &Arc<Attack>) -> Self {
+        let ending = Arc::new(AtomicBool::new(false));
+        let threads = match **attack {
+            Attack::Asks(ref requests, _) if requests.is_empty() => vec![],
+            Attack::Asks(_, pace) => (0..ATTACKERS)
+                .map(|n| {
+                    let (ending, attack) = (Arc::clone(&ending), Arc::clone(attack));
+                    thread::spawn(move || ask(address, &attack, n, pace, &ending))
+                })
+                .collect(),
+            Attack::Holds(..) => {
+                let (ending, attack) = (Arc::clone(&ending), Arc::clone(attack));
+                vec![thread::spawn(move || hold(address, &attack, &ending))]
+            }
+        };
+        Self { ending, threads }
+    }
+
+    fn end(self) -> Met {
+        self.ending.store(true, Ordering::Relaxed);
+        let mut met = Met::new();
+        for thread in self.threads {
+            for (status, count) in thread.join().unwrap_or_default() {
+                *met.entry(status).or_default() += count;
+            }
+        }
+        met
+    }
+}
+
+/// One connection's share of an attack, in time with the others.
+fn ask(address: SocketAddr, attack: &Attack, number: usize, pace: f64, ending: &AtomicBool) -> Met {
+    let Attack::Asks(requests, _) = attack else { return Met::new() };
+    let (began, mut met, mut client) = (Instant::now(), Met::new(), None);
+    for turn in (number..).step_by(ATTACKERS) {
+        let due = Duration::from_secs_f64(turn as f64 / pace);
+        while began.elapsed() < due && !ending.load(Ordering::Relaxed) {
+            thread::sleep(due.saturating_sub(began.elapsed()).min(Duration::from_millis(20)));
+        }
+        if ending.load(Ordering::Relaxed) {
+            break;
+        }
+        let connected = client.take().map_or_else(|| Client::patient(address, PATIENCE), Ok);
+        let status =
+            match connected.and_then(|mut connected| connected.ask(&requests[turn % requests.len()]).map(|status| (status, connected))) {
+                Ok((status, connected)) => {
+                    client = Some(connected);
+                    status
+                }
+                Err(_) => 0,
+            };
+        *met.entry(status).or_default() += 1;
+    }
+    met
+}
+
+/// Holds connections with a request that never ends.
+fn hold(address: SocketAddr, attack: &Attack, ending: &AtomicBool) -> Met {
+    let Attack::Holds(count, bytes) = attack else { return Met::new() };
+    let held: Vec<_> = (0..*count)
+        .filter_map(|_| {
+            let mut stream = TcpStream::connect(address).ok()?;
+            stream.set_write_timeout(Some(Duration::from_millis(100))).ok()?;
+            _ = stream.write_all(bytes);
+            Some(stream)
+        })
+        .collect();
+    while !ending.load(Ordering::Relaxed) {
+        thread::sleep(Duration::from_millis(20));
+    }
+    Met::from([(0, held.len())])
+}
+
+/// The answer to a request of the admin's, as JSON, and its status.
+pub(crate) fn admin(host: &Host, request: Request) -> Result<(u16, Value), Failure> {
+    let mut client = Client::connect(host.address())?;
+    let status = client.ask(&request.with("x-admin-token", ADMIN_TOKEN))?;
+    Ok((status, serde_json::from_slice(client.body())?))
+}
