@@ -112,7 +112,7 @@ fn attacks(host: &Host) -> Result<Vec<(String, Attack)>, Failure> {
     let narrowed = list(&format!("?tools={}", names.join(",")));
     let search =
         |query: &str| mcp::asked("/ai/mcp", "tools/call", json!({ "name": "search_tools", "arguments": { "query": query, "limit": 50 } }));
-    let words = (0..40).map(|n| ["convert", "rule", "find", "a", "list"][n % 5]).collect::<Vec<_>>().join(" ");
+    let words = (0..60).map(|n| ["convert", "rule", "find", "a", "list"][n % 5]).collect::<Vec<_>>().join(" ");
     let change = |n: usize| {
         let body = json!({ "description": format!("Changed {n} times.") });
         Request::patch("/ai/endpoints/count-images-00011", &body.to_string()).with("x-admin-token", ADMIN_TOKEN)
