@@ -129,7 +129,8 @@ pub(crate) fn publish(host: &Host) -> Result<(Vec<String>, Vec<(&'static str, Ve
             "limits": { "inputBytes": 1 << 20 },
             "handler": { "source": "export default async () => ({})", "language": "js" },
         });
-        let (status, answer) = admin(host, Request::post("/ai/endpoints/create", &body.to_string()))?;
+        let answered = admin(host, Request::post("/ai/endpoints/create", &body.to_string()));
+        let (status, answer) = answered.map_err(|why| format!("the host did not answer when `{what}` was published: {why}"))?;
         match status {
             200 => published.push((what, vec![Request::post(&format!("/tools/{slug}"), &input.to_string())])),
             _ => refused.push(format!("{what} ({})", answer["error"]["code"].as_str().unwrap_or_default())),

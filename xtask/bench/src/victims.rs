@@ -135,11 +135,22 @@ fn attacks(host: &Host) -> Result<Vec<(String, Attack)>, Failure> {
         ("tools/list".to_owned(), asks(vec![list("")])),
         ("tools/list with 63 kB of ?tools=".to_owned(), asks(vec![narrowed])),
         ("search_tools".to_owned(), asks(vec![search("rule"), search("convert invoices"), search(&words[..200])])),
+        ("bodies of 256 KiB, many keys or numbers".to_owned(), asks(bodies())),
         ("4 changes a second".to_owned(), Attack::Asks((0..100).map(change).collect(), 4.0)),
         ("60 half-sent bodies of 4 MiB".to_owned(), Attack::Holds(60, slow_body.into_bytes())),
         ("500 half-sent heads".to_owned(), Attack::Holds(500, b"GET /ai/endpoints HTTP/1.1\r\nhost: a\r\nx-slow: ".to_vec())),
         ("500 idle connections".to_owned(), Attack::Holds(500, vec![])),
     ])
+}
+
+/// Inputs as large as a tool takes them, of what takes long to read, to sort and to write again.
+fn bodies() -> Vec<Request> {
+    const BYTES: usize = 256 << 10;
+    let keys: Vec<_> = (0..BYTES / 14).map(|n| format!("\"{:08x}\":0", n.wrapping_mul(2_654_435_761) as u32)).collect();
+    let numbers = vec!["1.7976931348623157e308"; BYTES / 24];
+    let empty = "[],".repeat(BYTES / 3 - 1);
+    let bodies = [format!("{{{}}}", keys.join(",")), format!("[{}]", numbers.join(",")), format!("[{empty}[]]")];
+    bodies.iter().map(|body| Request::post(&format!("/tools/{VICTIM}"), &format!("{{\"a\":{body}}}"))).collect()
 }
 
 /// Measures the victims with and without the attack, a second each in turns, and prints a line.
