@@ -109,6 +109,8 @@ pub enum StartError {
     Secrets(#[source] crate::store::StoreError),
     #[error("the master key was not rotated")]
     Rotation(#[source] SecretError),
+    #[error("the builders could not be read")]
+    Builders(#[source] crate::store::StoreError),
     #[error("payments cannot be set up")]
     Payment(#[source] crate::payment::ConfigError),
     #[error("the catalogue does not open")]
@@ -155,12 +157,14 @@ impl App {
         let secrets = Arc::new(secrets);
         let services = services(settings, &store, &clock, data, Arc::clone(&secrets))?;
         let scanner = Arc::new(Scanner::new(&settings.safety.lists));
+        let builders = Builders::new(Arc::clone(&store), clock.clone());
         let parts = CatalogParts {
             clock: clock.clone(),
             pool: pool.clone(),
             services: Arc::clone(&services),
             events: Arc::clone(&events),
             scanner: Arc::clone(&scanner),
+            suspended: builders.suspended().await.map_err(StartError::Builders)?,
             base_url: base_url.clone(),
         };
         let catalog = Catalog::open(Arc::clone(&store), parts).await;
@@ -172,7 +176,6 @@ impl App {
         }
         let runner = Runner::new(pool.clone(), Arc::clone(&services));
         let behind = Behind::start(Arc::clone(&store), Arc::clone(&events), Arc::clone(&sales));
-        let builders = Builders::new(Arc::clone(&store), clock.clone());
         let calls = Calls::new(CallParts {
             catalog: Arc::clone(&catalog),
             gate: Arc::clone(&gate),

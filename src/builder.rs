@@ -1,6 +1,6 @@
 //! Builders: who they are, and the keys they show.
 
-use std::{fmt, sync::Arc};
+use std::{collections::HashSet, fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -19,6 +19,10 @@ pub const KEY_PREFIX: &str = "bk_";
 const MAX_NAME: usize = 120;
 /// Longest contact, in characters.
 const MAX_CONTACT: usize = 254;
+/// Longest reason of an admin's, in characters.
+const MAX_REASON: usize = 1_000;
+/// Builders read from the store at once.
+const PAGE: usize = 500;
 
 /// A third party who owns endpoints.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,7 +36,37 @@ pub struct Builder {
     pub created_at: Timestamp,
     /// When the key in force was made.
     pub key_created_at: Timestamp,
+    /// While an admin suspends them: their key changes nothing, and their endpoints take no calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<Suspension>,
     key_sha256: SecretHash,
+}
+
+/// Since when a builder is suspended, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Suspension {
+    pub since: Timestamp,
+    /// Shown to the builder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// The body of `POST /ai/admin/builders/{id}`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Verdict {
+    pub decision: Decision,
+    /// Shown to the builder.
+    pub reason: Option<String>,
+}
+
+/// What an admin can do about a builder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Decision {
+    Suspend,
+    /// Undoes a suspension.
+    Restore,
 }
 
 /// Why a builder was not made, or their key not changed.
@@ -43,6 +77,8 @@ pub enum BuilderError {
     Field { pointer: &'static str, message: String },
     #[error("no builder has this id")]
     Unknown,
+    #[error("the builder is {0}")]
+    WrongState(&'static str),
     #[error("the system gave no randomness: {0}")]
     Random(String),
     #[error(transparent)]
@@ -66,7 +102,7 @@ impl Builder {
         let id = BuilderId::generate();
         let (key, key_sha256) = new_key(&id)?;
         let contact = contact.map(str::to_owned);
-        Ok((Self { id, name: name.to_owned(), contact, created_at: now, key_created_at: now, key_sha256 }, key))
+        Ok((Self { id, name: name.to_owned(), contact, created_at: now, key_created_at: now, suspended: None, key_sha256 }, key))
     }
 
     /// The record for the builder and for admins.
@@ -78,6 +114,7 @@ impl Builder {
             "contact": self.contact,
             "createdAt": self.created_at,
             "keyCreatedAt": self.key_created_at,
+            "suspended": self.suspended,
         })
     }
 
@@ -144,6 +181,43 @@ impl Builders {
         let check = Check::holds(Space::Builders, id.as_str(), before);
         self.store.commit(vec![check], vec![builder.write(), event], Durability::Durable).await?;
         Ok((builder, key))
+    }
+
+    /// Suspends the builder, or restores them, and writes the event that tells of it.
+    ///
+    /// # Errors
+    ///
+    /// [`BuilderError::Unknown`], a reason that is too long, [`BuilderError::WrongState`] where there is nothing to do, or the
+    /// store's, with `Conflict` for a key that changed at the same time.
+    pub async fn judge(&self, id: &BuilderId, verdict: &Verdict, event: Write) -> Result<Builder, BuilderError> {
+        if verdict.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON) {
+            return Err(BuilderError::Field { pointer: "/reason", message: format!("a reason has at most {MAX_REASON} characters") });
+        }
+        let (mut builder, before) = self.read(id).await?.ok_or(BuilderError::Unknown)?;
+        builder.suspended = match (verdict.decision, &builder.suspended) {
+            (Decision::Suspend, None) => Some(Suspension { since: self.clock.now(), reason: verdict.reason.clone() }),
+            (Decision::Restore, Some(_)) => None,
+            (Decision::Suspend, Some(_)) => return Err(BuilderError::WrongState("suspended already")),
+            (Decision::Restore, None) => return Err(BuilderError::WrongState("not suspended")),
+        };
+        let check = Check::holds(Space::Builders, id.as_str(), before);
+        self.store.commit(vec![check], vec![builder.write(), event], Durability::Durable).await?;
+        Ok(builder)
+    }
+
+    /// The builders who are suspended.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn suspended(&self) -> Result<HashSet<BuilderId>, StoreError> {
+        let (mut suspended, mut after) = (HashSet::new(), None);
+        loop {
+            let page = self.list(after.as_ref(), PAGE).await?;
+            let Some(last) = page.last() else { return Ok(suspended) };
+            after = Some(last.id.clone());
+            suspended.extend(page.into_iter().filter(|builder| builder.suspended.is_some()).map(|builder| builder.id));
+        }
     }
 
     /// Builders by id, from the oldest; at most `limit` of those after `after`.

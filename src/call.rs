@@ -47,7 +47,7 @@ use crate::{
     receipt::{self, request_hash},
     runner::{Produced, Runner, Task},
     sale::FeeBps,
-    tool::Availability,
+    tool::{Availability, MicroUsd},
 };
 
 /// How long a call waits for another replica that runs the same payment, beyond the tool's own wall limit.
@@ -59,10 +59,20 @@ const ERROR_STATUS: &str = "error_status";
 /// Time between two looks at a payment that another replica is running.
 const JOIN_POLL: Duration = Duration::from_millis(100);
 
+/// As whom a tool is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CalledBy {
+    /// Who pays what it costs.
+    Anyone,
+    /// Who owns it, and calls it free of charge: nothing is sold, and what is offered as payment is not looked at.
+    Owner,
+}
+
 /// One call, as a front hands it over.
 pub struct Call {
     /// Found by the front already, so that it can bound the body.
     pub live: Arc<Live>,
+    pub by: CalledBy,
     pub input: Input,
     pub offered: Offered,
     pub head: RequestHead,
@@ -132,16 +142,19 @@ impl Calls {
         Arc::new(Self { catalog, gate, runner, behind, fee, clock, flights: Mutex::default(), running: watch::channel(()) })
     }
 
-    /// Finds a tool that takes calls.
+    /// Finds a tool that takes calls of whom it is called by.
     ///
     /// # Errors
     ///
-    /// [`CallError::UnknownEndpoint`], [`CallError::Paused`], [`CallError::UnderReview`], [`CallError::TakenDown`].
-    pub fn find(&self, slug: &str) -> Result<Arc<Live>, CallError> {
+    /// [`CallError::UnknownEndpoint`], [`CallError::Paused`], [`CallError::OwnerSuspended`], [`CallError::UnderReview`],
+    /// [`CallError::TakenDown`].
+    pub fn find(&self, slug: &str, by: CalledBy) -> Result<Arc<Live>, CallError> {
         let live = self.catalog.find(slug).ok_or_else(|| CallError::UnknownEndpoint(slug.to_owned()))?;
         match live.endpoint.availability() {
             Availability::Active => Ok(live),
+            Availability::Paused if by == CalledBy::Owner => Ok(live),
             Availability::Paused => Err(CallError::Paused(live.endpoint.slug.clone())),
+            Availability::OwnerSuspended => Err(CallError::OwnerSuspended(live.endpoint.slug.clone())),
             Availability::UnderReview => Err(CallError::UnderReview(live.endpoint.slug.clone())),
             Availability::TakenDown => Err(CallError::TakenDown(live.endpoint.slug.clone())),
         }
@@ -199,10 +212,10 @@ impl Calls {
     }
 
     async fn perform_here(&self, call: Call, cancel: CancellationToken) -> Shared {
-        let Call { live, input, offered, head, progress } = call;
-        let task =
-            NewCall { live, head, progress, cancel, started: self.clock.now(), call: CallId::generate(), receipt: ReceiptId::generate() };
-        if task.live.endpoint.price_usd.is_zero() {
+        let Call { live, by, input, offered, head, progress } = call;
+        let (started, call, receipt) = (self.clock.now(), CallId::generate(), ReceiptId::generate());
+        let task = NewCall { live, by, head, progress, cancel, started, call, receipt };
+        if task.price().is_zero() {
             let checked = input.parse(&task.live).map_err(Arc::new)?;
             let hash = request_hash(task.live.endpoint.id.as_str(), &checked.value);
             return self.free(task, checked, hash).await.map_err(Arc::new);
@@ -281,6 +294,7 @@ impl Calls {
             owner: endpoint.owner.clone(),
             endpoint: endpoint.id.clone(),
             slug: endpoint.slug.clone(),
+            by: task.by,
             code,
             at: self.clock.now(),
         });
@@ -320,6 +334,7 @@ impl Calls {
         }
         let mut running = pin!(self.runner.run(Task {
             live: &task.live,
+            by: task.by,
             call,
             receipt: &task.receipt,
             head: &task.head,
@@ -373,6 +388,7 @@ impl Drop for TakenOff<'_> {
 /// What belongs to a call from its start to its receipt.
 struct NewCall {
     live: Arc<Live>,
+    by: CalledBy,
     head: RequestHead,
     progress: Option<mpsc::Sender<Progress>>,
     cancel: CancellationToken,
@@ -382,6 +398,14 @@ struct NewCall {
 }
 
 impl NewCall {
+    /// What the call costs whom it is made by.
+    fn price(&self) -> MicroUsd {
+        match self.by {
+            CalledBy::Anyone => self.live.endpoint.price_usd,
+            CalledBy::Owner => MicroUsd::ZERO,
+        }
+    }
+
     fn closing(&self, request_hash: String, ran: &Ran, ended: Timestamp, fee: FeeBps) -> Closing {
         let endpoint = &self.live.endpoint;
         let receipt = receipt::Draft {
@@ -389,14 +413,15 @@ impl NewCall {
             slug: endpoint.slug.clone(),
             endpoint_id: endpoint.id.clone(),
             version: endpoint.version.clone(),
-            price_usd: endpoint.price_usd,
+            price_usd: self.price(),
+            owner: self.by == CalledBy::Owner,
             resource_url: self.live.terms.resource_url.clone(),
             request_hash,
             result_hash: ran.result_hash.clone(),
             started_at: self.started,
             issued_at: ended,
         };
-        let fee = fee.of(endpoint.price_usd, &endpoint.owner);
+        let fee = fee.of(self.price(), &endpoint.owner);
         Closing { receipt, call: self.call.clone(), owner: endpoint.owner.clone(), fee, registered: None }
     }
 }

@@ -125,6 +125,8 @@ impl fmt::Debug for Capabilities {
 pub struct CallGrants {
     pub endpoint_id: EndpointId,
     pub call_id: CallId,
+    /// Whether the endpoint's owner made it.
+    pub by_owner: bool,
     /// The endpoint's grant, shared with the catalogue and asked anew at every op.
     pub grant: Arc<Grant>,
     /// The endpoint's secrets, opened for this call.
@@ -183,7 +185,8 @@ impl Ops {
     /// Writes a line of the host's own into the builder's log, such as why a call ended. Cleaned
     /// and redacted like the handler's lines; needs no grant.
     pub fn report(&self, level: LogLevel, message: &str, fields: serde_json::Value) {
-        let entry = LogEntry::new(self.services.logs.now(), level, message, fields, &self.call.call_id, self.redactor());
+        let mut entry = LogEntry::new(self.services.logs.now(), level, message, fields, &self.call.call_id, self.redactor());
+        entry.owner = self.call.by_owner;
         self.services.logs.write(&self.call.endpoint_id, entry);
     }
 

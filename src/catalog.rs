@@ -13,14 +13,20 @@ mod commit;
 mod draft;
 mod error;
 mod gate;
+mod list;
 mod policy;
 mod publish;
 mod review;
 mod scan;
 mod shipped;
+mod suspend;
 mod version;
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashSet},
+    fmt,
+    sync::Arc,
+};
 
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
@@ -31,6 +37,7 @@ pub use self::{
     draft::{Draft, HandlerDraft, Patch},
     error::PublishError,
     gate::By,
+    list::Page,
     policy::{Policy, PolicyDraft, PolicyInForce},
     review::Verdict,
     scan::Rescanned,
@@ -39,10 +46,11 @@ use crate::{
     capability::{AllowedHosts, Capabilities as CapabilityServices, Grant, Granted},
     clock::Clock,
     event::Events,
+    id::BuilderId,
     payment::Terms,
     safety::Scanner,
     store::{Check, Direction, Durability, KeyRange, Space, Store, Write},
-    tool::{Availability, Endpoint, Schema, Slug},
+    tool::{Endpoint, Owner, Schema, Slug},
 };
 
 /// How long an authorisation must at least stay valid, in seconds: what x402 v2 clients expect.
@@ -84,6 +92,8 @@ pub struct CatalogParts {
     pub services: Arc<CapabilityServices>,
     pub events: Arc<Events>,
     pub scanner: Arc<Scanner>,
+    /// Builders whose endpoints take no calls.
+    pub suspended: HashSet<BuilderId>,
     pub base_url: String,
 }
 
@@ -97,6 +107,7 @@ pub struct Catalog {
     scanner: Arc<Scanner>,
     base_url: String,
     policy: ArcSwap<PolicyInForce>,
+    suspended: ArcSwap<HashSet<BuilderId>>,
     live: ArcSwap<BTreeMap<Slug, Arc<Live>>>,
     /// One change at a time. Never taken by a call.
     changing: tokio::sync::Mutex<()>,
@@ -116,7 +127,7 @@ impl Catalog {
     ///
     /// The store's, or a record that does not read.
     pub async fn open(store: Arc<dyn Store>, parts: CatalogParts) -> Result<Self, PublishError> {
-        let CatalogParts { clock, pool, services, events, scanner, base_url } = parts;
+        let CatalogParts { clock, pool, services, events, scanner, suspended, base_url } = parts;
         let policy = match store.get(Space::Meta, POLICY).await? {
             Some(stored) => serde_json::from_slice(&stored).map_err(PublishError::corrupt)?,
             None => PolicyInForce::default(),
@@ -130,6 +141,7 @@ impl Catalog {
             scanner,
             base_url,
             policy: ArcSwap::from_pointee(policy),
+            suspended: ArcSwap::from_pointee(suspended),
             live: ArcSwap::default(),
             changing: tokio::sync::Mutex::new(()),
             changes: watch::Sender::new(0),
@@ -139,8 +151,9 @@ impl Catalog {
             let mut endpoint: Endpoint = serde_json::from_slice(&value).map_err(PublishError::corrupt)?;
             endpoint.run_version(endpoint.version.clone(), endpoint.updated_at);
             let bundle = catalog.stored_bundle(&endpoint).await?;
-            let grant = Grant::new(granted(&endpoint)?);
-            live.insert(endpoint.slug.clone(), Arc::new(catalog.make_live(endpoint, bundle, grant, None)?));
+            let made = catalog.make_live(endpoint, bundle, Arc::default(), None)?;
+            made.grant.set(granted(&made.endpoint)?);
+            live.insert(made.endpoint.slug.clone(), Arc::new(made));
         }
         catalog.live.store(Arc::new(live));
         Ok(catalog)
@@ -152,7 +165,7 @@ impl Catalog {
         self.live.load().get(slug).cloned()
     }
 
-    /// The endpoint called `slug` as strangers may see it: not while it is under review or taken down.
+    /// The endpoint called `slug` as strangers may see it: not while an admin holds it back.
     #[must_use]
     pub fn find_listed(&self, slug: &str) -> Option<Arc<Live>> {
         self.find(slug).filter(|live| live.endpoint.listed())
@@ -240,6 +253,7 @@ impl Catalog {
             _ => compile("outputSchema", &endpoint.output_schema)?,
         };
         endpoint.limits = self.limits_of(&endpoint);
+        endpoint.owner_suspended = matches!(&endpoint.owner, Owner::Builder(id) if self.suspended.load().contains(id));
         let terms = Arc::new(Terms {
             slug: endpoint.slug.clone(),
             endpoint_id: endpoint.id.clone(),
@@ -258,9 +272,14 @@ impl Catalog {
 
 /// What calls may touch. Nothing while an admin holds the endpoint back: calls that still run lose all.
 fn granted(endpoint: &Endpoint) -> Result<Granted, PublishError> {
-    if matches!(endpoint.availability(), Availability::UnderReview | Availability::TakenDown) {
+    if endpoint.held_back() {
         return Ok(Granted::default());
     }
+    reach(endpoint)
+}
+
+/// What an endpoint was granted.
+fn reach(endpoint: &Endpoint) -> Result<Granted, PublishError> {
     let hosts = AllowedHosts::parse(&endpoint.allowed_hosts).map_err(|error| PublishError::field("/allowedHosts", error.to_string()))?;
     let capabilities = endpoint.capabilities;
     Ok(Granted {

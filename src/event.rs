@@ -83,6 +83,10 @@ pub enum Kind {
     PayoutFailed,
     #[serde(rename = "builder.key_rotated")]
     BuilderKeyRotated,
+    #[serde(rename = "builder.suspended")]
+    BuilderSuspended,
+    #[serde(rename = "builder.restored")]
+    BuilderRestored,
 }
 
 /// One event, as its owner reads it.

@@ -41,7 +41,12 @@ use axum::{
 use tower::{Service, ServiceBuilder};
 use tower_http::cors::{Any, CorsLayer};
 
-pub(crate) use self::{error::REQUEST, failures::limit_credit, offered::offered};
+pub(crate) use self::{
+    auth::called,
+    error::REQUEST,
+    failures::{limit_credit, wrong_credential},
+    offered::offered,
+};
 pub use self::{
     error::{ApiError, code_table},
     failures::Failures,
@@ -76,6 +81,7 @@ pub fn service(
         .route("/ai/endpoints/{slug}", get(endpoints::inspect).patch(endpoints::update).delete(endpoints::delete))
         .route("/ai/endpoints/{slug}/source", get(endpoints::source))
         .route("/ai/admin/policy", get(admin::policy).put(admin::set_policy))
+        .route("/ai/admin/endpoints", get(admin::list))
         .route("/ai/admin/reviews", get(admin::reviews))
         .route("/ai/admin/reviews/{slug}", post(admin::decide))
         .route("/ai/admin/rescan", post(admin::rescan))
@@ -83,9 +89,12 @@ pub fn service(
         .route("/ai/builders/register", post(builders::register))
         .route("/ai/builders/me", get(builders::me))
         .route("/ai/builders/keys", post(builders::rotate))
+        .route("/ai/builders/endpoints", get(builders::endpoints))
         .route("/ai/admin/builders", get(builders::list))
+        .route("/ai/admin/builders/{id}", post(builders::judge))
         .route("/ai/admin/audit", get(audit::list))
         .route("/ai/builders/revenue", get(revenue::revenue))
+        .route("/ai/admin/revenue", get(revenue::platform))
         .route("/ai/builders/events", get(events::events))
         .route("/ai/builders/payout-settings", get(payouts::settings).post(payouts::set))
         .route("/ai/builders/payouts", get(payouts::list).post(payouts::pay_out))
@@ -94,6 +103,7 @@ pub fn service(
         .route("/ai/admin/payouts/{id}", post(payouts::decide))
         .route("/ai/endpoints/{slug}/secrets", get(secrets::list).post(secrets::set).delete(secrets::remove))
         .route("/ai/credits", post(credits::mint).get(credits::read))
+        .route("/ai/admin/credits/{id}", post(credits::decide))
         .route("/ai/admin/secrets/rotate", post(secrets::rotate))
         .route_layer(middleware::from_fn_with_state(Arc::clone(&app), audit::enter));
     let operators = Router::new()

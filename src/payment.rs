@@ -35,7 +35,7 @@ use serde_json::Value;
 
 pub use self::{
     config::{ConfigError, Network, PaymentConfig, checked_address},
-    credit::{Credit, CreditError, Credits, Minted, Movement, MovementKind, Movements, Once},
+    credit::{Credit, CreditDecision, CreditError, CreditVerdict, Credits, Minted, Movement, MovementKind, Movements, Once, Revoked},
     facilitator::{Facilitator, Outcome, Verdict},
     gate::{Admission, Admit, Ended, Gate},
     http::HttpFacilitator,
@@ -162,6 +162,8 @@ pub enum Refusal {
     FacilitatorUnavailable(String),
     #[error("no developer credit has this token")]
     CreditUnknown,
+    #[error("this developer credit was revoked")]
+    CreditRevoked,
     #[error("developer credit is {balance} USD, the call costs {price} USD")]
     InsufficientCredit { balance: MicroUsd, price: MicroUsd },
     #[error(transparent)]

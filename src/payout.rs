@@ -197,7 +197,12 @@ impl Payouts {
         self.events.event(kind, None, data)
     }
 
-    async fn builder_of(&self, id: &PayoutId) -> Result<BuilderId, PayoutError> {
+    /// Whose packet it is.
+    ///
+    /// # Errors
+    ///
+    /// [`PayoutError::Unknown`], the store's.
+    pub async fn builder_of(&self, id: &PayoutId) -> Result<BuilderId, PayoutError> {
         let builder = self.store.get(Space::Payouts, &index_key(Some(id))).await?;
         Ok(parsed(&builder.ok_or(PayoutError::Unknown)?)?)
     }

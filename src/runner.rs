@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tollhouse_pool::Pool;
 
 use crate::{
-    call::{CallError, ParsedInput, Progress, RequestHead},
+    call::{CallError, CalledBy, ParsedInput, Progress, RequestHead},
     capability::Capabilities,
     catalog::Live,
     clock::Timestamp,
@@ -22,6 +22,7 @@ use crate::{
 /// One run of a handler: input that fits, and all the handler may know.
 pub struct Task<'a> {
     pub live: &'a Arc<Live>,
+    pub by: CalledBy,
     pub call: CallId,
     /// The receipt that a success will have.
     pub receipt: &'a ReceiptId,
@@ -54,6 +55,13 @@ impl Produced {
     #[must_use]
     pub fn success(&self) -> bool {
         (200..300).contains(&self.status)
+    }
+}
+
+impl Task<'_> {
+    /// Whether nobody pays for it.
+    fn is_free(&self) -> bool {
+        self.by == CalledBy::Owner || self.live.endpoint.price_usd.is_zero()
     }
 }
 

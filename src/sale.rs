@@ -27,7 +27,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
-pub use self::report::{Line, Report};
+pub use self::report::{HostReport, Line, Report};
 use crate::{
     clock::Timestamp,
     id::{EndpointId, ReceiptId},
@@ -216,6 +216,11 @@ fn begin(day: u32) -> Timestamp {
 /// No owner's name has a zero byte, so none is the start of another's.
 fn prefix(share: &str, kind: &[u8]) -> Vec<u8> {
     [share.as_bytes(), &[0], kind].concat()
+}
+
+/// The first key behind all of an owner's.
+fn end_of(share: &str) -> Vec<u8> {
+    [share.as_bytes(), &[1]].concat()
 }
 
 fn row_key(owner: &Owner, at: Timestamp, id: &str) -> Vec<u8> {

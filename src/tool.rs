@@ -7,7 +7,9 @@ mod review;
 mod schema;
 mod slug;
 
-pub use endpoint::{Availability, Capabilities, Endpoint, Handler, HandlerType, Owner, PricingMode, Runtime, Status, Version};
+pub use endpoint::{
+    Availability, Capabilities, DecidedOn, Endpoint, EndpointState, Handler, HandlerType, Owner, PricingMode, Runtime, Status, Version,
+};
 pub use price::{MicroUsd, PriceError};
 pub use record::CatalogForm;
 pub use review::{ContentSafety, Decided, Decision, Hold, HoldKind, Review};

@@ -14,7 +14,10 @@ use std::{
 use serde_json::json;
 use tokio::sync::Notify;
 
-use super::finish::{self, Closing, ReceiptFinisher};
+use super::{
+    CalledBy,
+    finish::{self, Closing, ReceiptFinisher},
+};
 use crate::{
     clock::Timestamp,
     event::{Event, Events, Kind},
@@ -56,6 +59,7 @@ pub(super) struct Failed {
     pub(super) owner: Owner,
     pub(super) endpoint: EndpointId,
     pub(super) slug: Slug,
+    pub(super) by: CalledBy,
     /// As the caller was told it.
     pub(super) code: &'static str,
     pub(super) at: Timestamp,
@@ -133,7 +137,9 @@ impl Behind {
             Owner::Builder(_) => Some(finish::succeeded(&self.events, &closing)),
         };
         let Closing { receipt, owner, .. } = closing;
-        let sale = Sale { endpoint: receipt.endpoint_id.clone(), slug: receipt.slug.clone(), totals: Totals::FREE };
+        // What an owner calls is not sold.
+        let sale =
+            (!receipt.owner).then(|| Sale { endpoint: receipt.endpoint_id.clone(), slug: receipt.slug.clone(), totals: Totals::FREE });
         let at = receipt.issued_at;
         let Write { key, value, .. } = ReceiptFinisher::free(receipt);
         let mut waiting = self.waiting();
@@ -141,7 +147,9 @@ impl Behind {
         waiting.unbatched.push(key.clone());
         waiting.receipts.insert(key, value.unwrap_or_default());
         waiting.events.extend(event.map(|event| (owner.clone(), event)));
-        waiting.count(owner, at, sale);
+        if let Some(sale) = sale {
+            waiting.count(owner, at, sale);
+        }
         drop(waiting);
         if first {
             self.some.notify_one();
@@ -150,8 +158,12 @@ impl Behind {
 
     /// Takes that a call failed. Never waits.
     pub(super) fn failed(&self, failed: Failed) {
-        let Failed { call, owner, endpoint, slug, code, at } = failed;
-        let event = self.events.event(Kind::CallFailed, Some(&slug), json!({ "callId": call, "code": code, "charged": false }));
+        let Failed { call, owner, endpoint, slug, by, code, at } = failed;
+        let mut data = json!({ "callId": call, "code": code, "charged": false });
+        if by == CalledBy::Owner {
+            data["owner"] = json!(true);
+        }
+        let event = self.events.event(Kind::CallFailed, Some(&slug), data);
         let mut waiting = self.waiting();
         if waiting.failed >= MAX_FAILED {
             waiting.dropped.entry(owner.share().to_owned()).or_insert_with(|| (owner.clone(), 0)).1 += 1;
@@ -159,7 +171,9 @@ impl Behind {
             waiting.failed += 1;
             waiting.events.push((owner.clone(), event));
         }
-        waiting.count(owner, at, Sale { endpoint, slug, totals: Totals::FAILED });
+        if by == CalledBy::Anyone {
+            waiting.count(owner, at, Sale { endpoint, slug, totals: Totals::FAILED });
+        }
         drop(waiting);
         self.some.notify_one();
     }
@@ -284,7 +298,15 @@ mod tests {
 
     fn failure(owner: &Owner, endpoint: &EndpointId) -> Failed {
         let slug = "some-tool".parse().unwrap();
-        Failed { call: CallId::generate(), owner: owner.clone(), endpoint: endpoint.clone(), slug, code: "handler_failed", at: NOW }
+        Failed {
+            call: CallId::generate(),
+            owner: owner.clone(),
+            endpoint: endpoint.clone(),
+            slug,
+            by: CalledBy::Anyone,
+            code: "handler_failed",
+            at: NOW,
+        }
     }
 
     #[tokio::test]

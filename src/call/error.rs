@@ -18,6 +18,8 @@ pub enum CallError {
     UnknownEndpoint(String),
     #[error("endpoint `{0}` is paused")]
     Paused(Slug),
+    #[error("endpoint `{0}` is paused: its builder is suspended")]
+    OwnerSuspended(Slug),
     #[error("endpoint `{0}` is paused: it is under review")]
     UnderReview(Slug),
     #[error("endpoint `{0}` is paused: it was taken down")]
@@ -97,7 +99,7 @@ impl CallError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::UnknownEndpoint(_) => "unknown_endpoint",
-            Self::Paused(_) | Self::UnderReview(_) | Self::TakenDown(_) => "endpoint_paused",
+            Self::Paused(_) | Self::OwnerSuspended(_) | Self::UnderReview(_) | Self::TakenDown(_) => "endpoint_paused",
             Self::InvalidJson(_) => "invalid_json",
             Self::BodyTooLarge { .. } => "body_too_large",
             Self::UnsupportedMediaType(_) => "unsupported_media_type",
@@ -107,9 +109,11 @@ impl CallError {
                 Refusal::InProgress => "payment_in_progress",
                 Refusal::FacilitatorUnavailable(_) => "facilitator_unavailable",
                 Refusal::Store(_) => "store_unavailable",
-                Refusal::NoPayment | Refusal::Invalid { .. } | Refusal::CreditUnknown | Refusal::InsufficientCredit { .. } => {
-                    "payment_required"
-                }
+                Refusal::NoPayment
+                | Refusal::Invalid { .. }
+                | Refusal::CreditUnknown
+                | Refusal::CreditRevoked
+                | Refusal::InsufficientCredit { .. } => "payment_required",
             },
             Self::Busy { .. } | Self::Held { .. } | Self::NoSandbox => "busy",
             Self::Threw(_) | Self::Misbehaved(_) => "handler_failed",

@@ -133,12 +133,15 @@ impl Finisher for ReceiptFinisher {
 /// `call.succeeded`, of paid and free calls.
 pub(super) fn succeeded(events: &Events, closing: &Closing) -> Event {
     let receipt = &closing.receipt;
-    let data = json!({
+    let mut data = json!({
         "callId": closing.call,
         "receiptId": receipt.receipt_id,
         "priceUsd": receipt.price_usd,
         "durationMs": receipt.issued_at.0.saturating_sub(receipt.started_at.0),
     });
+    if receipt.owner {
+        data["owner"] = json!(true);
+    }
     events.event(Kind::CallSucceeded, Some(&receipt.slug), data)
 }
 

@@ -203,6 +203,7 @@ fn draft(terms: &Terms, request_hash: String, body: &Value, now: Timestamp) -> r
         endpoint_id: EndpointId::clone(&terms.endpoint_id),
         version: terms.version.clone(),
         price_usd: terms.price,
+        owner: false,
         resource_url: terms.resource_url.clone(),
         request_hash,
         result_hash: receipt::json_hash(body),
@@ -217,7 +218,7 @@ fn refused(error: BuilderError) -> CallError {
             CallError::Input(Mismatch { problems: vec![Problem { pointer: pointer.to_owned(), message }] })
         }
         BuilderError::Store(store) => CallError::Store(store),
-        error @ (BuilderError::Unknown | BuilderError::Random(_)) => {
+        error @ (BuilderError::Unknown | BuilderError::WrongState(_) | BuilderError::Random(_)) => {
             tracing::error!(%error, "a builder could not be made");
             CallError::Internal
         }

@@ -17,6 +17,7 @@ fn call(grant: &Arc<Grant>) -> CallGrants {
     CallGrants {
         endpoint_id: EndpointId::generate(),
         call_id: CallId::generate(),
+        by_owner: false,
         grant: Arc::clone(grant),
         secrets,
         limits: Limits::default(),

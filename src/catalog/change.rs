@@ -29,6 +29,7 @@ impl Catalog {
         let _one = self.changing.lock().await;
         let before = self.at_revision(slug, if_match).await?;
         let old = &before.live.endpoint;
+        self.may_publish(&old.owner, by)?;
         may_resume(old, patch.status)?;
         if by == By::Builder && patch.safety_attestation.as_ref().is_some_and(|attestation| !attestation.accepted) {
             return Err(PublishError::AttestationRequired);
@@ -45,6 +46,7 @@ impl Catalog {
                 wish.hosts = draft::hosts(hosts)?;
             }
             self.stand(&mut endpoint, if by == By::Builder { had.asked(&wish, &policy.policy) } else { had.set(&wish) });
+            endpoint.decided_on = None;
         }
         let mut writes = vec![];
         let mut bundle = before.live.bundle.clone();
@@ -59,6 +61,7 @@ impl Catalog {
         let renewed = patch.safety_attestation.as_ref().is_some_and(|attestation| attestation.accepted);
         let attested_at = if renewed { Some(now) } else { old.content_safety.as_ref().and_then(|safety| safety.attested_at) };
         if content_differs(old, &endpoint) {
+            endpoint.decided_on = None;
             let kept = if handler.is_some() { handler } else { self.uploaded(&endpoint.version).await? };
             writes.extend(self.scanned(&mut endpoint, Upload { handler: kept.as_ref(), attested_at, by }).await?);
         } else if let Some(safety) = &mut endpoint.content_safety {

@@ -62,8 +62,8 @@ impl Catalog {
         writes.extend(events.iter().map(|event| Events::write(&owner, event)));
         // Made before the commit: what cannot be shown must not be stored.
         let grant = before.map_or_else(Arc::default, |before| Arc::clone(&before.live.grant));
-        let may_touch = granted(&endpoint)?;
         let live = Arc::new(self.make_live(endpoint, bundle, Arc::clone(&grant), before.map(|before| &*before.live))?);
+        let may_touch = granted(&live.endpoint)?;
         if let Handler::Static(response) = &live.endpoint.handler {
             live.output.check(response).map_err(|mismatch| {
                 PublishError::field("/handler/response", format!("the response does not fit the outputSchema: {mismatch}"))
@@ -104,6 +104,7 @@ fn why(availability: Availability) -> &'static str {
     match availability {
         Availability::Active => "active",
         Availability::Paused => "paused",
+        Availability::OwnerSuspended => "owner_suspended",
         Availability::UnderReview => "under_review",
         Availability::TakenDown => "taken_down",
     }

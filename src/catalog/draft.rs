@@ -31,6 +31,9 @@ pub struct Draft {
     pub title: String,
     #[serde(default)]
     pub description: String,
+    /// Default: active.
+    #[serde(default = "active")]
+    pub status: Status,
     #[serde(default)]
     pub price_usd: MicroUsd,
     pub handler_type: HandlerType,
@@ -222,6 +225,10 @@ pub(super) fn hosts(named: &[String]) -> Result<Vec<String>, PublishError> {
         }
     }
     Ok(hosts)
+}
+
+fn active() -> Status {
+    Status::Active
 }
 
 fn any_object() -> Arc<Value> {

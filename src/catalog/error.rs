@@ -35,6 +35,8 @@ pub enum PublishError {
     UnderReview,
     #[error("the endpoint was taken down by an admin")]
     TakenDown,
+    #[error("the builder is suspended: an admin restores them")]
+    OwnerSuspended,
     #[error("a builder has at most {0} endpoints here")]
     TooMany(u64),
     #[error("nothing of this endpoint waits for this decision")]

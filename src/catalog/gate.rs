@@ -111,6 +111,11 @@ impl Standing {
         Self { requested: Reach::default(), ..self.clone() }
     }
 
+    /// What was `asked` when an admin decided about it is asked again, but for what is granted by now.
+    pub(super) fn reopened(&self, asked: &Reach) -> Self {
+        Self { requested: self.requested.union(&asked.without(&self.granted)), ..self.clone() }
+    }
+
     /// An admin takes `taken` away; only an admin gives it back.
     pub(super) fn revoked(&self, taken: &Reach) -> Self {
         Self { granted: self.granted.without(taken), requested: self.requested.without(taken), withheld: self.withheld.union(taken) }
@@ -182,6 +187,8 @@ mod tests {
         assert_eq!(asked.approved(&reach("http a.b")), standing("kv http a.b", "", "logs"));
         assert_eq!(asked.approved(&reach("logs")), standing("kv logs", "", ""));
         assert_eq!(asked.rejected(), standing("kv", "", "logs"));
+        assert_eq!(asked.rejected().reopened(&asked.requested), asked);
+        assert_eq!(asked.approved(&reach("http a.b")).reopened(&asked.requested), standing("kv http a.b", "files c.d", "logs"));
         assert_eq!(asked.revoked(&reach("kv a.b")), standing("", "files http c.d", "logs kv a.b").sorted_like(&["a.b"]));
         assert_eq!(asked.set(&reach("files")), standing("files", "http a.b c.d", "logs kv"));
         assert_eq!(asked.set(&reach("kv logs")), standing("kv logs", "files http a.b c.d", ""));

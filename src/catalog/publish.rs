@@ -3,6 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use serde_json::json;
+use tollhouse_protocol::Limits;
 
 use super::{
     By, Catalog, Draft, Live, MAX_ENDPOINTS, PublishError,
@@ -13,10 +14,11 @@ use super::{
 };
 use crate::{
     capability::Granted,
+    clock::Timestamp,
     event::{Events, Kind},
     id::EndpointId,
     store::{Check, Durability, Space, Write},
-    tool::{Capabilities, Endpoint, Owner, Review, Slug, Status},
+    tool::{Capabilities, Endpoint, Owner, Review, Slug},
 };
 
 impl Catalog {
@@ -60,42 +62,12 @@ impl Catalog {
         }
         draft.check()?;
         let _one = self.changing.lock().await;
+        self.may_publish(&owner, by)?;
         self.room_for(&owner, by)?;
         let mut writes = vec![self.free_slug(&draft.slug, &owner, by).await?];
         let policy = self.policy();
-        let ceilings = super::draft::ceilings(&policy.policy, by);
         let now = self.clock.now();
-        let mut endpoint = Endpoint {
-            id: EndpointId::generate(),
-            title: draft.title.clone(),
-            description: draft.description.clone(),
-            status: Status::Active,
-            price_usd: draft.price_usd,
-            handler_type: draft.handler_type,
-            tags: draft.tags.clone(),
-            input_schema: Arc::clone(&draft.input_schema),
-            output_schema: Arc::clone(&draft.output_schema),
-            capabilities: Capabilities::default(),
-            requested_capabilities: Capabilities::default(),
-            withheld_capabilities: Capabilities::default(),
-            allowed_hosts: vec![],
-            requested_hosts: vec![],
-            withheld_hosts: vec![],
-            limits: draft.limits(&ceilings)?,
-            own_limits: draft.limits(&ceilings)?,
-            limit_caps: Default::default(),
-            isolation: draft.isolation,
-            content_safety: None,
-            review: Review::default(),
-            owner,
-            handler: crate::tool::Handler::Builtin,
-            version: String::new(),
-            versions: vec![],
-            revision: 1,
-            created_at: now,
-            updated_at: now,
-            slug: draft.slug.clone(),
-        };
+        let mut endpoint = new(&draft, owner, draft.limits(&super::draft::ceilings(&policy.policy, by))?, now);
         let wish = Reach { capabilities: draft.capabilities, hosts: super::draft::hosts(&draft.allowed_hosts)? };
         let standing = Standing::default();
         let standing = if by == By::Builder { standing.asked(&wish, &policy.policy) } else { standing.set(&wish) };
@@ -143,6 +115,7 @@ impl Catalog {
         let before = self.at_revision(slug, if_match).await?;
         let old = Arc::clone(&before.live);
         let owner = &old.endpoint.owner;
+        self.may_publish(owner, by)?;
         let event = self.events.event(Kind::EndpointDeleted, Some(&old.endpoint.slug), json!({ "id": old.endpoint.id, "by": by.as_str() }));
         let writes = vec![
             Write::delete(Space::Endpoints, slug),
@@ -166,6 +139,43 @@ fn heir(endpoint: &Endpoint) -> &Owner {
     let decided = review.taken_down.is_some() || review.hold.is_some() || review.refused;
     let withheld = endpoint.withheld_capabilities.any() || !endpoint.withheld_hosts.is_empty();
     if decided || withheld || !endpoint.limit_caps.is_empty() { &Owner::Platform } else { &endpoint.owner }
+}
+
+/// An endpoint as its draft says, before it is known what it may touch, what it runs and what is found in it.
+pub(super) fn new(draft: &Draft, owner: Owner, limits: Limits, now: Timestamp) -> Endpoint {
+    Endpoint {
+        id: EndpointId::generate(),
+        title: draft.title.clone(),
+        description: draft.description.clone(),
+        status: draft.status,
+        price_usd: draft.price_usd,
+        handler_type: draft.handler_type,
+        tags: draft.tags.clone(),
+        input_schema: Arc::clone(&draft.input_schema),
+        output_schema: Arc::clone(&draft.output_schema),
+        capabilities: Capabilities::default(),
+        requested_capabilities: Capabilities::default(),
+        withheld_capabilities: Capabilities::default(),
+        allowed_hosts: vec![],
+        requested_hosts: vec![],
+        withheld_hosts: vec![],
+        limits,
+        own_limits: limits,
+        limit_caps: Default::default(),
+        isolation: draft.isolation,
+        content_safety: None,
+        review: Review::default(),
+        decided_on: None,
+        owner,
+        owner_suspended: false,
+        handler: crate::tool::Handler::Builtin,
+        version: String::new(),
+        versions: vec![],
+        revision: 1,
+        created_at: now,
+        updated_at: now,
+        slug: draft.slug.clone(),
+    }
 }
 
 fn created(endpoint: &Endpoint, by: By) -> serde_json::Value {

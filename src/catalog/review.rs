@@ -7,15 +7,15 @@ use serde_json::{Map, Value, json};
 use tollhouse_protocol::Limits;
 
 use super::{
-    By, Catalog, Live, PublishError,
+    By, Catalog, Live, Page, PublishError,
     commit::{Change, transitions},
     gate::{Reach, Standing},
-    scan::approve_findings,
+    scan::{approve_findings, disapprove_findings},
 };
 use crate::{
     event::Kind,
     safety::Outcome,
-    tool::{Capabilities, Decided, Decision, Endpoint, HoldKind},
+    tool::{Capabilities, Decided, DecidedOn, Decision, Endpoint, HoldKind, Slug},
 };
 
 /// Longest reason, in characters.
@@ -26,7 +26,8 @@ const MAX_REASON: usize = 1_000;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Verdict {
     pub decision: Decision,
-    /// For `approve` what is granted of what was asked (default: all), for `revoke` what is taken back.
+    /// For `approve` what is granted of what was asked or taken away (default: all that is asked), for `revoke` what is
+    /// taken back.
     pub capabilities: Option<Capabilities>,
     pub allowed_hosts: Option<Vec<String>>,
     /// Limits for this endpoint, by name; `null` lifts one. With any decision.
@@ -37,11 +38,9 @@ pub struct Verdict {
 }
 
 impl Catalog {
-    /// Every endpoint of which an admin has something to decide, by slug.
-    pub fn queue(&self) -> impl Iterator<Item = Arc<Live>> {
-        let all = self.all();
-        let waiting: Vec<_> = all.values().filter(|live| waits(&live.endpoint)).cloned().collect();
-        waiting.into_iter()
+    /// A page of the endpoints of which an admin has something to decide, by slug.
+    pub async fn queue(&self, after: Option<&Slug>, limit: usize) -> Page {
+        self.page(waits, after, limit).await
     }
 
     /// Carries out an admin's decision. What it takes away, running calls lose at their next op.
@@ -61,23 +60,32 @@ impl Catalog {
         match verdict.decision {
             Decision::Approve => {
                 let given = Reach::named(verdict.capabilities, verdict.allowed_hosts.as_ref(), &had.requested)?;
-                may_grant(&had, &given)?;
-                self.something(waits(old) || lowered || given != had.requested)?;
+                may_grant(old, &had, &given)?;
+                self.something(decidable(old) || lowered || given != had.requested)?;
                 self.stand(&mut endpoint, had.approved(&given));
+                endpoint.decided_on = decidable(old).then(|| decided_on(old));
                 if endpoint.review.hold.take().is_some() {
                     approve_findings(&mut endpoint);
                     endpoint.review.refused = false;
+                    endpoint.review.approved_version = Some(endpoint.version.clone());
                     outcome(&mut endpoint, Outcome::Pass);
                 }
             }
             Decision::Reject => {
                 self.something(waits(old))?;
                 self.stand(&mut endpoint, had.rejected());
+                endpoint.decided_on = Some(decided_on(old));
                 if let Some(hold) = &mut endpoint.review.hold {
                     hold.kind = HoldKind::ContentBlocked;
                     endpoint.review.refused = true;
                     outcome(&mut endpoint, Outcome::Block);
                 }
+            }
+            Decision::Reopen => {
+                let before = endpoint.decided_on.take().ok_or(PublishError::NothingToDecide)?;
+                let asked = Reach { capabilities: before.requested_capabilities, hosts: before.requested_hosts.clone() };
+                self.stand(&mut endpoint, had.reopened(&asked));
+                reopen(&mut endpoint, before);
             }
             Decision::Revoke => {
                 let taken = Reach::named(verdict.capabilities, verdict.allowed_hosts.as_ref(), &Reach::default())?;
@@ -151,9 +159,44 @@ fn waits(endpoint: &Endpoint) -> bool {
     endpoint.asks() || endpoint.review.hold.as_ref().is_some_and(|hold| undecided(hold.kind))
 }
 
-/// Capabilities are granted to those who ask: an admin who wants to give more changes the endpoint.
-fn may_grant(had: &Standing, given: &Reach) -> Result<(), PublishError> {
-    let unasked = given.capabilities.without(had.wanted().capabilities);
+/// Whether there is something that an approval answers: also what was refused before.
+fn decidable(endpoint: &Endpoint) -> bool {
+    endpoint.asks() || endpoint.review.hold.is_some()
+}
+
+fn decided_on(endpoint: &Endpoint) -> DecidedOn {
+    DecidedOn {
+        requested_capabilities: endpoint.requested_capabilities,
+        requested_hosts: endpoint.requested_hosts.clone(),
+        hold: endpoint.review.hold.clone(),
+        refused: endpoint.review.refused,
+        outcome: endpoint.content_safety.as_ref().map(|safety| safety.outcome),
+        approved_version: endpoint.review.approved_version.clone(),
+    }
+}
+
+/// Content stands as it did when it was decided about. What was not held back then was not decided about.
+fn reopen(endpoint: &mut Endpoint, before: DecidedOn) {
+    if before.hold.is_none() {
+        return;
+    }
+    if endpoint.review.hold.is_none() {
+        disapprove_findings(endpoint);
+    }
+    endpoint.review.hold = before.hold;
+    endpoint.review.refused = before.refused;
+    endpoint.review.approved_version = before.approved_version;
+    if let Some(before) = before.outcome {
+        outcome(endpoint, before);
+    }
+}
+
+/// Capabilities are granted to those who ask, or given back to those who had them taken away: an admin who wants to give
+/// more changes the endpoint.
+fn may_grant(endpoint: &Endpoint, had: &Standing, given: &Reach) -> Result<(), PublishError> {
+    let refused = endpoint.decided_on.as_ref().map_or_else(Capabilities::default, |before| before.requested_capabilities);
+    let asked = had.wanted().capabilities.union(had.withheld.capabilities).union(refused);
+    let unasked = given.capabilities.without(asked);
     match unasked.names().next() {
         Some(name) => Err(PublishError::field(format!("/capabilities/{name}"), format!("its owner does not ask for `{name}`"))),
         None => Ok(()),

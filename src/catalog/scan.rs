@@ -83,6 +83,7 @@ impl Catalog {
         // Published by an admin is approved by one; what is held back waits for their decision.
         if upload.by == By::Admin && endpoint.review.hold.is_none() {
             approve_findings(endpoint);
+            endpoint.review.approved_version = Some(endpoint.version.clone());
         }
         Ok(claim)
     }
@@ -166,6 +167,9 @@ impl Catalog {
             return Ok(None);
         }
         let newly = kind.filter(|kind| old.review.hold.as_ref().is_none_or(|hold| hold.kind != *kind));
+        if newly.is_some() {
+            endpoint.decided_on = None;
+        }
         endpoint.revision += 1;
         let mut events = transitions(old, &endpoint, By::Host, None);
         if let Some(kind) = newly {
@@ -246,6 +250,13 @@ pub(super) fn approve_findings(endpoint: &mut Endpoint) {
     approved.dedup();
     let beyond = approved.len().saturating_sub(MAX_APPROVED);
     approved.drain(..beyond);
+}
+
+/// An admin takes the approval of what was found in `endpoint` back.
+pub(super) fn disapprove_findings(endpoint: &mut Endpoint) {
+    let Some(safety) = &endpoint.content_safety else { return };
+    let keys: Vec<_> = safety.findings.iter().map(|finding| key(finding, endpoint)).collect();
+    endpoint.review.approved.retain(|known| !keys.contains(known));
 }
 
 /// What an approval is of: rule, field, and the field's content.

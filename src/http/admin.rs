@@ -1,4 +1,4 @@
-//! `/ai/admin/policy`, `/ai/admin/reviews` and `/ai/admin/rescan`: what admins allow and decide.
+//! `/ai/admin/policy`, `/ai/admin/endpoints`, `/ai/admin/reviews` and `/ai/admin/rescan`: what admins allow, see and decide.
 
 use std::sync::Arc;
 
@@ -8,20 +8,19 @@ use axum::{
     http::HeaderMap,
     response::{IntoResponse, Response},
 };
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
     auth::Admin,
-    endpoints::{Body, if_match, owned, with_etag},
+    endpoints::{self, Body, if_match, owned, with_etag},
     error::ApiError,
-    page::{Asked, Limit, bad_cursor},
+    page::{Asked, Limit, behind, cursor_at},
 };
 use crate::{
     app::App,
     catalog::{PolicyDraft, PolicyInForce, Verdict},
-    tool::{Endpoint, Owner},
+    tool::{Endpoint, EndpointState, Owner},
 };
 
 pub(super) async fn policy(_: Admin, State(app): State<Arc<App>>) -> Response {
@@ -53,18 +52,33 @@ pub(super) struct Pages {
 
 /// The endpoints of which something is to be decided, by slug.
 pub(super) async fn reviews(_: Admin, State(app): State<Arc<App>>, Asked(pages): Asked<Pages>) -> Result<Json<Value>, ApiError> {
-    let after = match pages.cursor {
-        None => String::new(),
-        Some(cursor) => URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|slug| String::from_utf8(slug).ok()).ok_or_else(bad_cursor)?,
-    };
-    let mut waiting = app.catalog.queue().filter(|live| live.endpoint.slug.as_str() > after.as_str());
-    let page: Vec<_> = waiting.by_ref().take(pages.limit.0).collect();
-    let reviews: Vec<_> = page.iter().map(|live| waiting_for(&live.endpoint)).collect();
+    let page = app.catalog.queue(behind(pages.cursor)?.as_ref(), pages.limit.0).await;
+    let reviews: Vec<_> = page.endpoints.iter().map(|live| waiting_for(&live.endpoint)).collect();
     let mut answer = json!({ "ok": true, "reviews": reviews });
-    if let (Some(last), Some(_)) = (page.last(), waiting.next()) {
-        answer["nextCursor"] = json!(URL_SAFE_NO_PAD.encode(last.endpoint.slug.as_str()));
+    if let Some(last) = page.endpoints.last().filter(|_| page.more) {
+        answer["nextCursor"] = json!(cursor_at(&last.endpoint.slug));
     }
     Ok(Json(answer))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Narrowed {
+    state: Option<EndpointState>,
+    /// `platform` or a builder's id.
+    owner: Option<String>,
+    #[serde(default)]
+    limit: Limit,
+    cursor: Option<String>,
+}
+
+/// All endpoints, in whatever state, by slug.
+pub(super) async fn list(_: Admin, State(app): State<Arc<App>>, Asked(asked): Asked<Narrowed>) -> Result<Json<Value>, ApiError> {
+    let owner = asked.owner.map(|owner| match owner.as_str() {
+        "platform" => Ok(Owner::Platform),
+        id => id.parse().map(Owner::Builder).map_err(|_| ApiError::bad_request("`owner` is `platform` or a builder's id")),
+    });
+    endpoints::list(&app, endpoints::Wanted { owner: owner.transpose()?, state: asked.state }, asked.limit, asked.cursor).await
 }
 
 /// What an admin needs to decide: what is asked, and what was found where.
@@ -72,8 +86,9 @@ fn waiting_for(endpoint: &Endpoint) -> Value {
     json!({
         "slug": endpoint.slug,
         "title": endpoint.title,
-        "owner": match &endpoint.owner { Owner::Platform => json!("platform"), Owner::Builder(id) => json!(id) },
+        "owner": endpoint.owner.share(),
         "version": endpoint.version,
+        "approvedVersion": endpoint.review.approved_version,
         "revision": endpoint.revision,
         "capabilities": endpoint.capabilities,
         "allowedHosts": endpoint.allowed_hosts,

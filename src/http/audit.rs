@@ -5,7 +5,7 @@ use std::{fmt, panic::AssertUnwindSafe, sync::Arc};
 use axum::{
     Json,
     body::{Body, to_bytes},
-    extract::{FromRequestParts as _, MatchedPath, Request, State},
+    extract::{MatchedPath, Request, State},
     http::{Method, StatusCode, Uri, request::Parts},
     middleware::Next,
     response::{IntoResponse as _, Response},
@@ -41,7 +41,7 @@ const MAX_FIELD: usize = 32;
 pub(super) async fn enter(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let Some(template) = audited(&parts) else { return next.run(Request::from_parts(parts, body)).await };
-    let caller = match Caller::from_request_parts(&mut parts, &app).await {
+    let caller = match Caller::identify(&parts.headers, &parts.extensions, &app).await {
         Ok(caller) => Some(caller),
         Err(error) if error.status() == StatusCode::UNAUTHORIZED => None,
         Err(error) => return error.into_response(),
@@ -71,12 +71,16 @@ pub(super) async fn enter(State(app): State<Arc<App>>, request: Request, next: N
     acted.unwrap_or_else(|_| failed().into_response())
 }
 
+/// The route of what changes nothing although it is a POST.
+const CHECK: &str = "/ai/endpoints/check";
+
 /// The route's path when this is a change that is entered.
 fn audited(parts: &Parts) -> Option<String> {
     if matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS) {
         return None;
     }
-    Some(parts.extensions.get::<MatchedPath>()?.as_str().to_owned())
+    let template = parts.extensions.get::<MatchedPath>()?.as_str();
+    (template != CHECK).then(|| template.to_owned())
 }
 
 async fn run(next: Next, request: Request) -> Response {
@@ -97,7 +101,7 @@ async fn end(audit: &Audit, entry: Entry, status: StatusCode, code: Option<&str>
 
 fn action(parts: &Parts, template: &str, caller: Caller, named: Named) -> Action {
     let path = parts.uri.path();
-    let in_path = template.split('/').zip(path.split('/')).find(|(name, _)| *name == "{slug}").and_then(|(_, slug)| slug.parse().ok());
+    let in_path = |wanted: &str| template.split('/').zip(path.split('/')).find(|(name, _)| *name == wanted).map(|(_, value)| value);
     Action {
         actor: match caller {
             Caller::Admin => Actor::Admin,
@@ -105,8 +109,8 @@ fn action(parts: &Parts, template: &str, caller: Caller, named: Named) -> Action
         },
         method: parts.method.to_string(),
         path: path.to_owned(),
-        slug: in_path.or(named.slug),
-        builder_id: builder_in(&parts.uri),
+        slug: in_path("{slug}").and_then(|slug| slug.parse().ok()).or(named.slug),
+        builder_id: in_path("{id}").and_then(|id| id.parse().ok()).or_else(|| builder_in(&parts.uri)),
         request_id: parts.extensions.get::<RequestId>().cloned().unwrap_or_else(RequestId::generate),
         fields: named.fields,
     }

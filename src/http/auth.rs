@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use axum::{
     extract::{FromRequestParts, OptionalFromRequestParts, Path, Query},
-    http::{StatusCode, request::Parts},
+    http::{Extensions, HeaderMap, StatusCode, request::Parts},
 };
 use serde::Deserialize;
 
@@ -15,6 +15,7 @@ use super::{error::ApiError, names};
 use crate::{
     app::App,
     builder::Builder,
+    call::CalledBy,
     catalog::{By, Live},
     id::BuilderId,
     tool::Owner,
@@ -44,6 +45,28 @@ impl Caller {
         }
     }
 
+    /// Whose credential the request shows, be they suspended or not.
+    pub(super) async fn identify(headers: &HeaderMap, extensions: &Extensions, app: &App) -> Result<Self, ApiError> {
+        if let Some(Known(known)) = extensions.get() {
+            return known.clone().ok_or_else(ApiError::unauthorized);
+        }
+        if let Some(token) = headers.get(&names::ADMIN_TOKEN) {
+            return if app.admin.matches(token.as_bytes()) { Ok(Self::Admin) } else { Err(ApiError::unauthorized()) };
+        }
+        let key = headers.get(&names::BUILDER_KEY).and_then(|value| value.to_str().ok()).ok_or_else(ApiError::unauthorized)?;
+        let builder = app.builders.by_key(key).await?.ok_or_else(ApiError::unauthorized)?;
+        Ok(Self::Builder(builder))
+    }
+
+    /// The caller, unless they are suspended.
+    fn admitted(self) -> Result<Self, ApiError> {
+        match &self {
+            Self::Builder(builder) => not_suspended(builder)?,
+            Self::Admin => {}
+        }
+        Ok(self)
+    }
+
     /// Whether the caller may manage what `owner` has.
     fn manages(&self, owner: &Owner) -> bool {
         match self {
@@ -61,16 +84,30 @@ impl FromRequestParts<Arc<App>> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
-        if let Some(Known(known)) = parts.extensions.get() {
-            return known.clone().ok_or_else(ApiError::unauthorized);
-        }
-        if let Some(token) = parts.headers.get(&names::ADMIN_TOKEN) {
-            return if app.admin.matches(token.as_bytes()) { Ok(Self::Admin) } else { Err(ApiError::unauthorized()) };
-        }
-        let key = parts.headers.get(&names::BUILDER_KEY).and_then(|value| value.to_str().ok()).ok_or_else(ApiError::unauthorized)?;
-        let builder = app.builders.by_key(key).await?.ok_or_else(ApiError::unauthorized)?;
-        Ok(Self::Builder(builder))
+        Self::identify(&parts.headers, &parts.extensions, app).await?.admitted()
     }
+}
+
+/// Refuses what is a suspended builder's, whoever asks.
+pub(super) fn not_suspended(builder: &Builder) -> Result<(), ApiError> {
+    let Some(suspension) = &builder.suspended else { return Ok(()) };
+    let why = suspension.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    Err(ApiError::suspended(format!("the builder has been suspended since {}{why}", suspension.since)))
+}
+
+/// The tool that is called, and as whom: as its owner where the request shows their credential. Owners also call what they
+/// have paused; what an admin holds back is called by nobody.
+pub(crate) async fn called(app: &App, headers: &HeaderMap, slug: &str) -> Result<(Arc<Live>, CalledBy), ApiError> {
+    let mut by = CalledBy::Anyone;
+    // Before the path's subject.
+    if names::shows_caller(headers) {
+        let caller = Caller::identify(headers, &Extensions::new(), app).await?.admitted()?;
+        if app.catalog.find(slug).is_some_and(|live| live.endpoint.owner == caller.owner()) {
+            by = CalledBy::Owner;
+        }
+    }
+    let found = app.calls.find(slug, by);
+    found.map(|live| (live, by)).map_err(|error| ApiError::from_call(&error, |_| Default::default()))
 }
 
 /// A request with the admin token. A builder's key is 403 here.
@@ -103,7 +140,7 @@ impl OptionalFromRequestParts<Arc<App>> for Managed {
         }
         match <Self as FromRequestParts<Arc<App>>>::from_request_parts(parts, app).await {
             Ok(managed) => Ok(Some(managed)),
-            Err(error) if error.status() == StatusCode::FORBIDDEN => Ok(None),
+            Err(error) if error.code() == ApiError::not_owner().code() => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -126,8 +163,21 @@ impl FromRequestParts<Arc<App>> for Managed {
     }
 }
 
+impl Managed {
+    /// Refuses what stays as it is while the owner is suspended, whoever asks.
+    pub(super) async fn not_frozen(&self, app: &App) -> Result<(), ApiError> {
+        match &self.live.endpoint.owner {
+            Owner::Builder(id) => app.builders.get(id).await?.as_ref().map_or(Ok(()), not_suspended),
+            Owner::Platform => Ok(()),
+        }
+    }
+}
+
 /// The builder whose business is asked about: who shows the key, or whom the admin names by `?builderId=`.
 pub(super) struct Business(pub(super) Builder);
+
+/// The same for what is only read of their money: a suspended builder reads it too.
+pub(super) struct Books(pub(super) Builder);
 
 #[derive(Deserialize)]
 struct Named {
@@ -140,17 +190,31 @@ impl FromRequestParts<Arc<App>> for Business {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
         let caller = Caller::from_request_parts(parts, app).await?;
-        let named = Query::<Named>::try_from_uri(&parts.uri).ok().and_then(|Query(named)| named.builder);
-        match (caller, named) {
-            (Caller::Builder(builder), None) => Ok(Self(builder)),
-            (Caller::Builder(builder), Some(id)) if id == builder.id.as_str() => Ok(Self(builder)),
-            (Caller::Builder(_), Some(_)) => Err(ApiError::not_owner()),
-            (Caller::Admin, None) => Err(ApiError::bad_request("name the builder: `?builderId=bld_…`")),
-            (Caller::Admin, Some(id)) => {
-                let unknown = || ApiError::not_found("unknown_builder", "no builder has this id");
-                let id: BuilderId = id.parse().map_err(|_| unknown())?;
-                app.builders.get(&id).await?.map(Self).ok_or_else(unknown)
-            }
+        named(caller, parts, app).await.map(Self)
+    }
+}
+
+impl FromRequestParts<Arc<App>> for Books {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+        let caller = Caller::identify(&parts.headers, &parts.extensions, app).await?;
+        named(caller, parts, app).await.map(Self)
+    }
+}
+
+/// The caller who is a builder, or the builder whom the admin names.
+async fn named(caller: Caller, parts: &Parts, app: &App) -> Result<Builder, ApiError> {
+    let named = Query::<Named>::try_from_uri(&parts.uri).ok().and_then(|Query(named)| named.builder);
+    match (caller, named) {
+        (Caller::Builder(builder), None) => Ok(builder),
+        (Caller::Builder(builder), Some(id)) if id == builder.id.as_str() => Ok(builder),
+        (Caller::Builder(_), Some(_)) => Err(ApiError::not_owner()),
+        (Caller::Admin, None) => Err(ApiError::bad_request("name the builder: `?builderId=bld_…`")),
+        (Caller::Admin, Some(id)) => {
+            let unknown = || ApiError::not_found("unknown_builder", "no builder has this id");
+            let id: BuilderId = id.parse().map_err(|_| unknown())?;
+            app.builders.get(&id).await?.ok_or_else(unknown)
         }
     }
 }

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use axum::{
     Json,
-    extract::{ConnectInfo, FromRequest, Request, State},
+    extract::{ConnectInfo, FromRequest, Path, Request, State},
     http::StatusCode,
     response::{IntoResponse, Response},
 };
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{
     auth::{Admin, Business},
-    endpoints::Body,
+    endpoints::{self, Body},
     error::ApiError,
     failures::witnessed,
     offered::offered,
@@ -22,13 +22,13 @@ use super::{
 };
 use crate::{
     app::App,
-    builder::BuilderError,
+    builder::{BuilderError, Verdict},
     call::{Registered, Registration},
     event::{Events, Kind},
     id::{BuilderId, RequestId},
     payment::Offered,
     store::StoreError,
-    tool::Owner,
+    tool::{EndpointState, Owner},
 };
 
 #[derive(Deserialize)]
@@ -85,6 +85,28 @@ pub(super) async fn rotate(Business(builder): Business, State(app): State<Arc<Ap
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Own {
+    /// Read by [`Business`].
+    #[serde(rename = "builderId")]
+    _builder: Option<BuilderId>,
+    state: Option<EndpointState>,
+    #[serde(default)]
+    limit: Limit,
+    cursor: Option<String>,
+}
+
+/// `GET /ai/builders/endpoints`: the builder's own, also those that nobody else sees, by slug.
+pub(super) async fn endpoints(
+    Business(builder): Business,
+    State(app): State<Arc<App>>,
+    Asked(asked): Asked<Own>,
+) -> Result<Json<Value>, ApiError> {
+    let wanted = endpoints::Wanted { owner: Some(Owner::Builder(builder.id)), state: asked.state };
+    endpoints::list(&app, wanted, asked.limit, asked.cursor).await
+}
+
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Page {
     #[serde(default)]
@@ -103,6 +125,19 @@ pub(super) async fn list(_: Admin, State(app): State<Arc<App>>, Asked(page): Ask
     Ok(Json(answer))
 }
 
+/// `POST /ai/admin/builders/{id}`: suspends a builder, or restores them.
+pub(super) async fn judge(
+    _: Admin,
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    Body(verdict): Body<Verdict>,
+) -> Result<Json<Value>, ApiError> {
+    let id: BuilderId = id.parse().map_err(|_| BuilderError::Unknown)?;
+    let builder = app.catalog.judge(&app.builders, &id, &verdict).await?;
+    tracing::info!(builder.id = %id, decision = ?verdict.decision, "a builder was decided on");
+    Ok(Json(json!({ "ok": true, "builder": builder.own() })))
+}
+
 impl From<BuilderError> for ApiError {
     fn from(error: BuilderError) -> Self {
         let message = error.to_string();
@@ -111,8 +146,9 @@ impl From<BuilderError> for ApiError {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_request", message).with("pointer", json!(pointer))
             }
             BuilderError::Unknown => Self::not_found("unknown_builder", message),
+            BuilderError::WrongState(_) => Self::new(StatusCode::CONFLICT, "wrong_state", message),
             BuilderError::Store(StoreError::Conflict) => {
-                Self::new(StatusCode::CONFLICT, "revision_changed", "the key was changed at the same time")
+                Self::new(StatusCode::CONFLICT, "revision_changed", "the builder was changed at the same time; ask again")
             }
             BuilderError::Store(store) => store.into(),
             BuilderError::Random(_) => Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the host failed"),

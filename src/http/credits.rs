@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    extract::{FromRequestParts, State},
+    extract::{FromRequestParts, Path, State},
     http::{HeaderMap, StatusCode, request::Parts},
 };
 use serde::Deserialize;
@@ -20,7 +20,7 @@ use super::{
 use crate::{
     app::App,
     id::CreditId,
-    payment::{Credit, CreditError, Minted, Once},
+    payment::{Credit, CreditError, CreditVerdict, Minted, Once},
     receipt::json_hash,
     tool::MicroUsd,
 };
@@ -59,6 +59,18 @@ pub(super) async fn mint(
         return Err(ApiError::bad_request("`label` is said when a credit is made; leave it out to add to one"));
     }
     let credit = credits.top_up(&known(&id)?, mint.amount_usd, once.as_ref()).await?;
+    Ok(Json(about(&credit)))
+}
+
+/// `POST /ai/admin/credits/{id}`: revokes a credit, or restores it.
+pub(super) async fn decide(
+    _: Admin,
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    Body(verdict): Body<CreditVerdict>,
+) -> Result<Json<Value>, ApiError> {
+    let credit = app.gate.credits().judge(&known(&id)?, &verdict).await?;
+    tracing::info!(credit.id = %credit.id, decision = ?verdict.decision, "a credit was decided on");
     Ok(Json(about(&credit)))
 }
 
@@ -143,9 +155,15 @@ impl From<CreditError> for ApiError {
             CreditError::Unknown => Self::not_found("unknown_credit", message),
             CreditError::Store(store) => store.into(),
             CreditError::Reused => Self::new(StatusCode::CONFLICT, "payment_reused", message),
-            CreditError::Nothing | CreditError::TooMuch | CreditError::Label | CreditError::Key(_) | CreditError::Random(_) => {
-                Self::bad_request(message)
-            }
+            CreditError::Revoked => Self::new(StatusCode::CONFLICT, "credit_revoked", message)
+                .hint("restore it: POST /ai/admin/credits/{id} {\"decision\": \"restore\"}"),
+            CreditError::NotRevoked => Self::new(StatusCode::CONFLICT, "wrong_state", message),
+            CreditError::Nothing
+            | CreditError::TooMuch
+            | CreditError::Label
+            | CreditError::Reason
+            | CreditError::Key(_)
+            | CreditError::Random(_) => Self::bad_request(message),
         }
     }
 }

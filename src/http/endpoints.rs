@@ -9,18 +9,18 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     auth::{Caller, Managed},
     error::ApiError,
-    page::Asked,
+    page::{Asked, Limit, behind, cursor_at},
 };
 use crate::{
     app::App,
     catalog::{Draft, HandlerDraft, Live, Patch},
     id::BuilderId,
-    tool::{CatalogForm, Owner},
+    tool::{CatalogForm, EndpointState, Owner},
 };
 
 /// A JSON body of management, with the place of what does not fit.
@@ -120,6 +120,27 @@ pub(super) async fn source(managed: Managed, State(app): State<Arc<App>>, Asked(
         HandlerDraft::Response { response } => json!({ "version": version, "response": response }),
     };
     Ok(Json(json!({ "ok": true, "handler": uploaded })).into_response())
+}
+
+/// What a list of endpoints is narrowed to.
+pub(super) struct Wanted {
+    pub(super) owner: Option<Owner>,
+    pub(super) state: Option<EndpointState>,
+}
+
+/// A page of endpoints in brief, by slug.
+pub(super) async fn list(app: &App, wanted: Wanted, limit: Limit, cursor: Option<String>) -> Result<Json<Value>, ApiError> {
+    let Wanted { owner, state } = wanted;
+    let is_wanted = |endpoint: &crate::tool::Endpoint| {
+        owner.as_ref().is_none_or(|owner| *owner == endpoint.owner) && state.is_none_or(|state| state == endpoint.state())
+    };
+    let page = app.catalog.page(is_wanted, behind(cursor)?.as_ref(), limit.0).await;
+    let endpoints: Vec<_> = page.endpoints.iter().map(|live| live.endpoint.brief(&app.base_url)).collect();
+    let mut answer = json!({ "ok": true, "endpoints": endpoints });
+    if let Some(last) = page.endpoints.last().filter(|_| page.more) {
+        answer["nextCursor"] = json!(cursor_at(&last.endpoint.slug));
+    }
+    Ok(Json(answer))
 }
 
 pub(super) fn owned(app: &App, live: &Live) -> Response {

@@ -57,6 +57,7 @@ pub fn code_table() -> &'static [(u16, &'static str)] {
         (400, "invalid_json"),
         (400, "invalid_request"),
         (401, "unauthorized"),
+        (403, "builder_suspended"),
         (403, "not_owner"),
         (404, "not_found"),
         (404, "unknown_endpoint"),
@@ -69,6 +70,7 @@ pub fn code_table() -> &'static [(u16, &'static str)] {
         (404, "unknown_secret"),
         (405, "method_not_allowed"),
         (409, "cancelled"),
+        (409, "credit_revoked"),
         (409, "endpoint_paused"),
         (409, "payment_reused"),
         (409, "payment_in_progress"),
@@ -116,7 +118,7 @@ fn row(error: &CallError) -> Row {
     use Fault::{Caller, Host, Tool};
     match error {
         E::UnknownEndpoint(_) => (StatusCode::NOT_FOUND, Caller),
-        E::Paused(_) | E::UnderReview(_) | E::TakenDown(_) => (StatusCode::CONFLICT, Tool),
+        E::Paused(_) | E::OwnerSuspended(_) | E::UnderReview(_) | E::TakenDown(_) => (StatusCode::CONFLICT, Tool),
         E::InvalidJson(_) => (StatusCode::BAD_REQUEST, Caller),
         E::BodyTooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, Caller),
         E::UnsupportedMediaType(_) => (StatusCode::UNSUPPORTED_MEDIA_TYPE, Caller),
@@ -152,9 +154,11 @@ fn refusal_row(refusal: &Refusal) -> Row {
         Refusal::Reused | Refusal::InProgress => (StatusCode::CONFLICT, Fault::Caller),
         Refusal::FacilitatorUnavailable(_) => (StatusCode::BAD_GATEWAY, Fault::Host),
         Refusal::Store(_) => (StatusCode::SERVICE_UNAVAILABLE, Fault::Host),
-        Refusal::NoPayment | Refusal::Invalid { .. } | Refusal::CreditUnknown | Refusal::InsufficientCredit { .. } => {
-            (StatusCode::PAYMENT_REQUIRED, Fault::Caller)
-        }
+        Refusal::NoPayment
+        | Refusal::Invalid { .. }
+        | Refusal::CreditUnknown
+        | Refusal::CreditRevoked
+        | Refusal::InsufficientCredit { .. } => (StatusCode::PAYMENT_REQUIRED, Fault::Caller),
     }
 }
 
@@ -188,6 +192,11 @@ impl ApiError {
 
     pub(super) fn not_owner() -> Self {
         Self::new(StatusCode::FORBIDDEN, "not_owner", "this belongs to another builder")
+    }
+
+    pub(super) fn suspended(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "builder_suspended", message)
+            .hint("an admin restores a builder; revenue and payouts can be read meanwhile")
     }
 
     pub(super) fn unknown_endpoint(slug: &str) -> Self {
@@ -349,6 +358,7 @@ impl From<PublishError> for ApiError {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, "content_blocked", message).with("findings", json!(findings))
             }
             PublishError::UnderReview => Self::new(StatusCode::CONFLICT, "under_review", message),
+            PublishError::OwnerSuspended => Self::suspended(message),
             PublishError::TakenDown => Self::new(StatusCode::CONFLICT, "taken_down", message),
             PublishError::TooMany(_) => Self::new(StatusCode::CONFLICT, "too_many_endpoints", message),
             PublishError::NothingToDecide => Self::new(StatusCode::CONFLICT, "nothing_to_review", message),

@@ -140,6 +140,13 @@ pub(super) fn witnessed(app: &App, address: IpAddr, mut offered: Offered) -> Off
     offered
 }
 
+/// Counts a wrong credential that is refused in a message, where [`limit`] does not see it.
+pub(crate) fn wrong_credential(app: &App, address: IpAddr, refused: &ApiError) {
+    if let (Some(failures), "unauthorized") = (&app.failures, refused.code()) {
+        failures.count(address);
+    }
+}
+
 /// [`witnessed`], of an offer that came in a message, where [`limit`] does not look.
 ///
 /// # Errors

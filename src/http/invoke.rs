@@ -11,7 +11,7 @@ use axum::{
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
-use super::{error::ApiError, failures::witnessed, offered::offered, reply, stream, tools};
+use super::{auth::called, error::ApiError, failures::witnessed, offered::offered, reply, stream, tools};
 use crate::{
     app::App,
     call::{Call, Done, Input},
@@ -36,7 +36,7 @@ pub(super) async fn invoke(
     body: Result<Json<Invoke>, JsonRejection>,
 ) -> Result<Response, ApiError> {
     let Json(Invoke { slug, input, stream }) = body?;
-    let live = tools::found(&app, &slug)?;
+    let (live, by) = called(&app, &headers, &slug).await?;
     let streamed = stream || tools::wants_events(&headers);
     if !streamed && live.endpoint.long_running(app.long_running_ms) {
         let message = format!("`{slug}` may run for {} ms: its answer is streamed", live.endpoint.limits.wall_ms);
@@ -46,7 +46,7 @@ pub(super) async fn invoke(
     let head = tools::request_head(&app, "POST", &uri, vec![], &headers);
     let terms = Arc::clone(&live.terms);
     let offered = witnessed(&app, peer.ip(), offered(&headers));
-    let call = Call { live, input: Input::Json(input.unwrap_or_else(|| json!({}))), offered, head, progress: None };
+    let call = Call { live, by, input: Input::Json(input.unwrap_or_else(|| json!({}))), offered, head, progress: None };
     if streamed {
         return Ok(stream::events(app, call));
     }

@@ -6,10 +6,11 @@ use axum::{
     extract::{FromRequestParts, Query},
     http::request::Parts,
 };
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::{Deserialize, Deserializer, de::DeserializeOwned, de::Error as _};
 
 use super::error::ApiError;
-use crate::clock::Timestamp;
+use crate::{clock::Timestamp, tool::Slug};
 
 /// Entries of a page when the query does not say.
 const DEFAULT_LIMIT: usize = 50;
@@ -85,6 +86,18 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         Query::try_from_uri(&parts.uri).map(|Query(asked)| Self(asked)).map_err(|error| ApiError::bad_request(error.body_text()))
     }
+}
+
+/// The cursor of a list by slug, whose page ends with `slug`.
+pub(super) fn cursor_at(slug: &Slug) -> String {
+    URL_SAFE_NO_PAD.encode(slug.as_str())
+}
+
+/// The slug that a list goes on behind.
+pub(super) fn behind(cursor: Option<String>) -> Result<Option<Slug>, ApiError> {
+    let Some(cursor) = cursor else { return Ok(None) };
+    let text = URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|slug| String::from_utf8(slug).ok());
+    text.and_then(|text| text.parse().ok()).map(Some).ok_or_else(bad_cursor)
 }
 
 /// What to say of a cursor that is not one of ours.

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    auth::{Admin, Business},
+    auth::{Admin, Books, Business, not_suspended},
     endpoints::Body,
     error::ApiError,
     page::{Asked, Limit, bad_cursor},
@@ -19,11 +19,11 @@ use super::{
 use crate::{
     app::App,
     id::{PayoutId, ReceiptId},
-    payout::{Packet, PayoutError, SettingsDraft, Status, Verdict},
+    payout::{Decision, Packet, PayoutError, SettingsDraft, Status, Verdict},
 };
 
 /// Where payouts go; `null` before it was said.
-pub(super) async fn settings(Business(builder): Business, State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
+pub(super) async fn settings(Books(builder): Books, State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
     Ok(Json(json!({ "ok": true, "payoutSettings": app.payouts.settings(&builder.id).await? })))
 }
 
@@ -32,6 +32,7 @@ pub(super) async fn set(
     State(app): State<Arc<App>>,
     Body(draft): Body<SettingsDraft>,
 ) -> Result<Json<Value>, ApiError> {
+    not_suspended(&builder)?;
     let settings = app.payouts.set(&builder.id, &draft).await?;
     tracing::info!(builder.id = %builder.id, "payout settings were set");
     Ok(Json(json!({ "ok": true, "payoutSettings": settings })))
@@ -39,6 +40,7 @@ pub(super) async fn set(
 
 /// A packet of all that waits.
 pub(super) async fn pay_out(Business(builder): Business, State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
+    not_suspended(&builder)?;
     // On a task of its own: a caller who hangs up leaves no packet half collected.
     let collecting = tokio::spawn(async move { app.payouts.pay_out(&builder.id).await });
     let packet = collecting.await.map_err(|error| {
@@ -57,18 +59,14 @@ pub(super) struct Query {
     cursor: Option<String>,
 }
 
-pub(super) async fn list(
-    Business(builder): Business,
-    State(app): State<Arc<App>>,
-    Asked(asked): Asked<Query>,
-) -> Result<Json<Value>, ApiError> {
+pub(super) async fn list(Books(builder): Books, State(app): State<Arc<App>>, Asked(asked): Asked<Query>) -> Result<Json<Value>, ApiError> {
     let (packets, next) = app.payouts.list(&builder.id, asked.limit.0, cursor(asked.cursor)?.as_ref()).await?;
     Ok(page(&packets, next))
 }
 
 /// One packet, with its receipts.
 pub(super) async fn one(
-    Business(builder): Business,
+    Books(builder): Books,
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
     Asked(asked): Asked<Query>,
@@ -97,7 +95,13 @@ pub(super) async fn decide(
     Path(id): Path<String>,
     Body(verdict): Body<Verdict>,
 ) -> Result<Json<Value>, ApiError> {
-    let packet = app.payouts.decide(&payout(&id)?, &verdict).await?;
+    let id = payout(&id)?;
+    if verdict.decision == Decision::Approve
+        && let Some(builder) = app.builders.get(&app.payouts.builder_of(&id).await?).await?
+    {
+        not_suspended(&builder)?;
+    }
+    let packet = app.payouts.decide(&id, &verdict).await?;
     tracing::info!(payout.id = %packet.id, payout.status = packet.status.as_str(), "a payout was decided on");
     Ok(Json(json!({ "ok": true, "payout": packet.public() })))
 }

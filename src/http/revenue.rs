@@ -1,17 +1,20 @@
-//! `/ai/builders/revenue`: what a builder's endpoints earned.
+//! `/ai/builders/revenue` and `/ai/admin/revenue`: what a builder's endpoints earned, and what the host did.
 
 use std::sync::Arc;
 
 use axum::{Json, extract::State};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
 use super::{
-    auth::Business,
+    auth::{Admin, Books},
     error::ApiError,
     page::{Asked, Span},
 };
-use crate::{app::App, tool::Owner};
+use crate::{
+    app::App,
+    sale::{HostReport, Report},
+    tool::Owner,
+};
 
 const DEFAULT_SINCE: Span = Span::days(30);
 
@@ -22,13 +25,29 @@ pub(super) struct Since {
 
 /// Whole UTC days, from the one that `since` falls on.
 pub(super) async fn revenue(
-    Business(builder): Business,
+    Books(builder): Books,
     State(app): State<Arc<App>>,
     Asked(asked): Asked<Since>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Answer<Report>>, ApiError> {
     let since = asked.since.unwrap_or(DEFAULT_SINCE).before(app.clock.now());
     let report = app.sales.report(&Owner::Builder(builder.id), since).await?;
-    let mut answer = json!(report);
-    answer["ok"] = json!(true);
-    Ok(Json(answer))
+    Ok(Json(Answer { ok: true, report }))
+}
+
+/// What the host itself earned, by the same days.
+pub(super) async fn platform(
+    _: Admin,
+    State(app): State<Arc<App>>,
+    Asked(asked): Asked<Since>,
+) -> Result<Json<Answer<HostReport>>, ApiError> {
+    let since = asked.since.unwrap_or(DEFAULT_SINCE).before(app.clock.now());
+    Ok(Json(Answer { ok: true, report: app.sales.host_report(since).await? }))
+}
+
+/// Written as it is: a report may have a line for each of many endpoints.
+#[derive(Serialize)]
+pub(super) struct Answer<T> {
+    ok: bool,
+    #[serde(flatten)]
+    report: T,
 }

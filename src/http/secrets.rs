@@ -47,6 +47,7 @@ pub(super) async fn list(managed: Managed, State(app): State<Arc<App>>) -> Json<
 pub(super) async fn set(managed: Managed, State(app): State<Arc<App>>, Body(secret): Body<NewSecret>) -> Result<Json<Value>, ApiError> {
     let endpoint = &managed.live.endpoint;
     let name: SecretName = secret.name.parse()?;
+    managed.not_frozen(&app).await?;
     let set = app.secrets.set(&endpoint.into(), name, &secret.value, secret.visibility).await?;
     // Deleted meanwhile, perhaps before the secret was there to be forgotten with the rest.
     if app.catalog.find(endpoint.slug.as_str()).is_none_or(|live| live.endpoint.id != endpoint.id) {
@@ -74,6 +75,7 @@ pub(super) async fn remove(
     let Query(Named { name }) = named.map_err(|error| ApiError::bad_request(error.body_text()))?;
     let unknown = || ApiError::not_found("unknown_secret", "the endpoint has no secret of this name");
     let name: SecretName = name.parse().map_err(|_| unknown())?;
+    managed.not_frozen(&app).await?;
     app.secrets.remove(&endpoint.into(), &name).await?;
     app.pool.retire(&endpoint.version);
     Ok(Json(json!({ "ok": true, "removed": true, "name": name })))

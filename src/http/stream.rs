@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     app::App,
-    call::{Call, Done, Progress},
+    call::{Call, CalledBy, Done, Progress},
 };
 
 /// Events that wait for a slow reader; log lines beyond are left out.
@@ -31,7 +31,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Performs `call` and tells what happens on the way. A 402 comes as an `error` event with the
 /// challenge, unless nothing was offered: then as a plain 402, before the stream.
 pub(super) fn events(app: Arc<App>, mut call: Call) -> Response {
-    if matches!(call.offered, crate::payment::Offered::Nothing) && !call.live.endpoint.price_usd.is_zero() {
+    let unpaid = matches!(call.offered, crate::payment::Offered::Nothing) && call.by == CalledBy::Anyone;
+    if unpaid && !call.live.endpoint.price_usd.is_zero() {
         return ApiError::challenge(app.gate.challenge(&call.live.terms, "payment required")).into_response();
     }
     let (progress, mut happened) = mpsc::channel(BUFFER);

@@ -17,10 +17,10 @@ use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 
-use super::{error::ApiError, failures::witnessed, offered::offered, reply, stream};
+use super::{auth::called, error::ApiError, failures::witnessed, offered::offered, reply, stream};
 use crate::{
     app::App,
-    call::{Call, CallError, Input, RequestHead},
+    call::{Call, CallError, CalledBy, Input, RequestHead},
     catalog::Live,
     payment::Offered,
     tool::CatalogForm,
@@ -45,16 +45,16 @@ pub(super) async fn call(
     if parts.method == Method::GET && query.iter().any(|(name, value)| name == "inspect" && value.is_empty()) {
         return inspect(&app, &slug);
     }
-    let live = found(&app, &slug)?;
+    let (live, by) = called(&app, &parts.headers, &slug).await?;
     let offered = witnessed(&app, peer.ip(), offered(&parts.headers));
-    let unpaid = matches!(offered, Offered::Nothing) && !live.endpoint.price_usd.is_zero();
+    let unpaid = matches!(offered, Offered::Nothing) && by == CalledBy::Anyone && !live.endpoint.price_usd.is_zero();
     if unpaid {
         return Err(ApiError::challenge(app.gate.challenge(&live.terms, "payment required")));
     }
     let input = if parts.method == Method::GET { Input::Query(query.clone()) } else { body_input(&live, &parts.headers, body).await? };
     let method = if parts.method == Method::GET { "GET" } else { "POST" };
     let head = request_head(&app, method, &parts.uri, query, &parts.headers);
-    let call = Call { live, input, offered, head, progress: None };
+    let call = Call { live, by, input, offered, head, progress: None };
     if wants_events(&parts.headers) {
         return Ok(stream::events(app, call));
     }
@@ -66,9 +66,9 @@ pub(super) async fn call(
 }
 
 /// HEAD: the challenge of a paid tool, whatever is offered; never a run, never a settlement.
-pub(super) async fn head(State(app): State<Arc<App>>, Path(slug): Path<String>) -> Result<Response, ApiError> {
-    let live = found(&app, &slug)?;
-    if live.endpoint.price_usd.is_zero() {
+pub(super) async fn head(State(app): State<Arc<App>>, Path(slug): Path<String>, headers: HeaderMap) -> Result<Response, ApiError> {
+    let (live, by) = called(&app, &headers, &slug).await?;
+    if by == CalledBy::Owner || live.endpoint.price_usd.is_zero() {
         return Ok(StatusCode::OK.into_response());
     }
     Err(ApiError::challenge(app.gate.challenge(&live.terms, "payment required")))
@@ -78,11 +78,6 @@ fn inspect(app: &App, slug: &str) -> Result<Response, ApiError> {
     let live = app.catalog.find_listed(slug).ok_or_else(|| unknown(slug))?;
     let record = live.endpoint.public(&app.base_url, CatalogForm::Newer);
     Ok(axum::Json(json!({ "ok": true, "endpoint": record })).into_response())
-}
-
-/// The tool called `slug`, if it takes calls.
-pub(super) fn found(app: &App, slug: &str) -> Result<Arc<Live>, ApiError> {
-    app.calls.find(slug).map_err(|error| ApiError::from_call(&error, |_| Default::default()))
 }
 
 fn unknown(slug: &str) -> ApiError {

@@ -23,9 +23,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{answer, offer::offer, own, server::Front, tasks::Started, tools::Narrowed};
 use crate::{
-    call::{Call, CallError, Done, Input, Progress, RequestHead},
+    call::{Call, CallError, CalledBy, Done, Input, Progress, RequestHead},
     catalog::Live,
-    http::{ApiError, limit_credit},
+    http::{ApiError, called, limit_credit, wrong_credential},
     id::RequestId,
     payment::{Offered, WireVersion},
 };
@@ -136,13 +136,16 @@ async fn answered(
         return (Ok(result.into()), told);
     }
     let found = if narrowed.has(asked.name) {
-        app.calls.find(&app.mcp.slug_of(asked.name))
+        called(app, &asked.parts.headers, &app.mcp.slug_of(asked.name)).await
     } else {
-        Err(CallError::UnknownEndpoint(asked.name.to_owned()))
+        Err(ApiError::from_call(&CallError::UnknownEndpoint(asked.name.to_owned()), |_| Default::default()))
     };
-    let live = match found {
-        Ok(live) => live,
-        Err(error) => return refused(ApiError::from_call(&error, |_| Default::default()), None),
+    let (live, by) = match found {
+        Ok(found) => found,
+        Err(error) => {
+            wrong_credential(app, address, &error);
+            return refused(error, None);
+        }
     };
     let offered = match limit_credit(app, address, offer(asked.meta, &asked.parts.headers)) {
         Ok(offered) => offered,
@@ -152,11 +155,11 @@ async fn answered(
         Offered::X402 { version, .. } => Some(*version),
         Offered::Nothing | Offered::Credit(_) => None,
     };
-    if matches!(offered, Offered::Nothing) && !live.endpoint.price_usd.is_zero() {
+    if matches!(offered, Offered::Nothing) && by == CalledBy::Anyone && !live.endpoint.price_usd.is_zero() {
         return refused(ApiError::challenge(app.gate.challenge(&live.terms, "payment required")), None);
     }
     let head = head(&live, asked);
-    let call = Call { live: Arc::clone(&live), input: Input::Json(Value::Object(arguments)), offered, head, progress: None };
+    let call = Call { live: Arc::clone(&live), by, input: Input::Json(Value::Object(arguments)), offered, head, progress: None };
     let ended = if asked.takes_tasks && live.endpoint.long_running(app.long_running_ms) {
         match Box::pin(front.tasks.start(app, call, paid_in)).await {
             Ok(Started::Task(task)) => return (Ok(task), Told { outcome: "task", charged: "no" }),

@@ -26,6 +26,8 @@ const PREFIX: &str = "dc_";
 
 /// Longest label, in characters.
 const MAX_LABEL: usize = 120;
+/// Longest reason of an admin's, in characters.
+const MAX_REASON: usize = 1_000;
 
 /// A prepaid balance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,10 +38,42 @@ pub struct Credit {
     #[serde(rename = "balanceUsd")]
     pub balance: MicroUsd,
     pub created_at: Timestamp,
+    /// While an admin has revoked it: it pays for nothing, and what it held is kept here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked: Option<Revoked>,
     /// How many movements it has had: the number of the next.
     #[serde(default)]
     movements: u64,
     secret_sha256: SecretHash,
+}
+
+/// Since when a credit is revoked, and what is given back when it is restored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Revoked {
+    pub since: Timestamp,
+    #[serde(rename = "amountUsd")]
+    pub amount: MicroUsd,
+    /// Shown to the holder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// The body of `POST /ai/admin/credits/{id}`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CreditVerdict {
+    pub decision: CreditDecision,
+    /// Shown to the holder.
+    pub reason: Option<String>,
+}
+
+/// What an admin can do about a credit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CreditDecision {
+    Revoke,
+    /// Undoes that.
+    Restore,
 }
 
 /// One change of a balance.
@@ -68,6 +102,10 @@ pub enum MovementKind {
     Mint,
     /// Takes from it.
     Debit,
+    /// Takes all of it.
+    Revoke,
+    /// Adds what was revoked.
+    Restore,
 }
 
 /// Movements, newest first.
@@ -121,6 +159,12 @@ pub enum CreditError {
     TooMuch,
     #[error("no credit has this id")]
     Unknown,
+    #[error("the credit is revoked")]
+    Revoked,
+    #[error("the credit is not revoked")]
+    NotRevoked,
+    #[error("a reason has at most {MAX_REASON} characters")]
+    Reason,
     #[error("a label has at most {MAX_LABEL} characters")]
     Label,
     #[error("{0}")]
@@ -160,7 +204,13 @@ impl Credit {
     /// As its holder and admins see it.
     #[must_use]
     pub fn public(&self) -> Value {
-        json!({ "creditId": self.id, "label": self.label, "balanceUsd": self.balance, "createdAt": self.created_at })
+        json!({
+            "creditId": self.id,
+            "label": self.label,
+            "balanceUsd": self.balance,
+            "createdAt": self.created_at,
+            "revoked": self.revoked,
+        })
     }
 
     /// Records that the balance became `balance`: the writes of the commit that checks the credit as it was.
@@ -177,7 +227,30 @@ impl Credit {
     fn minted(&mut self, amount: MicroUsd, at: Timestamp) -> Result<[Write; 2], CreditError> {
         let balance = self.balance.0.checked_add(amount.0).map(MicroUsd).filter(|balance| *balance <= MicroUsd::MAX);
         let balance = balance.ok_or(CreditError::TooMuch)?;
-        Ok(self.moved(balance, Movement { at, kind: MovementKind::Mint, amount, balance, receipt_id: None, slug: None }))
+        Ok(self.moved(balance, Movement::plain(at, MovementKind::Mint, amount, balance)))
+    }
+
+    /// Does as an admin decided: what it holds is taken whole, or given back whole.
+    fn judged(&mut self, verdict: &CreditVerdict, at: Timestamp) -> Result<[Write; 2], CreditError> {
+        match (verdict.decision, self.revoked.take()) {
+            (CreditDecision::Revoke, None) => {
+                let amount = self.balance;
+                self.revoked = Some(Revoked { since: at, amount, reason: verdict.reason.clone() });
+                Ok(self.moved(MicroUsd::ZERO, Movement::plain(at, MovementKind::Revoke, amount, MicroUsd::ZERO)))
+            }
+            (CreditDecision::Restore, Some(Revoked { amount, .. })) => {
+                Ok(self.moved(amount, Movement::plain(at, MovementKind::Restore, amount, amount)))
+            }
+            (CreditDecision::Revoke, Some(_)) => Err(CreditError::Revoked),
+            (CreditDecision::Restore, None) => Err(CreditError::NotRevoked),
+        }
+    }
+}
+
+impl Movement {
+    /// One that bought nothing.
+    fn plain(at: Timestamp, kind: MovementKind, amount: MicroUsd, balance: MicroUsd) -> Self {
+        Self { at, kind, amount, balance, receipt_id: None, slug: None }
     }
 }
 
@@ -210,6 +283,7 @@ impl Credits {
             label: label.to_owned(),
             balance: MicroUsd::ZERO,
             created_at: now,
+            revoked: None,
             movements: 0,
             secret_sha256: SecretHash::of(&secret),
         };
@@ -231,8 +305,8 @@ impl Credits {
     ///
     /// # Errors
     ///
-    /// No amount, an id that is not known, a balance that would be too large, a name that was given to something else, or
-    /// the store's.
+    /// No amount, an id that is not known, a credit that is revoked, a balance that would be too large, a name that was given
+    /// to something else, or the store's.
     pub async fn top_up(&self, id: &CreditId, amount: MicroUsd, once: Option<&Once>) -> Result<Credit, CreditError> {
         if amount.is_zero() {
             return Err(CreditError::Nothing);
@@ -242,6 +316,9 @@ impl Credits {
                 return Ok(credit);
             }
             let (mut credit, before) = self.read(id).await?.ok_or(CreditError::Unknown)?;
+            if credit.revoked.is_some() {
+                return Err(CreditError::Revoked);
+            }
             let writes = credit.minted(amount, self.clock.now())?;
             match self.commit(Check::holds(Space::Credits, key(id), before), writes, &credit, once).await {
                 Ok(()) => {
@@ -249,6 +326,29 @@ impl Credits {
                     return Ok(credit);
                 }
                 // A call was debited meanwhile, or a twin was faster.
+                Err(StoreError::Conflict) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(StoreError::Conflict.into())
+    }
+
+    /// Revokes a credit, or restores it. A call under way that was admitted with it is settled before, or refused.
+    ///
+    /// # Errors
+    ///
+    /// An id that is not known, [`CreditError::Revoked`] or [`CreditError::NotRevoked`] where there is nothing to do, a reason
+    /// that is too long, or the store's.
+    pub async fn judge(&self, id: &CreditId, verdict: &CreditVerdict) -> Result<Credit, CreditError> {
+        if verdict.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON) {
+            return Err(CreditError::Reason);
+        }
+        for _ in 0..TRIES {
+            let (mut credit, before) = self.read(id).await?.ok_or(CreditError::Unknown)?;
+            let writes = credit.judged(verdict, self.clock.now())?;
+            match self.commit(Check::holds(Space::Credits, key(id), before), writes, &credit, None).await {
+                Ok(()) => return Ok(credit),
+                // A call was debited meanwhile.
                 Err(StoreError::Conflict) => {}
                 Err(error) => return Err(error.into()),
             }

@@ -193,6 +193,9 @@ impl Gate {
         if let Some(admit) = self.seen(&id, &digest, request).await? {
             return Ok(admit);
         }
+        if credit.revoked.is_some() {
+            return Err(Refusal::CreditRevoked);
+        }
         let hold = self.credits.hold(&credit, terms.price, &terms.slug);
         let mut hold = Some(hold.ok_or(Refusal::InsufficientCredit { balance: credit.balance, price: terms.price })?);
         self.reserve(id, digest, request, None, move || Means::Credit(hold.take().expect("a reservation is made once"))).await

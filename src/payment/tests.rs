@@ -146,6 +146,7 @@ fn draft() -> Vec<u8> {
         endpoint_id: terms().endpoint_id,
         version: terms().version,
         price_usd: PRICE,
+        owner: false,
         resource_url: terms().resource_url,
         request_hash: REQUEST.to_owned(),
         result_hash: receipt::bytes_hash(ANSWER),

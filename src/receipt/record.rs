@@ -18,7 +18,11 @@ pub struct Draft {
     pub endpoint_id: EndpointId,
     /// Hash of the handler that ran.
     pub version: String,
+    /// What the call cost: nothing where its owner made it.
     pub price_usd: MicroUsd,
+    /// Whether its owner called the tool, free of charge.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub owner: bool,
     /// The tool's address, as the payer was asked to pay for it.
     pub resource_url: String,
     /// [`super::request_hash`] of the call.

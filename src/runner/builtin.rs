@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Produced, Task};
-use crate::{call::CallError, capability::Guard, readiness};
+use crate::{call::CallError, capability::Guard, readiness, tool::MicroUsd};
 
 /// Echoes a public-safe summary of the request, and the receipt it will have.
 pub(super) fn receipt_echo(task: &Task<'_>) -> Produced {
@@ -20,8 +20,8 @@ pub(super) fn receipt_echo(task: &Task<'_>) -> Produced {
             "slug": endpoint.slug,
             "endpointId": endpoint.id,
             "version": endpoint.version,
-            "priceUsd": endpoint.price_usd,
-            "kind": if endpoint.price_usd.is_zero() { "free" } else { "paid" },
+            "priceUsd": if task.is_free() { MicroUsd::ZERO } else { endpoint.price_usd },
+            "kind": if task.is_free() { "free" } else { "paid" },
             "payer": task.payer,
             "startedAt": task.now,
             "url": format!("/ai/receipts/{}", task.receipt),

@@ -11,7 +11,7 @@ use tollhouse_protocol::{LogLevel, Outcome, ReplyBody, Start, StopReason, Thrown
 
 use super::{Produced, Task};
 use crate::{
-    call::{CallError, Progress, RequestHead},
+    call::{CallError, CalledBy, Progress, RequestHead},
     capability::{CallGrants, Capabilities, Ops, Redactor},
     secret::Visibility,
     tool::{Endpoint, depth},
@@ -54,6 +54,7 @@ pub(super) async fn run(pool: &Pool, services: &Arc<Capabilities>, task: Task<'_
     let grants = CallGrants {
         endpoint_id: endpoint.id.clone(),
         call_id: task.call.clone(),
+        by_owner: task.by == CalledBy::Owner,
         grant: Arc::clone(&task.live.grant),
         secrets,
         limits: endpoint.limits,
@@ -107,7 +108,7 @@ fn stopped(reason: StopReason) -> CallError {
 }
 
 fn head(task: &Task<'_>) -> Result<Bytes, CallError> {
-    let caller = Caller { payer: task.payer.as_deref(), free: task.live.endpoint.price_usd.is_zero(), receipt_id: task.receipt.as_str() };
+    let caller = Caller { payer: task.payer.as_deref(), free: task.is_free(), receipt_id: task.receipt.as_str() };
     serde_json::to_vec(&Head { request: task.head, caller }).map(Bytes::from).map_err(|_| CallError::Internal)
 }
 

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Sale, Sales, day_of, prefix, roll_up_key, rows};
+use super::{Sale, Sales, day_of, end_of, prefix, roll_up_key, rows};
 use crate::store::{Check, Direction, Durability, KeyRange, Space, StoreError, Write};
 
 /// Rows folded in one commit.
@@ -64,15 +64,19 @@ impl Sales {
     /// The store's.
     pub async fn fold_all(&self) -> Result<(), StoreError> {
         let mut start = Bound::Unbounded;
-        loop {
-            let range = KeyRange { start, end: Bound::Unbounded };
-            let first = self.store.scan(Space::Sales, range, 1, Direction::Forward).await?;
-            let Some((key, _)) = first.into_iter().next() else { return Ok(()) };
-            let share = String::from_utf8_lossy(key.split(|byte| *byte == 0).next().unwrap_or_default()).into_owned();
+        while let Some(share) = self.next_owner(start).await? {
             self.fold(&share).await?;
-            // The first key that is no longer this owner's.
-            start = Bound::Included([share.as_bytes(), &[1]].concat());
+            start = Bound::Included(end_of(&share));
         }
+        Ok(())
+    }
+
+    /// The first owner who has sales from `start` on.
+    pub(super) async fn next_owner(&self, start: Bound<Vec<u8>>) -> Result<Option<String>, StoreError> {
+        let first = self.store.scan(Space::Sales, KeyRange { start, end: Bound::Unbounded }, 1, Direction::Forward).await?;
+        let share =
+            |(key, _): (Vec<u8>, Vec<u8>)| String::from_utf8_lossy(key.split(|byte| *byte == 0).next().unwrap_or_default()).into_owned();
+        Ok(first.into_iter().next().map(share))
     }
 
     /// Folds the rows of one owner.

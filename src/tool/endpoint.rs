@@ -8,11 +8,12 @@ use tollhouse_protocol::{Isolation, Language, Limits};
 
 use super::{
     MicroUsd, Slug,
-    review::{ContentSafety, Review},
+    review::{ContentSafety, Hold, HoldKind, Review},
 };
 use crate::{
     clock::Timestamp,
     id::{BuilderId, EndpointId},
+    safety::Outcome,
 };
 
 /// A hosted endpoint as it is stored. [`Endpoint::public`] is what everyone may see.
@@ -63,7 +64,13 @@ pub struct Endpoint {
     pub content_safety: Option<ContentSafety>,
     #[serde(default)]
     pub review: Review,
+    /// What the last decision about its content and requests was made on, until either changes: to undo it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_on: Option<DecidedOn>,
     pub owner: Owner,
+    /// Whether an admin suspended its owner. Made when the endpoint is shown, never stored.
+    #[serde(skip)]
+    pub owner_suspended: bool,
     pub handler: Handler,
     /// SHA-256 of what runs, in hex: handler source and language, or the static response.
     pub version: String,
@@ -88,15 +95,43 @@ pub struct Version {
     pub created_at: Timestamp,
 }
 
+/// Content and requests as an admin found them who decided about them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DecidedOn {
+    pub requested_capabilities: Capabilities,
+    pub requested_hosts: Vec<String>,
+    pub hold: Option<Hold>,
+    pub refused: bool,
+    /// `None` where nothing was scanned.
+    pub outcome: Option<Outcome>,
+    pub approved_version: Option<String>,
+}
+
 /// Whether an endpoint takes calls, and why not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Availability {
     Active,
     /// By its owner.
     Paused,
+    /// An admin suspended its owner.
+    OwnerSuspended,
     /// Its content waits for an admin's decision, or was refused.
     UnderReview,
     /// By an admin.
+    TakenDown,
+}
+
+/// Where an endpoint stands, as lists are narrowed to it: the gravest of what holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndpointState {
+    Active,
+    Paused,
+    Suspended,
+    /// Until an admin decides.
+    Held,
+    Rejected,
     TakenDown,
 }
 
@@ -275,18 +310,44 @@ impl Endpoint {
     /// Whether it takes calls.
     #[must_use]
     pub fn availability(&self) -> Availability {
-        match (self.review.taken_down.is_some(), self.review.hold.is_some(), self.status) {
-            (true, _, _) => Availability::TakenDown,
-            (_, true, _) => Availability::UnderReview,
-            (_, _, Status::Paused) => Availability::Paused,
-            (_, _, Status::Active) => Availability::Active,
+        match (self.review.taken_down.is_some(), self.review.hold.is_some(), self.owner_suspended, self.status) {
+            (true, _, _, _) => Availability::TakenDown,
+            (_, true, _, _) => Availability::UnderReview,
+            (_, _, true, _) => Availability::OwnerSuspended,
+            (_, _, _, Status::Paused) => Availability::Paused,
+            (_, _, _, Status::Active) => Availability::Active,
         }
     }
 
-    /// Whether everyone may see it: not while it is under review or taken down.
+    /// Where it stands.
+    #[must_use]
+    pub fn state(&self) -> EndpointState {
+        match self.availability() {
+            Availability::Active => EndpointState::Active,
+            Availability::Paused => EndpointState::Paused,
+            Availability::OwnerSuspended => EndpointState::Suspended,
+            Availability::TakenDown => EndpointState::TakenDown,
+            Availability::UnderReview if self.rejected() => EndpointState::Rejected,
+            Availability::UnderReview => EndpointState::Held,
+        }
+    }
+
+    /// Whether an admin has refused the content that it has now.
+    #[must_use]
+    pub fn rejected(&self) -> bool {
+        self.review.refused && self.review.hold.as_ref().is_some_and(|hold| hold.kind == HoldKind::ContentBlocked)
+    }
+
+    /// Whether an admin holds it back: then nothing that it does reaches anything.
+    #[must_use]
+    pub fn held_back(&self) -> bool {
+        matches!(self.availability(), Availability::OwnerSuspended | Availability::UnderReview | Availability::TakenDown)
+    }
+
+    /// Whether everyone may see it: not while an admin holds it back.
     #[must_use]
     pub fn listed(&self) -> bool {
-        matches!(self.availability(), Availability::Active | Availability::Paused)
+        !self.held_back()
     }
 
     /// Whether an admin has something to decide about what it may touch.
@@ -298,16 +359,16 @@ impl Endpoint {
 
     /// Makes `version` the one that runs. The oldest go when there are more than are kept.
     pub fn run_version(&mut self, version: String, now: Timestamp) {
-        if !self.keeps(&version) {
+        if self.versions.iter().all(|kept| kept.version != version) {
             self.versions.insert(0, Version { version: version.clone(), created_at: now });
             self.versions.truncate(MAX_VERSIONS);
         }
         self.version = version;
     }
 
-    /// Whether `version` can be rolled back to.
+    /// Whether `version` can be rolled back to: also the one that was approved last, however old.
     #[must_use]
     pub fn keeps(&self, version: &str) -> bool {
-        self.versions.iter().any(|kept| kept.version == version)
+        self.review.approved_version.as_deref() == Some(version) || self.versions.iter().any(|kept| kept.version == version)
     }
 }

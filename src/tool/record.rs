@@ -58,7 +58,7 @@ impl Endpoint {
             "version": self.version,
             "versions": self.versions,
             "revision": self.revision,
-            "owner": match &self.owner { Owner::Platform => json!("platform"), Owner::Builder(id) => json!(id) },
+            "owner": self.owner.share(),
             "requestedCapabilities": self.requested_capabilities,
             "allowedHosts": self.allowed_hosts,
             "requestedHosts": self.requested_hosts,
@@ -74,11 +74,42 @@ impl Endpoint {
         record
     }
 
+    /// What a list of one's own endpoints, or of all, says of each: neither schemas nor findings.
+    #[must_use]
+    pub fn brief(&self, base_url: &str) -> Value {
+        json!({
+            "slug": self.slug,
+            "id": self.id,
+            "title": self.title,
+            "description": self.description,
+            "status": self.shown_status(),
+            "state": self.state(),
+            "ownerSuspended": self.owner_suspended,
+            "priceUsd": self.price_usd,
+            "pricingMode": self.pricing_mode(),
+            "handlerType": self.handler_type,
+            "url": format!("{base_url}/tools/{}", self.slug),
+            "tags": self.tags,
+            "owner": self.owner.share(),
+            "version": self.version,
+            "approvedVersion": self.review.approved_version,
+            "revision": self.revision,
+            "capabilities": self.capabilities,
+            "requestedCapabilities": self.requested_capabilities,
+            "allowedHosts": self.allowed_hosts,
+            "requestedHosts": self.requested_hosts,
+            "since": self.review.since(),
+            "decision": self.review.last,
+            "createdAt": self.created_at,
+            "updatedAt": self.updated_at,
+        })
+    }
+
     /// `active` or `paused`, whoever paused it.
     fn shown_status(&self) -> Status {
         match self.availability() {
             Availability::Active => Status::Active,
-            Availability::Paused | Availability::UnderReview | Availability::TakenDown => Status::Paused,
+            Availability::Paused | Availability::OwnerSuspended | Availability::UnderReview | Availability::TakenDown => Status::Paused,
         }
     }
 
@@ -87,11 +118,18 @@ impl Endpoint {
         let state = match (self.availability(), &self.review.hold) {
             (Availability::TakenDown, _) => "taken_down",
             (_, Some(hold)) => hold.kind.as_str(),
+            (Availability::OwnerSuspended, None) => "owner_suspended",
             (_, None) if self.asks() => "capabilities_requested",
             (_, None) => "none",
         };
         let findings: Vec<_> = self.content_safety.iter().flat_map(|safety| &safety.findings).map(|finding| finding.for_owner()).collect();
-        json!({ "state": state, "since": self.review.since(), "findings": findings, "decision": self.review.last })
+        json!({
+            "state": state,
+            "since": self.review.since(),
+            "findings": findings,
+            "decision": self.review.last,
+            "approvedVersion": self.review.approved_version,
+        })
     }
 
     /// The limits in force that are not the defaults.

@@ -51,6 +51,8 @@ pub struct Review {
     pub last: Option<Decided>,
     /// What an admin has approved, each by the hash of rule, field and the field's content; newest last.
     pub approved: Vec<String>,
+    /// The version whose content an admin approved last.
+    pub approved_version: Option<String>,
 }
 
 impl Review {
@@ -98,6 +100,8 @@ pub enum Decision {
     Approve,
     /// Clears what was asked, and holds the content back for good.
     Reject,
+    /// Undoes the last of these two, as far as it was about content and requests: both wait again.
+    Reopen,
     /// Takes capabilities or hosts back.
     Revoke,
     /// Pauses and hides it.

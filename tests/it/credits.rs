@@ -135,3 +135,37 @@ async fn what_cannot_be_minted_or_added_is_refused() {
     let credit = as_admin(&host, &format!("?creditId={}", id.as_str().unwrap())).await.is(200).json();
     assert_eq!((&credit["balanceUsd"], credit["movements"].as_array().unwrap().len()), (&json!(1), 1));
 }
+
+#[tokio::test]
+async fn a_revoked_credit_pays_for_nothing_until_it_is_restored() {
+    let mut host = Host::start().await;
+    host.publish(&js("echo", 0.25, ECHO)).await;
+    let made = minted(&host, json!({ "amountUsd": 1, "label": "leaked" })).await.is(200).json();
+    let (token, id) = (made["credit"].as_str().unwrap().to_owned(), made["creditId"].as_str().unwrap().to_owned());
+    host.call_credit("echo", &json!({}), &token).await.is(200);
+    let path = format!("/ai/admin/credits/{id}");
+    let decide =
+        async |host: &Host, decision: &str| host.manage(Method::POST, &path, &json!({ "decision": decision, "reason": "it leaked" })).await;
+    decide(&host, "restore").await.fails(409, "wrong_state", "caller");
+    let revoked = decide(&host, "revoke").await.is(200).json();
+    assert_eq!((&revoked["balanceUsd"], &revoked["revoked"]["amountUsd"]), (&json!(0), &json!(0.75)));
+    decide(&host, "revoke").await.fails(409, "credit_revoked", "caller");
+    host.restart().await;
+    let refused = host.call_credit("echo", &json!({}), &token).await.is(402);
+    assert!(refused.json()["error"].as_str().unwrap().contains("revoked"), "{refused:?}");
+    minted(&host, json!({ "creditId": id, "amountUsd": 1 })).await.fails(409, "credit_revoked", "caller");
+    let own = as_holder(&host, &token, "").await.is(200).json();
+    assert_eq!((&own["revoked"]["reason"], &own["movements"][0]["kind"]), (&json!("it leaked"), &json!("revoke")));
+    assert_eq!(as_admin(&host, "").await.is(200).json()["credits"][0]["revoked"]["amountUsd"], 0.75);
+    let restored = decide(&host, "restore").await.is(200).json();
+    assert_eq!((&restored["balanceUsd"], &restored["revoked"]), (&json!(0.75), &Value::Null));
+    host.call_credit("echo", &json!({}), &token).await.is(200);
+    let kinds: Vec<_> =
+        as_holder(&host, &token, "").await.json()["movements"].as_array().unwrap().iter().map(|m| m["kind"].clone()).collect();
+    assert_eq!(kinds, ["debit", "restore", "revoke", "debit", "mint"]);
+    let trail = host.manage(Method::GET, "/ai/admin/audit", &Value::Null).await.is(200).json();
+    let entered =
+        |status: u64| trail["entries"].as_array().unwrap().iter().filter(|e| e["path"] == path && e["outcome"]["status"] == status).count();
+    assert_eq!((entered(200), entered(409)), (2, 2));
+    host.manage(Method::POST, "/ai/admin/credits/crd_none", &json!({ "decision": "revoke" })).await.fails(404, "unknown_credit", "caller");
+}

@@ -195,3 +195,43 @@ async fn revenue_is_what_was_settled_whenever_the_host_is_killed() {
     assert!(settled > 0, "no call was settled");
     assert_eq!(packets, settled * (PRICE - FEE));
 }
+
+#[tokio::test]
+async fn the_hosts_revenue_is_the_fees_of_all_and_the_sales_of_its_own() {
+    let host = Host::builder().flag("--fee-bps", FEE_BPS).start().await;
+    let ((_, one), (_, two)) = (host.register("One").await, host.register("Two").await);
+    for (key, slug) in [(&one, "of-one"), (&two, "of-two")] {
+        host.as_builder(key, Method::POST, "/ai/endpoints/create", &tool(slug, PRICE as f64 / 1e6, SOMETIMES)).await.is(200);
+    }
+    host.publish(&js("of-host", 0.25, SOMETIMES)).await;
+    let credit = host.mint(5.0).await;
+    let mut receipts = vec![];
+    for (slug, calls) in [("of-one", 3), ("of-two", 2), ("of-host", 4)] {
+        for n in 0..calls {
+            receipts.push(host.call_credit(slug, &json!({ "n": n }), &credit).await.is(200).receipt_id());
+        }
+        host.call_credit(slug, &json!({ "fail": "throws" }), &credit).await.fails(502, "handler_failed", "tool");
+    }
+    let path = "/ai/admin/revenue?since=1d";
+    let report = eventually("all calls are counted", Duration::from_secs(10), || async {
+        let report = host.manage(Method::GET, path, &Value::Null).await.is(200).json();
+        // Two registrations, at a dollar each.
+        (report["totals"]["calls"] == 14).then_some(report)
+    })
+    .await;
+    let mut gross = 2_000_000;
+    for id in &receipts {
+        gross += micros(&host.receipt(id).await["priceUsd"]);
+    }
+    assert_eq!(micros(&report["totals"]["grossUsd"]), gross);
+    assert_eq!([micros(&report["builders"]["grossUsd"]), micros(&report["builders"]["feesUsd"])], [5 * PRICE, 5 * FEE]);
+    assert_eq!([&report["own"]["paidCalls"], &report["own"]["failedCalls"]], [&json!(6), &json!(1)]);
+    assert_eq!(micros(&report["own"]["netUsd"]), 3_000_000);
+    assert_eq!(micros(&report["revenueUsd"]), 3_000_000 + 5 * FEE);
+    let own: Vec<_> = report["byEndpoint"].as_array().unwrap().iter().map(|line| line["endpointSlug"].as_str().unwrap()).collect();
+    assert_eq!(own, ["builder-registration", "of-host"]);
+    let days = report["byDay"].as_array().unwrap();
+    assert_eq!(days.iter().map(|day| micros(&day["revenueUsd"])).sum::<u64>(), micros(&report["revenueUsd"]));
+    assert_eq!(days.iter().map(|day| micros(&day["grossUsd"])).sum::<u64>(), gross);
+    host.as_builder(&one, Method::GET, path, &Value::Null).await.fails(403, "not_owner", "caller");
+}

@@ -260,3 +260,114 @@ async fn rules_that_changed_are_asked_of_all_that_is_published() {
     patch(&host, &key, "sells-geese", json!({ "title": "Sells tame geese" })).await.is(200);
     assert_eq!(state(&host, "sells-geese").await, is("active", "pass"));
 }
+
+/// What lists of endpoints name, in order.
+async fn listed(host: &Host, key: Option<&str>, path: &str) -> Vec<String> {
+    let request = host.request(Method::GET, path);
+    let request = match key {
+        Some(key) => request.header("x-builder-key", key),
+        None => request.header("x-admin-token", &host.admin),
+    };
+    let list = host.send(request).await.is(200).json();
+    list["endpoints"].as_array().unwrap().iter().map(|endpoint| endpoint["slug"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn a_rejection_is_undone_by_approving_or_by_reopening() {
+    let mut host = Host::start().await;
+    let (_, key) = host.register("Wronged").await;
+    let mut wronged = tool("wronged", 0.0, EVALUATES);
+    wronged["capabilities"] = json!({ "kv": true, "files": true });
+    let made = host.as_builder(&key, Method::POST, CREATE, &wronged).await.is(200).json()["endpoint"].clone();
+    assert_eq!(made["review"]["approvedVersion"], Value::Null);
+    decide(&host, "wronged", json!({ "decision": "reopen" })).await.fails(409, "nothing_to_review", "caller");
+    decide(&host, "wronged", json!({ "decision": "reject", "reason": "a mistake" })).await.is(200);
+    assert_eq!(at(&host, &key, "wronged").await["requestedCapabilities"]["files"], false);
+    host.restart().await;
+    // As it was: under review, with what was asked.
+    let reopened = decide(&host, "wronged", json!({ "decision": "reopen" })).await.is(200).json()["endpoint"].clone();
+    assert_eq!((&reopened["review"]["state"], &reopened["contentSafety"]["outcome"]), (&json!("content_review"), &json!("review")));
+    assert_eq!(reopened["requestedCapabilities"]["files"], true);
+    assert_eq!(queue(&host).await, ["wronged"]);
+    decide(&host, "wronged", json!({ "decision": "reopen" })).await.fails(409, "nothing_to_review", "caller");
+    // A mended upload needs no admin: the rejection is as if it never was.
+    let mended = patch(&host, &key, "wronged", json!({ "handler": { "source": PLAIN } })).await.is(200).json()["endpoint"].clone();
+    assert_eq!(mended["status"], "active");
+    patch(&host, &key, "wronged", json!({ "handler": { "source": EVALUATES } })).await.is(200);
+    // Or at once, naming what the rejection cleared.
+    decide(&host, "wronged", json!({ "decision": "reject" })).await.is(200);
+    let approve = json!({ "decision": "approve", "capabilities": { "files": true } });
+    let approved = decide(&host, "wronged", approve).await.is(200).json()["endpoint"].clone();
+    assert_eq!((&approved["status"], &approved["capabilities"]["files"]), (&json!("active"), &json!(true)));
+    assert_eq!(approved["review"]["approvedVersion"], approved["version"]);
+    host.call("wronged", &json!({})).await.fails(502, "handler_failed", "tool");
+    // An approval, too: the content waits again, here and after a scan.
+    decide(&host, "wronged", json!({ "decision": "reopen" })).await.is(200);
+    host.call("wronged", &json!({})).await.fails(409, "endpoint_paused", "tool");
+    host.manage(Method::POST, "/ai/admin/rescan", &json!({})).await.is(200);
+    let held = at(&host, &key, "wronged").await;
+    assert_eq!(
+        (&held["review"]["state"], &held["contentSafety"]["outcome"]),
+        (&json!("content_blocked"), &json!("block")),
+        "it was rejected before"
+    );
+}
+
+#[tokio::test]
+async fn what_was_revoked_is_given_back_by_an_approval_that_names_it() {
+    let host = Host::start().await;
+    let (_, key) = host.register("Given").await;
+    host.as_builder(&key, Method::POST, CREATE, &tool("given", 0.0, PLAIN)).await.is(200);
+    decide(&host, "given", json!({ "decision": "revoke", "capabilities": { "kv": true } })).await.is(200);
+    decide(&host, "given", json!({ "decision": "approve", "capabilities": { "files": true } })).await.fails(
+        422,
+        "invalid_endpoint",
+        "caller",
+    );
+    let given = decide(&host, "given", json!({ "decision": "approve", "capabilities": { "kv": true } })).await.is(200).json();
+    assert_eq!(given["endpoint"]["capabilities"]["kv"], true);
+    patch(&host, &key, "given", json!({ "capabilities": { "logs": true } })).await.is(200);
+    let again = patch(&host, &key, "given", json!({ "capabilities": { "kv": true } })).await.is(200).json();
+    assert_eq!(again["endpoint"]["capabilities"]["kv"], true, "nothing is withheld any more");
+}
+
+#[tokio::test]
+async fn endpoints_are_listed_by_state_to_admins_and_to_their_owner() {
+    let host = Host::start().await;
+    let ((id, key), (_, other)) = (host.register("Lists").await, host.register("Other").await);
+    host.publish(&tool("platforms", 0.0, PLAIN)).await;
+    for slug in ["is-active", "is-paused", "is-taken"] {
+        let mut tool = tool(slug, 0.0, PLAIN);
+        tool["status"] = json!(if slug == "is-paused" { "paused" } else { "active" });
+        let made = host.as_builder(&key, Method::POST, CREATE, &tool).await.is(200).json()["endpoint"].clone();
+        assert_eq!(made["status"], tool["status"]);
+    }
+    for slug in ["is-held", "is-rejected"] {
+        host.as_builder(&key, Method::POST, CREATE, &tool(slug, 0.0, EVALUATES)).await.is(200);
+    }
+    host.call("is-paused", &json!({})).await.fails(409, "endpoint_paused", "tool");
+    decide(&host, "is-rejected", json!({ "decision": "reject" })).await.is(200);
+    decide(&host, "is-taken", json!({ "decision": "takedown" })).await.is(200);
+    for (state, wanted) in
+        [("active", "is-active"), ("paused", "is-paused"), ("held", "is-held"), ("rejected", "is-rejected"), ("taken_down", "is-taken")]
+    {
+        assert_eq!(listed(&host, Some(&key), &format!("/ai/builders/endpoints?state={state}")).await, [wanted]);
+        assert_eq!(listed(&host, None, &format!("/ai/admin/endpoints?state={state}&owner={id}")).await, [wanted]);
+    }
+    let all = ["is-active", "is-held", "is-paused", "is-rejected", "is-taken"];
+    assert_eq!(listed(&host, Some(&key), "/ai/builders/endpoints").await, all);
+    assert_eq!(listed(&host, None, &format!("/ai/builders/endpoints?builderId={id}")).await, all);
+    assert_eq!(listed(&host, Some(&other), "/ai/builders/endpoints").await, Vec::<String>::new());
+    assert_eq!(listed(&host, None, "/ai/admin/endpoints?owner=platform").await, ["platforms"]);
+    let (mut paged, mut cursor) = (vec![], String::new());
+    loop {
+        let page = host.manage(Method::GET, &format!("/ai/admin/endpoints?limit=4{cursor}"), &Value::Null).await.is(200).json();
+        paged.extend(page["endpoints"].as_array().unwrap().iter().map(|endpoint| endpoint["slug"].as_str().unwrap().to_owned()));
+        let Some(next) = page["nextCursor"].as_str() else { break };
+        cursor = format!("&cursor={next}");
+    }
+    assert_eq!(paged, [&all[..], &["platforms"]].concat());
+    for bad in ["state=gone", "owner=nobody", "cursor=%21", "limit=0", "page=1"] {
+        host.manage(Method::GET, &format!("/ai/admin/endpoints?{bad}"), &Value::Null).await.fails(400, "invalid_request", "caller");
+    }
+}

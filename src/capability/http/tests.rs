@@ -16,7 +16,14 @@ use crate::{
 
 fn call(limits: Limits) -> CallGrants {
     let secrets = vec![Secret::new("API_KEY", "k-0123456789", Visibility::Auth), Secret::new("BAD", "a\nb", Visibility::Env)];
-    CallGrants { endpoint_id: EndpointId::generate(), call_id: CallId::generate(), grant: Arc::new(Grant::default()), secrets, limits }
+    CallGrants {
+        endpoint_id: EndpointId::generate(),
+        call_id: CallId::generate(),
+        by_owner: false,
+        grant: Arc::new(Grant::default()),
+        secrets,
+        limits,
+    }
 }
 
 struct Caller {

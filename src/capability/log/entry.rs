@@ -21,6 +21,9 @@ pub struct LogEntry {
     pub fields: Map<String, Value>,
     /// `None` on a line about the log itself.
     pub call_id: Option<CallId>,
+    /// Whether the endpoint's owner made the call.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub owner: bool,
 }
 
 impl LogEntry {
@@ -29,7 +32,7 @@ impl LogEntry {
     #[must_use]
     pub fn new(at: Timestamp, level: LogLevel, message: &str, fields: Value, call: &CallId, redactor: &Redactor) -> Self {
         let message = redactor.redact(&clean(message)).into_owned();
-        Self { at, level, message, fields: tidy(fields, redactor), call_id: Some(call.clone()) }
+        Self { at, level, message, fields: tidy(fields, redactor), call_id: Some(call.clone()), owner: false }
     }
 
     /// A line as the handler wrote it.
@@ -42,7 +45,8 @@ impl LogEntry {
             "" => Value::Null,
             text => serde_json::from_str(text).unwrap_or_else(|_| json!({ "unreadable": true })),
         };
-        Self { at, level: line.level, message, fields: tidy(fields, redactor), call_id: Some(call.call_id.clone()) }
+        let (call_id, owner) = (Some(call.call_id.clone()), call.by_owner);
+        Self { at, level: line.level, message, fields: tidy(fields, redactor), call_id, owner }
     }
 }
 

@@ -153,8 +153,14 @@ async fn followers_get_lines_as_they_come() {
 fn a_handlers_line_is_cleaned_redacted_and_kept_in_shape() {
     let secrets = vec![Secret::new("KEY", "super-secret-value", Visibility::Env)];
     let limits = Limits { log_line_bytes: 40, ..Limits::default() };
-    let call =
-        CallGrants { endpoint_id: EndpointId::generate(), call_id: CallId::generate(), grant: Arc::new(Grant::default()), secrets, limits };
+    let call = CallGrants {
+        endpoint_id: EndpointId::generate(),
+        call_id: CallId::generate(),
+        by_owner: false,
+        grant: Arc::new(Grant::default()),
+        secrets,
+        limits,
+    };
     let redactor = Redactor::new(["super-secret-value"]);
     let entry = |message: &str, fields: &str| {
         let line = LogLine { level: LogLevel::Warn, message: message.into(), fields: fields.into() };

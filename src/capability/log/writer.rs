@@ -230,5 +230,5 @@ fn endpoint_of(key: &[u8]) -> Option<EndpointId> {
 fn told(at: Timestamp, count: u64) -> LogEntry {
     let fields = Map::from_iter([("dropped".to_owned(), count.into())]);
     let message = format!("{count} log lines were dropped: the log could not keep up");
-    LogEntry { at, level: LogLevel::Warn, message, fields, call_id: None }
+    LogEntry { at, level: LogLevel::Warn, message, fields, call_id: None, owner: false }
 }

@@ -182,7 +182,7 @@ impl Gate {
         let finished = self.finisher.finish(draft, &settlement, answer);
         for _ in 0..TRIES {
             let Some((check, movement)) = self.credits.debit(hold, &finished.answer.receipt_id).await? else {
-                let (reason, message) = ("insufficient_funds".to_owned(), "developer credit is used up".to_owned());
+                let (reason, message) = ("insufficient_funds".to_owned(), "developer credit is used up, or was revoked".to_owned());
                 admission.release().await;
                 let (writes, news) = self.finisher.refuse(draft, &reason);
                 match self.store.commit(vec![], writes, Durability::Buffered).await {

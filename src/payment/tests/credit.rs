@@ -253,3 +253,59 @@ async fn idempotency_keys_that_are_none_are_refused() {
     }
     bench.buy(by_credit(&token, Some(&"k".repeat(255)))).await;
 }
+
+fn verdict(decision: CreditDecision) -> CreditVerdict {
+    CreditVerdict { decision, reason: None }
+}
+
+#[tokio::test]
+async fn a_call_that_was_admitted_by_a_credit_since_revoked_is_refused() {
+    let bench = Bench::new().await;
+    let credit = minted(&bench, 2).await;
+    let credits = Arc::clone(bench.gate.credits());
+    let Ok(Admit::Run(admission)) = bench.admit(by_credit(&credit.token, Some("paid"))).await else { panic!("it admits") };
+    bench.settle(admission).await.unwrap();
+    let Ok(Admit::Run(admission)) = bench.admit(by_credit(&credit.token, None)).await else { panic!("it admits") };
+    credits.judge(&credit.id, &verdict(CreditDecision::Revoke)).await.unwrap();
+    assert!(matches!(bench.settle(admission).await, Err(SettleError::Refused { .. })));
+    assert!(matches!(bench.admit(by_credit(&credit.token, None)).await, Err(Refusal::CreditRevoked)));
+    let paid = bench.admit(by_credit(&credit.token, Some("paid"))).await;
+    assert!(matches!(paid, Ok(Admit::Stored(..))), "what was paid before stays bought");
+    assert!(matches!(credits.judge(&credit.id, &verdict(CreditDecision::Revoke)).await, Err(CreditError::Revoked)));
+    assert!(matches!(credits.top_up(&credit.id, PRICE, None).await, Err(CreditError::Revoked)));
+    credits.judge(&credit.id, &verdict(CreditDecision::Restore)).await.unwrap();
+    assert!(matches!(credits.judge(&credit.id, &verdict(CreditDecision::Restore)).await, Err(CreditError::NotRevoked)));
+    assert_eq!(left(&bench, &credit.token).await, PRICE.0, "what was left comes back");
+    let Ok(Admit::Run(admission)) = bench.admit(by_credit(&credit.token, None)).await else { panic!("it admits again") };
+    bench.settle(admission).await.unwrap();
+    assert_eq!(left(&bench, &credit.token).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_credit_revoked_among_calls_loses_what_is_left_and_no_more() {
+    let bench = Arc::new(Bench::new().await);
+    let Fresh { token, id } = minted(&bench, 1_000).await;
+    let calls: Vec<_> = (0..40)
+        .map(|_| {
+            let (bench, token) = (Arc::clone(&bench), token.clone());
+            tokio::spawn(async move {
+                let mut settled = 0;
+                while let Ok(Admit::Run(admission)) = bench.admit(by_credit(&token, None)).await {
+                    settled += u64::from(bench.settle(admission).await.is_ok());
+                }
+                settled
+            })
+        })
+        .collect();
+    while left(&bench, &token).await > 950 * PRICE.0 {
+        tokio::task::yield_now().await;
+    }
+    let revoked = bench.gate.credits().judge(&id, &verdict(CreditDecision::Revoke)).await.unwrap();
+    let mut settled = 0;
+    for call in calls {
+        settled += call.await.unwrap();
+    }
+    assert_eq!((left(&bench, &token).await, bench.receipts().await.len() as u64), (0, settled));
+    assert_eq!(revoked.revoked.unwrap().amount.0, (1_000 - settled) * PRICE.0);
+    faults::check_movements(&bench, "revoked among calls").await;
+}

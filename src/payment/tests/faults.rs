@@ -48,18 +48,18 @@ async fn check_closed(bench: &Bench, story: &str) {
 }
 
 /// The movements of each credit add up to its balance, step by step, and each receipt has its debit.
-async fn check_movements(bench: &Bench, story: &str) {
+pub(super) async fn check_movements(bench: &Bench, story: &str) {
     let mut debits = vec![];
     let mut seen = 0;
     for credit in bench.gate.credits().list(None, 100).await.unwrap() {
-        let mut page = bench.gate.credits().movements(&credit.id, None, 100).await.unwrap().movements;
+        let mut page = bench.gate.credits().movements(&credit.id, None, 10_000).await.unwrap().movements;
         seen += page.len();
         page.reverse();
         let mut balance = 0;
         for movement in page {
             match movement.kind {
-                MovementKind::Mint => balance += movement.amount.0,
-                MovementKind::Debit => balance -= movement.amount.0,
+                MovementKind::Mint | MovementKind::Restore => balance += movement.amount.0,
+                MovementKind::Debit | MovementKind::Revoke => balance -= movement.amount.0,
             }
             assert_eq!(balance, movement.balance.0, "{story}: a movement is missing before {movement:?}");
             debits.extend(movement.receipt_id);

@@ -25,6 +25,7 @@ fn draft() -> Draft {
         endpoint_id,
         version: "sha256:00".to_owned(),
         price_usd: MicroUsd(1_230),
+        owner: false,
         resource_url: "http://127.0.0.1:4020/tools/echo-tool".to_owned(),
         result_hash: json_hash(&json!({"text": "hi"})),
         started_at: Timestamp(1_790_000_000_123),
