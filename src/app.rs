@@ -29,7 +29,7 @@ use crate::{
     mcp::Mcp,
     payment::{Facilitator, Gate, HttpFacilitator, Ledger, PaymentConfig, SimulatedFacilitator, Terms},
     payout::Payouts,
-    rate::Rate,
+    rate::{AtOnce, Rate},
     receipt::Signer,
     runner::Runner,
     safety::Scanner,
@@ -73,6 +73,8 @@ pub struct App {
     pub signer: Arc<Signer>,
     pub store: Arc<dyn Store>,
     pub long_running_ms: u64,
+    /// Checks and dry runs of each owner.
+    pub dry_runs: AtOnce<String>,
     /// Requests of each address.
     pub rate: Option<Rate<IpAddr>>,
     /// Wrong credentials of each address.
@@ -209,6 +211,7 @@ impl App {
             signer,
             store,
             long_running_ms: settings.long_running_ms,
+            dry_runs: AtOnce::new(settings.dry_runs),
             rate: settings.rate_limit.map(Rate::new),
             failures: settings.auth_failures.map(|per_minute| Arc::new(Failures::new(per_minute))),
             progress: settings.progress,

@@ -10,6 +10,7 @@
 //! be made again by the caller.
 
 mod behind;
+mod dry;
 mod error;
 mod finish;
 mod input;
@@ -32,6 +33,7 @@ use tokio_util::sync::CancellationToken;
 use self::behind::Failed;
 pub use self::{
     behind::Behind,
+    dry::DryRun,
     error::{CallError, Charged, Fault},
     finish::{Closing, ReceiptFinisher},
     input::{Input, MAX_QUERY_FIELDS, Parsed as ParsedInput},
@@ -342,6 +344,7 @@ impl Calls {
             payer: admission.and_then(Admission::payer),
             now: task.started,
             progress: task.progress.as_ref(),
+            scratch: None,
         }));
         let produced = tokio::select! {
             biased;

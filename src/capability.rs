@@ -18,6 +18,7 @@ mod log;
 mod objects;
 mod redact;
 mod scope;
+mod scratch;
 
 use std::{
     fmt,
@@ -39,6 +40,7 @@ pub use self::{
     log::{Followed, LogEntry, LogPage, LogPlace, LogQuery, LogSettings, Logs},
     objects::{FolderObjects, Objects},
     redact::Redactor,
+    scratch::Scratch,
 };
 use crate::{
     clock::Clock,
@@ -155,12 +157,22 @@ pub struct Ops {
     /// Finds the values that the handler itself must not see.
     hidden: OnceLock<Redactor>,
     stream: Option<mpsc::Sender<LogEntry>>,
+    /// Where a dry run keeps what it keeps.
+    scratch: Option<Arc<Scratch>>,
 }
 
 impl Ops {
     #[must_use]
     pub fn new(call: CallGrants, services: Arc<Capabilities>) -> Self {
-        Self { call, services, http: http::Counters::default(), redactor: OnceLock::new(), hidden: OnceLock::new(), stream: None }
+        let (http, redactor, hidden) = (http::Counters::default(), OnceLock::new(), OnceLock::new());
+        Self { call, services, http, redactor, hidden, stream: None, scratch: None }
+    }
+
+    /// Keeps nothing of the endpoint's: its kv, its files and its log are those of `scratch`.
+    #[must_use]
+    pub fn in_scratch(mut self, scratch: Arc<Scratch>) -> Self {
+        self.scratch = Some(scratch);
+        self
     }
 
     /// Also sends the call's log lines to `stream`, as far as it has room.
@@ -187,7 +199,14 @@ impl Ops {
     pub fn report(&self, level: LogLevel, message: &str, fields: serde_json::Value) {
         let mut entry = LogEntry::new(self.services.logs.now(), level, message, fields, &self.call.call_id, self.redactor());
         entry.owner = self.call.by_owner;
-        self.services.logs.write(&self.call.endpoint_id, entry);
+        self.keep(entry);
+    }
+
+    fn keep(&self, entry: LogEntry) {
+        match &self.scratch {
+            Some(scratch) => scratch.log(entry),
+            None => self.services.logs.write(&self.call.endpoint_id, entry),
+        }
     }
 
     async fn perform(&self, request: OpRequest) -> Result<OpValue, OpFailure> {
@@ -222,12 +241,14 @@ impl Ops {
 
     fn kv(&self) -> Result<kv::Scoped<'_>, OpFailure> {
         self.call.grant.kv()?;
-        Ok(self.services.kv.scoped(&self.call.endpoint_id, &self.call.limits))
+        let kv = self.scratch.as_ref().map_or(&self.services.kv, |scratch| &scratch.kv);
+        Ok(kv.scoped(&self.call.endpoint_id, &self.call.limits))
     }
 
     fn files(&self) -> Result<files::Scoped, OpFailure> {
         self.call.grant.files()?;
-        Ok(self.services.files.scoped(&self.call.endpoint_id, &self.call.limits))
+        let files = self.scratch.as_ref().map_or(&self.services.files, |scratch| &scratch.files);
+        Ok(files.scoped(&self.call.endpoint_id, &self.call.limits))
     }
 }
 
@@ -245,7 +266,7 @@ impl OpHost for Ops {
             // A reader of the stream who lags misses lines; the stored log has them.
             let _ = stream.try_send(entry.clone());
         }
-        self.services.logs.write(&self.call.endpoint_id, entry);
+        self.keep(entry);
     }
 }
 

@@ -9,6 +9,7 @@
 //! [`Endpoint::availability`] says so to every front).
 
 mod change;
+mod check;
 mod commit;
 mod draft;
 mod error;
@@ -20,6 +21,7 @@ mod review;
 mod scan;
 mod shipped;
 mod suspend;
+mod trial;
 mod version;
 
 use std::{
@@ -34,6 +36,7 @@ use tollhouse_pool::Pool;
 use tollhouse_protocol::{Bundle, Isolation};
 
 pub use self::{
+    check::Checked,
     draft::{Draft, HandlerDraft, Patch},
     error::PublishError,
     gate::By,
@@ -41,6 +44,7 @@ pub use self::{
     policy::{Policy, PolicyDraft, PolicyInForce},
     review::Verdict,
     scan::Rescanned,
+    trial::Tried,
 };
 use crate::{
     capability::{AllowedHosts, Capabilities as CapabilityServices, Grant, Granted},
@@ -66,6 +70,7 @@ const MAX_ENDPOINTS: usize = 100_000;
 const POLICY: &[u8] = b"policy";
 
 /// An endpoint that can be called: the record and all that is made from it once.
+#[derive(Clone)]
 pub struct Live {
     pub endpoint: Endpoint,
     pub input: Arc<Schema>,

@@ -87,6 +87,9 @@ pub struct Flags {
     /// Wrong credentials per minute of one client address, before all of its are refused for a while; 0 is no limit [default: 60]
     #[arg(long, env = "TOLLHOUSE_AUTH_FAILURES")]
     pub auth_failures: Option<u32>,
+    /// Checks and dry runs of one builder at once, or of all admins [default: 4]
+    #[arg(long, env = "TOLLHOUSE_DRY_RUNS")]
+    pub dry_runs: Option<usize>,
     /// Time between `progress` events of a streamed call, in ms [default: 5000]
     #[arg(long, env = "TOLLHOUSE_PROGRESS_MS")]
     pub progress_ms: Option<u64>,
@@ -183,6 +186,8 @@ pub struct Settings {
     pub rate_limit: Option<NonZeroU32>,
     /// Wrong credentials per minute of one client address.
     pub auth_failures: Option<NonZeroU32>,
+    /// Checks and dry runs of one owner at once.
+    pub dry_runs: usize,
     pub progress: Duration,
     pub drain: Duration,
     pub guard_allow: Vec<String>,
@@ -350,6 +355,7 @@ impl Flags {
             long_running_ms: self.long_running_ms.or(below.long_running_ms),
             rate_limit: self.rate_limit.or(below.rate_limit),
             auth_failures: self.auth_failures.or(below.auth_failures),
+            dry_runs: self.dry_runs.or(below.dry_runs),
             progress_ms: self.progress_ms.or(below.progress_ms),
             drain_ms: self.drain_ms.or(below.drain_ms),
             guard_allow: if self.guard_allow.is_empty() { below.guard_allow } else { self.guard_allow },
@@ -430,6 +436,7 @@ impl Flags {
             long_running_ms: self.long_running_ms.unwrap_or(10_000),
             rate_limit: NonZeroU32::new(self.rate_limit.unwrap_or(if listen.ip().is_loopback() { 0 } else { 100 })),
             auth_failures: NonZeroU32::new(self.auth_failures.unwrap_or(AUTH_FAILURES)),
+            dry_runs: self.dry_runs.unwrap_or(4).max(1),
             progress: Duration::from_millis(self.progress_ms.unwrap_or(5_000).max(1)),
             drain: Duration::from_millis(self.drain_ms.unwrap_or(30_000)),
             guard_allow: self.guard_allow,

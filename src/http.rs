@@ -6,6 +6,7 @@ mod audit;
 mod auth;
 mod builders;
 mod credits;
+mod drafts;
 mod endpoints;
 mod error;
 mod events;
@@ -78,6 +79,8 @@ pub fn service(
         .merge(mcp::route(&app));
     let management = Router::new()
         .route("/ai/endpoints/create", post(endpoints::create))
+        .route("/ai/endpoints/check", post(drafts::check))
+        .route("/ai/endpoints/{slug}/run", post(drafts::run))
         .route("/ai/endpoints/{slug}", get(endpoints::inspect).patch(endpoints::update).delete(endpoints::delete))
         .route("/ai/endpoints/{slug}/source", get(endpoints::source))
         .route("/ai/admin/policy", get(admin::policy).put(admin::set_policy))

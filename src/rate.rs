@@ -1,6 +1,11 @@
-//! How often one key, such as a client's address, may ask.
+//! How often one key, such as a client's address, may ask, and how much at once.
 
-use std::{hash::Hash, num::NonZeroU32};
+use std::{
+    collections::HashMap,
+    hash::Hash,
+    num::NonZeroU32,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use governor::{
     DefaultKeyedRateLimiter, Quota, RateLimiter,
@@ -40,5 +45,70 @@ impl<K: Hash + Eq + Clone> Rate<K> {
     /// Forgets keys that have been quiet, so that memory stays flat.
     pub fn forget_quiet(&self) {
         self.limiter.retain_recent();
+    }
+}
+
+/// So many at once of each key.
+#[derive(Debug)]
+pub struct AtOnce<K: Hash + Eq + Clone> {
+    most: usize,
+    /// Those that have a turn.
+    now: Arc<Mutex<HashMap<K, usize>>>,
+}
+
+/// A turn of a key, until it is dropped.
+#[derive(Debug)]
+pub struct Turn<K: Hash + Eq + Clone> {
+    key: K,
+    now: Arc<Mutex<HashMap<K, usize>>>,
+}
+
+impl<K: Hash + Eq + Clone> AtOnce<K> {
+    #[must_use]
+    pub fn new(most: usize) -> Self {
+        Self { most, now: Arc::default() }
+    }
+
+    #[must_use]
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
+    /// A turn for `key`, unless it has as many as it may.
+    #[must_use]
+    pub fn take(&self, key: K) -> Option<Turn<K>> {
+        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        if now.get(&key).is_some_and(|turns| *turns >= self.most) {
+            return None;
+        }
+        *now.entry(key.clone()).or_default() += 1;
+        Some(Turn { key, now: Arc::clone(&self.now) })
+    }
+}
+
+impl<K: Hash + Eq + Clone> Drop for Turn<K> {
+    fn drop(&mut self) {
+        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(turns) = now.get_mut(&self.key) {
+            *turns -= 1;
+            if *turns == 0 {
+                now.remove(&self.key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_key_has_its_turns_and_nothing_is_left_of_them() {
+        let at_once = AtOnce::new(2);
+        let turns = [at_once.take("a"), at_once.take("a"), at_once.take("b")].map(Option::unwrap);
+        assert!(at_once.take("a").is_none() && at_once.take("b").is_some());
+        drop(turns);
+        assert!(at_once.take("a").is_some());
+        assert!(at_once.now.lock().unwrap().is_empty());
     }
 }

@@ -12,7 +12,7 @@ use tollhouse_pool::Pool;
 
 use crate::{
     call::{CallError, CalledBy, ParsedInput, Progress, RequestHead},
-    capability::Capabilities,
+    capability::{Capabilities, Scratch},
     catalog::Live,
     clock::Timestamp,
     id::{CallId, ReceiptId},
@@ -32,6 +32,8 @@ pub struct Task<'a> {
     pub payer: Option<String>,
     pub now: Timestamp,
     pub progress: Option<&'a mpsc::Sender<Progress>>,
+    /// Of a dry run: what it keeps, in place of what its endpoint has.
+    pub scratch: Option<&'a Arc<Scratch>>,
 }
 
 /// What a handler answered, not checked against the tool's schema yet.

@@ -83,6 +83,12 @@ pub enum Charged {
 }
 
 impl CallError {
+    /// Whether the handler ran and did something wrong.
+    #[must_use]
+    pub fn is_the_tools(&self) -> bool {
+        matches!(self, Self::Threw(_) | Self::Misbehaved(_) | Self::Output(_) | Self::Stopped(_))
+    }
+
     /// Whether this end took money.
     #[must_use]
     pub fn charged(&self) -> Charged {

@@ -1,12 +1,14 @@
-//! Where the content of files is kept: a trait, and a local folder.
+//! Where the content of files is kept: a trait, a local folder, and memory.
 //!
 //! The crate `object_store` was weighed: its local backend alone brings some thirty crates, names
 //! files by the caller's paths and does not fsync. Five functions over `tokio::fs` do what is needed;
 //! a bucket goes behind the same trait.
 
 use std::{
+    collections::HashMap,
     io::{self, ErrorKind},
     path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use async_trait::async_trait;
@@ -49,12 +51,44 @@ impl FolderObjects {
 /// Hex digits of a name: 128 random bits.
 const NAME_LENGTH: usize = 32;
 
+fn new_name() -> io::Result<String> {
+    let mut random = [0; NAME_LENGTH / 2];
+    getrandom::fill(&mut random).map_err(io::Error::other)?;
+    Ok(hex::encode(random))
+}
+
+/// Blobs in memory: nothing outlives the value.
+#[derive(Debug, Default)]
+pub(super) struct MemoryObjects(Mutex<HashMap<String, Bytes>>);
+
+impl MemoryObjects {
+    fn blobs(&self) -> MutexGuard<'_, HashMap<String, Bytes>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Objects for MemoryObjects {
+    async fn put(&self, content: Bytes) -> io::Result<String> {
+        let name = new_name()?;
+        self.blobs().insert(name.clone(), content);
+        Ok(name)
+    }
+
+    async fn get(&self, name: &str) -> io::Result<Option<Bytes>> {
+        Ok(self.blobs().get(name).cloned())
+    }
+
+    async fn delete(&self, name: &str) -> io::Result<()> {
+        self.blobs().remove(name);
+        Ok(())
+    }
+}
+
 #[async_trait]
 impl Objects for FolderObjects {
     async fn put(&self, content: Bytes) -> io::Result<String> {
-        let mut random = [0; NAME_LENGTH / 2];
-        getrandom::fill(&mut random).map_err(io::Error::other)?;
-        let name = hex::encode(random);
+        let name = new_name()?;
         let place = self.place(&name)?;
         let folder = place.parent().unwrap_or(&self.root);
         fs::create_dir_all(folder).await?;
@@ -115,7 +149,11 @@ mod tests {
     #[tokio::test]
     async fn blobs_come_back_until_they_are_deleted() {
         let root = tempfile::tempdir().unwrap();
-        let objects = FolderObjects::new(root.path().join("objects"));
+        come_back_until_deleted(&FolderObjects::new(root.path().join("objects"))).await;
+        come_back_until_deleted(&MemoryObjects::default()).await;
+    }
+
+    async fn come_back_until_deleted(objects: &dyn Objects) {
         let name = objects.put(Bytes::from_static(b"hello")).await.unwrap();
         let other = objects.put(Bytes::from_static(b"hello")).await.unwrap();
         assert_ne!(name, other);

@@ -64,11 +64,7 @@ impl Catalog {
         let grant = before.map_or_else(Arc::default, |before| Arc::clone(&before.live.grant));
         let live = Arc::new(self.make_live(endpoint, bundle, Arc::clone(&grant), before.map(|before| &*before.live))?);
         let may_touch = granted(&live.endpoint)?;
-        if let Handler::Static(response) = &live.endpoint.handler {
-            live.output.check(response).map_err(|mismatch| {
-                PublishError::field("/handler/response", format!("the response does not fit the outputSchema: {mismatch}"))
-            })?;
-        }
+        check_static(&live)?;
         self.store.commit(checks, writes, Durability::Durable).await?;
         grant.set(may_touch);
         self.show(|all| all.insert(live.endpoint.slug.clone(), Arc::clone(&live)));
@@ -77,6 +73,14 @@ impl Catalog {
         }
         Ok(live)
     }
+}
+
+/// A static response fits its own schema.
+pub(super) fn check_static(live: &Live) -> Result<(), PublishError> {
+    let Handler::Static(response) = &live.endpoint.handler else { return Ok(()) };
+    live.output
+        .check(response)
+        .map_err(|mismatch| PublishError::field("/handler/response", format!("the response does not fit the outputSchema: {mismatch}")))
 }
 
 /// The events of what an endpoint may touch and whether it takes calls, from `old` to `new`.

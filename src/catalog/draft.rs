@@ -20,6 +20,8 @@ pub(super) const MAX_DESCRIPTION: usize = 2_000;
 pub(super) const MAX_TAGS: usize = 16;
 /// Longest tag, in characters.
 pub(super) const MAX_TAG: usize = 32;
+/// Slugs that would stand where `/ai/endpoints/…` has paths of its own.
+const PATHS: &[&str] = &["check", "create"];
 /// Most allowed hosts.
 pub(super) const MAX_HOSTS: usize = 64;
 
@@ -121,10 +123,22 @@ impl Draft {
     }
 
     pub(super) fn check(&self) -> Result<(), PublishError> {
-        if self.slug == Slug::builder_registration() {
-            return Err(PublishError::field("/slug", format!("the slug `{}` is reserved", self.slug)));
-        }
-        check_texts(&self.title, &self.description, &self.tags)
+        self.problems().into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// Everything that a look at slug and texts finds wrong.
+    pub(super) fn problems(&self) -> Vec<PublishError> {
+        let taken = self.slug == Slug::builder_registration() || PATHS.contains(&self.slug.as_str());
+        let slug = taken.then(|| PublishError::field("/slug", format!("the slug `{}` is reserved", self.slug)));
+        slug.into_iter().chain(text_problems(&self.title, &self.description, &self.tags)).collect()
+    }
+
+    /// Each limit that it cannot have.
+    pub(super) fn limit_problems(&self, ceilings: &Limits) -> Vec<PublishError> {
+        let one = |(name, value): (&String, &Value)| {
+            limits_over(Limits::default(), &Map::from_iter([(name.clone(), value.clone())]), ceilings).err()
+        };
+        self.limits.iter().filter_map(one).collect()
     }
 }
 
@@ -163,7 +177,7 @@ impl Patch {
         if let Some(changed) = &self.limits {
             endpoint.own_limits = limits_over(Limits::default(), changed, ceilings)?;
         }
-        check_texts(&endpoint.title, &endpoint.description, &endpoint.tags)
+        text_problems(&endpoint.title, &endpoint.description, &endpoint.tags).into_iter().next().map_or(Ok(()), Err)
     }
 }
 
@@ -196,20 +210,22 @@ pub(super) fn limits_over(mut limits: Limits, changed: &Map<String, Value>, ceil
     Ok(limits)
 }
 
-fn check_texts(title: &str, description: &str, tags: &[String]) -> Result<(), PublishError> {
+fn text_problems(title: &str, description: &str, tags: &[String]) -> Vec<PublishError> {
+    let mut problems = Vec::new();
     if title.trim().is_empty() || title.chars().count() > MAX_TITLE {
-        return Err(PublishError::field("/title", format!("a title has 1 to {MAX_TITLE} characters")));
+        problems.push(PublishError::field("/title", format!("a title has 1 to {MAX_TITLE} characters")));
     }
     if description.chars().count() > MAX_DESCRIPTION {
-        return Err(PublishError::field("/description", format!("a description has at most {MAX_DESCRIPTION} characters")));
+        problems.push(PublishError::field("/description", format!("a description has at most {MAX_DESCRIPTION} characters")));
     }
     if tags.len() > MAX_TAGS {
-        return Err(PublishError::field("/tags", format!("an endpoint has at most {MAX_TAGS} tags")));
+        problems.push(PublishError::field("/tags", format!("an endpoint has at most {MAX_TAGS} tags")));
     }
-    match tags.iter().position(|tag| tag.is_empty() || tag.len() > MAX_TAG || !tag.bytes().all(|b| (0x20..0x7f).contains(&b))) {
-        Some(index) => Err(PublishError::field(format!("/tags/{index}"), format!("a tag is 1 to {MAX_TAG} printable ASCII characters"))),
-        None => Ok(()),
+    let odd = |tag: &&String| tag.is_empty() || tag.len() > MAX_TAG || !tag.bytes().all(|b| (0x20..0x7f).contains(&b));
+    for (index, _) in tags.iter().take(MAX_TAGS).enumerate().filter(|(_, tag)| odd(tag)) {
+        problems.push(PublishError::field(format!("/tags/{index}"), format!("a tag is 1 to {MAX_TAG} printable ASCII characters")));
     }
+    problems
 }
 
 /// Hosts as they are compared: lower case, each once.

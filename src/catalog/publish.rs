@@ -83,7 +83,7 @@ impl Catalog {
         self.put(Change { before: None, endpoint, bundle: prepared.bundle, checks: vec![], writes, events }).await
     }
 
-    fn room_for(&self, owner: &Owner, by: By) -> Result<(), PublishError> {
+    pub(super) fn room_for(&self, owner: &Owner, by: By) -> Result<(), PublishError> {
         let all = self.all();
         if all.len() >= MAX_ENDPOINTS {
             return Err(PublishError::TooMany(MAX_ENDPOINTS as u64));
@@ -94,7 +94,7 @@ impl Catalog {
     }
 
     /// The write that takes `slug` from those who had it before, who must be the same owner.
-    async fn free_slug(&self, slug: &Slug, owner: &Owner, by: By) -> Result<Write, PublishError> {
+    pub(super) async fn free_slug(&self, slug: &Slug, owner: &Owner, by: By) -> Result<Write, PublishError> {
         let retired = self.store.get(Space::RetiredSlugs, slug.as_str().as_bytes()).await?;
         let anothers = retired.is_some_and(|had| had != owner.share().as_bytes());
         if self.find(slug.as_str()).is_some() || (anothers && by == By::Builder) {

@@ -88,6 +88,21 @@ impl Catalog {
         Ok(claim)
     }
 
+    /// Whether a handler that `endpoint` does not run would be held back, were it uploaded.
+    ///
+    /// # Errors
+    ///
+    /// [`PublishError::Blocked`] for a builder.
+    pub(super) async fn would_be_held(&self, endpoint: &Endpoint, handler: &HandlerDraft, by: By) -> Result<bool, PublishError> {
+        let first = self.first_owner(endpoint, Some(handler)).await?;
+        let report = self.scan(endpoint, Some(handler), is_anothers(first.as_deref(), &endpoint.owner)).await?;
+        let open = open_outcome(&report.findings, endpoint);
+        if by == By::Builder && open == Outcome::Block {
+            return Err(PublishError::Blocked(report.findings));
+        }
+        Ok(held_after(open, self.policy().policy.require_review, &endpoint.review))
+    }
+
     /// Scans all builders' endpoints if they were not by the rules in force.
     ///
     /// # Errors

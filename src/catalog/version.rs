@@ -41,11 +41,25 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
+    /// As it was uploaded; `None` for built-in handlers.
+    pub(super) fn uploaded(&self) -> Option<HandlerDraft> {
+        self.stored.as_ref().map(StoredVersion::uploaded)
+    }
+
     /// The write that keeps it.
     pub(super) fn write(&self) -> Result<Option<Write>, PublishError> {
         let Some(stored) = &self.stored else { return Ok(None) };
         let value = serde_json::to_vec(stored).map_err(PublishError::corrupt)?;
         Ok(Some(Write::put(Space::Versions, self.version.as_str(), value)))
+    }
+}
+
+impl StoredVersion {
+    fn uploaded(&self) -> HandlerDraft {
+        match self {
+            Self::Js(StoredSource { language, source, .. }) => HandlerDraft::Source { source: source.clone(), language: *language },
+            Self::Static { response } => HandlerDraft::Response { response: Arc::clone(response) },
+        }
     }
 }
 
@@ -65,10 +79,7 @@ impl Catalog {
     ///
     /// The store's, or a record that does not read.
     pub async fn uploaded(&self, version: &str) -> Result<Option<HandlerDraft>, PublishError> {
-        Ok(self.stored_version(version).await?.map(|stored| match stored {
-            StoredVersion::Js(StoredSource { language, source, .. }) => HandlerDraft::Source { source, language },
-            StoredVersion::Static { response } => HandlerDraft::Response { response },
-        }))
+        Ok(self.stored_version(version).await?.as_ref().map(StoredVersion::uploaded))
     }
 
     pub(super) async fn prepare(
@@ -122,6 +133,16 @@ impl Catalog {
         let stored = StoredSource { language, source: source.to_owned(), stripped };
         let bundle = Arc::new(stored.bundle(slug, &version));
         Ok(Prepared { handler: Handler::Js { language }, version, bundle: Some(bundle), stored: Some(StoredVersion::Js(stored)) })
+    }
+
+    /// A version that is kept, as [`Catalog::prepare`] made it; `None` when it is not kept or was built in.
+    pub(super) async fn prepared(&self, slug: &Slug, version: &str) -> Result<Option<Prepared>, PublishError> {
+        let Some(stored) = self.stored_version(version).await? else { return Ok(None) };
+        let (handler, bundle) = match &stored {
+            StoredVersion::Js(source) => (Handler::Js { language: source.language }, Some(Arc::new(source.bundle(slug, version)))),
+            StoredVersion::Static { response } => (Handler::Static(Arc::clone(response)), None),
+        };
+        Ok(Some(Prepared { handler, version: version.to_owned(), bundle, stored: Some(stored) }))
     }
 
     async fn stored_version(&self, version: &str) -> Result<Option<StoredVersion>, PublishError> {

@@ -61,7 +61,7 @@ pub(super) async fn create(
 }
 
 /// Whose a new endpoint is: the builder's who uploads it, or whom the admin names.
-async fn whose(app: &App, caller: &Caller, named: For) -> Result<Owner, ApiError> {
+pub(super) async fn whose(app: &App, caller: &Caller, named: For) -> Result<Owner, ApiError> {
     match (caller, named.builder) {
         (_, None) => Ok(caller.owner()),
         (Caller::Builder(builder), Some(id)) if id == builder.id => Ok(caller.owner()),

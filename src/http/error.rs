@@ -8,7 +8,7 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tollhouse_protocol::StopReason;
 
 use super::names;
@@ -37,7 +37,7 @@ pub struct ApiError {
     message: String,
     hint: Option<String>,
     /// More members of `error`.
-    details: Option<Box<(&'static str, Value)>>,
+    details: Option<Box<Map<String, Value>>>,
     retry_after_secs: Option<u64>,
     /// A 402 is an x402 challenge, not the envelope.
     challenge: Option<Box<Challenge>>,
@@ -241,8 +241,17 @@ impl ApiError {
     }
 
     pub(super) fn with(mut self, name: &'static str, value: Value) -> Self {
-        self.details = Some(Box::new((name, value)));
+        self.details.get_or_insert_default().insert(name.to_owned(), value);
         self
+    }
+
+    /// What is wrong, as one of several: all of it but who asked.
+    pub(super) fn problem(&self) -> Value {
+        let mut error = self.body()["error"].take();
+        if let Some(members) = error.as_object_mut() {
+            members.retain(|name, _| !matches!(name.as_str(), "requestId" | "charged"));
+        }
+        error
     }
 
     /// A challenge in place of the envelope.
@@ -292,8 +301,8 @@ impl ApiError {
         if let Some(hint) = &self.hint {
             error["hint"] = json!(hint);
         }
-        if let Some(details) = &self.details {
-            error[details.0] = details.1.clone();
+        for (name, value) in self.details.iter().flat_map(|details| details.iter()) {
+            error[name] = value.clone();
         }
         json!({ "ok": false, "error": error })
     }

@@ -7,12 +7,12 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tollhouse_pool::{Job, Pool};
-use tollhouse_protocol::{LogLevel, Outcome, ReplyBody, Start, StopReason, Thrown, ToolReply};
+use tollhouse_protocol::{Isolation, LogLevel, Outcome, ReplyBody, Start, StopReason, Thrown, ToolReply};
 
 use super::{Produced, Task};
 use crate::{
     call::{CallError, CalledBy, Progress, RequestHead},
-    capability::{CallGrants, Capabilities, Ops, Redactor},
+    capability::{CallGrants, Capabilities, Ops, Redactor, Scratch},
     secret::Visibility,
     tool::{Endpoint, depth},
 };
@@ -51,34 +51,38 @@ pub(super) async fn run(pool: &Pool, services: &Arc<Capabilities>, task: Task<'_
     })?;
     let visible = secrets.iter().filter(|secret| secret.visibility == Visibility::Env);
     let env = visible.map(|secret| (secret.name.clone(), String::clone(&secret.value))).collect();
+    // What a draft does wrong is held against no call of its endpoint, and it shares no process with one.
+    let (key, isolation, limits) = match task.scratch {
+        Some(_) => (&*format!("{}/dry", endpoint.id), Isolation::Fresh, Scratch::narrowed(endpoint.limits)),
+        None => (endpoint.id.as_str(), endpoint.isolation, endpoint.limits),
+    };
     let grants = CallGrants {
         endpoint_id: endpoint.id.clone(),
         call_id: task.call.clone(),
         by_owner: task.by == CalledBy::Owner,
         grant: Arc::clone(&task.live.grant),
         secrets,
-        limits: endpoint.limits,
+        limits,
     };
     let mut ops = Ops::new(grants, Arc::clone(services));
+    if let Some(scratch) = task.scratch {
+        ops = ops.in_scratch(Arc::clone(scratch));
+    }
     if let Some(progress) = task.progress {
         ops = ops.with_stream(forward(progress.clone()));
     }
     let job = Job {
         bundle,
         owner: endpoint.owner.share(),
-        endpoint: endpoint.id.as_str(),
-        isolation: endpoint.isolation,
+        endpoint: key,
+        isolation,
         concurrency: ENDPOINT_CONCURRENCY,
-        start: Start {
-            call: task.call.to_string(),
-            head: head(&task)?,
-            body: task.input.text.clone(),
-            env,
-            now_ms: task.now.0,
-            limits: endpoint.limits,
-        },
+        start: Start { call: task.call.to_string(), head: head(&task)?, body: task.input.text.clone(), env, now_ms: task.now.0, limits },
     };
     let ran = pool.run(job, &ops).await?;
+    if let Some(scratch) = task.scratch {
+        scratch.spend(ran.spent);
+    }
     match ran.outcome {
         Outcome::Returned(reply) => answer(redacted(reply, ops.redactor()), endpoint).inspect_err(|error| report(&ops, error)),
         Outcome::Threw(thrown) => {

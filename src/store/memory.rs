@@ -1,4 +1,4 @@
-//! The store in memory: for tests. Nothing outlives it.
+//! The store in memory: for tests, and for what is to vanish. Nothing outlives it.
 
 use std::{
     collections::BTreeMap,

@@ -133,7 +133,8 @@ impl Endpoint {
     }
 
     /// The limits in force that are not the defaults.
-    fn changed_limits(&self) -> Map<String, Value> {
+    #[must_use]
+    pub fn changed_limits(&self) -> Map<String, Value> {
         let defaults = Limits::default();
         tollhouse_protocol::limits::TABLE
             .iter()

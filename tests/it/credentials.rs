@@ -31,6 +31,8 @@ use For::{Admins, Anyone, Holder, Owner, Themselves};
 /// Every management route, whose it is, and a body for it. What takes away stands last.
 const ROUTES: &[(&str, For, &str)] = &[
     ("POST /ai/endpoints/create", Anyone, "{}"),
+    ("POST /ai/endpoints/check", Anyone, "{}"),
+    ("POST /ai/endpoints/{slug}/run", Owner, "{}"),
     ("PATCH /ai/endpoints/{slug}", Owner, r#"{"description": "changed"}"#),
     ("GET /ai/endpoints/{slug}/source", Owner, ""),
     ("GET /ai/endpoints/{slug}/logs", Owner, ""),

@@ -19,6 +19,7 @@ mod clients;
 mod crash;
 mod credentials;
 mod credits;
+mod drafts;
 mod errors;
 mod events;
 mod failures;

@@ -1,0 +1,63 @@
+//! Dry runs: what a handler does with an input, told to its owner alone. Nothing is sold, and nothing is kept.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tollhouse_protocol::Spent;
+
+use super::{CallError, CalledBy, Calls, Input, Ran, RequestHead};
+use crate::{
+    capability::{LogEntry, Scratch},
+    catalog::Live,
+    id::{CallId, ReceiptId},
+    runner::{Produced, Task},
+};
+
+/// A dry run that came to its end, whatever the end.
+#[derive(Debug)]
+pub struct DryRun {
+    /// What the handler answered, or what was wrong with it.
+    pub ended: Result<Produced, CallError>,
+    /// Oldest first; with the host's own lines, such as a stack.
+    pub log: Vec<LogEntry>,
+    pub spent: Spent,
+}
+
+impl Calls {
+    /// Runs `live` once, as a call with this input would, on kv and files of its own.
+    ///
+    /// # Errors
+    ///
+    /// Why it did not run: an input that does not fit, or what is the host's fault.
+    pub async fn dry_run(&self, live: Arc<Live>, input: Value) -> Result<DryRun, CallError> {
+        let _running = self.running.1.clone();
+        let input = Input::Json(input).parse(&live)?;
+        let head = RequestHead {
+            method: "POST",
+            url: live.terms.resource_url.clone(),
+            path: format!("/tools/{}", live.endpoint.slug),
+            query: json!({}),
+            headers: vec![],
+        };
+        let (scratch, receipt) = (Scratch::new(&self.clock), ReceiptId::generate());
+        let ran = self.runner.run(Task {
+            live: &live,
+            by: CalledBy::Owner,
+            call: CallId::generate(),
+            receipt: &receipt,
+            head: &head,
+            input: &input,
+            payer: None,
+            now: self.clock.now(),
+            progress: None,
+            scratch: Some(&scratch),
+        });
+        match ran.await.and_then(|produced| Ran::check(produced, &live).map(|ran| ran.produced)) {
+            Err(error) if !error.is_the_tools() => Err(error),
+            ended => {
+                let (log, spent) = scratch.take();
+                Ok(DryRun { ended, log, spent })
+            }
+        }
+    }
+}

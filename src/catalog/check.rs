@@ -1,0 +1,240 @@
+//! Checking an upload: all that would be said of it, all at once, and nothing of it stored.
+
+use std::sync::Arc;
+
+use serde::Deserialize as _;
+use serde_json::{Map, Value, json};
+
+use super::{
+    By, Catalog, Draft, HandlerDraft, PublishError,
+    commit::check_static,
+    draft,
+    gate::{Reach, Standing},
+    publish,
+    scan::Upload,
+};
+use crate::{
+    capability::{AllowedHosts, Grant},
+    tool::{Endpoint, Owner, Slug},
+};
+
+/// The members of a draft, and of those that must be there what stands in for one that is absent or wrong.
+const MEMBERS: &[(&str, Option<&str>)] = &[
+    ("slug", Some("draft")),
+    ("title", Some("draft")),
+    ("description", None),
+    ("status", None),
+    ("priceUsd", None),
+    ("handlerType", Some("receipt_echo")),
+    ("tags", None),
+    ("inputSchema", None),
+    ("outputSchema", None),
+    ("capabilities", None),
+    ("handler", None),
+    ("limits", None),
+    ("allowedHosts", None),
+    ("isolation", None),
+    ("safetyAttestation", None),
+];
+
+/// Where a source speaks of a capability.
+const USES: &[(&str, &str)] =
+    &[("ctx.kv", "kv"), ("ctx.files", "files"), ("ctx.httpGetJson", "httpGetJson"), ("ctx.log", "logs"), ("console.", "logs")];
+
+/// What an upload would become.
+#[derive(Debug)]
+pub struct Checked {
+    /// With what it would be granted, what would be asked for it, and what was found in it.
+    pub endpoint: Endpoint,
+    /// Whether it would change an endpoint that is there.
+    pub existing: bool,
+    pub warnings: Vec<String>,
+}
+
+/// A draft read member by member, so that one mistake hides no other.
+struct Read {
+    draft: Option<Draft>,
+    /// The slug that was given, as far as it is one.
+    slug: Option<Slug>,
+    /// Whether handler and its type are what was given.
+    handler: bool,
+    problems: Vec<PublishError>,
+}
+
+impl Catalog {
+    /// Says what publishing `given` would come to: the body of a create, with or without a slug. With the slug of an
+    /// endpoint of the caller's own, what changing it to that would.
+    ///
+    /// # Errors
+    ///
+    /// Everything that [`Catalog::create`] would refuse it for, in that order; or what keeps it from being checked.
+    pub async fn check(&self, given: Map<String, Value>, owner: Owner, by: By) -> Result<Checked, Vec<PublishError>> {
+        let Read { draft, slug, handler, mut problems } = read(given);
+        let Some(draft) = draft else { return Err(problems) };
+        if by == By::Builder && !draft.safety_attestation.as_ref().is_some_and(|attestation| attestation.accepted) {
+            problems.push(PublishError::AttestationRequired);
+        }
+        problems.extend(draft.problems());
+        let existing =
+            slug.as_ref().and_then(|slug| self.find(slug.as_str())).filter(|live| by != By::Builder || live.endpoint.owner == owner);
+        if existing.is_none() {
+            problems.extend(self.room_for(&owner, by).err());
+            if let Some(slug) = &slug {
+                problems.extend(self.free_slug(slug, &owner, by).await.err());
+            }
+        }
+        let owner = existing.as_ref().map_or(owner, |live| live.endpoint.owner.clone());
+        let policy = self.policy();
+        let ceilings = draft::ceilings(&policy.policy, by);
+        problems.extend(draft.limit_problems(&ceilings));
+        problems.extend(host_problems(&draft.allowed_hosts));
+        let now = self.clock.now();
+        let mut endpoint = publish::new(&draft, owner, draft.limits(&ceilings).unwrap_or_default(), now);
+        let mut had = Standing::default();
+        if let Some(live) = &existing {
+            had = Standing::of(&live.endpoint);
+            endpoint.review = live.endpoint.review.clone();
+            endpoint.limit_caps = live.endpoint.limit_caps.clone();
+        }
+        let wish = Reach { capabilities: draft.capabilities, hosts: draft::hosts(&draft.allowed_hosts).unwrap_or_default() };
+        let standing = if by == By::Builder { had.asked(&wish, &policy.policy) } else { had.set(&wish) };
+        standing.put(&mut endpoint);
+        endpoint.limits = self.limits_of(&endpoint);
+        if handler {
+            match self.prepare(&endpoint.slug, endpoint.handler_type, draft.handler.as_ref(), &endpoint.limits).await {
+                Ok(prepared) => (endpoint.handler, endpoint.version) = (prepared.handler, prepared.version),
+                Err(error) => problems.push(error),
+            }
+        }
+        let attested_at = draft.safety_attestation.as_ref().is_some_and(|attestation| attestation.accepted).then_some(now);
+        let upload = Upload { handler: draft.handler.as_ref(), attested_at, by };
+        problems.extend(self.scanned(&mut endpoint, upload).await.err());
+        problems.extend(self.schema_problems(&endpoint));
+        if problems.is_empty() {
+            return Ok(Checked { warnings: warnings(&draft), endpoint, existing: existing.is_some() });
+        }
+        // What is not the upload's fault says nothing of it.
+        match problems.iter().position(|problem| matches!(problem, PublishError::Pool(_) | PublishError::Store(_))) {
+            Some(hosts) => Err(vec![problems.swap_remove(hosts)]),
+            None => Err(problems),
+        }
+    }
+
+    /// What is wrong with each schema, or with a response that does not fit its own.
+    fn schema_problems(&self, endpoint: &Endpoint) -> Vec<PublishError> {
+        let anything = Arc::new(json!({}));
+        let input = Endpoint { output_schema: Arc::clone(&anything), ..endpoint.clone() };
+        let output = Endpoint { input_schema: anything, ..endpoint.clone() };
+        let made = [input, output].map(|endpoint| {
+            let live = self.make_live(endpoint, None, Grant::new(Default::default()), None)?;
+            check_static(&live)
+        });
+        made.into_iter().filter_map(Result::err).collect()
+    }
+}
+
+fn read(given: Map<String, Value>) -> Read {
+    let stand_ins = || MEMBERS.iter().filter_map(|(name, stand_in)| Some(((*name).to_owned(), json!((*stand_in)?))));
+    let mut whole: Map<_, _> = stand_ins().collect();
+    let mut problems = Vec::new();
+    for (name, _) in stand_ins().filter(|(name, _)| name != "slug" && !given.contains_key(name)) {
+        problems.push(PublishError::field(format!("/{name}"), format!("missing field `{name}`")));
+    }
+    let mut sound = Vec::new();
+    for (name, value) in given {
+        if MEMBERS.iter().all(|(known, _)| *known != name) {
+            problems.push(PublishError::field(format!("/{name}"), format!("unknown field `{name}`")));
+            continue;
+        }
+        let mut alone: Map<_, _> = stand_ins().collect();
+        alone.insert(name.clone(), value);
+        match serde_path_to_error::deserialize::<_, Draft>(&Value::Object(alone.clone())) {
+            Ok(_) => {
+                whole.extend(alone.remove_entry(&name));
+                sound.push(name);
+            }
+            Err(error) => {
+                let pointer = format!("/{}", error.path().to_string().replace('.', "/"));
+                problems.push(PublishError::field(pointer.trim_end_matches('/'), error.inner().to_string()));
+            }
+        }
+    }
+    let draft = Draft::deserialize(&Value::Object(whole)).ok();
+    let is_sound = |name: &str| sound.iter().any(|known| known == name);
+    let slug = draft.as_ref().filter(|_| is_sound("slug")).map(|draft| draft.slug.clone());
+    let unsound =
+        |name: &str| problems.iter().any(|problem| matches!(problem, PublishError::Field { pointer, .. } if pointer.starts_with(name)));
+    Read { handler: is_sound("handlerType") && !unsound("/handler"), slug, draft, problems }
+}
+
+/// Each host that cannot be reached, or that there are too many.
+fn host_problems(hosts: &[String]) -> Vec<PublishError> {
+    let Err(first) = draft::hosts(hosts) else { return vec![] };
+    let alone = |(index, host): (usize, &String)| {
+        let error = AllowedHosts::parse(std::slice::from_ref(host)).err()?;
+        Some(PublishError::field(format!("/allowedHosts/{index}"), error.to_string()))
+    };
+    let each: Vec<_> = hosts.iter().take(draft::MAX_HOSTS).enumerate().filter_map(alone).collect();
+    if each.is_empty() { vec![first] } else { each }
+}
+
+/// What is allowed and hardly meant.
+fn warnings(draft: &Draft) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let asked: Vec<_> = draft.capabilities.names().collect();
+    if let Some(HandlerDraft::Source { source, .. }) = &draft.handler {
+        for (word, capability) in USES.iter().filter(|(word, capability)| !asked.contains(capability) && source.contains(word)) {
+            warnings.push(format!("the source names `{word}`, and `capabilities.{capability}` is not asked for"));
+        }
+    }
+    match (draft.capabilities.http_get_json, draft.allowed_hosts.is_empty()) {
+        (true, true) => warnings.push("`httpGetJson` reaches nothing: `allowedHosts` is empty".to_owned()),
+        (false, false) => warnings.push("`allowedHosts` serves nothing: `capabilities.httpGetJson` is not asked for".to_owned()),
+        (true, false) | (false, true) => {}
+    }
+    if draft.description.trim().is_empty() {
+        warnings.push("the description is empty: agents find a tool by it".to_owned());
+    }
+    if draft.output_schema.as_object().is_some_and(Map::is_empty) {
+        warnings.push("the outputSchema lets everything through: a wrong result is charged like a right one".to_owned());
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(value: Value) -> Map<String, Value> {
+        value.as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn the_members_are_those_of_a_draft() {
+        let error = Draft::deserialize(&json!({ "nothing": 1 })).unwrap_err().to_string();
+        let known: Vec<_> = error.split("expected one of ").nth(1).unwrap().split(", ").map(|name| name.trim_matches('`')).collect();
+        assert_eq!(known, MEMBERS.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+        let read = read(object(json!({})));
+        assert!(read.draft.is_some() && read.slug.is_none());
+        let missing: Vec<_> = read.problems.iter().map(ToString::to_string).collect();
+        assert_eq!(missing, ["missing field `title`", "missing field `handlerType`"]);
+    }
+
+    #[test]
+    fn one_mistake_hides_no_other() {
+        let read = read(object(json!({
+            "slug": "-", "title": 1, "priceUsd": "1", "tags": ["a", 2], "handlerType": "javascript", "handler": {}, "hamdler": {},
+        })));
+        let mut pointers: Vec<_> = read
+            .problems
+            .iter()
+            .map(|problem| match problem {
+                PublishError::Field { pointer, .. } => pointer.as_str(),
+                other => panic!("{other}"),
+            })
+            .collect();
+        pointers.sort_unstable();
+        assert_eq!(pointers, ["/hamdler", "/handler", "/handlerType", "/priceUsd", "/slug", "/tags[1]", "/title"]);
+        assert!(!read.handler);
+    }
+}

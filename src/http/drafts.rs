@@ -1,0 +1,128 @@
+//! `/ai/endpoints/check` and `/ai/endpoints/{slug}/run`: what an upload would come to, and what a handler does, before
+//! anybody else knows of it.
+
+use std::sync::Arc;
+
+use axum::{Json, extract::State, http::StatusCode};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{
+    auth::{Caller, Managed},
+    endpoints::{Body, For, whose},
+    error::ApiError,
+    page::Asked,
+};
+use crate::{
+    app::App,
+    call::DryRun,
+    capability::AllowedHosts,
+    catalog::{Checked, HandlerDraft, PublishError, Tried},
+    rate::Turn,
+    runner::Produced,
+    safety::Finding,
+};
+
+/// What an upload would come to. Nothing of it is stored, nor entered in the audit trail.
+pub(super) async fn check(
+    caller: Caller,
+    State(app): State<Arc<App>>,
+    Asked(named): Asked<For>,
+    Body(given): Body<Map<String, Value>>,
+) -> Result<Json<Value>, ApiError> {
+    let owner = whose(&app, &caller, named).await?;
+    let _turn = turn(&app, &caller)?;
+    let Checked { endpoint, existing, warnings } = app.catalog.check(given, owner, caller.by()).await.map_err(all_of)?;
+    let found = endpoint.content_safety.as_ref();
+    Ok(Json(json!({
+        "ok": true,
+        "check": {
+            "version": endpoint.version,
+            "existing": existing,
+            "granted": { "capabilities": endpoint.capabilities, "hosts": endpoint.allowed_hosts },
+            "requested": { "capabilities": endpoint.requested_capabilities, "hosts": endpoint.requested_hosts },
+            "needsReview": endpoint.review.hold.is_some(),
+            "outcome": found.map(|safety| safety.outcome),
+            "findings": found.map(|safety| safety.findings.iter().map(Finding::for_owner).collect::<Vec<_>>()).unwrap_or_default(),
+            "limits": endpoint.changed_limits(),
+            "warnings": warnings,
+        },
+    })))
+}
+
+/// The first of what is wrong, as an upload would be refused for it, with all of it under `problems`.
+fn all_of(errors: Vec<PublishError>) -> ApiError {
+    let mut errors = errors.into_iter().map(ApiError::from);
+    let Some(first) = errors.next() else { return ApiError::bad_request("the upload cannot be checked") };
+    let problems: Vec<_> = [first.problem()].into_iter().chain(errors.map(|error| error.problem())).collect();
+    first.with("problems", json!(problems))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Run {
+    /// Default: `{}`.
+    input: Option<Value>,
+    version: Option<String>,
+    handler: Option<HandlerDraft>,
+}
+
+/// Runs the owner's draft, or a version that is kept, for nothing and to nobody else's knowledge.
+pub(super) async fn run(managed: Managed, State(app): State<Arc<App>>, Body(asked): Body<Run>) -> Result<Json<Value>, ApiError> {
+    let Run { input, version, handler } = asked;
+    let tried = match (version, handler) {
+        (Some(_), Some(_)) => return Err(ApiError::bad_request("send `version` or `handler`, not both")),
+        (version, None) => Tried::Kept(version),
+        (None, Some(draft)) => Tried::Draft(draft),
+    };
+    let _turn = turn(&app, &managed.caller)?;
+    let live = app.catalog.trial(&managed.live, tried, managed.caller.by()).await?;
+    let ran = app.calls.dry_run(Arc::clone(&live), input.unwrap_or_else(|| json!({}))).await;
+    let DryRun { ended, log, spent } = ran.map_err(|error| ApiError::from_call(&error, |_| Default::default()))?;
+    let granted = live.grant.now();
+    let mut run = json!({
+        "version": live.endpoint.version,
+        "log": log,
+        "spent": {
+            "cpuMs": spent.cpu_us as f64 / 1e3,
+            "wallMs": spent.wall_us as f64 / 1e3,
+            "heapBytes": spent.heap_bytes,
+            "ops": spent.ops,
+        },
+        "granted": {
+            "kv": granted.kv,
+            "files": granted.files,
+            "httpGetJson": granted.http.is_some(),
+            "logs": granted.logs,
+            "hosts": granted.http.iter().flat_map(AllowedHosts::iter).collect::<Vec<_>>(),
+        },
+    });
+    match ended {
+        Ok(produced) => {
+            run["status"] = json!(produced.status);
+            run["result"] = shown(produced);
+        }
+        Err(error) => run["error"] = ApiError::from_call(&error, |_| Default::default()).problem(),
+    }
+    Ok(Json(json!({ "ok": true, "run": run })))
+}
+
+/// JSON as it is, text as text, anything else in base64 with its type.
+fn shown(produced: Produced) -> Value {
+    let Produced { headers, body, value, .. } = produced;
+    value.unwrap_or_else(|| match std::str::from_utf8(&body) {
+        Ok(text) => json!(text),
+        Err(_) => {
+            let media = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type")).map(|(_, media)| media);
+            json!({ "mediaType": media, "base64": STANDARD.encode(&body) })
+        }
+    })
+}
+
+/// One of the caller's turns, as long as it is held.
+fn turn(app: &App, caller: &Caller) -> Result<Turn<String>, ApiError> {
+    let message = || format!("more than {} checks and dry runs of yours at once", app.dry_runs.most());
+    let turn = app.dry_runs.take(caller.owner().share().to_owned());
+    turn.ok_or_else(|| ApiError::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message()).retry_after(1))
+}
