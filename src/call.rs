@@ -49,7 +49,7 @@ use crate::{
     receipt::{self, request_hash},
     runner::{Produced, Runner, Task},
     sale::FeeBps,
-    tool::{Availability, MicroUsd},
+    tool::{Availability, MicroUsd, Owner},
 };
 
 /// How long a call waits for another replica that runs the same payment, beyond the tool's own wall limit.
@@ -144,17 +144,18 @@ impl Calls {
         Arc::new(Self { catalog, gate, runner, behind, fee, clock, flights: Mutex::default(), running: watch::channel(()) })
     }
 
-    /// Finds a tool that takes calls of whom it is called by.
+    /// Finds a tool that takes calls of whom it is called by, which hangs on whose it is.
     ///
     /// # Errors
     ///
     /// [`CallError::UnknownEndpoint`], [`CallError::Paused`], [`CallError::OwnerSuspended`], [`CallError::UnderReview`],
     /// [`CallError::TakenDown`].
-    pub fn find(&self, slug: &str, by: CalledBy) -> Result<Arc<Live>, CallError> {
+    pub fn find(&self, slug: &str, by: impl FnOnce(&Owner) -> CalledBy) -> Result<(Arc<Live>, CalledBy), CallError> {
         let live = self.catalog.find(slug).ok_or_else(|| CallError::UnknownEndpoint(slug.to_owned()))?;
+        let by = by(&live.endpoint.owner);
         match live.endpoint.availability() {
-            Availability::Active => Ok(live),
-            Availability::Paused if by == CalledBy::Owner => Ok(live),
+            Availability::Active => Ok((live, by)),
+            Availability::Paused if by == CalledBy::Owner => Ok((live, by)),
             Availability::Paused => Err(CallError::Paused(live.endpoint.slug.clone())),
             Availability::OwnerSuspended => Err(CallError::OwnerSuspended(live.endpoint.slug.clone())),
             Availability::UnderReview => Err(CallError::UnderReview(live.endpoint.slug.clone())),

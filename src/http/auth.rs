@@ -98,16 +98,13 @@ pub(super) fn not_suspended(builder: &Builder) -> Result<(), ApiError> {
 /// The tool that is called, and as whom: as its owner where the request shows their credential. Owners also call what they
 /// have paused; what an admin holds back is called by nobody.
 pub(crate) async fn called(app: &App, headers: &HeaderMap, slug: &str) -> Result<(Arc<Live>, CalledBy), ApiError> {
-    let mut by = CalledBy::Anyone;
     // Before the path's subject.
-    if names::shows_caller(headers) {
-        let caller = Caller::identify(headers, &Extensions::new(), app).await?.admitted()?;
-        if app.catalog.find(slug).is_some_and(|live| live.endpoint.owner == caller.owner()) {
-            by = CalledBy::Owner;
-        }
-    }
-    let found = app.calls.find(slug, by);
-    found.map(|live| (live, by)).map_err(|error| ApiError::from_call(&error, |_| Default::default()))
+    let caller = match names::shows_caller(headers) {
+        true => Some(Caller::identify(headers, &Extensions::new(), app).await?.admitted()?.owner()),
+        false => None,
+    };
+    let by = |owner: &Owner| if caller.as_ref() == Some(owner) { CalledBy::Owner } else { CalledBy::Anyone };
+    app.calls.find(slug, by).map_err(|error| ApiError::from_call(&error, |_| Default::default()))
 }
 
 /// A request with the admin token. A builder's key is 403 here.

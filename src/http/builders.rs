@@ -12,8 +12,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    auth::{Admin, Business},
-    endpoints::{self, Body},
+    auth::{Admin, Business, Caller},
+    endpoints::{self, Body, For, Wanted, whose},
     error::ApiError,
     failures::witnessed,
     offered::offered,
@@ -87,23 +87,22 @@ pub(super) async fn rotate(Business(builder): Business, State(app): State<Arc<Ap
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Own {
-    /// Read by [`Business`].
-    #[serde(rename = "builderId")]
-    _builder: Option<BuilderId>,
+    builder_id: Option<BuilderId>,
     state: Option<EndpointState>,
     #[serde(default)]
     limit: Limit,
     cursor: Option<String>,
 }
 
-/// `GET /ai/builders/endpoints`: the builder's own, also those that nobody else sees, by slug.
-pub(super) async fn endpoints(
-    Business(builder): Business,
-    State(app): State<Arc<App>>,
-    Asked(asked): Asked<Own>,
-) -> Result<Json<Value>, ApiError> {
-    let wanted = endpoints::Wanted { owner: Some(Owner::Builder(builder.id)), state: asked.state };
-    endpoints::list(&app, wanted, asked.limit, asked.cursor).await
+/// `GET /ai/builders/endpoints`: the builder's own, also those that nobody else sees, by slug; for admins all, or those of
+/// the builder whom they name.
+pub(super) async fn endpoints(caller: Caller, State(app): State<Arc<App>>, Asked(asked): Asked<Own>) -> Result<Json<Value>, ApiError> {
+    let Own { builder_id, state, limit, cursor } = asked;
+    let owner = match (&caller, &builder_id) {
+        (Caller::Admin, None) => None,
+        (Caller::Admin | Caller::Builder(_), _) => Some(whose(&app, &caller, For { builder: builder_id }).await?),
+    };
+    endpoints::list(&app, Wanted { owner, state }, limit, cursor).await
 }
 
 #[derive(Deserialize)]

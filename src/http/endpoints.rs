@@ -45,7 +45,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
 #[serde(deny_unknown_fields)]
 pub(super) struct For {
     #[serde(rename = "builderId")]
-    builder: Option<BuilderId>,
+    pub(super) builder: Option<BuilderId>,
 }
 
 pub(super) async fn create(

@@ -301,6 +301,11 @@ async fn a_rejection_is_undone_by_approving_or_by_reopening() {
     assert_eq!((&approved["status"], &approved["capabilities"]["files"]), (&json!("active"), &json!(true)));
     assert_eq!(approved["review"]["approvedVersion"], approved["version"]);
     host.call("wronged", &json!({})).await.fails(502, "handler_failed", "tool");
+    host.as_builder(&key, Method::POST, CREATE, &tool("plainly", 0.0, EVALUATES)).await.is(200);
+    for decision in ["reject", "approve"] {
+        decide(&host, "plainly", json!({ "decision": decision })).await.is(200);
+    }
+    assert_eq!(at(&host, &key, "plainly").await["status"], "active");
     // An approval, too: the content waits again, here and after a scan.
     decide(&host, "wronged", json!({ "decision": "reopen" })).await.is(200);
     host.call("wronged", &json!({})).await.fails(409, "endpoint_paused", "tool");
@@ -359,6 +364,7 @@ async fn endpoints_are_listed_by_state_to_admins_and_to_their_owner() {
     assert_eq!(listed(&host, None, &format!("/ai/builders/endpoints?builderId={id}")).await, all);
     assert_eq!(listed(&host, Some(&other), "/ai/builders/endpoints").await, Vec::<String>::new());
     assert_eq!(listed(&host, None, "/ai/admin/endpoints?owner=platform").await, ["platforms"]);
+    assert_eq!(listed(&host, None, "/ai/builders/endpoints").await, [&all[..], &["platforms"]].concat());
     let (mut paged, mut cursor) = (vec![], String::new());
     loop {
         let page = host.manage(Method::GET, &format!("/ai/admin/endpoints?limit=4{cursor}"), &Value::Null).await.is(200).json();
