@@ -4,7 +4,7 @@
 ((parts) => {
   const { define, offer } = parts;
   const { ArrayIsArray, Error, JSONParse, JSONStringify, Number, ObjectKeys, ObjectPrototypeIsPrototypeOf, Promise, RangeError, SafeMap, SafeRegExp,
-    RegExpPrototypeExec, String, StringPrototypeToLowerCase, StringPrototypeTrim, SymbolIterator, TypeError, Uint8Array,
+    RegExpPrototypeExec, String, StringPrototypeToLowerCase, StringPrototypeToWellFormed, StringPrototypeTrim, SymbolIterator, TypeError, Uint8Array,
     TypedArrayPrototypeGetByteLength, TypedArrayPrototypeGetBuffer, TypedArrayPrototypeSlice, StringPrototypeCharCodeAt, ArrayPrototypeSort } =
     parts.primordials;
 
@@ -155,7 +155,8 @@
         return;
       }
       const params = parts.isSearchParams?.(body) === true;
-      this.#body = String(body);
+      // Half of a surrogate pair has no bytes.
+      this.#body = StringPrototypeToWellFormed(String(body));
       if (!this.#headers.has("content-type")) {
         this.#headers.set("content-type", params ? "application/x-www-form-urlencoded;charset=UTF-8" : TEXT);
       }

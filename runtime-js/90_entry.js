@@ -5,8 +5,8 @@
 ((parts) => {
   const { clock, describe, env, globals, ops, primordials } = parts;
   const { JSONParse, JSONStringify, ObjectDefineProperty, ObjectFreeze, ObjectGetPrototypeOf, ObjectKeys,
-    ReflectDeleteProperty, ReflectGetOwnPropertyDescriptor, ReflectOwnKeys, SafeSet, TypeError } =
-    primordials;
+    ObjectSetPrototypeOf, ReflectDeleteProperty, ReflectGetOwnPropertyDescriptor, ReflectOwnKeys, RegExpPrototypeExec, SafeRegExp,
+    SafeSet, TypeError } = primordials;
 
   /** The language's own globals that a handler keeps. Everything else on the global object goes. */
   const KEPT = new SafeSet();
@@ -66,13 +66,14 @@
     if (!intl) ReflectDeleteProperty(globalThis, "Intl");
   }
 
-  const shared = { __proto__: null, kv: parts.kv, files: parts.files, log: parts.log, httpGetJson: parts.httpGetJson };
+  const shared = { __proto__: null, kv: parts.kv, files: parts.files, log: parts.log, httpGetJson: parts.httpGetJson, progress: parts.progress };
   const plainContext = context("");
   let handler;
 
   function context(granted) {
     return ObjectFreeze({
       kv: shared.kv, files: shared.files, env: env(granted), log: shared.log, httpGetJson: shared.httpGetJson,
+      progress: shared.progress,
     });
   }
 
@@ -95,14 +96,20 @@
       const row = [headers[i][0], headers[i][1]];
       parts.define(row, "toJSON", undefined);
       parts.define(rows, i, row);
-      if (row[0] === "content-type") json = primordials.StringPrototypeIncludes(primordials.StringPrototypeToLowerCase(row[1]), "json");
+      if (row[0] === "content-type") json = RegExpPrototypeExec(JSON_TYPE, row[1]) !== null;
     }
     parts.define(rows, "toJSON", undefined);
     const head = JSONStringify(rows);
     if (body === null) return ops.op_responded(status, head, "", false);
-    if (typeof body !== "string") return ops.op_responded_bytes(status, head, body);
-    ops.op_responded(status, head, body, json && isJson(body));
+    // Bytes are JSON as much as the same text is.
+    const text = typeof body === "string" ? body : json ? ops.op_text_decode_as(body, "utf-8", true, true) : null;
+    if (json && typeof text === "string" && isJson(text)) return ops.op_responded(status, head, text, true);
+    if (typeof body === "string") return ops.op_responded(status, head, body, false);
+    ops.op_responded_bytes(status, head, body);
   }
+
+  /** A media type that says JSON, with or without parameters: as `src/call/content.rs` has it. */
+  const JSON_TYPE = new SafeRegExp(/^\s*(?:application\/json|text\/json|[^\s;]+\+json)\s*(?:;|$)/i);
 
   function isJson(text) {
     try {
@@ -121,6 +128,9 @@
   async function drive(head, body, granted) {
     try {
       const req = JSONParse(head);
+      // Of records that others fill, nothing is there but what they hold.
+      ObjectSetPrototypeOf(req.query, null);
+      ObjectSetPrototypeOf(req.headers, null);
       const input = body === "" ? null : JSONParse(body);
       parts.define(req, "body", input);
       parts.define(req, "input", input);

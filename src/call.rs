@@ -10,6 +10,7 @@
 //! be made again by the caller.
 
 mod behind;
+mod content;
 mod dry;
 mod error;
 mod finish;
@@ -33,6 +34,7 @@ use tokio_util::sync::CancellationToken;
 use self::behind::Failed;
 pub use self::{
     behind::Behind,
+    content::{Content, bodiless, chosen_headers, content_type, says_json},
     dry::DryRun,
     error::{CallError, Charged, Fault},
     finish::{Closing, ReceiptFinisher},
@@ -41,7 +43,7 @@ pub use self::{
     request::RequestHead,
 };
 use crate::{
-    capability::LogEntry,
+    capability::Heard,
     catalog::{Catalog, Live},
     clock::{Clock, Timestamp},
     id::{CallId, ReceiptId},
@@ -87,8 +89,8 @@ pub struct Call {
 pub enum Progress {
     /// The payment stands, the input fits, the handler starts.
     Accepted { call: CallId, payment: Option<PaymentId>, receipt: ReceiptId },
-    /// A line of the handler's log.
-    Log(LogEntry),
+    /// What the handler lets its caller hear.
+    Heard(Heard),
 }
 
 /// A call that was answered. `Clone` is cheap.
@@ -329,9 +331,9 @@ impl Calls {
 
     async fn run(&self, task: &NewCall, input: input::Parsed, admission: Option<&Admission>) -> Result<Ran, CallError> {
         let call = task.call.clone();
-        let payment = admission.map(|admission| admission.id().clone());
+        let payment = admission.map(Admission::id);
         if let Some(progress) = &task.progress {
-            let accepted = Progress::Accepted { call: call.clone(), payment, receipt: task.receipt.clone() };
+            let accepted = Progress::Accepted { call: call.clone(), payment: payment.cloned(), receipt: task.receipt.clone() };
             // A reader that is gone or slow does not stop the call.
             _ = progress.try_send(accepted);
         }
@@ -343,6 +345,7 @@ impl Calls {
             head: &task.head,
             input: &input,
             payer: admission.and_then(Admission::payer),
+            payment,
             now: task.started,
             progress: task.progress.as_ref(),
             scratch: None,

@@ -16,6 +16,7 @@ mod http;
 mod kv;
 mod log;
 mod objects;
+mod progress;
 mod redact;
 mod scope;
 mod scratch;
@@ -27,9 +28,8 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
-use tokio::sync::mpsc;
 use tollhouse_pool::OpHost;
-use tollhouse_protocol::{Limits, LogLevel, LogLine, OpFailure, OpRequest, OpValue};
+use tollhouse_protocol::{Limits, LogLevel, LogLine, OpFailure, OpRequest, OpValue, Said};
 
 pub use self::{
     files::Files,
@@ -39,6 +39,7 @@ pub use self::{
     kv::Kv,
     log::{Followed, LogEntry, LogPage, LogPlace, LogQuery, LogSettings, Logs},
     objects::{FolderObjects, Objects},
+    progress::Heard,
     redact::Redactor,
     scratch::Scratch,
 };
@@ -156,7 +157,7 @@ pub struct Ops {
     redactor: OnceLock<Redactor>,
     /// Finds the values that the handler itself must not see.
     hidden: OnceLock<Redactor>,
-    stream: Option<mpsc::Sender<LogEntry>>,
+    listener: Option<progress::Listener>,
     /// Where a dry run keeps what it keeps.
     scratch: Option<Arc<Scratch>>,
 }
@@ -165,7 +166,7 @@ impl Ops {
     #[must_use]
     pub fn new(call: CallGrants, services: Arc<Capabilities>) -> Self {
         let (http, redactor, hidden) = (http::Counters::default(), OnceLock::new(), OnceLock::new());
-        Self { call, services, http, redactor, hidden, stream: None, scratch: None }
+        Self { call, services, http, redactor, hidden, listener: None, scratch: None }
     }
 
     /// Keeps nothing of the endpoint's: its kv, its files and its log are those of `scratch`.
@@ -175,10 +176,10 @@ impl Ops {
         self
     }
 
-    /// Also sends the call's log lines to `stream`, as far as it has room.
+    /// Lets `hear` have what the handler tells its caller, as it comes. It must not block.
     #[must_use]
-    pub fn with_stream(mut self, stream: mpsc::Sender<LogEntry>) -> Self {
-        self.stream = Some(stream);
+    pub fn with_listener(mut self, hear: impl Fn(Heard) + Send + Sync + 'static) -> Self {
+        self.listener = Some(progress::Listener::new(hear));
         self
     }
 
@@ -262,11 +263,13 @@ impl OpHost for Ops {
             return;
         }
         let entry = LogEntry::of_handler(self.services.logs.now(), &line, &self.call, self.redactor());
-        if let Some(stream) = &self.stream {
-            // A reader of the stream who lags misses lines; the stored log has them.
-            let _ = stream.try_send(entry.clone());
-        }
         self.keep(entry);
+    }
+
+    fn progress(&self, said: Said) {
+        if let Some(listener) = &self.listener {
+            listener.hear(&said, &self.call.limits, self.redactor());
+        }
     }
 }
 

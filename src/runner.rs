@@ -16,6 +16,7 @@ use crate::{
     catalog::Live,
     clock::Timestamp,
     id::{CallId, ReceiptId},
+    payment::PaymentId,
     tool::{Handler, HandlerType},
 };
 
@@ -30,6 +31,8 @@ pub struct Task<'a> {
     pub input: &'a ParsedInput,
     /// Who pays, shortened; `None` for free calls and credit.
     pub payer: Option<String>,
+    /// What it is paid with; `None` for free calls.
+    pub payment: Option<&'a PaymentId>,
     pub now: Timestamp,
     pub progress: Option<&'a mpsc::Sender<Progress>>,
     /// Of a dry run: what it keeps, in place of what its endpoint has.

@@ -1,8 +1,8 @@
 //! Dry runs: what a handler does with an input, told to its owner alone. Nothing is sold, and nothing is kept.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tollhouse_protocol::Spent;
 
 use super::{CallError, CalledBy, Calls, Input, Ran, RequestHead};
@@ -36,8 +36,8 @@ impl Calls {
             method: "POST",
             url: live.terms.resource_url.clone(),
             path: format!("/tools/{}", live.endpoint.slug),
-            query: json!({}),
-            headers: vec![],
+            query: BTreeMap::new(),
+            headers: BTreeMap::new(),
         };
         let (scratch, receipt) = (Scratch::new(&self.clock), ReceiptId::generate());
         let ran = self.runner.run(Task {
@@ -48,6 +48,7 @@ impl Calls {
             head: &head,
             input: &input,
             payer: None,
+            payment: None,
             now: self.clock.now(),
             progress: None,
             scratch: Some(&scratch),

@@ -1,7 +1,8 @@
 //! What a handler may know of the request beyond its input.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
-use serde_json::Value;
 
 /// Everything of `req` but the body and the caller. Never credentials, payment or addresses.
 #[derive(Debug, Clone, Serialize)]
@@ -9,10 +10,10 @@ pub struct RequestHead {
     pub method: &'static str,
     pub url: String,
     pub path: String,
-    /// Names to strings, or to lists of strings where a name is repeated.
-    pub query: Value,
+    /// Of a name that is repeated, the last value.
+    pub query: BTreeMap<String, String>,
     /// Lower-case names; only those of [`RequestHead::HEADERS`].
-    pub headers: Vec<(String, String)>,
+    pub headers: BTreeMap<&'static str, String>,
 }
 
 impl RequestHead {

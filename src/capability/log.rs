@@ -22,6 +22,7 @@ use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};
 use tollhouse_protocol::LogLevel;
 
+pub(super) use self::clean::clean;
 pub use self::entry::LogEntry;
 use self::writer::{Dropped, Message, Writer};
 use super::scope;

@@ -83,27 +83,41 @@ async fn one_capability_is_taken_back_without_the_others() {
 }
 
 #[tokio::test]
-async fn log_lines_go_to_the_store_and_the_calls_own_stream() {
+async fn log_lines_go_to_the_store() {
     let (services, _folder) = services(Guard::new(GuardSettings::default()).unwrap());
     let grant = Grant::new(everything());
     let call = call(&grant);
     let endpoint = call.endpoint_id.clone();
-    let (stream, mut lines) = mpsc::channel(2);
-    let ops = Ops::new(call, Arc::clone(&services)).with_stream(stream);
+    let ops = Ops::new(call, Arc::clone(&services));
     let log = |message: &str| ops.log(LogLine { level: LogLevel::Info, message: message.into(), fields: String::new() });
-    for message in ["one", "super-secret-value", "three: the stream is full"] {
-        log(message);
-    }
+    log("one");
+    log("super-secret-value");
     grant.set(Granted { logs: false, ..everything() });
     log("not granted");
     ops.report(LogLevel::Error, "handler threw super-secret-value", json!({"stack": ["at a", "at super-secret-value"]}));
     services.logs().flush().await;
     let page = services.logs().list(&endpoint, &LogQuery { limit: 10, ..LogQuery::default() }).await.unwrap().unwrap();
     let stored: Vec<_> = page.entries.iter().map(|entry| entry.message.as_str()).collect();
-    assert_eq!(stored, ["handler threw [redacted]", "three: the stream is full", "[redacted]", "one"]);
+    assert_eq!(stored, ["handler threw [redacted]", "[redacted]", "one"]);
     assert_eq!(json!(page.entries[0].fields), json!({"stack": ["at a", "at [redacted]"]}));
-    assert_eq!([lines.recv().await.unwrap().message, lines.recv().await.unwrap().message], ["one", "[redacted]"]);
-    assert!(lines.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn what_a_caller_hears_is_clean_and_so_many_in_a_second() {
+    let (services, _folder) = services(Guard::new(GuardSettings::default()).unwrap());
+    let mut call = call(&Grant::new(Granted::default()));
+    call.limits = Limits { progress_per_second: 4, progress_bytes: 24, ..call.limits };
+    let (hear, heard) = std::sync::mpsc::channel();
+    let ops = Ops::new(call, services).with_listener(move |message: Heard| hear.send(message).unwrap());
+    let messages = ["one", "two\n\u{1b}[31mlines", "super-secret-value", "cut amid a super-sec", "one too many"];
+    for message in messages {
+        ops.progress(Said { message: message.into(), fraction: Some(0.5) });
+    }
+    let said: Vec<_> = heard.try_iter().map(|heard| heard.message).collect();
+    assert_eq!(said, ["one", "two lines", "[redacted]", "cut amid a [redacted]"]);
+    tokio::time::sleep(Duration::from_millis(1_001)).await;
+    ops.progress(Said { message: "in the next second".into(), fraction: None });
+    assert_eq!(heard.try_iter().count(), 1);
 }
 
 #[tokio::test]

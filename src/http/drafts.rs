@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use axum::{Json, extract::State, http::StatusCode};
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -12,15 +11,15 @@ use super::{
     auth::{Caller, Managed},
     endpoints::{Body, For, whose},
     error::ApiError,
+    invoke::Told,
     page::Asked,
 };
 use crate::{
     app::App,
-    call::DryRun,
+    call::{Content, DryRun},
     capability::AllowedHosts,
     catalog::{Checked, HandlerDraft, PublishError, Tried},
     rate::Turn,
-    runner::Produced,
     safety::Finding,
 };
 
@@ -101,23 +100,11 @@ pub(super) async fn run(managed: Managed, State(app): State<Arc<App>>, Body(aske
     match ended {
         Ok(produced) => {
             run["status"] = json!(produced.status);
-            run["result"] = shown(produced);
+            run["result"] = json!(Told::from(Content::new(produced.status, &produced.headers, &produced.body)));
         }
         Err(error) => run["error"] = ApiError::from_call(&error, |_| Default::default()).problem(),
     }
     Ok(Json(json!({ "ok": true, "run": run })))
-}
-
-/// JSON as it is, text as text, anything else in base64 with its type.
-fn shown(produced: Produced) -> Value {
-    let Produced { headers, body, value, .. } = produced;
-    value.unwrap_or_else(|| match std::str::from_utf8(&body) {
-        Ok(text) => json!(text),
-        Err(_) => {
-            let media = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type")).map(|(_, media)| media);
-            json!({ "mediaType": media, "base64": STANDARD.encode(&body) })
-        }
-    })
 }
 
 /// One of the caller's turns, as long as it is held.

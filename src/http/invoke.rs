@@ -1,20 +1,22 @@
 //! `POST /ai/invoke`: a call by its slug, answered with result and receipt together.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use axum::{
     Json,
     extract::{ConnectInfo, State, rejection::JsonRejection},
-    http::{HeaderMap, StatusCode, Uri},
+    http::{HeaderMap, StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
-use serde::Deserialize;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
 
 use super::{auth::called, error::ApiError, failures::witnessed, offered::offered, reply, stream, tools};
 use crate::{
     app::App,
-    call::{Call, Done, Input},
+    call::{Call, Content, Done, Input, bodiless, chosen_headers},
+    payment::PaymentId,
 };
 
 #[derive(Deserialize)]
@@ -57,21 +59,86 @@ pub(super) async fn invoke(
 }
 
 async fn with_receipt(app: &App, done: &Done) -> Result<Response, ApiError> {
-    let body = result_and_receipt(app, done).await?;
-    let status = StatusCode::from_u16(done.answer.status).unwrap_or(StatusCode::OK);
-    let mut response = (status, Json(body)).into_response();
+    let status = done.answer.status;
+    let status = if bodiless(status) { StatusCode::OK } else { StatusCode::from_u16(status).unwrap_or(StatusCode::OK) };
+    let body = invoked(app, done, Front::Plain).await?;
+    let mut response = (status, [(header::CONTENT_TYPE, "application/json")], body).into_response();
     reply::mark(&mut response, done);
     Ok(response)
 }
 
-/// `{ok, result, receipt}`. A result that is not JSON is a string.
-pub(super) async fn result_and_receipt(app: &App, done: &Done) -> Result<Value, ApiError> {
+/// How the answer is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Front {
+    /// Beside HTTP's headers, which name payment and settlement.
+    Plain,
+    /// As an event, which has no headers.
+    Stream,
+}
+
+/// An answer with its receipt.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Invoked<'a> {
+    ok: bool,
+    /// As the handler chose it, where it is not 200.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<u16>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    headers: BTreeMap<String, &'a str>,
+    result: Told<'a>,
+    receipt: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payment_id: Option<&'a PaymentId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    settlement: Option<Value>,
+}
+
+/// What `/tools` would give as its body.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum Told<'a> {
+    /// The text that the handler gave: its numbers are not read on the way.
+    Json(&'a RawValue),
+    #[serde(rename_all = "camelCase")]
+    Text {
+        media_type: Cow<'a, str>,
+        text: &'a str,
+    },
+    #[serde(rename_all = "camelCase")]
+    Bytes {
+        media_type: Cow<'a, str>,
+        base64: String,
+    },
+    Nothing,
+}
+
+impl<'a> From<Content<'a>> for Told<'a> {
+    fn from(content: Content<'a>) -> Self {
+        match content {
+            Content::Json { json, .. } => Self::Json(json),
+            Content::Text { media_type, text } => Self::Text { media_type, text },
+            Content::Bytes { media_type, bytes } => Self::Bytes { media_type, base64: STANDARD.encode(bytes) },
+            Content::Nothing => Self::Nothing,
+        }
+    }
+}
+
+/// `{ok, status?, headers?, result, receipt}` as JSON: a result that is not JSON is `{mediaType, text}` or
+/// `{mediaType, base64}`, and that of a status without a body is `null`.
+pub(super) async fn invoked(app: &App, done: &Done, front: Front) -> Result<String, ApiError> {
     let answer = &done.answer;
-    // JSON passes as the bytes it is.
-    let result = match std::str::from_utf8(&answer.body).ok().and_then(|text| RawValue::from_string(text.to_owned()).ok()) {
-        Some(raw) => serde_json::to_value(raw).unwrap_or_default(),
-        None => Value::String(String::from_utf8_lossy(&answer.body).into_owned()),
-    };
     let receipt = if answer.receipt_id.is_empty() { None } else { app.receipt(&answer.receipt_id).await? };
-    Ok(json!({ "ok": done.success, "result": result, "receipt": receipt }))
+    let paid = done.payment.as_ref().filter(|_| front == Front::Stream);
+    let settlement = || answer.settlement.as_ref().and_then(|settled| serde_json::from_str(&settled.body).ok()).unwrap_or_default();
+    let invoked = Invoked {
+        ok: done.success,
+        status: Some(answer.status).filter(|status| *status != 200),
+        headers: chosen_headers(answer),
+        result: Content::of(answer).into(),
+        receipt,
+        payment_id: paid,
+        settlement: paid.map(|_| settlement()),
+    };
+    Ok(serde_json::to_string(&invoked).expect("an answer has text keys"))
 }

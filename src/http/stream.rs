@@ -1,4 +1,4 @@
-//! A call as Server-Sent Events: `accepted`, `log`, `progress`, and at the end `result` or `error`.
+//! A call as Server-Sent Events: `accepted`, `progress`, and at the end `result` or `error`.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -15,14 +15,15 @@ use tokio::{
 
 use super::{
     error::{ApiError, REQUEST, SharedCallError},
-    invoke::result_and_receipt,
+    invoke::{Front, invoked},
 };
 use crate::{
     app::App,
     call::{Call, CalledBy, Done, Progress},
+    capability::Heard,
 };
 
-/// Events that wait for a slow reader; log lines beyond are left out.
+/// Events that wait for a slow reader; what the handler says beyond is left out.
 const BUFFER: usize = 256;
 
 /// How often a silent stream sends a comment, so that proxies keep it open.
@@ -48,17 +49,14 @@ pub(super) fn events(app: Arc<App>, mut call: Call) -> Response {
         let ended = loop {
             tokio::select! {
                 biased;
-                Some(progress) = happened.recv() => { _ = events.send(told(progress)).await; }
+                Some(progress) = happened.recv() => { _ = events.send(told(progress, began)).await; }
                 ended = &mut performing => break ended,
-                _ = beat.tick() => {
-                    let elapsed = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-                    // A reader that has gone does not stop the call: the payment may be settling.
-                    _ = events.try_send(event("progress", &json!({ "elapsedMs": elapsed })));
-                }
+                // A reader that has gone does not stop the call: the payment may be settling.
+                _ = beat.tick() => { _ = events.try_send(event("progress", &json!({ "elapsedMs": elapsed_ms(began) }))); }
             }
         };
         while let Ok(progress) = happened.try_recv() {
-            _ = events.send(told(progress)).await;
+            _ = events.send(told(progress, began)).await;
         }
         _ = events.send(last(&app, ended, &terms).await).await;
     };
@@ -74,35 +72,35 @@ pub(super) fn events(app: Arc<App>, mut call: Call) -> Response {
     response
 }
 
-fn told(progress: Progress) -> Event {
+fn told(progress: Progress, began: Instant) -> Event {
     match progress {
         Progress::Accepted { call, payment, receipt } => {
             event("accepted", &json!({ "callId": call, "paymentId": payment, "receiptId": receipt }))
         }
-        Progress::Log(line) => event("log", &json!(line)),
+        Progress::Heard(Heard { message, fraction }) => {
+            let mut told = json!({ "message": message, "elapsedMs": elapsed_ms(began) });
+            if let Some(fraction) = fraction {
+                told["fraction"] = json!(fraction);
+            }
+            event("progress", &told)
+        }
     }
+}
+
+fn elapsed_ms(began: Instant) -> u64 {
+    u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
 async fn last(app: &App, ended: Result<Done, SharedCallError>, terms: &crate::payment::Terms) -> Event {
     let error = match ended {
-        Ok(done) => match result_and_receipt(app, &done).await {
-            Ok(mut result) => {
-                if let (Some(paid), Some(result)) = (&done.payment, result.as_object_mut()) {
-                    result.insert("paymentId".to_owned(), json!(paid));
-                    result.insert("settlement".to_owned(), settlement(&done));
-                }
-                return event("result", &result);
-            }
+        Ok(done) => match invoked(app, &done, Front::Stream).await {
+            // Line breaks stand between JSON's tokens only, and may be spaces there. An event's data has none.
+            Ok(invoked) => return Event::default().event("result").data(invoked.replace(['\r', '\n'], " ")),
             Err(error) => error,
         },
         Err(error) => ApiError::from_call(&error, |reason| app.gate.challenge(terms, reason)),
     };
     event("error", &error.body())
-}
-
-/// The settle response, as JSON.
-fn settlement(done: &Done) -> Value {
-    done.answer.settlement.as_ref().and_then(|settled| serde_json::from_str(&settled.body).ok()).unwrap_or_default()
 }
 
 fn event(name: &str, data: &Value) -> Event {

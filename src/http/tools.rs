@@ -1,7 +1,6 @@
 //! `/tools/{slug}`: inspect or call a hosted endpoint.
 
 use std::{
-    collections::BTreeMap,
     net::SocketAddr,
     sync::{Arc, LazyLock},
     time::Duration,
@@ -15,7 +14,7 @@ use axum::{
 };
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{auth::called, error::ApiError, failures::witnessed, offered::offered, reply, stream};
 use crate::{
@@ -140,15 +139,8 @@ fn query_fields(uri: &Uri) -> Vec<(String, String)> {
 
 /// What the handler may know of the request.
 pub(super) fn request_head(app: &App, method: &'static str, uri: &Uri, query: Vec<(String, String)>, headers: &HeaderMap) -> RequestHead {
-    let mut fields: BTreeMap<String, Value> = BTreeMap::new();
-    for (name, text) in query {
-        match fields.get_mut(&name) {
-            None => _ = fields.insert(name, Value::String(text)),
-            Some(Value::Array(values)) => values.push(Value::String(text)),
-            Some(first) => *first = json!([first.take(), text]),
-        }
-    }
-    let told = |name: &HeaderName| Some((name.as_str().to_owned(), headers.get(name)?.to_str().ok()?.to_owned()));
-    let headers = TOLD.iter().filter_map(told).collect();
-    RequestHead { method, url: format!("{}{uri}", app.base_url), path: uri.path().to_owned(), query: json!(fields), headers }
+    let told = |(name, header): (&&'static str, &HeaderName)| Some((*name, headers.get(header)?.to_str().ok()?.to_owned()));
+    let headers = RequestHead::HEADERS.iter().zip(&*TOLD).filter_map(told).collect();
+    let query = query.into_iter().collect();
+    RequestHead { method, url: format!("{}{uri}", app.base_url), path: uri.path().to_owned(), query, headers }
 }

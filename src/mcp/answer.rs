@@ -7,10 +7,10 @@ use rmcp::model::{
     ResourceContents,
 };
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 
 use crate::{
-    call::Done,
+    call::{Content, Done, chosen_headers},
     http::ApiError,
     payment::{Challenge, StoredAnswer, WireVersion},
 };
@@ -25,8 +25,10 @@ const CHALLENGE_V1: &str = "x402/v1";
 const RECEIPT: &str = "tollhouse/receipt";
 /// The error envelope of the HTTP front.
 const ERROR: &str = "tollhouse/error";
-/// The status that the tool itself answered with, where that is no success.
+/// The status that the tool itself answered with, where that is not 200.
 const STATUS: &str = "tollhouse/status";
+/// The headers that the tool itself chose, its content type among them where that is not plain JSON.
+const HEADERS: &str = "tollhouse/headers";
 
 /// What a call answered.
 pub(super) fn done(done: &Done, base_url: &str) -> CallToolResult {
@@ -37,7 +39,13 @@ pub(super) fn done(done: &Done, base_url: &str) -> CallToolResult {
     if !done.success {
         // A tool's own error is none of its results.
         result.structured_content = None;
+    }
+    if answer.status != 200 {
         meta.insert(STATUS.to_owned(), json!(answer.status));
+    }
+    let headers = chosen_headers(answer);
+    if !headers.is_empty() {
+        meta.insert(HEADERS.to_owned(), json!(headers));
     }
     if !answer.receipt_id.is_empty() {
         let url = format!("{base_url}/ai/receipts/{}", answer.receipt_id);
@@ -66,31 +74,35 @@ struct Blocks {
 
 /// The blocks of an answer: JSON as text, an object also as structured content; anything else by its media type.
 fn content(answer: &StoredAnswer) -> CallToolResult {
-    let media = answer.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
-    let media = media.map_or("application/json", |(_, value)| value.split(';').next().unwrap_or_default().trim());
-    let text = || String::from_utf8_lossy(&answer.body).into_owned();
-    if media == BLOCKS
-        && let Ok(blocks) = serde_json::from_slice::<Blocks>(&answer.body)
+    let block = match Content::of(answer) {
+        Content::Json { media_type, json } => return json_content(&media_type, json),
+        Content::Text { text, .. } => ContentBlock::text(text),
+        Content::Bytes { media_type, bytes } => binary(&media_type, bytes),
+        Content::Nothing => return CallToolResult::success(vec![]),
+    };
+    CallToolResult::success(vec![block])
+}
+
+fn json_content(media_type: &str, json: &RawValue) -> CallToolResult {
+    if media_type == BLOCKS
+        && let Ok(blocks) = serde_json::from_str::<Blocks>(json.get())
     {
         let mut result = CallToolResult::success(blocks.content);
         result.structured_content = blocks.structured_content.map(Value::Object);
         return result;
     }
-    let block = match media.split_once('/') {
-        _ if media == "application/json" || media.ends_with("+json") => {
-            let mut result = CallToolResult::success(vec![ContentBlock::text(text())]);
-            result.structured_content = serde_json::from_slice(&answer.body).ok().filter(Value::is_object);
-            return result;
-        }
-        Some(("image", _)) => ContentBlock::Image(ImageContent::new(STANDARD.encode(&answer.body), media)),
-        Some(("audio", _)) => ContentBlock::Audio(AudioContent::new(STANDARD.encode(&answer.body), media)),
-        Some(("text", _)) => ContentBlock::text(text()),
-        _ => {
-            let blob = ResourceContents::blob(STANDARD.encode(&answer.body), "tollhouse://answer").with_mime_type(media);
-            ContentBlock::Resource(EmbeddedResource::new(blob))
-        }
-    };
-    CallToolResult::success(vec![block])
+    let mut result = CallToolResult::success(vec![ContentBlock::text(json.get())]);
+    result.structured_content = serde_json::from_str(json.get()).ok().filter(Value::is_object);
+    result
+}
+
+fn binary(media_type: &str, bytes: &[u8]) -> ContentBlock {
+    let data = STANDARD.encode(bytes);
+    match media_type.split_once('/') {
+        Some(("image", _)) => ContentBlock::Image(ImageContent::new(data, media_type)),
+        Some(("audio", _)) => ContentBlock::Audio(AudioContent::new(data, media_type)),
+        _ => ContentBlock::Resource(EmbeddedResource::new(ResourceContents::blob(data, "tollhouse://answer").with_mime_type(media_type))),
+    }
 }
 
 /// A call that ended without a result. What a model can mend, it reads as a tool's error; what is wrong with the

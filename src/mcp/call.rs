@@ -1,9 +1,9 @@
 //! `tools/call`: the same call as over HTTP, in MCP's wrapping.
 
 use std::{
+    collections::BTreeMap,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::Arc,
-    time::Duration,
 };
 
 use axum::{
@@ -14,7 +14,7 @@ use rmcp::{
     ErrorData, Peer, RoleServer,
     model::{CallToolResponse, CallToolResult, JsonObject, MetaObject, ProgressNotificationParam, ProgressToken},
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::{
     sync::mpsc,
     time::{Instant, interval_at},
@@ -30,7 +30,7 @@ use crate::{
     payment::{Offered, WireVersion},
 };
 
-/// Log lines that wait for a slow reader; further ones are left out.
+/// Messages that wait for a slow reader; further ones are left out.
 const BUFFER: usize = 64;
 
 /// Which call is wanted, and by whom, whichever way it came in.
@@ -211,12 +211,12 @@ async fn followed(front: &Front, call: Call, asked: &Asked<'_>) -> Result<Done, 
     }
 }
 
-/// Performs `call`, and tells `hearer` its log lines and, now and then, that it runs.
+/// Performs `call`, and tells `hearer` what its handler says and, now and then, that it runs.
 async fn told(front: &Front, mut call: Call, hearer: &Hearer<'_>, cancel: CancellationToken) -> Result<Done, Arc<CallError>> {
     let (progress, mut happened) = mpsc::channel(BUFFER);
     call.progress = Some(progress);
     let every = front.app.mcp.progress;
-    let mut told = Teller { hearer, last: 0.0, begun: Instant::now() };
+    let mut told = Teller { hearer, scale: None, last: f64::NEG_INFINITY, begun: Instant::now() };
     let mut beat = interval_at(told.begun + every, every);
     // On a task of its own: a client that reads slowly must not slow the call.
     let app = Arc::clone(&front.app);
@@ -225,12 +225,12 @@ async fn told(front: &Front, mut call: Call, hearer: &Hearer<'_>, cancel: Cancel
         tokio::select! {
             biased;
             Some(progress) = happened.recv() => {
-                if let Progress::Log(line) = progress {
-                    told.tell(line.message).await;
+                if let Progress::Heard(heard) = progress {
+                    told.tell(heard.message, heard.fraction).await;
                 }
             }
             ended = &mut performing => return ended.unwrap_or_else(|_| Err(Arc::new(CallError::Internal))),
-            _ = beat.tick() => told.tell("running".to_owned()).await,
+            _ = beat.tick() => told.tell("running".to_owned(), None).await,
         }
     }
 }
@@ -238,16 +238,37 @@ async fn told(front: &Front, mut call: Call, hearer: &Hearer<'_>, cancel: Cancel
 /// Sends `notifications/progress`.
 struct Teller<'a> {
     hearer: &'a Hearer<'a>,
+    /// As the first message has it.
+    scale: Option<Scale>,
     last: f64,
     begun: Instant,
 }
 
+/// What the progress of a call counts. One for the whole call: it must rise from message to message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scale {
+    /// The handler's fractions, of a total of 1.
+    Fractions,
+    /// Seconds; of as many as a fraction lets expect, where the handler gives one.
+    Seconds,
+}
+
+/// By how much progress rises at least.
+const STEP: f64 = 1e-6;
+
 impl Teller<'_> {
-    /// The progress is the time in seconds, which rises; there is no total.
-    async fn tell(&mut self, message: String) {
-        let elapsed = self.begun.elapsed().max(Duration::from_millis(1)).as_secs_f64();
-        self.last = if elapsed > self.last { elapsed } else { self.last + 0.001 };
-        let told = ProgressNotificationParam::new(self.hearer.token.clone(), (self.last * 1e3).round() / 1e3).with_message(message);
+    async fn tell(&mut self, message: String, fraction: Option<f64>) {
+        let scale = *self.scale.get_or_insert(if fraction.is_some() { Scale::Fractions } else { Scale::Seconds });
+        let (progress, total) = match scale {
+            Scale::Fractions => (fraction.unwrap_or(0.0), Some(1.0)),
+            Scale::Seconds => {
+                let elapsed = (self.begun.elapsed().as_secs_f64() * 1e3).round() / 1e3;
+                (elapsed, fraction.filter(|fraction| *fraction > 0.0).map(|fraction| elapsed / fraction))
+            }
+        };
+        self.last = progress.max(self.last + STEP);
+        let mut told = ProgressNotificationParam::new(self.hearer.token.clone(), self.last).with_message(message);
+        told.total = total;
         // A reader that has gone does not stop the call: the payment may be settling.
         _ = self.hearer.peer.notify_progress(told).await;
     }
@@ -264,13 +285,13 @@ fn head(live: &Live, asked: &Asked<'_>) -> RequestHead {
             "accept" | "content-type" => Some("application/json".to_owned()),
             _ => given(name),
         };
-        value.map(|value| ((*name).to_owned(), value))
+        value.map(|value| (*name, value))
     };
     RequestHead {
         method: "POST",
         url: live.terms.resource_url.clone(),
         path: format!("/tools/{}", live.endpoint.slug),
-        query: json!({}),
+        query: BTreeMap::new(),
         headers: RequestHead::HEADERS.iter().filter_map(header).collect(),
     }
 }

@@ -50,7 +50,7 @@ const START: Duration = Duration::from_secs(5);
 const SWEEP: Duration = Duration::from_secs(600);
 /// Tasks forgotten in one commit.
 const BATCH: usize = 256;
-/// Log lines that wait to become a status.
+/// Messages that wait to become a status.
 const BUFFER: usize = 16;
 /// Tries of a conditional commit: each failure means that another succeeded.
 const TRIES: usize = 100;
@@ -73,7 +73,7 @@ impl fmt::Debug for Tasks {
 /// A task that this process runs.
 struct Running {
     cancel: CancellationToken,
-    /// The last line of its log.
+    /// What its handler said last.
     said: Option<String>,
 }
 
@@ -149,7 +149,7 @@ impl Tasks {
             ended = &mut performing => return Ok(Started::Ended(joined(ended))),
             Some(progress) = happened.recv() => match progress {
                 Progress::Accepted { payment, .. } => payment,
-                Progress::Log(_) => None,
+                Progress::Heard(_) => None,
             },
             () = tokio::time::sleep(START) => None,
         };
@@ -186,8 +186,8 @@ impl Tasks {
                 biased;
                 ended = &mut performing => break joined(ended),
                 Some(progress) = happened.recv() => {
-                    if let (Progress::Log(line), Some(running)) = (progress, self.running().get_mut(&id)) {
-                        running.said = Some(line.message);
+                    if let (Progress::Heard(heard), Some(running)) = (progress, self.running().get_mut(&id)) {
+                        running.said = Some(heard.message);
                     }
                 }
                 _ = beat.tick() => self.beat(&id).await,

@@ -5,26 +5,26 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::json;
-use tokio::sync::mpsc;
 use tollhouse_pool::{Job, Pool};
 use tollhouse_protocol::{Isolation, LogLevel, Outcome, ReplyBody, Start, StopReason, Thrown, ToolReply};
 
 use super::{Produced, Task};
 use crate::{
-    call::{CallError, CalledBy, Progress, RequestHead},
+    call::{CallError, CalledBy, Progress, RequestHead, bodiless, content_type, says_json},
     capability::{CallGrants, Capabilities, Ops, Redactor, Scratch},
+    payment::PaymentId,
     secret::Visibility,
-    tool::{Endpoint, depth},
+    tool::{Endpoint, Mismatch, depth},
 };
 
 /// Calls of one endpoint under way at once.
 const ENDPOINT_CONCURRENCY: usize = 64;
 
-/// Log lines of a streamed call that wait for their reader; further ones are left out of the stream.
-const STREAM_LINES: usize = 64;
-
 /// Response headers that a handler may set. Others are dropped: they speak for the host.
 const REPLY_HEADERS: &[&str] = &["content-type", "content-language", "content-disposition", "location", "retry-after", "link"];
+
+/// The media type of an answer in bytes that names none.
+const BYTES: &str = "application/octet-stream";
 
 #[derive(Serialize)]
 struct Head<'a> {
@@ -40,6 +40,8 @@ struct Caller<'a> {
     payer: Option<&'a str>,
     free: bool,
     receipt_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payment_id: Option<&'a PaymentId>,
 }
 
 pub(super) async fn run(pool: &Pool, services: &Arc<Capabilities>, task: Task<'_>) -> Result<Produced, CallError> {
@@ -68,8 +70,12 @@ pub(super) async fn run(pool: &Pool, services: &Arc<Capabilities>, task: Task<'_
     if let Some(scratch) = task.scratch {
         ops = ops.in_scratch(Arc::clone(scratch));
     }
-    if let Some(progress) = task.progress {
-        ops = ops.with_stream(forward(progress.clone()));
+    let mut limits = endpoint.limits;
+    match task.progress.cloned() {
+        // A reader who lags misses messages.
+        Some(progress) => ops = ops.with_listener(move |heard| _ = progress.try_send(Progress::Heard(heard))),
+        // With nobody to hear them, they end in the worker.
+        None => limits.progress_messages = 0,
     }
     let job = Job {
         bundle,
@@ -112,7 +118,7 @@ fn stopped(reason: StopReason) -> CallError {
 }
 
 fn head(task: &Task<'_>) -> Result<Bytes, CallError> {
-    let caller = Caller { payer: task.payer.as_deref(), free: task.is_free(), receipt_id: task.receipt.as_str() };
+    let caller = Caller { payer: task.payer.as_deref(), free: task.is_free(), receipt_id: task.receipt.as_str(), payment_id: task.payment };
     serde_json::to_vec(&Head { request: task.head, caller }).map(Bytes::from).map_err(|_| CallError::Internal)
 }
 
@@ -140,11 +146,24 @@ fn answer(reply: ToolReply, endpoint: &Endpoint) -> Result<Produced, CallError> 
     if bytes.len() as u64 > endpoint.limits.output_bytes {
         return Err(CallError::Stopped(StopReason::OutputSize { limit_bytes: endpoint.limits.output_bytes }));
     }
-    let headers = headers.into_iter().filter(|(name, _)| REPLY_HEADERS.iter().any(|known| name.eq_ignore_ascii_case(known))).collect();
+    let mut headers = chosen(headers);
     match body {
-        ReplyBody::Raw(body) => Ok(Produced { status, headers, body, value: None }),
+        ReplyBody::Raw(_) if bodiless(status) => Ok(Produced { status, headers, body: Bytes::new(), value: None }),
+        ReplyBody::Raw(body) => {
+            match content_type(&headers) {
+                Some(said) if says_json(said) && (200..300).contains(&status) => {
+                    return Err(CallError::Output(Mismatch::whole(format!("the handler's answer says `{said}` and is not JSON"))));
+                }
+                Some(_) => {}
+                None => headers.push(("content-type".to_owned(), BYTES.to_owned())),
+            }
+            Ok(Produced { status, headers, body, value: None })
+        }
         ReplyBody::Json(body) => {
-            let value = serde_json::from_slice(&body).map_err(|_| CallError::Stopped(StopReason::Crashed))?;
+            // Half of a surrogate pair, or a number beyond all bounds: JavaScript's JSON has them, and nobody else's.
+            let value = serde_json::from_slice(&body).map_err(|error| {
+                CallError::Output(Mismatch::whole(format!("the handler's answer is no JSON that others can read: {error}")))
+            })?;
             if depth(&value) as u64 > endpoint.limits.output_depth {
                 return Err(CallError::Stopped(StopReason::OutputDepth { limit: endpoint.limits.output_depth }));
             }
@@ -153,15 +172,21 @@ fn answer(reply: ToolReply, endpoint: &Endpoint) -> Result<Produced, CallError> 
     }
 }
 
-/// Passes log lines on to the stream of the call.
-fn forward(progress: mpsc::Sender<Progress>) -> mpsc::Sender<crate::capability::LogEntry> {
-    let (lines, mut waiting) = mpsc::channel(STREAM_LINES);
-    tokio::spawn(async move {
-        while let Some(line) = waiting.recv().await {
-            if progress.send(Progress::Log(line)).await.is_err() {
-                break;
-            }
+/// The headers that an answer carries: values of one name together, as HTTP has it, but one content type.
+fn chosen(given: Vec<(String, String)>) -> Vec<(String, String)> {
+    let mut headers: Vec<(String, String)> = vec![];
+    for (name, value) in given.into_iter().filter(|(name, value)| may_set(name, value)) {
+        match headers.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(&name)) {
+            Some((_, held)) if name.eq_ignore_ascii_case("content-type") => *held = value,
+            Some((_, held)) => *held = format!("{held}, {value}"),
+            None => headers.push((name, value)),
         }
-    });
-    lines
+    }
+    headers
+}
+
+/// Whether a handler's answer may carry the header, and HTTP can.
+fn may_set(name: &str, value: &str) -> bool {
+    REPLY_HEADERS.iter().any(|known| name.eq_ignore_ascii_case(known))
+        && !value.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t')
 }

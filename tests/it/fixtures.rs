@@ -21,7 +21,7 @@ fn folders(kind: &str) -> Vec<PathBuf> {
 }
 
 /// JSON with `//` comments on lines of their own.
-fn jsonc(path: &Path) -> Value {
+pub fn jsonc(path: &Path) -> Value {
     let text = fs::read_to_string(path).unwrap();
     let lines: Vec<_> = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
     serde_json::from_str(&lines.join("\n")).unwrap_or_else(|error| panic!("{}: {error}", path.display()))

@@ -39,3 +39,4 @@ mod story;
 mod streams;
 mod suspensions;
 mod versions;
+mod ways;

@@ -24,7 +24,9 @@ const COUNTER: &str = "export default async (req, ctx) => {
 
 /// Ends as its input says.
 const MOODY: &str = "export default async (req, ctx) => {
-    ctx.log.info('begun');
+    ctx.log.info('for the owner');
+    for (const fraction of req.input.fractions ?? []) ctx.progress('so far', fraction);
+    ctx.progress('begun');
     switch (req.input.mood) {
         case 'throws': throw new TypeError('no more');
         case 'wrong': return { answered: 'yes' };

@@ -151,7 +151,7 @@ async fn answers_errors_and_logs_are_redacted() {
             case 'raw': return new Response(`<p>${ctx.env.ASCII}</p>`, { headers: { 'content-type': 'text/html', link: ctx.env.ASCII } });
             case 'number': return { n: Number(ctx.env.PIN) };
             case 'throw': throw new Error(`cannot use ${key}`);
-            default: console.log('using', key, { key }); ctx.log.warn(key, { [ctx.env.ASCII]: 1 });
+            default: ctx.progress(`with ${key} and ${ctx.env.ASCII}`); console.log('using', key, { key }); ctx.log.warn(key, { [ctx.env.ASCII]: 1 });
                 await new Promise((done) => setTimeout(done, 50)); return 'logged';
         }
     };";
@@ -170,7 +170,7 @@ async fn answers_errors_and_logs_are_redacted() {
     assert!(threw["message"].as_str().unwrap().contains("cannot use [redacted]"), "{threw}");
     call("log").await.is(200);
     let stream = host.post("/ai/invoke", &json!({ "slug": "leaky", "input": { "how": "log" }, "stream": true })).await.is(200);
-    assert!(stream.events().iter().any(|event| event.name == "log"));
+    assert!(stream.events().iter().any(|event| event.data["message"] == "with [redacted] and [redacted]"));
     let logs = crate::harness::eventually("the lines", std::time::Duration::from_secs(10), async || {
         let logs = host.manage(Method::GET, "/ai/endpoints/leaky/logs", &json!({})).await.is(200);
         let text = String::from_utf8(logs.body.to_vec()).unwrap();

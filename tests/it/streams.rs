@@ -8,9 +8,12 @@ use crate::harness::{Host, Payer, js};
 const FUNDS: u64 = 1_000_000;
 const MICROS: u64 = 10_000;
 
-/// Logs, and takes longer than the time between two `progress` events.
+/// Logs, says how far it is, and takes longer than the time between two `progress` events.
 const SLOW: &str = "export default async (req, ctx) => {
-    ctx.log.info('begun', { step: 1 });
+    ctx.log.info('for the owner', { step: 1 });
+    console.debug('for the owner too');
+    ctx.progress('begun', 0.25);
+    ctx.progress('no\\x1b[31m red');
     await new Promise((done) => setTimeout(done, req.input.ms));
     if (req.input.fail) throw new Error('came to nothing');
     return { done: true };
@@ -35,13 +38,17 @@ async fn a_long_running_tool_is_streamed_with_its_receipt_at_the_end() {
     let names: Vec<_> = events.iter().map(|event| event.name.as_str()).collect();
     assert_eq!(names.first(), Some(&"accepted"), "{names:?}");
     assert_eq!(names.last(), Some(&"result"), "{names:?}");
-    assert_eq!(names.iter().filter(|name| **name == "log").count(), 1, "{names:?}");
-    assert!(names.iter().filter(|name| **name == "progress").count() >= 2, "{names:?}");
+    assert!(names[1..names.len() - 1].iter().all(|name| *name == "progress"), "{names:?}");
+    assert!(events.iter().all(|event| !event.data.to_string().contains("owner")), "the log is for the owner alone");
 
     let (accepted, result) = (&events[0].data, &events.last().unwrap().data);
     assert_eq!(accepted["paymentId"], payment.id());
-    let log = &events.iter().find(|event| event.name == "log").unwrap().data;
-    assert_eq!((&log["message"], &log["level"], &log["callId"]), (&json!("begun"), &json!("info"), &accepted["callId"]));
+    let progress: Vec<_> = events.iter().filter(|event| event.name == "progress").map(|event| &event.data).collect();
+    assert!(progress.iter().all(|told| told["elapsedMs"].is_u64()), "{progress:?}");
+    assert_eq!((&progress[0]["message"], &progress[0]["fraction"]), (&json!("begun"), &json!(0.25)));
+    assert_eq!((&progress[1]["message"], progress[1].get("fraction")), (&json!("no red"), None));
+    let beats = progress.iter().filter(|told| told.get("message").is_none()).count();
+    assert!(beats >= 2 && beats == progress.len() - 2, "{progress:?}");
     assert_eq!((&result["ok"], &result["result"], &result["paymentId"]), (&json!(true), &json!({ "done": true }), &json!(payment.id())));
     assert_eq!(result["receipt"]["receiptId"], accepted["receiptId"]);
     assert_eq!(result["settlement"]["success"], true);

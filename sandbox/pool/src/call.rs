@@ -188,6 +188,7 @@ async fn exchange_call(
                     ops.get_or_insert_with(FuturesUnordered::new).push(answer(host, op, request));
                 }
                 Step::Log(line) => host.log(line),
+                Step::Progress(said) => host.progress(said),
                 Step::Wait => {
                     close(link, buffers, entry)?;
                     // With a reply on its way the worker has something to compute again.
@@ -283,7 +284,7 @@ mod tests {
         io::{AsyncReadExt, AsyncWriteExt},
         net::UnixStream,
     };
-    use tollhouse_protocol::{LogLevel, LogLine, ReplyBody, Start, ToolReply, frame};
+    use tollhouse_protocol::{LogLevel, LogLine, ReplyBody, Said, Start, ToolReply, frame};
 
     use super::*;
     use crate::{
@@ -331,6 +332,10 @@ mod tests {
 
         fn log(&self, line: LogLine) {
             self.logged.lock().unwrap().push(line.message);
+        }
+
+        fn progress(&self, said: Said) {
+            self.logged.lock().unwrap().push(said.message);
         }
     }
 
@@ -417,7 +422,8 @@ mod tests {
         let host = Host::default();
         let ended = run(&host, |mut peer| async move {
             let log = |message: &str| ToHost::Log(LogLine { level: LogLevel::Info, message: message.into(), fields: String::new() });
-            peer.say(&[log("one"), op(1), op(2), log("two"), ToHost::Waiting]).await;
+            let said = ToHost::Progress(Said { message: "half".into(), fraction: Some(0.5) });
+            peer.say(&[log("one"), op(1), op(2), said, log("two"), ToHost::Waiting]).await;
             let mut answered = Vec::new();
             for _ in 0..2 {
                 let ToWorker::Reply { op, result: Ok(OpValue::None) } = peer.hear().await else { panic!("a reply") };
@@ -430,7 +436,7 @@ mod tests {
         .await;
         assert!(ended.clean.is_some());
         assert_eq!(ended.spent.ops, 2);
-        assert_eq!(*host.logged.lock().unwrap(), ["one", "two"]);
+        assert_eq!(*host.logged.lock().unwrap(), ["one", "half", "two"]);
     }
 
     /// It once waited for room to write what it was not to write yet, which there always was.

@@ -4,7 +4,7 @@
 //! with a handler in bounds would never do is a [`Breach`]: of a limit, which the call answers
 //! with, or of the protocol, after which nothing the worker says is worth anything.
 
-use tollhouse_protocol::{Limits, LogLine, OpRequest, Outcome, ReplyBody, Spent, StopReason, Thrown, ToHost, ToolReply};
+use tollhouse_protocol::{Limits, LogLine, OpRequest, Outcome, ReplyBody, Said, Spent, StopReason, Thrown, ToHost, ToolReply};
 
 /// By how much a count may pass its limit before it is a breach: where host and worker count at
 /// different moments they may differ by this.
@@ -28,10 +28,11 @@ pub(crate) enum Breach {
 pub(crate) enum Step {
     Op(u32, OpRequest),
     Log(LogLine),
+    Progress(Said),
     Wait,
     /// The first of the calls that were sent ahead is to go elsewhere.
     Decline,
-    /// Nothing: a log line beyond the limits.
+    /// Nothing: a log line or a message beyond the limits.
     Drop,
     Done(Outcome, Spent),
 }
@@ -60,11 +61,12 @@ pub(crate) struct Ledger {
     waits: u64,
     log_lines: u64,
     log_bytes: u64,
+    progress: u64,
 }
 
 impl Ledger {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self { limits, ops: 0, last_op: None, requests: 0, timers: 0, waits: 0, log_lines: 0, log_bytes: 0 }
+        Self { limits, ops: 0, last_op: None, requests: 0, timers: 0, waits: 0, log_lines: 0, log_bytes: 0, progress: 0 }
     }
 
     /// Ops asked for so far.
@@ -90,6 +92,7 @@ impl Ledger {
         match message {
             ToHost::Op { op, request } => self.admit_op(op, request),
             ToHost::Log(line) => self.admit_log(line),
+            ToHost::Progress(said) => self.admit_progress(said),
             ToHost::Waiting => self.admit_wait(),
             ToHost::Declined => Ok(Step::Decline),
             ToHost::Done { outcome, spent } => Ok(Step::Done(self.check_outcome(outcome)?, spent)),
@@ -139,6 +142,18 @@ impl Ledger {
         let within =
             self.log_lines <= self.limits.log_lines + SLACK && self.log_bytes <= self.limits.log_bytes + self.limits.log_line_bytes;
         Ok(if within { Step::Log(line) } else { Step::Drop })
+    }
+
+    /// Cuts a message, and drops those beyond the limit. As [`Ledger::admit_log`], also about a worker that does not count.
+    fn admit_progress(&mut self, mut said: Said) -> Result<Step, Breach> {
+        self.progress += 1;
+        if self.progress > self.limits.progress_messages * 2 + SLACK {
+            return Err(Breach::Protocol("a flood of progress"));
+        }
+        cut(&mut said.message, self.limits.progress_bytes);
+        // What is no part of a whole is not told.
+        said.fraction = said.fraction.filter(|fraction| (0.0..=1.0).contains(fraction));
+        Ok(if self.progress <= self.limits.progress_messages { Step::Progress(said) } else { Step::Drop })
     }
 
     fn check_outcome(&self, outcome: Outcome) -> Result<Outcome, Breach> {
@@ -259,6 +274,28 @@ mod tests {
         });
         assert!(matches!(flood, Some(Breach::Protocol(_))));
         assert_eq!(delivered, Limits::default().log_lines + SLACK);
+    }
+
+    #[test]
+    fn progress_is_cut_and_kept_within_bounds_and_a_flood_is_a_breach() {
+        let mut ledger = ledger();
+        let say = |message: String, fraction| ToHost::Progress(Said { message, fraction });
+        match ledger.admit(say("é".repeat(4_000), Some(f64::NAN))).unwrap() {
+            Step::Progress(said) => assert_eq!((said.message.len(), said.fraction), (512, None)),
+            step => panic!("{step:?}"),
+        }
+        let mut delivered = 1;
+        let flood = (0..10_000).find_map(|_| match ledger.admit(say("x".into(), Some(1.0))) {
+            Ok(Step::Progress(said)) => {
+                assert_eq!(said.fraction, Some(1.0));
+                delivered += 1;
+                None
+            }
+            Ok(_) => None,
+            Err(breach) => Some(breach),
+        });
+        assert!(matches!(flood, Some(Breach::Protocol(_))));
+        assert_eq!(delivered, Limits::default().progress_messages);
     }
 
     #[test]

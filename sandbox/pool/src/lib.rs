@@ -32,7 +32,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use tollhouse_protocol::{
-    Bundle, Isolation, JailLayer, Limits, LoadError, Loaded, LogLine, OpFailure, OpRequest, OpValue, Outcome, Spent, Start,
+    Bundle, Isolation, JailLayer, Limits, LoadError, Loaded, LogLine, OpFailure, OpRequest, OpValue, Outcome, Said, Spent, Start,
 };
 
 pub use crate::{
@@ -53,6 +53,8 @@ pub trait OpHost: Send + Sync {
     fn op(&self, request: OpRequest) -> BoxFuture<'_, Result<OpValue, OpFailure>>;
     /// Takes a log line. Counted and cut to the limits already; must not block.
     fn log(&self, line: LogLine);
+    /// Takes what the caller may hear. Counted and cut to the limits already; must not block.
+    fn progress(&self, said: Said);
 }
 
 /// One call, ready to run.

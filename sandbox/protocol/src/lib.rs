@@ -25,6 +25,8 @@ mod op;
 mod outcome;
 
 pub use limits::Limits;
-pub use message::{Bundle, Checked, Isolation, JailLayer, Language, Load, LoadError, Loaded, LogLevel, LogLine, Start, ToHost, ToWorker};
+pub use message::{
+    Bundle, Checked, Isolation, JailLayer, Language, Load, LoadError, Loaded, LogLevel, LogLine, Said, Start, ToHost, ToWorker,
+};
 pub use op::{AtomicCheck, AtomicWrite, HeaderFromEnv, OpFailure, OpRequest, OpValue};
 pub use outcome::{Outcome, ReplyBody, Spent, StopReason, Thrown, ToolReply};

@@ -71,6 +71,9 @@ limits! {
     log_lines "logLines" = 256, 1_024, "lines", "Log lines of one call; further ones are dropped and counted.";
     log_line_bytes "logLineBytes" = 4 * KIB, 16 * KIB, "bytes", "One log line; the rest is cut off.";
     log_bytes "logBytes" = 64 * KIB, 256 * KIB, "bytes", "All log lines of one call.";
+    progress_messages "progressMessages" = 256, 1_024, "messages", "Messages of ctx.progress in one call; further ones are dropped.";
+    progress_per_second "progressPerSecond" = 20, 100, "messages", "Messages of ctx.progress in one second of a call; further ones are dropped.";
+    progress_bytes "progressBytes" = 512, 4 * KIB, "bytes", "One message of ctx.progress; the rest is cut off.";
     ops "ops" = 1_000, 10_000, "ops", "Requests of one call to kv, files, httpGetJson and timers together.";
     ops_in_flight "opsInFlight" = 8, 32, "ops", "Requests of one call under way at once; further ones wait their turn.";
     timers "timers" = 100, 100, "timers", "Timers of one call that are set at once.";

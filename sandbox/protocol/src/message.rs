@@ -35,6 +35,8 @@ pub enum ToHost {
     Declined,
     /// The call has ended.
     Done { outcome: Outcome, spent: Spent },
+    /// The running call says how far it is.
+    Progress(Said),
 }
 
 /// A handler's code, and the name its stack traces show.
@@ -126,6 +128,14 @@ pub struct LogLine {
     pub message: String,
     /// A JSON object as text, or empty.
     pub fields: String,
+}
+
+/// What a handler lets its caller hear, as it said it. The host strips control characters and redacts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Said {
+    pub message: String,
+    /// How much is done, from 0 to 1.
+    pub fraction: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

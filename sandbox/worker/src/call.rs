@@ -3,7 +3,9 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use bytes::Bytes;
-use tollhouse_protocol::{Limits, LoadError, LogLevel, LogLine, OpFailure, OpRequest, Outcome, ReplyBody, StopReason, ToHost, ToolReply};
+use tollhouse_protocol::{
+    Limits, LoadError, LogLevel, LogLine, OpFailure, OpRequest, Outcome, ReplyBody, Said, StopReason, ToHost, ToolReply,
+};
 
 use crate::{budget::Budget, host::Outbox};
 
@@ -41,6 +43,8 @@ pub(crate) struct Call {
     waiting: Vec<Waiting>,
     refused: VecDeque<(u32, OpFailure)>,
     log: Log,
+    /// Messages of `ctx.progress` so far.
+    progress: u64,
     outcome: Option<Outcome>,
     loaded: Option<Result<(), LoadError>>,
 }
@@ -65,6 +69,7 @@ impl Call {
             waiting: Vec::new(),
             refused: VecDeque::new(),
             log: Log::default(),
+            progress: 0,
             outcome: None,
             loaded: None,
         }
@@ -78,6 +83,7 @@ impl Call {
         self.waiting.clear();
         self.refused.clear();
         self.log = Log::default();
+        self.progress = 0;
         self.outcome = None;
         self.loaded = None;
     }
@@ -187,6 +193,17 @@ impl Call {
         self.log.lines += 1;
         self.log.bytes += bytes;
         self.put_log(LogLine { level, message, fields });
+    }
+
+    /// Lets the caller hear how far the call is, unless it has ended, or has said all it may: nothing, where nobody hears.
+    pub(crate) fn say(&mut self, mut message: String, fraction: Option<f64>) {
+        if self.has_ended() || self.progress >= self.limits.progress_messages {
+            return;
+        }
+        self.progress += 1;
+        cut(&mut message, self.limits.progress_bytes);
+        // A message is at most `progress_bytes`, far below a frame's limit.
+        let _ = self.outbox.put(&ToHost::Progress(Said { message, fraction }));
     }
 
     /// The handler answered.

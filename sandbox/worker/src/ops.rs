@@ -9,6 +9,7 @@ mod files;
 mod http;
 mod kv;
 mod log;
+mod progress;
 mod text;
 mod timers;
 mod url;
@@ -49,6 +50,7 @@ fn table() -> Vec<OpDecl> {
         timers::op_sleep(),
         timers::op_forget(),
         log::op_log(),
+        progress::op_progress(),
         text::op_text_encode(),
         text::op_text_decode(),
         text::op_text_decode_as(),

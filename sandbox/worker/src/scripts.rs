@@ -27,6 +27,7 @@ const SCRIPTS: &[ExtensionFileSource] = &[
     script!("13_http.js"),
     script!("14_env.js"),
     script!("15_timers.js"),
+    script!("16_progress.js"),
     script!("90_entry.js"),
 ];
 

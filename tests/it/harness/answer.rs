@@ -20,6 +20,8 @@ pub struct Answer {
 pub struct Event {
     pub name: String,
     pub data: Value,
+    /// `data` as it came.
+    pub text: String,
 }
 
 impl Answer {
@@ -83,7 +85,8 @@ impl Answer {
 /// An event of a stream; `None` for a comment.
 fn event(block: &str) -> Option<Event> {
     let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim_start);
-    Some(Event { name: field("event")?.to_owned(), data: serde_json::from_str(field("data")?).unwrap() })
+    let text = field("data")?.to_owned();
+    Some(Event { name: field("event")?.to_owned(), data: serde_json::from_str(&text).unwrap(), text })
 }
 
 impl fmt::Debug for Answer {

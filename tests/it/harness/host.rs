@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use reqwest::{Client, Method, RequestBuilder, header::HeaderMap};
+use reqwest::{Client, Method, RequestBuilder, header::HeaderMap, redirect::Policy};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -74,7 +74,7 @@ impl HostBuilder {
 
     pub async fn start(self) -> Host {
         let data = Arc::new(tempfile::tempdir().unwrap());
-        let client = Client::builder().no_proxy().build().unwrap();
+        let client = Client::builder().no_proxy().redirect(Policy::none()).build().unwrap();
         let mut host = Host { how: self, data, process: None, url: String::new(), admin: String::new(), client, doomed: Mutex::default() };
         host.run().await;
         host

@@ -139,11 +139,10 @@ async fn a_trace_is_carried_into_the_handler() {
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     for client in [host.mcp(), host.mcp_legacy()] {
         let in_meta = client.call("moody", json!({ "mood": "headers" }), json!({ "traceparent": trace })).await;
-        let traced = json!(["traceparent", trace]);
-        assert!(in_meta["structuredContent"]["headers"].as_array().unwrap().contains(&traced), "{in_meta}");
+        assert_eq!(in_meta["structuredContent"]["headers"]["traceparent"], trace, "{in_meta}");
         let with_header = client.clone().with_header("traceparent", trace).with_header("x-payment-secret", "s");
         let seen = with_header.call("moody", json!({ "mood": "headers" }), json!({})).await["structuredContent"].clone();
-        assert!(seen["headers"].as_array().unwrap().contains(&traced), "{seen}");
+        assert_eq!(seen["headers"]["traceparent"], trace, "{seen}");
         assert_eq!((&seen["path"], &seen["method"]), (&json!("/tools/moody"), &json!("POST")));
         assert!(!seen.to_string().contains("x-payment-secret"));
     }
@@ -163,7 +162,10 @@ async fn progress_is_told_to_who_asks_for_it() {
         );
         assert!(told.len() >= 4, "{told:?}");
         assert!(told.windows(2).all(|pair| pair[0]["progress"].as_f64() < pair[1]["progress"].as_f64()), "{told:?}");
-        assert_eq!(told.iter().filter(|note| note["message"] == "begun").count(), 1, "log lines are told: {told:?}");
+        assert_eq!(told.iter().filter(|note| note["message"] == "begun").count(), 1, "{told:?}");
+        assert!(told.iter().all(|note| note["message"] != "for the owner"), "the log is for the owner alone: {told:?}");
+        assert!(told.iter().all(|note| note.get("total").is_none()), "{told:?}");
+
         // One that takes JSON alone gets JSON alone.
         let mut plain = client.clone();
         plain.accept = "application/json";
@@ -172,6 +174,23 @@ async fn progress_is_told_to_who_asks_for_it() {
     }
     let silent = host.mcp().ask("tools/call", json!({ "name": "moody", "arguments": { "ms": 250 } })).await;
     assert!(!silent.streamed);
+}
+
+#[tokio::test]
+async fn fractions_of_a_call_rise_to_a_total_of_one() {
+    let host = Host::builder().flag("--mcp-progress-ms", 100).start().await;
+    host.publish(&js("moody", 0.0, MOODY)).await;
+    let params =
+        |fractions: Value| json!({ "name": "moody", "arguments": { "ms": 250, "fractions": fractions }, "_meta": { "progressToken": 7 } });
+    for client in [host.mcp(), host.mcp_legacy()] {
+        let replied = client.ask("tools/call", params(json!([0.0, 0.25, 0.2, 0.75, 1]))).await;
+        let told: Vec<_> = replied.notifications.iter().map(|note| &note["params"]).collect();
+        assert!(told.iter().all(|note| note["total"] == 1.0), "{told:?}");
+        let progress: Vec<_> = told.iter().map(|note| note["progress"].as_f64().unwrap()).collect();
+        assert!(progress.len() >= 7 && progress.windows(2).all(|pair| pair[0] < pair[1]), "{progress:?}");
+        assert_eq!([progress[0], progress[1], progress[3], progress[4]], [0.0, 0.25, 0.75, 1.0]);
+        assert!((progress[2] - 0.25).abs() < 0.001 && progress.last().unwrap() - 1.0 < 0.001, "{progress:?}");
+    }
 }
 
 #[tokio::test]

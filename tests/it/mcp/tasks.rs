@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{FUNDS, MICROS, PRICE, bought, bought_over_mcp, challenge, paid_in_meta, slow, takes_tasks};
-use crate::harness::{Host, Mcp, Payer, eventually};
+use crate::harness::{Host, Mcp, Payer, eventually, js};
 
 async fn task(client: &Mcp<'_>, id: &str) -> Value {
     client.ask("tasks/get", json!({ "taskId": id })).await.result()
@@ -52,6 +52,31 @@ async fn a_long_running_call_is_a_task_for_who_takes_tasks() {
     }
     let plain = host.mcp().call("count", json!({}), paid_in_meta(&payer.pay(&asked))).await;
     assert_eq!((&plain["resultType"], &plain["structuredContent"]), (&json!("complete"), &json!({ "runs": 2 })));
+}
+
+#[tokio::test]
+async fn a_task_says_what_its_handler_says_and_nothing_of_its_log() {
+    let host = Host::start().await;
+    let source = "export default async (req, ctx) => {
+        ctx.progress('half way', 0.5);
+        ctx.log.info('for the owner');
+        await new Promise((done) => setTimeout(done, 1_500));
+        return {};
+    };";
+    let mut tool = js("talker", 0.0, source);
+    tool["limits"] = json!({ "wallMs": 20_000 });
+    host.publish(&tool).await;
+    let mut client = host.mcp();
+    client.capabilities = takes_tasks();
+    let created = client.call("talker", json!({}), json!({})).await;
+    let id = created["taskId"].as_str().unwrap();
+    eventually("its status", Duration::from_secs(5), async || {
+        let said = task(&client, id).await["statusMessage"].clone();
+        assert!(said != "for the owner" && !said.is_null(), "{said}");
+        (said == "half way").then_some(())
+    })
+    .await;
+    assert_eq!(ended(&client, id).await["status"], "completed");
 }
 
 #[tokio::test]

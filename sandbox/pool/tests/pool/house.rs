@@ -16,7 +16,7 @@ use futures_util::future::BoxFuture;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::Instant;
 use tollhouse_pool::{Job, OpHost, Pool, PoolConfig, PoolError, Ran};
-use tollhouse_protocol::{Bundle, Isolation, Language, Limits, LogLine, OpFailure, OpRequest, OpValue, Outcome, ReplyBody, Start};
+use tollhouse_protocol::{Bundle, Isolation, Language, Limits, LogLine, OpFailure, OpRequest, OpValue, Outcome, ReplyBody, Said, Start};
 
 pub const COUNTER: &str = "let calls = 0; export default () => ++calls;";
 pub const ENDLESS: &str = "export default () => { for (;;) {} };";
@@ -50,7 +50,7 @@ impl House {
             concurrency: 1_000,
             start: Start {
                 call: "call_1".into(),
-                head: Bytes::from_static(b"{}"),
+                head: Bytes::from_static(br#"{"query":{},"headers":{}}"#),
                 body: Bytes::from_static(tool.body.as_bytes()),
                 env: vec![],
                 now_ms: 1_700_000_000_000,
@@ -142,6 +142,8 @@ impl OpHost for Sleeper {
     }
 
     fn log(&self, _: LogLine) {}
+
+    fn progress(&self, _: Said) {}
 }
 
 pub fn sleeping(ms: u64) -> String {

@@ -1,7 +1,7 @@
 //! What a handler may rely on.
 
 use serde_json::{Value, json};
-use tollhouse_protocol::{LogLevel, OpRequest, OpValue, Outcome, ReplyBody, StopReason, ToHost, ToWorker};
+use tollhouse_protocol::{Limits, LogLevel, OpRequest, OpValue, Outcome, ReplyBody, Said, StopReason, ToHost, ToWorker};
 
 use crate::harness::{NOW_MS, Worker};
 
@@ -18,6 +18,62 @@ fn input_comes_back() {
 fn request_says_who_asks_and_how() {
     let mut worker = Worker::handler("return [req.method, req.path, req.query.q, req.headers['content-type'], req.caller.payer];");
     assert_eq!(worker.json(&Value::Null), json!(["POST", "/tools/example", "1", "application/json", "0xabc"]));
+}
+
+#[test]
+fn records_of_the_request_hold_what_was_sent_and_nothing_else() {
+    let mut worker = Worker::handler(
+        "const { query, headers } = req;
+         return [Object.getPrototypeOf(query), query.constructor ?? null, Object.entries(query), Object.keys(headers), ({}).polluted ?? null];",
+    );
+    worker.query = r#"{"__proto__":"{\"polluted\":1}","constructor2":"c","q":"1"}"#.into();
+    assert_eq!(
+        worker.json(&Value::Null),
+        json!([null, null, [["__proto__", "{\"polluted\":1}"], ["constructor2", "c"], ["q", "1"]], ["content-type"], null])
+    );
+}
+
+#[test]
+fn progress_is_told_in_order_cut_and_counted() {
+    let mut worker = Worker::handler(
+        "ctx.progress('begun'); ctx.progress('half', 0.5); ctx.progress('\u{e4}'.repeat(400), null);
+         await new Promise((done) => setTimeout(done, 1));
+         for (let i = 0; i < 1000; i++) ctx.progress('more', 1);
+         return ctx.progress('');",
+    );
+    assert_eq!(worker.json(&Value::Null), Value::Null);
+    let said = |message: &str, fraction| Said { message: message.into(), fraction };
+    assert_eq!(worker.said[..2], [said("begun", None), said("half", Some(0.5))]);
+    assert_eq!((worker.said[2].message.len(), worker.said.len() as u64), (512, Limits::default().progress_messages));
+    assert_eq!(worker.logs.len(), 0);
+
+    let limits = Limits { progress_messages: 0, ..Limits::default() };
+    let mut unheard = Worker::handler_limited("ctx.progress('one'); return 1;", limits);
+    assert_eq!((unheard.json(&Value::Null), unheard.said.len()), (json!(1), 0));
+}
+
+#[test]
+fn what_is_said_after_the_answer_is_not_told() {
+    let mut worker = Worker::handler("(async () => { for (let i = 0; i < 50; i++) await null; ctx.progress('late'); })(); return 1;");
+    worker.json(&Value::Null);
+    worker.json(&Value::Null);
+    assert_eq!(worker.said, []);
+}
+
+#[test]
+fn progress_refuses_what_is_no_message_and_no_fraction() {
+    for (call, wanted) in [
+        ("ctx.progress()", "TypeError: message must be a string"),
+        ("ctx.progress({ message: 'x' })", "TypeError: message must be a string"),
+        ("ctx.progress('x', 2)", "TypeError: fraction must be a number from 0 to 1"),
+        ("ctx.progress('x', NaN)", "TypeError: fraction must be a number from 0 to 1"),
+        ("ctx.progress('x', -0.1)", "TypeError: fraction must be a number from 0 to 1"),
+        ("ctx.progress('x', '0.5')", "TypeError: fraction must be a number from 0 to 1"),
+    ] {
+        let mut worker = Worker::handler(call);
+        assert_eq!(worker.thrown(&Value::Null), wanted, "{call}");
+        assert_eq!(worker.said, []);
+    }
 }
 
 #[test]
@@ -254,6 +310,9 @@ fn responses_carry_status_headers_and_body() {
            case 'bytes': return new Response(new Uint8Array([1, 2, 255]), { headers: [['content-type', 'image/png']] });
            case 'typed': return new Response('{\"b\":2}', { headers: new Headers({ 'content-type': 'application/json' }) });
            case 'lying': return new Response('{oops', { headers: { 'content-type': 'application/json' } });
+           case 'json bytes': return new Response(new TextEncoder().encode('{\"c\":\"\u{e4}\"}'), { headers: { 'content-type': 'application/vnd.c+json; v=1' } });
+           case 'no json': return new Response('{\"b\":2}', { headers: { 'content-type': 'application/jsonl' } });
+           case 'no text': return new Response(new Uint8Array([34, 255, 34]), { headers: { 'content-type': 'application/json' } });
            case 'empty': return new Response(null, { status: 204 });
            default: return Response.redirect('https://example.com/', 303);
          }",
@@ -274,6 +333,9 @@ fn responses_carry_status_headers_and_body() {
     assert_eq!(reply("bytes").body, ReplyBody::Raw(vec![1, 2, 255].into()));
     assert_eq!(reply("typed").body, ReplyBody::Json(r#"{"b":2}"#.into()));
     assert_eq!(reply("lying").body, ReplyBody::Raw("{oops".into()));
+    assert_eq!(reply("json bytes").body, ReplyBody::Json("{\"c\":\"\u{e4}\"}".into()));
+    assert_eq!(reply("no json").body, ReplyBody::Raw(r#"{"b":2}"#.into()));
+    assert_eq!(reply("no text").body, ReplyBody::Raw(vec![34, 255, 34].into()));
     assert_eq!((reply("empty").status, reply("empty").body), (204, ReplyBody::Raw("".into())));
     let redirect = reply("redirect");
     assert_eq!((redirect.status, redirect.headers), (303, header("location", "https://example.com/")));

@@ -14,7 +14,7 @@ use std::{
 use serde_json::Value;
 use tollhouse_protocol::{
     AtomicWrite, Bundle, JailLayer, Language, Limits, Load, LoadError, Loaded, LogLine, OpFailure, OpRequest, OpValue, Outcome, ReplyBody,
-    Spent, Start, StopReason, ToHost, ToWorker, ToolReply,
+    Said, Spent, Start, StopReason, ToHost, ToWorker, ToolReply,
     frame::{self, PREFIX_BYTES},
 };
 
@@ -27,11 +27,15 @@ pub struct Worker {
     pub jail: Vec<JailLayer>,
     pub limits: Limits,
     pub env: Vec<(String, String)>,
+    /// `req.query`, as JSON text.
+    pub query: String,
     pub kv: BTreeMap<String, Vec<u8>>,
     pub files: BTreeMap<String, Vec<u8>>,
     /// Ops of the last call, in order.
     pub ops: Vec<OpRequest>,
     pub logs: Vec<LogLine>,
+    /// What the last call let its caller hear.
+    pub said: Vec<Said>,
     /// Most ops that were under way at once in the last call, timers left out.
     pub most_in_flight: usize,
     pub waits: usize,
@@ -65,10 +69,12 @@ impl Worker {
             jail: Vec::new(),
             limits: Limits::default(),
             env: Vec::new(),
+            query: r#"{"q":"1"}"#.into(),
             kv: BTreeMap::new(),
             files: BTreeMap::new(),
             ops: Vec::new(),
             logs: Vec::new(),
+            said: Vec::new(),
             most_in_flight: 0,
             waits: 0,
         };
@@ -156,15 +162,17 @@ impl Worker {
     pub fn begin(&mut self, input: &Value) {
         self.ops.clear();
         self.logs.clear();
+        self.said.clear();
         self.most_in_flight = 0;
         self.waits = 0;
         let head = serde_json::json!({
-            "method": "POST", "url": "https://host.example/tools/example?q=1", "path": "/tools/example", "query": {"q": "1"},
+            "method": "POST", "url": "https://host.example/tools/example?q=1", "path": "/tools/example",
             "headers": {"content-type": "application/json"}, "caller": {"payer": "0xabc", "free": false, "receiptId": "rcpt_1"},
         });
+        let head = format!("{{\"query\":{},{}", self.query, &head.to_string()[1..]);
         let start = Start {
             call: "call_1".into(),
-            head: head.to_string().into(),
+            head: head.into(),
             body: input.to_string().into(),
             env: self.env.clone(),
             now_ms: NOW_MS,
@@ -187,6 +195,7 @@ impl Worker {
                     self.most_in_flight = self.most_in_flight.max(counted);
                 }
                 Some(ToHost::Log(line)) => self.logs.push(line),
+                Some(ToHost::Progress(said)) => self.said.push(said),
                 Some(ToHost::Waiting) => {
                     self.waits += 1;
                     // Ops at once, then the shortest timer.

@@ -1,0 +1,148 @@
+//! What the body of an answer is. Decided here once, so that every way to call gives the same.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use serde_json::value::RawValue;
+
+use crate::payment::StoredAnswer;
+
+/// The media type of an answer that names none.
+const JSON: &str = "application/json";
+
+/// The body of an answer, by its media type and its bytes.
+#[derive(Debug)]
+pub enum Content<'a> {
+    /// The text that the handler gave, with its own spacing and digits.
+    Json { media_type: Cow<'a, str>, json: &'a RawValue },
+    /// `text/*` in UTF-8.
+    Text { media_type: Cow<'a, str>, text: &'a str },
+    /// Everything else.
+    Bytes { media_type: Cow<'a, str>, bytes: &'a [u8] },
+    /// The status has no body.
+    Nothing,
+}
+
+impl<'a> Content<'a> {
+    #[must_use]
+    pub fn of(answer: &'a StoredAnswer) -> Self {
+        Self::new(answer.status, &answer.headers, &answer.body)
+    }
+
+    /// What `bytes` are under this status and these headers.
+    #[must_use]
+    pub fn new(status: u16, headers: &'a [(String, String)], bytes: &'a [u8]) -> Self {
+        if bodiless(status) {
+            return Self::Nothing;
+        }
+        let content_type = content_type(headers).unwrap_or(JSON);
+        let media_type = essence(content_type);
+        if is_json(&media_type)
+            && let Ok(json) = serde_json::from_slice(bytes)
+        {
+            return Self::Json { media_type, json };
+        }
+        // What only claims to be JSON is a text as well.
+        let is_text = media_type.starts_with("text/") && in_utf8(content_type) || is_json(&media_type);
+        match str::from_utf8(bytes) {
+            Ok(text) if is_text => Self::Text { media_type, text },
+            _ => Self::Bytes { media_type, bytes },
+        }
+    }
+}
+
+/// The headers that the handler chose, by lower-case name; a content type only where it says more than that this is JSON.
+#[must_use]
+pub fn chosen_headers(answer: &StoredAnswer) -> BTreeMap<String, &str> {
+    let headers = answer.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.as_str()));
+    headers.filter(|(name, value)| name != "content-type" || !value.eq_ignore_ascii_case(JSON)).collect()
+}
+
+/// Whether an answer with this status has no body.
+#[must_use]
+pub fn bodiless(status: u16) -> bool {
+    matches!(status, 204 | 205 | 304)
+}
+
+/// Whether a content type says JSON, as the MIME Sniffing Standard has it.
+#[must_use]
+pub fn says_json(content_type: &str) -> bool {
+    is_json(&essence(content_type))
+}
+
+/// The content type among headers.
+#[must_use]
+pub fn content_type(headers: &[(String, String)]) -> Option<&str> {
+    let said = headers.iter().rfind(|(name, _)| name.eq_ignore_ascii_case("content-type")).map(|(_, value)| value.as_str());
+    said.filter(|said| !said.trim().is_empty())
+}
+
+/// `type/subtype` in lower case.
+fn essence(content_type: &str) -> Cow<'_, str> {
+    let essence = content_type.split(';').next().unwrap_or_default().trim();
+    if essence.bytes().any(|byte| byte.is_ascii_uppercase()) { Cow::Owned(essence.to_ascii_lowercase()) } else { Cow::Borrowed(essence) }
+}
+
+fn is_json(essence: &str) -> bool {
+    matches!(essence, JSON | "text/json") || essence.ends_with("+json")
+}
+
+/// Whether the charset is one that UTF-8 holds, or none is named.
+fn in_utf8(content_type: &str) -> bool {
+    let charset = content_type.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
+    let mut charset = charset.filter(|(name, _)| name.trim().eq_ignore_ascii_case("charset"));
+    charset.next().is_none_or(|(_, charset)| {
+        let charset = charset.trim().trim_matches('"');
+        ["utf-8", "utf8", "us-ascii", "ascii"].iter().any(|known| charset.eq_ignore_ascii_case(known))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn answer(status: u16, content_type: Option<&str>, body: &'static [u8]) -> StoredAnswer {
+        let headers = content_type.map(|value| ("Content-Type".to_owned(), value.to_owned())).into_iter().collect();
+        StoredAnswer { status, headers, body: Bytes::from_static(body), receipt_id: String::new(), settlement: None }
+    }
+
+    #[test]
+    fn a_body_is_what_its_media_type_says_and_its_bytes_allow() {
+        let cases: &[(Option<&str>, &'static [u8], &str)] = &[
+            (None, b"{\"a\": 1}", "json {\"a\": 1}"),
+            (Some("Application/Problem+JSON; v=1"), b" 12345678901234567890.10 ", "json 12345678901234567890.10"),
+            (Some("text/json"), b"null", "json null"),
+            (Some("application/json"), b"{", "text application/json {"),
+            (Some("application/json"), b"\xff", "bytes application/json"),
+            (Some("application/jsonl"), b"{}", "bytes application/jsonl"),
+            (Some("text/plain"), b"42", "text text/plain 42"),
+            (Some("text/plain"), b"", "text text/plain "),
+            (Some("text/CSV;charset=\"UTF-8\""), b"a,b", "text text/csv a,b"),
+            (Some("text/plain; charset=iso-8859-1"), b"plain", "bytes text/plain"),
+            (Some("text/plain"), b"\xed\xa0\x80", "bytes text/plain"),
+            (Some("image/png"), b"{}", "bytes image/png"),
+        ];
+        for (content_type, body, wanted) in cases {
+            let answer = answer(200, *content_type, body);
+            let found = match Content::of(&answer) {
+                Content::Json { json, .. } => format!("json {}", json.get()),
+                Content::Text { media_type, text } => format!("text {media_type} {text}"),
+                Content::Bytes { media_type, bytes } => {
+                    assert_eq!(bytes, *body);
+                    format!("bytes {media_type}")
+                }
+                Content::Nothing => "nothing".to_owned(),
+            };
+            assert_eq!(found, *wanted, "{content_type:?}");
+        }
+        assert!(matches!(Content::of(&answer(204, None, b"")), Content::Nothing));
+    }
+
+    #[test]
+    fn plain_json_is_no_header_of_its_own() {
+        assert!(chosen_headers(&answer(200, Some("application/json"), b"1")).is_empty());
+        let chosen = answer(200, Some("application/problem+json"), b"1");
+        assert_eq!(chosen_headers(&chosen), BTreeMap::from([("content-type".to_owned(), "application/problem+json")]));
+    }
+}

@@ -1,0 +1,69 @@
+//! `ctx.progress`: what a caller hears of its call while it runs.
+
+use std::{
+    fmt,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use tollhouse_protocol::{Limits, Said};
+
+use super::{Redactor, log::clean};
+
+/// A message to the caller, cleaned and redacted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Heard {
+    pub message: String,
+    /// How much is done, from 0 to 1.
+    pub fraction: Option<f64>,
+}
+
+/// Who hears a call's messages, and how many of them at once.
+pub(super) struct Listener {
+    hear: Box<dyn Fn(Heard) + Send + Sync>,
+    pace: Mutex<Pace>,
+}
+
+/// The messages of one second.
+#[derive(Debug)]
+struct Pace {
+    since: Instant,
+    heard: u64,
+}
+
+impl Listener {
+    pub(super) fn new(hear: impl Fn(Heard) + Send + Sync + 'static) -> Self {
+        Self { hear: Box::new(hear), pace: Mutex::new(Pace { since: Instant::now(), heard: 0 }) }
+    }
+
+    /// Hands a message on, unless too many came within a second.
+    pub(super) fn hear(&self, said: &Said, limits: &Limits, redactor: &Redactor) {
+        let in_time = self.pace.lock().unwrap_or_else(PoisonError::into_inner).admit(limits.progress_per_second);
+        if in_time {
+            (self.hear)(Heard { message: message(said, limits, redactor), fraction: said.fraction });
+        }
+    }
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listener").field("pace", &self.pace).finish_non_exhaustive()
+    }
+}
+
+impl Pace {
+    fn admit(&mut self, limit: u64) -> bool {
+        if self.since.elapsed() >= Duration::from_secs(1) {
+            *self = Self { since: Instant::now(), heard: 0 };
+        }
+        self.heard += 1;
+        self.heard <= limit
+    }
+}
+
+fn message(said: &Said, limits: &Limits, redactor: &Redactor) -> String {
+    // The worker cuts to the limit, perhaps amid a character or a secret.
+    let cut = said.message.len() as u64 + 4 >= limits.progress_bytes;
+    let message = clean(&said.message);
+    if cut { redactor.redact_cut(&message) } else { redactor.redact(&message) }.into_owned()
+}

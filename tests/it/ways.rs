@@ -1,0 +1,318 @@
+//! One call, whichever way it comes in: the same answer, the same receipt, the same charge. Runs `fixtures/ways/cases.jsonc`.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use reqwest::Method;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::{
+    fixtures::jsonc,
+    harness::{Answer, Host, js},
+};
+
+const PRICE: f64 = 0.01;
+const MICROS: u64 = 10_000;
+/// Headers of an answer that are the handler's.
+const CHOSEN: [&str; 6] = ["content-type", "content-language", "content-disposition", "location", "retry-after", "link"];
+
+/// The ways to call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Http,
+    HttpStream,
+    Invoke,
+    InvokeStream,
+    Mcp,
+    McpStream,
+    McpLegacy,
+}
+
+const WAYS: [Way; 7] = [Way::Http, Way::HttpStream, Way::Invoke, Way::InvokeStream, Way::Mcp, Way::McpStream, Way::McpLegacy];
+
+/// What a caller has in the end.
+#[derive(Debug, Clone, PartialEq)]
+enum Got {
+    Answer(Told),
+    Error { code: String, fault: String },
+}
+
+/// An answer, with what differs from way to way taken off.
+#[derive(Debug, Clone, PartialEq)]
+struct Told {
+    status: u16,
+    headers: BTreeMap<String, String>,
+    body: Body,
+    receipt: Option<String>,
+}
+
+#[derive(Clone, PartialEq)]
+enum Body {
+    Json(String),
+    Text { media_type: String, text: String },
+    Bytes { media_type: String, bytes: Vec<u8> },
+    Nothing,
+}
+
+impl std::fmt::Debug for Body {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Json(json) => write!(f, "JSON {json}"),
+            Self::Text { media_type, text } => {
+                write!(f, "{media_type} {:?} ({} bytes)", text.chars().take(40).collect::<String>(), text.len())
+            }
+            Self::Bytes { media_type, bytes } => write!(f, "{media_type} {:?} ({} bytes)", &bytes[..bytes.len().min(16)], bytes.len()),
+            Self::Nothing => f.write_str("nothing"),
+        }
+    }
+}
+
+impl Body {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Json(text) | Self::Text { text, .. } => text.as_bytes(),
+            Self::Bytes { bytes, .. } => bytes,
+            Self::Nothing => &[],
+        }
+    }
+}
+
+/// Exactly the text that stands for the member `result`, whose digits no parser has read.
+fn raw_result(document: &str) -> String {
+    #[derive(serde::Deserialize)]
+    struct Document<'a> {
+        #[serde(borrow)]
+        result: &'a serde_json::value::RawValue,
+    }
+    serde_json::from_str::<Document<'_>>(document).unwrap().result.get().to_owned()
+}
+
+/// An event's data has no line breaks.
+fn on_one_line(json: &str) -> String {
+    json.replace(['\r', '\n'], " ")
+}
+
+fn says_json(content_type: Option<&String>) -> bool {
+    content_type.is_none_or(|said| {
+        let essence = said.split(';').next().unwrap().trim().to_ascii_lowercase();
+        essence == "application/json" || essence.ends_with("+json")
+    })
+}
+
+/// What a case says an answer is.
+fn wanted(case: &Value) -> Got {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    if let Some(error) = case.get("error") {
+        return Got::Error { code: text(&error["code"]), fault: text(&error["fault"]) };
+    }
+    let (is, times) = (&case["is"], case["is"]["times"].as_u64().unwrap_or(1) as usize);
+    let media_type = case["mediaType"].as_str().unwrap_or("application/json").to_owned();
+    let body = if let Some(json) = is.get("json") {
+        Body::Json(text(json))
+    } else if let Some(held) = is.get("text") {
+        Body::Text { media_type, text: text(held).repeat(times) }
+    } else if let Some(held) = is.get("base64") {
+        Body::Bytes { media_type, bytes: STANDARD.decode(text(held).repeat(times)).unwrap() }
+    } else {
+        Body::Nothing
+    };
+    let headers = serde_json::from_value(case.get("headers").cloned().unwrap_or_else(|| json!({}))).unwrap();
+    Got::Answer(Told { status: case["status"].as_u64().unwrap_or(200) as u16, headers, body, receipt: None })
+}
+
+async fn call(host: &Host, way: Way, slug: &str, credit: Option<&str>, case: &Value) -> Got {
+    let input = &case["input"];
+    let mut request = match way {
+        Way::Http | Way::HttpStream => host.request(Method::POST, &format!("/tools/{slug}")).json(input),
+        Way::Invoke => host.request(Method::POST, "/ai/invoke").json(&json!({ "slug": slug, "input": input })),
+        Way::InvokeStream => host.request(Method::POST, "/ai/invoke").json(&json!({ "slug": slug, "input": input, "stream": true })),
+        Way::Mcp => host.mcp().request("tools/call", json!({ "name": slug, "arguments": input })),
+        Way::McpStream => host.mcp().request("tools/call", json!({ "name": slug, "arguments": input, "_meta": { "progressToken": "p" } })),
+        Way::McpLegacy => host.mcp_legacy().request("tools/call", json!({ "name": slug, "arguments": input })),
+    };
+    if way == Way::HttpStream {
+        request = request.header("accept", "text/event-stream");
+    }
+    if let Some(credit) = credit {
+        request = request.header("x-developer-credit", credit);
+    }
+    let answer = host.send(request).await;
+    match way {
+        Way::Http => over_http(&answer, case),
+        Way::Invoke => {
+            let text = std::str::from_utf8(&answer.body).unwrap();
+            let got = told(text);
+            let status = if let Got::Answer(told) = &got { told.status } else { answer.status };
+            assert_eq!(answer.status, if matches!(status, 204 | 304) { 200 } else { status }, "{}", case["name"]);
+            got
+        }
+        Way::HttpStream | Way::InvokeStream => told(&answer.events().last().unwrap().text),
+        Way::Mcp | Way::McpStream | Way::McpLegacy => over_mcp(&crate::harness::Replied::read(&answer).result(), case),
+    }
+}
+
+fn error(document: &Value) -> Option<Got> {
+    let error = document.get("error").filter(|_| document["ok"] == false)?;
+    assert_eq!(error["charged"], false, "{error}");
+    let text = |name: &str| error[name].as_str().unwrap().to_owned();
+    Some(Got::Error { code: text("code"), fault: text("fault") })
+}
+
+/// The answer of `/tools`: the bytes themselves. What kind they are is the case's word, which the other ways are held against.
+fn over_http(answer: &Answer, case: &Value) -> Got {
+    if let Some(error) = serde_json::from_slice(&answer.body).ok().as_ref().and_then(error) {
+        return error;
+    }
+    let header = |name: &str| answer.header(name).map(|value| (name.to_owned(), value.to_owned()));
+    let mut headers: BTreeMap<_, _> = CHOSEN.into_iter().filter_map(header).collect();
+    if headers.get("content-type").is_some_and(|said| said == "application/json") {
+        headers.remove("content-type");
+    }
+    let body = match wanted(case) {
+        Got::Answer(Told { body: Body::Json(_), .. }) => Body::Json(on_one_line(std::str::from_utf8(&answer.body).unwrap())),
+        Got::Answer(Told { body: Body::Text { media_type, .. }, .. }) => {
+            Body::Text { media_type, text: String::from_utf8(answer.body.to_vec()).unwrap() }
+        }
+        Got::Answer(Told { body: Body::Bytes { media_type, .. }, .. }) => Body::Bytes { media_type, bytes: answer.body.to_vec() },
+        Got::Answer(Told { body: Body::Nothing, .. }) => {
+            assert!(answer.body.is_empty() && answer.header("content-type").is_none(), "{answer:?}");
+            Body::Nothing
+        }
+        Got::Error { .. } => panic!("an error was wanted: {answer:?}"),
+    };
+    Got::Answer(Told { status: answer.status, headers, body, receipt: answer.header("x-receipt-id").map(str::to_owned) })
+}
+
+/// The document of `/ai/invoke` and of a stream's last event.
+fn told(text: &str) -> Got {
+    let document: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    if let Some(error) = error(&document) {
+        return error;
+    }
+    let headers: BTreeMap<String, String> = document.get("headers").map_or_else(BTreeMap::new, |headers| {
+        assert_ne!(headers, &json!({}));
+        serde_json::from_value(headers.clone()).unwrap()
+    });
+    let result = &document["result"];
+    let member = |name: &str| result[name].as_str().map(str::to_owned);
+    let status = document.get("status").map_or(200, |status| status.as_u64().unwrap() as u16);
+    assert_eq!(document["ok"], (200..300).contains(&status));
+    let body = if matches!(status, 204 | 304) {
+        assert_eq!(result, &Value::Null);
+        Body::Nothing
+    } else if says_json(headers.get("content-type")) && member("mediaType").as_deref() != Some("application/json") {
+        Body::Json(on_one_line(&raw_result(text)))
+    } else if let Some(text) = member("text") {
+        Body::Text { media_type: member("mediaType").unwrap(), text }
+    } else {
+        Body::Bytes { media_type: member("mediaType").unwrap(), bytes: STANDARD.decode(member("base64").unwrap()).unwrap() }
+    };
+    let receipt = document["receipt"]["receiptId"].as_str().map(str::to_owned);
+    Got::Answer(Told { status, headers, body, receipt })
+}
+
+fn over_mcp(result: &Value, case: &Value) -> Got {
+    let meta = &result["_meta"];
+    if let Some(error) = meta.get("tollhouse/error").and_then(|error| self::error(&json!({ "ok": false, "error": error }))) {
+        assert_eq!(result["isError"], true);
+        return error;
+    }
+    let status = meta.get("tollhouse/status").map_or(200, |status| status.as_u64().unwrap() as u16);
+    assert_eq!(result["isError"], !(200..300).contains(&status), "{result}");
+    let headers: BTreeMap<String, String> =
+        meta.get("tollhouse/headers").map_or_else(BTreeMap::new, |headers| serde_json::from_value(headers.clone()).unwrap());
+    let receipt = meta["tollhouse/receipt"]["receiptId"].as_str().map(str::to_owned);
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let blocks = result["content"].as_array().unwrap();
+    let body = if let Some(mcp) = case.get("mcp") {
+        // The handler chose the blocks itself: they are the answer.
+        assert_eq!((&result["content"], &result["structuredContent"]), (&mcp["content"], &mcp["structuredContent"]));
+        Body::Json(text(&case["is"]["json"]))
+    } else if blocks.is_empty() {
+        Body::Nothing
+    } else {
+        assert_eq!(blocks.len(), 1, "{result}");
+        let block = &blocks[0];
+        let essence = || headers["content-type"].split(';').next().unwrap().trim().to_ascii_lowercase();
+        let bytes = |data: &Value| STANDARD.decode(data.as_str().unwrap()).unwrap();
+        match block["type"].as_str().unwrap() {
+            "text" if says_json(headers.get("content-type")) => {
+                let json = text(&block["text"]);
+                match serde_json::from_str::<Value>(&json) {
+                    Ok(value) if status == 200 && value.is_object() => assert_eq!(result["structuredContent"], value),
+                    Ok(_) => {}
+                    Err(_) => {
+                        return Got::Answer(Told {
+                            status,
+                            headers,
+                            body: Body::Text { media_type: "application/json".to_owned(), text: json },
+                            receipt,
+                        });
+                    }
+                }
+                Body::Json(on_one_line(&json))
+            }
+            "text" => Body::Text { media_type: essence(), text: text(&block["text"]) },
+            "image" | "audio" => Body::Bytes { media_type: text(&block["mimeType"]), bytes: bytes(&block["data"]) },
+            "resource" => Body::Bytes { media_type: text(&block["resource"]["mimeType"]), bytes: bytes(&block["resource"]["blob"]) },
+            other => panic!("{other}"),
+        }
+    };
+    Got::Answer(Told { status, headers, body, receipt })
+}
+
+/// Calls `slug` in every way; answers what is wrong.
+async fn wrong(host: &Host, slug: &str, credit: Option<&str>, case: &Value) -> Vec<String> {
+    let (name, wanted) = (&case["name"], wanted(case));
+    let mut wrong = vec![];
+    let mut hashes = BTreeMap::new();
+    for way in WAYS {
+        let before = if let Some(credit) = credit { host.credit_balance(credit).await } else { 0 };
+        let mut got = call(host, way, slug, credit, case).await;
+        let charged = if let Some(credit) = credit { before - host.credit_balance(credit).await } else { 0 };
+        let success = matches!(&got, Got::Answer(told) if (200..300).contains(&told.status));
+        if charged != if success && credit.is_some() { MICROS } else { 0 } {
+            wrong.push(format!("{slug}: {name}: {way:?}: charged {charged}"));
+        }
+        if let Got::Answer(told) = &mut got {
+            let receipt = told.receipt.take();
+            if receipt.is_some() != success {
+                wrong.push(format!("{slug}: {name}: {way:?}: its receipt is {receipt:?}"));
+            } else if let Some(id) = receipt {
+                let hash = host.receipt(&id).await["resultHash"].as_str().unwrap().to_owned();
+                if !matches!(told.body, Body::Json(_)) && hash != format!("sha256:{}", hex::encode(Sha256::digest(told.body.bytes()))) {
+                    wrong.push(format!("{slug}: {name}: {way:?}: {hash} is not the hash of its bytes"));
+                }
+                hashes.entry(hash).or_insert_with(Vec::new).push(way);
+            }
+        }
+        if got != wanted {
+            wrong.push(format!("{slug}: {name}: {way:?}\n    wanted {wanted:?}\n    got    {got:?}"));
+        }
+    }
+    if hashes.len() > 1 {
+        wrong.push(format!("{slug}: {name}: receipts differ: {hashes:?}"));
+    }
+    wrong
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_way_to_call_gives_the_same_answer_for_the_same_price() {
+    let host = Host::start().await;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/ways");
+    let source = fs::read_to_string(folder.join("handler.js")).unwrap();
+    for (slug, price) in [("free", 0.0), ("paid", PRICE)] {
+        let mut tool = js(slug, price, &source);
+        tool["limits"] = json!({ "outputBytes": 1 << 20 });
+        host.publish(&tool).await;
+    }
+    let credit = host.mint(100.0).await;
+    let cases = jsonc(&folder.join("cases.jsonc"));
+    let mut all = vec![];
+    for case in cases.as_array().unwrap() {
+        all.extend(wrong(&host, "free", None, case).await);
+        all.extend(wrong(&host, "paid", Some(&credit), case).await);
+    }
+    assert!(all.is_empty(), "{} wrong:\n{}", all.len(), all.join("\n"));
+}
