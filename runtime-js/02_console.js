@@ -60,7 +60,9 @@
   }
 
   function consoleLine(level) {
-    return (...values) => ops.op_log(level, join(values), "");
+    return (...values) => {
+      ops.op_log(level, join(values), "");
+    };
   }
 
   /** `ctx.log.<level>(message, fields?)`. */
@@ -94,7 +96,9 @@
     clear: silent,
     warn: consoleLine(LEVELS.warn),
     error: consoleLine(LEVELS.error),
-    trace: (...values) => ops.op_log(LEVELS.debug, `${join(values)}\n${describe(new Error()).stack}`, ""),
+    trace: (...values) => {
+      ops.op_log(LEVELS.debug, `${join(values)}\n${describe(new Error()).stack}`, "");
+    },
     assert: (holds, ...values) => {
       if (!holds) ops.op_log(LEVELS.error, values.length === 0 ? "assertion failed" : `assertion failed: ${join(values)}`, "");
     },

@@ -18,6 +18,16 @@
  *
  * A call ends when its handler does. Writes to `ctx.kv` and `ctx.files` that nobody awaits are done before that; reads and
  * timers left behind are forgotten.
+ *
+ * The web's globals that there are stand at the end of this file, and no others: no `fetch`, no `Buffer`, no `process`, no
+ * `document`. Check a handler without the DOM's types:
+ *
+ * ```sh
+ * tsc --noEmit --strict --lib es2023 tool.d.ts handler.ts
+ * ```
+ *
+ * Of the language, `eval`, `Function` of strings, `Atomics`, `SharedArrayBuffer` and `WebAssembly` are not there, and `Intl` only where the host
+ * runs on V8.
  */
 
 /** Anything that JSON can say. */
@@ -27,8 +37,13 @@ type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 type ToolHandler<Input = any> = (req: ToolRequest<Input>, ctx: ToolContext) => ToolResult | Promise<ToolResult>;
 
 /**
- * What a handler answers. A JSON value is a 200 with it; nothing at all is `null`. A `Response` says status and headers too.
- * A call that throws, or answers what JSON cannot say, is not charged.
+ * What a handler answers. A JSON value is a 200 with it; nothing at all is `null`. A `Response` says status and headers too: of
+ * the headers `content-type`, `content-language`, `content-disposition`, `location`, `retry-after` and `link` are told.
+ * A call that throws, answers what JSON cannot say, or says `application/json` of what is not JSON, is not charged; nor is
+ * one with a status other than 2xx.
+ *
+ * Every way to call gives the same. Where the caller gets JSON, a body that is not JSON is `{ mediaType, text }` if it is `text/*` in
+ * UTF-8, else `{ mediaType, base64 }`; over MCP it is a block of its kind.
  */
 type ToolResult = unknown | Response;
 
@@ -36,12 +51,18 @@ type ToolResult = unknown | Response;
 interface ToolRequest<Input = any> {
   /** `POST` or `GET`. */
   readonly method: string;
-  /** The whole URL, as the caller asked for it. */
+  /** The whole URL, as the caller asked for it; over MCP that of the tool. */
   readonly url: string;
   readonly path: string;
-  /** The query's parameters; the last one wins where a name repeats. */
+  /**
+   * The query's parameters; of a name that repeats the last, as `Object.fromEntries(url.searchParams)` has it. The
+   * input of a GET is made of the query by `inputSchema`, and has lists. Without a prototype: a name that was not sent is undefined.
+   */
   readonly query: Record<string, string>;
-  /** An allow-list, names in lower case. Never credentials, never payment. */
+  /**
+   * Of the request's headers those in an allow-list, names in lower case: `accept`, `accept-language`, `content-type`,
+   * `user-agent`, `traceparent`, `tracestate`. Never credentials, never payment. Without a prototype, as `query`.
+   */
   readonly headers: Record<string, string>;
   /** The input, already checked against the tool's `inputSchema`. */
   readonly body: Input;
@@ -51,12 +72,17 @@ interface ToolRequest<Input = any> {
 }
 
 interface ToolCaller {
-  /** Address that pays; absent for a free call or one paid by credit. */
+  /** Address that pays, shortened; absent for a free call or one paid by credit. */
   readonly payer?: string;
   /** Whether nothing is charged for this call. */
   readonly free: boolean;
   /** The receipt this call gets if it succeeds. */
   readonly receiptId: string;
+  /**
+   * What the call is paid with; absent for a free one. A host that crashed between a run and its settlement may run the
+   * handler again for the same payment: this is the key by which to do once what must happen once.
+   */
+  readonly paymentId?: string;
 }
 
 /** What a handler may reach. Each part works once its capability is granted, and else rejects with `not_granted`. */
@@ -77,6 +103,15 @@ interface ToolContext {
   readonly log: ToolLog;
   /** Capability `httpGetJson`. */
   readonly httpGetJson: <T = any>(url: string | URL, options?: HttpGetJsonOptions) => Promise<HttpGetJsonResult<T>>;
+  /**
+   * Tells the caller how far the call is: a `progress` event for who streams, a progress notification or a task's status over
+   * MCP, nothing for others. It needs no capability, and goes out when the handler next waits for `ctx` or a timer.
+   *
+   * `fraction` is how much is done, from 0 to 1. A message is cut at 512 bytes, and those beyond 20 in a second or 256 in a call are
+   * dropped, unless the endpoint's limits say otherwise. Secrets are hidden in it as in logs. Throws a `TypeError` for
+   * what is no string and no such number.
+   */
+  readonly progress: (message: string, fraction?: number) => void;
 }
 
 /** Keys and JSON values of this endpoint. A key is at most 512 bytes, a value at most 64 KiB as JSON unless limits say otherwise. */
@@ -125,7 +160,7 @@ interface ToolFiles {
   }>;
 }
 
-/** Lines of this call's log, which the tool's builder can read. Calling it is `info`. */
+/** Lines of this call's log, which the tool's owner alone can read. Calling it is `info`. */
 interface ToolLog {
   (message: unknown, fields?: object): void;
   debug(message: unknown, fields?: object): void;
@@ -157,3 +192,278 @@ interface ToolError extends Error {
   readonly name: "ToolError";
   readonly code: string;
 }
+
+// The web's globals that a handler has.
+
+/** Bytes, as an `ArrayBuffer` or a view of one. */
+type ToolBytes = ArrayBuffer | ArrayBufferView;
+
+/** What a handler answers when a JSON value alone does not do. */
+interface Response {
+  readonly status: number;
+  readonly statusText: string;
+  readonly ok: boolean;
+  readonly headers: Headers;
+  readonly type: "default";
+  readonly url: string;
+  readonly redirected: boolean;
+  readonly bodyUsed: boolean;
+  text(): Promise<string>;
+  json(): Promise<any>;
+  bytes(): Promise<Uint8Array>;
+  arrayBuffer(): Promise<ArrayBuffer>;
+  clone(): Response;
+}
+interface ToolResponseInit {
+  /** From 200 to 599; 401, 402 and 407 are the host's own. Default: 200. */
+  status?: number;
+  statusText?: string;
+  headers?: ToolHeadersInit;
+}
+declare var Response: {
+  readonly prototype: Response;
+  new (body?: string | ToolBytes | URLSearchParams | null, init?: ToolResponseInit): Response;
+  json(value: unknown, init?: ToolResponseInit): Response;
+  /** `status` is 302 unless given. */
+  redirect(url: string | URL, status?: number): Response;
+  /** Throws: a tool answers with a status. */
+  error(): never;
+};
+
+type ToolHeadersInit = Headers | Record<string, string> | readonly (readonly [string, string])[] | Iterable<readonly [string, string]>;
+interface Headers {
+  append(name: string, value: string): void;
+  delete(name: string): void;
+  get(name: string): string | null;
+  getSetCookie(): string[];
+  has(name: string): boolean;
+  set(name: string, value: string): void;
+  forEach(callback: (value: string, name: string, headers: Headers) => void, self?: any): void;
+  entries(): IterableIterator<[string, string]>;
+  keys(): IterableIterator<string>;
+  values(): IterableIterator<string>;
+  [Symbol.iterator](): IterableIterator<[string, string]>;
+}
+declare var Headers: {
+  readonly prototype: Headers;
+  new (init?: ToolHeadersInit | null): Headers;
+};
+
+interface URL {
+  href: string;
+  readonly origin: string;
+  protocol: string;
+  username: string;
+  password: string;
+  host: string;
+  hostname: string;
+  port: string;
+  pathname: string;
+  search: string;
+  hash: string;
+  readonly searchParams: URLSearchParams;
+  toString(): string;
+  toJSON(): string;
+}
+declare var URL: {
+  readonly prototype: URL;
+  new (url: string | URL, base?: string | URL): URL;
+  canParse(url: string | URL, base?: string | URL): boolean;
+  parse(url: string | URL, base?: string | URL): URL | null;
+};
+
+interface URLSearchParams {
+  readonly size: number;
+  append(name: string, value: string): void;
+  delete(name: string, value?: string): void;
+  get(name: string): string | null;
+  getAll(name: string): string[];
+  has(name: string, value?: string): boolean;
+  set(name: string, value: string): void;
+  sort(): void;
+  forEach(callback: (value: string, name: string, params: URLSearchParams) => void, self?: any): void;
+  entries(): IterableIterator<[string, string]>;
+  keys(): IterableIterator<string>;
+  values(): IterableIterator<string>;
+  [Symbol.iterator](): IterableIterator<[string, string]>;
+  toString(): string;
+}
+declare var URLSearchParams: {
+  readonly prototype: URLSearchParams;
+  new (
+    init?: string | URLSearchParams | Record<string, string> | readonly (readonly [string, string])[] | Iterable<readonly [string, string]>,
+  ): URLSearchParams;
+};
+
+interface TextEncoder {
+  readonly encoding: "utf-8";
+  encode(text?: string): Uint8Array;
+  encodeInto(text: string, target: Uint8Array): { read: number; written: number };
+}
+declare var TextEncoder: {
+  readonly prototype: TextEncoder;
+  new (): TextEncoder;
+};
+
+interface TextDecoder {
+  readonly encoding: string;
+  readonly fatal: boolean;
+  readonly ignoreBOM: boolean;
+  decode(input?: ToolBytes, options?: { stream?: boolean }): string;
+}
+declare var TextDecoder: {
+  readonly prototype: TextDecoder;
+  /** `label`: UTF-8, UTF-16LE, windows-1252, or another name of these. */
+  new (label?: string, options?: { fatal?: boolean; ignoreBOM?: boolean }): TextDecoder;
+};
+
+declare function atob(data: string): string;
+declare function btoa(data: string): string;
+
+/** Plain data, `Map`, `Set`, `Date`, `RegExp`, errors, buffers and their views, with cycles. */
+declare function structuredClone<T>(value: T, options?: { transfer?: ArrayBuffer[] }): T;
+
+/** Random values and digests. Keys and ciphers are not here. */
+interface Crypto {
+  getRandomValues<
+    T extends
+      | Int8Array
+      | Uint8Array
+      | Uint8ClampedArray
+      | Int16Array
+      | Uint16Array
+      | Int32Array
+      | Uint32Array
+      | BigInt64Array
+      | BigUint64Array,
+  >(array: T): T;
+  randomUUID(): `${string}-${string}-${string}-${string}-${string}`;
+  readonly subtle: SubtleCrypto;
+}
+interface SubtleCrypto {
+  /** `SHA-1`, `SHA-256`, `SHA-384` or `SHA-512`. */
+  digest(algorithm: string | { name: string }, data: ToolBytes): Promise<ArrayBuffer>;
+}
+declare var crypto: Crypto;
+
+interface Event {
+  readonly type: string;
+  readonly bubbles: boolean;
+  readonly cancelable: boolean;
+  readonly composed: boolean;
+  readonly defaultPrevented: boolean;
+  readonly target: EventTarget | null;
+  readonly srcElement: EventTarget | null;
+  readonly currentTarget: EventTarget | null;
+  readonly eventPhase: number;
+  readonly timeStamp: number;
+  readonly isTrusted: boolean;
+  composedPath(): EventTarget[];
+  preventDefault(): void;
+  stopPropagation(): void;
+  stopImmediatePropagation(): void;
+}
+interface ToolEventInit {
+  bubbles?: boolean;
+  cancelable?: boolean;
+  composed?: boolean;
+}
+declare var Event: {
+  readonly prototype: Event;
+  new (type: string, init?: ToolEventInit): Event;
+};
+
+interface CustomEvent<T = any> extends Event {
+  readonly detail: T;
+}
+declare var CustomEvent: {
+  readonly prototype: CustomEvent;
+  new <T = any>(type: string, init?: ToolEventInit & { detail?: T }): CustomEvent<T>;
+};
+
+type ToolEventListener = ((event: Event) => void) | { handleEvent(event: Event): void };
+interface EventTarget {
+  addEventListener(
+    type: string,
+    listener: ToolEventListener | null,
+    options?: boolean | { capture?: boolean; once?: boolean; signal?: AbortSignal },
+  ): void;
+  removeEventListener(type: string, listener: ToolEventListener | null, options?: boolean | { capture?: boolean }): void;
+  dispatchEvent(event: Event): boolean;
+}
+declare var EventTarget: {
+  readonly prototype: EventTarget;
+  new (): EventTarget;
+};
+
+interface AbortSignal extends EventTarget {
+  readonly aborted: boolean;
+  readonly reason: any;
+  onabort: ((event: Event) => void) | null;
+  throwIfAborted(): void;
+}
+declare var AbortSignal: {
+  readonly prototype: AbortSignal;
+  abort(reason?: any): AbortSignal;
+  any(signals: Iterable<AbortSignal>): AbortSignal;
+  timeout(ms: number): AbortSignal;
+};
+
+interface AbortController {
+  readonly signal: AbortSignal;
+  abort(reason?: any): void;
+}
+declare var AbortController: {
+  readonly prototype: AbortController;
+  new (): AbortController;
+};
+
+/** What `atob`, `structuredClone`, aborts and others throw. */
+interface DOMException extends Error {
+  readonly name: string;
+  readonly message: string;
+  readonly code: number;
+}
+declare var DOMException: {
+  readonly prototype: DOMException;
+  new (message?: string, name?: string): DOMException;
+};
+
+/** Timers of a call end with it; a callback that throws is a line of the log. */
+declare function setTimeout<A extends any[]>(callback: (...args: A) => void, ms?: number, ...args: A): number;
+declare function setInterval<A extends any[]>(callback: (...args: A) => void, ms?: number, ...args: A): number;
+declare function clearTimeout(timer?: number): void;
+declare function clearInterval(timer?: number): void;
+declare function queueMicrotask(callback: () => void): void;
+
+/** Writes the lines that `ctx.log` writes, with capability `logs`. */
+interface Console {
+  debug(...values: any[]): void;
+  log(...values: any[]): void;
+  info(...values: any[]): void;
+  warn(...values: any[]): void;
+  error(...values: any[]): void;
+  trace(...values: any[]): void;
+  dir(...values: any[]): void;
+  table(...values: any[]): void;
+  group(...values: any[]): void;
+  groupCollapsed(...values: any[]): void;
+  groupEnd(): void;
+  clear(): void;
+  assert(holds?: boolean, ...values: any[]): void;
+  count(label?: string): void;
+  countReset(label?: string): void;
+  time(label?: string): void;
+  timeEnd(label?: string): void;
+}
+declare var console: Console;
+
+/** The same clock as `Date`: it stands still while a handler computes. */
+interface Performance {
+  /** Milliseconds since the call began. */
+  now(): number;
+  readonly timeOrigin: number;
+}
+declare var performance: Performance;
+
+declare var self: typeof globalThis;

@@ -16,6 +16,7 @@ mod audit;
 mod builders;
 mod catalog;
 mod clients;
+mod contract;
 mod crash;
 mod credentials;
 mod credits;

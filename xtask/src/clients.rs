@@ -1,4 +1,4 @@
-//! Stock x402 payers for the tests: npm and PyPI packages, installed into the target folder from `fixtures/clients`.
+//! What tests need of others: npm and PyPI packages, installed into the target folder from `fixtures`.
 
 use std::{
     collections::hash_map::DefaultHasher,
@@ -33,6 +33,15 @@ pub(crate) fn prepare_mcp() -> JoinHandle<Result<PathBuf, Failure>> {
     })
 }
 
+/// The same for the compiler that the test of `tool.d.ts` asks, which looks for it there, out of `fixtures/contract`.
+pub(crate) fn prepare_contract() -> JoinHandle<Result<PathBuf, Failure>> {
+    thread::spawn(|| {
+        let to = copied("contract")?;
+        once(&to, "package-lock.json", npm)?;
+        Ok(to)
+    })
+}
+
 /// A folder of the fixtures, copied into the target folder. Each time: module look-up starts at the script's own folder.
 fn copied(name: &str) -> Result<PathBuf, Failure> {
     let (from, to) = (place::root().join("fixtures").join(name), place::target().join(name));
@@ -60,7 +69,7 @@ fn once(folder: &Path, list: &str, install: fn(&Path, &str) -> Result<(), Failur
 
 fn npm(folder: &Path, _: &str) -> Result<(), Failure> {
     if shell::find("npm").is_none() {
-        return Err("the payers need Node 20 or newer with npm".to_owned());
+        return Err("the tests need Node 20 or newer with npm".to_owned());
     }
     let mut npm = Command::new("npm");
     npm.args(["ci", "--legacy-peer-deps", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(folder);

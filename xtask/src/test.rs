@@ -31,10 +31,11 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         }
         one => vec![engine::pick(one)?],
     };
-    let clients = clients::prepare();
+    let (clients, contract) = (clients::prepare(), clients::prepare_contract());
     let mcp_clients = conformance::prepare();
     let worker = workers::build(engines[0])?;
     let clients = clients.join().map_err(|_| "the installation of the payers broke")??;
+    contract.join().map_err(|_| "the installation of the compiler broke")??;
 
     let mut tally = Tally::default();
     tally.add(host(&worker, &clients), &args)?;

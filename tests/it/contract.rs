@@ -1,0 +1,184 @@
+//! What `runtime-js/tool.d.ts` says is what a handler gets, member by member, whichever way the call comes in.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Output,
+};
+
+use axum::{Json, Router, routing::get};
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use crate::harness::{Host, Payer, Replied, js};
+
+/// Names of `--lib es2023` that a handler does not have. `Intl` is there on V8 alone.
+const ABSENT: [&str; 4] = ["Atomics", "Intl", "SharedArrayBuffer", "eval"];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The folder that TypeScript is installed in.
+fn installed() -> PathBuf {
+    let target = Path::new(env!("CARGO_BIN_EXE_tollhouse")).parent().unwrap().parent().unwrap();
+    let folder = target.join("contract");
+    assert!(
+        folder.join("node_modules/typescript").is_dir(),
+        "`{}` has no TypeScript: run `cargo xtask test`, which installs it",
+        folder.display()
+    );
+    folder
+}
+
+async fn node(script: &Path, args: &[&Path], flags: &[&str]) -> Output {
+    Command::new("node").arg(script).args(flags).args(args).current_dir(root()).output().await.unwrap()
+}
+
+/// What the compiler says of a handler, beside `tool.d.ts` and without the DOM.
+async fn compiled(handler: &Path) -> Output {
+    let flags = ["--noEmit", "--strict", "--lib", "es2023", "--target", "es2023"];
+    node(&installed().join("node_modules/typescript/bin/tsc"), &[&root().join("runtime-js/tool.d.ts"), handler], &flags).await
+}
+
+/// `tool.d.ts` as `fixtures/contract/describe.mjs` reads it.
+async fn contract() -> Value {
+    let described = node(&root().join("fixtures/contract/describe.mjs"), &[&installed(), &root().join("runtime-js/tool.d.ts")], &[]).await;
+    assert!(described.status.success(), "{}", String::from_utf8_lossy(&described.stderr));
+    serde_json::from_slice(&described.stdout).unwrap()
+}
+
+/// A server of JSON on loopback; its address.
+async fn server() -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let router = Router::new().route("/", get(async || Json(json!({ "n": 1 }))));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    address
+}
+
+/// What the handler found, which is nothing wrong.
+#[track_caller]
+fn found(result: &Value, way: &str) -> Value {
+    assert_eq!(result["wrong"], json!([]), "{way}");
+    let absent = result["absent"].as_array().unwrap_or_else(|| panic!("{way}: {result}"));
+    assert!(absent.iter().all(|name| ABSENT.contains(&name.as_str().unwrap())), "{way}: {absent:?}");
+    assert!(result["asked"].as_u64().unwrap() >= 100, "{way}: {result}");
+    assert_eq!((&result["same"], &result["secret"]), (&json!(true), &json!("[redacted]")), "{way}");
+    result.clone()
+}
+
+#[tokio::test]
+async fn the_contract_is_what_a_handler_gets_in_every_way() {
+    let asks = root().join("fixtures/contract/asks.ts");
+    let said = compiled(&asks).await;
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stdout));
+
+    let address = server().await;
+    let host = Host::builder().flag("--guard-allow", &address).start().await;
+    let source = fs::read_to_string(&asks).unwrap();
+    for (slug, price) in [("asks", 0.01), ("asks-free", 0.0)] {
+        let mut tool = js(slug, price, &source);
+        tool["handler"]["language"] = json!("ts");
+        tool["capabilities"] = json!({ "kv": true, "files": true, "logs": true, "httpGetJson": true });
+        tool["allowedHosts"] = json!(["127.0.0.1"]);
+        host.publish(&tool).await;
+        let secret = json!({ "name": "SECRET", "value": "a-secret-of-the-tool" });
+        host.manage(Method::POST, &format!("/ai/endpoints/{slug}/secrets"), &secret).await.is(200);
+    }
+    let mut contract = contract().await;
+    contract["url"] = json!(format!("http://{address}/"));
+    let input = json!({ "contract": contract });
+    let credit = host.mint(1.0).await;
+    let paid = |request: reqwest::RequestBuilder| request.header("x-developer-credit", &credit).header("user-agent", "asks");
+
+    let http = host.send(paid(host.request(Method::POST, "/tools/asks?x=1&x=2&__proto__=p").json(&input))).await.is(200).json();
+    let http = found(&http, "HTTP");
+    let texts: Vec<_> = http["texts"].as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect();
+    assert_eq!((texts[0], texts[2], texts[4], texts[5]), ("POST", "/tools/asks", "2", "asks"));
+    assert!(texts[1].ends_with("/tools/asks?x=1&x=2&__proto__=p") && texts[3].starts_with("rcpt_"), "{texts:?}");
+    assert!(http["parties"][0].is_null() && http["parties"][1].as_str().is_some_and(|id| !id.is_empty()), "credit has no address");
+
+    let body = json!({ "slug": "asks", "input": input });
+    let invoked = host.send(paid(host.request(Method::POST, "/ai/invoke").json(&body))).await.is(200).json();
+    found(&invoked["result"], "/ai/invoke");
+    let streamed = paid(host.request(Method::POST, "/tools/asks").json(&input)).header("accept", "text/event-stream");
+    let events = host.send(streamed).await.is(200).events();
+    found(&events.last().unwrap().data["result"], "the stream");
+    assert!(events.iter().any(|event| event.data["message"] == "five"), "progress is heard");
+    for client in [host.mcp(), host.mcp_legacy()] {
+        let asked = paid(client.request("tools/call", json!({ "name": "asks", "arguments": input, "_meta": { "progressToken": 1 } })));
+        found(&Replied::read(&host.send(asked).await).result()["structuredContent"], "MCP");
+    }
+
+    let payer = Payer::funded(&host, 1.0).await;
+    let payment = payer.pay(&host.challenge("asks").await);
+    let x402 = found(&host.call_paid("asks", &input, &payment).await.is(200).json(), "x402");
+    assert_eq!(x402["parties"][1], payment.id());
+    assert!(x402["parties"][0].as_str().unwrap().starts_with("0x"), "{x402}");
+    let free = found(&host.call("asks-free", &input).await.is(200).json(), "free");
+    assert_eq!(free["parties"], json!([null, null]));
+}
+
+#[tokio::test]
+async fn a_name_that_repeats_is_its_last_value_in_the_query_and_a_list_in_the_input() {
+    let host = Host::start().await;
+    let source = "export default ({ method, query, input }) => ({ method, query: Object.entries(query), input, bent: ({}).bent ?? null });";
+    host.publish(&js("query", 0.0, source)).await;
+    let told = host.get("/tools/query?a=1&b=%26&a=2&__proto__=x&a=").await.is(200).json();
+    assert_eq!(told["query"], json!([["__proto__", "x"], ["a", ""], ["b", "&"]]));
+    assert_eq!((&told["input"]["a"], &told["input"]["b"]), (&json!(["1", "2", ""]), &json!("&")));
+    assert_eq!((&told["method"], &told["bent"]), (&json!("GET"), &json!(null)));
+}
+
+#[tokio::test]
+async fn what_is_not_in_the_contract_does_not_compile() {
+    let names = [
+        "fetch",
+        "Buffer",
+        "document",
+        "window",
+        "process",
+        "require",
+        "Deno",
+        "Request",
+        "FormData",
+        "Blob",
+        "ReadableStream",
+        "WebSocket",
+        "XMLHttpRequest",
+        "localStorage",
+        "navigator",
+        "setImmediate",
+        "WebAssembly",
+    ];
+    let mistakes = [
+        "req.query.q.push('x')",
+        "req.headers.forEach(() => {})",
+        "req.query = {}",
+        "req.json()",
+        "ctx.progress(1)",
+        "ctx.progress('x', '0.5')",
+        "ctx.kv = ctx.kv",
+        "ctx.fetch('x')",
+        "crypto.subtle.encrypt()",
+        "new AbortSignal()",
+        "console.dirxml()",
+        "new URL('x').foo",
+    ];
+    let lines: Vec<_> =
+        names.iter().map(|name| format!("  {name};")).chain(mistakes.iter().map(|mistake| format!("  {mistake};"))).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let handler = folder.path().join("handler.ts");
+    fs::write(&handler, format!("export default (req: ToolRequest, ctx: ToolContext) => {{\n{}\n}};\n", lines.join("\n"))).unwrap();
+    let said = compiled(&handler).await;
+    let said = String::from_utf8_lossy(&said.stdout);
+    for (at, line) in lines.iter().enumerate() {
+        let place = format!("handler.ts({},", at + 2);
+        let error = said.lines().find(|said| said.contains(&place)).unwrap_or_else(|| panic!("`{line}` compiles:\n{said}"));
+        if let Some(name) = names.get(at) {
+            assert!(error.contains(&format!("Cannot find name '{name}'")), "{error}");
+        }
+    }
+}
