@@ -1,6 +1,7 @@
 //! The nouns: what a tool is. No IO, no imports of ours but `clock`, `id` and what a scan finds.
 
 mod endpoint;
+mod header;
 mod price;
 mod record;
 mod review;
@@ -10,6 +11,7 @@ mod slug;
 pub use endpoint::{
     Availability, Capabilities, DecidedOn, Endpoint, EndpointState, Handler, HandlerType, Owner, PricingMode, Runtime, Status, Version,
 };
+pub use header::check_headers;
 pub use price::{MicroUsd, PriceError};
 pub use record::CatalogForm;
 pub use review::{ContentSafety, Decided, Decision, Hold, HoldKind, Review};

@@ -9,7 +9,7 @@ use tollhouse_protocol::{Isolation, Language, Limits};
 use super::{By, Policy, PublishError};
 use crate::{
     capability::AllowedHosts,
-    tool::{Capabilities, Endpoint, HandlerType, MicroUsd, Slug, Status},
+    tool::{self, Capabilities, Endpoint, HandlerType, MicroUsd, Slug, Status},
 };
 
 /// Longest title, in characters.
@@ -126,11 +126,12 @@ impl Draft {
         self.problems().into_iter().next().map_or(Ok(()), Err)
     }
 
-    /// Everything that a look at slug and texts finds wrong.
+    /// Everything that a look at slug, texts and headers finds wrong.
     pub(super) fn problems(&self) -> Vec<PublishError> {
         let taken = self.slug == Slug::builder_registration() || PATHS.contains(&self.slug.as_str());
         let slug = taken.then(|| PublishError::field("/slug", format!("the slug `{}` is reserved", self.slug)));
-        slug.into_iter().chain(text_problems(&self.title, &self.description, &self.tags)).collect()
+        let texts = text_problems(&self.title, &self.description, &self.tags);
+        slug.into_iter().chain(texts).chain(check_input(&self.input_schema).err()).collect()
     }
 
     /// Each limit that it cannot have.
@@ -174,6 +175,9 @@ impl Patch {
         replace(&mut endpoint.tags, tags);
         replace(&mut endpoint.input_schema, input_schema);
         replace(&mut endpoint.output_schema, output_schema);
+        if let Some(input) = &self.input_schema {
+            check_input(input)?;
+        }
         if let Some(changed) = &self.limits {
             endpoint.own_limits = limits_over(Limits::default(), changed, ceilings)?;
         }
@@ -208,6 +212,11 @@ pub(super) fn limits_over(mut limits: Limits, changed: &Map<String, Value>, ceil
         }
     }
     Ok(limits)
+}
+
+/// What of an input schema matters to no call, but to the clients that list the tool.
+fn check_input(schema: &Value) -> Result<(), PublishError> {
+    tool::check_headers(schema).map_err(|error| PublishError::schema("inputSchema", error))
 }
 
 fn text_problems(title: &str, description: &str, tags: &[String]) -> Vec<PublishError> {

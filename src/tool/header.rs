@@ -1,0 +1,134 @@
+//! `x-mcp-header`: properties of an input that MCP clients repeat in a header of the request (MCP 2026-07-28, server/tools).
+//!
+//! Clients leave a tool out of its list when one of these annotations is wrong, so it is refused where the builder sees it.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value};
+
+use super::SchemaError;
+
+/// The keyword, and what a client makes a header's name from: `Mcp-Param-{value}`.
+const KEYWORD: &str = "x-mcp-header";
+
+/// The types that a header can hold.
+const TYPES: [&str; 3] = ["string", "integer", "boolean"];
+
+/// Where in an input schema a part of it stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Root,
+    /// Reached from the root by `properties` alone.
+    Property,
+    Elsewhere,
+}
+
+/// Names of headers in lower case, as they compare.
+type Named = HashSet<String>;
+
+/// Checks the annotations of an input schema.
+///
+/// # Errors
+///
+/// The first that is no header's name, names another's header, or stands where a client cannot read it.
+pub fn check_headers(schema: &Value) -> Result<(), SchemaError> {
+    walk(schema, Place::Root, &mut Named::new())
+}
+
+fn walk(schema: &Value, place: Place, named: &mut Named) -> Result<(), SchemaError> {
+    match schema {
+        Value::Object(members) => members.iter().try_for_each(|(key, value)| {
+            let checked = match key.as_str() {
+                KEYWORD => check(members, value, place, named),
+                "properties" => walk_each(value, if place == Place::Elsewhere { place } else { Place::Property }, named),
+                "patternProperties" | "dependentSchemas" | "$defs" | "definitions" => walk_each(value, Place::Elsewhere, named),
+                // Values, not schemas.
+                "default" | "const" | "enum" | "examples" => Ok(()),
+                _ => walk(value, Place::Elsewhere, named),
+            };
+            checked.map_err(|error| under(key, error))
+        }),
+        Value::Array(schemas) => schemas
+            .iter()
+            .enumerate()
+            .try_for_each(|(at, schema)| walk(schema, Place::Elsewhere, named).map_err(|error| under(&at.to_string(), error))),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
+    }
+}
+
+/// The schemas of a map by name.
+fn walk_each(schemas: &Value, place: Place, named: &mut Named) -> Result<(), SchemaError> {
+    let mut schemas = schemas.as_object().into_iter().flatten();
+    schemas.try_for_each(|(name, schema)| walk(schema, place, named).map_err(|error| under(name, error)))
+}
+
+fn check(property: &Map<String, Value>, name: &Value, place: Place, named: &mut Named) -> Result<(), SchemaError> {
+    let refuse = |message: String| Err(SchemaError { pointer: String::new(), message });
+    if place != Place::Property {
+        return refuse(format!("`{KEYWORD}` stands on a property that is reached from the root by `properties` alone"));
+    }
+    let Some(name) = name.as_str().filter(|name| is_token(name)) else {
+        return refuse(format!("`{KEYWORD}` is part of a header's name: letters, digits and any of !#$%&'*+-.^_`|~"));
+    };
+    if !property.get("type").and_then(Value::as_str).is_some_and(|given| TYPES.contains(&given)) {
+        return refuse(format!("`{KEYWORD}` stands on a property whose `type` is one of {}", TYPES.join(", ")));
+    }
+    if named.insert(name.to_ascii_lowercase()) {
+        return Ok(());
+    }
+    refuse(format!("`{KEYWORD}` names a header that another property has; case does not tell them apart"))
+}
+
+/// An error of what stands under `key`. Its pointer is made on the way back, so that a schema without one costs no texts.
+fn under(key: &str, error: SchemaError) -> SchemaError {
+    SchemaError { pointer: format!("/{}{}", key.replace('~', "~0").replace('/', "~1"), error.pointer), ..error }
+}
+
+/// A `token` of RFC 9110, section 5.6.2.
+fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Where a schema with these properties is wrong, or `""`.
+    fn wrong_at(properties: Value) -> String {
+        check_headers(&json!({ "properties": properties })).map_or_else(|error| error.pointer, |()| String::new())
+    }
+
+    #[test]
+    fn headers_of_plain_properties_are_taken() {
+        let inner = json!({ "type": "object", "properties": { "id": { "type": "integer", "x-mcp-header": "Tenant-Id" } } });
+        let region = json!({ "type": "string", "x-mcp-header": "Region" });
+        let on = json!({ "type": "boolean", "x-mcp-header": "on" });
+        assert_eq!(wrong_at(json!({ "region": region, "on": on, "tenant": inner, "x-mcp-header": { "type": "string" } })), "");
+        assert_eq!(wrong_at(json!({ "a": { "default": { "x-mcp-header": "" }, "enum": [{ "x-mcp-header": 1 }] } })), "");
+        assert_eq!(check_headers(&json!(true)), Ok(()));
+    }
+
+    #[test]
+    fn headers_that_clients_refuse_are_refused_with_their_place() {
+        for name in [json!(""), json!("a b"), json!("a:b"), json!("a\r\nb"), json!("ä"), json!(1), json!(null)] {
+            assert_eq!(wrong_at(json!({ "a": { "type": "string", "x-mcp-header": name } })), "/properties/a/x-mcp-header", "{name}");
+        }
+        for kind in [json!("number"), json!("array"), json!("object"), json!("null"), json!(["string"]), json!(null)] {
+            assert_eq!(wrong_at(json!({ "a/b": { "type": kind, "x-mcp-header": "A" } })), "/properties/a~1b/x-mcp-header", "{kind}");
+        }
+        let named = |name: &str| json!({ "type": "string", "x-mcp-header": name });
+        assert_eq!(wrong_at(json!({ "a": named("Region"), "b": named("region") })), "/properties/b/x-mcp-header");
+        for (place, wanted) in [
+            (json!({ "items": named("A") }), "/properties/a/items/x-mcp-header"),
+            (json!({ "anyOf": [named("A")] }), "/properties/a/anyOf/0/x-mcp-header"),
+            (json!({ "if": { "properties": { "b": named("A") } } }), "/properties/a/if/properties/b/x-mcp-header"),
+            (json!({ "$defs": { "properties": named("A") } }), "/properties/a/$defs/properties/x-mcp-header"),
+        ] {
+            assert_eq!(wrong_at(json!({ "a": place })), wanted);
+        }
+        let error = check_headers(&json!({ "x-mcp-header": "A" })).unwrap_err();
+        assert_eq!(error.pointer, "/x-mcp-header");
+    }
+}
