@@ -156,8 +156,9 @@ pub enum Refusal {
     Invalid { reason: String, message: String },
     #[error("this payment was made for another request")]
     Reused,
-    #[error("this payment's settlement is still open")]
-    InProgress,
+    /// Others change its record faster than this request can.
+    #[error("payment `{0}` is being used by other requests")]
+    InProgress(PaymentId),
     #[error("the facilitator could not verify the payment: {0}")]
     FacilitatorUnavailable(String),
     #[error("no developer credit has this token")]
@@ -181,7 +182,12 @@ impl Refusal {
 pub enum SettleError {
     /// Nothing was taken.
     #[error("settlement was refused: {message}")]
-    Refused { reason: String, message: String },
+    Refused {
+        reason: String,
+        message: String,
+        /// What the payer is told of it; `None` for credit, and where another replica found it out.
+        notice: Option<SettlementNotice>,
+    },
     /// It is not known whether money moved; the intent is kept until it is.
     #[error("settlement was not confirmed")]
     Unknown { payment: PaymentId },

@@ -112,7 +112,7 @@ impl CallError {
             Self::Input(_) => "invalid_input",
             Self::Refused(refusal) => match refusal {
                 Refusal::Reused => "payment_reused",
-                Refusal::InProgress => "payment_in_progress",
+                Refusal::InProgress(_) => "payment_in_progress",
                 Refusal::FacilitatorUnavailable(_) => "facilitator_unavailable",
                 Refusal::Store(_) => "store_unavailable",
                 Refusal::NoPayment

@@ -11,7 +11,7 @@ use axum::{
 use serde_json::{Map, Value, json};
 use tollhouse_protocol::StopReason;
 
-use super::names;
+use super::{names, reply};
 use crate::{
     call::{CallError, Charged, Fault},
     catalog::PublishError,
@@ -46,6 +46,11 @@ pub struct ApiError {
 /// The `code` of an answer that is an error, for the layers around its handler.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Code(pub(super) &'static str);
+
+/// Whether an answer is that of an [`ApiError`].
+pub(crate) fn is_error(response: &Response) -> bool {
+    response.extensions().get::<Code>().is_some()
+}
 
 /// The answer to a call's error: status and fault.
 type Row = (StatusCode, Fault);
@@ -151,7 +156,7 @@ fn stop_status(reason: &StopReason) -> StatusCode {
 
 fn refusal_row(refusal: &Refusal) -> Row {
     match refusal {
-        Refusal::Reused | Refusal::InProgress => (StatusCode::CONFLICT, Fault::Caller),
+        Refusal::Reused | Refusal::InProgress(_) => (StatusCode::CONFLICT, Fault::Caller),
         Refusal::FacilitatorUnavailable(_) => (StatusCode::BAD_GATEWAY, Fault::Host),
         Refusal::Store(_) => (StatusCode::SERVICE_UNAVAILABLE, Fault::Host),
         Refusal::NoPayment
@@ -265,7 +270,11 @@ impl ApiError {
     pub(crate) fn from_call(error: &CallError, challenge: impl FnOnce(&str) -> Challenge) -> Self {
         let (status, fault) = row(error);
         if status == StatusCode::PAYMENT_REQUIRED {
-            return Self::challenge(challenge(&payment_reason(error)));
+            let mut challenge = challenge(&payment_reason(error));
+            if let CallError::Settle(SettleError::Refused { notice, .. }) = error {
+                challenge.failed.clone_from(notice);
+            }
+            return Self::challenge(challenge);
         }
         let mut answer = Self { fault, charged: error.charged(), ..Self::new(status, error.code(), error.to_string()) };
         match error {
@@ -274,7 +283,9 @@ impl ApiError {
                 answer.retry_after_secs = Some(retry_after.as_secs().max(1))
             }
             CallError::NoSandbox | CallError::Store(_) => answer.retry_after_secs = Some(1),
-            CallError::Joined(payment) | CallError::Settle(SettleError::Unknown { payment, .. }) => {
+            CallError::Joined(payment)
+            | CallError::Refused(Refusal::InProgress(payment))
+            | CallError::Settle(SettleError::Unknown { payment, .. }) => {
                 answer = answer
                     .hint(format!("ask GET /ai/payments/{payment} what became of it; do not pay again before it says so"))
                     .with("paymentId", json!(payment));
@@ -323,6 +334,9 @@ impl IntoResponse for ApiError {
                 let mut response = (self.status, Json(challenge.v1.clone())).into_response();
                 if let Ok(value) = HeaderValue::from_str(&challenge.v2_header) {
                     response.headers_mut().insert(&names::PAYMENT_REQUIRED, value);
+                }
+                if let Some(failed) = &challenge.failed {
+                    reply::settlement(response.headers_mut(), failed);
                 }
                 response
             }

@@ -54,7 +54,7 @@ pub(super) fn mark(response: &mut Response, done: &Done) {
 }
 
 /// `PAYMENT-RESPONSE` for v2, `X-PAYMENT-RESPONSE` for v1.
-fn settlement(headers: &mut axum::http::HeaderMap, settled: &SettlementNotice) {
+pub(super) fn settlement(headers: &mut axum::http::HeaderMap, settled: &SettlementNotice) {
     let name = match settled.version {
         WireVersion::V2 => &names::PAYMENT_RESPONSE,
         WireVersion::V1 => &names::X_PAYMENT_RESPONSE,

@@ -269,7 +269,7 @@ impl Gate {
                 }
             }
         }
-        Err(Refusal::InProgress)
+        Err(Refusal::InProgress(id))
     }
 
     /// What the payment that has the client's id already admits to (payment-identifier extension).

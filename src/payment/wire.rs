@@ -3,7 +3,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-use super::{PaymentConfig, Settlement, Terms, WireVersion};
+use super::{PaymentConfig, Refusal, Settlement, SettlementNotice, Terms, WireVersion};
 
 /// Longest description in a challenge, in characters: facilitators refuse longer ones.
 const MAX_DESCRIPTION: usize = 500;
@@ -26,6 +26,10 @@ pub struct Challenge {
     pub v2_header: String,
     /// The v1 body.
     pub v1: Value,
+    /// The same for people.
+    pub sentence: String,
+    /// The settlement that failed, where the challenge answers one.
+    pub failed: Option<SettlementNotice>,
 }
 
 impl Challenge {
@@ -57,8 +61,14 @@ impl Challenge {
             v2_header = STANDARD.encode(v2.to_string());
         }
         let v1 = json!({ "x402Version": 1, "error": error, "accepts": [config.requirements(terms, WireVersion::V1)] });
-        Self { error, v2, v2_header, v1 }
+        Self { sentence: sentence(terms, &error), error, v2, v2_header, v1, failed: None }
     }
+}
+
+/// What a call costs, and why it was not made, in words.
+fn sentence(terms: &Terms, error: &str) -> String {
+    let costs = format!("`{}` costs {} USD for each successful call, paid with x402 or developer credit.", terms.slug, terms.price);
+    if error == Refusal::NoPayment.to_string() { costs } else { format!("Not charged: the payment was refused ({error}). {costs}") }
 }
 
 /// Name of the extension by which a client names its payment.
@@ -138,6 +148,11 @@ pub(super) fn settle_response(settlement: &Settlement, version: WireVersion, net
         }
     }
     response
+}
+
+/// What a payment is told as whose settlement was refused. Nothing was taken.
+pub(super) fn settle_refusal(reason: &str, message: &str, network: &str, payer: &str) -> Value {
+    json!({ "success": false, "errorReason": reason, "errorMessage": message, "transaction": "", "network": network, "payer": payer })
 }
 
 /// At most [`MAX_DESCRIPTION`] characters of `text`.

@@ -103,31 +103,35 @@ impl Gate {
         let Some((mut record, before)) = self.read(id).await? else { return Err(unknown()) };
         let Some(intent) = record.intent.take() else {
             return match (record.state, record.reason) {
-                (State::Refused, Some(reason)) => Err(SettleError::Refused { message: reason.clone(), reason }),
+                (State::Refused, Some(reason)) => Err(SettleError::Refused { message: reason.clone(), reason, notice: None }),
                 _ => record.answer.ok_or_else(unknown),
             };
         };
         record.updated_ms = self.clock.now().0;
         let check = Check::holds(Space::Payments, id.key(), before);
+        let text = |json: &str, pointer: &str| Some(serde_json::from_str::<Value>(json).ok()?.pointer(pointer)?.as_str()?.to_owned());
+        // As the intent names it: the settings may be others since.
+        let network = text(&intent.requirements, "/network");
         match outcome {
             Outcome::Settled(settlement) => {
                 let mut finished = self.finisher.finish(&intent.draft, settlement, intent.answer);
-                // As the intent names it: the settings may be others since.
-                let requirements: Value = serde_json::from_str(&intent.requirements).unwrap_or_default();
-                let network = requirements["network"].as_str().unwrap_or(&settlement.network);
+                let network = network.as_deref().unwrap_or(&settlement.network);
                 let body = wire::settle_response(settlement, intent.version, network, finished.extensions.as_ref());
                 finished.answer.settlement = Some(SettlementNotice { version: intent.version, body: body.to_string() });
                 let answer = self.finish(id, check, record, settlement.clone(), finished).await?;
                 Ok(answer)
             }
             Outcome::Refused { reason, message } => {
+                let payer = text(&intent.payload, "/payload/authorization/from").unwrap_or_default();
+                let body = wire::settle_refusal(reason, message, network.as_deref().unwrap_or_default(), &payer);
+                let notice = Some(SettlementNotice { version: intent.version, body: body.to_string() });
                 record.state = State::Refused;
                 record.reason = Some(reason.clone());
                 let (mut writes, news) = self.finisher.refuse(&intent.draft, reason);
                 writes.extend([Write::put(Space::Payments, id.key(), record.encode()), Write::delete(Space::OpenIntents, id.key())]);
                 self.store.commit(vec![check], writes, Durability::Durable).await?;
                 self.finisher.announce(news);
-                Err(SettleError::Refused { reason: reason.clone(), message: message.clone() })
+                Err(SettleError::Refused { reason: reason.clone(), message: message.clone(), notice })
             }
             Outcome::Unknown(why) => {
                 tracing::warn!(payment.id = %id, why, "the facilitator did not say how a settlement ended");
@@ -189,7 +193,7 @@ impl Gate {
                     Ok(()) => self.finisher.announce(news),
                     Err(error) => tracing::warn!(payment.id = %id, %error, "a refused debit was not recorded"),
                 }
-                return Err(SettleError::Refused { reason, message });
+                return Err(SettleError::Refused { reason, message, notice: None });
             };
             let own = Check::holds(Space::Payments, id.key(), admission.record.encode());
             let mut writes = self.final_writes(&id, Record::clone(&admission.record), settlement.clone(), &finished);
