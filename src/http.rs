@@ -44,7 +44,7 @@ use tower_http::cors::{Any, CorsLayer};
 
 pub(crate) use self::{
     auth::called,
-    error::REQUEST,
+    error::{REQUEST, is_error},
     failures::{limit_credit, wrong_credential},
     offered::offered,
 };
@@ -138,6 +138,7 @@ fn cors() -> CorsLayer {
         &names::RECEIPT_ID,
         &names::PAYMENT_ID,
         &names::REQUEST_ID,
+        &mcp::SESSION,
         &header::ETAG,
     ];
     let allowed = [
@@ -174,7 +175,11 @@ async fn limit(State(app): State<Arc<App>>, ConnectInfo(peer): ConnectInfo<Socke
 async fn frame(mut request: Request, next: Next) -> Response {
     let id = RequestId::generate();
     request.extensions_mut().insert(id.clone());
+    let over_mcp = request.uri().path() == mcp::PATH;
     let mut response = error::REQUEST.scope(id.clone(), next.run(request)).await;
+    if over_mcp {
+        response = mcp::spoken(response).await;
+    }
     let headers = response.headers_mut();
     if let Ok(value) = HeaderValue::from_str(id.as_str()) {
         headers.insert(&names::REQUEST_ID, value);

@@ -1,11 +1,12 @@
-//! The MCP front: `POST /ai/mcp`, Streamable HTTP without sessions, revisions 2025-03-26 to 2026-07-28.
+//! The MCP front: `POST /ai/mcp`, Streamable HTTP without state between requests, revisions 2025-03-26 to 2026-07-28.
 //!
 //! ```text
 //!                               ┌─▶ direct: plain calls, as JSON ─────────────┐
 //! transport: doors, Accept, batch ┴▶ rmcp: JSON-RPC, revisions, SSE ─▶ server ─┴▶ call ─▶ call::Calls
 //!                                                                 ├─ tools: what is listed
 //!                                                                 ├─ own: search_tools, get_receipt
-//!                                                                 └─ tasks: calls that outlive their request
+//!                                                                 ├─ tasks: calls that outlive their request
+//!                                                                 └─ cancel: calls that are taken back
 //! ```
 //!
 //! Tools are the active endpoints, by their slugs. A call is the same call as over HTTP: the same pipeline, the
@@ -15,11 +16,13 @@
 mod answer;
 mod batch;
 mod call;
+mod cancel;
 mod direct;
 mod doors;
 mod extension;
 mod offer;
 mod own;
+mod refusal;
 mod server;
 mod tasks;
 mod tools;
@@ -32,7 +35,11 @@ use std::{
 };
 
 use self::doors::Doors;
-pub use self::transport::route;
+pub use self::{
+    cancel::SESSION,
+    refusal::{PATH, spoken},
+    transport::route,
+};
 use crate::{config::McpSettings, rate::Rate, tool::Slug};
 
 /// The front's settings as they work out on this host.

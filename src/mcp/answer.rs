@@ -9,14 +9,19 @@ use rmcp::model::{
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
+use super::{call::Era, offer::Dialect};
 use crate::{
-    call::{Content, Done, chosen_headers},
+    app::App,
+    call::{CallError, Content, Done, chosen_headers},
+    catalog::Live,
     http::ApiError,
-    payment::{Challenge, StoredAnswer, WireVersion},
+    payment::{Challenge, Refusal, SettlementNotice, StoredAnswer, WireVersion},
 };
 
 /// The settle response of x402, in a result's `_meta`.
 const SETTLED: &str = "x402/payment-response";
+/// The same, where Vercel's `x402-mcp` reads it.
+const DOTTED_SETTLED: &str = "x402.payment-response";
 /// The challenge, where Cloudflare's `agents` reads it.
 const CHALLENGE: &str = "x402/error";
 /// The same challenge on the v1 wire.
@@ -31,8 +36,8 @@ const STATUS: &str = "tollhouse/status";
 const HEADERS: &str = "tollhouse/headers";
 
 /// What a call answered.
-pub(super) fn done(done: &Done, base_url: &str) -> CallToolResult {
-    let mut result = content(&done.answer);
+pub(super) fn done(done: &Done, base_url: &str, dialect: Dialect) -> CallToolResult {
+    let mut result = content(&done.answer, dialect.era);
     result.is_error = Some(!done.success);
     let mut meta = JsonObject::new();
     let answer = &done.answer;
@@ -55,11 +60,20 @@ pub(super) fn done(done: &Done, base_url: &str) -> CallToolResult {
         }
         meta.insert(RECEIPT.to_owned(), receipt);
     }
-    if let Some(settled) = answer.settlement.as_ref().and_then(|notice| serde_json::from_str(&notice.body).ok()) {
-        meta.insert(SETTLED.to_owned(), settled);
+    if let Some(notice) = &answer.settlement {
+        settled(&mut meta, notice, dialect);
     }
     result.meta = (!meta.is_empty()).then_some(MetaObject(meta));
     result
+}
+
+/// Puts a settle response where the payer looks for it.
+fn settled(meta: &mut JsonObject, notice: &SettlementNotice, dialect: Dialect) {
+    let Ok(told) = serde_json::from_str::<Value>(&notice.body) else { return };
+    if dialect.dotted {
+        meta.insert(DOTTED_SETTLED.to_owned(), told.clone());
+    }
+    meta.insert(SETTLED.to_owned(), told);
 }
 
 /// What a handler calls an answer that is made of MCP's own blocks: `{content, structuredContent?}`.
@@ -72,10 +86,11 @@ struct Blocks {
     structured_content: Option<JsonObject>,
 }
 
-/// The blocks of an answer: JSON as text, an object also as structured content; anything else by its media type.
-fn content(answer: &StoredAnswer) -> CallToolResult {
+/// The blocks of an answer: JSON as text and as structured content, which before 2026-07-28 is an object or not there;
+/// anything else by its media type.
+fn content(answer: &StoredAnswer, era: Era) -> CallToolResult {
     let block = match Content::of(answer) {
-        Content::Json { media_type, json } => return json_content(&media_type, json),
+        Content::Json { media_type, json } => return json_content(&media_type, json, era),
         Content::Text { text, .. } => ContentBlock::text(text),
         Content::Bytes { media_type, bytes } => binary(&media_type, bytes),
         Content::Nothing => return CallToolResult::success(vec![]),
@@ -83,7 +98,7 @@ fn content(answer: &StoredAnswer) -> CallToolResult {
     CallToolResult::success(vec![block])
 }
 
-fn json_content(media_type: &str, json: &RawValue) -> CallToolResult {
+fn json_content(media_type: &str, json: &RawValue, era: Era) -> CallToolResult {
     if media_type == BLOCKS
         && let Ok(blocks) = serde_json::from_str::<Blocks>(json.get())
     {
@@ -92,7 +107,7 @@ fn json_content(media_type: &str, json: &RawValue) -> CallToolResult {
         return result;
     }
     let mut result = CallToolResult::success(vec![ContentBlock::text(json.get())]);
-    result.structured_content = serde_json::from_str(json.get()).ok().filter(Value::is_object);
+    result.structured_content = serde_json::from_str(json.get()).ok().filter(|value: &Value| era == Era::Modern || value.is_object());
     result
 }
 
@@ -105,15 +120,25 @@ fn binary(media_type: &str, bytes: &[u8]) -> ContentBlock {
     }
 }
 
-/// A call that ended without a result. What a model can mend, it reads as a tool's error; what is wrong with the
+/// A call that ended without a result. A payment that was made for another request is asked for anew, as any other that
+/// does not admit the call: clients here pay when they read a challenge, and at no other error.
+pub(super) fn ended(app: &App, live: &Live, error: &CallError) -> ApiError {
+    let challenge = |reason: &str| app.gate.challenge(&live.terms, reason);
+    match error {
+        CallError::Refused(Refusal::Reused) => ApiError::challenge(challenge(error.code())),
+        _ => ApiError::from_call(error, challenge),
+    }
+}
+
+/// The error of a call that ended without a result. What a model can mend, it reads as a tool's error; what is wrong with the
 /// request or the host is an error of JSON-RPC.
 ///
 /// # Errors
 ///
 /// An unknown tool, and a fault of the host's own.
-pub(super) fn failed(error: ApiError, paid_in: Option<WireVersion>) -> Result<CallToolResult, ErrorData> {
+pub(super) fn failed(error: ApiError, dialect: Dialect) -> Result<CallToolResult, ErrorData> {
     match error.into_challenge() {
-        Ok(challenge) => Ok(challenged(&challenge, paid_in)),
+        Ok(challenge) => Ok(challenged(&challenge, dialect)),
         Err(error) => {
             let envelope = error.body()["error"].take();
             match error.status() {
@@ -145,11 +170,17 @@ fn refused(envelope: &Value) -> CallToolResult {
 }
 
 /// An x402 challenge, in every place where a client looks for it. On the wire that the refused payment spoke.
-pub(super) fn challenged(challenge: &Challenge, paid_in: Option<WireVersion>) -> CallToolResult {
-    let told = if paid_in == Some(WireVersion::V1) { &challenge.v1 } else { &challenge.v2 };
-    let mut result = CallToolResult::error(vec![ContentBlock::text(told.to_string())]);
+fn challenged(challenge: &Challenge, dialect: Dialect) -> CallToolResult {
+    let told = if dialect.wire == Some(WireVersion::V1) { &challenge.v1 } else { &challenge.v2 };
+    // Clients read the first block as JSON; the second is for people.
+    let blocks = [told.to_string(), challenge.sentence.clone()].map(ContentBlock::text);
+    let mut result = CallToolResult::error(blocks.to_vec());
     result.structured_content = Some(told.clone());
-    result.meta = Some(meta([(CHALLENGE, latin(told)), (CHALLENGE_V1, challenge.v1.clone())]));
+    let mut meta = meta([(CHALLENGE, latin(told)), (CHALLENGE_V1, challenge.v1.clone())]);
+    if let Some(notice) = &challenge.failed {
+        settled(&mut meta.0, notice, dialect);
+    }
+    result.meta = Some(meta);
     result
 }
 

@@ -6,7 +6,7 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use axum::{body::Bytes, http::HeaderMap};
-use rmcp::model::{ErrorData, ProtocolVersion};
+use rmcp::model::{ErrorData, ProtocolVersion, RequestId};
 use serde_json::value::RawValue;
 
 use super::direct::{is_json, sole};
@@ -16,9 +16,9 @@ use super::direct::{is_json, sole};
 pub(super) enum Member {
     Request(Bytes),
     /// A notification or a response: nothing is answered.
-    Silent,
-    /// No message that a batch may have.
-    Wrong(&'static str),
+    Silent(Bytes),
+    /// No message that a batch may have, and its id.
+    Wrong(&'static str, Option<RequestId>),
 }
 
 /// The messages of `body`. `None` for a body that is no batch, or none that its revision has: then it is a message as any
@@ -45,16 +45,17 @@ impl Member {
     /// `text` is part of `body`.
     fn read(text: &str, body: &Bytes) -> Self {
         let Ok(member) = serde_json::from_str::<BTreeMap<Cow<'_, str>, &RawValue>>(text) else {
-            return Self::Wrong("a member of a batch is a JSON-RPC message");
+            return Self::Wrong("a member of a batch is a JSON-RPC message", None);
         };
+        let id = || serde_json::from_str(member.get("id")?.get()).ok();
         let method = member.get("method").map(|method| serde_json::from_str::<String>(method.get()).unwrap_or_default());
         match method.as_deref() {
-            Some("initialize") => Self::Wrong("`initialize` is no part of a batch"),
+            Some("initialize") => Self::Wrong("`initialize` is no part of a batch", id()),
             Some(_) if member.contains_key("id") => Self::Request(body.slice_ref(text.as_bytes())),
             None if !member.contains_key("result") && !member.contains_key("error") => {
-                Self::Wrong("a member of a batch is a request, a notification or a response")
+                Self::Wrong("a member of a batch is a request, a notification or a response", id())
             }
-            Some(_) | None => Self::Silent,
+            Some(_) | None => Self::Silent(body.slice_ref(text.as_bytes())),
         }
     }
 }
@@ -77,12 +78,13 @@ mod tests {
         let body = r#" [ {"id":1,"method":"a"}, {"method":"b"}, {"id":1,"result":{}}, [] ]"#;
         let members = read(None, body).unwrap().unwrap();
         assert_eq!(members[0], Member::Request(Bytes::from_static(br#"{"id":1,"method":"a"}"#)));
-        assert_eq!(members[1..3], [Member::Silent, Member::Silent]);
-        assert!(matches!(members[3], Member::Wrong(_)));
+        assert!(members[1..3].iter().all(|member| matches!(member, Member::Silent(_))), "{members:?}");
+        assert!(matches!(members[3], Member::Wrong(_, None)));
         let body = r#"[{"id":null,"method":"a"},{"id":1,"method":"in\u0069tialize"},{"id":1},1]"#;
         let members = read(Some("2025-03-26"), body).unwrap().unwrap();
         assert!(matches!(members[0], Member::Request(_)), "it is refused as any other request with this id");
-        assert!(members[1..].iter().all(|member| matches!(member, Member::Wrong(_))), "{members:?}");
+        assert!(members[1..].iter().all(|member| matches!(member, Member::Wrong(..))), "{members:?}");
+        assert!(matches!(members[2], Member::Wrong(_, Some(RequestId::Number(1)))), "{members:?}");
     }
 
     #[test]

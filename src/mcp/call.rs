@@ -12,22 +12,31 @@ use axum::{
 };
 use rmcp::{
     ErrorData, Peer, RoleServer,
-    model::{CallToolResponse, CallToolResult, JsonObject, MetaObject, ProgressNotificationParam, ProgressToken},
+    model::{CallToolResponse, CallToolResult, JsonObject, MetaObject, ProgressNotificationParam, ProgressToken, RequestId as MessageId},
 };
 use serde_json::Value;
 use tokio::{
     sync::mpsc,
+    task::JoinHandle,
     time::{Instant, interval_at},
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{answer, offer::offer, own, server::Front, tasks::Started, tools::Narrowed};
+use super::{
+    answer,
+    cancel::{Held, Session},
+    offer::{Dialect, offer},
+    own,
+    server::Front,
+    tasks::{Started, joined},
+    tools::Narrowed,
+};
 use crate::{
     call::{Call, CallError, CalledBy, Done, Input, Progress, RequestHead},
     catalog::Live,
     http::{ApiError, called, limit_credit, wrong_credential},
     id::RequestId,
-    payment::{Offered, WireVersion},
+    payment::Offered,
 };
 
 /// Messages that wait for a slow reader; further ones are left out.
@@ -35,6 +44,8 @@ const BUFFER: usize = 64;
 
 /// Which call is wanted, and by whom, whichever way it came in.
 pub(super) struct Asked<'a> {
+    /// The request's own.
+    pub(super) id: &'a MessageId,
     pub(super) name: &'a str,
     pub(super) meta: &'a MetaObject,
     pub(super) parts: &'a Parts,
@@ -109,8 +120,13 @@ pub(super) async fn perform(front: &Arc<Front>, asked: Asked<'_>, arguments: Jso
     let peer = asked.parts.extensions.get::<ConnectInfo<SocketAddr>>();
     let address = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |ConnectInfo(peer)| peer.ip().to_canonical());
     let mut line = Line::begin(&asked, address);
-    let (response, told) = answered(front, &asked, address, arguments).await;
+    let (mut response, told) = answered(front, &asked, address, arguments).await;
     line.told = told;
+    match &mut response {
+        Ok(CallToolResponse::Complete(result)) if asked.era == Era::Modern => front.sign(&mut result.meta),
+        Ok(CallToolResponse::Task(result)) => front.sign(&mut result.meta),
+        _ => {}
+    }
     response
 }
 
@@ -122,13 +138,14 @@ async fn answered(
 ) -> (Result<CallToolResponse, ErrorData>, Told) {
     let app = &front.app;
     let narrowed = Narrowed::by(asked.parts.uri.query());
+    let unpaid = Dialect::of(asked.era, asked.meta, &Offered::Nothing);
     if let Some(rate) = &app.mcp.rate
         && let Some(seconds) = rate.wait(&(address, asked.name.to_owned()))
     {
         let message = format!("more than {} calls per second of `{}` from your address", rate.per_second(), asked.name);
         return refused(
             ApiError::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message).hint(format!("try again in {seconds} s")),
-            None,
+            unpaid,
         );
     }
     if let Some(result) = own::perform(app, &narrowed, asked.name, &arguments).await {
@@ -144,27 +161,24 @@ async fn answered(
         Ok(found) => found,
         Err(error) => {
             wrong_credential(app, address, &error);
-            return refused(error, None);
+            return refused(error, unpaid);
         }
     };
     let offered = match limit_credit(app, address, offer(asked.meta, &asked.parts.headers)) {
         Ok(offered) => offered,
-        Err(error) => return refused(error, None),
+        Err(error) => return refused(error, unpaid),
     };
-    let paid_in = match &offered {
-        Offered::X402 { version, .. } => Some(*version),
-        Offered::Nothing | Offered::Credit(_) => None,
-    };
+    let dialect = Dialect::of(asked.era, asked.meta, &offered);
     if matches!(offered, Offered::Nothing) && by == CalledBy::Anyone && !live.endpoint.price_usd.is_zero() {
-        return refused(ApiError::challenge(app.gate.challenge(&live.terms, "payment required")), None);
+        return refused(ApiError::challenge(app.gate.challenge(&live.terms, "payment required")), dialect);
     }
     let head = head(&live, asked);
     let call = Call { live: Arc::clone(&live), by, input: Input::Json(Value::Object(arguments)), offered, head, progress: None };
     let ended = if asked.takes_tasks && live.endpoint.long_running(app.long_running_ms) {
-        match Box::pin(front.tasks.start(app, call, paid_in)).await {
+        match Box::pin(front.tasks.start(app, call, dialect)).await {
             Ok(Started::Task(task)) => return (Ok(task), Told { outcome: "task", charged: "no" }),
             Ok(Started::Ended(ended)) => ended,
-            Err(error) => return refused(ApiError::from(error), paid_in),
+            Err(error) => return refused(ApiError::from(error), dialect),
         }
     } else {
         followed(front, call, asked).await
@@ -172,10 +186,10 @@ async fn answered(
     match ended {
         Ok(done) => {
             let told = Told { outcome: if done.success { "ok" } else { "tool_error" }, charged: charged(&done) };
-            (Ok(answer::done(&done, &app.base_url).into()), told)
+            (Ok(answer::done(&done, &app.base_url, dialect).into()), told)
         }
         Err(error) => {
-            let (response, told) = refused(ApiError::from_call(&error, |reason| app.gate.challenge(&live.terms, reason)), paid_in);
+            let (response, told) = refused(answer::ended(app, &live, &error), dialect);
             (response, if matches!(*error, CallError::Cancelled) { GONE } else { told })
         }
     }
@@ -185,21 +199,25 @@ fn charged(done: &Done) -> &'static str {
     if done.payment.is_some() && done.success { "yes" } else { "no" }
 }
 
-fn refused(error: ApiError, paid_in: Option<WireVersion>) -> (Result<CallToolResponse, ErrorData>, Told) {
+fn refused(error: ApiError, dialect: Dialect) -> (Result<CallToolResponse, ErrorData>, Told) {
     let told = Told { outcome: error.code(), charged: error.charged() };
-    (answer::failed(error, paid_in).map(CallToolResult::into), told)
+    (answer::failed(error, dialect).map(CallToolResult::into), told)
 }
 
 /// Performs `call`, and tells what happens on the way to a client that gave a token for it.
 ///
 /// In 2026-07-28 a client takes back its request by closing the connection: the call is then stopped if its payment is
-/// not being settled yet. In older revisions a broken connection is no more than that, and the call goes on.
+/// not being settled yet. In older revisions a broken connection is no more than that: the call goes on to its end, unless
+/// `notifications/cancelled` takes it back.
 async fn followed(front: &Front, call: Call, asked: &Asked<'_>) -> Result<Done, Arc<CallError>> {
-    let cancel = CancellationToken::new();
+    let session = if asked.era == Era::Legacy { Session::of(&asked.parts.headers) } else { None };
+    let held = session.and_then(|session| front.cancellable.hold(session, asked.id));
+    let cancel = held.as_ref().map_or_else(CancellationToken::new, |held| held.cancel.clone());
     let _stop = (asked.era == Era::Modern).then(|| cancel.clone().drop_guard());
     let ended = async {
         match &asked.hearer {
-            Some(hearer) => Box::pin(told(front, call, hearer, cancel.clone())).await,
+            Some(hearer) => Box::pin(told(front, call, hearer, cancel.clone(), held)).await,
+            None if held.is_some() => joined(begun(front, call, cancel.clone(), held).await),
             None => Box::pin(front.app.calls.perform_until(call, cancel.clone())).await,
         }
     };
@@ -211,16 +229,31 @@ async fn followed(front: &Front, call: Call, asked: &Asked<'_>) -> Result<Done, 
     }
 }
 
+/// Performs `call` on a task of its own, which keeps to its end what the call is taken back by.
+fn begun(front: &Front, call: Call, cancel: CancellationToken, held: Option<Held>) -> JoinHandle<Result<Done, Arc<CallError>>> {
+    let app = Arc::clone(&front.app);
+    tokio::spawn(async move {
+        let ended = app.calls.perform_until(call, cancel).await;
+        drop(held);
+        ended
+    })
+}
+
 /// Performs `call`, and tells `hearer` what its handler says and, now and then, that it runs.
-async fn told(front: &Front, mut call: Call, hearer: &Hearer<'_>, cancel: CancellationToken) -> Result<Done, Arc<CallError>> {
+async fn told(
+    front: &Front,
+    mut call: Call,
+    hearer: &Hearer<'_>,
+    cancel: CancellationToken,
+    held: Option<Held>,
+) -> Result<Done, Arc<CallError>> {
     let (progress, mut happened) = mpsc::channel(BUFFER);
     call.progress = Some(progress);
     let every = front.app.mcp.progress;
     let mut told = Teller { hearer, scale: None, last: f64::NEG_INFINITY, begun: Instant::now() };
     let mut beat = interval_at(told.begun + every, every);
     // On a task of its own: a client that reads slowly must not slow the call.
-    let app = Arc::clone(&front.app);
-    let mut performing = tokio::spawn(async move { app.calls.perform_until(call, cancel).await });
+    let mut performing = begun(front, call, cancel, held);
     loop {
         tokio::select! {
             biased;
@@ -229,7 +262,7 @@ async fn told(front: &Front, mut call: Call, hearer: &Hearer<'_>, cancel: Cancel
                     told.tell(heard.message, heard.fraction).await;
                 }
             }
-            ended = &mut performing => return ended.unwrap_or_else(|_| Err(Arc::new(CallError::Internal))),
+            ended = &mut performing => return joined(ended),
             _ = beat.tick() => told.tell("running".to_owned(), None).await,
         }
     }

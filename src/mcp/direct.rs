@@ -95,7 +95,7 @@ impl<'a> Plain<'a> {
     /// Performs the call and answers it. In 2026-07-28, dropping the future takes the call back.
     pub(super) async fn answer(self, front: &Arc<Front>, parts: &Parts) -> Response {
         let Self { id, name, arguments, meta, era, extension } = self;
-        let asked = Asked { name, meta: &meta, parts, era, takes_tasks: false, hearer: None, gone: None };
+        let asked = Asked { id: &id, name, meta: &meta, parts, era, takes_tasks: false, hearer: None, gone: None };
         match call::perform(front, asked, arguments).await {
             Ok(response) => {
                 if let Some(result) = extension.then(|| extension::challenge(&response)).flatten() {

@@ -5,6 +5,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use rmcp::model::MetaObject;
 use serde_json::Value;
 
+use super::call::Era;
 use crate::{
     http::offered,
     payment::{CreditOffer, Offered, WireVersion},
@@ -12,19 +13,45 @@ use crate::{
 
 /// An x402 payment: an object (x402's MCP transport), or base64 of one (Cloudflare's `agents`).
 pub(super) const PAYMENT: &str = "x402/payment";
+/// The same in Vercel's `x402-mcp`: base64, v1.
+const DOTTED_PAYMENT: &str = "x402.payment";
 /// A developer credit's token.
 pub(super) const CREDIT: &str = "tollhouse/credit";
 /// Makes a repeated call on credit the same call.
 pub(super) const IDEMPOTENCY_KEY: &str = "tollhouse/idempotencyKey";
 
+/// How a caller is to be told what became of the call: by its revision, and as its payment spoke.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Dialect {
+    pub(super) era: Era,
+    /// The wire of the payment, if one was shown.
+    pub(super) wire: Option<WireVersion>,
+    /// The payment stood under Vercel's key, and its settlement is looked for under theirs.
+    pub(super) dotted: bool,
+}
+
+impl Dialect {
+    pub(super) fn of(era: Era, meta: &MetaObject, offered: &Offered) -> Self {
+        let wire = match offered {
+            Offered::X402 { version, .. } => Some(*version),
+            Offered::Nothing | Offered::Credit(_) => None,
+        };
+        Self { era, wire, dotted: given(meta, PAYMENT).is_none() && given(meta, DOTTED_PAYMENT).is_some() }
+    }
+}
+
+fn given<'a>(meta: &'a MetaObject, name: &str) -> Option<&'a Value> {
+    meta.get(name).filter(|value| !value.is_null())
+}
+
 /// The payment in `_meta`; else the one in the request's headers, which is how clients that know nothing of
 /// payments are given a credit in their configuration. Never an error: a bad one is refused by the gate.
 pub(super) fn offer(meta: &MetaObject, headers: &HeaderMap) -> Offered {
     let text = |name: &str| meta.get(name).and_then(Value::as_str).map(str::to_owned);
-    match meta.get(PAYMENT) {
+    match given(meta, PAYMENT).or_else(|| given(meta, DOTTED_PAYMENT)) {
         Some(Value::String(encoded)) => Offered::X402 { version: version(&decoded(encoded)), header: encoded.clone() },
-        Some(payment) if !payment.is_null() => Offered::X402 { version: version(payment), header: payment.to_string() },
-        _ => match text(CREDIT) {
+        Some(payment) => Offered::X402 { version: version(payment), header: payment.to_string() },
+        None => match text(CREDIT) {
             Some(token) => Offered::Credit(CreditOffer { token, idempotency_key: text(IDEMPOTENCY_KEY), witness: None }),
             None => offered(headers),
         },
@@ -61,8 +88,10 @@ mod tests {
             (json!(STANDARD.encode(r#"{"x402Version":2}"#)), WireVersion::V2),
             (json!("nonsense"), WireVersion::V2),
         ] {
-            let offered = offered_by(json!({ PAYMENT: payment }));
-            assert!(matches!(&offered, Offered::X402 { version, .. } if *version == wanted), "{payment}: {offered:?}");
+            for key in [PAYMENT, DOTTED_PAYMENT] {
+                let offered = offered_by(json!({ key: payment }));
+                assert!(matches!(&offered, Offered::X402 { version, .. } if *version == wanted), "{payment}: {offered:?}");
+            }
         }
         let offered = offered_by(json!({ CREDIT: "dc_1_2", IDEMPOTENCY_KEY: "once" }));
         assert!(matches!(&offered, Offered::Credit(offer) if offer.token == "dc_1_2" && offer.idempotency_key.as_deref() == Some("once")));

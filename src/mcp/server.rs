@@ -10,16 +10,18 @@ use rmcp::{
         CompleteResult, CustomRequest, CustomResult, DiscoverResult, ErrorCode, GetTaskParams, GetTaskResult, Implementation,
         InitializeRequestParams, InitializeResult, JsonObject, ListPromptsRequestMethod, ListPromptsResult,
         ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
-        PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool, UpdateTaskParams,
+        MetaObject, PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool, UpdateTaskParams,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
+use serde_json::{Value, json};
 
 use super::{
     call::{self, Asked, Era, Hearer},
+    cancel::Cancellable,
     extension::{self, EXTENSION},
     tasks::{self, Tasks},
-    tools::{Listing, Narrowed},
+    tools::{self, Listing, Narrowed},
     transport::JsonOnly,
 };
 use crate::{app::App, http::REQUEST, id::RequestId};
@@ -27,6 +29,11 @@ use crate::{app::App, http::REQUEST, id::RequestId};
 /// The revisions spoken, oldest first. 2024-11-05 had another transport.
 pub(super) const VERSIONS: &[ProtocolVersion] =
     &[ProtocolVersion::V_2025_03_26, ProtocolVersion::V_2025_06_18, ProtocolVersion::V_2025_11_25, ProtocolVersion::V_2026_07_28];
+
+/// What the server says it is, and where in a result's `_meta`.
+const NAME: &str = "tollhouse";
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+const SERVER: &str = "io.modelcontextprotocol/serverInfo";
 
 /// How long a client may take a list to be fresh, in milliseconds. Those that listen hear of a change at once.
 const LIST_TTL_MS: u64 = 30_000;
@@ -48,12 +55,23 @@ pub(super) struct Front {
     pub(super) app: Arc<App>,
     pub(super) listing: Listing,
     pub(super) tasks: Arc<Tasks>,
+    pub(super) cancellable: Arc<Cancellable>,
+    /// Who answers, for the results of 2026-07-28.
+    named: Value,
+}
+
+impl Front {
+    /// Puts the server's name into a result's `_meta`.
+    pub(super) fn sign(&self, meta: &mut Option<MetaObject>) {
+        meta.get_or_insert_default().0.insert(SERVER.to_owned(), self.named.clone());
+    }
 }
 
 impl Server {
     pub(super) fn new(app: Arc<App>) -> Self {
         let tasks = Tasks::new(&app);
-        Self { front: Arc::new(Front { app, listing: Listing::default(), tasks }) }
+        let named = json!({ "name": NAME, "version": VERSION });
+        Self { front: Arc::new(Front { app, listing: Listing::default(), tasks, cancellable: Arc::default(), named }) }
     }
 }
 
@@ -71,8 +89,7 @@ impl ServerHandler for Server {
         let capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed().enable_tasks();
         let mut capabilities = capabilities.build();
         capabilities.extensions.get_or_insert_default().insert(EXTENSION.to_owned(), JsonObject::new());
-        let server =
-            Implementation::new("tollhouse", env!("CARGO_PKG_VERSION")).with_title("Tollhouse").with_website_url(&self.front.app.base_url);
+        let server = Implementation::new(NAME, VERSION).with_title("Tollhouse").with_website_url(&self.front.app.base_url);
         let instructions = "Tools of many builders, some paid per call. A paid tool that is called without payment answers with an x402 \
             challenge; call it again with the payment in `_meta[\"x402/payment\"]`. Only successful calls are charged, and \
             repeating a call with the same payment and arguments gives the same answer again. `search_tools` finds tools by words.";
@@ -114,8 +131,13 @@ impl ServerHandler for Server {
         let cursor = request.and_then(|request| request.cursor);
         let page = self.front.listing.page(&self.front.app, &narrowed(&context), cursor.as_deref());
         let page = page.ok_or_else(|| ErrorData::invalid_params("`cursor` is not one that this server gave", None))?;
-        let mut result = ListToolsResult::with_all_items(page.tools).with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Public);
+        let modern = modern(&context);
+        let tools = if modern { page.tools } else { page.tools.into_iter().map(tools::for_legacy).collect() };
+        let mut result = ListToolsResult::with_all_items(tools).with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Public);
         result.next_cursor = page.next;
+        if modern {
+            self.front.sign(&mut result.meta);
+        }
         Ok(result)
     }
 
@@ -133,6 +155,7 @@ impl ServerHandler for Server {
         let streams = parts.extensions.get::<JsonOnly>().is_none();
         let token = context.meta.get_progress_token().filter(|_| streams);
         let asked = Asked {
+            id: &context.id,
             name: &request.name,
             meta: &context.meta,
             parts: &parts,
@@ -147,7 +170,9 @@ impl ServerHandler for Server {
 
     async fn get_task(&self, request: GetTaskParams, _: RequestContext<RoleServer>) -> Result<GetTaskResult, ErrorData> {
         let found = self.front.tasks.get(&self.front.app, &request.task_id).await;
-        found.map_err(|error| tasks::unavailable(&error))?.ok_or_else(tasks::unknown)
+        let mut task = found.map_err(|error| tasks::unavailable(&error))?.ok_or_else(tasks::unknown)?;
+        self.front.sign(&mut task.meta);
+        Ok(task)
     }
 
     async fn cancel_task(&self, request: CancelTaskParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {

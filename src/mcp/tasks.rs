@@ -24,15 +24,14 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::answer;
+use super::{answer, call::Era, offer::Dialect};
 use crate::{
     app::App,
     call::{Call, CallError, Done, Progress},
     catalog::Live,
     clock::{Clock, Timestamp},
-    http::ApiError,
     id::CallId,
-    payment::{Ended, PaymentId, WireVersion},
+    payment::{Ended, PaymentId},
     store::{Check, Direction, Durability, KeyRange, Space, Store, StoreError, Write},
 };
 
@@ -132,12 +131,7 @@ impl Tasks {
     /// # Errors
     ///
     /// The store's, when the task cannot be kept: then the call is taken back.
-    pub(super) async fn start(
-        self: &Arc<Self>,
-        app: &Arc<App>,
-        mut call: Call,
-        paid_in: Option<WireVersion>,
-    ) -> Result<Started, StoreError> {
+    pub(super) async fn start(self: &Arc<Self>, app: &Arc<App>, mut call: Call, dialect: Dialect) -> Result<Started, StoreError> {
         let (progress, mut happened) = mpsc::channel(BUFFER);
         call.progress = Some(progress);
         let (live, cancel) = (Arc::clone(&call.live), CancellationToken::new());
@@ -166,7 +160,7 @@ impl Tasks {
         not_started.disarm();
         let created = CreateTaskResult::new(task(&id, &record, Some("running".to_owned())));
         let (tasks, app) = (Arc::clone(self), Arc::clone(app));
-        tokio::spawn(async move { tasks.follow(&app, id, &live, paid_in, performing, happened).await });
+        tokio::spawn(async move { tasks.follow(&app, id, &live, dialect, performing, happened).await });
         Ok(Started::Task(created.into()))
     }
 
@@ -176,7 +170,7 @@ impl Tasks {
         app: &App,
         id: String,
         live: &Live,
-        paid_in: Option<WireVersion>,
+        dialect: Dialect,
         mut performing: JoinHandle<Result<Done, Arc<CallError>>>,
         mut happened: mpsc::Receiver<Progress>,
     ) {
@@ -194,9 +188,9 @@ impl Tasks {
             }
         };
         let state = match ended {
-            Ok(done) => State::Completed(as_object(&answer::done(&done, &app.base_url))),
+            Ok(done) => State::Completed(as_object(&answer::done(&done, &app.base_url, dialect))),
             Err(error) if matches!(*error, CallError::Cancelled) => State::Cancelled,
-            Err(error) => refused(&error, app, live, paid_in),
+            Err(error) => refused(&error, app, live, dialect),
         };
         self.end(&id, &state).await;
         self.running().remove(&id);
@@ -285,7 +279,9 @@ impl Tasks {
         Ok(match ended {
             Ended::Answer(answer) => {
                 let done = Done { answer: Arc::new(answer), payment: record.payment.clone(), success: true };
-                Some(State::Completed(as_object(&answer::done(&done, &app.base_url))))
+                // Who asks is of the revision that has tasks; how they paid is not remembered.
+                let dialect = Dialect { era: Era::Modern, wire: None, dotted: false };
+                Some(State::Completed(as_object(&answer::done(&done, &app.base_url, dialect))))
             }
             Ended::Open | Ended::NotYet => None,
             Ended::Without if silent => {
@@ -402,15 +398,14 @@ fn task(id: &str, record: &Record, said: Option<String>) -> Task {
 }
 
 /// A call that ended without a result, as the state of its task.
-fn refused(error: &CallError, app: &App, live: &Live, paid_in: Option<WireVersion>) -> State {
-    let error = ApiError::from_call(error, |reason| app.gate.challenge(&live.terms, reason));
-    match answer::failed(error, paid_in) {
+fn refused(error: &CallError, app: &App, live: &Live, dialect: Dialect) -> State {
+    match answer::failed(answer::ended(app, live, error), dialect) {
         Ok(result) => State::Completed(as_object(&result)),
         Err(error) => State::Failed(as_object(&error)),
     }
 }
 
-fn joined(ended: Result<Result<Done, Arc<CallError>>, tokio::task::JoinError>) -> Result<Done, Arc<CallError>> {
+pub(super) fn joined(ended: Result<Result<Done, Arc<CallError>>, tokio::task::JoinError>) -> Result<Done, Arc<CallError>> {
     ended.unwrap_or_else(|_| Err(Arc::new(CallError::Internal)))
 }
 

@@ -124,6 +124,16 @@ fn description(app: &App, live: &Live) -> String {
     format!("{said}\n\n{price}{long}")
 }
 
+/// A tool as the revisions before 2026-07-28 have it: structured results are objects there.
+pub(super) fn for_legacy(mut tool: Tool) -> Tool {
+    tool.output_schema = tool.output_schema.filter(|schema| is_of_objects(schema));
+    tool
+}
+
+fn is_of_objects(schema: &JsonObject) -> bool {
+    schema.get("type").is_some_and(|kind| kind == "object")
+}
+
 /// What clients may rely on to ask or not ask their user. Spending money is nothing to do unasked.
 fn annotations(live: &Live) -> ToolAnnotations {
     let endpoint = &live.endpoint;
@@ -161,10 +171,10 @@ fn names_headers(schema: &Value) -> bool {
 }
 
 /// The schema of structured results. For a paid tool it also takes a challenge, because some clients hold one against
-/// it even where `isError` is set. `None` where a result may be no object, or where the schema's references would not
+/// it even where `isError` is set. `None` where a result may be no JSON, or where the schema's references would not
 /// survive being nested.
 fn output_schema(live: &Live) -> Option<JsonObject> {
-    let mut schema = live.endpoint.output_schema.as_object().filter(|schema| schema.get("type") == Some(&json!("object")))?.clone();
+    let mut schema = live.endpoint.output_schema.as_object().filter(|schema| !schema.is_empty())?.clone();
     if live.endpoint.price_usd.is_zero() {
         return Some(schema);
     }
@@ -183,7 +193,9 @@ fn output_schema(live: &Live) -> Option<JsonObject> {
         "properties": { "x402Version": { "type": "integer" }, "accepts": { "type": "array" } },
         "required": ["x402Version", "accepts"],
     });
-    both.insert("type".to_owned(), json!("object"));
+    if is_of_objects(&schema) {
+        both.insert("type".to_owned(), json!("object"));
+    }
     both.insert("anyOf".to_owned(), json!([schema, challenge]));
     Some(both)
 }
@@ -210,8 +222,10 @@ fn prices(app: &App, live: &Live) -> MetaObject {
     meta.insert("tollhouse/version".to_owned(), json!(endpoint.version));
     if !endpoint.price_usd.is_zero() {
         let mut challenge = app.gate.challenge(&live.terms, "payment required");
-        // apify
-        meta.insert("x402".to_owned(), challenge.v2["accepts"][0].take());
+        // apify: its `mcpc` pays unasked for what is marked so
+        let mut terms = challenge.v2["accepts"][0].take();
+        terms["paymentRequired"] = json!(true);
+        meta.insert("x402".to_owned(), terms);
         // Cloudflare
         meta.insert("agents-x402/paymentRequired".to_owned(), json!(true));
         meta.insert("agents-x402/priceUSD".to_owned(), json!(endpoint.price_usd));

@@ -1,6 +1,6 @@
 //! In front of rmcp's transport: what clients really send gets in, plain calls go past it, and every refusal is JSON-RPC.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{borrow::Cow, net::SocketAddr, sync::Arc};
 
 use axum::{
     Router,
@@ -11,22 +11,31 @@ use axum::{
     routing::post,
 };
 use rmcp::{
-    model::{ErrorCode, ErrorData, JsonRpcError, ProtocolVersion},
+    model::{ErrorCode, ErrorData, ProtocolVersion, RequestId},
     transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService, session::never::NeverSessionManager},
 };
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tower::Service as _;
 
 use super::{
     batch::{self, Member},
-    direct::Plain,
+    cancel::{SESSION, Session},
+    direct::{Plain, sole},
     extension::Known,
+    refusal::{PATH, id_of, refusal},
     server::{Front, Server, VERSIONS},
 };
 use crate::app::App;
 
 /// Largest request, in bytes. A tool's own limit on its input is lower.
 const MAX_BODY_BYTES: usize = 4 << 20;
+
+/// Largest message that is heeded on its way to rmcp, in bytes: greetings and cancellations are small.
+const MAX_HEEDED_BYTES: usize = 64 << 10;
+
+/// The notification that takes a call back.
+const CANCELLED: &str = "notifications/cancelled";
 
 /// Both of the types that an answer may have, as the specification wants a client to name them.
 const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
@@ -41,7 +50,7 @@ struct Transport {
     events: Inner,
 }
 
-/// `/ai/mcp`: POST only. GET and DELETE, which stateless servers do not have, are 405.
+/// [`PATH`]: POST only. GET and DELETE, which stateless servers do not have, are 405.
 pub fn route(app: &Arc<App>) -> Router<Arc<App>> {
     let server = Server::new(Arc::clone(app));
     let service = |as_json: bool| {
@@ -58,26 +67,26 @@ pub fn route(app: &Arc<App>) -> Router<Arc<App>> {
     };
     let (json, events) = (service(true), service(false));
     let transport = Arc::new(Transport { front: server.front, json, events });
-    Router::new().route("/ai/mcp", post(move |State(_): State<Arc<App>>, request: Request| answer(Arc::clone(&transport), request)))
+    Router::new().route(PATH, post(move |State(_): State<Arc<App>>, request: Request| answer(Arc::clone(&transport), request)))
 }
 
 async fn answer(transport: Arc<Transport>, request: Request) -> Response {
     if let Err((status, why)) = transport.front.app.mcp.doors.check(&request) {
-        return refusal(status, &Value::Null, ErrorData::invalid_request(why, None));
+        return refusal(status, None, ErrorData::invalid_request(why, None));
     }
     let (parts, body) = request.into_parts();
     let Some(accepted) = Accepted::by(&parts.headers) else {
         let message = "answers are `application/json` or `text/event-stream`";
-        return refusal(StatusCode::NOT_ACCEPTABLE, &Value::Null, ErrorData::invalid_request(message, None));
+        return refusal(StatusCode::NOT_ACCEPTABLE, None, ErrorData::invalid_request(message, None));
     };
     let Ok(body) = axum::body::to_bytes(body, MAX_BODY_BYTES).await else {
         let message = format!("a request is at most {MAX_BODY_BYTES} bytes");
-        return refusal(StatusCode::PAYLOAD_TOO_LARGE, &Value::Null, ErrorData::invalid_request(message, None));
+        return refusal(StatusCode::PAYLOAD_TOO_LARGE, None, ErrorData::invalid_request(message, None));
     };
     match batch::members(&parts.headers, &body, transport.front.app.mcp.batch) {
         None => transport.message(parts, body, accepted).await,
         Some(Ok(members)) => Box::pin(transport.batch(parts, members, accepted)).await,
-        Some(Err(error)) => refusal(StatusCode::BAD_REQUEST, &Value::Null, error),
+        Some(Err(error)) => refusal(StatusCode::BAD_REQUEST, None, error),
     }
 }
 
@@ -89,10 +98,34 @@ impl Transport {
         if accepted == Accepted::JsonOnly {
             parts.extensions.insert(JsonOnly);
         }
+        let greets = self.heed(&parts.headers, &body);
         let known = Known::default();
         parts.extensions.insert(known.clone());
         // Boxed as all that is rare: a plain call's future is moved, and must be small.
-        Box::pin(async { known.pass(self.through_rmcp(parts, body, accepted).await).await }).await
+        let mut response = Box::pin(async { known.pass(self.through_rmcp(parts, body, accepted).await).await }).await;
+        if greets
+            && response.status() == StatusCode::OK
+            && let Some(session) = Session::new()
+        {
+            response.headers_mut().insert(&SESSION, session.to_header());
+        }
+        response
+    }
+
+    /// Does what a message of the older revisions wants of the transport itself: takes back the call that a cancellation names.
+    /// True for a greeting, whose answer has a session.
+    fn heed(&self, headers: &HeaderMap, body: &[u8]) -> bool {
+        let modern = sole(headers, "mcp-protocol-version") == Some(ProtocolVersion::V_2026_07_28.as_str());
+        if modern || body.len() > MAX_HEEDED_BYTES {
+            return false;
+        }
+        let Ok(Heeded { method, params }) = serde_json::from_slice(body) else { return false };
+        if method == CANCELLED
+            && let (Some(session), Some(id)) = (Session::of(headers), params.and_then(|params| params.request_id))
+        {
+            self.front.cancellable.cancel(session, id);
+        }
+        method == "initialize"
     }
 
     /// Answers each member that wants an answer, as if it had come alone; 202 if none does.
@@ -101,14 +134,17 @@ impl Transport {
     async fn batch(&self, parts: Parts, members: Vec<Member>, accepted: Accepted) -> Response {
         if let Some(seconds) = self.too_fast(&parts, members.len()) {
             let message = format!("each member of a batch is a request, and you make too many; try again in {seconds} s");
-            return refusal(StatusCode::TOO_MANY_REQUESTS, &Value::Null, ErrorData::invalid_request(message, None));
+            return refusal(StatusCode::TOO_MANY_REQUESTS, None, ErrorData::invalid_request(message, None));
         }
         let mut answers = vec![];
         for member in members {
             let response = match member {
                 Member::Request(request) => self.message(parts.clone(), request, Accepted::JsonOnly).await,
-                Member::Wrong(why) => refusal(StatusCode::BAD_REQUEST, &Value::Null, ErrorData::invalid_request(why, None)),
-                Member::Silent => continue,
+                Member::Wrong(why, id) => refusal(StatusCode::BAD_REQUEST, id, ErrorData::invalid_request(why, None)),
+                Member::Silent(message) => {
+                    self.heed(&parts.headers, &message);
+                    continue;
+                }
             };
             // What rmcp or this file has made lies in memory already.
             let Ok(answer) = axum::body::to_bytes(response.into_body(), usize::MAX).await else {
@@ -153,6 +189,20 @@ impl Transport {
         let said = axum::body::to_bytes(response.into_body(), 4096).await.unwrap_or_default();
         in_json_rpc(status, &said, &body, asked.as_ref())
     }
+}
+
+/// What of a message the transport itself may heed.
+#[derive(Deserialize)]
+struct Heeded<'a> {
+    #[serde(borrow)]
+    method: Cow<'a, str>,
+    params: Option<HeededParams>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct HeededParams {
+    request_id: Option<RequestId>,
 }
 
 /// True for the content types of JSON-RPC answers.
@@ -204,7 +254,7 @@ impl Accepted {
 fn in_json_rpc(status: StatusCode, said: &[u8], body: &Bytes, asked: Option<&HeaderValue>) -> Response {
     let said = String::from_utf8_lossy(said).into_owned();
     let message: Result<Value, _> = serde_json::from_slice(body);
-    let id = message.as_ref().map(|message| message["id"].clone()).unwrap_or_default();
+    let id = message.as_ref().ok().and_then(id_of);
     let (status, error) = match status {
         StatusCode::UNSUPPORTED_MEDIA_TYPE if !said.starts_with("Unsupported Media Type") => {
             (StatusCode::BAD_REQUEST, unreadable(message.as_ref()))
@@ -221,7 +271,7 @@ fn in_json_rpc(status: StatusCode, said: &[u8], body: &Bytes, asked: Option<&Hea
         }
         _ => (status, ErrorData::invalid_request(said, None)),
     };
-    refusal(status, &id, error)
+    refusal(status, id, error)
 }
 
 /// Why a body is no JSON-RPC message.
@@ -235,11 +285,6 @@ fn unreadable(message: Result<&Value, &serde_json::Error>) -> ErrorData {
         }
         Ok(_) => ErrorData::invalid_request("body is no JSON-RPC 2.0 message", None),
     }
-}
-
-fn refusal(status: StatusCode, id: &Value, error: ErrorData) -> Response {
-    let id = serde_json::from_value(id.clone()).ok();
-    (status, axum::Json(JsonRpcError::new(id, error))).into_response()
 }
 
 #[cfg(test)]

@@ -51,6 +51,9 @@ fn challenge(result: &Value) -> Value {
     let told = &result["structuredContent"];
     assert!(told["accepts"].is_array(), "{result}");
     assert_eq!(&serde_json::from_str::<Value>(result["content"][0]["text"].as_str().unwrap()).unwrap(), told);
+    let sentence = result["content"][1]["text"].as_str().unwrap();
+    assert!(sentence.contains("USD for each successful call"), "{result}");
+    assert_eq!(sentence.starts_with("Not charged"), told["error"] != "payment required", "{result}");
     let dialect = &result["_meta"]["x402/error"];
     assert_eq!((&dialect["accepts"], &dialect["resource"]["url"]), (&told["accepts"], &told["resource"]["url"]));
     assert!(told["x402Version"] == 1 || dialect.to_string().is_ascii(), "Cloudflare's client sends it through `btoa`: {dialect}");

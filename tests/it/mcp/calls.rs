@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{COUNTER, FUNDS, MICROS, MOODY, PRICE, paid_in_meta, refusal, slow, takes_tasks};
-use crate::harness::{Host, Mcp, Payer, Replied, eventually, js};
+use crate::harness::{Host, Mcp, Payer, Payment, Replied, eventually, js};
 
 /// Without what differs from call to call.
 fn said(replied: &Replied) -> Value {
@@ -122,12 +123,10 @@ async fn what_a_model_can_mend_is_a_tools_error() {
 }
 
 #[tokio::test]
-async fn results_that_are_no_objects_have_their_own_blocks() {
+async fn results_that_are_no_json_have_their_own_blocks() {
     let host = Host::start().await;
     host.publish(&js("moody", 0.0, MOODY)).await;
     let call = async |mood: &str| host.mcp().call("moody", json!({ "mood": mood }), json!({})).await;
-    let list = call("list").await;
-    assert_eq!((&list["content"][0]["text"], list.get("structuredContent")), (&json!("[1,2]"), None));
     assert_eq!(call("text").await["content"][0], json!({ "type": "text", "text": "words" }));
     assert_eq!(call("picture").await["content"][0], json!({ "type": "image", "data": "AQID", "mimeType": "image/png" }));
 }
@@ -230,6 +229,120 @@ async fn a_call_that_is_taken_back_is_not_charged() {
     assert!(hung_up);
     assert_eq!(answer.json(), json!({ "runs": 2 }));
     assert_eq!(host.balance(&payer.address).await, FUNDS - MICROS);
+}
+
+/// What a client of an older revision is given with the answer to its greeting.
+async fn session(host: &Host) -> String {
+    let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+    let greeted = host.send(host.mcp_legacy().request("initialize", params)).await.is(200);
+    assert!(greeted.has("access-control-expose-headers").contains("mcp-session-id"), "pages read it too: {greeted:?}");
+    greeted.has("mcp-session-id").to_owned()
+}
+
+#[tokio::test]
+async fn a_cancelled_call_of_an_older_revision_stops_and_is_not_charged() {
+    let host = Host::start().await;
+    host.publish(&js("count", PRICE, COUNTER)).await;
+    let payer = Payer::funded(&host, 1.0).await;
+    let (own, strange) = (session(&host).await, session(&host).await);
+    assert!(own != strange && own.len() == 32, "{own}");
+    let cancel = async |session: Option<&str>, id: Value| {
+        let request = host.request(Method::POST, "/ai/mcp").header("accept", "application/json, text/event-stream");
+        let request = session
+            .into_iter()
+            .fold(request.header("mcp-protocol-version", "2025-11-25"), |request, session| request.header("mcp-session-id", session));
+        let body = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id, "reason": "enough" } });
+        assert!(host.send(request.json(&body)).await.is(202).body.is_empty());
+    };
+    let state = async |payment: &Payment, wanted: &'static str| {
+        let id = payment.id();
+        eventually(wanted, Duration::from_secs(4), async || host.payment(&id).await.filter(|payment| payment["state"] == wanted)).await
+    };
+    for progress in [false, true] {
+        let payment = payer.pay(&host.challenge("count").await);
+        let mut meta = paid_in_meta(&payment);
+        if progress {
+            meta["progressToken"] = json!("p");
+        }
+        let client = host.mcp_legacy().with_header("mcp-session-id", &own);
+        let called = client.ask("tools/call", json!({ "name": "count", "arguments": { "ms": 9_000 }, "_meta": meta }));
+        let cancelled = async {
+            state(&payment, "reserved").await;
+            // Another's cancellation is none of this call, and neither is one of another call.
+            for (session, id) in
+                [(None, json!(1)), (Some(strange.as_str()), json!(1)), (Some(own.as_str()), json!(2)), (Some(own.as_str()), json!("1"))]
+            {
+                cancel(session, id).await;
+            }
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            state(&payment, "reserved").await;
+            cancel(Some(&own), json!(1)).await;
+        };
+        let (replied, ()) = tokio::join!(called, cancelled);
+        assert_eq!(refusal(&replied.result(), "cancelled")["charged"], false);
+        state(&payment, "released").await;
+    }
+    // A client may hang up before it says so.
+    let payment = payer.pay(&host.challenge("count").await);
+    let client = host.mcp_legacy().with_header("mcp-session-id", &own);
+    let params = json!({ "name": "count", "arguments": { "ms": 9_000 }, "_meta": paid_in_meta(&payment) });
+    assert!(tokio::time::timeout(Duration::from_millis(400), client.request("tools/call", params).send()).await.is_err());
+    state(&payment, "reserved").await;
+    cancel(Some(&own), json!(1)).await;
+    state(&payment, "released").await;
+    assert_eq!(host.balance(&payer.address).await, FUNDS);
+    // A cancellation that comes too late takes nothing back.
+    let payment = payer.pay(&host.challenge("count").await);
+    assert_eq!(client.call("count", json!({}), paid_in_meta(&payment)).await["isError"], false);
+    cancel(Some(&own), json!(1)).await;
+    assert_eq!(host.balance(&payer.address).await, FUNDS - MICROS);
+}
+
+#[tokio::test]
+async fn a_cancellation_in_a_batch_counts_too() {
+    let host = Host::start().await;
+    host.publish(&js("count", 0.0, COUNTER)).await;
+    let own = session(&host).await;
+    let mut client = host.mcp().with_header("mcp-session-id", &own);
+    client.revision = "2025-03-26";
+    let called = client.call("count", json!({ "ms": 9_000 }), json!({}));
+    let cancelled = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let request = host.request(Method::POST, "/ai/mcp").header("mcp-session-id", &own);
+        let batch = json!([{ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 } }]);
+        host.send(request.json(&batch)).await.is(202);
+    };
+    let (result, ()) = tokio::join!(called, cancelled);
+    refusal(&result, "cancelled");
+}
+
+#[tokio::test]
+async fn the_newest_revision_has_no_sessions_and_names_the_server_in_each_result() {
+    let host = Host::start().await;
+    host.publish(&js("count", PRICE, COUNTER)).await;
+    host.publish(&slow("slow", 0.0)).await;
+    let named = "io.modelcontextprotocol/serverInfo";
+    let mut client = host.mcp();
+    client.capabilities = takes_tasks();
+    let task = client.call("slow", json!({}), json!({})).await;
+    for (method, params) in [
+        ("server/discover", json!({})),
+        ("tools/list", json!({})),
+        ("tools/call", json!({ "name": "count", "arguments": {} })),
+        ("tools/call", json!({ "name": "search_tools", "arguments": { "query": "count" } })),
+        ("tools/call", json!({ "name": "count", "arguments": {}, "_meta": { "progressToken": 1 } })),
+        ("tasks/get", json!({ "taskId": task["taskId"] })),
+    ] {
+        let answer = host.send(client.request(method, params.clone())).await;
+        assert_eq!(answer.header("mcp-session-id"), None, "{method}");
+        let server = &Replied::read(&answer).result()["_meta"][named];
+        assert_eq!((&server["name"], &server["version"]), (&json!("tollhouse"), &json!(env!("CARGO_PKG_VERSION"))), "{method}");
+        if !method.contains("server/") && !method.contains("tasks/") {
+            let legacy = host.mcp_legacy().ask(method, params).await.result();
+            assert_eq!(legacy["_meta"].get(named), None, "{method}");
+        }
+    }
+    assert_eq!(task["_meta"][named]["name"], "tollhouse");
 }
 
 #[tokio::test]

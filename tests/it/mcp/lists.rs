@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{COUNTER, MOODY, PRICE, refusal};
@@ -28,7 +29,8 @@ async fn tools_are_listed_with_their_prices() {
     assert_eq!(paid["annotations"]["readOnlyHint"], false, "spending money is nothing to do unasked");
     let meta = &paid["_meta"];
     assert_eq!((&meta["agents-x402/paymentRequired"], &meta["agents-x402/priceUSD"]), (&json!(true), &json!(PRICE)));
-    let terms = host.challenge("count").await["accepts"][0].clone();
+    let mut terms = host.challenge("count").await["accepts"][0].clone();
+    terms["paymentRequired"] = json!(true);
     assert_eq!(meta["x402"], terms);
     // A challenge fits the schema that its structured content is held against, and so does a result.
     let schema = jsonschema::validator_for(&paid["outputSchema"]).unwrap();
@@ -49,6 +51,69 @@ async fn tools_are_listed_with_their_prices() {
     assert_eq!(found["structuredContent"]["total"], 0);
     let found = host.mcp().call("search_tools", json!({ "query": "Counts please" }), json!({})).await;
     assert_eq!(found["structuredContent"]["tools"][0]["name"], "count");
+}
+
+#[tokio::test]
+async fn results_of_any_shape_are_structured_in_the_revision_that_has_them() {
+    let host = Host::start().await;
+    let shapes = [
+        ("list", json!({ "type": "array", "items": { "type": "integer" } }), "[1, 2]", json!([1, 2])),
+        ("word", json!({ "type": "string" }), "'one'", json!("one")),
+        ("none", json!({ "type": "boolean" }), "false", json!(false)),
+        ("void", json!({ "type": ["object", "null"] }), "null", json!(null)),
+    ];
+    for (slug, schema, answer, _) in &shapes {
+        for price in [0.0, PRICE] {
+            let slug = if price > 0.0 { format!("{slug}-paid") } else { (*slug).to_owned() };
+            let mut tool = js(&slug, price, &format!("export default () => Response.json({answer});"));
+            tool["outputSchema"] = schema.clone();
+            host.publish(&tool).await;
+        }
+    }
+    let (modern, legacy) = (host.mcp(), host.mcp_legacy());
+    for (slug, schema, _, value) in &shapes {
+        assert_eq!(&modern.tool(slug).await.unwrap()["outputSchema"], schema);
+        let result = modern.call(slug, json!({}), json!({})).await;
+        assert_eq!((result.get("structuredContent"), &result["content"][0]["text"]), (Some(value), &json!(value.to_string())), "{slug}");
+        // A challenge fits beside it.
+        let paid = format!("{slug}-paid");
+        let both = jsonschema::validator_for(&modern.tool(&paid).await.unwrap()["outputSchema"]).unwrap();
+        let unpaid = modern.call(&paid, json!({}), json!({})).await;
+        assert!(both.is_valid(value) && both.is_valid(&unpaid["structuredContent"]) && !both.is_valid(&json!(1.5)), "{slug}");
+        // Clients of older revisions refuse the whole list for a schema that is of no object.
+        for name in [*slug, &paid] {
+            assert_eq!(legacy.tool(name).await.unwrap().get("outputSchema"), None, "{name}");
+        }
+        let result = legacy.call(slug, json!({}), json!({})).await;
+        assert_eq!((result.get("structuredContent"), &result["content"][0]["text"]), (None, &json!(value.to_string())), "{slug}");
+    }
+}
+
+#[tokio::test]
+async fn a_header_that_clients_refuse_is_refused_at_publish() {
+    let host = Host::start().await;
+    let with = |property: Value| {
+        let mut tool = js("region", 0.0, MOODY);
+        tool["inputSchema"] = json!({ "type": "object", "properties": { "region": property } });
+        tool
+    };
+    let good = json!({ "type": "string", "x-mcp-header": "Region" });
+    let wrong = [
+        (json!({ "type": "string", "x-mcp-header": "Region Name" }), "/inputSchema/properties/region/x-mcp-header"),
+        (json!({ "type": "number", "x-mcp-header": "Region" }), "/inputSchema/properties/region/x-mcp-header"),
+        (json!({ "type": "array", "items": good }), "/inputSchema/properties/region/items/x-mcp-header"),
+    ];
+    for (property, pointer) in &wrong {
+        let error =
+            host.manage(Method::POST, "/ai/endpoints/create", &with(property.clone())).await.fails(422, "invalid_endpoint", "caller");
+        assert_eq!(error["pointer"], *pointer, "{error}");
+    }
+    host.publish(&with(good)).await;
+    for (property, pointer) in &wrong {
+        let patch = json!({ "inputSchema": with(property.clone())["inputSchema"] });
+        let error = host.manage(Method::PATCH, "/ai/endpoints/region", &patch).await.fails(422, "invalid_endpoint", "caller");
+        assert_eq!(error["pointer"], *pointer, "{error}");
+    }
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use super::{COUNTER, FUNDS, MICROS, PRICE, bought, bought_over_mcp, challenge, paid_in_meta, refusal};
-use crate::harness::{Facilitator, Host, Payer, Settles, js};
+use crate::harness::{Facilitator, Host, Payer, Payment, Settles, js};
 
 /// What a client declares that knows x402's extension.
 fn payments() -> Value {
@@ -112,6 +112,63 @@ async fn each_dialect_of_payment_pays() {
 }
 
 #[tokio::test]
+async fn vercels_dialect_pays_and_is_told_in_its_own_words() {
+    let facilitator = Facilitator::start(Settles::Well).await;
+    let host = Host::builder().settled_by(&facilitator.url).start().await;
+    host.publish(&js("count", PRICE, COUNTER)).await;
+    let payer = Payer::new();
+    let dotted = |payment: &Payment| json!({ "x402.payment": payment.encoded() });
+    for client in [host.mcp(), host.mcp_legacy()] {
+        facilitator.tell(Settles::Well);
+        let asked = client.call("count", json!({}), json!({})).await["_meta"]["x402/v1"].clone();
+        let result = client.call("count", json!({}), dotted(&payer.pay_v1(&asked))).await;
+        assert!(result["structuredContent"]["runs"].is_u64(), "{result}");
+        let settled = &result["_meta"]["x402.payment-response"];
+        assert_eq!((&settled["success"], settled), (&json!(true), &result["_meta"]["x402/payment-response"]));
+        // Refused, it reads the terms again, in the wire that it speaks.
+        facilitator.tell(Settles::Refused("insufficient_funds"));
+        let refused = client.call("count", json!({}), dotted(&payer.pay_v1(&asked))).await;
+        let told = challenge(&refused);
+        assert_eq!((&told["x402Version"], &told["error"]), (&json!(1), &json!("insufficient_funds")));
+        assert_eq!(refused["_meta"]["x402.payment-response"]["success"], false);
+        // Others hear nothing of these words.
+        let usual = client.call("count", json!({}), paid_in_meta(&payer.pay_v1(&asked))).await;
+        assert_eq!(usual["_meta"].get("x402.payment-response"), None);
+    }
+}
+
+#[tokio::test]
+async fn every_payment_that_another_could_replace_is_asked_for_again() {
+    let host = Host::start().await;
+    host.publish(&js("count", PRICE, COUNTER)).await;
+    host.publish(&js("other", PRICE, COUNTER)).await;
+    let payer = Payer::funded(&host, 1.0).await;
+    let (spent, poor) = (payer.pay(&host.challenge("count").await), host.mint(0.001).await);
+    let once = |credit: &str| json!({ "tollhouse/credit": credit, "tollhouse/idempotencyKey": "once" });
+    let rich = host.mint(1.0).await;
+    for client in [host.mcp(), host.mcp_legacy()] {
+        client.call("count", json!({}), paid_in_meta(&spent)).await;
+        client.call("count", json!({}), once(&rich)).await;
+        let expired = payer.pay(&host.challenge("count").await).altered("/payload/authorization/validBefore", json!("1"));
+        for (tool, arguments, meta, reason) in [
+            ("count", json!({ "ms": 0 }), paid_in_meta(&spent), "payment_reused"),
+            ("count", json!({ "ms": 0 }), once(&rich), "payment_reused"),
+            ("other", json!({}), paid_in_meta(&spent), "invalid_payment_requirements"),
+            ("count", json!({}), paid_in_meta(&expired), "invalid_exact_evm"),
+            ("count", json!({}), json!({ "tollhouse/credit": "dc_nobody" }), "no developer credit"),
+            ("count", json!({}), json!({ "tollhouse/credit": poor }), "developer credit is 0.001 USD"),
+        ] {
+            let told = challenge(&client.call(tool, arguments, meta).await);
+            assert!(told["error"].as_str().unwrap().starts_with(reason), "{reason}: {told}");
+            // What it asks for is good: a new payment by it is taken.
+            assert_eq!(told["accepts"], host.challenge(tool).await["accepts"]);
+        }
+    }
+    // Over HTTP the status says which it is.
+    host.call_paid("count", &json!({ "ms": 0 }), &spent).await.fails(409, "payment_reused", "caller");
+}
+
+#[tokio::test]
 async fn developer_credit_pays_in_meta_and_in_the_clients_configuration() {
     let host = Host::start().await;
     host.publish(&js("count", PRICE, COUNTER)).await;
@@ -153,7 +210,7 @@ async fn one_payment_over_http_and_mcp_at_once_is_one_run_and_one_settlement() {
         assert_eq!(answers[0].0, json!({ "runs": round }));
         assert_eq!(facilitator.asked(), round);
         let other = host.mcp().call("count", json!({ "ms": 0 }), paid_in_meta(&payment)).await;
-        assert_eq!(refusal(&other, "payment_reused")["charged"], false);
+        assert_eq!(challenge(&other)["error"], "payment_reused");
     }
 }
 
@@ -168,6 +225,17 @@ async fn a_refused_settlement_withholds_the_content() {
         let result = host.mcp().call("count", json!({}), paid_in_meta(&payment)).await;
         let told = challenge(&result);
         assert_eq!((&told["error"], &told["x402Version"]), (&json!("insufficient_funds"), &payment.payload["x402Version"]));
+        let network = if told["x402Version"] == 1 { "base-sepolia" } else { "eip155:84532" };
+        let failed = &result["_meta"]["x402/payment-response"];
+        assert_eq!(
+            (&failed["success"], &failed["errorReason"], &failed["transaction"], &failed["network"]),
+            (&json!(false), &json!("insufficient_funds"), &json!(""), &json!(network))
+        );
+        assert_eq!(failed["payer"].as_str().unwrap().to_lowercase(), payer.address.to_lowercase());
+        // The same over HTTP.
+        let http = host.call_paid("count", &json!({}), &payment).await.is(402);
+        let name = if told["x402Version"] == 1 { "x-payment-response" } else { "payment-response" };
+        assert_eq!(&http.decoded(name), failed);
         assert!(!result.to_string().contains("runs\\\":"), "{result}");
     }
     facilitator.tell(Settles::Unanswered);

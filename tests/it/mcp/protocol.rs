@@ -5,7 +5,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{COUNTER, FUNDS, MICROS, MOODY, PRICE, bought_over_mcp, paid_in_meta};
-use crate::harness::{Host, Payer, Replied, js};
+use crate::harness::{Answer, Host, Payer, Replied, js};
 
 #[tokio::test]
 async fn both_eras_are_spoken_on_one_url() {
@@ -94,6 +94,50 @@ async fn whatever_is_wrong_with_a_request_is_told_in_json_rpc() {
     // A header that says another thing than the body.
     let crossed = host.mcp().request("tools/list", json!({})).header("mcp-method", "tools/call");
     reply(crossed).await.fails(400, -32020);
+}
+
+#[tokio::test]
+async fn what_stands_in_front_refuses_in_json_rpc_too() {
+    let host = Host::builder().flag("--auth-failures", 1).start().await;
+    host.publish(&js("count", PRICE, COUNTER)).await;
+    let reply = async |request| host.send(request).await;
+    // Nothing of a message that was not read has an id, and none is null.
+    let told = |answer: &Answer, status: u16, code: &str| {
+        let error = Replied::read(answer).fails(status, -32600);
+        assert_eq!(answer.json().get("id"), None, "{answer:?}");
+        assert_eq!((&error["data"]["code"], &error["data"]["fault"]), (&json!(code), &json!("caller")));
+        assert!(error["data"]["requestId"].is_string() && error["message"] == error["data"]["message"], "{error}");
+    };
+    for method in [Method::GET, Method::DELETE, Method::PUT] {
+        let answer = reply(host.request(method, "/ai/mcp")).await;
+        told(&answer, 405, "method_not_allowed");
+        assert_eq!(answer.has("allow"), "POST");
+    }
+    let guess =
+        || host.mcp().with_header("x-developer-credit", "dc_wrong").request("tools/call", json!({ "name": "count", "arguments": {} }));
+    assert_eq!(reply(guess()).await.status, 200);
+    let guessed = reply(guess()).await;
+    told(&guessed, 429, "rate_limited");
+    assert!(guessed.has("retry-after").parse::<u64>().unwrap() > 0);
+    let large = host.request(Method::POST, "/ai/mcp").header("content-type", "application/json").body(" ".repeat((4 << 20) + 1));
+    Replied::read(&reply(large).await).fails(413, -32600);
+    // The id of a message that was read is there, whatever else is wrong with it.
+    let body = r#"{"jsonrpc":"2.0","id":"mine","method":"tools/list"}"#;
+    let post = |body: &'static str| host.request(Method::POST, "/ai/mcp").body(body);
+    let typed = reply(post(body).header("content-type", "text/plain")).await;
+    Replied::read(&typed).fails(415, -32600);
+    let dated = reply(post(body).header("content-type", "application/json").header("mcp-protocol-version", "1999-01-01")).await;
+    Replied::read(&dated).fails(400, -32022);
+    assert_eq!((&typed.json()["id"], &dated.json()["id"]), (&json!("mine"), &json!("mine")));
+
+    let host = Host::builder().flag("--rate-limit", 1).start().await;
+    let answers = join_all((0..6).map(|_| host.send(host.mcp().request("tools/list", json!({}))))).await;
+    let refused = answers.iter().find(|answer| answer.status == 429).expect("one too many");
+    told(refused, 429, "rate_limited");
+    assert!(refused.has("ratelimit").starts_with("\"address\""));
+    // Elsewhere the envelope stays what it is.
+    let answers = join_all((0..6).map(|_| host.get("/ai/manifest"))).await;
+    assert!(answers.iter().any(|answer| answer.status == 429 && answer.json()["error"]["code"] == "rate_limited"));
 }
 
 #[tokio::test]
@@ -204,7 +248,7 @@ async fn batches_are_taken_in_the_one_revision_that_has_them() {
         let text = if streamed { text.strip_prefix("data: ").and_then(|text| text.strip_suffix("\n\n")).unwrap() } else { &text };
         let answers: Vec<Value> = serde_json::from_str(text).unwrap();
         let ids: Vec<_> = answers.iter().map(|answer| answer["id"].clone()).collect();
-        assert_eq!(ids, [json!(1), json!("two"), json!(3), Value::Null, json!(5), Value::Null], "{text}");
+        assert_eq!(ids, [json!(1), json!("two"), json!(3), json!(4), json!(5), Value::Null], "{text}");
         assert_eq!(answers[0]["result"]["structuredContent"], json!({ "answered": 1 }));
         // One payment is one run, whether the second member shows it or a later batch.
         assert_eq!(answers[1]["result"]["structuredContent"], json!({ "runs": 1 }));
