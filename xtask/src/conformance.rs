@@ -66,16 +66,18 @@ pub(crate) fn check(host: &Path, worker: &Path, packages: &Path) -> Result<(), F
     let inspector = inspector(packages)?;
     let (python_1, python_2) = (packages.join("venv-1/bin/python"), packages.join("venv-2/bin/python"));
     let node = node(packages)?;
-    let rows: [(&str, &Path, Vec<&str>, &[&str]); 9] = [
-        ("@modelcontextprotocol/sdk 1.32", &node, vec!["use.mjs", "sdk", &host.url, "free"], FREE),
-        ("@modelcontextprotocol/client 2.4, legacy", &node, vec!["use.mjs", "client-legacy", &host.url, "free"], FREE),
-        ("@modelcontextprotocol/client 2.4, modern", &node, vec!["use.mjs", "client-modern", &host.url, "free"], FREE),
+    let rows: [(&str, &Path, Vec<&str>, &[&str]); 11] = [
+        ("@modelcontextprotocol/sdk 1.32", &node, vec!["use.mjs", "sdk", &host.url, "free"], FREE_LEGACY),
+        ("@modelcontextprotocol/client 2.4, legacy", &node, vec!["use.mjs", "client-legacy", &host.url, "free"], FREE_LEGACY),
+        ("@modelcontextprotocol/client 2.4, modern", &node, vec!["use.mjs", "client-modern", &host.url, "free"], FREE_MODERN),
         ("@modelcontextprotocol/inspector 2.12, legacy", &node, inspect(&inspector, &host.url, "legacy"), INSPECTED),
         ("@modelcontextprotocol/inspector 2.12, modern", &node, inspect(&inspector, &host.url, "modern"), INSPECTED),
         ("PyPI mcp 1.30", &python_1, vec!["use_v1.py", &host.url, "free"], FREE),
         ("PyPI mcp 2.3", &python_2, vec!["use_v2.py", &host.url, "free"], FREE),
         ("PyPI x402[mcp] 2.25, pays", &python_1, vec!["use_v1.py", &host.url, "paid", "pay"], PAID),
         ("agents 0.32, pays", &node, vec!["pay-agents.mjs", &host.url, "paid"], PAID),
+        ("@apify/mcpc 0.2, pays twice", &node, vec!["pay-mcpc.mjs", &host.url, "paid"], PAID_TWICE),
+        ("x402-mcp 0.0.5, pays", &node, vec!["pay-x402-mcp.mjs", &host.url, "paid"], PAID),
     ];
     for (what, program, words, wanted) in rows {
         table.add(what, client_row(Command::new(program).args(words).current_dir(packages), wanted));
@@ -91,10 +93,15 @@ pub(crate) fn check(host: &Path, worker: &Path, packages: &Path) -> Result<(), F
 
 /// What a client that listed and called a free tool, and saw a paid one's challenge, must have said.
 const FREE: &[&str] = &["\"free\"", "\"paid\"", "\"shout\":\"HI\"", "\"x402Version\":2"];
+/// The same, and what it read in a result that is no object: a text, or what it is.
+const FREE_LEGACY: &[&str] = &["\"free\"", "\"paid\"", "\"shout\":\"HI\"", "\"structured\":null,\"several\":\"[", "\"x402Version\":2"];
+const FREE_MODERN: &[&str] = &["\"free\"", "\"paid\"", "\"shout\":\"HI\"", "\"structured\":[\"HI\",\"HI\"]", "\"x402Version\":2"];
 /// What the inspector, which calls one tool, must have said.
 const INSPECTED: &[&str] = &["\"shout\":\"HI\""];
 /// What a client that paid must have said.
 const PAID: &[&str] = &["\"free\"", "\"paid\"", "\"shout\":\"HI\"", "\"success\":true"];
+/// What a client must have said that paid, and paid anew when it showed the same payment for another call.
+const PAID_TWICE: &[&str] = &["\"shout\":\"HI\"", "\"again\":{\"shout\":\"HO\"}", "\"twice\":true", "\"success\":true"];
 
 fn inspect<'a>(inspector: &'a str, url: &'a str, era: &'a str) -> Vec<&'a str> {
     let call = ["--method", "tools/call", "--tool-name", "free", "--tool-arg", "text=hi"];
