@@ -44,7 +44,8 @@
         return { __proto__: null, message: typeof text === "string" ? text : "a value that has no text", stack: textOf(thrown, "stack") };
       }
       if (name === "" && !isError(thrown)) name = "Error";
-      const head = name === "" ? message : message === "" ? name : `${name}: ${message}`;
+      const said = parts.advised(message);
+      const head = name === "" ? said : said === "" ? name : `${name}: ${said}`;
       return { __proto__: null, message: head, stack: textOf(thrown, "stack") };
     } catch {
       return { __proto__: null, message: "a value that has no text", stack: "" };

@@ -134,6 +134,7 @@
       const input = body === "" ? null : JSONParse(body);
       parts.define(req, "body", input);
       parts.define(req, "input", input);
+      ObjectSetPrototypeOf(req, parts.habits);
       answer(await handler(req, granted === "" ? plainContext : context(granted)));
     } catch (error) {
       threw(error);
@@ -156,7 +157,7 @@
       await evaluated;
       const found = namespace.default;
       if (typeof found !== "function") {
-        ops.op_unloadable("the module has no default export that is a function", "");
+        ops.op_unloadable("the module has no default export that is a function: write `export default async (req, ctx) => ({})`", "");
         return;
       }
       handler = found;

@@ -69,6 +69,18 @@ interface ToolRequest<Input = any> {
   /** The same value as `body`. */
   readonly input: Input;
   readonly caller: ToolCaller;
+  /** @deprecated As a web `Request` has it, and this has not: no call compiles, and each throws. Use `input`. */
+  json(use: "input"): never;
+  /** @deprecated Throws. Use `input`. */
+  text(use: "input"): never;
+  /** @deprecated Throws. Use `input`. */
+  arrayBuffer(use: "input"): never;
+  /** @deprecated Throws. Use `input`. */
+  bytes(use: "input"): never;
+  /** @deprecated Throws. Use `input`. */
+  blob(use: "input"): never;
+  /** @deprecated Throws. Use `input`. */
+  formData(use: "input"): never;
 }
 
 interface ToolCaller {

@@ -105,7 +105,7 @@ fn compile(
     };
     let requests = module.get_module_requests();
     if requests.length() > 0 {
-        let mut error = refusal("imports are not available: a tool is one module");
+        let mut error = refusal("imports are not available: a tool is one module, bundle what it needs into it");
         if let Some(request) = requests.get(scope, 0).and_then(|request| Local::<v8::ModuleRequest>::try_from(request).ok()) {
             let place = module.source_offset_to_location(request.get_source_offset());
             (error.line, error.column) =

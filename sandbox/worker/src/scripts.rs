@@ -28,6 +28,7 @@ const SCRIPTS: &[ExtensionFileSource] = &[
     script!("14_env.js"),
     script!("15_timers.js"),
     script!("16_progress.js"),
+    script!("17_absent.js"),
     script!("90_entry.js"),
 ];
 

@@ -431,3 +431,52 @@ fn a_promise_that_nothing_resolves_is_a_deadlock() {
         StopReason::Deadlock
     );
 }
+
+#[test]
+fn what_is_reached_for_out_of_habit_names_what_there_is_instead() {
+    for (body, instead) in [
+        ("return fetch('https://example.com');", "ctx.httpGetJson"),
+        ("return await globalThis.fetch('https://example.com');", "ctx.httpGetJson"),
+        ("return new XMLHttpRequest();", "ctx.httpGetJson"),
+        ("return Buffer.from('a');", "Uint8Array"),
+        ("return require('node:fs');", "bundle"),
+        ("module.exports = 1;", "export default"),
+        ("return import('node:fs');", "bundle"),
+        ("return process.env.KEY;", "ctx.env"),
+        ("return Deno.readTextFile('a');", "ctx"),
+        ("return localStorage.getItem('a');", "ctx.kv"),
+        ("setImmediate(() => {});", "setTimeout"),
+        ("return eval('1');", "code from strings"),
+        ("return req.headers.get('accept');", if cfg!(feature = "v8") { "req.headers[\"name\"]" } else { "not a function" }),
+        ("return await req.json();", "req.input"),
+        ("return await req.text();", "req.input"),
+        ("return await req.formData();", "req.input"),
+    ] {
+        let mut worker = Worker::handler(body);
+        let thrown = worker.thrown(&json!({ "a": 1 }));
+        // QuickJS does not say which function it missed.
+        let nameless = thrown.contains("not a function") && !thrown.contains("fetch") && body.contains("globalThis");
+        assert!(thrown.contains(instead) || nameless, "{body}: {thrown}");
+    }
+}
+
+#[test]
+fn code_that_looks_before_it_uses_finds_nothing_and_goes_on() {
+    let mut worker = Worker::handler(
+        "const absent = [typeof fetch, typeof process, typeof require, typeof module, typeof Buffer, typeof Deno, typeof window];
+         return [new Set(absent).size, absent[0], 'fetch' in globalThis, Object.keys(req).includes('json'), JSON.parse(JSON.stringify(req)).json ?? null];",
+    );
+    assert_eq!(worker.json(&Value::Null), json!([1, "undefined", false, false, null]));
+}
+
+#[test]
+fn an_error_of_the_handlers_own_is_not_advised_on() {
+    for (body, message) in [
+        ("throw new Error('the fetch is not defined');", "Error: the fetch is not defined"),
+        ("thing();", "ReferenceError: "),
+        ("throw new Error('important: nothing');", "Error: important: nothing"),
+    ] {
+        let thrown = Worker::handler(body).thrown(&Value::Null);
+        assert!(thrown.starts_with(message) && !thrown.contains("ctx"), "{thrown}");
+    }
+}

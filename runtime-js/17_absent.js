@@ -1,0 +1,68 @@
+// What handlers reach for out of habit and do not find: errors that name what there is instead.
+//
+// The names stay undefined, so that code which looks before it uses (`typeof process`) finds nothing and goes on. A
+// ReferenceError that leaves the handler is given the advice on its way to the caller and the log.
+"use strict";
+
+((parts) => {
+  const { ObjectDefineProperty, ObjectFreeze, RegExpPrototypeExec, SafeMap, SafeRegExp, TypeError } = parts.primordials;
+
+  const HTTP = "use `await ctx.httpGetJson(url)`, with the capability `httpGetJson` and the host in `allowedHosts`";
+  const MODULE = "a handler is one module without imports: bundle what it needs into it, and `export default` the function";
+  const PAGE = "there is no page here; `ctx.kv` and `ctx.files` keep things";
+  const STRINGS = "code from strings is not available";
+
+  const ADVICE = new SafeMap();
+  for (const [names, advice] of [
+    [["fetch", "XMLHttpRequest", "Request", "axios", "WebSocket", "EventSource"], HTTP],
+    [["Buffer"], "use Uint8Array, with TextEncoder, TextDecoder, atob and btoa"],
+    [["require", "module", "exports", "__dirname", "__filename"], MODULE],
+    [["process"], "settings and secrets are in `ctx.env`, and a handler ends by returning or throwing"],
+    [["Deno", "Bun"], "a handler has `req`, `ctx` and the globals of the web that `tool.d.ts` names"],
+    [["window", "document", "navigator", "localStorage", "sessionStorage", "indexedDB", "caches"], PAGE],
+    [["global"], "use globalThis"],
+    [["setImmediate"], "use queueMicrotask or setTimeout"],
+    [["eval", "WebAssembly"], STRINGS],
+    [["Worker", "SharedArrayBuffer", "Atomics"], "a handler has one thread"],
+    [["Blob", "File", "FormData", "ReadableStream"], "use Uint8Array and strings; an answer is a JSON value or `new Response(body)`"],
+    [["ctx"], "it is the handler's second parameter: `export default async (req, ctx) => ({})`"],
+  ]) {
+    for (let i = 0; i < names.length; i++) ADVICE.set(names[i], advice);
+  }
+
+  /** Longest message that is looked at: a name, and what engines say around it. */
+  const LONGEST = 80;
+  const MISSING = new SafeRegExp(/^(?:globalThis\.|self\.)?'?([A-Za-z_]+)'? is not (?:defined|a function|a constructor)$/);
+
+  const RECORD = new SafeRegExp(/^[\w.]*\b(headers|query)\.(?:get|has|entries) is not a function$/);
+
+  /** The message of an error, with what there is instead of the name that was not there. */
+  function advised(message) {
+    if (message.length > LONGEST) return message;
+    const missing = RegExpPrototypeExec(MISSING, message);
+    if (missing !== null && ADVICE.has(missing[1])) return `${message}: ${ADVICE.get(missing[1])}`;
+    const record = RegExpPrototypeExec(RECORD, message);
+    return record === null ? message : `${message}: it is a record, such as \`req.${record[1]}["name"]\``;
+  }
+
+  /** Under every `req`: what a web `Request` has and this is not. */
+  const habits = {};
+  for (const [name, instead] of [
+    ["json", "the input is read and checked already, in `req.input`"],
+    ["text", "the body is read already: `JSON.stringify(req.input)` is its text"],
+    ["arrayBuffer", "the body is read already, in `req.input`"],
+    ["bytes", "the body is read already, in `req.input`"],
+    ["blob", "the body is read already, in `req.input`"],
+    ["formData", "calls take JSON: its members are in `req.input`"],
+  ]) {
+    const refuse = {
+      [name]: () => {
+        throw new TypeError(`\`req.${name}()\` is not there: ${instead}`);
+      },
+    }[name];
+    ObjectDefineProperty(habits, name, { __proto__: null, value: ObjectFreeze(refuse), writable: false, enumerable: false, configurable: false });
+  }
+
+  parts.advised = advised;
+  parts.habits = ObjectFreeze(habits);
+})(globalThis.__tollhouse);
