@@ -30,6 +30,7 @@ use crate::{
     payment::{Facilitator, Gate, HttpFacilitator, Ledger, PaymentConfig, SimulatedFacilitator, Terms},
     payout::Payouts,
     rate::{AtOnce, Rate},
+    readiness::Looker,
     receipt::Signer,
     runner::Runner,
     safety::Scanner,
@@ -176,7 +177,8 @@ impl App {
         if shipped > 0 {
             tracing::info!(tools = shipped, "published the shipped catalogue");
         }
-        let runner = Runner::new(pool.clone(), Arc::clone(&services));
+        let looker = Looker::new(services.guard().clone(), &base_url).map_err(StartError::Guard)?;
+        let runner = Runner::new(pool.clone(), Arc::clone(&services), looker);
         let behind = Behind::start(Arc::clone(&store), Arc::clone(&events), Arc::clone(&sales));
         let calls = Calls::new(CallParts {
             catalog: Arc::clone(&catalog),

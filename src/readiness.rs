@@ -1,10 +1,11 @@
 //! The built-in readiness check: what an agent would find at an MCP or x402 metadata URL.
 //!
-//! It fetches the URL through the [`Guard`] and reads what comes: a 402 challenge of either
+//! It fetches the URL through a [`Looker`] and reads what comes: a 402 challenge of either
 //! version, a manifest, an OpenAPI document, a `server.json`, MCP metadata or an MCP endpoint. It
 //! also looks for the discovery documents of the same origin. It does *not* pay, sign or log in:
 //! what it sends is a GET, an empty POST where GET is refused, and MCP's `initialize` and
-//! `tools/list`, at most [`MAX_REQUESTS`] in all and each under a time limit.
+//! `tools/list`, with the beginning and end of a session where there is one: at most [`MAX_REQUESTS`] in all and each under a
+//! time limit.
 //!
 //! A URL that cannot be reached is a result, not an error. Texts of the other side are cut short
 //! before they are repeated.
@@ -12,6 +13,7 @@
 mod challenge;
 mod discovery;
 mod document;
+mod look;
 mod mcp;
 mod notes;
 
@@ -20,28 +22,28 @@ use std::time::Duration;
 use bytes::Bytes;
 use reqwest::{
     Method, StatusCode,
-    header::{CONTENT_TYPE, HeaderValue},
+    header::{CONTENT_TYPE, HeaderValue, USER_AGENT},
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
 use url::Url;
 
+pub use self::look::Looker;
 use self::{
     discovery::Place,
     notes::{Note, Notes, short},
 };
-use crate::capability::{
-    Guard,
-    guard::{Fetch, Fetched},
-};
+use crate::capability::guard::{Fetch, Fetched};
 
 /// Requests that one check sends at most, redirects not counted.
-pub const MAX_REQUESTS: usize = 4 + discovery::PROBED;
+pub const MAX_REQUESTS: usize = 6 + discovery::PROBED;
 /// Time of the first request, and of all that follow together.
 const FIRST_WALL: Duration = Duration::from_millis(4_500);
 const REST_WALL: Duration = Duration::from_millis(3_500);
 /// Largest document that is read.
 const BODY_BYTES: usize = 2 << 20;
+/// `User-Agent` of a check.
+pub const AGENT: &str = concat!("tollhouse-readiness/", env!("CARGO_PKG_VERSION"));
 
 /// The answer of a check.
 #[derive(Debug, Serialize)]
@@ -90,15 +92,22 @@ enum Kind {
 }
 
 /// Looks at `url` and says what an agent would find there.
-pub async fn check(guard: &Guard, url: &str) -> Value {
-    let report = match guard.fetch(Fetch::get(url, FIRST_WALL, BODY_BYTES)).await {
-        Ok(fetched) => inspect(guard, url, fetched).await,
+pub async fn check(looker: &Looker, url: &str) -> Value {
+    let report = match looker.fetch(asking(Fetch::get(url, FIRST_WALL, BODY_BYTES))).await {
+        Ok(fetched) => inspect(looker, url, fetched).await,
         Err(error) => {
-            let places = guard.check(url, None).map(|url| discovery::expected(&url)).unwrap_or_default();
+            let places = looker.check(url).map(|url| discovery::expected(&url)).unwrap_or_default();
             unreachable(url, Reason { code: error.code(), message: error.to_string() }, places)
         }
     };
     serde_json::to_value(report).unwrap_or_default()
+}
+
+/// The answer to a check that is asked for by a check.
+#[must_use]
+pub fn of_a_check(url: &str) -> Value {
+    let reason = Reason { code: "asked_by_a_check", message: "a check does not ask for another one".to_owned() };
+    serde_json::to_value(unreachable(url, reason, vec![])).unwrap_or_default()
 }
 
 fn unreachable(url: &str, reason: Reason, places: Vec<Place>) -> Report {
@@ -106,6 +115,7 @@ fn unreachable(url: &str, reason: Reason, places: Vec<Place>) -> Report {
     notes.error("unreachable", format!("nothing could be read: {}", reason.message));
     let action = match reason.code {
         "forbidden_address" | "invalid_argument" => "Submit an https URL of a public host, without credentials or a port of its own.",
+        "asked_by_a_check" => "Submit the URL that the inner check was to look at.",
         "timeout" => "Make the URL answer within 4 seconds, then check again.",
         _ => "Make the URL answer over https from the public internet, then check again.",
     };
@@ -125,13 +135,16 @@ fn unreachable(url: &str, reason: Reason, places: Vec<Place>) -> Report {
     }
 }
 
-async fn inspect(guard: &Guard, submitted: &str, first: Fetched) -> Report {
+async fn inspect(looker: &Looker, submitted: &str, first: Fetched) -> Report {
     let mut seen = Seen::default();
     let origin = first.url.clone();
-    let looking = tokio::time::timeout(REST_WALL, seen.look(guard, &first));
-    let (looked, places) = tokio::join!(looking, discovery::probe(guard, &origin, REST_WALL));
+    let looking = tokio::time::timeout(REST_WALL, seen.look(looker, &first));
+    let (looked, places) = tokio::join!(looking, discovery::probe(looker, &origin, REST_WALL));
     if looked.is_err() {
         seen.notes.warning("slow", "a further request got no answer in time, so this check is not complete");
+    }
+    if looker.is_own(&origin) {
+        seen.notes.info("own_host", "the URL is of the host that checks: whether others reach it was not tried");
     }
     if origin.scheme() != "https" {
         seen.notes.warning("not_https", "the URL is not https: payments and prices can be changed on the way");
@@ -173,41 +186,54 @@ impl Default for Seen {
 }
 
 impl Seen {
-    async fn look(&mut self, guard: &Guard, first: &Fetched) {
+    async fn look(&mut self, looker: &Looker, first: &Fetched) {
         match first.status {
-            StatusCode::PAYMENT_REQUIRED => self.challenge(first),
-            status if status.is_success() => self.document(first),
+            StatusCode::PAYMENT_REQUIRED => self.challenge(first).await,
+            status if status.is_success() => self.document(first).await,
             StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_FOUND | StatusCode::BAD_REQUEST | StatusCode::NOT_ACCEPTABLE => {
-                self.post(guard, first).await;
+                self.post(looker, first).await;
             }
             status => self.notes.error("status", format!("GET answers {status}, which says nothing about payment or metadata")),
         }
     }
 
-    fn challenge(&mut self, fetched: &Fetched) {
+    async fn challenge(&mut self, fetched: &Fetched) {
         self.kind = Kind::PaidEndpoint;
-        let payment = challenge::read(fetched, &mut self.notes);
-        self.found.insert("payment".into(), payment);
+        self.read(fetched, |seen, fetched| {
+            let payment = challenge::read(fetched, &mut seen.notes);
+            seen.found.insert("payment".into(), payment);
+        })
+        .await;
     }
 
-    fn document(&mut self, fetched: &Fetched) {
-        self.kind = document::read(fetched, &mut self.found, &mut self.notes);
+    async fn document(&mut self, fetched: &Fetched) {
+        self.read(fetched, |seen, fetched| seen.kind = document::read(fetched, &mut seen.found, &mut seen.notes)).await;
+    }
+
+    /// Reads what somebody else's server sent.
+    async fn read(&mut self, fetched: &Fetched, read: fn(&mut Self, &Fetched)) {
+        let (mut seen, fetched) = (std::mem::take(self), fetched.clone());
+        let read = apart(move || {
+            read(&mut seen, &fetched);
+            seen
+        });
+        *self = read.await.unwrap_or_default();
     }
 
     /// Where GET is refused, asks as indexers do: with an unpaid, empty POST; then as MCP clients do.
-    async fn post(&mut self, guard: &Guard, first: &Fetched) {
+    async fn post(&mut self, looker: &Looker, first: &Fetched) {
         let get = first.status;
         let url = first.url.as_str();
         let empty = post_json(url, Bytes::new());
-        let answered = match guard.fetch(empty).await {
+        let answered = match looker.fetch(empty).await {
             Ok(answered) => answered,
             Err(error) => return self.notes.error("unreachable", format!("GET answers {get}, and POST gets no answer: {error}")),
         };
         if answered.status == StatusCode::PAYMENT_REQUIRED {
             self.notes.info("method", format!("GET answers {get}; an unpaid POST is asked for payment"));
-            return self.challenge(&answered);
+            return self.challenge(&answered).await;
         }
-        if mcp::looks_like_one(&first.url, &answered) && mcp::read(guard, url, &mut self.found, &mut self.notes).await {
+        if mcp::looks_like_one(&first.url, &answered).await && mcp::read(looker, url, &mut self.found, &mut self.notes).await {
             self.kind = Kind::McpEndpoint;
             return;
         }
@@ -223,6 +249,17 @@ impl Seen {
 fn post_json(url: &str, body: Bytes) -> Fetch<'_> {
     let mut request = Fetch { method: Method::POST, body: Some(body), ..Fetch::get(url, REST_WALL, BODY_BYTES) };
     request.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    asking(request)
+}
+
+/// Work on the bytes of others, which may be many, where it holds up no other task. `None` if it ended abnormally.
+async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    tokio::task::spawn_blocking(work).await.ok()
+}
+
+/// A request that says who asks: a check that is asked for by a check does not go on.
+fn asking(mut request: Fetch<'_>) -> Fetch<'_> {
+    request.headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
     request
 }
 

@@ -2,6 +2,7 @@
 
 mod builtin;
 mod isolate;
+mod summary;
 
 use std::{fmt, sync::Arc};
 
@@ -17,6 +18,7 @@ use crate::{
     clock::Timestamp,
     id::{CallId, ReceiptId},
     payment::PaymentId,
+    readiness::Looker,
     tool::{Handler, HandlerType},
 };
 
@@ -75,6 +77,7 @@ impl Task<'_> {
 pub struct Runner {
     pool: Pool,
     services: Arc<Capabilities>,
+    looker: Looker,
 }
 
 impl fmt::Debug for Runner {
@@ -85,8 +88,8 @@ impl fmt::Debug for Runner {
 
 impl Runner {
     #[must_use]
-    pub fn new(pool: Pool, services: Arc<Capabilities>) -> Self {
-        Self { pool, services }
+    pub fn new(pool: Pool, services: Arc<Capabilities>, looker: Looker) -> Self {
+        Self { pool, services, looker }
     }
 
     /// Runs a handler to its end.
@@ -98,7 +101,7 @@ impl Runner {
         match (&task.live.endpoint.handler, task.live.endpoint.handler_type) {
             (Handler::Js { .. }, _) => Box::pin(isolate::run(&self.pool, &self.services, task)).await,
             (Handler::Static(response), _) => Ok(Produced::json(Value::clone(response))),
-            (Handler::Builtin, HandlerType::X402ReadinessCheck) => Box::pin(builtin::readiness_check(self.services.guard(), &task)).await,
+            (Handler::Builtin, HandlerType::X402ReadinessCheck) => Box::pin(builtin::readiness_check(&self.looker, &task)).await,
             (Handler::Builtin, _) => Ok(builtin::receipt_echo(&task)),
         }
     }

@@ -8,10 +8,8 @@ use serde::Serialize;
 use serde_json::Value;
 use url::Url;
 
-use crate::capability::{
-    Guard,
-    guard::{Fetch, Fetched},
-};
+use super::{Looker, apart, asking};
+use crate::capability::guard::{Fetch, Fetched};
 
 /// Documents that are looked for; the rest of [`EXPECTED`] is only named.
 pub(super) const PROBED: usize = 5;
@@ -59,12 +57,15 @@ pub(super) fn expected(url: &Url) -> Vec<Place> {
 }
 
 /// The same, looked for; each within `wall`.
-pub(super) async fn probe(guard: &Guard, url: &Url, wall: Duration) -> Vec<Place> {
+pub(super) async fn probe(looker: &Looker, url: &Url, wall: Duration) -> Vec<Place> {
     let probes = expected(url).into_iter().zip(EXPECTED).enumerate().map(|(index, (mut place, expected))| async move {
         if index < PROBED {
-            let fetched = guard.fetch(Fetch::get(&place.url, wall, BODY_BYTES)).await;
+            let fetched = looker.fetch(asking(Fetch::get(&place.url, wall, BODY_BYTES))).await;
             place.status = fetched.as_ref().ok().map(|fetched| fetched.status.as_u16());
-            place.found = Some(fetched.is_ok_and(|fetched| fetched.status.is_success() && (expected.fits)(&fetched)));
+            place.found = Some(match fetched {
+                Ok(fetched) if fetched.status.is_success() => apart(move || (expected.fits)(&fetched)).await.unwrap_or_default(),
+                Ok(_) | Err(_) => false,
+            });
         }
         place
     });

@@ -7,25 +7,31 @@ use axum::{
     Json, Router,
     body::Bytes as Body,
     extract::Request,
-    http::HeaderMap,
+    http::{HeaderMap, Method},
     middleware::{Next, from_fn},
     response::{IntoResponse, Response},
     routing::{any, get, post},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use futures_util::StreamExt as _;
 use serde_json::json;
 
 use super::*;
-use crate::capability::{GuardSettings, testing::serve};
+use crate::capability::{Guard, GuardSettings, testing::serve};
 
 const USDC: &str = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
 const PAY_TO: &str = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
+
+/// Of a host that is nowhere.
+fn looker(guard: Guard) -> Looker {
+    Looker::new(guard, "https://host.example").unwrap()
+}
 
 /// Checks `path` of a local server.
 async fn check_at(router: Router, path: &str) -> Value {
     let address = serve(router).await;
     let guard = Guard::new(GuardSettings { allow: vec![address.to_string()], ..GuardSettings::default() }).unwrap();
-    check(&guard, &format!("http://{address}{path}")).await
+    check(&looker(guard), &format!("http://{address}{path}")).await
 }
 
 /// The codes of the notes of one severity.
@@ -232,7 +238,7 @@ async fn junk_is_a_result_too() {
 
 #[tokio::test]
 async fn what_may_not_be_reached_is_said_and_not_reached() {
-    let guard = Guard::new(GuardSettings::default()).unwrap();
+    let looker = looker(Guard::new(GuardSettings::default()).unwrap());
     for (url, code) in [
         ("https://127.0.0.1/", "forbidden_address"),
         ("http://example.com/", "forbidden_address"),
@@ -241,7 +247,7 @@ async fn what_may_not_be_reached_is_said_and_not_reached() {
         ("nonsense", "invalid_argument"),
         ("", "invalid_argument"),
     ] {
-        let report = check(&guard, url).await;
+        let report = check(&looker, url).await;
         assert_eq!((&report["reachable"], &report["reason"]["code"]), (&json!(false), &json!(code)), "{url}: {report:#}");
         assert_eq!((codes(&report, "error"), &report["ready"]), (vec!["unreachable".into()], &json!(false)));
         assert!(!report["nextActions"].as_array().unwrap().is_empty());
@@ -323,4 +329,80 @@ async fn texts_of_the_other_side_are_cut_and_cleaned() {
     let report = check_at(Router::new().route("/s", get(move || async move { Json(document) })), "/s").await;
     let repeated = report["found"]["serverJson"]["name"].as_str().unwrap();
     assert!(repeated.chars().count() <= 161 && !report.to_string().contains("\\u001b"), "{repeated}");
+}
+
+/// A server that keeps sessions, as strict as the protocol allows, and leaves its event streams open. Answers what it saw.
+fn stateful(seen: Arc<Mutex<Vec<String>>>) -> Router {
+    let say = move |headers: HeaderMap, method: Method, body: Body| {
+        let seen = Arc::clone(&seen);
+        async move {
+            let asked: Value = serde_json::from_slice(&body).unwrap_or_default();
+            let what = asked["method"].as_str().map_or_else(|| method.to_string(), str::to_owned);
+            let known = headers.get("mcp-session-id").is_some_and(|id| id == "s-1");
+            seen.lock().unwrap().push(what.clone());
+            let result = match (what.as_str(), known) {
+                ("initialize", false) => {
+                    json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": { "name": "stateful" } })
+                }
+                ("notifications/initialized", true) => return StatusCode::ACCEPTED.into_response(),
+                ("tools/list", true) if seen.lock().unwrap().contains(&"notifications/initialized".to_owned()) => {
+                    json!({ "tools": [{ "name": "a", "inputSchema": {} }, { "name": "b", "inputSchema": {} }], "nextCursor": "2" })
+                }
+                ("DELETE", true) => return StatusCode::NO_CONTENT.into_response(),
+                _ => return StatusCode::BAD_REQUEST.into_response(),
+            };
+            let told = json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "info", "data": "result" } });
+            let answer = json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result });
+            let events = [format!("event: message\r\ndata: {told}\r\n\r\n"), format!("event: message\r\ndata: {answer}\r\n\r\n")];
+            let open = futures_util::stream::iter(events.map(Ok::<_, std::io::Error>)).chain(futures_util::stream::pending());
+            ([("content-type", "text/event-stream"), ("mcp-session-id", "s-1")], axum::body::Body::from_stream(open)).into_response()
+        }
+    };
+    Router::new().route("/mcp", any(say))
+}
+
+#[tokio::test]
+async fn the_tools_of_a_server_with_sessions_are_listed_and_its_session_is_ended() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let began = std::time::Instant::now();
+    let report = check_at(stateful(Arc::clone(&seen)), "/mcp").await;
+    assert_eq!(
+        report["found"]["mcp"],
+        json!({ "protocolVersion": "2025-11-25", "name": "stateful", "sessions": true, "tools": 2, "moreTools": true, "firstTools": ["a", "b"] }),
+        "{report:#}"
+    );
+    assert!(began.elapsed() < REST_WALL, "an open stream was waited for: {:?}", began.elapsed());
+    for _ in 0..200 {
+        if seen.lock().unwrap().last().is_some_and(|last| last == "DELETE") {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let seen = seen.lock().unwrap().clone();
+    let order: Vec<_> = seen.iter().filter(|what| !matches!(what.as_str(), "GET" | "POST")).map(String::as_str).collect();
+    assert_eq!(order, ["initialize", "notifications/initialized", "tools/list", "DELETE"], "{seen:?}");
+}
+
+#[tokio::test]
+async fn a_check_looks_at_its_own_host_and_at_no_other_private_one() {
+    let answer = || async { challenge(Some(&v2()), &v1()) };
+    let own = serve(Router::new().route("/tools/echo", get(answer)).route("/health", get(answer))).await;
+    let other = serve(Router::new().route("/tools/echo", get(answer))).await;
+    let looker = Looker::new(Guard::new(GuardSettings::default()).unwrap(), &format!("http://{own}")).unwrap();
+    let report = check(&looker, &format!("http://{own}/tools/echo")).await;
+    assert_eq!((&report["kind"], &report["ready"]), (&json!("paid_endpoint"), &json!(true)), "{report:#}");
+    assert!(codes(&report, "info").contains(&"own_host".to_owned()), "{report:#}");
+    for url in [format!("http://{own}/health"), format!("http://{other}/tools/echo")] {
+        assert_eq!(check(&looker, &url).await["reason"]["code"], "forbidden_address", "{url}");
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_does_not_lead_to_the_own_host() {
+    let own = serve(Router::new().route("/tools/echo", get(|| async { challenge(Some(&v2()), &v1()) }))).await;
+    let target = format!("http://{own}/tools/echo");
+    let outside = serve(Router::new().route("/", get(move || async move { axum::response::Redirect::temporary(&target) }))).await;
+    let guard = Guard::new(GuardSettings { allow: vec![outside.to_string()], ..GuardSettings::default() }).unwrap();
+    let report = check(&Looker::new(guard, &format!("http://{own}")).unwrap(), &format!("http://{outside}/")).await;
+    assert_eq!((&report["reachable"], &report["reason"]["code"]), (&json!(false), &json!("forbidden_address")), "{report:#}");
 }

@@ -2,8 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{Produced, Task};
-use crate::{call::CallError, capability::Guard, readiness, tool::MicroUsd};
+use super::{Produced, Task, summary};
+use crate::{
+    call::CallError,
+    readiness::{self, Looker},
+    tool::MicroUsd,
+};
 
 /// Echoes a public-safe summary of the request, and the receipt it will have.
 pub(super) fn receipt_echo(task: &Task<'_>) -> Produced {
@@ -13,7 +17,7 @@ pub(super) fn receipt_echo(task: &Task<'_>) -> Produced {
         "request": {
             "method": task.head.method,
             "path": task.head.path,
-            "input": task.input.value,
+            "input": summary::of(&task.input.value),
         },
         "receipt": {
             "receiptId": task.receipt,
@@ -30,7 +34,8 @@ pub(super) fn receipt_echo(task: &Task<'_>) -> Produced {
 }
 
 /// Looks at a metadata URL and says what is there and what is missing.
-pub(super) async fn readiness_check(guard: &Guard, task: &Task<'_>) -> Result<Produced, CallError> {
+pub(super) async fn readiness_check(looker: &Looker, task: &Task<'_>) -> Result<Produced, CallError> {
     let url = task.input.value.get("url").and_then(Value::as_str).unwrap_or_default();
-    Ok(Produced::json(readiness::check(guard, url).await))
+    let by_a_check = task.head.headers.iter().any(|(name, value)| *name == "user-agent" && value == readiness::AGENT);
+    Ok(Produced::json(if by_a_check { readiness::of_a_check(url) } else { readiness::check(looker, url).await }))
 }

@@ -34,13 +34,25 @@ pub struct Fetch<'a> {
     pub wall: Duration,
     /// Most bytes of the body.
     pub body_bytes: usize,
+    /// Says of the body so far that it is enough: a stream may stay open behind what was asked for. Asked after each chunk.
+    pub enough: Option<fn(&[u8]) -> bool>,
 }
 
 impl<'a> Fetch<'a> {
     /// A GET of `url` from any public host, within `wall` and `body_bytes`.
     #[must_use]
     pub fn get(url: &'a str, wall: Duration, body_bytes: usize) -> Self {
-        Self { method: Method::GET, url, headers: HeaderMap::new(), credential: None, body: None, hosts: None, wall, body_bytes }
+        Self {
+            method: Method::GET,
+            url,
+            headers: HeaderMap::new(),
+            credential: None,
+            body: None,
+            hosts: None,
+            wall,
+            body_bytes,
+            enough: None,
+        }
     }
 }
 
@@ -117,7 +129,7 @@ impl Guard {
         for _ in 0..=MAX_REDIRECTS {
             let response = self.send(&url, &request).await?;
             let Some(location) = response.headers().get(LOCATION).filter(|_| follows && is_redirect(response.status())) else {
-                return read(url, response, request.body_bytes).await;
+                return read(url, response, request.body_bytes, request.enough).await;
             };
             let next = self.redirected(&url, location, request.hosts)?;
             if next.origin() != url.origin() {
@@ -174,7 +186,7 @@ fn is_redirect(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
 }
 
-async fn read(url: Url, mut response: reqwest::Response, limit: usize) -> Result<Fetched, FetchError> {
+async fn read(url: Url, mut response: reqwest::Response, limit: usize, enough: Option<fn(&[u8]) -> bool>) -> Result<Fetched, FetchError> {
     let (status, headers) = (response.status(), response.headers().clone());
     if let Some(encoding) = headers.get(CONTENT_ENCODING).filter(|encoding| *encoding != "identity") {
         return Err(FetchError::Encoded(String::from_utf8_lossy(encoding.as_bytes()).chars().take(40).collect()));
@@ -188,6 +200,9 @@ async fn read(url: Url, mut response: reqwest::Response, limit: usize) -> Result
             return Err(FetchError::TooLarge(limit));
         }
         body.extend_from_slice(&chunk);
+        if enough.is_some_and(|enough| enough(&body)) {
+            break;
+        }
     }
     Ok(Fetched { url, status, headers, body: body.freeze() })
 }

@@ -1,0 +1,135 @@
+//! A summary of an input that is safe to show: names, types and sizes, never a value.
+//!
+//! Names can be secrets as well: one that looks like a key, a number of a card or an address is hidden, and so is all that is
+//! held under a name that says it is a secret.
+
+use serde_json::{Map, Value, json};
+
+/// Values that are described, and how deep.
+const MAX_VALUES: usize = 100;
+const MAX_DEPTH: usize = 4;
+/// Longest name that is shown, in characters.
+const MAX_NAME: usize = 40;
+/// Shortest name of letters and digits that may be a key, and shortest one of digits alone that may be a card's.
+const KEY_LENGTH: usize = 16;
+const CARD_LENGTH: usize = 12;
+
+/// What names of secrets have in them, in lower case and without punctuation.
+const SECRETS: &[&str] = &[
+    "authorization",
+    "bearer",
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "token",
+    "apikey",
+    "accesskey",
+    "privatekey",
+    "signingkey",
+    "credential",
+    "cookie",
+    "session",
+    "mnemonic",
+    "seedphrase",
+    "signature",
+    "cardnumber",
+    "creditcard",
+    "cvv",
+    "cvc",
+    "iban",
+];
+/// Names that are secrets as they are, and say something else inside of others.
+const SECRETS_ALONE: &[&str] = &["auth", "pin", "otp", "key", "pwd", "jwt", "card", "ssn", "seed"];
+
+/// The summary of `input`.
+pub(super) fn of(input: &Value) -> Value {
+    describe(input, MAX_DEPTH, &mut MAX_VALUES.clone())
+}
+
+/// `left` is how many values may still be described.
+fn describe(value: &Value, depth: usize, left: &mut usize) -> Value {
+    *left = left.saturating_sub(1);
+    match value {
+        Value::Null => json!({ "type": "null" }),
+        Value::Bool(_) => json!({ "type": "boolean" }),
+        Value::Number(_) => json!({ "type": "number" }),
+        Value::String(text) => json!({ "type": "string", "characters": text.chars().count() }),
+        Value::Array(items) => {
+            let mut described = Vec::new();
+            for item in items {
+                if depth == 0 || *left == 0 {
+                    break;
+                }
+                described.push(describe(item, depth - 1, left));
+            }
+            json!({ "type": "array", "items": items.len(), "shape": described })
+        }
+        Value::Object(members) => {
+            let (mut described, mut hidden) = (Map::new(), 0);
+            for (name, value) in members {
+                if depth == 0 || *left == 0 {
+                    break;
+                }
+                let shown = if is_shown(name) {
+                    name.clone()
+                } else {
+                    hidden += 1;
+                    format!("(hidden name {hidden})")
+                };
+                described.insert(shown, if names_secret(name) { json!({ "type": "hidden" }) } else { describe(value, depth - 1, left) });
+            }
+            json!({ "type": "object", "members": members.len(), "shape": described })
+        }
+    }
+}
+
+/// Whether a name may be shown: not where it could be a key, a card's number or an address itself.
+fn is_shown(name: &str) -> bool {
+    let plain = name.bytes().filter(u8::is_ascii_alphanumeric).count();
+    let digits = name.bytes().filter(u8::is_ascii_digit).count();
+    let may_be_card = digits >= CARD_LENGTH && digits == plain;
+    let may_be_key = digits > 0 && plain >= KEY_LENGTH && !name.contains(' ');
+    name.chars().count() <= MAX_NAME && !may_be_card && !may_be_key && !name.contains('@') && !name.chars().any(char::is_control)
+}
+
+fn names_secret(name: &str) -> bool {
+    let plain: String = name.chars().take(MAX_NAME).filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect();
+    SECRETS.iter().any(|secret| plain.contains(secret)) || SECRETS_ALONE.contains(&&*plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_value_and_no_name_like_a_credential_is_repeated() {
+        let jwt = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJ4In0.c2lnbmF0dXJl";
+        let input = json!({
+            "note": "sk_live_~~not_one".replace("~~", ""),
+            "jwt": jwt, "Authorization": format!("Bearer {jwt}"), "api_key": "k", "X-Api-Key": ["k"], "card": 4_111_111_111_111_111_u64,
+            "nested": { "client_secret": { "value": "deep" }, "pem": "-----BEGIN" },
+            "ghp0123456789abcdef0123": 1, "4111 1111 1111 1111": 1, "someone@example.com": 1, "x".repeat(60): 1,
+        });
+        let summary = of(&input);
+        let text = summary.to_string();
+        for secret in ["sk_live", jwt, "4111", "deep", "BEGIN", "ghp0", "someone", "xxxxx"] {
+            assert!(!text.contains(secret), "{secret}: {summary:#}");
+        }
+        for name in ["jwt", "Authorization", "api_key", "X-Api-Key", "card"] {
+            assert_eq!(summary["shape"][name], json!({ "type": "hidden" }), "{name}");
+        }
+        assert_eq!(summary["shape"]["nested"]["shape"]["pem"], json!({ "type": "string", "characters": 10 }));
+        assert_eq!(summary["members"], input.as_object().unwrap().len());
+        assert_eq!(text.matches("hidden name").count(), 4, "{summary:#}");
+    }
+
+    #[test]
+    fn a_large_or_deep_input_has_a_short_summary() {
+        let wide: Value = (0..100_000).collect();
+        let deep = (0..60).fold(json!(1), |value, _| json!({ "a": [value] }));
+        for input in [wide, deep, json!({ "a": vec![json!({ "b": [1, 2, 3] }); 1_000] })] {
+            assert!(of(&input).to_string().len() < 10_000);
+        }
+    }
+}
