@@ -23,6 +23,7 @@ mod shipped;
 mod suspend;
 mod trial;
 mod version;
+mod warn;
 
 use std::{
     collections::{BTreeMap, HashSet},

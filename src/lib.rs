@@ -34,6 +34,7 @@ pub mod feed;
 pub mod http;
 pub mod id;
 pub mod mcp;
+mod misfit;
 pub mod payment;
 pub mod payout;
 #[cfg(test)]

@@ -17,6 +17,7 @@ mod code;
 mod decode;
 mod lexer;
 mod operator;
+mod reach;
 mod report;
 mod rules;
 mod scan;
@@ -28,6 +29,7 @@ use sha2::{Digest as _, Sha256};
 use self::{operator::Operator, rules::Rules};
 pub use self::{
     operator::{ListError, OperatorLists},
+    reach::{Reach, reaches},
     report::{Finding, Outcome, Report, Severity},
     rules::{POLICY_VERSION, Rule},
 };

@@ -33,6 +33,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("src/feed", &["payment", "catalog", "call", "runner", "http", "mcp", "app", "store", "tool", "capability"]),
     ("src/audit", &["payment", "catalog", "call", "runner", "http", "mcp", "app", "capability", "sale", "event"]),
     ("src/event", &["payment", "catalog", "call", "runner", "http", "mcp", "app", "capability", "sale"]),
+    ("src/misfit", &["payment", "catalog", "call", "runner", "http", "mcp", "app", "store", "tool", "capability"]),
     ("src/sale", &["payment", "catalog", "call", "runner", "http", "mcp", "app", "capability", "event"]),
     ("src/payout", &["catalog", "call", "runner", "http", "mcp", "app", "capability"]),
     ("src/payment", &["catalog", "runner", "http", "mcp", "app", "capability"]),

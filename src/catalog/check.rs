@@ -6,15 +6,17 @@ use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
 use super::{
-    By, Catalog, Draft, HandlerDraft, PublishError,
+    By, Catalog, Draft, PublishError,
     commit::check_static,
     draft,
     gate::{Reach, Standing},
     publish,
     scan::Upload,
+    warn,
 };
 use crate::{
     capability::{AllowedHosts, Grant},
+    misfit::{self, Misfit},
     tool::{Endpoint, Owner, Slug},
 };
 
@@ -36,10 +38,6 @@ const MEMBERS: &[(&str, Option<&str>)] = &[
     ("isolation", None),
     ("safetyAttestation", None),
 ];
-
-/// Where a source speaks of a capability.
-const USES: &[(&str, &str)] =
-    &[("ctx.kv", "kv"), ("ctx.files", "files"), ("ctx.httpGetJson", "httpGetJson"), ("ctx.log", "logs"), ("console.", "logs")];
 
 /// What an upload would become.
 #[derive(Debug)]
@@ -111,7 +109,7 @@ impl Catalog {
         problems.extend(self.scanned(&mut endpoint, upload).await.err());
         problems.extend(self.schema_problems(&endpoint));
         if problems.is_empty() {
-            return Ok(Checked { warnings: warnings(&draft), endpoint, existing: existing.is_some() });
+            return Ok(Checked { warnings: warn::of_draft(&draft, &endpoint).await, endpoint, existing: existing.is_some() });
         }
         // What is not the upload's fault says nothing of it.
         match problems.iter().position(|problem| matches!(problem, PublishError::Pool(_) | PublishError::Store(_))) {
@@ -138,25 +136,22 @@ fn read(given: Map<String, Value>) -> Read {
     let mut whole: Map<_, _> = stand_ins().collect();
     let mut problems = Vec::new();
     for (name, _) in stand_ins().filter(|(name, _)| name != "slug" && !given.contains_key(name)) {
-        problems.push(PublishError::field(format!("/{name}"), format!("missing field `{name}`")));
+        problems.push(PublishError::field(format!("/{name}"), format!("`{name}` is missing")));
     }
     let mut sound = Vec::new();
     for (name, value) in given {
         if MEMBERS.iter().all(|(known, _)| *known != name) {
-            problems.push(PublishError::field(format!("/{name}"), format!("unknown field `{name}`")));
+            problems.push(PublishError::field(format!("/{name}"), format!("there is no member `{name}`")));
             continue;
         }
         let mut alone: Map<_, _> = stand_ins().collect();
         alone.insert(name.clone(), value);
-        match serde_path_to_error::deserialize::<_, Draft>(&Value::Object(alone.clone())) {
+        match misfit::members::<Draft>(&alone) {
             Ok(_) => {
                 whole.extend(alone.remove_entry(&name));
                 sound.push(name);
             }
-            Err(error) => {
-                let pointer = format!("/{}", error.path().to_string().replace('.', "/"));
-                problems.push(PublishError::field(pointer.trim_end_matches('/'), error.inner().to_string()));
-            }
+            Err(Misfit { pointer, message }) => problems.push(PublishError::field(pointer, message)),
         }
     }
     let draft = Draft::deserialize(&Value::Object(whole)).ok();
@@ -178,29 +173,6 @@ fn host_problems(hosts: &[String]) -> Vec<PublishError> {
     if each.is_empty() { vec![first] } else { each }
 }
 
-/// What is allowed and hardly meant.
-fn warnings(draft: &Draft) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let asked: Vec<_> = draft.capabilities.names().collect();
-    if let Some(HandlerDraft::Source { source, .. }) = &draft.handler {
-        for (word, capability) in USES.iter().filter(|(word, capability)| !asked.contains(capability) && source.contains(word)) {
-            warnings.push(format!("the source names `{word}`, and `capabilities.{capability}` is not asked for"));
-        }
-    }
-    match (draft.capabilities.http_get_json, draft.allowed_hosts.is_empty()) {
-        (true, true) => warnings.push("`httpGetJson` reaches nothing: `allowedHosts` is empty".to_owned()),
-        (false, false) => warnings.push("`allowedHosts` serves nothing: `capabilities.httpGetJson` is not asked for".to_owned()),
-        (true, false) | (false, true) => {}
-    }
-    if draft.description.trim().is_empty() {
-        warnings.push("the description is empty: agents find a tool by it".to_owned());
-    }
-    if draft.output_schema.as_object().is_some_and(Map::is_empty) {
-        warnings.push("the outputSchema lets everything through: a wrong result is charged like a right one".to_owned());
-    }
-    warnings
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -217,7 +189,7 @@ mod tests {
         let read = read(object(json!({})));
         assert!(read.draft.is_some() && read.slug.is_none());
         let missing: Vec<_> = read.problems.iter().map(ToString::to_string).collect();
-        assert_eq!(missing, ["missing field `title`", "missing field `handlerType`"]);
+        assert_eq!(missing, ["`title` is missing", "`handlerType` is missing"]);
     }
 
     #[test]
@@ -234,7 +206,7 @@ mod tests {
             })
             .collect();
         pointers.sort_unstable();
-        assert_eq!(pointers, ["/hamdler", "/handler", "/handlerType", "/priceUsd", "/slug", "/tags[1]", "/title"]);
+        assert_eq!(pointers, ["/hamdler", "/handler", "/handlerType", "/priceUsd", "/slug", "/tags/1", "/title"]);
         assert!(!read.handler);
     }
 }

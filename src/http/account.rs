@@ -9,7 +9,10 @@ use axum::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{endpoints::Body, error::ApiError};
+use super::{
+    endpoints::{Body, Subject},
+    error::ApiError,
+};
 use crate::{app::App, tool::MicroUsd};
 
 #[derive(Deserialize)]
@@ -17,6 +20,10 @@ use crate::{app::App, tool::MicroUsd};
 pub(super) struct Faucet {
     address: String,
     amount_usd: MicroUsd,
+}
+
+impl Subject for Faucet {
+    const CODE: &'static str = "invalid_request";
 }
 
 /// `POST /dev/faucet`: play money, where the facilitator is the simulated one.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{
     auth::Admin,
-    endpoints::{self, Body, if_match, owned, with_etag},
+    endpoints::{self, Body, Subject, if_match, owned, with_etag},
     error::ApiError,
     page::{Asked, Limit, behind, cursor_at},
 };
@@ -22,6 +22,14 @@ use crate::{
     catalog::{PolicyDraft, PolicyInForce, Verdict},
     tool::{Endpoint, EndpointState, Owner},
 };
+
+impl Subject for PolicyDraft {
+    const CODE: &'static str = "invalid_policy";
+}
+
+impl Subject for Verdict {
+    const CODE: &'static str = "invalid_decision";
+}
 
 pub(super) async fn policy(_: Admin, State(app): State<Arc<App>>) -> Response {
     in_force(&app.catalog.policy())
@@ -33,7 +41,8 @@ pub(super) async fn set_policy(
     headers: HeaderMap,
     Body(draft): Body<PolicyDraft>,
 ) -> Result<Response, ApiError> {
-    let policy = app.catalog.set_policy(draft, if_match(&headers)?).await?;
+    let policy = app.catalog.set_policy(draft, if_match(&headers)?).await;
+    let policy = policy.map_err(|error| ApiError::from_publish(PolicyDraft::CODE, error))?;
     tracing::info!(policy.revision = policy.revision, "the policy was changed");
     Ok(in_force(&policy))
 }
@@ -107,7 +116,8 @@ pub(super) async fn decide(
     headers: HeaderMap,
     Body(verdict): Body<Verdict>,
 ) -> Result<Response, ApiError> {
-    let live = app.catalog.decide(&slug, &verdict, if_match(&headers)?).await?;
+    let live = app.catalog.decide(&slug, &verdict, if_match(&headers)?).await;
+    let live = live.map_err(|error| ApiError::from_publish(Verdict::CODE, error))?;
     tracing::info!(endpoint.slug = slug, decision = ?verdict.decision, "endpoint was reviewed");
     Ok(owned(&app, &live))
 }

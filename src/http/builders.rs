@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{
     auth::{Admin, Business, Caller},
-    endpoints::{self, Body, For, Wanted, whose},
+    endpoints::{self, Body, For, Subject, Wanted, whose},
     error::ApiError,
     failures::witnessed,
     offered::offered,
@@ -23,12 +23,12 @@ use super::{
 use crate::{
     app::App,
     builder::{BuilderError, Verdict},
-    call::{Registered, Registration},
+    call::{CallError, Registered, Registration},
     event::{Events, Kind},
     id::{BuilderId, RequestId},
     payment::Offered,
     store::StoreError,
-    tool::{EndpointState, Owner},
+    tool::{EndpointState, Mismatch, Owner},
 };
 
 #[derive(Deserialize)]
@@ -37,6 +37,17 @@ struct Applicant {
     name: String,
     contact: Option<String>,
 }
+
+impl Subject for Applicant {
+    const CODE: &'static str = INVALID;
+}
+
+impl Subject for Verdict {
+    const CODE: &'static str = "invalid_decision";
+}
+
+/// The code of a registration that cannot be.
+const INVALID: &str = "invalid_registration";
 
 /// `POST /ai/builders/register`: priced and paid like a tool. The key is shown once.
 pub(super) async fn register(
@@ -53,8 +64,18 @@ pub(super) async fn register(
     let registration = Registration { terms: Arc::clone(&app.registration), name, contact, offered, request: request_id };
     match app.calls.register(registration).await {
         Ok(registered) => Ok(told(&registered)),
-        Err(error) => Err(ApiError::from_call(&error, |reason| app.gate.challenge(&app.registration, reason))),
+        Err(error) => Err(match &*error {
+            CallError::Input(mismatch) => unfit(mismatch),
+            other => ApiError::from_call(other, |reason| app.gate.challenge(&app.registration, reason)),
+        }),
     }
+}
+
+/// A name or contact that cannot be.
+fn unfit(mismatch: &Mismatch) -> ApiError {
+    let problem = mismatch.problems.first();
+    let (message, pointer) = problem.map_or(("the registration cannot be", ""), |problem| (&problem.message, &problem.pointer));
+    ApiError::invalid(INVALID, message, pointer)
 }
 
 /// The stored answer, and the key where it is shown.
@@ -132,7 +153,10 @@ pub(super) async fn judge(
     Body(verdict): Body<Verdict>,
 ) -> Result<Json<Value>, ApiError> {
     let id: BuilderId = id.parse().map_err(|_| BuilderError::Unknown)?;
-    let builder = app.catalog.judge(&app.builders, &id, &verdict).await?;
+    let builder = app.catalog.judge(&app.builders, &id, &verdict).await.map_err(|error| match error {
+        BuilderError::Field { pointer, message } => ApiError::invalid(Verdict::CODE, message, pointer),
+        other => other.into(),
+    })?;
     tracing::info!(builder.id = %id, decision = ?verdict.decision, "a builder was decided on");
     Ok(Json(json!({ "ok": true, "builder": builder.own() })))
 }
@@ -141,9 +165,7 @@ impl From<BuilderError> for ApiError {
     fn from(error: BuilderError) -> Self {
         let message = error.to_string();
         match error {
-            BuilderError::Field { pointer, .. } => {
-                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_request", message).with("pointer", json!(pointer))
-            }
+            BuilderError::Field { pointer, .. } => Self::invalid(INVALID, message, pointer),
             BuilderError::Unknown => Self::not_found("unknown_builder", message),
             BuilderError::WrongState(_) => Self::new(StatusCode::CONFLICT, "wrong_state", message),
             BuilderError::Store(StoreError::Conflict) => {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{
     auth::Admin,
-    endpoints::Body,
+    endpoints::{Body, Subject},
     error::ApiError,
     names,
     page::{Asked, Limit, bad_cursor},
@@ -32,6 +32,14 @@ pub(super) struct Mint {
     label: Option<String>,
     /// The credit to add to. Absent: a new one.
     credit_id: Option<String>,
+}
+
+impl Subject for Mint {
+    const CODE: &'static str = "invalid_credit";
+}
+
+impl Subject for CreditVerdict {
+    const CODE: &'static str = "invalid_decision";
 }
 
 /// `POST /ai/credits`: a prepaid balance, whose token is shown this once; or more of one that is there. Asked for again
@@ -56,7 +64,7 @@ pub(super) async fn mint(
         return Ok(Json(answer));
     };
     if mint.label.is_some() {
-        return Err(ApiError::bad_request("`label` is said when a credit is made; leave it out to add to one"));
+        return Err(ApiError::invalid(Mint::CODE, "`label` is said when a credit is made; leave it out to add to one", "/label"));
     }
     let credit = credits.top_up(&known(&id)?, mint.amount_usd, once.as_ref()).await?;
     Ok(Json(about(&credit)))
@@ -158,12 +166,14 @@ impl From<CreditError> for ApiError {
             CreditError::Revoked => Self::new(StatusCode::CONFLICT, "credit_revoked", message)
                 .hint("restore it: POST /ai/admin/credits/{id} {\"decision\": \"restore\"}"),
             CreditError::NotRevoked => Self::new(StatusCode::CONFLICT, "wrong_state", message),
-            CreditError::Nothing
-            | CreditError::TooMuch
-            | CreditError::Label
-            | CreditError::Reason
-            | CreditError::Key(_)
-            | CreditError::Random(_) => Self::bad_request(message),
+            CreditError::Nothing | CreditError::TooMuch => Self::invalid(Mint::CODE, message, "/amountUsd"),
+            CreditError::Label => Self::invalid(Mint::CODE, message, "/label"),
+            CreditError::Reason => Self::invalid(CreditVerdict::CODE, message, "/reason"),
+            CreditError::Key(_) => Self::bad_request(message),
+            CreditError::Random(_) => {
+                tracing::error!(message, "a credit could not be made");
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the host failed")
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     auth::{Caller, Managed},
-    endpoints::{Body, For, whose},
+    endpoints::{Body, For, Subject, whose},
     error::ApiError,
     invoke::Told,
     page::Asked,
@@ -22,6 +22,15 @@ use crate::{
     rate::Turn,
     safety::Finding,
 };
+
+/// The body of a check, read member by member.
+impl Subject for Map<String, Value> {
+    const CODE: &'static str = "invalid_endpoint";
+}
+
+impl Subject for Run {
+    const CODE: &'static str = "invalid_request";
+}
 
 /// What an upload would come to. Nothing of it is stored, nor entered in the audit trail.
 pub(super) async fn check(

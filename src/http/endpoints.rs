@@ -20,24 +20,33 @@ use crate::{
     app::App,
     catalog::{Draft, HandlerDraft, Live, Patch},
     id::BuilderId,
+    misfit,
     tool::{CatalogForm, EndpointState, Owner},
 };
 
-/// A JSON body of management, with the place of what does not fit.
+/// What a body is about: a type that is read from one says which code a misfit has.
+pub(super) trait Subject {
+    const CODE: &'static str;
+}
+
+impl Subject for Draft {
+    const CODE: &'static str = "invalid_endpoint";
+}
+
+impl Subject for Patch {
+    const CODE: &'static str = "invalid_endpoint";
+}
+
+/// A JSON body, or its error with the place of what does not fit.
 pub(super) struct Body<T>(pub(super) T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+impl<S: Send + Sync, T: DeserializeOwned + Subject> FromRequest<S> for Body<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        // Parsed as JSON first, so that what is no JSON and what does not fit are told apart.
-        let Json(raw) = Json::<serde_json::Value>::from_request(request, state).await?;
-        serde_path_to_error::deserialize(raw).map(Self).map_err(|error| {
-            let path = error.path().to_string();
-            let pointer = if path == "." { String::new() } else { format!("/{}", path.replace('.', "/")) };
-            ApiError::new(axum::http::StatusCode::UNPROCESSABLE_ENTITY, "invalid_endpoint", error.inner().to_string())
-                .with("pointer", json!(pointer))
-        })
+        // As JSON first, so that what is no JSON and what does not fit are told apart.
+        let Json(value) = Json::from_request(request, state).await?;
+        misfit::json(&value).map(Self).map_err(|misfit| ApiError::invalid(T::CODE, misfit.message, &misfit.pointer))
     }
 }
 
@@ -57,7 +66,7 @@ pub(super) async fn create(
     let owner = whose(&app, &caller, named).await?;
     let live = app.catalog.create(draft, owner, caller.by()).await?;
     tracing::info!(endpoint.slug = %live.endpoint.slug, "endpoint was created");
-    Ok(owned(&app, &live))
+    Ok(changed(&app, &live, &app.catalog.warnings(&live.endpoint).await))
 }
 
 /// Whose a new endpoint is: the builder's who uploads it, or whom the admin names.
@@ -89,9 +98,11 @@ pub(super) async fn update(
     Body(patch): Body<Patch>,
 ) -> Result<Response, ApiError> {
     let slug = managed.live.endpoint.slug.as_str();
+    let reaches_anew = patch.handler.is_some() || patch.version.is_some() || patch.capabilities.is_some();
     let live = app.catalog.update(slug, patch, if_match(&headers)?, managed.caller.by()).await?;
     tracing::info!(endpoint.slug = slug, endpoint.revision = live.endpoint.revision, "endpoint was updated");
-    Ok(owned(&app, &live))
+    let warnings = if reaches_anew { app.catalog.warnings(&live.endpoint).await } else { vec![] };
+    Ok(changed(&app, &live, &warnings))
 }
 
 pub(super) async fn delete(managed: Managed, State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
@@ -145,6 +156,11 @@ pub(super) async fn list(app: &App, wanted: Wanted, limit: Limit, cursor: Option
 
 pub(super) fn owned(app: &App, live: &Live) -> Response {
     tagged(live, json!({ "ok": true, "endpoint": live.endpoint.owned(&app.base_url) }))
+}
+
+/// The record after a change, with what its handler reaches for and does not have.
+fn changed(app: &App, live: &Live, warnings: &[String]) -> Response {
+    tagged(live, json!({ "ok": true, "endpoint": live.endpoint.owned(&app.base_url), "warnings": warnings }))
 }
 
 /// An answer with the record's revision as its `ETag`.

@@ -1,6 +1,6 @@
 //! The one table from errors to answers, and the envelope they come in.
 
-use std::sync::Arc;
+use std::{error::Error as _, sync::Arc};
 
 use axum::{
     Json,
@@ -95,9 +95,14 @@ pub fn code_table() -> &'static [(u16, &'static str)] {
         (422, "attestation_required"),
         (422, "content_blocked"),
         (422, "invalid_input"),
+        (422, "invalid_request"),
+        (422, "invalid_credit"),
+        (422, "invalid_decision"),
         (422, "invalid_endpoint"),
         (422, "invalid_handler"),
         (422, "invalid_payout"),
+        (422, "invalid_policy"),
+        (422, "invalid_registration"),
         (422, "invalid_secret"),
         (429, "rate_limited"),
         (500, "internal"),
@@ -185,6 +190,11 @@ impl ApiError {
 
     pub(super) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request", message)
+    }
+
+    /// A member of a body that cannot be; `code` says of what.
+    pub(super) fn invalid(code: &'static str, message: impl Into<String>, pointer: &str) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, message).with("pointer", json!(pointer))
     }
 
     pub(super) fn not_found(code: &'static str, message: impl Into<String>) -> Self {
@@ -363,11 +373,16 @@ impl From<StoreError> for ApiError {
 
 impl From<PublishError> for ApiError {
     fn from(error: PublishError) -> Self {
+        Self::from_publish("invalid_endpoint", error)
+    }
+}
+
+impl ApiError {
+    /// Why the catalogue refused something; a field that cannot be has this `code`.
+    pub(super) fn from_publish(code: &'static str, error: PublishError) -> Self {
         let message = error.to_string();
         match error {
-            PublishError::Field { pointer, .. } => {
-                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_endpoint", message).with("pointer", json!(pointer))
-            }
+            PublishError::Field { pointer, .. } => Self::invalid(code, message, &pointer),
             PublishError::SlugTaken(_) => Self::new(StatusCode::CONFLICT, "slug_taken", message),
             PublishError::Unknown(_) => Self::not_found("unknown_endpoint", message),
             PublishError::Changed(revision) => {
@@ -399,9 +414,7 @@ impl From<SecretError> for ApiError {
     fn from(error: SecretError) -> Self {
         let message = error.to_string();
         match error {
-            SecretError::Field { pointer, .. } => {
-                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_secret", message).with("pointer", json!(pointer))
-            }
+            SecretError::Field { pointer, .. } => Self::invalid("invalid_secret", message, pointer),
             SecretError::Unknown(_) => Self::not_found("unknown_secret", message),
             SecretError::GivenKey => Self::new(StatusCode::CONFLICT, "master_key_given", message),
             SecretError::Store(store) => store.into(),
@@ -416,13 +429,19 @@ impl From<SecretError> for ApiError {
 
 impl From<JsonRejection> for ApiError {
     fn from(rejection: JsonRejection) -> Self {
-        let code = match rejection.status() {
-            StatusCode::PAYLOAD_TOO_LARGE => "body_too_large",
-            StatusCode::UNSUPPORTED_MEDIA_TYPE => "unsupported_media_type",
-            StatusCode::UNPROCESSABLE_ENTITY => "invalid_request",
-            _ => "invalid_json",
-        };
-        Self::new(rejection.status(), code, rejection.body_text())
+        let status = rejection.status();
+        match rejection {
+            JsonRejection::JsonSyntaxError(error) => {
+                let whole = std::iter::successors(error.source(), |error: &&dyn std::error::Error| (**error).source()).last();
+                let why = whole.map_or_else(|| "it does not parse".to_owned(), ToString::to_string);
+                Self::new(status, "invalid_json", format!("the body is not JSON: {why}"))
+            }
+            JsonRejection::MissingJsonContentType(_) => {
+                Self::new(status, "unsupported_media_type", "the body is JSON: send `Content-Type: application/json`")
+            }
+            other if status == StatusCode::PAYLOAD_TOO_LARGE => Self::new(status, "body_too_large", other.body_text()),
+            other => Self::new(status, "invalid_json", other.body_text()),
+        }
     }
 }
 

@@ -3,8 +3,7 @@
 use std::{borrow::Cow, collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use axum::{
-    Json,
-    extract::{ConnectInfo, State, rejection::JsonRejection},
+    extract::{ConnectInfo, State},
     http::{HeaderMap, StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
@@ -12,7 +11,14 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
 
-use super::{auth::called, error::ApiError, failures::witnessed, offered::offered, reply, stream, tools};
+use super::{
+    auth::called,
+    endpoints::{Body, Subject},
+    error::ApiError,
+    failures::witnessed,
+    offered::offered,
+    reply, stream, tools,
+};
 use crate::{
     app::App,
     call::{Call, Content, Done, Input, bodiless, chosen_headers},
@@ -30,14 +36,17 @@ pub(super) struct Invoke {
     stream: bool,
 }
 
+impl Subject for Invoke {
+    const CODE: &'static str = "invalid_request";
+}
+
 pub(super) async fn invoke(
     State(app): State<Arc<App>>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     uri: Uri,
     headers: HeaderMap,
-    body: Result<Json<Invoke>, JsonRejection>,
+    Body(Invoke { slug, input, stream }): Body<Invoke>,
 ) -> Result<Response, ApiError> {
-    let Json(Invoke { slug, input, stream }) = body?;
     let (live, by) = called(&app, &headers, &slug).await?;
     let streamed = stream || tools::wants_events(&headers);
     if !streamed && live.endpoint.long_running(app.long_running_ms) {

@@ -2,14 +2,11 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::{Query, State},
-};
+use axum::{Json, extract::State};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::error::ApiError;
+use super::{error::ApiError, page::Asked};
 use crate::{
     app::App,
     tool::{CatalogForm, HandlerType},
@@ -33,11 +30,7 @@ enum FormName {
     Older,
 }
 
-pub(super) async fn catalog(
-    State(app): State<Arc<App>>,
-    form: Result<Query<Form>, axum::extract::rejection::QueryRejection>,
-) -> Result<Json<Value>, ApiError> {
-    let Query(Form { form }) = form.map_err(|error| ApiError::bad_request(error.body_text()))?;
+pub(super) async fn catalog(State(app): State<Arc<App>>, Asked(Form { form }): Asked<Form>) -> Result<Json<Value>, ApiError> {
     let form = match form {
         Some(FormName::Older) => CatalogForm::Older,
         Some(FormName::Newer) | None => CatalogForm::Newer,

@@ -2,15 +2,12 @@
 
 use std::str::FromStr;
 
-use axum::{
-    extract::{FromRequestParts, Query},
-    http::request::Parts,
-};
+use axum::{extract::FromRequestParts, http::request::Parts};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::{Deserialize, Deserializer, de::DeserializeOwned, de::Error as _};
 
 use super::error::ApiError;
-use crate::{clock::Timestamp, tool::Slug};
+use crate::{clock::Timestamp, misfit, tool::Slug};
 
 /// Entries of a page when the query does not say.
 const DEFAULT_LIMIT: usize = 50;
@@ -84,7 +81,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        Query::try_from_uri(&parts.uri).map(|Query(asked)| Self(asked)).map_err(|error| ApiError::bad_request(error.body_text()))
+        misfit::query(parts.uri.query().unwrap_or_default()).map(Self).map_err(|misfit| ApiError::bad_request(misfit.message))
     }
 }
 

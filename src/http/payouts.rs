@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{
     auth::{Admin, Books, Business, not_suspended},
-    endpoints::Body,
+    endpoints::{Body, Subject},
     error::ApiError,
     page::{Asked, Limit, bad_cursor},
 };
@@ -21,6 +21,14 @@ use crate::{
     id::{PayoutId, ReceiptId},
     payout::{Decision, Packet, PayoutError, SettingsDraft, Status, Verdict},
 };
+
+impl Subject for SettingsDraft {
+    const CODE: &'static str = "invalid_payout";
+}
+
+impl Subject for Verdict {
+    const CODE: &'static str = "invalid_decision";
+}
 
 /// Where payouts go; `null` before it was said.
 pub(super) async fn settings(Books(builder): Books, State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
@@ -101,7 +109,10 @@ pub(super) async fn decide(
     {
         not_suspended(&builder)?;
     }
-    let packet = app.payouts.decide(&id, &verdict).await?;
+    let packet = app.payouts.decide(&id, &verdict).await.map_err(|error| match error {
+        PayoutError::Field { pointer, message } => ApiError::invalid(Verdict::CODE, message, pointer),
+        other => other.into(),
+    })?;
     tracing::info!(payout.id = %packet.id, payout.status = packet.status.as_str(), "a payout was decided on");
     Ok(Json(json!({ "ok": true, "payout": packet.public() })))
 }
@@ -127,9 +138,7 @@ impl From<PayoutError> for ApiError {
         let message = error.to_string();
         let conflict = |code| Self::new(StatusCode::CONFLICT, code, message.clone());
         match error {
-            PayoutError::Field { pointer, .. } => {
-                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_payout", message).with("pointer", json!(pointer))
-            }
+            PayoutError::Field { pointer, .. } => Self::invalid("invalid_payout", message, pointer),
             PayoutError::NoSettings => conflict("payout_settings_missing"),
             PayoutError::BelowMinimum { amount, minimum } => {
                 conflict("below_minimum").with("payout", json!({ "amountUsd": amount, "minimumUsd": minimum }))

@@ -2,19 +2,16 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::{Query, State, rejection::QueryRejection},
-    http::StatusCode,
-};
+use axum::{Json, extract::State, http::StatusCode};
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
 use super::{
     auth::{Admin, Managed},
-    endpoints::Body,
+    endpoints::{Body, Subject},
     error::ApiError,
+    page::Asked,
 };
 use crate::{
     app::App,
@@ -29,6 +26,10 @@ pub(super) struct NewSecret {
     value: Zeroizing<String>,
     #[serde(default)]
     visibility: Visibility,
+}
+
+impl Subject for NewSecret {
+    const CODE: &'static str = "invalid_secret";
 }
 
 /// A text; the error for anything else does not repeat it.
@@ -69,10 +70,9 @@ pub(super) struct Named {
 pub(super) async fn remove(
     managed: Managed,
     State(app): State<Arc<App>>,
-    named: Result<Query<Named>, QueryRejection>,
+    Asked(Named { name }): Asked<Named>,
 ) -> Result<Json<Value>, ApiError> {
     let endpoint = &managed.live.endpoint;
-    let Query(Named { name }) = named.map_err(|error| ApiError::bad_request(error.body_text()))?;
     let unknown = || ApiError::not_found("unknown_secret", "the endpoint has no secret of this name");
     let name: SecretName = name.parse().map_err(|_| unknown())?;
     managed.not_frozen(&app).await?;

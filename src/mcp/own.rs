@@ -7,7 +7,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::tools::Narrowed;
-use crate::{app::App, tool::Availability};
+use crate::{
+    app::App,
+    misfit::{self, Misfit},
+    tool::Availability,
+};
 
 /// Finds tools by words.
 pub(super) const SEARCH: &str = "search_tools";
@@ -66,13 +70,13 @@ struct Receipt {
 /// Performs one of them; `None` when `name` is none of them.
 pub(super) async fn perform(app: &App, narrowed: &Narrowed, name: &str, arguments: &JsonObject) -> Option<CallToolResult> {
     match name {
-        SEARCH => Some(match Search::deserialize(arguments) {
+        SEARCH => Some(match misfit::members(arguments) {
             Ok(search) => found(app, narrowed, &search),
-            Err(error) => mistake(format!("invalid_input: {error}")),
+            Err(Misfit { message, .. }) => mistake(format!("invalid_input: {message}")),
         }),
-        RECEIPT => Some(match Receipt::deserialize(arguments) {
+        RECEIPT => Some(match misfit::members(arguments) {
             Ok(Receipt { receipt_id }) => receipt(app, &receipt_id).await,
-            Err(error) => mistake(format!("invalid_input: {error}")),
+            Err(Misfit { message, .. }) => mistake(format!("invalid_input: {message}")),
         }),
         _ => None,
     }

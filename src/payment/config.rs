@@ -20,8 +20,19 @@ pub struct Network {
     pub asset_version: &'static str,
 }
 
+/// What people call every token in [`NETWORKS`]; the EIP-712 name of some is a longer one.
+pub(super) const SYMBOL: &str = "USDC";
+
 /// Decimals of every token in [`NETWORKS`]: its smallest unit is a micro-dollar.
 pub(super) const DECIMALS: u32 = 6;
+
+impl Network {
+    /// Whether `text` names this network's dollar token: by its address, or as people call it.
+    #[must_use]
+    pub fn names_asset(&self, text: &str) -> bool {
+        text.eq_ignore_ascii_case(self.asset) || text.eq_ignore_ascii_case(SYMBOL)
+    }
+}
 
 /// The dollar tokens that x402 clients accept without being told to.
 pub(super) const NETWORKS: &[Network] = &[

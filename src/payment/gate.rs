@@ -127,7 +127,7 @@ impl Gate {
             "schemes": ["exact"],
             "network": network.caip2,
             "networkV1": network.v1_name,
-            "asset": { "address": network.asset, "name": network.asset_name, "version": network.asset_version, "decimals": super::config::DECIMALS },
+            "asset": { "address": network.asset, "symbol": super::config::SYMBOL, "name": network.asset_name, "version": network.asset_version, "decimals": super::config::DECIMALS },
             "payTo": self.config.pay_to,
             "facilitator": self.facilitator.name(),
             "simulated": simulated,

@@ -36,7 +36,7 @@ pub struct SettingsDraft {
     pub address: String,
     /// The host's, which is the default too.
     pub network: Option<String>,
-    /// The host's, which is the default too.
+    /// The host's, by its address or as `USDC`, which is the default too.
     pub asset: Option<String>,
     /// Default: 1 USD.
     pub minimum_usd: Option<MicroUsd>,
@@ -78,8 +78,8 @@ impl Payouts {
         if draft.network.as_ref().is_some_and(|named| named != network.caip2) {
             return Err(field("/network", format!("this host pays out on `{}`", network.caip2)));
         }
-        if draft.asset.as_ref().is_some_and(|named| !named.eq_ignore_ascii_case(network.asset)) {
-            return Err(field("/asset", format!("this host pays out in `{}`, {}", network.asset, network.asset_name)));
+        if draft.asset.as_ref().is_some_and(|named| !network.names_asset(named)) {
+            return Err(field("/asset", format!("this host pays out in `USDC`, `{}`", network.asset)));
         }
         Ok(PayoutSettings {
             address,

@@ -90,11 +90,11 @@ async fn what_cannot_register_is_not_charged_and_makes_nobody() {
     let host = Host::start().await;
     let payer = Payer::funded(&host, 10.0).await;
     let payment = payer.pay(&host.post(REGISTER, &applicant()).await.is(402).decoded("payment-required"));
-    let error = pay(&host, &payment, &json!({ "name": "" })).await.fails(422, "invalid_input", "caller");
-    assert_eq!(error["problems"][0]["pointer"], "/name", "{error}");
+    let error = pay(&host, &payment, &json!({ "name": "" })).await.fails(422, "invalid_registration", "caller");
+    assert_eq!(error["pointer"], "/name", "{error}");
     let long = json!({ "name": "Toolsmith", "contact": "x".repeat(255) });
-    let error = pay(&host, &payment, &long).await.fails(422, "invalid_input", "caller");
-    assert_eq!(error["problems"][0]["pointer"], "/contact", "{error}");
+    let error = pay(&host, &payment, &long).await.fails(422, "invalid_registration", "caller");
+    assert_eq!(error["pointer"], "/contact", "{error}");
     assert_eq!(pay(&host, &payment, &json!({ "name": "a", "admin": true })).await.status, 422);
     assert_eq!((builders(&host).await, host.balance(&payer.address).await), (0, 10_000_000));
     pay(&host, &payment, &applicant()).await.is(200);

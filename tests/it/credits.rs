@@ -127,10 +127,10 @@ async fn an_idempotency_key_mints_once_and_shows_the_token_once() {
 async fn what_cannot_be_minted_or_added_is_refused() {
     let host = Host::start().await;
     let id = minted(&host, json!({ "amountUsd": 1 })).await.is(200).json()["creditId"].clone();
-    minted(&host, json!({ "amountUsd": 0 })).await.fails(400, "invalid_request", "caller");
-    minted(&host, json!({ "creditId": id, "amountUsd": 0 })).await.fails(400, "invalid_request", "caller");
-    minted(&host, json!({ "creditId": id, "amountUsd": 1_000_000 })).await.fails(400, "invalid_request", "caller");
-    minted(&host, json!({ "creditId": id, "amountUsd": 1, "label": "new" })).await.fails(400, "invalid_request", "caller");
+    minted(&host, json!({ "amountUsd": 0 })).await.fails(422, "invalid_credit", "caller");
+    minted(&host, json!({ "creditId": id, "amountUsd": 0 })).await.fails(422, "invalid_credit", "caller");
+    minted(&host, json!({ "creditId": id, "amountUsd": 1_000_000 })).await.fails(422, "invalid_credit", "caller");
+    minted(&host, json!({ "creditId": id, "amountUsd": 1, "label": "new" })).await.fails(422, "invalid_credit", "caller");
     minted(&host, json!({ "creditId": "crd_nothing", "amountUsd": 1 })).await.fails(404, "unknown_credit", "caller");
     let credit = as_admin(&host, &format!("?creditId={}", id.as_str().unwrap())).await.is(200).json();
     assert_eq!((&credit["balanceUsd"], credit["movements"].as_array().unwrap().len()), (&json!(1), 1));

@@ -105,7 +105,7 @@ async fn what_the_policy_does_not_give_waits_for_an_admin() {
         &json!({ "decision": "approve", "capabilities": { "files": true }, "allowedHosts": ["x y"] }),
     )
     .await
-    .fails(422, "invalid_endpoint", "caller");
+    .fails(422, "invalid_decision", "caller");
     let queue = host.manage(Method::GET, "/ai/admin/reviews", &Value::Null).await.is(200).json();
     assert_eq!(queue["reviews"][0]["slug"], "asks");
     assert_eq!(queue["reviews"][0]["requestedHosts"], json!(["api.example.com", "b.example.org"]));
@@ -177,7 +177,7 @@ async fn what_an_admin_took_back_its_builder_does_not_take_again() {
     let host = Host::start().await;
     let (_, key) = host.register("Again").await;
     host.as_builder(&key, Method::POST, CREATE, &tool("again", 0.0, "export default (req, ctx) => ctx.kv.get('a');")).await.is(200);
-    decide(&host, "again", json!({ "decision": "revoke" })).await.fails(422, "invalid_endpoint", "caller");
+    decide(&host, "again", json!({ "decision": "revoke" })).await.fails(422, "invalid_decision", "caller");
     decide(&host, "again", json!({ "decision": "revoke", "capabilities": { "kv": true } })).await.is(200);
     for capabilities in [json!({}), json!({ "kv": true, "logs": true })] {
         patch(&host, &key, "again", json!({ "capabilities": capabilities })).await.is(200);
@@ -190,7 +190,7 @@ async fn what_an_admin_took_back_its_builder_does_not_take_again() {
     assert_eq!((names(&granted["capabilities"]), names(&granted["requestedCapabilities"])), (vec!["kv", "logs"], vec![]));
     decide(&host, "again", json!({ "decision": "approve", "capabilities": { "files": true }})).await.fails(
         422,
-        "invalid_endpoint",
+        "invalid_decision",
         "caller",
     );
 }
@@ -213,7 +213,7 @@ async fn the_policy_is_changed_whole_by_its_revision_and_holds_at_once() {
         (json!({ "limits": { "speed": 1 } }), "/limits/speed"),
         (json!({ "maxEndpointsPerBuilder": -1 }), "/maxEndpointsPerBuilder"),
     ] {
-        let error = host.manage(Method::PUT, "/ai/admin/policy", &policy).await.fails(422, "invalid_endpoint", "caller");
+        let error = host.manage(Method::PUT, "/ai/admin/policy", &policy).await.fails(422, "invalid_policy", "caller");
         assert_eq!(error["pointer"], pointer, "{policy}");
     }
 

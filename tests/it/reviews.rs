@@ -174,7 +174,7 @@ async fn what_is_taken_down_is_gone_for_all_but_owner_and_admin_until_it_is_rest
     decide(&host, "taken", json!({ "decision": "restore" })).await.fails(409, "nothing_to_review", "caller");
     decide(&host, "taken", json!({ "decision": "takedown", "reason": "complaint", "capabilities": {} })).await.fails(
         422,
-        "invalid_endpoint",
+        "invalid_decision",
         "caller",
     );
     decide(&host, "taken", json!({ "decision": "takedown", "reason": "complaint" })).await.is(200);
@@ -326,7 +326,7 @@ async fn what_was_revoked_is_given_back_by_an_approval_that_names_it() {
     decide(&host, "given", json!({ "decision": "revoke", "capabilities": { "kv": true } })).await.is(200);
     decide(&host, "given", json!({ "decision": "approve", "capabilities": { "files": true } })).await.fails(
         422,
-        "invalid_endpoint",
+        "invalid_decision",
         "caller",
     );
     let given = decide(&host, "given", json!({ "decision": "approve", "capabilities": { "kv": true } })).await.is(200).json();

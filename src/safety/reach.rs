@@ -1,0 +1,180 @@
+//! What a source reaches for: the members of `ctx` that want a capability, each with the line of its first use.
+//!
+//! It is advice for whoever publishes, no gate: what a call may do is decided at each of its ops. A `ctx` that goes through
+//! other names, or is handed on to a function, is not followed.
+
+use super::lexer::{Kind, Token, tokens};
+
+/// Tokens of a handler's parameters that are looked at.
+const PARAMETER_TOKENS: usize = 256;
+
+/// A member of `ctx`, or `console`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reach {
+    /// As the source writes it.
+    pub name: &'static str,
+    /// The capability that it wants.
+    pub capability: &'static str,
+    /// Of its first use, from 1.
+    pub line: usize,
+}
+
+/// Members of `ctx` with the capability of each, and `console`, which is no member.
+const CONSOLE: (&str, &str) = ("console", "logs");
+const MEMBERS: [(&str, &str); 4] = [("kv", "kv"), ("files", "files"), ("httpGetJson", "httpGetJson"), ("log", "logs")];
+
+/// What `source` reaches for, by its first use.
+#[must_use]
+pub fn reaches(source: &str) -> Vec<Reach> {
+    let code = Code { source, tokens: tokens(source).into_iter().filter(|token| token.kind != Kind::Comment).collect() };
+    let context = code.context();
+    let mut found: Vec<Reach> = Vec::new();
+    for at in 0..code.tokens.len() {
+        let Some((name, capability)) = code.reach(at, &context) else { continue };
+        if found.iter().all(|reach| reach.name != name) {
+            let line = source[..code.tokens[at].start].matches('\n').count() + 1;
+            found.push(Reach { name, capability, line });
+        }
+    }
+    found
+}
+
+/// How a handler names its second parameter.
+enum Context<'s> {
+    Named(&'s str),
+    /// `{ kv, log }`: the members are names of their own.
+    Taken(Vec<&'static str>),
+}
+
+struct Code<'s> {
+    source: &'s str,
+    /// No comments.
+    tokens: Vec<Token>,
+}
+
+impl<'s> Code<'s> {
+    /// The second parameter of `export default (…`; `ctx` where the handler is exported by its name.
+    fn context(&self) -> Context<'s> {
+        let exported = (0..self.tokens.len()).find(|at| self.is(*at, "export") && self.is(at + 1, "default"));
+        let open = exported.and_then(|at| (at + 2..at + 7).find(|at| self.is(*at, "(")));
+        let second = open.and_then(|open| self.behind_comma(open));
+        match second {
+            Some(at) if self.is(at, "{") => {
+                let inside = (at + 1..at + PARAMETER_TOKENS).take_while(|at| !self.is(*at, "}"));
+                Context::Taken(inside.filter_map(|at| member(self.text(at)).map(|(name, _)| name)).collect())
+            }
+            Some(at) if self.kind(at) == Some(Kind::Word) => Context::Named(self.text(at)),
+            _ => Context::Named("ctx"),
+        }
+    }
+
+    /// The token behind the first comma between `open` and its close.
+    fn behind_comma(&self, open: usize) -> Option<usize> {
+        let mut depth = 0_usize;
+        for at in open..(open + PARAMETER_TOKENS).min(self.tokens.len()) {
+            match self.text(at) {
+                "(" | "{" | "[" | "<" => depth += 1,
+                ")" | "}" | "]" | ">" => depth = depth.checked_sub(1).filter(|depth| *depth > 0)?,
+                "," if depth == 1 => return Some(at + 1),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// What the word at `at` reaches for.
+    fn reach(&self, at: usize, context: &Context<'_>) -> Option<(&'static str, &'static str)> {
+        if self.kind(at)? != Kind::Word {
+            return None;
+        }
+        let text = self.text(at);
+        let of_something = at >= 1 && self.is(at - 1, ".");
+        if text == CONSOLE.0 {
+            return (!of_something && self.is(at + 1, ".")).then_some(CONSOLE);
+        }
+        let (name, capability) = member(text)?;
+        let used = match context {
+            Context::Named(context) => {
+                let dots = if at >= 1 && self.is(at - 1, ".") { 1 + usize::from(at >= 2 && self.is(at - 2, "?")) } else { 0 };
+                let member = dots > 0 && at > dots && self.is(at - dots - 1, context) && !(at > dots + 1 && self.is(at - dots - 2, "."));
+                member || self.is_taken_from(at, context)
+            }
+            Context::Taken(names) => !of_something && names.contains(&name) && (self.is(at + 1, ".") || self.is(at + 1, "(")),
+        };
+        used.then_some((name, capability))
+    }
+
+    /// `{ …, name, … } = ctx`.
+    fn is_taken_from(&self, at: usize, context: &str) -> bool {
+        let begins = at >= 1 && (self.is(at - 1, "{") || self.is(at - 1, ","));
+        let close = (at + 1..at + PARAMETER_TOKENS)
+            .find(|at| !matches!(self.kind(*at), Some(Kind::Word)) && !self.is(*at, ",") && !self.is(*at, ":"));
+        begins && close.is_some_and(|close| self.is(close, "}") && self.is(close + 1, "=") && self.is(close + 2, context))
+    }
+
+    fn kind(&self, at: usize) -> Option<Kind> {
+        self.tokens.get(at).map(|token| token.kind)
+    }
+
+    fn text(&self, at: usize) -> &'s str {
+        self.tokens.get(at).map_or("", |token| token.text(self.source))
+    }
+
+    fn is(&self, at: usize, text: &str) -> bool {
+        self.text(at) == text
+    }
+}
+
+fn member(text: &str) -> Option<(&'static str, &'static str)> {
+    MEMBERS.iter().find(|(name, _)| *name == text).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(source: &str) -> Vec<(&'static str, usize)> {
+        reaches(source).into_iter().map(|reach| (reach.name, reach.line)).collect()
+    }
+
+    #[test]
+    fn members_of_the_second_parameter_are_found_with_their_line() {
+        for (source, wanted) in [
+            ("export default (req, ctx) => ctx.kv.get('a');", vec![("kv", 1)]),
+            (
+                "export default async function (req, ctx) {\n  ctx.log.info('a');\n  ctx.log('b'); await ctx?.files.list();\n}",
+                vec![("log", 2), ("files", 3)],
+            ),
+            (
+                "export default async function handler(request: Req<A, B>, c: Ctx) { return c.httpGetJson('https://a'); }",
+                vec![("httpGetJson", 1)],
+            ),
+            ("export default async ({ input }, { kv, log }) => { log.info(1); };", vec![("log", 1)]),
+            ("const main = async (req, ctx) => { const { kv } = ctx; };\nexport default main;", vec![("kv", 1)]),
+            ("export default () => { console.log(1); console.error(2); };", vec![("console", 1)]),
+        ] {
+            assert_eq!(found(source), wanted, "{source}");
+        }
+    }
+
+    #[test]
+    fn what_only_looks_like_it_is_not_found() {
+        for source in [
+            "export default (req, ctx) => { Math.log(2); my.console.log(1); /* ctx.kv */ return 'ctx.kv.get'; };",
+            "export default (req) => ({ kv: req.input.kv, log: Math.log(2), files: [] });",
+            "export default (req, c) => { const ctx = { kv: { get() {} } }; return ctx.kv.get(); };",
+            "export default (req, { env }) => env.A;",
+            "",
+        ] {
+            assert_eq!(found(source), [], "{source}");
+        }
+    }
+
+    #[test]
+    fn time_is_linear_in_the_source() {
+        let long = format!("export default (req, ctx) => [{}];", "{kv,".repeat(100_000));
+        let began = std::time::Instant::now();
+        assert_eq!(reaches(&long), []);
+        assert!(began.elapsed() < std::time::Duration::from_secs(5), "{:?}", began.elapsed());
+    }
+}

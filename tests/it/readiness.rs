@@ -1,0 +1,44 @@
+//! The readiness check of a running host, at the host itself.
+
+use serde_json::{Value, json};
+
+use crate::harness::Host;
+
+const CHECK: &str = "x402-readiness-check";
+
+async fn check(host: &Host, path: &str) -> Value {
+    host.call(CHECK, &json!({ "url": format!("{}{path}", host.url) })).await.is(200).json()
+}
+
+#[tokio::test]
+async fn a_host_checks_its_own_tools_and_its_own_mcp_endpoint() {
+    let host = Host::builder().with_catalogue().start().await;
+    let paid = check(&host, "/tools/receipt-echo-paid").await;
+    assert_eq!((&paid["kind"], &paid["ready"], &paid["status"]), (&json!("paid_endpoint"), &json!(true), &json!(402)), "{paid:#}");
+    let mcp = check(&host, "/ai/mcp").await;
+    assert_eq!((&mcp["kind"], &mcp["ready"]), (&json!("mcp_endpoint"), &json!(true)), "{mcp:#}");
+    assert!(mcp["found"]["mcp"]["tools"].as_u64() > Some(5), "{mcp:#}");
+    let catalogue = check(&host, "/ai/endpoints").await;
+    assert_eq!(catalogue["kind"], "endpoint_catalog", "{catalogue:#}");
+}
+
+#[tokio::test]
+async fn a_host_checks_nothing_of_itself_that_is_not_for_everyone() {
+    let host = Host::builder().with_catalogue().start().await;
+    for path in ["/health", "/health/ready", "/metrics", "/dev/faucet?address=0x1", "/ai/admin/policy", "/ai/credits", "/tools/../health"] {
+        let report = check(&host, path).await;
+        assert_eq!((&report["reachable"], &report["reason"]["code"]), (&json!(false), &json!("forbidden_address")), "{path}: {report:#}");
+    }
+}
+
+#[tokio::test]
+async fn a_check_of_a_check_ends_there() {
+    let host = Host::builder().with_catalogue().start().await;
+    let inner = format!("/tools/{CHECK}?url={}/tools/{CHECK}", host.url);
+    let report = check(&host, &inner).await;
+    assert_eq!((&report["reachable"], &report["kind"]), (&json!(true), &json!("unknown")), "{report:#}");
+    let request = host.request(reqwest::Method::POST, &format!("/tools/{CHECK}"));
+    let asked = request.header("user-agent", concat!("tollhouse-readiness/", env!("CARGO_PKG_VERSION")));
+    let report = host.send(asked.json(&json!({ "url": format!("{}/tools/receipt-echo-paid", host.url) }))).await.is(200).json();
+    assert_eq!((&report["reachable"], &report["reason"]["code"]), (&json!(false), &json!("asked_by_a_check")), "{report:#}");
+}
