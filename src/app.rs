@@ -19,19 +19,20 @@ use crate::{
     admin::AdminToken,
     audit::Audit,
     builder::Builders,
-    call::{Behind, CallParts, Calls, ReceiptFinisher, registration_terms},
+    call::{Behind, BehindParts, CallParts, Calls, History, Metrics, ReceiptFinisher, registration_terms},
     capability::{Capabilities, FolderObjects, Guard, GuardSettings},
     catalog::{Catalog, CatalogParts},
     clock::Clock,
     config::{FacilitatorKind, Hidden, SecretSettings, Settings},
     event::{EventSettings, Events},
     http::Failures,
+    id::ReceiptId,
     mcp::Mcp,
     payment::{Facilitator, Gate, HttpFacilitator, Ledger, PaymentConfig, SimulatedFacilitator, Terms},
     payout::Payouts,
     rate::{AtOnce, Rate},
     readiness::Looker,
-    receipt::Signer,
+    receipt::{FreeReceipts, Signer},
     runner::Runner,
     safety::Scanner,
     sale::Sales,
@@ -63,6 +64,9 @@ pub struct App {
     pub abuse_contact: Option<String>,
     pub calls: Arc<Calls>,
     behind: Arc<Behind>,
+    pub receipts: Arc<FreeReceipts>,
+    pub history: Arc<History>,
+    pub metrics: Arc<Metrics>,
     pub sales: Arc<Sales>,
     pub payouts: Arc<Payouts>,
     pub gate: Arc<Gate>,
@@ -118,6 +122,8 @@ pub enum StartError {
     Payment(#[source] crate::payment::ConfigError),
     #[error("the catalogue does not open")]
     Catalog(#[source] crate::catalog::PublishError),
+    #[error("the receipts of free calls could not be read")]
+    Receipts(#[source] crate::store::StoreError),
     #[error("open settlements could not be read")]
     Recovery(#[source] crate::store::StoreError),
 }
@@ -179,7 +185,20 @@ impl App {
         }
         let looker = Looker::new(services.guard().clone(), &base_url).map_err(StartError::Guard)?;
         let runner = Runner::new(pool.clone(), Arc::clone(&services), looker);
-        let behind = Behind::start(Arc::clone(&store), Arc::clone(&events), Arc::clone(&sales));
+        let receipts = FreeReceipts::open(Arc::clone(&store), clock.clone(), settings.free_receipts).await.map_err(StartError::Receipts)?;
+        receipts.start();
+        let history = History::new(Arc::clone(&store), clock.clone(), settings.history);
+        history.start();
+        let metrics = Metrics::new(Arc::clone(&store), clock.clone(), settings.metrics);
+        metrics.start();
+        let parts = BehindParts {
+            receipts: Arc::clone(&receipts),
+            events: Arc::clone(&events),
+            sales: Arc::clone(&sales),
+            history: Arc::clone(&history),
+            metrics: Arc::clone(&metrics),
+        };
+        let behind = Behind::start(Arc::clone(&store), parts);
         let calls = Calls::new(CallParts {
             catalog: Arc::clone(&catalog),
             gate: Arc::clone(&gate),
@@ -205,6 +224,9 @@ impl App {
             abuse_contact: settings.safety.abuse_contact.clone(),
             calls,
             behind,
+            receipts,
+            history,
+            metrics,
             sales,
             payouts,
             gate,
@@ -232,9 +254,17 @@ impl App {
     ///
     /// The store's.
     pub async fn receipt(&self, id: &str) -> Result<Option<Value>, crate::store::StoreError> {
-        let stored = match self.behind.receipt(id) {
-            Some(waiting) => Some(waiting),
-            None => self.store.get(Space::Receipts, id.as_bytes()).await?,
+        let Ok(id) = id.parse::<ReceiptId>() else { return Ok(None) };
+        if let Some(waiting) = self.behind.receipt(&id) {
+            return Ok(self.signer.present(&waiting));
+        }
+        // Free ones of an older version move from the second place to the first.
+        let stored = match self.receipts.get(&id).await? {
+            Some(free) => Some(free),
+            None => match self.store.get(Space::Receipts, id.as_str().as_bytes()).await? {
+                Some(stored) => Some(stored),
+                None => self.receipts.get(&id).await?,
+            },
         };
         Ok(stored.and_then(|stored| self.signer.present(&stored)))
     }
@@ -259,6 +289,9 @@ impl App {
         }
         if let Err(error) = self.behind.write().await {
             tracing::error!(%error, "what the last free and failed calls leave could not be written");
+        }
+        if let Err(error) = self.metrics.write().await {
+            tracing::error!(%error, "metrics of the last calls could not be written");
         }
         self.pool.shutdown().await;
     }

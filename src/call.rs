@@ -14,7 +14,9 @@ mod content;
 mod dry;
 mod error;
 mod finish;
+mod history;
 mod input;
+mod metrics;
 mod register;
 mod request;
 
@@ -22,7 +24,7 @@ use std::{
     collections::HashMap,
     fmt,
     pin::pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -30,15 +32,21 @@ use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
+use tollhouse_protocol::Spent;
 
-use self::behind::Failed;
+use self::{
+    behind::Failed,
+    history::{Charge, Outcome},
+};
 pub use self::{
-    behind::Behind,
+    behind::{Behind, BehindParts},
     content::{Content, bodiless, chosen_headers, content_type, says_json},
     dry::DryRun,
     error::{CallError, Charged, Fault},
     finish::{Closing, ReceiptFinisher},
+    history::{CallPage, CallPlace, CallQuery, CallRecord, Ending, History, HistorySettings, Placed},
     input::{Input, MAX_QUERY_FIELDS, Parsed as ParsedInput},
+    metrics::{Asked, Metrics, MetricsSettings, Series, Step, StepError},
     register::{Registered, Registration, registration_terms},
     request::RequestHead,
 };
@@ -218,8 +226,20 @@ impl Calls {
 
     async fn perform_here(&self, call: Call, cancel: CancellationToken) -> Shared {
         let Call { live, by, input, offered, head, progress } = call;
-        let (started, call, receipt) = (self.clock.now(), CallId::generate(), ReceiptId::generate());
-        let task = NewCall { live, by, head, progress, cancel, started, call, receipt };
+        let task = NewCall {
+            live,
+            by,
+            head,
+            progress,
+            cancel,
+            started: self.clock.now(),
+            begun: Instant::now(),
+            call: CallId::generate(),
+            receipt: ReceiptId::generate(),
+            payment: receipt::Kind::Free,
+            input_bytes: 0,
+            spent: OnceLock::new(),
+        };
         if task.price().is_zero() {
             let checked = input.parse(&task.live).map_err(Arc::new)?;
             let hash = request_hash(task.live.endpoint.id.as_str(), &checked.value);
@@ -247,11 +267,13 @@ impl Calls {
         }
     }
 
-    async fn free(&self, task: NewCall, input: input::Parsed, hash: String) -> Result<Done, CallError> {
+    async fn free(&self, mut task: NewCall, input: input::Parsed, hash: String) -> Result<Done, CallError> {
+        task.input_bytes = input.text.len();
         let ran = self.run(&task, input, None).await.inspect_err(|error| self.failed(&task, error.code()))?;
         let closing = task.closing(hash, &ran, self.clock.now(), self.fee);
         let answer = ran.into_answer(&closing.receipt);
         if answer.success {
+            self.record(&task, None, Charge::No);
             self.behind.succeeded(closing).await;
         } else {
             self.failed(&task, ERROR_STATUS);
@@ -259,8 +281,9 @@ impl Calls {
         Ok(answer)
     }
 
-    async fn paid(&self, task: NewCall, parsed: input::Parsed, hash: String, admission: Admission) -> Result<Done, CallError> {
+    async fn paid(&self, mut task: NewCall, parsed: input::Parsed, hash: String, admission: Admission) -> Result<Done, CallError> {
         let payment = admission.id().clone();
+        (task.payment, task.input_bytes) = (admission.kind(), parsed.text.len());
         let checked = match parsed.check(&task.live) {
             Ok(checked) => checked,
             Err(error) => {
@@ -283,16 +306,20 @@ impl Calls {
         let answer = Arc::unwrap_or_clone(ran.into_answer(&closing.receipt).answer);
         let settled = self.gate.settle(admission, answer, &ReceiptFinisher::encode(&closing)).await;
         let answer = settled.map_err(CallError::from).inspect_err(|error| {
-            // The gate has recorded a refusal; what is unknown may turn out well.
-            if matches!(error, CallError::Store(_)) {
-                self.failed(&task, error.code());
+            // The gate has told of a refusal; what is unknown may turn out well.
+            match error {
+                CallError::Store(_) => self.failed(&task, error.code()),
+                CallError::Settle(SettleError::Unknown { .. }) => self.record(&task, Some(error.code()), Charge::Unknown),
+                _ => self.record(&task, Some(error.code()), Charge::No),
             }
         })?;
+        self.record(&task, None, Charge::Yes);
         Ok(Done { answer: Arc::new(answer), payment: Some(payment), success: true })
     }
 
     /// Records that a call came to nothing after its handler ran, or was to run.
     fn failed(&self, task: &NewCall, code: &'static str) {
+        self.record(task, Some(code), Charge::No);
         let endpoint = &task.live.endpoint;
         self.behind.failed(Failed {
             call: task.call.clone(),
@@ -303,6 +330,28 @@ impl Calls {
             code,
             at: self.clock.now(),
         });
+    }
+
+    /// Leaves the record of a call: failed where there is a code.
+    fn record(&self, task: &NewCall, code: Option<&str>, charged: Charge) {
+        let endpoint = &task.live.endpoint;
+        let outcome = if code.is_some() { Outcome::Failed } else { Outcome::Succeeded };
+        let record = CallRecord {
+            call_id: task.call.clone(),
+            at: self.clock.now(),
+            outcome,
+            code: code.map(str::to_owned),
+            charged,
+            price_usd: task.price(),
+            owner: task.by == CalledBy::Owner,
+            payment: task.payment,
+            duration_ms: millis(task.begun.elapsed().as_micros()),
+            cpu_ms: task.spent.get().map(|spent| millis(spent.cpu_us.into())),
+            input_bytes: task.input_bytes as u64,
+            receipt_id: (outcome == Outcome::Succeeded).then(|| task.receipt.clone()),
+            version: endpoint.version.clone(),
+        };
+        self.behind.ended(&endpoint.id, record);
     }
 
     /// Waits for the call that has the payment, here or on another replica, and shares its end.
@@ -349,6 +398,7 @@ impl Calls {
             now: task.started,
             progress: task.progress.as_ref(),
             scratch: None,
+            spent: &task.spent,
         }));
         let produced = tokio::select! {
             biased;
@@ -400,8 +450,14 @@ struct NewCall {
     progress: Option<mpsc::Sender<Progress>>,
     cancel: CancellationToken,
     started: Timestamp,
+    /// The same moment, for telling how long it takes.
+    begun: Instant,
     call: CallId,
     receipt: ReceiptId,
+    payment: receipt::Kind,
+    input_bytes: usize,
+    /// Of its run in the sandbox, once that has ended.
+    spent: OnceLock<Spent>,
 }
 
 impl NewCall {
@@ -465,6 +521,12 @@ impl Ran {
         let answer = StoredAnswer { status, headers, body, receipt_id, settlement: None };
         Done { answer: Arc::new(answer), payment: None, success }
     }
+}
+
+/// Microseconds as milliseconds.
+#[expect(clippy::cast_precision_loss, reason = "of a call, at most minutes")]
+fn millis(micros: u128) -> f64 {
+    micros as f64 / 1_000.0
 }
 
 /// Bytes of a JSON value, for answers.

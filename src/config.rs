@@ -12,8 +12,10 @@ use serde::Deserialize;
 
 use crate::{
     audit,
+    call::{HistorySettings, MetricsSettings},
     capability::LogSettings,
     event::EventSettings,
+    receipt::FreeReceiptSettings,
     safety::{ListError, OperatorLists},
     sale::{FeeBps, WHOLE_BPS},
     tool::MicroUsd,
@@ -150,6 +152,21 @@ pub struct Flags {
     /// Days that log lines are kept [default: 7]
     #[arg(long, env = "TOLLHOUSE_LOG_DAYS")]
     pub log_days: Option<u32>,
+    /// Receipts of free calls kept; those of paid calls stay [default: 5000000]
+    #[arg(long, env = "TOLLHOUSE_FREE_RECEIPTS_KEPT")]
+    pub free_receipts_kept: Option<u64>,
+    /// Days that receipts of free calls are kept [default: 7]
+    #[arg(long, env = "TOLLHOUSE_FREE_RECEIPT_DAYS")]
+    pub free_receipt_days: Option<u32>,
+    /// Calls kept of each endpoint, for its owner's list [default: 10000]
+    #[arg(long, env = "TOLLHOUSE_CALLS_KEPT")]
+    pub calls_kept: Option<u64>,
+    /// Days that calls are kept [default: 30]
+    #[arg(long, env = "TOLLHOUSE_CALL_DAYS")]
+    pub call_days: Option<u32>,
+    /// Days that metrics of calls are kept by the hour; by the minute it is 2 [default: 90]
+    #[arg(long, env = "TOLLHOUSE_METRIC_DAYS")]
+    pub metric_days: Option<u32>,
     /// Days that entries of the audit trail are kept [default: 400]
     #[arg(long, env = "TOLLHOUSE_AUDIT_DAYS")]
     pub audit_days: Option<u32>,
@@ -199,6 +216,9 @@ pub struct Settings {
     pub fee: FeeBps,
     pub events: EventSettings,
     pub logs: LogSettings,
+    pub free_receipts: FreeReceiptSettings,
+    pub history: HistorySettings,
+    pub metrics: MetricsSettings,
     /// Age at which an entry of the audit trail goes, in milliseconds.
     pub audit_age_ms: u64,
     pub log: String,
@@ -375,6 +395,11 @@ impl Flags {
             event_days: self.event_days.or(below.event_days),
             log_lines_kept: self.log_lines_kept.or(below.log_lines_kept),
             log_days: self.log_days.or(below.log_days),
+            free_receipts_kept: self.free_receipts_kept.or(below.free_receipts_kept),
+            free_receipt_days: self.free_receipt_days.or(below.free_receipt_days),
+            calls_kept: self.calls_kept.or(below.calls_kept),
+            call_days: self.call_days.or(below.call_days),
+            metric_days: self.metric_days.or(below.metric_days),
             audit_days: self.audit_days.or(below.audit_days),
             log: self.log.or(below.log),
         }
@@ -412,6 +437,7 @@ impl Flags {
             return Err(SettingsError::Fee(fee));
         }
         let (events, logs) = (EventSettings::default(), LogSettings::default());
+        let (free_receipts, history, metrics) = (FreeReceiptSettings::default(), HistorySettings::default(), MetricsSettings::default());
         Ok(Settings {
             listen,
             data: self.data.unwrap_or_else(|| PathBuf::from("data")),
@@ -464,6 +490,15 @@ impl Flags {
                 age_ms: self.log_days.map_or(logs.age_ms, days_ms),
                 ..logs
             },
+            free_receipts: FreeReceiptSettings {
+                count: self.free_receipts_kept.unwrap_or(free_receipts.count),
+                age_ms: self.free_receipt_days.map_or(free_receipts.age_ms, days_ms),
+            },
+            history: HistorySettings {
+                count: self.calls_kept.unwrap_or(history.count),
+                age_ms: self.call_days.map_or(history.age_ms, days_ms),
+            },
+            metrics: MetricsSettings { hours_ms: self.metric_days.map_or(metrics.hours_ms, days_ms), ..metrics },
             audit_age_ms: days_ms(self.audit_days.unwrap_or(audit::DEFAULT_DAYS)),
             log: self.log.unwrap_or_else(|| "info,rmcp=warn".to_owned()),
         })

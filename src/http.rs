@@ -5,6 +5,7 @@ mod admin;
 mod audit;
 mod auth;
 mod builders;
+mod calls;
 mod credits;
 mod drafts;
 mod endpoints;
@@ -89,6 +90,8 @@ pub fn service(
         .route("/ai/admin/reviews/{slug}", post(admin::decide))
         .route("/ai/admin/rescan", post(admin::rescan))
         .route("/ai/endpoints/{slug}/logs", get(logs::logs))
+        .route("/ai/endpoints/{slug}/calls", get(calls::calls))
+        .route("/ai/endpoints/{slug}/metrics", get(calls::metrics))
         .route("/ai/builders/register", post(builders::register))
         .route("/ai/builders/me", get(builders::me))
         .route("/ai/builders/keys", post(builders::rotate))

@@ -4,12 +4,16 @@ mod builtin;
 mod isolate;
 mod summary;
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tollhouse_pool::Pool;
+use tollhouse_protocol::Spent;
 
 use crate::{
     call::{CallError, CalledBy, ParsedInput, Progress, RequestHead},
@@ -39,6 +43,8 @@ pub struct Task<'a> {
     pub progress: Option<&'a mpsc::Sender<Progress>>,
     /// Of a dry run: what it keeps, in place of what its endpoint has.
     pub scratch: Option<&'a Arc<Scratch>>,
+    /// Takes what a run in the sandbox cost, however it ended.
+    pub spent: &'a OnceLock<Spent>,
 }
 
 /// What a handler answered, not checked against the tool's schema yet.

@@ -10,12 +10,13 @@
 //! - A reader may see a durable commit before it is on disk; only its committer is told when it is.
 //! - Keys are at most [`MAX_KEY_BYTES`], values at most [`MAX_VALUE_BYTES`].
 
-use std::ops::Bound;
+use std::{collections::BTreeMap, ops::Bound};
 
 use async_trait::async_trait;
 
 pub mod faulty;
 pub mod memory;
+pub mod pack;
 pub mod sled;
 
 /// Longest key, in bytes.
@@ -33,13 +34,13 @@ pub enum Space {
     Endpoints = 1,
     /// version hash → handler source.
     Versions = 2,
-    /// receipt id → receipt.
+    /// receipt id → receipt of a paid call; of free ones too, of versions that had no `FreeReceipts`.
     Receipts = 3,
-    /// payment id → payment record.
+    /// payment id → payment record; client's own id of a payment → payment id.
     Payments = 4,
     /// payment id of every settlement begun and not ended.
     OpenIntents = 5,
-    /// expiry time, payment id → nothing: what the sweeper forgets next.
+    /// time, payment id → nothing: which payment record has something to forget then.
     PaymentExpiry = 6,
     /// credit id → developer credit.
     Credits = 7,
@@ -85,6 +86,31 @@ pub enum Space {
     Tasks = 27,
     /// idempotency key → what was minted under it.
     Mintings = 28,
+    /// time, name → receipts of free calls, in a pack.
+    FreeReceipts = 29,
+    /// time, key in `LedgerNonces` → nothing: which nonce cannot be shown any more from then on.
+    LedgerExpiry = 30,
+    /// endpoint id, time, name → calls, in a pack.
+    Calls = 31,
+    /// endpoint id, length of the buckets, time, process → what happened in the bucket.
+    CallMetrics = 32,
+}
+
+/// How much there is of something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Size {
+    pub entries: u64,
+    /// Of keys and values. On disk they take more.
+    pub bytes: u64,
+}
+
+/// What each space holds.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Sizes {
+    /// Space → size; empty spaces may be absent.
+    pub spaces: BTreeMap<Space, Size>,
+    /// False while a store of a version that did not count is being counted.
+    pub complete: bool,
 }
 
 /// What must hold for a commit to happen.
@@ -243,6 +269,57 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError::Conflict`] and [`StoreError::Away`]: nothing was written. [`StoreError::Unknown`]:
     /// it may have been, so ask again before doing anything twice.
     async fn commit(&self, checks: Vec<Check>, writes: Vec<Write>, durability: Durability) -> Result<(), StoreError>;
+
+    /// What each space holds, without looking. A crash may leave it wrong by what was committed in the last moments before.
+    /// Stores of tests need not know.
+    fn sizes(&self) -> Sizes {
+        Sizes::default()
+    }
+}
+
+impl Space {
+    /// The space with this number.
+    #[must_use]
+    pub fn of_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+
+    /// Every space, each at the place of its number.
+    pub const ALL: [Self; 33] = [
+        Self::Meta,
+        Self::Endpoints,
+        Self::Versions,
+        Self::Receipts,
+        Self::Payments,
+        Self::OpenIntents,
+        Self::PaymentExpiry,
+        Self::Credits,
+        Self::LedgerBalances,
+        Self::LedgerNonces,
+        Self::Kv,
+        Self::KvUsage,
+        Self::Files,
+        Self::FilesUsage,
+        Self::Logs,
+        Self::Secrets,
+        Self::Builders,
+        Self::Events,
+        Self::Sales,
+        Self::Unpaid,
+        Self::Payouts,
+        Self::PayoutReceipts,
+        Self::PayoutSettings,
+        Self::Audit,
+        Self::CreditMovements,
+        Self::RetiredSlugs,
+        Self::VersionOwners,
+        Self::Tasks,
+        Self::Mintings,
+        Self::FreeReceipts,
+        Self::LedgerExpiry,
+        Self::Calls,
+        Self::CallMetrics,
+    ];
 }
 
 /// Refuses what no backend takes, so that all of them refuse the same.
@@ -257,4 +334,18 @@ fn check_sizes(writes: &[Write]) -> Result<(), StoreError> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_space_is_at_its_number() {
+        for (number, space) in (0..).zip(Space::ALL) {
+            assert_eq!(space as u8, number);
+            assert_eq!(Space::of_number(number), Some(space));
+        }
+        assert_eq!(Space::of_number(Space::CallMetrics as u8 + 1), None);
+    }
 }

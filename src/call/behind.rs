@@ -1,5 +1,5 @@
-//! What is written behind answers: the receipts of free calls, and that calls failed. No money hangs on
-//! them, so no call waits for the store.
+//! What is written behind answers: the receipts of free calls, that calls failed, and the record of every call. No money
+//! hangs on them, so no call waits for the store.
 //!
 //! What waits is written in batches, each one commit. Its rows of the sales are sums of the whole batch, and
 //! must count once: a batch whose commit was not confirmed is looked for in the store before it is written again.
@@ -11,17 +11,21 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use serde_json::json;
 use tokio::sync::Notify;
 
 use super::{
     CalledBy,
-    finish::{self, Closing, ReceiptFinisher},
+    finish::{self, Closing},
+    history::{CallRecord, Chapter, History},
+    metrics::Metrics,
 };
 use crate::{
     clock::Timestamp,
     event::{Event, Events, Kind},
-    id::{CallId, EndpointId, RequestId},
+    id::{CallId, EndpointId, ReceiptId, RequestId},
+    receipt::{FreeReceipts, Record},
     sale::{Sale, Sales, Totals},
     store::{Durability, Space, Store, StoreError, Write},
     tool::{Owner, Slug},
@@ -34,6 +38,12 @@ const MAX_WAITING: usize = 20_000;
 /// count in the sales all the same.
 const MAX_FAILED: usize = 20_000;
 
+/// Receipts of one batch: what a few milliseconds put together.
+const MAX_BATCH: usize = 5_000;
+
+/// Records of calls that may wait. Further ones are left out, and counted in the log.
+const MAX_CALLS: usize = 2 * MAX_WAITING;
+
 /// How long the first receipt of a batch waits for others. Each batch is a write of sled's, however small it is.
 const GATHER: Duration = Duration::from_millis(25);
 
@@ -43,13 +53,26 @@ const RETRY: Duration = Duration::from_secs(1);
 /// What is on its way to the store. A crash may lose that of the last half second.
 pub struct Behind {
     store: Arc<dyn Store>,
+    receipts: Arc<FreeReceipts>,
     events: Arc<Events>,
     sales: Arc<Sales>,
+    history: Arc<History>,
+    metrics: Arc<Metrics>,
     waiting: Mutex<Waiting>,
     /// The batch that is being written. Held while it is.
     batch: tokio::sync::Mutex<Option<Batch>>,
     written: Notify,
     some: Notify,
+}
+
+/// Where what is written behind goes.
+#[derive(Debug, Clone)]
+pub struct BehindParts {
+    pub receipts: Arc<FreeReceipts>,
+    pub events: Arc<Events>,
+    pub sales: Arc<Sales>,
+    pub history: Arc<History>,
+    pub metrics: Arc<Metrics>,
 }
 
 /// A call that came to nothing after its handler ran, or was to run. Nothing was charged.
@@ -68,10 +91,12 @@ pub(super) struct Failed {
 #[derive(Default)]
 struct Waiting {
     /// Receipt id → receipt, until they are in the store.
-    receipts: HashMap<Vec<u8>, Vec<u8>>,
+    receipts: HashMap<Vec<u8>, Bytes>,
     /// Those of `receipts` that are in no batch yet.
     unbatched: Vec<Vec<u8>>,
     events: Vec<(Owner, Event)>,
+    calls: Vec<(EndpointId, CallRecord)>,
+    calls_left_out: u64,
     failed: usize,
     /// Owner's share → events dropped.
     dropped: HashMap<String, (Owner, u64)>,
@@ -84,6 +109,7 @@ struct Batch {
     writes: Vec<Write>,
     receipts: Vec<Vec<u8>>,
     events: Vec<(Owner, Event)>,
+    calls: Vec<Chapter>,
     owners: Vec<Owner>,
     /// A key that is in the store when the batch is.
     witness: (Space, Vec<u8>),
@@ -100,8 +126,8 @@ impl fmt::Debug for Behind {
 impl Behind {
     /// Starts the writing task; it ends when nobody holds the value any more. Must be called inside a tokio runtime.
     #[must_use]
-    pub fn start(store: Arc<dyn Store>, events: Arc<Events>, sales: Arc<Sales>) -> Arc<Self> {
-        let behind = Arc::new(Self::new(store, events, sales));
+    pub fn start(store: Arc<dyn Store>, parts: BehindParts) -> Arc<Self> {
+        let behind = Arc::new(Self::new(store, parts));
         let weak = Arc::downgrade(&behind);
         tokio::spawn(async move {
             while let Some(behind) = weak.upgrade() {
@@ -119,9 +145,10 @@ impl Behind {
         behind
     }
 
-    fn new(store: Arc<dyn Store>, events: Arc<Events>, sales: Arc<Sales>) -> Self {
+    fn new(store: Arc<dyn Store>, parts: BehindParts) -> Self {
+        let BehindParts { receipts, events, sales, history, metrics } = parts;
         let (waiting, batch) = (Mutex::default(), tokio::sync::Mutex::default());
-        Self { store, events, sales, waiting, batch, written: Notify::new(), some: Notify::new() }
+        Self { store, receipts, events, sales, history, metrics, waiting, batch, written: Notify::new(), some: Notify::new() }
     }
 
     /// Takes what a free call leaves.
@@ -141,11 +168,13 @@ impl Behind {
         let sale =
             (!receipt.owner).then(|| Sale { endpoint: receipt.endpoint_id.clone(), slug: receipt.slug.clone(), totals: Totals::FREE });
         let at = receipt.issued_at;
-        let Write { key, value, .. } = ReceiptFinisher::free(receipt);
+        let key = receipt.receipt_id.as_str().as_bytes().to_vec();
+        // Unsigned: it is signed when it is asked for.
+        let record = Bytes::from(Record::free(receipt).to_bytes());
         let mut waiting = self.waiting();
         let first = waiting.is_empty();
         waiting.unbatched.push(key.clone());
-        waiting.receipts.insert(key, value.unwrap_or_default());
+        waiting.receipts.insert(key, record);
         waiting.events.extend(event.map(|event| (owner.clone(), event)));
         if let Some(sale) = sale {
             waiting.count(owner, at, sale);
@@ -178,10 +207,29 @@ impl Behind {
         self.some.notify_one();
     }
 
+    /// Takes the record of a call that has ended, however it did. Never waits.
+    pub(super) fn ended(&self, endpoint: &EndpointId, call: CallRecord) {
+        // What an owner calls is no business of theirs.
+        if !call.owner {
+            self.metrics.add(endpoint, &call);
+        }
+        let mut waiting = self.waiting();
+        if waiting.calls.len() >= MAX_CALLS {
+            waiting.calls_left_out += 1;
+            return;
+        }
+        let first = waiting.is_empty();
+        waiting.calls.push((endpoint.clone(), call));
+        drop(waiting);
+        if first {
+            self.some.notify_one();
+        }
+    }
+
     /// A receipt that is not in the store yet.
     #[must_use]
-    pub fn receipt(&self, id: &str) -> Option<Vec<u8>> {
-        self.waiting().receipts.get(id.as_bytes()).cloned()
+    pub fn receipt(&self, id: &ReceiptId) -> Option<Bytes> {
+        self.waiting().receipts.get(id.as_str().as_bytes()).cloned()
     }
 
     /// Writes what must not be lost, before the answer.
@@ -216,6 +264,7 @@ impl Behind {
         for (owner, event) in batch.events {
             self.events.announce(&owner, event);
         }
+        self.history.announce(batch.calls);
         for owner in &batch.owners {
             self.sales.sold(owner);
         }
@@ -223,26 +272,34 @@ impl Behind {
         Ok(())
     }
 
-    /// All that waits, as one batch.
+    /// What waits, as one batch.
     fn batch(&self) -> Option<Batch> {
         let mut waiting = self.waiting();
         if waiting.is_empty() {
             return None;
         }
-        let receipts = std::mem::take(&mut waiting.unbatched);
+        let some = waiting.unbatched.len().min(MAX_BATCH);
+        let receipts: Vec<_> = waiting.unbatched.drain(..some).collect();
+        let stored: Vec<_> = receipts.iter().filter_map(|key| waiting.receipts.get(key).cloned()).collect();
+        let calls = std::mem::take(&mut waiting.calls);
+        let left_out = std::mem::take(&mut waiting.calls_left_out);
         let mut events = std::mem::take(&mut waiting.events);
         let (dropped, sales) = (std::mem::take(&mut waiting.dropped), std::mem::take(&mut waiting.sales));
         waiting.failed = 0;
-        let stored = |key: &Vec<u8>| Some(ReceiptFinisher::write(key.clone(), waiting.receipts.get(key)?.clone()));
-        let mut writes: Vec<_> = receipts.iter().filter_map(stored).collect();
         drop(waiting);
+        if left_out > 0 {
+            tracing::warn!(calls = left_out, "records of calls were left out: the store could not keep up");
+        }
+        let mut writes = self.receipts.writes(receipts.iter().map(Vec::as_slice).zip(stored.iter().map(Bytes::as_ref)));
+        let (records, calls) = History::writes(calls);
+        writes.extend(records);
         for (owner, count) in dropped.into_values() {
             tracing::warn!(owner = owner.share(), events = count, "events of failed calls were dropped: the store could not keep up");
             let data = json!({ "code": "events_dropped", "dropped": count, "charged": false });
             events.push((owner, self.events.event(Kind::CallFailed, None, data)));
         }
         writes.extend(events.iter().map(|(owner, event)| Events::write(owner, event)));
-        // Every batch has a receipt or an event: calls that leave neither leave nothing.
+        // Every batch has a receipt, an event or a call.
         let witness = writes.first().map(|write| (write.space, write.key.clone()))?;
         // The row's own name: another batch of the same moment has another.
         let name = RequestId::generate();
@@ -251,7 +308,7 @@ impl Behind {
             writes.push(sale.row(&owner, at, &format!("{name}{}", sale.endpoint)));
             owners.push(owner);
         }
-        Some(Batch { writes, receipts, events, owners, witness, unsure: false })
+        Some(Batch { writes, receipts, events, calls, owners, witness, unsure: false })
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -261,7 +318,7 @@ impl Behind {
 
 impl Waiting {
     fn is_empty(&self) -> bool {
-        self.unbatched.is_empty() && self.events.is_empty() && self.sales.is_empty()
+        self.unbatched.is_empty() && self.events.is_empty() && self.calls.is_empty() && self.sales.is_empty()
     }
 
     fn count(&mut self, owner: Owner, at: Timestamp, sale: Sale) {

@@ -1,6 +1,9 @@
 //! Dry runs: what a handler does with an input, told to its owner alone. Nothing is sold, and nothing is kept.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
 
 use serde_json::Value;
 use tollhouse_protocol::Spent;
@@ -39,7 +42,7 @@ impl Calls {
             query: BTreeMap::new(),
             headers: BTreeMap::new(),
         };
-        let (scratch, receipt) = (Scratch::new(&self.clock), ReceiptId::generate());
+        let (scratch, receipt, spent) = (Scratch::new(&self.clock), ReceiptId::generate(), OnceLock::new());
         let ran = self.runner.run(Task {
             live: &live,
             by: CalledBy::Owner,
@@ -52,13 +55,11 @@ impl Calls {
             now: self.clock.now(),
             progress: None,
             scratch: Some(&scratch),
+            spent: &spent,
         });
         match ran.await.and_then(|produced| Ran::check(produced, &live).map(|ran| ran.produced)) {
             Err(error) if !error.is_the_tools() => Err(error),
-            ended => {
-                let (log, spent) = scratch.take();
-                Ok(DryRun { ended, log, spent })
-            }
+            ended => Ok(DryRun { ended, log: scratch.take_log(), spent: spent.into_inner().unwrap_or_default() }),
         }
     }
 }

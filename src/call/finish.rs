@@ -10,7 +10,7 @@ use crate::{
     event::{Event, Events, Kind},
     id::CallId,
     payment::{Finished, Finisher, News, Settlement, SettlementKind, StoredAnswer, WireVersion},
-    receipt::{Draft, OfferReceipt, Payment, Record, Signer, Transfer},
+    receipt::{Draft, OfferReceipt, Payment, Signer, Transfer},
     sale::{Sale, Sales, Totals, Unpaid},
     store::{Space, Write},
     tool::{MicroUsd, Owner},
@@ -46,18 +46,6 @@ impl ReceiptFinisher {
     #[must_use]
     pub fn new(signer: Arc<Signer>, simulated: bool, events: Arc<Events>, sales: Arc<Sales>) -> Self {
         Self { signer, simulated, events, sales }
-    }
-
-    /// The receipt of a free call, to be stored. Unsigned: it is signed when it is asked for.
-    #[must_use]
-    pub fn free(draft: Draft) -> Write {
-        let key = draft.receipt_id.as_str().as_bytes().to_vec();
-        Self::write(key, Record::free(draft).to_bytes())
-    }
-
-    /// A receipt's place in the store.
-    pub(super) fn write(key: Vec<u8>, receipt: Vec<u8>) -> Write {
-        Write::put(Space::Receipts, key, receipt)
     }
 
     /// A closing as an intent stores it.
@@ -106,7 +94,7 @@ impl Finisher for ReceiptFinisher {
         writes.extend(events.iter().map(|event| Events::write(&closing.owner, event)));
         let receipt = self.signer.receipt(closing.receipt, self.payment(settlement));
         let extensions = receipt.record.offer_receipt.as_ref().map(OfferReceipt::extensions);
-        writes.push(Self::write(answer.receipt_id.clone().into_bytes(), receipt.to_bytes()));
+        writes.push(Write::put(Space::Receipts, answer.receipt_id.as_str(), receipt.to_bytes()));
         Finished { writes, answer, extensions, news: News { owner: closing.owner, events } }
     }
 

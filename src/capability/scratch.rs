@@ -1,8 +1,8 @@
-//! What a dry run keeps: kv and files of its own, in memory, its log, and what it spent. All of it goes with the value.
+//! What a dry run keeps: kv and files of its own, in memory, and its log. All of it goes with the value.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tollhouse_protocol::{Limits, Spent};
+use tollhouse_protocol::Limits;
 
 use super::{Files, Kv, LogEntry, objects::MemoryObjects};
 use crate::{clock::Clock, store::memory::MemoryStore};
@@ -16,13 +16,7 @@ const BYTES: u64 = 4 << 20;
 pub struct Scratch {
     pub(super) kv: Kv,
     pub(super) files: Files,
-    kept: Mutex<Kept>,
-}
-
-#[derive(Default)]
-struct Kept {
-    log: Vec<LogEntry>,
-    spent: Spent,
+    lines: Mutex<Vec<LogEntry>>,
 }
 
 impl Scratch {
@@ -30,7 +24,7 @@ impl Scratch {
     pub fn new(clock: &Clock) -> Arc<Self> {
         let store = Arc::new(MemoryStore::new());
         let files = Files::new(Arc::clone(&store) as _, clock.clone(), Arc::new(MemoryObjects::default()));
-        Arc::new(Self { kv: Kv::new(store, clock.clone()), files, kept: Mutex::default() })
+        Arc::new(Self { kv: Kv::new(store, clock.clone()), files, lines: Mutex::default() })
     }
 
     /// What of a call's limits a dry run has.
@@ -44,21 +38,15 @@ impl Scratch {
 
     /// Takes a line of the log. There are no more than the call's limits let through.
     pub(super) fn log(&self, entry: LogEntry) {
-        self.kept().log.push(entry);
+        self.lines().push(entry);
     }
 
-    /// Says what the run has used.
-    pub fn spend(&self, spent: Spent) {
-        self.kept().spent = spent;
+    /// The log, oldest first.
+    pub fn take_log(&self) -> Vec<LogEntry> {
+        std::mem::take(&mut *self.lines())
     }
 
-    /// The log, oldest first, and what was spent.
-    pub fn take(&self) -> (Vec<LogEntry>, Spent) {
-        let Kept { log, spent } = std::mem::take(&mut *self.kept());
-        (log, spent)
-    }
-
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lines(&self) -> MutexGuard<'_, Vec<LogEntry>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -19,6 +19,7 @@ use super::{
 use crate::{
     clock::{Clock, Timestamp},
     id::RequestId,
+    receipt::Kind,
     store::{Check, Durability, Space, Store, StoreError, Write},
 };
 
@@ -360,6 +361,15 @@ impl Admission {
         match &self.means {
             Means::X402(payment) => Some(crate::receipt::shortened(&payment.authorization.from)),
             Means::Credit(_) => None,
+        }
+    }
+
+    /// What is paid with, as its receipt will say it.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self.means {
+            Means::X402(_) => Kind::X402,
+            Means::Credit(_) => Kind::Credit,
         }
     }
 

@@ -86,9 +86,7 @@ pub(super) async fn run(pool: &Pool, services: &Arc<Capabilities>, task: Task<'_
         start: Start { call: task.call.to_string(), head: head(&task)?, body: task.input.text.clone(), env, now_ms: task.now.0, limits },
     };
     let ran = pool.run(job, &ops).await?;
-    if let Some(scratch) = task.scratch {
-        scratch.spend(ran.spent);
-    }
+    _ = task.spent.set(ran.spent);
     match ran.outcome {
         Outcome::Returned(reply) => answer(redacted(reply, ops.redactor()), endpoint).inspect_err(|error| report(&ops, error)),
         Outcome::Threw(thrown) => {

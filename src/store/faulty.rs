@@ -7,7 +7,7 @@ use std::{
 
 use async_trait::async_trait;
 
-use super::{Check, Direction, Durability, KeyRange, Pairs, Space, Store, StoreError, Write};
+use super::{Check, Direction, Durability, KeyRange, Pairs, Sizes, Space, Store, StoreError, Write};
 
 /// How a commit fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,5 +117,8 @@ impl<S: Store> Store for FaultyStore<S> {
                 Err(StoreError::Unknown("a planned fault".to_owned()))
             }
         }
+    }
+    fn sizes(&self) -> Sizes {
+        self.inner.sizes()
     }
 }

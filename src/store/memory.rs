@@ -7,7 +7,7 @@ use std::{
 
 use async_trait::async_trait;
 
-use super::{Check, Direction, Durability, KeyRange, Pairs, Space, Store, StoreError, Write, check_sizes};
+use super::{Check, Direction, Durability, KeyRange, Pairs, Size, Sizes, Space, Store, StoreError, Write, check_sizes};
 
 type Spaces = BTreeMap<Space, BTreeMap<Vec<u8>, Vec<u8>>>;
 
@@ -54,6 +54,15 @@ impl Store for MemoryStore {
             };
         }
         Ok(())
+    }
+
+    fn sizes(&self) -> Sizes {
+        let spaces = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let size = |pairs: &BTreeMap<Vec<u8>, Vec<u8>>| Size {
+            entries: pairs.len() as u64,
+            bytes: pairs.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum(),
+        };
+        Sizes { spaces: spaces.iter().map(|(space, pairs)| (*space, size(pairs))).collect(), complete: true }
     }
 }
 

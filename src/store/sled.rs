@@ -13,6 +13,7 @@
 //! until the host is started again and reads what the disk has. Reads go on.
 
 mod disk;
+mod sizes;
 mod values;
 
 use std::{
@@ -27,7 +28,7 @@ use async_trait::async_trait;
 use tokio::sync::{mpsc, oneshot};
 
 use self::disk::Disk;
-use super::{Check, Direction, Durability, KeyRange, Pairs, Space, Store, StoreError, Write, check_sizes};
+use super::{Check, Direction, Durability, KeyRange, Pairs, Sizes, Space, Store, StoreError, Write, check_sizes};
 
 /// Commits that may wait for the writing thread before callers wait for a place in the queue.
 const QUEUE: usize = 1_024;
@@ -74,6 +75,7 @@ pub struct SledStore {
     db: ::sled::Db,
     /// Held shared by whoever reads more than one key, and alone while a commit is applied.
     moment: Arc<RwLock<()>>,
+    sizes: Arc<RwLock<Sizes>>,
     queue: Option<mpsc::Sender<Job>>,
     writer: Option<JoinHandle<()>>,
 }
@@ -96,11 +98,11 @@ impl SledStore {
     pub fn open(path: impl AsRef<Path>, config: SledConfig) -> Result<Self, OpenError> {
         let path = path.as_ref().to_owned();
         let (db, disk) = disk::open(&path, &config)?;
-        let moment = disk.moment();
+        let (moment, sizes) = (disk.moment(), disk.sizes());
         let (queue, jobs) = mpsc::channel(QUEUE);
         let writer = std::thread::Builder::new().name("store-writer".to_owned()).spawn(move || write_all(jobs, disk));
         let writer = writer.map_err(|source| OpenError::Io { path: path.clone(), source })?;
-        Ok(Self { path, config, db, moment, queue: Some(queue), writer: Some(writer) })
+        Ok(Self { path, config, db, moment, sizes, queue: Some(queue), writer: Some(writer) })
     }
 
     /// Closes the store and opens it again: what a restart would find. For tests.
@@ -188,19 +190,24 @@ impl Store for SledStore {
         self.queue.as_ref().ok_or_else(gone)?.send(job).await.map_err(|_| gone())?;
         outcome.await.unwrap_or_else(|_| Err(StoreError::Unknown("the writing thread ended".to_owned())))
     }
+
+    fn sizes(&self) -> Sizes {
+        self.sizes.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 /// The writing thread: until the store is dropped, takes what is queued and answers it.
 fn write_all(mut jobs: mpsc::Receiver<Job>, mut disk: Disk) {
     let mut queued = Vec::with_capacity(NEIGHBOURS);
     let mut waiting = Vec::new();
-    while jobs.blocking_recv_many(&mut queued, NEIGHBOURS) > 0 {
+    while take(&mut jobs, &mut queued, &mut disk) {
         for job in queued.drain(..) {
             match (disk.apply(&job.checks, job.writes), job.durability) {
                 (Ok(()), Durability::Durable) => waiting.push(job.answer),
                 (outcome, _) => answer(job.answer, outcome),
             }
         }
+        disk.keep_count();
         if !waiting.is_empty() {
             let outcome = disk.sync();
             for waiter in waiting.drain(..) {
@@ -211,6 +218,22 @@ fn write_all(mut jobs: mpsc::Receiver<Job>, mut disk: Disk) {
     if let Err(error) = disk.sync() {
         tracing::error!(%error, "the store could not write its last commits when it was closed");
     }
+}
+
+/// Takes what is queued, and waits for something to be. While a store of an older version is not counted yet, it counts
+/// instead of waiting. False once the store is dropped.
+fn take(jobs: &mut mpsc::Receiver<Job>, queued: &mut Vec<Job>, disk: &mut Disk) -> bool {
+    while disk.is_counting() {
+        match jobs.try_recv() {
+            Ok(job) => {
+                queued.push(job);
+                return true;
+            }
+            Err(mpsc::error::TryRecvError::Empty) => disk.count_some(),
+            Err(mpsc::error::TryRecvError::Disconnected) => return false,
+        }
+    }
+    jobs.blocking_recv_many(queued, NEIGHBOURS) > 0
 }
 
 /// Whoever asked may have gone; the commit stands.

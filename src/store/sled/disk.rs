@@ -13,8 +13,8 @@ use std::{
 
 use sled::{Db, Error};
 
-use super::{OpenError, SledConfig, values};
-use crate::store::{Check, StoreError, Write};
+use super::{OpenError, SledConfig, sizes::Counter, values};
+use crate::store::{Check, Sizes, StoreError, Write};
 
 /// sled syncs what is buffered this often by itself, in milliseconds.
 const FLUSH_EVERY_MS: u64 = 500;
@@ -29,6 +29,7 @@ pub(super) struct Disk {
     /// Folder of the leaves too large for the log.
     blobs: PathBuf,
     synced_blobs: BTreeSet<OsString>,
+    counter: Counter,
     /// Why nothing is written any more.
     broken: Option<String>,
 }
@@ -37,17 +38,19 @@ pub(super) struct Disk {
 pub(super) fn open(path: &Path, config: &SledConfig) -> Result<(Db, Disk), OpenError> {
     let io = |source| OpenError::Io { path: path.to_owned(), source };
     let db = open_unlocked(path, config)?;
+    let new = db.is_empty();
     match db.get(values::FORMAT_KEY).map_err(|error| refusal(path, error))? {
         Some(found) if found == values::FORMAT.as_bytes() => {}
         Some(found) => return Err(OpenError::Format { path: path.to_owned(), found: String::from_utf8_lossy(&found).into_owned() }),
-        None if db.is_empty() => {
+        None if new => {
             db.insert(values::FORMAT_KEY, values::FORMAT).map_err(|error| refusal(path, error))?;
         }
         None => return Err(OpenError::Format { path: path.to_owned(), found: "none".to_owned() }),
     }
     let log = File::open(path.join("db")).map_err(io)?;
     let blobs = path.join("blobs");
-    let mut disk = Disk { db: db.clone(), moment: Arc::default(), log, blobs, synced_blobs: BTreeSet::new(), broken: None };
+    let counter = Counter::open(&db, new).map_err(|error| refusal(path, error))?;
+    let mut disk = Disk { db: db.clone(), moment: Arc::default(), log, blobs, synced_blobs: BTreeSet::new(), counter, broken: None };
     disk.sync_files().map_err(io)?;
     // The names of new files are entries of folders, which have to be on disk too.
     for folder in [Some(path), path.parent().filter(|p| !p.as_os_str().is_empty())].into_iter().flatten() {
@@ -60,6 +63,38 @@ impl Disk {
     /// The lock that readers of many keys share.
     pub(super) fn moment(&self) -> Arc<RwLock<()>> {
         Arc::clone(&self.moment)
+    }
+
+    /// What each space holds.
+    pub(super) fn sizes(&self) -> Arc<RwLock<Sizes>> {
+        self.counter.shared()
+    }
+
+    /// True while what an older version wrote is not counted yet.
+    pub(super) fn is_counting(&self) -> bool {
+        self.counter.is_behind() && self.broken.is_none()
+    }
+
+    /// Counts some of what an older version wrote.
+    pub(super) fn count_some(&mut self) {
+        let counted = catch_unwind(AssertUnwindSafe(|| self.counter.go_on(&self.db)));
+        if !matches!(counted, Ok(Ok(()))) {
+            tracing::error!("the store could not be counted; the next start tries again");
+        }
+        self.keep_count();
+    }
+
+    /// Keeps the count of what was applied. One that is not kept is a little behind after the next start.
+    pub(super) fn keep_count(&mut self) {
+        if self.broken.is_some() {
+            return;
+        }
+        let kept = catch_unwind(AssertUnwindSafe(|| self.counter.keep(&self.db)));
+        match kept {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => _ = self.give_up(&error.to_string()),
+            Err(_) => _ = self.give_up("the tree stopped while it was counted"),
+        }
     }
 
     /// Checks, then applies. Readers see it; the disk may not have it yet.
@@ -76,12 +111,15 @@ impl Disk {
         if writes.is_empty() {
             return Ok(());
         }
-        let batch = values::batch(&self.db, writes).map_err(away)?;
+        let (batch, changes) = values::batch(&self.db, writes).map_err(away)?;
         let moment = self.moment.write().unwrap_or_else(PoisonError::into_inner);
         let applied = catch_unwind(AssertUnwindSafe(|| self.db.apply_batch(batch)));
         drop(moment);
         match applied {
-            Ok(Ok(())) => Ok(()),
+            Ok(Ok(())) => {
+                self.counter.add(&changes);
+                Ok(())
+            }
             Ok(Err(error)) => Err(self.give_up(&error.to_string())),
             Err(_) => Err(self.give_up("the tree stopped in the middle of a commit")),
         }

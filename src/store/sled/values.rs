@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use sled::{Batch, IVec, Tree};
 
+use super::sizes::Change;
 use crate::store::{Space, Write};
 
 /// The number of the layout described here, kept in the tree itself.
@@ -58,13 +59,25 @@ pub(super) fn resolve(tree: &Tree, space: Space, key: &[u8], head: &[u8]) -> sle
     if value.len() == bytes { Ok(value) } else { Err(damaged("a value has another length than its head says")) }
 }
 
-/// The batch that does `writes`, in order.
-pub(super) fn batch(tree: &Tree, writes: Vec<Write>) -> sled::Result<Batch> {
+/// The bytes of the value that a head stands for.
+pub(super) fn value_bytes(head: &[u8]) -> usize {
+    length(head).unwrap_or(head.len().saturating_sub(1))
+}
+
+/// The batch that does `writes`, in order, and what changes by it.
+pub(super) fn batch(tree: &Tree, writes: Vec<Write>) -> sled::Result<(Batch, Vec<Change>)> {
     let mut batch = Batch::default();
+    let mut changes = Vec::with_capacity(writes.len());
     let last: BTreeMap<(Space, Vec<u8>), Option<Vec<u8>>> = writes.into_iter().map(|w| ((w.space, w.key), w.value)).collect();
     for ((space, key), value) in last {
         let head = head_key(space, &key);
-        let before = tree.get(&head)?.as_deref().and_then(length).map_or(0, pieces);
+        let stored = tree.get(&head)?;
+        let before = stored.as_deref().and_then(length).map_or(0, pieces);
+        changes.push(Change {
+            before: stored.as_deref().map(|stored| key.len() + value_bytes(stored)),
+            after: value.as_ref().map(|value| key.len() + value.len()),
+            key: head.clone(),
+        });
         let after = match value {
             None => {
                 batch.remove(head);
@@ -87,7 +100,7 @@ pub(super) fn batch(tree: &Tree, writes: Vec<Write>) -> sled::Result<Batch> {
             batch.remove(piece_key(space, &key, number));
         }
     }
-    Ok(batch)
+    Ok((batch, changes))
 }
 
 fn head_value(kind: u8, rest: &[u8]) -> IVec {

@@ -1,0 +1,219 @@
+//! The calls of each endpoint, one record for each, for its owner to look through and follow.
+//!
+//! Records lie in packs, those of one batch and endpoint together, and go when they are too old or their endpoint has too many.
+//! They are written behind the answers ([`super::Behind`]).
+
+mod keep;
+mod read;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use serde::{Deserialize, Serialize};
+
+pub use self::read::{CallPage, CallPlace, CallQuery, Ending};
+use crate::{
+    clock::{Clock, Timestamp},
+    feed::{Crowded, Feed, Follower},
+    id::{CallId, EndpointId, ReceiptId, RequestId},
+    receipt,
+    store::{
+        KeyRange, Space, Store, Write,
+        pack::{Item, packs},
+    },
+    tool::MicroUsd,
+};
+
+/// How many calls are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HistorySettings {
+    /// Calls of one endpoint; older ones go. A tenth more, and those of a second, may be there until they are trimmed.
+    /// Default: 10,000.
+    pub count: u64,
+    /// Age at which a call goes, in milliseconds. Default: 30 days.
+    pub age_ms: u64,
+}
+
+impl Default for HistorySettings {
+    fn default() -> Self {
+        Self { count: 10_000, age_ms: 30 * 24 * 3_600 * 1_000 }
+    }
+}
+
+/// One call whose handler ran, or was to run, as the owner of its tool reads it. Never an input, an output, or who called.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CallRecord {
+    pub call_id: CallId,
+    /// When it ended.
+    pub at: Timestamp,
+    pub outcome: Outcome,
+    /// Why it failed, as its caller was told it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    pub charged: Charge,
+    /// What it costs, charged or not.
+    pub price_usd: MicroUsd,
+    /// Whether the tool's owner made it, free of charge.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub owner: bool,
+    pub payment: receipt::Kind,
+    /// From its start to its answer, waiting and settling included.
+    pub duration_ms: f64,
+    /// What its handler computed; absent where none ran in the sandbox.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ms: Option<f64>,
+    /// Of its input.
+    pub input_bytes: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receipt_id: Option<ReceiptId>,
+    pub version: String,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    Succeeded,
+    Failed,
+}
+
+/// Whether a call's price was taken, as it was known when the call was answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "serde_json::Value", try_from = "serde_json::Value")]
+pub enum Charge {
+    No,
+    Yes,
+    Unknown,
+}
+
+impl From<Charge> for serde_json::Value {
+    fn from(charge: Charge) -> Self {
+        match charge {
+            Charge::No => false.into(),
+            Charge::Yes => true.into(),
+            Charge::Unknown => "unknown".into(),
+        }
+    }
+}
+
+impl TryFrom<serde_json::Value> for Charge {
+    type Error = &'static str;
+
+    fn try_from(value: serde_json::Value) -> Result<Self, &'static str> {
+        [Self::No, Self::Yes, Self::Unknown]
+            .into_iter()
+            .find(|charge| serde_json::Value::from(*charge) == value)
+            .ok_or("`charged` is true, false or \"unknown\"")
+    }
+}
+
+/// The calls of all endpoints.
+pub struct History {
+    store: Arc<dyn Store>,
+    clock: Clock,
+    settings: HistorySettings,
+    feed: Feed<Arc<Placed>>,
+    /// Calls in the store, of the endpoints that were called of late; `None` where they are not counted.
+    counts: Mutex<HashMap<EndpointId, Option<u64>>>,
+}
+
+/// A call, and where it is stored.
+#[derive(Debug, Clone)]
+pub struct Placed {
+    pub place: CallPlace,
+    pub call: CallRecord,
+}
+
+/// The calls of one batch and endpoint, on their way to the store.
+#[derive(Debug)]
+pub(super) struct Chapter {
+    endpoint: EndpointId,
+    calls: Vec<Placed>,
+}
+
+impl fmt::Debug for History {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("History").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl History {
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>, clock: Clock, settings: HistorySettings) -> Arc<Self> {
+        Arc::new(Self { store, clock, settings, feed: Feed::default(), counts: Mutex::default() })
+    }
+
+    /// The writes that store `calls`, and what to announce once they are committed.
+    pub(super) fn writes(calls: Vec<(EndpointId, CallRecord)>) -> (Vec<Write>, Vec<Chapter>) {
+        let mut writes = Vec::new();
+        let mut by_endpoint = HashMap::<EndpointId, Vec<CallRecord>>::new();
+        for (endpoint, call) in calls {
+            by_endpoint.entry(endpoint).or_default().push(call);
+        }
+        // Tells packs of one time apart, whoever writes them.
+        let name = RequestId::generate();
+        let chapters = by_endpoint.into_iter().map(|(endpoint, calls)| chapter(endpoint, calls, &name, &mut writes)).collect();
+        (writes, chapters)
+    }
+
+    /// Counts what was committed, and tells those who follow.
+    pub(super) fn announce(&self, chapters: Vec<Chapter>) {
+        for Chapter { endpoint, calls } in chapters {
+            let more = calls.len() as u64;
+            self.counts().entry(endpoint.clone()).or_default().iter_mut().for_each(|count| *count += more);
+            for call in calls {
+                self.feed.publish(endpoint.as_str(), || Arc::new(call));
+            }
+        }
+    }
+
+    /// The calls of `endpoint` from now on.
+    ///
+    /// # Errors
+    ///
+    /// [`Crowded`].
+    pub fn follow(&self, endpoint: &EndpointId) -> Result<Follower<Arc<Placed>>, Crowded> {
+        self.feed.follow(endpoint.as_str())
+    }
+
+    /// Calls that ended before then are no longer kept.
+    fn oldest(&self) -> Timestamp {
+        Timestamp(self.clock.now().0.saturating_sub(self.settings.age_ms))
+    }
+
+    fn counts(&self) -> MutexGuard<'_, HashMap<EndpointId, Option<u64>>> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Puts the calls of an endpoint into packs, each at the time of its last one.
+fn chapter(endpoint: EndpointId, mut calls: Vec<CallRecord>, name: &RequestId, writes: &mut Vec<Write>) -> Chapter {
+    calls.sort_by_key(|call| call.at);
+    let values: Vec<_> = calls.iter().map(|call| serde_json::to_vec(call).expect("a call has text keys")).collect();
+    let items: Vec<_> = values.iter().map(|value| Item { name: b"", value }).collect();
+    let mut placed = Vec::with_capacity(calls.len());
+    let mut rest = calls.into_iter();
+    for (part, (count, pack)) in (0_u32..).zip(packs(&items)) {
+        let some: Vec<_> = rest.by_ref().take(count).collect();
+        let last = some.last().map_or(Timestamp(0), |call| call.at);
+        let place = [&last.0.to_be_bytes()[..], name.as_str().as_bytes(), &part.to_be_bytes()].concat();
+        writes.push(Write::put(Space::Calls, [prefix(&endpoint), place.clone()].concat(), pack));
+        placed.extend((0..).zip(some).map(|(number, call)| Placed { place: CallPlace::within(&place, number), call }));
+    }
+    Chapter { endpoint, calls: placed }
+}
+
+/// No endpoint's id has a zero byte, so none is the start of another's.
+fn prefix(endpoint: &EndpointId) -> Vec<u8> {
+    [endpoint.as_str().as_bytes(), &[0]].concat()
+}
+
+fn all_of(endpoint: &EndpointId) -> KeyRange {
+    KeyRange::prefix(&prefix(endpoint))
+}

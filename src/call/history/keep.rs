@@ -1,0 +1,126 @@
+//! How long calls are kept: by age, and by count.
+
+use std::{
+    ops::Bound,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use super::{History, all_of, prefix};
+use crate::{
+    id::EndpointId,
+    store::{Direction, Durability, KeyRange, Space, StoreError, Write, pack::unpack},
+};
+
+/// How often calls that are too many are looked for.
+const TRIM_EVERY: Duration = Duration::from_secs(1);
+/// Every so many times, those that are too old as well.
+const SWEEP_EVERY: u64 = 3_600;
+/// Packs read or removed at once.
+const SOME: usize = 256;
+
+impl History {
+    /// Starts the task that removes old calls; it ends when nobody holds the history any more. Must be called inside
+    /// a tokio runtime.
+    pub fn start(self: &Arc<Self>) {
+        let history = Arc::downgrade(self);
+        tokio::spawn(async move {
+            let mut tick = tokio::time::interval(TRIM_EVERY);
+            for turn in 0_u64.. {
+                tick.tick().await;
+                let Some(history) = Weak::upgrade(&history) else { return };
+                let swept = if turn.is_multiple_of(SWEEP_EVERY) { history.sweep().await } else { Ok(()) };
+                if let Err(error) = swept.and(history.trim().await) {
+                    tracing::warn!(%error, "the store was not there for removing old calls");
+                }
+            }
+        });
+    }
+
+    /// Removes what endpoints have beyond the count.
+    ///
+    /// # Errors
+    ///
+    /// The store's; the rest is tried again the next time.
+    pub async fn trim(&self) -> Result<(), StoreError> {
+        let most = self.settings.count + self.settings.count / 10;
+        let due: Vec<_> = self.counts().iter().filter(|(_, count)| count.is_none_or(|count| count > most)).map(|(id, _)| id.clone()).collect();
+        for endpoint in due {
+            let known = self.counts().get(&endpoint).copied().flatten();
+            let stored = match known {
+                Some(stored) => stored,
+                None => self.count(&endpoint).await?,
+            };
+            let removed = self.remove(&endpoint, stored.saturating_sub(self.settings.count)).await?;
+            // Of one that was not counted, calls that came meanwhile may be missing: it is counted anew now and then.
+            let mut counts = self.counts();
+            let now = counts.get(&endpoint).copied().flatten().unwrap_or(stored);
+            counts.insert(endpoint, Some(now.saturating_sub(removed)));
+        }
+        Ok(())
+    }
+
+    async fn count(&self, endpoint: &EndpointId) -> Result<u64, StoreError> {
+        let (mut range, mut count) = (all_of(endpoint), 0);
+        loop {
+            let packs = self.store.scan(Space::Calls, range.clone(), SOME, Direction::Forward).await?;
+            let Some((last, _)) = packs.last() else { return Ok(count) };
+            count += packs.iter().map(|(_, pack)| unpack(pack).count() as u64).sum::<u64>();
+            range = range.after(last);
+        }
+    }
+
+    /// Removes the oldest packs that have at most `excess` calls together; how many they had.
+    async fn remove(&self, endpoint: &EndpointId, excess: u64) -> Result<u64, StoreError> {
+        let mut removed = 0;
+        while removed < excess {
+            let packs = self.store.scan(Space::Calls, all_of(endpoint), SOME, Direction::Forward).await?;
+            let mut writes = Vec::with_capacity(packs.len());
+            for (key, pack) in packs {
+                let calls = unpack(&pack).count() as u64;
+                if removed + calls > excess {
+                    break;
+                }
+                removed += calls;
+                writes.push(Write::delete(Space::Calls, key));
+            }
+            if writes.is_empty() {
+                break;
+            }
+            self.store.commit(vec![], writes, Durability::Buffered).await?;
+        }
+        Ok(removed)
+    }
+
+    /// Removes what is too old. Counts from before are wrong after.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn sweep(&self) -> Result<(), StoreError> {
+        self.counts().clear();
+        let oldest = self.oldest().0.to_be_bytes();
+        let mut start = Bound::Unbounded;
+        loop {
+            let first = self.store.scan(Space::Calls, KeyRange { start, end: Bound::Unbounded }, 1, Direction::Forward).await?;
+            let Some((key, _)) = first.into_iter().next() else { return Ok(()) };
+            let name = key.split(|byte| *byte == 0).next().unwrap_or_default();
+            if let Some(endpoint) = std::str::from_utf8(name).ok().and_then(|name| name.parse::<EndpointId>().ok()) {
+                let end = Bound::Excluded([&prefix(&endpoint)[..], &oldest].concat());
+                self.remove_all(KeyRange { start: all_of(&endpoint).start, end }).await?;
+            }
+            start = Bound::Included([name, &[1]].concat());
+        }
+    }
+
+    async fn remove_all(&self, range: KeyRange) -> Result<(), StoreError> {
+        loop {
+            let packs = self.store.scan(Space::Calls, range.clone(), SOME, Direction::Forward).await?;
+            if packs.is_empty() {
+                return Ok(());
+            }
+            let writes = packs.into_iter().map(|(key, _)| Write::delete(Space::Calls, key)).collect();
+            self.store.commit(vec![], writes, Durability::Buffered).await?;
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! What happens at each endpoint, added up by the minute and by the hour, for charts.
+//!
+//! Each process adds up in memory, and writes the buckets that changed once a second, whole, each under a key of its
+//! own: writing one again changes nothing. Readers add up what the processes wrote. A crash loses the last second.
+
+mod bucket;
+mod read;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    fmt,
+    ops::Bound,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+
+use self::bucket::Bucket;
+pub use self::read::{Asked, Series, Step, StepError};
+use super::history::CallRecord;
+use crate::{
+    clock::{Clock, Timestamp},
+    id::{EndpointId, RequestId},
+    store::{Direction, Durability, KeyRange, Space, Store, StoreError, Write},
+};
+
+/// How often the buckets that changed are written.
+const WRITE_EVERY: Duration = Duration::from_secs(1);
+/// Every so many times, those that are too old are removed.
+const SWEEP_EVERY: u64 = 3_600;
+/// Buckets of one commit, and read or removed at once.
+const SOME: usize = 500;
+/// Full buckets that may wait for a store that is away; beyond, the oldest are given up.
+const MAX_FULL: usize = 50_000;
+
+/// How long buckets are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MetricsSettings {
+    /// Age at which those of a minute go, in milliseconds. Default: 2 days.
+    pub minutes_ms: u64,
+    /// Age at which those of an hour go, in milliseconds. Default: 90 days.
+    pub hours_ms: u64,
+}
+
+impl Default for MetricsSettings {
+    fn default() -> Self {
+        Self { minutes_ms: 2 * 24 * 3_600 * 1_000, hours_ms: 90 * 24 * 3_600 * 1_000 }
+    }
+}
+
+/// How long the buckets are that are stored. The number is in their keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+enum Span {
+    Minute = 0,
+    Hour = 1,
+}
+
+/// What happens at each endpoint.
+pub struct Metrics {
+    store: Arc<dyn Store>,
+    clock: Clock,
+    settings: MetricsSettings,
+    /// Of this process.
+    name: RequestId,
+    adding: Mutex<Adding>,
+    /// Held while buckets are written, so that no older state of one comes after a newer.
+    writing: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct Adding {
+    /// The buckets that are being filled.
+    open: HashMap<(EndpointId, Span), Filling>,
+    /// Those that are full and not stored yet, under their keys.
+    full: Vec<(Vec<u8>, Bucket)>,
+}
+
+struct Filling {
+    start: u64,
+    bucket: Bucket,
+    /// Whether it changed since it was stored.
+    changed: bool,
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl Span {
+    const ALL: [Self; 2] = [Self::Minute, Self::Hour];
+
+    const fn millis(self) -> u64 {
+        match self {
+            Self::Minute => 60 * 1_000,
+            Self::Hour => 3_600 * 1_000,
+        }
+    }
+}
+
+impl Metrics {
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>, clock: Clock, settings: MetricsSettings) -> Arc<Self> {
+        let (name, adding, writing) = (RequestId::generate(), Mutex::default(), tokio::sync::Mutex::default());
+        Arc::new(Self { store, clock, settings, name, adding, writing })
+    }
+
+    /// Starts the task that writes and sweeps; it ends when nobody holds the metrics any more. Must be called inside a
+    /// tokio runtime.
+    pub fn start(self: &Arc<Self>) {
+        let metrics = Arc::downgrade(self);
+        tokio::spawn(async move {
+            let mut tick = tokio::time::interval(WRITE_EVERY);
+            for turn in 0_u64.. {
+                tick.tick().await;
+                let Some(metrics) = Weak::upgrade(&metrics) else { return };
+                let swept = if turn.is_multiple_of(SWEEP_EVERY) { metrics.sweep().await } else { Ok(()) };
+                if let Err(error) = swept.and(metrics.write().await) {
+                    tracing::warn!(%error, "the store was not there for metrics of calls");
+                }
+            }
+        });
+    }
+
+    /// Adds a call.
+    pub(super) fn add(&self, endpoint: &EndpointId, call: &CallRecord) {
+        let mut adding = self.adding();
+        for span in Span::ALL {
+            let start = call.at.0 / span.millis() * span.millis();
+            let filling = match adding.open.entry((endpoint.clone(), span)) {
+                Entry::Occupied(place) => place.into_mut(),
+                Entry::Vacant(place) => place.insert(Filling { start, bucket: Bucket::default(), changed: false }),
+            };
+            // A clock that was put back fills the bucket that is there.
+            if start > filling.start {
+                let full = std::mem::replace(filling, Filling { start, bucket: Bucket::default(), changed: false });
+                filling.add(call);
+                if full.changed {
+                    let key = self.key(endpoint, span, full.start);
+                    adding.full.push((key, full.bucket));
+                }
+            } else {
+                filling.add(call);
+            }
+        }
+        let beyond = adding.full.len().saturating_sub(MAX_FULL);
+        if beyond > 0 {
+            adding.full.drain(..beyond);
+        }
+    }
+
+    /// Writes what changed.
+    ///
+    /// # Errors
+    ///
+    /// The store's; what it did not take is tried again the next time.
+    pub async fn write(&self) -> Result<(), StoreError> {
+        let _one = self.writing.lock().await;
+        let (changed, full) = self.changed();
+        for some in changed.chunks(SOME) {
+            let written = self.store.commit(vec![], some.to_vec(), Durability::Buffered).await;
+            if let Err(error) = written {
+                // Those that are open change again, or are found changed here.
+                let mut adding = self.adding();
+                adding.full.splice(..0, full);
+                adding.open.values_mut().for_each(|filling| filling.changed = true);
+                return Err(error);
+            }
+        }
+        self.forget_quiet();
+        Ok(())
+    }
+
+    /// The writes of all that changed, and the full buckets among them.
+    fn changed(&self) -> (Vec<Write>, Vec<(Vec<u8>, Bucket)>) {
+        let mut adding = self.adding();
+        let full = std::mem::take(&mut adding.full);
+        let mut writes: Vec<_> = full.iter().map(|(key, bucket)| Write::put(Space::CallMetrics, key.clone(), bucket.encode())).collect();
+        for ((endpoint, span), filling) in &mut adding.open {
+            if std::mem::take(&mut filling.changed) {
+                writes.push(Write::put(Space::CallMetrics, self.key(endpoint, *span, filling.start), filling.bucket.encode()));
+            }
+        }
+        (writes, full)
+    }
+
+    /// Lets go of buckets whose time is over and that are stored.
+    fn forget_quiet(&self) {
+        let now = self.clock.now().0;
+        self.adding().open.retain(|(_, span), filling| filling.changed || now < filling.start + span.millis());
+    }
+
+    /// Removes buckets that are too old.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn sweep(&self) -> Result<(), StoreError> {
+        let mut start = Bound::Unbounded;
+        loop {
+            let first = self.store.scan(Space::CallMetrics, KeyRange { start, end: Bound::Unbounded }, 1, Direction::Forward).await?;
+            let Some((key, _)) = first.into_iter().next() else { return Ok(()) };
+            let name = key.split(|byte| *byte == 0).next().unwrap_or_default();
+            for span in Span::ALL {
+                let own = [name, &[0, span as u8]].concat();
+                let end = Bound::Excluded([&own[..], &self.oldest(span).0.to_be_bytes()].concat());
+                self.remove_all(KeyRange { start: Bound::Included(own), end }).await?;
+            }
+            start = Bound::Included([name, &[1]].concat());
+        }
+    }
+
+    async fn remove_all(&self, range: KeyRange) -> Result<(), StoreError> {
+        loop {
+            let some = self.store.scan(Space::CallMetrics, range.clone(), SOME, Direction::Forward).await?;
+            if some.is_empty() {
+                return Ok(());
+            }
+            let writes = some.into_iter().map(|(key, _)| Write::delete(Space::CallMetrics, key)).collect();
+            self.store.commit(vec![], writes, Durability::Buffered).await?;
+        }
+    }
+
+    /// Buckets that began before then are no longer kept.
+    fn oldest(&self, span: Span) -> Timestamp {
+        let age = match span {
+            Span::Minute => self.settings.minutes_ms,
+            Span::Hour => self.settings.hours_ms,
+        };
+        Timestamp(self.clock.now().0.saturating_sub(age))
+    }
+
+    fn key(&self, endpoint: &EndpointId, span: Span, start: u64) -> Vec<u8> {
+        [&prefix(endpoint, span)[..], &start.to_be_bytes(), self.name.as_str().as_bytes()].concat()
+    }
+
+    fn adding(&self) -> MutexGuard<'_, Adding> {
+        self.adding.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Filling {
+    fn add(&mut self, call: &CallRecord) {
+        self.bucket.add(call);
+        self.changed = true;
+    }
+}
+
+/// No endpoint's id has a zero byte, so none is the start of another's.
+fn prefix(endpoint: &EndpointId, span: Span) -> Vec<u8> {
+    [endpoint.as_str().as_bytes(), &[0, span as u8]].concat()
+}

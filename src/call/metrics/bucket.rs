@@ -1,0 +1,108 @@
+//! What happened at an endpoint in some span of time.
+
+use std::{collections::BTreeMap, ops::AddAssign};
+
+use serde::{Deserialize, Serialize};
+
+use crate::call::history::{CallRecord, Charge, Outcome};
+
+/// Steps in which the length of calls is told from one time to its double: within 5 % of what it was.
+const STEPS: f64 = 8.0;
+/// The number of the layout of a stored bucket.
+const FORMAT: u8 = 1;
+
+/// Calls, money and time, added up.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) struct Bucket {
+    pub(super) calls: u64,
+    /// Those that were charged.
+    pub(super) paid: u64,
+    /// Code → calls that ended with it.
+    pub(super) failed: BTreeMap<String, u64>,
+    /// Micro-USD.
+    pub(super) gross: u64,
+    /// Step of the length → calls that took so long.
+    durations: BTreeMap<u8, u64>,
+}
+
+impl Bucket {
+    pub(super) fn add(&mut self, call: &CallRecord) {
+        self.calls += 1;
+        if call.charged == Charge::Yes {
+            self.paid += 1;
+            self.gross = self.gross.saturating_add(call.price_usd.0);
+        }
+        if call.outcome == Outcome::Failed {
+            let code = call.code.as_deref().unwrap_or_default();
+            match self.failed.get_mut(code) {
+                Some(count) => *count += 1,
+                None => _ = self.failed.insert(code.to_owned(), 1),
+            }
+        }
+        *self.durations.entry(step(call.duration_ms)).or_default() += 1;
+    }
+
+    /// The length in milliseconds that `share` of the calls did not exceed; `None` of no calls.
+    pub(super) fn percentile(&self, share: f64) -> Option<f64> {
+        let all: u64 = self.durations.values().sum();
+        #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rank, rounded up")]
+        let rank = ((all as f64 * share).ceil() as u64).max(1);
+        let mut seen = 0;
+        let (step, _) = self.durations.iter().find(|(_, count)| {
+            seen += **count;
+            seen >= rank
+        })?;
+        Some(millis(*step))
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let bytes = postcard::to_extend(self, vec![FORMAT]);
+        bytes.expect("a bucket is plain data: encoding it into memory cannot fail")
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        postcard::from_bytes(bytes.strip_prefix(&[FORMAT])?).ok()
+    }
+}
+
+impl AddAssign for Bucket {
+    fn add_assign(&mut self, other: Self) {
+        self.calls += other.calls;
+        self.paid += other.paid;
+        self.gross = self.gross.saturating_add(other.gross);
+        for (code, count) in other.failed {
+            *self.failed.entry(code).or_default() += count;
+        }
+        for (step, count) in other.durations {
+            *self.durations.entry(step).or_default() += count;
+        }
+    }
+}
+
+/// The step of a length: of microseconds, on a scale of equal ratios.
+fn step(millis: f64) -> u8 {
+    let micros = (millis * 1_000.0).max(1.0);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 or more, and cut to the largest")]
+    let step = (micros.log2() * STEPS).min(f64::from(u8::MAX)) as u8;
+    step
+}
+
+/// The length in the middle of a step, in milliseconds to the microsecond.
+fn millis(step: u8) -> f64 {
+    ((f64::from(step) + 0.5) / STEPS).exp2().round() / 1_000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_told_within_5_percent() {
+        let mut length = 0.01;
+        while length < 300_000.0 {
+            let told = millis(step(length));
+            assert!((told / length - 1.0).abs() < 0.05, "{length} is told as {told}");
+            length *= 1.07;
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Reading metrics: buckets as wide as they are asked for.
+
+use std::{collections::BTreeMap, ops::Bound, str::FromStr};
+
+use serde::Serialize;
+
+use super::{Bucket, Metrics, SOME, Span, prefix};
+use crate::{
+    clock::Timestamp,
+    id::EndpointId,
+    store::{Direction, KeyRange, Space, StoreError},
+    tool::MicroUsd,
+};
+
+/// Most buckets of one answer: 90 days of hours, and some.
+const MAX_BUCKETS: u64 = 2_200;
+
+/// How wide the buckets of an answer are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    Minute,
+    FiveMinutes,
+    Hour,
+    Day,
+}
+
+/// A span of time and a step that fit each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asked {
+    since: Timestamp,
+    step: Step,
+}
+
+/// Why a series cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StepError {
+    #[error("`step` is `1m`, `5m`, `1h` or `1d`")]
+    Unknown,
+    #[error("`step={step}` reaches back {reach}; ask for a shorter `since`, or for `step={wider}`", step = .0.name(), reach = .1, wider = .2.name())]
+    TooFar(Step, String, Step),
+    #[error("buckets are kept {0}; ask for a shorter `since`")]
+    NotKept(String),
+}
+
+/// What happened at an endpoint, bucket by bucket.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Series {
+    /// The start of the first bucket.
+    pub since: Timestamp,
+    pub step: &'static str,
+    /// Oldest first, without a gap up to the one of now.
+    pub buckets: Vec<Line>,
+}
+
+/// One bucket.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Line {
+    /// Its start.
+    pub at: Timestamp,
+    /// Runs, succeeded and failed.
+    pub calls: u64,
+    /// Those that were charged.
+    pub paid: u64,
+    /// Code → calls that ended with it.
+    pub failed: BTreeMap<String, u64>,
+    pub gross_usd: MicroUsd,
+    /// Of all calls, within 5 %; absent where there were none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p50_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p95_ms: Option<f64>,
+}
+
+impl Step {
+    const fn millis(self) -> u64 {
+        match self {
+            Self::Minute => 60 * 1_000,
+            Self::FiveMinutes => 5 * 60 * 1_000,
+            Self::Hour => 3_600 * 1_000,
+            Self::Day => 24 * 3_600 * 1_000,
+        }
+    }
+
+    /// What it is made of.
+    const fn span(self) -> Span {
+        match self {
+            Self::Minute | Self::FiveMinutes => Span::Minute,
+            Self::Hour | Self::Day => Span::Hour,
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Minute => "1m",
+            Self::FiveMinutes => "5m",
+            Self::Hour => "1h",
+            Self::Day => "1d",
+        }
+    }
+
+    const fn wider(self) -> Self {
+        match self {
+            Self::Minute => Self::FiveMinutes,
+            Self::FiveMinutes => Self::Hour,
+            Self::Hour | Self::Day => Self::Day,
+        }
+    }
+}
+
+impl FromStr for Step {
+    type Err = StepError;
+
+    fn from_str(text: &str) -> Result<Self, StepError> {
+        let steps = [Self::Minute, Self::FiveMinutes, Self::Hour, Self::Day];
+        steps.into_iter().find(|step| step.name() == text).ok_or(StepError::Unknown)
+    }
+}
+
+impl Metrics {
+    /// What is asked for, if it can be had.
+    ///
+    /// # Errors
+    ///
+    /// [`StepError::TooFar`] and [`StepError::NotKept`] say what can.
+    pub fn asked(&self, since: Timestamp, step: Step) -> Result<Asked, StepError> {
+        let now = self.clock.now();
+        let reach = |step: Step| {
+            let kept = now.0 - self.oldest(step.span()).0;
+            kept.min((MAX_BUCKETS - 1) * step.millis())
+        };
+        let back = now.0.saturating_sub(since.0);
+        if back <= reach(step) {
+            return Ok(Asked { since, step });
+        }
+        let mut wider = step.wider();
+        while wider != Step::Day && back > reach(wider) {
+            wider = wider.wider();
+        }
+        if back > reach(wider) { Err(StepError::NotKept(told(reach(wider)))) } else { Err(StepError::TooFar(step, told(reach(step)), wider)) }
+    }
+
+    /// The series that is asked for, up to now.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn series(&self, endpoint: &EndpointId, asked: Asked) -> Result<Series, StoreError> {
+        // What is not stored yet counts too.
+        self.write().await?;
+        let Asked { since, step } = asked;
+        let width = step.millis();
+        let first = since.0 / width * width;
+        let now = self.clock.now().0.max(since.0);
+        let mut buckets: BTreeMap<u64, Bucket> = (first..=now).step_by(usize::try_from(width).unwrap_or(usize::MAX)).map(|at| (at, Bucket::default())).collect();
+        let own = prefix(endpoint, step.span());
+        let mut range = KeyRange::prefix(&own);
+        range.start = Bound::Included([&own[..], &first.to_be_bytes()].concat());
+        loop {
+            let rows = self.store.scan(Space::CallMetrics, range.clone(), SOME, Direction::Forward).await?;
+            let Some((last, _)) = rows.last() else { break };
+            range = range.after(last);
+            for (key, stored) in rows {
+                let start = key[own.len()..].first_chunk().map(|start| u64::from_be_bytes(*start) / width * width);
+                let bucket = start.and_then(|start| buckets.get_mut(&start));
+                if let (Some(bucket), Some(more)) = (bucket, Bucket::decode(&stored)) {
+                    *bucket += more;
+                }
+            }
+        }
+        let buckets = buckets.into_iter().map(|(at, bucket)| Line::new(Timestamp(at), bucket)).collect();
+        Ok(Series { since: Timestamp(first), step: step.name(), buckets })
+    }
+}
+
+impl Line {
+    fn new(at: Timestamp, bucket: Bucket) -> Self {
+        let (p50_ms, p95_ms) = (bucket.percentile(0.5), bucket.percentile(0.95));
+        let Bucket { calls, paid, failed, gross, .. } = bucket;
+        Self { at, calls, paid, failed, gross_usd: MicroUsd(gross), p50_ms, p95_ms }
+    }
+}
+
+/// A span of time as queries write it, rounded down to hours.
+fn told(millis: u64) -> String {
+    let hours = millis / 3_600_000;
+    if hours.is_multiple_of(24) { format!("{}d", hours / 24) } else { format!("{hours}h") }
+}

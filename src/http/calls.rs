@@ -1,0 +1,128 @@
+//! `/ai/endpoints/{slug}/calls` and `/metrics`: what became of an endpoint's calls, one by one and added up.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use axum::{
+    Json,
+    extract::State,
+    http::HeaderMap,
+    response::{IntoResponse, Response},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    auth::Managed,
+    error::ApiError,
+    follow::{self, Entry, Source},
+    page::{Asked, Limit, Span, bad_cursor},
+};
+use crate::{
+    app::App,
+    call::{CallPlace, CallQuery, Ending, History, Placed, Step},
+    clock::Timestamp,
+    feed::{Crowded, Follower},
+    id::EndpointId,
+    store::StoreError,
+};
+
+/// How far back metrics go when the query does not say, and how wide their buckets are.
+const DEFAULT_SINCE: Span = Span::days(1);
+const DEFAULT_STEP: Step = Step::Hour;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct CallsAsked {
+    since: Option<Span>,
+    outcome: Option<Ending>,
+    #[serde(default)]
+    limit: Limit,
+    cursor: Option<String>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct MetricsAsked {
+    since: Option<Span>,
+    step: Option<String>,
+}
+
+pub(super) async fn calls(
+    managed: Managed,
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    Asked(asked): Asked<CallsAsked>,
+) -> Result<Response, ApiError> {
+    let endpoint = managed.live.endpoint.id.clone();
+    let since = asked.since.map(|since| since.before(app.clock.now()));
+    let ending = asked.outcome;
+    if follow::wanted(&headers) {
+        let wrong = || ApiError::bad_request("`Last-Event-ID` is the id of a call of this stream");
+        let from = match follow::last_id(&headers) {
+            Some(last) => Some(CallPlace::from_cursor(last).ok_or_else(wrong)?),
+            None => since.map(CallPlace::start_of),
+        };
+        // A reader that comes back has its place; what it asked to begin with is past.
+        let query = CallQuery { ending, ..CallQuery::default() };
+        return follow::stream(&app, Calls { history: Arc::clone(&app.history), endpoint, query }, from);
+    }
+    let cursor = asked.cursor.map(|cursor| CallPlace::from_cursor(&cursor).ok_or_else(bad_cursor)).transpose()?;
+    let page = app.history.list(&endpoint, &CallQuery { since, ending, limit: asked.limit.0, cursor }).await?;
+    let mut answer = json!({ "ok": true, "calls": page.calls });
+    if let Some(next) = page.next {
+        answer["nextCursor"] = json!(next.to_cursor());
+    }
+    Ok(Json(answer).into_response())
+}
+
+pub(super) async fn metrics(
+    managed: Managed,
+    State(app): State<Arc<App>>,
+    Asked(asked): Asked<MetricsAsked>,
+) -> Result<Json<Value>, ApiError> {
+    let since = asked.since.unwrap_or(DEFAULT_SINCE).before(app.clock.now());
+    let step = asked.step.map_or(Ok(DEFAULT_STEP), |step| step.parse());
+    let fitting = step.and_then(|step| app.metrics.asked(since, step)).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    let series = app.metrics.series(&managed.live.endpoint.id, fitting).await?;
+    let mut answer = json!(series);
+    answer["ok"] = json!(true);
+    Ok(Json(answer))
+}
+
+/// The calls of an endpoint, as one reader asks for them.
+struct Calls {
+    history: Arc<History>,
+    endpoint: EndpointId,
+    query: CallQuery,
+}
+
+impl Calls {
+    fn wanted(&self, placed: &Placed) -> Option<Entry> {
+        let entry = || Entry { id: placed.place.to_cursor(), name: "call", data: json!(placed.call) };
+        self.query.wants(&placed.call).then(entry)
+    }
+}
+
+#[async_trait]
+impl Source for Calls {
+    type Place = CallPlace;
+    type Live = Arc<Placed>;
+
+    fn follow(&self) -> Result<Follower<Arc<Placed>>, Crowded> {
+        self.history.follow(&self.endpoint)
+    }
+
+    async fn after(&self, place: &CallPlace, limit: usize) -> Result<(Option<CallPlace>, Vec<Entry>), StoreError> {
+        let read = self.history.after(&self.endpoint, place, limit).await?;
+        let end = read.last().map(|placed| placed.place.clone());
+        Ok((end, read.iter().filter_map(|placed| self.wanted(placed)).collect()))
+    }
+
+    fn entry(&self, live: Arc<Placed>) -> Option<Entry> {
+        self.wanted(&live)
+    }
+
+    fn back(&self, place: &CallPlace, millis: u64) -> CallPlace {
+        CallPlace::start_of(Timestamp(place.at().0.saturating_sub(millis)))
+    }
+}

@@ -1,0 +1,99 @@
+//! Packs: many small values under one key.
+//!
+//! What is written by the thousand and read seldom costs the store a fraction of what a key for each would.
+//! A pack is its format, then each item: length of its name, length of its value, name, value. Packs stay below the
+//! size that sled cuts into pieces: its log takes longer to let go of pieces than of anything else.
+
+/// The number of the layout described above.
+const FORMAT: u8 = 1;
+
+/// Most bytes of a pack of more than one item.
+const FULL: usize = 4_000;
+/// Bytes of an item beside its name and value.
+const HEAD: usize = 5;
+
+/// A value on its way into a pack, and the name by which it is found there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Item<'a> {
+    /// At most 255 bytes.
+    pub name: &'a [u8],
+    pub value: &'a [u8],
+}
+
+/// The packs of `items`, in their order, each with how many it holds.
+pub fn packs<'a>(items: &[Item<'a>]) -> impl Iterator<Item = (usize, Vec<u8>)> {
+    let mut rest = items;
+    std::iter::from_fn(move || {
+        let mut bytes = 1;
+        let fits = |item: &&Item<'a>| {
+            bytes += HEAD + item.name.len() + item.value.len();
+            bytes <= FULL
+        };
+        let count = rest.iter().take_while(fits).count().max(1).min(rest.len());
+        let (some, behind) = rest.split_at(count);
+        rest = behind;
+        (count > 0).then(|| (count, pack(some)))
+    })
+}
+
+fn pack(items: &[Item<'_>]) -> Vec<u8> {
+    let bytes: usize = items.iter().map(|item| HEAD + item.name.len() + item.value.len()).sum();
+    let mut pack = Vec::with_capacity(1 + bytes);
+    pack.push(FORMAT);
+    for Item { name, value } in items {
+        let (name_bytes, value_bytes) = (u8::try_from(name.len()), u32::try_from(value.len()));
+        pack.push(name_bytes.expect("names in packs are ids"));
+        pack.extend_from_slice(&value_bytes.expect("values in packs are small").to_be_bytes());
+        pack.extend_from_slice(name);
+        pack.extend_from_slice(value);
+    }
+    pack
+}
+
+/// The items of a pack, in their order. Ends where the pack does not read.
+pub fn unpack(pack: &[u8]) -> impl Iterator<Item = Item<'_>> {
+    let mut rest = pack.strip_prefix(&[FORMAT]).unwrap_or_default();
+    std::iter::from_fn(move || {
+        let (&name_bytes, behind) = rest.split_first()?;
+        let (value_bytes, behind) = behind.split_first_chunk()?;
+        let (name, behind) = behind.split_at_checked(usize::from(name_bytes))?;
+        let (value, behind) = behind.split_at_checked(usize::try_from(u32::from_be_bytes(*value_bytes)).ok()?)?;
+        rest = behind;
+        Some(Item { name, value })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_come_out_as_they_went_in() {
+        let items = [(&b"a"[..], &b"one"[..]), (b"", b""), (&[b'x'; 255], &[7; 70_000])];
+        let items = items.map(|(name, value)| Item { name, value });
+        let packs: Vec<_> = packs(&items).collect();
+        assert_eq!(packs.iter().map(|(count, _)| *count).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!(packs.iter().flat_map(|(_, pack)| unpack(pack)).collect::<Vec<_>>(), items);
+        assert_eq!(super::packs(&[]).count(), 0);
+    }
+
+    #[test]
+    fn packs_are_full_and_no_fuller() {
+        let items = [Item { name: b"name", value: &[7; 650] }; 100];
+        for (count, pack) in packs(&items) {
+            assert_eq!(count, unpack(&pack).count());
+            assert!(pack.len() <= FULL && (count == 6 || count == 100 % 6), "{count} in {}", pack.len());
+        }
+    }
+
+    #[test]
+    fn a_damaged_pack_ends_where_it_does_not_read() {
+        let items = [Item { name: b"a", value: b"one" }, Item { name: b"b", value: b"two" }];
+        let whole = pack(&items);
+        for cut in 0..whole.len() {
+            let read: Vec<_> = unpack(&whole[..cut]).collect();
+            assert!(items.starts_with(&read), "cut at {cut}");
+        }
+        assert_eq!(unpack(b"\x02whatever").count(), 0);
+    }
+}
