@@ -322,6 +322,10 @@ impl App {
                 app.mcp.forget_quiet();
                 if let Err(error) = app.gate.tick().await {
                     tracing::error!(%error, "open settlements could not be looked at");
+                } else if let Some(ledger) = app.ledger.as_ref().filter(|_| app.gate.open_intents() == 0)
+                    && let Err(error) = ledger.forget(app.clock.now()).await
+                {
+                    tracing::error!(%error, "nonces that expired could not be forgotten");
                 }
             }
         });

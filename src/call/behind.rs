@@ -334,9 +334,11 @@ impl Waiting {
 mod tests {
     use super::*;
     use crate::{
+        call::{HistorySettings, MetricsSettings},
         clock::Clock,
         event::{EventQuery, EventSettings},
         id::BuilderId,
+        receipt::FreeReceiptSettings,
         store::{
             faulty::{Fault, FaultyStore},
             memory::MemoryStore,
@@ -345,12 +347,15 @@ mod tests {
 
     const NOW: Timestamp = Timestamp(1_800_000_000_000);
 
-    fn behind() -> (Behind, Arc<FaultyStore<MemoryStore>>) {
+    async fn behind() -> (Behind, Arc<FaultyStore<MemoryStore>>) {
         let store = Arc::new(FaultyStore::new(MemoryStore::new()));
         let any: Arc<dyn Store> = Arc::clone(&store) as _;
         let events = Arc::new(Events::new(Arc::clone(&any), Clock::fixed(NOW), EventSettings::default()));
         let sales = Sales::new(Arc::clone(&any));
-        (Behind::new(any, events, sales), store)
+        let receipts = FreeReceipts::open(Arc::clone(&any), Clock::fixed(NOW), FreeReceiptSettings::default()).await.unwrap();
+        let history = History::new(Arc::clone(&any), Clock::fixed(NOW), HistorySettings::default());
+        let metrics = Metrics::new(Arc::clone(&any), Clock::fixed(NOW), MetricsSettings::default());
+        (Behind::new(any, BehindParts { receipts, events, sales, history, metrics }), store)
     }
 
     fn failure(owner: &Owner, endpoint: &EndpointId) -> Failed {
@@ -371,7 +376,7 @@ mod tests {
         let (owner, endpoint) = (Owner::Builder(BuilderId::generate()), EndpointId::generate());
         for faults in [vec![], vec![Fault::Before], vec![Fault::After], vec![Fault::Lost, Fault::After], vec![Fault::After, Fault::Before]]
         {
-            let (behind, store) = behind();
+            let (behind, store) = behind().await;
             for (n, fault) in (1..).zip(&faults) {
                 store.fail_nth(n, *fault);
             }
@@ -394,7 +399,7 @@ mod tests {
 
     #[tokio::test]
     async fn failures_beyond_what_may_wait_are_counted_and_told() {
-        let (behind, _store) = behind();
+        let (behind, _store) = behind().await;
         let (owner, endpoint) = (Owner::Builder(BuilderId::generate()), EndpointId::generate());
         for _ in 0..MAX_FAILED + 7 {
             behind.failed(failure(&owner, &endpoint));

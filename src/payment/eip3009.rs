@@ -43,6 +43,11 @@ impl Transfer {
         })
     }
 
+    /// When it ends, in seconds since 1970; the last moment there is where it says later.
+    pub(super) fn valid_before_secs(&self) -> u64 {
+        u64::try_from(self.valid_before).unwrap_or(u64::MAX)
+    }
+
     /// The hash that is signed, for the dollar token of `network`.
     pub(super) fn signing_hash(&self, network: &Network) -> B256 {
         let domain = Eip712Domain::new(

@@ -7,14 +7,17 @@ use std::{
     collections::HashMap,
     fmt,
     sync::{Arc, Mutex, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
 
 use super::{
     Challenge, CreditOffer, Credits, Facilitator, Finisher, Offered, Payment, PaymentConfig, PaymentId, PaymentState, Refusal, State,
-    StoredAnswer, Terms, Verdict, WireVersion, credit::Hold, record::Record, wire,
+    StoredAnswer, Terms, Verdict, WireVersion,
+    credit::Hold,
+    record::{Record, Tail},
+    wire,
 };
 use crate::{
     clock::{Clock, Timestamp},
@@ -25,6 +28,13 @@ use crate::{
 
 /// Most characters of an idempotency key.
 const MAX_IDEMPOTENCY_KEY: usize = 255;
+
+/// Longest time that an authorisation may still be valid when it is shown: as long as its record must be kept. Clients
+/// sign for the minutes that the terms ask for.
+const MAX_VALIDITY: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// How long an idempotency key of a credit names the same call, from its first use.
+const KEY_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Tries of a conditional commit: each failure means that another succeeded.
 pub(super) const TRIES: usize = 1_000;
@@ -161,6 +171,7 @@ impl Gate {
         if let Some(admit) = self.seen(&id, &digest, request).await? {
             return Ok(admit);
         }
+        let showable_until_ms = self.valid_until(&payment)?;
         match self.facilitator.verify(&payment).await {
             Verdict::Valid => {}
             Verdict::Invalid { reason, message } => {
@@ -173,7 +184,24 @@ impl Gate {
             Verdict::Unavailable(why) => return Err(Refusal::FacilitatorUnavailable(why)),
         }
         let named = payment.client_id.as_ref().map(|name| client_key(&payment.payer(), name));
-        self.reserve(id, digest, request, named, || Means::X402(Box::new(payment.clone()))).await
+        let tail = Tail { showable_until_ms, named };
+        self.reserve(id, digest, request, tail, || Means::X402(Box::new(payment.clone()))).await
+    }
+
+    /// Until when an authorisation can be shown, in milliseconds since 1970. An expired one is refused whatever the
+    /// facilitator says: the record that it is spent may be gone.
+    fn valid_until(&self, payment: &Payment) -> Result<u64, Refusal> {
+        let (now, until) = (self.clock.now().0, payment.valid_before_secs().saturating_mul(1_000));
+        let refused = |message: String| Refusal::invalid("invalid_exact_evm_payload_authorization_valid_before", message);
+        let most = u64::try_from(MAX_VALIDITY.as_millis()).unwrap_or(u64::MAX);
+        match until.checked_sub(now) {
+            None | Some(0) => Err(refused("the authorization has expired".to_owned())),
+            Some(left) if left > most => {
+                let days = MAX_VALIDITY.as_secs() / (24 * 60 * 60);
+                Err(refused(format!("`validBefore` is more than {days} days ahead; sign for the `maxTimeoutSeconds` that are asked for")))
+            }
+            Some(_) => Ok(until),
+        }
     }
 
     async fn admit_credit(self: &Arc<Self>, terms: &Terms, offer: CreditOffer, request: &str) -> Result<Admit, Refusal> {
@@ -183,10 +211,14 @@ impl Gate {
             }
             return Err(Refusal::CreditUnknown);
         };
-        let key = match offer.idempotency_key {
-            Some(key) => checked_key(key).map_err(|message| Refusal::invalid("invalid_payload", message))?,
-            // Each call is a payment of its own.
-            None => RequestId::generate().to_string(),
+        let (key, showable_until_ms) = match offer.idempotency_key {
+            Some(key) => {
+                let kept = u64::try_from(KEY_KEPT.as_millis()).unwrap_or(u64::MAX);
+                let key = checked_key(key).map_err(|message| Refusal::invalid("invalid_payload", message))?;
+                (key, self.clock.now().plus_millis(kept).0)
+            }
+            // Each call is a payment of its own, which nobody can show again.
+            None => (RequestId::generate().to_string(), 0),
         };
         let id = PaymentId::of(&["credit", credit.id.as_str(), &key]);
         // The token is checked already; a repeated call need not be affordable again.
@@ -199,7 +231,8 @@ impl Gate {
         }
         let hold = self.credits.hold(&credit, terms.price, &terms.slug);
         let mut hold = Some(hold.ok_or(Refusal::InsufficientCredit { balance: credit.balance, price: terms.price })?);
-        self.reserve(id, digest, request, None, move || Means::Credit(hold.take().expect("a reservation is made once"))).await
+        let tail = Tail { showable_until_ms, named: None };
+        self.reserve(id, digest, request, tail, move || Means::Credit(hold.take().expect("a reservation is made once"))).await
     }
 
     /// What a payment that is known already admits to; `None` when it is unspent.
@@ -231,7 +264,7 @@ impl Gate {
         id: PaymentId,
         digest: String,
         request: &str,
-        named: Option<Vec<u8>>,
+        tail: Tail,
         mut means: impl FnMut() -> Means,
     ) -> Result<Admit, Refusal> {
         for _ in 0..TRIES {
@@ -243,9 +276,9 @@ impl Gate {
                 continue;
             }
             let mut checks = vec![Check { space: Space::Payments, key: id.key(), expected: before }];
-            let record = Record::reserved(request, digest.clone(), self.clock.now());
+            let record = Record::reserved(request, digest.clone(), tail.clone(), self.clock.now());
             let mut writes = vec![Write::put(Space::Payments, id.key(), record.encode()), Write::put(Space::OpenIntents, id.key(), vec![])];
-            if let Some(named) = &named {
+            if let Some(named) = &tail.named {
                 let known = self.store.get(Space::Payments, named).await?;
                 match self.named(known.as_deref(), &id, request).await? {
                     Named::Admits(admit) => return Ok(admit),

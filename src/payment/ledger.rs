@@ -1,12 +1,14 @@
-//! The simulated ledger: balances of play money, and the nonces that are spent.
+//! The simulated ledger: balances of play money, and the nonces that are spent. A nonce is forgotten some time after
+//! its authorisation has expired, which refuses it from then on.
 
-use std::sync::Arc;
+use std::{ops::Bound, sync::Arc};
 
 use alloy_primitives::{Address, B256, keccak256};
 
-use super::{Network, PaymentConfig};
+use super::{Network, PaymentConfig, record::MARGIN};
 use crate::{
-    store::{Check, Durability, Space, Store, StoreError, Write},
+    clock::Timestamp,
+    store::{Check, Direction, Durability, KeyRange, Space, Store, StoreError, Write},
     tool::MicroUsd,
 };
 
@@ -15,6 +17,9 @@ pub(super) const MAX_FAUCET: MicroUsd = MicroUsd(1_000_000_000);
 
 /// Tries of a conditional commit before the store counts as away: each failure means that another succeeded.
 const TRIES: usize = 10_000;
+
+/// Nonces forgotten in one commit.
+const BATCH: usize = 256;
 
 /// A ledger that does not do what is asked.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -37,6 +42,7 @@ pub(super) struct Move {
     pub(super) to: Address,
     pub(super) micros: u64,
     pub(super) nonce: B256,
+    pub(super) valid_before_secs: u64,
 }
 
 /// Balances in the smallest unit of the network's dollar token, kept in the store.
@@ -102,6 +108,7 @@ impl Ledger {
         let nonce = self.nonce_key(transfer.from, transfer.nonce);
         let transaction = keccak256([b"tollhouse simulated transaction\n", nonce.as_slice()].concat()).to_string();
         let (from, to) = (self.balance_key(transfer.from), self.balance_key(transfer.to));
+        let until = transfer.valid_before_secs.saturating_add(MARGIN.as_secs()).saturating_mul(1_000);
         for _ in 0..TRIES {
             if let Some(transaction) = self.transaction(transfer.from, transfer.nonce).await? {
                 return Err(LedgerError::NonceUsed { transaction });
@@ -115,7 +122,10 @@ impl Ledger {
                 Check { space: Space::LedgerBalances, key: from.clone(), expected: payer.1 },
             ];
             let balance = |key: &[u8], micros: u64| Write::put(Space::LedgerBalances, key, micros.to_be_bytes());
-            let mut writes = vec![Write::put(Space::LedgerNonces, nonce.clone(), transaction.clone())];
+            let mut writes = vec![
+                Write::put(Space::LedgerNonces, nonce.clone(), transaction.clone()),
+                Write::put(Space::LedgerExpiry, [&until.to_be_bytes()[..], &nonce].concat(), vec![]),
+            ];
             if from != to {
                 let payee = self.read(&to).await?;
                 checks.push(Check { space: Space::LedgerBalances, key: to.clone(), expected: payee.1 });
@@ -129,6 +139,27 @@ impl Ledger {
             }
         }
         Err(StoreError::Conflict.into())
+    }
+
+    /// Forgets the nonces of authorisations that expired long before `now`. Not while settlements are open: their end is
+    /// found out by the nonce.
+    ///
+    /// # Errors
+    ///
+    /// The store's; the rest is forgotten the next time.
+    pub async fn forget(&self, now: Timestamp) -> Result<(), StoreError> {
+        let due = KeyRange { start: Bound::Unbounded, end: Bound::Excluded(now.0.to_be_bytes().to_vec()) };
+        loop {
+            let page = self.store.scan(Space::LedgerExpiry, due.clone(), BATCH, Direction::Forward).await?;
+            if page.is_empty() {
+                return Ok(());
+            }
+            let both = |(key, _): (Vec<u8>, Vec<u8>)| {
+                let nonce = key.get(8..).unwrap_or_default().to_vec();
+                [Write::delete(Space::LedgerNonces, nonce), Write::delete(Space::LedgerExpiry, key)]
+            };
+            self.store.commit(vec![], page.into_iter().flat_map(both).collect(), Durability::Buffered).await?;
+        }
     }
 
     async fn read(&self, key: &[u8]) -> Result<(u64, Option<Vec<u8>>), StoreError> {

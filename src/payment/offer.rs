@@ -100,6 +100,11 @@ impl Payment {
         PaymentId::of(&[self.network.caip2, &self.network.asset.to_ascii_lowercase(), &self.payer(), &nonce])
     }
 
+    /// When the authorisation ends, in seconds since 1970; the last moment there is where it says later.
+    pub(super) fn valid_before_secs(&self) -> u64 {
+        Transfer::parse(&self.authorization).map_or(0, |transfer| transfer.valid_before_secs())
+    }
+
     /// SHA-256 over authorisation and signature: only who holds the signed payment can show it again.
     pub(super) fn digest(&self) -> String {
         let authorization = serde_json::to_string(&self.authorization).unwrap_or_default().to_ascii_lowercase();

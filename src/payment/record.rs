@@ -1,10 +1,21 @@
 //! What the store knows of one payment.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::{PaymentId, WireVersion};
 use crate::{clock::Timestamp, id::RequestId};
+
+/// How long an answer is kept for whoever shows its payment again, and how long a refusal can be asked for.
+const ANSWER_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How long a record outlives its release: for clients that ask what became of a call whose answer they did not get.
+const RELEASED_KEPT: Duration = Duration::from_secs(60 * 60);
+
+/// How long a record outlives the last moment at which its payment can be shown: clocks differ, and are put back.
+pub(super) const MARGIN: Duration = Duration::from_secs(60 * 60);
 
 /// Where a payment stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,7 +69,7 @@ pub struct PaymentState {
     pub updated_at: Timestamp,
 }
 
-/// The record of one payment. Stored as postcard.
+/// The record of one payment. Stored as postcard, and behind it, since there is one, its [`Tail`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Record {
     pub(super) state: State,
@@ -76,6 +87,32 @@ pub(super) struct Record {
     pub(super) intent: Option<Intent>,
     /// Present while settled and not yet forgotten.
     pub(super) answer: Option<StoredAnswer>,
+    /// `None` in a record that a version without tails wrote.
+    #[serde(skip)]
+    pub(super) tail: Option<Tail>,
+}
+
+/// What says when a record may go.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Tail {
+    /// Until when the payment could be shown again if the record were not there: the end of its authorisation, or of the
+    /// client's key. In milliseconds since 1970.
+    pub(super) showable_until_ms: u64,
+    /// Key of the entry for the client's own id of the payment.
+    pub(super) named: Option<Vec<u8>>,
+}
+
+/// What time does to a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Due {
+    /// Nothing more.
+    Never,
+    /// Nothing until then.
+    At(Timestamp),
+    /// The answer goes, the record stays.
+    Answer,
+    /// All of it goes: nothing can be asked of it any more.
+    Record,
 }
 
 /// All that a restart needs to finish a settlement.
@@ -91,7 +128,7 @@ pub(super) struct Intent {
 }
 
 impl Record {
-    pub(super) fn reserved(request: &str, digest: String, now: Timestamp) -> Self {
+    pub(super) fn reserved(request: &str, digest: String, tail: Tail, now: Timestamp) -> Self {
         Self {
             state: State::Reserved,
             holder: RequestId::generate().to_string(),
@@ -103,15 +140,46 @@ impl Record {
             transaction: None,
             intent: None,
             answer: None,
+            tail: Some(tail),
         }
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
-        postcard::to_stdvec(self).expect("a record is plain data: encoding it into memory cannot fail")
+        const PLAIN: &str = "a record is plain data: encoding it into memory cannot fail";
+        let record = postcard::to_stdvec(self).expect(PLAIN);
+        match &self.tail {
+            Some(tail) => postcard::to_extend(tail, record).expect(PLAIN),
+            None => record,
+        }
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
-        postcard::from_bytes(bytes).ok()
+        let (mut record, rest) = postcard::take_from_bytes::<Self>(bytes).ok()?;
+        if !rest.is_empty() {
+            record.tail = Some(postcard::from_bytes(rest).ok()?);
+        }
+        Some(record)
+    }
+
+    /// What time has done to it by `now`.
+    pub(super) fn due(&self, now: Timestamp) -> Due {
+        let after = |at: u64, kept: Duration| at.saturating_add(u64::try_from(kept.as_millis()).unwrap_or(u64::MAX));
+        let answer_until = after(self.updated_ms, ANSWER_KEPT);
+        let record_until = match (self.state, &self.tail) {
+            (State::Reserved | State::Settling, _) => return Due::Never,
+            (State::Released, _) => Some(after(self.updated_ms, RELEASED_KEPT)),
+            (State::Refused, _) => Some(answer_until),
+            (State::Settled, Some(tail)) => Some(answer_until.max(after(tail.showable_until_ms, MARGIN))),
+            // Nobody knows how long its authorisation is valid: the record is what refuses it.
+            (State::Settled, None) => None,
+        };
+        match record_until {
+            Some(until) if until <= now.0 => Due::Record,
+            _ if self.answer.is_some() && answer_until <= now.0 => Due::Answer,
+            _ if self.answer.is_some() => Due::At(Timestamp(answer_until)),
+            Some(until) => Due::At(Timestamp(until)),
+            None => Due::Never,
+        }
     }
 
     pub(super) fn public(&self, id: &PaymentId) -> PaymentState {
@@ -123,5 +191,50 @@ impl Record {
             transaction: self.transaction.clone(),
             updated_at: Timestamp(self.updated_ms),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settled(tail: Option<Tail>) -> Record {
+        let answer = StoredAnswer { status: 200, headers: vec![], body: Bytes::from_static(b"{}"), receipt_id: "r".to_owned(), settlement: None };
+        let record = Record::reserved("request", "digest".to_owned(), Tail { showable_until_ms: 0, named: None }, Timestamp(5));
+        Record { state: State::Settled, answer: Some(answer), tail, ..record }
+    }
+
+    #[test]
+    fn records_without_a_tail_are_read() {
+        for tail in [None, Some(Tail { showable_until_ms: 7, named: Some(b"cid/x".to_vec()) })] {
+            let record = settled(tail);
+            assert_eq!(Record::decode(&record.encode()), Some(record));
+        }
+        let cut = settled(Some(Tail { showable_until_ms: 1 << 40, named: Some(b"cid/x".to_vec()) })).encode();
+        assert_eq!(Record::decode(&cut[..cut.len() - 3]), None);
+    }
+
+    #[test]
+    fn a_record_goes_when_nothing_can_be_asked_of_it() {
+        let (day, hour) = (24 * 3_600_000, 3_600_000);
+        let tail = |showable_until_ms| Some(Tail { showable_until_ms, named: None });
+        let record = settled(tail(3 * day));
+        assert_eq!(record.due(Timestamp(day)), Due::At(Timestamp(day + 5)));
+        assert_eq!(record.due(Timestamp(day + 5)), Due::Answer);
+        let without = Record { answer: None, ..record };
+        assert_eq!(without.due(Timestamp(day + 5)), Due::At(Timestamp(3 * day + hour)));
+        assert_eq!(without.due(Timestamp(3 * day + hour)), Due::Record);
+        // One whose authorisation ends before its answer does goes with the answer.
+        assert_eq!(settled(tail(60_000)).due(Timestamp(day + 4)), Due::At(Timestamp(day + 5)));
+        assert_eq!(settled(tail(60_000)).due(Timestamp(day + 5)), Due::Record);
+        // One that does not say how long its authorisation is valid stays.
+        assert_eq!(settled(None).due(Timestamp(day + 5)), Due::Answer);
+        assert_eq!(Record { answer: None, ..settled(None) }.due(Timestamp(u64::MAX)), Due::Never);
+        // What took nothing goes sooner; what is under way does not go.
+        let ended = |state| Record { state, answer: None, ..settled(tail(u64::MAX)) };
+        assert_eq!(ended(State::Released).due(Timestamp(hour + 5)), Due::Record);
+        assert_eq!(ended(State::Refused).due(Timestamp(hour + 5)), Due::At(Timestamp(day + 5)));
+        assert_eq!(ended(State::Reserved).due(Timestamp(u64::MAX)), Due::Never);
+        assert_eq!(ended(State::Settling).due(Timestamp(u64::MAX)), Due::Never);
     }
 }

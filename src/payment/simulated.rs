@@ -49,7 +49,7 @@ impl SimulatedFacilitator {
         let Some(micros) = micros else {
             return refuse("invalid_exact_evm_payload_authorization_value_mismatch", "the authorization's value is not the price");
         };
-        Ok(Move { from: transfer.from, to: transfer.to, micros, nonce: transfer.nonce })
+        Ok(Move { from: transfer.from, to: transfer.to, micros, nonce: transfer.nonce, valid_before_secs: transfer.valid_before_secs() })
     }
 }
 

@@ -6,6 +6,7 @@ mod eip712;
 mod faults;
 mod gate;
 mod http;
+mod keep;
 mod sales;
 mod simulated;
 mod wire;
@@ -73,6 +74,11 @@ impl Payer {
         let hash = Transfer::parse(authorization).unwrap().signing_hash(&NETWORKS[0]);
         let (signature, recovery) = self.0.sign_prehash_recoverable(hash.as_slice()).unwrap();
         format!("0x{}{:02x}", hex::encode(signature.to_bytes()), 27 + recovery.to_byte())
+    }
+
+    /// An authorisation that is valid for `millis` from now on.
+    fn valid_for(&self, nonce: u64, millis: u64) -> Authorization {
+        Authorization { valid_before: NOW.plus_millis(millis).as_secs().to_string(), ..self.authorization(nonce) }
     }
 
     /// A payment as a stock client of v2 makes it.

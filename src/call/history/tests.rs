@@ -1,0 +1,158 @@
+use super::*;
+use crate::store::{Direction, Durability, memory::MemoryStore};
+
+const NOW: Timestamp = Timestamp(1_800_000_000_000);
+const DAY: u64 = 24 * 3_600_000;
+
+struct Bench {
+    store: Arc<dyn Store>,
+    clock: Clock,
+    history: Arc<History>,
+}
+
+impl Bench {
+    fn keeping(count: u64) -> Self {
+        let (store, clock): (Arc<dyn Store>, _) = (Arc::new(MemoryStore::new()), Clock::fixed(NOW));
+        let settings = HistorySettings { count, ..HistorySettings::default() };
+        let history = History::new(Arc::clone(&store), clock.clone(), settings);
+        Self { store, clock, history }
+    }
+
+    /// A batch, written as calls write it.
+    async fn add(&self, calls: &[(&EndpointId, CallRecord)]) {
+        let calls = calls.iter().map(|(endpoint, call)| ((*endpoint).clone(), call.clone())).collect();
+        let (writes, chapters) = History::writes(calls);
+        self.store.commit(vec![], writes, Durability::Buffered).await.unwrap();
+        self.history.announce(chapters);
+    }
+
+    async fn list(&self, endpoint: &EndpointId, query: &CallQuery) -> Vec<CallRecord> {
+        let (mut all, mut query) = (vec![], query.clone());
+        loop {
+            let page = self.history.list(endpoint, &query).await.unwrap();
+            assert!(page.calls.len() <= query.limit);
+            all.extend(page.calls);
+            query.cursor = page.next;
+            if query.cursor.is_none() {
+                return all;
+            }
+        }
+    }
+
+    async fn packs(&self) -> usize {
+        self.store.scan(Space::Calls, KeyRange::all(), 100_000, Direction::Forward).await.unwrap().len()
+    }
+}
+
+fn call(at: Timestamp, code: Option<&str>) -> CallRecord {
+    CallRecord {
+        call_id: CallId::generate(),
+        at,
+        outcome: if code.is_some() { Outcome::Failed } else { Outcome::Succeeded },
+        code: code.map(str::to_owned),
+        charged: Charge::No,
+        price_usd: MicroUsd(1_500),
+        payment: receipt::Kind::X402,
+        duration_ms: 1.25,
+        cpu_ms: Some(0.5),
+        input_bytes: 17,
+        receipt_id: None,
+        version: "sha256:abc".to_owned(),
+    }
+}
+
+fn all(limit: usize) -> CallQuery {
+    CallQuery { limit, ..CallQuery::default() }
+}
+
+#[tokio::test]
+async fn calls_are_paged_newest_first_and_followed_oldest_first() {
+    let bench = Bench::keeping(1_000);
+    let (endpoint, other) = (EndpointId::generate(), EndpointId::generate());
+    let mut told = vec![];
+    for batch in 0..10 {
+        let some: Vec<_> = (0..30).map(|n| call(Timestamp(NOW.0 - 10_000 + batch * 100 + n), (n % 3 == 0).then_some("handler_failed"))).collect();
+        let mixed: Vec<_> = some.iter().map(|call| (&endpoint, call.clone())).chain([(&other, call(NOW, None))]).collect();
+        bench.add(&mixed).await;
+        told.extend(some);
+    }
+    let newest_first: Vec<_> = told.iter().rev().cloned().collect();
+    for limit in [1, 7, 30, 1_000] {
+        assert_eq!(bench.list(&endpoint, &all(limit)).await, newest_first, "{limit} at a time");
+    }
+    assert_eq!(bench.list(&other, &all(50)).await.len(), 10);
+    let failed = |ending| CallQuery { ending: Some(ending), ..all(7) };
+    let wanted: Vec<_> = newest_first.iter().filter(|call| call.outcome == Outcome::Failed).cloned().collect();
+    assert_eq!(bench.list(&endpoint, &failed(Ending::As(Outcome::Failed))).await, wanted);
+    assert_eq!(bench.list(&endpoint, &failed(Ending::With("handler_failed".to_owned()))).await, wanted);
+    assert_eq!(bench.list(&endpoint, &failed(Ending::With("busy".to_owned()))).await, []);
+    let since = CallQuery { since: Some(told[45].at), ..all(7) };
+    assert_eq!(bench.list(&endpoint, &since).await, newest_first[..255]);
+    // From any call on, what comes after it, across packs.
+    let mut place = CallPlace::start_of(Timestamp(0));
+    let mut followed = vec![];
+    loop {
+        let some = bench.history.after(&endpoint, &place, 7).await.unwrap();
+        let Some(last) = some.last() else { break };
+        place = CallPlace::from_cursor(&last.place.to_cursor()).unwrap();
+        followed.extend(some.into_iter().map(|placed| placed.call));
+    }
+    assert_eq!(followed, told);
+}
+
+#[tokio::test]
+async fn a_call_is_told_live_at_the_place_where_it_is_stored() {
+    let bench = Bench::keeping(1_000);
+    let endpoint = EndpointId::generate();
+    let mut follower = bench.history.follow(&endpoint).unwrap();
+    let one = call(NOW, None);
+    bench.add(&[(&endpoint, one.clone()), (&endpoint, call(NOW, None))]).await;
+    let Some(crate::feed::Told::Entry(told)) = follower.next().await else { panic!("nothing was told") };
+    assert_eq!(told.call, one);
+    assert_eq!(bench.history.after(&endpoint, &told.place, 10).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn an_endpoint_keeps_its_last_calls_and_no_others_pay_for_it() {
+    let bench = Bench::keeping(100);
+    let (busy, quiet) = (EndpointId::generate(), EndpointId::generate());
+    bench.add(&[(&quiet, call(NOW, None))]).await;
+    let mut last = vec![];
+    for batch in 0..20 {
+        let some: Vec<_> = (0..25).map(|_| call(Timestamp(NOW.0 - 1_000 + batch), None)).collect();
+        bench.add(&some.iter().map(|call| (&busy, call.clone())).collect::<Vec<_>>()).await;
+        last.extend(some);
+    }
+    bench.history.trim().await.unwrap();
+    let left = bench.list(&busy, &all(50)).await;
+    assert!((100..115).contains(&left.len()), "{}", left.len());
+    assert!(left.iter().rev().eq(&last[last.len() - left.len()..]), "the newest are left");
+    assert_eq!(bench.list(&quiet, &all(50)).await.len(), 1);
+    // From here on they are counted as they come; a tenth more is no reason to look.
+    let packs = bench.packs().await;
+    bench.add(&[(&busy, call(NOW, None))]).await;
+    bench.history.trim().await.unwrap();
+    assert_eq!(bench.packs().await, packs + 1);
+}
+
+#[tokio::test]
+async fn old_calls_go_and_are_not_shown_before_they_do() {
+    let bench = Bench::keeping(100);
+    let endpoint = EndpointId::generate();
+    bench.add(&[(&endpoint, call(NOW, None))]).await;
+    bench.add(&[(&endpoint, call(NOW.plus_millis(DAY), None))]).await;
+    bench.clock.set(NOW.plus_millis(30 * DAY + 1));
+    assert_eq!(bench.list(&endpoint, &all(50)).await.len(), 1);
+    assert_eq!(bench.packs().await, 2);
+    bench.history.sweep().await.unwrap();
+    assert_eq!(bench.packs().await, 1);
+}
+
+#[test]
+fn a_record_holds_nothing_of_the_caller() {
+    let shown = serde_json::to_value(call(NOW, Some("busy"))).unwrap();
+    let names: Vec<_> = shown.as_object().unwrap().keys().cloned().collect();
+    let expected = ["at", "callId", "charged", "code", "cpuMs", "durationMs", "inputBytes", "outcome", "payment", "priceUsd", "version"];
+    assert_eq!(names, expected);
+    assert_eq!((&shown["charged"], &shown["priceUsd"], &shown["payment"]), (&false.into(), &0.0015.into(), &"x402".into()));
+}

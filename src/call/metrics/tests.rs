@@ -1,0 +1,169 @@
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::{
+    call::history::{Charge, Outcome},
+    id::CallId,
+    receipt,
+    store::{
+        faulty::{Fault, FaultyStore},
+        memory::MemoryStore,
+    },
+    tool::MicroUsd,
+};
+
+/// The start of an hour and of a day.
+const NOW: Timestamp = Timestamp(1_800_057_600_000);
+const MINUTE: u64 = 60_000;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+
+struct Bench {
+    store: Arc<FaultyStore<MemoryStore>>,
+    clock: Clock,
+    metrics: Arc<Metrics>,
+    endpoint: EndpointId,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let (store, clock) = (Arc::new(FaultyStore::new(MemoryStore::new())), Clock::fixed(NOW));
+        let metrics = Metrics::new(Arc::clone(&store) as _, clock.clone(), MetricsSettings::default());
+        Self { store, clock, metrics, endpoint: EndpointId::generate() }
+    }
+
+    /// Another process on the same store, or the same after a restart.
+    fn other(&self) -> Self {
+        let metrics = Metrics::new(Arc::clone(&self.store) as _, self.clock.clone(), MetricsSettings::default());
+        Self { store: Arc::clone(&self.store), clock: self.clock.clone(), metrics, endpoint: self.endpoint.clone() }
+    }
+
+    /// A call that ends at `at` after `duration_ms`: charged where there is a price, failed where there is a code.
+    fn call(&self, at: Timestamp, duration_ms: f64, price: u64, code: Option<&str>) {
+        self.clock.set(at);
+        let call = CallRecord {
+            call_id: CallId::generate(),
+            at,
+            outcome: if code.is_some() { Outcome::Failed } else { Outcome::Succeeded },
+            code: code.map(str::to_owned),
+            charged: if price > 0 { Charge::Yes } else { Charge::No },
+            price_usd: MicroUsd(price),
+            payment: receipt::Kind::Free,
+            duration_ms,
+            cpu_ms: None,
+            input_bytes: 2,
+            receipt_id: None,
+            version: "v".to_owned(),
+        };
+        self.metrics.add(&self.endpoint, &call);
+    }
+
+    async fn series(&self, back: u64, step: Step) -> Series {
+        let asked = self.metrics.asked(Timestamp(self.clock.now().0 - back), step).unwrap();
+        self.metrics.series(&self.endpoint, asked).await.unwrap()
+    }
+
+    async fn calls(&self, back: u64, step: Step) -> Vec<u64> {
+        self.series(back, step).await.buckets.iter().map(|line| line.calls).collect()
+    }
+
+    async fn rows(&self) -> usize {
+        self.store.scan(Space::CallMetrics, KeyRange::all(), 100_000, Direction::Forward).await.unwrap().len()
+    }
+}
+
+#[tokio::test]
+async fn buckets_are_aligned_and_have_no_gaps() {
+    let bench = Bench::new();
+    for at in [1, 59_999, 60_000, 6 * MINUTE, 61 * MINUTE] {
+        bench.call(NOW.plus_millis(at), 1.0, 0, None);
+    }
+    let series = bench.series(61 * MINUTE, Step::Minute).await;
+    assert_eq!((series.since, series.step, series.buckets.len()), (NOW, "1m", 62));
+    assert_eq!(bench.calls(61 * MINUTE, Step::Minute).await[..8], [2, 1, 0, 0, 0, 0, 1, 0]);
+    assert_eq!(bench.calls(61 * MINUTE, Step::FiveMinutes).await, [3, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+    assert_eq!(bench.calls(61 * MINUTE, Step::Hour).await, [4, 1]);
+    assert_eq!(bench.calls(DAY, Step::Day).await, [0, 5]);
+    // A span that begins amid a bucket counts all of it.
+    assert_eq!(bench.calls(61 * MINUTE - 30_000, Step::Minute).await.len(), 62);
+}
+
+#[tokio::test]
+async fn money_codes_and_lengths_are_added_up() {
+    let bench = Bench::new();
+    for n in 1..=100 {
+        bench.call(NOW, f64::from(n), 0, None);
+    }
+    bench.call(NOW, 50.0, 1_500, None);
+    bench.call(NOW, 50.0, 2_500, None);
+    bench.call(NOW, 50.0, 0, Some("handler_failed"));
+    bench.call(NOW, 50.0, 0, Some("handler_failed"));
+    bench.call(NOW, 50.0, 0, Some("busy"));
+    let line = bench.series(0, Step::Hour).await.buckets.remove(0);
+    assert_eq!((line.calls, line.paid, line.gross_usd), (105, 2, MicroUsd(4_000)));
+    assert_eq!(line.failed, BTreeMap::from([("busy".to_owned(), 1), ("handler_failed".to_owned(), 2)]));
+    let (p50, p95) = (line.p50_ms.unwrap(), line.p95_ms.unwrap());
+    assert!((p50 / 50.0 - 1.0).abs() < 0.1 && (p95 / 95.0 - 1.0).abs() < 0.1, "{p50}, {p95}");
+    assert_eq!(serde_json::to_value(&line).unwrap()["at"], "2027-01-16T00:00:00.000Z");
+}
+
+#[tokio::test]
+async fn what_two_processes_counted_is_one_sum_and_a_bucket_written_twice_counts_once() {
+    let bench = Bench::new();
+    let other = bench.other();
+    for faults in [vec![], vec![Fault::Before], vec![Fault::After], vec![Fault::Lost, Fault::After]] {
+        for (n, fault) in (1..).zip(&faults) {
+            bench.store.fail_nth(n, *fault);
+        }
+        bench.call(NOW, 1.0, 0, None);
+        while bench.metrics.write().await.is_err() {}
+    }
+    other.call(NOW, 1.0, 0, None);
+    other.metrics.write().await.unwrap();
+    assert_eq!(bench.calls(0, Step::Minute).await, [5]);
+    assert_eq!(bench.other().calls(0, Step::Hour).await, [5]);
+}
+
+/// Full buckets wait for a store that is away, and nothing is held for endpoints that are no longer called.
+#[tokio::test]
+async fn nothing_is_lost_while_the_store_is_away_and_nothing_is_held_after() {
+    let bench = Bench::new();
+    bench.store.fail_all(Fault::Before);
+    for minute in 0..5 {
+        bench.call(NOW.plus_millis(minute * MINUTE), 1.0, 0, None);
+        bench.metrics.write().await.unwrap_err();
+    }
+    bench.store.heal();
+    assert_eq!(bench.calls(4 * MINUTE, Step::Minute).await, [1; 5]);
+    bench.clock.set(NOW.plus_millis(HOUR));
+    bench.metrics.write().await.unwrap();
+    let adding = bench.metrics.adding();
+    assert_eq!((adding.open.len(), adding.full.len()), (0, 0));
+}
+
+#[tokio::test]
+async fn old_buckets_go_those_of_minutes_first() {
+    let bench = Bench::new();
+    bench.call(NOW, 1.0, 0, None);
+    bench.metrics.write().await.unwrap();
+    for (later, left) in [(2 * DAY, 2), (2 * DAY + 1, 1), (90 * DAY, 1), (90 * DAY + 1, 0)] {
+        bench.clock.set(NOW.plus_millis(later));
+        bench.metrics.sweep().await.unwrap();
+        assert_eq!(bench.rows().await, left, "after {later} ms");
+    }
+}
+
+#[test]
+fn what_cannot_be_had_says_what_can() {
+    let bench = Bench::new();
+    let ago = |millis: u64| Timestamp(NOW.0 - millis);
+    let refused = |back, step: Step| bench.metrics.asked(ago(back), step).unwrap_err().to_string();
+    assert_eq!(refused(3 * DAY, Step::Minute), "`step=1m` reaches back 36h; ask for a shorter `since`, or for `step=1h`");
+    assert_eq!(refused(40 * HOUR, Step::Minute), "`step=1m` reaches back 36h; ask for a shorter `since`, or for `step=5m`");
+    assert_eq!(refused(91 * DAY, Step::Hour), "buckets are kept 90d; ask for a shorter `since`");
+    assert_eq!(refused(91 * DAY, Step::Minute), "buckets are kept 90d; ask for a shorter `since`");
+    for (back, step) in [(36 * HOUR, Step::Minute), (2 * DAY, Step::FiveMinutes), (90 * DAY, Step::Hour), (90 * DAY, Step::Day)] {
+        assert!(bench.metrics.asked(ago(back), step).is_ok(), "{back} ms by {step:?}");
+    }
+    assert_eq!("2h".parse::<Step>().unwrap_err().to_string(), "`step` is `1m`, `5m`, `1h` or `1d`");
+}

@@ -1,13 +1,18 @@
-//! What is left open: resolved at the start and on a timer, and given back where nothing was taken.
+//! What is left open: resolved at the start and on a timer, and given back where nothing was taken. What is over:
+//! forgotten when nothing can be asked of it any more.
 
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
 use serde_json::Value;
 
-use super::{Gate, Retry};
+use super::{Gate, Retry, expiry_key};
 use crate::{
-    payment::{Payment, PaymentId, SettleError, State, record::Record},
+    clock::Timestamp,
+    payment::{
+        Payment, PaymentId, SettleError, State,
+        record::{Due, Record},
+    },
     store::{Check, Direction, Durability, KeyRange, Space, StoreError, Write},
 };
 
@@ -17,7 +22,7 @@ const MAX_BACKOFF: Duration = Duration::from_secs(300);
 /// Age at which a settlement of another process counts as open: above every facilitator's own time-out.
 const FOREIGN_AGE: Duration = Duration::from_secs(180);
 
-/// Open settlements, and expired answers, looked at in one go.
+/// Open settlements, and payments with something to forget, looked at in one go.
 const BATCH: usize = 256;
 
 /// Open settlements asked about at once.
@@ -51,7 +56,7 @@ impl Gate {
         Ok(())
     }
 
-    /// Asks about open settlements whose time has come, and forgets answers that are a day old.
+    /// Asks about open settlements whose time has come, and forgets what is old of those that ended.
     ///
     /// # Errors
     ///
@@ -80,7 +85,7 @@ impl Gate {
         // One facilitator that does not answer holds up no other settlement.
         let resolve = async |(id, record): (PaymentId, Record)| self.resolve(&id, &record).await;
         futures_util::stream::iter(settling).for_each_concurrent(AT_ONCE, resolve).await;
-        self.forget_answers().await
+        self.forget().await
     }
 
     pub(super) async fn resolve(&self, id: &PaymentId, record: &Record) {
@@ -115,29 +120,46 @@ impl Gate {
         }
     }
 
-    pub(super) async fn forget_answers(&self) -> Result<(), StoreError> {
-        let mut due =
-            KeyRange { start: std::ops::Bound::Unbounded, end: std::ops::Bound::Excluded(self.clock.now().0.to_be_bytes().to_vec()) };
+    /// Forgets what is due.
+    async fn forget(&self) -> Result<(), StoreError> {
+        let now = self.clock.now();
+        let mut due = KeyRange { start: std::ops::Bound::Unbounded, end: std::ops::Bound::Excluded(now.0.to_be_bytes().to_vec()) };
         loop {
             let page = self.store.scan(Space::PaymentExpiry, due.clone(), BATCH, Direction::Forward).await?;
             let Some((last, _)) = page.last() else { return Ok(()) };
             due = due.after(last);
             for (key, _) in page {
-                self.forget_answer(key).await?;
+                self.forget_one(key, now).await?;
             }
         }
     }
 
-    pub(super) async fn forget_answer(&self, key: Vec<u8>) -> Result<(), StoreError> {
+    /// Forgets what is due of one payment, and says when to look again.
+    async fn forget_one(&self, key: Vec<u8>, now: Timestamp) -> Result<(), StoreError> {
         let id = key.get(8..).and_then(|id| std::str::from_utf8(id).ok()?.parse::<PaymentId>().ok());
-        let mut checks = vec![];
-        let mut writes = vec![Write::delete(Space::PaymentExpiry, key.clone())];
+        let (mut checks, mut writes) = (vec![], vec![Write::delete(Space::PaymentExpiry, key)]);
         if let Some(id) = id
             && let Some((mut record, before)) = self.read(&id).await?
-            && record.answer.take().is_some()
         {
             checks.push(Check::holds(Space::Payments, id.key(), before));
-            writes.push(Write::put(Space::Payments, id.key(), record.encode()));
+            match record.due(now) {
+                Due::Record => {
+                    writes.push(Write::delete(Space::Payments, id.key()));
+                    if let Some(named) = record.tail.and_then(|tail| tail.named)
+                        && self.store.get(Space::Payments, &named).await?.as_deref() == Some(id.as_str().as_bytes())
+                    {
+                        checks.push(Check::holds(Space::Payments, named.clone(), id.as_str()));
+                        writes.push(Write::delete(Space::Payments, named));
+                    }
+                }
+                Due::Answer => {
+                    record.answer = None;
+                    writes.push(Write::put(Space::Payments, id.key(), record.encode()));
+                    writes.extend(self.look_again(&id, &record));
+                }
+                Due::At(_) => writes.extend(self.look_again(&id, &record)),
+                Due::Never => {}
+            }
         }
         match self.store.commit(checks, writes, Durability::Buffered).await {
             // On a conflict the next tick does it.
@@ -146,13 +168,27 @@ impl Gate {
         }
     }
 
+    /// The write that has the payment looked at when something of it is to be forgotten.
+    fn look_again(&self, id: &PaymentId, record: &Record) -> Option<Write> {
+        match record.due(self.clock.now()) {
+            Due::At(at) => Some(Write::put(Space::PaymentExpiry, expiry_key(at, id), vec![])),
+            Due::Answer | Due::Record => Some(Write::put(Space::PaymentExpiry, expiry_key(self.clock.now(), id), vec![])),
+            Due::Never => None,
+        }
+    }
+
+    /// The writes that every end of a payment has.
+    pub(super) fn ended_writes(&self, id: &PaymentId, record: &Record) -> Vec<Write> {
+        let ended = [Write::put(Space::Payments, id.key(), record.encode()), Write::delete(Space::OpenIntents, id.key())];
+        ended.into_iter().chain(self.look_again(id, record)).collect()
+    }
+
     /// Releases a reservation. False when it has gone on without us: whoever changed it ends it.
     pub(super) async fn release(&self, id: &PaymentId, mut record: Record, before: Vec<u8>) -> Result<bool, StoreError> {
         record.state = State::Released;
         record.updated_ms = self.clock.now().0;
         let check = Check::holds(Space::Payments, id.key(), before);
-        let writes = vec![Write::put(Space::Payments, id.key(), record.encode()), Write::delete(Space::OpenIntents, id.key())];
-        match self.store.commit(vec![check], writes, Durability::Buffered).await {
+        match self.store.commit(vec![check], self.ended_writes(id, &record), Durability::Buffered).await {
             Ok(()) => Ok(true),
             Err(StoreError::Conflict) => Ok(false),
             Err(error) => Err(error),

@@ -1,10 +1,8 @@
 //! Taking the money: intent, settlement, outcome.
 
-use std::time::Duration;
-
 use serde_json::Value;
 
-use super::{Admission, Gate, Means, Retry, TRIES, expiry_key};
+use super::{Admission, Gate, Means, Retry, TRIES};
 use crate::{
     payment::{
         Finished, Outcome, Payment, PaymentId, SettleError, Settlement, SettlementKind, State, StoredAnswer,
@@ -13,9 +11,6 @@ use crate::{
     },
     store::{Check, Durability, Space, StoreError, Write},
 };
-
-/// How long an answer is kept for whoever shows its payment again.
-const ANSWER_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Gate {
     /// Takes the money for `answer`, and stores receipt and answer in the commit that says so.
@@ -128,7 +123,7 @@ impl Gate {
                 record.state = State::Refused;
                 record.reason = Some(reason.clone());
                 let (mut writes, news) = self.finisher.refuse(&intent.draft, reason);
-                writes.extend([Write::put(Space::Payments, id.key(), record.encode()), Write::delete(Space::OpenIntents, id.key())]);
+                writes.extend(self.ended_writes(id, &record));
                 self.store.commit(vec![check], writes, Durability::Durable).await?;
                 self.finisher.announce(news);
                 Err(SettleError::Refused { reason: reason.clone(), message: message.clone(), notice })
@@ -161,12 +156,7 @@ impl Gate {
         record.receipt_id = Some(finished.answer.receipt_id.clone());
         record.transaction = (!settlement.transaction.is_empty()).then_some(settlement.transaction);
         record.answer = Some(finished.answer.clone());
-        let expiry = self.clock.now().plus_millis(u64::try_from(ANSWER_KEPT.as_millis()).unwrap_or(u64::MAX));
-        vec![
-            Write::put(Space::Payments, id.key(), record.encode()),
-            Write::delete(Space::OpenIntents, id.key()),
-            Write::put(Space::PaymentExpiry, expiry_key(expiry, id), vec![]),
-        ]
+        self.ended_writes(id, &record)
     }
 
     /// Debits a credit: balance, movement, record, receipt and answer in one commit.

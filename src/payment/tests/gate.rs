@@ -167,37 +167,6 @@ async fn what_is_not_settled_yet_is_in_flight() {
     assert_eq!((bench.earned().await, bench.receipts().await.len()), (PRICE.0, 1));
 }
 
-#[tokio::test]
-async fn answers_are_forgotten_after_a_day_but_never_the_payment() {
-    let bench = Bench::new().await;
-    let first = bench.buy(Payer::new(1).pays(1)).await;
-    let day = 24 * 60 * 60 * 1_000;
-    bench.clock.set(NOW.plus_millis(day));
-    bench.gate.tick().await.unwrap();
-    assert_eq!(stored(bench.admit(Payer::new(1).pays(1)).await), first, "to the very day");
-    bench.clock.set(NOW.plus_millis(day + 1));
-    bench.gate.tick().await.unwrap();
-    assert_eq!(code(bench.admit(Payer::new(1).pays(1)).await), "invalid_exact_evm_nonce_already_used");
-    assert!(bench.all(Space::PaymentExpiry).await.is_empty());
-    assert_eq!((bench.earned().await, bench.receipts().await.len()), (PRICE.0, 1));
-}
-
-#[tokio::test]
-async fn all_answers_of_a_day_are_forgotten_at_once() {
-    let bench = Bench::new().await;
-    for seed in 1..=3 {
-        for nonce in 0..100 {
-            bench.buy(Payer::new(seed).pays(nonce)).await;
-        }
-    }
-    bench.clock.set(NOW.plus_millis(24 * 60 * 60 * 1_000 + 1));
-    bench.gate.tick().await.unwrap();
-    assert!(bench.all(Space::PaymentExpiry).await.is_empty());
-    for (_, bytes) in bench.all(Space::Payments).await {
-        assert_eq!(record::Record::decode(&bytes).unwrap().answer, None);
-    }
-}
-
 const NAME: &str = "order-0001-of-today";
 
 #[tokio::test]
