@@ -24,6 +24,7 @@ use crate::{
     catalog::{Catalog, CatalogParts},
     clock::Clock,
     config::{FacilitatorKind, Hidden, SecretSettings, Settings},
+    disk::Disk,
     event::{EventSettings, Events},
     http::Failures,
     id::ReceiptId,
@@ -76,6 +77,8 @@ pub struct App {
     /// What handlers may reach: here for their logs.
     pub services: Arc<Capabilities>,
     pub signer: Arc<Signer>,
+    /// Of the data folder.
+    pub disk: Arc<Disk>,
     pub store: Arc<dyn Store>,
     pub long_running_ms: u64,
     /// Checks and dry runs of each owner.
@@ -233,6 +236,7 @@ impl App {
             ledger,
             pool,
             signer,
+            disk: Disk::start(data),
             store,
             long_running_ms: settings.long_running_ms,
             dry_runs: AtOnce::new(settings.dry_runs),

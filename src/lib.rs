@@ -29,6 +29,7 @@ pub mod catalog;
 pub mod clock;
 pub mod config;
 pub mod credential;
+pub mod disk;
 pub mod event;
 pub mod feed;
 pub mod http;

@@ -6,7 +6,32 @@ use axum::{Json, extract::State, http::StatusCode};
 use serde_json::{Value, json};
 
 use super::error::ApiError;
-use crate::{app::App, store::Space};
+use crate::{
+    app::App,
+    store::{Size, Space},
+};
+
+/// What the store holds, as operators know it.
+const KINDS: &[(&str, &[Space])] = &[
+    ("paidReceipts", &[Space::Receipts]),
+    ("payments", &[Space::Payments, Space::PaymentExpiry, Space::OpenIntents]),
+    ("sales", &[Space::Sales]),
+    ("payouts", &[Space::Unpaid, Space::Payouts, Space::PayoutReceipts, Space::PayoutSettings]),
+    ("credits", &[Space::Credits, Space::CreditMovements, Space::Mintings]),
+    ("calls", &[Space::Calls]),
+    ("callMetrics", &[Space::CallMetrics]),
+    ("events", &[Space::Events]),
+    ("logs", &[Space::Logs]),
+    ("audit", &[Space::Audit]),
+    ("kv", &[Space::Kv, Space::KvUsage]),
+    ("files", &[Space::Files, Space::FilesUsage]),
+    ("secrets", &[Space::Secrets]),
+    ("endpoints", &[Space::Endpoints, Space::RetiredSlugs]),
+    ("versions", &[Space::Versions, Space::VersionOwners]),
+    ("builders", &[Space::Builders]),
+    ("tasks", &[Space::Tasks]),
+    ("simulatedLedger", &[Space::LedgerBalances, Space::LedgerNonces, Space::LedgerExpiry]),
+];
 
 /// The process answers.
 pub(super) async fn live() -> Json<Value> {
@@ -22,7 +47,7 @@ pub(super) async fn ready(State(app): State<Arc<App>>) -> Result<Json<Value>, Ap
     Ok(Json(json!({ "ok": true })))
 }
 
-/// What is in force: the sandbox's jail and numbers, who settles.
+/// What is in force: the sandbox's jail and numbers, who settles. What there is: in the store by kind, and on the disk.
 pub(super) async fn health(State(app): State<Arc<App>>) -> Json<Value> {
     Json(json!({
         "ok": true,
@@ -30,5 +55,36 @@ pub(super) async fn health(State(app): State<Arc<App>>) -> Json<Value> {
         "sandbox": app.pool.status(),
         "payment": app.gate.describe(),
         "openSettlements": app.gate.open_intents(),
+        "stored": stored(&app),
+        "disk": app.disk.usage(),
     }))
+}
+
+/// How many keys there are of each kind, and the bytes of them; of free receipts, how many receipts.
+fn stored(app: &App) -> Value {
+    let sizes = app.store.sizes();
+    let told = |size: Size| json!({ "count": size.entries, "bytes": size.bytes });
+    let of = |spaces: &[Space]| {
+        let sizes = spaces.iter().filter_map(|space| sizes.spaces.get(space));
+        sizes.fold(Size::default(), |sum, size| Size { entries: sum.entries + size.entries, bytes: sum.bytes + size.bytes })
+    };
+    let mut stored: serde_json::Map<_, _> = KINDS.iter().map(|(kind, spaces)| ((*kind).to_owned(), told(of(spaces)))).collect();
+    stored.insert("freeReceipts".to_owned(), told(app.receipts.size()));
+    // False while a store of an older version is being counted.
+    stored.insert("complete".to_owned(), json!(sizes.complete));
+    Value::Object(stored)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_space_is_of_one_kind() {
+        for space in Space::ALL {
+            let kinds = KINDS.iter().filter(|(_, spaces)| spaces.contains(&space)).count();
+            let elsewhere = matches!(space, Space::Meta | Space::FreeReceipts);
+            assert_eq!(kinds, usize::from(!elsewhere), "{space:?}");
+        }
+    }
 }

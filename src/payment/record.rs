@@ -199,7 +199,8 @@ mod tests {
     use super::*;
 
     fn settled(tail: Option<Tail>) -> Record {
-        let answer = StoredAnswer { status: 200, headers: vec![], body: Bytes::from_static(b"{}"), receipt_id: "r".to_owned(), settlement: None };
+        let answer =
+            StoredAnswer { status: 200, headers: vec![], body: Bytes::from_static(b"{}"), receipt_id: "r".to_owned(), settlement: None };
         let record = Record::reserved("request", "digest".to_owned(), Tail { showable_until_ms: 0, named: None }, Timestamp(5));
         Record { state: State::Settled, answer: Some(answer), tail, ..record }
     }

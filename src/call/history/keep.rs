@@ -44,7 +44,8 @@ impl History {
     /// The store's; the rest is tried again the next time.
     pub async fn trim(&self) -> Result<(), StoreError> {
         let most = self.settings.count + self.settings.count / 10;
-        let due: Vec<_> = self.counts().iter().filter(|(_, count)| count.is_none_or(|count| count > most)).map(|(id, _)| id.clone()).collect();
+        let due: Vec<_> =
+            self.counts().iter().filter(|(_, count)| count.is_none_or(|count| count > most)).map(|(id, _)| id.clone()).collect();
         for endpoint in due {
             let known = self.counts().get(&endpoint).copied().flatten();
             let stored = match known {

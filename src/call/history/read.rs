@@ -179,8 +179,7 @@ impl History {
 
 /// The calls of a pack. One that does not read is left out.
 fn placed(place: &[u8], pack: &[u8]) -> Vec<Placed> {
-    let read = |(number, value): (u32, &[u8])| {
-        Some(Placed { place: CallPlace::within(place, number), call: serde_json::from_slice(value).ok()? })
-    };
+    let read =
+        |(number, value): (u32, &[u8])| Some(Placed { place: CallPlace::within(place, number), call: serde_json::from_slice(value).ok()? });
     (0..).zip(unpack(pack).map(|item| item.value)).filter_map(read).collect()
 }

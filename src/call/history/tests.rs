@@ -71,7 +71,8 @@ async fn calls_are_paged_newest_first_and_followed_oldest_first() {
     let (endpoint, other) = (EndpointId::generate(), EndpointId::generate());
     let mut told = vec![];
     for batch in 0..10 {
-        let some: Vec<_> = (0..30).map(|n| call(Timestamp(NOW.0 - 10_000 + batch * 100 + n), (n % 3 == 0).then_some("handler_failed"))).collect();
+        let some: Vec<_> =
+            (0..30).map(|n| call(Timestamp(NOW.0 - 10_000 + batch * 100 + n), (n % 3 == 0).then_some("handler_failed"))).collect();
         let mixed: Vec<_> = some.iter().map(|call| (&endpoint, call.clone())).chain([(&other, call(NOW, None))]).collect();
         bench.add(&mixed).await;
         told.extend(some);

@@ -138,7 +138,11 @@ impl Metrics {
         while wider != Step::Day && back > reach(wider) {
             wider = wider.wider();
         }
-        if back > reach(wider) { Err(StepError::NotKept(told(reach(wider)))) } else { Err(StepError::TooFar(step, told(reach(step)), wider)) }
+        if back > reach(wider) {
+            Err(StepError::NotKept(told(reach(wider))))
+        } else {
+            Err(StepError::TooFar(step, told(reach(step)), wider))
+        }
     }
 
     /// The series that is asked for, up to now.
@@ -153,7 +157,8 @@ impl Metrics {
         let width = step.millis();
         let first = since.0 / width * width;
         let now = self.clock.now().0.max(since.0);
-        let mut buckets: BTreeMap<u64, Bucket> = (first..=now).step_by(usize::try_from(width).unwrap_or(usize::MAX)).map(|at| (at, Bucket::default())).collect();
+        let mut buckets: BTreeMap<u64, Bucket> =
+            (first..=now).step_by(usize::try_from(width).unwrap_or(usize::MAX)).map(|at| (at, Bucket::default())).collect();
         let own = prefix(endpoint, step.span());
         let mut range = KeyRange::prefix(&own);
         range.start = Bound::Included([&own[..], &first.to_be_bytes()].concat());
