@@ -30,7 +30,8 @@ use crate::{
 /// How many events are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventSettings {
-    /// Events of one owner; older ones go. A tenth more may be there until they are swept. Default: 100,000.
+    /// Events of one owner; older ones go. A tenth more, and those of a second, may be there until they are trimmed.
+    /// Default: 100,000.
     pub count: u64,
     /// Age at which an event goes, in milliseconds. Default: 90 days.
     pub age_ms: u64,
@@ -108,8 +109,8 @@ pub struct Events {
     clock: Clock,
     settings: EventSettings,
     feed: Feed<Arc<Event>>,
-    /// Events announced since their owner's were last counted.
-    uncounted: Mutex<HashMap<String, u64>>,
+    /// Events in the store, of the owners who had some of late; `None` where they are not counted.
+    stored: Mutex<HashMap<String, Option<u64>>>,
 }
 
 impl fmt::Debug for Events {
@@ -121,7 +122,7 @@ impl fmt::Debug for Events {
 impl Events {
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, settings: EventSettings) -> Self {
-        Self { store, clock, settings, feed: Feed::default(), uncounted: Mutex::default() }
+        Self { store, clock, settings, feed: Feed::default(), stored: Mutex::default() }
     }
 
     /// An event of now.
@@ -165,8 +166,8 @@ impl Events {
         Ok(())
     }
 
-    fn uncounted(&self) -> MutexGuard<'_, HashMap<String, u64>> {
-        self.uncounted.lock().unwrap_or_else(PoisonError::into_inner)
+    fn stored(&self) -> MutexGuard<'_, HashMap<String, Option<u64>>> {
+        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

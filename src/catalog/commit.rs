@@ -57,6 +57,9 @@ impl Catalog {
         let key = endpoint.slug.as_str();
         checks.push(before.map_or_else(|| Check::absent(Space::Endpoints, key), Before::check));
         writes.push(Write::put(Space::Endpoints, key, serde_json::to_vec(&endpoint).map_err(PublishError::corrupt)?));
+        if let Some(before) = before {
+            writes.extend(self.let_go(&before.live.endpoint, Some(&endpoint)).await?);
+        }
         let owner = endpoint.owner.clone();
         let events: Vec<_> = events.into_iter().map(|(kind, data)| self.events.event(kind, Some(&endpoint.slug), data)).collect();
         writes.extend(events.iter().map(|event| Events::write(&owner, event)));

@@ -103,9 +103,9 @@ impl Catalog {
         Ok(Write::delete(Space::RetiredSlugs, slug.as_str()))
     }
 
-    /// Takes an endpoint out of the catalogue. Its receipts and sources stay; what its handler
-    /// kept in kv, files and logs goes. Its slug stays with its owner, or with the admin where
-    /// something was held back, taken away or capped: deleting undoes no decision.
+    /// Takes an endpoint out of the catalogue. Its receipts stay; what its handler kept in kv, files and
+    /// logs goes. Its slug stays with its owner, or with the admin where something was held back, taken
+    /// away or capped: deleting undoes no decision. There its sources stay too; else they go.
     ///
     /// # Errors
     ///
@@ -117,11 +117,13 @@ impl Catalog {
         let owner = &old.endpoint.owner;
         self.may_publish(owner, by)?;
         let event = self.events.event(Kind::EndpointDeleted, Some(&old.endpoint.slug), json!({ "id": old.endpoint.id, "by": by.as_str() }));
-        let writes = vec![
+        let heir = heir(&old.endpoint);
+        let mut writes = if heir == owner { self.let_go(&old.endpoint, None).await? } else { vec![] };
+        writes.extend([
             Write::delete(Space::Endpoints, slug),
-            Write::put(Space::RetiredSlugs, slug, heir(&old.endpoint).share()),
+            Write::put(Space::RetiredSlugs, slug, heir.share()),
             Events::write(owner, &event),
-        ];
+        ]);
         let checks: Vec<Check> = vec![before.check()];
         self.store.commit(checks, writes, Durability::Durable).await?;
         self.show(|live| live.remove(slug));

@@ -1,6 +1,6 @@
 //! Versions of handlers: checked in the sandbox, kept by their hash, loaded again.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -80,6 +80,27 @@ impl Catalog {
     /// The store's, or a record that does not read.
     pub async fn uploaded(&self, version: &str) -> Result<Option<HandlerDraft>, PublishError> {
         Ok(self.stored_version(version).await?.as_ref().map(StoredVersion::uploaded))
+    }
+
+    /// The writes that let go of handlers that `before` kept, and neither it as it is `after` nor any other endpoint
+    /// keeps. For who holds the lock of changes until they are committed.
+    pub(super) async fn let_go(&self, before: &Endpoint, after: Option<&Endpoint>) -> Result<Vec<Write>, PublishError> {
+        let still = |version: &str| after.is_some_and(|after| after.version == version || after.keeps(version));
+        let mut gone: HashSet<_> = before.versions.iter().map(|kept| kept.version.clone()).filter(|version| !still(version)).collect();
+        if gone.is_empty() {
+            return Ok(vec![]);
+        }
+        let (all, slug) = (self.all(), before.slug.clone());
+        // Of ten thousand endpoints with fifty versions each it takes a while.
+        let gone = tokio::task::spawn_blocking(move || {
+            for other in all.values().map(|live| &live.endpoint).filter(|other| other.slug != slug) {
+                other.versions.iter().for_each(|kept| _ = gone.remove(&kept.version));
+                gone.remove(&other.version);
+            }
+            gone
+        });
+        let gone = gone.await.map_err(|error| PublishError::Corrupt(error.to_string()))?;
+        Ok(gone.iter().map(|version| Write::delete(Space::Versions, version.as_str())).collect())
     }
 
     pub(super) async fn prepare(

@@ -10,9 +10,9 @@ use super::{Events, all_of, prefix};
 use crate::store::{Direction, Durability, KeyRange, Space, StoreError, Write};
 
 /// How often events that are too many are looked for.
-const TRIM_EVERY: Duration = Duration::from_secs(30);
+const TRIM_EVERY: Duration = Duration::from_secs(1);
 /// Every so many times, those that are too old as well.
-const SWEEP_EVERY: u64 = 120;
+const SWEEP_EVERY: u64 = 3_600;
 /// Events read or removed at once.
 const SCAN: usize = 500;
 
@@ -34,55 +34,56 @@ impl Events {
         });
     }
 
-    /// Events that an owner may have more than wanted, before they are counted and trimmed.
-    fn slack(&self) -> u64 {
-        self.settings.count / 10
-    }
-
-    /// Keeps count. An owner's first event since the start has the others counted.
+    /// Keeps count. An owner's first event since the last sweep has the others counted.
     pub(super) fn count(&self, share: &str) {
-        let mut uncounted = self.uncounted();
-        match uncounted.get_mut(share) {
-            Some(count) => *count += 1,
-            None => _ = uncounted.insert(share.to_owned(), self.slack() + 1),
+        let mut stored = self.stored();
+        match stored.get_mut(share) {
+            Some(count) => *count = count.map(|count| count + 1),
+            None => _ = stored.insert(share.to_owned(), None),
         }
     }
 
-    /// Removes what owners have beyond the count.
+    /// Removes what owners have beyond the count, once it is a tenth.
     ///
     /// # Errors
     ///
     /// The store's; the rest is tried again the next time.
     pub async fn trim(&self) -> Result<(), StoreError> {
-        let due: Vec<_> = self.uncounted().iter().filter(|(_, count)| **count > self.slack()).map(|(share, _)| share.clone()).collect();
-        for share in due {
-            self.uncounted().insert(share.clone(), 0);
-            let trimmed = self.trim_one(&share).await;
-            if let Err(error) = trimmed {
-                self.uncounted().insert(share, self.slack() + 1);
-                return Err(error);
-            }
+        let most = self.settings.count + self.settings.count / 10;
+        let many = |count: &Option<u64>| count.is_none_or(|count| count > most);
+        let due: Vec<_> = self.stored().iter().filter(|(_, count)| many(count)).map(|(share, count)| (share.clone(), *count)).collect();
+        for (share, known) in due {
+            let stored = match known {
+                Some(stored) => stored,
+                None => self.count_stored(&share).await?,
+            };
+            let excess = stored.saturating_sub(self.settings.count);
+            self.remove(&all_of(&share), excess).await?;
+            let mut all = self.stored();
+            // What came while they were counted for the first time may be missing, until they are counted anew.
+            let now = all.get(&share).copied().flatten().unwrap_or(stored);
+            all.insert(share, Some(now.saturating_sub(excess)));
         }
         Ok(())
     }
 
-    async fn trim_one(&self, share: &str) -> Result<(), StoreError> {
+    async fn count_stored(&self, share: &str) -> Result<u64, StoreError> {
         let (mut range, mut stored) = (all_of(share), 0_u64);
         loop {
             let page = self.store.scan(Space::Events, range.clone(), SCAN, Direction::Forward).await?;
+            let Some((last, _)) = page.last() else { return Ok(stored) };
             stored += page.len() as u64;
-            let Some((last, _)) = page.last() else { break };
             range = range.after(last);
         }
-        self.remove(&all_of(share), stored.saturating_sub(self.settings.count)).await
     }
 
-    /// Removes what is too old.
+    /// Removes what is too old. Counts from before are wrong after.
     ///
     /// # Errors
     ///
     /// The store's.
     pub async fn sweep(&self) -> Result<(), StoreError> {
+        self.stored().clear();
         let oldest = self.oldest().0.to_be_bytes();
         let mut start = Bound::Unbounded;
         loop {

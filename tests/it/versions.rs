@@ -92,3 +92,30 @@ async fn fifty_versions_are_kept_also_across_a_restart() {
     host.change("many", &json!({ "version": second })).await;
     assert_eq!(host.call("many", &json!({})).await.is(200).json(), json!(1));
 }
+
+#[tokio::test]
+async fn sources_that_no_endpoint_keeps_any_more_are_let_go() {
+    let host = Host::start().await;
+    let stored = async || host.get("/health").await.is(200).json()["stored"]["versions"]["count"].as_u64().unwrap();
+    let fixed = |slug: &str, n: u64| {
+        let mut tool = js(slug, 0.0, "");
+        tool["handlerType"] = json!("static_json");
+        tool["handler"] = json!({ "response": { "n": n } });
+        tool
+    };
+    let first = host.publish(&fixed("changes", 1)).await["version"].clone();
+    host.publish(&fixed("stays", 1)).await;
+    host.publish(&fixed("goes", 2)).await;
+    assert_eq!(stored().await, 2);
+    for n in 2..60 {
+        host.change("changes", &json!({ "handler": { "response": { "n": n } } })).await;
+    }
+    // Fifty of one, of which another has one too, and one that only another has still.
+    assert_eq!(stored().await, 52);
+    assert_eq!(host.manage(Method::DELETE, "/ai/endpoints/changes", &json!({})).await.status, 200);
+    assert_eq!(stored().await, 2);
+    assert_eq!(host.change("stays", &json!({ "version": first })).await["version"], first);
+    assert_eq!(host.manage(Method::DELETE, "/ai/endpoints/stays", &json!({})).await.status, 200);
+    assert_eq!(host.manage(Method::DELETE, "/ai/endpoints/goes", &json!({})).await.status, 200);
+    assert_eq!(stored().await, 0);
+}

@@ -16,6 +16,10 @@ pub(crate) struct Args {
     pub(crate) engine: Option<Asked>,
     /// Length of one measurement of `bench`. Default there: 5.
     pub(crate) seconds: Option<u32>,
+    /// Length of `soak`. Default there: 30.
+    pub(crate) minutes: Option<u32>,
+    /// The short form of `soak`, whatever its minutes.
+    pub(crate) short: bool,
     /// Words without a dash: filters of `test`, the subject of `bench`.
     pub(crate) words: Vec<String>,
     /// All after `--`, untouched.
@@ -37,6 +41,8 @@ impl Args {
             match name.as_str() {
                 "--engine" => args.engine = Some(asked(&value()?)?),
                 "--seconds" => args.seconds = Some(value()?.parse().map_err(|_| "`--seconds` wants a whole number".to_owned())?),
+                "--minutes" => args.minutes = Some(value()?.parse().map_err(|_| "`--minutes` wants a whole number".to_owned())?),
+                "--short" => args.short = true,
                 "--" => args.rest.extend(given.by_ref()),
                 _ if name.starts_with('-') => return Err(format!("no option `{name}`; options of the program itself go after `--`")),
                 _ => args.words.push(name),
@@ -70,9 +76,10 @@ mod tests {
 
     #[test]
     fn options_words_and_the_rest_are_told_apart() {
-        let args = parse(&["--engine=quickjs", "payment", "--seconds", "3", "--", "--listen", "127.0.0.1:0"]).unwrap();
+        let args =
+            parse(&["--engine=quickjs", "payment", "--seconds", "3", "--minutes=10", "--short", "--", "--listen", "127.0.0.1:0"]).unwrap();
         assert_eq!(args.engine, Some(Asked::QuickJs));
-        assert_eq!(args.seconds, Some(3));
+        assert_eq!((args.seconds, args.minutes, args.short), (Some(3), Some(10), true));
         assert_eq!(args.words, ["payment"]);
         assert_eq!(args.rest, ["--listen", "127.0.0.1:0"]);
     }

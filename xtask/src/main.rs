@@ -14,6 +14,7 @@ mod packages;
 mod place;
 mod serve;
 mod shell;
+mod soak;
 mod test;
 mod workers;
 
@@ -26,6 +27,7 @@ cargo xtask bench call [--engine v8|quickjs] [--seconds N]   requests per second
 cargo xtask bench mcp  [--seconds N]                     MCP's tools/call beside a bare axum route and the TypeScript SDK
 cargo xtask bench revenue                                reports of 100,000 receipts, and paid calls on top of them
 cargo xtask bench victims [--seconds N]                  others' calls beside what one address can do, at 10,000 endpoints
+cargo xtask soak [--minutes 30] [--short]                free calls at full rate: memory and disk stay flat
 cargo xtask conformance [--engine v8|quickjs]            the MCP front against the protocol's suite and the clients of the field
 cargo xtask lint                                         formatting, clippy and documentation, warnings refused
 
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         Some("serve") => args::Args::parse(words).and_then(serve::run),
         Some("test") => args::Args::parse(words).and_then(test::run),
         Some("bench") => args::Args::parse(words).and_then(bench::run),
+        Some("soak") => args::Args::parse(words).and_then(|args| soak::run(&args)),
         Some("conformance") => args::Args::parse(words).and_then(|args| conformance::run(&args)),
         Some("lint") => args::Args::parse(words).and_then(lint::run),
         Some(serve::ANNOUNCE) => serve::announce(words),

@@ -11,7 +11,7 @@ use crate::{
     args::{Args, Asked},
     clients, conformance,
     engine::{self, Engine},
-    place, shell, workers,
+    place, shell, soak, workers,
 };
 
 /// Test binaries say how they ended in lines that begin so.
@@ -46,8 +46,13 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     if args.words.is_empty() {
         // The host that the tests above were run on.
         let mcp_clients = mcp_clients.join().map_err(|_| "the installation of the MCP clients broke")??;
-        if let Err(why) = conformance::check(&place::target().join("debug/tollhouse"), &worker, &mcp_clients) {
+        let host = place::target().join("debug/tollhouse");
+        if let Err(why) = conformance::check(&host, &worker, &mcp_clients) {
             eprintln!("conformance: {why}");
+            tally.broken += 1;
+        }
+        if let Err(why) = soak::check(&host, &worker) {
+            eprintln!("soak: {why}");
             tally.broken += 1;
         }
     }

@@ -66,6 +66,11 @@ impl Host {
         Ok(resident.ok_or("the system does not say what the host holds")? / 1_000)
     }
 
+    /// Of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Asks the host to end, and waits until it has.
     pub(crate) fn stop(mut self) -> Result<(), Failure> {
         Command::new("kill").arg(self.child.id().to_string()).status()?;

@@ -12,6 +12,7 @@ mod load;
 mod mcp;
 mod revenue;
 mod schemas;
+mod soak;
 mod victims;
 
 use std::{error::Error, path::PathBuf, time::Duration};
@@ -73,6 +74,7 @@ fn main() -> Result<(), Failure> {
         "call" => measure(&options),
         "mcp" => mcp::measure(&options),
         "revenue" => revenue::measure(&options),
+        "soak" => soak::run(&options),
         "victims" => victims::measure(&options),
         other => Err(format!("nothing measures `{other}`").into()),
     }
