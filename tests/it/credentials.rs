@@ -36,6 +36,8 @@ const ROUTES: &[(&str, For, &str)] = &[
     ("PATCH /ai/endpoints/{slug}", Owner, r#"{"description": "changed"}"#),
     ("GET /ai/endpoints/{slug}/source", Owner, ""),
     ("GET /ai/endpoints/{slug}/logs", Owner, ""),
+    ("GET /ai/endpoints/{slug}/calls", Owner, ""),
+    ("GET /ai/endpoints/{slug}/metrics", Owner, ""),
     ("POST /ai/endpoints/{slug}/secrets", Owner, r#"{"name": "API_TOKEN", "value": "a value"}"#),
     ("GET /ai/endpoints/{slug}/secrets", Owner, ""),
     ("DELETE /ai/endpoints/{slug}/secrets", Owner, ""),

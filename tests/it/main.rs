@@ -14,6 +14,7 @@
 mod apart;
 mod audit;
 mod builders;
+mod calls;
 mod catalog;
 mod clients;
 mod contract;

@@ -9,6 +9,7 @@ use tollhouse::store::sled::OpenError;
 
 use super::{
     history::{Chance, same_as, step},
+    questions::{counted, told},
     *,
 };
 
@@ -25,6 +26,53 @@ async fn what_was_committed_survives_a_restart() {
         store = store.reopen().unwrap();
         same_as(&store, &model).await;
     }
+}
+
+#[tokio::test]
+async fn sizes_survive_a_restart() {
+    let folder = folder();
+    let (mut chance, mut model) = (Chance::seeded(), BTreeMap::new());
+    let mut store = open(&folder);
+    for _ in 0..4 {
+        for _ in 0..100 {
+            step(&store, &mut model, &mut chance).await;
+        }
+        assert_eq!(told(&store).await, counted(&store).await);
+        store = store.reopen().unwrap();
+        assert_eq!(told(&store).await, counted(&store).await);
+    }
+}
+
+/// A host that runs already has a store without sizes. It is counted while others write, and after a restart amid that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_of_an_older_version_is_counted_while_it_serves() {
+    let folder = folder();
+    let mut store = open(&folder);
+    for space in [Space::Endpoints, Space::Kv, Space::Calls] {
+        let writes = (0..20_000).map(|n| Write::put(space, key(n), bytes(n % 50))).collect();
+        store.commit(vec![], writes, Buffered).await.unwrap();
+    }
+    put(&store, Space::Kv, b"large", &bytes(100_000)).await;
+    let path = store.path().to_owned();
+    drop(store);
+    ::sled::open(&path).unwrap().remove(b"\xfesizes").unwrap().unwrap();
+    store = open(&folder);
+    let mut chance = Chance::seeded();
+    let mut turns = 0;
+    while !store.sizes().complete || turns < 300 {
+        turns += 1;
+        let n = chance.below(20_000);
+        match chance.below(3) {
+            0 => delete(&store, Space::Kv, &key(n)).await,
+            1 => put(&store, Space::Calls, &key(n + 10_000), &bytes(n % 9_000)).await,
+            _ => put(&store, Space::Endpoints, &key(n), b"other").await,
+        }
+        if turns == 5 {
+            assert!(!store.sizes().complete, "there is nothing left to test");
+            store = store.reopen().unwrap();
+        }
+    }
+    assert_eq!(told(&store).await, counted(&store).await);
 }
 
 #[tokio::test]

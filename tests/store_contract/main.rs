@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
 use tempfile::TempDir;
 use tollhouse::store::{
-    Check, Direction, Durability, KeyRange, MAX_KEY_BYTES, MAX_VALUE_BYTES, Pairs, Space, Store, StoreError, Write,
+    Check, Direction, Durability, KeyRange, MAX_KEY_BYTES, MAX_VALUE_BYTES, Pairs, Size, Space, Store, StoreError, Write,
     faulty::{Fault, FaultyStore},
     memory::MemoryStore,
     sled::{SledConfig, SledStore},
@@ -63,6 +63,7 @@ contract! {
     questions::one_of_many_claims_wins,
     questions::scan_never_sees_half_a_commit,
     history::random_history_matches_a_map,
+    questions::sizes_are_of_what_is_there,
     questions::faults_are_as_planned,
 }
 

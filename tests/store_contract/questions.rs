@@ -322,3 +322,41 @@ pub async fn faults_are_as_planned(store: impl Store) {
     commit(b"6").await.unwrap();
     assert_eq!(names(&all(store.inner(), Space::Kv).await), [b"1", b"3", b"6"]);
 }
+
+/// What each space holds, counted by looking.
+pub async fn counted(store: &impl Store) -> BTreeMap<Space, Size> {
+    let mut sizes = BTreeMap::new();
+    for space in Space::ALL {
+        let pairs = all(store, space).await;
+        let bytes = pairs.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum();
+        sizes.extend((!pairs.is_empty()).then_some((space, Size { entries: pairs.len() as u64, bytes })));
+    }
+    sizes
+}
+
+/// The sizes that the store tells, without the empty ones. A commit that waited for all before it has them told.
+pub async fn told(store: &impl Store) -> BTreeMap<Space, Size> {
+    store.commit(vec![], vec![], Durable).await.unwrap();
+    let mut spaces = store.sizes().spaces;
+    spaces.retain(|_, size| size.entries > 0);
+    spaces
+}
+
+pub async fn sizes_are_of_what_is_there(store: impl Store) {
+    assert_eq!(told(&store).await, BTreeMap::new());
+    fill(&store, 300).await;
+    put(&store, Space::Events, b"large", &bytes(70_000)).await;
+    put(&store, Space::Events, b"", b"").await;
+    assert_eq!(told(&store).await, counted(&store).await);
+    // Another value, none, one that was not there; the same key twice; a commit that fails.
+    put(&store, Space::Events, b"large", b"small").await;
+    delete(&store, Space::Kv, &key(7)).await;
+    delete(&store, Space::Kv, b"never there").await;
+    let writes = vec![Write::put(Space::Logs, b"k", b"1"), Write::delete(Space::Logs, b"k"), Write::put(Space::Logs, b"k", b"22")];
+    store.commit(vec![], writes, Buffered).await.unwrap();
+    let failing = store.commit(vec![Check::absent(Space::Logs, b"k")], vec![Write::put(Space::Logs, b"l", b"")], Buffered).await;
+    assert!(matches!(failing, Err(StoreError::Conflict)));
+    assert_eq!(told(&store).await, counted(&store).await);
+    assert_eq!(told(&store).await[&Space::Logs], Size { entries: 1, bytes: 3 });
+    assert!(store.sizes().complete);
+}

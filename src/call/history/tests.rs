@@ -52,6 +52,7 @@ fn call(at: Timestamp, code: Option<&str>) -> CallRecord {
         code: code.map(str::to_owned),
         charged: Charge::No,
         price_usd: MicroUsd(1_500),
+        owner: false,
         payment: receipt::Kind::X402,
         duration_ms: 1.25,
         cpu_ms: Some(0.5),

@@ -48,6 +48,7 @@ impl Bench {
             code: code.map(str::to_owned),
             charged: if price > 0 { Charge::Yes } else { Charge::No },
             price_usd: MicroUsd(price),
+            owner: false,
             payment: receipt::Kind::Free,
             duration_ms,
             cpu_ms: None,

@@ -120,6 +120,7 @@ fn closing(owner: &Owner, endpoints: &[EndpointId], n: u64, at: Timestamp) -> Re
         endpoint_id: endpoints[which].clone(),
         version: "0".repeat(64),
         price_usd: PRICE,
+        owner: false,
         resource_url: format!("http://localhost/tools/history-{which:02}"),
         request_hash: format!("sha256:{n:064x}"),
         result_hash: format!("sha256:{n:064x}"),
