@@ -38,8 +38,8 @@ const MAX_WAITING: usize = 20_000;
 /// count in the sales all the same.
 const MAX_FAILED: usize = 20_000;
 
-/// Receipts of one batch: what a few milliseconds put together.
-const MAX_BATCH: usize = 5_000;
+/// Receipts, and records of calls, of one batch: what a millisecond or two put together.
+const MAX_BATCH: usize = 2_000;
 
 /// Records of calls that may wait. Further ones are left out, and counted in the log.
 const MAX_CALLS: usize = 2 * MAX_WAITING;
@@ -281,7 +281,8 @@ impl Behind {
         let some = waiting.unbatched.len().min(MAX_BATCH);
         let receipts: Vec<_> = waiting.unbatched.drain(..some).collect();
         let stored: Vec<_> = receipts.iter().filter_map(|key| waiting.receipts.get(key).cloned()).collect();
-        let calls = std::mem::take(&mut waiting.calls);
+        let some = waiting.calls.len().min(MAX_BATCH);
+        let calls = waiting.calls.drain(..some).collect();
         let left_out = std::mem::take(&mut waiting.calls_left_out);
         let mut events = std::mem::take(&mut waiting.events);
         let (dropped, sales) = (std::mem::take(&mut waiting.dropped), std::mem::take(&mut waiting.sales));

@@ -82,21 +82,19 @@ impl Catalog {
         Ok(self.stored_version(version).await?.as_ref().map(StoredVersion::uploaded))
     }
 
-    /// The writes that let go of handlers that `before` kept, and neither it as it is `after` nor any other endpoint
-    /// keeps. For who holds the lock of changes until they are committed.
+    /// The writes that let go of handlers that `before` needed, and neither it as it is `after` nor any other endpoint
+    /// needs. For who holds the lock of changes until they are committed.
     pub(super) async fn let_go(&self, before: &Endpoint, after: Option<&Endpoint>) -> Result<Vec<Write>, PublishError> {
-        let still = |version: &str| after.is_some_and(|after| after.version == version || after.keeps(version));
-        let mut gone: HashSet<_> = before.versions.iter().map(|kept| kept.version.clone()).filter(|version| !still(version)).collect();
+        let still: HashSet<_> = after.into_iter().flat_map(Endpoint::needs).collect();
+        let mut gone: HashSet<_> = before.needs().filter(|version| !still.contains(version)).map(str::to_owned).collect();
         if gone.is_empty() {
             return Ok(vec![]);
         }
         let (all, slug) = (self.all(), before.slug.clone());
         // Of ten thousand endpoints with fifty versions each it takes a while.
         let gone = tokio::task::spawn_blocking(move || {
-            for other in all.values().map(|live| &live.endpoint).filter(|other| other.slug != slug) {
-                other.versions.iter().for_each(|kept| _ = gone.remove(&kept.version));
-                gone.remove(&other.version);
-            }
+            let others = all.values().map(|live| &live.endpoint).filter(|other| other.slug != slug);
+            others.flat_map(Endpoint::needs).for_each(|version| _ = gone.remove(version));
             gone
         });
         let gone = gone.await.map_err(|error| PublishError::Corrupt(error.to_string()))?;

@@ -371,4 +371,10 @@ impl Endpoint {
     pub fn keeps(&self, version: &str) -> bool {
         self.review.approved_version.as_deref() == Some(version) || self.versions.iter().any(|kept| kept.version == version)
     }
+
+    /// The versions whose handlers have to be there: those that can be rolled back to, and the one that runs.
+    pub fn needs(&self) -> impl Iterator<Item = &str> {
+        let kept = self.versions.iter().map(|kept| kept.version.as_str());
+        kept.chain(self.review.approved_version.as_deref()).chain([self.version.as_str()])
+    }
 }
