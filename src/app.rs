@@ -170,6 +170,7 @@ impl App {
         let services = services(settings, &store, &clock, data, Arc::clone(&secrets))?;
         let scanner = Arc::new(Scanner::new(&settings.safety.lists));
         let builders = Builders::new(Arc::clone(&store), clock.clone());
+        let mcp = Mcp::new(&settings.mcp, settings.listen, &base_url);
         let parts = CatalogParts {
             clock: clock.clone(),
             pool: pool.clone(),
@@ -178,6 +179,7 @@ impl App {
             scanner: Arc::clone(&scanner),
             suspended: builders.suspended().await.map_err(StartError::Builders)?,
             base_url: base_url.clone(),
+            make_form: mcp.make_form(settings.long_running_ms, Arc::clone(&gate)),
         };
         let catalog = Catalog::open(Arc::clone(&store), parts).await;
         let catalog = Arc::new(catalog.map_err(StartError::Catalog)?);
@@ -211,7 +213,6 @@ impl App {
             clock: clock.clone(),
         });
         let registration = Arc::new(registration_terms(settings.registration_price, &base_url));
-        let mcp = Mcp::new(&settings.mcp, settings.listen, &base_url);
         let app = Arc::new(Self {
             base_url,
             clock,

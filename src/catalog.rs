@@ -1,6 +1,6 @@
 //! The catalogue: publish, find, change, review, retire.
 //!
-//! Readers see one immutable map behind an atomic pointer; a call takes what it needs from it once
+//! Readers see one immutable value behind an atomic pointer; a call takes what it needs from it once
 //! and keeps that version to its end. Changes go one at a time: checked, committed with the events
 //! that tell of them, then shown.
 //!
@@ -20,16 +20,13 @@ mod publish;
 mod review;
 mod scan;
 mod shipped;
+mod shown;
 mod suspend;
 mod trial;
 mod version;
 mod warn;
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    fmt,
-    sync::Arc,
-};
+use std::{any::Any, collections::HashSet, fmt, sync::Arc};
 
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
@@ -45,6 +42,7 @@ pub use self::{
     policy::{Policy, PolicyDraft, PolicyInForce},
     review::Verdict,
     scan::Rescanned,
+    shown::{Counts, Filter, Shown},
     trial::Tried,
 };
 use crate::{
@@ -55,7 +53,7 @@ use crate::{
     payment::Terms,
     safety::Scanner,
     store::{Check, Direction, Durability, KeyRange, Space, Store, Write},
-    tool::{Endpoint, Owner, Schema, Slug},
+    tool::{Endpoint, Owner, Record, Schema},
 };
 
 /// How long an authorisation must at least stay valid, in seconds: what x402 v2 clients expect.
@@ -66,6 +64,9 @@ const SETTLE_SECS: u64 = 120;
 
 /// Endpoints in one catalogue at most; all are held in memory.
 const MAX_ENDPOINTS: usize = 100_000;
+
+/// Endpoints that are given new limits without a pause.
+const AT_A_TIME: usize = 32;
 
 /// Where the policy is stored.
 const POLICY: &[u8] = b"policy";
@@ -82,7 +83,17 @@ pub struct Live {
     pub grant: Arc<Grant>,
     /// What a call costs, and the words of its challenge.
     pub terms: Arc<Terms>,
+    /// The record of the catalogue, ready to be sent.
+    pub record: Record,
+    /// What a front has made of it to keep, if it shows it at all.
+    pub form: Option<Form>,
 }
+
+/// What a front makes of an endpoint, once for each change of it.
+pub type Form = Arc<dyn Any + Send + Sync>;
+
+/// Makes a front's form of an endpoint.
+pub type MakeForm = Box<dyn Fn(&Live) -> Option<Form> + Send + Sync>;
 
 impl fmt::Debug for Live {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -91,7 +102,6 @@ impl fmt::Debug for Live {
 }
 
 /// What a catalogue is made from.
-#[derive(Debug)]
 pub struct CatalogParts {
     pub clock: Clock,
     pub pool: Pool,
@@ -101,6 +111,7 @@ pub struct CatalogParts {
     /// Builders whose endpoints take no calls.
     pub suspended: HashSet<BuilderId>,
     pub base_url: String,
+    pub make_form: MakeForm,
 }
 
 /// All endpoints of a host.
@@ -114,7 +125,8 @@ pub struct Catalog {
     base_url: String,
     policy: ArcSwap<PolicyInForce>,
     suspended: ArcSwap<HashSet<BuilderId>>,
-    live: ArcSwap<BTreeMap<Slug, Arc<Live>>>,
+    make_form: MakeForm,
+    shown: ArcSwap<Shown>,
     /// One change at a time. Never taken by a call.
     changing: tokio::sync::Mutex<()>,
     changes: watch::Sender<u64>,
@@ -122,7 +134,7 @@ pub struct Catalog {
 
 impl fmt::Debug for Catalog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Catalog").field("endpoints", &self.live.load().len()).finish_non_exhaustive()
+        f.debug_struct("Catalog").field("endpoints", &self.shown.load().len()).finish_non_exhaustive()
     }
 }
 
@@ -133,7 +145,7 @@ impl Catalog {
     ///
     /// The store's, or a record that does not read.
     pub async fn open(store: Arc<dyn Store>, parts: CatalogParts) -> Result<Self, PublishError> {
-        let CatalogParts { clock, pool, services, events, scanner, suspended, base_url } = parts;
+        let CatalogParts { clock, pool, services, events, scanner, suspended, base_url, make_form } = parts;
         let policy = match store.get(Space::Meta, POLICY).await? {
             Some(stored) => serde_json::from_slice(&stored).map_err(PublishError::corrupt)?,
             None => PolicyInForce::default(),
@@ -148,27 +160,28 @@ impl Catalog {
             base_url,
             policy: ArcSwap::from_pointee(policy),
             suspended: ArcSwap::from_pointee(suspended),
-            live: ArcSwap::default(),
+            make_form,
+            shown: ArcSwap::default(),
             changing: tokio::sync::Mutex::new(()),
             changes: watch::Sender::new(0),
         };
-        let mut live = BTreeMap::new();
+        let mut shown = Shown::default();
         for (_, value) in catalog.store.scan(Space::Endpoints, KeyRange::all(), MAX_ENDPOINTS, Direction::Forward).await? {
             let mut endpoint: Endpoint = serde_json::from_slice(&value).map_err(PublishError::corrupt)?;
             endpoint.run_version(endpoint.version.clone(), endpoint.updated_at);
             let bundle = catalog.stored_bundle(&endpoint).await?;
             let made = catalog.make_live(endpoint, bundle, Arc::default(), None)?;
             made.grant.set(granted(&made.endpoint)?);
-            live.insert(made.endpoint.slug.clone(), Arc::new(made));
+            shown.put(Arc::new(made));
         }
-        catalog.live.store(Arc::new(live));
+        catalog.shown.store(Arc::new(shown));
         Ok(catalog)
     }
 
     /// The endpoint called `slug`, with the version that a call starting now runs on.
     #[must_use]
     pub fn find(&self, slug: &str) -> Option<Arc<Live>> {
-        self.live.load().get(slug).cloned()
+        self.shown.load().get(slug).cloned()
     }
 
     /// The endpoint called `slug` as strangers may see it: not while an admin holds it back.
@@ -177,10 +190,10 @@ impl Catalog {
         self.find(slug).filter(|live| live.endpoint.listed())
     }
 
-    /// All endpoints, by slug; also those that are not [`Endpoint::listed`].
+    /// All endpoints as they are now; also those that are not [`Endpoint::listed`].
     #[must_use]
-    pub fn all(&self) -> Arc<BTreeMap<Slug, Arc<Live>>> {
-        self.live.load_full()
+    pub fn all(&self) -> Arc<Shown> {
+        self.shown.load_full()
     }
 
     /// Counts the changes of what [`Catalog::all`] answers, for those who wait for one.
@@ -213,19 +226,33 @@ impl Catalog {
         let check = Check { space: Space::Meta, key: POLICY.to_vec(), expected: stored };
         self.store.commit(vec![check], vec![Write::put(Space::Meta, POLICY, value)], Durability::Durable).await?;
         self.policy.store(Arc::clone(&new));
-        self.show(|all| all.values_mut().for_each(|live| self.narrow(live)));
+        self.narrow_all().await;
         Ok(new)
     }
 
-    /// Gives an endpoint the limits of the policy in force.
-    fn narrow(&self, live: &mut Arc<Live>) {
-        if self.limits_of(&live.endpoint) == live.endpoint.limits {
-            return;
+    /// Gives all endpoints the limits of the policy in force, some at a time: the thread is not only ours.
+    async fn narrow_all(&self) {
+        let all: Vec<_> = self.all().values().cloned().collect();
+        for some in all.chunks(AT_A_TIME) {
+            let narrowed: Vec<_> = some.iter().filter_map(|live| self.narrowed(live)).collect();
+            if !narrowed.is_empty() {
+                self.show(|shown| narrowed.into_iter().for_each(|live| shown.put(live)));
+            }
+            tokio::task::yield_now().await;
         }
-        let made = self.make_live(live.endpoint.clone(), live.bundle.clone(), Arc::clone(&live.grant), Some(live));
-        match made {
-            Ok(narrowed) => *live = Arc::new(narrowed),
-            Err(error) => tracing::error!(%error, endpoint.slug = %live.endpoint.slug, "an endpoint could not be given its new limits"),
+    }
+
+    /// An endpoint with the limits of the policy in force, if it has others.
+    fn narrowed(&self, live: &Arc<Live>) -> Option<Arc<Live>> {
+        if self.limits_of(&live.endpoint) == live.endpoint.limits {
+            return None;
+        }
+        match self.make_live(live.endpoint.clone(), live.bundle.clone(), Arc::clone(&live.grant), Some(live)) {
+            Ok(narrowed) => Some(Arc::new(narrowed)),
+            Err(error) => {
+                tracing::error!(%error, endpoint.slug = %live.endpoint.slug, "an endpoint could not be given its new limits");
+                None
+            }
         }
     }
 
@@ -234,10 +261,10 @@ impl Catalog {
         gate::limits_in_force(&endpoint.own_limits, &endpoint.owner, &policy.policy.limits, &endpoint.limit_caps)
     }
 
-    fn show<T>(&self, change: impl FnOnce(&mut BTreeMap<Slug, Arc<Live>>) -> T) {
-        let mut live = BTreeMap::clone(&self.live.load());
-        change(&mut live);
-        self.live.store(Arc::new(live));
+    fn show(&self, change: impl FnOnce(&mut Shown)) {
+        let mut shown = Shown::clone(&self.shown.load());
+        change(&mut shown);
+        self.shown.store(Arc::new(shown));
         self.changes.send_modify(|count| *count += 1);
     }
 
@@ -272,7 +299,10 @@ impl Catalog {
             tags: endpoint.tags.clone(),
             timeout_secs: MIN_TIMEOUT_SECS.max(endpoint.limits.wall_ms / 1_000 + SETTLE_SECS),
         });
-        Ok(Live { endpoint, input, output, bundle, grant, terms })
+        let record = endpoint.record(&self.base_url);
+        let mut live = Live { endpoint, input, output, bundle, grant, terms, record, form: None };
+        live.form = (self.make_form)(&live);
+        Ok(live)
     }
 }
 

@@ -14,6 +14,7 @@ mod events;
 mod failures;
 mod follow;
 mod invoke;
+mod listing;
 mod logs;
 mod manifest;
 mod names;

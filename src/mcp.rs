@@ -31,16 +31,17 @@ mod transport;
 use std::{
     borrow::Cow,
     net::{IpAddr, SocketAddr},
+    sync::Arc,
     time::Duration,
 };
 
-use self::doors::Doors;
 pub use self::{
     cancel::SESSION,
     refusal::{PATH, spoken},
     transport::route,
 };
-use crate::{config::McpSettings, rate::Rate, tool::Slug};
+use self::{doors::Doors, tools::Maker};
+use crate::{catalog::MakeForm, config::McpSettings, payment::Gate, rate::Rate, tool::Slug};
 
 /// The front's settings as they work out on this host.
 #[derive(Debug)]
@@ -92,9 +93,11 @@ impl Mcp {
         }
     }
 
-    /// The name of a tool.
-    fn name_of(&self, slug: &Slug) -> String {
-        if self.underscores { slug.as_str().replace('-', "_") } else { slug.to_string() }
+    /// Makes the tool of each endpoint, for the catalogue to keep.
+    #[must_use]
+    pub fn make_form(&self, long_running_ms: u64, gate: Arc<Gate>) -> MakeForm {
+        let maker = Maker { gate, long_running_ms, underscores: self.underscores };
+        Box::new(move |live| maker.make(live))
     }
 
     /// The slug of the tool that is called `name`.
@@ -108,4 +111,9 @@ impl Mcp {
             rate.forget_quiet();
         }
     }
+}
+
+/// The name of a tool.
+fn name_of(slug: &Slug, underscores: bool) -> String {
+    if underscores { slug.as_str().replace('-', "_") } else { slug.to_string() }
 }

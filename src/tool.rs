@@ -13,7 +13,7 @@ pub use endpoint::{
 };
 pub use header::check_headers;
 pub use price::{MicroUsd, PriceError};
-pub use record::CatalogForm;
+pub use record::{CatalogForm, Record};
 pub use review::{ContentSafety, Decided, Decision, Hold, HoldKind, Review};
 pub use schema::{MAX_PROBLEMS, Mismatch, Problem, Schema, SchemaError, depth};
 pub use slug::{Slug, SlugError};

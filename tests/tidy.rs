@@ -59,6 +59,8 @@ const LAYERS: &[(&str, &[&str])] = &[
             "tool",
         ],
     ),
+    ("src/cursor", &["payment", "catalog", "call", "runner", "http", "mcp", "app", "store", "tool", "capability"]),
+    ("src/search", &["payment", "catalog", "call", "runner", "http", "mcp", "app", "store", "tool", "capability"]),
     ("src/secret", &["capability", "payment", "catalog", "call", "runner", "http", "mcp", "app"]),
 ];
 

@@ -70,7 +70,7 @@ impl Catalog {
         check_static(&live)?;
         self.store.commit(checks, writes, Durability::Durable).await?;
         grant.set(may_touch);
-        self.show(|all| all.insert(live.endpoint.slug.clone(), Arc::clone(&live)));
+        self.show(|shown| shown.put(Arc::clone(&live)));
         for event in events {
             self.events.announce(&owner, event);
         }

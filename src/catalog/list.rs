@@ -1,6 +1,6 @@
 //! Pages of endpoints, by slug.
 
-use std::{ops::Bound, sync::Arc};
+use std::sync::Arc;
 
 use super::{Catalog, Live};
 use crate::tool::{Endpoint, Slug};
@@ -20,9 +20,9 @@ impl Catalog {
     /// The first `limit` endpoints behind `after` that are `wanted`, of the catalogue as it is now.
     pub async fn page(&self, wanted: impl Fn(&Endpoint) -> bool + Send, after: Option<&Slug>, limit: usize) -> Page {
         let all = self.all();
-        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let after = after.map_or("", Slug::as_str);
         let mut page = Page { endpoints: Vec::new(), more: false };
-        for (number, live) in all.range::<Slug, _>((start, Bound::Unbounded)).map(|(_, live)| live).enumerate() {
+        for (number, live) in all.after(after).enumerate() {
             if number % SLICE == SLICE - 1 {
                 tokio::task::yield_now().await;
             }

@@ -126,7 +126,7 @@ impl Catalog {
         ]);
         let checks: Vec<Check> = vec![before.check()];
         self.store.commit(checks, writes, Durability::Durable).await?;
-        self.show(|live| live.remove(slug));
+        self.show(|shown| shown.remove(slug));
         old.grant.set(Granted::default());
         self.events.announce(owner, event);
         self.pool.retire(&old.endpoint.version);

@@ -60,7 +60,7 @@ impl Catalog {
                 continue;
             }
             match self.remade(live) {
-                Ok(live) => made.push((live.endpoint.slug.clone(), Arc::new(live))),
+                Ok(live) => made.push(Arc::new(live)),
                 Err(error) => tracing::error!(%error, endpoint.slug = %live.endpoint.slug, "an endpoint could not be shown anew"),
             }
             if builder.suspended.is_some() {
@@ -68,7 +68,7 @@ impl Catalog {
                 self.pool.retire(&live.endpoint.version);
             }
         }
-        self.show(|all| all.extend(made));
+        self.show(|shown| made.into_iter().for_each(|live| shown.put(live)));
     }
 
     /// The endpoint with its owner's standing as it is now, which running calls heed from here on.

@@ -2,11 +2,18 @@
 
 use std::sync::Arc;
 
-use axum::{Json, extract::State};
-use serde::Deserialize;
+use axum::{
+    Json,
+    extract::{RawQuery, State},
+    http::header,
+    response::{IntoResponse, Response},
+};
 use serde_json::{Map, Value, json};
 
-use super::{error::ApiError, page::Asked};
+use super::{
+    error::ApiError,
+    listing::{Listing, with_records},
+};
 use crate::{
     app::App,
     tool::{CatalogForm, HandlerType},
@@ -17,27 +24,21 @@ const INTERFACE_VERSION: &str = "0.2.0";
 
 const CATALOG_SCHEMA: &str = "tollhouse.x402.hosted-endpoint-catalog.v1";
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Form {
-    form: Option<FormName>,
+/// The catalogue, a page of it at a time.
+pub(super) async fn catalog(State(app): State<Arc<App>>, RawQuery(query): RawQuery) -> Result<Response, ApiError> {
+    let listing = Listing::read(query.as_deref().unwrap_or_default())?;
+    let page = listing.page(&app)?;
+    let mut envelope = envelope(&app.base_url, listing.form);
+    envelope["total"] = json!(page.total);
+    if let Some(next) = page.next {
+        envelope["nextCursor"] = json!(next);
+    }
+    let body = with_records(&envelope, &page.records);
+    Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum FormName {
-    Newer,
-    Older,
-}
-
-pub(super) async fn catalog(State(app): State<Arc<App>>, Asked(Form { form }): Asked<Form>) -> Result<Json<Value>, ApiError> {
-    let form = match form {
-        Some(FormName::Older) => CatalogForm::Older,
-        Some(FormName::Newer) | None => CatalogForm::Newer,
-    };
-    let base = &app.base_url;
-    let endpoints: Vec<_> =
-        app.catalog.all().values().filter(|live| live.endpoint.listed()).map(|live| live.endpoint.public(base, form)).collect();
+/// The envelope of the catalogue, without its `endpoints`.
+fn envelope(base: &str, form: CatalogForm) -> Value {
     let mut lifecycle: Map<String, Value> = [
         ("builderRegister", format!("POST {base}/ai/builders/register")),
         ("create", format!("POST {base}/ai/endpoints/create")),
@@ -76,7 +77,6 @@ pub(super) async fn catalog(State(app): State<Arc<App>>, Asked(Form { form }): A
         },
         "supportedHandlerTypes": handler_types,
         "note": "Free endpoints run without payment. Paid ones answer 402 with an x402 challenge (v2 in the PAYMENT-REQUIRED header, v1 in the body) and charge only for a result that fits the outputSchema.",
-        "endpoints": endpoints,
     });
     if form == CatalogForm::Newer {
         envelope["contentSafety"] = json!({
@@ -84,14 +84,12 @@ pub(super) async fn catalog(State(app): State<Arc<App>>, Asked(Form { form }): A
             "selfServeRule": "Builders create endpoints with safetyAttestation.accepted = true; uploads that appear to contain illegal material, secrets, private data or unauthorized content are blocked or reviewed.",
         });
     }
-    Ok(Json(envelope))
+    envelope
 }
 
 pub(super) async fn manifest(State(app): State<Arc<App>>) -> Json<Value> {
     let base = &app.base_url;
-    let catalog = app.catalog.all();
-    let listed: Vec<_> = catalog.values().filter(|live| live.endpoint.listed()).collect();
-    let paid = listed.iter().filter(|live| !live.endpoint.price_usd.is_zero()).count();
+    let counts = app.catalog.all().counts();
     Json(json!({
         "ok": true,
         "service": {
@@ -107,8 +105,8 @@ pub(super) async fn manifest(State(app): State<Arc<App>>) -> Json<Value> {
             "catalog": format!("{base}/ai/endpoints"),
             "invoke": format!("{base}/ai/invoke"),
             "call": format!("{base}/tools/{{slug}}"),
-            "count": listed.len(),
-            "paid": paid,
+            "count": counts.listed,
+            "paid": counts.paid,
         },
         "receipts": {
             "url": format!("{base}/ai/receipts/{{receiptId}}"),

@@ -3,11 +3,10 @@
 use std::str::FromStr;
 
 use axum::{extract::FromRequestParts, http::request::Parts};
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::{Deserialize, Deserializer, de::DeserializeOwned, de::Error as _};
 
 use super::error::ApiError;
-use crate::{clock::Timestamp, misfit, tool::Slug};
+use crate::{clock::Timestamp, cursor, misfit, tool::Slug};
 
 /// Entries of a page when the query does not say.
 const DEFAULT_LIMIT: usize = 50;
@@ -66,11 +65,18 @@ impl Default for Limit {
     }
 }
 
+impl FromStr for Limit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let limit = text.parse().ok().filter(|limit| (1..=MAX_LIMIT).contains(limit));
+        limit.map(Self).ok_or_else(|| format!("`limit` is 1 to {MAX_LIMIT}"))
+    }
+}
+
 impl<'de> Deserialize<'de> for Limit {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let limit = text.parse().ok().filter(|limit| (1..=MAX_LIMIT).contains(limit));
-        limit.map(Self).ok_or_else(|| D::Error::custom(format!("`limit` is 1 to {MAX_LIMIT}")))
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
 }
 
@@ -85,15 +91,18 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
     }
 }
 
+/// What the cursors of lists by slug are made for.
+const BY_SLUG: &[&str] = &["by slug"];
+
 /// The cursor of a list by slug, whose page ends with `slug`.
 pub(super) fn cursor_at(slug: &Slug) -> String {
-    URL_SAFE_NO_PAD.encode(slug.as_str())
+    cursor::write(BY_SLUG, slug.as_str().as_bytes())
 }
 
 /// The slug that a list goes on behind.
 pub(super) fn behind(cursor: Option<String>) -> Result<Option<Slug>, ApiError> {
     let Some(cursor) = cursor else { return Ok(None) };
-    let text = URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|slug| String::from_utf8(slug).ok());
+    let text = cursor::read(BY_SLUG, &cursor).and_then(|slug| String::from_utf8(slug).ok());
     text.and_then(|text| text.parse().ok()).map(Some).ok_or_else(bad_cursor)
 }
 

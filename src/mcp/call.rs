@@ -137,7 +137,7 @@ async fn answered(
     arguments: JsonObject,
 ) -> (Result<CallToolResponse, ErrorData>, Told) {
     let app = &front.app;
-    let narrowed = Narrowed::by(asked.parts.uri.query());
+    let narrowed = Narrowed::of(asked.parts);
     let unpaid = Dialect::of(asked.era, asked.meta, &Offered::Nothing);
     if let Some(rate) = &app.mcp.rate
         && let Some(seconds) = rate.wait(&(address, asked.name.to_owned()))

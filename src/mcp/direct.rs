@@ -1,4 +1,4 @@
-//! The short way of a plain `tools/call`: read once, performed, answered as JSON.
+//! The short way of a plain `tools/call` or `tools/list`: read once, performed, answered as JSON.
 //!
 //! Only what is exactly in order goes this way. All else, and so every refusal, is rmcp's: no rule of the protocol
 //! stands twice, and what is not understood here is none the worse for it.
@@ -14,11 +14,13 @@ use rmcp::model::{
     ClientCapabilities, JsonObject, JsonRpcError, JsonRpcResponse, JsonRpcVersion2_0, MetaObject, ProtocolVersion, RequestId, ServerResult,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, value::RawValue};
 
 use super::{
     call::{self, Asked, Era},
     extension,
     server::{Front, VERSIONS},
+    tools::{self, Narrowed},
     transport::Accepted,
 };
 
@@ -72,18 +74,12 @@ impl<'a> Plain<'a> {
         if meta.contains_key(PROGRESS) && accepted != Accepted::JsonOnly {
             return None;
         }
-        let listing = front.listing.now(&front.app);
-        let listed = listing.get(name)?;
-        let extension = match era {
-            Era::Legacy if meta.contains_key(REVISION) => return None,
-            Era::Legacy => false,
-            Era::Modern => {
-                let newest = ProtocolVersion::V_2026_07_28;
-                let capabilities = ClientCapabilities::deserialize(meta.get(CAPABILITIES)?).ok()?;
-                let agreed = meta.get(REVISION)?.as_str() == Some(newest.as_str())
-                    && sole(headers, "mcp-method") == Some("tools/call")
-                    && sole(headers, "mcp-name") == Some(name);
-                if !agreed || listed.in_headers || (listed.long_running && capabilities.supports_tasks()) {
+        let listed = tools::find(&front.app, name)?;
+        let extension = match agreed(era, headers, &meta, "tools/call")? {
+            None => false,
+            Some(capabilities) => {
+                let named = sole(headers, "mcp-name") == Some(name);
+                if !named || listed.in_headers || (listed.long_running && capabilities.supports_tasks()) {
                     return None;
                 }
                 extension::declared(&capabilities)
@@ -110,6 +106,63 @@ impl<'a> Plain<'a> {
             Err(error) => json(&JsonRpcError::new(Some(id), error)),
         }
     }
+}
+
+/// Neither more nor less than a plain list has.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListMessage<'a> {
+    jsonrpc: &'a str,
+    id: RequestId,
+    method: &'a str,
+    #[serde(default)]
+    params: ListParams,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct ListParams {
+    cursor: Option<String>,
+    #[serde(rename = "_meta", default)]
+    meta: JsonObject,
+}
+
+/// A list's result.
+#[derive(Serialize)]
+struct WithTools<'a> {
+    tools: Vec<&'a RawValue>,
+    /// All else.
+    #[serde(flatten)]
+    rest: JsonObject,
+}
+
+/// Answers a `tools/list` that is exactly in order out of what each tool has ready; `None` for anything else.
+pub(super) fn listed(front: &Front, parts: &Parts, accepted: Accepted, body: &[u8]) -> Option<Response> {
+    let era = era(&parts.headers)?;
+    if accepted == Accepted::EventsOnly || !is_json(&parts.headers) {
+        return None;
+    }
+    let ListMessage { jsonrpc: "2.0", id, method: "tools/list", params } = serde_json::from_slice(body).ok()? else { return None };
+    agreed(era, &parts.headers, &params.meta, "tools/list").filter(|_| !params.meta.contains_key(PROGRESS))?;
+    let page = tools::page(&front.app, &Narrowed::of(parts), params.cursor.as_deref())?;
+    let mut result = ServerResult::from(front.list(&page, era));
+    if era == Era::Legacy {
+        result.strip_result_type_for_legacy_peer();
+    }
+    let Value::Object(mut rest) = serde_json::to_value(&result).ok()? else { return None };
+    rest.remove("tools");
+    Some(json(&JsonRpcResponse { jsonrpc: JsonRpcVersion2_0, id, result: WithTools { tools: page.json(era), rest } }))
+}
+
+/// What a client of the newest revision can do, if there is nothing to say against its request; `Some(None)` for one of an older.
+fn agreed(era: Era, headers: &HeaderMap, meta: &JsonObject, method: &str) -> Option<Option<ClientCapabilities>> {
+    if era == Era::Legacy {
+        return (!meta.contains_key(REVISION)).then_some(None);
+    }
+    let capabilities = ClientCapabilities::deserialize(meta.get(CAPABILITIES)?).ok()?;
+    let newest = ProtocolVersion::V_2026_07_28;
+    let agreed = meta.get(REVISION)?.as_str() == Some(newest.as_str()) && sole(headers, "mcp-method") == Some(method);
+    agreed.then_some(Some(capabilities))
 }
 
 /// The era of a revision that is spoken here; without a header it is the oldest.

@@ -6,11 +6,13 @@ use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotation
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::tools::Narrowed;
+use super::tools::{self, Narrowed};
 use crate::{
     app::App,
+    catalog::{Filter, Live},
     misfit::{self, Misfit},
-    tool::Availability,
+    search::Query,
+    tool::MicroUsd,
 };
 
 /// Finds tools by words.
@@ -22,15 +24,17 @@ pub(super) const RECEIPT: &str = "get_receipt";
 const FOUND: usize = 10;
 /// Most tools that a search answers.
 const MAX_FOUND: usize = 50;
-/// Longest query, in characters.
-const MAX_QUERY: usize = 200;
+/// Most tags that a search names.
+const MAX_TAGS: usize = 16;
 
 /// How they are listed.
 pub(super) fn tools() -> Vec<Tool> {
     let search = json!({
         "type": "object",
         "properties": {
-            "query": { "type": "string", "minLength": 1, "maxLength": MAX_QUERY, "description": "Words of the name, title, description or tags" },
+            "query": { "type": "string", "minLength": 1, "maxLength": Query::MAX_CHARS, "description": "What you need, in a few words or as a question" },
+            "tags": { "type": "array", "items": { "type": "string" }, "maxItems": MAX_TAGS, "description": "Only tools that have all of these" },
+            "maxPriceUsd": { "type": "number", "minimum": 0, "description": "Only tools that cost at most this for a call; 0 for free ones" },
             "limit": { "type": "integer", "minimum": 1, "maximum": MAX_FOUND, "default": FOUND },
         },
         "required": ["query"],
@@ -55,9 +59,12 @@ fn own(name: &'static str, title: &str, description: &'static str, input: Value)
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Search {
     query: String,
+    #[serde(default)]
+    tags: Vec<String>,
+    max_price_usd: Option<MicroUsd>,
     limit: Option<usize>,
 }
 
@@ -71,7 +78,7 @@ struct Receipt {
 pub(super) async fn perform(app: &App, narrowed: &Narrowed, name: &str, arguments: &JsonObject) -> Option<CallToolResult> {
     match name {
         SEARCH => Some(match misfit::members(arguments) {
-            Ok(search) => found(app, narrowed, &search),
+            Ok(search) => found(app, narrowed, search),
             Err(Misfit { message, .. }) => mistake(format!("invalid_input: {message}")),
         }),
         RECEIPT => Some(match misfit::members(arguments) {
@@ -82,36 +89,25 @@ pub(super) async fn perform(app: &App, narrowed: &Narrowed, name: &str, argument
     }
 }
 
-fn found(app: &App, narrowed: &Narrowed, search: &Search) -> CallToolResult {
-    let words: Vec<_> =
-        search.query.chars().take(MAX_QUERY).collect::<String>().to_lowercase().split_whitespace().map(str::to_owned).collect();
-    let catalogue = app.catalog.all();
-    let active = catalogue.values().map(|live| &live.endpoint).filter(|endpoint| endpoint.availability() == Availability::Active);
-    let mut hits: Vec<_> = active
-        .filter(|endpoint| narrowed.has(endpoint.slug.as_str()))
-        .filter_map(|endpoint| {
-            let (name, title) = (endpoint.slug.as_str(), endpoint.title.to_lowercase());
-            let (tags, description) = (endpoint.tags.join(" ").to_lowercase(), endpoint.description.to_lowercase());
-            let weighed = [(name, 8), (title.as_str(), 4), (tags.as_str(), 4), (description.as_str(), 1)];
-            let score =
-                |word: &String| weighed.iter().filter(|(text, _)| text.contains(word.as_str())).map(|(_, weight)| weight).sum::<u32>();
-            let scores: Vec<_> = words.iter().map(score).collect();
-            let score = scores.iter().sum::<u32>();
-            (score > 0).then_some((scores.iter().filter(|score| **score > 0).count(), score, endpoint))
-        })
-        .collect();
-    // More of the words first, then the better places; the catalogue's order among equals.
-    hits.sort_by_key(|(words, score, _)| std::cmp::Reverse((*words, *score)));
-    let total = hits.len();
-    let limit = search.limit.unwrap_or(FOUND).clamp(1, MAX_FOUND);
-    let tools: Vec<_> = hits
-        .into_iter()
-        .take(limit)
-        .map(|(_, _, endpoint)| {
-            json!({ "name": endpoint.slug, "title": endpoint.title, "description": endpoint.description, "priceUsd": endpoint.price_usd, "tags": endpoint.tags })
-        })
-        .collect();
-    answered(json!({ "tools": tools, "total": total }))
+fn found(app: &App, narrowed: &Narrowed, search: Search) -> CallToolResult {
+    let Ok(words) = Query::parse(&search.query) else {
+        return mistake(format!("invalid_input: `query` has at most {} characters", Query::MAX_CHARS));
+    };
+    if search.tags.len() > MAX_TAGS {
+        return mistake(format!("invalid_input: `tags` has at most {MAX_TAGS} entries"));
+    }
+    let limit = search.limit.unwrap_or(FOUND);
+    if !(1..=MAX_FOUND).contains(&limit) {
+        return mistake(format!("invalid_input: `limit` is 1 to {MAX_FOUND}"));
+    }
+    let filter = Filter { tags: search.tags, pricing: None, max_price: search.max_price_usd };
+    let wanted = |live: &Live| filter.takes(&live.endpoint) && tools::of(live).is_some_and(|listed| narrowed.has(&listed.tool.name));
+    let found = app.catalog.all().search(&words, 0, limit, wanted);
+    let tools = found.items.iter().filter_map(|live| Some((tools::of(live)?, &live.endpoint))).map(|(listed, endpoint)| {
+        json!({ "name": listed.tool.name, "title": endpoint.title, "description": endpoint.description, "priceUsd": endpoint.price_usd, "tags": endpoint.tags })
+    });
+    let tools: Vec<_> = tools.collect();
+    answered(json!({ "tools": tools, "total": found.total }))
 }
 
 async fn receipt(app: &App, id: &str) -> CallToolResult {

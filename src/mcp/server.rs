@@ -21,7 +21,7 @@ use super::{
     cancel::Cancellable,
     extension::{self, EXTENSION},
     tasks::{self, Tasks},
-    tools::{self, Listing, Narrowed},
+    tools::{self, Narrowed},
     transport::JsonOnly,
 };
 use crate::{app::App, http::REQUEST, id::RequestId};
@@ -35,9 +35,7 @@ const NAME: &str = "tollhouse";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const SERVER: &str = "io.modelcontextprotocol/serverInfo";
 
-/// How long a client may take a list to be fresh, in milliseconds. Those that listen hear of a change at once.
-const LIST_TTL_MS: u64 = 30_000;
-/// The same for what the server can do.
+/// How long a client may take what the server can do to be as it was, in milliseconds.
 const DISCOVER_TTL_MS: u64 = 3_600_000;
 
 /// Methods whose parameters rmcp reads; with other ones they arrive as custom requests.
@@ -53,7 +51,6 @@ pub(super) struct Server {
 /// What all requests share.
 pub(super) struct Front {
     pub(super) app: Arc<App>,
-    pub(super) listing: Listing,
     pub(super) tasks: Arc<Tasks>,
     pub(super) cancellable: Arc<Cancellable>,
     /// Who answers, for the results of 2026-07-28.
@@ -65,13 +62,22 @@ impl Front {
     pub(super) fn sign(&self, meta: &mut Option<MetaObject>) {
         meta.get_or_insert_default().0.insert(SERVER.to_owned(), self.named.clone());
     }
+
+    /// What answers a list, but for its tools.
+    pub(super) fn list(&self, page: &tools::Page, era: Era) -> ListToolsResult {
+        let mut result = page.result();
+        if era == Era::Modern {
+            self.sign(&mut result.meta);
+        }
+        result
+    }
 }
 
 impl Server {
     pub(super) fn new(app: Arc<App>) -> Self {
         let tasks = Tasks::new(&app);
         let named = json!({ "name": NAME, "version": VERSION });
-        Self { front: Arc::new(Front { app, listing: Listing::default(), tasks, cancellable: Arc::default(), named }) }
+        Self { front: Arc::new(Front { app, tasks, cancellable: Arc::default(), named }) }
     }
 }
 
@@ -81,7 +87,7 @@ fn modern(context: &RequestContext<RoleServer>) -> bool {
 
 /// What the URL of this request narrows the tools to.
 fn narrowed(context: &RequestContext<RoleServer>) -> Narrowed {
-    Narrowed::by(context.extensions.get::<Parts>().and_then(|parts| parts.uri.query()))
+    context.extensions.get::<Parts>().map_or(Narrowed::NOT, Narrowed::of)
 }
 
 impl ServerHandler for Server {
@@ -129,15 +135,12 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let cursor = request.and_then(|request| request.cursor);
-        let page = self.front.listing.page(&self.front.app, &narrowed(&context), cursor.as_deref());
+        let page = tools::page(&self.front.app, &narrowed(&context), cursor.as_deref());
         let page = page.ok_or_else(|| ErrorData::invalid_params("`cursor` is not one that this server gave", None))?;
-        let modern = modern(&context);
-        let tools = if modern { page.tools } else { page.tools.into_iter().map(tools::for_legacy).collect() };
-        let mut result = ListToolsResult::with_all_items(tools).with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Public);
-        result.next_cursor = page.next;
-        if modern {
-            self.front.sign(&mut result.meta);
-        }
+        let era = if modern(&context) { Era::Modern } else { Era::Legacy };
+        let mut result = self.front.list(&page, era);
+        let tools = page.tools.iter().map(|listed| listed.tool.clone());
+        result.tools = if era == Era::Modern { tools.collect() } else { tools.map(tools::for_legacy).collect() };
         Ok(result)
     }
 
@@ -194,7 +197,7 @@ impl ServerHandler for Server {
 
     /// For rmcp to hold `Mcp-Param-*` headers against the tool's schema.
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.front.listing.now(&self.front.app).get(name).map(|listed| listed.tool.clone())
+        tools::find(&self.front.app, name).map(|listed| listed.tool.clone())
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {

@@ -21,10 +21,11 @@ use tower::Service as _;
 use super::{
     batch::{self, Member},
     cancel::{SESSION, Session},
-    direct::{Plain, sole},
+    direct::{self, Plain, sole},
     extension::Known,
     refusal::{PATH, id_of, refusal},
     server::{Front, Server, VERSIONS},
+    tools::Narrowed,
 };
 use crate::app::App;
 
@@ -74,7 +75,7 @@ async fn answer(transport: Arc<Transport>, request: Request) -> Response {
     if let Err((status, why)) = transport.front.app.mcp.doors.check(&request) {
         return refusal(status, None, ErrorData::invalid_request(why, None));
     }
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     let Some(accepted) = Accepted::by(&parts.headers) else {
         let message = "answers are `application/json` or `text/event-stream`";
         return refusal(StatusCode::NOT_ACCEPTABLE, None, ErrorData::invalid_request(message, None));
@@ -83,6 +84,13 @@ async fn answer(transport: Arc<Transport>, request: Request) -> Response {
         let message = format!("a request is at most {MAX_BODY_BYTES} bytes");
         return refusal(StatusCode::PAYLOAD_TOO_LARGE, None, ErrorData::invalid_request(message, None));
     };
+    match Narrowed::by(parts.uri.query()) {
+        Ok(narrowed) => _ = parts.extensions.insert(narrowed),
+        Err(why) => {
+            let message = if body.len() > MAX_HEEDED_BYTES { Value::Null } else { serde_json::from_slice(&body).unwrap_or_default() };
+            return refusal(StatusCode::BAD_REQUEST, id_of(&message), ErrorData::invalid_request(why, None));
+        }
+    }
     match batch::members(&parts.headers, &body, transport.front.app.mcp.batch) {
         None => transport.message(parts, body, accepted).await,
         Some(Ok(members)) => Box::pin(transport.batch(parts, members, accepted)).await,
@@ -94,6 +102,9 @@ impl Transport {
     async fn message(&self, mut parts: Parts, body: Bytes, accepted: Accepted) -> Response {
         if let Some(plain) = Plain::read(&self.front, &parts.headers, accepted, &body) {
             return plain.answer(&self.front, &parts).await;
+        }
+        if let Some(page) = direct::listed(&self.front, &parts, accepted, &body) {
+            return page;
         }
         if accepted == Accepted::JsonOnly {
             parts.extensions.insert(JsonOnly);

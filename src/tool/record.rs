@@ -18,7 +18,39 @@ pub enum CatalogForm {
     Older,
 }
 
+/// The record of the catalogue as it is sent: made once, read by everyone.
+#[derive(Debug, Clone)]
+pub struct Record {
+    /// The older form.
+    older: Box<str>,
+    /// What the newer form has besides, as JSON.
+    content_safety: Box<str>,
+}
+
+impl Record {
+    /// Writes the record as JSON.
+    pub fn write(&self, form: CatalogForm, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.older.as_bytes());
+        if form == CatalogForm::Newer {
+            // In place of the closing brace.
+            out.pop();
+            out.extend_from_slice(br#","contentSafety":"#);
+            out.extend_from_slice(self.content_safety.as_bytes());
+            out.push(b'}');
+        }
+    }
+}
+
 impl Endpoint {
+    /// The hosted endpoint record of the catalogue, ready to be sent.
+    #[must_use]
+    pub fn record(&self, base_url: &str) -> Record {
+        Record {
+            older: self.public(base_url, CatalogForm::Older).to_string().into(),
+            content_safety: self.public_safety().to_string().into(),
+        }
+    }
+
     /// The hosted endpoint record of the catalogue.
     #[must_use]
     pub fn public(&self, base_url: &str, form: CatalogForm) -> Value {
@@ -43,11 +75,15 @@ impl Endpoint {
             "updatedAt": self.updated_at,
         });
         if form == CatalogForm::Newer {
-            // The platform's own endpoints are vouched for by who runs the host.
-            let scanned = self.content_safety.as_ref().filter(|_| self.owner != Owner::Platform);
-            record["contentSafety"] = scanned.map_or(Value::Null, ContentSafety::public);
+            record["contentSafety"] = self.public_safety();
         }
         record
+    }
+
+    /// Null for the platform's own endpoints, which are vouched for by who runs the host.
+    fn public_safety(&self) -> Value {
+        let scanned = self.content_safety.as_ref().filter(|_| self.owner != Owner::Platform);
+        scanned.map_or(Value::Null, ContentSafety::public)
     }
 
     /// The record for its owner and for admins: all of it but the source.

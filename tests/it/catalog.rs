@@ -71,7 +71,7 @@ fn is_record(record: &Value, base: &str, newer: bool) {
 async fn the_shipped_catalogue_has_every_member_of_the_contract_in_both_forms() {
     let host = Host::builder().with_catalogue().start().await;
     let lifecycle = "builderRegister create inspect update pause resume delete logs secrets revenue events payoutSettings payoutPackets";
-    let envelope = "ok schema dashboard createEndpoint lifecycle builderControls supportedHandlerTypes note endpoints";
+    let envelope = "ok schema dashboard createEndpoint lifecycle builderControls supportedHandlerTypes note endpoints total";
     for (path, newer) in [("/ai/endpoints", true), ("/ai/endpoints?form=newer", true), ("/ai/endpoints?form=older", false)] {
         let catalog = host.get(path).await.is(200).json();
         let (mut members, mut steps) = (set(envelope), set(lifecycle));

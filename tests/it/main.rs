@@ -28,6 +28,7 @@ mod failures;
 mod fixtures;
 mod gates;
 mod harness;
+mod listing;
 mod logs;
 mod mcp;
 mod owners;

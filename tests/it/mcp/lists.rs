@@ -1,12 +1,16 @@
 //! What is listed, and how its changes are told.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, fs, time::Duration};
 
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{COUNTER, MOODY, PRICE, refusal};
-use crate::harness::{Host, js};
+use crate::{
+    harness::{Host, js},
+    listing::fixed,
+};
 
 #[tokio::test]
 async fn tools_are_listed_with_their_prices() {
@@ -21,7 +25,7 @@ async fn tools_are_listed_with_their_prices() {
     let listed = host.mcp().ask("tools/list", json!({})).await.result();
     assert!(listed["ttlMs"].is_u64() && listed["cacheScope"] == "public", "{listed}");
     let names: Vec<_> = listed["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["count", "free", "get_receipt", "search_tools"]);
+    assert_eq!(names, ["search_tools", "get_receipt", "count", "free"]);
 
     let paid = host.mcp().tool("count").await.unwrap();
     assert!(paid["description"].as_str().unwrap().contains("0.01 USD"), "{paid}");
@@ -45,12 +49,129 @@ async fn tools_are_listed_with_their_prices() {
     let mut narrowed = host.mcp();
     narrowed.query = "?tools=free,search_tools";
     let names: Vec<_> = narrowed.tools().await.iter().map(|tool| tool["name"].clone()).collect();
-    assert_eq!(names, ["free", "search_tools"]);
+    assert_eq!(names, ["search_tools", "free"]);
     narrowed.ask("tools/call", json!({ "name": "count", "arguments": {} })).await.fails(200, -32602);
     let found = narrowed.call("search_tools", json!({ "query": "counts" }), json!({})).await;
     assert_eq!(found["structuredContent"]["total"], 0);
     let found = host.mcp().call("search_tools", json!({ "query": "Counts please" }), json!({})).await;
     assert_eq!(found["structuredContent"]["tools"][0]["name"], "count");
+}
+
+/// More tools than a page has.
+const MANY: usize = 205;
+
+/// A host with [`MANY`] tools, called `tool-000` and so on.
+async fn crowded() -> Host {
+    let folder = tempfile::tempdir().unwrap();
+    for n in 0..MANY {
+        let (slug, mut tool) = (format!("tool-{n:03}"), fixed(&format!("tool-{n:03}"), "Tool", 0.0, &[]));
+        tool.as_object_mut().unwrap().remove("handler");
+        fs::create_dir(folder.path().join(&slug)).unwrap();
+        fs::write(folder.path().join(&slug).join("tool.json"), tool.to_string()).unwrap();
+        fs::write(folder.path().join(&slug).join("response.json"), "{}").unwrap();
+    }
+    Host::builder().with_catalogue().flag("--tools", folder.path().display()).start().await
+}
+
+#[tokio::test]
+async fn tools_that_find_others_come_first_and_lists_say_how_many_more_there_are() {
+    let host = crowded().await;
+    for mut client in [host.mcp(), host.mcp_legacy()] {
+        let mut names = vec![];
+        for accept in ["application/json, text/event-stream", "text/event-stream"] {
+            client.accept = accept;
+            let first = client.ask("tools/list", json!({})).await.result();
+            let next = &first["nextCursor"];
+            let last = client.ask("tools/list", json!({ "cursor": next })).await.result();
+            let counts = |page: &Value| ["total", "remaining"].map(|name| page["_meta"][format!("tollhouse/{name}")].as_u64().unwrap());
+            assert_eq!((counts(&first), counts(&last)), ([MANY as u64 + 2, 7], [MANY as u64 + 2, 0]));
+            assert_eq!(last.get("nextCursor"), None);
+            let tools = [&first, &last].map(|page| page["tools"].as_array().unwrap().clone()).concat();
+            names.push(tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>());
+        }
+        assert_eq!(names[0][..3], ["search_tools", "get_receipt", "tool-000"]);
+        assert_eq!(names[0].iter().collect::<BTreeSet<_>>().len(), MANY + 2);
+        assert_eq!(names[0], names[1], "in a stream as in JSON");
+    }
+}
+
+#[tokio::test]
+async fn a_list_is_the_same_in_a_stream_as_in_json() {
+    let host = Host::builder().with_catalogue().start().await;
+    for mut client in [host.mcp(), host.mcp_legacy()] {
+        let json = client.ask("tools/list", json!({})).await;
+        client.accept = "text/event-stream";
+        let streamed = client.ask("tools/list", json!({})).await;
+        assert!(streamed.streamed && !json.streamed);
+        assert_eq!(json.response, streamed.response);
+    }
+}
+
+#[tokio::test]
+async fn a_cursor_that_was_made_up_is_refused() {
+    let host = crowded().await;
+    let next = host.mcp().ask("tools/list", json!({})).await.result()["nextCursor"].as_str().unwrap().to_owned();
+    let made_up = ["", "nonsense", "%", &URL_SAFE_NO_PAD.encode("tool-100"), &next[1..], &next[..next.len() - 1], &format!("{next}A")];
+    for mut client in [host.mcp(), host.mcp_legacy()] {
+        for cursor in made_up {
+            client.ask("tools/list", json!({ "cursor": cursor })).await.fails(200, -32602);
+        }
+        client.query = "?tools=tool-001,tool-204";
+        client.ask("tools/list", json!({ "cursor": next })).await.fails(200, -32602);
+    }
+}
+
+#[tokio::test]
+async fn a_connection_is_narrowed_to_so_many_tools_and_no_more() {
+    let host = crowded().await;
+    let names = |most: usize| (0..most).map(|n| format!("tool-{n:03}")).collect::<Vec<_>>().join(",");
+    let query = |names: String| &*Box::leak(format!("?tools={names}").into_boxed_str());
+    for mut client in [host.mcp(), host.mcp_legacy()] {
+        client.query = query(names(100));
+        let listed = client.ask("tools/list", json!({})).await.result();
+        assert_eq!((listed["tools"].as_array().unwrap().len(), &listed["_meta"]["tollhouse/total"]), (100, &json!(100)));
+        for (many, told) in [(names(101), "101 names, limit 100"), ("a,".repeat(30_000), "bytes, limit 16384")] {
+            client.query = query(many);
+            for (method, params) in [("tools/list", json!({})), ("tools/call", json!({ "name": "tool-001", "arguments": {} }))] {
+                let refused = client.ask(method, params).await;
+                let error = refused.fails(400, -32600);
+                assert!(error["message"].as_str().unwrap().contains(told), "{error}");
+                assert_eq!(refused.response["id"], 1);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_search_takes_tags_and_a_price_and_refuses_what_it_does_not_take() {
+    let host = Host::start().await;
+    host.publish(&fixed("rain-today", "Rain today", 0.0, &["weather"])).await;
+    host.publish(&fixed("rain-radar", "Rain radar", 0.05, &["weather", "maps"])).await;
+    let search = async |arguments: Value| host.mcp().call("search_tools", arguments, json!({})).await;
+    for (arguments, wanted) in [
+        (json!({ "query": "will it be raining" }), &["rain-radar", "rain-today"][..]),
+        (json!({ "query": "rain", "maxPriceUsd": 0.01 }), &["rain-today"]),
+        (json!({ "query": "rain", "tags": ["Maps"] }), &["rain-radar"]),
+        (json!({ "query": "rain", "tags": ["maps"], "maxPriceUsd": 0 }), &[]),
+    ] {
+        let found = search(arguments.clone()).await["structuredContent"].clone();
+        let mut names: Vec<_> = found["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+        names.sort_unstable();
+        assert_eq!((names.as_slice(), &found["total"]), (wanted, &json!(wanted.len())), "{arguments}");
+    }
+    for wrong in [
+        json!({}),
+        json!({ "query": "a".repeat(201) }),
+        json!({ "query": "rain", "limit": 0 }),
+        json!({ "query": "rain", "limit": 51 }),
+        json!({ "query": "rain", "maxPriceUsd": -1 }),
+        json!({ "query": "rain", "tags": vec!["a"; 17] }),
+        json!({ "query": "rain", "price": 1 }),
+    ] {
+        let refused = search(wrong.clone()).await;
+        assert_eq!(refused["isError"], true, "{wrong}");
+        assert!(refused["content"][0]["text"].as_str().unwrap().starts_with("invalid_input: "), "{refused}");
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,143 @@
+//! The endpoints as they are at one moment: all of them, how many there are of each kind, and the index of their words.
+
+use std::{fmt, ops::Bound, sync::Arc};
+
+use rpds::RedBlackTreeMapSync;
+
+use super::Live;
+use crate::{
+    search::{Found, Index, Query, Text},
+    tool::{Availability, Endpoint, MicroUsd, PricingMode, Slug},
+};
+
+/// A value: its clone costs nothing, and a change of one endpoint costs the same however many there are.
+#[derive(Clone)]
+pub struct Shown {
+    all: RedBlackTreeMapSync<Slug, Arc<Live>>,
+    /// Of those that are [`Endpoint::listed`].
+    index: Index<Arc<Live>>,
+    counts: Counts,
+}
+
+/// How many endpoints there are of each kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Everyone may see them.
+    pub listed: usize,
+    /// Of those, they cost something.
+    pub paid: usize,
+    /// They are tools: active, and of a form that a front has for them.
+    pub tools: usize,
+}
+
+/// Which endpoints are wanted, whatever their words.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// All of these, in any case.
+    pub tags: Vec<String>,
+    pub pricing: Option<PricingMode>,
+    pub max_price: Option<MicroUsd>,
+}
+
+impl Filter {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    #[must_use]
+    pub fn takes(&self, endpoint: &Endpoint) -> bool {
+        self.pricing.is_none_or(|pricing| endpoint.pricing_mode() == pricing)
+            && self.max_price.is_none_or(|most| endpoint.price_usd <= most)
+            && self.tags.iter().all(|tag| endpoint.tags.iter().any(|has| has.eq_ignore_ascii_case(tag)))
+    }
+}
+
+impl Default for Shown {
+    fn default() -> Self {
+        Self { all: RedBlackTreeMapSync::new_sync(), index: Index::default(), counts: Counts::default() }
+    }
+}
+
+impl fmt::Debug for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shown").field("endpoints", &self.len()).field("counts", &self.counts).finish_non_exhaustive()
+    }
+}
+
+impl Shown {
+    #[must_use]
+    pub fn get(&self, slug: &str) -> Option<&Arc<Live>> {
+        self.all.get(slug)
+    }
+
+    /// By slug.
+    pub fn values(&self) -> impl Iterator<Item = &Arc<Live>> {
+        self.all.values()
+    }
+
+    /// Those behind `slug`, by slug.
+    pub fn after<'a>(&'a self, slug: &'a str) -> impl Iterator<Item = &'a Arc<Live>> {
+        self.all.range::<str, _>((Bound::Excluded(slug), Bound::Unbounded)).map(|(_, live)| live)
+    }
+
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.all.size()
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Those with any of the words, best first, of the ones that everyone may see and `keep` takes.
+    #[must_use]
+    pub fn search(&self, words: &Query, skip: usize, limit: usize, keep: impl Fn(&Live) -> bool) -> Found<Arc<Live>> {
+        self.index.search(words, skip, limit, |live| keep(live))
+    }
+
+    /// Shows an endpoint, in place of the one that had its slug.
+    pub(super) fn put(&mut self, live: Arc<Live>) {
+        let slug = live.endpoint.slug.clone();
+        let before = self.all.get(&slug).cloned();
+        self.counts.change(before.as_deref(), Some(&live));
+        if !live.endpoint.listed() {
+            self.index.remove(slug.as_str());
+        } else if before.is_none_or(|before| text(&before.endpoint) != text(&live.endpoint)) || !self.index.replace(slug.as_str(), &live) {
+            self.index.put(slug.as_str(), &text(&live.endpoint), Arc::clone(&live));
+        }
+        self.all.insert_mut(slug, live);
+    }
+
+    pub(super) fn remove(&mut self, slug: &str) {
+        self.counts.change(self.all.get(slug).map(|live| &**live), None);
+        self.index.remove(slug);
+        self.all.remove_mut(slug);
+    }
+}
+
+impl Counts {
+    fn change(&mut self, before: Option<&Live>, after: Option<&Live>) {
+        let kinds = |live: Option<&Live>| {
+            let listed = live.filter(|live| live.endpoint.listed());
+            let paid = listed.filter(|live| !live.endpoint.price_usd.is_zero());
+            let tool = listed.filter(|live| live.endpoint.availability() == Availability::Active && live.form.is_some());
+            [listed.is_some(), paid.is_some(), tool.is_some()].map(usize::from)
+        };
+        let (was, is) = (kinds(before), kinds(after));
+        for (place, count) in [&mut self.listed, &mut self.paid, &mut self.tools].into_iter().enumerate() {
+            *count = *count + is[place] - was[place];
+        }
+    }
+}
+
+/// What is searched of an endpoint.
+fn text(endpoint: &Endpoint) -> Text<'_> {
+    Text { slug: endpoint.slug.as_str(), title: &endpoint.title, tags: &endpoint.tags, description: &endpoint.description }
+}

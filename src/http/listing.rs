@@ -1,0 +1,193 @@
+//! `GET /ai/endpoints`: a page of what is offered here, in the order of its names or, with `q`, of how well it fits.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{
+    error::ApiError,
+    page::{Limit, bad_cursor},
+};
+use crate::{
+    app::App,
+    catalog::{Filter, Live},
+    cursor,
+    search::Query,
+    tool::{CatalogForm, MicroUsd, PricingMode},
+};
+
+/// Bytes of records after which a page ends, however few they are: schemas may be large.
+const MAX_PAGE_BYTES: usize = 1 << 20;
+
+/// Bytes of a usual record, for which room is made.
+const USUAL_BYTES: usize = 1 << 10;
+
+/// Most tags that a query names.
+const MAX_TAGS: usize = 16;
+
+/// What a query asks for.
+#[derive(Debug)]
+pub(super) struct Listing {
+    pub(super) form: CatalogForm,
+    /// `None` without words: then the order is that of the names.
+    words: Option<Query>,
+    filter: Filter,
+    limit: Limit,
+    cursor: Option<String>,
+    /// All but `limit` and `cursor`, as it was asked: what a cursor is bound to.
+    asked: Vec<String>,
+}
+
+/// A page of records.
+pub(super) struct Page {
+    /// JSON, with commas between them.
+    pub(super) records: Vec<u8>,
+    /// All that the query finds.
+    pub(super) total: usize,
+    pub(super) next: Option<String>,
+}
+
+impl Listing {
+    /// Reads a query.
+    ///
+    /// # Errors
+    ///
+    /// 400 for what is not known, said twice, or no value of its name.
+    pub(super) fn read(query: &str) -> Result<Self, ApiError> {
+        let mut listing = Self {
+            form: CatalogForm::Newer,
+            words: None,
+            filter: Filter::default(),
+            limit: Limit::default(),
+            cursor: None,
+            asked: vec!["endpoints".to_owned()],
+        };
+        let mut seen = Vec::new();
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            if name != "tag" && seen.contains(&name) {
+                return Err(ApiError::bad_request(format!("`{name}` is asked for twice")));
+            }
+            listing.take(&name, &value)?;
+            if !matches!(&*name, "limit" | "cursor") {
+                listing.asked.push(format!("{name}={value}"));
+            }
+            seen.push(name);
+        }
+        // In any order it is the same question.
+        listing.asked.sort_unstable();
+        Ok(listing)
+    }
+
+    fn take(&mut self, name: &str, value: &str) -> Result<(), ApiError> {
+        let wrong = |what: &str| ApiError::bad_request(format!("`{name}` is {what}"));
+        match name {
+            "form" => {
+                self.form = match value {
+                    "newer" => CatalogForm::Newer,
+                    "older" => CatalogForm::Older,
+                    _ => return Err(wrong("`newer` or `older`")),
+                }
+            }
+            "q" if value.trim().is_empty() => {}
+            "q" => self.words = Some(Query::parse(value).map_err(|error| ApiError::bad_request(error.to_string()))?),
+            "tag" if self.filter.tags.len() == MAX_TAGS => {
+                return Err(ApiError::bad_request(format!("at most {MAX_TAGS} tags can be asked for")));
+            }
+            "tag" => self.filter.tags.push(value.to_owned()),
+            "price" => {
+                self.filter.pricing = match value {
+                    "free" => Some(PricingMode::FreePublicUtility),
+                    "paid" => Some(PricingMode::FixedPriceSuccessReceipt),
+                    _ => return Err(wrong("`free` or `paid`")),
+                }
+            }
+            "maxPriceUsd" => {
+                let price = value.parse().ok().and_then(|usd| MicroUsd::from_usd(usd).ok());
+                self.filter.max_price = Some(price.ok_or_else(|| wrong("an amount of US dollars with at most 6 decimals"))?);
+            }
+            "limit" => self.limit = value.parse().map_err(ApiError::bad_request)?,
+            "cursor" => self.cursor = Some(value.to_owned()),
+            _ => {
+                let known = "`q`, `tag`, `price`, `maxPriceUsd`, `limit`, `cursor` and `form`";
+                return Err(ApiError::bad_request(format!("there is no `{}` here", name.chars().take(32).collect::<String>()))
+                    .hint(format!("this list takes {known}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The page that is asked for.
+    ///
+    /// # Errors
+    ///
+    /// 400 for a cursor of another list, or of none.
+    pub(super) fn page(&self, app: &App) -> Result<Page, ApiError> {
+        let of: Vec<_> = self.asked.iter().map(String::as_str).collect();
+        let place = self.cursor.as_ref().map(|cursor| cursor::read(&of, cursor).ok_or_else(bad_cursor)).transpose()?;
+        match &self.words {
+            Some(words) => self.found(app, words, &of, place),
+            None => self.named(app, &of, place),
+        }
+    }
+
+    /// By how well they fit. Their place is a number.
+    fn found(&self, app: &App, words: &Query, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, ApiError> {
+        let skip = place.map_or(Ok(0), |place| place.try_into().map(u32::from_be_bytes)).map_err(|_| bad_cursor())? as usize;
+        let found = app.catalog.all().search(words, skip, self.limit.0, |live| self.filter.takes(&live.endpoint));
+        let mut page = Records::new(self);
+        let taken = found.items.iter().take_while(|live| page.add(live)).count();
+        let end = skip + taken;
+        let next = (end < found.total).then(|| cursor::write(of, &u32::try_from(end).unwrap_or(u32::MAX).to_be_bytes()));
+        Ok(Page { records: page.json, total: found.total, next })
+    }
+
+    /// By their names. Their place is the last one's name.
+    fn named(&self, app: &App, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, ApiError> {
+        let after = place.map_or(Ok(String::new()), String::from_utf8).map_err(|_| bad_cursor())?;
+        let all = app.catalog.all();
+        let wanted = |live: &&Arc<Live>| live.endpoint.listed() && self.filter.takes(&live.endpoint);
+        let total = if self.filter.is_empty() { all.counts().listed } else { all.values().filter(wanted).count() };
+        let mut page = Records::new(self);
+        let mut rest = all.after(&after).filter(wanted).peekable();
+        let mut last = None;
+        while let Some(live) = rest.next_if(|live| page.add(live)) {
+            last = Some(live);
+        }
+        let next = last.filter(|_| rest.peek().is_some()).map(|last| cursor::write(of, last.endpoint.slug.as_str().as_bytes()));
+        Ok(Page { records: page.json, total, next })
+    }
+}
+
+/// The records of a page, as many as it has room for.
+struct Records {
+    json: Vec<u8>,
+    form: CatalogForm,
+    left: usize,
+}
+
+impl Records {
+    fn new(listing: &Listing) -> Self {
+        Self { json: Vec::with_capacity(listing.limit.0 * USUAL_BYTES), form: listing.form, left: listing.limit.0 }
+    }
+
+    /// Adds one; false where the page is full.
+    fn add(&mut self, live: &Live) -> bool {
+        if self.left == 0 || self.json.len() >= MAX_PAGE_BYTES {
+            return false;
+        }
+        self.left -= 1;
+        if !self.json.is_empty() {
+            self.json.push(b',');
+        }
+        live.record.write(self.form, &mut self.json);
+        true
+    }
+}
+
+/// An answer with `records` as its `endpoints`.
+pub(super) fn with_records(envelope: &Value, records: &[u8]) -> Vec<u8> {
+    let envelope = envelope.to_string();
+    // In place of the closing brace.
+    let open = envelope.strip_suffix('}').unwrap_or_default();
+    [open.as_bytes(), br#","endpoints":["#, records, b"]}"].concat()
+}
