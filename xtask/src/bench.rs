@@ -1,9 +1,9 @@
-//! `cargo xtask bench call|mcp|revenue|victims`: builds everything in release and starts the measuring program on it.
+//! `cargo xtask bench call|mcp|revenue|search|victims`: builds everything in release and starts the measuring program on it.
 
 use crate::{Failure, args::Args, conformance, engine, shell, workers};
 
-const SUBJECTS: [&str; 4] = ["call", "mcp", "revenue", "victims"];
-const WHICH: &str = "there are four measurements: `cargo xtask bench call`, `mcp`, `revenue` and `victims`";
+const SUBJECTS: [&str; 5] = ["call", "mcp", "revenue", "search", "victims"];
+const WHICH: &str = "there are five measurements: `cargo xtask bench call`, `mcp`, `revenue`, `search` and `victims`";
 
 /// Measures; never fails by a clock.
 ///

@@ -27,6 +27,7 @@ cargo xtask bench call [--engine v8|quickjs] [--seconds N]   requests per second
 cargo xtask bench mcp  [--seconds N]                     MCP's tools/call beside a bare axum route and the TypeScript SDK
 cargo xtask bench revenue                                reports of 100,000 receipts, and paid calls on top of them
 cargo xtask bench victims [--seconds N]                  others' calls beside what one address can do, at 10,000 endpoints
+cargo xtask bench search                                 how often the search finds what is meant, and how long it takes
 cargo xtask soak [--minutes 30] [--short]                free calls at full rate: memory and disk stay flat
 cargo xtask conformance [--engine v8|quickjs]            the MCP front against the protocol's suite and the clients of the field
 cargo xtask lint                                         formatting, clippy and documentation, warnings refused

@@ -1,4 +1,4 @@
-//! Measures calls through a whole host beside a bare axum route, and reports of revenue, on this machine, in one run.
+//! Measures calls through a whole host beside a bare axum route, reports of revenue, and the search, on this machine, in one run.
 //!
 //! Load and server share the machine's cores, so that the ratios tell more than the figures. Nothing
 //! here fails by a clock; a call that is not answered with 200 does fail the run.
@@ -7,11 +7,14 @@
 
 mod bare;
 mod client;
+#[path = "../../../src/search/corpus.rs"]
+mod corpus;
 mod host;
 mod load;
 mod mcp;
 mod revenue;
 mod schemas;
+mod search;
 mod soak;
 mod victims;
 
@@ -76,6 +79,7 @@ fn main() -> Result<(), Failure> {
         "revenue" => revenue::measure(&options),
         "soak" => soak::run(&options),
         "victims" => victims::measure(&options),
+        "search" => search::measure(),
         other => Err(format!("nothing measures `{other}`").into()),
     }
 }

@@ -1,0 +1,74 @@
+//! How often the search finds what is meant, among the tools of the fixture, and how long it takes among five times as many.
+
+use std::{
+    hint::black_box,
+    time::{Duration, Instant},
+};
+
+use tollhouse::search::{Index, Query, Text};
+
+use crate::{
+    Failure,
+    corpus::{Asked, Corpus, Tool},
+    latencies,
+    load::Figures,
+};
+
+/// How often each tool is in the index that is timed.
+const TIMES: usize = 5;
+/// Best hits that count.
+const BEST: usize = 10;
+/// Rounds of all queries.
+const ROUNDS: usize = 5;
+
+pub(crate) fn measure() -> Result<(), Failure> {
+    let corpus: Corpus = include_str!("../../../fixtures/search/tools.txt").parse()?;
+    let mut index = Index::default();
+    corpus.tools.iter().for_each(|tool| put(&mut index, tool, &tool.slug));
+    println!("{} tools; recall@{BEST}          looked at   measured only", index.len());
+    for (what, asked) in [("questions", &corpus.questions), ("keywords", &corpus.keywords)] {
+        let [looked_at, only_measured] = [true, false].map(|looked_at| recall(&index, asked, looked_at));
+        println!("  {what:<28}{looked_at:>9.2}{only_measured:>16.2}");
+    }
+
+    let mut many = Index::default();
+    let began = Instant::now();
+    for time in 0..TIMES {
+        corpus.tools.iter().for_each(|tool| put(&mut many, tool, &format!("{}-{time}", tool.slug)));
+    }
+    println!("\n{} tools, put in within {:.0} ms              p50        p99", many.len(), began.elapsed().as_secs_f64() * 1e3);
+    let asked = || (0..ROUNDS).flat_map(|_| corpus.questions.iter().chain(&corpus.keywords));
+    let searched = asked().map(|asked| timed(|| best(&many, &asked.words).len())).collect();
+    println!("  a search{:30}{}", "", latencies(&Figures::of(searched, Duration::from_secs(1))));
+    let changed = corpus.tools.iter().map(|tool| {
+        // What readers still hold is what makes a change copy.
+        let held = many.clone();
+        let taken = timed(|| put(&mut many, tool, &format!("{}-0", tool.slug)));
+        drop(held);
+        taken
+    });
+    println!("  a change of one{:23}{}", "", latencies(&Figures::of(changed.collect(), Duration::from_secs(1))));
+    Ok(())
+}
+
+fn put(index: &mut Index<String>, tool: &Tool, key: &str) {
+    let text = Text { slug: key, title: &tool.title, tags: &tool.tags, description: &tool.description };
+    index.put(key, &text, key.to_owned());
+}
+
+fn best(index: &Index<String>, words: &str) -> Vec<String> {
+    Query::parse(words).map(|query| index.search(&query, 0, BEST, |_| true).items).unwrap_or_default()
+}
+
+/// The share of questions whose tool is among the best hits.
+fn recall(index: &Index<String>, asked: &[Asked], looked_at: bool) -> f64 {
+    let asked: Vec<_> = asked.iter().filter(|asked| asked.looked_at == looked_at).collect();
+    let found = asked.iter().filter(|asked| best(index, &asked.words).contains(&asked.wanted)).count();
+    found as f64 / asked.len() as f64
+}
+
+fn timed<T>(work: impl FnOnce() -> T) -> Duration {
+    let began = Instant::now();
+    black_box(work());
+    began.elapsed()
+}
