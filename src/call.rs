@@ -56,7 +56,7 @@ use crate::{
     clock::{Clock, Timestamp},
     id::{CallId, ReceiptId},
     payment::{Admission, Admit, Ended, Gate, Offered, PaymentId, SettleError, StoredAnswer},
-    receipt::{self, request_hash},
+    receipt,
     runner::{Produced, Runner, Task},
     sale::FeeBps,
     tool::{Availability, MicroUsd, Owner},
@@ -241,8 +241,8 @@ impl Calls {
             spent: OnceLock::new(),
         };
         if task.price().is_zero() {
-            let checked = input.parse(&task.live).map_err(Arc::new)?;
-            let hash = request_hash(task.live.endpoint.id.as_str(), &checked.value);
+            let (parsed, hash) = input.read(&task.live).await.map_err(Arc::new)?;
+            let checked = parsed.check().map_err(Arc::new)?;
             return self.free(task, checked, hash).await.map_err(Arc::new);
         }
         // Boxed, here and below: the future of a free call stays small, and it is moved when its task is made.
@@ -253,8 +253,7 @@ impl Calls {
         if matches!(offered, Offered::Nothing) {
             return Err(Arc::new(CallError::Refused(crate::payment::Refusal::NoPayment)));
         }
-        let parsed = input.parse_unchecked(&task.live).map_err(Arc::new)?;
-        let hash = request_hash(task.live.endpoint.id.as_str(), &parsed.value);
+        let (parsed, hash) = input.read(&task.live).await.map_err(Arc::new)?;
         match self.gate.admit(&task.live.terms, offered, &hash).await.map_err(|refusal| Arc::new(refusal.into()))? {
             Admit::Stored(payment, answer) => Ok(Done { payment: Some(payment), answer: Arc::new(answer), success: true }),
             Admit::InFlight(payment) => self.join(&payment, task.live.endpoint.limits.wall_ms).await,
@@ -269,14 +268,14 @@ impl Calls {
 
     async fn free(&self, mut task: NewCall, input: input::Parsed, hash: String) -> Result<Done, CallError> {
         task.input_bytes = input.text.len();
-        let ran = self.run(&task, input, None).await.inspect_err(|error| self.failed(&task, error.code()))?;
+        let ran = self.run(&task, input, None).await.inspect_err(|error| self.failed(&task, error))?;
         let closing = task.closing(hash, &ran, self.clock.now(), self.fee);
-        let answer = ran.into_answer(&closing.receipt);
+        let answer = told(ran, &closing.receipt);
         if answer.success {
             self.record(&task, None, Charge::No);
             self.behind.succeeded(closing).await;
         } else {
-            self.failed(&task, ERROR_STATUS);
+            self.came_to_nothing(&task, ERROR_STATUS);
         }
         Ok(answer)
     }
@@ -284,7 +283,7 @@ impl Calls {
     async fn paid(&self, mut task: NewCall, parsed: input::Parsed, hash: String, admission: Admission) -> Result<Done, CallError> {
         let payment = admission.id().clone();
         (task.payment, task.input_bytes) = (admission.kind(), parsed.text.len());
-        let checked = match parsed.check(&task.live) {
+        let checked = match parsed.check() {
             Ok(checked) => checked,
             Err(error) => {
                 admission.release().await;
@@ -296,19 +295,19 @@ impl Calls {
             // Uncharged: the tool failed, or said itself that it did.
             other => {
                 admission.release().await;
-                self.failed(&task, other.as_ref().map_or_else(CallError::code, |_| ERROR_STATUS));
-                let ran = other?;
+                let ran = other.inspect_err(|error| self.failed(&task, error))?;
+                self.came_to_nothing(&task, ERROR_STATUS);
                 let closing = task.closing(hash, &ran, self.clock.now(), self.fee);
-                return Ok(ran.into_answer(&closing.receipt));
+                return Ok(told(ran, &closing.receipt));
             }
         };
         let closing = task.closing(hash, &ran, self.clock.now(), self.fee);
-        let answer = Arc::unwrap_or_clone(ran.into_answer(&closing.receipt).answer);
+        let answer = Arc::unwrap_or_clone(told(ran, &closing.receipt).answer);
         let settled = self.gate.settle(admission, answer, &ReceiptFinisher::encode(&closing)).await;
         let answer = settled.map_err(CallError::from).inspect_err(|error| {
             // The gate has told of a refusal; what is unknown may turn out well.
             match error {
-                CallError::Store(_) => self.failed(&task, error.code()),
+                CallError::Store(_) => self.failed(&task, error),
                 CallError::Settle(SettleError::Unknown { .. }) => self.record(&task, Some(error.code()), Charge::Unknown),
                 _ => self.record(&task, Some(error.code()), Charge::No),
             }
@@ -317,8 +316,15 @@ impl Calls {
         Ok(Done { answer: Arc::new(answer), payment: Some(payment), success: true })
     }
 
-    /// Records that a call came to nothing after its handler ran, or was to run.
-    fn failed(&self, task: &NewCall, code: &'static str) {
+    /// Records an error of a call whose handler ran, or was to run. It was not to where the input does not fit.
+    fn failed(&self, task: &NewCall, error: &CallError) {
+        if !matches!(error, CallError::Input(_)) {
+            self.came_to_nothing(task, error.code());
+        }
+    }
+
+    /// Records that a call came to nothing.
+    fn came_to_nothing(&self, task: &NewCall, code: &'static str) {
         self.record(task, Some(code), Charge::No);
         let endpoint = &task.live.endpoint;
         self.behind.failed(Failed {
@@ -378,14 +384,8 @@ impl Calls {
         }
     }
 
-    async fn run(&self, task: &NewCall, input: input::Parsed, admission: Option<&Admission>) -> Result<Ran, CallError> {
+    async fn run(&self, task: &NewCall, input: input::Parsed, admission: Option<&Admission>) -> Result<Produced, CallError> {
         let call = task.call.clone();
-        let payment = admission.map(Admission::id);
-        if let Some(progress) = &task.progress {
-            let accepted = Progress::Accepted { call: call.clone(), payment: payment.cloned(), receipt: task.receipt.clone() };
-            // A reader that is gone or slow does not stop the call.
-            _ = progress.try_send(accepted);
-        }
         let mut running = pin!(self.runner.run(Task {
             live: &task.live,
             by: task.by,
@@ -394,18 +394,17 @@ impl Calls {
             head: &task.head,
             input: &input,
             payer: admission.and_then(Admission::payer),
-            payment,
+            payment: admission.map(Admission::id),
             now: task.started,
             progress: task.progress.as_ref(),
             scratch: None,
             spent: &task.spent,
         }));
-        let produced = tokio::select! {
+        tokio::select! {
             biased;
-            produced = &mut running => produced?,
-            () = self.taken_back(task, admission) => return Err(CallError::Cancelled),
-        };
-        Ran::check(produced, &task.live)
+            produced = &mut running => produced,
+            () = self.taken_back(task, admission) => Err(CallError::Cancelled),
+        }
     }
 
     /// Returns once nobody wants the call any more.
@@ -469,7 +468,7 @@ impl NewCall {
         }
     }
 
-    fn closing(&self, request_hash: String, ran: &Ran, ended: Timestamp, fee: FeeBps) -> Closing {
+    fn closing(&self, request_hash: String, ran: &Produced, ended: Timestamp, fee: FeeBps) -> Closing {
         let endpoint = &self.live.endpoint;
         let receipt = receipt::Draft {
             receipt_id: self.receipt.clone(),
@@ -489,38 +488,13 @@ impl NewCall {
     }
 }
 
-/// A result that fits its tool's `outputSchema`, or an error status that the tool chose itself.
-struct Ran {
-    produced: Produced,
-    result_hash: String,
-}
-
-impl Ran {
-    fn check(produced: Produced, live: &Live) -> Result<Self, CallError> {
-        let result_hash = match &produced.value {
-            Some(value) if produced.success() => {
-                live.output.check(value).map_err(CallError::Output)?;
-                receipt::json_hash(value)
-            }
-            None if produced.success() && live.output.speaks_of_json() => {
-                return Err(CallError::Output(crate::tool::Mismatch::whole("the handler's answer is not JSON")));
-            }
-            Some(_) | None => receipt::bytes_hash(&produced.body),
-        };
-        Ok(Self { produced, result_hash })
-    }
-
-    fn success(&self) -> bool {
-        self.produced.success()
-    }
-
-    fn into_answer(self, draft: &receipt::Draft) -> Done {
-        let success = self.success();
-        let Produced { status, headers, body, .. } = self.produced;
-        let receipt_id = if success { draft.receipt_id.to_string() } else { String::new() };
-        let answer = StoredAnswer { status, headers, body, receipt_id, settlement: None };
-        Done { answer: Arc::new(answer), payment: None, success }
-    }
+/// An answer as it is stored and told.
+fn told(produced: Produced, draft: &receipt::Draft) -> Done {
+    let success = produced.success();
+    let Produced { status, headers, body, .. } = produced;
+    let receipt_id = if success { draft.receipt_id.to_string() } else { String::new() };
+    let answer = StoredAnswer { status, headers, body, receipt_id, settlement: None };
+    Done { answer: Arc::new(answer), payment: None, success }
 }
 
 /// Microseconds as milliseconds.

@@ -13,6 +13,7 @@ mod check;
 mod commit;
 mod draft;
 mod error;
+mod fit;
 mod gate;
 mod list;
 mod policy;
@@ -26,7 +27,12 @@ mod trial;
 mod version;
 mod warn;
 
-use std::{any::Any, collections::HashSet, fmt, sync::Arc};
+use std::{
+    any::Any,
+    collections::HashSet,
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
@@ -37,6 +43,7 @@ pub use self::{
     check::Checked,
     draft::{Draft, HandlerDraft, Patch},
     error::PublishError,
+    fit::{Fixed, Unfit},
     gate::By,
     list::Page,
     policy::{Policy, PolicyDraft, PolicyInForce},
@@ -53,7 +60,7 @@ use crate::{
     payment::Terms,
     safety::Scanner,
     store::{Check, Direction, Durability, KeyRange, Space, Store, Write},
-    tool::{Endpoint, Owner, Record, Schema},
+    tool::{self, Endpoint, Owner, Record, Shape},
 };
 
 /// How long an authorisation must at least stay valid, in seconds: what x402 v2 clients expect.
@@ -75,10 +82,12 @@ const POLICY: &[u8] = b"policy";
 #[derive(Clone)]
 pub struct Live {
     pub endpoint: Endpoint,
-    pub input: Arc<Schema>,
-    pub output: Arc<Schema>,
-    /// What the sandbox loads; absent for built-in handlers.
+    pub input: Shape,
+    pub output: Shape,
+    /// What the sandbox loads: code, and the schemas that are checked there. Absent where there is neither.
     pub bundle: Option<Arc<Bundle>>,
+    /// What is always answered, made by the first call.
+    pub fixed: OnceLock<Fixed>,
     /// What calls may touch, now: shared by all versions, so that a revocation reaches running calls.
     pub grant: Arc<Grant>,
     /// What a call costs, and the words of its challenge.
@@ -170,7 +179,7 @@ impl Catalog {
             let mut endpoint: Endpoint = serde_json::from_slice(&value).map_err(PublishError::corrupt)?;
             endpoint.run_version(endpoint.version.clone(), endpoint.updated_at);
             let bundle = catalog.stored_bundle(&endpoint).await?;
-            let made = catalog.make_live(endpoint, bundle, Arc::default(), None)?;
+            let made = catalog.make_live(endpoint, bundle, Arc::default());
             made.grant.set(granted(&made.endpoint)?);
             shown.put(Arc::new(made));
         }
@@ -244,16 +253,8 @@ impl Catalog {
 
     /// An endpoint with the limits of the policy in force, if it has others.
     fn narrowed(&self, live: &Arc<Live>) -> Option<Arc<Live>> {
-        if self.limits_of(&live.endpoint) == live.endpoint.limits {
-            return None;
-        }
-        match self.make_live(live.endpoint.clone(), live.bundle.clone(), Arc::clone(&live.grant), Some(live)) {
-            Ok(narrowed) => Some(Arc::new(narrowed)),
-            Err(error) => {
-                tracing::error!(%error, endpoint.slug = %live.endpoint.slug, "an endpoint could not be given its new limits");
-                None
-            }
-        }
+        let differs = self.limits_of(&live.endpoint) != live.endpoint.limits;
+        differs.then(|| Arc::new(self.make_live(live.endpoint.clone(), live.bundle.clone(), Arc::clone(&live.grant))))
     }
 
     fn limits_of(&self, endpoint: &Endpoint) -> tollhouse_protocol::Limits {
@@ -268,23 +269,10 @@ impl Catalog {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    /// Makes an endpoint ready for calls. Schemas that `like` has too are not compiled again.
-    fn make_live(
-        &self,
-        mut endpoint: Endpoint,
-        bundle: Option<Arc<Bundle>>,
-        grant: Arc<Grant>,
-        like: Option<&Live>,
-    ) -> Result<Live, PublishError> {
-        let compile = |field, schema| Schema::compile(schema).map(Arc::new).map_err(|error| PublishError::schema(field, error));
-        let input = match like {
-            Some(like) if like.endpoint.input_schema == endpoint.input_schema => Arc::clone(&like.input),
-            _ => compile("inputSchema", &endpoint.input_schema)?,
-        };
-        let output = match like {
-            Some(like) if like.endpoint.output_schema == endpoint.output_schema => Arc::clone(&like.output),
-            _ => compile("outputSchema", &endpoint.output_schema)?,
-        };
+    /// Makes an endpoint ready for calls.
+    fn make_live(&self, mut endpoint: Endpoint, bundle: Option<Arc<Bundle>>, grant: Arc<Grant>) -> Live {
+        let (input, output) = (Shape::of(&endpoint.input_schema), Shape::of(&endpoint.output_schema));
+        let bundle = version::with_schemas(bundle, &endpoint, tool::told(&endpoint.input_schema, &endpoint.output_schema));
         endpoint.limits = self.limits_of(&endpoint);
         endpoint.owner_suspended = matches!(&endpoint.owner, Owner::Builder(id) if self.suspended.load().contains(id));
         let terms = Arc::new(Terms {
@@ -300,9 +288,9 @@ impl Catalog {
             timeout_secs: MIN_TIMEOUT_SECS.max(endpoint.limits.wall_ms / 1_000 + SETTLE_SECS),
         });
         let record = endpoint.record(&self.base_url);
-        let mut live = Live { endpoint, input, output, bundle, grant, terms, record, form: None };
+        let mut live = Live { endpoint, input, output, bundle, fixed: OnceLock::new(), grant, terms, record, form: None };
         live.form = (self.make_form)(&live);
-        Ok(live)
+        live
     }
 }
 

@@ -4,6 +4,7 @@ mod account;
 mod admin;
 mod audit;
 mod auth;
+mod body;
 mod builders;
 mod calls;
 mod credits;

@@ -17,10 +17,12 @@
 //! - Uploaded code never runs in this process: [`runner`]; what it asks for is decided here, by its
 //!   endpoint's grant: [`capability`].
 //! - A receipt is stored in the commit that ends its payment: [`payment`], [`receipt`].
+//! - The host evaluates no schema, and reads no long text on a thread of its runtime: [`tool`], [`aside`].
 //! - A secret is in clear only while a call of its endpoint runs: [`secret`].
 
 pub mod admin;
 pub mod app;
+mod aside;
 pub mod audit;
 pub mod builder;
 pub mod call;

@@ -33,7 +33,10 @@ use self::{
     discovery::Place,
     notes::{Note, Notes, short},
 };
-use crate::capability::guard::{Fetch, Fetched};
+use crate::{
+    aside::aside,
+    capability::guard::{Fetch, Fetched},
+};
 
 /// Requests that one check sends at most, redirects not counted.
 pub const MAX_REQUESTS: usize = 6 + discovery::PROBED;
@@ -199,25 +202,12 @@ impl Seen {
 
     async fn challenge(&mut self, fetched: &Fetched) {
         self.kind = Kind::PaidEndpoint;
-        self.read(fetched, |seen, fetched| {
-            let payment = challenge::read(fetched, &mut seen.notes);
-            seen.found.insert("payment".into(), payment);
-        })
-        .await;
+        let payment = aside(fetched.body.len(), || challenge::read(fetched, &mut self.notes)).await;
+        self.found.insert("payment".into(), payment);
     }
 
     async fn document(&mut self, fetched: &Fetched) {
-        self.read(fetched, |seen, fetched| seen.kind = document::read(fetched, &mut seen.found, &mut seen.notes)).await;
-    }
-
-    /// Reads what somebody else's server sent.
-    async fn read(&mut self, fetched: &Fetched, read: fn(&mut Self, &Fetched)) {
-        let (mut seen, fetched) = (std::mem::take(self), fetched.clone());
-        let read = apart(move || {
-            read(&mut seen, &fetched);
-            seen
-        });
-        *self = read.await.unwrap_or_default();
+        self.kind = aside(fetched.body.len(), || document::read(fetched, &mut self.found, &mut self.notes)).await;
     }
 
     /// Where GET is refused, asks as indexers do: with an unpaid, empty POST; then as MCP clients do.
@@ -250,11 +240,6 @@ fn post_json(url: &str, body: Bytes) -> Fetch<'_> {
     let mut request = Fetch { method: Method::POST, body: Some(body), ..Fetch::get(url, REST_WALL, BODY_BYTES) };
     request.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     asking(request)
-}
-
-/// Work on the bytes of others, which may be many, where it holds up no other task. `None` if it ended abnormally.
-async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    tokio::task::spawn_blocking(work).await.ok()
 }
 
 /// A request that says who asks: a check that is asked for by a check does not go on.

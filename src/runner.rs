@@ -13,17 +13,19 @@ use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tollhouse_pool::Pool;
-use tollhouse_protocol::Spent;
+use tollhouse_protocol::{Side, Spent};
 
 use crate::{
+    aside::aside,
     call::{CallError, CalledBy, ParsedInput, Progress, RequestHead},
     capability::{Capabilities, Scratch},
-    catalog::Live,
+    catalog::{Fixed, Live, Unfit},
     clock::Timestamp,
     id::{CallId, ReceiptId},
     payment::PaymentId,
     readiness::Looker,
-    tool::{Handler, HandlerType},
+    receipt,
+    tool::{Handler, HandlerType, Mismatch},
 };
 
 /// One run of a handler: input that fits, and all the handler may know.
@@ -47,34 +49,55 @@ pub struct Task<'a> {
     pub spent: &'a OnceLock<Spent>,
 }
 
-/// What a handler answered, not checked against the tool's schema yet.
+impl Task<'_> {
+    /// Whether nobody pays for it.
+    fn is_free(&self) -> bool {
+        self.by == CalledBy::Owner || self.live.endpoint.price_usd.is_zero()
+    }
+
+    /// Tells who listens that the handler starts. A reader that is gone or slow does not stop the call.
+    fn accept(&self) {
+        if let Some(progress) = self.progress {
+            let (call, payment, receipt) = (self.call.clone(), self.payment.cloned(), self.receipt.clone());
+            _ = progress.try_send(Progress::Accepted { call, payment, receipt });
+        }
+    }
+}
+
+/// What a handler answered: an answer that fits the tool's schema, or an error status that the handler chose itself.
 #[derive(Debug)]
 pub struct Produced {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Bytes,
-    /// `body` as JSON; `None` when it is something else.
-    pub value: Option<Value>,
+    /// Of the canonical form where that is JSON and a success; else of the bytes.
+    pub result_hash: String,
 }
 
 impl Produced {
-    /// A plain JSON answer.
-    #[must_use]
-    pub fn json(value: Value) -> Self {
-        Self { status: 200, headers: vec![], body: crate::call::json_bytes(&value), value: Some(value) }
+    /// The host's own answer.
+    fn json(live: &Live, value: &Value) -> Result<Self, CallError> {
+        Self::check(live, 200, vec![], crate::call::json_bytes(value), Some(value))
+    }
+
+    /// `value` is `body` as JSON; `None` when it is something else. Where only the tool's worker can tell whether it fits,
+    /// that was asked.
+    fn check(live: &Live, status: u16, headers: Vec<(String, String)>, body: Bytes, value: Option<&Value>) -> Result<Self, CallError> {
+        let mut produced = Self { status, headers, body, result_hash: String::new() };
+        if produced.success() {
+            live.output.check_answer(&produced.headers, value).map_err(CallError::Output)?;
+        }
+        produced.result_hash = match value.filter(|_| produced.success()) {
+            Some(value) => receipt::json_hash(value),
+            None => receipt::bytes_hash(&produced.body),
+        };
+        Ok(produced)
     }
 
     /// True for an answer that is charged: 2xx.
     #[must_use]
     pub fn success(&self) -> bool {
         (200..300).contains(&self.status)
-    }
-}
-
-impl Task<'_> {
-    /// Whether nobody pays for it.
-    fn is_free(&self) -> bool {
-        self.by == CalledBy::Owner || self.live.endpoint.price_usd.is_zero()
     }
 }
 
@@ -98,17 +121,53 @@ impl Runner {
         Self { pool, services, looker }
     }
 
-    /// Runs a handler to its end.
+    /// Runs a handler to its end, input and result checked where only the tool's worker can tell.
     ///
     /// # Errors
     ///
-    /// What the tool or its sandbox did wrong; nothing is charged then.
+    /// What the caller, the tool or its sandbox did wrong; nothing is charged then.
     pub async fn run(&self, task: Task<'_>) -> Result<Produced, CallError> {
-        match (&task.live.endpoint.handler, task.live.endpoint.handler_type) {
-            (Handler::Js { .. }, _) => Box::pin(isolate::run(&self.pool, &self.services, task)).await,
-            (Handler::Static(response), _) => Ok(Produced::json(Value::clone(response))),
-            (Handler::Builtin, HandlerType::X402ReadinessCheck) => Box::pin(builtin::readiness_check(&self.looker, &task)).await,
-            (Handler::Builtin, _) => Ok(builtin::receipt_echo(&task)),
+        if let Handler::Js { .. } = task.live.endpoint.handler {
+            return Box::pin(isolate::run(&self.pool, &self.services, task)).await;
         }
+        if task.live.bundle.is_some() {
+            let input = task.live.fits(&self.pool, Side::Input, task.input.text.clone());
+            Box::pin(input).await.map_err(|unfit| unfitting(unfit, CallError::Input))?;
+        }
+        task.accept();
+        let produced = match (&task.live.endpoint.handler, task.live.endpoint.handler_type) {
+            // It was held against the schema when it was published.
+            (Handler::Static(response), _) => return Ok(fixed(task.live, response).await),
+            (_, HandlerType::X402ReadinessCheck) => {
+                let report = Box::pin(builtin::readiness_check(&self.looker, &task)).await;
+                Produced::json(task.live, &report)?
+            }
+            _ => aside(task.input.text.len(), || Produced::json(task.live, &builtin::receipt_echo(&task))).await?,
+        };
+        if task.live.bundle.is_some() {
+            let output = task.live.fits(&self.pool, Side::Output, produced.body.clone());
+            Box::pin(output).await.map_err(|unfit| unfitting(unfit, CallError::Output))?;
+        }
+        Ok(produced)
+    }
+}
+
+/// What a tool always answers, made once.
+async fn fixed(live: &Live, response: &Value) -> Produced {
+    let make = || Fixed { body: crate::call::json_bytes(response), hash: receipt::json_hash(response) };
+    let Fixed { body, hash } = match live.fixed.get() {
+        Some(fixed) => fixed,
+        // How long it is shows only then.
+        None => aside(usize::MAX, || live.fixed.get_or_init(make)).await,
+    };
+    Produced { status: 200, headers: vec![], body: body.clone(), result_hash: hash.clone() }
+}
+
+/// Why a value does not pass; `mismatch` says whose it is.
+fn unfitting(unfit: Unfit, mismatch: impl FnOnce(Mismatch) -> CallError) -> CallError {
+    match unfit {
+        Unfit::Mismatch(problems) => mismatch(problems),
+        Unfit::Stopped(reason) => CallError::Stopped(reason),
+        Unfit::Pool(error) => error.into(),
     }
 }

@@ -15,5 +15,5 @@ pub use header::check_headers;
 pub use price::{MicroUsd, PriceError};
 pub use record::{CatalogForm, Record};
 pub use review::{ContentSafety, Decided, Decision, Hold, HoldKind, Review};
-pub use schema::{MAX_PROBLEMS, Mismatch, Problem, Schema, SchemaError, depth};
+pub use schema::{Mismatch, Problem, SchemaError, Shape, bound, depth, told};
 pub use slug::{Slug, SlugError};

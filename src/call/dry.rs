@@ -8,7 +8,7 @@ use std::{
 use serde_json::Value;
 use tollhouse_protocol::Spent;
 
-use super::{CallError, CalledBy, Calls, Input, Ran, RequestHead};
+use super::{CallError, CalledBy, Calls, Input, RequestHead};
 use crate::{
     capability::{LogEntry, Scratch},
     catalog::Live,
@@ -34,7 +34,8 @@ impl Calls {
     /// Why it did not run: an input that does not fit, or what is the host's fault.
     pub async fn dry_run(&self, live: Arc<Live>, input: Value) -> Result<DryRun, CallError> {
         let _running = self.running.1.clone();
-        let input = Input::Json(input).parse(&live)?;
+        let (input, _) = Input::Json(input).read(&live).await?;
+        let input = input.check()?;
         let head = RequestHead {
             method: "POST",
             url: live.terms.resource_url.clone(),
@@ -57,7 +58,7 @@ impl Calls {
             scratch: Some(&scratch),
             spent: &spent,
         });
-        match ran.await.and_then(|produced| Ran::check(produced, &live).map(|ran| ran.produced)) {
+        match ran.await {
             Err(error) if !error.is_the_tools() => Err(error),
             ended => Ok(DryRun { ended, log: scratch.take_log(), spent: spent.into_inner().unwrap_or_default() }),
         }

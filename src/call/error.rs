@@ -128,6 +128,7 @@ impl CallError {
                 StopReason::CpuTime { .. } => "cpu_time_exceeded",
                 StopReason::WallTime { .. } => "wall_time_exceeded",
                 StopReason::Memory { .. } => "memory_exceeded",
+                StopReason::SchemaTime { .. } | StopReason::SchemaMemory { .. } => "schema_too_costly",
                 StopReason::OutputSize { .. } | StopReason::OutputDepth { .. } => "output_too_large",
                 StopReason::Ops { .. } => "op_limit_exceeded",
                 StopReason::Deadlock => "handler_failed",
@@ -168,6 +169,8 @@ impl From<PoolError> for CallError {
             PoolError::Busy { retry_after } => Self::Busy { retry_after },
             PoolError::Held { retry_after } => Self::Held { retry_after },
             PoolError::Load(error) => Self::Misbehaved(format!("handler does not load: {error}")),
+            PoolError::Schema(fault) => Self::Misbehaved(format!("`{}` cannot be used: {fault}", fault.side)),
+            PoolError::Stopped(reason) => Self::Stopped(reason),
             PoolError::Spawn(error) => {
                 tracing::error!(error, "no worker could be started");
                 Self::NoSandbox

@@ -5,8 +5,10 @@ use serde_json::{Map, Value, json};
 
 use super::CallError;
 use crate::{
+    aside::{aside, length},
     catalog::Live,
-    tool::{Mismatch, depth},
+    receipt::request_hash,
+    tool::{Handler, Mismatch, depth},
 };
 
 /// Most fields of a query that is input.
@@ -25,18 +27,38 @@ pub enum Input {
 
 /// Input as JSON, and as the text that the handler parses.
 pub struct Parsed {
+    /// Null where the handler parses the text itself.
     pub value: Value,
     pub text: Bytes,
+    /// What the host itself finds wrong with it.
+    unfit: Option<Mismatch>,
 }
 
 impl Input {
-    /// Parses and checks.
-    pub(super) fn parse(self, live: &Live) -> Result<Parsed, CallError> {
-        self.parse_unchecked(live)?.check(live)
+    /// Parses, and names the request by its hash. Does not check: a payment comes before the schema.
+    pub(super) async fn read(self, live: &Live) -> Result<(Parsed, String), CallError> {
+        let bytes = self.bytes();
+        let read = || {
+            let mut parsed = self.parse(live)?;
+            let hash = request_hash(live.endpoint.id.as_str(), &parsed.value);
+            if matches!(live.endpoint.handler, Handler::Js { .. }) {
+                parsed.value = Value::Null;
+            }
+            Ok((parsed, hash))
+        };
+        aside(bytes, read).await
     }
 
-    /// Parses only: a payment comes before the schema.
-    pub(super) fn parse_unchecked(self, live: &Live) -> Result<Parsed, CallError> {
+    /// How much there is to read, about.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Body(body) => body.len(),
+            Self::Query(fields) => fields.iter().map(|(name, text)| name.len() + text.len()).sum(),
+            Self::Json(value) => length(value),
+        }
+    }
+
+    fn parse(self, live: &Live) -> Result<Parsed, CallError> {
         let limits = &live.endpoint.limits;
         let (value, text) = match self {
             Self::Body(body) if body.trim_ascii().is_empty() => (json!({}), Bytes::from_static(b"{}")),
@@ -63,15 +85,18 @@ impl Input {
         if depth(&value) as u64 > limits.input_depth {
             return Err(CallError::InvalidJson(format!("nested deeper than {} levels", limits.input_depth)));
         }
-        Ok(Parsed { value, text })
+        let unfit = live.input.check(&value).err();
+        Ok(Parsed { value, text, unfit })
     }
 }
 
 impl Parsed {
-    /// Input that fits the tool.
-    pub(super) fn check(self, live: &Live) -> Result<Self, CallError> {
-        live.input.check(&self.value).map_err(CallError::Input)?;
-        Ok(self)
+    /// Input that fits the tool, as far as the host can tell.
+    pub(super) fn check(self) -> Result<Self, CallError> {
+        match self.unfit {
+            Some(mismatch) => Err(CallError::Input(mismatch)),
+            None => Ok(self),
+        }
     }
 }
 

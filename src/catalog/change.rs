@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     event::Kind,
-    tool::{Availability, Endpoint, Status},
+    tool::{Availability, Endpoint, Status, told},
 };
 
 impl Catalog {
@@ -51,8 +51,15 @@ impl Catalog {
         let mut writes = vec![];
         let mut bundle = before.live.bundle.clone();
         let handler = self.wanted_handler(&endpoint, &patch).await?;
+        let other_schemas = schemas_differ(old, &endpoint);
+        let (schemas, limits) = (told(&endpoint.input_schema, &endpoint.output_schema), self.limits_of(&endpoint));
+        match handler {
+            None if other_schemas => self.usable(&endpoint.slug, &endpoint.input_schema, &endpoint.output_schema, &limits).await?,
+            Some(_) if other_schemas => self.bounded(&endpoint.input_schema, &endpoint.output_schema).await?,
+            None | Some(_) => {}
+        }
         if let Some(handler) = &handler {
-            let prepared = self.prepare(&endpoint.slug, endpoint.handler_type, Some(handler), &self.limits_of(&endpoint)).await?;
+            let prepared = self.prepare(&endpoint.slug, endpoint.handler_type, Some(handler), schemas, &limits).await?;
             writes.extend(prepared.write()?);
             endpoint.handler = prepared.handler;
             bundle = prepared.bundle;
@@ -75,7 +82,7 @@ impl Catalog {
             events.insert(0, (Kind::EndpointUpdated, json!({ "changed": changed, "version": endpoint.version, "by": by.as_str() })));
         }
         let live = self.put(Change { before: Some(&before), endpoint, bundle, checks: vec![], writes, events }).await?;
-        if live.endpoint.version != old.version {
+        if live.endpoint.version != old.version || other_schemas {
             self.pool.retire(&old.version);
         }
         Ok(live)
@@ -110,8 +117,11 @@ fn may_resume(endpoint: &Endpoint, wanted: Option<Status>) -> Result<(), Publish
 /// Whether anything differs that is scanned.
 fn content_differs(old: &Endpoint, new: &Endpoint) -> bool {
     (&old.title, &old.description, &old.tags, &old.version) != (&new.title, &new.description, &new.tags, &new.version)
-        || old.input_schema != new.input_schema
-        || old.output_schema != new.output_schema
+        || schemas_differ(old, new)
+}
+
+fn schemas_differ(old: &Endpoint, new: &Endpoint) -> bool {
+    old.input_schema != new.input_schema || old.output_schema != new.output_schema
 }
 
 impl Reach {

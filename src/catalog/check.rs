@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
+use tollhouse_protocol::Schemas;
 
 use super::{
-    By, Catalog, Draft, PublishError,
-    commit::check_static,
-    draft,
+    By, Catalog, Draft, PublishError, draft,
     gate::{Reach, Standing},
     publish,
     scan::Upload,
@@ -99,7 +98,7 @@ impl Catalog {
         standing.put(&mut endpoint);
         endpoint.limits = self.limits_of(&endpoint);
         if handler {
-            match self.prepare(&endpoint.slug, endpoint.handler_type, draft.handler.as_ref(), &endpoint.limits).await {
+            match self.prepare(&endpoint.slug, endpoint.handler_type, draft.handler.as_ref(), Schemas::default(), &endpoint.limits).await {
                 Ok(prepared) => (endpoint.handler, endpoint.version) = (prepared.handler, prepared.version),
                 Err(error) => problems.push(error),
             }
@@ -107,7 +106,7 @@ impl Catalog {
         let attested_at = draft.safety_attestation.as_ref().is_some_and(|attestation| attestation.accepted).then_some(now);
         let upload = Upload { handler: draft.handler.as_ref(), attested_at, by };
         problems.extend(self.scanned(&mut endpoint, upload).await.err());
-        problems.extend(self.schema_problems(&endpoint));
+        problems.extend(self.schema_problems(&endpoint).await);
         if problems.is_empty() {
             return Ok(Checked { warnings: warn::of_draft(&draft, &endpoint).await, endpoint, existing: existing.is_some() });
         }
@@ -119,15 +118,19 @@ impl Catalog {
     }
 
     /// What is wrong with each schema, or with a response that does not fit its own.
-    fn schema_problems(&self, endpoint: &Endpoint) -> Vec<PublishError> {
+    async fn schema_problems(&self, endpoint: &Endpoint) -> Vec<PublishError> {
         let anything = Arc::new(json!({}));
-        let input = Endpoint { output_schema: Arc::clone(&anything), ..endpoint.clone() };
-        let output = Endpoint { input_schema: anything, ..endpoint.clone() };
-        let made = [input, output].map(|endpoint| {
-            let live = self.make_live(endpoint, None, Grant::new(Default::default()), None)?;
-            check_static(&live)
-        });
-        made.into_iter().filter_map(Result::err).collect()
+        let (input, output) = (&endpoint.input_schema, &endpoint.output_schema);
+        let mut problems: Vec<_> = self.usable(&endpoint.slug, input, &anything, &endpoint.limits).await.err().into_iter().collect();
+        let promised = match self.usable(&endpoint.slug, &anything, output, &endpoint.limits).await {
+            Ok(()) => {
+                let endpoint = Endpoint { input_schema: Arc::clone(&anything), ..endpoint.clone() };
+                self.answers_fit(&self.make_live(endpoint, None, Grant::new(Default::default()))).await
+            }
+            unusable => unusable,
+        };
+        problems.extend(promised.err());
+        problems
     }
 }
 

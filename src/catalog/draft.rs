@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tollhouse_protocol::{Isolation, Language, Limits};
+use tollhouse_protocol::{Isolation, Language, Limits, Side};
 
 use super::{By, Policy, PublishError};
 use crate::{
@@ -216,7 +216,7 @@ pub(super) fn limits_over(mut limits: Limits, changed: &Map<String, Value>, ceil
 
 /// What of an input schema matters to no call, but to the clients that list the tool.
 fn check_input(schema: &Value) -> Result<(), PublishError> {
-    tool::check_headers(schema).map_err(|error| PublishError::schema("inputSchema", error))
+    tool::check_headers(schema).map_err(|error| PublishError::schema(Side::Input, error))
 }
 
 fn text_problems(title: &str, description: &str, tags: &[String]) -> Vec<PublishError> {

@@ -1,7 +1,7 @@
 //! Why an endpoint was not published or changed.
 
 use tollhouse_pool::PoolError;
-use tollhouse_protocol::LoadError;
+use tollhouse_protocol::{LoadError, Side, StopReason};
 
 use crate::{
     safety::Finding,
@@ -54,11 +54,24 @@ impl PublishError {
         Self::Field { pointer: pointer.into(), message: message.into() }
     }
 
-    pub(super) fn schema(field: &str, error: SchemaError) -> Self {
-        Self::Field { pointer: format!("/{field}{}", error.pointer), message: error.message }
+    pub(super) fn schema(side: Side, error: SchemaError) -> Self {
+        Self::Field { pointer: format!("/{side}{}", error.pointer), message: error.message }
     }
 
     pub(super) fn corrupt(error: serde_json::Error) -> Self {
         Self::Corrupt(error.to_string())
+    }
+}
+
+impl From<PoolError> for PublishError {
+    fn from(error: PoolError) -> Self {
+        match error {
+            PoolError::Load(error) => Self::Load(error),
+            PoolError::Schema(fault) => Self::schema(fault.side, SchemaError { pointer: fault.pointer, message: fault.message }),
+            PoolError::Stopped(StopReason::SchemaTime { side, .. }) | PoolError::Stopped(StopReason::SchemaMemory { side, .. }) => {
+                Self::schema(side, SchemaError { pointer: String::new(), message: error.to_string() })
+            }
+            other => Self::Pool(other),
+        }
     }
 }

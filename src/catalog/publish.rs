@@ -18,7 +18,7 @@ use crate::{
     event::{Events, Kind},
     id::EndpointId,
     store::{Check, Durability, Space, Write},
-    tool::{Capabilities, Endpoint, Owner, Review, Slug},
+    tool::{Capabilities, Endpoint, Owner, Review, Slug, told},
 };
 
 impl Catalog {
@@ -61,6 +61,7 @@ impl Catalog {
             return Err(PublishError::AttestationRequired);
         }
         draft.check()?;
+        self.bounded(&draft.input_schema, &draft.output_schema).await?;
         let _one = self.changing.lock().await;
         self.may_publish(&owner, by)?;
         self.room_for(&owner, by)?;
@@ -73,7 +74,9 @@ impl Catalog {
         let standing = if by == By::Builder { standing.asked(&wish, &policy.policy) } else { standing.set(&wish) };
         standing.put(&mut endpoint);
         endpoint.review.asked_since = endpoint.asks().then_some(now);
-        let prepared = self.prepare(&endpoint.slug, endpoint.handler_type, draft.handler.as_ref(), &self.limits_of(&endpoint)).await?;
+        let schemas = told(&endpoint.input_schema, &endpoint.output_schema);
+        let limits = self.limits_of(&endpoint);
+        let prepared = self.prepare(&endpoint.slug, endpoint.handler_type, draft.handler.as_ref(), schemas, &limits).await?;
         endpoint.handler = prepared.handler.clone();
         endpoint.run_version(prepared.version.clone(), now);
         writes.extend(prepared.write()?);

@@ -4,12 +4,12 @@
 //! be held back as an upload, it is left what the policy lets any builder take: nobody has looked at it yet, and it is
 //! still its owner who runs it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use super::{By, Catalog, HandlerDraft, Live, PublishError, reach};
+use super::{By, Catalog, HandlerDraft, Live, PublishError, reach, version::with_schemas};
 use crate::{
     capability::Grant,
-    tool::{Endpoint, Owner, Runtime},
+    tool::{Endpoint, Owner, Runtime, told},
 };
 
 /// Which handler is run.
@@ -28,8 +28,11 @@ impl Catalog {
     /// As for an upload: a handler that does not load, content that is blocked; and a version that is not kept.
     pub async fn trial(&self, live: &Live, tried: Tried, by: By) -> Result<Arc<Live>, PublishError> {
         let mut endpoint = live.endpoint.clone();
+        let schemas = told(&endpoint.input_schema, &endpoint.output_schema);
         let prepared = match tried {
-            Tried::Draft(draft) => Some(self.prepare(&endpoint.slug, endpoint.handler_type, Some(&draft), &endpoint.limits).await?),
+            Tried::Draft(draft) => {
+                Some(self.prepare(&endpoint.slug, endpoint.handler_type, Some(&draft), schemas.clone(), &endpoint.limits).await?)
+            }
             Tried::Kept(version) => {
                 let version = version.unwrap_or_else(|| endpoint.version.clone());
                 let prepared = if endpoint.keeps(&version) { self.prepared(&endpoint.slug, &version).await? } else { None };
@@ -50,7 +53,10 @@ impl Catalog {
             }
         }
         let grant = if held { self.self_served(&mut endpoint)? } else { Arc::clone(&live.grant) };
-        Ok(Arc::new(Live { endpoint, bundle, grant, ..live.clone() }))
+        let bundle = with_schemas(bundle, &endpoint, schemas);
+        let trial = Live { endpoint, bundle, fixed: OnceLock::new(), grant, ..live.clone() };
+        self.answers_fit(&trial).await?;
+        Ok(Arc::new(trial))
     }
 
     /// Of what the endpoint was granted, what its builder may take by themselves.

@@ -5,13 +5,12 @@ use std::{collections::HashSet, sync::Arc};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tollhouse_pool::PoolError;
-use tollhouse_protocol::{Bundle, Language, Limits};
+use tollhouse_protocol::{Bundle, Checked, Language, Limits, Schemas, Side, Source};
 
 use super::{Catalog, HandlerDraft, PublishError};
 use crate::{
     store::{Space, Write},
-    tool::{Endpoint, Handler, HandlerType, Runtime, Slug},
+    tool::{self, Endpoint, Handler, HandlerType, Runtime, SchemaError, Slug},
 };
 
 /// What a version answers with, as stored under its hash.
@@ -66,8 +65,8 @@ impl StoredVersion {
 impl StoredSource {
     fn bundle(&self, slug: &Slug, version: &str) -> Bundle {
         match &self.stripped {
-            Some(stripped) => bundle(slug, version, stripped.as_bytes(), Language::Js),
-            None => bundle(slug, version, self.source.as_bytes(), self.language),
+            Some(stripped) => bundle(slug, version, Some((stripped, Language::Js)), Schemas::default()),
+            None => bundle(slug, version, Some((&self.source, self.language)), Schemas::default()),
         }
     }
 }
@@ -101,23 +100,65 @@ impl Catalog {
         Ok(gone.iter().map(|version| Write::delete(Space::Versions, version.as_str())).collect())
     }
 
+    /// Refuses schemas that are sure to cost too much, on a thread for such work.
+    ///
+    /// # Errors
+    ///
+    /// [`PublishError::Field`] with the place in the schema.
+    pub(super) async fn bounded(&self, input: &Arc<Value>, output: &Arc<Value>) -> Result<(), PublishError> {
+        let (input, output) = (Arc::clone(input), Arc::clone(output));
+        let bound = tokio::task::spawn_blocking(move || {
+            let one = |side, schema: &Value| tool::bound(schema).map_err(|error: SchemaError| PublishError::schema(side, error));
+            one(Side::Input, &input)?;
+            one(Side::Output, &output)
+        });
+        bound.await.map_err(|error| PublishError::Corrupt(format!("a schema's count ended abnormally: {error}")))?
+    }
+
+    /// Refuses schemas that cannot be used, or are sure to cost too much.
+    ///
+    /// # Errors
+    ///
+    /// [`PublishError::Field`] with the place in the schema.
+    pub(super) async fn usable(&self, slug: &Slug, input: &Arc<Value>, output: &Arc<Value>, limits: &Limits) -> Result<(), PublishError> {
+        self.bounded(input, output).await?;
+        self.try_schemas(slug, tool::told(input, output), limits).await
+    }
+
+    /// Compiles schemas in a worker that does nothing else.
+    ///
+    /// # Errors
+    ///
+    /// [`PublishError::Field`] with the place in the schema.
+    async fn try_schemas(&self, slug: &Slug, schemas: Schemas, limits: &Limits) -> Result<(), PublishError> {
+        if schemas.is_empty() {
+            return Ok(());
+        }
+        // Who tries theirs again and again is held up, and nobody else.
+        self.pool.check(&bundle(slug, slug.as_str(), None, schemas), *limits).await.map(drop).map_err(PublishError::from)
+    }
+
+    /// Makes a handler ready: loaded once, with the schemas that its worker is to check.
     pub(super) async fn prepare(
         &self,
         slug: &Slug,
         handler_type: HandlerType,
         handler: Option<&HandlerDraft>,
+        schemas: Schemas,
         limits: &Limits,
     ) -> Result<Prepared, PublishError> {
         match (handler_type, handler) {
             (HandlerType::JsRequestResponse, Some(HandlerDraft::Source { source, language })) => {
-                self.prepare_js(slug, source, *language, limits).await
+                self.prepare_js(slug, source, *language, schemas, limits).await
             }
             (HandlerType::StaticJson, Some(HandlerDraft::Response { response })) => {
+                self.try_schemas(slug, schemas, limits).await?;
                 let version = crate::receipt::json_hash(response);
                 let stored = Some(StoredVersion::Static { response: Arc::clone(response) });
                 Ok(Prepared { handler: Handler::Static(Arc::clone(response)), version, bundle: None, stored })
             }
             (HandlerType::ReceiptEcho | HandlerType::X402ReadinessCheck, None) => {
+                self.try_schemas(slug, schemas, limits).await?;
                 let version = crate::receipt::bytes_hash(format!("{}@{}", handler_type.as_str(), env!("CARGO_PKG_VERSION")).as_bytes());
                 Ok(Prepared { handler: Handler::Builtin, version, bundle: None, stored: None })
             }
@@ -131,7 +172,14 @@ impl Catalog {
         }
     }
 
-    async fn prepare_js(&self, slug: &Slug, source: &str, language: Language, limits: &Limits) -> Result<Prepared, PublishError> {
+    async fn prepare_js(
+        &self,
+        slug: &Slug,
+        source: &str,
+        language: Language,
+        schemas: Schemas,
+        limits: &Limits,
+    ) -> Result<Prepared, PublishError> {
         if source.len() as u64 > limits.source_bytes {
             let message = format!("source is {} bytes, limit {}", source.len(), limits.source_bytes);
             return Err(PublishError::field("/handler/source", message));
@@ -141,13 +189,10 @@ impl Catalog {
             Language::Ts => "ts",
         };
         let version = crate::receipt::bytes_hash(format!("{tag}\0{source}").as_bytes());
-        let unchecked = bundle(slug, &version, source.as_bytes(), language);
-        let loaded = self.pool.check(&unchecked, *limits).await.map_err(|error| match error {
-            PoolError::Load(error) => PublishError::Load(error),
-            other => PublishError::Pool(other),
-        })?;
-        let stripped = String::from_utf8(loaded.checked.source.to_vec())
-            .map_err(|_| PublishError::field("/handler/source", "stripping its types gave no text"))?;
+        let Checked { source: stripped } =
+            self.pool.check(&bundle(slug, &version, Some((source, language)), schemas), *limits).await?.checked;
+        let stripped =
+            String::from_utf8(stripped.to_vec()).map_err(|_| PublishError::field("/handler/source", "stripping its types gave no text"))?;
         let stripped = (language == Language::Ts).then_some(stripped);
         let stored = StoredSource { language, source: source.to_owned(), stripped };
         let bundle = Arc::new(stored.bundle(slug, &version));
@@ -183,7 +228,19 @@ impl Catalog {
     }
 }
 
-fn bundle(slug: &Slug, version: &str, source: &[u8], language: Language) -> Bundle {
+fn bundle(slug: &Slug, version: &str, source: Option<(&str, Language)>, schemas: Schemas) -> Bundle {
     let short = version.trim_start_matches("sha256:").get(..12).unwrap_or(version);
-    Bundle { version: version.to_owned(), specifier: format!("tool:/{slug}/{short}"), source: Bytes::copy_from_slice(source), language }
+    let source = source.map(|(text, language)| Source { text: Bytes::copy_from_slice(text.as_bytes()), language });
+    Bundle { version: version.to_owned(), specifier: format!("tool:/{slug}/{short}"), source, schemas }
+}
+
+/// What the sandbox loads for `endpoint`: the code of `bundle`, if there is any, and `schemas`. The same bundle where that
+/// is what it has, so that its workers go on.
+pub(super) fn with_schemas(bundle: Option<Arc<Bundle>>, endpoint: &Endpoint, schemas: Schemas) -> Option<Arc<Bundle>> {
+    match bundle {
+        Some(bundle) if bundle.schemas == schemas => Some(bundle),
+        Some(bundle) if bundle.source.is_some() => Some(Arc::new(Bundle { schemas, ..Bundle::clone(&bundle) })),
+        Some(_) | None if schemas.is_empty() => None,
+        Some(_) | None => Some(Arc::new(self::bundle(&endpoint.slug, &endpoint.version, None, schemas))),
+    }
 }

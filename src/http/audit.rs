@@ -25,6 +25,7 @@ use super::{
 };
 use crate::{
     app::App,
+    aside::aside,
     audit::{Action, Actor, Audit, AuditQuery, Entry},
     id::{AuditId, BuilderId, RequestId},
     tool::Slug,
@@ -50,7 +51,10 @@ pub(super) async fn enter(State(app): State<Arc<App>>, request: Request, next: N
     parts.extensions.insert(Known(caller.clone()));
     let Some(caller) = caller else { return next.run(Request::from_parts(parts, body)).await };
     let read = to_bytes(body, MANAGEMENT_BODY_BYTES).await;
-    let named = read.as_deref().map(Named::in_body).unwrap_or_default();
+    let named = match &read {
+        Ok(body) => aside(body.len(), || Named::in_body(body)).await,
+        Err(_) => Named::default(),
+    };
     let action = action(&parts, &template, caller, named);
     let request = action.request_id.clone();
     let act = async move {

@@ -13,11 +13,13 @@ use serde_json::{Value, json};
 
 use super::{
     auth::{Caller, Managed},
+    body,
     error::ApiError,
     page::{Asked, Limit, behind, cursor_at},
 };
 use crate::{
     app::App,
+    aside::aside,
     catalog::{Draft, HandlerDraft, Live, Patch},
     id::BuilderId,
     misfit,
@@ -40,13 +42,15 @@ impl Subject for Patch {
 /// A JSON body, or its error with the place of what does not fit.
 pub(super) struct Body<T>(pub(super) T);
 
-impl<S: Send + Sync, T: DeserializeOwned + Subject> FromRequest<S> for Body<T> {
+impl<S: Send + Sync, T: DeserializeOwned + Subject + Send> FromRequest<S> for Body<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         // As JSON first, so that what is no JSON and what does not fit are told apart.
-        let Json(value) = Json::from_request(request, state).await?;
-        misfit::json(&value).map(Self).map_err(|misfit| ApiError::invalid(T::CODE, misfit.message, &misfit.pointer))
+        let text = body::text(request, state).await?;
+        let value: serde_json::Value = body::parsed(&text).await?;
+        let read = aside(text.len(), || misfit::json(&value).map(Self)).await;
+        read.map_err(|misfit| ApiError::invalid(T::CODE, misfit.message, &misfit.pointer))
     }
 }
 

@@ -112,6 +112,7 @@ pub fn code_table() -> &'static [(u16, &'static str)] {
         (502, "output_too_large"),
         (502, "op_limit_exceeded"),
         (502, "sandbox_crashed"),
+        (502, "schema_too_costly"),
         (502, "settlement_unknown"),
         (502, "facilitator_unavailable"),
         (503, "busy"),
@@ -151,6 +152,8 @@ fn stop_status(reason: &StopReason) -> StatusCode {
     match reason {
         StopReason::CpuTime { .. } | StopReason::WallTime { .. } => StatusCode::GATEWAY_TIMEOUT,
         StopReason::Memory { .. }
+        | StopReason::SchemaTime { .. }
+        | StopReason::SchemaMemory { .. }
         | StopReason::OutputSize { .. }
         | StopReason::OutputDepth { .. }
         | StopReason::Ops { .. }
@@ -293,6 +296,9 @@ impl ApiError {
                 answer.retry_after_secs = Some(retry_after.as_secs().max(1))
             }
             CallError::NoSandbox | CallError::Store(_) => answer.retry_after_secs = Some(1),
+            CallError::Stopped(StopReason::SchemaTime { .. } | StopReason::SchemaMemory { .. }) => {
+                answer = answer.hint("a smaller input may pass; a simpler schema is for the tool's builder to write");
+            }
             CallError::Joined(payment)
             | CallError::Refused(Refusal::InProgress(payment))
             | CallError::Settle(SettleError::Unknown { payment, .. }) => {

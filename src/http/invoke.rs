@@ -3,41 +3,33 @@
 use std::{borrow::Cow, collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use axum::{
-    extract::{ConnectInfo, State},
+    extract::{ConnectInfo, Request, State},
     http::{HeaderMap, StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json, value::RawValue};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize, de::IgnoredAny};
+use serde_json::{Value, value::RawValue};
 
-use super::{
-    auth::called,
-    endpoints::{Body, Subject},
-    error::ApiError,
-    failures::witnessed,
-    offered::offered,
-    reply, stream, tools,
-};
+use super::{auth::called, body, error::ApiError, failures::witnessed, offered::offered, reply, stream, tools};
 use crate::{
     app::App,
+    aside::aside,
     call::{Call, Content, Done, Input, bodiless, chosen_headers},
+    misfit::{self, Misfit},
     payment::PaymentId,
 };
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Invoke {
+struct Invoke<I> {
     slug: String,
     /// Default: `{}`.
-    input: Option<Value>,
+    input: Option<I>,
     /// Answers with Server-Sent Events; long-running services want it.
     #[serde(default)]
     stream: bool,
-}
-
-impl Subject for Invoke {
-    const CODE: &'static str = "invalid_request";
 }
 
 pub(super) async fn invoke(
@@ -45,8 +37,9 @@ pub(super) async fn invoke(
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     uri: Uri,
     headers: HeaderMap,
-    Body(Invoke { slug, input, stream }): Body<Invoke>,
+    request: Request,
 ) -> Result<Response, ApiError> {
+    let Invoke { slug, input, stream } = read(&body::text(request, &()).await?).await?;
     let (live, by) = called(&app, &headers, &slug).await?;
     let streamed = stream || tools::wants_events(&headers);
     if !streamed && live.endpoint.long_running(app.long_running_ms) {
@@ -57,7 +50,8 @@ pub(super) async fn invoke(
     let head = tools::request_head(&app, "POST", &uri, vec![], &headers);
     let terms = Arc::clone(&live.terms);
     let offered = witnessed(&app, peer.ip(), offered(&headers));
-    let call = Call { live, by, input: Input::Json(input.unwrap_or_else(|| json!({}))), offered, head, progress: None };
+    let input = Input::Body(input.map(|input| Bytes::from(Box::<str>::from(input).into_string())).unwrap_or_default());
+    let call = Call { live, by, input, offered, head, progress: None };
     if streamed {
         return Ok(stream::events(app, call));
     }
@@ -65,6 +59,18 @@ pub(super) async fn invoke(
         Ok(done) => with_receipt(&app, &done).await,
         Err(error) => Err(ApiError::from_call(&error, |reason| app.gate.challenge(&terms, reason))),
     }
+}
+
+/// Reads the body. The input stays the text that it is; only what does not fit is read again, to be told in words.
+async fn read(text: &Bytes) -> Result<Invoke<Box<RawValue>>, ApiError> {
+    let parsed = aside(text.len(), || serde_json::from_slice(text)).await;
+    if let Ok(invoke) = parsed {
+        return Ok(invoke);
+    }
+    let value: Value = body::parsed(text).await?;
+    let misfit = aside(text.len(), || misfit::json::<Invoke<IgnoredAny>>(&value)).await.err();
+    let Misfit { message, pointer } = misfit.ok_or_else(|| ApiError::bad_request("the body does not fit"))?;
+    Err(ApiError::invalid("invalid_request", message, &pointer))
 }
 
 async fn with_receipt(app: &App, done: &Done) -> Result<Response, ApiError> {

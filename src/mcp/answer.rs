@@ -6,8 +6,8 @@ use rmcp::model::{
     AudioContent, CallToolResult, ContentBlock, EmbeddedResource, ErrorCode, ErrorData, ImageContent, JsonObject, MetaObject,
     ResourceContents,
 };
-use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
+use tollhouse_protocol::{STRUCTURED, are_blocks};
 
 use super::{call::Era, offer::Dialect};
 use crate::{
@@ -76,21 +76,12 @@ fn settled(meta: &mut JsonObject, notice: &SettlementNotice, dialect: Dialect) {
     meta.insert(SETTLED.to_owned(), told);
 }
 
-/// What a handler calls an answer that is made of MCP's own blocks: `{content, structuredContent?}`.
-const BLOCKS: &str = "application/vnd.mcp.tool-result+json";
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Blocks {
-    content: Vec<ContentBlock>,
-    structured_content: Option<JsonObject>,
-}
-
 /// The blocks of an answer: JSON as text and as structured content, which before 2026-07-28 is an object or not there;
 /// anything else by its media type.
 fn content(answer: &StoredAnswer, era: Era) -> CallToolResult {
     let block = match Content::of(answer) {
-        Content::Json { media_type, json } => return json_content(&media_type, json, era),
+        Content::Json { json, .. } if are_blocks(&answer.headers) => return blocks(json, era),
+        Content::Json { json, .. } => return json_content(json, era),
         Content::Text { text, .. } => ContentBlock::text(text),
         Content::Bytes { media_type, bytes } => binary(&media_type, bytes),
         Content::Nothing => return CallToolResult::success(vec![]),
@@ -98,14 +89,17 @@ fn content(answer: &StoredAnswer, era: Era) -> CallToolResult {
     CallToolResult::success(vec![block])
 }
 
-fn json_content(media_type: &str, json: &RawValue, era: Era) -> CallToolResult {
-    if media_type == BLOCKS
-        && let Ok(blocks) = serde_json::from_str::<Blocks>(json.get())
-    {
-        let mut result = CallToolResult::success(blocks.content);
-        result.structured_content = blocks.structured_content.map(Value::Object);
-        return result;
-    }
+/// An answer that is made of MCP's own blocks: `{content, structuredContent?}`. A block that is not whole is text.
+fn blocks(json: &RawValue, era: Era) -> CallToolResult {
+    let mut envelope: Value = serde_json::from_str(json.get()).unwrap_or_default();
+    let block = |block: &Value| serde_json::from_value(block.clone()).unwrap_or_else(|_| ContentBlock::text(block.to_string()));
+    let mut result = CallToolResult::success(envelope["content"].as_array().into_iter().flatten().map(block).collect());
+    let structured = envelope.get_mut(STRUCTURED).map(Value::take);
+    result.structured_content = structured.filter(|value| era == Era::Modern || value.is_object());
+    result
+}
+
+fn json_content(json: &RawValue, era: Era) -> CallToolResult {
     let mut result = CallToolResult::success(vec![ContentBlock::text(json.get())]);
     result.structured_content = serde_json::from_str(json.get()).ok().filter(|value: &Value| era == Era::Modern || value.is_object());
     result

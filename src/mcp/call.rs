@@ -32,6 +32,7 @@ use super::{
     tools::Narrowed,
 };
 use crate::{
+    aside::Bulk,
     call::{Call, CallError, CalledBy, Done, Input, Progress, RequestHead},
     catalog::Live,
     http::{ApiError, called, limit_credit, wrong_credential},
@@ -120,7 +121,7 @@ pub(super) async fn perform(front: &Arc<Front>, asked: Asked<'_>, arguments: Jso
     let peer = asked.parts.extensions.get::<ConnectInfo<SocketAddr>>();
     let address = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |ConnectInfo(peer)| peer.ip().to_canonical());
     let mut line = Line::begin(&asked, address);
-    let (mut response, told) = answered(front, &asked, address, arguments).await;
+    let (mut response, told) = answered(front, &asked, address, Bulk::new(Value::Object(arguments))).await;
     line.told = told;
     match &mut response {
         Ok(CallToolResponse::Complete(result)) if asked.era == Era::Modern => front.sign(&mut result.meta),
@@ -130,12 +131,7 @@ pub(super) async fn perform(front: &Arc<Front>, asked: Asked<'_>, arguments: Jso
     response
 }
 
-async fn answered(
-    front: &Arc<Front>,
-    asked: &Asked<'_>,
-    address: IpAddr,
-    arguments: JsonObject,
-) -> (Result<CallToolResponse, ErrorData>, Told) {
+async fn answered(front: &Arc<Front>, asked: &Asked<'_>, address: IpAddr, arguments: Bulk) -> (Result<CallToolResponse, ErrorData>, Told) {
     let app = &front.app;
     let narrowed = Narrowed::of(asked.parts);
     let unpaid = Dialect::of(asked.era, asked.meta, &Offered::Nothing);
@@ -173,7 +169,7 @@ async fn answered(
         return refused(ApiError::challenge(app.gate.challenge(&live.terms, "payment required")), dialect);
     }
     let head = head(&live, asked);
-    let call = Call { live: Arc::clone(&live), by, input: Input::Json(Value::Object(arguments)), offered, head, progress: None };
+    let call = Call { live: Arc::clone(&live), by, input: Input::Json(arguments.take()), offered, head, progress: None };
     let ended = if asked.takes_tasks && live.endpoint.long_running(app.long_running_ms) {
         match Box::pin(front.tasks.start(app, call, dialect)).await {
             Ok(Started::Task(task)) => return (Ok(task), Told { outcome: "task", charged: "no" }),

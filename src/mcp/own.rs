@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
+use rmcp::model::{CallToolResult, ContentBlock, Tool, ToolAnnotations};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -75,13 +75,13 @@ struct Receipt {
 }
 
 /// Performs one of them; `None` when `name` is none of them.
-pub(super) async fn perform(app: &App, narrowed: &Narrowed, name: &str, arguments: &JsonObject) -> Option<CallToolResult> {
+pub(super) async fn perform(app: &App, narrowed: &Narrowed, name: &str, arguments: &Value) -> Option<CallToolResult> {
     match name {
-        SEARCH => Some(match misfit::members(arguments) {
+        SEARCH => Some(match misfit::json(arguments) {
             Ok(search) => found(app, narrowed, search),
             Err(Misfit { message, .. }) => mistake(format!("invalid_input: {message}")),
         }),
-        RECEIPT => Some(match misfit::members(arguments) {
+        RECEIPT => Some(match misfit::json(arguments) {
             Ok(Receipt { receipt_id }) => receipt(app, &receipt_id).await,
             Err(Misfit { message, .. }) => mistake(format!("invalid_input: {message}")),
         }),

@@ -27,7 +27,10 @@ use super::{
     server::{Front, Server, VERSIONS},
     tools::Narrowed,
 };
-use crate::app::App;
+use crate::{
+    app::App,
+    aside::{aside, begun_aside},
+};
 
 /// Largest request, in bytes. A tool's own limit on its input is lower.
 const MAX_BODY_BYTES: usize = 4 << 20;
@@ -91,7 +94,7 @@ async fn answer(transport: Arc<Transport>, request: Request) -> Response {
             return refusal(StatusCode::BAD_REQUEST, id_of(&message), ErrorData::invalid_request(why, None));
         }
     }
-    match batch::members(&parts.headers, &body, transport.front.app.mcp.batch) {
+    match aside(body.len(), || batch::members(&parts.headers, &body, transport.front.app.mcp.batch)).await {
         None => transport.message(parts, body, accepted).await,
         Some(Ok(members)) => Box::pin(transport.batch(parts, members, accepted)).await,
         Some(Err(error)) => refusal(StatusCode::BAD_REQUEST, None, error),
@@ -100,7 +103,7 @@ async fn answer(transport: Arc<Transport>, request: Request) -> Response {
 
 impl Transport {
     async fn message(&self, mut parts: Parts, body: Bytes, accepted: Accepted) -> Response {
-        if let Some(plain) = Plain::read(&self.front, &parts.headers, accepted, &body) {
+        if let Some(plain) = aside(body.len(), || Plain::read(&self.front, &parts.headers, accepted, &body)).await {
             return plain.answer(&self.front, &parts).await;
         }
         if let Some(page) = direct::listed(&self.front, &parts, accepted, &body) {
@@ -189,7 +192,7 @@ impl Transport {
         let asked = parts.headers.get("mcp-protocol-version").cloned();
         let request = Request::from_parts(parts, Body::from(body.clone()));
         let mut inner = if accepted == Accepted::EventsOnly { self.events.clone() } else { self.json.clone() };
-        let response = match inner.call(request).await {
+        let response = match begun_aside(body.len(), inner.call(request)).await {
             Ok(response) => response.map(Body::new),
             Err(never) => match never {},
         };

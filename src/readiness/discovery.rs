@@ -8,8 +8,11 @@ use serde::Serialize;
 use serde_json::Value;
 use url::Url;
 
-use super::{Looker, apart, asking};
-use crate::capability::guard::{Fetch, Fetched};
+use super::{Looker, asking};
+use crate::{
+    aside::aside,
+    capability::guard::{Fetch, Fetched},
+};
 
 /// Documents that are looked for; the rest of [`EXPECTED`] is only named.
 pub(super) const PROBED: usize = 5;
@@ -63,7 +66,7 @@ pub(super) async fn probe(looker: &Looker, url: &Url, wall: Duration) -> Vec<Pla
             let fetched = looker.fetch(asking(Fetch::get(&place.url, wall, BODY_BYTES))).await;
             place.status = fetched.as_ref().ok().map(|fetched| fetched.status.as_u16());
             place.found = Some(match fetched {
-                Ok(fetched) if fetched.status.is_success() => apart(move || (expected.fits)(&fetched)).await.unwrap_or_default(),
+                Ok(fetched) if fetched.status.is_success() => aside(fetched.body.len(), || (expected.fits)(&fetched)).await,
                 Ok(_) | Err(_) => false,
             });
         }

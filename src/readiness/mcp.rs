@@ -12,11 +12,14 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use super::{
-    Looker, apart, asking,
+    Looker, asking,
     notes::{Notes, short},
     post_json,
 };
-use crate::capability::guard::{Fetch, Fetched};
+use crate::{
+    aside::{Bulk, aside, length},
+    capability::guard::{Fetch, Fetched},
+};
 
 /// A revision that servers of both eras speak.
 const REVISION: &str = "2025-11-25";
@@ -58,7 +61,7 @@ pub(super) async fn read(looker: &Looker, url: &str, found: &mut Map<String, Val
         client.send(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
     }
     match client.ask("tools/list", json!({})).await {
-        Some(listed) => tools(&listed, &mut about, notes),
+        Some(listed) => aside(length(&listed), || tools(&listed, &mut about, notes)).await,
         None => notes.warning("mcp_tools", "`tools/list` got no answer"),
     }
     found.insert("mcp".into(), about);
@@ -98,7 +101,7 @@ struct Client<'a> {
 
 impl Client<'_> {
     /// One request; its answer. The first that names a session opens it.
-    async fn ask(&mut self, method: &str, params: Value) -> Option<Value> {
+    async fn ask(&mut self, method: &str, params: Value) -> Option<Bulk> {
         let answered = self.send(json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })).await?;
         if self.session.is_none() {
             self.session = answered.headers.get(SESSION).filter(|id| id.len() <= SESSION_BYTES).cloned();
@@ -145,14 +148,13 @@ fn seems_answer(data: &[u8]) -> bool {
 }
 
 /// The answer in what an endpoint sent, whether it is JSON or an event stream.
-async fn message(answered: &Fetched) -> Option<Value> {
-    let body = answered.body.clone();
-    apart(move || {
+async fn message(answered: &Fetched) -> Option<Bulk> {
+    let body = &answered.body;
+    aside(body.len(), || {
         let events = || body.split(|byte| *byte == b'\n').filter_map(|line| line.strip_prefix(b"data:"));
-        answer(&body).or_else(|| events().find_map(answer))
+        answer(body).or_else(|| events().find_map(answer)).map(Bulk::new)
     })
     .await
-    .flatten()
 }
 
 /// A JSON-RPC answer; a notification on the way to one is none.

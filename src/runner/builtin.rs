@@ -2,17 +2,16 @@
 
 use serde_json::{Value, json};
 
-use super::{Produced, Task, summary};
+use super::{Task, summary};
 use crate::{
-    call::CallError,
     readiness::{self, Looker},
     tool::MicroUsd,
 };
 
 /// Echoes a public-safe summary of the request, and the receipt it will have.
-pub(super) fn receipt_echo(task: &Task<'_>) -> Produced {
+pub(super) fn receipt_echo(task: &Task<'_>) -> Value {
     let endpoint = &task.live.endpoint;
-    Produced::json(json!({
+    json!({
         "ok": true,
         "request": {
             "method": task.head.method,
@@ -30,12 +29,12 @@ pub(super) fn receipt_echo(task: &Task<'_>) -> Produced {
             "startedAt": task.now,
             "url": format!("/ai/receipts/{}", task.receipt),
         },
-    }))
+    })
 }
 
 /// Looks at a metadata URL and says what is there and what is missing.
-pub(super) async fn readiness_check(looker: &Looker, task: &Task<'_>) -> Result<Produced, CallError> {
+pub(super) async fn readiness_check(looker: &Looker, task: &Task<'_>) -> Value {
     let url = task.input.value.get("url").and_then(Value::as_str).unwrap_or_default();
     let by_a_check = task.head.headers.iter().any(|(name, value)| *name == "user-agent" && value == readiness::AGENT);
-    Ok(Produced::json(if by_a_check { readiness::of_a_check(url) } else { readiness::check(looker, url).await }))
+    if by_a_check { readiness::of_a_check(url) } else { readiness::check(looker, url).await }
 }

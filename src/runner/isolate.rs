@@ -3,22 +3,25 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde_json::json;
-use tollhouse_pool::{Job, Pool};
-use tollhouse_protocol::{Isolation, LogLevel, Outcome, ReplyBody, Start, StopReason, Thrown, ToolReply};
-
-use super::{Produced, Task};
-use crate::{
-    call::{CallError, CalledBy, Progress, RequestHead, bodiless, content_type, says_json},
-    capability::{CallGrants, Capabilities, Ops, Redactor, Scratch},
-    payment::PaymentId,
-    secret::Visibility,
-    tool::{Endpoint, Mismatch, depth},
+use tollhouse_pool::{Job, OpHost, Pool};
+use tollhouse_protocol::{
+    Isolation, LogLevel, LogLine, OpFailure, OpRequest, OpValue, Outcome, Problem, ReplyBody, STRUCTURED, Said, Side, Start, StopReason,
+    Thrown, ToolReply, Work, are_blocks,
 };
 
-/// Calls of one endpoint under way at once.
-const ENDPOINT_CONCURRENCY: usize = 64;
+use super::{Produced, Task, unfitting};
+use crate::{
+    aside::aside,
+    call::{CallError, CalledBy, Progress, RequestHead, bodiless, content_type, says_json},
+    capability::{CallGrants, Capabilities, Ops, Redactor, Scratch},
+    catalog::Live,
+    payment::PaymentId,
+    secret::Visibility,
+    tool::{Mismatch, depth},
+};
 
 /// Response headers that a handler may set. Others are dropped: they speak for the host.
 const REPLY_HEADERS: &[&str] = &["content-type", "content-language", "content-disposition", "location", "retry-after", "link"];
@@ -77,18 +80,41 @@ pub(super) async fn run(pool: &Pool, services: &Arc<Capabilities>, task: Task<'_
         // With nobody to hear them, they end in the worker.
         None => limits.progress_messages = 0,
     }
+    // Where the worker has an input to check, it says when that is done.
+    let announced = task.progress.is_some() && bundle.schemas.input.is_some();
+    if !announced {
+        task.accept();
+    }
     let job = Job {
         bundle,
         owner: endpoint.owner.share(),
         endpoint: key,
         isolation,
-        concurrency: ENDPOINT_CONCURRENCY,
-        start: Start { call: task.call.to_string(), head: head(&task)?, body: task.input.text.clone(), env, now_ms: task.now.0, limits },
+        concurrency: Live::CONCURRENCY,
+        start: Start {
+            call: task.call.to_string(),
+            work: Work::Handle,
+            announced,
+            head: head(&task)?,
+            body: task.input.text.clone(),
+            env,
+            now_ms: task.now.0,
+            limits,
+        },
     };
-    let ran = pool.run(job, &ops).await?;
+    let ran = pool.run(job, &Hearing { ops: &ops, task: &task }).await?;
     _ = task.spent.set(ran.spent);
     match ran.outcome {
-        Outcome::Returned(reply) => answer(redacted(reply, ops.redactor()), endpoint).inspect_err(|error| report(&ops, error)),
+        Outcome::Returned(reply) => {
+            let answered = async { answer(hidden(pool, &task, reply, ops.redactor()).await?, task.live).await };
+            answered.await.inspect_err(|error| report(&ops, error))
+        }
+        Outcome::Unfit(Side::Input, problems) => Err(CallError::Input(told(problems, ops.redactor()))),
+        Outcome::Unfit(Side::Output, problems) => {
+            let error = CallError::Output(told(problems, ops.redactor()));
+            report(&ops, &error);
+            Err(error)
+        }
         Outcome::Threw(thrown) => {
             // The worker cut both to a length, perhaps amid a secret.
             let clean = |text: String| ops.redactor().redact_cut(&text).into_owned();
@@ -102,6 +128,38 @@ pub(super) async fn run(pool: &Pool, services: &Arc<Capabilities>, task: Task<'_
             Err(error)
         }
     }
+}
+
+/// The grants of a call, and who waits for it to begin.
+struct Hearing<'a> {
+    ops: &'a Ops,
+    task: &'a Task<'a>,
+}
+
+impl OpHost for Hearing<'_> {
+    fn op(&self, request: OpRequest) -> BoxFuture<'_, Result<OpValue, OpFailure>> {
+        self.ops.op(request)
+    }
+
+    fn begun(&self) {
+        self.task.accept();
+    }
+
+    fn log(&self, line: LogLine) {
+        self.ops.log(line);
+    }
+
+    fn progress(&self, said: Said) {
+        self.ops.progress(said);
+    }
+}
+
+/// What the worker says of a value that does not fit, read as the hostile text it is.
+fn told(problems: Vec<Problem>, redactor: &Redactor) -> Mismatch {
+    // The worker cut both to a length, perhaps amid a secret.
+    let clean = |text: String| redactor.redact_cut(&text).into_owned();
+    let problems = problems.into_iter().map(|Problem { pointer, message }| Problem { pointer: clean(pointer), message: clean(message) });
+    Mismatch { problems: problems.collect() }
 }
 
 fn report(ops: &Ops, error: &CallError) {
@@ -120,11 +178,33 @@ fn head(task: &Task<'_>) -> Result<Bytes, CallError> {
     serde_json::to_vec(&Head { request: task.head, caller }).map(Bytes::from).map_err(|_| CallError::Internal)
 }
 
-/// The reply without the values of the call's secrets: before it is checked, hashed, stored and told.
-fn redacted(reply: ToolReply, redactor: &Redactor) -> ToolReply {
+/// The reply without the values of the call's secrets: before it is hashed, stored and told. With something else in their
+/// place it may not fit the schema any more.
+async fn hidden(pool: &Pool, task: &Task<'_>, reply: ToolReply, redactor: &Redactor) -> Result<ToolReply, CallError> {
     if redactor.is_empty() {
-        return reply;
+        return Ok(reply);
     }
+    let (ReplyBody::Json(body) | ReplyBody::Raw(body)) = &reply.body;
+    let (has_secrets, reply) = aside(body.len(), || {
+        let has_secrets = matches!(&reply.body, ReplyBody::Json(body) if redactor.finds_in(body));
+        (has_secrets, redacted(reply, redactor))
+    })
+    .await;
+    if let (true, ReplyBody::Json(body), 200..300) = (has_secrets, &reply.body, reply.status) {
+        let proper = if are_blocks(&reply.headers) { structured(body) } else { body.clone() };
+        Box::pin(task.live.fits(pool, Side::Output, proper)).await.map_err(|unfit| unfitting(unfit, CallError::Output))?;
+    }
+    Ok(reply)
+}
+
+/// The result proper of an answer made of MCP's own blocks.
+fn structured(envelope: &[u8]) -> Bytes {
+    let envelope: serde_json::Value = serde_json::from_slice(envelope).unwrap_or_default();
+    Bytes::from(envelope[STRUCTURED].to_string())
+}
+
+/// Every value in its place, or [`Redactor::redact`]'s mark.
+fn redacted(reply: ToolReply, redactor: &Redactor) -> ToolReply {
     let headers = reply.headers.into_iter().map(|(name, value)| (name, redactor.redact(&value).into_owned())).collect();
     let body = match reply.body {
         ReplyBody::Json(body) if redactor.finds_in(&body) => ReplyBody::Json(redactor.redact_json_bytes(&body).unwrap_or(body)),
@@ -135,18 +215,20 @@ fn redacted(reply: ToolReply, redactor: &Redactor) -> ToolReply {
 }
 
 /// The worker's reply, read as the hostile input it is.
-fn answer(reply: ToolReply, endpoint: &Endpoint) -> Result<Produced, CallError> {
+async fn answer(reply: ToolReply, live: &Live) -> Result<Produced, CallError> {
+    let limits = &live.endpoint.limits;
     let ToolReply { status, headers, body } = reply;
     if !(200..600).contains(&status) || matches!(status, 401 | 402 | 407) {
         return Err(CallError::Misbehaved(format!("a handler cannot answer with status {status}")));
     }
     let (ReplyBody::Json(bytes) | ReplyBody::Raw(bytes)) = &body;
-    if bytes.len() as u64 > endpoint.limits.output_bytes {
-        return Err(CallError::Stopped(StopReason::OutputSize { limit_bytes: endpoint.limits.output_bytes }));
+    let bytes = bytes.len();
+    if bytes as u64 > limits.output_bytes {
+        return Err(CallError::Stopped(StopReason::OutputSize { limit_bytes: limits.output_bytes }));
     }
     let mut headers = chosen(headers);
-    match body {
-        ReplyBody::Raw(_) if bodiless(status) => Ok(Produced { status, headers, body: Bytes::new(), value: None }),
+    let read = || match body {
+        ReplyBody::Raw(_) if bodiless(status) => Produced::check(live, status, headers, Bytes::new(), None),
         ReplyBody::Raw(body) => {
             match content_type(&headers) {
                 Some(said) if says_json(said) && (200..300).contains(&status) => {
@@ -155,19 +237,20 @@ fn answer(reply: ToolReply, endpoint: &Endpoint) -> Result<Produced, CallError> 
                 Some(_) => {}
                 None => headers.push(("content-type".to_owned(), BYTES.to_owned())),
             }
-            Ok(Produced { status, headers, body, value: None })
+            Produced::check(live, status, headers, body, None)
         }
         ReplyBody::Json(body) => {
             // Half of a surrogate pair, or a number beyond all bounds: JavaScript's JSON has them, and nobody else's.
             let value = serde_json::from_slice(&body).map_err(|error| {
                 CallError::Output(Mismatch::whole(format!("the handler's answer is no JSON that others can read: {error}")))
             })?;
-            if depth(&value) as u64 > endpoint.limits.output_depth {
-                return Err(CallError::Stopped(StopReason::OutputDepth { limit: endpoint.limits.output_depth }));
+            if depth(&value) as u64 > limits.output_depth {
+                return Err(CallError::Stopped(StopReason::OutputDepth { limit: limits.output_depth }));
             }
-            Ok(Produced { status, headers, body, value: Some(value) })
+            Produced::check(live, status, headers, body, Some(&value))
         }
-    }
+    };
+    aside(bytes, read).await
 }
 
 /// The headers that an answer carries: values of one name together, as HTTP has it, but one content type.

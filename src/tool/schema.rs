@@ -1,58 +1,34 @@
-//! JSON Schemas of inputs and results, compiled once per endpoint version.
+//! JSON Schemas of inputs and results, as far as the host has a say in them.
+//!
+//! What a schema costs to evaluate is its author's to say, so the host evaluates none: it knows two shapes by heart, and
+//! hands every other schema to the endpoint's worker, which compiles it once and can be ended. What [`bound`] refuses is
+//! only what is sure to cost too much: its author then reads where and by how much.
 
-use std::fmt;
+mod bound;
 
-use jsonschema::{PatternOptions, Validator, error::ValidationErrorKind};
-use serde::Serialize;
+use bytes::Bytes;
 use serde_json::Value;
+pub use tollhouse_protocol::Problem;
+use tollhouse_protocol::{STRUCTURED, Schemas, are_blocks};
 
-/// Problems reported for one value. Further ones are left out.
-pub const MAX_PROBLEMS: usize = 16;
+pub use self::bound::{SchemaError, bound};
 
-/// Deepest nesting of a schema, in levels.
-pub(super) const MAX_SCHEMA_DEPTH: usize = 32;
-
-/// Largest schema, in bytes of JSON.
-pub(super) const MAX_SCHEMA_BYTES: usize = 64 << 10;
-
-/// Most memory that one regular expression of a schema may take, in bytes. Linear-time engine.
-const PATTERN_BYTES: usize = 1 << 20;
-
-/// A compiled JSON Schema, draft 2020-12 unless its `$schema` says otherwise. Never fetches.
-pub struct Schema {
-    validator: Validator,
-    /// True for `{}`, `true` and `{"type":"object"}`-like schemas that say nothing of the inside.
-    speaks_of_json: bool,
-}
-
-impl fmt::Debug for Schema {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Schema").finish_non_exhaustive()
-    }
-}
-
-/// Why a schema cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct SchemaError {
-    /// JSON Pointer to the part of the schema that is wrong.
-    pub pointer: String,
-    pub message: String,
-}
-
-/// One way in which a value does not fit.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Problem {
-    /// JSON Pointer into the value.
-    pub pointer: String,
-    pub message: String,
+/// How far the host can tell by itself whether a value fits a schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// Every value fits, and so does an answer that is not JSON.
+    Anything,
+    /// Every object fits, and nothing else.
+    Object,
+    /// The endpoint's worker can tell.
+    Told,
 }
 
 /// A value that does not fit its schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.summary())]
 pub struct Mismatch {
-    /// At least one, at most [`MAX_PROBLEMS`].
+    /// At least one, at most [`MAX_PROBLEMS`](tollhouse_protocol::MAX_PROBLEMS).
     pub problems: Vec<Problem>,
 }
 
@@ -60,7 +36,13 @@ impl Mismatch {
     /// A mismatch of the whole value.
     #[must_use]
     pub fn whole(message: impl Into<String>) -> Self {
-        Self { problems: vec![Problem { pointer: String::new(), message: message.into() }] }
+        Self::at("", message)
+    }
+
+    /// A mismatch of what is at `pointer`.
+    #[must_use]
+    pub fn at(pointer: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { problems: vec![Problem { pointer: pointer.into(), message: message.into() }] }
     }
 
     fn summary(&self) -> String {
@@ -72,68 +54,85 @@ impl Mismatch {
     }
 }
 
-impl Schema {
-    /// Compiles `schema`. References to other documents are refused, never fetched.
-    ///
-    /// # Errors
-    ///
-    /// [`SchemaError`] with a pointer to what is wrong.
-    pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
-        if depth(schema) > MAX_SCHEMA_DEPTH {
-            return Err(at("", format!("schema is nested deeper than {MAX_SCHEMA_DEPTH} levels")));
-        }
-        if schema.to_string().len() > MAX_SCHEMA_BYTES {
-            return Err(at("", format!("schema is larger than {MAX_SCHEMA_BYTES} bytes")));
-        }
-        if !schema.is_object() && !schema.is_boolean() {
-            return Err(at("", "a schema is an object or a boolean".to_owned()));
-        }
-        let validator = jsonschema::options()
-            .with_pattern_options(PatternOptions::regex().size_limit(PATTERN_BYTES))
-            .should_validate_formats(true)
-            .offline()
-            .build(schema)
-            .map_err(|error| at(error.instance_path().as_str(), plain(&error)))?;
-        let trivial = schema == &Value::Bool(true) || schema.as_object().is_some_and(serde_json::Map::is_empty);
-        Ok(Self { validator, speaks_of_json: !trivial })
-    }
-
-    /// False for the schemas that let every value through, and so also an answer that is not JSON.
+impl Shape {
     #[must_use]
-    pub fn speaks_of_json(&self) -> bool {
-        self.speaks_of_json
+    pub fn of(schema: &Value) -> Self {
+        let Some(members) = schema.as_object() else {
+            return if schema == &Value::Bool(true) { Self::Anything } else { Self::Told };
+        };
+        let of_objects = members.get("type").is_some_and(|name| name == "object");
+        let plain = members.iter().all(|(name, value)| match name.as_str() {
+            "type" => of_objects,
+            "additionalProperties" => value == &Value::Bool(true),
+            "title" | "description" => value.is_string(),
+            _ => false,
+        });
+        match (plain, of_objects) {
+            (true, true) => Self::Object,
+            (true, false) => Self::Anything,
+            (false, _) => Self::Told,
+        }
     }
 
-    /// Checks `value`.
+    /// Checks `value`, as far as the host can tell.
     ///
     /// # Errors
     ///
-    /// [`Mismatch`] with the pointers of what does not fit.
-    pub fn check(&self, value: &Value) -> Result<(), Mismatch> {
-        if self.validator.is_valid(value) {
-            return Ok(());
+    /// [`Mismatch`] for what is no object and has to be one.
+    pub fn check(self, value: &Value) -> Result<(), Mismatch> {
+        if self == Self::Object && !value.is_object() { Err(Mismatch::whole("the value is not of type \"object\"")) } else { Ok(()) }
+    }
+
+    /// Checks the answer of a tool, as far as the host can tell: `value` where it is JSON.
+    ///
+    /// # Errors
+    ///
+    /// [`Mismatch`] for what can fit no schema that speaks of anything, and for MCP's own blocks that are none.
+    pub fn check_answer(self, headers: &[(String, String)], value: Option<&Value>) -> Result<(), Mismatch> {
+        match value {
+            Some(value) if are_blocks(headers) => self.check_blocks(value),
+            Some(value) => self.check(value),
+            None if self == Self::Anything => Ok(()),
+            None => Err(Mismatch::whole("the handler's answer is not JSON")),
         }
-        let problems = self
-            .validator
-            .iter_errors(value)
-            .take(MAX_PROBLEMS)
-            .map(|error| Problem { pointer: error.instance_path().to_string(), message: plain(&error) })
-            .collect();
-        Err(Mismatch { problems })
+    }
+
+    /// Of MCP's own blocks the structured content is what the schema speaks of. Stock clients refuse a result without it,
+    /// and one with a block that they do not know.
+    fn check_blocks(self, envelope: &Value) -> Result<(), Mismatch> {
+        let blocks = envelope["content"].as_array().ok_or_else(|| Mismatch::at("/content", "content is a list of blocks"))?;
+        if let Some(place) = blocks.iter().position(|block| !is_block(block)) {
+            return Err(Mismatch::at(format!("/content/{place}"), "the block is none of MCP's, or not whole"));
+        }
+        let pointer = format!("/{STRUCTURED}");
+        match envelope.get(STRUCTURED) {
+            Some(value) => self.check(value).map_err(|_| Mismatch::at(pointer, "the value is not of type \"object\"")),
+            None if self == Self::Anything => Ok(()),
+            None => Err(Mismatch::at(pointer, format!("{STRUCTURED} is required: the outputSchema speaks of it"))),
+        }
     }
 }
 
-/// The error's text without the value that was wrong: a value may be long, or private.
-fn plain(error: &jsonschema::ValidationError<'_>) -> String {
-    match error.kind() {
-        ValidationErrorKind::Required { property } => format!("{property} is required"),
-        ValidationErrorKind::AdditionalProperties { unexpected } => format!("unknown properties: {}", unexpected.join(", ")),
-        _ => error.masked_with("the value").to_string(),
+/// Whether `block` has what a content block of its type must have.
+fn is_block(block: &Value) -> bool {
+    let texts = |holder: &Value, names: &[&str]| names.iter().all(|name| holder[*name].is_string());
+    match block["type"].as_str() {
+        Some("text") => texts(block, &["text"]),
+        Some("image" | "audio") => texts(block, &["data", "mimeType"]),
+        Some("resource_link") => texts(block, &["uri", "name"]),
+        Some("resource") => {
+            let resource = &block["resource"];
+            texts(resource, &["uri"]) && (texts(resource, &["text"]) || texts(resource, &["blob"]))
+        }
+        _ => false,
     }
 }
 
-fn at(pointer: &str, message: String) -> SchemaError {
-    SchemaError { pointer: pointer.to_owned(), message }
+/// What of an endpoint's schemas its worker is to check.
+#[must_use]
+pub fn told(input: &Value, output: &Value) -> Schemas {
+    let text = |schema: &Value| (Shape::of(schema) == Shape::Told).then(|| Bytes::from(schema.to_string()));
+    Schemas { input: text(input), output: text(output) }
 }
 
 /// Levels of arrays and objects in `value`. Recursion is bounded by serde_json's own limit of 128.
@@ -153,30 +152,52 @@ mod tests {
     use super::*;
 
     #[test]
-    fn problems_point_into_the_value() {
-        let schema = Schema::compile(&json!({
-            "type": "object", "required": ["url"], "additionalProperties": false,
-            "properties": { "url": { "type": "string" }, "list": { "type": "array", "items": { "type": "integer" } } },
-        }))
-        .unwrap();
-        let mismatch = schema.check(&json!({ "list": [1, "two"], "else": 1 })).unwrap_err();
-        let pointers: Vec<_> = mismatch.problems.iter().map(|problem| problem.pointer.as_str()).collect();
-        assert!(pointers.contains(&"/list/1"), "{mismatch:?}");
-        assert!(mismatch.problems.iter().any(|problem| problem.message.contains("url")));
-        assert!(!format!("{mismatch:?}").contains("two"), "the value itself is not repeated");
+    fn the_host_knows_two_shapes_by_heart() {
+        for (schema, shape) in [
+            (json!(true), Shape::Anything),
+            (json!({}), Shape::Anything),
+            (json!({ "description": "whatever" }), Shape::Anything),
+            (json!({ "additionalProperties": true }), Shape::Anything),
+            (json!({ "type": "object" }), Shape::Object),
+            (json!({ "type": "object", "additionalProperties": true, "title": "T" }), Shape::Object),
+            (json!(false), Shape::Told),
+            (json!({ "type": "array" }), Shape::Told),
+            (json!({ "type": ["object", "null"] }), Shape::Told),
+            (json!({ "type": "object", "additionalProperties": false }), Shape::Told),
+            (json!({ "type": "object", "properties": {} }), Shape::Told),
+            (json!({ "description": 1 }), Shape::Told),
+            (json!({ "$schema": "https://example.com/unknown" }), Shape::Told),
+            (json!("object"), Shape::Told),
+        ] {
+            assert_eq!(Shape::of(&schema), shape, "{schema}");
+        }
+        assert!(Shape::Object.check(&json!([])).is_err() && Shape::Object.check(&json!({})).is_ok());
+        assert!(Shape::Anything.check(&json!(null)).is_ok() && Shape::Told.check(&json!(null)).is_ok());
     }
 
     #[test]
-    fn a_schema_that_does_not_compile_is_refused_with_its_place() {
-        let error = Schema::compile(&json!({ "properties": { "a": { "type": "text" } } })).unwrap_err();
-        assert_eq!(error.pointer, "/properties/a/type");
-        assert!(Schema::compile(&json!({ "pattern": "(" })).is_err());
-        assert!(Schema::compile(&json!("string")).is_err());
+    fn a_worker_is_told_what_the_host_does_not_know() {
+        let told = told(&json!({ "type": "object" }), &json!({ "type": "string" }));
+        assert_eq!((told.input, told.output.as_deref()), (None, Some(&br#"{"type":"string"}"#[..])));
     }
 
     #[test]
-    fn references_are_never_fetched() {
-        assert!(Schema::compile(&json!({ "$ref": "http://127.0.0.1:1/schema.json" })).is_err());
-        assert!(Schema::compile(&json!({ "$ref": "file:///etc/passwd" })).is_err());
+    fn blocks_are_whole_and_structured_where_the_schema_speaks_of_it() {
+        let blocks = [("Content-Type".to_owned(), "application/vnd.mcp.tool-result+json; charset=utf-8".to_owned())];
+        let pointer =
+            |shape: Shape, value: &Value| shape.check_answer(&blocks, Some(value)).map_err(|error| error.problems[0].pointer.clone());
+        let text = json!({ "type": "text", "text": "t" });
+        for (value, of_anything, of_objects) in [
+            (json!({ "content": [text] }), Ok(()), Err("/structuredContent")),
+            (json!({ "content": [text], "structuredContent": {} }), Ok(()), Ok(())),
+            (json!({ "content": [text], "structuredContent": 1 }), Ok(()), Err("/structuredContent")),
+            (json!({ "structuredContent": {} }), Err("/content"), Err("/content")),
+            (json!({ "content": [text, { "type": "image" }], "structuredContent": {} }), Err("/content/1"), Err("/content/1")),
+            (json!({ "content": [{ "type": "resource", "resource": { "uri": "a:b" } }] }), Err("/content/0"), Err("/content/0")),
+        ] {
+            assert_eq!(pointer(Shape::Anything, &value).as_ref().map_err(String::as_str), of_anything.as_ref().map_err(|place| *place));
+            assert_eq!(pointer(Shape::Object, &value).as_ref().map_err(String::as_str), of_objects.as_ref().map_err(|place| *place));
+        }
+        assert!(Shape::Object.check_answer(&[], None).is_err() && Shape::Anything.check_answer(&[], None).is_ok());
     }
 }

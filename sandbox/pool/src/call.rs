@@ -8,7 +8,7 @@ use std::io;
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use tokio::time::Instant;
 use tollhouse_protocol::{
-    Limits, Load, LoadError, Loaded, OpFailure, OpRequest, OpValue, Outcome, Spent, StopReason, ToHost, ToWorker, frame::FrameError,
+    Limits, Load, LoadFault, Loaded, OpFailure, OpRequest, OpValue, Outcome, Spent, StopReason, ToHost, ToWorker, frame::FrameError,
 };
 
 use crate::{
@@ -33,15 +33,6 @@ pub(crate) struct Ended {
     pub(crate) outcome: Outcome,
     pub(crate) spent: Spent,
     pub(crate) clean: Option<Clean>,
-}
-
-/// Why the worker did not load what it was given.
-#[derive(Debug)]
-pub(crate) enum NotLoaded {
-    /// The code's own fault, with the process in order.
-    Refused(LoadError),
-    /// It had to be stopped.
-    Stopped(StopReason),
 }
 
 /// What ends a call before its `Done`.
@@ -84,19 +75,19 @@ impl Cut {
 }
 
 /// Loads a bundle into a blank worker, under the limits of loading.
-pub(crate) async fn load(link: &Link, buffers: &mut Buffers, load: Load) -> Result<(Loaded, Clean), NotLoaded> {
+pub(crate) async fn load(link: &Link, buffers: &mut Buffers, load: Load) -> Result<(Loaded, Clean), LoadFault> {
     link.begin(Budget::of_load(&load.limits));
     let answer = exchange_load(link, buffers, load).await;
     let seen = link.finish();
     match (answer, seen.verdict.clone()) {
-        (_, Some(verdict)) => Err(NotLoaded::Stopped(verdict)),
+        (_, Some(verdict)) => Err(LoadFault::Stopped(verdict)),
         (Ok(Ok(loaded)), None) => Ok((Loaded { spent: checked_spent(&seen, loaded.spent, 0), checked: loaded.checked }, Clean(()))),
-        (Ok(Err(error)), None) => Err(NotLoaded::Refused(error)),
-        (Err(cut), None) => Err(NotLoaded::Stopped(cut.reason())),
+        (Ok(Err(fault)), None) => Err(fault),
+        (Err(cut), None) => Err(LoadFault::Stopped(cut.reason())),
     }
 }
 
-async fn exchange_load(link: &Link, buffers: &mut Buffers, load: Load) -> Result<Result<Loaded, LoadError>, Cut> {
+async fn exchange_load(link: &Link, buffers: &mut Buffers, load: Load) -> Result<Result<Loaded, LoadFault>, Cut> {
     buffers.put(&ToWorker::Load(load))?;
     loop {
         buffers.flush(&link.stream)?;
@@ -187,6 +178,7 @@ async fn exchange_call(
                     close(link, buffers, entry)?;
                     ops.get_or_insert_with(FuturesUnordered::new).push(answer(host, op, request));
                 }
+                Step::Begin => host.begun(),
                 Step::Log(line) => host.log(line),
                 Step::Progress(said) => host.progress(said),
                 Step::Wait => {
@@ -284,7 +276,7 @@ mod tests {
         io::{AsyncReadExt, AsyncWriteExt},
         net::UnixStream,
     };
-    use tollhouse_protocol::{LogLevel, LogLine, ReplyBody, Said, Start, ToolReply, frame};
+    use tollhouse_protocol::{LogLevel, LogLine, ReplyBody, Said, Start, ToolReply, Work, frame};
 
     use super::*;
     use crate::{
@@ -346,7 +338,16 @@ mod tests {
 
     fn begin() -> Begin {
         let (head, body) = (Bytes::from_static(b"{}"), Bytes::from_static(b"{}"));
-        Begin::Now(ToWorker::Call(Start { call: "call_1".into(), head, body, env: vec![], now_ms: 0, limits: Limits::default() }))
+        Begin::Now(ToWorker::Call(Start {
+            call: "call_1".into(),
+            work: Work::Handle,
+            announced: false,
+            head,
+            body,
+            env: vec![],
+            now_ms: 0,
+            limits: Limits::default(),
+        }))
     }
 
     fn done(body: &[u8]) -> ToHost {

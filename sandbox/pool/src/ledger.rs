@@ -4,7 +4,9 @@
 //! with a handler in bounds would never do is a [`Breach`]: of a limit, which the call answers
 //! with, or of the protocol, after which nothing the worker says is worth anything.
 
-use tollhouse_protocol::{Limits, LogLine, OpRequest, Outcome, ReplyBody, Said, Spent, StopReason, Thrown, ToHost, ToolReply};
+use tollhouse_protocol::{
+    Limits, LogLine, MAX_PROBLEMS, OpRequest, Outcome, Problem, ReplyBody, Said, Side, Spent, StopReason, Thrown, ToHost, ToolReply,
+};
 
 /// By how much a count may pass its limit before it is a breach: where host and worker count at
 /// different moments they may differ by this.
@@ -26,6 +28,8 @@ pub(crate) enum Breach {
 /// What a message asks for, once it is checked.
 #[derive(Debug)]
 pub(crate) enum Step {
+    /// The handler starts.
+    Begin,
     Op(u32, OpRequest),
     Log(LogLine),
     Progress(Said),
@@ -54,6 +58,7 @@ impl OpKind {
 #[derive(Debug)]
 pub(crate) struct Ledger {
     limits: Limits,
+    begun: bool,
     ops: u64,
     last_op: Option<u32>,
     requests: u64,
@@ -66,7 +71,7 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self { limits, ops: 0, last_op: None, requests: 0, timers: 0, waits: 0, log_lines: 0, log_bytes: 0, progress: 0 }
+        Self { limits, begun: false, ops: 0, last_op: None, requests: 0, timers: 0, waits: 0, log_lines: 0, log_bytes: 0, progress: 0 }
     }
 
     /// Ops asked for so far.
@@ -90,6 +95,7 @@ impl Ledger {
     /// Checks a message of the running call.
     pub(crate) fn admit(&mut self, message: ToHost) -> Result<Step, Breach> {
         match message {
+            ToHost::Begun => self.admit_begun(),
             ToHost::Op { op, request } => self.admit_op(op, request),
             ToHost::Log(line) => self.admit_log(line),
             ToHost::Progress(said) => self.admit_progress(said),
@@ -98,6 +104,19 @@ impl Ledger {
             ToHost::Done { outcome, spent } => Ok(Step::Done(self.check_outcome(outcome)?, spent)),
             ToHost::Ready { .. } | ToHost::Loaded(_) => Err(Breach::Protocol("a message out of order")),
         }
+    }
+
+    fn admit_begun(&mut self) -> Result<Step, Breach> {
+        if self.has_begun() {
+            return Err(Breach::Protocol("a handler that begins twice, or late"));
+        }
+        self.begun = true;
+        Ok(Step::Begin)
+    }
+
+    /// Whether the handler has shown itself.
+    fn has_begun(&self) -> bool {
+        self.begun || self.ops > 0 || self.log_lines > 0
     }
 
     fn admit_op(&mut self, op: u32, request: OpRequest) -> Result<Step, Breach> {
@@ -160,6 +179,7 @@ impl Ledger {
         match outcome {
             Outcome::Returned(reply) => self.check_reply(reply).map(Outcome::Returned),
             Outcome::Threw(thrown) => Ok(Outcome::Threw(self.cut_thrown(thrown))),
+            Outcome::Unfit(side, problems) => self.check_problems(side, problems),
             Outcome::Stopped(StopReason::Crashed) => Err(Breach::Protocol("a claim to have crashed")),
             Outcome::Stopped(reason) => Ok(Outcome::Stopped(reason)),
         }
@@ -172,6 +192,22 @@ impl Ledger {
             return Err(Breach::Limit(StopReason::OutputSize { limit_bytes: self.limits.output_bytes }));
         }
         Ok(reply)
+    }
+
+    /// An input is found unfit before its handler starts, so that what a caller is blamed for cost nothing else.
+    fn check_problems(&self, side: Side, mut problems: Vec<Problem>) -> Result<Outcome, Breach> {
+        if problems.is_empty() {
+            return Err(Breach::Protocol("a misfit without a problem"));
+        }
+        if side == Side::Input && self.has_begun() {
+            return Err(Breach::Protocol("an input that became unfit"));
+        }
+        problems.truncate(MAX_PROBLEMS);
+        for Problem { pointer, message } in &mut problems {
+            cut(pointer, self.limits.error_bytes);
+            cut(message, self.limits.error_bytes);
+        }
+        Ok(Outcome::Unfit(side, problems))
     }
 
     fn cut_thrown(&self, mut thrown: Thrown) -> Thrown {
@@ -305,6 +341,34 @@ mod tests {
         assert!(ledger.admit(ToHost::Ready { jail: vec![] }).is_err());
         let crashed = ToHost::Done { outcome: Outcome::Stopped(StopReason::Crashed), spent: Spent::default() };
         assert!(ledger.admit(crashed).is_err());
+    }
+
+    fn unfit(side: Side, problems: usize) -> ToHost {
+        let problem = Problem { pointer: format!("/{}", "p".repeat(9_000)), message: "m".repeat(9_000) };
+        ToHost::Done { outcome: Outcome::Unfit(side, vec![problem; problems]), spent: Spent::default() }
+    }
+
+    #[test]
+    fn problems_are_few_and_short_and_say_something() {
+        let Ok(Step::Done(Outcome::Unfit(Side::Output, problems), _)) = ledger().admit(unfit(Side::Output, 100)) else {
+            panic!("a misfit is a clean end")
+        };
+        assert_eq!(problems.len(), MAX_PROBLEMS);
+        assert!(problems.iter().all(|problem| problem.pointer.len() == 1_024 && problem.message.len() == 1_024));
+        assert!(matches!(ledger().admit(unfit(Side::Output, 0)), Err(Breach::Protocol(_))));
+    }
+
+    #[test]
+    fn input_is_found_unfit_before_its_handler_shows_itself() {
+        assert!(matches!(ledger().admit(unfit(Side::Input, 1)), Ok(Step::Done(..))));
+        let line = ToHost::Log(LogLine { level: LogLevel::Info, message: "m".into(), fields: String::new() });
+        for first in [ToHost::Begun, get(1), line] {
+            let mut ledger = ledger();
+            ledger.admit(first).unwrap();
+            assert!(matches!(ledger.admit(ToHost::Begun), Err(Breach::Protocol(_))));
+            assert!(matches!(ledger.admit(unfit(Side::Input, 1)), Err(Breach::Protocol(_))));
+            assert!(matches!(ledger.admit(unfit(Side::Output, 1)), Ok(Step::Done(..))));
+        }
     }
 
     #[test]

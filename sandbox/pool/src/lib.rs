@@ -32,7 +32,8 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use tollhouse_protocol::{
-    Bundle, Isolation, JailLayer, Limits, LoadError, Loaded, LogLine, OpFailure, OpRequest, OpValue, Outcome, Said, Spent, Start,
+    Bundle, Isolation, JailLayer, Limits, LoadError, Loaded, LogLine, OpFailure, OpRequest, OpValue, Outcome, Said, SchemaFault, Spent,
+    Start, StopReason,
 };
 
 pub use crate::{
@@ -51,6 +52,8 @@ pub trait OpHost: Send + Sync {
     /// Does one op, or refuses it. Dropped when the call is stopped, and when it ends without
     /// having waited for the op.
     fn op(&self, request: OpRequest) -> BoxFuture<'_, Result<OpValue, OpFailure>>;
+    /// The input fits and the handler starts: told of a call that was [announced](Start::announced). Must not block.
+    fn begun(&self) {}
     /// Takes a log line. Counted and cut to the limits already; must not block.
     fn log(&self, line: LogLine);
     /// Takes what the caller may hear. Counted and cut to the limits already; must not block.
@@ -90,6 +93,12 @@ pub enum PoolError {
     /// The handler does not load.
     #[error("handler does not load")]
     Load(#[source] LoadError),
+    /// A schema of the bundle cannot be used.
+    #[error("a schema cannot be used")]
+    Schema(#[source] SchemaFault),
+    /// A schema of the bundle took more than loading may.
+    #[error("while loading, {0}")]
+    Stopped(StopReason),
     /// No worker could be started.
     #[error("no worker could be started: {0}")]
     Spawn(String),
@@ -128,14 +137,15 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// [`PoolError::Load`] with line and column where the handler does not load; the others as
-    /// of [`run`](Self::run).
+    /// [`PoolError::Load`] with line and column where the handler does not load,
+    /// [`PoolError::Schema`] with the pointer where a schema cannot be used; the others as of
+    /// [`run`](Self::run).
     pub async fn check(&self, bundle: &Bundle, limits: Limits) -> Result<Loaded, PoolError> {
         // Publishing is one more owner, and competes with the others as such.
         let ask = Ask { owner: "", endpoint: &bundle.version, concurrency: usize::MAX };
         let entry = self.enter(ask).await?;
         let mut lent = self.core.lend_blank().await?;
-        let loaded = lent.load(bundle, &limits).await.map_err(|not_loaded| self.core.load_error(&bundle.version, not_loaded));
+        let loaded = lent.load(bundle, &limits).await.map_err(|fault| self.core.load_error(&bundle.version, fault));
         drop(lent);
         drop(entry);
         self.core.refill();

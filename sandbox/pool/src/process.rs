@@ -178,11 +178,11 @@ pub(crate) struct Holding {
 }
 
 impl Holding {
-    /// Whether a worker that holds `self` may serve a call of `endpoint` with this code and these
+    /// Whether a worker that holds `self` may serve a call of `endpoint` with this bundle and these
     /// limits. Another endpoint with the same code gets a process of its own.
-    pub(crate) fn serves(&self, endpoint: &str, version: &str, limits: &Limits) -> bool {
+    pub(crate) fn serves(&self, endpoint: &str, bundle: &Arc<Bundle>, limits: &Limits) -> bool {
         *self.endpoint == *endpoint
-            && self.bundle.version == version
+            && (Arc::ptr_eq(&self.bundle, bundle) || self.bundle.version == bundle.version && self.bundle.schemas == bundle.schemas)
             && self.limits.heap_bytes == limits.heap_bytes
             && self.limits.buffer_bytes == limits.buffer_bytes
     }

@@ -6,11 +6,11 @@ use std::{
 };
 
 use tokio::time::Instant;
-use tollhouse_protocol::{Bundle, Isolation, Limits, Load, Loaded, Spent, Start, StopReason, ToWorker};
+use tollhouse_protocol::{Bundle, Isolation, Limits, Load, LoadError, LoadFault, Loaded, Spent, Start, StopReason, ToWorker};
 
 use crate::{
     OpHost, PoolError,
-    call::{self, Begin, Clean, Ended, NotLoaded},
+    call::{self, Begin, Clean, Ended},
     core::Core,
     gate::{Ahead, Ask, Entry, Leave},
     pipeline::{HandedOn, Next, SentAhead},
@@ -65,7 +65,7 @@ pub(crate) struct Wanted<'a> {
 
 impl Wanted<'_> {
     fn is_held_by(&self, process: &Process) -> bool {
-        process.loaded.get().is_some_and(|holding| holding.serves(self.endpoint, &self.bundle.version, self.limits))
+        process.loaded.get().is_some_and(|holding| holding.serves(self.endpoint, self.bundle, self.limits))
     }
 }
 
@@ -137,12 +137,12 @@ impl Core {
     pub(crate) async fn lend_loaded(self: &Arc<Self>, wanted: Wanted<'_>) -> Result<(Lent<'_>, Clean), PoolError> {
         let mut lent = self.lend_blank().await?;
         let mut loaded = lent.load(wanted.bundle, wanted.limits).await;
-        if matches!(loaded, Err(NotLoaded::Stopped(StopReason::Crashed))) {
+        if matches!(loaded, Err(LoadFault::Stopped(StopReason::Crashed))) {
             // It may have been dying when it was lent. What has not run may be tried again.
             lent = self.boot().await?;
             loaded = lent.load(wanted.bundle, wanted.limits).await;
         }
-        let (_, clean) = loaded.map_err(|not_loaded| self.load_error(wanted.endpoint, not_loaded))?;
+        let (_, clean) = loaded.map_err(|fault| self.load_error(wanted.endpoint, fault))?;
         let holding = Holding {
             bundle: Arc::clone(wanted.bundle),
             endpoint: wanted.endpoint.into(),
@@ -236,12 +236,16 @@ impl Core {
         Starting(self)
     }
 
-    pub(crate) fn load_error(&self, endpoint: &str, not_loaded: NotLoaded) -> PoolError {
-        match not_loaded {
-            NotLoaded::Refused(error) => PoolError::Load(error),
-            NotLoaded::Stopped(reason) => {
+    pub(crate) fn load_error(&self, endpoint: &str, fault: LoadFault) -> PoolError {
+        match fault {
+            LoadFault::Handler(error) => PoolError::Load(error),
+            LoadFault::Schema(fault) => PoolError::Schema(fault),
+            LoadFault::Stopped(reason) => {
                 self.note_stop(endpoint, &reason);
-                PoolError::Load(tollhouse_protocol::LoadError { message: format!("while loading, {reason}"), line: None, column: None })
+                match reason {
+                    StopReason::SchemaTime { .. } | StopReason::SchemaMemory { .. } => PoolError::Stopped(reason),
+                    reason => PoolError::Load(LoadError { message: format!("while loading, {reason}"), line: None, column: None }),
+                }
             }
         }
     }
@@ -254,7 +258,11 @@ impl Core {
                 count(&self.counters.crashes);
                 true
             }
-            StopReason::CpuTime { .. } | StopReason::WallTime { .. } | StopReason::Memory { .. } => {
+            StopReason::CpuTime { .. }
+            | StopReason::WallTime { .. }
+            | StopReason::Memory { .. }
+            | StopReason::SchemaTime { .. }
+            | StopReason::SchemaMemory { .. } => {
                 count(&self.counters.stops);
                 true
             }
@@ -284,7 +292,7 @@ impl<'a> Lent<'a> {
         Self { core, process: Some(process), buffers }
     }
 
-    pub(crate) async fn load(&mut self, bundle: &Bundle, limits: &Limits) -> Result<(Loaded, Clean), NotLoaded> {
+    pub(crate) async fn load(&mut self, bundle: &Bundle, limits: &Limits) -> Result<(Loaded, Clean), LoadFault> {
         let load = Load { bundle: bundle.clone(), limits: *limits };
         let process = self.process.as_ref().expect("a lent worker has its process until it is given back");
         call::load(&process.link, &mut self.buffers, load).await

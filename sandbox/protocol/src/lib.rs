@@ -10,6 +10,7 @@
 //!   │  ◀── Load(Bundle)            │   once in a worker's life
 //!   │  Loaded(Ok|Err)       ──▶    │
 //!   │  ◀── Call(Start)             │   any number of times; they run one at a time
+//!   │  Begun                ──▶    │   where the host wants to know
 //!   │  Op{..} Log{..} Waiting ──▶  │   buffered, and written together
 //!   │  ◀── Reply{..}               │   one for each Op, in any order
 //!   │  Declined             ──▶    │   a Call that came while this one waits
@@ -23,10 +24,13 @@ pub mod limits;
 mod message;
 mod op;
 mod outcome;
+mod schema;
 
 pub use limits::Limits;
 pub use message::{
-    Bundle, Checked, Isolation, JailLayer, Language, Load, LoadError, Loaded, LogLevel, LogLine, Said, Start, ToHost, ToWorker,
+    Bundle, Checked, Isolation, JailLayer, Language, Load, LoadError, LoadFault, Loaded, LogLevel, LogLine, Said, Source, Start, ToHost,
+    ToWorker, Work,
 };
 pub use op::{AtomicCheck, AtomicWrite, HeaderFromEnv, OpFailure, OpRequest, OpValue};
-pub use outcome::{Outcome, ReplyBody, Spent, StopReason, Thrown, ToolReply};
+pub use outcome::{Outcome, ReplyBody, STRUCTURED, Spent, StopReason, Thrown, ToolReply, are_blocks};
+pub use schema::{MAX_PROBLEMS, Problem, SchemaFault, Schemas, Side};

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::{Limits, OpFailure, OpRequest, OpValue, Outcome, Spent};
+use crate::{Limits, OpFailure, OpRequest, OpValue, Outcome, SchemaFault, Schemas, Side, Spent, StopReason};
 
 /// From the host to a worker.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -23,7 +23,9 @@ pub enum ToHost {
     /// Booted, hardened and jailed; waiting for a bundle.
     Ready { jail: Vec<JailLayer> },
     /// The bundle is loaded, or why not.
-    Loaded(Result<Loaded, LoadError>),
+    Loaded(Result<Loaded, LoadFault>),
+    /// The input fits and the handler starts: said where [`Start::announced`], before anything else of the call.
+    Begun,
     /// The running call asks for something of the world outside.
     Op { op: u32, request: OpRequest },
     /// A line of the running call's log.
@@ -39,16 +41,24 @@ pub enum ToHost {
     Progress(Said),
 }
 
-/// A handler's code, and the name its stack traces show.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// A handler's code, the name its stack traces show, and what its input and result are held against.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bundle {
-    /// SHA-256 of source and language, in hex: what a call, a worker and a receipt are bound to.
+    /// SHA-256 of source and language, in hex: what a call and a receipt are bound to. A worker is bound to the whole bundle.
     pub version: String,
     /// Synthetic URL of the module, `tool:/<slug>/<first 12 of version>`.
     pub specifier: String,
-    /// The source as uploaded, or as [`Checked::source`] gave it back.
-    pub source: Bytes,
-    /// What `source` is written in.
+    /// `None` where the host itself answers: the worker then only [checks](Work::Check).
+    pub source: Option<Source>,
+    pub schemas: Schemas,
+}
+
+/// Code of a handler.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// As uploaded, or as [`Checked::source`] gave it back.
+    pub text: Bytes,
+    /// What `text` is written in.
     pub language: Language,
 }
 
@@ -75,7 +85,30 @@ pub struct Checked {
     pub source: Bytes,
 }
 
-/// Why a bundle does not load. Shown to its builder; `line` and `column` count from 1.
+/// Why a bundle does not load.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LoadFault {
+    /// Its source does not.
+    Handler(LoadError),
+    /// One of its schemas cannot be used.
+    Schema(SchemaFault),
+    /// It took more than loading may.
+    Stopped(StopReason),
+}
+
+impl From<LoadError> for LoadFault {
+    fn from(error: LoadError) -> Self {
+        Self::Handler(error)
+    }
+}
+
+impl From<SchemaFault> for LoadFault {
+    fn from(fault: SchemaFault) -> Self {
+        Self::Schema(fault)
+    }
+}
+
+/// Why a source does not load. Shown to its builder; `line` and `column` count from 1.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct LoadError {
@@ -108,10 +141,13 @@ pub enum Isolation {
 pub struct Start {
     /// `call_…`, for log lines and error texts.
     pub call: String,
+    pub work: Work,
+    /// Whether the host wants to be told that the handler [begins](ToHost::Begun).
+    pub announced: bool,
     /// Everything of `req` but `body`, as a JSON object: `method`, `url`, `path`, `query`,
     /// `headers`, `caller`.
     pub head: Bytes,
-    /// `req.body` as JSON text, exactly as the caller sent it.
+    /// `req.body` as JSON text, exactly as the caller sent it; or what is to be checked.
     pub body: Bytes,
     /// What `ctx.env` holds: the granted secrets' names and values.
     pub env: Vec<(String, String)>,
@@ -119,6 +155,15 @@ pub struct Start {
     pub now_ms: u64,
     /// The call's limits, narrowed already.
     pub limits: Limits,
+}
+
+/// What a call is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Work {
+    /// The input is checked, the handler runs, its result is checked.
+    Handle,
+    /// The body is checked and nothing runs. A body that fits is answered with `null`.
+    Check(Side),
 }
 
 /// A log line, as the handler wrote it. The host strips control characters and redacts.

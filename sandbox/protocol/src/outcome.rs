@@ -3,11 +3,15 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::{Problem, Side};
+
 /// The end of one call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     Returned(ToolReply),
     Threw(Thrown),
+    /// The input, or the result, does not fit its schema: how, at least once and at most [`MAX_PROBLEMS`](crate::MAX_PROBLEMS) times.
+    Unfit(Side, Vec<Problem>),
     Stopped(StopReason),
 }
 
@@ -18,6 +22,21 @@ pub struct ToolReply {
     /// As given to `new Response`; empty for a plain JSON value. The host allow-lists.
     pub headers: Vec<(String, String)>,
     pub body: ReplyBody,
+}
+
+/// Media type of an answer that is made of MCP's own blocks: `{content, structuredContent}`. Its result proper, which the
+/// schema speaks of, is the structured content.
+const BLOCKS: &str = "application/vnd.mcp.tool-result+json";
+
+/// The member of such an answer that is its result proper.
+pub const STRUCTURED: &str = "structuredContent";
+
+/// Whether an answer with these headers is made of MCP's own blocks.
+#[must_use]
+pub fn are_blocks(headers: &[(String, String)]) -> bool {
+    // Of several the last is sent.
+    let media = headers.iter().rfind(|(name, _)| name.eq_ignore_ascii_case("content-type")).map_or("", |(_, value)| value);
+    media.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(BLOCKS)
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +66,12 @@ pub enum StopReason {
     WallTime { limit_ms: u64 },
     #[error("handler needed more than its {limit_bytes} bytes of memory")]
     Memory { limit_bytes: u64 },
+    /// A schema's check took it, not the handler.
+    #[error("`{side}` used what was left of {limit_ms} ms of processor time")]
+    SchemaTime { side: Side, limit_ms: u64 },
+    /// As above.
+    #[error("`{side}` needed more than {limit_bytes} bytes of memory")]
+    SchemaMemory { side: Side, limit_bytes: u64 },
     #[error("result is larger than {limit_bytes} bytes")]
     OutputSize { limit_bytes: u64 },
     #[error("result is nested deeper than {limit} levels")]

@@ -4,7 +4,7 @@
 //! stays. From then on the watchdog asks the engine to terminate every 10 ms, because one request
 //! can be lost. What goes on for [`PATIENCE`] after that is a loop inside one native function
 //! (`indexOf` on an array-like of length 2^53), which no engine can end: the watchdog then tells the
-//! host itself, and ends the process.
+//! host itself, and ends the process. A schema's check is nothing an engine could end, and is ended so at once.
 //!
 //! Invariant: once [`Budget::reason`] is set this process serves nothing any more. `worker::run`
 //! exits on it, and [`Budget::arm`] asserts it.
@@ -12,14 +12,14 @@
 use std::{
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
     thread::{self, Thread},
     time::Duration,
 };
 
 use deno_core::v8::IsolateHandle;
-use tollhouse_protocol::{LoadError, Outcome, Spent, StopReason, ToHost};
+use tollhouse_protocol::{LoadFault, Outcome, Side, Spent, StopReason, ToHost};
 
 use crate::{
     clock::{ThreadClock, monotonic_ns},
@@ -53,12 +53,19 @@ pub(crate) enum Phase {
     Call,
 }
 
+/// No schema is being checked against.
+const NOT_CHECKING: u8 = 0;
+const CHECKING_INPUT: u8 = 1;
+const CHECKING_OUTPUT: u8 = 2;
+
 /// The running call's time limits and why it was stopped. Shared by both threads.
 #[derive(Debug)]
 pub(crate) struct Budget {
     clock: ThreadClock,
     lifeline: Lifeline,
     loading: AtomicBool,
+    /// Which schema is at work.
+    checking: AtomicU8,
     started_cpu_ns: AtomicU64,
     armed: AtomicBool,
     cpu_deadline_ns: AtomicU64,
@@ -79,6 +86,7 @@ impl Budget {
             clock: ThreadClock::current(),
             lifeline,
             loading: AtomicBool::new(true),
+            checking: AtomicU8::new(NOT_CHECKING),
             started_cpu_ns: AtomicU64::new(0),
             armed: AtomicBool::new(false),
             cpu_deadline_ns: AtomicU64::new(0),
@@ -123,6 +131,25 @@ impl Budget {
         }
     }
 
+    /// From now on the schema of `side` is at work, until the answer is dropped.
+    pub(crate) fn checking(&self, side: Side) -> Checking<'_> {
+        let number = match side {
+            Side::Input => CHECKING_INPUT,
+            Side::Output => CHECKING_OUTPUT,
+        };
+        self.checking.store(number, Ordering::SeqCst);
+        Checking(self)
+    }
+
+    /// The schema that is at work.
+    fn side(&self) -> Option<Side> {
+        match self.checking.load(Ordering::SeqCst) {
+            CHECKING_INPUT => Some(Side::Input),
+            CHECKING_OUTPUT => Some(Side::Output),
+            _ => None,
+        }
+    }
+
     /// Nothing runs any more.
     pub(crate) fn disarm(&self) {
         self.armed.store(false, Ordering::SeqCst);
@@ -158,7 +185,7 @@ impl Budget {
     pub(crate) fn end_process(&self) -> ! {
         let reason = self.reason().unwrap_or(StopReason::Crashed);
         let message = if self.loading.load(Ordering::Relaxed) {
-            ToHost::Loaded(Err(LoadError { message: reason.to_string(), line: None, column: None }))
+            ToHost::Loaded(Err(LoadFault::Stopped(reason)))
         } else {
             let cpu_us = self.clock.read_ns().saturating_sub(self.started_cpu_ns.load(Ordering::Relaxed)) / 1_000;
             ToHost::Done { outcome: Outcome::Stopped(reason), spent: Spent { cpu_us, ..Spent::default() } }
@@ -191,8 +218,9 @@ impl Budget {
         let mut stopped_at_ns = None;
         loop {
             if self.stopped() {
-                let since = monotonic_ns() - *stopped_at_ns.get_or_insert_with(monotonic_ns);
-                if Duration::from_nanos(since) > PATIENCE {
+                let stopped_at_ns = *stopped_at_ns.get_or_insert_with(monotonic_ns);
+                let since = monotonic_ns() - stopped_at_ns;
+                if self.side().is_some() || Duration::from_nanos(since) > PATIENCE {
                     self.end_process();
                 }
                 self.terminate();
@@ -234,10 +262,20 @@ impl Budget {
             return SHORTEST;
         }
         if cpu_over {
-            self.stop(StopReason::CpuTime { limit_ms: self.cpu_ms.load(Ordering::Relaxed) });
+            let limit_ms = self.cpu_ms.load(Ordering::Relaxed);
+            self.stop(self.side().map_or(StopReason::CpuTime { limit_ms }, |side| StopReason::SchemaTime { side, limit_ms }));
         } else if wall_over {
             self.stop(StopReason::WallTime { limit_ms: self.wall_ms.load(Ordering::Relaxed) });
         }
         SHORTEST
+    }
+}
+
+/// A schema at work.
+pub(crate) struct Checking<'a>(&'a Budget);
+
+impl Drop for Checking<'_> {
+    fn drop(&mut self) {
+        self.0.checking.store(NOT_CHECKING, Ordering::SeqCst);
     }
 }

@@ -8,7 +8,8 @@ use deno_core::{
     v8::{self, Local, PinScope},
 };
 use tollhouse_protocol::{
-    Checked, Language, Limits, Load, LoadError, Loaded, OpFailure, OpValue, Outcome, Spent, Start, StopReason, ToHost, ToWorker,
+    Checked, Language, Limits, Load, LoadError, LoadFault, Loaded, OpFailure, OpValue, Outcome, ReplyBody, Side, Source, Spent, Start,
+    StopReason, ToHost, ToWorker, ToolReply, Work,
 };
 
 use crate::{
@@ -16,9 +17,11 @@ use crate::{
     call::Call,
     clock::{cpu_ns, monotonic_ns},
     engine::{self, Driver},
+    heap,
     host::{Gone, Host, exit_now},
     jail, load,
     memory::Memory,
+    schema::Schemas,
 };
 
 /// Kinds of answer, as 04_ops.js numbers them.
@@ -67,6 +70,8 @@ struct Worker {
     state: Rc<RefCell<OpState>>,
     budget: Arc<Budget>,
     memory: Arc<Memory>,
+    schemas: Schemas,
+    has_handler: bool,
 }
 
 impl Worker {
@@ -78,13 +83,14 @@ impl Worker {
         let budget = Budget::new(host.lifeline());
         let (mut runtime, driver) = engine::boot(&memory, Call::new(Arc::clone(&budget)));
         memory.report_to(Arc::clone(&budget));
+        heap::report_to(Arc::clone(&budget));
         budget.watch(runtime.v8_isolate().thread_safe_handle()).map_err(|_| Gone::Io)?;
         interrupt_nobody();
         if !jail::forbid_new_processes() {
             jail.retain(|layer| *layer != tollhouse_protocol::JailLayer::Rlimits);
         }
         let state = runtime.op_state();
-        let mut worker = Self { host, runtime, driver, state, budget, memory };
+        let mut worker = Self { host, runtime, driver, state, budget, memory, schemas: Schemas::default(), has_handler: false };
         worker.tell(&ToHost::Ready { jail })?;
         Ok(worker)
     }
@@ -97,7 +103,7 @@ impl Worker {
                     loaded = true;
                     self.load(load)
                 }
-                Ok(ToWorker::Call(start)) if loaded => self.call(&start),
+                Ok(ToWorker::Call(start)) if loaded && (self.has_handler || start.work != Work::Handle) => self.call(&start),
                 // The answer to an op of a call that has ended.
                 Ok(ToWorker::Reply { .. }) => Ok(()),
                 Ok(ToWorker::Load(_) | ToWorker::Call(_)) => Err(Gone::Frame),
@@ -115,28 +121,40 @@ impl Worker {
         let started = Started::now(0);
         let allowance = Allowance { cpu_ms: limits.load_cpu_ms, wall_ms: limits.load_wall_ms };
         self.begin(limits, allowance, started, Phase::Load);
-        let loaded = self.evaluate(&load, started);
+        let loaded = self.take_in(&load, started);
         self.rest();
         let result = match (loaded, self.budget.reason()) {
-            (_, Some(reason)) => Err(LoadError { message: reason.to_string(), line: None, column: None }),
+            (_, Some(reason)) => Err(LoadFault::Stopped(reason)),
             (Ok(checked), None) => Ok(Loaded { checked, spent: self.spent(started) }),
-            (Err(error), None) => Err(error),
+            (Err(fault), None) => Err(fault),
         };
         let failed = result.is_err();
         self.tell(&ToHost::Loaded(result))?;
         if failed { Err(Gone::Closed) } else { Ok(()) }
     }
 
-    fn evaluate(&mut self, load: &Load, started: Started) -> Result<Checked, LoadError> {
+    fn take_in(&mut self, load: &Load, started: Started) -> Result<Checked, LoadFault> {
+        self.schemas = Schemas::compile(&load.bundle.schemas, &self.budget, &load.limits)?;
+        match &load.bundle.source {
+            Some(source) => {
+                self.has_handler = true;
+                Ok(self.evaluate(source, &load.bundle.specifier, started)?)
+            }
+            None => Ok(Checked { source: Bytes::new() }),
+        }
+    }
+
+    fn evaluate(&mut self, source: &Source, specifier: &str, started: Started) -> Result<Checked, LoadError> {
         let refusal = |message: &str| LoadError { message: message.into(), line: None, column: None };
-        let source = str::from_utf8(&load.bundle.source).map_err(|_| refusal("the source is not UTF-8"))?;
-        let stripped = match load.bundle.language {
+        let language = source.language;
+        let source = str::from_utf8(&source.text).map_err(|_| refusal("the source is not UTF-8"))?;
+        let stripped = match language {
             Language::Js => None,
             Language::Ts => Some(load::javascript(source)?),
         };
         let Self { runtime, driver, state, budget, host, .. } = self;
         scope!(scope, runtime);
-        load::start(scope, driver, &load.bundle.specifier, stripped.as_deref().unwrap_or(source), started.wall_ms())?;
+        load::start(scope, driver, specifier, stripped.as_deref().unwrap_or(source), started.wall_ms())?;
         let ended = pump(scope, driver, state, budget, host, started);
         let result = call_of(state, Call::take_loaded);
         match (ended, result) {
@@ -150,14 +168,11 @@ impl Worker {
         let started = Started::now(start.now_ms);
         let allowance = Allowance { cpu_ms: start.limits.cpu_ms, wall_ms: start.limits.wall_ms };
         self.begin(start.limits, allowance, started, Phase::Call);
-        let ended = {
-            let Self { runtime, driver, state, budget, host, .. } = self;
-            scope!(scope, runtime);
-            begin_call(scope, driver, start);
-            pump(scope, driver, state, budget, host, started)
+        let (ended, outcome) = match start.work {
+            Work::Handle => self.handle(start, started),
+            Work::Check(side) => (Ok(()), Some(self.check(side, start))),
         };
         self.rest();
-        let outcome = call_of(&self.state, Call::take_outcome);
         let outcome = match (self.budget.reason(), ended, outcome) {
             (Some(reason), _, _) => Outcome::Stopped(reason),
             (None, Err(End::Gone(gone)), _) => return Err(gone),
@@ -169,6 +184,44 @@ impl Worker {
         self.tell(&ToHost::Done { outcome, spent })?;
         // The watchdog may have seen an overrun at the very end: told or not, it was the last call here.
         if stopped || self.budget.stopped() { Err(Gone::Closed) } else { Ok(()) }
+    }
+
+    /// Checks the input, runs the handler, checks its result.
+    fn handle(&mut self, start: &Start, started: Started) -> (Result<(), End>, Option<Outcome>) {
+        if let Err(problems) = self.schemas.check(Side::Input, &start.body, &self.budget, &start.limits) {
+            return (Ok(()), Some(Outcome::Unfit(Side::Input, problems)));
+        }
+        if start.announced
+            && let Err(gone) = self.tell(&ToHost::Begun)
+        {
+            return (Err(End::Gone(gone)), None);
+        }
+        let ended = {
+            let Self { runtime, driver, state, budget, host, .. } = self;
+            scope!(scope, runtime);
+            begin_call(scope, driver, start);
+            pump(scope, driver, state, budget, host, started)
+        };
+        let outcome = call_of(&self.state, Call::take_outcome);
+        match outcome {
+            Some(Outcome::Returned(reply)) if !self.budget.stopped() => (ended, Some(self.judge(reply, &start.limits))),
+            outcome => (ended, outcome),
+        }
+    }
+
+    fn judge(&self, reply: ToolReply, limits: &Limits) -> Outcome {
+        match self.schemas.check_reply(&reply, &self.budget, limits) {
+            Ok(()) => Outcome::Returned(reply),
+            Err(problems) => Outcome::Unfit(Side::Output, problems),
+        }
+    }
+
+    /// Checks a value that is no handler's business.
+    fn check(&self, side: Side, start: &Start) -> Outcome {
+        match self.schemas.check(side, &start.body, &self.budget, &start.limits) {
+            Ok(()) => Outcome::Returned(ToolReply { status: 200, headers: Vec::new(), body: ReplyBody::Json(Bytes::from_static(b"null")) }),
+            Err(problems) => Outcome::Unfit(side, problems),
+        }
     }
 
     fn begin(&mut self, limits: Limits, allowance: Allowance, started: Started, phase: Phase) {

@@ -378,3 +378,46 @@ async fn one_address_calls_one_tool_only_so_often() {
     assert_eq!(audited.len(), 13, "{log}");
     assert!(audited.iter().any(|line| line.contains("moody") && line.contains("rate_limited")), "{log}");
 }
+
+/// Answers with MCP's own blocks, as its input says.
+const BLOCKS: &str = "export default async (req) =>
+    new Response(JSON.stringify(req.input.envelope), { headers: { 'content-type': 'application/vnd.mcp.tool-result+json' } });";
+
+#[tokio::test]
+async fn of_answers_made_of_blocks_the_structured_content_fits_the_listed_schema() {
+    let host = Host::start().await;
+    let schema =
+        json!({ "type": "object", "properties": { "count": { "type": "integer" } }, "required": ["count"], "additionalProperties": false });
+    for (slug, schema) in [("told", schema.clone()), ("known", json!({ "type": "object" }))] {
+        let mut tool = js(slug, 0.0, BLOCKS);
+        tool["outputSchema"] = schema;
+        host.publish(&tool).await;
+    }
+    let mcp = host.mcp();
+    let listed = mcp.ask("tools/list", json!({})).await.response["result"]["tools"].clone();
+    let listed = listed.as_array().unwrap().iter().find(|tool| tool["name"] == "told").unwrap()["outputSchema"].clone();
+    let text = json!({ "type": "text", "text": "three" });
+    let envelope = json!({ "content": [text], "structuredContent": { "count": 3 } });
+    // Over HTTP it is what the handler answered.
+    assert_eq!(host.call("told", &json!({ "envelope": envelope })).await.is(200).json(), envelope);
+    let call = async |slug: &str, envelope: &Value| {
+        let params = json!({ "name": slug, "arguments": { "envelope": envelope } });
+        mcp.ask("tools/call", params).await.response["result"].clone()
+    };
+    let result = call("told", &envelope).await;
+    assert_eq!((&result["structuredContent"], &result["content"]), (&envelope["structuredContent"], &envelope["content"]));
+    assert!(jsonschema::is_valid(&listed, &result["structuredContent"]), "as stock clients check it: {listed}");
+    for (slug, envelope, pointer) in [
+        ("told", json!({ "content": [text], "structuredContent": { "count": "3" } }), "/structuredContent/count"),
+        ("told", json!({ "content": [text] }), "/structuredContent"),
+        // The envelope itself fits, and is not what is meant.
+        ("known", json!({ "content": [text] }), "/structuredContent"),
+        ("known", json!({ "content": [text], "structuredContent": [] }), "/structuredContent"),
+        ("known", json!({ "content": [{ "type": "image" }], "structuredContent": {} }), "/content/0"),
+        ("known", json!({ "structuredContent": {} }), "/content"),
+    ] {
+        let error = host.call(slug, &json!({ "envelope": envelope })).await.fails(502, "invalid_output", "tool");
+        assert_eq!(error["problems"][0]["pointer"], pointer, "{envelope}");
+        refusal(&call(slug, &envelope).await, "invalid_output");
+    }
+}

@@ -23,7 +23,7 @@ use std::{error::Error, path::PathBuf, time::Duration};
 use client::{Client, Request};
 use host::Host;
 use load::{Figures, Subject};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// What every kind of echo is sent.
 const INPUT: &str = r#"{"text":"the quick brown fox","numbers":[1,2,3],"nested":{"flag":true}}"#;
@@ -96,6 +96,7 @@ fn measure(options: &Options) -> Result<(), Failure> {
 
     let host = Host::start(options, data.path(), &[])?;
     publish(&host, "bench-echo", "")?;
+    publish_with(&host, "bench-checked", "", &json!({ "type": "object", "minProperties": 1 }))?;
     for n in 0..COLD_CALLS {
         publish(&host, &format!("bench-cold-{n:02}"), &format!("// version {n}"))?;
     }
@@ -112,7 +113,7 @@ fn measure(options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Throughput and latencies of the three echoes, each beside the bare route's.
+/// Throughput and latencies of the echoes, each beside the bare route's.
 fn warm(options: &Options, host: &Host, bare: std::net::SocketAddr) -> Result<(), Failure> {
     println!("{:<28}{:>4}{:>12}{:>11}{:>11}{:>9}{:>10}", "", "conn", "calls/s", "p50", "p99", "calls", "p50");
     let subject = |what, address, path| Subject { what, address, request: Request::post(path, INPUT) };
@@ -120,6 +121,7 @@ fn warm(options: &Options, host: &Host, bare: std::net::SocketAddr) -> Result<()
         subject("bare axum route", bare, "/echo"),
         subject("built-in receipt echo", host.address(), "/tools/receipt-echo-free"),
         subject("JavaScript echo", host.address(), "/tools/bench-echo"),
+        subject("with schemas to check", host.address(), "/tools/bench-checked"),
     ];
     for connections in CONNECTIONS {
         let all = load::in_turns(&subjects, connections, options.seconds)?;
@@ -146,6 +148,11 @@ fn cold(host: &Host) -> Result<Figures, Failure> {
 }
 
 fn publish(host: &Host, slug: &str, comment: &str) -> Result<(), Failure> {
+    publish_with(host, slug, comment, &json!({ "type": "object" }))
+}
+
+/// An echo whose input and result are held against `schema`.
+fn publish_with(host: &Host, slug: &str, comment: &str, schema: &Value) -> Result<(), Failure> {
     let body = json!({
         "slug": slug,
         "title": "Echo",
@@ -153,8 +160,8 @@ fn publish(host: &Host, slug: &str, comment: &str) -> Result<(), Failure> {
         "priceUsd": 0,
         "handlerType": "js_request_response",
         "tags": ["bench"],
-        "inputSchema": { "type": "object" },
-        "outputSchema": { "type": "object" },
+        "inputSchema": schema,
+        "outputSchema": schema,
         "capabilities": {},
         "handler": { "source": format!("export default async (req) => req.input; {comment}"), "language": "js" },
     });

@@ -16,7 +16,9 @@ use futures_util::future::BoxFuture;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::Instant;
 use tollhouse_pool::{Job, OpHost, Pool, PoolConfig, PoolError, Ran};
-use tollhouse_protocol::{Bundle, Isolation, Language, Limits, LogLine, OpFailure, OpRequest, OpValue, Outcome, ReplyBody, Said, Start};
+use tollhouse_protocol::{
+    Bundle, Isolation, Language, Limits, LogLine, OpFailure, OpRequest, OpValue, Outcome, ReplyBody, Said, Schemas, Source, Start, Work,
+};
 
 pub const COUNTER: &str = "let calls = 0; export default () => ++calls;";
 pub const ENDLESS: &str = "export default () => { for (;;) {} };";
@@ -50,6 +52,8 @@ impl House {
             concurrency: 1_000,
             start: Start {
                 call: "call_1".into(),
+                work: Work::Handle,
+                announced: false,
                 head: Bytes::from_static(br#"{"query":{},"headers":{}}"#),
                 body: Bytes::from_static(tool.body.as_bytes()),
                 env: vec![],
@@ -106,8 +110,8 @@ impl Tool {
         let bundle = Bundle {
             version: format!("{:x}", source.bytes().fold(5_381_u64, |hash, byte| hash.wrapping_mul(33) ^ u64::from(byte))),
             specifier: format!("tool:/{endpoint}/1"),
-            source: Bytes::copy_from_slice(source.as_bytes()),
-            language: Language::Js,
+            source: Some(Source { text: Bytes::copy_from_slice(source.as_bytes()), language: Language::Js }),
+            schemas: Schemas::default(),
         };
         Self {
             bundle: Arc::new(bundle),

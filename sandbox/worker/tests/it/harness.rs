@@ -13,8 +13,8 @@ use std::{
 
 use serde_json::Value;
 use tollhouse_protocol::{
-    AtomicWrite, Bundle, JailLayer, Language, Limits, Load, LoadError, Loaded, LogLine, OpFailure, OpRequest, OpValue, Outcome, ReplyBody,
-    Said, Spent, Start, StopReason, ToHost, ToWorker, ToolReply,
+    AtomicWrite, Bundle, JailLayer, Language, Limits, Load, LoadError, LoadFault, Loaded, LogLine, OpFailure, OpRequest, OpValue, Outcome,
+    ReplyBody, Said, Schemas, Source, Spent, Start, StopReason, ToHost, ToWorker, ToolReply, Work,
     frame::{self, PREFIX_BYTES},
 };
 
@@ -26,6 +26,11 @@ pub struct Worker {
     stream: UnixStream,
     pub jail: Vec<JailLayer>,
     pub limits: Limits,
+    pub schemas: Schemas,
+    pub work: Work,
+    pub announced: bool,
+    /// How often the worker said that a handler begins.
+    pub begun: usize,
     pub env: Vec<(String, String)>,
     /// `req.query`, as JSON text.
     pub query: String,
@@ -68,6 +73,10 @@ impl Worker {
             stream: ours,
             jail: Vec::new(),
             limits: Limits::default(),
+            schemas: Schemas::default(),
+            work: Work::Handle,
+            announced: false,
+            begun: 0,
             env: Vec::new(),
             query: r#"{"q":"1"}"#.into(),
             kv: BTreeMap::new(),
@@ -106,12 +115,16 @@ impl Worker {
     }
 
     pub fn load(&mut self, source: &str, language: Language) -> Result<Loaded, LoadError> {
-        let bundle = Bundle {
-            version: "0".repeat(64),
-            specifier: "tool:/example/000000000000".into(),
-            source: source.as_bytes().to_vec().into(),
-            language,
-        };
+        self.take_in(Some(Source { text: source.as_bytes().to_vec().into(), language })).map_err(|fault| match fault {
+            LoadFault::Handler(error) => error,
+            other => panic!("the source is not to blame: {other:?}"),
+        })
+    }
+
+    /// Loads a bundle with this worker's schemas.
+    pub fn take_in(&mut self, source: Option<Source>) -> Result<Loaded, LoadFault> {
+        let bundle =
+            Bundle { version: "0".repeat(64), specifier: "tool:/example/000000000000".into(), source, schemas: self.schemas.clone() };
         self.send(&ToWorker::Load(Load { bundle, limits: self.limits }));
         loop {
             match self.receive() {
@@ -172,6 +185,8 @@ impl Worker {
         let head = format!("{{\"query\":{},{}", self.query, &head.to_string()[1..]);
         let start = Start {
             call: "call_1".into(),
+            work: self.work,
+            announced: self.announced,
             head: head.into(),
             body: input.to_string().into(),
             env: self.env.clone(),
@@ -194,6 +209,7 @@ impl Worker {
                     let counted = under_way.iter().filter(|(_, request)| !matches!(request, OpRequest::Sleep { .. })).count();
                     self.most_in_flight = self.most_in_flight.max(counted);
                 }
+                Some(ToHost::Begun) => self.begun += 1,
                 Some(ToHost::Log(line)) => self.logs.push(line),
                 Some(ToHost::Progress(said)) => self.said.push(said),
                 Some(ToHost::Waiting) => {

@@ -11,5 +11,6 @@ mod calls;
 mod harness;
 mod hostile;
 mod loading;
+mod schemas;
 mod speed;
 mod web;

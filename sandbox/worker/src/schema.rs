@@ -1,0 +1,154 @@
+//! The bundle's JSON Schemas: compiled once, held against what comes in and goes out.
+//!
+//! What a schema costs is its author's to say: a few hundred bytes of it can ask for more steps than there is time,
+//! and the validator counts none. So it is only ever asked here, where a process can be ended: the watchdog of
+//! [`budget`](crate::budget) bounds its time, [`heap`](crate::heap) its memory, and either says that it was the schema.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use jsonschema::{PatternOptions, ValidationError, Validator, error::ValidationErrorKind};
+use serde_json::Value;
+use tollhouse_protocol::{Limits, MAX_PROBLEMS, Problem, ReplyBody, STRUCTURED, SchemaFault, Side, ToolReply, are_blocks};
+
+use crate::{budget::Budget, heap};
+
+/// Most memory that one regular expression of a schema may take, in bytes. Linear-time engine.
+const PATTERN_BYTES: usize = 1 << 20;
+
+/// Most memory that matching one regular expression may keep, in bytes.
+const PATTERN_CACHE_BYTES: usize = 256 << 10;
+
+/// Names that a problem lists.
+const MAX_NAMES: usize = 8;
+
+/// The compiled schemas of a bundle. Draft 2020-12 unless `$schema` says otherwise. Never fetches.
+#[derive(Default)]
+pub(crate) struct Schemas {
+    input: Option<Validator>,
+    output: Option<Validator>,
+}
+
+impl Schemas {
+    /// Compiles what there is of `schemas`, under `budget`.
+    ///
+    /// # Errors
+    ///
+    /// [`SchemaFault`] with a pointer to what is wrong. References to other documents are refused, never fetched.
+    pub(crate) fn compile(schemas: &tollhouse_protocol::Schemas, budget: &Budget, limits: &Limits) -> Result<Self, SchemaFault> {
+        if !schemas.is_empty() {
+            // What schemas themselves are held against is made once in a process, and is none of the bundle's memory.
+            _ = compile(&Value::Bool(true));
+        }
+        let one = |side| schemas.get(side).map(|text| within(budget, limits, side, || compile_text(side, text, limits))).transpose();
+        Ok(Self { input: one(Side::Input)?, output: one(Side::Output)? })
+    }
+
+    /// Checks JSON text. An empty text is `null`.
+    ///
+    /// # Errors
+    ///
+    /// The ways in which it does not fit, at least one.
+    pub(crate) fn check(&self, side: Side, json: &[u8], budget: &Budget, limits: &Limits) -> Result<(), Vec<Problem>> {
+        let Some(schema) = self.of(side) else { return Ok(()) };
+        within(budget, limits, side, || fits(schema, "", &parse(json)?, limits))
+    }
+
+    /// Checks the result proper of an answer that is a success and JSON.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check); an answer of MCP's own blocks has to have its structured content.
+    pub(crate) fn check_reply(&self, reply: &ToolReply, budget: &Budget, limits: &Limits) -> Result<(), Vec<Problem>> {
+        let (Some(schema), ReplyBody::Json(body), 200..300) = (&self.output, &reply.body, reply.status) else { return Ok(()) };
+        if !are_blocks(&reply.headers) {
+            return self.check(Side::Output, body, budget, limits);
+        }
+        within(budget, limits, Side::Output, || {
+            let envelope = parse(body)?;
+            let pointer = format!("/{STRUCTURED}");
+            match envelope.get(STRUCTURED) {
+                Some(value) => fits(schema, &pointer, value, limits),
+                None => Err(problem(&pointer, format!("{STRUCTURED} is required: the outputSchema speaks of it"))),
+            }
+        })
+    }
+
+    fn of(&self, side: Side) -> Option<&Validator> {
+        match side {
+            Side::Input => self.input.as_ref(),
+            Side::Output => self.output.as_ref(),
+        }
+    }
+}
+
+/// Does what a schema asks for, with its time and memory on the schema's account.
+fn within<T>(budget: &Budget, limits: &Limits, side: Side, what: impl FnOnce() -> T) -> T {
+    let _time = budget.checking(side);
+    let _memory = heap::limit(side, limits.heap_bytes);
+    what()
+}
+
+fn compile_text(side: Side, text: &Bytes, limits: &Limits) -> Result<Validator, SchemaFault> {
+    let fault = |pointer: &str, message: Cow<'_, str>| SchemaFault {
+        side,
+        pointer: cut(pointer.to_owned(), limits),
+        message: cut(message.into_owned(), limits),
+    };
+    let schema: Value = serde_json::from_slice(text).map_err(|_| fault("", "a schema is JSON".into()))?;
+    if !schema.is_object() && !schema.is_boolean() {
+        return Err(fault("", "a schema is an object or a boolean".into()));
+    }
+    compile(&schema).map_err(|error| fault(error.instance_path().as_str(), plain(&error).into()))
+}
+
+fn compile(schema: &Value) -> Result<Validator, ValidationError<'static>> {
+    jsonschema::options()
+        .with_pattern_options(PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_CACHE_BYTES))
+        .should_validate_formats(true)
+        .offline()
+        .build(schema)
+}
+
+fn parse(json: &[u8]) -> Result<Value, Vec<Problem>> {
+    if json.is_empty() {
+        return Ok(Value::Null);
+    }
+    serde_json::from_slice(json).map_err(|_| problem("", "the value is not JSON".into()))
+}
+
+/// `value`, found at `pointer`, against `schema`.
+fn fits(schema: &Validator, pointer: &str, value: &Value, limits: &Limits) -> Result<(), Vec<Problem>> {
+    if schema.is_valid(value) {
+        return Ok(());
+    }
+    let told = |error: ValidationError<'_>| Problem {
+        pointer: cut(format!("{pointer}{}", error.instance_path()), limits),
+        message: cut(plain(&error), limits),
+    };
+    Err(schema.iter_errors(value).take(MAX_PROBLEMS).map(told).collect())
+}
+
+fn problem(pointer: &str, message: String) -> Vec<Problem> {
+    vec![Problem { pointer: pointer.to_owned(), message }]
+}
+
+/// The error's text without the value that was wrong: a value may be long, or private.
+fn plain(error: &ValidationError<'_>) -> String {
+    match error.kind() {
+        ValidationErrorKind::Required { property } => format!("{property} is required"),
+        ValidationErrorKind::AdditionalProperties { unexpected } => {
+            let named = unexpected.iter().take(MAX_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
+            match unexpected.len().saturating_sub(MAX_NAMES) {
+                0 => format!("unknown properties: {named}"),
+                more => format!("unknown properties: {named} and {more} more"),
+            }
+        }
+        _ => error.masked_with("the value").to_string(),
+    }
+}
+
+fn cut(mut text: String, limits: &Limits) -> String {
+    text.truncate(text.floor_char_boundary(usize::try_from(limits.error_bytes).unwrap_or(usize::MAX)));
+    text
+}

@@ -1,0 +1,202 @@
+//! What a worker makes of its bundle's schemas: what fits, what does not, and what costs too much.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+use tollhouse_protocol::{Language, Limits, LoadFault, Outcome, Problem, Schemas, Side, Source, StopReason, Work};
+
+use crate::harness::Worker;
+
+const SAYS: &str = "export default async (req, ctx) => { ctx.log.info('begun'); return eval_(req.input); };
+function eval_(input) {
+    if (input.status) return Response.json({ error: 'no' }, { status: input.status });
+    if (input.blocks) return new Response(JSON.stringify(input.blocks), { headers: { 'content-type': 'Application/vnd.mcp.tool-result+json; v=1' } });
+    if (input.text) return new Response(input.text);
+    return input.answer;
+}";
+
+fn schemas(input: Option<Value>, output: Option<Value>) -> Schemas {
+    let text = |schema: Option<Value>| schema.map(|schema| schema.to_string().into());
+    Schemas { input: text(input), output: text(output) }
+}
+
+fn blank(input: Option<Value>, output: Option<Value>) -> Worker {
+    let mut worker = Worker::start();
+    worker.schemas = schemas(input, output);
+    worker
+}
+
+fn source(text: &str) -> Source {
+    Source { text: text.to_owned().into(), language: Language::Js }
+}
+
+fn with(input: Option<Value>, output: Option<Value>) -> Worker {
+    let mut worker = blank(input, output);
+    worker.take_in(Some(source(SAYS))).unwrap();
+    worker
+}
+
+#[track_caller]
+fn unfit(outcome: Outcome, side: Side) -> Vec<Problem> {
+    match outcome {
+        Outcome::Unfit(found, problems) if found == side => problems,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn pointers(problems: &[Problem]) -> Vec<&str> {
+    problems.iter().map(|problem| problem.pointer.as_str()).collect()
+}
+
+/// `levels` definitions that double each.
+fn doubling(levels: usize, last: &Value) -> Value {
+    let next = |level: usize| json!({ "$ref": format!("#/$defs/d{level}") });
+    let mut defs: Map<_, _> =
+        (0..levels).map(|level| (format!("d{level}"), json!({ "allOf": [next(level + 1), next(level + 1)] }))).collect();
+    defs.insert(format!("d{levels}"), last.clone());
+    json!({ "$defs": defs, "$ref": "#/$defs/d0" })
+}
+
+#[test]
+fn input_that_does_not_fit_reaches_no_handler_and_the_next_does() {
+    let schema = json!({
+        "type": "object", "required": ["url"], "additionalProperties": false,
+        "properties": { "url": { "type": "string" }, "list": { "type": "array", "items": { "type": "integer" } }, "answer": {} },
+    });
+    let mut worker = with(Some(schema), None);
+    let problems = unfit(worker.call(&json!({ "list": [1, "two"], "else": "secretive" })).outcome, Side::Input);
+    assert!(pointers(&problems).contains(&"/list/1"), "{problems:?}");
+    assert!(problems.iter().any(|problem| problem.message.contains("url")), "{problems:?}");
+    assert!(!format!("{problems:?}").contains("two") && !format!("{problems:?}").contains("secretive"), "the value itself is not repeated");
+    assert!(worker.logs.is_empty(), "no handler ran");
+    assert_eq!(worker.json(&json!({ "url": "u", "answer": 5 })), json!(5));
+    assert_eq!(worker.logs.len(), 1);
+}
+
+#[test]
+fn problems_are_few_and_short() {
+    let mut worker = with(Some(json!({ "additionalProperties": { "type": "integer" } })), None);
+    let many: Map<_, _> = (0..500).map(|at| (format!("{at}{}", "n".repeat(5_000)), json!("x"))).collect();
+    worker.limits.input_bytes = 4 << 20;
+    let problems = unfit(worker.call(&Value::Object(many.clone())).outcome, Side::Input);
+    assert_eq!(problems.len(), 16);
+    assert!(problems.iter().all(|problem| problem.pointer.len() <= 1_024 && problem.message.len() <= 1_024));
+    let mut worker = with(Some(json!({ "additionalProperties": false })), None);
+    let problems = unfit(worker.call(&Value::Object(many)).outcome, Side::Input);
+    assert!(problems[0].message.len() <= 1_024);
+}
+
+#[test]
+fn results_are_held_against_their_schema_where_they_are_a_success_and_json() {
+    let schema = json!({ "type": "object", "properties": { "count": { "type": "integer" } }, "required": ["count"] });
+    let mut worker = with(None, Some(schema));
+    assert_eq!(worker.json(&json!({ "answer": { "count": 1 } })), json!({ "count": 1 }));
+    let problems = unfit(worker.call(&json!({ "answer": { "count": "1" } })).outcome, Side::Output);
+    assert_eq!(pointers(&problems), ["/count"]);
+    for input in [json!({ "status": 422 }), json!({ "text": "words" })] {
+        assert!(matches!(worker.call(&input).outcome, Outcome::Returned(_)), "{input}");
+    }
+    let blocks = |structured: Value| json!({ "blocks": { "content": [], "structuredContent": structured } });
+    assert!(matches!(worker.call(&blocks(json!({ "count": 2 }))).outcome, Outcome::Returned(_)));
+    let problems = unfit(worker.call(&blocks(json!({ "count": "2" }))).outcome, Side::Output);
+    assert_eq!(pointers(&problems), ["/structuredContent/count"]);
+    // An envelope that itself looks like a result is none.
+    let problems = unfit(worker.call(&json!({ "blocks": { "content": [], "count": 1 } })).outcome, Side::Output);
+    assert_eq!(pointers(&problems), ["/structuredContent"]);
+}
+
+#[test]
+fn a_bundle_without_a_handler_only_checks() {
+    let mut worker = blank(Some(json!({ "type": "string" })), Some(json!({ "type": "integer" })));
+    worker.take_in(None).unwrap();
+    for (side, value, fits) in
+        [(Side::Input, json!("x"), true), (Side::Input, json!(1), false), (Side::Output, json!("x"), false), (Side::Output, json!(1), true)]
+    {
+        worker.work = Work::Check(side);
+        match worker.call(&value).outcome {
+            Outcome::Returned(_) => assert!(fits, "{side} {value}"),
+            outcome => assert!(!fits && unfit(outcome, side).len() == 1, "{side} {value}"),
+        }
+    }
+}
+
+#[test]
+fn a_schema_that_does_not_compile_is_refused_with_its_place() {
+    for (schema, pointer) in [
+        (json!({ "properties": { "a": { "type": "text" } } }), "/properties/a/type"),
+        (json!({ "pattern": "(" }), "/pattern"),
+        (json!("string"), ""),
+        (json!({ "$ref": "http://127.0.0.1:1/schema.json" }), ""),
+        (json!({ "$ref": "file:///etc/passwd" }), ""),
+    ] {
+        for side in [Side::Input, Side::Output] {
+            let mut worker = match side {
+                Side::Input => blank(Some(schema.clone()), None),
+                Side::Output => blank(None, Some(schema.clone())),
+            };
+            match worker.take_in(Some(source(SAYS))) {
+                Err(LoadFault::Schema(fault)) => assert_eq!((fault.side, fault.pointer.as_str()), (side, pointer), "{schema}"),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_check_that_does_not_end_is_stopped_as_the_schemas() {
+    let limits = Limits { cpu_ms: 200, ..Limits::default() };
+    let endless = doubling(40, &json!(true));
+    for (input, output, side) in [(Some(endless.clone()), None, Side::Input), (None, Some(endless), Side::Output)] {
+        let mut worker = with(input, output);
+        worker.limits = limits;
+        let began = Instant::now();
+        let reason = worker.stopped(&json!({ "answer": 1 }));
+        assert_eq!(reason, StopReason::SchemaTime { side, limit_ms: 200 });
+        assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    }
+}
+
+#[test]
+fn a_check_that_needs_too_much_memory_is_stopped_as_the_schemas() {
+    // Every one of its problems is kept until the last is known.
+    let mut worker = with(Some(doubling(22, &json!({ "type": "string" }))), None);
+    worker.limits = Limits { cpu_ms: 60_000, wall_ms: 60_000, ..Limits::default() };
+    assert_eq!(worker.stopped(&json!({})), StopReason::SchemaMemory { side: Side::Input, limit_bytes: worker.limits.heap_bytes });
+}
+
+#[test]
+fn patterns_that_need_too_much_memory_are_stopped_as_they_are_compiled() {
+    let patterns: Map<_, _> = (0..1_000).map(|at| (format!("p{at}"), json!({ "pattern": format!("^\\p{{L}}{{9}}{at}$") }))).collect();
+    let mut worker = blank(None, Some(json!({ "properties": patterns })));
+    worker.limits = Limits { load_cpu_ms: 60_000, load_wall_ms: 60_000, ..Limits::default() };
+    let fault = worker.take_in(Some(source(SAYS))).unwrap_err();
+    let StopReason::SchemaMemory { side: Side::Output, limit_bytes } = (match fault {
+        LoadFault::Stopped(reason) => reason,
+        other => panic!("{other:?}"),
+    }) else {
+        panic!("stopped for something else")
+    };
+    assert_eq!(limit_bytes, worker.limits.heap_bytes);
+    // The same, bounded by time.
+    let mut worker = blank(
+        None,
+        Some(
+            json!({ "properties": (0..1_000).map(|at| (format!("p{at}"), json!({ "pattern": format!("^\\p{{L}}{{9}}{at}$") }))).collect::<Map<_, _>>() }),
+        ),
+    );
+    worker.limits = Limits { load_cpu_ms: 50, heap_bytes: 4 << 30, ..Limits::default() };
+    assert_eq!(
+        worker.take_in(Some(source(SAYS))).unwrap_err(),
+        LoadFault::Stopped(StopReason::SchemaTime { side: Side::Output, limit_ms: 50 })
+    );
+}
+
+#[test]
+fn the_host_hears_of_the_beginning_when_the_input_fits() {
+    let mut worker = with(Some(json!({ "required": ["answer"] })), None);
+    worker.announced = true;
+    unfit(worker.call(&json!({})).outcome, Side::Input);
+    assert_eq!(worker.begun, 0);
+    assert_eq!(worker.json(&json!({ "answer": 1 })), json!(1));
+    assert_eq!(worker.begun, 1);
+}

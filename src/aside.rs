@@ -1,0 +1,158 @@
+//! Work on texts of others that are long enough to hold a thread up, done where it holds up nobody.
+//!
+//! JSON costs up to 0.1 ms a kibibyte to parse, and as much to put in its canonical form: a body at its limit would hold a
+//! thread of the runtime, and all that waits for that thread, for tens of milliseconds. Such work is done where its thread is
+//! not the runtime's, and only so much of it at a time that there are cores left for everybody else.
+
+use std::{
+    ops::Deref,
+    pin::{Pin, pin},
+    sync::LazyLock,
+    task::{Context, Poll},
+};
+
+use serde_json::Value;
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    sync::Semaphore,
+    task::block_in_place,
+};
+
+/// Longest text that is worked on at once, in bytes: less than a millisecond of work.
+const SHORT_BYTES: usize = 8 << 10;
+
+/// As much at a time as half of the cores do.
+static PLACES: LazyLock<Semaphore> =
+    LazyLock::new(|| Semaphore::new((std::thread::available_parallelism().map_or(1, usize::from) / 2).max(1)));
+
+/// Does `work` on `bytes` of text.
+pub(crate) async fn aside<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    if bytes <= SHORT_BYTES {
+        return work();
+    }
+    let _place = PLACES.acquire().await;
+    off_the_runtime(work)
+}
+
+/// Bytes of a value as JSON, about: where it is long, no more than that is found out.
+pub(crate) fn length(value: &Value) -> usize {
+    let (mut length, mut open) = (0, vec![value]);
+    while let Some(value) = open.pop()
+        && length <= SHORT_BYTES
+    {
+        length += 4;
+        match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            Value::String(text) => length += text.len(),
+            // Of many, these are enough to know that it is long.
+            Value::Array(items) => open.extend(items.iter().take(SHORT_BYTES)),
+            Value::Object(members) => {
+                for (name, member) in members.iter().take(SHORT_BYTES) {
+                    length += name.len();
+                    open.push(member);
+                }
+            }
+        }
+    }
+    length
+}
+
+/// A value that is let go of where that holds up nobody: what is made of many parts is long in going.
+#[derive(Debug)]
+pub(crate) struct Bulk(Value);
+
+impl Bulk {
+    pub(crate) fn new(value: Value) -> Self {
+        Self(value)
+    }
+
+    pub(crate) fn take(mut self) -> Value {
+        self.0.take()
+    }
+}
+
+impl Drop for Bulk {
+    fn drop(&mut self) {
+        if length(&self.0) > SHORT_BYTES {
+            let value = self.0.take();
+            tokio::task::spawn_blocking(move || drop(value));
+        }
+    }
+}
+
+impl Deref for Bulk {
+    type Target = Value;
+
+    fn deref(&self) -> &Value {
+        &self.0
+    }
+}
+
+/// Awaits what begins with work on `bytes` of text, and does that work, in a library's hands, as it is first polled.
+pub(crate) async fn begun_aside<F: Future>(bytes: usize, future: F) -> F::Output {
+    let mut future = pin!(future);
+    if bytes > SHORT_BYTES
+        && let Poll::Ready(output) = aside(bytes, || poll_once(future.as_mut())).await
+    {
+        return output;
+    }
+    future.await
+}
+
+/// Nothing is lost when it is not ready: whoever polls it next is the one that it wakes.
+fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(std::task::Waker::noop()))
+}
+
+fn off_the_runtime<T>(work: impl FnOnce() -> T) -> T {
+    // A runtime of one thread has no other to leave its tasks to.
+    if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread { work() } else { block_in_place(work) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn long_work_holds_up_no_other_task() {
+        let busy = tokio::spawn(aside(SHORT_BYTES + 1, || std::thread::sleep(Duration::from_millis(300))));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let began = Instant::now();
+        tokio::spawn(async {}).await.unwrap();
+        assert!(began.elapsed() < Duration::from_millis(200), "{:?}", began.elapsed());
+        busy.await.unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn work_in_a_library_s_hands_goes_on_where_it_waits() {
+        for bytes in [0, SHORT_BYTES + 1] {
+            let waits = async {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                7
+            };
+            assert_eq!(begun_aside(bytes, waits).await, 7);
+        }
+    }
+
+    #[test]
+    fn a_long_value_is_known_by_a_part_of_it() {
+        for (value, is_long) in [
+            (json!([1, { "a": "b" }]), false),
+            (json!("s".repeat(SHORT_BYTES + 1)), true),
+            (json!(vec![1; SHORT_BYTES]), true),
+            (json!({ "n".repeat(SHORT_BYTES + 1): 1 }), true),
+            ((0..100).fold(json!(1), |inner, _| json!([inner])), false),
+        ] {
+            assert_eq!(length(&value) > SHORT_BYTES, is_long);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_runtime_of_one_thread_does_it_all_itself() {
+        assert_eq!(aside(usize::MAX, || 7).await, 7);
+    }
+}

@@ -1,0 +1,97 @@
+//! Whether a value fits an endpoint's schema, where no handler of its own is asked: the endpoint's worker tells.
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use tollhouse_pool::{Job, OpHost, Pool, PoolError};
+use tollhouse_protocol::{Isolation, LogLine, OpFailure, OpRequest, OpValue, Outcome, Said, Side, Start, StopReason, Work};
+
+use super::{Catalog, Live, PublishError};
+use crate::tool::{Handler, Mismatch};
+
+/// What a tool without code always answers.
+#[derive(Debug, Clone)]
+pub struct Fixed {
+    pub body: Bytes,
+    pub hash: String,
+}
+
+/// Why a value is not known to fit.
+#[derive(Debug)]
+pub enum Unfit {
+    Mismatch(Mismatch),
+    /// The schema took more than a call may spend, or its worker ended.
+    Stopped(StopReason),
+    /// It was not looked at.
+    Pool(PoolError),
+}
+
+impl Live {
+    /// Calls of one endpoint under way at once.
+    pub const CONCURRENCY: usize = 64;
+
+    /// Whether JSON `text` fits the schema of `side`, under the limits of a call.
+    ///
+    /// # Errors
+    ///
+    /// [`Unfit`]; never for a schema of which the host can tell by itself, see [`Shape`](crate::tool::Shape).
+    pub async fn fits(&self, pool: &Pool, side: Side, text: Bytes) -> Result<(), Unfit> {
+        let Some(bundle) = self.bundle.as_ref().filter(|bundle| bundle.schemas.get(side).is_some()) else { return Ok(()) };
+        let endpoint = &self.endpoint;
+        let job = Job {
+            bundle,
+            owner: endpoint.owner.share(),
+            endpoint: endpoint.id.as_str(),
+            isolation: Isolation::Warm,
+            concurrency: Self::CONCURRENCY,
+            start: Start {
+                call: String::new(),
+                work: Work::Check(side),
+                announced: false,
+                head: Bytes::new(),
+                body: text,
+                env: vec![],
+                now_ms: 0,
+                limits: endpoint.limits,
+            },
+        };
+        match pool.run(job, &Nothing).await.map_err(Unfit::Pool)?.outcome {
+            Outcome::Returned(_) => Ok(()),
+            Outcome::Unfit(_, problems) => Err(Unfit::Mismatch(Mismatch { problems })),
+            Outcome::Stopped(reason) => Err(Unfit::Stopped(reason)),
+            // Nothing ran that could throw.
+            Outcome::Threw(_) => Err(Unfit::Stopped(StopReason::Crashed)),
+        }
+    }
+}
+
+impl Catalog {
+    /// Whether what `live` always answers, if it is always the same, is what it promises.
+    pub(super) async fn answers_fit(&self, live: &Live) -> Result<(), PublishError> {
+        let Handler::Static(response) = &live.endpoint.handler else { return Ok(()) };
+        let unfit = match live.output.check(response) {
+            Ok(()) => live.fits(&self.pool, Side::Output, Bytes::from(response.to_string())).await,
+            Err(mismatch) => Err(Unfit::Mismatch(mismatch)),
+        };
+        unfit.map_err(|unfit| match unfit {
+            Unfit::Mismatch(mismatch) => {
+                PublishError::field("/handler/response", format!("the response does not fit the outputSchema: {mismatch}"))
+            }
+            Unfit::Stopped(reason) => PublishError::field("/outputSchema", format!("the response could not be checked: {reason}")),
+            Unfit::Pool(error) => error.into(),
+        })
+    }
+}
+
+/// Grants nothing.
+struct Nothing;
+
+impl OpHost for Nothing {
+    fn op(&self, _request: OpRequest) -> BoxFuture<'_, Result<OpValue, OpFailure>> {
+        let failure = OpFailure { code: "not_granted".to_owned(), message: "nothing is granted to a check".to_owned() };
+        Box::pin(std::future::ready(Err(failure)))
+    }
+
+    fn log(&self, _line: LogLine) {}
+
+    fn progress(&self, _said: Said) {}
+}

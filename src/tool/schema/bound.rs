@@ -1,0 +1,368 @@
+//! What a schema asks for, counted before anything evaluates it.
+//!
+//! The count is of subschemas with every `$ref` written out, one value of an instance in mind: `{"allOf": [d, d]}` counts
+//! `d` twice. A recursive schema is counted once around; how often it goes around is the instance's to say, and the
+//! worker's to stop. Linear in the schema's size: what was counted is remembered.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+/// Deepest nesting of a schema, in levels.
+const MAX_DEPTH: usize = 32;
+
+/// Largest schema, in bytes of JSON.
+const MAX_BYTES: usize = 64 << 10;
+
+/// Most subschemas with every `$ref` written out.
+const MAX_EXPANDED: u64 = 10_000;
+
+/// Most regular expressions: those of `pattern`, and the names in `patternProperties`.
+const MAX_PATTERNS: usize = 64;
+
+/// Longest regular expressions, all of a schema together, in bytes.
+const MAX_PATTERN_BYTES: usize = 8 << 10;
+
+/// Why a schema cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct SchemaError {
+    /// JSON Pointer to the part of the schema that is wrong.
+    pub pointer: String,
+    pub message: String,
+}
+
+/// Refuses a schema that is sure to cost too much. Whether it is a schema at all is the worker's to say.
+///
+/// # Errors
+///
+/// [`SchemaError`] with a pointer to where it gets too much, and the limit.
+pub fn bound(schema: &Value) -> Result<(), SchemaError> {
+    let refusal = |message: String| SchemaError { pointer: String::new(), message };
+    let bytes = schema.to_string().len();
+    if bytes > MAX_BYTES {
+        return Err(refusal(format!("the schema is {bytes} bytes, limit {MAX_BYTES}")));
+    }
+    if super::depth(schema) > MAX_DEPTH {
+        return Err(refusal(format!("the schema is nested deeper than {MAX_DEPTH} levels")));
+    }
+    let names = Names::of(schema)?;
+    Count { names: &names, root: schema, counted: HashMap::new(), open: Vec::new() }.run()
+}
+
+/// What references may name, wherever it is in a schema.
+#[derive(Default)]
+struct Names<'s> {
+    /// `$id`
+    ids: HashMap<&'s str, &'s Value>,
+    /// `$anchor` and `$dynamicAnchor`
+    anchors: HashMap<&'s str, Vec<&'s Value>>,
+    patterns: usize,
+    pattern_bytes: usize,
+}
+
+impl<'s> Names<'s> {
+    /// Also counts the regular expressions, of which each is compiled once.
+    fn of(schema: &'s Value) -> Result<Self, SchemaError> {
+        let mut names = Self::default();
+        names.gather(schema, &mut Vec::new())?;
+        Ok(names)
+    }
+
+    /// No deeper than [`MAX_DEPTH`], which was looked at before.
+    fn gather(&mut self, value: &'s Value, way: &mut Vec<String>) -> Result<(), SchemaError> {
+        for (place, item) in value.as_array().into_iter().flatten().enumerate() {
+            way.push(place.to_string());
+            self.gather(item, way)?;
+            way.pop();
+        }
+        for (name, member) in value.as_object().into_iter().flatten() {
+            way.push(escaped(name));
+            match (name.as_str(), member) {
+                ("$id", Value::String(id)) => _ = self.ids.insert(id.trim_end_matches('#'), value),
+                ("$anchor" | "$dynamicAnchor", Value::String(anchor)) => self.anchors.entry(anchor).or_default().push(value),
+                ("pattern", Value::String(pattern)) => self.add_pattern(pattern, way)?,
+                ("patternProperties", Value::Object(members)) => members.keys().try_for_each(|pattern| self.add_pattern(pattern, way))?,
+                _ => {}
+            }
+            self.gather(member, way)?;
+            way.pop();
+        }
+        Ok(())
+    }
+
+    fn add_pattern(&mut self, pattern: &str, way: &[String]) -> Result<(), SchemaError> {
+        self.patterns += 1;
+        self.pattern_bytes += pattern.len();
+        let message = if self.patterns > MAX_PATTERNS {
+            format!("the schema has more than {MAX_PATTERNS} regular expressions")
+        } else if self.pattern_bytes > MAX_PATTERN_BYTES {
+            format!("the regular expressions of the schema are longer than {MAX_PATTERN_BYTES} bytes together")
+        } else {
+            return Ok(());
+        };
+        Err(SchemaError { pointer: format!("/{}", way.join("/")), message })
+    }
+}
+
+/// What is counted.
+#[derive(Clone, Copy)]
+enum Part<'s> {
+    Schema(&'s Value),
+    /// Each of these may be meant.
+    AnyOf(&'s [&'s Value]),
+}
+
+impl Part<'_> {
+    fn key(self) -> usize {
+        match self {
+            Self::Schema(schema) => std::ptr::from_ref(schema).addr(),
+            Self::AnyOf(schemas) => schemas.as_ptr().addr(),
+        }
+    }
+}
+
+/// The way to a part from the one that applies it.
+#[derive(Clone, Copy)]
+enum Step<'s> {
+    Root,
+    Keyword(&'s str),
+    Member(&'s str, &'s str),
+    Item(&'s str, usize),
+    /// A reference: the way begins anew.
+    To(&'s str),
+}
+
+/// A part whose own parts are being counted.
+struct Open<'s> {
+    part: Part<'s>,
+    step: Step<'s>,
+    left: Vec<(Part<'s>, Step<'s>)>,
+    count: u64,
+}
+
+struct Count<'s, 'n> {
+    names: &'n Names<'s>,
+    root: &'s Value,
+    /// `None` while its own parts are being counted: met again it is a recursion.
+    counted: HashMap<usize, Option<u64>>,
+    open: Vec<Open<'s>>,
+}
+
+impl<'s, 'n: 's> Count<'s, 'n> {
+    fn run(mut self) -> Result<(), SchemaError> {
+        self.enter(Part::Schema(self.root), Step::Root);
+        while let Some(last) = self.open.last_mut() {
+            match last.left.pop() {
+                Some((part, step)) => match self.counted.get(&part.key()) {
+                    Some(count) => last.count = last.count.saturating_add(count.unwrap_or(1)),
+                    None => self.enter(part, step),
+                },
+                None => self.leave()?,
+            }
+        }
+        Ok(())
+    }
+
+    fn enter(&mut self, part: Part<'s>, step: Step<'s>) {
+        self.counted.insert(part.key(), None);
+        let left = match part {
+            Part::Schema(schema) => self.parts(schema),
+            Part::AnyOf(schemas) => schemas.iter().map(|schema| (Part::Schema(schema), step)).collect(),
+        };
+        self.open.push(Open { part, step, left, count: 1 });
+    }
+
+    fn leave(&mut self) -> Result<(), SchemaError> {
+        let pointer = if self.open.last().is_some_and(|last| last.count > MAX_EXPANDED) { Some(self.pointer()) } else { None };
+        if let Some(pointer) = pointer {
+            let message = format!("with every `$ref` written out this is more than {MAX_EXPANDED} schemas");
+            return Err(SchemaError { pointer, message });
+        }
+        if let Some(Open { part, count, .. }) = self.open.pop() {
+            self.counted.insert(part.key(), Some(count));
+            if let Some(holder) = self.open.last_mut() {
+                holder.count = holder.count.saturating_add(count);
+            }
+        }
+        Ok(())
+    }
+
+    /// What a schema applies to the value or to its parts.
+    fn parts(&self, schema: &'s Value) -> Vec<(Part<'s>, Step<'s>)> {
+        let mut parts = Vec::new();
+        for (name, value) in schema.as_object().into_iter().flatten() {
+            match (name.as_str(), value) {
+                ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(to)) => {
+                    parts.extend(self.resolved(name, to).map(|part| (part, Step::To(to))))
+                }
+                ("properties" | "patternProperties" | "dependentSchemas" | "dependencies", Value::Object(members)) => {
+                    parts.extend(members.iter().map(|(member, schema)| (Part::Schema(schema), Step::Member(name, member))));
+                }
+                ("allOf" | "anyOf" | "oneOf" | "prefixItems" | "items", Value::Array(items)) => {
+                    parts.extend(items.iter().enumerate().map(|(place, schema)| (Part::Schema(schema), Step::Item(name, place))));
+                }
+                (
+                    "not"
+                    | "if"
+                    | "then"
+                    | "else"
+                    | "contains"
+                    | "items"
+                    | "additionalItems"
+                    | "unevaluatedItems"
+                    | "additionalProperties"
+                    | "unevaluatedProperties"
+                    | "propertyNames"
+                    | "contentSchema",
+                    schema,
+                ) => parts.push((Part::Schema(schema), Step::Keyword(name))),
+                _ => {}
+            }
+        }
+        parts
+    }
+
+    /// `None` for a reference that leads nowhere, or by ways that are not followed here: the worker finds out.
+    fn resolved(&self, keyword: &str, to: &str) -> Option<Part<'s>> {
+        let (base, fragment) = to.split_once('#').unwrap_or((to, ""));
+        let within = if base.is_empty() { self.root } else { *self.names.ids.get(base)? };
+        if fragment.is_empty() || fragment.starts_with('/') {
+            return within.pointer(&decoded(fragment)).map(Part::Schema);
+        }
+        let named = self.names.anchors.get(fragment)?;
+        if keyword == "$ref" { named.first().map(|schema| Part::Schema(schema)) } else { Some(Part::AnyOf(named)) }
+    }
+
+    /// Where the last of the open parts is.
+    fn pointer(&self) -> String {
+        let from = self.open.iter().rposition(|open| matches!(open.step, Step::To(_))).unwrap_or(0);
+        let mut pointer = String::new();
+        for open in &self.open[from..] {
+            match open.step {
+                Step::Root => {}
+                Step::To(to) => pointer = decoded(to.trim_start_matches('#')),
+                Step::Keyword(name) => pointer += &format!("/{name}"),
+                Step::Member(name, member) => pointer += &format!("/{name}/{}", escaped(member)),
+                Step::Item(name, place) => pointer += &format!("/{name}/{place}"),
+            }
+        }
+        pointer
+    }
+}
+
+/// A member's name in a JSON Pointer.
+fn escaped(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+/// A fragment without its percent-encoding.
+fn decoded(fragment: &str) -> String {
+    let bytes = fragment.as_bytes();
+    let (mut plain, mut place) = (Vec::with_capacity(bytes.len()), 0);
+    while let Some(&byte) = bytes.get(place) {
+        let digits = bytes.get(place + 1..place + 3).filter(|_| byte == b'%');
+        let code = digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
+        plain.push(code.unwrap_or(byte));
+        place += if code.is_some() { 3 } else { 1 };
+    }
+    String::from_utf8_lossy(&plain).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Map, json};
+
+    use super::*;
+
+    /// `levels` definitions, each made of the next by `made`, and `last` at their end.
+    fn chain(levels: usize, last: &Value, made: impl Fn(Value) -> Value) -> Value {
+        let next = |level: usize| json!({ "$ref": format!("#/$defs/d{level}") });
+        let mut defs: Map<_, _> = (0..levels).map(|level| (format!("d{level}"), made(next(level + 1)))).collect();
+        defs.insert(format!("d{levels}"), last.clone());
+        json!({ "$defs": defs, "$ref": "#/$defs/d0" })
+    }
+
+    #[test]
+    fn what_doubles_with_each_level_is_refused_where_it_gets_too_much() {
+        let both = |next: Value| json!({ "allOf": [next, next] });
+        assert_eq!(bound(&chain(8, &json!({}), both)), Ok(()));
+        let error = bound(&chain(28, &json!({ "type": "string" }), both)).unwrap_err();
+        // Counted from the end, it is more than that from the twelfth level on.
+        assert_eq!(error.pointer, "/$defs/d16");
+        assert!(error.message.contains("10000"), "{error}");
+        type Made = fn(Value) -> Value;
+        let shapes: [Made; 8] = [
+            |next| json!({ "anyOf": [next, { "not": next }] }),
+            |next| json!({ "oneOf": [next, next] }),
+            |next| json!({ "if": next, "then": next, "else": next }),
+            |next| json!({ "properties": { "a": next }, "patternProperties": { "a": next } }),
+            |next| json!({ "items": next, "contains": next }),
+            |next| json!({ "dependentSchemas": { "a": next, "b": next } }),
+            |next| json!({ "unevaluatedProperties": next, "propertyNames": next }),
+            |next| json!({ "prefixItems": [next], "unevaluatedItems": next }),
+        ];
+        for made in shapes {
+            assert!(bound(&chain(28, &json!({}), made)).is_err(), "{}", made(json!("next")));
+        }
+    }
+
+    #[test]
+    fn references_are_followed_by_pointer_anchor_and_id() {
+        for (root, name, to) in [
+            (json!({}), "d~1 0", "#/$defs/d~1%20"),
+            (json!({}), "d", "#d"),
+            (json!({ "$id": "https://example.com/s" }), "d", "https://example.com/s#/$defs/d"),
+        ] {
+            let mut schema = root;
+            let level = |level: usize| if name == "d~1 0" { format!("d/ {level}") } else { format!("d{level}") };
+            for at in 0..28 {
+                let next = json!({ "$ref": format!("{to}{}", at + 1) });
+                schema["$defs"][level(at)] = json!({ "$anchor": format!("d{at}"), "allOf": [next, next] });
+            }
+            schema["$defs"][level(28)] = json!({ "$anchor": "d28" });
+            schema["$ref"] = json!(format!("{to}0"));
+            assert!(bound(&schema).is_err(), "{to}");
+        }
+    }
+
+    #[test]
+    fn a_recursive_schema_is_counted_once_around() {
+        for schema in [
+            json!({ "properties": { "left": { "$ref": "#" }, "right": { "$ref": "#" } } }),
+            json!({ "$dynamicAnchor": "node", "properties": { "children": { "items": { "$dynamicRef": "#node" } } } }),
+            json!({ "$ref": "#" }),
+            json!({ "$ref": "#/nowhere", "$defs": { "a": { "$ref": "https://elsewhere.example/" } } }),
+            json!(true),
+        ] {
+            assert_eq!(bound(&schema), Ok(()), "{schema}");
+        }
+    }
+
+    #[test]
+    fn patterns_bytes_and_levels_have_their_limits() {
+        let patterns = |count: usize, length: usize| json!({ "properties": (0..count).map(|at| (format!("p{at}"), json!({ "pattern": "a".repeat(length) }))).collect::<Map<_, _>>() });
+        assert_eq!(bound(&patterns(MAX_PATTERNS, 8)), Ok(()));
+        for schema in [patterns(MAX_PATTERNS + 1, 8), patterns(3, MAX_PATTERN_BYTES / 2)] {
+            let error = bound(&schema).unwrap_err();
+            assert!(error.pointer.starts_with("/properties/p") && error.pointer.ends_with("/pattern"), "{error:?}");
+        }
+        let named: Map<_, _> = (0..100).map(|at| (format!("^{at}"), json!({}))).collect();
+        assert_eq!(bound(&json!({ "patternProperties": named })).unwrap_err().pointer, "/patternProperties");
+        assert!(bound(&json!({ "description": "d".repeat(MAX_BYTES) })).is_err());
+        assert!(bound(&(0..40).fold(json!({}), |inner, _| json!({ "not": inner }))).is_err());
+    }
+
+    #[test]
+    fn counting_is_linear() {
+        // Every level names every other: written out, more than there are atoms.
+        let refs: Vec<_> = (0..45).map(|at| json!({ "$ref": format!("#/$defs/d{at}") })).collect();
+        let defs: Map<_, _> = (0..45).map(|at| (format!("d{at}"), json!({ "anyOf": refs }))).collect();
+        let schema = json!({ "$ref": "#/$defs/d0", "$defs": defs });
+        let began = std::time::Instant::now();
+        _ = bound(&schema);
+        let many = json!({ "allOf": vec![json!({}); 9_000] });
+        assert_eq!(bound(&many), Ok(()));
+        assert!(began.elapsed().as_millis() < 500, "{:?}", began.elapsed());
+    }
+}

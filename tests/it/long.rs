@@ -1,0 +1,101 @@
+//! Long texts of callers and builders: they cost their own calls time, and nobody else's.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::harness::{Answer, Host, js};
+
+/// How long `/health/live` may take beside whatever is going on, on a shared machine and in a debug build.
+const LIVELY: Duration = Duration::from_millis(250);
+
+/// Bytes of a text, the most that the tool here takes.
+const BYTES: usize = 1 << 20;
+
+/// JSON as slow as it gets to read: each level of each of its items is a map of its own.
+fn slow_to_read(bytes: usize) -> String {
+    let item = format!("{}1{}", r#"{"a":"#.repeat(50), "}".repeat(50));
+    let items = vec![item.as_str(); bytes / (item.len() + 1) - 8].join(",");
+    format!(r#"{{"items":[{items}]}}"#)
+}
+
+/// Times of `/health/live` while `busy` goes on, in order.
+async fn health(host: &Host, busy: impl Future<Output = ()>) -> Vec<Duration> {
+    let mut times = Vec::new();
+    tokio::pin!(busy);
+    loop {
+        let began = Instant::now();
+        tokio::select! {
+            biased;
+            () = &mut busy => break,
+            answer = host.get("/health/live") => { answer.is(200); }
+        }
+        times.push(began.elapsed());
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    times.sort_unstable();
+    times
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn long_texts_of_others_hold_nobody_up() {
+    let host = Host::start().await;
+    let mut tool = js("long", 0.0, "export default (req) => req.input.items ? req.input : JSON.parse(req.input.text);");
+    tool["limits"] = json!({ "inputBytes": BYTES, "outputBytes": BYTES });
+    host.publish(&tool).await;
+    let (long, message) = (slow_to_read(BYTES), slow_to_read(BYTES - 1_000));
+    let send = |method: Method, path: &str, body: String| {
+        let request = host.request(method, path).header("content-type", "application/json").header("x-admin-token", &host.admin);
+        host.send(request.header("accept", "application/json, text/event-stream").body(body))
+    };
+    let call = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"long","arguments":{message}}}}}"#);
+    // With a progress token it goes through the library.
+    let streamed = call.replacen(r#""name""#, r#""_meta":{"progressToken":1},"name""#, 1);
+    let quoted = json!({ "text": slow_to_read(BYTES / 2) }).to_string();
+    type Ask<'a> = (&'static str, Box<dyn Fn() -> futures_util::future::BoxFuture<'a, Answer> + 'a>);
+    let ways: [Ask<'_>; 6] = [
+        ("a body", Box::new(|| Box::pin(send(Method::POST, "/tools/long", long.clone())))),
+        ("a result", Box::new(|| Box::pin(send(Method::POST, "/tools/long", quoted.clone())))),
+        ("invoke", Box::new(|| Box::pin(send(Method::POST, "/ai/invoke", format!(r#"{{"slug":"long","input":{long}}}"#))))),
+        ("mcp", Box::new(|| Box::pin(send(Method::POST, "/ai/mcp", call.clone())))),
+        ("mcp, streamed", Box::new(|| Box::pin(send(Method::POST, "/ai/mcp", streamed.clone())))),
+        ("management", Box::new(|| Box::pin(send(Method::PATCH, "/ai/endpoints/long", format!(r#"{{"inputSchema":{long}}}"#))))),
+    ];
+    let mut slow = Vec::new();
+    for (what, ask) in &ways {
+        let busy = async {
+            for answer in join_all((0..8).map(|_| ask())).await {
+                let wanted: &[u16] = if *what == "management" { &[422] } else { &[200, 503] };
+                assert!(wanted.contains(&answer.status), "{what}: {answer:?}");
+            }
+        };
+        let times = health(&host, busy).await;
+        let (most, held) = (times[times.len() - 1], times.iter().filter(|time| **time > Duration::from_millis(50)).count());
+        println!("{what}: {} answers of /health/live, p50 {:?}, longest {most:?}, {held} above 50 ms", times.len(), times[times.len() / 2]);
+        if most > LIVELY {
+            slow.push(format!("{what}: longest {most:?}"));
+        }
+    }
+    assert!(slow.is_empty(), "{slow:?}");
+}
+
+#[tokio::test]
+async fn a_static_answer_is_what_it_was_however_it_is_asked_for() {
+    let host = Host::start().await;
+    let response = json!({ "b": [1.5, "é"], "a": { "deep": [[[[1]]]] } });
+    let tool = json!({ "slug": "fixed", "title": "Fixed", "handlerType": "static_json", "handler": { "response": response } });
+    host.publish(&tool).await;
+    let mut hashes = Vec::new();
+    for _ in 0..2 {
+        let answer = host.call("fixed", &Value::from(json!({}))).await.is(200);
+        assert_eq!(answer.json(), response);
+        hashes.push(host.receipt(&answer.receipt_id()).await["resultHash"].clone());
+    }
+    host.change("fixed", &json!({ "handler": { "response": [1] } })).await;
+    let answer = host.call("fixed", &json!({})).await.is(200);
+    assert_eq!(answer.json(), json!([1]));
+    assert_eq!(hashes[0], hashes[1]);
+    assert_ne!(host.receipt(&answer.receipt_id()).await["resultHash"], hashes[0]);
+}

@@ -1,0 +1,392 @@
+//! Schemas of builders: what they cost is theirs, and no one else's.
+
+use std::time::{Duration, Instant};
+
+use reqwest::Method;
+use serde_json::{Map, Value, json};
+use tollhouse::store::{Durability, Space, Store, Write, sled::SledConfig, sled::SledStore};
+
+use crate::harness::{Answer, Host, js};
+
+const SAYS: &str = "export default async (req) => req.input.answer;";
+
+/// How long `/health/live` may take beside whatever is going on, on a shared machine and in a debug build.
+const LIVELY: Duration = Duration::from_millis(750);
+
+/// What becomes of a schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// It is refused when it is published.
+    Refused,
+    /// Its calls are stopped, in its own name.
+    Stopped,
+    /// It looks worse than it is: its calls are answered.
+    Answered,
+}
+
+/// A schema that is made to freeze whoever evaluates it, and the input that does.
+struct Shape {
+    name: &'static str,
+    schema: Value,
+    input: Value,
+    fate: Fate,
+}
+
+impl Shape {
+    /// The schema is of the member `value`.
+    fn within_value(mut self) -> Self {
+        self.schema = json!({ "properties": { "value": self.schema } });
+        self
+    }
+}
+
+/// Definitions of which each is made of the next.
+fn chain(levels: usize, made: impl Fn(Value) -> Value) -> Value {
+    let next = |level: usize| json!({ "$ref": format!("#/$defs/d{level}") });
+    let mut defs: Map<_, _> = (0..levels).map(|level| (format!("d{level}"), made(next(level + 1)))).collect();
+    defs.insert(format!("d{levels}"), json!({ "type": "object" }));
+    json!({ "$defs": defs, "$ref": "#/$defs/d0" })
+}
+
+fn doubling(name: &'static str, made: impl Fn(Value) -> Value) -> Shape {
+    Shape { name, schema: chain(28, made), input: json!({}), fate: Fate::Refused }
+}
+
+fn refused(name: &'static str, schema: Value) -> Shape {
+    Shape { name, schema, input: json!({}), fate: Fate::Refused }
+}
+
+/// A schema that applies itself more than once to a part of each value, and a value that is deep.
+fn recursive(name: &'static str, made: impl Fn(Value) -> Value, deeper: impl Fn(Value) -> Value) -> Shape {
+    let mut node = made(json!({ "$ref": "#/$defs/n" }));
+    node["type"] = json!(["object", "array"]);
+    let schema = json!({ "$defs": { "n": node }, "$ref": "#/$defs/n" });
+    Shape { name, schema, input: (0..60).fold(json!(1), |inner, _| deeper(inner)), fate: Fate::Stopped }
+}
+
+/// As many steps as `schema` has times as `input` has.
+fn product(name: &'static str, schema: Value, input: Value) -> Shape {
+    Shape { name, schema, input, fate: Fate::Stopped }
+}
+
+fn linear(name: &'static str, schema: Value, input: Value) -> Shape {
+    Shape { name, schema, input: json!({ "answer": true, "value": input }), fate: Fate::Answered }.within_value()
+}
+
+/// Text of which no part is like another.
+fn random_ab(length: usize) -> String {
+    let mut state = 1_u64;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        if state >> 63 == 0 { 'a' } else { 'b' }
+    };
+    (0..length).map(|_| next()).collect()
+}
+
+fn in_a(inner: Value) -> Value {
+    json!({ "a": inner })
+}
+
+fn in_ab(inner: Value) -> Value {
+    json!({ "ab": inner })
+}
+
+fn in_list(inner: Value) -> Value {
+    json!([inner])
+}
+
+fn shapes() -> Vec<Shape> {
+    let all = |count: usize, one: &dyn Fn(usize) -> Value| json!({ "allOf": (0..count).map(one).collect::<Vec<_>>() });
+    let keys = |count: usize| Value::Object((0..count).map(|at| (format!("k{at}"), json!(1))).collect());
+    let items = |count: usize, one: &dyn Fn(usize) -> Value| Value::Array((0..count).map(one).collect());
+    let long = |part: &str| json!(part.repeat(900_000 / part.len()));
+    vec![
+        doubling("allOf", |next| json!({ "allOf": [next, next] })),
+        doubling("anyOf", |next| json!({ "anyOf": [{ "not": next }, next] })),
+        doubling("oneOf", |next| json!({ "oneOf": [{ "not": next }, next] })),
+        doubling("not not", |next| json!({ "not": { "not": next }, "allOf": [next] })),
+        doubling("if then else", |next| json!({ "if": next, "then": next, "else": next })),
+        doubling("dependentSchemas", |next| json!({ "dependentSchemas": { "a": next, "b": next } })),
+        doubling("properties and patternProperties", |next| json!({ "properties": { "ab": next }, "patternProperties": { "a": next } })),
+        doubling("unevaluatedProperties", |next| json!({ "allOf": [next], "unevaluatedProperties": next })),
+        doubling("items and contains", |next| json!({ "items": next, "contains": next })),
+        refused("nested deeply", (0..40).fold(json!({}), |inner, _| json!({ "not": inner }))),
+        refused("many patterns", {
+            json!({ "properties": (0..1_000).map(|at| (format!("p{at}"), json!({ "pattern": format!("^\\w{{9}}{at}") }))).collect::<Map<_, _>>() })
+        }),
+        refused("long patterns", json!({ "pattern": format!("^({})$", "a|".repeat(5_000)) })),
+        refused("a huge enum", json!({ "enum": (0..30_000).collect::<Vec<_>>() })),
+        recursive("allOf of itself", |n| json!({ "properties": { "a": { "allOf": [n, n] } } }), in_a),
+        recursive(
+            "oneOf of itself",
+            |n| json!({ "oneOf": [{ "properties": { "a": n } }, { "properties": { "a": n }, "required": ["b"] }] }),
+            in_a,
+        ),
+        recursive(
+            "anyOf that fits last",
+            |n| json!({ "anyOf": [{ "properties": { "a": n }, "required": ["b"] }, { "properties": { "a": n } }] }),
+            in_a,
+        ),
+        recursive("two patterns of one name", |n| json!({ "patternProperties": { "a": n, "b": n } }), in_ab),
+        recursive(
+            "dependentSchemas of itself",
+            |n| json!({ "properties": { "a": n }, "dependentSchemas": { "a": { "properties": { "a": n } } } }),
+            in_a,
+        ),
+        recursive("items of itself, twice", |n| json!({ "items": n, "allOf": [{ "items": n }] }), in_list),
+        recursive("prefixItems of itself, twice", |n| json!({ "prefixItems": [n], "anyOf": [{ "prefixItems": [n] }] }), in_list),
+        recursive(
+            "unevaluatedProperties of itself",
+            |n| json!({ "anyOf": [{ "properties": { "a": n } }], "unevaluatedProperties": n, "additionalProperties": n }),
+            in_a,
+        ),
+        Shape {
+            schema: json!({
+                "$dynamicAnchor": "n",
+                "type": "object",
+                "properties": { "a": { "allOf": [{ "$dynamicRef": "#n" }, { "$dynamicRef": "#n" }] } },
+            }),
+            ..recursive("$dynamicRef", |n| n, in_a)
+        },
+        product("uniqueItems again and again", all(2_800, &|_| json!({ "uniqueItems": true })), items(90_000, &|at| json!(at))),
+        product(
+            "contains again and again",
+            all(2_000, &|at| json!({ "contains": { "const": at + 90_000 } })),
+            items(92_000, &|at| json!(at)),
+        ),
+        product(
+            "a long enum of objects",
+            json!({ "items": { "enum": (0..5_000).map(|at| json!([at])).collect::<Vec<_>>() } }),
+            items(60_000, &|at| json!([at % 5_000])),
+        ),
+        product("propertyNames", json!({ "propertyNames": all(2_000, &|at| json!({ "maxLength": at + 10 })) }), keys(60_000)),
+        product(
+            "patternProperties",
+            json!({ "patternProperties": (0..60).map(|at| (format!("[ab]*a[ab]{{14}}c{at}"), json!({}))).collect::<Map<_, _>>() }),
+            Value::Object((0..60).map(|at| (format!("{at}{}", random_ab(13_000)), json!(1))).collect()),
+        ),
+        product(
+            "a long required",
+            json!({ "items": { "required": (0..5_000).map(|at| format!("k{at}")).collect::<Vec<_>>() } }),
+            items(60_000, &|_| json!({})),
+        ),
+        linear("lengths of a long string", all(1_000, &|at| json!({ "minLength": at })), long("é")),
+        linear("a pattern that others go back in", json!({ "not": { "pattern": "^(a+)+$" } }), json!(format!("{}b", "a".repeat(900_000)))),
+        linear("a long const", json!({ "not": { "const": vec![1; 20_000] } }), items(20_000, &|at| json!(at / 20_000))),
+        product("formats of a long string", all(2_000, &|_| json!({ "not": { "format": "uri" } })), long("a")),
+        product(
+            "patterns over a long string",
+            all(60, &|at| json!({ "pattern": format!("[ab]*a[ab]{{14}}c{at}") })),
+            json!(random_ab(900_000)),
+        ),
+    ]
+}
+
+/// Asks for `/health/live` until `done`; answers that, and the longest that an answer took.
+async fn health<T>(host: &Host, done: impl Future<Output = T>) -> (T, Duration) {
+    let mut longest = Duration::ZERO;
+    tokio::pin!(done);
+    loop {
+        let began = Instant::now();
+        tokio::select! {
+            biased;
+            done = &mut done => return (done, longest),
+            answer = host.get("/health/live") => { answer.is(200); }
+        }
+        longest = longest.max(began.elapsed());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn tool(slug: &str, schema: &Value, fate: Fate) -> Value {
+    let mut tool = js(slug, 0.0, SAYS);
+    tool["inputSchema"] = schema.clone();
+    tool["limits"] = json!({ "cpuMs": if fate == Fate::Answered { 1_000 } else { 40 }, "inputBytes": 1 << 20 });
+    tool
+}
+
+/// What is wrong with how a shape ends, if anything.
+async fn wrong(host: &Host, place: usize, Shape { schema, input, fate, .. }: &Shape) -> Option<String> {
+    let slug = format!("shape-{place}");
+    let created = host.manage(Method::POST, "/ai/endpoints/create", &tool(&slug, schema, *fate)).await;
+    if *fate == Fate::Refused {
+        let error = created.json()["error"].clone();
+        let placed = error["pointer"].as_str().is_some_and(|pointer| pointer.starts_with("/inputSchema"));
+        let limited = error["message"].as_str().is_some_and(|message| message.contains(|c: char| c.is_ascii_digit()));
+        return (created.status != 422 || error["code"] != "invalid_endpoint" || !placed || !limited).then(|| format!("{created:?}"));
+    }
+    if created.status != 200 {
+        return Some(format!("{created:?}"));
+    }
+    let answers = futures_util::future::join_all((0..3).map(|_| host.call(&slug, input))).await;
+    let stopped = |answer: &Answer| {
+        let error = &answer.json()["error"];
+        let (code, fault, charged) = (&error["code"], &error["fault"], &error["charged"]);
+        answer.status == 502
+            && code == "schema_too_costly"
+            && fault == "tool"
+            && charged == false
+            && error["message"].to_string().contains("inputSchema")
+    };
+    let right = |answer: &&Answer| if *fate == Fate::Answered { answer.status == 200 } else { stopped(answer) };
+    answers.iter().find(|answer| !right(answer)).map(|answer| format!("{answer:?}").chars().take(700).collect())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_schema_holds_the_host() {
+    let host = Host::start().await;
+    let shapes = shapes();
+    assert!(shapes.len() >= 30);
+    let mut failures = Vec::new();
+    for (place, shape) in shapes.iter().enumerate() {
+        let (ended, longest) = health(&host, wrong(&host, place, shape)).await;
+        failures.extend(ended.map(|why| format!("{}: {why}", shape.name)));
+        if longest > LIVELY {
+            failures.push(format!("{}: /health/live took {longest:?}", shape.name));
+        }
+    }
+    assert!(failures.is_empty(), "{} of {}:\n{}", failures.len(), shapes.len(), failures.join("\n"));
+}
+
+/// What doubles with each level of a value.
+fn endless() -> (Value, Value) {
+    let Shape { schema, input, .. } = recursive("", |n| json!({ "properties": { "a": { "allOf": [n, n] } } }), in_a);
+    (schema, input)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schema_of_results_is_stopped_like_one_of_inputs_and_not_charged() {
+    let host = Host::start().await;
+    let (schema, deep) = endless();
+    let mut costly = js("costly", 0.01, SAYS);
+    costly["outputSchema"] = schema;
+    costly["limits"] = json!({ "cpuMs": 100 });
+    host.publish(&costly).await;
+    let credit = host.mint(1.0).await;
+    assert_eq!(host.call_credit("costly", &json!({ "answer": { "a": {} } }), &credit).await.is(200).json(), json!({ "a": {} }));
+    let before = host.credit_balance(&credit).await;
+    let error = host.call_credit("costly", &json!({ "answer": deep }), &credit).await.fails(502, "schema_too_costly", "tool");
+    assert!(error["message"].as_str().unwrap().contains("outputSchema") && error["hint"].is_string(), "{error}");
+    assert_eq!(host.credit_balance(&credit).await, before);
+}
+
+fn builtin(slug: &str, handler_type: &str, input: &Value, output: &Value) -> Value {
+    let mut tool = json!({ "slug": slug, "title": slug, "handlerType": handler_type, "inputSchema": input, "outputSchema": output });
+    if handler_type == "static_json" {
+        tool["handler"] = json!({ "response": { "answer": 42 } });
+    }
+    tool["limits"] = json!({ "cpuMs": 100 });
+    tool
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tools_without_code_have_their_schemas_checked_too() {
+    let host = Host::start().await;
+    let wants_a = json!({ "type": "object", "properties": { "a": { "type": "integer" } }, "required": ["a"] });
+    for handler_type in ["static_json", "receipt_echo"] {
+        let slug = handler_type.replace('_', "-");
+        host.publish(&builtin(&slug, handler_type, &wants_a, &json!({ "type": "object", "minProperties": 1 }))).await;
+        for _ in 0..3 {
+            host.call(&slug, &json!({ "a": 1 })).await.is(200);
+            let error = host.call(&slug, &json!({ "a": "one" })).await.fails(422, "invalid_input", "caller");
+            assert_eq!(error["problems"][0]["pointer"], "/a");
+        }
+        let (schema, deep) = endless();
+        host.change(&slug, &json!({ "inputSchema": schema })).await;
+        host.call(&slug, &json!({ "a": { "a": {} } })).await.is(200);
+        host.call(&slug, &deep).await.fails(502, "schema_too_costly", "tool");
+    }
+    host.publish(&builtin("wrong-echo", "receipt_echo", &json!({}), &json!({ "required": ["never"] }))).await;
+    let error = host.call("wrong-echo", &json!({})).await.fails(502, "invalid_output", "tool");
+    assert!(error["problems"][0]["message"].as_str().unwrap().contains("never"), "{error}");
+    let unfit = builtin("unfit", "static_json", &json!({}), &json!({ "properties": { "answer": { "type": "string" } } }));
+    let error = host.manage(Method::POST, "/ai/endpoints/create", &unfit).await.fails(422, "invalid_endpoint", "caller");
+    assert_eq!(error["pointer"], "/handler/response");
+    let error = host
+        .manage(Method::PATCH, "/ai/endpoints/static-json", &json!({ "outputSchema": { "required": ["question"] } }))
+        .await
+        .fails(422, "invalid_endpoint", "caller");
+    assert_eq!(error["pointer"], "/handler/response");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_schema_is_in_force_for_the_next_call() {
+    let host = Host::start().await;
+    let mut tool = js("changing", 0.0, SAYS);
+    tool["inputSchema"] = json!({ "required": ["answer"] });
+    host.publish(&tool).await;
+    host.call("changing", &json!({ "answer": 1 })).await.is(200);
+    for round in 0..5 {
+        let name = format!("round{round}");
+        host.change("changing", &json!({ "inputSchema": { "required": [name] } })).await;
+        let error = host.call("changing", &json!({ "answer": 1 })).await.fails(422, "invalid_input", "caller");
+        assert!(error["problems"][0]["message"].as_str().unwrap().contains(&name), "{error}");
+        host.call("changing", &json!({ "answer": 1, name: 1 })).await.is(200);
+    }
+    for (patch, pointer) in [
+        (json!({ "outputSchema": { "properties": { "a": { "type": "text" } } } }), "/outputSchema/properties/a/type"),
+        (json!({ "inputSchema": chain(28, |next| json!({ "allOf": [next, next] })) }), "/inputSchema/$defs/"),
+    ] {
+        let error = host.manage(Method::PATCH, "/ai/endpoints/changing", &patch).await.fails(422, "invalid_endpoint", "caller");
+        assert!(error["pointer"].as_str().unwrap().starts_with(pointer), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_input_that_does_not_fit_is_never_accepted_and_no_failure_of_the_tool() {
+    let host = Host::start().await;
+    let (_, key) = host.register("builder").await;
+    let mut tool = js("strict", 0.0, SAYS);
+    tool["inputSchema"] = json!({ "required": ["answer"] });
+    host.as_builder(&key, Method::POST, "/ai/endpoints/create", &tool).await.is(200);
+    let streamed = |input: Value| host.request(Method::POST, "/tools/strict").header("accept", "text/event-stream").json(&input);
+    let names = |answer: Answer| answer.events().into_iter().map(|event| event.name).collect::<Vec<_>>();
+    assert_eq!(names(host.send(streamed(json!({ "answer": 1 }))).await.is(200)), ["accepted", "result"]);
+    assert_eq!(names(host.send(streamed(json!({}))).await.is(200)), ["error"]);
+    let events = host.as_builder(&key, Method::GET, "/ai/builders/events", &Value::Null).await.is(200).json();
+    assert!(!events.to_string().contains("call.failed"), "{events}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_is_hidden_in_what_is_told_of_a_result_and_the_rest_still_fits() {
+    let host = Host::start().await;
+    let secret = "swordfish-swordfish";
+    let mut tool = js("leaky", 0.0, "export default async (req, ctx) => req.input.named ? { [ctx.env.WORD]: 1 } : { word: ctx.env.WORD };");
+    tool["outputSchema"] = json!({ "type": "object", "properties": { "word": { "maxLength": 10 } }, "additionalProperties": false });
+    host.publish(&tool).await;
+    let set = json!({ "name": "WORD", "value": secret });
+    host.manage(Method::POST, "/ai/endpoints/leaky/secrets", &set).await.is(200);
+    let error = host.call("leaky", &json!({ "named": true })).await.fails(502, "invalid_output", "tool");
+    assert!(!error.to_string().contains(secret) && error.to_string().contains("[redacted]"), "{error}");
+    // It fits with the mark in its place alone: still it is the handler's answer that is checked.
+    host.call("leaky", &json!({})).await.fails(502, "invalid_output", "tool");
+    host.change("leaky", &json!({ "outputSchema": { "properties": { "word": { "minLength": 15 } } } })).await;
+    let error = host.call("leaky", &json!({})).await.fails(502, "invalid_output", "tool");
+    assert_eq!(error["problems"][0]["pointer"], "/word", "hidden, it is too short: {error}");
+    host.change("leaky", &json!({ "outputSchema": { "properties": { "word": { "minLength": 5 } } } })).await;
+    assert_eq!(host.call("leaky", &json!({})).await.is(200).json(), json!({ "word": "[redacted]" }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stored_schema_beyond_the_bounds_stops_its_calls_and_not_the_host() {
+    let mut host = Host::start().await;
+    host.publish(&tool("old", &json!({ "required": ["answer"] }), Fate::Stopped)).await;
+    host.publish(&tool("broken", &json!({ "required": ["answer"] }), Fate::Stopped)).await;
+    host.kill9();
+    let endless = chain(40, |next| json!({ "allOf": [next, next] }));
+    for (slug, schema) in [("old", &endless), ("broken", &json!({ "type": "text" }))] {
+        let store = SledStore::open(host.folder().join("data/store"), SledConfig::default()).unwrap();
+        let stored = store.get(Space::Endpoints, slug.as_bytes()).await.unwrap().unwrap();
+        let mut endpoint: Value = serde_json::from_slice(&stored).unwrap();
+        endpoint["inputSchema"] = schema.clone();
+        let write = Write::put(Space::Endpoints, slug, endpoint.to_string());
+        store.commit(vec![], vec![write], Durability::Durable).await.unwrap();
+    }
+    host.restart().await;
+    host.call("old", &json!({ "answer": 1 })).await.fails(502, "schema_too_costly", "tool");
+    host.call("broken", &json!({ "answer": 1 })).await.fails(502, "handler_failed", "tool");
+    // Its record can be changed, and mended.
+    host.change("old", &json!({ "title": "Old" })).await;
+    host.change("old", &json!({ "inputSchema": { "required": ["answer"] } })).await;
+    assert_eq!(host.call("old", &json!({ "answer": 1 })).await.is(200).json(), 1);
+}
