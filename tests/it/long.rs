@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::harness::{Answer, Host, js};
 
@@ -89,7 +89,7 @@ async fn a_static_answer_is_what_it_was_however_it_is_asked_for() {
     host.publish(&tool).await;
     let mut hashes = Vec::new();
     for _ in 0..2 {
-        let answer = host.call("fixed", &Value::from(json!({}))).await.is(200);
+        let answer = host.call("fixed", &json!({})).await.is(200);
         assert_eq!(answer.json(), response);
         hashes.push(host.receipt(&answer.receipt_id()).await["resultHash"].clone());
     }
