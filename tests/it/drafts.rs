@@ -211,6 +211,8 @@ async fn a_dry_run_says_how_a_handler_ended_and_holds_it_against_no_call() {
         tried("export default () => new Response(new Uint8Array([255, 0]), { status: 404, headers: { 'content-type': 'image/x' } });")
             .await;
     assert_eq!((&raw["status"], &raw["result"]), (&json!(404), &json!({ "mediaType": "image/x", "base64": "/wA=" })));
+    let error = run(&host, &key, "typed", json!({ "input": {} })).await.fails(422, "invalid_input", "caller");
+    assert!(error["problems"].is_array());
     // Five workers ended: dry runs of the endpoint are held for a minute, its calls are not.
     for _ in 0..5 {
         let spun = tried("export default () => { for (;;); };").await;
@@ -219,8 +221,6 @@ async fn a_dry_run_says_how_a_handler_ended_and_holds_it_against_no_call() {
     }
     run(&host, &key, "typed", json!({ "input": { "n": 1 } })).await.fails(503, "busy", "host");
     host.call("typed", &json!({ "n": 1 })).await.is(200);
-    let error = run(&host, &key, "typed", json!({ "input": {} })).await.fails(422, "invalid_input", "caller");
-    assert!(error["problems"].is_array());
     let error = run(&host, &key, "typed", json!({ "handler": { "source": "export default (" } })).await;
     assert_eq!(error.fails(422, "invalid_handler", "caller")["at"]["line"], 1);
     let leak = format!("export default () => '{}';", ["AKIA", "Q3EGRZ7N", "W2LDK5TX"].concat());
