@@ -32,7 +32,7 @@ use super::{
     tools::Narrowed,
 };
 use crate::{
-    aside::Bulk,
+    aside::{Bulk, aside},
     call::{Call, CallError, CalledBy, Done, Input, Progress, RequestHead},
     catalog::Live,
     http::{ApiError, called, limit_credit, wrong_credential},
@@ -182,7 +182,8 @@ async fn answered(front: &Arc<Front>, asked: &Asked<'_>, address: IpAddr, argume
     match ended {
         Ok(done) => {
             let told = Told { outcome: if done.success { "ok" } else { "tool_error" }, charged: charged(&done) };
-            (Ok(answer::done(&done, &app.base_url, dialect).into()), told)
+            let result = aside(done.answer.body.len(), || answer::done(&done, &app.base_url, dialect)).await;
+            (Ok(result.into()), told)
         }
         Err(error) => {
             let (response, told) = refused(answer::ended(app, &live, &error), dialect);

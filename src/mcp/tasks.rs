@@ -27,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use super::{answer, call::Era, offer::Dialect};
 use crate::{
     app::App,
+    aside::aside,
     call::{Call, CallError, Done, Progress},
     catalog::Live,
     clock::{Clock, Timestamp},
@@ -188,7 +189,10 @@ impl Tasks {
             }
         };
         let state = match ended {
-            Ok(done) => State::Completed(as_object(&answer::done(&done, &app.base_url, dialect))),
+            Ok(done) => {
+                let told = || as_object(&answer::done(&done, &app.base_url, dialect));
+                State::Completed(aside(done.answer.body.len(), told).await)
+            }
             Err(error) if matches!(*error, CallError::Cancelled) => State::Cancelled,
             Err(error) => refused(&error, app, live, dialect),
         };

@@ -116,7 +116,7 @@ impl Ledger {
 
     /// Whether the handler has shown itself.
     fn has_begun(&self) -> bool {
-        self.begun || self.ops > 0 || self.log_lines > 0
+        self.begun || self.ops > 0 || self.log_lines > 0 || self.progress > 0
     }
 
     fn admit_op(&mut self, op: u32, request: OpRequest) -> Result<Step, Breach> {
