@@ -26,7 +26,7 @@ use crate::{
     config::{FacilitatorKind, Hidden, SecretSettings, Settings},
     disk::Disk,
     event::{EventSettings, Events},
-    http::Failures,
+    http::{Failures, Intake},
     id::ReceiptId,
     mcp::Mcp,
     payment::{Facilitator, Gate, HttpFacilitator, Ledger, PaymentConfig, SimulatedFacilitator, Terms},
@@ -87,6 +87,8 @@ pub struct App {
     pub rate: Option<Rate<IpAddr>>,
     /// Wrong credentials of each address.
     pub failures: Option<Arc<Failures>>,
+    /// Connections and bodies, within their limits.
+    pub intake: Intake,
     pub progress: Duration,
     pub mcp: Mcp,
     /// Cancelled when the host is told to end: what would go on for ever stops then.
@@ -243,6 +245,7 @@ impl App {
             dry_runs: AtOnce::new(settings.dry_runs),
             rate: settings.rate_limit.map(Rate::new),
             failures: settings.auth_failures.map(|per_minute| Arc::new(Failures::new(per_minute))),
+            intake: Intake::new(&settings.intake),
             progress: settings.progress,
             mcp,
             ending: CancellationToken::new(),

@@ -1,6 +1,7 @@
 //! The HTTP front: the routes, and what every answer has.
 
 mod account;
+mod address;
 mod admin;
 mod audit;
 mod auth;
@@ -14,6 +15,7 @@ mod error;
 mod events;
 mod failures;
 mod follow;
+mod intake;
 mod invoke;
 mod listing;
 mod logs;
@@ -23,20 +25,22 @@ mod offered;
 mod operations;
 mod page;
 mod payouts;
+mod quota;
 mod rate;
 mod receipts;
 mod reply;
 mod revenue;
 mod safety;
 mod secrets;
+mod serve;
 mod stream;
 mod tools;
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
-    Router, ServiceExt as _,
-    extract::{ConnectInfo, DefaultBodyLimit, Request, State, connect_info::IntoMakeServiceWithConnectInfo},
+    Router,
+    extract::{ConnectInfo, Request, State},
     http::{HeaderName, HeaderValue, Method, header},
     middleware::{self, Next},
     response::Response,
@@ -46,7 +50,9 @@ use tower::{Service, ServiceBuilder};
 use tower_http::cors::{Any, CorsLayer};
 
 pub(crate) use self::{
+    address::peer,
     auth::called,
+    body::read as read_body,
     error::{REQUEST, is_error},
     failures::{limit_credit, wrong_credential},
     offered::offered,
@@ -54,6 +60,8 @@ pub(crate) use self::{
 pub use self::{
     error::{ApiError, code_table},
     failures::Failures,
+    intake::Intake,
+    serve::serve,
 };
 use crate::{app::App, id::RequestId, mcp};
 
@@ -63,11 +71,10 @@ pub const MANAGEMENT_BODY_BYTES: usize = 4 << 20;
 /// How long browsers may keep a preflight's answer.
 const PREFLIGHT_AGE: Duration = Duration::from_secs(600);
 
-/// Every route of the host, by who comes, and what stands around them; to be served on a listener.
-pub fn service(
+/// Every route of the host, by who comes, and what stands around them.
+fn service(
     app: Arc<App>,
-) -> IntoMakeServiceWithConnectInfo<impl Service<Request, Response = Response, Error = Infallible, Future: Send> + Clone + Send, SocketAddr>
-{
+) -> impl Service<Request, Response = Response, Error = Infallible, Future: Send + 'static> + Clone + Send + 'static {
     let head_get_post = MethodFilter::GET.or(MethodFilter::POST);
     let agents = Router::new()
         .route("/tools/{slug}", on(head_get_post, tools::call).head(tools::head))
@@ -125,13 +132,7 @@ pub fn service(
         .method_not_allowed_fallback(error::method_not_allowed)
         .with_state(Arc::clone(&app));
     // Around the router, which is cheap to clone: a layer of its routes would clone all layers below it for each request.
-    let guarded = ServiceBuilder::new()
-        .layer(middleware::from_fn(frame))
-        .layer(cors())
-        .layer(middleware::from_fn_with_state(app, limit))
-        .layer(DefaultBodyLimit::max(MANAGEMENT_BODY_BYTES))
-        .service(routes);
-    guarded.into_make_service_with_connect_info()
+    ServiceBuilder::new().layer(middleware::from_fn(frame)).layer(cors()).layer(middleware::from_fn_with_state(app, limit)).service(routes)
 }
 
 /// Preflights are answered before the gate; browsers may read what a payment needs.
@@ -170,10 +171,10 @@ fn cors() -> CorsLayer {
 
 /// Refuses addresses that ask too often, or showed too many wrong credentials.
 async fn limit(State(app): State<Arc<App>>, ConnectInfo(peer): ConnectInfo<SocketAddr>, request: Request, next: Next) -> Response {
-    match rate::refusal(&app, peer.ip()) {
-        Some(refused) => refused,
-        None => failures::limit(&app, peer.ip(), request, next).await,
+    if let Some(refused) = rate::refusal(&app, peer.ip()) {
+        return refused;
     }
+    failures::limit(&app, peer.ip(), request, next).await
 }
 
 /// Gives every request its id, and every answer the headers that keep it what it says it is.
@@ -185,6 +186,10 @@ async fn frame(mut request: Request, next: Next) -> Response {
     if over_mcp {
         response = mcp::spoken(response).await;
     }
+    framed(&id, response)
+}
+
+fn framed(id: &RequestId, mut response: Response) -> Response {
     let headers = response.headers_mut();
     if let Ok(value) = HeaderValue::from_str(id.as_str()) {
         headers.insert(&names::REQUEST_ID, value);

@@ -10,6 +10,7 @@ use std::{
 };
 
 use clap::{Parser, Subcommand};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tollhouse::{
     app::App,
     config::{self, Flags},
@@ -81,6 +82,7 @@ fn log_to_stderr(filter: &str) -> Result<(), tracing_subscriber::filter::ParseEr
 
 async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
     secret::keep_private()?;
+    raise_descriptors();
     let settings = flags.over_file(file)?.resolve()?;
     log_to_stderr(&settings.log)?;
     let listener = tokio::net::TcpListener::bind(settings.listen).await?;
@@ -90,24 +92,25 @@ async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::
     let mut stdout = std::io::stdout();
     writeln!(stdout, "listening on http://{address}")?;
     stdout.flush()?;
-    let listener = axum::serve::ListenerExt::tap_io(listener, |stream| {
-        // Small answers must not wait for the client's acknowledgement.
-        _ = stream.set_nodelay(true);
-    });
-    let server = axum::serve(listener, http::service(app.clone())).with_graceful_shutdown({
-        let app = app.clone();
-        async move {
-            told_to_end().await;
-            // Streams that follow live end by it; else they would be waited for.
-            app.begin_shutdown();
-        }
-    });
+    let drained = async {
+        told_to_end().await;
+        // Connections end by it as they should; streams that follow live would be waited for.
+        app.begin_shutdown();
+        tokio::time::sleep(settings.drain).await;
+    };
     tokio::select! {
-        served = async { server.await } => served?,
-        () = async { told_to_end().await; tokio::time::sleep(settings.drain).await } => {}
+        () = http::serve(listener, app.clone()) => {}
+        () = drained => {}
     }
     app.shutdown(settings.drain).await;
     Ok(())
+}
+
+/// As many descriptors as the system allows: each connection is one, and what a shell gives is for programs that open a few.
+fn raise_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    // Where that is not allowed, the limits that follow from it are lower.
+    _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
 /// SIGTERM, or Ctrl-C in a terminal.

@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::{Query, State},
-};
+use axum::{Json, extract::State};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
+    body::SMALL_BODY_BYTES,
     endpoints::{Body, Subject},
     error::ApiError,
+    page::Asked,
 };
 use crate::{app::App, tool::MicroUsd};
 
@@ -27,7 +26,7 @@ impl Subject for Faucet {
 }
 
 /// `POST /dev/faucet`: play money, where the facilitator is the simulated one.
-pub(super) async fn faucet(State(app): State<Arc<App>>, Body(faucet): Body<Faucet>) -> Result<Json<Value>, ApiError> {
+pub(super) async fn faucet(State(app): State<Arc<App>>, Body(faucet): Body<Faucet, SMALL_BODY_BYTES>) -> Result<Json<Value>, ApiError> {
     let ledger = app.ledger.as_ref().ok_or_else(no_ledger)?;
     let balance = ledger.faucet(&faucet.address, faucet.amount_usd).await.map_err(|error| ApiError::bad_request(error.to_string()))?;
     Ok(Json(json!({ "ok": true, "simulated": true, "address": faucet.address, "balanceUsd": balance })))
@@ -39,7 +38,7 @@ pub(super) struct Address {
 }
 
 /// `GET /dev/faucet?address=…`: what an address has.
-pub(super) async fn balance(State(app): State<Arc<App>>, Query(query): Query<Address>) -> Result<Json<Value>, ApiError> {
+pub(super) async fn balance(State(app): State<Arc<App>>, Asked(query): Asked<Address>) -> Result<Json<Value>, ApiError> {
     let ledger = app.ledger.as_ref().ok_or_else(no_ledger)?;
     let balance = ledger.balance(&query.address).await.map_err(|error| ApiError::bad_request(error.to_string()))?;
     Ok(Json(json!({ "ok": true, "simulated": true, "address": query.address, "balanceUsd": balance })))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    extract::{Path, State},
+    extract::State,
     http::HeaderMap,
     response::{IntoResponse, Response},
 };
@@ -15,7 +15,7 @@ use super::{
     auth::Admin,
     endpoints::{self, Body, Subject, if_match, owned, with_etag},
     error::ApiError,
-    page::{Asked, Limit, behind, cursor_at},
+    page::{Asked, At, Limit, behind, cursor_at},
 };
 use crate::{
     app::App,
@@ -112,7 +112,7 @@ fn waiting_for(endpoint: &Endpoint) -> Value {
 pub(super) async fn decide(
     _: Admin,
     State(app): State<Arc<App>>,
-    Path(slug): Path<String>,
+    At(slug): At<String>,
     headers: HeaderMap,
     Body(verdict): Body<Verdict>,
 ) -> Result<Response, ApiError> {

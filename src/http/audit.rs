@@ -4,7 +4,7 @@ use std::{fmt, panic::AssertUnwindSafe, sync::Arc};
 
 use axum::{
     Json,
-    body::{Body, to_bytes},
+    body::Body,
     extract::{MatchedPath, Request, State},
     http::{Method, StatusCode, Uri, request::Parts},
     middleware::Next,
@@ -19,7 +19,9 @@ use serde_json::{Value, json};
 
 use super::{
     MANAGEMENT_BODY_BYTES,
+    address::peer,
     auth::{Admin, Caller, Known},
+    body,
     error::{ApiError, Code, REQUEST},
     page::{Asked, Limit, Span, bad_cursor},
 };
@@ -50,7 +52,7 @@ pub(super) async fn enter(State(app): State<Arc<App>>, request: Request, next: N
     // Looked up once: what is entered and what is allowed cannot differ.
     parts.extensions.insert(Known(caller.clone()));
     let Some(caller) = caller else { return next.run(Request::from_parts(parts, body)).await };
-    let read = to_bytes(body, MANAGEMENT_BODY_BYTES).await;
+    let read = body::read(&app, peer(&parts.extensions), body, MANAGEMENT_BODY_BYTES).await;
     let named = match &read {
         Ok(body) => aside(body.len(), || Named::in_body(body)).await,
         Err(_) => Named::default(),
@@ -64,7 +66,7 @@ pub(super) async fn enter(State(app): State<Arc<App>>, request: Request, next: N
         };
         let response = match read {
             Ok(bytes) => run(next, Request::from_parts(parts, Body::from(bytes))).await,
-            Err(_) => too_large().into_response(),
+            Err(unread) => ApiError::from(unread).into_response(),
         };
         let code = response.extensions().get::<Code>().map(|code| code.0);
         end(&app.audit, entry, response.status(), code).await;
@@ -124,14 +126,6 @@ fn action(parts: &Parts, template: &str, caller: Caller, named: Named) -> Action
 fn builder_in(uri: &Uri) -> Option<BuilderId> {
     let (_, id) = form_urlencoded::parse(uri.query()?.as_bytes()).find(|(name, _)| name == "builderId")?;
     id.parse().ok()
-}
-
-fn too_large() -> ApiError {
-    ApiError::new(
-        StatusCode::PAYLOAD_TOO_LARGE,
-        "body_too_large",
-        format!("the body ended early or is above {MANAGEMENT_BODY_BYTES} bytes"),
-    )
 }
 
 fn failed() -> ApiError {

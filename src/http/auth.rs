@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use axum::{
-    extract::{FromRequestParts, OptionalFromRequestParts, Path, Query},
+    extract::{FromRequestParts, OptionalFromRequestParts, Query},
     http::{Extensions, HeaderMap, StatusCode, request::Parts},
 };
 use serde::Deserialize;
 
-use super::{error::ApiError, names};
+use super::{error::ApiError, names, page::At};
 use crate::{
     app::App,
     builder::Builder,
@@ -153,8 +153,7 @@ impl FromRequestParts<Arc<App>> for Managed {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
         let caller = Caller::from_request_parts(parts, app).await?;
-        let path = <Path<SlugPath> as FromRequestParts<Arc<App>>>::from_request_parts(parts, app).await;
-        let Path(SlugPath { slug }) = path.map_err(|error| ApiError::bad_request(error.body_text()))?;
+        let At(SlugPath { slug }) = At::from_request_parts(parts, app).await?;
         let live = app.catalog.find(&slug).ok_or_else(|| ApiError::unknown_endpoint(&slug))?;
         if caller.manages(&live.endpoint.owner) { Ok(Self { caller, live }) } else { Err(ApiError::not_owner()) }
     }

@@ -1,37 +1,217 @@
-//! JSON bodies, parsed where a long one holds up nobody.
+//! Bodies of requests: read here alone, within their limits of size and time, and of the memory that all of them have.
+//!
+//! What is held counts from a body's first piece until its last copy is gone. A body that comes in one piece is not counted:
+//! it is no more than what each connection may have in its buffer.
+
+use std::{net::IpAddr, time::Duration};
 
 use axum::{
-    extract::{FromRequest, Request},
-    http::{StatusCode, header},
+    body::{Body, BodyDataStream, HttpBody as _},
+    http::{HeaderMap, StatusCode, header},
 };
 use bytes::Bytes;
-use serde::de::DeserializeOwned;
-use serde_json::error::Category;
+use futures_util::StreamExt as _;
+use tokio::time::{Instant, timeout_at};
 
-use super::error::ApiError;
-use crate::aside::aside;
+use super::{error::ApiError, quota::Share};
+use crate::{
+    app::App,
+    aside::{Bulk, aside},
+    call::CallError,
+};
 
-/// The body of a request that says it is JSON.
-pub(super) async fn text<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, ApiError> {
-    let media = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let media = media.and_then(|media| media.split(';').next()).unwrap_or_default().trim().to_ascii_lowercase();
-    if media != "application/json" && !(media.starts_with("application/") && media.ends_with("+json")) {
-        let message = "a body is JSON, and its `Content-Type` is `application/json`";
-        return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message));
-    }
-    Bytes::from_request(request, state).await.map_err(|rejection| match rejection.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", rejection.body_text()),
-        _ => ApiError::bad_request(rejection.body_text()),
-    })
+/// Largest body of a request that a stranger may make and that is no call, in bytes.
+pub(super) const SMALL_BODY_BYTES: usize = 16 << 10;
+
+/// Most bytes of a body that is refused which are read and thrown away, and the most time for that.
+const DRAIN_BYTES: usize = 8 << 20;
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// Least room that a body of several pieces gets.
+const LEAST_ROOM: usize = 16 << 10;
+
+/// Why a body was not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unread {
+    TooLarge { limit: usize },
+    TooSlow,
+    NoRoom,
+    EndedEarly,
 }
 
-/// `body` as JSON of the form `T`.
-pub(super) async fn parsed<T: DeserializeOwned>(body: &Bytes) -> Result<T, ApiError> {
-    let parsed = aside(body.len(), || serde_json::from_slice(body)).await;
-    parsed.map_err(|error| match error.classify() {
-        Category::Data => ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_request", format!("the body does not fit: {error}")),
-        Category::Io | Category::Syntax | Category::Eof => {
-            ApiError::new(StatusCode::BAD_REQUEST, "invalid_json", format!("the body is not JSON: {error}"))
+impl From<Unread> for ApiError {
+    fn from(unread: Unread) -> Self {
+        match unread {
+            Unread::TooLarge { limit } => Self::from_call(&CallError::BodyTooLarge { limit: limit as u64 }, |_| Default::default()),
+            Unread::TooSlow => Self::new(StatusCode::REQUEST_TIMEOUT, "body_too_slow", "the body took too long to come")
+                .hint("send it in one go; nothing was done with what came of it"),
+            Unread::NoRoom => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "the host holds as many bytes of bodies as it may").retry_after(1)
+            }
+            Unread::EndedEarly => Self::bad_request("the body ended early"),
         }
-    })
+    }
+}
+
+/// The whole body of a request of `peer`, if it has at most `limit` bytes.
+///
+/// Of what is refused some more is read and thrown away: a client that is still sending when the connection closes never
+/// sees why.
+pub(crate) async fn read(app: &App, peer: IpAddr, body: Body, limit: usize) -> Result<Bytes, Unread> {
+    let settings = &app.intake.bodies;
+    let mut stream = body.into_data_stream();
+    if stream.size_hint().lower() > limit as u64 {
+        _ = tokio::time::timeout(DRAIN, drain(stream)).await;
+        return Err(Unread::TooLarge { limit });
+    }
+    let whole = settings.time.map(|time| Instant::now() + time);
+    let mut gathered: Option<Gathered> = None;
+    loop {
+        let stall = settings.stall.map(|stall| Instant::now() + stall);
+        let next = match whole.into_iter().chain(stall).min() {
+            Some(by) => timeout_at(by, stream.next()).await.map_err(|_| Unread::TooSlow)?,
+            None => stream.next().await,
+        };
+        let Some(chunk) = next.transpose().map_err(|_| Unread::EndedEarly)? else { break };
+        if gathered.is_none() && stream.is_end_stream() && chunk.len() <= limit {
+            return Ok(chunk);
+        }
+        let gathered = gathered.get_or_insert_with(|| Gathered::new(app.intake.held.share(peer)));
+        if let Err(unread) = gathered.push(&chunk, limit, &stream) {
+            gathered.clear();
+            _ = tokio::time::timeout(DRAIN, drain(stream)).await;
+            return Err(unread);
+        }
+    }
+    Ok(gathered.map_or_else(Bytes::new, Bytes::from_owner))
+}
+
+async fn drain(mut stream: BodyDataStream) {
+    let mut left = DRAIN_BYTES;
+    while let Some(Ok(chunk)) = stream.next().await
+        && chunk.len() < left
+    {
+        left -= chunk.len();
+    }
+}
+
+/// What there is of a body, and its share of the memory for bodies.
+struct Gathered {
+    bytes: Vec<u8>,
+    /// Bytes that the share is for.
+    room: usize,
+    share: Option<Share>,
+}
+
+impl Gathered {
+    fn new(share: Share) -> Self {
+        Self { bytes: Vec::new(), room: 0, share: Some(share) }
+    }
+
+    /// Adds what came. What is yet to come is what `stream` says of it, and no more is taken for it than there is already.
+    fn push(&mut self, chunk: &[u8], limit: usize, stream: &BodyDataStream) -> Result<(), Unread> {
+        let len = self.bytes.len() + chunk.len();
+        if len > limit {
+            return Err(Unread::TooLarge { limit });
+        }
+        if len > self.room {
+            let said = stream.size_hint().upper().and_then(|left| usize::try_from(left).ok());
+            let most = said.map_or(limit, |left| len.saturating_add(left).min(limit));
+            let room = (self.room * 2).max(LEAST_ROOM).clamp(len, most);
+            let share = self.share.as_mut().ok_or(Unread::NoRoom)?;
+            share.take(room - self.room).map_err(|_| Unread::NoRoom)?;
+            self.bytes.reserve_exact(room - self.bytes.len());
+            self.room = room;
+        }
+        self.bytes.extend_from_slice(chunk);
+        Ok(())
+    }
+
+    /// Gives all of it back.
+    fn clear(&mut self) {
+        self.bytes = Vec::new();
+        self.share = None;
+    }
+}
+
+impl AsRef<[u8]> for Gathered {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Refuses what does not say that it is JSON.
+pub(super) fn check_json(headers: &HeaderMap) -> Result<(), ApiError> {
+    let said = headers.get(header::CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default()).unwrap_or_default();
+    let media = said.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    if media == "application/json" || media.starts_with("application/") && media.ends_with("+json") {
+        return Ok(());
+    }
+    Err(ApiError::from_call(&CallError::UnsupportedMediaType(media), |_| Default::default()))
+}
+
+/// A body as JSON, parsed where a long one holds up nobody.
+pub(super) async fn json(text: &Bytes) -> Result<Bulk, ApiError> {
+    let parsed = aside(text.len(), || serde_json::from_slice(text)).await;
+    parsed.map(Bulk::new).map_err(|error| ApiError::new(StatusCode::BAD_REQUEST, "invalid_json", format!("the body is not JSON: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::http::quota::Quota;
+
+    const ADDRESS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    fn unknown_length() -> BodyDataStream {
+        Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>()).into_data_stream()
+    }
+
+    fn gathered(quota: &Arc<Quota>) -> Gathered {
+        Gathered::new(quota.share(ADDRESS))
+    }
+
+    #[test]
+    fn what_is_held_is_counted_as_it_grows_and_until_its_last_copy_is_gone() {
+        let quota = Quota::new(Some(1 << 20), None);
+        let (mut body, stream) = (gathered(&quota), unknown_length());
+        body.push(&[1; 10], 1 << 20, &stream).unwrap();
+        assert_eq!(quota.taken(), LEAST_ROOM);
+        for _ in 0..8 {
+            body.push(&[2; 10_000], 1 << 20, &stream).unwrap();
+        }
+        assert!((80_010..200_000).contains(&quota.taken()), "{}", quota.taken());
+        let room = quota.taken();
+        let bytes = Bytes::from_owner(body);
+        let copy = bytes.slice(10..20);
+        drop(bytes);
+        assert_eq!((quota.taken(), &copy[..]), (room, &[2; 10][..]));
+        drop(copy);
+        assert_eq!(quota.taken(), 0);
+    }
+
+    #[test]
+    fn no_body_takes_more_than_there_is_nor_more_than_it_may() {
+        let quota = Quota::new(Some(100_000), None);
+        let stream = unknown_length();
+        let (mut one, mut other) = (gathered(&quota), gathered(&quota));
+        one.push(&[0; 60_000], 1 << 20, &stream).unwrap();
+        assert_eq!(other.push(&[0; 60_000], 1 << 20, &stream), Err(Unread::NoRoom));
+        assert_eq!(other.push(&[0; 60_000], 59_999, &stream), Err(Unread::TooLarge { limit: 59_999 }));
+        one.clear();
+        other.push(&[0; 60_000], 60_000, &stream).unwrap();
+        assert_eq!(quota.taken(), 60_000, "not a byte beyond its limit");
+    }
+
+    #[test]
+    fn a_body_of_known_length_gets_no_more_room_than_that() {
+        let quota = Quota::new(None, None);
+        let mut body = gathered(&quota);
+        // 7 bytes are said to come after what has.
+        let stream = Body::from("the end").into_data_stream();
+        body.push(&[0; 5_000], 1 << 20, &stream).unwrap();
+        assert_eq!(quota.taken(), 5_007);
+    }
 }

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use axum::{
     Json,
-    extract::{ConnectInfo, FromRequest, Path, Request, State},
+    extract::{ConnectInfo, FromRequest, Request, State},
     http::StatusCode,
     response::{IntoResponse, Response},
 };
@@ -13,11 +13,12 @@ use serde_json::{Value, json};
 
 use super::{
     auth::{Admin, Business, Caller},
+    body::SMALL_BODY_BYTES,
     endpoints::{self, Body, For, Subject, Wanted, whose},
     error::ApiError,
     failures::witnessed,
     offered::offered,
-    page::{Asked, Limit, bad_cursor},
+    page::{Asked, At, Limit, bad_cursor},
     reply,
 };
 use crate::{
@@ -60,7 +61,7 @@ pub(super) async fn register(
         return Err(ApiError::challenge(app.gate.challenge(&app.registration, "payment required")));
     }
     let request_id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(RequestId::generate);
-    let Body(Applicant { name, contact }) = Body::from_request(request, &app).await?;
+    let Body(Applicant { name, contact }) = Body::<_, SMALL_BODY_BYTES>::from_request(request, &app).await?;
     let registration = Registration { terms: Arc::clone(&app.registration), name, contact, offered, request: request_id };
     match app.calls.register(registration).await {
         Ok(registered) => Ok(told(&registered)),
@@ -149,7 +150,7 @@ pub(super) async fn list(_: Admin, State(app): State<Arc<App>>, Asked(page): Ask
 pub(super) async fn judge(
     _: Admin,
     State(app): State<Arc<App>>,
-    Path(id): Path<String>,
+    At(id): At<String>,
     Body(verdict): Body<Verdict>,
 ) -> Result<Json<Value>, ApiError> {
     let id: BuilderId = id.parse().map_err(|_| BuilderError::Unknown)?;

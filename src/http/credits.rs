@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    extract::{FromRequestParts, Path, State},
+    extract::{FromRequestParts, State},
     http::{HeaderMap, StatusCode, request::Parts},
 };
 use serde::Deserialize;
@@ -15,7 +15,7 @@ use super::{
     endpoints::{Body, Subject},
     error::ApiError,
     names,
-    page::{Asked, Limit, bad_cursor},
+    page::{Asked, At, Limit, bad_cursor},
 };
 use crate::{
     app::App,
@@ -74,7 +74,7 @@ pub(super) async fn mint(
 pub(super) async fn decide(
     _: Admin,
     State(app): State<Arc<App>>,
-    Path(id): Path<String>,
+    At(id): At<String>,
     Body(verdict): Body<CreditVerdict>,
 ) -> Result<Json<Value>, ApiError> {
     let credit = app.gate.credits().judge(&known(&id)?, &verdict).await?;

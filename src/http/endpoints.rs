@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    extract::{FromRequest, Path, Request, State},
+    extract::{FromRequest, Request, State},
     http::{HeaderMap, HeaderValue, header},
     response::{IntoResponse, Response},
 };
@@ -12,10 +12,12 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::{
+    MANAGEMENT_BODY_BYTES,
+    address::peer,
     auth::{Caller, Managed},
     body,
     error::ApiError,
-    page::{Asked, Limit, behind, cursor_at},
+    page::{Asked, At, Limit, behind, cursor_at},
 };
 use crate::{
     app::App,
@@ -39,16 +41,18 @@ impl Subject for Patch {
     const CODE: &'static str = "invalid_endpoint";
 }
 
-/// A JSON body, or its error with the place of what does not fit.
-pub(super) struct Body<T>(pub(super) T);
+/// A JSON body of management of at most so many bytes, or its error with the place of what does not fit.
+pub(super) struct Body<T, const MOST_BYTES: usize = MANAGEMENT_BODY_BYTES>(pub(super) T);
 
-impl<S: Send + Sync, T: DeserializeOwned + Subject + Send> FromRequest<S> for Body<T> {
+impl<T: DeserializeOwned + Subject + Send, const MOST_BYTES: usize> FromRequest<Arc<App>> for Body<T, MOST_BYTES> {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
+        let (parts, body) = request.into_parts();
+        body::check_json(&parts.headers)?;
+        let text = body::read(app, peer(&parts.extensions), body, MOST_BYTES).await?;
         // As JSON first, so that what is no JSON and what does not fit are told apart.
-        let text = body::text(request, state).await?;
-        let value: serde_json::Value = body::parsed(&text).await?;
+        let value = body::json(&text).await?;
         let read = aside(text.len(), || misfit::json(&value).map(Self)).await;
         read.map_err(|misfit| ApiError::invalid(T::CODE, misfit.message, &misfit.pointer))
     }
@@ -87,7 +91,7 @@ pub(super) async fn whose(app: &App, caller: &Caller, named: For) -> Result<Owne
 }
 
 /// The record for everyone; for its owner and admins, all of it but the source.
-pub(super) async fn inspect(State(app): State<Arc<App>>, managed: Option<Managed>, Path(slug): Path<String>) -> Result<Response, ApiError> {
+pub(super) async fn inspect(State(app): State<Arc<App>>, managed: Option<Managed>, At(slug): At<String>) -> Result<Response, ApiError> {
     if let Some(Managed { live, .. }) = managed {
         return Ok(owned(&app, &live));
     }

@@ -1,10 +1,9 @@
 //! The one table from errors to answers, and the envelope they come in.
 
-use std::{error::Error as _, sync::Arc};
+use std::{num::NonZeroU32, sync::Arc};
 
 use axum::{
     Json,
-    extract::rejection::JsonRejection,
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -39,8 +38,18 @@ pub struct ApiError {
     /// More members of `error`.
     details: Option<Box<Map<String, Value>>>,
     retry_after_secs: Option<u64>,
+    /// What was used up, of a 429.
+    policy: Option<Box<Policy>>,
     /// A 402 is an x402 challenge, not the envelope.
     challenge: Option<Box<Challenge>>,
+}
+
+/// So much in so much time, as headers tell it: draft-ietf-httpapi-ratelimit-headers.
+#[derive(Debug)]
+pub(super) struct Policy {
+    pub(super) name: &'static str,
+    pub(super) most: NonZeroU32,
+    pub(super) window_secs: u64,
 }
 
 /// The `code` of an answer that is an error, for the layers around its handler.
@@ -74,6 +83,7 @@ pub fn code_table() -> &'static [(u16, &'static str)] {
         (404, "unknown_payout"),
         (404, "unknown_secret"),
         (405, "method_not_allowed"),
+        (408, "body_too_slow"),
         (409, "cancelled"),
         (409, "credit_revoked"),
         (409, "endpoint_paused"),
@@ -187,6 +197,7 @@ impl ApiError {
             hint: None,
             details: None,
             retry_after_secs: None,
+            policy: None,
             challenge: None,
         }
     }
@@ -256,6 +267,13 @@ impl ApiError {
     pub(super) fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after_secs = Some(seconds);
         self
+    }
+
+    /// An address has used up what `policy` gives it, for so many seconds.
+    pub(super) fn rate_limited(policy: Policy, seconds: u64, message: impl Into<String>) -> Self {
+        let mut error = Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message).retry_after(seconds);
+        error.policy = Some(Box::new(policy));
+        error
     }
 
     pub(super) fn with(mut self, name: &'static str, value: Value) -> Self {
@@ -364,6 +382,14 @@ impl IntoResponse for ApiError {
         if let Some(seconds) = self.retry_after_secs {
             headers.insert(header::RETRY_AFTER, seconds.into());
         }
+        if let Some(Policy { name, most, window_secs }) = self.policy.as_deref() {
+            let wait = self.retry_after_secs.unwrap_or_default();
+            let told = [
+                (&names::RATE_LIMIT_POLICY, format!("\"{name}\";q={most};w={window_secs}")),
+                (&names::RATE_LIMIT, format!("\"{name}\";r=0;t={wait}")),
+            ];
+            headers.extend(told.into_iter().filter_map(|(name, value)| Some((name.clone(), HeaderValue::try_from(value).ok()?))));
+        }
         response
     }
 }
@@ -429,24 +455,6 @@ impl From<SecretError> for ApiError {
                 tracing::error!(message, "a secret or the master key could not be changed");
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the host failed")
             }
-        }
-    }
-}
-
-impl From<JsonRejection> for ApiError {
-    fn from(rejection: JsonRejection) -> Self {
-        let status = rejection.status();
-        match rejection {
-            JsonRejection::JsonSyntaxError(error) => {
-                let whole = std::iter::successors(error.source(), |error: &&dyn std::error::Error| (**error).source()).last();
-                let why = whole.map_or_else(|| "it does not parse".to_owned(), ToString::to_string);
-                Self::new(status, "invalid_json", format!("the body is not JSON: {why}"))
-            }
-            JsonRejection::MissingJsonContentType(_) => {
-                Self::new(status, "unsupported_media_type", "the body is JSON: send `Content-Type: application/json`")
-            }
-            other if status == StatusCode::PAYLOAD_TOO_LARGE => Self::new(status, "body_too_large", other.body_text()),
-            other => Self::new(status, "invalid_json", other.body_text()),
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::{
     collections::HashMap,
-    net::{IpAddr, Ipv6Addr},
+    net::IpAddr,
     num::NonZeroU32,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
@@ -13,13 +13,14 @@ use std::{
 
 use axum::{
     extract::Request,
-    http::{HeaderMap, StatusCode},
+    http::HeaderMap,
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
 
 use super::{
-    error::{ApiError, Code},
+    address::network,
+    error::{ApiError, Code, Policy},
     names,
 };
 use crate::{
@@ -66,7 +67,8 @@ impl Failures {
         let Some(wait) = self.wait(address, Instant::now()) else { return Ok(()) };
         let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
         let message = format!("more than {} wrong credentials per minute from your address", self.per_minute);
-        Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message).retry_after(seconds))
+        let policy = Policy { name: "credentials", most: self.per_minute, window_secs: WINDOW.as_secs() };
+        Err(ApiError::rate_limited(policy, seconds, message))
     }
 
     /// Remembers that the address showed a wrong credential.
@@ -102,14 +104,6 @@ impl Failures {
 
     fn addresses(&self) -> MutexGuard<'_, HashMap<IpAddr, Instant>> {
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// What counts as one address: who has one of IPv6 has a /64.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(address) => IpAddr::V4(address),
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64))),
     }
 }
 

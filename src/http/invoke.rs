@@ -4,13 +4,14 @@ use std::{borrow::Cow, collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use axum::{
     extract::{ConnectInfo, Request, State},
-    http::{HeaderMap, StatusCode, Uri, header},
+    http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
+use tollhouse_protocol::limits::Limits;
 
 use super::{auth::called, body, error::ApiError, failures::witnessed, offered::offered, reply, stream, tools};
 use crate::{
@@ -32,24 +33,28 @@ struct Invoke<I> {
     stream: bool,
 }
 
+/// Largest body, in bytes: the largest input that a tool may take, and what stands around it.
+const MOST_BYTES: usize = Limits::ceilings().input_bytes as usize + (16 << 10);
+
 pub(super) async fn invoke(
     State(app): State<Arc<App>>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    uri: Uri,
-    headers: HeaderMap,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let Invoke { slug, input, stream } = read(&body::text(request, &()).await?).await?;
-    let (live, by) = called(&app, &headers, &slug).await?;
-    let streamed = stream || tools::wants_events(&headers);
+    let (parts, body) = request.into_parts();
+    body::check_json(&parts.headers)?;
+    let text = body::read(&app, peer.ip(), body, MOST_BYTES).await?;
+    let Invoke { slug, input, stream } = read(&text).await?;
+    let (live, by) = called(&app, &parts.headers, &slug).await?;
+    let streamed = stream || tools::wants_events(&parts.headers);
     if !streamed && live.endpoint.long_running(app.long_running_ms) {
         let message = format!("`{slug}` may run for {} ms: its answer is streamed", live.endpoint.limits.wall_ms);
         return Err(ApiError::new(StatusCode::CONFLICT, "streaming_required", message)
             .hint("send `\"stream\": true` or `Accept: text/event-stream`"));
     }
-    let head = tools::request_head(&app, "POST", &uri, vec![], &headers);
+    let head = tools::request_head(&app, "POST", &parts.uri, vec![], &parts.headers);
     let terms = Arc::clone(&live.terms);
-    let offered = witnessed(&app, peer.ip(), offered(&headers));
+    let offered = witnessed(&app, peer.ip(), offered(&parts.headers));
     let input = Input::Body(input.map(|input| Bytes::from(Box::<str>::from(input).into_string())).unwrap_or_default());
     let call = Call { live, by, input, offered, head, progress: None };
     if streamed {
@@ -63,11 +68,10 @@ pub(super) async fn invoke(
 
 /// Reads the body. The input stays the text that it is; only what does not fit is read again, to be told in words.
 async fn read(text: &Bytes) -> Result<Invoke<Box<RawValue>>, ApiError> {
-    let parsed = aside(text.len(), || serde_json::from_slice(text)).await;
-    if let Ok(invoke) = parsed {
+    if let Ok(invoke) = aside(text.len(), || serde_json::from_slice(text)).await {
         return Ok(invoke);
     }
-    let value: Value = body::parsed(text).await?;
+    let value = body::json(text).await?;
     let misfit = aside(text.len(), || misfit::json::<Invoke<IgnoredAny>>(&value)).await.err();
     let Misfit { message, pointer } = misfit.ok_or_else(|| ApiError::bad_request("the body does not fit"))?;
     Err(ApiError::invalid("invalid_request", message, &pointer))

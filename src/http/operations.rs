@@ -57,6 +57,7 @@ pub(super) async fn health(State(app): State<Arc<App>>) -> Json<Value> {
         "openSettlements": app.gate.open_intents(),
         "stored": stored(&app),
         "disk": app.disk.usage(),
+        "intake": app.intake.status(),
     }))
 }
 

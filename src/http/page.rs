@@ -1,8 +1,11 @@
-//! What queries of lists have in common: how long back, how many, from where on.
+//! What paths and queries have in common: what is named, how long back, how many, from where on.
 
 use std::str::FromStr;
 
-use axum::{extract::FromRequestParts, http::request::Parts};
+use axum::{
+    extract::{FromRequestParts, Path},
+    http::request::Parts,
+};
 use serde::{Deserialize, Deserializer, de::DeserializeOwned, de::Error as _};
 
 use super::error::ApiError;
@@ -104,6 +107,18 @@ pub(super) fn behind(cursor: Option<String>) -> Result<Option<Slug>, ApiError> {
     let Some(cursor) = cursor else { return Ok(None) };
     let text = cursor::read(BY_SLUG, &cursor).and_then(|slug| String::from_utf8(slug).ok());
     text.and_then(|text| text.parse().ok()).map(Some).ok_or_else(bad_cursor)
+}
+
+/// What a path names; 400 where that is no text.
+pub(super) struct At<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for At<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let named = Path::from_request_parts(parts, state).await;
+        named.map(|Path(named)| Self(named)).map_err(|error| ApiError::bad_request(error.body_text()))
+    }
 }
 
 /// What to say of a cursor that is not one of ours.

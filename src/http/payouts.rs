@@ -2,11 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::{Path, State},
-    http::StatusCode,
-};
+use axum::{Json, extract::State, http::StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -14,7 +10,7 @@ use super::{
     auth::{Admin, Books, Business, not_suspended},
     endpoints::{Body, Subject},
     error::ApiError,
-    page::{Asked, Limit, bad_cursor},
+    page::{Asked, At, Limit, bad_cursor},
 };
 use crate::{
     app::App,
@@ -76,7 +72,7 @@ pub(super) async fn list(Books(builder): Books, State(app): State<Arc<App>>, Ask
 pub(super) async fn one(
     Books(builder): Books,
     State(app): State<Arc<App>>,
-    Path(id): Path<String>,
+    At(id): At<String>,
     Asked(asked): Asked<Query>,
 ) -> Result<Json<Value>, ApiError> {
     let id = payout(&id)?;
@@ -100,7 +96,7 @@ pub(super) async fn list_all(_: Admin, State(app): State<Arc<App>>, Asked(asked)
 pub(super) async fn decide(
     _: Admin,
     State(app): State<Arc<App>>,
-    Path(id): Path<String>,
+    At(id): At<String>,
     Body(verdict): Body<Verdict>,
 ) -> Result<Json<Value>, ApiError> {
     let id = payout(&id)?;

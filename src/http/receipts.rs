@@ -2,16 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::{Path, State},
-};
+use axum::{Json, extract::State};
 use serde_json::{Value, json};
 
-use super::error::ApiError;
+use super::{error::ApiError, page::At};
 use crate::{app::App, id::ReceiptId, payment::PaymentId};
 
-pub(super) async fn receipt(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Value>, ApiError> {
+pub(super) async fn receipt(State(app): State<Arc<App>>, At(id): At<String>) -> Result<Json<Value>, ApiError> {
     let unknown = || ApiError::not_found("unknown_receipt", "no receipt has this id");
     let id: ReceiptId = id.parse().map_err(|_| unknown())?;
     let receipt = app.receipt(id.as_str()).await?.ok_or_else(unknown)?;
@@ -19,7 +16,7 @@ pub(super) async fn receipt(State(app): State<Arc<App>>, Path(id): Path<String>)
 }
 
 /// The state of one payment, so that a caller whose connection broke need not pay to find out.
-pub(super) async fn payment(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Value>, ApiError> {
+pub(super) async fn payment(State(app): State<Arc<App>>, At(id): At<String>) -> Result<Json<Value>, ApiError> {
     let unknown = || {
         ApiError::not_found("unknown_payment", "no payment with this id has reached a handler here: nothing was taken for it")
             .hint("the id is in `X-Payment-Id`, in the `accepted` event, and in errors about the payment")

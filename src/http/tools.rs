@@ -1,22 +1,19 @@
 //! `/tools/{slug}`: inspect or call a hosted endpoint.
 
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::{Arc, LazyLock},
-    time::Duration,
 };
 
 use axum::{
-    body::{Body, BodyDataStream, HttpBody as _},
-    extract::{ConnectInfo, Path, Request, State},
+    body::Body,
+    extract::{ConnectInfo, Request, State},
     http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
-use bytes::{Bytes, BytesMut};
-use futures_util::StreamExt as _;
 use serde_json::json;
 
-use super::{auth::called, error::ApiError, failures::witnessed, offered::offered, reply, stream};
+use super::{auth::called, body, error::ApiError, failures::witnessed, offered::offered, page::At, reply, stream};
 use crate::{
     app::App,
     call::{Call, CallError, CalledBy, Input, RequestHead},
@@ -25,17 +22,13 @@ use crate::{
     tool::CatalogForm,
 };
 
-/// Most bytes of a body that is too large which are read and thrown away, and the most time for that.
-const DRAIN_BYTES: usize = 8 << 20;
-const DRAIN: Duration = Duration::from_secs(2);
-
 /// [`RequestHead::HEADERS`], parsed once.
 static TOLD: LazyLock<Vec<HeaderName>> = LazyLock::new(|| RequestHead::HEADERS.iter().map(|name| HeaderName::from_static(name)).collect());
 
 /// Calls a tool: the body of a POST or the query of a GET is its input.
 pub(super) async fn call(
     State(app): State<Arc<App>>,
-    Path(slug): Path<String>,
+    At(slug): At<String>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     request: Request,
 ) -> Result<Response, ApiError> {
@@ -50,7 +43,10 @@ pub(super) async fn call(
     if unpaid {
         return Err(ApiError::challenge(app.gate.challenge(&live.terms, "payment required")));
     }
-    let input = if parts.method == Method::GET { Input::Query(query.clone()) } else { body_input(&live, &parts.headers, body).await? };
+    let input = match parts.method {
+        Method::GET => Input::Query(query.clone()),
+        _ => body_input(&app, peer.ip(), &live, &parts.headers, body).await?,
+    };
     let method = if parts.method == Method::GET { "GET" } else { "POST" };
     let head = request_head(&app, method, &parts.uri, query, &parts.headers);
     let call = Call { live, by, input, offered, head, progress: None };
@@ -65,7 +61,7 @@ pub(super) async fn call(
 }
 
 /// HEAD: the challenge of a paid tool, whatever is offered; never a run, never a settlement.
-pub(super) async fn head(State(app): State<Arc<App>>, Path(slug): Path<String>, headers: HeaderMap) -> Result<Response, ApiError> {
+pub(super) async fn head(State(app): State<Arc<App>>, At(slug): At<String>, headers: HeaderMap) -> Result<Response, ApiError> {
     let (live, by) = called(&app, &headers, &slug).await?;
     if by == CalledBy::Owner || live.endpoint.price_usd.is_zero() {
         return Ok(StatusCode::OK.into_response());
@@ -89,48 +85,15 @@ pub(super) fn wants_events(headers: &HeaderMap) -> bool {
     accept.is_some_and(|accept| accept.split(',').any(|part| part.trim().starts_with("text/event-stream")))
 }
 
-async fn body_input(live: &Live, headers: &HeaderMap, body: Body) -> Result<Input, ApiError> {
-    let refuse = |error: CallError| ApiError::from_call(&error, |_| Default::default());
+async fn body_input(app: &App, peer: IpAddr, live: &Live, headers: &HeaderMap, body: Body) -> Result<Input, ApiError> {
     if let Some(value) = headers.get(header::CONTENT_TYPE) {
         let media = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         if media != "application/json" && !media.ends_with("+json") {
-            return Err(refuse(CallError::UnsupportedMediaType(media)));
+            return Err(ApiError::from_call(&CallError::UnsupportedMediaType(media), |_| Default::default()));
         }
     }
-    let limit = live.endpoint.limits.input_bytes;
-    match read(body, limit).await {
-        Ok(Some(bytes)) => Ok(Input::Body(bytes)),
-        Ok(None) => Err(refuse(CallError::BodyTooLarge { limit })),
-        Err(_) => Err(ApiError::bad_request("the body ended early")),
-    }
-}
-
-/// The whole body; `None` when it is larger than `limit`. Of what is too large some more is read and thrown away: a
-/// client that is still sending when the connection closes never sees why.
-async fn read(body: Body, limit: u64) -> Result<Option<Bytes>, axum::Error> {
-    let mut stream = body.into_data_stream();
-    let mut read = BytesMut::new();
-    while let Some(chunk) = stream.next().await.transpose()? {
-        // One chunk is all of most bodies.
-        if read.is_empty() && stream.is_end_stream() && chunk.len() as u64 <= limit {
-            return Ok(Some(chunk));
-        }
-        if (read.len() + chunk.len()) as u64 > limit {
-            _ = tokio::time::timeout(DRAIN, drain(stream)).await;
-            return Ok(None);
-        }
-        read.extend_from_slice(&chunk);
-    }
-    Ok(Some(read.freeze()))
-}
-
-async fn drain(mut stream: BodyDataStream) {
-    let mut left = DRAIN_BYTES;
-    while let Some(Ok(chunk)) = stream.next().await
-        && chunk.len() < left
-    {
-        left -= chunk.len();
-    }
+    let limit = usize::try_from(live.endpoint.limits.input_bytes).unwrap_or(usize::MAX);
+    Ok(Input::Body(body::read(app, peer, body, limit).await?))
 }
 
 fn query_fields(uri: &Uri) -> Vec<(String, String)> {

@@ -30,6 +30,7 @@ use super::{
 use crate::{
     app::App,
     aside::{aside, begun_aside},
+    http::{ApiError, peer, read_body},
 };
 
 /// Largest request, in bytes. A tool's own limit on its input is lower.
@@ -83,9 +84,9 @@ async fn answer(transport: Arc<Transport>, request: Request) -> Response {
         let message = "answers are `application/json` or `text/event-stream`";
         return refusal(StatusCode::NOT_ACCEPTABLE, None, ErrorData::invalid_request(message, None));
     };
-    let Ok(body) = axum::body::to_bytes(body, MAX_BODY_BYTES).await else {
-        let message = format!("a request is at most {MAX_BODY_BYTES} bytes");
-        return refusal(StatusCode::PAYLOAD_TOO_LARGE, None, ErrorData::invalid_request(message, None));
+    let body = match read_body(&transport.front.app, peer(&parts.extensions), body, MAX_BODY_BYTES).await {
+        Ok(body) => body,
+        Err(unread) => return ApiError::from(unread).into_response(),
     };
     match Narrowed::by(parts.uri.query()) {
         Ok(narrowed) => _ = parts.extensions.insert(narrowed),

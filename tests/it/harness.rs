@@ -7,6 +7,7 @@ mod mcp;
 mod payer;
 mod process;
 mod random;
+pub mod raw;
 pub mod stream;
 
 use std::{future::Future, time::Duration};

@@ -131,15 +131,16 @@ async fn followers_who_do_not_read_cost_the_host_a_buffer_and_no_more() {
     drop(idle);
     let mut lagged = 0;
     let mut lines = 0_u64;
-    while lagged == 0 {
+    // Whenever its connection takes a little more, it is told of some.
+    while lines + lagged < 360 * 60 {
         let told = stream.next().await.unwrap();
         match told.name.as_str() {
-            "lagged" => lagged = told.data["missed"].as_u64().unwrap(),
+            "lagged" => lagged += told.data["missed"].as_u64().unwrap(),
             "log" => lines += 1,
             other => panic!("{other}"),
         }
     }
-    assert_eq!(lines + lagged, 360 * 60, "every line was told or counted");
+    assert_eq!((lines + lagged, lagged > 0), (360 * 60, true), "every line was told or counted");
     host.call("logger", &json!({ "lines": 1 })).await.is(200);
     assert_eq!(stream.next().await.unwrap().data["message"], "line 0");
 }

@@ -29,12 +29,21 @@ pub fn tollhouse() -> Command {
     command
 }
 
+/// `command`, run by another program that is given it as its last arguments.
+fn within(program: &str, args: &[&str], command: &Command) -> Command {
+    let mut outer = Command::new(program);
+    outer.args(args).arg(command.get_program()).args(command.get_args()).env_clear();
+    outer.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    outer
+}
+
 /// How a host is started.
 #[derive(Debug, Clone, Default)]
 pub struct HostBuilder {
     flags: Vec<String>,
     env: Vec<(String, String)>,
     catalogue: bool,
+    descriptors: Option<u32>,
 }
 
 /// A running host. Dropping it kills the process; a worker that outlives it fails the test.
@@ -67,6 +76,12 @@ impl HostBuilder {
         self
     }
 
+    /// With at most so many descriptors. Default: as many as the system allows.
+    pub fn descriptors(mut self, most: u32) -> Self {
+        self.descriptors = Some(most);
+        self
+    }
+
     /// Paid to [`PAY_TO`] through the facilitator at `url`. Default: on the simulated ledger.
     pub fn settled_by(self, url: &str) -> Self {
         self.env("TOLLHOUSE_FACILITATOR", "http").env("X402_FACILITATOR_URL", url).env("TOLLHOUSE_PAY_TO", PAY_TO)
@@ -95,6 +110,10 @@ impl Host {
         fs::create_dir_all(data.join("no-tools")).unwrap();
         let log = fs::File::options().create(true).append(true).open(data.join("host.log")).unwrap();
         let mut command = tollhouse();
+        if let Some(most) = self.how.descriptors {
+            let limited = format!("ulimit -n {most} && exec \"$0\" \"$@\"");
+            command = within("sh", &["-c", &limited], &command);
+        }
         command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data.join("data")).current_dir(data);
         if !self.how.catalogue {
             command.arg("--tools").arg(data.join("no-tools"));
@@ -153,6 +172,11 @@ impl Host {
 
     pub fn pid(&self) -> u32 {
         self.process.as_ref().unwrap().id()
+    }
+
+    /// Processor time that the process has used.
+    pub fn cpu(&self) -> Duration {
+        process::cpu(i32::try_from(self.pid()).unwrap()).unwrap()
     }
 
     /// False once the process has ended, for whatever reason.

@@ -1,0 +1,42 @@
+//! What comes in, and how much of it at once: connections, and bytes of bodies.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::quota::Quota;
+use crate::config::{BodySettings, ConnectionSettings, IntakeSettings};
+
+/// The limits of what comes in, and what there is of it.
+#[derive(Debug)]
+pub struct Intake {
+    pub(super) connections: ConnectionSettings,
+    pub(super) bodies: BodySettings,
+    /// Connections that are open.
+    pub(super) open: Arc<Quota>,
+    /// Bytes of bodies that are in memory.
+    pub(super) held: Arc<Quota>,
+}
+
+impl Intake {
+    #[must_use]
+    pub fn new(settings: &IntakeSettings) -> Self {
+        let IntakeSettings { connections, bodies } = settings.clone();
+        Self {
+            open: Quota::new(connections.most, connections.most_of_address),
+            held: Quota::new(bodies.held, bodies.held_of_address),
+            connections,
+            bodies,
+        }
+    }
+
+    /// For operators.
+    pub(super) fn status(&self) -> Value {
+        json!({
+            "connections": self.open.taken(),
+            "maxConnections": self.open.most(),
+            "bodyBytesHeld": self.held.taken(),
+            "maxBodyBytesHeld": self.held.most(),
+        })
+    }
+}

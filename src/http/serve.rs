@@ -1,0 +1,128 @@
+//! The listener: takes connections in as far as there is room, and lets them end when the host does.
+
+mod connection;
+mod pulse;
+
+use std::{
+    io,
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use axum::{
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+};
+use tokio_util::task::TaskTracker;
+
+use self::connection::Protocols;
+use super::{
+    error::{ApiError, REQUEST},
+    framed,
+    quota::{Full, Share},
+};
+use crate::{app::App, id::RequestId};
+
+/// Connections that are told at once that there is no room for them; further ones are closed.
+const REFUSALS: usize = 64;
+/// Time that a connection has which is told so.
+const REFUSAL: Duration = Duration::from_secs(1);
+
+/// Pause after a failure of the system to take a connection, such as for want of descriptors.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How often such failures are logged.
+const LOGGED: Duration = Duration::from_secs(10);
+
+/// Serves the host on `listener` until it is told to end, and every connection has.
+pub async fn serve(listener: TcpListener, app: Arc<App>) {
+    let doors = Doors {
+        protocols: Arc::new(Protocols::new(&app.intake.connections)),
+        refusals: Arc::new(Semaphore::new(REFUSALS)),
+        open: TaskTracker::new(),
+    };
+    let service = super::service(Arc::clone(&app));
+    let mut logged = None;
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = app.ending.cancelled() => break,
+            accepted = listener.accept() => accepted,
+        };
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                recover(&error, &mut logged).await;
+                continue;
+            }
+        };
+        // Small answers must not wait for the client's acknowledgement.
+        _ = stream.set_nodelay(true);
+        let mut share = app.intake.open.share(peer.ip());
+        match share.take(1) {
+            Ok(()) => doors.open(stream, peer, share, service.clone(), Arc::clone(&app)),
+            Err(full) => doors.refuse(stream, full),
+        }
+    }
+    drop(listener);
+    doors.open.close();
+    doors.open.wait().await;
+}
+
+/// Takes the next connection at once if one alone has failed, and after a pause if the system has.
+async fn recover(error: &io::Error, logged: &mut Option<Instant>) {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    if matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted) {
+        return;
+    }
+    if logged.is_none_or(|at: Instant| at.elapsed() > LOGGED) {
+        tracing::error!(%error, "connections cannot be taken in");
+        *logged = Some(Instant::now());
+    }
+    tokio::time::sleep(PAUSE).await;
+}
+
+struct Doors {
+    protocols: Arc<Protocols>,
+    refusals: Arc<Semaphore>,
+    open: TaskTracker,
+}
+
+impl Doors {
+    fn open(&self, stream: TcpStream, peer: SocketAddr, share: Share, service: impl connection::Serves, app: Arc<App>) {
+        let protocols = Arc::clone(&self.protocols);
+        self.open.spawn(async move {
+            protocols.serve(stream, peer, service, &app).await;
+            drop(share);
+        });
+    }
+
+    /// Tells the client why, if there is room for that.
+    fn refuse(&self, stream: TcpStream, full: Full) {
+        let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() else { return };
+        let protocols = Arc::clone(&self.protocols);
+        tokio::spawn(async move {
+            _ = tokio::time::timeout(REFUSAL, protocols.answer(stream, || crowded(full))).await;
+            drop(permit);
+        });
+    }
+}
+
+fn crowded(full: Full) -> Response {
+    let message = match full {
+        Full::All(most) => format!("the host has its {most} connections"),
+        Full::Address(most) => format!("your address has its {most} connections"),
+    };
+    let error = ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message)
+        .hint("use connections again that are open, or close some")
+        .retry_after(1);
+    let id = RequestId::generate();
+    let response = REQUEST.sync_scope(id.clone(), || error.into_response());
+    let mut response = framed(&id, response);
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}

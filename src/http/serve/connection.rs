@@ -1,0 +1,314 @@
+//! One connection: HTTP/1 or HTTP/2, within its limits of time.
+//!
+//! Time that a body may take is the business of who reads it: [`crate::http::body`].
+
+use std::{
+    convert::Infallible,
+    future::{Future, poll_fn},
+    io::{self, IoSlice},
+    net::SocketAddr,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use axum::{
+    body::{Body, HttpBody},
+    extract::{ConnectInfo, Request},
+    http::Version,
+    response::Response,
+};
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use hyper::{body::Incoming, rt::Executor, service::service_fn};
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    server::conn::auto::Builder,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+    time::{MissedTickBehavior, interval},
+};
+use tower::{Service, ServiceExt as _};
+
+use super::pulse::{Answering, Moment, Overdue, Pulse, look};
+use crate::{app::App, config::ConnectionSettings};
+
+/// Bytes of bodies that a client of HTTP/2 may send before they are read: of one stream, and of one connection.
+const STREAM_WINDOW: u32 = 64 << 10;
+const CONNECTION_WINDOW: u32 = 256 << 10;
+/// Bytes of an answer that are handed to HTTP/2 at once: one frame. What it has it keeps until the client takes it,
+/// and nobody can ask how long.
+const FRAME_BYTES: usize = 16 << 10;
+/// Streams that a client of HTTP/2 has reset and that are not cleared away yet, before its connection is closed.
+const RESET_STREAMS: usize = 50;
+/// How often a client of HTTP/2 is asked whether it is there, and how long it may take to say so.
+const PING: Duration = Duration::from_secs(20);
+
+tokio::task_local! {
+    /// Since when the stream of HTTP/2 that this task serves waits for its client to take what is to be sent.
+    static WAITS: Arc<Moment>;
+}
+
+/// What answers the requests of a connection.
+pub(super) trait Serves:
+    Service<Request, Response = Response, Error = Infallible, Future: Send + 'static> + Clone + Send + 'static
+{
+}
+
+impl<S: Service<Request, Response = Response, Error = Infallible, Future: Send + 'static> + Clone + Send + 'static> Serves for S {}
+
+/// How connections are spoken with.
+pub(super) struct Protocols {
+    builder: Builder<Streams>,
+    limits: ConnectionSettings,
+    /// How often a connection is looked at.
+    look: Option<Duration>,
+}
+
+impl Protocols {
+    pub(super) fn new(limits: &ConnectionSettings) -> Self {
+        let mut builder = Builder::new(Streams { stall: limits.write_stall });
+        let head_bytes = limits.head_bytes as usize;
+        // Heads have their time by the connection's pulse, which tells them from idleness.
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(head_bytes);
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .max_header_list_size(limits.head_bytes)
+            .max_concurrent_streams(limits.streams)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_send_buf_size(FRAME_BYTES)
+            .max_pending_accept_reset_streams(RESET_STREAMS)
+            .max_local_error_reset_streams(RESET_STREAMS)
+            .keep_alive_interval(PING)
+            .keep_alive_timeout(PING);
+        let look = look(&[limits.head, limits.idle, limits.write_stall]);
+        Self { builder, limits: limits.clone(), look }
+    }
+
+    /// Answers what comes on `stream` until it ends, breaks a limit, or the host is told to end.
+    pub(super) async fn serve(&self, stream: TcpStream, peer: SocketAddr, service: impl Serves, app: &App) {
+        let pulse = Pulse::new();
+        let io = TokioIo::new(Watched { stream, pulse: Arc::clone(&pulse) });
+        let asked = Arc::clone(&pulse);
+        let service = service_fn(move |request: Request<Incoming>| {
+            let http2 = request.version() == Version::HTTP_2;
+            let answering = asked.begin(http2);
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(ConnectInfo(peer));
+            let answer = service.clone().oneshot(request);
+            async move { answer.await.map(|response| response.map(|body| Outgoing::new(body, answering, http2))) }
+        });
+        let mut connection = pin!(self.builder.serve_connection(io, service));
+        let mut ending = pin!(app.ending.cancelled());
+        let mut told = Told::NotAsked;
+        let mut looks = self.look.map(|look| {
+            let mut looks = interval(look);
+            looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            looks
+        });
+        let over = poll_fn(|cx| {
+            loop {
+                if connection.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(None);
+                }
+                if pulse.restless() {
+                    return Poll::Ready(Some(Overdue::TakenBack));
+                }
+                // Asked once, it wakes this task; asking it again takes a lock that all connections share.
+                if told == Told::NotAsked || told == Told::Waits && app.draining() {
+                    told = Told::Waits;
+                    if ending.as_mut().poll(cx).is_ready() {
+                        told = Told::Ends;
+                        connection.as_mut().graceful_shutdown();
+                        continue;
+                    }
+                }
+                let Some(looks) = &mut looks else { return Poll::Pending };
+                ready!(looks.poll_tick(cx));
+                if let Some(overdue) = pulse.overdue(&self.limits) {
+                    return Poll::Ready(Some(overdue));
+                }
+            }
+        });
+        if let Some(why) = over.await {
+            tracing::debug!(%peer, ?why, "a connection was closed");
+        }
+    }
+
+    /// Gives whatever is asked on `stream` the same answer.
+    pub(super) async fn answer(&self, stream: TcpStream, answer: impl Fn() -> Response) {
+        let service = service_fn(|_: Request<Incoming>| std::future::ready(Ok::<_, Infallible>(answer())));
+        // A client that breaks off has its answer, or does not want it.
+        _ = self.builder.serve_connection(TokioIo::new(stream), service).await;
+    }
+}
+
+/// What a connection knows of the host's end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    NotAsked,
+    Waits,
+    Ends,
+}
+
+/// Runs the streams of HTTP/2, and resets those whose clients take nothing of their answers: nobody else sees that, since
+/// what waits for room in the client's window asks nobody for more.
+#[derive(Debug, Clone)]
+struct Streams {
+    stall: Option<Duration>,
+}
+
+impl<F: Future<Output: Send> + Send + 'static> Executor<F> for Streams {
+    fn execute(&self, stream: F) {
+        let Some(stall) = self.stall else {
+            tokio::spawn(stream);
+            return;
+        };
+        let waits = Arc::new(Moment::default());
+        tokio::spawn(WAITS.scope(Arc::clone(&waits), async move {
+            tokio::select! {
+                biased;
+                _ = stream => {}
+                () = beyond(&waits, stall) => tracing::debug!("a stream was reset: its client takes nothing of the answer"),
+            }
+        }));
+    }
+}
+
+/// Ends when `moment` is so long ago.
+async fn beyond(moment: &Moment, limit: Duration) {
+    let Some(look) = look(&[Some(limit)]) else { return };
+    loop {
+        tokio::time::sleep(look).await;
+        if moment.beyond(Some(limit)) {
+            return;
+        }
+    }
+}
+
+/// A socket that tells the connection's pulse what comes and goes.
+struct Watched {
+    stream: TcpStream,
+    pulse: Arc<Pulse>,
+}
+
+impl Watched {
+    fn tell<T>(&self, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        match &written {
+            Poll::Ready(_) => self.pulse.wrote(),
+            Poll::Pending => self.pulse.cannot_write(),
+        }
+        written
+    }
+}
+
+impl AsyncRead for Watched {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if buffer.filled().len() > before {
+            self.pulse.heard();
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Watched {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.tell(written)
+    }
+
+    fn poll_write_vectored(mut self: Pin<&mut Self>, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        self.tell(written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+/// An answer's body on its way out.
+struct Outgoing {
+    body: Body,
+    answering: Answering,
+    /// Bytes that are handed over at once, and those of the last frame that were not.
+    most: usize,
+    rest: Bytes,
+    /// Of HTTP/2: since when what was handed over waits.
+    waits: Option<Arc<Moment>>,
+}
+
+impl Outgoing {
+    fn new(body: Body, mut answering: Answering, http2: bool) -> Self {
+        if body.is_end_stream() {
+            answering.end();
+        }
+        let waits = WAITS.try_with(Arc::clone).ok();
+        Self { body, answering, most: if http2 { FRAME_BYTES } else { usize::MAX }, rest: Bytes::new(), waits }
+    }
+
+    /// The next bytes of the body, or what else it has.
+    fn next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if self.rest.is_empty() {
+            let frame = match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+                Some(Ok(frame)) => frame,
+                last => return Poll::Ready(last),
+            };
+            match frame.into_data() {
+                Ok(data) => self.rest = data,
+                Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+            }
+        }
+        let data = self.rest.split_to(self.rest.len().min(self.most));
+        Poll::Ready(Some(Ok(Frame::data(data))))
+    }
+}
+
+impl HttpBody for Outgoing {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if let Some(waits) = &self.waits {
+            waits.clear();
+        }
+        let next = ready!(self.next(cx));
+        if !matches!(next, Some(Ok(_))) || self.is_end_stream() {
+            self.answering.end();
+        }
+        if let Some(waits) = &self.waits {
+            waits.set();
+        }
+        Poll::Ready(next)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let rest = self.rest.len() as u64;
+        let mut hint = self.body.size_hint();
+        // Never below the lower bound.
+        if let Some(upper) = hint.upper() {
+            hint.set_upper(upper + rest);
+        }
+        hint.set_lower(hint.lower() + rest);
+        hint
+    }
+}

@@ -1,0 +1,180 @@
+//! What goes on on a connection, as the tasks that have to do with it tell, and whether it goes on long enough.
+
+use std::{
+    sync::{
+        Arc, LazyLock,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use crate::config::ConnectionSettings;
+
+/// Requests that a client may take back on one connection beyond those that were answered: HTTP/2 lets it ask for
+/// another one at once, however many are being cleared away.
+const TAKEN_BACK: usize = 100;
+
+/// Looks at a connection within its shortest limit.
+const LOOKS: u32 = 4;
+const LONGEST_LOOK: Duration = Duration::from_secs(1);
+const SHORTEST_LOOK: Duration = Duration::from_millis(5);
+
+/// Where moments are counted from.
+static BASE: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// A moment, or none, that several tasks set and ask for.
+#[derive(Debug, Default)]
+pub(super) struct Moment(AtomicU64);
+
+impl Moment {
+    /// Milliseconds, and never 0, which is none.
+    fn now() -> u64 {
+        u64::try_from(BASE.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
+    }
+
+    pub(super) fn set(&self) {
+        self.0.store(Self::now(), Relaxed);
+    }
+
+    fn set_once(&self) {
+        if self.0.load(Relaxed) == 0 {
+            self.set();
+        }
+    }
+
+    pub(super) fn clear(&self) {
+        if self.0.load(Relaxed) != 0 {
+            self.0.store(0, Relaxed);
+        }
+    }
+
+    /// True when it is set, and so long ago or longer. Never beyond no limit.
+    pub(super) fn beyond(&self, limit: Option<Duration>) -> bool {
+        let (at, Some(limit)) = (self.0.load(Relaxed), limit) else { return false };
+        at != 0 && Duration::from_millis(Self::now().saturating_sub(at)) >= limit
+    }
+
+    fn is_set(&self) -> bool {
+        self.0.load(Relaxed) != 0
+    }
+}
+
+/// How often to look whether one of `limits` is passed; `None` when there is none.
+pub(super) fn look(limits: &[Option<Duration>]) -> Option<Duration> {
+    let shortest = limits.iter().flatten().min()?;
+    Some((*shortest / LOOKS).clamp(SHORTEST_LOOK, LONGEST_LOOK))
+}
+
+/// What goes on on one connection.
+#[derive(Debug, Default)]
+pub(super) struct Pulse {
+    /// Requests being answered, the last byte of the answer included.
+    answering: AtomicUsize,
+    answered: AtomicUsize,
+    taken_back: AtomicUsize,
+    /// A request has come.
+    asked: AtomicBool,
+    /// One of HTTP/2.
+    http2: AtomicBool,
+    /// Since when no request is being answered.
+    quiet: Moment,
+    /// Since when a head is being sent.
+    head: Moment,
+    /// Since when the client takes nothing of what is to be sent.
+    blocked: Moment,
+}
+
+/// Why a connection is closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Overdue {
+    Head,
+    Idle,
+    Unread,
+    TakenBack,
+}
+
+impl Pulse {
+    pub(super) fn new() -> Arc<Self> {
+        let pulse = Self::default();
+        pulse.quiet.set();
+        Arc::new(pulse)
+    }
+
+    /// A request has come, and is being answered until what is returned is dropped.
+    pub(super) fn begin(self: &Arc<Self>, http2: bool) -> Answering {
+        self.answering.fetch_add(1, Relaxed);
+        self.asked.store(true, Relaxed);
+        self.http2.store(http2, Relaxed);
+        self.head.clear();
+        Answering { pulse: Arc::clone(self), to_its_end: false }
+    }
+
+    /// Bytes have come: of a head, when nothing is being answered.
+    pub(super) fn heard(&self) {
+        if self.answering.load(Relaxed) == 0 {
+            self.head.set_once();
+        }
+    }
+
+    /// Bytes have gone out.
+    pub(super) fn wrote(&self) {
+        self.blocked.clear();
+    }
+
+    /// No more bytes can go out for now.
+    pub(super) fn cannot_write(&self) {
+        self.blocked.set_once();
+    }
+
+    /// The client asks for more than it lets be answered.
+    pub(super) fn restless(&self) -> bool {
+        self.taken_back.load(Relaxed) > self.answered.load(Relaxed).saturating_add(TAKEN_BACK)
+    }
+
+    /// Why the connection is to be closed, if it is.
+    pub(super) fn overdue(&self, limits: &ConnectionSettings) -> Option<Overdue> {
+        if self.blocked.beyond(limits.write_stall) {
+            return Some(Overdue::Unread);
+        }
+        if self.answering.load(Relaxed) > 0 {
+            return None;
+        }
+        if self.blocked.is_set() {
+            // The end of an answer is still on its way: the connection is idle when that is there.
+            self.quiet.set();
+            return None;
+        }
+        if !self.asked.load(Relaxed) {
+            return self.quiet.beyond(limits.head).then_some(Overdue::Head);
+        }
+        // What comes between two requests of HTTP/2 need not be a head.
+        if !self.http2.load(Relaxed) && self.head.is_set() {
+            return self.head.beyond(limits.head).then_some(Overdue::Head);
+        }
+        self.quiet.beyond(limits.idle).then_some(Overdue::Idle)
+    }
+}
+
+/// A request that is being answered.
+#[derive(Debug)]
+pub(super) struct Answering {
+    pulse: Arc<Pulse>,
+    to_its_end: bool,
+}
+
+impl Answering {
+    /// The whole answer is on its way.
+    pub(super) fn end(&mut self) {
+        self.to_its_end = true;
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        let count = if self.to_its_end { &self.pulse.answered } else { &self.pulse.taken_back };
+        count.fetch_add(1, Relaxed);
+        if self.pulse.answering.fetch_sub(1, Relaxed) == 1 {
+            self.pulse.quiet.set();
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! Connections: how long they may take, how many there may be, what of them is held in memory, and how they end.
+
+use std::{
+    fs,
+    net::Ipv4Addr,
+    time::{Duration, Instant},
+};
+
+use futures_util::future::join_all;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::harness::{
+    Host, eventually, js,
+    raw::{DATA, Frame, GOAWAY, HEADERS, INITIAL_WINDOW_SIZE, MAX_CONCURRENT_STREAMS, PING, RST_STREAM, Raw, SETTINGS},
+    stream::Stream,
+};
+
+const ECHO: &str = "export default (req) => req.input;";
+const SLOW: &str = "export default async (req) => { await new Promise((done) => setTimeout(done, req.input.ms)); return { done: true }; };";
+const SECONDS: Duration = Duration::from_secs(10);
+
+const GET: &str = "GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n";
+
+fn post(path: &str, headers: &str, length: usize) -> String {
+    format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n{headers}\r\n")
+}
+
+async fn open_connections(host: &Host) -> u64 {
+    host.get("/health").await.is(200).json()["intake"]["connections"].as_u64().unwrap()
+}
+
+#[tokio::test]
+async fn a_head_that_takes_too_long_ends_its_connection() {
+    let host = Host::builder().flag("--head-ms", 400).start().await;
+    let silent = async {
+        Raw::open(&host).await.rest().await;
+    };
+    let slow = async |before: &str| {
+        let mut slow = Raw::open(&host).await;
+        if !before.is_empty() {
+            slow.send(before).await;
+            slow.answer().await;
+        }
+        let begun = Instant::now();
+        let head = format!("GET / HTTP/1.1\r\nhost: localhost\r\nx-pad: {}", "x".repeat(10_000));
+        for byte in head.bytes() {
+            if !slow.try_send(&[byte], SECONDS).await {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+        assert!(begun.elapsed() < SECONDS, "each byte gave it more time");
+    };
+    tokio::join!(silent, slow(""), slow(GET));
+    // Who sends a head at once has nothing to do with it.
+    Raw::open(&host).await.send(GET).await;
+    host.get("/health/live").await.is(200);
+}
+
+#[tokio::test]
+async fn an_idle_connection_ends_and_one_that_waits_for_its_answer_does_not() {
+    let host = Host::builder().flag("--idle-ms", 300).flag("--head-ms", 200).start().await;
+    host.publish(&js("slow", 0.0, SLOW)).await;
+    let mut follower = Stream::open(host.request(Method::GET, "/ai/endpoints/slow/logs").header("x-admin-token", &host.admin)).await;
+    let mut idle = Raw::open(&host).await;
+    for _ in 0..2 {
+        idle.send(GET).await;
+        idle.answer().await;
+    }
+    assert_eq!(idle.rest().await, b"");
+
+    let mut waits = Raw::open(&host).await;
+    let input = json!({ "ms": 1_500 }).to_string();
+    waits.send(post("/tools/slow", "", input.len()) + &input).await;
+    assert_eq!(waits.answer().await.1, r#"{"done":true}"#);
+    // So does one who follows, of whom nothing has come for as long.
+    let mut tool = js("slow", 0.0, "export default (req, ctx) => { ctx.log.info('told'); return {}; };");
+    tool.as_object_mut().unwrap().retain(|name, _| name == "handler");
+    host.change("slow", &tool).await;
+    host.call("slow", &json!({})).await.is(200);
+    assert_eq!(follower.next().await.unwrap().data["message"], "told");
+}
+
+#[tokio::test]
+async fn a_body_that_stalls_or_takes_too_long_is_told_so_at_every_door() {
+    let host = Host::builder().flag("--body-stall-ms", 300).flag("--body-ms", 900).start().await;
+    host.publish(&js("echo", 0.0, ECHO)).await;
+    let token = format!("x-admin-token: {}\r\n", host.admin);
+    let doors = [("/tools/echo", ""), ("/ai/invoke", ""), ("/ai/endpoints/create", token.as_str()), ("/ai/credits", token.as_str())];
+    let told = async |slow: &mut Raw, path: &str| {
+        let (head, body) = slow.answer().await;
+        assert!(head.starts_with("http/1.1 408"), "{path}: {head}");
+        let body: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!((&body["error"]["code"], &body["error"]["fault"]), (&json!("body_too_slow"), &json!("caller")), "{path}");
+        slow.rest().await;
+    };
+    let stalls = async |(path, headers)| {
+        let mut slow = Raw::open(&host).await;
+        slow.send(post(path, headers, 10_000) + "    ").await;
+        told(&mut slow, path).await;
+    };
+    let goes_on_and_on = async |(path, headers)| {
+        let mut slow = Raw::open(&host).await;
+        slow.send(post(path, headers, 10_000)).await;
+        let begun = Instant::now();
+        while !slow.hears_within(Duration::from_millis(50)).await {
+            slow.send("    ").await;
+        }
+        assert!((800..5_000).contains(&begun.elapsed().as_millis()), "{path}: {:?}", begun.elapsed());
+        told(&mut slow, path).await;
+    };
+    join_all(doors.map(stalls)).await;
+    join_all(doors.map(goes_on_and_on)).await;
+    // One that is slow but ends in time is what it would be at once.
+    let mut slow = Raw::open(&host).await;
+    slow.send(post("/tools/echo", "", 9)).await;
+    for piece in ["{\"a\"", ": 1", " }"] {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        slow.send(piece).await;
+    }
+    let (head, body) = slow.answer().await;
+    assert!(head.starts_with("http/1.1 200") && body == r#"{"a":1}"#, "{head}{body}");
+    let mut mcp = Raw::open(&host).await;
+    mcp.send(post("/ai/mcp", "accept: application/json, text/event-stream\r\n", 1_000) + "{").await;
+    let (head, body) = mcp.answer().await;
+    assert!(head.starts_with("http/1.1 408") && body.contains("jsonrpc"), "{head}{body}");
+}
+
+/// Resident memory of the host.
+fn rss(host: &Host) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", host.pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn half_sent_bodies_hold_no_more_than_the_memory_for_bodies() {
+    const HELD: u64 = 16 << 20;
+    const SENT: usize = 3 << 20;
+    let host = Host::builder().flag("--body-bytes-held", HELD).flag("--body-stall-ms", 15_000).start().await;
+    host.publish(&js("echo", 0.0, ECHO)).await;
+    host.call("echo", &json!({ "warm": true })).await.is(200);
+    let before = rss(&host);
+    let head = post("/ai/endpoints/create", &format!("x-admin-token: {}\r\n", host.admin), 4 << 20);
+    let half = vec![b' '; SENT];
+    let mut bodies = join_all((0..60).map(|_| async {
+        let mut body = Raw::open(&host).await;
+        body.send(&head).await;
+        (body.try_send(&half, SECONDS).await, body)
+    }))
+    .await;
+    let intake = || async { host.get("/health").await.is(200).json()["intake"]["bodyBytesHeld"].as_u64().unwrap() };
+    let held = intake().await;
+    assert!(held <= HELD && held > HELD / 4, "{held}");
+    let grown = rss(&host).saturating_sub(before);
+    println!("{} MiB half sent in 60 bodies: {} MiB are held, {} MiB more are resident", (60 * SENT) >> 20, held >> 20, grown >> 20);
+    // Beyond what is held: the buffers of 60 connections, and what the allocator keeps.
+    assert!(grown < 60 * SENT as u64 / 3 * 2, "the process has grown by {grown} bytes");
+    // Calls with what fits into one piece go on.
+    host.call("echo", &json!({ "small": true })).await.is(200);
+    // Whose body had no room is told so when it has sent it, or stops.
+    let mut refused = 0;
+    for (sent, body) in &mut bodies {
+        if *sent && body.try_send(&vec![b' '; (4 << 20) - SENT], SECONDS).await {
+            let (head, answer) = body.answer().await;
+            if head.starts_with("http/1.1 503") {
+                assert!(head.contains("retry-after: 1") && answer.contains("\"busy\""), "{head}{answer}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 40, "{refused} of 60 were told that there is no room");
+    drop(bodies);
+    eventually("all of it is given back", SECONDS, || async { (intake().await == 0).then_some(()) }).await;
+}
+
+#[tokio::test]
+async fn an_address_has_so_many_connections_and_others_have_theirs() {
+    let host = Host::builder().flag("--address-connections", 6).flag("--connections", 9).start().await;
+    let other = Ipv4Addr::new(127, 0, 0, 2);
+    let mut held = vec![];
+    for _ in 0..6 {
+        held.push(Raw::open(&host).await);
+    }
+    // Taken in in their order, so that the seventh is one too many.
+    let told_so = async |from: Ipv4Addr| {
+        let mut further = Raw::open_from(&host, from).await;
+        further.send(GET).await;
+        let (head, body) = further.answer().await;
+        assert!(head.starts_with("http/1.1 503") && head.contains("retry-after: 1") && head.contains("connection: close"), "{head}");
+        let body: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!((&body["error"]["code"], &body["error"]["fault"], &body["ok"]), (&json!("busy"), &json!("host"), &json!(false)));
+        assert!(head.contains(&format!("x-request-id: {}", body["error"]["requestId"].as_str().unwrap().to_ascii_lowercase())), "{head}");
+        body["error"]["message"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(told_so(Ipv4Addr::LOCALHOST).await, "your address has its 6 connections");
+    let served = async |from: Ipv4Addr| {
+        let mut one = Raw::open_from(&host, from).await;
+        one.send(GET).await;
+        assert!(one.answer().await.0.starts_with("http/1.1 200"));
+        one
+    };
+    for _ in 0..3 {
+        held.push(served(other).await);
+    }
+    assert_eq!(told_so(other).await, "the host has its 9 connections");
+    held.clear();
+    eventually("there is room again", SECONDS, || async {
+        let mut one = Raw::open(&host).await;
+        one.send(GET).await;
+        one.answer().await.0.starts_with("http/1.1 200").then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn http2_has_so_many_streams_and_no_rapid_reset() {
+    let host = Host::builder().flag("--http2-streams", 4).start().await;
+    host.publish(&js("slow", 0.0, SLOW)).await;
+    let mut many = Raw::open(&host).await;
+    many.begin_http2(&[]).await;
+    let settings = many.frame_of(SETTINGS).await.unwrap();
+    assert_eq!(settings.setting(MAX_CONCURRENT_STREAMS), Some(4));
+    for stream in 0..5 {
+        many.send(Frame::get(2 * stream + 1, "/tools/slow?ms=400").bytes()).await;
+    }
+    let refused = many.frame_of(RST_STREAM).await.unwrap();
+    assert_eq!((refused.stream, refused.payload), (9, 7_u32.to_be_bytes().to_vec()), "REFUSED_STREAM");
+    for _ in 0..4 {
+        assert_eq!(many.frame_of(HEADERS).await.unwrap().payload[0], 0x88, "status 200");
+    }
+
+    let mut rapid = Raw::open(&host).await;
+    rapid.begin_http2(&[]).await;
+    for number in 0..5_000 {
+        let stream = 2 * number + 1;
+        let pair = [Frame::get(stream, "/tools/slow?ms=5000").bytes(), Frame::reset(stream).bytes()].concat();
+        if !rapid.try_send(&pair, SECONDS).await {
+            break;
+        }
+    }
+    // Told to go away, or cut off.
+    if let Some(told) = rapid.frame_of(GOAWAY).await {
+        assert_eq!(told.payload[4..8], 11_u32.to_be_bytes(), "ENHANCE_YOUR_CALM");
+        rapid.rest().await;
+    }
+
+    // Each is begun before it is taken back.
+    let mut steady = Raw::open(&host).await;
+    steady.begin_http2(&[]).await;
+    let mut taken_back = 0;
+    for stream in (1..2_001).step_by(2) {
+        let begun = [Frame::get(stream, "/tools/slow?ms=5000").bytes(), Frame::ping().bytes()].concat();
+        if !steady.try_send(&begun, SECONDS).await || steady.frame_of(PING).await.is_none() {
+            break;
+        }
+        steady.try_send(&Frame::reset(stream).bytes(), SECONDS).await;
+        taken_back += 1;
+    }
+    assert!((100..200).contains(&taken_back), "{taken_back} requests were taken back");
+    host.get("/health/live").await.is(200);
+}
+
+#[tokio::test]
+async fn one_who_never_reads_is_cut_off() {
+    let host = Host::builder().flag("--write-stall-ms", 400).flag("--idle-ms", 0).start().await;
+    let before = open_connections(&host).await;
+    let mut deaf = Raw::open(&host).await;
+    let ask = "GET /ai/content-safety/policy HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(100);
+    // Until neither side can send any more.
+    while deaf.try_send(ask.as_bytes(), Duration::from_millis(300)).await {}
+    eventually("the connection is closed", SECONDS, || async { (open_connections(&host).await == before).then_some(()) }).await;
+    drop(deaf);
+}
+
+#[tokio::test]
+async fn a_stream_of_http2_whose_client_takes_nothing_is_reset_alone() {
+    let host = Host::builder().flag("--write-stall-ms", 400).start().await;
+    let mut deaf = Raw::open(&host).await;
+    deaf.begin_http2(&[(INITIAL_WINDOW_SIZE, 0)]).await;
+    deaf.send(Frame::get(1, "/ai/content-safety/policy").bytes()).await;
+    assert_eq!(deaf.frame_of(HEADERS).await.unwrap().stream, 1);
+    let reset = deaf.frame_of(RST_STREAM).await.unwrap();
+    assert_eq!(reset.stream, 1);
+    // The connection goes on, and so does an answer that is taken.
+    deaf.send(Frame::ping().bytes()).await;
+    assert!(deaf.frame_of(PING).await.unwrap().is_ack());
+    let mut hears = Raw::open(&host).await;
+    hears.begin_http2(&[]).await;
+    hears.send(Frame::get(1, "/ai/content-safety/policy").bytes()).await;
+    let mut body = vec![];
+    loop {
+        let data = hears.frame_of(DATA).await.unwrap();
+        body.extend(data.payload);
+        if data.flags & 1 == 1 {
+            break;
+        }
+    }
+    assert_eq!(body, host.get("/ai/content-safety/policy").await.is(200).body, "an answer of many frames");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_that_is_told_to_end_lets_calls_end_on_every_kind_of_connection() {
+    let host = Host::start().await;
+    host.publish(&js("slow", 0.0, SLOW)).await;
+    host.call("slow", &json!({ "ms": 0 })).await.is(200);
+    let mut idle = Raw::open(&host).await;
+    idle.send(GET).await;
+    idle.answer().await;
+    let http2 = reqwest::Client::builder().no_proxy().http2_prior_knowledge().build().unwrap();
+    let mut follower = Stream::open(host.request(Method::GET, "/ai/endpoints/slow/logs").header("x-admin-token", &host.admin)).await;
+    let input = json!({ "ms": 1_500 });
+    let on_http2 = async { http2.post(format!("{}/tools/slow", host.url)).json(&input).send().await.unwrap().status().as_u16() };
+    let streamed = async {
+        let request = host.request(Method::POST, "/tools/slow").header("accept", "text/event-stream").json(&input);
+        host.send(request).await.is(200).events().pop().unwrap().name
+    };
+    let ending = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        host.terminate();
+        idle.rest().await;
+    };
+    let (on_http1, on_http2, streamed, ()) = tokio::join!(host.call("slow", &input), on_http2, streamed, ending);
+    assert_eq!((on_http1.status, on_http2, streamed.as_str()), (200, 200, "result"));
+    assert!(follower.next().await.is_none());
+    eventually("the host has ended", SECONDS, || async { (!host.lives()).then_some(()) }).await;
+}
+
+#[tokio::test]
+async fn a_host_without_descriptors_waits_for_some_and_goes_on() {
+    let host = Host::builder().flag("--connections", 0).flag("--sandbox-spares", 0).descriptors(100).start().await;
+    let mut many = vec![];
+    for _ in 0..150 {
+        many.push(Raw::open(&host).await);
+    }
+    // It takes in what it can, and neither ends nor spins.
+    eventually("it has run out", SECONDS, || async { host.log().contains("connections cannot be taken in").then_some(()) }).await;
+    let spent = |host: &Host| host.cpu();
+    let before = spent(&host);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(spent(&host) - before < Duration::from_millis(250), "it spins");
+    assert_eq!(host.log().matches("connections cannot be taken in").count(), 1);
+    drop(many);
+    host.get("/health/live").await.is(200);
+}

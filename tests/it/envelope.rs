@@ -1,0 +1,131 @@
+//! Whatever nonsense is asked, wherever: the answer is the envelope with its request's id.
+
+use std::collections::BTreeSet;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::harness::{Answer, Host, js, raw::Raw};
+
+/// The paths of every route, with what their parameters are called.
+fn paths() -> BTreeSet<&'static str> {
+    let routes = include_str!("../../src/http.rs").split(".route(").skip(1);
+    let paths: BTreeSet<_> = routes.filter_map(|route| route.split('"').nth(1)).chain(["/ai/mcp"]).collect();
+    assert!(paths.len() > 30 && paths.iter().all(|path| path.starts_with('/')), "{paths:?}");
+    paths
+}
+
+/// A path with `value` for each of its parameters.
+fn filled(path: &str, value: &str) -> String {
+    let parts = path.split('/').map(|part| if part.starts_with('{') { value } else { part });
+    parts.collect::<Vec<_>>().join("/")
+}
+
+/// A request as it goes over the wire: what a client's library would not send.
+struct Asked {
+    method: &'static str,
+    target: String,
+    headers: String,
+    body: Vec<u8>,
+}
+
+async fn ask(host: &Host, asked: &Asked) -> (u16, String, String) {
+    let Asked { method, target, headers, body } = asked;
+    let mut raw = Raw::open(host).await;
+    let length = body.len();
+    raw.send(format!("{method} {target} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n"))
+        .await;
+    raw.send(body).await;
+    let (head, body) = raw.answer().await;
+    (head[9..12].parse().unwrap(), head, body)
+}
+
+/// Neither well done, nor a challenge, nor an error in the form of its front, nor the envelope.
+fn wrong(path: &str, status: u16, head: &str, body: &str) -> Option<String> {
+    if status < 300 || status == 402 {
+        return None;
+    }
+    let said: Value = serde_json::from_str(body).unwrap_or_default();
+    let id = head.lines().find_map(|line| line.strip_prefix("x-request-id: "));
+    let envelope = said["ok"] == false
+        && said["error"]["code"].is_string()
+        && said["error"]["message"].as_str().is_some_and(|message| !message.is_empty())
+        && said["error"]["requestId"].as_str().is_some_and(|said| Some(said.to_ascii_lowercase().as_str()) == id);
+    let json_rpc = path == "/ai/mcp" && said["jsonrpc"] == "2.0" && said["error"]["code"].is_number() && id.is_some();
+    (status >= 500 || !envelope && !json_rpc).then(|| format!("{status} {head}{body}"))
+}
+
+#[tokio::test]
+async fn whatever_nonsense_is_asked_the_answer_is_the_envelope() {
+    let host = Host::builder().flag("--auth-failures", 0).start().await;
+    host.publish(&js("echo", 0.0, "export default (req) => req.input;")).await;
+    let admin = format!("x-admin-token: {}\r\n", host.admin);
+    let credentials = ["", admin.as_str(), "x-builder-key: bk_\r\n", "authorization: Bearer dc_x\r\n", "x-developer-credit: \u{ff}\r\n"];
+    let bodies: [(&str, &[u8]); 7] = [
+        ("", b""),
+        ("content-type: application/json\r\n", b""),
+        ("content-type: application/json\r\n", b"{"),
+        ("content-type: application/json\r\n", b"[1]"),
+        ("content-type: application/json\r\n", b"{\"\xff\": 1}"),
+        ("content-type: text/plain\r\n", b"{}"),
+        ("content-type: \u{a0}\r\n", b"{}"),
+    ];
+    let mut broken = vec![];
+    let mut asked = 0;
+    for path in paths() {
+        let mut targets = vec![];
+        for value in ["%FF", "%ff%fe", "%", "%zz", "%00", "..%2f", "a%20b", "\u{e4}", "echo"] {
+            targets.push(filled(path, value));
+        }
+        for query in
+            ["limit=%FF", "limit=-1", "limit=0&limit=1", "since=ever", "cursor=%00", "&&==&", "%zz=1", "form=1", "q=%ff%ff", "slug=%ff"]
+        {
+            targets.push(format!("{}?{query}", filled(path, "echo")));
+        }
+        targets.dedup();
+        for (number, target) in targets.into_iter().enumerate() {
+            for method in ["GET", "POST", "PUT", "PATCH", "DELETE", "TRACE", "BREW"] {
+                // What deletes and what looks at all endpoints is asked by strangers alone.
+                let credential = if method == "DELETE" || path.ends_with("rescan") { "" } else { credentials[number % credentials.len()] };
+                let (media, body) = if method == "GET" { bodies[0] } else { bodies[(number + asked) % bodies.len()] };
+                let request = Asked { method, target: target.clone(), headers: format!("{credential}{media}"), body: body.to_vec() };
+                let (status, head, said) = ask(&host, &request).await;
+                asked += 1;
+                broken.extend(wrong(path, status, &head, &said).map(|why| format!("{method} {target} {}: {why}", request.headers)));
+            }
+        }
+    }
+    println!("{asked} requests");
+    assert!(broken.is_empty(), "{} of {asked}:\n{}", broken.len(), broken.iter().take(10).cloned().collect::<Vec<_>>().join("\n"));
+}
+
+#[tokio::test]
+async fn a_path_that_is_no_text_is_refused_by_name() {
+    let host = Host::start().await;
+    for path in ["/tools/%FF", "/ai/endpoints/%FF", "/ai/receipts/%FF", "/ai/payments/%C3%28"] {
+        let answer: Answer = host.get(path).await;
+        let error = answer.fails(400, "invalid_request", "caller");
+        assert!(error["message"].as_str().unwrap().contains("UTF-8"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn the_faucet_says_what_its_query_lacks() {
+    let host = Host::start().await;
+    for query in ["", "?", "?address", "?addres=0x1", "?address=%FF"] {
+        host.get(&format!("/dev/faucet{query}")).await.fails(400, "invalid_request", "caller");
+    }
+    let error = host.get("/dev/faucet").await.fails(400, "invalid_request", "caller");
+    assert!(error["message"].as_str().unwrap().contains("address"), "{error}");
+}
+
+#[tokio::test]
+async fn bodies_that_a_stranger_may_send_are_no_larger_than_they_need_be() {
+    let host = Host::start().await;
+    let credit = host.mint(5.0).await;
+    let large = json!({ "name": "x".repeat(20 << 10) });
+    let register = host.request(Method::POST, "/ai/builders/register").header("x-developer-credit", &credit);
+    host.send(register.json(&large)).await.fails(413, "body_too_large", "caller");
+    host.post("/dev/faucet", &large).await.fails(413, "body_too_large", "caller");
+    host.post("/ai/invoke", &json!({ "slug": "echo", "input": "x".repeat(2 << 20) })).await.fails(413, "body_too_large", "caller");
+}

@@ -1,0 +1,171 @@
+//! Connections on which a client sends what it likes, when it likes.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpSocket, TcpStream},
+};
+
+use super::Host;
+
+/// How long a host may take to do what it is to do with a connection.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// One connection.
+pub struct Raw {
+    stream: TcpStream,
+}
+
+/// One frame of HTTP/2.
+#[derive(Debug, Clone)]
+pub struct Frame {
+    pub kind: u8,
+    pub flags: u8,
+    pub stream: u32,
+    pub payload: Vec<u8>,
+}
+
+/// Kinds of frames.
+pub const DATA: u8 = 0;
+pub const HEADERS: u8 = 1;
+pub const RST_STREAM: u8 = 3;
+pub const SETTINGS: u8 = 4;
+pub const PING: u8 = 6;
+pub const GOAWAY: u8 = 7;
+
+/// What settings are called on the wire.
+pub const MAX_CONCURRENT_STREAMS: u16 = 3;
+pub const INITIAL_WINDOW_SIZE: u16 = 4;
+
+const ACK: u8 = 1;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+
+impl Raw {
+    pub async fn open(host: &Host) -> Self {
+        Self::open_from(host, Ipv4Addr::LOCALHOST).await
+    }
+
+    /// From another address of loopback.
+    pub async fn open_from(host: &Host, from: Ipv4Addr) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((from, 0).into()).unwrap();
+        let to: SocketAddr = host.url.trim_start_matches("http://").parse().unwrap();
+        let stream = socket.connect(to).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self { stream }
+    }
+
+    pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.stream.write_all(bytes.as_ref()).await.unwrap();
+    }
+
+    /// Sends what the host takes, without an error if that is nothing any more. False when it takes nothing within `patience`.
+    pub async fn try_send(&mut self, bytes: &[u8], patience: Duration) -> bool {
+        matches!(tokio::time::timeout(patience, self.stream.write_all(bytes)).await, Ok(Ok(())))
+    }
+
+    /// Whether the host says something within `patience`.
+    pub async fn hears_within(&self, patience: Duration) -> bool {
+        tokio::time::timeout(patience, self.stream.readable()).await.is_ok()
+    }
+
+    /// An answer of HTTP/1 with a length: its head and its body.
+    pub async fn answer(&mut self) -> (String, String) {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(self.byte().await.unwrap_or_else(|| panic!("it was closed: {}", String::from_utf8_lossy(&head))));
+        }
+        let head = String::from_utf8(head).unwrap().to_ascii_lowercase();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap_or_else(|| panic!("no length: {head}"));
+        let mut body = vec![0; length.parse().unwrap()];
+        self.within(async |stream| stream.read_exact(&mut body).await).await.unwrap();
+        (head, String::from_utf8(body).unwrap())
+    }
+
+    async fn byte(&mut self) -> Option<u8> {
+        self.within(async |stream| stream.read_u8().await).await.ok()
+    }
+
+    /// All that still comes before the host closes the connection.
+    pub async fn rest(&mut self) -> Vec<u8> {
+        let mut rest = Vec::new();
+        // One that is closed with bytes unread breaks off.
+        _ = self.within(async |stream| stream.read_to_end(&mut rest).await).await;
+        rest
+    }
+
+    async fn within<T>(&mut self, read: impl AsyncFnOnce(&mut TcpStream) -> std::io::Result<T>) -> std::io::Result<T> {
+        tokio::time::timeout(PATIENCE, read(&mut self.stream)).await.expect("the host did nothing in time")
+    }
+
+    /// Begins HTTP/2 with these settings.
+    pub async fn begin_http2(&mut self, settings: &[(u16, u32)]) {
+        self.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await;
+        let payload = settings.iter().flat_map(|(name, value)| [&name.to_be_bytes()[..], &value.to_be_bytes()[..]].concat()).collect();
+        self.send(Frame { kind: SETTINGS, flags: 0, stream: 0, payload }.bytes()).await;
+    }
+
+    /// The next frame; `None` when the connection has ended.
+    pub async fn frame(&mut self) -> Option<Frame> {
+        let mut head = [0; 9];
+        self.within(async |stream| stream.read_exact(&mut head).await).await.ok()?;
+        let mut payload = vec![0; usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2])];
+        self.within(async |stream| stream.read_exact(&mut payload).await).await.ok()?;
+        let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+        Some(Frame { kind: head[3], flags: head[4], stream, payload })
+    }
+
+    /// The next frame of a kind; others are passed over.
+    pub async fn frame_of(&mut self, kind: u8) -> Option<Frame> {
+        loop {
+            let frame = self.frame().await?;
+            if frame.kind == kind {
+                return Some(frame);
+            }
+        }
+    }
+}
+
+impl Frame {
+    pub fn bytes(&self) -> Vec<u8> {
+        let length = u32::try_from(self.payload.len()).unwrap().to_be_bytes();
+        [&length[1..], &[self.kind, self.flags], &self.stream.to_be_bytes(), &self.payload].concat()
+    }
+
+    /// `GET path`, on a stream of its own.
+    pub fn get(stream: u32, path: &str) -> Self {
+        // HPACK: `:method: GET` and `:scheme: http` by their numbers, `:path` and `:authority` as text.
+        let mut payload = vec![0x82, 0x86];
+        for (name, value) in [(4, path), (1, "localhost")] {
+            payload.extend([name, u8::try_from(value.len()).unwrap()]);
+            payload.extend(value.bytes());
+        }
+        Self { kind: HEADERS, flags: END_STREAM | END_HEADERS, stream, payload }
+    }
+
+    /// Takes the request of a stream back.
+    pub fn reset(stream: u32) -> Self {
+        Self { kind: RST_STREAM, flags: 0, stream, payload: 8_u32.to_be_bytes().to_vec() }
+    }
+
+    pub fn ping() -> Self {
+        Self { kind: PING, flags: 0, stream: 0, payload: vec![7; 8] }
+    }
+
+    /// The value of a setting.
+    pub fn setting(&self, wanted: u16) -> Option<u32> {
+        self.payload.chunks_exact(6).find_map(|entry| {
+            let (name, value) = entry.split_at(2);
+            (name == wanted.to_be_bytes()).then(|| u32::from_be_bytes(value.try_into().unwrap()))
+        })
+    }
+
+    pub fn is_ack(&self) -> bool {
+        self.flags & ACK != 0
+    }
+}
