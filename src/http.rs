@@ -43,11 +43,11 @@ use axum::{
     extract::{ConnectInfo, Request, State},
     http::{HeaderName, HeaderValue, Method, header},
     middleware::{self, Next},
-    response::Response,
+    response::{IntoResponse as _, Response},
     routing::{MethodFilter, get, on, post},
 };
 use tower::{Service, ServiceBuilder};
-use tower_http::cors::{Any, CorsLayer};
+use tower_http::cors::{AllowHeaders, Any, CorsLayer};
 
 pub(crate) use self::{
     address::peer,
@@ -145,34 +145,30 @@ fn cors() -> CorsLayer {
         &names::PAYMENT_ID,
         &names::REQUEST_ID,
         &mcp::SESSION,
+        &names::RATE_LIMIT,
+        &names::RATE_LIMIT_POLICY,
         &header::ETAG,
+        &header::RETRY_AFTER,
     ];
-    let allowed = [
-        &header::CONTENT_TYPE,
-        &header::ACCEPT,
-        &header::IF_MATCH,
-        &names::IDEMPOTENCY_KEY,
-        &names::PAYMENT_SIGNATURE,
-        &names::X_PAYMENT,
-        &names::SIGN_IN_WITH_X,
-        &names::DEVELOPER_CREDIT,
-        &names::BUILDER_KEY,
-        &names::ADMIN_TOKEN,
-        &names::QUOTE_ID,
-        &header::ACCESS_CONTROL_EXPOSE_HEADERS,
-    ];
+    // Whatever header a page asks for: `*` would not take `Authorization`, and a list has no place for `Mcp-Param-…`. A browser
+    // adds no credential of its own to such requests, so that a page sends nothing but what it knows.
     CorsLayer::new()
         .allow_origin(Any)
         .allow_methods([Method::GET, Method::HEAD, Method::POST, Method::PATCH, Method::PUT, Method::DELETE])
-        .allow_headers(allowed.map(HeaderName::clone))
+        .allow_headers(AllowHeaders::mirror_request())
+        // Nobody but the browser that asked keeps a preflight's answer; other answers do not differ.
+        .vary([])
         .expose_headers(exposed.map(HeaderName::clone))
         .max_age(PREFLIGHT_AGE)
 }
 
-/// Refuses addresses that ask too often, or showed too many wrong credentials.
+/// Refuses addresses that ask too often, or showed too many wrong credentials, and requests that show two credits.
 async fn limit(State(app): State<Arc<App>>, ConnectInfo(peer): ConnectInfo<SocketAddr>, request: Request, next: Next) -> Response {
     if let Some(refused) = rate::refusal(&app, peer.ip()) {
         return refused;
+    }
+    if let Err(refused) = offered::check_credit(request.headers()) {
+        return refused.into_response();
     }
     failures::limit(&app, peer.ip(), request, next).await
 }

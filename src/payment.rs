@@ -33,6 +33,7 @@ use std::{fmt, str::FromStr, sync::Arc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub(crate) use self::credit::PREFIX as CREDIT_PREFIX;
 pub use self::{
     config::{ConfigError, Network, PaymentConfig, checked_address},
     credit::{Credit, CreditDecision, CreditError, CreditVerdict, Credits, Minted, Movement, MovementKind, Movements, Once, Revoked},

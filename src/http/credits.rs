@@ -15,6 +15,7 @@ use super::{
     endpoints::{Body, Subject},
     error::ApiError,
     names,
+    offered::credit,
     page::{Asked, At, Limit, bad_cursor},
 };
 use crate::{
@@ -93,7 +94,9 @@ impl FromRequestParts<Arc<App>> for Reader {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
-        let unauthorized = || ApiError::unauthorized().hint("send the credit's token in `X-Developer-Credit`, or `X-Admin-Token`");
+        let unauthorized = || {
+            ApiError::unauthorized().hint("send the credit's token in `X-Developer-Credit` or `Authorization: Bearer`, or `X-Admin-Token`")
+        };
         if names::shows_caller(&parts.headers) {
             return match Admin::from_request_parts(parts, app).await {
                 Ok(Admin) => Ok(Self::Admin),
@@ -101,8 +104,8 @@ impl FromRequestParts<Arc<App>> for Reader {
                 Err(error) => Err(error),
             };
         }
-        let token = parts.headers.get(&names::DEVELOPER_CREDIT).and_then(|value| value.to_str().ok()).ok_or_else(unauthorized)?;
-        app.gate.credits().find(token).await?.map(Self::Holder).ok_or_else(unauthorized)
+        let token = credit(&parts.headers).ok_or_else(unauthorized)?;
+        app.gate.credits().find(&token).await?.map(Self::Holder).ok_or_else(unauthorized)
     }
 }
 

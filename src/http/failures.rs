@@ -22,6 +22,7 @@ use super::{
     address::network,
     error::{ApiError, Code, Policy},
     names,
+    offered::{bearer, credit},
 };
 use crate::{
     app::App,
@@ -109,19 +110,42 @@ impl Failures {
 
 /// Refuses credentials of an address that failed too often, and counts those that are refused as wrong.
 pub(super) async fn limit(app: &App, address: IpAddr, request: Request, next: Next) -> Response {
-    let Some(failures) = app.failures.as_ref().filter(|_| shows_credential(request.headers())) else { return next.run(request).await };
-    if let Err(refused) = failures.check(address) {
+    let Some(failures) = &app.failures else { return next.run(request).await };
+    let shown = Shown::by(request.headers());
+    if shown == Shown::Ours
+        && let Err(refused) = failures.check(address)
+    {
         return refused.into_response();
     }
     let response = next.run(request).await;
+    if shown == Shown::Nothing {
+        return response;
+    }
     if response.extensions().get::<Code>().is_some_and(|code| code.0 == "unauthorized") {
         failures.count(address);
     }
     response
 }
 
-fn shows_credential(headers: &HeaderMap) -> bool {
-    names::shows_caller(headers) || headers.contains_key(&names::DEVELOPER_CREDIT)
+/// What a request shows of who it comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    Nothing,
+    /// A bearer token that is no credit's: a wrong credential where one is wanted, and nothing elsewhere.
+    Foreign,
+    Ours,
+}
+
+impl Shown {
+    fn by(headers: &HeaderMap) -> Self {
+        if names::shows_caller(headers) || credit(headers).is_some() {
+            Self::Ours
+        } else if bearer(headers).is_some() {
+            Self::Foreign
+        } else {
+            Self::Nothing
+        }
+    }
 }
 
 /// The offer, with a witness that counts its developer credit if no credit has the token. An answer that streams, or comes

@@ -11,12 +11,10 @@ pub(super) static PAYMENT_ID: HeaderName = HeaderName::from_static("x-payment-id
 pub(super) static PAYMENT_REQUIRED: HeaderName = HeaderName::from_static("payment-required");
 pub(super) static PAYMENT_RESPONSE: HeaderName = HeaderName::from_static("payment-response");
 pub(super) static PAYMENT_SIGNATURE: HeaderName = HeaderName::from_static("payment-signature");
-pub(super) static QUOTE_ID: HeaderName = HeaderName::from_static("x-quote-id");
 pub(super) static RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 pub(super) static RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 pub(super) static RECEIPT_ID: HeaderName = HeaderName::from_static("x-receipt-id");
 pub(super) static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-pub(super) static SIGN_IN_WITH_X: HeaderName = HeaderName::from_static("sign-in-with-x");
 /// x402 v1: a payment, a settlement.
 pub(super) static X_PAYMENT: HeaderName = HeaderName::from_static("x-payment");
 pub(super) static X_PAYMENT_RESPONSE: HeaderName = HeaderName::from_static("x-payment-response");

@@ -1,9 +1,11 @@
 //! What a request offers as payment.
 
-use axum::http::{HeaderMap, HeaderName};
+use std::borrow::Cow;
 
-use super::names;
-use crate::payment::{CreditOffer, Offered, WireVersion};
+use axum::http::{HeaderMap, HeaderName, header};
+
+use super::{error::ApiError, names};
+use crate::payment::{CREDIT_PREFIX, CreditOffer, Offered, WireVersion};
 
 /// The payment that a request's headers carry. Never an error: a bad one is refused by the gate.
 pub(crate) fn offered(headers: &HeaderMap) -> Offered {
@@ -14,8 +16,38 @@ pub(crate) fn offered(headers: &HeaderMap) -> Offered {
     if let Some(payload) = text(&names::X_PAYMENT) {
         return Offered::X402 { version: WireVersion::V1, header: payload };
     }
-    match text(&names::DEVELOPER_CREDIT) {
-        Some(token) => Offered::Credit(CreditOffer { token, idempotency_key: text(&names::IDEMPOTENCY_KEY), witness: None }),
+    match credit(headers) {
+        Some(token) => {
+            Offered::Credit(CreditOffer { token: token.into_owned(), idempotency_key: text(&names::IDEMPOTENCY_KEY), witness: None })
+        }
         None => Offered::Nothing,
     }
+}
+
+/// The token of a developer credit: in the header that is for it, or as `Authorization: Bearer dc_…`, since many clients
+/// have no other field. A bearer token that is no credit's is left alone.
+pub(super) fn credit(headers: &HeaderMap) -> Option<Cow<'_, str>> {
+    match headers.get(&names::DEVELOPER_CREDIT) {
+        Some(token) => Some(String::from_utf8_lossy(token.as_bytes())),
+        None => bearer_credit(headers).map(Cow::Borrowed),
+    }
+}
+
+/// Refuses a request that shows one credit in one header and another one in the other.
+pub(super) fn check_credit(headers: &HeaderMap) -> Result<(), ApiError> {
+    let (Some(own), Some(bearer)) = (headers.get(&names::DEVELOPER_CREDIT), bearer_credit(headers)) else { return Ok(()) };
+    if own.as_bytes() == bearer.as_bytes() {
+        return Ok(());
+    }
+    Err(ApiError::bad_request("`X-Developer-Credit` and `Authorization` show two credits").hint("send the one that is to pay"))
+}
+
+/// The token of `Authorization: Bearer`, whatever it is for.
+pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+fn bearer_credit(headers: &HeaderMap) -> Option<&str> {
+    bearer(headers).filter(|token| token.starts_with(CREDIT_PREFIX))
 }

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// What every token starts with; scanners for leaked secrets know it by that.
-const PREFIX: &str = "dc_";
+pub(crate) const PREFIX: &str = "dc_";
 
 /// Longest label, in characters.
 const MAX_LABEL: usize = 120;

@@ -13,6 +13,8 @@
 
 mod apart;
 mod audit;
+mod bearer;
+mod browsers;
 mod builders;
 mod calls;
 mod catalog;
