@@ -8,6 +8,7 @@ mod auth;
 mod body;
 mod builders;
 mod calls;
+mod compress;
 mod credits;
 mod drafts;
 mod endpoints;
@@ -178,9 +179,13 @@ async fn frame(mut request: Request, next: Next) -> Response {
     let id = RequestId::generate();
     request.extensions_mut().insert(id.clone());
     let over_mcp = request.uri().path() == mcp::PATH;
+    let compress = compress::asked(&request);
     let mut response = error::REQUEST.scope(id.clone(), next.run(request)).await;
     if over_mcp {
         response = mcp::spoken(response).await;
+    }
+    if let Some(takes_gzip) = compress {
+        response = compress::compressed(response, takes_gzip).await;
     }
     framed(&id, response)
 }

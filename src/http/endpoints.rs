@@ -192,6 +192,7 @@ pub(super) fn if_match(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
     if text == "*" {
         return Ok(None);
     }
-    let revision = text.trim_matches('"').parse();
+    // Weak where the record came compressed.
+    let revision = text.trim_start_matches("W/").trim_matches('"').parse();
     revision.map(Some).map_err(|_| ApiError::bad_request("`If-Match` is the `ETag` of the record, such as `\"3\"`"))
 }

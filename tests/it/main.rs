@@ -19,6 +19,7 @@ mod builders;
 mod calls;
 mod catalog;
 mod clients;
+mod compressed;
 mod connections;
 mod contract;
 mod crash;
