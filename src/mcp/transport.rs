@@ -107,13 +107,13 @@ impl Transport {
         if let Some(plain) = aside(body.len(), || Plain::read(&self.front, &parts.headers, accepted, &body)).await {
             return plain.answer(&self.front, &parts).await;
         }
-        if let Some(page) = direct::listed(&self.front, &parts, accepted, &body) {
+        if let Some(page) = aside(body.len(), || direct::listed(&self.front, &parts, accepted, &body)).await {
             return page;
         }
         if accepted == Accepted::JsonOnly {
             parts.extensions.insert(JsonOnly);
         }
-        let greets = self.heed(&parts.headers, &body);
+        let greets = aside(body.len(), || self.heed(&parts.headers, &body)).await;
         let known = Known::default();
         parts.extensions.insert(known.clone());
         // Boxed as all that is rare: a plain call's future is moved, and must be small.
