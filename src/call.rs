@@ -45,7 +45,7 @@ pub use self::{
     error::{CallError, Charged, Fault},
     finish::{Closing, ReceiptFinisher},
     history::{CallPage, CallPlace, CallQuery, CallRecord, Ending, History, HistorySettings, Placed},
-    input::{Input, MAX_QUERY_FIELDS, Parsed as ParsedInput},
+    input::{Input, MAX_QUERY_FIELDS, Parsed as ParsedInput, check_query},
     metrics::{Asked, Metrics, MetricsSettings, Series, Step, StepError},
     register::{Registered, Registration, registration_terms},
     request::RequestHead,

@@ -11,7 +11,7 @@ use crate::{
     tool::{Handler, Mismatch, depth},
 };
 
-/// Most fields of a query that is input.
+/// Most fields of a call's query.
 pub const MAX_QUERY_FIELDS: usize = 256;
 
 /// The input as it came.
@@ -19,7 +19,7 @@ pub const MAX_QUERY_FIELDS: usize = 256;
 pub enum Input {
     /// The body of a POST; empty counts as `{}`.
     Body(Bytes),
-    /// The query of a GET.
+    /// The query of a GET, [of few enough fields](check_query).
     Query(Vec<(String, String)>),
     /// JSON that a front has parsed already.
     Json(Value),
@@ -70,7 +70,7 @@ impl Input {
                 (value, body)
             }
             Self::Query(fields) => {
-                let value = from_query(fields, &live.endpoint.input_schema)?;
+                let value = from_query(fields, &live.endpoint.input_schema);
                 let text = super::json_bytes(&value);
                 (value, text)
             }
@@ -100,12 +100,21 @@ impl Parsed {
     }
 }
 
-/// A query as an object: a field is a string unless its schema wants a number, a boolean or a
-/// list; a repeated field is a list.
-fn from_query(fields: Vec<(String, String)>, schema: &Value) -> Result<Value, CallError> {
+/// Refuses a query of more than [`MAX_QUERY_FIELDS`] fields: whether it is input, or told to the handler beside it.
+///
+/// # Errors
+///
+/// [`CallError::Input`].
+pub fn check_query(fields: &[(String, String)]) -> Result<(), CallError> {
     if fields.len() > MAX_QUERY_FIELDS {
         return Err(CallError::Input(Mismatch::whole(format!("more than {MAX_QUERY_FIELDS} query fields"))));
     }
+    Ok(())
+}
+
+/// A query as an object: a field is a string unless its schema wants a number, a boolean or a
+/// list; a repeated field is a list.
+fn from_query(fields: Vec<(String, String)>, schema: &Value) -> Value {
     let mut object = Map::new();
     for (name, text) in fields {
         let wanted = &schema["properties"][&name];
@@ -118,7 +127,7 @@ fn from_query(fields: Vec<(String, String)>, schema: &Value) -> Result<Value, Ca
             Some(first) => *first = Value::Array(vec![first.take(), value]),
         }
     }
-    Ok(Value::Object(object))
+    Value::Object(object)
 }
 
 /// `text` as the type its schema names; as a string where it names none or the text is no such value.
@@ -141,7 +150,7 @@ mod tests {
         }});
         let fields = [("n", "3"), ("yes", "true"), ("tags", "1"), ("tags", "b"), ("free", "7"), ("two", "a"), ("two", "b")];
         let fields = fields.map(|(name, text)| (name.to_owned(), text.to_owned())).to_vec();
-        let value = from_query(fields, &schema).unwrap();
+        let value = from_query(fields, &schema);
         assert_eq!(value, json!({ "n": 3, "yes": true, "tags": ["1", "b"], "free": "7", "two": ["a", "b"] }));
     }
 }

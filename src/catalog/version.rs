@@ -9,6 +9,7 @@ use tollhouse_protocol::{Bundle, Checked, Language, Limits, Schemas, Side, Sourc
 
 use super::{Catalog, HandlerDraft, PublishError};
 use crate::{
+    aside::{aside, length},
     store::{Space, Write},
     tool::{self, Endpoint, Handler, HandlerType, Runtime, SchemaError, Slug},
 };
@@ -153,7 +154,11 @@ impl Catalog {
             }
             (HandlerType::StaticJson, Some(HandlerDraft::Response { response })) => {
                 self.try_schemas(slug, schemas, limits).await?;
-                let version = crate::receipt::json_hash(response);
+                let (version, bytes) = aside(length(response), || (crate::receipt::json_hash(response), response.to_string().len())).await;
+                if bytes as u64 > limits.output_bytes {
+                    let message = format!("the response is {bytes} bytes, limit {}", limits.output_bytes);
+                    return Err(PublishError::field("/handler/response", message));
+                }
                 let stored = Some(StoredVersion::Static { response: Arc::clone(response) });
                 Ok(Prepared { handler: Handler::Static(Arc::clone(response)), version, bundle: None, stored })
             }

@@ -16,7 +16,7 @@ use serde_json::json;
 use super::{auth::called, body, error::ApiError, failures::witnessed, offered::offered, page::At, reply, stream};
 use crate::{
     app::App,
-    call::{Call, CallError, CalledBy, Input, RequestHead},
+    call::{Call, CallError, CalledBy, Input, MAX_QUERY_FIELDS, RequestHead, check_query},
     catalog::Live,
     payment::Offered,
     tool::CatalogForm,
@@ -43,6 +43,7 @@ pub(super) async fn call(
     if unpaid {
         return Err(ApiError::challenge(app.gate.challenge(&live.terms, "payment required")));
     }
+    check_query(&query).map_err(|error| ApiError::from_call(&error, |_| Default::default()))?;
     let input = match parts.method {
         Method::GET => Input::Query(query.clone()),
         _ => body_input(&app, peer.ip(), &live, &parts.headers, body).await?,
@@ -96,8 +97,9 @@ async fn body_input(app: &App, peer: IpAddr, live: &Live, headers: &HeaderMap, b
     Ok(Input::Body(body::read(app, peer, body, limit).await?))
 }
 
+/// The fields of a query, and of too many as many as tell that.
 fn query_fields(uri: &Uri) -> Vec<(String, String)> {
-    form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()).into_owned().collect()
+    form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()).into_owned().take(MAX_QUERY_FIELDS + 1).collect()
 }
 
 /// What the handler may know of the request.

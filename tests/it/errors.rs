@@ -426,3 +426,16 @@ async fn a_host_with_settings_that_cannot_work_says_why_and_does_not_start() {
     assert!(refuses(&["--listen", "127.0.0.1:0", "--network", "eip155:999"]).contains("not known"));
     assert!(refuses(&["--listen", "127.0.0.1:0", "--admin-token", "short"]).contains("needs 16"));
 }
+
+#[tokio::test]
+async fn a_query_of_too_many_fields_is_refused_as_input_and_beside_it() {
+    let host = Host::start().await;
+    host.publish(&js("asked", 0.0, "export default async (req) => ({ a: req.query.a })")).await;
+    let query = (0..300).map(|n| format!("f{n}={n}")).collect::<Vec<_>>().join("&");
+    for method in [Method::GET, Method::POST] {
+        let request = host.request(method, &format!("/tools/asked?{query}"));
+        let error = host.send(request).await.fails(422, "invalid_input", "caller");
+        assert!(error["message"].as_str().unwrap().contains("256"), "{error}");
+    }
+    assert_eq!(host.get("/tools/asked?a=1&a=2").await.status, 200);
+}

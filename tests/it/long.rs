@@ -99,3 +99,12 @@ async fn a_static_answer_is_what_it_was_however_it_is_asked_for() {
     assert_eq!(hashes[0], hashes[1]);
     assert_ne!(host.receipt(&answer.receipt_id()).await["resultHash"], hashes[0]);
 }
+
+#[tokio::test]
+async fn a_static_response_is_no_longer_than_a_result_may_be() {
+    let host = Host::start().await;
+    let tool = json!({ "slug": "long", "title": "Long", "handlerType": "static_json", "handler": { "response": "a".repeat(300 << 10) } });
+    let error = host.manage(Method::POST, "/ai/endpoints/create", &tool).await.fails(422, "invalid_endpoint", "caller");
+    assert_eq!(error["pointer"], "/handler/response");
+    assert!(error["message"].as_str().unwrap().contains("limit 262144"), "{error}");
+}
