@@ -272,8 +272,8 @@ impl Calls {
         let closing = task.closing(hash, &ran, self.clock.now(), self.fee);
         let answer = told(ran, &closing.receipt);
         if answer.success {
+            self.behind.succeeded(closing).await.map_err(CallError::Store).inspect_err(|error| self.failed(&task, error))?;
             self.record(&task, None, Charge::No);
-            self.behind.succeeded(closing).await;
         } else {
             self.came_to_nothing(&task, ERROR_STATUS);
         }

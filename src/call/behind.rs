@@ -47,6 +47,9 @@ const MAX_CALLS: usize = 2 * MAX_WAITING;
 /// How long the first receipt of a batch waits for others. Each batch is a write of sled's, however small it is.
 const GATHER: Duration = Duration::from_millis(25);
 
+/// How long a call waits for the store when too many receipts wait.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// Time to the next try after the store refused a batch.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -152,11 +155,16 @@ impl Behind {
     }
 
     /// Takes what a free call leaves.
-    pub(super) async fn succeeded(&self, closing: Closing) {
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Away`] when too much waits, and the store takes none of it.
+    pub(super) async fn succeeded(&self, closing: Closing) -> Result<(), StoreError> {
         while self.waiting().receipts.len() >= MAX_WAITING {
             let written = self.written.notified();
             self.some.notify_one();
-            written.await;
+            let away = |_| StoreError::Away(format!("{MAX_WAITING} receipts wait to be written"));
+            tokio::time::timeout(PATIENCE, written).await.map_err(away)?;
         }
         let event = match closing.owner {
             // Calls of the host's own free tools are nobody's business, and the most there are.
@@ -183,6 +191,7 @@ impl Behind {
         if first {
             self.some.notify_one();
         }
+        Ok(())
     }
 
     /// Takes that a call failed. Never waits.
@@ -338,12 +347,13 @@ mod tests {
         call::{HistorySettings, MetricsSettings},
         clock::Clock,
         event::{EventQuery, EventSettings},
-        id::BuilderId,
-        receipt::FreeReceiptSettings,
+        id::{BuilderId, ReceiptId},
+        receipt::{Draft, FreeReceiptSettings},
         store::{
             faulty::{Fault, FaultyStore},
             memory::MemoryStore,
         },
+        tool::MicroUsd,
     };
 
     const NOW: Timestamp = Timestamp(1_800_000_000_000);
@@ -370,6 +380,36 @@ mod tests {
             code: "handler_failed",
             at: NOW,
         }
+    }
+
+    fn free(n: usize) -> Closing {
+        let receipt = Draft {
+            receipt_id: ReceiptId::generate(),
+            slug: "some-tool".parse().unwrap(),
+            endpoint_id: EndpointId::generate(),
+            version: n.to_string(),
+            price_usd: MicroUsd::ZERO,
+            owner: false,
+            resource_url: String::new(),
+            request_hash: String::new(),
+            result_hash: String::new(),
+            started_at: NOW,
+            issued_at: NOW,
+        };
+        Closing { receipt, call: CallId::generate(), owner: Owner::Platform, fee: MicroUsd::ZERO, registered: None }
+    }
+
+    #[tokio::test]
+    async fn a_store_that_takes_nothing_keeps_no_free_call_waiting_for_ever() {
+        let (behind, _store) = behind().await;
+        for n in 0..MAX_WAITING {
+            behind.succeeded(free(n)).await.unwrap();
+        }
+        let before = std::time::Instant::now();
+        assert!(matches!(behind.succeeded(free(MAX_WAITING)).await, Err(StoreError::Away(_))));
+        assert!(before.elapsed() >= PATIENCE);
+        behind.write().await.unwrap();
+        behind.succeeded(free(MAX_WAITING)).await.unwrap();
     }
 
     #[tokio::test]

@@ -122,7 +122,9 @@ impl Calls {
         answer.receipt_id = closing.receipt.receipt_id.to_string();
         let writes = closing.registered.as_ref().map(Registrant::writes);
         self.behind.durably(writes.into_iter().flatten().collect()).await?;
-        self.behind.succeeded(closing).await;
+        if let Err(error) = self.behind.succeeded(closing).await {
+            tracing::error!(%error, "a builder was registered, and the receipt of it is lost");
+        }
         Ok(Registered { done: Done { answer: Arc::new(answer), payment: None, success: true }, key: Some(key) })
     }
 

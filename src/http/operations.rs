@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::error::ApiError;
 use crate::{
     app::App,
-    store::{Size, Space},
+    store::{Durability, Size, Space},
 };
 
 /// What the store holds, as operators know it.
@@ -38,9 +38,9 @@ pub(super) async fn live() -> Json<Value> {
     Json(json!({ "ok": true }))
 }
 
-/// The host takes calls: the store answers.
+/// The host takes calls: the store takes commits.
 pub(super) async fn ready(State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
-    app.store.get(Space::Meta, b"ready").await?;
+    app.store.commit(vec![], vec![], Durability::Buffered).await?;
     if app.draining() {
         return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "the host is shutting down"));
     }
