@@ -295,7 +295,7 @@ impl App {
         if !self.calls.drain(patience).await {
             tracing::warn!("calls were still under way when the host ended; their payments are resolved at the next start");
         }
-        if let Err(error) = self.behind.write().await {
+        if let Err(error) = self.behind.write_all().await {
             tracing::error!(%error, "what the last free and failed calls leave could not be written");
         }
         if let Err(error) = self.metrics.write().await {

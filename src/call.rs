@@ -437,7 +437,11 @@ struct TakenOff<'a> {
 
 impl Drop for TakenOff<'_> {
     fn drop(&mut self) {
-        self.calls.flights().remove(&self.payment);
+        let mut flights = self.calls.flights();
+        // Released, the payment may have been admitted again, and its next call taken off.
+        if flights.get(&self.payment).is_some_and(|flight| flight.same_channel(&self.landed)) {
+            flights.remove(&self.payment);
+        }
     }
 }
 

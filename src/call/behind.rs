@@ -281,6 +281,20 @@ impl Behind {
         Ok(())
     }
 
+    /// Writes until nothing waits.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn write_all(&self) -> Result<(), StoreError> {
+        loop {
+            self.write().await?;
+            if self.waiting().is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
     /// What waits, as one batch.
     fn batch(&self) -> Option<Batch> {
         let mut waiting = self.waiting();
@@ -410,6 +424,8 @@ mod tests {
         assert!(before.elapsed() >= PATIENCE);
         behind.write().await.unwrap();
         behind.succeeded(free(MAX_WAITING)).await.unwrap();
+        behind.write_all().await.unwrap();
+        assert_eq!(behind.waiting().receipts.len(), 0, "all that waited is written, however many batches that takes");
     }
 
     #[tokio::test]

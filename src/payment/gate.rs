@@ -272,7 +272,8 @@ impl Gate {
                 return Ok(admit);
             }
             let before = self.store.get(Space::Payments, &id.key()).await?;
-            if before.as_deref().and_then(Record::decode).is_some_and(|record| !matches!(record.state, State::Released | State::Refused)) {
+            let earlier = before.as_deref().and_then(Record::decode);
+            if earlier.as_ref().is_some_and(|record| !matches!(record.state, State::Released | State::Refused)) {
                 continue;
             }
             let mut checks = vec![Check { space: Space::Payments, key: id.key(), expected: before }];
@@ -287,6 +288,14 @@ impl Gate {
                 }
                 checks.push(Check { space: Space::Payments, key: named.clone(), expected: known });
                 writes.push(Write::put(Space::Payments, named.clone(), id.as_str()));
+            }
+            // The name under which it was shown before: nothing else would remove it.
+            let left = earlier.and_then(|record| record.tail?.named).filter(|left| tail.named.as_ref() != Some(left));
+            if let Some(left) = left
+                && self.store.get(Space::Payments, &left).await?.as_deref() == Some(id.as_str().as_bytes())
+            {
+                checks.push(Check::holds(Space::Payments, left.clone(), id.as_str()));
+                writes.push(Write::delete(Space::Payments, left));
             }
             match self.store.commit(checks, writes, Durability::Buffered).await {
                 Ok(()) => {
@@ -355,11 +364,30 @@ impl Gate {
     }
 
     async fn read(&self, id: &PaymentId) -> Result<Option<(Record, Vec<u8>)>, StoreError> {
-        let Some(bytes) = self.store.get(Space::Payments, &id.key()).await? else { return Ok(None) };
-        match Record::decode(&bytes) {
-            Some(record) => Ok(Some((record, bytes))),
-            None => Err(StoreError::Away(format!("the record of payment `{id}` does not read"))),
+        let unreadable = || StoreError::Away(format!("the record of payment `{id}` does not read"));
+        match self.stored(id).await? {
+            Some((None, _)) => Err(unreadable()),
+            Some((Some(record), bytes)) => Ok(Some((record, bytes))),
+            None => Ok(None),
         }
+    }
+
+    /// The same for who goes through many: one that does not read is logged, and holds up no other.
+    async fn read_among_others(&self, id: &PaymentId) -> Result<Option<(Record, Vec<u8>)>, StoreError> {
+        match self.stored(id).await? {
+            Some((None, _)) => {
+                tracing::error!(payment.id = %id, "the record of a payment does not read; it stays as it is");
+                Ok(None)
+            }
+            Some((Some(record), bytes)) => Ok(Some((record, bytes))),
+            None => Ok(None),
+        }
+    }
+
+    /// A record, if it reads, and the bytes of it.
+    async fn stored(&self, id: &PaymentId) -> Result<Option<(Option<Record>, Vec<u8>)>, StoreError> {
+        let bytes = self.store.get(Space::Payments, &id.key()).await?;
+        Ok(bytes.map(|bytes| (Record::decode(&bytes), bytes)))
     }
 
     fn orphans(&self) -> std::sync::MutexGuard<'_, HashMap<PaymentId, Record>> {

@@ -144,6 +144,12 @@ impl Record {
         }
     }
 
+    /// No more than that its nonce is spent, and by what: for good, since it has no tail.
+    pub(super) fn spent(self) -> Self {
+        let none = String::new;
+        Self { holder: none(), request: none(), digest: none(), answer: None, intent: None, tail: None, ..self }
+    }
+
     pub(super) fn encode(&self) -> Vec<u8> {
         const PLAIN: &str = "a record is plain data: encoding it into memory cannot fail";
         let record = postcard::to_stdvec(self).expect(PLAIN);

@@ -113,7 +113,7 @@ impl Gate {
             for (key, _) in &page {
                 let id = std::str::from_utf8(key).ok().and_then(|text| text.parse::<PaymentId>().ok());
                 let Some(id) = id else { continue };
-                if let Some((record, before)) = self.read(&id).await? {
+                if let Some((record, before)) = self.read_among_others(&id).await? {
                     records.push((id, record, before));
                 }
             }
@@ -139,13 +139,19 @@ impl Gate {
         let id = key.get(8..).and_then(|id| std::str::from_utf8(id).ok()?.parse::<PaymentId>().ok());
         let (mut checks, mut writes) = (vec![], vec![Write::delete(Space::PaymentExpiry, key)]);
         if let Some(id) = id
-            && let Some((mut record, before)) = self.read(&id).await?
+            && let Some((mut record, before)) = self.read_among_others(&id).await?
         {
             checks.push(Check::holds(Space::Payments, id.key(), before));
             match record.due(now) {
                 Due::Record => {
-                    writes.push(Write::delete(Space::Payments, id.key()));
-                    if let Some(named) = record.tail.and_then(|tail| tail.named)
+                    let named = record.tail.take().and_then(|tail| tail.named);
+                    // What moved stays spent, in few bytes: its nonce can be signed for again, for a later time, and a chain
+                    // that is asked then tells of the transfer that was.
+                    writes.push(match record.transaction {
+                        Some(_) => Write::put(Space::Payments, id.key(), record.spent().encode()),
+                        None => Write::delete(Space::Payments, id.key()),
+                    });
+                    if let Some(named) = named
                         && self.store.get(Space::Payments, &named).await?.as_deref() == Some(id.as_str().as_bytes())
                     {
                         checks.push(Check::holds(Space::Payments, named.clone(), id.as_str()));

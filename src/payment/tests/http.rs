@@ -321,3 +321,26 @@ async fn a_settlement_that_timed_out_is_resolved_later_and_served_once() {
     let asked = server.asked.lock().unwrap();
     assert!(asked[2].1 == asked[1].1 && asked[3].1 == asked[1].1, "the identical payload");
 }
+
+/// A facilitator whose verification does not look at the nonce lets it through, and a chain that is asked about the
+/// settlement that failed tells of the transfer of the day before.
+#[tokio::test]
+async fn a_nonce_that_is_signed_for_again_buys_nothing_by_the_transfer_that_was() {
+    let valid = || says(200, json!({ "isValid": true }));
+    let server = Server::saying([valid(), settled(), valid(), refuses("invalid_exact_evm_transaction_failed")]).await;
+    let ours = logs(PAY_TO, PRICE.0);
+    let receipt = json!({ "status": "0x1", "logs": ours });
+    let node = Server::saying([block(NOW.as_secs() + 86_401), result(json!([ours[1]])), result(receipt)]).await;
+    let bench = Bench::new().await;
+    let events = Arc::new(Events::new(Arc::clone(&bench.store), bench.clock.clone(), EventSettings::default()));
+    let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&bench.signer), false, events, Sales::new(Arc::clone(&bench.store))));
+    let gate = Gate::new(Arc::clone(&bench.store), Arc::new(facilitator(&server, Some(&node))), bench.clock.clone(), config(), finisher);
+    let payer = Payer::new(1);
+    let first = run(gate.admit(&terms(), payer.pays(1), REQUEST).await);
+    gate.settle(first, answer(ANSWER), &draft()).await.unwrap();
+    bench.clock.set(NOW.plus_millis(24 * 3_600_000 + 1));
+    gate.tick().await.unwrap();
+    let again = offer(&payer.payload(&payer.valid_for(1, 25 * 3_600_000)));
+    assert!(gate.admit(&terms(), again, REQUEST).await.is_err());
+    assert_eq!(bench.receipts().await.len(), 1);
+}
