@@ -21,16 +21,25 @@ use tokio::{
 /// Longest text that is worked on at once, in bytes: less than a millisecond of work.
 const SHORT_BYTES: usize = 8 << 10;
 
-/// As much at a time as half of the cores do.
-static PLACES: LazyLock<Semaphore> =
-    LazyLock::new(|| Semaphore::new((std::thread::available_parallelism().map_or(1, usize::from) / 2).max(1)));
+/// Longest text, in bytes, that waits for none that is longer.
+const MIDDLING_BYTES: usize = 64 << 10;
+
+/// As much at a time as a quarter of the cores do, of each length: who sends the longest texts there may be holds up nobody
+/// whose texts are of a usual length.
+static MIDDLING: LazyLock<Semaphore> = LazyLock::new(places);
+static LONG: LazyLock<Semaphore> = LazyLock::new(places);
+
+fn places() -> Semaphore {
+    Semaphore::new((std::thread::available_parallelism().map_or(1, usize::from) / 4).max(1))
+}
 
 /// Does `work` on `bytes` of text.
 pub(crate) async fn aside<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     if bytes <= SHORT_BYTES {
         return work();
     }
-    let _place = PLACES.acquire().await;
+    let places = if bytes <= MIDDLING_BYTES { &MIDDLING } else { &LONG };
+    let _place = places.acquire().await;
     off_the_runtime(work)
 }
 
@@ -125,6 +134,16 @@ mod tests {
         tokio::spawn(async {}).await.unwrap();
         assert!(began.elapsed() < Duration::from_millis(200), "{:?}", began.elapsed());
         busy.await.unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_text_of_usual_length_waits_for_no_longer_one() {
+        let long: Vec<_> =
+            (0..100).map(|_| tokio::spawn(aside(MIDDLING_BYTES + 1, || std::thread::sleep(Duration::from_millis(50))))).collect();
+        let began = Instant::now();
+        aside(SHORT_BYTES + 1, || ()).await;
+        assert!(began.elapsed() < Duration::from_millis(500), "{:?}", began.elapsed());
+        long.iter().for_each(tokio::task::JoinHandle::abort);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -18,7 +18,7 @@ pub fn write(of: &[&str], place: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode([place, &check(of, place)].concat())
 }
 
-/// The place that a cursor of this list holds; `None` for one that [`write`] did not make for it.
+/// The place that a cursor of this list holds; `None` for one that [`write()`] did not make for it.
 #[must_use]
 pub fn read(of: &[&str], cursor: &str) -> Option<Vec<u8>> {
     let mut place = URL_SAFE_NO_PAD.decode(Some(cursor).filter(|cursor| cursor.len() <= LONGEST)?).ok()?;

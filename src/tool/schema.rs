@@ -1,7 +1,7 @@
 //! JSON Schemas of inputs and results, as far as the host has a say in them.
 //!
 //! What a schema costs to evaluate is its author's to say, so the host evaluates none: it knows two shapes by heart, and
-//! hands every other schema to the endpoint's worker, which compiles it once and can be ended. What [`bound`] refuses is
+//! hands every other schema to the endpoint's worker, which compiles it once and can be ended. What [`bound()`] refuses is
 //! only what is sure to cost too much: its author then reads where and by how much.
 
 mod bound;

@@ -115,8 +115,11 @@ fn shapes() -> [Shape; COUNT] {
     ]
 }
 
+/// What calls a tool that was published, by its shape's name.
+type Calls = (&'static str, Vec<Request>);
+
 /// Publishes each as a free tool. The names of those that were refused, and the calls of the others.
-pub(crate) fn publish(host: &Host) -> Result<(Vec<String>, Vec<(&'static str, Vec<Request>)>), Failure> {
+pub(crate) fn publish(host: &Host) -> Result<(Vec<String>, Vec<Calls>), Failure> {
     let (mut refused, mut published) = (vec![], vec![]);
     for (n, (what, schema, input)) in shapes().into_iter().enumerate() {
         let slug = format!("slow-schema-{n:02}");

@@ -125,7 +125,7 @@ fn attacks(host: &Host) -> Result<Vec<(String, Attack)>, Failure> {
     let asks = |requests| Attack::Asks(requests, PACE);
     Ok(vec![
         ("nothing".to_owned(), Attack::Asks(vec![], PACE)),
-        ("GET /health, as a measure".to_owned(), asks(vec![Request::get("/health/live")])),
+        ("GET /health/live, as a measure".to_owned(), asks(vec![Request::get("/health/live")])),
         ("the list of endpoints".to_owned(), asks(vec![Request::get("/ai/endpoints")])),
         (
             "the same, its longest pages".to_owned(),
