@@ -42,11 +42,12 @@ use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 use axum::{
     Router,
     extract::{ConnectInfo, Request, State},
-    http::{HeaderName, HeaderValue, Method, header},
+    http::{HeaderName, HeaderValue, Method, Uri, header},
     middleware::{self, Next},
     response::{IntoResponse as _, Response},
     routing::{MethodFilter, get, on, post},
 };
+use percent_encoding::percent_decode_str;
 use tower::{Service, ServiceBuilder};
 use tower_http::cors::{AllowHeaders, Any, CorsLayer};
 
@@ -168,10 +169,19 @@ async fn limit(State(app): State<Arc<App>>, ConnectInfo(peer): ConnectInfo<Socke
     if let Some(refused) = rate::refusal(&app, peer.ip()) {
         return refused;
     }
+    if let Some(refused) = unreadable(request.uri()) {
+        return refused;
+    }
     if let Err(refused) = offered::check_credit(request.headers()) {
         return refused.into_response();
     }
     failures::limit(&app, peer.ip(), request, next).await
+}
+
+/// What is wrong with a query whose percent-encoding is of no UTF-8: it would be read as something that was not sent.
+fn unreadable(uri: &Uri) -> Option<Response> {
+    let reads = percent_decode_str(uri.query()?).decode_utf8().is_ok();
+    (!reads).then(|| ApiError::bad_request("the percent-encoding of the query is not UTF-8").into_response())
 }
 
 /// Gives every request its id, and every answer the headers that keep it what it says it is.

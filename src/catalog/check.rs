@@ -83,7 +83,7 @@ impl Catalog {
         let owner = existing.as_ref().map_or(owner, |live| live.endpoint.owner.clone());
         let policy = self.policy();
         let ceilings = draft::ceilings(&policy.policy, by);
-        problems.extend(draft.limit_problems(&ceilings));
+        problems.extend(draft.limit_problems(&ceilings).take(MAX_PROBLEMS));
         problems.extend(host_problems(&draft.allowed_hosts));
         let now = self.clock.now();
         let mut endpoint = publish::new(&draft, owner, draft.limits(&ceilings).unwrap_or_default(), now);
@@ -113,7 +113,10 @@ impl Catalog {
         // What is not the upload's fault says nothing of it.
         match problems.iter().position(|problem| matches!(problem, PublishError::Pool(_) | PublishError::Store(_))) {
             Some(hosts) => Err(vec![problems.swap_remove(hosts)]),
-            None => Err(problems),
+            None => {
+                problems.truncate(MAX_PROBLEMS);
+                Err(problems)
+            }
         }
     }
 
@@ -134,6 +137,12 @@ impl Catalog {
     }
 }
 
+/// Problems that one check tells; further ones are left out.
+const MAX_PROBLEMS: usize = 32;
+
+/// Longest name that is repeated, in characters.
+const REPEATED: usize = 64;
+
 fn read(given: Map<String, Value>) -> Read {
     let stand_ins = || MEMBERS.iter().filter_map(|(name, stand_in)| Some(((*name).to_owned(), json!((*stand_in)?))));
     let mut whole: Map<_, _> = stand_ins().collect();
@@ -144,7 +153,10 @@ fn read(given: Map<String, Value>) -> Read {
     let mut sound = Vec::new();
     for (name, value) in given {
         if MEMBERS.iter().all(|(known, _)| *known != name) {
-            problems.push(PublishError::field(format!("/{name}"), format!("there is no member `{name}`")));
+            if problems.len() < MAX_PROBLEMS {
+                let name: String = name.chars().take(REPEATED).collect();
+                problems.push(PublishError::field(format!("/{name}"), format!("there is no member `{name}`")));
+            }
             continue;
         }
         let mut alone: Map<_, _> = stand_ins().collect();

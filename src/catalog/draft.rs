@@ -135,11 +135,10 @@ impl Draft {
     }
 
     /// Each limit that it cannot have.
-    pub(super) fn limit_problems(&self, ceilings: &Limits) -> Vec<PublishError> {
-        let one = |(name, value): (&String, &Value)| {
-            limits_over(Limits::default(), &Map::from_iter([(name.clone(), value.clone())]), ceilings).err()
-        };
-        self.limits.iter().filter_map(one).collect()
+    pub(super) fn limit_problems(&self, ceilings: &Limits) -> impl Iterator<Item = PublishError> {
+        self.limits
+            .iter()
+            .filter_map(|(name, value)| limits_over(Limits::default(), &Map::from_iter([(name.clone(), value.clone())]), ceilings).err())
     }
 }
 

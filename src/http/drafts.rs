@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     auth::{Caller, Managed},
-    endpoints::{Body, For, Subject, whose},
+    endpoints::{Body, For, Subject, unknown_version, whose},
     error::ApiError,
     invoke::Told,
     page::Asked,
@@ -81,6 +81,7 @@ pub(super) async fn run(managed: Managed, State(app): State<Arc<App>>, Body(aske
     let Run { input, version, handler } = asked;
     let tried = match (version, handler) {
         (Some(_), Some(_)) => return Err(ApiError::bad_request("send `version` or `handler`, not both")),
+        (Some(version), None) if !managed.live.endpoint.keeps(&version) => return Err(unknown_version()),
         (version, None) => Tried::Kept(version),
         (None, Some(draft)) => Tried::Draft(draft),
     };

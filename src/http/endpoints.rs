@@ -126,15 +126,18 @@ pub(super) struct Which {
     version: Option<String>,
 }
 
+pub(super) fn unknown_version() -> ApiError {
+    ApiError::not_found("unknown_version", "the endpoint keeps no such version")
+}
+
 /// A version's handler as it was uploaded, for its owner and admins. Default: the one that runs.
 pub(super) async fn source(managed: Managed, State(app): State<Arc<App>>, Asked(which): Asked<Which>) -> Result<Response, ApiError> {
     let endpoint = &managed.live.endpoint;
-    let unknown = || ApiError::not_found("unknown_version", "the endpoint keeps no such version");
     let version = which.version.unwrap_or_else(|| endpoint.version.clone());
     if !endpoint.keeps(&version) {
-        return Err(unknown());
+        return Err(unknown_version());
     }
-    let uploaded = match app.catalog.uploaded(&version).await?.ok_or_else(unknown)? {
+    let uploaded = match app.catalog.uploaded(&version).await?.ok_or_else(unknown_version)? {
         HandlerDraft::Source { source, language } => json!({ "version": version, "source": source, "language": language }),
         HandlerDraft::Response { response } => json!({ "version": version, "response": response }),
     };

@@ -175,8 +175,8 @@ async fn a_dry_run_has_a_world_of_its_own_and_sells_nothing() {
     host.as_builder(&key, Method::PATCH, "/ai/endpoints/counts", &json!({ "handler": { "source": PLAIN } })).await.is(200);
     assert_eq!(ran(&host, &key, "counts", json!({})).await["result"], json!({ "plain": true }));
     assert_eq!(ran(&host, &key, "counts", json!({ "version": first })).await["result"]["seen"], 0);
-    let unknown = run(&host, &key, "counts", json!({ "version": shouted["version"] })).await;
-    assert_eq!(unknown.fails(422, "invalid_endpoint", "caller")["pointer"], "/version", "a draft is not kept");
+    // A draft is not kept.
+    run(&host, &key, "counts", json!({ "version": shouted["version"] })).await.fails(404, "unknown_version", "caller");
     run(&host, &key, "counts", json!({ "version": first, "handler": { "source": PLAIN } })).await.fails(400, "invalid_request", "caller");
     run(&host, &other, "counts", json!({})).await.fails(403, "not_owner", "caller");
     host.manage(Method::POST, "/ai/endpoints/counts/run", &json!({})).await.is(200);
@@ -279,4 +279,18 @@ async fn a_builder_has_a_few_dry_runs_at_once() {
         assert_eq!(answer.has("retry-after"), "1");
     }
     run(&host, &key, "many", json!({})).await.is(200);
+}
+
+#[tokio::test]
+async fn a_check_tells_so_many_problems_and_no_more() {
+    let host = Host::start().await;
+    let (_, key) = host.register("Many").await;
+    let mut members: serde_json::Map<_, _> = (0..50_000).map(|n| (format!("k{n}"), json!(0))).collect();
+    members.insert("n".repeat(100_000), json!(0));
+    for body in [Value::Object(members.clone()), json!({ "title": "Many", "handlerType": "receipt_echo", "limits": members })] {
+        let answer = host.as_builder(&key, Method::POST, "/ai/endpoints/check", &body).await;
+        let error = answer.is(422).json()["error"].take();
+        let problems = error["problems"].as_array().unwrap().len();
+        assert!((2..=32).contains(&problems) && error.to_string().len() < 20_000, "{problems}");
+    }
 }

@@ -129,3 +129,12 @@ async fn bodies_that_a_stranger_may_send_are_no_larger_than_they_need_be() {
     host.post("/dev/faucet", &large).await.fails(413, "body_too_large", "caller");
     host.post("/ai/invoke", &json!({ "slug": "echo", "input": "x".repeat(2 << 20) })).await.fails(413, "body_too_large", "caller");
 }
+
+#[tokio::test]
+async fn a_query_of_no_utf8_is_refused_wherever_it_stands() {
+    let host = Host::start().await;
+    for path in ["/ai/endpoints?q=%ff", "/tools/anything?a=%C3%28", "/health?%ff=1"] {
+        host.get(path).await.fails(400, "invalid_request", "caller");
+    }
+    assert_eq!(host.get("/ai/endpoints?q=%C3%A9t%C3%A9").await.status, 200);
+}

@@ -88,15 +88,20 @@ pub(crate) async fn load(link: &Link, buffers: &mut Buffers, load: Load) -> Resu
 }
 
 async fn exchange_load(link: &Link, buffers: &mut Buffers, load: Load) -> Result<Result<Loaded, LoadFault>, Cut> {
+    // And one that says how many were dropped.
+    let mut lines = load.limits.log_lines + 1;
     buffers.put(&ToWorker::Load(load))?;
     loop {
         buffers.flush(&link.stream)?;
         buffers.changed(&link.stream).await?;
         buffers.fill(&link.stream)?;
-        match buffers.next()? {
-            None => {}
-            Some(ToHost::Loaded(answer)) if buffers.are_empty() => return Ok(answer),
-            Some(_) => return Err(Breach::Protocol("something else than the answer to a bundle").into()),
+        while let Some(message) = buffers.next()? {
+            match message {
+                ToHost::Loaded(answer) if buffers.are_empty() => return Ok(answer),
+                // What a module logs at its top level belongs to no call.
+                ToHost::Log(_) if lines > 0 => lines -= 1,
+                _ => return Err(Breach::Protocol("something else than the answer to a bundle").into()),
+            }
         }
     }
 }

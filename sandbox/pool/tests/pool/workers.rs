@@ -17,6 +17,16 @@ async fn warm_calls_share_a_process_and_its_state() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_module_that_logs_at_its_top_level_loads_and_runs() {
+    let house = House::start(|_| {}).await;
+    for (name, top) in [("one", "console.log(1)"), ("many", "for (let n = 0; n < 2000; n++) console.error('line', n)")] {
+        let tool = Tool::new(name, &format!("{top}; export default async () => 1;"));
+        assert_eq!(json(house.call(&tool).await), "1");
+    }
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn endpoints_with_the_same_code_share_no_process() {
     let house = House::start(|_| {}).await;
     let (one, other) = (Tool::new("one", COUNTER), Tool::new("other", COUNTER));
