@@ -58,6 +58,7 @@ use crate::{
     event::Events,
     id::BuilderId,
     payment::Terms,
+    rate::{AtOnce, Turn},
     safety::Scanner,
     store::{Check, Direction, Durability, KeyRange, Space, Store, Write},
     tool::{self, Endpoint, Owner, Record, Shape},
@@ -71,6 +72,9 @@ const SETTLE_SECS: u64 = 120;
 
 /// Endpoints in one catalogue at most; all are held in memory.
 const MAX_ENDPOINTS: usize = 100_000;
+
+/// Uploads and changes of one builder that the sandbox looks at, at once.
+const MAX_UPLOADS: usize = 2;
 
 /// Endpoints that are given new limits without a pause.
 const AT_A_TIME: usize = 32;
@@ -136,8 +140,10 @@ pub struct Catalog {
     suspended: ArcSwap<HashSet<BuilderId>>,
     make_form: MakeForm,
     shown: ArcSwap<Shown>,
-    /// One change at a time. Never taken by a call.
+    /// One change at a time. Never taken by a call, nor held while a worker works.
     changing: tokio::sync::Mutex<()>,
+    /// Uploads of each owner that the sandbox looks at.
+    uploads: AtOnce<String>,
     changes: watch::Sender<u64>,
 }
 
@@ -172,6 +178,7 @@ impl Catalog {
             make_form,
             shown: ArcSwap::default(),
             changing: tokio::sync::Mutex::new(()),
+            uploads: AtOnce::new(MAX_UPLOADS),
             changes: watch::Sender::new(0),
         };
         let mut shown = Shown::default();
@@ -260,6 +267,15 @@ impl Catalog {
     fn limits_of(&self, endpoint: &Endpoint) -> tollhouse_protocol::Limits {
         let policy = self.policy.load();
         gate::limits_in_force(&endpoint.own_limits, &endpoint.owner, &policy.policy.limits, &endpoint.limit_caps)
+    }
+
+    /// A turn of `owner` for what an upload may cost the sandbox. Only builders' are counted.
+    fn turn(&self, owner: &Owner, by: By) -> Result<Option<Turn<String>>, PublishError> {
+        if by != By::Builder {
+            return Ok(None);
+        }
+        let turn = self.uploads.take(owner.share().to_owned());
+        turn.map(Some).ok_or_else(|| PublishError::Crowded(self.uploads.most()))
     }
 
     fn show(&self, change: impl FnOnce(&mut Shown)) {

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tollhouse_pool::Pool;
-use tollhouse_protocol::{Side, Spent};
+use tollhouse_protocol::{Isolation, Side, Spent};
 
 use crate::{
     aside::aside,
@@ -131,7 +131,7 @@ impl Runner {
             return Box::pin(isolate::run(&self.pool, &self.services, task)).await;
         }
         if task.live.bundle.is_some() {
-            let input = task.live.fits(&self.pool, Side::Input, task.input.text.clone());
+            let input = task.live.fits(&self.pool, Side::Input, task.input.text.clone(), Isolation::Warm);
             Box::pin(input).await.map_err(|unfit| unfitting(unfit, CallError::Input))?;
         }
         task.accept();
@@ -145,7 +145,7 @@ impl Runner {
             _ => aside(task.input.text.len(), || Produced::json(task.live, &builtin::receipt_echo(&task))).await?,
         };
         if task.live.bundle.is_some() {
-            let output = task.live.fits(&self.pool, Side::Output, produced.body.clone());
+            let output = task.live.fits(&self.pool, Side::Output, produced.body.clone(), Isolation::Warm);
             Box::pin(output).await.map_err(|unfit| unfitting(unfit, CallError::Output))?;
         }
         Ok(produced)

@@ -10,6 +10,7 @@ use super::{
     draft,
     gate::{Reach, Standing},
     scan::Upload,
+    version::Prepared,
 };
 use crate::{
     event::Kind,
@@ -26,40 +27,19 @@ impl Catalog {
     /// As for [`Catalog::create`]; [`PublishError::Changed`] when the revision is another;
     /// [`PublishError::UnderReview`] and [`PublishError::TakenDown`] for a resume that is not the owner's to make.
     pub async fn update(&self, slug: &str, patch: Patch, if_match: Option<u64>, by: By) -> Result<Arc<Live>, PublishError> {
+        // Nobody waits for the worker that looks at it.
+        let looked = if patch.is_looked_at() { Some(self.looked_at(slug, &patch, if_match, by).await?) } else { None };
+        let (if_match, handler, prepared) =
+            looked.map_or((if_match, None, None), |looked| (Some(looked.revision), looked.handler, looked.prepared));
         let _one = self.changing.lock().await;
         let before = self.at_revision(slug, if_match).await?;
         let old = &before.live.endpoint;
-        self.may_publish(&old.owner, by)?;
-        may_resume(old, patch.status)?;
-        if by == By::Builder && patch.safety_attestation.as_ref().is_some_and(|attestation| !attestation.accepted) {
-            return Err(PublishError::AttestationRequired);
-        }
         let now = self.clock.now();
-        let policy = self.policy();
-        let mut endpoint = old.clone();
-        patch.apply(&mut endpoint, &draft::ceilings(&policy.policy, by))?;
-        if patch.capabilities.is_some() || patch.allowed_hosts.is_some() {
-            let had = Standing::of(old);
-            let mut wish = if by == By::Builder { had.wanted() } else { had.granted.clone() };
-            wish.capabilities = patch.capabilities.unwrap_or(wish.capabilities);
-            if let Some(hosts) = &patch.allowed_hosts {
-                wish.hosts = draft::hosts(hosts)?;
-            }
-            self.stand(&mut endpoint, if by == By::Builder { had.asked(&wish, &policy.policy) } else { had.set(&wish) });
-            endpoint.decided_on = None;
-        }
+        let mut endpoint = self.patched(old, &patch, by)?;
         let mut writes = vec![];
         let mut bundle = before.live.bundle.clone();
-        let handler = self.wanted_handler(&endpoint, &patch).await?;
         let other_schemas = schemas_differ(old, &endpoint);
-        let (schemas, limits) = (told(&endpoint.input_schema, &endpoint.output_schema), self.limits_of(&endpoint));
-        match handler {
-            None if other_schemas => self.usable(&endpoint.slug, &endpoint.input_schema, &endpoint.output_schema, &limits).await?,
-            Some(_) if other_schemas => self.bounded(&endpoint.input_schema, &endpoint.output_schema).await?,
-            None | Some(_) => {}
-        }
-        if let Some(handler) = &handler {
-            let prepared = self.prepare(&endpoint.slug, endpoint.handler_type, Some(handler), schemas, &limits).await?;
+        if let Some(prepared) = prepared {
             writes.extend(prepared.write()?);
             endpoint.handler = prepared.handler;
             bundle = prepared.bundle;
@@ -88,6 +68,60 @@ impl Catalog {
         Ok(live)
     }
 
+    /// What of a patch a worker is asked for, which may take long, against the endpoint as it is now.
+    async fn looked_at(&self, slug: &str, patch: &Patch, if_match: Option<u64>, by: By) -> Result<Looked, PublishError> {
+        let before = self.at_revision(slug, if_match).await?;
+        let old = &before.live.endpoint;
+        let mut endpoint = self.patched(old, patch, by)?;
+        let handler = self.wanted_handler(&endpoint, patch).await?;
+        let other_schemas = schemas_differ(old, &endpoint);
+        let mut looked = Looked { revision: old.revision, handler, prepared: None };
+        if looked.handler.is_none() && !other_schemas {
+            return Ok(looked);
+        }
+        let _turn = self.turn(&old.owner, by)?;
+        let mut bundle = before.live.bundle.clone();
+        let (schemas, limits) = (told(&endpoint.input_schema, &endpoint.output_schema), self.limits_of(&endpoint));
+        match looked.handler {
+            None => self.usable(&endpoint.slug, &endpoint.input_schema, &endpoint.output_schema, &limits).await?,
+            Some(_) if other_schemas => self.bounded(&endpoint.input_schema, &endpoint.output_schema).await?,
+            Some(_) => {}
+        }
+        if let Some(handler) = &looked.handler {
+            let prepared = self.prepare(&endpoint.slug, endpoint.handler_type, Some(handler), schemas, &limits).await?;
+            (endpoint.handler, endpoint.version) = (prepared.handler.clone(), prepared.version.clone());
+            bundle = prepared.bundle.clone();
+            looked.prepared = Some(prepared);
+        }
+        if old.version != endpoint.version || old.output_schema != endpoint.output_schema {
+            self.promises_kept(endpoint, bundle).await?;
+        }
+        Ok(looked)
+    }
+
+    /// An endpoint as `patch` wants it, but for what it runs.
+    fn patched(&self, old: &Endpoint, patch: &Patch, by: By) -> Result<Endpoint, PublishError> {
+        self.may_publish(&old.owner, by)?;
+        may_resume(old, patch.status)?;
+        if by == By::Builder && patch.safety_attestation.as_ref().is_some_and(|attestation| !attestation.accepted) {
+            return Err(PublishError::AttestationRequired);
+        }
+        let policy = self.policy();
+        let mut endpoint = old.clone();
+        patch.apply(&mut endpoint, &draft::ceilings(&policy.policy, by))?;
+        if patch.capabilities.is_some() || patch.allowed_hosts.is_some() {
+            let had = Standing::of(old);
+            let mut wish = if by == By::Builder { had.wanted() } else { had.granted.clone() };
+            wish.capabilities = patch.capabilities.unwrap_or(wish.capabilities);
+            if let Some(hosts) = &patch.allowed_hosts {
+                wish.hosts = draft::hosts(hosts)?;
+            }
+            self.stand(&mut endpoint, if by == By::Builder { had.asked(&wish, &policy.policy) } else { had.set(&wish) });
+            endpoint.decided_on = None;
+        }
+        Ok(endpoint)
+    }
+
     /// Writes what an endpoint may touch into its record, and since when it asks for more.
     pub(super) fn stand(&self, endpoint: &mut Endpoint, standing: Standing) {
         standing.put(endpoint);
@@ -103,6 +137,14 @@ impl Catalog {
         let kept = if endpoint.keeps(version) { self.uploaded(version).await? } else { None };
         kept.map(Some).ok_or_else(|| PublishError::field("/version", "the endpoint keeps no such version"))
     }
+}
+
+/// What a worker made of a patch.
+struct Looked {
+    /// Of the endpoint that it was looked at with.
+    revision: u64,
+    handler: Option<HandlerDraft>,
+    prepared: Option<Prepared>,
 }
 
 /// Only what its owner paused is theirs to resume.

@@ -143,6 +143,11 @@ impl Draft {
 }
 
 impl Patch {
+    /// Whether it brings anything that a worker looks at.
+    pub(super) fn is_looked_at(&self) -> bool {
+        self.handler.is_some() || self.version.is_some() || self.input_schema.is_some() || self.output_schema.is_some()
+    }
+
     /// The names of the fields that it changes, but for `status`, which has events of its own.
     pub(super) fn changed(&self) -> Vec<&'static str> {
         let all = [

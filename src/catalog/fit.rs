@@ -1,12 +1,14 @@
 //! Whether a value fits an endpoint's schema, where no handler of its own is asked: the endpoint's worker tells.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use tollhouse_pool::{Job, OpHost, Pool, PoolError};
-use tollhouse_protocol::{Isolation, LogLine, OpFailure, OpRequest, OpValue, Outcome, Said, Side, Start, StopReason, Work};
+use tollhouse_protocol::{Bundle, Isolation, LogLine, OpFailure, OpRequest, OpValue, Outcome, Said, Side, Start, StopReason, Work};
 
 use super::{Catalog, Live, PublishError};
-use crate::tool::{Handler, Mismatch};
+use crate::tool::{Endpoint, Handler, Mismatch};
 
 /// What a tool without code always answers.
 #[derive(Debug, Clone)]
@@ -34,14 +36,14 @@ impl Live {
     /// # Errors
     ///
     /// [`Unfit`]; never for a schema of which the host can tell by itself, see [`Shape`](crate::tool::Shape).
-    pub async fn fits(&self, pool: &Pool, side: Side, text: Bytes) -> Result<(), Unfit> {
+    pub async fn fits(&self, pool: &Pool, side: Side, text: Bytes, isolation: Isolation) -> Result<(), Unfit> {
         let Some(bundle) = self.bundle.as_ref().filter(|bundle| bundle.schemas.get(side).is_some()) else { return Ok(()) };
         let endpoint = &self.endpoint;
         let job = Job {
             bundle,
             owner: endpoint.owner.share(),
             endpoint: endpoint.id.as_str(),
-            isolation: Isolation::Warm,
+            isolation,
             concurrency: Self::CONCURRENCY,
             start: Start {
                 call: String::new(),
@@ -65,11 +67,19 @@ impl Live {
 }
 
 impl Catalog {
+    /// Whether what an endpoint always answers, if it is always the same, is what it promises: before it is stored.
+    pub(super) async fn promises_kept(&self, endpoint: Endpoint, bundle: Option<Arc<Bundle>>) -> Result<(), PublishError> {
+        match endpoint.handler {
+            Handler::Static(_) => self.answers_fit(&self.make_live(endpoint, bundle, Arc::default())).await,
+            Handler::Js { .. } | Handler::Builtin => Ok(()),
+        }
+    }
+
     /// Whether what `live` always answers, if it is always the same, is what it promises.
     pub(super) async fn answers_fit(&self, live: &Live) -> Result<(), PublishError> {
         let Handler::Static(response) = &live.endpoint.handler else { return Ok(()) };
         let unfit = match live.output.check(response) {
-            Ok(()) => live.fits(&self.pool, Side::Output, Bytes::from(response.to_string())).await,
+            Ok(()) => live.fits(&self.pool, Side::Output, Bytes::from(response.to_string()), Isolation::Fresh).await,
             Err(mismatch) => Err(Unfit::Mismatch(mismatch)),
         };
         unfit.map_err(|unfit| match unfit {

@@ -11,6 +11,7 @@ use super::{
     gate::{Reach, Standing},
     scan::Upload,
     shipped,
+    version::Prepared,
 };
 use crate::{
     capability::Granted,
@@ -61,7 +62,11 @@ impl Catalog {
             return Err(PublishError::AttestationRequired);
         }
         draft.check()?;
-        self.bounded(&draft.input_schema, &draft.output_schema).await?;
+        self.may_publish(&owner, by)?;
+        self.room_for(&owner, by)?;
+        self.free_slug(&draft.slug, &owner, by).await?;
+        let prepared = self.ready(&draft, &owner, by).await?;
+        // A worker may have taken its time: all that may have changed meanwhile is looked at again.
         let _one = self.changing.lock().await;
         self.may_publish(&owner, by)?;
         self.room_for(&owner, by)?;
@@ -74,9 +79,6 @@ impl Catalog {
         let standing = if by == By::Builder { standing.asked(&wish, &policy.policy) } else { standing.set(&wish) };
         standing.put(&mut endpoint);
         endpoint.review.asked_since = endpoint.asks().then_some(now);
-        let schemas = told(&endpoint.input_schema, &endpoint.output_schema);
-        let limits = self.limits_of(&endpoint);
-        let prepared = self.prepare(&endpoint.slug, endpoint.handler_type, draft.handler.as_ref(), schemas, &limits).await?;
         endpoint.handler = prepared.handler.clone();
         endpoint.run_version(prepared.version.clone(), now);
         writes.extend(prepared.write()?);
@@ -84,6 +86,20 @@ impl Catalog {
         writes.extend(self.scanned(&mut endpoint, upload).await?);
         let events = vec![(Kind::EndpointCreated, created(&endpoint, by))];
         self.put(Change { before: None, endpoint, bundle: prepared.bundle, checks: vec![], writes, events }).await
+    }
+
+    /// Makes the handler of a new endpoint ready: all of it that a worker is asked for, which may take long.
+    async fn ready(&self, draft: &Draft, owner: &Owner, by: By) -> Result<Prepared, PublishError> {
+        let _turn = self.turn(owner, by)?;
+        self.bounded(&draft.input_schema, &draft.output_schema).await?;
+        let limits = draft.limits(&super::draft::ceilings(&self.policy().policy, by))?;
+        let mut endpoint = new(draft, owner.clone(), limits, self.clock.now());
+        let schemas = told(&endpoint.input_schema, &endpoint.output_schema);
+        let limits = self.limits_of(&endpoint);
+        let prepared = self.prepare(&endpoint.slug, endpoint.handler_type, draft.handler.as_ref(), schemas, &limits).await?;
+        (endpoint.handler, endpoint.version) = (prepared.handler.clone(), prepared.version.clone());
+        self.promises_kept(endpoint, prepared.bundle.clone()).await?;
+        Ok(prepared)
     }
 
     pub(super) fn room_for(&self, owner: &Owner, by: By) -> Result<(), PublishError> {

@@ -431,6 +431,7 @@ impl ApiError {
             PublishError::OwnerSuspended => Self::suspended(message),
             PublishError::TakenDown => Self::new(StatusCode::CONFLICT, "taken_down", message),
             PublishError::TooMany(_) => Self::new(StatusCode::CONFLICT, "too_many_endpoints", message),
+            PublishError::Crowded(_) => Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message).retry_after(1),
             PublishError::NothingToDecide => Self::new(StatusCode::CONFLICT, "nothing_to_review", message),
             PublishError::Pool(pool) => Self::from_call(&CallError::from(pool), |_| Challenge::default()),
             PublishError::Store(store) => store.into(),
