@@ -294,3 +294,17 @@ async fn a_check_tells_so_many_problems_and_no_more() {
         assert!((2..=32).contains(&problems) && error.to_string().len() < 20_000, "{problems}");
     }
 }
+
+#[tokio::test]
+async fn checks_of_drafts_throw_out_no_worker_that_waits_for_calls() {
+    let host = Host::start().await;
+    let (_, key) = host.register("A").await;
+    host.publish(&crate::harness::js("warm", 0.0, "let n = 0; export default () => ++n")).await;
+    assert_eq!(host.call("warm", &json!({})).await.is(200).json(), 1);
+    for at in 0..34 {
+        let draft = json!({ "title": "t", "slug": format!("static-{at}"), "handlerType": "static_json", "outputSchema": { "required": ["a"] },
+            "handler": { "response": { "a": 1 } }, "safetyAttestation": { "accepted": true } });
+        check(&host, &key, &draft).await.is(200);
+    }
+    assert_eq!(host.call("warm", &json!({})).await.is(200).json(), 2);
+}
