@@ -83,12 +83,12 @@ impl Catalog {
         let mut bundle = before.live.bundle.clone();
         let (schemas, limits) = (told(&endpoint.input_schema, &endpoint.output_schema), self.limits_of(&endpoint));
         match looked.handler {
-            None => self.usable(&endpoint.slug, &endpoint.input_schema, &endpoint.output_schema, &limits).await?,
+            None => self.usable(&endpoint.owner, &endpoint.slug, &endpoint.input_schema, &endpoint.output_schema, &limits).await?,
             Some(_) if other_schemas => self.bounded(&endpoint.input_schema, &endpoint.output_schema).await?,
             Some(_) => {}
         }
         if let Some(handler) = &looked.handler {
-            let prepared = self.prepare(&endpoint.slug, endpoint.handler_type, Some(handler), schemas, &limits).await?;
+            let prepared = self.prepare(&endpoint.owner, &endpoint.slug, endpoint.handler_type, Some(handler), schemas, &limits).await?;
             (endpoint.handler, endpoint.version) = (prepared.handler.clone(), prepared.version.clone());
             bundle = prepared.bundle.clone();
             looked.prepared = Some(prepared);

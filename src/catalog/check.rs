@@ -98,7 +98,17 @@ impl Catalog {
         standing.put(&mut endpoint);
         endpoint.limits = self.limits_of(&endpoint);
         if handler {
-            match self.prepare(&endpoint.slug, endpoint.handler_type, draft.handler.as_ref(), Schemas::default(), &endpoint.limits).await {
+            match self
+                .prepare(
+                    &endpoint.owner,
+                    &endpoint.slug,
+                    endpoint.handler_type,
+                    draft.handler.as_ref(),
+                    Schemas::default(),
+                    &endpoint.limits,
+                )
+                .await
+            {
                 Ok(prepared) => (endpoint.handler, endpoint.version) = (prepared.handler, prepared.version),
                 Err(error) => problems.push(error),
             }
@@ -124,8 +134,9 @@ impl Catalog {
     async fn schema_problems(&self, endpoint: &Endpoint) -> Vec<PublishError> {
         let anything = Arc::new(json!({}));
         let (input, output) = (&endpoint.input_schema, &endpoint.output_schema);
-        let mut problems: Vec<_> = self.usable(&endpoint.slug, input, &anything, &endpoint.limits).await.err().into_iter().collect();
-        let promised = match self.usable(&endpoint.slug, &anything, output, &endpoint.limits).await {
+        let mut problems: Vec<_> =
+            self.usable(&endpoint.owner, &endpoint.slug, input, &anything, &endpoint.limits).await.err().into_iter().collect();
+        let promised = match self.usable(&endpoint.owner, &endpoint.slug, &anything, output, &endpoint.limits).await {
             Ok(()) => {
                 let endpoint = Endpoint { input_schema: Arc::clone(&anything), ..endpoint.clone() };
                 self.answers_fit(&self.make_live(endpoint, None, Grant::new(Default::default()))).await

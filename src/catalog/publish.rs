@@ -96,7 +96,8 @@ impl Catalog {
         let mut endpoint = new(draft, owner.clone(), limits, self.clock.now());
         let schemas = told(&endpoint.input_schema, &endpoint.output_schema);
         let limits = self.limits_of(&endpoint);
-        let prepared = self.prepare(&endpoint.slug, endpoint.handler_type, draft.handler.as_ref(), schemas, &limits).await?;
+        let prepared =
+            self.prepare(&endpoint.owner, &endpoint.slug, endpoint.handler_type, draft.handler.as_ref(), schemas, &limits).await?;
         (endpoint.handler, endpoint.version) = (prepared.handler.clone(), prepared.version.clone());
         self.promises_kept(endpoint, prepared.bundle.clone()).await?;
         Ok(prepared)

@@ -11,7 +11,7 @@ use super::{Catalog, HandlerDraft, PublishError};
 use crate::{
     aside::{aside, length},
     store::{Space, Write},
-    tool::{self, Endpoint, Handler, HandlerType, Runtime, SchemaError, Slug},
+    tool::{self, Endpoint, Handler, HandlerType, Owner, Runtime, SchemaError, Slug},
 };
 
 /// What a version answers with, as stored under its hash.
@@ -121,9 +121,16 @@ impl Catalog {
     /// # Errors
     ///
     /// [`PublishError::Field`] with the place in the schema.
-    pub(super) async fn usable(&self, slug: &Slug, input: &Arc<Value>, output: &Arc<Value>, limits: &Limits) -> Result<(), PublishError> {
+    pub(super) async fn usable(
+        &self,
+        owner: &Owner,
+        slug: &Slug,
+        input: &Arc<Value>,
+        output: &Arc<Value>,
+        limits: &Limits,
+    ) -> Result<(), PublishError> {
         self.bounded(input, output).await?;
-        self.try_schemas(slug, tool::told(input, output), limits).await
+        self.try_schemas(owner, slug, tool::told(input, output), limits).await
     }
 
     /// Compiles schemas in a worker that does nothing else.
@@ -131,17 +138,17 @@ impl Catalog {
     /// # Errors
     ///
     /// [`PublishError::Field`] with the place in the schema.
-    async fn try_schemas(&self, slug: &Slug, schemas: Schemas, limits: &Limits) -> Result<(), PublishError> {
+    async fn try_schemas(&self, owner: &Owner, slug: &Slug, schemas: Schemas, limits: &Limits) -> Result<(), PublishError> {
         if schemas.is_empty() {
             return Ok(());
         }
-        // Who tries theirs again and again is held up, and nobody else.
-        self.pool.check(&bundle(slug, slug.as_str(), None, schemas), *limits).await.map(drop).map_err(PublishError::from)
+        self.pool.check(owner.share(), &bundle(slug, slug.as_str(), None, schemas), *limits).await.map(drop).map_err(PublishError::from)
     }
 
     /// Makes a handler ready: loaded once, with the schemas that its worker is to check.
     pub(super) async fn prepare(
         &self,
+        owner: &Owner,
         slug: &Slug,
         handler_type: HandlerType,
         handler: Option<&HandlerDraft>,
@@ -150,10 +157,10 @@ impl Catalog {
     ) -> Result<Prepared, PublishError> {
         match (handler_type, handler) {
             (HandlerType::JsRequestResponse, Some(HandlerDraft::Source { source, language })) => {
-                self.prepare_js(slug, source, *language, schemas, limits).await
+                self.prepare_js(owner, slug, source, *language, schemas, limits).await
             }
             (HandlerType::StaticJson, Some(HandlerDraft::Response { response })) => {
-                self.try_schemas(slug, schemas, limits).await?;
+                self.try_schemas(owner, slug, schemas, limits).await?;
                 let (version, bytes) = aside(length(response), || (crate::receipt::json_hash(response), response.to_string().len())).await;
                 if bytes as u64 > limits.output_bytes {
                     let message = format!("the response is {bytes} bytes, limit {}", limits.output_bytes);
@@ -163,7 +170,7 @@ impl Catalog {
                 Ok(Prepared { handler: Handler::Static(Arc::clone(response)), version, bundle: None, stored })
             }
             (HandlerType::ReceiptEcho | HandlerType::X402ReadinessCheck, None) => {
-                self.try_schemas(slug, schemas, limits).await?;
+                self.try_schemas(owner, slug, schemas, limits).await?;
                 let version = crate::receipt::bytes_hash(format!("{}@{}", handler_type.as_str(), env!("CARGO_PKG_VERSION")).as_bytes());
                 Ok(Prepared { handler: Handler::Builtin, version, bundle: None, stored: None })
             }
@@ -179,6 +186,7 @@ impl Catalog {
 
     async fn prepare_js(
         &self,
+        owner: &Owner,
         slug: &Slug,
         source: &str,
         language: Language,
@@ -195,7 +203,7 @@ impl Catalog {
         };
         let version = crate::receipt::bytes_hash(format!("{tag}\0{source}").as_bytes());
         let Checked { source: stripped } =
-            self.pool.check(&bundle(slug, &version, Some((source, language)), schemas), *limits).await?.checked;
+            self.pool.check(owner.share(), &bundle(slug, &version, Some((source, language)), schemas), *limits).await?.checked;
         let stripped =
             String::from_utf8(stripped.to_vec()).map_err(|_| PublishError::field("/handler/source", "stripping its types gave no text"))?;
         let stripped = (language == Language::Ts).then_some(stripped);

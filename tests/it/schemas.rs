@@ -390,3 +390,101 @@ async fn a_stored_schema_beyond_the_bounds_stops_its_calls_and_not_the_host() {
     host.change("old", &json!({ "inputSchema": { "required": ["answer"] } })).await;
     assert_eq!(host.call("old", &json!({ "answer": 1 })).await.is(200).json(), 1);
 }
+
+const CREATE: &str = "/ai/endpoints/create";
+
+fn vouched(mut tool: Value) -> Value {
+    tool["safetyAttestation"] = json!({ "accepted": true });
+    tool
+}
+
+/// A tool whose response takes its worker some seconds to hold against its schema.
+fn costly(slug: &str) -> Value {
+    let schema = json!({ "allOf": vec![json!({ "uniqueItems": true }); 2_800] });
+    let response: Vec<_> = (0..30_000).collect();
+    vouched(json!({ "slug": slug, "title": slug, "handlerType": "static_json", "outputSchema": schema, "handler": { "response": response },
+        "limits": { "cpuMs": 10_000, "wallMs": 10_000 } }))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn costly_uploads_of_one_builder_hold_up_no_change_of_anothers() {
+    let host = Host::start().await;
+    let ((_, one), (_, other)) = (host.register("One").await, host.register("Other").await);
+    host.publish(&js("mine", 0.0, "export default () => 1")).await;
+    let (began, tools) = (Instant::now(), (0..6).map(|at| costly(&format!("slow-{at}"))).collect::<Vec<_>>());
+    let slow = async {
+        let answers = futures_util::future::join_all(tools.iter().map(|tool| host.as_builder(&one, Method::POST, CREATE, tool))).await;
+        (answers, began.elapsed())
+    };
+    let quick = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        host.as_builder(&other, Method::POST, CREATE, &vouched(js("quick", 0.0, "export default () => 1"))).await.is(200);
+        host.manage(Method::PATCH, "/ai/endpoints/mine", &json!({ "status": "paused" })).await.is(200);
+        began.elapsed()
+    };
+    let ((answers, slow), quick) = tokio::join!(slow, quick);
+    assert!(quick < slow, "{quick:?}, {slow:?}");
+    let refused: Vec<_> = answers.iter().filter(|answer| answer.status == 429).collect();
+    assert_eq!(refused.len(), 4, "two at once are looked at");
+    assert!(refused.iter().all(|answer| answer.json()["error"]["code"] == "rate_limited"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_another_overtook_while_it_was_looked_at_is_refused() {
+    let host = Host::start().await;
+    let tool = costly("slow");
+    let mut before = tool.clone();
+    before["outputSchema"] = json!({});
+    host.manage(Method::POST, CREATE, &before).await.is(200);
+    let patch = json!({ "outputSchema": tool["outputSchema"] });
+    let slow = host.manage(Method::PATCH, "/ai/endpoints/slow", &patch);
+    let quick = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        host.manage(Method::PATCH, "/ai/endpoints/slow", &json!({ "title": "Overtaking" })).await.is(200)
+    };
+    let (slow, quick) = tokio::join!(slow, quick);
+    assert_eq!((slow.status, &slow.json()["error"]["code"]), (412, &json!("revision_changed")));
+    assert_eq!(slow.json()["error"]["revision"], quick.json()["endpoint"]["revision"], "{slow:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn inputs_that_a_schema_is_lost_in_hold_no_calls_of_others() {
+    let host = Host::start().await;
+    let mut tool = js("calc", 0.0, "export default () => 1");
+    let node = json!({ "$ref": "#/$defs/node" });
+    let one = |op: &str| json!({ "type": "object", "required": ["op", "arg"], "properties": { "arg": node, "op": { "const": op } } });
+    let nodes = json!([{ "type": "number" }, one("neg"), one("not"), one("abs")]);
+    tool["inputSchema"] = json!({ "$defs": { "node": { "oneOf": nodes } }, "$ref": "#/$defs/node" });
+    tool["limits"] = json!({ "cpuMs": 100 });
+    host.publish(&tool).await;
+    let nested = |leaf: Value, depth: usize| (0..depth).fold(leaf, |inner, _| json!({ "op": "abs", "arg": inner }));
+    for _ in 0..6 {
+        let answer = host.call("calc", &nested(json!("x"), 40)).await;
+        assert!([400, 422, 502].contains(&answer.status), "{answer:?}");
+    }
+    host.call("calc", &nested(json!(1), 3)).await.is(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn uploads_that_do_not_end_hold_up_their_owners_and_nobody_elses() {
+    let host = Host::start().await;
+    let ((_, one), (_, other)) = (host.register("One").await, host.register("Other").await);
+    let patterns: Map<_, _> =
+        (0..60).map(|at| (format!("p{at}"), json!({ "type": "string", "pattern": format!("^\\w{{9}}{at}$") }))).collect();
+    let tool = |slug: Option<&str>, limits: Value| {
+        let mut tool =
+            vouched(json!({ "title": "t", "handlerType": "receipt_echo", "inputSchema": { "properties": patterns }, "limits": limits }));
+        slug.into_iter().for_each(|slug| tool["slug"] = json!(slug));
+        tool
+    };
+    host.as_builder(&other, Method::POST, CREATE, &tool(Some("theirs"), json!({}))).await.is(200);
+    let check = "/ai/endpoints/check";
+    for slug in [None, None, None, Some("theirs"), Some("theirs"), Some("theirs")] {
+        host.as_builder(&one, Method::POST, check, &tool(slug, json!({ "heapBytes": 1 }))).await;
+    }
+    let held = host.as_builder(&one, Method::POST, check, &tool(Some("another"), json!({}))).await;
+    assert_eq!(held.json()["error"]["code"], "busy", "{held:?}");
+    host.as_builder(&other, Method::POST, check, &tool(None, json!({}))).await.is(200);
+    let patch = json!({ "inputSchema": { "required": ["b"] } });
+    host.as_builder(&other, Method::PATCH, "/ai/endpoints/theirs", &patch).await.is(200);
+}

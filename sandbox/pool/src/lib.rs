@@ -43,7 +43,7 @@ pub use crate::{
 use crate::{
     core::Core,
     gate::Ask,
-    shelf::{Place, Wanted},
+    shelf::{At, Place, Wanted},
     status::count,
 };
 
@@ -104,6 +104,9 @@ pub enum PoolError {
     Spawn(String),
 }
 
+/// Bundles of one owner that are [checked](Pool::check) at once.
+const CHECKS: usize = 4;
+
 /// The workers of one host. Clones share them; the last one dropped kills them.
 #[derive(Debug, Clone)]
 pub struct Pool {
@@ -133,19 +136,20 @@ impl Pool {
         Ok(jail)
     }
 
-    /// Loads a bundle in a worker that does nothing else, under the limits of loading.
+    /// Loads a bundle of `owner` in a worker that does nothing else, under the limits of loading.
     ///
     /// # Errors
     ///
     /// [`PoolError::Load`] with line and column where the handler does not load,
     /// [`PoolError::Schema`] with the pointer where a schema cannot be used; the others as of
     /// [`run`](Self::run).
-    pub async fn check(&self, bundle: &Bundle, limits: Limits) -> Result<Loaded, PoolError> {
-        // Publishing is one more owner, and competes with the others as such.
-        let ask = Ask { owner: "", endpoint: &bundle.version, concurrency: usize::MAX };
+    pub async fn check(&self, owner: &str, bundle: &Bundle, limits: Limits) -> Result<Loaded, PoolError> {
+        // Whoever uploads what does not end holds up their own uploads, whatever those are called, and nobody else's.
+        let endpoint = &format!("{owner}/publishing");
+        let ask = Ask { owner, endpoint, concurrency: CHECKS };
         let entry = self.enter(ask).await?;
         let mut lent = self.core.lend_blank().await?;
-        let loaded = lent.load(bundle, &limits).await.map_err(|fault| self.core.load_error(&bundle.version, fault));
+        let loaded = lent.load(bundle, &limits).await.map_err(|fault| self.core.load_error(endpoint, fault));
         drop(lent);
         drop(entry);
         self.core.refill();
@@ -178,7 +182,7 @@ impl Pool {
         let (lent, ended) = ran?;
         count(&core.counters.calls);
         if let Outcome::Stopped(reason) = &ended.outcome {
-            core.note_stop(endpoint, reason);
+            core.note_stop(endpoint, reason, At::Call);
         }
         match (ended.clean, isolation) {
             (Some(clean), Isolation::Warm) => lent.hand_on(clean, &ended.spent, entry),

@@ -6,7 +6,7 @@ use std::{
 };
 
 use tokio::time::Instant;
-use tollhouse_protocol::{Bundle, Isolation, Limits, Load, LoadError, LoadFault, Loaded, Spent, Start, StopReason, ToWorker};
+use tollhouse_protocol::{Bundle, Isolation, Limits, Load, LoadError, LoadFault, Loaded, Side, Spent, Start, StopReason, ToWorker};
 
 use crate::{
     OpHost, PoolError,
@@ -52,6 +52,14 @@ pub(crate) struct Idle {
     pub(crate) process: Arc<Process>,
     buffers: Buffers,
     pub(crate) since: Instant,
+}
+
+/// When a worker was stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum At {
+    /// With nothing but what its owner wrote.
+    Load,
+    Call,
 }
 
 /// A handler that wants a worker.
@@ -241,7 +249,7 @@ impl Core {
             LoadFault::Handler(error) => PoolError::Load(error),
             LoadFault::Schema(fault) => PoolError::Schema(fault),
             LoadFault::Stopped(reason) => {
-                self.note_stop(endpoint, &reason);
+                self.note_stop(endpoint, &reason, At::Load);
                 match reason {
                     StopReason::SchemaTime { .. } | StopReason::SchemaMemory { .. } => PoolError::Stopped(reason),
                     reason => PoolError::Load(LoadError { message: format!("while loading, {reason}"), line: None, column: None }),
@@ -251,18 +259,18 @@ impl Core {
     }
 
     /// Counts a stopped call, and holds its endpoint if there were too many. Only stops that a
-    /// process does not survive in good order count for that.
-    pub(crate) fn note_stop(&self, endpoint: &str, reason: &StopReason) {
+    /// process does not survive in good order count for that, and none that a caller's input brought about.
+    pub(crate) fn note_stop(&self, endpoint: &str, reason: &StopReason, at: At) {
         let counts = match reason {
             StopReason::Crashed => {
                 count(&self.counters.crashes);
                 true
             }
-            StopReason::CpuTime { .. }
-            | StopReason::WallTime { .. }
-            | StopReason::Memory { .. }
-            | StopReason::SchemaTime { .. }
-            | StopReason::SchemaMemory { .. } => {
+            StopReason::SchemaTime { side, .. } | StopReason::SchemaMemory { side, .. } => {
+                count(&self.counters.stops);
+                at == At::Load || *side == Side::Output
+            }
+            StopReason::CpuTime { .. } | StopReason::WallTime { .. } | StopReason::Memory { .. } => {
                 count(&self.counters.stops);
                 true
             }
