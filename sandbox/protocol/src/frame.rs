@@ -1,6 +1,11 @@
 //! Frames: a little-endian `u32` length, then that many bytes of postcard.
 
-use serde::{Serialize, de::DeserializeOwned};
+use std::{fmt, marker::PhantomData};
+
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{DeserializeOwned, Error as _, SeqAccess, Visitor},
+};
 
 /// Bytes of the length prefix.
 pub const PREFIX_BYTES: usize = 4;
@@ -50,6 +55,32 @@ pub fn length(prefix: [u8; PREFIX_BYTES]) -> Result<usize, FrameError> {
     if length > MAX_FRAME_BYTES { Err(FrameError::TooLarge(length)) } else { Ok(length) }
 }
 
+/// A list of at most `MOST`. A longer one does not decode: its items may take many times the bytes they came in.
+pub(crate) fn few<'de, T: Deserialize<'de>, D: Deserializer<'de>, const MOST: usize>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    struct Few<T, const MOST: usize>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>, const MOST: usize> Visitor<'de> for Few<T, MOST> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "at most {MOST} items")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<T>, A::Error> {
+            let mut few = Vec::new();
+            while let Some(item) = items.next_element()? {
+                if few.len() == MOST {
+                    return Err(A::Error::invalid_length(MOST + 1, &self));
+                }
+                few.push(item);
+            }
+            Ok(few)
+        }
+    }
+
+    deserializer.deserialize_seq(Few::<T, MOST>(PhantomData))
+}
+
 /// Decodes the bytes behind a prefix.
 ///
 /// # Errors
@@ -57,4 +88,34 @@ pub fn length(prefix: [u8; PREFIX_BYTES]) -> Result<usize, FrameError> {
 /// [`FrameError::Malformed`] when they are not a `T`.
 pub fn decode<T: DeserializeOwned>(payload: &[u8]) -> Result<T, FrameError> {
     Ok(postcard::from_bytes(payload)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        JailLayer, MAX_PROBLEMS, Outcome, Problem, ReplyBody, Side, Spent, ToHost, ToolReply, message::MAX_LAYERS, outcome::MAX_HEADERS,
+    };
+
+    fn decodes(message: &ToHost) -> bool {
+        let mut frame = vec![];
+        encode(message, &mut frame).unwrap();
+        decode::<ToHost>(&frame[PREFIX_BYTES..]).is_ok()
+    }
+
+    #[test]
+    fn lists_of_a_worker_decode_up_to_their_bounds() {
+        let done = |outcome| ToHost::Done { outcome, spent: Spent::default() };
+        let unfit = |count| done(Outcome::Unfit(Side::Input, vec![Problem { pointer: String::new(), message: String::new() }; count]));
+        let body = ReplyBody::Raw(bytes::Bytes::new());
+        let reply =
+            |count| done(Outcome::Returned(ToolReply { status: 200, headers: vec![Default::default(); count], body: body.clone() }));
+        let ready = |count| ToHost::Ready { jail: vec![JailLayer::Seccomp; count] };
+        assert!(decodes(&unfit(MAX_PROBLEMS)) && decodes(&reply(MAX_HEADERS)) && decodes(&ready(MAX_LAYERS)));
+        for count in [1, 1_000_000] {
+            assert!(!decodes(&unfit(MAX_PROBLEMS + count)));
+            assert!(!decodes(&reply(MAX_HEADERS + count)));
+            assert!(!decodes(&ready(MAX_LAYERS + count)));
+        }
+    }
 }

@@ -3,7 +3,10 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::{Limits, OpFailure, OpRequest, OpValue, Outcome, SchemaFault, Schemas, Side, Spent, StopReason};
+use crate::{Limits, OpFailure, OpRequest, OpValue, Outcome, SchemaFault, Schemas, Side, Spent, StopReason, frame::few};
+
+/// Layers that a worker reports.
+pub(crate) const MAX_LAYERS: usize = 16;
 
 /// From the host to a worker.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -21,7 +24,10 @@ pub enum ToWorker {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum ToHost {
     /// Booted, hardened and jailed; waiting for a bundle.
-    Ready { jail: Vec<JailLayer> },
+    Ready {
+        #[serde(deserialize_with = "few::<_, _, MAX_LAYERS>")]
+        jail: Vec<JailLayer>,
+    },
     /// The bundle is loaded, or why not.
     Loaded(Result<Loaded, LoadFault>),
     /// The input fits and the handler starts: said where [`Start::announced`], before anything else of the call.

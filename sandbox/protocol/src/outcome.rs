@@ -3,7 +3,10 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::{Problem, Side};
+use crate::{MAX_PROBLEMS, Problem, Side, frame::few};
+
+/// Headers of a reply: beyond what the limit on their bytes lets through.
+pub(crate) const MAX_HEADERS: usize = 64 << 10;
 
 /// The end of one call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -11,7 +14,7 @@ pub enum Outcome {
     Returned(ToolReply),
     Threw(Thrown),
     /// The input, or the result, does not fit its schema: how, at least once and at most [`MAX_PROBLEMS`](crate::MAX_PROBLEMS) times.
-    Unfit(Side, Vec<Problem>),
+    Unfit(Side, #[serde(deserialize_with = "few::<_, _, MAX_PROBLEMS>")] Vec<Problem>),
     Stopped(StopReason),
 }
 
@@ -20,6 +23,7 @@ pub enum Outcome {
 pub struct ToolReply {
     pub status: u16,
     /// As given to `new Response`; empty for a plain JSON value. The host allow-lists.
+    #[serde(deserialize_with = "few::<_, _, MAX_HEADERS>")]
     pub headers: Vec<(String, String)>,
     pub body: ReplyBody,
 }
