@@ -8,7 +8,7 @@ use std::io;
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use tokio::time::Instant;
 use tollhouse_protocol::{
-    Limits, Load, LoadFault, Loaded, OpFailure, OpRequest, OpValue, Outcome, Spent, StopReason, ToHost, ToWorker, frame::FrameError,
+    Limits, Load, LoadFault, Loaded, OpFailure, OpRequest, OpValue, Outcome, Spent, StopReason, ToHost, ToWorker, Work, frame::FrameError,
 };
 
 use crate::{
@@ -120,7 +120,7 @@ pub(crate) enum Begin {
 pub(crate) async fn drive(
     link: &Link,
     buffers: &mut Buffers,
-    limits: &Limits,
+    (limits, work): (&Limits, Work),
     begin: Begin,
     host: &dyn OpHost,
     entry: &mut Entry<'_>,
@@ -132,7 +132,7 @@ pub(crate) async fn drive(
         }
         Begin::SentAhead(since) => Some(*since),
     };
-    let mut ledger = Ledger::new(*limits);
+    let mut ledger = Ledger::new(*limits, work);
     let done = exchange_call(link, buffers, begin, host, entry, &mut ledger).await;
     let mut seen = link.finish();
     // It may have run before its turn.
@@ -371,7 +371,7 @@ mod tests {
         let mut entry = gate.enter(Ask { owner: "a", endpoint: "x", concurrency: 1 }).await.unwrap();
         let mut buffers = Buffers::default();
         let call = async {
-            let ended = drive(&link, &mut buffers, &Limits::default(), begin(), host, &mut entry).await;
+            let ended = drive(&link, &mut buffers, (&Limits::default(), Work::Handle), begin(), host, &mut entry).await;
             // As the end of the process would.
             rustix::net::shutdown(&link.stream, rustix::net::Shutdown::Both).unwrap();
             ended
@@ -454,7 +454,7 @@ mod tests {
         let mut buffers = Buffers::default();
         let mut polls = 0;
         let limits = Limits::default();
-        let mut call = Box::pin(drive(&link, &mut buffers, &limits, begin(), &host, &mut entry));
+        let mut call = Box::pin(drive(&link, &mut buffers, (&limits, Work::Handle), begin(), &host, &mut entry));
         let call = std::future::poll_fn(|context| {
             polls += 1;
             call.as_mut().poll(context)

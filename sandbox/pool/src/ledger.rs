@@ -5,7 +5,7 @@
 //! with, or of the protocol, after which nothing the worker says is worth anything.
 
 use tollhouse_protocol::{
-    Limits, LogLine, MAX_PROBLEMS, OpRequest, Outcome, Problem, ReplyBody, Said, Side, Spent, StopReason, Thrown, ToHost, ToolReply,
+    Limits, LogLine, MAX_PROBLEMS, OpRequest, Outcome, Problem, ReplyBody, Said, Side, Spent, StopReason, Thrown, ToHost, ToolReply, Work,
 };
 
 /// By how much a count may pass its limit before it is a breach: where host and worker count at
@@ -58,6 +58,7 @@ impl OpKind {
 #[derive(Debug)]
 pub(crate) struct Ledger {
     limits: Limits,
+    work: Work,
     begun: bool,
     ops: u64,
     last_op: Option<u32>,
@@ -70,8 +71,20 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    pub(crate) fn new(limits: Limits) -> Self {
-        Self { limits, begun: false, ops: 0, last_op: None, requests: 0, timers: 0, waits: 0, log_lines: 0, log_bytes: 0, progress: 0 }
+    pub(crate) fn new(limits: Limits, work: Work) -> Self {
+        Self {
+            limits,
+            work,
+            begun: false,
+            ops: 0,
+            last_op: None,
+            requests: 0,
+            timers: 0,
+            waits: 0,
+            log_lines: 0,
+            log_bytes: 0,
+            progress: 0,
+        }
     }
 
     /// Ops asked for so far.
@@ -94,6 +107,9 @@ impl Ledger {
 
     /// Checks a message of the running call.
     pub(crate) fn admit(&mut self, message: ToHost) -> Result<Step, Breach> {
+        if matches!(self.work, Work::Check(_)) && shows_a_handler(&message) {
+            return Err(Breach::Protocol("a check that runs a handler"));
+        }
         match message {
             ToHost::Begun => self.admit_begun(),
             ToHost::Op { op, request } => self.admit_op(op, request),
@@ -178,6 +194,7 @@ impl Ledger {
     fn check_outcome(&self, outcome: Outcome) -> Result<Outcome, Breach> {
         match outcome {
             Outcome::Returned(reply) => self.check_reply(reply).map(Outcome::Returned),
+            Outcome::Threw(_) if matches!(self.work, Work::Check(_)) => Err(Breach::Protocol("a check that threw")),
             Outcome::Threw(thrown) => Ok(Outcome::Threw(self.cut_thrown(thrown))),
             Outcome::Unfit(side, problems) => self.check_problems(side, problems),
             Outcome::Stopped(StopReason::Crashed) => Err(Breach::Protocol("a claim to have crashed")),
@@ -199,10 +216,14 @@ impl Ledger {
         if problems.is_empty() {
             return Err(Breach::Protocol("a misfit without a problem"));
         }
+        if matches!(self.work, Work::Check(asked) if asked != side) {
+            return Err(Breach::Protocol("a misfit of what was not checked"));
+        }
         if side == Side::Input && self.has_begun() {
             return Err(Breach::Protocol("an input that became unfit"));
         }
         problems.truncate(MAX_PROBLEMS);
+        problems.shrink_to_fit();
         for Problem { pointer, message } in &mut problems {
             cut(pointer, self.limits.error_bytes);
             cut(message, self.limits.error_bytes);
@@ -217,6 +238,11 @@ impl Ledger {
     }
 }
 
+/// Whether only a handler that runs can have sent it.
+fn shows_a_handler(message: &ToHost) -> bool {
+    matches!(message, ToHost::Begun | ToHost::Op { .. } | ToHost::Log(_) | ToHost::Progress(_))
+}
+
 fn over(count: u64, limit: u64, what: &str) -> Result<(), Breach> {
     if count > limit + SLACK { Err(Breach::Limit(StopReason::Ops { what: what.into(), limit })) } else { Ok(()) }
 }
@@ -224,7 +250,10 @@ fn over(count: u64, limit: u64, what: &str) -> Result<(), Breach> {
 /// Shortens `text` to at most `bytes`, between characters.
 fn cut(text: &mut String, bytes: u64) {
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-    text.truncate(text.floor_char_boundary(bytes));
+    if text.len() > bytes {
+        text.truncate(text.floor_char_boundary(bytes));
+        text.shrink_to_fit();
+    }
 }
 
 #[cfg(test)]
@@ -235,7 +264,7 @@ mod tests {
     use super::*;
 
     fn ledger() -> Ledger {
-        Ledger::new(Limits::default())
+        Ledger::new(Limits::default(), Work::Handle)
     }
 
     fn get(op: u32) -> ToHost {
@@ -368,6 +397,20 @@ mod tests {
             assert!(matches!(ledger.admit(ToHost::Begun), Err(Breach::Protocol(_))));
             assert!(matches!(ledger.admit(unfit(Side::Input, 1)), Err(Breach::Protocol(_))));
             assert!(matches!(ledger.admit(unfit(Side::Output, 1)), Ok(Step::Done(..))));
+        }
+    }
+
+    #[test]
+    fn check_runs_no_handler_and_finds_unfit_only_what_it_checked() {
+        let check = || Ledger::new(Limits::default(), Work::Check(Side::Output));
+        assert!(matches!(check().admit(returned(4)), Ok(Step::Done(..))));
+        assert!(matches!(check().admit(unfit(Side::Output, 1)), Ok(Step::Done(..))));
+        let line = ToHost::Log(LogLine { level: LogLevel::Info, message: "m".into(), fields: String::new() });
+        let said = ToHost::Progress(Said { message: "m".into(), fraction: None });
+        let thrown = Outcome::Threw(Thrown { message: "m".into(), stack: String::new() });
+        let threw = ToHost::Done { outcome: thrown, spent: Spent::default() };
+        for message in [unfit(Side::Input, 1), threw, ToHost::Begun, get(1), line, said] {
+            assert!(matches!(check().admit(message), Err(Breach::Protocol(_))));
         }
     }
 

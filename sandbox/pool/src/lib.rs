@@ -165,7 +165,7 @@ impl Pool {
     pub async fn run(&self, job: Job<'_>, host: &dyn OpHost) -> Result<Ran, PoolError> {
         let core = &self.core;
         let Job { bundle, owner, endpoint, isolation, concurrency, start } = job;
-        let (ask, limits) = (Ask { owner, endpoint, concurrency }, start.limits);
+        let (ask, limits, work) = (Ask { owner, endpoint, concurrency }, start.limits, start.work);
         let wanted = Wanted { bundle, endpoint, limits: &limits, isolation };
         let Place { lent, mut entry, begin } = core.place(wanted, ask, start).await.inspect_err(|_| count(&core.counters.refused))?;
         let cancel = Cancel(core);
@@ -174,7 +174,7 @@ impl Pool {
                 Some(lent) => lent,
                 None => core.lend(wanted).await?,
             };
-            let ended = lent.drive(&limits, begin, host, &mut entry).await;
+            let ended = lent.drive((&limits, work), begin, host, &mut entry).await;
             Ok((lent, ended))
         };
         let ran = ran.await;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use tokio::time::Instant;
-use tollhouse_protocol::{Bundle, Isolation, Limits, Load, LoadError, LoadFault, Loaded, Side, Spent, Start, StopReason, ToWorker};
+use tollhouse_protocol::{Bundle, Isolation, Limits, Load, LoadError, LoadFault, Loaded, Side, Spent, Start, StopReason, ToWorker, Work};
 
 use crate::{
     OpHost, PoolError,
@@ -306,10 +306,10 @@ impl<'a> Lent<'a> {
         call::load(&process.link, &mut self.buffers, load).await
     }
 
-    pub(crate) async fn drive(&mut self, limits: &Limits, begin: Begin, host: &dyn OpHost, entry: &mut Entry<'_>) -> Ended {
+    pub(crate) async fn drive(&mut self, asked: (&Limits, Work), begin: Begin, host: &dyn OpHost, entry: &mut Entry<'_>) -> Ended {
         let process = self.process.as_ref().expect("a lent worker has its process until it is given back");
         process.calls.fetch_add(1, Ordering::Relaxed);
-        call::drive(&process.link, &mut self.buffers, limits, begin, host, entry).await
+        call::drive(&process.link, &mut self.buffers, asked, begin, host, entry).await
     }
 
     /// Hands the worker on to the first of the calls that were sent ahead, and the running slot with it. Without one the
