@@ -43,7 +43,7 @@ pub use self::{
     check::Checked,
     draft::{Draft, HandlerDraft, Patch},
     error::PublishError,
-    fit::{Fixed, Unfit},
+    fit::{Asker, Fixed, Unfit},
     gate::By,
     list::Page,
     policy::{Policy, PolicyDraft, PolicyInForce},

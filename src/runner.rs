@@ -13,13 +13,13 @@ use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tollhouse_pool::Pool;
-use tollhouse_protocol::{Isolation, Side, Spent};
+use tollhouse_protocol::{Side, Spent};
 
 use crate::{
     aside::aside,
     call::{CallError, CalledBy, ParsedInput, Progress, RequestHead},
     capability::{Capabilities, Scratch},
-    catalog::{Fixed, Live, Unfit},
+    catalog::{Asker, Fixed, Live, Unfit},
     clock::Timestamp,
     id::{CallId, ReceiptId},
     payment::PaymentId,
@@ -53,6 +53,11 @@ impl Task<'_> {
     /// Whether nobody pays for it.
     fn is_free(&self) -> bool {
         self.by == CalledBy::Owner || self.live.endpoint.price_usd.is_zero()
+    }
+
+    /// For whom its values are held against their schemas.
+    fn asker(&self) -> Asker {
+        if self.scratch.is_some() { Asker::Draft } else { Asker::Call }
     }
 
     /// Tells who listens that the handler starts. A reader that is gone or slow does not stop the call.
@@ -131,7 +136,7 @@ impl Runner {
             return Box::pin(isolate::run(&self.pool, &self.services, task)).await;
         }
         if task.live.bundle.is_some() {
-            let input = task.live.fits(&self.pool, Side::Input, task.input.text.clone(), Isolation::Warm);
+            let input = task.live.fits(&self.pool, Side::Input, task.input.text.clone(), task.asker());
             Box::pin(input).await.map_err(|unfit| unfitting(unfit, CallError::Input))?;
         }
         task.accept();
@@ -145,7 +150,7 @@ impl Runner {
             _ => aside(task.input.text.len(), || Produced::json(task.live, &builtin::receipt_echo(&task))).await?,
         };
         if task.live.bundle.is_some() {
-            let output = task.live.fits(&self.pool, Side::Output, produced.body.clone(), Isolation::Warm);
+            let output = task.live.fits(&self.pool, Side::Output, produced.body.clone(), task.asker());
             Box::pin(output).await.map_err(|unfit| unfitting(unfit, CallError::Output))?;
         }
         Ok(produced)

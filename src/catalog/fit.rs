@@ -27,6 +27,14 @@ pub enum Unfit {
     Pool(PoolError),
 }
 
+/// For whom a value is held against its schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asker {
+    Call,
+    /// An upload, or a dry run.
+    Draft,
+}
+
 impl Live {
     /// Calls of one endpoint under way at once.
     pub const CONCURRENCY: usize = 64;
@@ -36,13 +44,18 @@ impl Live {
     /// # Errors
     ///
     /// [`Unfit`]; never for a schema of which the host can tell by itself, see [`Shape`](crate::tool::Shape).
-    pub async fn fits(&self, pool: &Pool, side: Side, text: Bytes, isolation: Isolation) -> Result<(), Unfit> {
+    pub async fn fits(&self, pool: &Pool, side: Side, text: Bytes, asker: Asker) -> Result<(), Unfit> {
         let Some(bundle) = self.bundle.as_ref().filter(|bundle| bundle.schemas.get(side).is_some()) else { return Ok(()) };
         let endpoint = &self.endpoint;
+        // What a draft does wrong is held against no call of its endpoint, and it shares no process with one.
+        let (key, isolation) = match asker {
+            Asker::Call => (endpoint.id.as_str(), Isolation::Warm),
+            Asker::Draft => (&*format!("{}/dry", endpoint.id), Isolation::Fresh),
+        };
         let job = Job {
             bundle,
             owner: endpoint.owner.share(),
-            endpoint: endpoint.id.as_str(),
+            endpoint: key,
             isolation,
             concurrency: Self::CONCURRENCY,
             start: Start {
@@ -79,7 +92,7 @@ impl Catalog {
     pub(super) async fn answers_fit(&self, live: &Live) -> Result<(), PublishError> {
         let Handler::Static(response) = &live.endpoint.handler else { return Ok(()) };
         let unfit = match live.output.check(response) {
-            Ok(()) => live.fits(&self.pool, Side::Output, Bytes::from(response.to_string()), Isolation::Fresh).await,
+            Ok(()) => live.fits(&self.pool, Side::Output, Bytes::from(response.to_string()), Asker::Draft).await,
             Err(mismatch) => Err(Unfit::Mismatch(mismatch)),
         };
         unfit.map_err(|unfit| match unfit {

@@ -192,7 +192,7 @@ async fn hidden(pool: &Pool, task: &Task<'_>, reply: ToolReply, redactor: &Redac
     .await;
     if let (true, ReplyBody::Json(body), 200..300) = (has_secrets, &reply.body, reply.status) {
         let proper = if are_blocks(&reply.headers) { structured(body) } else { body.clone() };
-        Box::pin(task.live.fits(pool, Side::Output, proper, Isolation::Warm)).await.map_err(|unfit| unfitting(unfit, CallError::Output))?;
+        Box::pin(task.live.fits(pool, Side::Output, proper, task.asker())).await.map_err(|unfit| unfitting(unfit, CallError::Output))?;
     }
     Ok(reply)
 }
