@@ -17,6 +17,9 @@ use crate::{
     tool::{Availability, Endpoint, Status, told},
 };
 
+/// How often a change that names no revision is looked at, with others coming in between.
+const TRIES: usize = 4;
+
 impl Catalog {
     /// Changes an endpoint; fields that `patch` does not name stay. `if_match` is the revision the
     /// caller has seen. New content of a builder's that the rules send to review pauses the
@@ -27,6 +30,17 @@ impl Catalog {
     /// As for [`Catalog::create`]; [`PublishError::Changed`] when the revision is another;
     /// [`PublishError::UnderReview`] and [`PublishError::TakenDown`] for a resume that is not the owner's to make.
     pub async fn update(&self, slug: &str, patch: Patch, if_match: Option<u64>, by: By) -> Result<Arc<Live>, PublishError> {
+        for _ in 1..TRIES {
+            match self.update_once(slug, patch.clone(), if_match, by).await {
+                // Somebody else's change came in between, which whoever names no revision does not mind.
+                Err(PublishError::Changed(_)) if if_match.is_none() => {}
+                ended => return ended,
+            }
+        }
+        self.update_once(slug, patch, if_match, by).await
+    }
+
+    async fn update_once(&self, slug: &str, patch: Patch, if_match: Option<u64>, by: By) -> Result<Arc<Live>, PublishError> {
         // Nobody waits for the worker that looks at it.
         let looked = if patch.is_looked_at() { Some(self.looked_at(slug, &patch, if_match, by).await?) } else { None };
         let (if_match, handler, prepared) =

@@ -137,7 +137,8 @@ async fn nothing_is_published_by_a_builder_once_their_suspension_was_answered() 
         async move {
             tokio::time::sleep(Duration::from_millis(10 * n)).await;
             let answer = host.as_builder(key, Method::POST, CREATE, &tool(&format!("races-{n}"), 0.0, "export default () => 1;")).await;
-            if answer.status != 200 {
+            // Two at once are looked at.
+            if !matches!(answer.status, 200 | 429) {
                 answer.fails(403, "builder_suspended", "caller");
             }
         }
