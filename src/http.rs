@@ -58,6 +58,7 @@ pub(crate) use self::{
     error::{REQUEST, is_error},
     failures::{limit_credit, wrong_credential},
     offered::offered,
+    rate::wait,
 };
 pub use self::{
     error::{ApiError, code_table},

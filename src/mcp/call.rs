@@ -1,15 +1,8 @@
 //! `tools/call`: the same call as over HTTP, in MCP's wrapping.
 
-use std::{
-    collections::BTreeMap,
-    net::{IpAddr, Ipv4Addr, SocketAddr},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
-use axum::{
-    extract::ConnectInfo,
-    http::{StatusCode, request::Parts},
-};
+use axum::http::{StatusCode, request::Parts};
 use rmcp::{
     ErrorData, Peer, RoleServer,
     model::{CallToolResponse, CallToolResult, JsonObject, MetaObject, ProgressNotificationParam, ProgressToken, RequestId as MessageId},
@@ -35,7 +28,7 @@ use crate::{
     aside::{Bulk, aside},
     call::{Call, CallError, CalledBy, Done, Input, Progress, RequestHead},
     catalog::Live,
-    http::{ApiError, called, limit_credit, wrong_credential},
+    http::{ApiError, called, limit_credit, peer, wrong_credential},
     id::RequestId,
     payment::Offered,
 };
@@ -118,8 +111,7 @@ impl Drop for Line<'_> {
 ///
 /// See [`answer::failed`].
 pub(super) async fn perform(front: &Arc<Front>, asked: Asked<'_>, arguments: JsonObject) -> Result<CallToolResponse, ErrorData> {
-    let peer = asked.parts.extensions.get::<ConnectInfo<SocketAddr>>();
-    let address = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |ConnectInfo(peer)| peer.ip().to_canonical());
+    let address = peer(&asked.parts.extensions);
     let mut line = Line::begin(&asked, address);
     let (mut response, told) = answered(front, &asked, address, Bulk::new(Value::Object(arguments))).await;
     line.told = told;

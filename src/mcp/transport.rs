@@ -1,11 +1,11 @@
 //! In front of rmcp's transport: what clients really send gets in, plain calls go past it, and every refusal is JSON-RPC.
 
-use std::{borrow::Cow, net::SocketAddr, sync::Arc};
+use std::{borrow::Cow, sync::Arc};
 
 use axum::{
     Router,
     body::{Body, Bytes},
-    extract::{ConnectInfo, Request, State},
+    extract::{Request, State},
     http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
     routing::post,
@@ -30,7 +30,7 @@ use super::{
 use crate::{
     app::App,
     aside::{aside, begun_aside},
-    http::{ApiError, peer, read_body},
+    http::{ApiError, peer, read_body, wait},
 };
 
 /// Largest request, in bytes. A tool's own limit on its input is lower.
@@ -183,8 +183,7 @@ impl Transport {
     /// Counts the members behind the first, which came in as the request, against the address's rate. Seconds until there
     /// is room, if there is none.
     fn too_fast(&self, parts: &Parts, members: usize) -> Option<u64> {
-        let (rate, ConnectInfo(peer)) = (self.front.app.rate.as_ref()?, parts.extensions.get::<ConnectInfo<SocketAddr>>()?);
-        (1..members).find_map(|_| rate.wait(&peer.ip().to_canonical()))
+        (1..members).find_map(|_| wait(&self.front.app, peer(&parts.extensions)))
     }
 
     /// What rmcp says to a message.
