@@ -38,6 +38,7 @@ use crate::{
     safety::Scanner,
     sale::Sales,
     secret::{KeyError, Keyring, Rotated, SecretError, Secrets},
+    share::Shares,
     store::{
         Space, Store,
         sled::{SledConfig, SledStore},
@@ -85,6 +86,8 @@ pub struct App {
     pub dry_runs: AtOnce<String>,
     /// Requests of each address.
     pub rate: Option<Rate<IpAddr>>,
+    /// Of the processor, of each client address.
+    pub shares: Arc<Shares>,
     /// Wrong credentials of each address.
     pub failures: Option<Arc<Failures>>,
     /// Connections and bodies, within their limits.
@@ -206,12 +209,14 @@ impl App {
             metrics: Arc::clone(&metrics),
         };
         let behind = Behind::start(Arc::clone(&store), parts);
+        let shares = Shares::new(settings.address_cpu_percent);
         let calls = Calls::new(CallParts {
             catalog: Arc::clone(&catalog),
             gate: Arc::clone(&gate),
             runner,
             behind: Arc::clone(&behind),
             fee: settings.fee,
+            shares: Arc::clone(&shares),
             clock: clock.clone(),
         });
         let registration = Arc::new(registration_terms(settings.registration_price, &base_url));
@@ -243,6 +248,7 @@ impl App {
             store,
             long_running_ms: settings.long_running_ms,
             dry_runs: AtOnce::new(settings.dry_runs),
+            shares,
             rate: settings.rate_limit.map(Rate::new),
             failures: settings.auth_failures.map(|per_minute| Arc::new(Failures::new(per_minute))),
             intake: Intake::new(&settings.intake),
@@ -327,6 +333,7 @@ impl App {
                 if let Some(failures) = &app.failures {
                     failures.forget_quiet();
                 }
+                app.shares.forget_quiet();
                 app.mcp.forget_quiet();
                 if let Err(error) = app.gate.tick().await {
                     tracing::error!(%error, "open settlements could not be looked at");

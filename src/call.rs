@@ -23,6 +23,7 @@ mod request;
 use std::{
     collections::HashMap,
     fmt,
+    net::IpAddr,
     pin::pin,
     sync::{Arc, Mutex, OnceLock, PoisonError},
     time::{Duration, Instant},
@@ -59,6 +60,7 @@ use crate::{
     receipt,
     runner::{Produced, Runner, Task},
     sale::FeeBps,
+    share::{Shares, Turn},
     tool::{Availability, MicroUsd, Owner},
 };
 
@@ -88,6 +90,8 @@ pub struct Call {
     pub input: Input,
     pub offered: Offered,
     pub head: RequestHead,
+    /// Whose network asks, for its share of the processor.
+    pub from: IpAddr,
     /// Takes what happens on the way, for callers who stream.
     pub progress: Option<mpsc::Sender<Progress>>,
 }
@@ -122,6 +126,7 @@ pub struct Calls {
     runner: Runner,
     behind: Arc<Behind>,
     fee: FeeBps,
+    shares: Arc<Shares>,
     clock: Clock,
     /// The payments whose calls are under way in this process, so that a repeated one joins them.
     flights: Mutex<HashMap<PaymentId, Flight>>,
@@ -138,6 +143,7 @@ pub struct CallParts {
     pub behind: Arc<Behind>,
     /// What the host keeps of each sale.
     pub fee: FeeBps,
+    pub shares: Arc<Shares>,
     pub clock: Clock,
 }
 
@@ -150,8 +156,8 @@ impl fmt::Debug for Calls {
 impl Calls {
     #[must_use]
     pub fn new(parts: CallParts) -> Arc<Self> {
-        let CallParts { catalog, gate, runner, behind, fee, clock } = parts;
-        Arc::new(Self { catalog, gate, runner, behind, fee, clock, flights: Mutex::default(), running: watch::channel(()) })
+        let CallParts { catalog, gate, runner, behind, fee, shares, clock } = parts;
+        Arc::new(Self { catalog, gate, runner, behind, fee, shares, clock, flights: Mutex::default(), running: watch::channel(()) })
     }
 
     /// Finds a tool that takes calls of whom it is called by, which hangs on whose it is.
@@ -225,7 +231,9 @@ impl Calls {
     }
 
     async fn perform_here(&self, call: Call, cancel: CancellationToken) -> Shared {
-        let Call { live, by, input, offered, head, progress } = call;
+        let Call { live, by, input, offered, head, from, progress } = call;
+        // Before a payment is admitted: whoever waits, or is refused, holds nothing.
+        let turn = self.shares.turn(from, live.usual_cost.get()).await.map_err(|over| Arc::new(over.into()))?;
         let task = NewCall {
             live,
             by,
@@ -239,9 +247,10 @@ impl Calls {
             payment: receipt::Kind::Free,
             input_bytes: 0,
             spent: OnceLock::new(),
+            turn,
         };
         if task.price().is_zero() {
-            let (parsed, hash) = input.read(&task.live).await.map_err(Arc::new)?;
+            let (parsed, hash) = task.turn.during(input.read(&task.live)).await.map_err(Arc::new)?;
             let checked = parsed.check().map_err(Arc::new)?;
             return self.free(task, checked, hash).await.map_err(Arc::new);
         }
@@ -253,7 +262,7 @@ impl Calls {
         if matches!(offered, Offered::Nothing) {
             return Err(Arc::new(CallError::Refused(crate::payment::Refusal::NoPayment)));
         }
-        let (parsed, hash) = input.read(&task.live).await.map_err(Arc::new)?;
+        let (parsed, hash) = task.turn.during(input.read(&task.live)).await.map_err(Arc::new)?;
         match self.gate.admit(&task.live.terms, offered, &hash).await.map_err(|refusal| Arc::new(refusal.into()))? {
             Admit::Stored(payment, answer) => Ok(Done { payment: Some(payment), answer: Arc::new(answer), success: true }),
             Admit::InFlight(payment) => self.join(&payment, task.live.endpoint.limits.wall_ms).await,
@@ -400,11 +409,19 @@ impl Calls {
             scratch: None,
             spent: &task.spent,
         }));
-        tokio::select! {
+        let began = Instant::now();
+        let produced = tokio::select! {
             biased;
             produced = &mut running => produced,
             () = self.taken_back(task, admission) => Err(CallError::Cancelled),
+        };
+        match (task.spent.get(), &produced) {
+            (Some(spent), _) => task.cost(Duration::from_micros(spent.cpu_us)),
+            // Nobody was told what it had used when it was stopped: no more than the time that passed.
+            (None, Err(CallError::Cancelled)) => task.cost(began.elapsed()),
+            (None, _) => {}
         }
+        produced
     }
 
     /// Returns once nobody wants the call any more.
@@ -461,9 +478,17 @@ struct NewCall {
     input_bytes: usize,
     /// Of its run in the sandbox, once that has ended.
     spent: OnceLock<Spent>,
+    /// Of the caller's network.
+    turn: Turn,
 }
 
 impl NewCall {
+    /// The call's run took so much processor time.
+    fn cost(&self, time: Duration) {
+        self.turn.spent(time);
+        self.live.usual_cost.add(time);
+    }
+
     /// What the call costs whom it is made by.
     fn price(&self) -> MicroUsd {
         match self.by {

@@ -60,6 +60,7 @@ use crate::{
     payment::Terms,
     rate::{AtOnce, Turn},
     safety::Scanner,
+    share::UsualCost,
     store::{Check, Direction, Durability, KeyRange, Space, Store, Write},
     tool::{self, Endpoint, Owner, Record, Shape},
 };
@@ -92,6 +93,8 @@ pub struct Live {
     pub bundle: Option<Arc<Bundle>>,
     /// What is always answered, made by the first call.
     pub fixed: OnceLock<Fixed>,
+    /// What a run of it takes of the processor.
+    pub usual_cost: UsualCost,
     /// What calls may touch, now: shared by all versions, so that a revocation reaches running calls.
     pub grant: Arc<Grant>,
     /// What a call costs, and the words of its challenge.
@@ -304,7 +307,18 @@ impl Catalog {
             timeout_secs: MIN_TIMEOUT_SECS.max(endpoint.limits.wall_ms / 1_000 + SETTLE_SECS),
         });
         let record = endpoint.record(&self.base_url);
-        let mut live = Live { endpoint, input, output, bundle, fixed: OnceLock::new(), grant, terms, record, form: None };
+        let mut live = Live {
+            endpoint,
+            input,
+            output,
+            bundle,
+            fixed: OnceLock::new(),
+            usual_cost: UsualCost::default(),
+            grant,
+            terms,
+            record,
+            form: None,
+        };
         live.form = (self.make_form)(&live);
         live
     }

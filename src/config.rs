@@ -3,7 +3,7 @@
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
-    num::NonZeroU32,
+    num::{NonZeroU8, NonZeroU32},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -87,6 +87,9 @@ pub struct Flags {
     /// Requests per second of one client address; 0 is no limit [default: 100, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_RATE_LIMIT")]
     pub rate_limit: Option<u32>,
+    /// Share of all processor time that one client address may use while others want it and none is left over, in percent; 0 is no limit [default: 3]
+    #[arg(long, env = "TOLLHOUSE_ADDRESS_CPU_PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub address_cpu_percent: Option<u8>,
     /// Wrong credentials per minute of one client address, before all of its are refused for a while; 0 is no limit [default: 60]
     #[arg(long, env = "TOLLHOUSE_AUTH_FAILURES")]
     pub auth_failures: Option<u32>,
@@ -235,6 +238,8 @@ pub struct Settings {
     pub long_running_ms: u64,
     /// Requests per second of one client address.
     pub rate_limit: Option<NonZeroU32>,
+    /// Percent of all processor time that one client address may use while others want it.
+    pub address_cpu_percent: Option<NonZeroU8>,
     /// Wrong credentials per minute of one client address.
     pub auth_failures: Option<NonZeroU32>,
     /// Checks and dry runs of one owner at once.
@@ -398,6 +403,9 @@ const SIMULATED_PAY_TO: &str = "0x70110e5e70110e5e70110e5e70110e5e70110e5e";
 /// What the host keeps of each sale when nothing else is set, in basis points.
 const DEFAULT_FEE_BPS: u16 = 500;
 
+/// Percent of all processor time for one address when nothing else is set.
+const ADDRESS_CPU_PERCENT: u8 = 3;
+
 /// Wrong credentials per minute of one address when nothing else is set.
 const AUTH_FAILURES: u32 = 60;
 
@@ -457,6 +465,7 @@ impl Flags {
             store_cache_bytes: self.store_cache_bytes.or(below.store_cache_bytes),
             long_running_ms: self.long_running_ms.or(below.long_running_ms),
             rate_limit: self.rate_limit.or(below.rate_limit),
+            address_cpu_percent: self.address_cpu_percent.or(below.address_cpu_percent),
             auth_failures: self.auth_failures.or(below.auth_failures),
             dry_runs: self.dry_runs.or(below.dry_runs),
             connections: self.connections.or(below.connections),
@@ -556,6 +565,7 @@ impl Flags {
             store_cache_bytes: self.store_cache_bytes.unwrap_or(64 << 20),
             long_running_ms: self.long_running_ms.unwrap_or(10_000),
             rate_limit: NonZeroU32::new(self.rate_limit.unwrap_or(if listen.ip().is_loopback() { 0 } else { 100 })),
+            address_cpu_percent: NonZeroU8::new(self.address_cpu_percent.unwrap_or(ADDRESS_CPU_PERCENT)),
             auth_failures: NonZeroU32::new(self.auth_failures.unwrap_or(AUTH_FAILURES)),
             dry_runs: self.dry_runs.unwrap_or(4).max(1),
             intake,

@@ -52,13 +52,13 @@ use tower::{Service, ServiceBuilder};
 use tower_http::cors::{AllowHeaders, Any, CorsLayer};
 
 pub(crate) use self::{
-    address::peer,
+    address::{network, peer},
     auth::called,
     body::read as read_body,
     error::{REQUEST, is_error},
     failures::{limit_credit, wrong_credential},
     offered::offered,
-    rate::wait,
+    rate::{turn, wait},
 };
 pub use self::{
     error::{ApiError, code_table},

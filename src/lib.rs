@@ -51,5 +51,6 @@ pub mod safety;
 pub mod sale;
 pub mod search;
 pub mod secret;
+pub mod share;
 pub mod store;
 pub mod tool;

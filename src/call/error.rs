@@ -7,6 +7,7 @@ use tollhouse_protocol::{StopReason, Thrown};
 
 use crate::{
     payment::{PaymentId, Refusal, SettleError},
+    share::OverShare,
     store::StoreError,
     tool::{Mismatch, Slug},
 };
@@ -35,6 +36,8 @@ pub enum CallError {
     /// The payment does not admit the call.
     #[error(transparent)]
     Refused(Refusal),
+    #[error(transparent)]
+    OverShare(#[from] OverShare),
     #[error("no worker came free in time")]
     Busy { retry_after: Duration },
     #[error("endpoint is held for a moment after repeated faults")]
@@ -121,6 +124,7 @@ impl CallError {
                 | Refusal::CreditRevoked
                 | Refusal::InsufficientCredit { .. } => "payment_required",
             },
+            Self::OverShare(_) => "rate_limited",
             Self::Busy { .. } | Self::Held { .. } | Self::NoSandbox => "busy",
             Self::Threw(_) | Self::Misbehaved(_) => "handler_failed",
             Self::Output(_) => "invalid_output",

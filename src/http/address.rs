@@ -11,7 +11,7 @@ pub(crate) fn peer(request: &Extensions) -> IpAddr {
 }
 
 /// What counts as one client: who has an address of IPv6 has a /64.
-pub(super) fn network(address: IpAddr) -> IpAddr {
+pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64))),

@@ -1,7 +1,7 @@
 //! `/ai/endpoints/check` and `/ai/endpoints/{slug}/run`: what an upload would come to, and what a handler does, before
 //! anybody else knows of it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{Json, extract::State, http::StatusCode};
 use serde::Deserialize;
@@ -13,6 +13,7 @@ use super::{
     error::ApiError,
     invoke::Told,
     page::Asked,
+    rate::Paced,
 };
 use crate::{
     app::App,
@@ -36,12 +37,14 @@ impl Subject for Run {
 pub(super) async fn check(
     caller: Caller,
     State(app): State<Arc<App>>,
+    Paced(turn): Paced,
     Asked(named): Asked<For>,
     Body(given): Body<Map<String, Value>>,
 ) -> Result<Json<Value>, ApiError> {
     let owner = whose(&app, &caller, named).await?;
-    let _turn = turn(&app, &caller)?;
-    let Checked { endpoint, existing, warnings } = app.catalog.check(given, owner, caller.by()).await.map_err(all_of)?;
+    let _one = one_of(&app, &caller)?;
+    let checked = turn.during(app.catalog.check(given, owner, caller.by())).await;
+    let Checked { endpoint, existing, warnings } = checked.map_err(all_of)?;
     let found = endpoint.content_safety.as_ref();
     Ok(Json(json!({
         "ok": true,
@@ -77,7 +80,12 @@ pub(super) struct Run {
 }
 
 /// Runs the owner's draft, or a version that is kept, for nothing and to nobody else's knowledge.
-pub(super) async fn run(managed: Managed, State(app): State<Arc<App>>, Body(asked): Body<Run>) -> Result<Json<Value>, ApiError> {
+pub(super) async fn run(
+    managed: Managed,
+    State(app): State<Arc<App>>,
+    Paced(turn): Paced,
+    Body(asked): Body<Run>,
+) -> Result<Json<Value>, ApiError> {
     let Run { input, version, handler } = asked;
     let tried = match (version, handler) {
         (Some(_), Some(_)) => return Err(ApiError::bad_request("send `version` or `handler`, not both")),
@@ -85,10 +93,11 @@ pub(super) async fn run(managed: Managed, State(app): State<Arc<App>>, Body(aske
         (version, None) => Tried::Kept(version),
         (None, Some(draft)) => Tried::Draft(draft),
     };
-    let _turn = turn(&app, &managed.caller)?;
-    let live = app.catalog.trial(&managed.live, tried, managed.caller.by()).await?;
+    let _one = one_of(&app, &managed.caller)?;
+    let live = turn.during(app.catalog.trial(&managed.live, tried, managed.caller.by())).await?;
     let ran = app.calls.dry_run(Arc::clone(&live), input.unwrap_or_else(|| json!({}))).await;
     let DryRun { ended, log, spent } = ran.map_err(|error| ApiError::from_call(&error, |_| Default::default()))?;
+    turn.spent(Duration::from_micros(spent.cpu_us));
     let granted = live.grant.now();
     let mut run = json!({
         "version": live.endpoint.version,
@@ -117,8 +126,8 @@ pub(super) async fn run(managed: Managed, State(app): State<Arc<App>>, Body(aske
     Ok(Json(json!({ "ok": true, "run": run })))
 }
 
-/// One of the caller's turns, as long as it is held.
-fn turn(app: &App, caller: &Caller) -> Result<Turn<String>, ApiError> {
+/// One of the checks and dry runs that the caller may have at once, as long as it is held.
+fn one_of(app: &App, caller: &Caller) -> Result<Turn<String>, ApiError> {
     let message = || format!("more than {} checks and dry runs of yours at once", app.dry_runs.most());
     let turn = app.dry_runs.take(caller.owner().share().to_owned());
     turn.ok_or_else(|| ApiError::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message()).retry_after(1))

@@ -18,6 +18,7 @@ use super::{
     body,
     error::ApiError,
     page::{Asked, At, Limit, behind, cursor_at},
+    rate::Paced,
 };
 use crate::{
     app::App,
@@ -68,11 +69,12 @@ pub(super) struct For {
 pub(super) async fn create(
     caller: Caller,
     State(app): State<Arc<App>>,
+    Paced(turn): Paced,
     Asked(named): Asked<For>,
     Body(draft): Body<Draft>,
 ) -> Result<Response, ApiError> {
     let owner = whose(&app, &caller, named).await?;
-    let live = app.catalog.create(draft, owner, caller.by()).await?;
+    let live = turn.during(app.catalog.create(draft, owner, caller.by())).await?;
     tracing::info!(endpoint.slug = %live.endpoint.slug, "endpoint was created");
     Ok(changed(&app, &live, &app.catalog.warnings(&live.endpoint).await))
 }
@@ -102,12 +104,13 @@ pub(super) async fn inspect(State(app): State<Arc<App>>, managed: Option<Managed
 pub(super) async fn update(
     managed: Managed,
     State(app): State<Arc<App>>,
+    Paced(turn): Paced,
     headers: HeaderMap,
     Body(patch): Body<Patch>,
 ) -> Result<Response, ApiError> {
     let slug = managed.live.endpoint.slug.as_str();
     let reaches_anew = patch.handler.is_some() || patch.version.is_some() || patch.capabilities.is_some();
-    let live = app.catalog.update(slug, patch, if_match(&headers)?, managed.caller.by()).await?;
+    let live = turn.during(app.catalog.update(slug, patch, if_match(&headers)?, managed.caller.by())).await?;
     tracing::info!(endpoint.slug = slug, endpoint.revision = live.endpoint.revision, "endpoint was updated");
     let warnings = if reaches_anew { app.catalog.warnings(&live.endpoint).await } else { vec![] };
     Ok(changed(&app, &live, &warnings))

@@ -145,6 +145,7 @@ fn row(error: &CallError) -> Row {
         E::UnsupportedMediaType(_) => (StatusCode::UNSUPPORTED_MEDIA_TYPE, Caller),
         E::Input(_) => (StatusCode::UNPROCESSABLE_ENTITY, Caller),
         E::Refused(refusal) => refusal_row(refusal),
+        E::OverShare(_) => (StatusCode::TOO_MANY_REQUESTS, Caller),
         E::Busy { .. } | E::Held { .. } | E::NoSandbox => (StatusCode::SERVICE_UNAVAILABLE, Host),
         E::Threw(_) | E::Misbehaved(_) | E::Output(_) => (StatusCode::BAD_GATEWAY, Tool),
         E::Stopped(reason) => (stop_status(reason), Tool),
@@ -313,6 +314,7 @@ impl ApiError {
             CallError::Busy { retry_after } | CallError::Held { retry_after } => {
                 answer.retry_after_secs = Some(retry_after.as_secs().max(1))
             }
+            CallError::OverShare(over) => answer = answer.retry_after(over.seconds),
             CallError::NoSandbox | CallError::Store(_) => answer.retry_after_secs = Some(1),
             CallError::Stopped(StopReason::SchemaTime { .. } | StopReason::SchemaMemory { .. }) => {
                 answer = answer.hint("a smaller input may pass; a simpler schema is for the tool's builder to write");

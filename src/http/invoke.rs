@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
 use tollhouse_protocol::limits::Limits;
 
-use super::{auth::called, body, error::ApiError, failures::witnessed, offered::offered, reply, stream, tools};
+use super::{address::network, auth::called, body, error::ApiError, failures::witnessed, offered::offered, reply, stream, tools};
 use crate::{
     app::App,
     aside::aside,
@@ -56,7 +56,7 @@ pub(super) async fn invoke(
     let terms = Arc::clone(&live.terms);
     let offered = witnessed(&app, peer.ip(), offered(&parts.headers));
     let input = Input::Body(input.map(|input| Bytes::from(Box::<str>::from(input).into_string())).unwrap_or_default());
-    let call = Call { live, by, input, offered, head, progress: None };
+    let call = Call { live, by, input, offered, head, from: network(peer.ip()), progress: None };
     if streamed {
         return Ok(stream::events(app, call));
     }

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use super::{
     error::ApiError,
     listing::{Listing, with_records},
+    rate::Paced,
 };
 use crate::{
     app::App,
@@ -25,9 +26,9 @@ const INTERFACE_VERSION: &str = "0.2.0";
 const CATALOG_SCHEMA: &str = "tollhouse.x402.hosted-endpoint-catalog.v1";
 
 /// The catalogue, a page of it at a time.
-pub(super) async fn catalog(State(app): State<Arc<App>>, RawQuery(query): RawQuery) -> Result<Response, ApiError> {
+pub(super) async fn catalog(State(app): State<Arc<App>>, Paced(turn): Paced, RawQuery(query): RawQuery) -> Result<Response, ApiError> {
     let listing = Listing::read(query.as_deref().unwrap_or_default())?;
-    let page = listing.page(&app)?;
+    let page = turn.work(|| listing.page(&app))?;
     let mut envelope = envelope(&app.base_url, listing.form);
     envelope["total"] = json!(page.total);
     if let Some(next) = page.next {

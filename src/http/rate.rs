@@ -1,14 +1,18 @@
-//! Refuses addresses that make too many requests.
+//! Refuses addresses that make too many requests, and slows those whose requests cost too much.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
-use axum::response::{IntoResponse, Response};
+use axum::{
+    extract::FromRequestParts,
+    http::request::Parts,
+    response::{IntoResponse, Response},
+};
 
 use super::{
-    address::network,
+    address::{network, peer},
     error::{ApiError, Policy},
 };
-use crate::app::App;
+use crate::{app::App, call::CallError, share::Turn};
 
 /// What an address is told that asks too often, before anything is done for it.
 pub(super) fn refusal(app: &App, address: IpAddr) -> Option<Response> {
@@ -22,4 +26,21 @@ pub(super) fn refusal(app: &App, address: IpAddr) -> Option<Response> {
 /// Counts a request of an address: seconds until it may make it, if it may not now.
 pub(crate) fn wait(app: &App, address: IpAddr) -> Option<u64> {
     app.rate.as_ref()?.wait(&network(address))
+}
+
+/// A turn of the caller's, for what is computed here for it: the handler says what that cost.
+pub(super) struct Paced(pub(super) Turn);
+
+impl FromRequestParts<Arc<App>> for Paced {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+        Ok(Self(turn(app, peer(&parts.extensions)).await?))
+    }
+}
+
+/// A turn of an address, of what nobody knows the cost of yet.
+pub(crate) async fn turn(app: &App, address: IpAddr) -> Result<Turn, ApiError> {
+    let turn = app.shares.turn(network(address), Duration::ZERO).await;
+    turn.map_err(|over| ApiError::from_call(&CallError::OverShare(over), |_| Default::default()))
 }

@@ -13,7 +13,7 @@ use axum::{
 };
 use serde_json::json;
 
-use super::{auth::called, body, error::ApiError, failures::witnessed, offered::offered, page::At, reply, stream};
+use super::{address::network, auth::called, body, error::ApiError, failures::witnessed, offered::offered, page::At, reply, stream};
 use crate::{
     app::App,
     call::{Call, CallError, CalledBy, Input, MAX_QUERY_FIELDS, RequestHead, check_query},
@@ -50,7 +50,7 @@ pub(super) async fn call(
     };
     let method = if parts.method == Method::GET { "GET" } else { "POST" };
     let head = request_head(&app, method, &parts.uri, query, &parts.headers);
-    let call = Call { live, by, input, offered, head, progress: None };
+    let call = Call { live, by, input, offered, head, from: network(peer.ip()), progress: None };
     if wants_events(&parts.headers) {
         return Ok(stream::events(app, call));
     }

@@ -28,7 +28,7 @@ use crate::{
     aside::{Bulk, aside},
     call::{Call, CallError, CalledBy, Done, Input, Progress, RequestHead},
     catalog::Live,
-    http::{ApiError, called, limit_credit, peer, wrong_credential},
+    http::{ApiError, called, limit_credit, network, peer, wrong_credential},
     id::RequestId,
     payment::Offered,
 };
@@ -136,7 +136,7 @@ async fn answered(front: &Arc<Front>, asked: &Asked<'_>, address: IpAddr, argume
             unpaid,
         );
     }
-    if let Some(result) = own::perform(app, &narrowed, asked.name, &arguments).await {
+    if let Some(result) = own::perform(app, address, &narrowed, asked.name, &arguments).await {
         let told = Told { outcome: if result.is_error == Some(true) { "refused" } else { "ok" }, charged: "no" };
         return (Ok(result.into()), told);
     }
@@ -161,7 +161,8 @@ async fn answered(front: &Arc<Front>, asked: &Asked<'_>, address: IpAddr, argume
         return refused(ApiError::challenge(app.gate.challenge(&live.terms, "payment required")), dialect);
     }
     let head = head(&live, asked);
-    let call = Call { live: Arc::clone(&live), by, input: Input::Json(arguments.take()), offered, head, progress: None };
+    let call =
+        Call { live: Arc::clone(&live), by, input: Input::Json(arguments.take()), offered, head, from: network(address), progress: None };
     let ended = if asked.takes_tasks && live.endpoint.long_running(app.long_running_ms) {
         match Box::pin(front.tasks.start(app, call, dialect)).await {
             Ok(Started::Task(task)) => return (Ok(task), Told { outcome: "task", charged: "no" }),

@@ -1,6 +1,6 @@
 //! Tools of the front itself: they look things up, cost nothing and have no receipt.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use rmcp::model::{CallToolResult, ContentBlock, Tool, ToolAnnotations};
 use serde::Deserialize;
@@ -10,6 +10,7 @@ use super::tools::{self, Narrowed};
 use crate::{
     app::App,
     catalog::{Filter, Live},
+    http::turn,
     misfit::{self, Misfit},
     search::Query,
     tool::MicroUsd,
@@ -75,10 +76,13 @@ struct Receipt {
 }
 
 /// Performs one of them; `None` when `name` is none of them.
-pub(super) async fn perform(app: &App, narrowed: &Narrowed, name: &str, arguments: &Value) -> Option<CallToolResult> {
+pub(super) async fn perform(app: &App, address: IpAddr, narrowed: &Narrowed, name: &str, arguments: &Value) -> Option<CallToolResult> {
     match name {
         SEARCH => Some(match misfit::json(arguments) {
-            Ok(search) => found(app, narrowed, search),
+            Ok(search) => match turn(app, address).await {
+                Ok(turn) => turn.work(|| found(app, narrowed, search)),
+                Err(over) => mistake(format!("{}: {}", over.code(), over.message())),
+            },
             Err(Misfit { message, .. }) => mistake(format!("invalid_input: {message}")),
         }),
         RECEIPT => Some(match misfit::json(arguments) {

@@ -46,6 +46,7 @@ mod reviews;
 mod safety;
 mod schemas;
 mod secrets;
+mod shares;
 mod story;
 mod streams;
 mod suspensions;

@@ -2,11 +2,16 @@
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
-    net::{SocketAddr, TcpStream},
+    net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream},
     time::{Duration, Instant},
 };
 
+use rustix::net::{self, AddressFamily, SocketType};
+
 use crate::Failure;
+
+/// An address of loopback's that nobody else has.
+const ELSEWHERE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 2), 0);
 
 /// A request, in bytes but for the host's name.
 #[derive(Debug, Clone)]
@@ -57,12 +62,18 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn connect(address: SocketAddr) -> Result<Self, Failure> {
-        Self::patient(address, Duration::from_secs(30))
+        Self::over(TcpStream::connect(address)?, address, Duration::from_secs(30))
     }
 
-    /// A connection whose answers may take so long.
-    pub(crate) fn patient(address: SocketAddr, patience: Duration) -> Result<Self, Failure> {
-        let stream = TcpStream::connect(address)?;
+    /// A connection from another address than all others have, whose answers may take so long.
+    pub(crate) fn from_elsewhere(address: SocketAddr, patience: Duration) -> Result<Self, Failure> {
+        let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
+        net::bind(&socket, &ELSEWHERE)?;
+        net::connect(&socket, &address)?;
+        Self::over(TcpStream::from(socket), address, patience)
+    }
+
+    fn over(stream: TcpStream, address: SocketAddr, patience: Duration) -> Result<Self, Failure> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(patience))?;
         Ok(Self { address, stream: BufReader::new(stream), body: Vec::new() })

@@ -1,8 +1,8 @@
 //! What one address can do to the calls of others, on a host with 10,000 endpoints: a victim's calls per second and p99 beside
 //! each attack and without, in turns, as ratios.
 //!
-//! An attacker asks as often as the host lets one address ask by default, over eight connections, or holds connections
-//! open. Nothing is judged: what the ratios should be is for whoever reads them.
+//! An attacker asks as often as the host lets one address ask by default, over eight connections of an address of
+//! its own, or holds connections open. Nothing is judged: what the ratios should be is for whoever reads them.
 
 use std::{
     collections::BTreeMap,
@@ -295,7 +295,7 @@ fn ask(address: SocketAddr, attack: &Attack, number: usize, pace: f64, ending: &
         if ending.load(Ordering::Relaxed) {
             break;
         }
-        let connected = client.take().map_or_else(|| Client::patient(address, PATIENCE), Ok);
+        let connected = client.take().map_or_else(|| Client::from_elsewhere(address, PATIENCE), Ok);
         let status =
             match connected.and_then(|mut connected| connected.ask(&requests[turn % requests.len()]).map(|status| (status, connected))) {
                 Ok((status, connected)) => {

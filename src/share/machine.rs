@@ -1,0 +1,108 @@
+//! Whether the machine has processor time left over.
+
+use std::{
+    fs,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// Part of the cores above which there is none left over to speak of.
+const BUSY: f64 = 0.8;
+
+/// Time over which use is measured, at least.
+const SPAN: Duration = Duration::from_millis(100);
+
+/// The cores that this process may use, and how busy they are.
+#[derive(Debug)]
+pub(super) struct Machine {
+    cores: f64,
+    last: Mutex<Last>,
+}
+
+#[derive(Debug)]
+struct Last {
+    at: Option<Instant>,
+    used: Used,
+    busy: bool,
+}
+
+/// Time since the machine started, of all its cores together, in ticks.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Used {
+    busy: u64,
+    all: u64,
+    cores: usize,
+}
+
+impl Machine {
+    pub(super) fn new() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+        Self { cores, last: Mutex::new(Last { at: None, used: Used::default(), busy: true }) }
+    }
+
+    /// One of so many cores that is always as busy.
+    #[cfg(test)]
+    pub(super) fn fixed(cores: f64, busy: bool) -> Self {
+        let far = Instant::now() + Duration::from_secs(1 << 20);
+        Self { cores, last: Mutex::new(Last { at: Some(far), used: Used::default(), busy }) }
+    }
+
+    pub(super) fn cores(&self) -> f64 {
+        self.cores
+    }
+
+    /// Whether it was busy of late. Where that cannot be known, it was.
+    pub(super) fn is_busy(&self) -> bool {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.at.is_some_and(|at| at.elapsed() < SPAN) {
+            return last.busy;
+        }
+        let used = fs::read_to_string("/proc/stat").ok().and_then(|text| Used::read(&text));
+        let before = last.at.replace(Instant::now()).map(|_| last.used);
+        last.used = used.unwrap_or_default();
+        last.busy = before.zip(used).and_then(|(before, used)| used.since(&before)).is_none_or(|cores| cores >= BUSY * self.cores);
+        last.busy
+    }
+}
+
+impl Used {
+    /// Reads `/proc/stat` (proc_stat(5)).
+    fn read(text: &str) -> Option<Self> {
+        let cores = text.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu ")).count();
+        let ticks: Vec<u64> =
+            text.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace().map_while(|word| word.parse().ok()).collect();
+        // What guests took is in what users took already.
+        let (all, idle) = (ticks.get(..8)?.iter().sum::<u64>(), ticks[3] + ticks[4]);
+        Some(Self { busy: all.saturating_sub(idle), all, cores })
+    }
+
+    /// Cores that were busy since.
+    fn since(&self, before: &Self) -> Option<f64> {
+        let all = self.all.checked_sub(before.all).filter(|all| *all > 0)?;
+        Some(self.busy.saturating_sub(before.busy) as f64 / all as f64 * self.cores as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_system_tells_is_read_as_cores() {
+        let first = Used::read("cpu  100 0 100 700 100 0 0 0 0 0\ncpu0 1\ncpu1 1\nintr 1\n").unwrap();
+        let then = Used::read("cpu  160 5 110 720 105 0 0 0 60 0\ncpu0 1\ncpu1 1\n").unwrap();
+        assert_eq!(first, Used { busy: 200, all: 1_000, cores: 2 });
+        assert_eq!(then.since(&first), Some(1.5));
+        assert_eq!(first.since(&then), None, "a clock that went back tells nothing");
+        assert_eq!((Used::read(""), Used::read("cpu  1 2")), (None, None));
+    }
+
+    #[test]
+    fn a_machine_that_was_just_looked_at_is_not_looked_at_again() {
+        let machine = Machine::new();
+        assert!(machine.is_busy(), "nothing is known yet");
+        let first = machine.last.lock().unwrap().at;
+        machine.is_busy();
+        assert_eq!(machine.last.lock().unwrap().at, first);
+    }
+}

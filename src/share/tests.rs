@@ -1,0 +1,94 @@
+use super::*;
+
+const ONE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
+
+/// A tenth of a second of processor time each second for each address.
+fn shares(busy: bool) -> Arc<Shares> {
+    Shares::of(NonZeroU8::new(10), Machine::fixed(1.0, busy))
+}
+
+fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// A turn that cost so much.
+async fn takes(shares: &Arc<Shares>, address: IpAddr, cost: Duration) -> Result<Duration, OverShare> {
+    let began = Instant::now();
+    shares.turn(address, Duration::ZERO).await?.spent(cost);
+    Ok(began.elapsed())
+}
+
+fn is_at_once(waited: &Result<Duration, OverShare>) -> bool {
+    waited.is_ok_and(|waited| waited < millis(50))
+}
+
+#[tokio::test]
+async fn who_uses_more_than_its_share_waits_and_nobody_else_does() {
+    let shares = shares(true);
+    takes(&shares, OTHER, millis(1)).await.unwrap();
+    assert!(is_at_once(&takes(&shares, ONE, millis(70)).await), "what it will cost is not known yet");
+    let waited = takes(&shares, ONE, millis(1)).await.unwrap();
+    assert!(waited > millis(150), "a fifth of a second for what is a fiftieth above the burst: {waited:?}");
+    assert!(is_at_once(&takes(&shares, OTHER, millis(1)).await));
+}
+
+#[tokio::test]
+async fn who_would_wait_too_long_is_told_when_to_come_again() {
+    let shares = shares(true);
+    takes(&shares, OTHER, millis(1)).await.unwrap();
+    takes(&shares, ONE, millis(1_000)).await.unwrap();
+    assert_eq!(takes(&shares, ONE, millis(1)).await, Err(OverShare { seconds: 10 }));
+}
+
+#[tokio::test]
+async fn a_lone_address_may_use_everything_and_owes_nothing_for_it() {
+    let shares = shares(true);
+    for _ in 0..100 {
+        assert!(is_at_once(&takes(&shares, ONE, millis(1_000)).await));
+    }
+    takes(&shares, OTHER, millis(1)).await.unwrap();
+    assert!(takes(&shares, ONE, millis(1)).await.is_ok());
+}
+
+#[tokio::test]
+async fn nobody_waits_while_there_is_processor_time_left_over() {
+    let shares = shares(false);
+    for _ in 0..100 {
+        takes(&shares, OTHER, millis(1)).await.unwrap();
+        assert!(is_at_once(&takes(&shares, ONE, millis(1_000)).await));
+    }
+}
+
+#[tokio::test]
+async fn turns_that_are_under_way_count_as_what_they_are_expected_to_cost() {
+    let shares = shares(true);
+    takes(&shares, OTHER, millis(1)).await.unwrap();
+    let dear = shares.turn(ONE, millis(500)).await.unwrap();
+    assert!(shares.turn(ONE, millis(500)).await.is_err(), "a second one beside it");
+    takes(&shares, OTHER, millis(1)).await.unwrap();
+    // It cost nothing after all.
+    drop(dear);
+    assert!(is_at_once(&takes(&shares, ONE, millis(1)).await));
+}
+
+#[tokio::test]
+async fn who_owes_nothing_is_not_remembered() {
+    let shares = shares(true);
+    takes(&shares, OTHER, Duration::ZERO).await.unwrap();
+    takes(&shares, ONE, millis(20)).await.unwrap();
+    assert_eq!(shares.now().accounts.len(), 1);
+    sleep(millis(250)).await;
+    shares.forget_quiet();
+    assert!(shares.now().accounts.is_empty());
+}
+
+#[tokio::test]
+async fn without_a_limit_nobody_waits_or_is_remembered() {
+    let shares = Shares::of(None, Machine::fixed(1.0, true));
+    takes(&shares, OTHER, millis(1)).await.unwrap();
+    for _ in 0..10 {
+        assert!(is_at_once(&takes(&shares, ONE, millis(1_000)).await));
+    }
+    assert!(shares.now().accounts.is_empty());
+}
