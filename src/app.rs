@@ -16,29 +16,30 @@ use tokio_util::sync::CancellationToken;
 use tollhouse_pool::{Pool, PoolConfig};
 
 use crate::{
-    admin::AdminToken,
-    audit::Audit,
-    builder::Builders,
-    call::{Behind, BehindParts, CallParts, Calls, History, Metrics, ReceiptFinisher, registration_terms},
-    capability::{Capabilities, FolderObjects, Guard, GuardSettings},
-    catalog::{Catalog, CatalogParts},
-    clock::Clock,
+    account::{admin::AdminToken, audit::Audit, builder::Builders},
+    base::{
+        clock::Clock,
+        id::ReceiptId,
+        rate::{AtOnce, Rate},
+        share::Shares,
+    },
+    call::{Behind, BehindParts, CallParts, Calls, History, Looker, Metrics, ReceiptFinisher, Runner, registration_terms},
+    capability::{
+        Capabilities, FolderObjects, Guard, GuardSettings,
+        secret::{KeyError, Keyring, Rotated, SecretError, Secrets},
+    },
+    catalog::{Catalog, CatalogParts, safety::Scanner},
     config::{FacilitatorKind, Hidden, SecretSettings, Settings},
-    disk::Disk,
     event::{EventSettings, Events},
     http::{Failures, Intake},
-    id::ReceiptId,
     mcp::Mcp,
-    payment::{Facilitator, Gate, HttpFacilitator, Ledger, PaymentConfig, SimulatedFacilitator, Terms},
-    payout::Payouts,
-    rate::{AtOnce, Rate},
-    readiness::Looker,
-    receipt::{FreeReceipts, Signer},
-    runner::Runner,
-    safety::Scanner,
-    sale::Sales,
-    secret::{KeyError, Keyring, Rotated, SecretError, Secrets},
-    share::Shares,
+    money::{
+        Facilitator, Gate, HttpFacilitator, Ledger, PaymentConfig, SimulatedFacilitator, Terms,
+        payout::Payouts,
+        receipt::{FreeReceipts, Signer},
+        sale::Sales,
+    },
+    operate::disk::Disk,
     store::{
         Space, Store,
         sled::{SledConfig, SledStore},
@@ -117,7 +118,7 @@ pub enum StartError {
     #[error("the outgoing client cannot be set up")]
     Guard(#[source] crate::capability::guard::GuardError),
     #[error("the receipt key does not read")]
-    Key(#[source] crate::receipt::KeyError),
+    Key(#[source] crate::money::receipt::KeyError),
     #[error("the master key of secrets does not read")]
     MasterKey(#[source] KeyError),
     #[error("the secrets could not be read")]
@@ -127,7 +128,7 @@ pub enum StartError {
     #[error("the builders could not be read")]
     Builders(#[source] crate::store::StoreError),
     #[error("payments cannot be set up")]
-    Payment(#[source] crate::payment::ConfigError),
+    Payment(#[source] crate::money::ConfigError),
     #[error("the catalogue does not open")]
     Catalog(#[source] crate::catalog::PublishError),
     #[error("the receipts of free calls could not be read")]

@@ -9,7 +9,6 @@
 //! the result has passed its schema, and nothing is retried: a call that ended without a charge may
 //! be made again by the caller.
 
-mod behind;
 mod content;
 mod dry;
 mod error;
@@ -19,6 +18,8 @@ mod input;
 mod metrics;
 mod register;
 mod request;
+pub mod run;
+mod write_behind;
 
 use std::{
     collections::HashMap,
@@ -35,12 +36,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tollhouse_protocol::Spent;
 
-use self::{
-    behind::Failed,
-    history::{Charge, Outcome},
-};
 pub use self::{
-    behind::{Behind, BehindParts},
     content::{Content, bodiless, chosen_headers, content_type, says_json},
     dry::DryRun,
     error::{CallError, Charged, Fault},
@@ -50,17 +46,23 @@ pub use self::{
     metrics::{Asked, Metrics, MetricsSettings, Series, Step, StepError},
     register::{Registered, Registration, registration_terms},
     request::RequestHead,
+    run::{Looker, Runner},
+    write_behind::{Behind, BehindParts},
+};
+use self::{
+    history::{Charge, Outcome},
+    run::{Produced, Task},
+    write_behind::Failed,
 };
 use crate::{
+    base::{
+        clock::{Clock, Timestamp},
+        id::{CallId, ReceiptId},
+        share::{Shares, Turn},
+    },
     capability::Heard,
     catalog::{Catalog, Live},
-    clock::{Clock, Timestamp},
-    id::{CallId, ReceiptId},
-    payment::{Admission, Admit, Ended, Gate, Offered, PaymentId, SettleError, StoredAnswer},
-    receipt,
-    runner::{Produced, Runner, Task},
-    sale::FeeBps,
-    share::{Shares, Turn},
+    money::{Admission, Admit, Ended, Gate, Offered, PaymentId, SettleError, StoredAnswer, receipt, sale::FeeBps},
     tool::{Availability, MicroUsd, Owner},
 };
 
@@ -260,7 +262,7 @@ impl Calls {
 
     async fn priced(&self, task: NewCall, input: Input, offered: Offered) -> Shared {
         if matches!(offered, Offered::Nothing) {
-            return Err(Arc::new(CallError::Refused(crate::payment::Refusal::NoPayment)));
+            return Err(Arc::new(CallError::Refused(crate::money::Refusal::NoPayment)));
         }
         let (parsed, hash) = task.turn.during(input.read(&task.live)).await.map_err(Arc::new)?;
         match self.gate.admit(&task.live.terms, offered, &hash).await.map_err(|refusal| Arc::new(refusal.into()))? {

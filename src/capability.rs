@@ -20,6 +20,7 @@ mod progress;
 mod redact;
 mod scope;
 mod scratch;
+pub mod secret;
 
 use std::{
     fmt,
@@ -44,9 +45,11 @@ pub use self::{
     scratch::Scratch,
 };
 use crate::{
-    clock::Clock,
-    id::{CallId, EndpointId},
-    secret::{Secret, Secrets, Visibility},
+    base::{
+        clock::Clock,
+        id::{CallId, EndpointId},
+    },
+    capability::secret::{Secret, Secrets, Visibility},
     store::{Store, StoreError},
 };
 

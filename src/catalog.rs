@@ -19,7 +19,9 @@ mod list;
 mod policy;
 mod publish;
 mod review;
+pub mod safety;
 mod scan;
+pub mod search;
 mod shipped;
 mod shown;
 mod suspend;
@@ -53,14 +55,16 @@ pub use self::{
     trial::Tried,
 };
 use crate::{
+    base::{
+        clock::Clock,
+        id::BuilderId,
+        rate::{AtOnce, Turn},
+        share::UsualCost,
+    },
     capability::{AllowedHosts, Capabilities as CapabilityServices, Grant, Granted},
-    clock::Clock,
+    catalog::safety::Scanner,
     event::Events,
-    id::BuilderId,
-    payment::Terms,
-    rate::{AtOnce, Turn},
-    safety::Scanner,
-    share::UsualCost,
+    money::Terms,
     store::{Check, Direction, Durability, KeyRange, Space, Store, Write},
     tool::{self, Endpoint, Owner, Record, Shape},
 };

@@ -12,13 +12,15 @@ use rustix::process::{Resource, getrlimit};
 use serde::Deserialize;
 
 use crate::{
-    audit,
+    account::audit,
     call::{HistorySettings, MetricsSettings},
     capability::LogSettings,
+    catalog::safety::{ListError, OperatorLists},
     event::EventSettings,
-    receipt::FreeReceiptSettings,
-    safety::{ListError, OperatorLists},
-    sale::{FeeBps, WHOLE_BPS},
+    money::{
+        receipt::FreeReceiptSettings,
+        sale::{FeeBps, WHOLE_BPS},
+    },
     tool::MicroUsd,
 };
 

@@ -4,6 +4,7 @@
 //! and announced to those who follow live once the commit has answered ([`Events::announce`]). Events go
 //! when they are too old or their owner has too many.
 
+pub mod feed;
 mod keep;
 mod read;
 #[cfg(test)]
@@ -20,9 +21,11 @@ use serde_json::Value;
 
 pub use self::read::{EventPage, EventQuery, Place};
 use crate::{
-    clock::{Clock, Timestamp},
-    feed::{Crowded, Feed, Follower},
-    id::EventId,
+    base::{
+        clock::{Clock, Timestamp},
+        id::EventId,
+    },
+    event::feed::{Crowded, Feed, Follower},
     store::{Durability, KeyRange, Space, Store, StoreError, Write},
     tool::{Owner, Slug},
 };

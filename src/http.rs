@@ -66,7 +66,7 @@ pub use self::{
     intake::Intake,
     serve::serve,
 };
-use crate::{app::App, id::RequestId, mcp};
+use crate::{app::App, base::id::RequestId, mcp};
 
 /// Largest body of a management request, in bytes: a handler's source at its ceiling, escaped as JSON.
 pub const MANAGEMENT_BODY_BYTES: usize = 4 << 20;

@@ -13,8 +13,9 @@ use clap::{Parser, Subcommand};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tollhouse::{
     app::App,
+    capability::secret,
     config::{self, Flags},
-    http, secret,
+    http,
 };
 
 /// Calls are many small allocations on all threads at once: glibc's allocator is a tenth slower at that.

@@ -41,7 +41,7 @@ pub use self::{
     transport::route,
 };
 use self::{doors::Doors, tools::Maker};
-use crate::{catalog::MakeForm, config::McpSettings, payment::Gate, rate::Rate, tool::Slug};
+use crate::{base::rate::Rate, catalog::MakeForm, config::McpSettings, money::Gate, tool::Slug};
 
 /// The front's settings as they work out on this host.
 #[derive(Debug)]

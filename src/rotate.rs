@@ -5,8 +5,8 @@ use std::{error::Error, io::Write as _, path::PathBuf};
 use serde_json::Value;
 use tollhouse::{
     app,
+    capability::secret,
     config::{Hidden, SecretSettings},
-    secret,
 };
 
 /// Arguments of `secrets rotate`.

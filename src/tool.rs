@@ -1,6 +1,7 @@
 //! The nouns: what a tool is. No IO, no imports of ours but `clock`, `id` and what a scan finds.
 
 mod endpoint;
+pub mod finding;
 mod header;
 mod price;
 mod record;

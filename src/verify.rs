@@ -3,7 +3,7 @@
 use std::{error::Error, io::Write as _};
 
 use serde_json::Value;
-use tollhouse::receipt;
+use tollhouse::money::receipt;
 
 /// Arguments of `verify-receipt`.
 #[derive(clap::Args)]

@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use serde_json::value::RawValue;
 
-use crate::payment::StoredAnswer;
+use crate::money::StoredAnswer;
 
 /// The media type of an answer that names none.
 const JSON: &str = "application/json";

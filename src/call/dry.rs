@@ -10,10 +10,10 @@ use tollhouse_protocol::Spent;
 
 use super::{CallError, CalledBy, Calls, Input, RequestHead};
 use crate::{
+    base::id::{CallId, ReceiptId},
+    call::run::{Produced, Task},
     capability::{LogEntry, Scratch},
     catalog::Live,
-    id::{CallId, ReceiptId},
-    runner::{Produced, Task},
 };
 
 /// A dry run that came to its end, whatever the end.

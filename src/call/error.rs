@@ -6,8 +6,8 @@ use tollhouse_pool::PoolError;
 use tollhouse_protocol::{StopReason, Thrown};
 
 use crate::{
-    payment::{PaymentId, Refusal, SettleError},
-    share::OverShare,
+    base::share::OverShare,
+    money::{PaymentId, Refusal, SettleError},
     store::StoreError,
     tool::{Mismatch, Slug},
 };

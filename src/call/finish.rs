@@ -7,11 +7,13 @@ use serde_json::json;
 
 use super::register::Registrant;
 use crate::{
+    base::id::CallId,
     event::{Event, Events, Kind},
-    id::CallId,
-    payment::{Finished, Finisher, News, Settlement, SettlementKind, StoredAnswer, WireVersion},
-    receipt::{Draft, OfferReceipt, Payment, Signer, Transfer},
-    sale::{Sale, Sales, Totals, Unpaid},
+    money::{
+        Finished, Finisher, News, Settlement, SettlementKind, StoredAnswer, WireVersion,
+        receipt::{Draft, OfferReceipt, Payment, Signer, Transfer},
+        sale::{Sale, Sales, Totals, Unpaid},
+    },
     store::{Space, Write},
     tool::{MicroUsd, Owner},
 };

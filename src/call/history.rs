@@ -18,10 +18,12 @@ use serde::{Deserialize, Serialize};
 
 pub use self::read::{CallPage, CallPlace, CallQuery, Ending};
 use crate::{
-    clock::{Clock, Timestamp},
-    feed::{Crowded, Feed, Follower},
-    id::{CallId, EndpointId, ReceiptId, RequestId},
-    receipt,
+    base::{
+        clock::{Clock, Timestamp},
+        id::{CallId, EndpointId, ReceiptId, RequestId},
+    },
+    event::feed::{Crowded, Feed, Follower},
+    money::receipt,
     store::{
         KeyRange, Space, Store, Write,
         pack::{Item, packs},

@@ -5,9 +5,9 @@ use serde_json::{Map, Value, json};
 
 use super::CallError;
 use crate::{
-    aside::{aside, length},
+    base::aside::{aside, length},
     catalog::Live,
-    receipt::request_hash,
+    money::receipt::request_hash,
     tool::{Handler, Mismatch, depth},
 };
 

@@ -20,8 +20,10 @@ use self::bucket::Bucket;
 pub use self::read::{Asked, Series, Step, StepError};
 use super::history::CallRecord;
 use crate::{
-    clock::{Clock, Timestamp},
-    id::{EndpointId, RequestId},
+    base::{
+        clock::{Clock, Timestamp},
+        id::{EndpointId, RequestId},
+    },
     store::{Direction, Durability, KeyRange, Space, Store, StoreError, Write},
 };
 

@@ -10,12 +10,18 @@ use serde_json::{Value, json};
 
 use super::{CallError, Calls, Closing, Done, ReceiptFinisher, Shared, json_bytes};
 use crate::{
-    audit::{Action, Actor, Entry},
-    builder::{Builder, BuilderError},
-    clock::Timestamp,
-    id::{CallId, EndpointId, ReceiptId, RequestId},
-    payment::{Admit, Offered, Refusal, StoredAnswer, Terms},
-    receipt::{self, request_hash},
+    account::{
+        audit::{Action, Actor, Entry},
+        builder::{Builder, BuilderError},
+    },
+    base::{
+        clock::Timestamp,
+        id::{CallId, EndpointId, ReceiptId, RequestId},
+    },
+    money::{
+        Admit, Offered, Refusal, StoredAnswer, Terms,
+        receipt::{self, request_hash},
+    },
     store::{StoreError, Write},
     tool::{MicroUsd, Mismatch, Owner, Problem, Slug},
 };

@@ -25,8 +25,10 @@ use super::{
     scope::{self, ATTEMPTS, Turns, Usage, back_off},
 };
 use crate::{
-    clock::{Clock, Timestamp},
-    id::EndpointId,
+    base::{
+        clock::{Clock, Timestamp},
+        id::EndpointId,
+    },
     store::{Check, Direction, Durability, KeyRange, Space, Store, StoreError, Write},
 };
 

@@ -27,9 +27,11 @@ pub use self::entry::LogEntry;
 use self::writer::{Dropped, Message, Writer};
 use super::scope;
 use crate::{
-    clock::{Clock, Timestamp},
-    feed::{Crowded, Feed, Follower},
-    id::{CallId, EndpointId},
+    base::{
+        clock::{Clock, Timestamp},
+        id::{CallId, EndpointId},
+    },
+    event::feed::{Crowded, Feed, Follower},
     store::{Direction, KeyRange, Space, Store, StoreError, Write},
 };
 

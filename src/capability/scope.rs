@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use tokio::sync::{Mutex, MutexGuard};
 
-use crate::id::EndpointId;
+use crate::base::id::EndpointId;
 
 /// Where the keys of `endpoint` start. The id's length goes first, so that no endpoint's keys
 /// start with another's id and continue.

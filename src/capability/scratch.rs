@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tollhouse_protocol::Limits;
 
 use super::{Files, Kv, LogEntry, objects::MemoryObjects};
-use crate::{clock::Clock, store::memory::MemoryStore};
+use crate::{base::clock::Clock, store::memory::MemoryStore};
 
 /// Keys that one dry run keeps at most.
 const KEYS: u64 = 1_000;

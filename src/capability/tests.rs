@@ -2,7 +2,7 @@ use bytes::Bytes;
 use serde_json::json;
 
 use super::{testing::serve, *};
-use crate::{secret::Secret, store::memory::MemoryStore};
+use crate::{capability::secret::Secret, store::memory::MemoryStore};
 
 fn services(guard: Guard) -> (Arc<Capabilities>, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();

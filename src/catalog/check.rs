@@ -14,8 +14,8 @@ use super::{
     warn,
 };
 use crate::{
+    base::misfit::{self, Misfit},
     capability::{AllowedHosts, Grant},
-    misfit::{self, Misfit},
     tool::{Endpoint, Owner, Slug},
 };
 

@@ -4,9 +4,8 @@ use tollhouse_pool::PoolError;
 use tollhouse_protocol::{LoadError, Side, StopReason};
 
 use crate::{
-    safety::Finding,
     store::StoreError,
-    tool::{SchemaError, Slug},
+    tool::{SchemaError, Slug, finding::Finding},
 };
 
 /// Why an endpoint was not published or changed.

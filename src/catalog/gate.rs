@@ -139,7 +139,7 @@ pub(super) fn limits_in_force(own: &Limits, owner: &Owner, ceilings: &Limits, ca
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::BuilderId;
+    use crate::base::id::BuilderId;
 
     /// `kv files http logs` and hosts by a dot in them.
     fn reach(words: &str) -> Reach {

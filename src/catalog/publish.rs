@@ -14,10 +14,9 @@ use super::{
     version::Prepared,
 };
 use crate::{
+    base::{clock::Timestamp, id::EndpointId},
     capability::Granted,
-    clock::Timestamp,
     event::{Events, Kind},
-    id::EndpointId,
     store::{Check, Durability, Space, Write},
     tool::{Capabilities, Endpoint, Owner, Review, Slug, told},
 };

@@ -14,8 +14,7 @@ use super::{
 };
 use crate::{
     event::Kind,
-    safety::Outcome,
-    tool::{Capabilities, Decided, DecidedOn, Decision, Endpoint, HoldKind, Slug},
+    tool::{Capabilities, Decided, DecidedOn, Decision, Endpoint, HoldKind, Slug, finding::Outcome},
 };
 
 /// Longest reason, in characters.

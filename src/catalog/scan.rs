@@ -13,12 +13,15 @@ use super::{
     commit::{Change, transitions},
 };
 use crate::{
-    clock::Timestamp,
+    base::clock::Timestamp,
+    catalog::safety::{self, Report},
     event::Kind,
-    receipt::json_hash,
-    safety::{self, Finding, Outcome, Report, Severity},
+    money::receipt::json_hash,
     store::{Durability, Space, Write},
-    tool::{ContentSafety, Endpoint, Hold, HoldKind, Owner, Review},
+    tool::{
+        ContentSafety, Endpoint, Hold, HoldKind, Owner, Review,
+        finding::{Finding, Outcome, Severity},
+    },
 };
 
 /// Where the version of the rules that all endpoints were scanned by is stored.

@@ -6,7 +6,7 @@ use rpds::RedBlackTreeMapSync;
 
 use super::Live;
 use crate::{
-    search::{Found, Index, Query, Text},
+    catalog::search::{Found, Index, Query, Text},
     tool::{Availability, Endpoint, MicroUsd, PricingMode, Slug},
 };
 

@@ -6,9 +6,9 @@ use serde_json::json;
 
 use super::{By, Catalog, Live, PublishError, granted};
 use crate::{
-    builder::{self, Builder, BuilderError, Builders},
+    account::builder::{self, Builder, BuilderError, Builders},
+    base::id::BuilderId,
     event::{Events, Kind},
-    id::BuilderId,
     tool::Owner,
 };
 

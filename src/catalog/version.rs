@@ -9,7 +9,7 @@ use tollhouse_protocol::{Bundle, Checked, Language, Limits, Schemas, Side, Sourc
 
 use super::{Catalog, HandlerDraft, PublishError};
 use crate::{
-    aside::{aside, length},
+    base::aside::{aside, length},
     store::{Space, Write},
     tool::{self, Endpoint, Handler, HandlerType, Owner, Runtime, SchemaError, Slug},
 };
@@ -161,7 +161,8 @@ impl Catalog {
             }
             (HandlerType::StaticJson, Some(HandlerDraft::Response { response })) => {
                 self.try_schemas(owner, slug, schemas, limits).await?;
-                let (version, bytes) = aside(length(response), || (crate::receipt::json_hash(response), response.to_string().len())).await;
+                let (version, bytes) =
+                    aside(length(response), || (crate::money::receipt::json_hash(response), response.to_string().len())).await;
                 if bytes as u64 > limits.output_bytes {
                     let message = format!("the response is {bytes} bytes, limit {}", limits.output_bytes);
                     return Err(PublishError::field("/handler/response", message));
@@ -171,7 +172,8 @@ impl Catalog {
             }
             (HandlerType::ReceiptEcho | HandlerType::X402ReadinessCheck, None) => {
                 self.try_schemas(owner, slug, schemas, limits).await?;
-                let version = crate::receipt::bytes_hash(format!("{}@{}", handler_type.as_str(), env!("CARGO_PKG_VERSION")).as_bytes());
+                let version =
+                    crate::money::receipt::bytes_hash(format!("{}@{}", handler_type.as_str(), env!("CARGO_PKG_VERSION")).as_bytes());
                 Ok(Prepared { handler: Handler::Builtin, version, bundle: None, stored: None })
             }
             (HandlerType::JsRequestResponse, _) => {
@@ -201,7 +203,7 @@ impl Catalog {
             Language::Js => "js",
             Language::Ts => "ts",
         };
-        let version = crate::receipt::bytes_hash(format!("{tag}\0{source}").as_bytes());
+        let version = crate::money::receipt::bytes_hash(format!("{tag}\0{source}").as_bytes());
         let Checked { source: stripped } =
             self.pool.check(owner.share(), &bundle(slug, &version, Some((source, language)), schemas), *limits).await?.checked;
         let stripped =

@@ -4,7 +4,7 @@ use serde_json::Map;
 
 use super::{Catalog, Draft, HandlerDraft};
 use crate::{
-    safety::{Reach, reaches},
+    catalog::safety::{Reach, reaches},
     tool::Endpoint,
 };
 

@@ -6,8 +6,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
 use super::{Event, Events, Kind, all_of, prefix};
 use crate::{
-    clock::Timestamp,
-    id::EventId,
+    base::{clock::Timestamp, id::EventId},
     store::{Direction, Space, StoreError},
     tool::{Owner, Slug},
 };

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::*;
-use crate::{feed::Told, id::BuilderId, store::memory::MemoryStore};
+use crate::{base::id::BuilderId, event::feed::Told, store::memory::MemoryStore};
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 

@@ -26,10 +26,12 @@ use super::{
     page::{Asked, Limit, Span, bad_cursor},
 };
 use crate::{
+    account::audit::{Action, Actor, Audit, AuditQuery, Entry},
     app::App,
-    aside::aside,
-    audit::{Action, Actor, Audit, AuditQuery, Entry},
-    id::{AuditId, BuilderId, RequestId},
+    base::{
+        aside::aside,
+        id::{AuditId, BuilderId, RequestId},
+    },
     tool::Slug,
 };
 

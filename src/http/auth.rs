@@ -13,11 +13,11 @@ use serde::Deserialize;
 
 use super::{error::ApiError, names, page::At};
 use crate::{
+    account::builder::Builder,
     app::App,
-    builder::Builder,
+    base::id::BuilderId,
     call::CalledBy,
     catalog::{By, Live},
-    id::BuilderId,
     tool::Owner,
 };
 

@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{error::ApiError, quota::Share};
 use crate::{
     app::App,
-    aside::{Bulk, aside},
+    base::aside::{Bulk, aside},
     call::CallError,
 };
 

@@ -22,12 +22,12 @@ use super::{
     reply,
 };
 use crate::{
+    account::builder::{BuilderError, Verdict},
     app::App,
-    builder::{BuilderError, Verdict},
+    base::id::{BuilderId, RequestId},
     call::{CallError, Registered, Registration},
     event::{Events, Kind},
-    id::{BuilderId, RequestId},
-    payment::Offered,
+    money::Offered,
     store::StoreError,
     tool::{EndpointState, Mismatch, Owner},
 };
@@ -139,7 +139,7 @@ pub(super) struct Page {
 pub(super) async fn list(_: Admin, State(app): State<Arc<App>>, Asked(page): Asked<Page>) -> Result<Json<Value>, ApiError> {
     let after = page.cursor.map(|cursor| cursor.parse::<BuilderId>()).transpose().map_err(|_| bad_cursor())?;
     let builders = app.builders.list(after.as_ref(), page.limit.0).await?;
-    let mut answer = json!({ "ok": true, "builders": builders.iter().map(crate::builder::Builder::own).collect::<Vec<_>>() });
+    let mut answer = json!({ "ok": true, "builders": builders.iter().map(crate::account::builder::Builder::own).collect::<Vec<_>>() });
     if let Some(last) = builders.last().filter(|_| builders.len() == page.limit.0) {
         answer["nextCursor"] = json!(last.id);
     }

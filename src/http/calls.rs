@@ -20,10 +20,9 @@ use super::{
 };
 use crate::{
     app::App,
+    base::{clock::Timestamp, id::EndpointId},
     call::{CallPlace, CallQuery, Ending, History, Placed, Step},
-    clock::Timestamp,
-    feed::{Crowded, Follower},
-    id::EndpointId,
+    event::feed::{Crowded, Follower},
     store::StoreError,
 };
 

@@ -20,9 +20,8 @@ use super::{
 };
 use crate::{
     app::App,
-    id::CreditId,
-    payment::{Credit, CreditError, CreditVerdict, Minted, Once},
-    receipt::json_hash,
+    base::id::CreditId,
+    money::{Credit, CreditError, CreditVerdict, Minted, Once, receipt::json_hash},
     tool::MicroUsd,
 };
 

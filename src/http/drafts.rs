@@ -17,11 +17,11 @@ use super::{
 };
 use crate::{
     app::App,
+    base::rate::Turn,
     call::{Content, DryRun},
     capability::AllowedHosts,
     catalog::{Checked, HandlerDraft, PublishError, Tried},
-    rate::Turn,
-    safety::Finding,
+    tool::finding::Finding,
 };
 
 /// The body of a check, read member by member.

@@ -22,10 +22,8 @@ use super::{
 };
 use crate::{
     app::App,
-    aside::aside,
+    base::{aside::aside, id::BuilderId, misfit},
     catalog::{Draft, HandlerDraft, Live, Patch},
-    id::BuilderId,
-    misfit,
     tool::{CatalogForm, EndpointState, Owner},
 };
 

@@ -12,13 +12,13 @@ use tollhouse_protocol::StopReason;
 
 use super::{names, reply};
 use crate::{
+    base::id::RequestId,
     call::{CallError, Charged, Fault},
+    capability::secret::SecretError,
     catalog::PublishError,
-    id::RequestId,
-    payment::{Challenge, Refusal, SettleError},
-    safety::Finding,
-    secret::SecretError,
+    money::{Challenge, Refusal, SettleError},
     store::StoreError,
+    tool::finding::Finding,
 };
 
 tokio::task_local! {

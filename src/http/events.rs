@@ -20,10 +20,11 @@ use super::{
 };
 use crate::{
     app::App,
-    clock::Timestamp,
-    event::{Event, EventQuery, Events, Kind, Place},
-    feed::{Crowded, Follower},
-    id::EventId,
+    base::{clock::Timestamp, id::EventId},
+    event::{
+        Event, EventQuery, Events, Kind, Place,
+        feed::{Crowded, Follower},
+    },
     store::StoreError,
     tool::{Owner, Slug},
 };

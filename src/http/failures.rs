@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     app::App,
-    payment::{Offered, Witness},
+    money::{Offered, Witness},
 };
 
 /// The time that the budget of an address is for.

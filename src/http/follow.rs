@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use super::error::ApiError;
 use crate::{
     app::App,
-    feed::{Crowded, Follower, Told},
+    event::feed::{Crowded, Follower, Told},
     store::StoreError,
 };
 

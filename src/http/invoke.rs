@@ -16,10 +16,12 @@ use tollhouse_protocol::limits::Limits;
 use super::{address::network, auth::called, body, error::ApiError, failures::witnessed, offered::offered, reply, stream, tools};
 use crate::{
     app::App,
-    aside::aside,
+    base::{
+        aside::aside,
+        misfit::{self, Misfit},
+    },
     call::{Call, Content, Done, Input, bodiless, chosen_headers},
-    misfit::{self, Misfit},
-    payment::PaymentId,
+    money::PaymentId,
 };
 
 #[derive(Deserialize)]

@@ -10,9 +10,8 @@ use super::{
 };
 use crate::{
     app::App,
-    catalog::{Filter, Live},
-    cursor,
-    search::Query,
+    catalog::{Filter, Live, search::Query},
+    front::cursor,
     tool::{CatalogForm, MicroUsd, PricingMode},
 };
 

@@ -21,10 +21,12 @@ use super::{
 };
 use crate::{
     app::App,
+    base::{
+        clock::Timestamp,
+        id::{CallId, EndpointId},
+    },
     capability::{Capabilities, Followed, LogPlace, LogQuery},
-    clock::Timestamp,
-    feed::{Crowded, Follower},
-    id::{CallId, EndpointId},
+    event::feed::{Crowded, Follower},
     store::StoreError,
 };
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use axum::http::{HeaderMap, HeaderName, header};
 
 use super::{error::ApiError, names};
-use crate::payment::{CREDIT_PREFIX, CreditOffer, Offered, WireVersion};
+use crate::money::{CREDIT_PREFIX, CreditOffer, Offered, WireVersion};
 
 /// The payment that a request's headers carry. Never an error: a bad one is refused by the gate.
 pub(crate) fn offered(headers: &HeaderMap) -> Offered {

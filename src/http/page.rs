@@ -9,7 +9,11 @@ use axum::{
 use serde::{Deserialize, Deserializer, de::DeserializeOwned, de::Error as _};
 
 use super::error::ApiError;
-use crate::{clock::Timestamp, cursor, misfit, tool::Slug};
+use crate::{
+    base::{clock::Timestamp, misfit},
+    front::cursor,
+    tool::Slug,
+};
 
 /// Entries of a page when the query does not say.
 const DEFAULT_LIMIT: usize = 50;

@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{
     app::App,
-    id::{PayoutId, ReceiptId},
-    payout::{Decision, Packet, PayoutError, SettingsDraft, Status, Verdict},
+    base::id::{PayoutId, ReceiptId},
+    money::payout::{Decision, Packet, PayoutError, SettingsDraft, Status, Verdict},
 };
 
 impl Subject for SettingsDraft {

@@ -12,7 +12,7 @@ use super::{
     address::{network, peer},
     error::{ApiError, Policy},
 };
-use crate::{app::App, call::CallError, share::Turn};
+use crate::{app::App, base::share::Turn, call::CallError};
 
 /// What an address is told that asks too often, before anything is done for it.
 pub(super) fn refusal(app: &App, address: IpAddr) -> Option<Response> {

@@ -6,7 +6,7 @@ use axum::{Json, extract::State};
 use serde_json::{Value, json};
 
 use super::{error::ApiError, page::At};
-use crate::{app::App, id::ReceiptId, payment::PaymentId};
+use crate::{app::App, base::id::ReceiptId, money::PaymentId};
 
 pub(super) async fn receipt(State(app): State<Arc<App>>, At(id): At<String>) -> Result<Json<Value>, ApiError> {
     let unknown = || ApiError::not_found("unknown_receipt", "no receipt has this id");

@@ -10,7 +10,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use super::names;
 use crate::{
     call::{Done, bodiless},
-    payment::{SettlementNotice, WireVersion},
+    money::{SettlementNotice, WireVersion},
 };
 
 /// The bare result with its receipt and settlement in headers: the answer of `/tools/{slug}`.

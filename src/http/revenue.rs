@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     app::App,
-    sale::{HostReport, Report},
+    money::sale::{HostReport, Report},
     tool::Owner,
 };
 

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     app::App,
-    secret::{SecretName, Visibility},
+    capability::secret::{SecretName, Visibility},
 };
 
 #[derive(Deserialize)]

@@ -26,7 +26,7 @@ use super::{
     framed,
     quota::{Full, Share},
 };
-use crate::{app::App, id::RequestId};
+use crate::{app::App, base::id::RequestId};
 
 /// Connections that are told at once that there is no room for them; further ones are closed.
 const REFUSALS: usize = 64;

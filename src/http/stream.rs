@@ -32,7 +32,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Performs `call` and tells what happens on the way. A 402 comes as an `error` event with the
 /// challenge, unless nothing was offered: then as a plain 402, before the stream.
 pub(super) fn events(app: Arc<App>, mut call: Call) -> Response {
-    let unpaid = matches!(call.offered, crate::payment::Offered::Nothing) && call.by == CalledBy::Anyone;
+    let unpaid = matches!(call.offered, crate::money::Offered::Nothing) && call.by == CalledBy::Anyone;
     if unpaid && !call.live.endpoint.price_usd.is_zero() {
         return ApiError::challenge(app.gate.challenge(&call.live.terms, "payment required")).into_response();
     }
@@ -91,7 +91,7 @@ fn elapsed_ms(began: Instant) -> u64 {
     u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-async fn last(app: &App, ended: Result<Done, SharedCallError>, terms: &crate::payment::Terms) -> Event {
+async fn last(app: &App, ended: Result<Done, SharedCallError>, terms: &crate::money::Terms) -> Event {
     let error = match ended {
         Ok(done) => match invoked(app, &done, Front::Stream).await {
             // Line breaks stand between JSON's tokens only, and may be spaces there. An event's data has none.

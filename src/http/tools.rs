@@ -18,7 +18,7 @@ use crate::{
     app::App,
     call::{Call, CallError, CalledBy, Input, MAX_QUERY_FIELDS, RequestHead, check_query},
     catalog::Live,
-    payment::Offered,
+    money::Offered,
     tool::CatalogForm,
 };
 

@@ -15,7 +15,7 @@ use crate::{
     call::{CallError, Content, Done, chosen_headers},
     catalog::Live,
     http::ApiError,
-    payment::{Challenge, Refusal, SettlementNotice, StoredAnswer, WireVersion},
+    money::{Challenge, Refusal, SettlementNotice, StoredAnswer, WireVersion},
 };
 
 /// The settle response of x402, in a result's `_meta`.

@@ -25,12 +25,14 @@ use super::{
     tools::Narrowed,
 };
 use crate::{
-    aside::{Bulk, aside},
+    base::{
+        aside::{Bulk, aside},
+        id::RequestId,
+    },
     call::{Call, CallError, CalledBy, Done, Input, Progress, RequestHead},
     catalog::Live,
     http::{ApiError, called, limit_credit, network, peer, wrong_credential},
-    id::RequestId,
-    payment::Offered,
+    money::Offered,
 };
 
 /// Messages that wait for a slow reader; further ones are left out.

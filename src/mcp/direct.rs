@@ -24,7 +24,7 @@ use super::{
     tools::{self, Narrowed},
     transport::Accepted,
 };
-use crate::aside::{aside, length};
+use crate::base::aside::{aside, length};
 
 /// Keys of a request's `_meta`.
 const REVISION: &str = "io.modelcontextprotocol/protocolVersion";

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::call::Era;
 use crate::{
     http::offered,
-    payment::{CreditOffer, Offered, WireVersion},
+    money::{CreditOffer, Offered, WireVersion},
 };
 
 /// An x402 payment: an object (x402's MCP transport), or base64 of one (Cloudflare's `agents`).

@@ -9,10 +9,9 @@ use serde_json::{Value, json};
 use super::tools::{self, Narrowed};
 use crate::{
     app::App,
-    catalog::{Filter, Live},
+    base::misfit::{self, Misfit},
+    catalog::{Filter, Live, search::Query},
     http::turn,
-    misfit::{self, Misfit},
-    search::Query,
     tool::MicroUsd,
 };
 

@@ -27,12 +27,14 @@ use tokio_util::sync::CancellationToken;
 use super::{answer, call::Era, offer::Dialect};
 use crate::{
     app::App,
-    aside::aside,
+    base::{
+        aside::aside,
+        clock::{Clock, Timestamp},
+        id::CallId,
+    },
     call::{Call, CallError, Done, Progress},
     catalog::Live,
-    clock::{Clock, Timestamp},
-    id::CallId,
-    payment::{Ended, PaymentId},
+    money::{Ended, PaymentId},
     store::{Check, Direction, Durability, KeyRange, Space, Store, StoreError, Write},
 };
 

@@ -18,8 +18,8 @@ use super::{call::Era, own};
 use crate::{
     app::App,
     catalog::{Form, Live},
-    cursor,
-    payment::Gate,
+    front::cursor,
+    money::Gate,
     tool::{Availability, HandlerType, Slug},
 };
 

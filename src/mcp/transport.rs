@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     app::App,
-    aside::{aside, begun_aside},
+    base::aside::{aside, begun_aside},
     http::{ApiError, peer, read_body, wait},
 };
 

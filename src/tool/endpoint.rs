@@ -11,9 +11,11 @@ use super::{
     review::{ContentSafety, Hold, HoldKind, Review},
 };
 use crate::{
-    clock::Timestamp,
-    id::{BuilderId, EndpointId},
-    safety::Outcome,
+    base::{
+        clock::Timestamp,
+        id::{BuilderId, EndpointId},
+    },
+    tool::finding::Outcome,
 };
 
 /// A hosted endpoint as it is stored. [`Endpoint::public`] is what everyone may see.

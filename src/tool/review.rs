@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{
-    clock::Timestamp,
-    safety::{Finding, Outcome},
+    base::clock::Timestamp,
+    tool::finding::{Finding, Outcome},
 };
 
 /// What the scan of an endpoint's content found, and when its builder vouched for it.

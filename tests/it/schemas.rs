@@ -4,7 +4,10 @@ use std::time::{Duration, Instant};
 
 use reqwest::Method;
 use serde_json::{Map, Value, json};
-use tollhouse::store::{Durability, Space, Store, Write, sled::SledConfig, sled::SledStore};
+use tollhouse::store::{
+    Durability, Space, Store, Write,
+    sled::{SledConfig, SledStore},
+};
 
 use crate::harness::{Answer, Host, js};
 

@@ -8,7 +8,7 @@ use std::{
 
 use super::{History, all_of, prefix};
 use crate::{
-    id::EndpointId,
+    base::id::EndpointId,
     store::{Direction, Durability, KeyRange, Space, StoreError, Write, pack::unpack},
 };
 

@@ -7,8 +7,7 @@ use serde::Deserialize;
 
 use super::{CallRecord, History, Outcome, Placed, all_of, prefix};
 use crate::{
-    clock::Timestamp,
-    id::EndpointId,
+    base::{clock::Timestamp, id::EndpointId},
     store::{Direction, KeyRange, Space, StoreError, pack::unpack},
 };
 

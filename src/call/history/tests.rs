@@ -109,7 +109,7 @@ async fn a_call_is_told_live_at_the_place_where_it_is_stored() {
     let mut follower = bench.history.follow(&endpoint).unwrap();
     let one = call(NOW, None);
     bench.add(&[(&endpoint, one.clone()), (&endpoint, call(NOW, None))]).await;
-    let Some(crate::feed::Told::Entry(told)) = follower.next().await else { panic!("nothing was told") };
+    let Some(crate::event::feed::Told::Entry(told)) = follower.next().await else { panic!("nothing was told") };
     assert_eq!(told.call, one);
     assert_eq!(bench.history.after(&endpoint, &told.place, 10).await.unwrap().len(), 1);
 }

@@ -6,8 +6,7 @@ use serde::Serialize;
 
 use super::{Bucket, Metrics, SOME, Span, prefix};
 use crate::{
-    clock::Timestamp,
-    id::EndpointId,
+    base::{clock::Timestamp, id::EndpointId},
     store::{Direction, KeyRange, Space, StoreError},
     tool::MicroUsd,
 };

@@ -2,9 +2,9 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::{
+    base::id::CallId,
     call::history::{Charge, Outcome},
-    id::CallId,
-    receipt,
+    money::receipt,
     store::{
         faulty::{Fault, FaultyStore},
         memory::MemoryStore,

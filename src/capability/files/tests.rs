@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{capability::testing::Yielding, random::Random};
+use crate::{base::random::Random, capability::testing::Yielding};
 
 /// Content in memory, so that a test sees what is left over.
 #[derive(Default)]

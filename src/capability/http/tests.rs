@@ -6,12 +6,12 @@ use tollhouse_protocol::Limits;
 
 use super::*;
 use crate::{
+    base::id::{CallId, EndpointId},
     capability::{
         Grant, GuardSettings,
+        secret::{Secret, Visibility},
         testing::{Names, serve, serve_tls},
     },
-    id::{CallId, EndpointId},
-    secret::{Secret, Visibility},
 };
 
 fn call(limits: Limits) -> CallGrants {

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::{capability::testing::Yielding, random::Random, store::Pairs};
+use crate::{base::random::Random, capability::testing::Yielding, store::Pairs};
 
 /// Two hosts over one store, so that commits meet each other.
 struct Hosts {

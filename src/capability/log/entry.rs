@@ -6,9 +6,8 @@ use tollhouse_protocol::{LogLevel, LogLine};
 
 use super::clean::{clean, clean_json};
 use crate::{
+    base::{clock::Timestamp, id::CallId},
     capability::{CallGrants, Redactor},
-    clock::Timestamp,
-    id::CallId,
 };
 
 /// A line, cleaned and redacted: `{at, level, message, fields, callId}`.

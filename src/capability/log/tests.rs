@@ -6,9 +6,11 @@ use tollhouse_protocol::{Limits, LogLine};
 
 use super::*;
 use crate::{
-    capability::{CallGrants, Grant, Redactor},
-    feed::Told,
-    secret::{Secret, Visibility},
+    capability::{
+        CallGrants, Grant, Redactor,
+        secret::{Secret, Visibility},
+    },
+    event::feed::Told,
     store::{Check, Durability, Pairs, memory::MemoryStore},
 };
 

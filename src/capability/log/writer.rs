@@ -16,9 +16,11 @@ use tollhouse_protocol::LogLevel;
 
 use super::{LogEntry, LogSettings, SCAN, line_key};
 use crate::{
+    base::{
+        clock::{Clock, Timestamp},
+        id::EndpointId,
+    },
     capability::scope,
-    clock::{Clock, Timestamp},
-    id::EndpointId,
     store::{Direction, Durability, KeyRange, Space, Store, StoreError, Write},
 };
 

@@ -7,7 +7,7 @@
 
 mod bare;
 mod client;
-#[path = "../../../src/search/corpus.rs"]
+#[path = "../../../src/catalog/search/corpus.rs"]
 mod corpus;
 mod host;
 mod load;

@@ -8,14 +8,18 @@ use std::{
 
 use serde_json::{Value, json};
 use tollhouse::{
-    builder::Builder,
+    account::builder::Builder,
+    base::{
+        clock::{Clock, Timestamp},
+        id::{CallId, EndpointId, ReceiptId},
+    },
     call::{Closing, ReceiptFinisher},
-    clock::{Clock, Timestamp},
     event::{EventSettings, Events},
-    id::{CallId, EndpointId, ReceiptId},
-    payment::{Finisher as _, Settlement, SettlementKind, StoredAnswer},
-    receipt::{Draft, Signer},
-    sale::{FeeBps, Sales},
+    money::{
+        Finisher as _, Settlement, SettlementKind, StoredAnswer,
+        receipt::{Draft, Signer},
+        sale::{FeeBps, Sales},
+    },
     store::{
         Durability, Store,
         sled::{SledConfig, SledStore},

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tollhouse::search::{Index, Query, Text};
+use tollhouse::catalog::search::{Index, Query, Text};
 
 use crate::{
     Failure,

@@ -1,0 +1,6 @@
+//! Who someone is: builders, the admin, what proves it, and what they did.
+
+pub mod admin;
+pub mod audit;
+pub mod builder;
+pub mod credential;

@@ -1,0 +1,366 @@
+//! The audit trail: what admins and builders did, or tried to do.
+//!
+//! An entry is on disk before its action begins, and gets its outcome when the action has ended: one without an
+//! outcome tells of an action that the end of the host cut off. Entries hold names only, never a value that was sent
+//! and never a credential. They go when they are too old.
+
+use std::{
+    fmt,
+    ops::Bound,
+    str::FromStr,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    base::{
+        clock::{Clock, Timestamp},
+        id::{AuditId, BuilderId, RequestId},
+    },
+    store::{Direction, Durability, KeyRange, Space, Store, StoreError, Write},
+    tool::Slug,
+};
+
+/// Age at which an entry goes when nothing else is set, in days: more than a year, for whoever looks once a year.
+pub const DEFAULT_DAYS: u32 = 400;
+
+/// How often old entries are looked for.
+const SWEEP_EVERY: Duration = Duration::from_secs(3_600);
+/// Entries read or removed at once.
+const SCAN: usize = 250;
+/// Entries that one read looks at, matching or not.
+const SCAN_LIMIT: usize = 5_000;
+
+/// Who acted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Actor {
+    Admin,
+    #[serde(rename_all = "camelCase")]
+    Builder {
+        builder_id: BuilderId,
+    },
+}
+
+/// An action, as it is known before it begins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Action {
+    pub actor: Actor,
+    pub method: String,
+    /// Without the query.
+    pub path: String,
+    /// The endpoint that it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slug: Option<Slug>,
+    /// The builder whom an admin named in the query.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub builder_id: Option<BuilderId>,
+    pub request_id: RequestId,
+    /// Names of the body's members.
+    pub fields: Vec<String>,
+}
+
+/// How an action ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Outcome {
+    pub at: Timestamp,
+    /// HTTP status of its answer.
+    pub status: u16,
+    /// `code` of the error that refused it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+}
+
+/// One entry of the trail.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Entry {
+    pub id: AuditId,
+    pub at: Timestamp,
+    #[serde(flatten)]
+    pub action: Action,
+    /// Absent while it is under way, and for good when the host ended before it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
+}
+
+/// Whose entries to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum By {
+    Admin,
+    Builder(BuilderId),
+}
+
+/// Which entries to read.
+#[derive(Debug, Clone, Default)]
+pub struct AuditQuery {
+    /// Only entries from then on.
+    pub since: Option<Timestamp>,
+    pub by: Option<By>,
+    pub slug: Option<Slug>,
+    /// Most entries of the answer.
+    pub limit: usize,
+    /// As the page before gave it.
+    pub before: Option<AuditId>,
+}
+
+/// Entries, newest first.
+#[derive(Debug, Clone, Default)]
+pub struct AuditPage {
+    pub entries: Vec<Entry>,
+    /// There while there may be more.
+    pub next: Option<AuditId>,
+}
+
+/// The trail of a host.
+pub struct Audit {
+    store: Arc<dyn Store>,
+    clock: Clock,
+    age_ms: u64,
+}
+
+impl fmt::Debug for Audit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Audit").finish_non_exhaustive()
+    }
+}
+
+impl Entry {
+    /// An action that ended well at the moment it is told of.
+    #[must_use]
+    pub fn done(action: Action, at: Timestamp) -> Self {
+        Self { id: AuditId::of_time(at), at, action, outcome: Some(Outcome { at, status: 200, code: None }) }
+    }
+
+    /// The write that stores it.
+    #[must_use]
+    pub fn write(&self) -> Write {
+        Write::put(Space::Audit, key(&self.id), serde_json::to_vec(self).expect("an entry has text keys"))
+    }
+}
+
+impl Audit {
+    /// A trail whose entries go after `age_ms` milliseconds.
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>, clock: Clock, age_ms: u64) -> Self {
+        Self { store, clock, age_ms }
+    }
+
+    /// Enters an action that is about to begin. It must not begin unless this succeeds.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn begin(&self, action: Action) -> Result<Entry, StoreError> {
+        let at = self.clock.now();
+        let entry = Entry { id: AuditId::of_time(at), at, action, outcome: None };
+        self.store.commit(vec![], vec![entry.write()], Durability::Durable).await?;
+        Ok(entry)
+    }
+
+    /// Says how an action ended.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn end(&self, mut entry: Entry, status: u16, code: Option<&str>) -> Result<(), StoreError> {
+        entry.outcome = Some(Outcome { at: self.clock.now(), status, code: code.map(str::to_owned) });
+        self.store.commit(vec![], vec![entry.write()], Durability::Durable).await
+    }
+
+    /// The entries that `query` asks for.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn list(&self, query: &AuditQuery) -> Result<AuditPage, StoreError> {
+        let oldest = self.oldest().max(query.since.unwrap_or(Timestamp(0)));
+        let end = query.before.as_ref().map_or(Bound::Unbounded, |before| Bound::Excluded(key(before)));
+        let mut range = KeyRange { start: Bound::Included(oldest.0.to_be_bytes().to_vec()), end };
+        let (mut page, mut seen) = (AuditPage::default(), 0);
+        while !range.is_empty() {
+            let pairs = self.store.scan(Space::Audit, range.clone(), SCAN, Direction::Backward).await?;
+            let last = pairs.len() < SCAN;
+            for (key, stored) in pairs {
+                seen += 1;
+                range.end = Bound::Excluded(key);
+                let Ok(entry) = serde_json::from_slice::<Entry>(&stored) else { continue };
+                let id = entry.id.clone();
+                if query.wants(&entry) {
+                    page.entries.push(entry);
+                }
+                if page.entries.len() >= query.limit || seen >= SCAN_LIMIT {
+                    page.next = Some(id);
+                    return Ok(page);
+                }
+            }
+            if last {
+                break;
+            }
+        }
+        Ok(page)
+    }
+
+    /// Starts the task that removes old entries; it ends when nobody holds the trail any more. Must be called inside a
+    /// tokio runtime.
+    pub fn start(self: &Arc<Self>) {
+        let audit = Arc::downgrade(self);
+        tokio::spawn(async move {
+            let mut tick = tokio::time::interval(SWEEP_EVERY);
+            loop {
+                tick.tick().await;
+                let Some(audit) = Weak::upgrade(&audit) else { return };
+                if let Err(error) = audit.sweep().await {
+                    tracing::warn!(%error, "the store was not there for sweeping the audit trail");
+                }
+            }
+        });
+    }
+
+    /// Removes what is too old.
+    ///
+    /// # Errors
+    ///
+    /// The store's; the rest is tried again the next time.
+    pub async fn sweep(&self) -> Result<(), StoreError> {
+        let old = KeyRange { start: Bound::Unbounded, end: Bound::Excluded(self.oldest().0.to_be_bytes().to_vec()) };
+        loop {
+            let page = self.store.scan(Space::Audit, old.clone(), SCAN, Direction::Forward).await?;
+            if page.is_empty() {
+                return Ok(());
+            }
+            let writes = page.into_iter().map(|(key, _)| Write::delete(Space::Audit, key)).collect();
+            self.store.commit(vec![], writes, Durability::Buffered).await?;
+        }
+    }
+
+    /// Entries from before then are no longer kept.
+    fn oldest(&self) -> Timestamp {
+        Timestamp(self.clock.now().0.saturating_sub(self.age_ms))
+    }
+}
+
+impl AuditQuery {
+    fn wants(&self, entry: &Entry) -> bool {
+        let by = match (&self.by, &entry.action.actor) {
+            (None, _) | (Some(By::Admin), Actor::Admin) => true,
+            (Some(By::Builder(wanted)), Actor::Builder { builder_id }) => wanted == builder_id,
+            (Some(By::Admin), Actor::Builder { .. }) | (Some(By::Builder(_)), Actor::Admin) => false,
+        };
+        by && self.slug.as_ref().is_none_or(|slug| entry.action.slug.as_ref() == Some(slug))
+    }
+}
+
+impl FromStr for By {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "admin" => Ok(Self::Admin),
+            id => id.parse().map(Self::Builder).map_err(|_| "`actor` is `admin` or the id of a builder"),
+        }
+    }
+}
+
+/// `<time><id>`.
+fn key(id: &AuditId) -> Vec<u8> {
+    [&id.made_at().0.to_be_bytes()[..], id.as_str().as_bytes()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{
+        faulty::{Fault, FaultyStore},
+        memory::MemoryStore,
+    };
+
+    const DAY: u64 = 24 * 3_600 * 1_000;
+
+    fn action(actor: Actor, slug: Option<&str>) -> Action {
+        Action {
+            actor,
+            method: "PATCH".to_owned(),
+            path: "/ai/endpoints/a-tool".to_owned(),
+            slug: slug.map(|slug| slug.parse().unwrap()),
+            builder_id: None,
+            request_id: RequestId::generate(),
+            fields: vec!["priceUsd".to_owned()],
+        }
+    }
+
+    #[tokio::test]
+    async fn entries_are_read_newest_first_by_actor_and_endpoint() {
+        let clock = Clock::fixed(Timestamp(1_000 * DAY));
+        let audit = Audit::new(Arc::new(MemoryStore::new()), clock.clone(), 400 * DAY);
+        let builders = [BuilderId::generate(), BuilderId::generate()];
+        for n in 0..600_u64 {
+            clock.set(Timestamp(1_000 * DAY + n));
+            let actor = match n % 3 {
+                0 => Actor::Admin,
+                other => Actor::Builder { builder_id: builders[usize::try_from(other - 1).unwrap()].clone() },
+            };
+            let entry = audit.begin(action(actor, (n % 2 == 0).then_some("a-tool"))).await.unwrap();
+            if n % 5 != 0 {
+                audit.end(entry, 200, None).await.unwrap();
+            }
+        }
+        let read = async |by: Option<By>, slug: Option<&str>, since: Option<u64>| {
+            let slug = slug.map(|slug| slug.parse().unwrap());
+            let mut query = AuditQuery { by, slug, since: since.map(|n| Timestamp(1_000 * DAY + n)), limit: 7, before: None };
+            let mut all = vec![];
+            loop {
+                let page = audit.list(&query).await.unwrap();
+                assert!(page.entries.len() <= 7);
+                all.extend(page.entries.iter().map(|entry| entry.at.0 - 1_000 * DAY));
+                match page.next {
+                    Some(next) => query.before = Some(next),
+                    None => return all,
+                }
+            }
+        };
+        let expected = |wanted: fn(u64) -> bool| (0..600).rev().filter(|n| wanted(*n)).collect::<Vec<u64>>();
+        assert_eq!(read(None, None, None).await, expected(|_| true));
+        assert_eq!(read(Some(By::Admin), None, None).await, expected(|n| n % 3 == 0));
+        assert_eq!(read(Some(By::Builder(builders[1].clone())), Some("a-tool"), None).await, expected(|n| n % 3 == 2 && n % 2 == 0));
+        assert_eq!(read(None, Some("a-tool"), Some(500)).await, expected(|n| n % 2 == 0 && n >= 500));
+        assert!(read(None, Some("other-tool"), None).await.is_empty());
+        let page = audit.list(&AuditQuery { limit: 200, ..AuditQuery::default() }).await.unwrap();
+        assert!(page.entries.iter().all(|entry| entry.outcome.is_none() == (entry.at.0 % 5 == 1_000 * DAY % 5)));
+    }
+
+    #[tokio::test]
+    async fn old_entries_are_not_shown_and_are_removed() {
+        let (store, clock) = (Arc::new(MemoryStore::new()), Clock::fixed(Timestamp(1_000 * DAY)));
+        let audit = Audit::new(Arc::clone(&store) as _, clock.clone(), 400 * DAY);
+        for day in [1_000, 1_001, 1_400, 1_401] {
+            clock.set(Timestamp(day * DAY));
+            audit.begin(action(Actor::Admin, None)).await.unwrap();
+        }
+        let days = async || {
+            let page = audit.list(&AuditQuery { limit: 50, ..AuditQuery::default() }).await.unwrap();
+            page.entries.iter().map(|entry| entry.at.0 / DAY).collect::<Vec<_>>()
+        };
+        assert_eq!(days().await, [1_401, 1_400, 1_001]);
+        audit.sweep().await.unwrap();
+        let left = store.scan(Space::Audit, KeyRange::all(), 50, Direction::Forward).await.unwrap();
+        assert_eq!((left.len(), days().await.len()), (3, 3));
+    }
+
+    #[tokio::test]
+    async fn what_the_store_does_not_take_is_not_begun() {
+        let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+        let audit = Audit::new(Arc::clone(&store) as _, Clock::fixed(Timestamp(DAY)), DAY);
+        store.fail_nth(1, Fault::Before);
+        assert!(audit.begin(action(Actor::Admin, None)).await.is_err());
+        let entry = audit.begin(action(Actor::Admin, None)).await.unwrap();
+        store.fail_nth(1, Fault::Lost);
+        assert!(audit.end(entry.clone(), 200, None).await.is_err());
+        let page = audit.list(&AuditQuery { limit: 50, ..AuditQuery::default() }).await.unwrap();
+        assert_eq!(page.entries, [entry], "an action that has no end is still known to have begun");
+    }
+}

@@ -1,0 +1,246 @@
+//! Builders: who they are, and the keys they show.
+
+use std::{collections::HashSet, fmt, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::{
+    account::credential::{self, SecretHash},
+    base::{
+        clock::{Clock, Timestamp},
+        id::BuilderId,
+    },
+    store::{Check, Direction, Durability, KeyRange, Space, Store, StoreError, Write},
+};
+
+/// What every builder key starts with; scanners for leaked secrets know it by that.
+pub const KEY_PREFIX: &str = "bk_";
+
+/// Longest name, in characters.
+const MAX_NAME: usize = 120;
+/// Longest contact, in characters.
+const MAX_CONTACT: usize = 254;
+/// Longest reason of an admin's, in characters.
+const MAX_REASON: usize = 1_000;
+/// Builders read from the store at once.
+const PAGE: usize = 500;
+
+/// A third party who owns endpoints.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Builder {
+    pub id: BuilderId,
+    pub name: String,
+    /// How admins reach them; shown to admins and to the builder only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contact: Option<String>,
+    pub created_at: Timestamp,
+    /// When the key in force was made.
+    pub key_created_at: Timestamp,
+    /// While an admin suspends them: their key changes nothing, and their endpoints take no calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<Suspension>,
+    key_sha256: SecretHash,
+}
+
+/// Since when a builder is suspended, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Suspension {
+    pub since: Timestamp,
+    /// Shown to the builder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// The body of `POST /ai/admin/builders/{id}`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Verdict {
+    pub decision: Decision,
+    /// Shown to the builder.
+    pub reason: Option<String>,
+}
+
+/// What an admin can do about a builder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Decision {
+    Suspend,
+    /// Undoes a suspension.
+    Restore,
+}
+
+/// Why a builder was not made, or their key not changed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum BuilderError {
+    /// `pointer` is the field.
+    #[error("{message}")]
+    Field { pointer: &'static str, message: String },
+    #[error("no builder has this id")]
+    Unknown,
+    #[error("the builder is {0}")]
+    WrongState(&'static str),
+    #[error("the system gave no randomness: {0}")]
+    Random(String),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Builder {
+    /// A builder who is not stored yet, and the key, which nobody can show again.
+    ///
+    /// # Errors
+    ///
+    /// A name or contact that cannot be, or no randomness.
+    pub fn new(name: &str, contact: Option<&str>, now: Timestamp) -> Result<(Self, String), BuilderError> {
+        let field = |pointer, message| BuilderError::Field { pointer, message };
+        if name.trim().is_empty() || name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
+            return Err(field("/name", format!("a name has 1 to {MAX_NAME} characters, none of them a control character")));
+        }
+        if contact.is_some_and(|text| text.chars().count() > MAX_CONTACT || text.chars().any(char::is_control)) {
+            return Err(field("/contact", format!("a contact has at most {MAX_CONTACT} characters, none of them a control character")));
+        }
+        let id = BuilderId::generate();
+        let (key, key_sha256) = new_key(&id)?;
+        let contact = contact.map(str::to_owned);
+        Ok((Self { id, name: name.to_owned(), contact, created_at: now, key_created_at: now, suspended: None, key_sha256 }, key))
+    }
+
+    /// The record for the builder and for admins.
+    #[must_use]
+    pub fn own(&self) -> Value {
+        json!({
+            "builderId": self.id,
+            "name": self.name,
+            "contact": self.contact,
+            "createdAt": self.created_at,
+            "keyCreatedAt": self.key_created_at,
+            "suspended": self.suspended,
+        })
+    }
+
+    /// The write that stores them.
+    #[must_use]
+    pub fn write(&self) -> Write {
+        Write::put(Space::Builders, self.id.as_str(), serde_json::to_vec(self).expect("a builder has text keys"))
+    }
+}
+
+fn new_key(id: &BuilderId) -> Result<(String, SecretHash), BuilderError> {
+    let secret = credential::random_secret().map_err(|error| BuilderError::Random(error.to_string()))?;
+    Ok((credential::token(KEY_PREFIX, id.as_str(), &secret), SecretHash::of(&secret)))
+}
+
+/// All builders of a host.
+pub struct Builders {
+    store: Arc<dyn Store>,
+    clock: Clock,
+}
+
+impl fmt::Debug for Builders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builders").finish_non_exhaustive()
+    }
+}
+
+impl Builders {
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>, clock: Clock) -> Self {
+        Self { store, clock }
+    }
+
+    /// Whose key this is. Unknown ids and wrong secrets look the same.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn by_key(&self, key: &str) -> Result<Option<Builder>, StoreError> {
+        let Some((id, secret)) = credential::parts(KEY_PREFIX, key) else { return Ok(None) };
+        let Ok(id) = format!("{}{id}", BuilderId::PREFIX).parse::<BuilderId>() else { return Ok(None) };
+        Ok(self.get(&id).await?.filter(|builder| builder.key_sha256.matches(secret)))
+    }
+
+    /// The builder with this id.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn get(&self, id: &BuilderId) -> Result<Option<Builder>, StoreError> {
+        Ok(self.read(id).await?.map(|(builder, _)| builder))
+    }
+
+    /// Gives the builder a new key, and the event that tells of it; the old key is worth nothing from now on.
+    ///
+    /// # Errors
+    ///
+    /// [`BuilderError::Unknown`], no randomness, or the store's, with `Conflict` for two at once.
+    pub async fn rotate(&self, id: &BuilderId, event: Write) -> Result<(Builder, String), BuilderError> {
+        let (mut builder, before) = self.read(id).await?.ok_or(BuilderError::Unknown)?;
+        let (key, hash) = new_key(id)?;
+        builder.key_sha256 = hash;
+        builder.key_created_at = self.clock.now();
+        let check = Check::holds(Space::Builders, id.as_str(), before);
+        self.store.commit(vec![check], vec![builder.write(), event], Durability::Durable).await?;
+        Ok((builder, key))
+    }
+
+    /// Suspends the builder, or restores them, and writes the event that tells of it.
+    ///
+    /// # Errors
+    ///
+    /// [`BuilderError::Unknown`], a reason that is too long, [`BuilderError::WrongState`] where there is nothing to do, or the
+    /// store's, with `Conflict` for a key that changed at the same time.
+    pub async fn judge(&self, id: &BuilderId, verdict: &Verdict, event: Write) -> Result<Builder, BuilderError> {
+        if verdict.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON) {
+            return Err(BuilderError::Field { pointer: "/reason", message: format!("a reason has at most {MAX_REASON} characters") });
+        }
+        let (mut builder, before) = self.read(id).await?.ok_or(BuilderError::Unknown)?;
+        builder.suspended = match (verdict.decision, &builder.suspended) {
+            (Decision::Suspend, None) => Some(Suspension { since: self.clock.now(), reason: verdict.reason.clone() }),
+            (Decision::Restore, Some(_)) => None,
+            (Decision::Suspend, Some(_)) => return Err(BuilderError::WrongState("suspended already")),
+            (Decision::Restore, None) => return Err(BuilderError::WrongState("not suspended")),
+        };
+        let check = Check::holds(Space::Builders, id.as_str(), before);
+        self.store.commit(vec![check], vec![builder.write(), event], Durability::Durable).await?;
+        Ok(builder)
+    }
+
+    /// The builders who are suspended.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn suspended(&self) -> Result<HashSet<BuilderId>, StoreError> {
+        let (mut suspended, mut after) = (HashSet::new(), None);
+        loop {
+            let page = self.list(after.as_ref(), PAGE).await?;
+            let Some(last) = page.last() else { return Ok(suspended) };
+            after = Some(last.id.clone());
+            suspended.extend(page.into_iter().filter(|builder| builder.suspended.is_some()).map(|builder| builder.id));
+        }
+    }
+
+    /// Builders by id, from the oldest; at most `limit` of those after `after`.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn list(&self, after: Option<&BuilderId>, limit: usize) -> Result<Vec<Builder>, StoreError> {
+        let range = after.map_or_else(KeyRange::all, |id| KeyRange::all().after(id.as_str().as_bytes()));
+        let rows = self.store.scan(Space::Builders, range, limit, Direction::Forward).await?;
+        let decode = |(_, value): (Vec<u8>, Vec<u8>)| {
+            serde_json::from_slice(&value).map_err(|error| StoreError::Away(format!("a builder does not read: {error}")))
+        };
+        rows.into_iter().map(decode).collect()
+    }
+
+    async fn read(&self, id: &BuilderId) -> Result<Option<(Builder, Vec<u8>)>, StoreError> {
+        let Some(bytes) = self.store.get(Space::Builders, id.as_str().as_bytes()).await? else { return Ok(None) };
+        match serde_json::from_slice(&bytes) {
+            Ok(builder) => Ok(Some((builder, bytes))),
+            Err(error) => Err(StoreError::Away(format!("the builder `{id}` does not read: {error}"))),
+        }
+    }
+}

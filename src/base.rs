@@ -1,0 +1,10 @@
+//! What every room stands on: the time, ids, work that is long, and how JSON is read from others.
+
+pub(crate) mod aside;
+pub mod clock;
+pub mod id;
+pub(crate) mod misfit;
+#[cfg(test)]
+pub(crate) mod random;
+pub mod rate;
+pub mod share;

@@ -1,0 +1,117 @@
+//! Identifiers: a ULID with a prefix that says what it names.
+
+use std::{
+    fmt,
+    str::FromStr,
+    sync::{Mutex, PoisonError},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::base::clock::Timestamp;
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident $prefix:literal;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            /// What every id of this kind starts with.
+            pub const PREFIX: &'static str = $prefix;
+
+            /// A new id; ids sort by the time they were made.
+            #[must_use]
+            pub fn generate() -> Self { Self(format!(concat!($prefix, "{}"), ulid::Ulid::generate())) }
+
+            /// A new id made at `at`. Those that this process makes at one moment sort as they were made.
+            #[must_use]
+            pub fn of_time(at: Timestamp) -> Self {
+                Self(format!(concat!($prefix, "{}"), ordered(at)))
+            }
+
+            /// When it was made.
+            #[must_use]
+            pub fn made_at(&self) -> Timestamp {
+                Timestamp(ulid::Ulid::from_string(&self.0[$prefix.len()..]).map_or(0, |ulid| ulid.timestamp_ms()))
+            }
+
+            #[must_use]
+            pub fn as_str(&self) -> &str { &self.0 }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result { f.write_str(&self.0) }
+        }
+
+        impl FromStr for $name {
+            type Err = IdError;
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                match text.strip_prefix($prefix).map(ulid::Ulid::from_string) {
+                    Some(Ok(_)) => Ok(Self(text.to_owned())),
+                    _ => Err(IdError($prefix)),
+                }
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = IdError;
+            fn try_from(text: String) -> Result<Self, IdError> { text.parse() }
+        }
+
+    )*};
+}
+
+/// A ULID of `at`: of the same moment as the last one, it is the next.
+fn ordered(at: Timestamp) -> ulid::Ulid {
+    static LAST: Mutex<(u64, u128)> = Mutex::new((0, 0));
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    let random = if last.0 == at.0 { last.1.wrapping_add(1) } else { ulid::Ulid::generate().random() };
+    *last = (at.0, random);
+    // More than 80 bits are cut off.
+    ulid::Ulid::from_parts(at.0, random)
+}
+
+/// A text that is not an id of the kind wanted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("expected an id of the form `{0}` and 26 characters")]
+pub struct IdError(&'static str);
+
+ids! {
+    /// An endpoint; stays the same when its slug's handler or price changes.
+    EndpointId "ep_";
+    /// A builder.
+    BuilderId "bld_";
+    /// A receipt.
+    ReceiptId "rcpt_";
+    /// One call of a handler.
+    CallId "call_";
+    /// One HTTP request, in `x-request-id`.
+    RequestId "req_";
+    /// A prepaid developer credit.
+    CreditId "crd_";
+    /// An entry of a builder's event feed.
+    EventId "evt_";
+    /// A payout packet.
+    PayoutId "pay_";
+    /// An entry of the audit trail.
+    AuditId "aud_";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_one_moment_sort_as_they_were_made() {
+        // No other test makes ids of this moment.
+        let at = Timestamp(1_234_567_890_123);
+        let mut ids: Vec<_> = (0..100).map(|_| EventId::of_time(at)).collect();
+        assert!(ids.iter().all(|id| id.made_at() == at));
+        let made = ids.clone();
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids, made);
+    }
+}

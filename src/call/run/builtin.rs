@@ -1,0 +1,41 @@
+//! The host's own handlers.
+
+pub mod readiness;
+mod summary;
+
+use serde_json::{Value, json};
+
+use self::readiness::Looker;
+use super::Task;
+use crate::tool::MicroUsd;
+
+/// Echoes a public-safe summary of the request, and the receipt it will have.
+pub(super) fn receipt_echo(task: &Task<'_>) -> Value {
+    let endpoint = &task.live.endpoint;
+    json!({
+        "ok": true,
+        "request": {
+            "method": task.head.method,
+            "path": task.head.path,
+            "input": summary::of(&task.input.value),
+        },
+        "receipt": {
+            "receiptId": task.receipt,
+            "slug": endpoint.slug,
+            "endpointId": endpoint.id,
+            "version": endpoint.version,
+            "priceUsd": if task.is_free() { MicroUsd::ZERO } else { endpoint.price_usd },
+            "kind": if task.is_free() { "free" } else { "paid" },
+            "payer": task.payer,
+            "startedAt": task.now,
+            "url": format!("/ai/receipts/{}", task.receipt),
+        },
+    })
+}
+
+/// Looks at a metadata URL and says what is there and what is missing.
+pub(super) async fn readiness_check(looker: &Looker, task: &Task<'_>) -> Value {
+    let url = task.input.value.get("url").and_then(Value::as_str).unwrap_or_default();
+    let by_a_check = task.head.headers.iter().any(|(name, value)| *name == "user-agent" && value == readiness::AGENT);
+    if by_a_check { readiness::of_a_check(url) } else { readiness::check(looker, url).await }
+}

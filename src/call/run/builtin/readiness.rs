@@ -1,0 +1,290 @@
+//! The built-in readiness check: what an agent would find at an MCP or x402 metadata URL.
+//!
+//! It fetches the URL through a [`Looker`] and reads what comes: a 402 challenge of either
+//! version, a manifest, an OpenAPI document, a `server.json`, MCP metadata or an MCP endpoint. It
+//! also looks for the discovery documents of the same origin. It does *not* pay, sign or log in:
+//! what it sends is a GET, an empty POST where GET is refused, and MCP's `initialize` and
+//! `tools/list`, with the beginning and end of a session where there is one: at most [`MAX_REQUESTS`] in all and each under a
+//! time limit.
+//!
+//! A URL that cannot be reached is a result, not an error. Texts of the other side are cut short
+//! before they are repeated.
+
+mod challenge;
+mod discovery;
+mod document;
+mod look;
+mod mcp;
+mod notes;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::{
+    Method, StatusCode,
+    header::{CONTENT_TYPE, HeaderValue, USER_AGENT},
+};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use url::Url;
+
+pub use self::look::Looker;
+use self::{
+    discovery::Place,
+    notes::{Note, Notes, short},
+};
+use crate::{
+    base::aside::aside,
+    capability::guard::{Fetch, Fetched},
+};
+
+/// Requests that one check sends at most, redirects not counted.
+pub const MAX_REQUESTS: usize = 6 + discovery::PROBED;
+/// Time of the first request, and of all that follow together.
+const FIRST_WALL: Duration = Duration::from_millis(4_500);
+const REST_WALL: Duration = Duration::from_millis(3_500);
+/// Largest document that is read.
+const BODY_BYTES: usize = 2 << 20;
+/// `User-Agent` of a check.
+pub const AGENT: &str = concat!("tollhouse-readiness/", env!("CARGO_PKG_VERSION"));
+
+/// The answer of a check.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    url: String,
+    /// Where the answer came from, after redirects.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    final_url: Option<String>,
+    reachable: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<Reason>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<u16>,
+    kind: Kind,
+    /// Something was recognised, and no note is an error.
+    ready: bool,
+    found: Map<String, Value>,
+    notes: Vec<Note>,
+    expected_discovery_urls: Vec<Place>,
+    next_actions: Vec<String>,
+    paid: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Reason {
+    code: &'static str,
+    message: String,
+}
+
+/// What the URL turned out to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    PaidEndpoint,
+    McpEndpoint,
+    McpMetadata,
+    McpServerJson,
+    Openapi,
+    X402WellKnown,
+    EndpointCatalog,
+    ServiceManifest,
+    Facilitator,
+    LlmsTxt,
+    Unknown,
+}
+
+/// Looks at `url` and says what an agent would find there.
+pub async fn check(looker: &Looker, url: &str) -> Value {
+    let report = match looker.fetch(asking(Fetch::get(url, FIRST_WALL, BODY_BYTES))).await {
+        Ok(fetched) => inspect(looker, url, fetched).await,
+        Err(error) => {
+            let places = looker.check(url).map(|url| discovery::expected(&url)).unwrap_or_default();
+            unreachable(url, Reason { code: error.code(), message: error.to_string() }, places)
+        }
+    };
+    serde_json::to_value(report).unwrap_or_default()
+}
+
+/// The answer to a check that is asked for by a check.
+#[must_use]
+pub fn of_a_check(url: &str) -> Value {
+    let reason = Reason { code: "asked_by_a_check", message: "a check does not ask for another one".to_owned() };
+    serde_json::to_value(unreachable(url, reason, vec![])).unwrap_or_default()
+}
+
+fn unreachable(url: &str, reason: Reason, places: Vec<Place>) -> Report {
+    let mut notes = Notes::default();
+    notes.error("unreachable", format!("nothing could be read: {}", reason.message));
+    let action = match reason.code {
+        "forbidden_address" | "invalid_argument" => "Submit an https URL of a public host, without credentials or a port of its own.",
+        "asked_by_a_check" => "Submit the URL that the inner check was to look at.",
+        "timeout" => "Make the URL answer within 4 seconds, then check again.",
+        _ => "Make the URL answer over https from the public internet, then check again.",
+    };
+    Report {
+        url: short(url),
+        final_url: None,
+        reachable: false,
+        reason: Some(reason),
+        status: None,
+        kind: Kind::Unknown,
+        ready: false,
+        found: Map::new(),
+        notes: notes.into_vec(),
+        expected_discovery_urls: places,
+        next_actions: vec![action.to_owned()],
+        paid: false,
+    }
+}
+
+async fn inspect(looker: &Looker, submitted: &str, first: Fetched) -> Report {
+    let mut seen = Seen::default();
+    let origin = first.url.clone();
+    let looking = tokio::time::timeout(REST_WALL, seen.look(looker, &first));
+    let (looked, places) = tokio::join!(looking, discovery::probe(looker, &origin, REST_WALL));
+    if looked.is_err() {
+        seen.notes.warning("slow", "a further request got no answer in time, so this check is not complete");
+    }
+    if looker.is_own(&origin) {
+        seen.notes.info("own_host", "the URL is of the host that checks: whether others reach it was not tried");
+    }
+    if origin.scheme() != "https" {
+        seen.notes.warning("not_https", "the URL is not https: payments and prices can be changed on the way");
+    }
+    let missing: Vec<&Place> = places.iter().filter(|place| place.found == Some(false) && place.important).collect();
+    if !missing.is_empty() {
+        let urls: Vec<&str> = missing.iter().map(|place| place.url.as_str()).collect();
+        seen.notes.info("discovery_missing", format!("indexers and agents look for these and do not find them: {}", urls.join(", ")));
+    }
+    let ready = seen.kind != Kind::Unknown && !seen.notes.any_error();
+    let next_actions = next_actions(&seen, ready, !missing.is_empty());
+    Report {
+        url: short(submitted),
+        final_url: (origin.as_str() != submitted).then(|| short(origin.as_str())),
+        reachable: true,
+        reason: None,
+        status: Some(first.status.as_u16()),
+        kind: seen.kind,
+        ready,
+        found: seen.found,
+        notes: seen.notes.into_vec(),
+        expected_discovery_urls: places,
+        next_actions,
+        paid: false,
+    }
+}
+
+/// What has been seen so far.
+struct Seen {
+    kind: Kind,
+    found: Map<String, Value>,
+    notes: Notes,
+}
+
+impl Default for Seen {
+    fn default() -> Self {
+        Self { kind: Kind::Unknown, found: Map::new(), notes: Notes::default() }
+    }
+}
+
+impl Seen {
+    async fn look(&mut self, looker: &Looker, first: &Fetched) {
+        match first.status {
+            StatusCode::PAYMENT_REQUIRED => self.challenge(first).await,
+            status if status.is_success() => self.document(first).await,
+            StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_FOUND | StatusCode::BAD_REQUEST | StatusCode::NOT_ACCEPTABLE => {
+                self.post(looker, first).await;
+            }
+            status => self.notes.error("status", format!("GET answers {status}, which says nothing about payment or metadata")),
+        }
+    }
+
+    async fn challenge(&mut self, fetched: &Fetched) {
+        self.kind = Kind::PaidEndpoint;
+        let payment = aside(fetched.body.len(), || challenge::read(fetched, &mut self.notes)).await;
+        self.found.insert("payment".into(), payment);
+    }
+
+    async fn document(&mut self, fetched: &Fetched) {
+        self.kind = aside(fetched.body.len(), || document::read(fetched, &mut self.found, &mut self.notes)).await;
+    }
+
+    /// Where GET is refused, asks as indexers do: with an unpaid, empty POST; then as MCP clients do.
+    async fn post(&mut self, looker: &Looker, first: &Fetched) {
+        let get = first.status;
+        let url = first.url.as_str();
+        let empty = post_json(url, Bytes::new());
+        let answered = match looker.fetch(empty).await {
+            Ok(answered) => answered,
+            Err(error) => return self.notes.error("unreachable", format!("GET answers {get}, and POST gets no answer: {error}")),
+        };
+        if answered.status == StatusCode::PAYMENT_REQUIRED {
+            self.notes.info("method", format!("GET answers {get}; an unpaid POST is asked for payment"));
+            return self.challenge(&answered).await;
+        }
+        if mcp::looks_like_one(&first.url, &answered).await && mcp::read(looker, url, &mut self.found, &mut self.notes).await {
+            self.kind = Kind::McpEndpoint;
+            return;
+        }
+        let text = format!("GET answers {get} and an unpaid, empty POST {}: neither a challenge nor metadata", answered.status);
+        self.notes.error("nothing_found", text);
+        if matches!(answered.status.as_u16(), 400 | 415 | 422) {
+            let text = "if this endpoint is paid, it checks the input before it asks for payment: indexers send an empty body and want the 402 first";
+            self.notes.warning("validation_before_402", text);
+        }
+    }
+}
+
+fn post_json(url: &str, body: Bytes) -> Fetch<'_> {
+    let mut request = Fetch { method: Method::POST, body: Some(body), ..Fetch::get(url, REST_WALL, BODY_BYTES) };
+    request.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    asking(request)
+}
+
+/// A request that says who asks: a check that is asked for by a check does not go on.
+fn asking(mut request: Fetch<'_>) -> Fetch<'_> {
+    request.headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+    request
+}
+
+fn next_actions(seen: &Seen, ready: bool, discovery_missing: bool) -> Vec<String> {
+    let mut actions = Vec::new();
+    if seen.notes.any_error() {
+        actions.push("Correct what the notes of severity `error` name, then check again.".to_owned());
+    }
+    actions.extend(
+        match (seen.kind, ready) {
+            (Kind::PaidEndpoint, true) => {
+                Some("Pay with an x402 client that has a spending limit; compare payTo, asset and amount with `found.payment` first.")
+            }
+            (Kind::McpEndpoint, true) => {
+                Some("Connect an MCP client and list the tools; paid tools ask for payment inside the result of `tools/call`.")
+            }
+            (Kind::McpMetadata | Kind::McpServerJson, true) => Some("Check the MCP endpoint that this document names."),
+            (Kind::Openapi | Kind::X402WellKnown | Kind::EndpointCatalog | Kind::ServiceManifest, true) => {
+                Some("Check one of the paid endpoints that this document names, unpaid, before paying it.")
+            }
+            (Kind::Facilitator, true) => Some("Use this facilitator from a seller's settings; buyers do not call it themselves."),
+            (Kind::LlmsTxt, true) => Some("Follow its links to the machine-readable documents and check those."),
+            (Kind::Unknown, _) => {
+                Some("Submit the URL of a paid endpoint, a public manifest, an OpenAPI document, a server.json or an MCP endpoint.")
+            }
+            (_, false) => None,
+        }
+        .map(str::to_owned),
+    );
+    if discovery_missing {
+        actions.push("Serve the missing discovery documents named in `expectedDiscoveryUrls`.".to_owned());
+    }
+    actions.push("Nothing was paid or signed by this check.".to_owned());
+    actions
+}
+
+/// Whether two URLs have the same host.
+fn same_host(url: &str, other: &Url) -> bool {
+    Url::parse(url).is_ok_and(|url| url.host() == other.host())
+}
+
+#[cfg(test)]
+mod tests;

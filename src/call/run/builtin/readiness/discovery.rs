@@ -1,0 +1,90 @@
+//! The documents that indexers and agents look for at an origin.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use reqwest::header::CONTENT_TYPE;
+use serde::Serialize;
+use serde_json::Value;
+use url::Url;
+
+use super::{Looker, asking};
+use crate::{
+    base::aside::aside,
+    capability::guard::{Fetch, Fetched},
+};
+
+/// Documents that are looked for; the rest of [`EXPECTED`] is only named.
+pub(super) const PROBED: usize = 5;
+/// Largest document that is read while probing.
+const BODY_BYTES: usize = 1 << 20;
+
+struct Expected {
+    path: &'static str,
+    purpose: &'static str,
+    /// Whether its absence is worth a note.
+    important: bool,
+    fits: fn(&Fetched) -> bool,
+}
+
+const EXPECTED: &[Expected] = &[
+    Expected { path: "/openapi.json", purpose: "paid operations with prices; what x402 indexers read", important: true, fits: is_openapi },
+    Expected { path: "/.well-known/x402", purpose: "list of paid resources; older indexers", important: true, fits: is_json_object },
+    Expected { path: "/llms.txt", purpose: "overview for language models", important: false, fits: is_text },
+    Expected { path: "/.well-known/mcp/server.json", purpose: "MCP server description", important: false, fits: is_json_object },
+    Expected { path: "/.well-known/mcp.json", purpose: "MCP endpoints of the origin", important: false, fits: is_json_object },
+    Expected { path: "/favicon.ico", purpose: "icon in listings", important: false, fits: |_| true },
+];
+
+/// A discovery URL of an origin.
+#[derive(Debug, Serialize)]
+pub(super) struct Place {
+    pub(super) url: String,
+    purpose: &'static str,
+    /// Whether the document is there; absent when nobody looked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) found: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<u16>,
+    #[serde(skip)]
+    pub(super) important: bool,
+}
+
+/// The discovery URLs of `url`'s origin.
+pub(super) fn expected(url: &Url) -> Vec<Place> {
+    let at = |expected: &Expected| {
+        let url = url.join(expected.path).map_or_else(|_| expected.path.to_owned(), |url| url.to_string());
+        Place { url, purpose: expected.purpose, found: None, status: None, important: expected.important }
+    };
+    EXPECTED.iter().map(at).collect()
+}
+
+/// The same, looked for; each within `wall`.
+pub(super) async fn probe(looker: &Looker, url: &Url, wall: Duration) -> Vec<Place> {
+    let probes = expected(url).into_iter().zip(EXPECTED).enumerate().map(|(index, (mut place, expected))| async move {
+        if index < PROBED {
+            let fetched = looker.fetch(asking(Fetch::get(&place.url, wall, BODY_BYTES))).await;
+            place.status = fetched.as_ref().ok().map(|fetched| fetched.status.as_u16());
+            place.found = Some(match fetched {
+                Ok(fetched) if fetched.status.is_success() => aside(fetched.body.len(), || (expected.fits)(&fetched)).await,
+                Ok(_) | Err(_) => false,
+            });
+        }
+        place
+    });
+    join_all(probes).await
+}
+
+fn is_json_object(fetched: &Fetched) -> bool {
+    matches!(serde_json::from_slice(&fetched.body), Ok(Value::Object(_)))
+}
+
+fn is_openapi(fetched: &Fetched) -> bool {
+    serde_json::from_slice::<Value>(&fetched.body).is_ok_and(|document| document["openapi"].is_string())
+}
+
+/// Many sites answer any path with their home page; that is not a text for models.
+fn is_text(fetched: &Fetched) -> bool {
+    let kind = fetched.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    !fetched.body.is_empty() && kind.starts_with("text/") && !kind.starts_with("text/html")
+}

@@ -1,0 +1,165 @@
+//! An MCP endpoint over Streamable HTTP: who it is, and what its tools cost.
+//!
+//! A server that keeps sessions is greeted as it wants it: its session's id goes with each further request, it is told that
+//! the client is ready, and at the end the session is deleted, also where a check runs out of time.
+
+use bytes::Bytes;
+use reqwest::{
+    Method,
+    header::{ACCEPT, HeaderName, HeaderValue},
+};
+use serde_json::{Map, Value, json};
+use url::Url;
+
+use super::{
+    Looker, asking,
+    notes::{Notes, short},
+    post_json,
+};
+use crate::{
+    base::aside::{Bulk, aside, length},
+    capability::guard::{Fetch, Fetched},
+};
+
+/// A revision that servers of both eras speak.
+const REVISION: &str = "2025-11-25";
+
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+/// Longest session id that is repeated to its server, in bytes.
+const SESSION_BYTES: usize = 1_024;
+/// Longest event that is read to see whether it is an answer, and how much of longer ones is looked at.
+const READ_BYTES: usize = 64 << 10;
+const HEAD_BYTES: usize = 256;
+/// Time of the request that ends a session. Nobody waits for it.
+const END_WALL: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// Whether it is worth speaking MCP to a URL that answered an empty POST with `answered`.
+pub(super) async fn looks_like_one(url: &Url, answered: &Fetched) -> bool {
+    let path = url.path().to_ascii_lowercase();
+    path.split(['/', '-', '_', '.']).any(|part| part == "mcp") || message(answered).await.is_some()
+}
+
+/// Greets the endpoint and lists its tools; whether it is one.
+pub(super) async fn read(looker: &Looker, url: &str, found: &mut Map<String, Value>, notes: &mut Notes) -> bool {
+    let mut client = Client { looker, url, session: None };
+    let params = json!({ "protocolVersion": REVISION, "capabilities": {}, "clientInfo": { "name": "tollhouse-readiness", "version": env!("CARGO_PKG_VERSION") } });
+    let Some(greeted) = client.ask("initialize", params).await else { return false };
+    let Some(result) = greeted.get("result") else {
+        let message = greeted["error"]["message"].as_str().map(short).unwrap_or_default();
+        notes.error("mcp_initialize", format!("answers JSON-RPC, but refuses `initialize`: {message}"));
+        return true;
+    };
+    let revision = result["protocolVersion"].as_str().map(short).unwrap_or_default();
+    notes.ok("mcp_initialize", format!("speaks MCP, revision {revision}"));
+    let stateful = client.session.is_some();
+    let mut about = json!({ "protocolVersion": revision, "name": result["serverInfo"]["name"].as_str().map(short), "sessions": stateful });
+    if !result["serverInfo"]["name"].is_string() {
+        notes.warning("mcp_server_info", "`serverInfo.name` is missing");
+    }
+    if stateful {
+        notes.info("mcp_session", "the endpoint keeps sessions; the check ended its own");
+        client.send(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
+    }
+    match client.ask("tools/list", json!({})).await {
+        Some(listed) => aside(length(&listed), || tools(&listed, &mut about, notes)).await,
+        None => notes.warning("mcp_tools", "`tools/list` got no answer"),
+    }
+    found.insert("mcp".into(), about);
+    true
+}
+
+fn tools(listed: &Value, about: &mut Value, notes: &mut Notes) {
+    let Some(tools) = listed["result"]["tools"].as_array() else {
+        return notes.warning("mcp_tools", "`tools/list` does not answer a list of tools");
+    };
+    let more = listed["result"]["nextCursor"].is_string();
+    notes.ok("mcp_tools", format!("lists {} tools{}", tools.len(), if more { " on its first page" } else { "" }));
+    about["tools"] = tools.len().into();
+    if more {
+        about["moreTools"] = true.into();
+    }
+    about["firstTools"] = tools.iter().take(20).filter_map(|tool| tool["name"].as_str().map(short)).collect();
+    let nameless = tools.iter().filter(|tool| !tool["name"].is_string() || !tool["inputSchema"].is_object()).count();
+    if nameless > 0 {
+        notes.error("mcp_tools", format!("{nameless} tools lack `name` or `inputSchema`"));
+    }
+    let long = tools.iter().filter_map(|tool| tool["name"].as_str()).filter(|name| name.len() > 64).count();
+    if long > 0 {
+        notes.warning("mcp_tool_name", format!("{long} tools have names above 64 characters, which models refuse"));
+    }
+    let priced =
+        tools.iter().filter(|tool| tool["_meta"].as_object().is_some_and(|meta| meta.keys().any(|key| key.contains("x402")))).count();
+    notes.info("mcp_prices", format!("{priced} tools tell their x402 terms in `_meta`"));
+}
+
+/// One conversation with an endpoint. Dropping it ends the session that the endpoint opened.
+struct Client<'a> {
+    looker: &'a Looker,
+    url: &'a str,
+    session: Option<HeaderValue>,
+}
+
+impl Client<'_> {
+    /// One request; its answer. The first that names a session opens it.
+    async fn ask(&mut self, method: &str, params: Value) -> Option<Bulk> {
+        let answered = self.send(json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })).await?;
+        if self.session.is_none() {
+            self.session = answered.headers.get(SESSION).filter(|id| id.len() <= SESSION_BYTES).cloned();
+        }
+        message(&answered).await
+    }
+
+    async fn send(&self, body: Value) -> Option<Fetched> {
+        let mut request = post_json(self.url, Bytes::from(body.to_string()));
+        request.headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        request.headers.insert("mcp-protocol-version", HeaderValue::from_static(REVISION));
+        request.headers.extend(self.session.clone().map(|id| (SESSION, id)));
+        request.enough = Some(ends_with_answer);
+        self.looker.fetch(request).await.ok()
+    }
+}
+
+impl Drop for Client<'_> {
+    fn drop(&mut self) {
+        let Some(id) = self.session.take() else { return };
+        let (looker, url) = (self.looker.clone(), self.url.to_owned());
+        tokio::spawn(async move {
+            let mut request = asking(Fetch { method: Method::DELETE, ..Fetch::get(&url, END_WALL, 1 << 10) });
+            request.headers.insert("mcp-protocol-version", HeaderValue::from_static(REVISION));
+            request.headers.insert(SESSION, id);
+            _ = looker.fetch(request).await;
+        });
+    }
+}
+
+/// Whether an event stream has just told an answer: its last event is one. Looks at that event alone, so that a stream of many
+/// costs no more than its bytes.
+fn ends_with_answer(body: &[u8]) -> bool {
+    let Some(text) = body.strip_suffix(b"\r\n\r\n").or_else(|| body.strip_suffix(b"\n\n")) else { return false };
+    let lines = text.rsplit(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    let is_answer = |line: &[u8]| line.strip_prefix(b"data:").is_some_and(seems_answer);
+    lines.take_while(|line| !line.is_empty()).any(is_answer)
+}
+
+/// Whether an event is an answer: by reading it, or where that would take long by what it begins with.
+fn seems_answer(data: &[u8]) -> bool {
+    let has = |name: &[u8]| data[..HEAD_BYTES.min(data.len())].windows(name.len()).any(|part| part == name);
+    if data.len() <= READ_BYTES { answer(data).is_some() } else { has(b"\"result\"") || has(b"\"error\"") }
+}
+
+/// The answer in what an endpoint sent, whether it is JSON or an event stream.
+async fn message(answered: &Fetched) -> Option<Bulk> {
+    let body = &answered.body;
+    aside(body.len(), || {
+        let events = || body.split(|byte| *byte == b'\n').filter_map(|line| line.strip_prefix(b"data:"));
+        answer(body).or_else(|| events().find_map(answer)).map(Bulk::new)
+    })
+    .await
+}
+
+/// A JSON-RPC answer; a notification on the way to one is none.
+fn answer(json: &[u8]) -> Option<Value> {
+    let message: Value = serde_json::from_slice(json).ok()?;
+    let answers = message.get("result").is_some() || message.get("error").is_some();
+    (message["jsonrpc"] == "2.0" && answers).then_some(message)
+}

@@ -1,0 +1,272 @@
+//! Handlers in the sandbox: from a task to a job of the pool, and from its outcome to an answer.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+use serde_json::json;
+use tollhouse_pool::{Job, OpHost, Pool};
+use tollhouse_protocol::{
+    Isolation, LogLevel, LogLine, OpFailure, OpRequest, OpValue, Outcome, Problem, ReplyBody, STRUCTURED, Said, Side, Start, StopReason,
+    Thrown, ToolReply, Work, are_blocks,
+};
+
+use super::{Produced, Task, unfitting};
+use crate::{
+    base::aside::aside,
+    call::{CallError, CalledBy, Progress, RequestHead, bodiless, content_type, says_json},
+    capability::{CallGrants, Capabilities, Ops, Redactor, Scratch, secret::Visibility},
+    catalog::Live,
+    money::PaymentId,
+    tool::{Mismatch, depth},
+};
+
+/// Response headers that a handler may set. Others are dropped: they speak for the host.
+const REPLY_HEADERS: &[&str] = &["content-type", "content-language", "content-disposition", "location", "retry-after", "link"];
+
+/// The media type of an answer in bytes that names none.
+const BYTES: &str = "application/octet-stream";
+
+#[derive(Serialize)]
+struct Head<'a> {
+    #[serde(flatten)]
+    request: &'a RequestHead,
+    caller: Caller<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Caller<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payer: Option<&'a str>,
+    free: bool,
+    receipt_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payment_id: Option<&'a PaymentId>,
+}
+
+pub(super) async fn run(pool: &Pool, services: &Arc<Capabilities>, task: Task<'_>) -> Result<Produced, CallError> {
+    let endpoint = &task.live.endpoint;
+    let bundle = task.live.bundle.as_ref().ok_or(CallError::Internal)?;
+    let secrets = services.secrets().for_call(&endpoint.id, &endpoint.owner).map_err(|error| {
+        tracing::error!(endpoint.slug = %endpoint.slug, %error, "a call was refused");
+        CallError::SecretsUnavailable
+    })?;
+    let visible = secrets.iter().filter(|secret| secret.visibility == Visibility::Env);
+    let env = visible.map(|secret| (secret.name.clone(), String::clone(&secret.value))).collect();
+    // What a draft does wrong is held against no call of its endpoint, and it shares no process with one.
+    let (key, isolation, limits) = match task.scratch {
+        Some(_) => (&*format!("{}/dry", endpoint.id), Isolation::Fresh, Scratch::narrowed(endpoint.limits)),
+        None => (endpoint.id.as_str(), endpoint.isolation, endpoint.limits),
+    };
+    let grants = CallGrants {
+        endpoint_id: endpoint.id.clone(),
+        call_id: task.call.clone(),
+        by_owner: task.by == CalledBy::Owner,
+        grant: Arc::clone(&task.live.grant),
+        secrets,
+        limits,
+    };
+    let mut ops = Ops::new(grants, Arc::clone(services));
+    if let Some(scratch) = task.scratch {
+        ops = ops.in_scratch(Arc::clone(scratch));
+    }
+    let mut limits = endpoint.limits;
+    match task.progress.cloned() {
+        // A reader who lags misses messages.
+        Some(progress) => ops = ops.with_listener(move |heard| _ = progress.try_send(Progress::Heard(heard))),
+        // With nobody to hear them, they end in the worker.
+        None => limits.progress_messages = 0,
+    }
+    // Where the worker has an input to check, it says when that is done.
+    let announced = task.progress.is_some() && bundle.schemas.input.is_some();
+    if !announced {
+        task.accept();
+    }
+    let job = Job {
+        bundle,
+        owner: endpoint.owner.share(),
+        endpoint: key,
+        isolation,
+        concurrency: Live::CONCURRENCY,
+        start: Start {
+            call: task.call.to_string(),
+            work: Work::Handle,
+            announced,
+            head: head(&task)?,
+            body: task.input.text.clone(),
+            env,
+            now_ms: task.now.0,
+            limits,
+        },
+    };
+    let ran = pool.run(job, &Hearing { ops: &ops, task: &task }).await?;
+    _ = task.spent.set(ran.spent);
+    match ran.outcome {
+        Outcome::Returned(reply) => {
+            let answered = async { answer(hidden(pool, &task, reply, ops.redactor()).await?, task.live).await };
+            answered.await.inspect_err(|error| report(&ops, error))
+        }
+        Outcome::Unfit(Side::Input, problems) => Err(CallError::Input(told(problems, ops.redactor()))),
+        Outcome::Unfit(Side::Output, problems) => {
+            let error = CallError::Output(told(problems, ops.redactor()));
+            report(&ops, &error);
+            Err(error)
+        }
+        Outcome::Threw(thrown) => {
+            // The worker cut both to a length, perhaps amid a secret.
+            let clean = |text: String| ops.redactor().redact_cut(&text).into_owned();
+            let thrown = Thrown { message: clean(thrown.message), stack: clean(thrown.stack) };
+            ops.report(LogLevel::Error, &thrown.message, json!({ "stack": thrown.stack }));
+            Err(CallError::Threw(thrown))
+        }
+        Outcome::Stopped(reason) => {
+            let error = stopped(reason);
+            report(&ops, &error);
+            Err(error)
+        }
+    }
+}
+
+/// The grants of a call, and who waits for it to begin.
+struct Hearing<'a> {
+    ops: &'a Ops,
+    task: &'a Task<'a>,
+}
+
+impl OpHost for Hearing<'_> {
+    fn op(&self, request: OpRequest) -> BoxFuture<'_, Result<OpValue, OpFailure>> {
+        self.ops.op(request)
+    }
+
+    fn begun(&self) {
+        self.task.accept();
+    }
+
+    fn log(&self, line: LogLine) {
+        self.ops.log(line);
+    }
+
+    fn progress(&self, said: Said) {
+        self.ops.progress(said);
+    }
+}
+
+/// What the worker says of a value that does not fit, read as the hostile text it is.
+fn told(problems: Vec<Problem>, redactor: &Redactor) -> Mismatch {
+    // The worker cut both to a length, perhaps amid a secret.
+    let clean = |text: String| redactor.redact_cut(&text).into_owned();
+    let problems = problems.into_iter().map(|Problem { pointer, message }| Problem { pointer: clean(pointer), message: clean(message) });
+    Mismatch { problems: problems.collect() }
+}
+
+fn report(ops: &Ops, error: &CallError) {
+    ops.report(LogLevel::Error, &error.to_string(), json!({}));
+}
+
+fn stopped(reason: StopReason) -> CallError {
+    match reason {
+        StopReason::Deadlock => CallError::Misbehaved(reason.to_string()),
+        other => CallError::Stopped(other),
+    }
+}
+
+fn head(task: &Task<'_>) -> Result<Bytes, CallError> {
+    let caller = Caller { payer: task.payer.as_deref(), free: task.is_free(), receipt_id: task.receipt.as_str(), payment_id: task.payment };
+    serde_json::to_vec(&Head { request: task.head, caller }).map(Bytes::from).map_err(|_| CallError::Internal)
+}
+
+/// The reply without the values of the call's secrets: before it is hashed, stored and told. With something else in their
+/// place it may not fit the schema any more.
+async fn hidden(pool: &Pool, task: &Task<'_>, reply: ToolReply, redactor: &Redactor) -> Result<ToolReply, CallError> {
+    if redactor.is_empty() {
+        return Ok(reply);
+    }
+    let (ReplyBody::Json(body) | ReplyBody::Raw(body)) = &reply.body;
+    let (has_secrets, reply) = aside(body.len(), || {
+        let has_secrets = matches!(&reply.body, ReplyBody::Json(body) if redactor.finds_in(body));
+        (has_secrets, redacted(reply, redactor))
+    })
+    .await;
+    if let (true, ReplyBody::Json(body), 200..300) = (has_secrets, &reply.body, reply.status) {
+        let proper = if are_blocks(&reply.headers) { structured(body) } else { body.clone() };
+        Box::pin(task.live.fits(pool, Side::Output, proper, task.asker())).await.map_err(|unfit| unfitting(unfit, CallError::Output))?;
+    }
+    Ok(reply)
+}
+
+/// The result proper of an answer made of MCP's own blocks.
+fn structured(envelope: &[u8]) -> Bytes {
+    let envelope: serde_json::Value = serde_json::from_slice(envelope).unwrap_or_default();
+    Bytes::from(envelope[STRUCTURED].to_string())
+}
+
+/// Every value in its place, or [`Redactor::redact`]'s mark.
+fn redacted(reply: ToolReply, redactor: &Redactor) -> ToolReply {
+    let headers = reply.headers.into_iter().map(|(name, value)| (name, redactor.redact(&value).into_owned())).collect();
+    let body = match reply.body {
+        ReplyBody::Json(body) if redactor.finds_in(&body) => ReplyBody::Json(redactor.redact_json_bytes(&body).unwrap_or(body)),
+        ReplyBody::Raw(body) => ReplyBody::Raw(redactor.redact_bytes(&body).unwrap_or(body)),
+        body @ ReplyBody::Json(_) => body,
+    };
+    ToolReply { status: reply.status, headers, body }
+}
+
+/// The worker's reply, read as the hostile input it is.
+async fn answer(reply: ToolReply, live: &Live) -> Result<Produced, CallError> {
+    let limits = &live.endpoint.limits;
+    let ToolReply { status, headers, body } = reply;
+    if !(200..600).contains(&status) || matches!(status, 401 | 402 | 407) {
+        return Err(CallError::Misbehaved(format!("a handler cannot answer with status {status}")));
+    }
+    let (ReplyBody::Json(bytes) | ReplyBody::Raw(bytes)) = &body;
+    let bytes = bytes.len();
+    if bytes as u64 > limits.output_bytes {
+        return Err(CallError::Stopped(StopReason::OutputSize { limit_bytes: limits.output_bytes }));
+    }
+    let mut headers = chosen(headers);
+    let read = || match body {
+        ReplyBody::Raw(_) if bodiless(status) => Produced::check(live, status, headers, Bytes::new(), None),
+        ReplyBody::Raw(body) => {
+            match content_type(&headers) {
+                Some(said) if says_json(said) && (200..300).contains(&status) => {
+                    return Err(CallError::Output(Mismatch::whole(format!("the handler's answer says `{said}` and is not JSON"))));
+                }
+                Some(_) => {}
+                None => headers.push(("content-type".to_owned(), BYTES.to_owned())),
+            }
+            Produced::check(live, status, headers, body, None)
+        }
+        ReplyBody::Json(body) => {
+            // Half of a surrogate pair, or a number beyond all bounds: JavaScript's JSON has them, and nobody else's.
+            let value = serde_json::from_slice(&body).map_err(|error| {
+                CallError::Output(Mismatch::whole(format!("the handler's answer is no JSON that others can read: {error}")))
+            })?;
+            if depth(&value) as u64 > limits.output_depth {
+                return Err(CallError::Stopped(StopReason::OutputDepth { limit: limits.output_depth }));
+            }
+            Produced::check(live, status, headers, body, Some(&value))
+        }
+    };
+    aside(bytes, read).await
+}
+
+/// The headers that an answer carries: values of one name together, as HTTP has it, but one content type.
+fn chosen(given: Vec<(String, String)>) -> Vec<(String, String)> {
+    let mut headers: Vec<(String, String)> = vec![];
+    for (name, value) in given.into_iter().filter(|(name, value)| may_set(name, value)) {
+        match headers.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(&name)) {
+            Some((_, held)) if name.eq_ignore_ascii_case("content-type") => *held = value,
+            Some((_, held)) => *held = format!("{held}, {value}"),
+            None => headers.push((name, value)),
+        }
+    }
+    headers
+}
+
+/// Whether a handler's answer may carry the header, and HTTP can.
+fn may_set(name: &str, value: &str) -> bool {
+    REPLY_HEADERS.iter().any(|known| name.eq_ignore_ascii_case(known))
+        && !value.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t')
+}

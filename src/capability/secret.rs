@@ -1,0 +1,413 @@
+//! Secrets of endpoints: sealed in the store, opened for one call at a time.
+//!
+//! A value is sealed by AES-256-GCM-SIV under a key of its endpoint, derived by HKDF-SHA256 from the
+//! master key, and bound to master key, owner, endpoint, name and visibility: a record moved anywhere
+//! else does not open. What is sealed is held in memory, so that a call asks no store; an endpoint
+//! without secrets costs its calls one look into a map.
+//!
+//! Values and keys are wiped from memory when they are dropped. It does *not* wipe the buffers
+//! between host and worker, nor what a handler makes of a value.
+
+mod master;
+mod memory;
+mod rotate;
+mod sealed;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    str::FromStr,
+    sync::Arc,
+};
+
+use arc_swap::ArcSwap;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::sync::Mutex;
+use zeroize::Zeroizing;
+
+use self::sealed::{Place, Sealed};
+pub use self::{
+    master::{KeyError, Keyring, MasterKey},
+    memory::keep_private,
+    rotate::Rotated,
+};
+use crate::{
+    base::{
+        clock::{Clock, Timestamp},
+        id::EndpointId,
+    },
+    event::{Events, Kind},
+    store::{Check, Direction, Durability, KeyRange, Space, Store, StoreError, Write},
+    tool::{Endpoint, Owner, Slug},
+};
+
+/// Longest name, in bytes.
+const MAX_NAME: usize = 64;
+
+/// Records read from the store at once.
+const PAGE: usize = 200;
+
+/// The name of a secret: `^[A-Z][A-Z0-9_]{0,63}$`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct SecretName(String);
+
+/// Who gets the value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Visibility {
+    /// The handler, as `ctx.env.NAME`.
+    #[default]
+    Env,
+    /// Only a server that `ctx.httpGetJson` asks with `auth: { header, env: "NAME" }`.
+    Auth,
+}
+
+/// A secret as its owner sees it: never its value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SecretInfo {
+    pub name: SecretName,
+    pub visibility: Visibility,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+/// A secret opened for a call.
+#[derive(Clone)]
+pub struct Secret {
+    pub name: String,
+    pub value: Zeroizing<String>,
+    pub visibility: Visibility,
+}
+
+/// Why a secret was not set, found or opened.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretError {
+    /// A field cannot be what it is.
+    #[error("{message}")]
+    Field { pointer: &'static str, message: String },
+    #[error("the endpoint has no secret `{0}`")]
+    Unknown(String),
+    /// Its key is not held, or it is not where it was sealed for.
+    #[error("a secret of the endpoint cannot be opened: restore the master key it was sealed with, or set it again")]
+    Unopened,
+    #[error("the system gave no randomness")]
+    Random,
+    #[error(
+        "the master key is given in `TOLLHOUSE_MASTER_KEY`: start with a new one there and this one in `TOLLHOUSE_MASTER_KEY_OLD`, then rotate"
+    )]
+    GivenKey,
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The endpoint that a secret is set for.
+#[derive(Debug, Clone)]
+pub struct Holder {
+    pub id: EndpointId,
+    pub owner: Owner,
+    pub slug: Slug,
+    /// Most secrets it may have.
+    pub names: u64,
+    /// Most bytes of a value.
+    pub value_bytes: u64,
+}
+
+/// The secrets of one endpoint.
+type OfEndpoint = BTreeMap<SecretName, Sealed>;
+
+/// One moment: the keys, and what is sealed under them.
+#[derive(Clone)]
+struct State {
+    ring: Arc<Keyring>,
+    sealed: HashMap<EndpointId, Arc<OfEndpoint>>,
+}
+
+/// The secrets of all endpoints.
+pub struct Secrets {
+    store: Arc<dyn Store>,
+    clock: Clock,
+    events: Arc<Events>,
+    state: ArcSwap<State>,
+    /// One change at a time. Never taken by a call.
+    changing: Mutex<()>,
+    /// One rotation at a time.
+    rotating: Mutex<()>,
+}
+
+impl Secrets {
+    /// Reads what is sealed. Opens nothing.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn open(store: Arc<dyn Store>, clock: Clock, events: Arc<Events>, ring: Keyring) -> Result<Self, StoreError> {
+        let state = ArcSwap::from_pointee(State { ring: Arc::new(ring), sealed: HashMap::new() });
+        let secrets = Self { store, clock, events, state, changing: Mutex::default(), rotating: Mutex::default() };
+        let sealed = secrets.read_all().await?;
+        let ring = Arc::clone(&secrets.state.load().ring);
+        let lost = sealed.values().flat_map(|all| all.values()).filter(|one| ring.get(&one.key_id).is_none()).count();
+        if lost > 0 {
+            tracing::error!(
+                secrets = lost,
+                "the master key of stored secrets is not held: restore `master-key`; calls that need them are refused"
+            );
+        }
+        secrets.state.store(Arc::new(State { ring, sealed }));
+        Ok(secrets)
+    }
+
+    /// None, for tests of others.
+    #[cfg(test)]
+    pub(crate) fn empty(store: Arc<dyn Store>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let ring = Arc::new(Keyring::open(None, None, &folder.path().join("master-key")).unwrap());
+        let events = Arc::new(Events::new(Arc::clone(&store), Clock::default(), crate::event::EventSettings::default()));
+        let state = ArcSwap::from_pointee(State { ring, sealed: HashMap::new() });
+        Self { store, clock: Clock::default(), events, state, changing: Mutex::default(), rotating: Mutex::default() }
+    }
+
+    /// The secrets of an endpoint, by name, without their values.
+    #[must_use]
+    pub fn list(&self, endpoint: &EndpointId) -> Vec<SecretInfo> {
+        let state = self.state.load();
+        state.sealed.get(endpoint).into_iter().flat_map(|all| all.iter()).map(|(name, sealed)| info(name, sealed)).collect()
+    }
+
+    /// Sets or replaces a secret. The event is in the same commit.
+    ///
+    /// # Errors
+    ///
+    /// A value that is empty or too long, one name too many, the store's.
+    pub async fn set(&self, to: &Holder, name: SecretName, value: &str, visibility: Visibility) -> Result<SecretInfo, SecretError> {
+        let limit = to.value_bytes;
+        if value.is_empty() || value.len() as u64 > limit {
+            return Err(field("/value", format!("a value has 1 to {limit} bytes, this one {}", value.len())));
+        }
+        let _one = self.changing.lock().await;
+        let (key, stored) = self.stored(&to.id, &name).await?;
+        let state = self.state.load_full();
+        let known = state.sealed.get(&to.id).map_or(0, |all| all.len()) as u64;
+        if stored.is_none() && known >= to.names {
+            return Err(field("/name", format!("the endpoint has {known} secrets, limit {}", to.names)));
+        }
+        let now = self.clock.now();
+        let created = stored.as_ref().map_or(now, |(_, sealed)| sealed.created_at);
+        let place = Place { owner: to.owner.share(), endpoint: to.id.as_str(), name: name.as_str() };
+        let sealed = Sealed::seal(state.ring.current(), place, value, visibility, [created, now]).ok_or(SecretError::Random)?;
+        let data = json!({ "name": name, "visibility": visibility, "replaced": stored.is_some() });
+        let event = self.events.event(Kind::SecretSet, Some(&to.slug), data);
+        let check = Check { space: Space::Secrets, key: key.clone(), expected: stored.map(|(bytes, _)| bytes) };
+        let writes = vec![Write::put(Space::Secrets, key, encode(&sealed)), Events::write(&to.owner, &event)];
+        self.commit(&to.id, vec![check], writes).await?;
+        let told = info(&name, &sealed);
+        self.show(&to.id, |all| _ = all.insert(name, sealed));
+        self.events.announce(&to.owner, event);
+        Ok(told)
+    }
+
+    /// Removes a secret. The event is in the same commit.
+    ///
+    /// # Errors
+    ///
+    /// [`SecretError::Unknown`], the store's.
+    pub async fn remove(&self, of: &Holder, name: &SecretName) -> Result<(), SecretError> {
+        let _one = self.changing.lock().await;
+        let (key, stored) = self.stored(&of.id, name).await?;
+        let (bytes, _) = stored.ok_or_else(|| SecretError::Unknown(name.0.clone()))?;
+        let event = self.events.event(Kind::SecretRemoved, Some(&of.slug), json!({ "name": name }));
+        let check = Check::holds(Space::Secrets, key.clone(), bytes);
+        let writes = vec![Write::delete(Space::Secrets, key), Events::write(&of.owner, &event)];
+        self.commit(&of.id, vec![check], writes).await?;
+        self.show(&of.id, |all| _ = all.remove(name));
+        self.events.announce(&of.owner, event);
+        Ok(())
+    }
+
+    /// Removes all secrets of a deleted endpoint. Calling it again is safe.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn forget(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
+        let _one = self.changing.lock().await;
+        loop {
+            let rows = self.store.scan(Space::Secrets, KeyRange::prefix(&prefix(endpoint)), PAGE, Direction::Forward).await?;
+            if rows.is_empty() {
+                break;
+            }
+            let writes = rows.into_iter().map(|(key, _)| Write::delete(Space::Secrets, key)).collect();
+            self.store.commit(vec![], writes, Durability::Durable).await?;
+        }
+        self.show(endpoint, BTreeMap::clear);
+        Ok(())
+    }
+
+    /// The secrets of an endpoint, opened for one call.
+    ///
+    /// # Errors
+    ///
+    /// [`SecretError::Unopened`] when one does not open: a handler must not take its absence for a fact.
+    pub fn for_call(&self, endpoint: &EndpointId, owner: &Owner) -> Result<Vec<Secret>, SecretError> {
+        let state = self.state.load();
+        let Some(all) = state.sealed.get(endpoint) else { return Ok(Vec::new()) };
+        let open = |(name, sealed): (&SecretName, &Sealed)| {
+            let place = Place { owner: owner.share(), endpoint: endpoint.as_str(), name: name.as_str() };
+            let value = sealed.open(&state.ring, place).ok_or(SecretError::Unopened)?;
+            Ok(Secret { name: name.0.clone(), value, visibility: sealed.visibility })
+        };
+        all.iter().map(open).collect()
+    }
+
+    /// The key of a secret's record, and the record.
+    async fn stored(&self, endpoint: &EndpointId, name: &SecretName) -> Result<(Vec<u8>, Option<(Vec<u8>, Sealed)>), StoreError> {
+        let key = key(endpoint, name);
+        let Some(bytes) = self.store.get(Space::Secrets, &key).await? else { return Ok((key, None)) };
+        let sealed = decode(&bytes)?;
+        Ok((key, Some((bytes, sealed))))
+    }
+
+    /// Commits a change of one endpoint's secrets. When nobody knows whether it happened, what is in
+    /// the store counts.
+    async fn commit(&self, endpoint: &EndpointId, checks: Vec<Check>, writes: Vec<Write>) -> Result<(), StoreError> {
+        let done = self.store.commit(checks, writes, Durability::Durable).await;
+        if done.is_err()
+            && let Ok(rows) = self.store.scan(Space::Secrets, KeyRange::prefix(&prefix(endpoint)), PAGE, Direction::Forward).await
+        {
+            let stored = rows.iter().filter_map(|(key, bytes)| Some((parts(key)?.1, decode(bytes).ok()?))).collect();
+            self.show(endpoint, |all| *all = stored);
+        }
+        done
+    }
+
+    /// Shows calls what is sealed for an endpoint from now on. `changing` must be held.
+    fn show(&self, endpoint: &EndpointId, change: impl FnOnce(&mut OfEndpoint)) {
+        let mut state = State::clone(&self.state.load());
+        let mut all = state.sealed.remove(endpoint).map(Arc::unwrap_or_clone).unwrap_or_default();
+        change(&mut all);
+        if !all.is_empty() {
+            state.sealed.insert(endpoint.clone(), Arc::new(all));
+        }
+        self.state.store(Arc::new(state));
+    }
+
+    async fn read_all(&self) -> Result<HashMap<EndpointId, Arc<OfEndpoint>>, StoreError> {
+        let mut found = HashMap::<EndpointId, OfEndpoint>::new();
+        let mut range = KeyRange::all();
+        loop {
+            let rows = self.store.scan(Space::Secrets, range.clone(), PAGE, Direction::Forward).await?;
+            for (key, bytes) in &rows {
+                let (endpoint, name) = parts(key).ok_or_else(|| damaged("key"))?;
+                found.entry(endpoint).or_default().insert(name, decode(bytes)?);
+            }
+            match rows.last() {
+                Some((last, _)) if rows.len() == PAGE => range = range.after(last),
+                _ => return Ok(found.into_iter().map(|(endpoint, all)| (endpoint, Arc::new(all))).collect()),
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Secrets").finish_non_exhaustive()
+    }
+}
+
+impl From<&Endpoint> for Holder {
+    fn from(endpoint: &Endpoint) -> Self {
+        Self {
+            id: endpoint.id.clone(),
+            owner: endpoint.owner.clone(),
+            slug: endpoint.slug.clone(),
+            names: endpoint.limits.env_names,
+            value_bytes: endpoint.limits.env_value_bytes,
+        }
+    }
+}
+
+impl Secret {
+    #[must_use]
+    pub fn new(name: &str, value: &str, visibility: Visibility) -> Self {
+        Self { name: name.to_owned(), value: Zeroizing::new(value.to_owned()), visibility }
+    }
+}
+
+/// Never shows the value.
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Secret").field("name", &self.name).field("visibility", &self.visibility).finish_non_exhaustive()
+    }
+}
+
+impl SecretName {
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for SecretName {
+    type Err = SecretError;
+
+    fn from_str(text: &str) -> Result<Self, SecretError> {
+        let tail = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+        let fits = text.len() <= MAX_NAME && text.starts_with(|first: char| first.is_ascii_uppercase()) && text.bytes().all(tail);
+        if fits { Ok(Self(text.to_owned())) } else { Err(field("/name", "a name is `^[A-Z][A-Z0-9_]{0,63}$`".to_owned())) }
+    }
+}
+
+impl Visibility {
+    /// As it is written.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Env => "env",
+            Self::Auth => "auth",
+        }
+    }
+}
+
+fn field(pointer: &'static str, message: String) -> SecretError {
+    SecretError::Field { pointer, message }
+}
+
+fn info(name: &SecretName, sealed: &Sealed) -> SecretInfo {
+    SecretInfo { name: name.clone(), visibility: sealed.visibility, created_at: sealed.created_at, updated_at: sealed.updated_at }
+}
+
+fn encode(sealed: &Sealed) -> Vec<u8> {
+    serde_json::to_vec(sealed).expect("a sealed secret has text keys")
+}
+
+fn decode(bytes: &[u8]) -> Result<Sealed, StoreError> {
+    serde_json::from_slice(bytes).map_err(|_| damaged("record"))
+}
+
+fn damaged(what: &str) -> StoreError {
+    StoreError::Away(format!("the {what} of a secret does not read"))
+}
+
+/// Where the keys of `endpoint` start. The id's length goes first, so that no endpoint's keys start with another's.
+fn prefix(endpoint: &EndpointId) -> Vec<u8> {
+    let id = endpoint.as_str().as_bytes();
+    [&[u8::try_from(id.len()).expect("an id is 29 bytes")], id].concat()
+}
+
+fn key(endpoint: &EndpointId, name: &SecretName) -> Vec<u8> {
+    [prefix(endpoint).as_slice(), name.0.as_bytes()].concat()
+}
+
+/// The endpoint and the name of a key.
+fn parts(key: &[u8]) -> Option<(EndpointId, SecretName)> {
+    let (length, rest) = key.split_first()?;
+    let (endpoint, name) = rest.split_at_checked(usize::from(*length))?;
+    Some((std::str::from_utf8(endpoint).ok()?.parse().ok()?, std::str::from_utf8(name).ok()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+//! One secret as it is stored: sealed by AES-256-GCM-SIV, bound to the place it belongs to.
+
+use aes_gcm_siv::{
+    Aes256GcmSiv, Nonce,
+    aead::{Aead as _, KeyInit as _, Payload},
+};
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
+
+use super::{
+    Visibility,
+    master::{Keyring, MasterKey},
+};
+use crate::base::clock::Timestamp;
+
+/// Where a secret belongs. Part of what is sealed: moved elsewhere, it does not open.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) owner: &'a str,
+    pub(super) endpoint: &'a str,
+    pub(super) name: &'a str,
+}
+
+/// A stored secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Sealed {
+    pub(super) key_id: String,
+    /// Whose endpoint it was sealed for. A rotation starts from it; a call from who owns the endpoint now.
+    pub(super) owner: String,
+    #[serde(with = "base64_text")]
+    nonce: Vec<u8>,
+    #[serde(with = "base64_text")]
+    ciphertext: Vec<u8>,
+    pub(super) visibility: Visibility,
+    pub(super) created_at: Timestamp,
+    pub(super) updated_at: Timestamp,
+}
+
+impl Sealed {
+    /// Seals `value` for `place`. `None` without randomness.
+    pub(super) fn seal(key: &MasterKey, place: Place<'_>, value: &str, visibility: Visibility, times: [Timestamp; 2]) -> Option<Self> {
+        let mut nonce = [0; 12];
+        getrandom::fill(&mut nonce).ok()?;
+        let aad = additional_data(key.id(), place, visibility);
+        let payload = Payload { msg: value.as_bytes(), aad: aad.as_bytes() };
+        let ciphertext = cipher(key, place).encrypt(&Nonce::from(nonce), payload).ok()?;
+        let [created_at, updated_at] = times;
+        Some(Self {
+            key_id: key.id().to_owned(),
+            owner: place.owner.to_owned(),
+            nonce: nonce.to_vec(),
+            ciphertext,
+            visibility,
+            created_at,
+            updated_at,
+        })
+    }
+
+    /// The value; `None` when its key is not held, or it was sealed for another place.
+    pub(super) fn open(&self, ring: &Keyring, place: Place<'_>) -> Option<Zeroizing<String>> {
+        let key = ring.get(&self.key_id)?;
+        let nonce: [u8; 12] = self.nonce.as_slice().try_into().ok()?;
+        let aad = additional_data(&self.key_id, place, self.visibility);
+        let payload = Payload { msg: &self.ciphertext, aad: aad.as_bytes() };
+        let plain = cipher(key, place).decrypt(&Nonce::from(nonce), payload).ok()?;
+        String::from_utf8(plain).ok().map(Zeroizing::new)
+    }
+}
+
+fn cipher(key: &MasterKey, place: Place<'_>) -> Aes256GcmSiv {
+    Aes256GcmSiv::new_from_slice(&*key.of_endpoint(place.owner, place.endpoint)).expect("a derived key has 32 bytes")
+}
+
+/// No part of it can have a `|`. The visibility is in it so that nobody who writes to the store
+/// can show a handler what it must not see.
+fn additional_data(key_id: &str, place: Place<'_>, visibility: Visibility) -> String {
+    let Place { owner, endpoint, name } = place;
+    format!("v1|{key_id}|{owner}|{endpoint}|{name}|{}", visibility.as_str())
+}
+
+mod base64_text {
+    //! Bytes as base64 in JSON.
+
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
+    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&STANDARD.encode(bytes))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        STANDARD.decode(text).map_err(D::Error::custom)
+    }
+}

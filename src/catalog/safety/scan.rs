@@ -1,0 +1,367 @@
+//! One scan: each field in each of its forms, past each rule.
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde_json::Value;
+
+use super::{
+    Upload,
+    check::{self, Candidate, entropy},
+    code::{Code, Literal},
+    decode,
+    operator::{HASH_RULE, Operator},
+    report::{Findings, Report, redacted},
+    rules::{Row, Rules, Scope},
+    unicode,
+};
+use crate::tool::finding::{Finding, Severity};
+
+/// Longest base64 or hex literal that passes without review, in characters.
+const LARGE_LITERAL: usize = 8 << 10;
+/// Share of the source that may be base64 or hex, in hundredths.
+const ENCODED_SHARE: usize = 60;
+/// Encoded characters below which the share does not matter.
+const ENCODED_LEAST: usize = 1 << 10;
+/// Shortest literal that counts as encoded.
+const ENCODED_LITERAL: usize = 64;
+
+/// Shortest literal that can break a rule, in bytes.
+const SHORTEST: usize = 4;
+
+/// Longest pointer that is reported, in bytes, but for escapes.
+const POINTER_BYTES: usize = 512;
+
+/// What stands in a secret's place in examples, in lower case.
+const PLACEHOLDERS: &[&str] = &[
+    "example",
+    "xxxxx",
+    "your",
+    "placeholder",
+    "redacted",
+    "changeme",
+    "change_me",
+    "change-me",
+    "insert",
+    "dummy",
+    "*****",
+    ".....",
+    "${",
+    "<",
+    "123456789",
+    "abcdefgh",
+];
+
+/// Rules of this module that are no regex.
+#[cfg(test)]
+pub(super) const RULES: &[&str] = &[
+    "secret.seed-phrase",
+    "encoded.large-literal",
+    "encoded.share",
+    "encoded.wasm",
+    "unicode.bidi",
+    "unicode.zero-width",
+    "provenance.same-source",
+];
+
+/// Where a text stands in the source.
+#[derive(Clone, Copy)]
+enum Place<'p> {
+    /// It is the source; places in it are places in the source.
+    Source(&'p Lines<'p>),
+    /// It was made of what begins here.
+    At(&'p Lines<'p>, usize),
+    Nowhere,
+}
+
+/// Where lines begin.
+struct Lines<'s> {
+    source: &'s str,
+    starts: Vec<usize>,
+}
+
+impl<'s> Lines<'s> {
+    fn new(source: &'s str) -> Self {
+        let ends = source.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
+        Self { source, starts: std::iter::once(0).chain(ends).collect() }
+    }
+
+    /// The line of a byte, from 1.
+    fn line(&self, at: usize) -> u32 {
+        u32::try_from(self.starts.partition_point(|start| *start <= at)).unwrap_or(u32::MAX)
+    }
+
+    /// Which character of its line a byte is, from 1.
+    fn column(&self, line: u32, at: usize) -> u32 {
+        let start = self.starts[line as usize - 1];
+        let at = self.source.floor_char_boundary(at.clamp(start, self.source.len()));
+        u32::try_from(self.source[start..at].chars().count() + 1).unwrap_or(u32::MAX)
+    }
+}
+
+struct Scan<'r> {
+    rules: &'r Rules,
+    operator: &'r Operator,
+    findings: Findings,
+    /// Distinct values of rules that count, with the field of the first.
+    counted: BTreeMap<&'r str, (String, HashSet<Vec<u8>>)>,
+}
+
+pub(super) fn run(rules: &Rules, operator: &Operator, upload: &Upload<'_>) -> Report {
+    let mut scan = Scan { rules, operator, findings: Findings::default(), counted: BTreeMap::new() };
+    scan.prose("/title", upload.title);
+    scan.prose("/description", upload.description);
+    for (index, tag) in upload.tags.iter().enumerate() {
+        scan.prose(&format!("/tags/{index}"), tag);
+    }
+    if let Some(source) = upload.source {
+        scan.source(source);
+    }
+    let documents =
+        [("/handler/response", upload.response), ("/inputSchema", upload.input_schema), ("/outputSchema", upload.output_schema)];
+    for (field, value) in documents {
+        if let Some(value) = value {
+            scan.document(field, value);
+        }
+    }
+    if upload.hash_of_another {
+        let field = if upload.source.is_some() { "/handler/source" } else { "/handler/response" };
+        scan.report_row("provenance.same-source", field, "", 0, Place::Nowhere);
+    }
+    scan.counts();
+    scan.findings.report()
+}
+
+impl<'r> Scan<'r> {
+    fn prose(&mut self, field: &str, text: &str) {
+        self.patterns(field, text.as_bytes(), &[Scope::Everywhere, Scope::Prose], Place::Nowhere, "");
+        self.phrase(field, text.as_bytes(), Place::Nowhere);
+        self.terms(field, text, Place::Nowhere);
+        self.characters(field, text, Place::Nowhere);
+    }
+
+    fn source(&mut self, source: &str) {
+        const FIELD: &str = "/handler/source";
+        let lines = Lines::new(source);
+        let (place, code) = (Place::Source(&lines), Code::new(source));
+        if self.operator.knows_hashes() && self.operator.knows(source.as_bytes()) {
+            self.report(HASH_RULE, Severity::Block, FIELD, "", 0, Place::Nowhere);
+        }
+        self.patterns(FIELD, source.as_bytes(), &[Scope::Everywhere], place, "");
+        self.patterns(FIELD, &code.without_comments(), &[Scope::Code], place, "");
+        self.phrase(FIELD, source.as_bytes(), place);
+        self.characters(FIELD, source, place);
+        let comments = code.comments();
+        let all = comments.iter().map(|(_, text)| text.to_ascii_lowercase()).collect::<Vec<_>>().join("\n");
+        for (start, text) in comments {
+            self.patterns(FIELD, text.as_bytes(), &[Scope::Comments], Place::At(&lines, start), &all);
+        }
+        code.detect(&mut |rule, start, end| self.report_row(rule, FIELD, &source[start..end], start, place));
+        let mut encoded = 0;
+        for literal in code.literals() {
+            encoded += self.literal(FIELD, &literal, &lines);
+        }
+        if encoded >= ENCODED_LEAST && encoded * 100 > source.len() * ENCODED_SHARE {
+            self.report_row("encoded.share", FIELD, "", 0, Place::Nowhere);
+        }
+    }
+
+    /// Reads a literal; answers how many of its characters are base64 or hex.
+    fn literal(&mut self, field: &str, literal: &Literal<'_>, lines: &Lines<'_>) -> usize {
+        let (text, place) = (&*literal.text, Place::At(lines, literal.start));
+        if text.len() < SHORTEST {
+            self.hash(field, text.as_bytes(), place);
+            return 0;
+        }
+        if literal.verbatim {
+            self.patterns(field, text.as_bytes(), &[Scope::Strings], place, "");
+        } else {
+            self.patterns(field, text.as_bytes(), &[Scope::Everywhere, Scope::Strings, Scope::Code], place, "");
+            self.phrase(field, text.as_bytes(), place);
+        }
+        self.terms(field, text, place);
+        self.value(field, text, place)
+    }
+
+    /// A string as a value: its hash, and what is encoded in it. Answers how many characters are base64 or hex.
+    fn value(&mut self, field: &str, text: &str, place: Place<'_>) -> usize {
+        self.hash(field, text.as_bytes(), place);
+        if let Some(decoded) = decode::percent(text) {
+            self.decoded(field, &decoded, place);
+        }
+        let Some(bytes) = decode::block(text) else { return 0 };
+        if text.len() > LARGE_LITERAL {
+            self.report_row("encoded.large-literal", field, text, 0, place);
+        }
+        if bytes.starts_with(b"\0asm") {
+            self.report_row("encoded.wasm", field, text, 0, place);
+        }
+        self.hash(field, &bytes, place);
+        if let Some(decoded) = decode::as_text(bytes) {
+            self.decoded(field, &decoded, place);
+        }
+        if text.len() >= ENCODED_LITERAL { text.len() } else { 0 }
+    }
+
+    fn decoded(&mut self, field: &str, text: &str, place: Place<'_>) {
+        // Places in what was decoded are no places in the source.
+        let place = match place {
+            Place::Source(lines) => Place::At(lines, 0),
+            other => other,
+        };
+        self.patterns(field, text.as_bytes(), &[Scope::Everywhere, Scope::Strings, Scope::Code], place, "");
+        self.phrase(field, text.as_bytes(), place);
+        self.terms(field, text, place);
+    }
+
+    fn document(&mut self, field: &str, value: &Value) {
+        // As one text too: what names a value is another string than the value.
+        let text = value.to_string();
+        self.patterns(field, text.as_bytes(), &[Scope::Everywhere], Place::Nowhere, "");
+        self.phrase(field, text.as_bytes(), Place::Nowhere);
+        self.hash(field, text.as_bytes(), Place::Nowhere);
+        let mut open = vec![(field.to_owned(), value)];
+        while let Some((pointer, value)) = open.pop() {
+            match value {
+                Value::String(text) => self.string(&pointer, text),
+                Value::Array(items) => {
+                    open.extend(items.iter().enumerate().map(|(index, item)| (member(&pointer, &index.to_string()), item)))
+                }
+                Value::Object(members) => {
+                    for (name, item) in members {
+                        self.terms(&pointer, name, Place::Nowhere);
+                        open.push((member(&pointer, name), item));
+                    }
+                }
+                Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            }
+        }
+    }
+
+    fn string(&mut self, pointer: &str, text: &str) {
+        if text.len() < SHORTEST {
+            return self.hash(pointer, text.as_bytes(), Place::Nowhere);
+        }
+        self.patterns(pointer, text.as_bytes(), &[Scope::Strings, Scope::Code], Place::Nowhere, "");
+        self.terms(pointer, text, Place::Nowhere);
+        self.value(pointer, text, Place::Nowhere);
+    }
+
+    /// Past the rows with a regex for one of `scopes`. `context` is where a row's `unless` is looked for.
+    fn patterns(&mut self, field: &str, text: &[u8], scopes: &[Scope], place: Place<'_>, context: &str) {
+        let rules = self.rules;
+        for row in rules.candidates(text, scopes) {
+            let Some(regex) = row.regex() else { continue };
+            if self.findings.enough(&row.id, field) || row.unless.iter().any(|word| context.contains(word.as_str())) {
+                continue;
+            }
+            for captures in regex.captures_iter(text) {
+                let Some(whole) = captures.get(0) else { continue };
+                let value = captures.get(1).unwrap_or(whole);
+                let candidate = Candidate { text, begins: whole.start(), start: value.start(), end: value.end() };
+                if !is_meant(row, candidate) {
+                    continue;
+                }
+                if row.review_above.is_some() {
+                    let (_, values) = self.counted.entry(&row.id).or_insert_with(|| (field.to_owned(), HashSet::new()));
+                    values.insert(distinct(candidate.value()));
+                    continue;
+                }
+                let value = String::from_utf8_lossy(candidate.value()).into_owned();
+                self.report(&row.id, row.severity, field, &value, candidate.start, place);
+                if self.findings.enough(&row.id, field) {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn phrase(&mut self, field: &str, text: &[u8], place: Place<'_>) {
+        if let Some(found) = check::seed_phrase(text) {
+            let words = String::from_utf8_lossy(&text[found.clone()]).into_owned();
+            self.report_row("secret.seed-phrase", field, &words, found.start, place);
+        }
+    }
+
+    fn terms(&mut self, field: &str, text: &str, place: Place<'_>) {
+        for (rule, found) in self.operator.terms(text) {
+            let term = text.get(found.clone()).unwrap_or_default();
+            self.report(&rule.id, rule.severity, field, term, found.start, place);
+        }
+    }
+
+    fn characters(&mut self, field: &str, text: &str, place: Place<'_>) {
+        if let Some((at, _)) = text.char_indices().find(|(_, char)| unicode::is_bidi_control(*char)) {
+            self.report_row("unicode.bidi", field, "", at, place);
+        }
+        if let Some(at) = unicode::hidden(text) {
+            self.report_row("unicode.zero-width", field, "", at, place);
+        }
+    }
+
+    fn hash(&mut self, field: &str, bytes: &[u8], place: Place<'_>) {
+        if self.operator.knows_hashes() && self.operator.knows(bytes) {
+            self.report(HASH_RULE, Severity::Block, field, "", 0, place);
+        }
+    }
+
+    fn counts(&mut self) {
+        let rules = self.rules;
+        for (id, (field, values)) in std::mem::take(&mut self.counted) {
+            let row = rules.row(id);
+            let above = |limit: Option<usize>| limit.is_some_and(|limit| values.len() > limit);
+            if above(row.block_above) {
+                self.report(id, Severity::Block, &field, "", 0, Place::Nowhere);
+            } else if above(row.review_above) {
+                self.report(id, row.severity, &field, "", 0, Place::Nowhere);
+            }
+        }
+    }
+
+    fn report_row(&mut self, rule: &str, field: &str, value: &str, at: usize, place: Place<'_>) {
+        self.report(rule, self.rules.row(rule).severity, field, value, at, place);
+    }
+
+    fn report(&mut self, rule: &str, severity: Severity, field: &str, value: &str, at: usize, place: Place<'_>) {
+        let place = match place {
+            Place::Source(lines) => Some((lines, lines.line(at), at)),
+            Place::At(lines, start) => Some((lines, lines.line(start), start)),
+            Place::Nowhere => None,
+        };
+        let line = place.map(|(_, line, _)| line);
+        if self.findings.enough(rule, field) || self.findings.has(rule, field, line) {
+            return;
+        }
+        self.findings.push(Finding {
+            rule: rule.to_owned(),
+            severity,
+            field: field.to_owned(),
+            line,
+            column: place.map(|(lines, line, at)| lines.column(line, at)),
+            excerpt: (!value.is_empty()).then(|| redacted(value)),
+        });
+    }
+}
+
+/// The pointer of a member; that of what it is in, where it would be too long to report.
+fn member(pointer: &str, name: &str) -> String {
+    if pointer.len() + name.len() > POINTER_BYTES {
+        return pointer.to_owned();
+    }
+    format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"))
+}
+
+/// Whether a match is what its row means: entropy, structure, and no placeholder.
+fn is_meant(row: &Row, candidate: Candidate<'_>) -> bool {
+    let value = candidate.value();
+    if row.entropy.is_some_and(|least| entropy(value) < least) || row.check.is_some_and(|check| !check.passes(candidate)) {
+        return false;
+    }
+    let lower = String::from_utf8_lossy(value).to_ascii_lowercase();
+    let placeholder = row.family == "secrets" && PLACEHOLDERS.iter().any(|word| lower.contains(word));
+    !placeholder && !row.allow.iter().any(|word| lower.contains(word.as_str()))
+}
+
+/// A counted value without what does not tell it from others.
+fn distinct(value: &[u8]) -> Vec<u8> {
+    value.iter().filter(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'@' | b'.')).map(u8::to_ascii_lowercase).collect()
+}

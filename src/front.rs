@@ -1,0 +1,3 @@
+//! What the fronts share.
+
+pub mod cursor;

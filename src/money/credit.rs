@@ -1,0 +1,498 @@
+//! Developer credit: prepaid balances that admins mint, debited on success.
+//!
+//! Every change of a balance is one commit with the movement that says why; the balance is the sum of the movements.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    ops::Bound,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::gate::{TRIES, checked_key};
+use crate::{
+    account::credential::{self, SecretHash},
+    base::{
+        clock::{Clock, Timestamp},
+        id::CreditId,
+    },
+    store::{Check, Direction, Durability, KeyRange, Space, Store, StoreError, Write},
+    tool::{MicroUsd, Slug},
+};
+
+/// What every token starts with; scanners for leaked secrets know it by that.
+pub(crate) const PREFIX: &str = "dc_";
+
+/// Longest label, in characters.
+const MAX_LABEL: usize = 120;
+/// Longest reason of an admin's, in characters.
+const MAX_REASON: usize = 1_000;
+
+/// A prepaid balance.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Credit {
+    pub id: CreditId,
+    pub label: String,
+    #[serde(rename = "balanceUsd")]
+    pub balance: MicroUsd,
+    pub created_at: Timestamp,
+    /// While an admin has revoked it: it pays for nothing, and what it held is kept here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked: Option<Revoked>,
+    /// How many movements it has had: the number of the next.
+    #[serde(default)]
+    movements: u64,
+    secret_sha256: SecretHash,
+}
+
+/// Since when a credit is revoked, and what is given back when it is restored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Revoked {
+    pub since: Timestamp,
+    #[serde(rename = "amountUsd")]
+    pub amount: MicroUsd,
+    /// Shown to the holder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// The body of `POST /ai/admin/credits/{id}`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CreditVerdict {
+    pub decision: CreditDecision,
+    /// Shown to the holder.
+    pub reason: Option<String>,
+}
+
+/// What an admin can do about a credit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CreditDecision {
+    Revoke,
+    /// Undoes that.
+    Restore,
+}
+
+/// One change of a balance.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Movement {
+    pub at: Timestamp,
+    pub kind: MovementKind,
+    #[serde(rename = "amountUsd")]
+    pub amount: MicroUsd,
+    /// The balance after it.
+    #[serde(rename = "balanceUsd")]
+    pub balance: MicroUsd,
+    /// What was bought, of a debit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receipt_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slug: Option<Slug>,
+}
+
+/// Which way a movement goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MovementKind {
+    /// Adds to the balance.
+    Mint,
+    /// Takes from it.
+    Debit,
+    /// Takes all of it.
+    Revoke,
+    /// Adds what was revoked.
+    Restore,
+}
+
+/// Movements, newest first.
+#[derive(Debug)]
+pub struct Movements {
+    pub movements: Vec<Movement>,
+    /// The number to go on before, while there are older ones.
+    pub next: Option<u64>,
+}
+
+/// A credit just made.
+#[derive(Debug)]
+pub struct Minted {
+    /// Shown once: absent when the credit was made before, under the same name.
+    pub token: Option<String>,
+    pub credit: Credit,
+}
+
+/// The name of a minting, so that it happens once however often it is asked for.
+#[derive(Debug, Clone)]
+pub struct Once {
+    key: String,
+    request: String,
+}
+
+impl Once {
+    /// `key` is the client's; `request` the hash of what it asks for.
+    ///
+    /// # Errors
+    ///
+    /// [`CreditError::Key`].
+    pub fn new(key: String, request: String) -> Result<Self, CreditError> {
+        Ok(Self { key: checked_key(key).map_err(CreditError::Key)?, request })
+    }
+}
+
+/// What was minted under a name. Kept as long as the movement that it made.
+#[derive(Debug, Serialize, Deserialize)]
+struct Done {
+    request: String,
+    /// As it was then.
+    credit: Credit,
+}
+
+/// Why a credit was not made or found.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum CreditError {
+    #[error("a credit is minted with more than 0 USD")]
+    Nothing,
+    #[error("a balance is at most {} USD", MicroUsd::MAX.to_usd())]
+    TooMuch,
+    #[error("no credit has this id")]
+    Unknown,
+    #[error("the credit is revoked")]
+    Revoked,
+    #[error("the credit is not revoked")]
+    NotRevoked,
+    #[error("a reason has at most {MAX_REASON} characters")]
+    Reason,
+    #[error("a label has at most {MAX_LABEL} characters")]
+    Label,
+    #[error("{0}")]
+    Key(String),
+    #[error("this `Idempotency-Key` was used for another minting")]
+    Reused,
+    #[error("the system gave no randomness: {0}")]
+    Random(String),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// All credits of a host.
+pub struct Credits {
+    store: Arc<dyn Store>,
+    clock: Clock,
+    /// Micro-dollars of calls under way in this process, so that a balance for one call admits one at a time.
+    held: Mutex<HashMap<CreditId, u64>>,
+}
+
+impl fmt::Debug for Credits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credits").finish_non_exhaustive()
+    }
+}
+
+/// An amount of a credit that a call under way may need. Dropping it gives it back.
+pub(super) struct Hold {
+    credits: Arc<Credits>,
+    pub(super) id: CreditId,
+    pub(super) amount: MicroUsd,
+    /// Of what is called.
+    slug: Slug,
+}
+
+impl Credit {
+    /// As its holder and admins see it.
+    #[must_use]
+    pub fn public(&self) -> Value {
+        json!({
+            "creditId": self.id,
+            "label": self.label,
+            "balanceUsd": self.balance,
+            "createdAt": self.created_at,
+            "revoked": self.revoked,
+        })
+    }
+
+    /// Records that the balance became `balance`: the writes of the commit that checks the credit as it was.
+    fn moved(&mut self, balance: MicroUsd, movement: Movement) -> [Write; 2] {
+        let number = self.movements;
+        self.balance = balance;
+        self.movements += 1;
+        [
+            Write::put(Space::Credits, key(&self.id), encode(self)),
+            Write::put(Space::CreditMovements, movement_key(&self.id, number), encode_movement(&movement)),
+        ]
+    }
+
+    fn minted(&mut self, amount: MicroUsd, at: Timestamp) -> Result<[Write; 2], CreditError> {
+        let balance = self.balance.0.checked_add(amount.0).map(MicroUsd).filter(|balance| *balance <= MicroUsd::MAX);
+        let balance = balance.ok_or(CreditError::TooMuch)?;
+        Ok(self.moved(balance, Movement::plain(at, MovementKind::Mint, amount, balance)))
+    }
+
+    /// Does as an admin decided: what it holds is taken whole, or given back whole.
+    fn judged(&mut self, verdict: &CreditVerdict, at: Timestamp) -> Result<[Write; 2], CreditError> {
+        match (verdict.decision, self.revoked.take()) {
+            (CreditDecision::Revoke, None) => {
+                let amount = self.balance;
+                self.revoked = Some(Revoked { since: at, amount, reason: verdict.reason.clone() });
+                Ok(self.moved(MicroUsd::ZERO, Movement::plain(at, MovementKind::Revoke, amount, MicroUsd::ZERO)))
+            }
+            (CreditDecision::Restore, Some(Revoked { amount, .. })) => {
+                Ok(self.moved(amount, Movement::plain(at, MovementKind::Restore, amount, amount)))
+            }
+            (CreditDecision::Revoke, Some(_)) => Err(CreditError::Revoked),
+            (CreditDecision::Restore, None) => Err(CreditError::NotRevoked),
+        }
+    }
+}
+
+impl Movement {
+    /// One that bought nothing.
+    fn plain(at: Timestamp, kind: MovementKind, amount: MicroUsd, balance: MicroUsd) -> Self {
+        Self { at, kind, amount, balance, receipt_id: None, slug: None }
+    }
+}
+
+impl Credits {
+    pub(super) fn new(store: Arc<dyn Store>, clock: Clock) -> Arc<Self> {
+        Arc::new(Self { store, clock, held: Mutex::default() })
+    }
+
+    /// Makes a credit; if one was made under the same name already, answers that.
+    ///
+    /// # Errors
+    ///
+    /// No amount, a label that is too long, a name that was given to something else, or the store's.
+    pub async fn mint(&self, amount: MicroUsd, label: &str, once: Option<&Once>) -> Result<Minted, CreditError> {
+        if amount.is_zero() {
+            return Err(CreditError::Nothing);
+        }
+        if label.chars().count() > MAX_LABEL {
+            return Err(CreditError::Label);
+        }
+        if let Some(credit) = self.done(once).await? {
+            return Ok(Minted { token: None, credit });
+        }
+        let secret = credential::random_secret().map_err(|error| CreditError::Random(error.to_string()))?;
+        let id = CreditId::generate();
+        let token = credential::token(PREFIX, id.as_str(), &secret);
+        let now = self.clock.now();
+        let mut credit = Credit {
+            id: id.clone(),
+            label: label.to_owned(),
+            balance: MicroUsd::ZERO,
+            created_at: now,
+            revoked: None,
+            movements: 0,
+            secret_sha256: SecretHash::of(&secret),
+        };
+        let writes = credit.minted(amount, now)?;
+        match self.commit(Check::absent(Space::Credits, key(&id)), writes, &credit, once).await {
+            Ok(()) => {
+                tracing::info!(credit.id = %credit.id, "a credit was minted");
+                Ok(Minted { token: Some(token), credit })
+            }
+            // A twin was faster.
+            Err(StoreError::Conflict) => {
+                self.done(once).await?.map(|credit| Minted { token: None, credit }).ok_or(StoreError::Conflict.into())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Adds to a credit that is there; answers it as it was then, if that was done under the same name already.
+    ///
+    /// # Errors
+    ///
+    /// No amount, an id that is not known, a credit that is revoked, a balance that would be too large, a name that was given
+    /// to something else, or the store's.
+    pub async fn top_up(&self, id: &CreditId, amount: MicroUsd, once: Option<&Once>) -> Result<Credit, CreditError> {
+        if amount.is_zero() {
+            return Err(CreditError::Nothing);
+        }
+        for _ in 0..TRIES {
+            if let Some(credit) = self.done(once).await? {
+                return Ok(credit);
+            }
+            let (mut credit, before) = self.read(id).await?.ok_or(CreditError::Unknown)?;
+            if credit.revoked.is_some() {
+                return Err(CreditError::Revoked);
+            }
+            let writes = credit.minted(amount, self.clock.now())?;
+            match self.commit(Check::holds(Space::Credits, key(id), before), writes, &credit, once).await {
+                Ok(()) => {
+                    tracing::info!(credit.id = %credit.id, "a credit was topped up");
+                    return Ok(credit);
+                }
+                // A call was debited meanwhile, or a twin was faster.
+                Err(StoreError::Conflict) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(StoreError::Conflict.into())
+    }
+
+    /// Revokes a credit, or restores it. A call under way that was admitted with it is settled before, or refused.
+    ///
+    /// # Errors
+    ///
+    /// An id that is not known, [`CreditError::Revoked`] or [`CreditError::NotRevoked`] where there is nothing to do, a reason
+    /// that is too long, or the store's.
+    pub async fn judge(&self, id: &CreditId, verdict: &CreditVerdict) -> Result<Credit, CreditError> {
+        if verdict.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON) {
+            return Err(CreditError::Reason);
+        }
+        for _ in 0..TRIES {
+            let (mut credit, before) = self.read(id).await?.ok_or(CreditError::Unknown)?;
+            let writes = credit.judged(verdict, self.clock.now())?;
+            match self.commit(Check::holds(Space::Credits, key(id), before), writes, &credit, None).await {
+                Ok(()) => return Ok(credit),
+                // A call was debited meanwhile.
+                Err(StoreError::Conflict) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(StoreError::Conflict.into())
+    }
+
+    /// Makes `credit` what it is, once if it has a name.
+    async fn commit(&self, check: Check, writes: [Write; 2], credit: &Credit, once: Option<&Once>) -> Result<(), StoreError> {
+        let (mut checks, mut writes) = (vec![check], writes.to_vec());
+        if let Some(Once { key, request }) = once {
+            let done = Done { request: request.clone(), credit: credit.clone() };
+            let done = serde_json::to_vec(&done).expect("a credit is plain data: encoding it into memory cannot fail");
+            checks.push(Check::absent(Space::Mintings, key.as_str()));
+            writes.push(Write::put(Space::Mintings, key.as_str(), done));
+        }
+        self.store.commit(checks, writes, Durability::Durable).await
+    }
+
+    /// What was minted under the name.
+    async fn done(&self, once: Option<&Once>) -> Result<Option<Credit>, CreditError> {
+        let Some(once) = once else { return Ok(None) };
+        let Some(bytes) = self.store.get(Space::Mintings, once.key.as_bytes()).await? else { return Ok(None) };
+        let done: Done = serde_json::from_slice(&bytes).map_err(unreadable)?;
+        if done.request == once.request { Ok(Some(done.credit)) } else { Err(CreditError::Reused) }
+    }
+
+    /// The credit with this id.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn get(&self, id: &CreditId) -> Result<Option<Credit>, StoreError> {
+        Ok(self.read(id).await?.map(|(credit, _)| credit))
+    }
+
+    /// At most `limit` credits, the oldest first, from behind `after`.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn list(&self, after: Option<&CreditId>, limit: usize) -> Result<Vec<Credit>, StoreError> {
+        let range = after.map_or(KeyRange::all(), |after| KeyRange::all().after(&key(after)));
+        let pairs = self.store.scan(Space::Credits, range, limit, Direction::Forward).await?;
+        pairs.iter().map(|(_, bytes)| serde_json::from_slice(bytes).map_err(unreadable)).collect()
+    }
+
+    /// At most `limit` movements of a credit, newest first, from before the number `before`.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn movements(&self, id: &CreditId, before: Option<u64>, limit: usize) -> Result<Movements, StoreError> {
+        let mut range = KeyRange { start: Bound::Included(movement_key(id, 0)), end: Bound::Included(movement_key(id, u64::MAX)) };
+        if let Some(before) = before {
+            range.end = Bound::Excluded(movement_key(id, before));
+        }
+        let pairs = self.store.scan(Space::CreditMovements, range, limit, Direction::Backward).await?;
+        let next = pairs.last().filter(|_| pairs.len() == limit).and_then(|(key, _)| number(key)).filter(|number| *number > 0);
+        let movements: Result<_, _> = pairs.iter().map(|(_, bytes)| serde_json::from_slice(bytes).map_err(unreadable)).collect();
+        Ok(Movements { movements: movements?, next })
+    }
+
+    /// The credit whose token this is. Unknown ids and wrong secrets look the same.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn find(&self, token: &str) -> Result<Option<Credit>, StoreError> {
+        let Some((id, secret)) = credential::parts(PREFIX, token) else { return Ok(None) };
+        let Ok(id) = format!("{}{id}", CreditId::PREFIX).parse::<CreditId>() else { return Ok(None) };
+        let Some((credit, _)) = self.read(&id).await? else { return Ok(None) };
+        Ok(credit.secret_sha256.matches(secret).then_some(credit))
+    }
+
+    /// Holds `amount` for a call of `slug`, if the balance less what other calls hold is enough.
+    pub(super) fn hold(self: &Arc<Self>, credit: &Credit, amount: MicroUsd, slug: &Slug) -> Option<Hold> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let others = held.entry(credit.id.clone()).or_default();
+        let needed = others.checked_add(amount.0).filter(|needed| *needed <= credit.balance.0)?;
+        *others = needed;
+        drop(held);
+        Some(Hold { credits: Arc::clone(self), id: credit.id.clone(), amount, slug: slug.clone() })
+    }
+
+    /// The check and the writes that debit what is held; `None` when the balance is not enough.
+    pub(super) async fn debit(&self, hold: &Hold, receipt_id: &str) -> Result<Option<(Check, [Write; 2])>, StoreError> {
+        let Some((mut credit, before)) = self.read(&hold.id).await? else { return Ok(None) };
+        let Some(balance) = credit.balance.0.checked_sub(hold.amount.0).map(MicroUsd) else { return Ok(None) };
+        let movement = Movement {
+            at: self.clock.now(),
+            kind: MovementKind::Debit,
+            amount: hold.amount,
+            balance,
+            receipt_id: Some(receipt_id.to_owned()),
+            slug: Some(hold.slug.clone()),
+        };
+        Ok(Some((Check::holds(Space::Credits, key(&hold.id), before), credit.moved(balance, movement))))
+    }
+
+    async fn read(&self, id: &CreditId) -> Result<Option<(Credit, Vec<u8>)>, StoreError> {
+        let Some(bytes) = self.store.get(Space::Credits, &key(id)).await? else { return Ok(None) };
+        match serde_json::from_slice(&bytes) {
+            Ok(credit) => Ok(Some((credit, bytes))),
+            Err(error) => Err(StoreError::Away(format!("the credit `{id}` does not read: {error}"))),
+        }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let mut held = self.credits.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(amount) = held.get_mut(&self.id) {
+            *amount = amount.saturating_sub(self.amount.0);
+            if *amount == 0 {
+                held.remove(&self.id);
+            }
+        }
+    }
+}
+
+fn key(id: &CreditId) -> Vec<u8> {
+    id.as_str().as_bytes().to_vec()
+}
+
+/// Movements of a credit sort by their number: each commit checks the credit that counts them.
+fn movement_key(id: &CreditId, number: u64) -> Vec<u8> {
+    [id.as_str().as_bytes(), &number.to_be_bytes()].concat()
+}
+
+fn number(key: &[u8]) -> Option<u64> {
+    key.last_chunk().copied().map(u64::from_be_bytes)
+}
+
+fn unreadable(error: serde_json::Error) -> StoreError {
+    StoreError::Away(format!("a credit or a movement of one does not read: {error}"))
+}
+
+fn encode_movement(movement: &Movement) -> Vec<u8> {
+    serde_json::to_vec(movement).expect("a movement is plain data: encoding it into memory cannot fail")
+}
+
+fn encode(credit: &Credit) -> Vec<u8> {
+    serde_json::to_vec(credit).expect("a credit is plain data: encoding it into memory cannot fail")
+}

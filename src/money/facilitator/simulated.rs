@@ -1,0 +1,113 @@
+//! The simulated facilitator: real signatures, times and amounts; play money.
+
+use std::sync::Arc;
+
+use alloy_primitives::{Address, U256};
+use async_trait::async_trait;
+
+use super::{ledger::Move, settlement};
+use crate::base::clock::Clock;
+use crate::money::{Facilitator, Ledger, LedgerError, Outcome, Payment, Verdict, x402::eip3009::Transfer};
+
+/// An authorisation must still be valid this long, in seconds, as facilitators of real chains want it.
+const MIN_VALIDITY_SECS: u64 = 6;
+
+/// Verifies for real and moves play money.
+pub struct SimulatedFacilitator {
+    ledger: Arc<Ledger>,
+    clock: Clock,
+}
+
+impl SimulatedFacilitator {
+    #[must_use]
+    pub fn new(ledger: Arc<Ledger>, clock: Clock) -> Self {
+        Self { ledger, clock }
+    }
+
+    /// The transfer, if nothing but the balance and the nonce can stop it. In the order of the SDKs' own checks.
+    fn check(&self, payment: &Payment) -> Result<Move, (&'static str, String)> {
+        let refuse = |reason: &'static str, message: &str| Err((reason, message.to_owned()));
+        let Some(transfer) = Transfer::parse(&payment.authorization) else {
+            return refuse("invalid_payload", "the authorization's fields are not numbers");
+        };
+        let requirements = &payment.requirements;
+        if !transfer.signed_by_payer(&payment.signature, payment.network) {
+            return refuse("invalid_exact_evm_signature", "the signature is not the payer's");
+        }
+        let pay_to: Option<Address> = requirements["payTo"].as_str().and_then(|address| address.parse().ok());
+        if pay_to != Some(transfer.to) {
+            return refuse("invalid_exact_evm_recipient_mismatch", "the authorization pays another address");
+        }
+        let now = U256::from(self.clock.now().as_secs());
+        if transfer.valid_before < now + U256::from(MIN_VALIDITY_SECS) {
+            return refuse("invalid_exact_evm_payload_authorization_valid_before", "the authorization has expired, or is about to");
+        }
+        if transfer.valid_after > now {
+            return refuse("invalid_exact_evm_payload_authorization_valid_after", "the authorization is not valid yet");
+        }
+        let amount = requirements["amount"].as_str().or(requirements["maxAmountRequired"].as_str()).unwrap_or_default();
+        let micros = u64::try_from(transfer.value).ok().filter(|value| value.to_string() == amount);
+        let Some(micros) = micros else {
+            return refuse("invalid_exact_evm_payload_authorization_value_mismatch", "the authorization's value is not the price");
+        };
+        Ok(Move { from: transfer.from, to: transfer.to, micros, nonce: transfer.nonce, valid_before_secs: transfer.valid_before_secs() })
+    }
+}
+
+#[async_trait]
+impl Facilitator for SimulatedFacilitator {
+    async fn verify(&self, payment: &Payment) -> Verdict {
+        let invalid = |reason: &str, message: String| Verdict::Invalid { reason: reason.to_owned(), message };
+        let transfer = match self.check(payment) {
+            Ok(transfer) => transfer,
+            Err((reason, message)) => return invalid(reason, message),
+        };
+        match self.ledger.transaction(transfer.from, transfer.nonce).await {
+            Ok(None) => {}
+            Ok(Some(_)) => return invalid("invalid_exact_evm_nonce_already_used", "the authorization is spent".to_owned()),
+            Err(error) => return Verdict::Unavailable(error.to_string()),
+        }
+        match self.ledger.balance(&payment.authorization.from).await {
+            Ok(balance) if balance.0 >= transfer.micros => Verdict::Valid,
+            Ok(balance) => invalid(
+                "invalid_exact_evm_insufficient_balance",
+                format!("the payer has {balance} USD; POST /dev/faucet {{\"address\", \"amountUsd\"}} funds an address"),
+            ),
+            Err(error) => Verdict::Unavailable(error.to_string()),
+        }
+    }
+
+    async fn settle(&self, payment: &Payment) -> Outcome {
+        let refused = |reason: &str, message: String| Outcome::Refused { reason: reason.to_owned(), message };
+        let transfer = match self.check(payment) {
+            Ok(transfer) => transfer,
+            Err((reason, message)) => return refused(reason, message),
+        };
+        match self.ledger.transfer(&transfer).await {
+            Ok(transaction) => Outcome::Settled(settlement(payment, transaction)),
+            Err(LedgerError::NonceUsed { .. }) => refused("invalid_exact_evm_nonce_already_used", "the authorization is spent".to_owned()),
+            Err(error @ LedgerError::Insufficient { .. }) => refused("invalid_exact_evm_insufficient_balance", error.to_string()),
+            Err(error) => Outcome::Unknown(error.to_string()),
+        }
+    }
+
+    async fn resolve(&self, payment: &Payment) -> Outcome {
+        let Some(transfer) = Transfer::parse(&payment.authorization) else {
+            return Outcome::Refused { reason: "invalid_payload".to_owned(), message: "not a transfer".to_owned() };
+        };
+        // The nonce is spent by this transfer and no other: the intent holds its signature.
+        match self.ledger.transaction(transfer.from, transfer.nonce).await {
+            Ok(Some(transaction)) => Outcome::Settled(settlement(payment, transaction)),
+            Ok(None) => self.settle(payment).await,
+            Err(error) => Outcome::Unknown(error.to_string()),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        "simulated"
+    }
+
+    fn simulated(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,247 @@
+//! What the store knows of one payment.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::base::{clock::Timestamp, id::RequestId};
+use crate::money::{PaymentId, WireVersion};
+
+/// How long an answer is kept for whoever shows its payment again, and how long a refusal can be asked for.
+const ANSWER_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How long a record outlives its release: for clients that ask what became of a call whose answer they did not get.
+const RELEASED_KEPT: Duration = Duration::from_secs(60 * 60);
+
+/// How long a record outlives the last moment at which its payment can be shown: clocks differ, and are put back.
+pub(in crate::money) const MARGIN: Duration = Duration::from_secs(60 * 60);
+
+/// Where a payment stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Bound to a call that is running. Nothing is taken.
+    Reserved,
+    /// The facilitator has been asked to settle, or is about to be.
+    Settling,
+    /// The money moved; receipt and answer are stored.
+    Settled,
+    /// The facilitator refused to settle. Nothing was taken.
+    Refused,
+    /// The call ended without a result. Nothing was taken, and the authorisation is unspent.
+    Released,
+}
+
+/// An answer that can be given again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredAnswer {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: Bytes,
+    /// Empty when there is no receipt.
+    pub receipt_id: String,
+    /// What the payer is told of the settlement.
+    pub settlement: Option<SettlementNotice>,
+}
+
+/// A settle response, and the wire it is told in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SettlementNotice {
+    pub version: WireVersion,
+    /// The JSON of `PAYMENT-RESPONSE` or `X-PAYMENT-RESPONSE`.
+    pub body: String,
+}
+
+/// The state of a payment, as everyone may see it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PaymentState {
+    pub payment_id: PaymentId,
+    pub state: State,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receipt_id: Option<String>,
+    /// Why it was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transaction: Option<String>,
+    pub updated_at: Timestamp,
+}
+
+/// The record of one payment. Stored as postcard, and behind it, since there is one, its [`Tail`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(in crate::money) struct Record {
+    pub(in crate::money) state: State,
+    /// Whose reservation it is: no two admissions write the same bytes.
+    holder: String,
+    /// Hash of the request that the payment is bound to.
+    pub(in crate::money) request: String,
+    /// [`crate::money::Payment::digest`]: who shows it holds the signed payment.
+    pub(in crate::money) digest: String,
+    pub(in crate::money) updated_ms: u64,
+    pub(in crate::money) receipt_id: Option<String>,
+    pub(in crate::money) reason: Option<String>,
+    pub(in crate::money) transaction: Option<String>,
+    /// Present while settling.
+    pub(in crate::money) intent: Option<Intent>,
+    /// Present while settled and not yet forgotten.
+    pub(in crate::money) answer: Option<StoredAnswer>,
+    /// `None` in a record that a version without tails wrote.
+    #[serde(skip)]
+    pub(in crate::money) tail: Option<Tail>,
+}
+
+/// What says when a record may go.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::money) struct Tail {
+    /// Until when the payment could be shown again if the record were not there: the end of its authorisation, or of the
+    /// client's key. In milliseconds since 1970.
+    pub(in crate::money) showable_until_ms: u64,
+    /// Key of the entry for the client's own id of the payment.
+    pub(in crate::money) named: Option<Vec<u8>>,
+}
+
+/// What time does to a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::money) enum Due {
+    /// Nothing more.
+    Never,
+    /// Nothing until then.
+    At(Timestamp),
+    /// The answer goes, the record stays.
+    Answer,
+    /// All of it goes: nothing can be asked of it any more.
+    Record,
+}
+
+/// All that a restart needs to finish a settlement.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(in crate::money) struct Intent {
+    pub(in crate::money) version: WireVersion,
+    /// JSON texts: postcard cannot hold a `Value`.
+    pub(in crate::money) payload: String,
+    pub(in crate::money) requirements: String,
+    /// What the finisher makes the receipt from.
+    pub(in crate::money) draft: Vec<u8>,
+    pub(in crate::money) answer: StoredAnswer,
+}
+
+impl Record {
+    pub(in crate::money) fn reserved(request: &str, digest: String, tail: Tail, now: Timestamp) -> Self {
+        Self {
+            state: State::Reserved,
+            holder: RequestId::generate().to_string(),
+            request: request.to_owned(),
+            digest,
+            updated_ms: now.0,
+            receipt_id: None,
+            reason: None,
+            transaction: None,
+            intent: None,
+            answer: None,
+            tail: Some(tail),
+        }
+    }
+
+    /// No more than that its nonce is spent, and by what: for good, since it has no tail.
+    pub(in crate::money) fn spent(self) -> Self {
+        let none = String::new;
+        Self { holder: none(), request: none(), digest: none(), answer: None, intent: None, tail: None, ..self }
+    }
+
+    pub(in crate::money) fn encode(&self) -> Vec<u8> {
+        const PLAIN: &str = "a record is plain data: encoding it into memory cannot fail";
+        let record = postcard::to_stdvec(self).expect(PLAIN);
+        match &self.tail {
+            Some(tail) => postcard::to_extend(tail, record).expect(PLAIN),
+            None => record,
+        }
+    }
+
+    pub(in crate::money) fn decode(bytes: &[u8]) -> Option<Self> {
+        let (mut record, rest) = postcard::take_from_bytes::<Self>(bytes).ok()?;
+        if !rest.is_empty() {
+            record.tail = Some(postcard::from_bytes(rest).ok()?);
+        }
+        Some(record)
+    }
+
+    /// What time has done to it by `now`.
+    pub(in crate::money) fn due(&self, now: Timestamp) -> Due {
+        let after = |at: u64, kept: Duration| at.saturating_add(u64::try_from(kept.as_millis()).unwrap_or(u64::MAX));
+        let answer_until = after(self.updated_ms, ANSWER_KEPT);
+        let record_until = match (self.state, &self.tail) {
+            (State::Reserved | State::Settling, _) => return Due::Never,
+            (State::Released, _) => Some(after(self.updated_ms, RELEASED_KEPT)),
+            (State::Refused, _) => Some(answer_until),
+            (State::Settled, Some(tail)) => Some(answer_until.max(after(tail.showable_until_ms, MARGIN))),
+            // Nobody knows how long its authorisation is valid: the record is what refuses it.
+            (State::Settled, None) => None,
+        };
+        match record_until {
+            Some(until) if until <= now.0 => Due::Record,
+            _ if self.answer.is_some() && answer_until <= now.0 => Due::Answer,
+            _ if self.answer.is_some() => Due::At(Timestamp(answer_until)),
+            Some(until) => Due::At(Timestamp(until)),
+            None => Due::Never,
+        }
+    }
+
+    pub(in crate::money) fn public(&self, id: &PaymentId) -> PaymentState {
+        PaymentState {
+            payment_id: id.clone(),
+            state: self.state,
+            receipt_id: self.receipt_id.clone(),
+            reason: self.reason.clone(),
+            transaction: self.transaction.clone(),
+            updated_at: Timestamp(self.updated_ms),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settled(tail: Option<Tail>) -> Record {
+        let answer =
+            StoredAnswer { status: 200, headers: vec![], body: Bytes::from_static(b"{}"), receipt_id: "r".to_owned(), settlement: None };
+        let record = Record::reserved("request", "digest".to_owned(), Tail { showable_until_ms: 0, named: None }, Timestamp(5));
+        Record { state: State::Settled, answer: Some(answer), tail, ..record }
+    }
+
+    #[test]
+    fn records_without_a_tail_are_read() {
+        for tail in [None, Some(Tail { showable_until_ms: 7, named: Some(b"cid/x".to_vec()) })] {
+            let record = settled(tail);
+            assert_eq!(Record::decode(&record.encode()), Some(record));
+        }
+        let cut = settled(Some(Tail { showable_until_ms: 1 << 40, named: Some(b"cid/x".to_vec()) })).encode();
+        assert_eq!(Record::decode(&cut[..cut.len() - 3]), None);
+    }
+
+    #[test]
+    fn a_record_goes_when_nothing_can_be_asked_of_it() {
+        let (day, hour) = (24 * 3_600_000, 3_600_000);
+        let tail = |showable_until_ms| Some(Tail { showable_until_ms, named: None });
+        let record = settled(tail(3 * day));
+        assert_eq!(record.due(Timestamp(day)), Due::At(Timestamp(day + 5)));
+        assert_eq!(record.due(Timestamp(day + 5)), Due::Answer);
+        let without = Record { answer: None, ..record };
+        assert_eq!(without.due(Timestamp(day + 5)), Due::At(Timestamp(3 * day + hour)));
+        assert_eq!(without.due(Timestamp(3 * day + hour)), Due::Record);
+        // One whose authorisation ends before its answer does goes with the answer.
+        assert_eq!(settled(tail(60_000)).due(Timestamp(day + 4)), Due::At(Timestamp(day + 5)));
+        assert_eq!(settled(tail(60_000)).due(Timestamp(day + 5)), Due::Record);
+        // One that does not say how long its authorisation is valid stays.
+        assert_eq!(settled(None).due(Timestamp(day + 5)), Due::Answer);
+        assert_eq!(Record { answer: None, ..settled(None) }.due(Timestamp(u64::MAX)), Due::Never);
+        // What took nothing goes sooner; what is under way does not go.
+        let ended = |state| Record { state, answer: None, ..settled(tail(u64::MAX)) };
+        assert_eq!(ended(State::Released).due(Timestamp(hour + 5)), Due::Record);
+        assert_eq!(ended(State::Refused).due(Timestamp(hour + 5)), Due::At(Timestamp(day + 5)));
+        assert_eq!(ended(State::Reserved).due(Timestamp(u64::MAX)), Due::Never);
+        assert_eq!(ended(State::Settling).due(Timestamp(u64::MAX)), Due::Never);
+    }
+}

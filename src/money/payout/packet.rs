@@ -1,0 +1,226 @@
+//! One payout packet: its record, its states, its public form.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{PayoutError, PayoutSettings, damaged, packet_key};
+use crate::{
+    base::{
+        clock::Timestamp,
+        id::{BuilderId, PayoutId},
+    },
+    event::Kind,
+    store::{Space, StoreError, Write},
+    tool::MicroUsd,
+};
+
+/// Longest reason, in characters.
+const MAX_REASON: usize = 500;
+
+/// Where a packet stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// Its receipts are being moved into it.
+    Collecting,
+    /// Complete and signed.
+    Created,
+    /// An admin will send the money.
+    Approved,
+    /// The money was sent, by the transaction that is recorded.
+    Paid,
+    /// The money could not be sent; it can be approved again.
+    Failed,
+}
+
+impl Status {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Collecting => "collecting",
+            Self::Created => "created",
+            Self::Approved => "approved",
+            Self::Paid => "paid",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// When the receipts of a packet were issued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Period {
+    pub from: Timestamp,
+    pub to: Timestamp,
+}
+
+/// A packet, as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Packet {
+    pub id: PayoutId,
+    pub builder_id: BuilderId,
+    pub status: Status,
+    /// Micro-USD.
+    pub amount: u64,
+    pub receipt_count: u64,
+    /// The last of `Unpaid` that belongs to it, as it was when the packet was begun.
+    pub(super) until: Vec<u8>,
+    pub period: Option<Period>,
+    /// SHA-256 of the receipts' ids in their order, joined by line feeds; there once it is complete.
+    pub digest: Option<String>,
+    /// Compact JWS of the receipts' key over the canonical packet; there once it is complete.
+    pub signature: Option<String>,
+    pub address: String,
+    pub network: String,
+    pub asset: String,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transaction: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// What an admin says of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Decision {
+    Approve,
+    Paid,
+    Failed,
+}
+
+/// The body of a decision.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Verdict {
+    pub decision: Decision,
+    /// With `paid`, and only then.
+    pub transaction: Option<String>,
+    /// With `failed`: why.
+    pub reason: Option<String>,
+}
+
+/// A verdict that has what it needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Paid {
+    Not,
+    By(String),
+}
+
+impl Verdict {
+    /// What the event says.
+    pub(super) fn kind(&self) -> Kind {
+        match self.decision {
+            Decision::Approve => Kind::PayoutApproved,
+            Decision::Paid => Kind::PayoutPaid,
+            Decision::Failed => Kind::PayoutFailed,
+        }
+    }
+
+    fn checked(&self) -> Result<Paid, PayoutError> {
+        let field = |pointer, message: String| PayoutError::Field { pointer, message };
+        if self.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON || reason.chars().any(char::is_control)) {
+            return Err(field("/reason", format!("a reason has at most {MAX_REASON} characters, none of them a control character")));
+        }
+        match (self.decision, &self.transaction) {
+            (Decision::Paid, Some(transaction)) => {
+                let digits = transaction.strip_prefix("0x").filter(|digits| digits.len() == 64);
+                let hash = digits.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
+                let wrong = || field("/transaction", "a transaction is `0x` and 64 hex digits".to_owned());
+                hash.map(|_| Paid::By(transaction.to_ascii_lowercase())).ok_or_else(wrong)
+            }
+            (Decision::Paid, None) => Err(field("/transaction", "say by which transaction it was paid".to_owned())),
+            (Decision::Approve | Decision::Failed, Some(_)) => Err(field("/transaction", "only what is paid has a transaction".to_owned())),
+            (Decision::Approve | Decision::Failed, None) => Ok(Paid::Not),
+        }
+    }
+}
+
+impl Packet {
+    pub(super) fn collecting(builder: &BuilderId, settings: PayoutSettings, until: Vec<u8>, now: Timestamp) -> Self {
+        Self {
+            id: PayoutId::of_time(now),
+            builder_id: builder.clone(),
+            status: Status::Collecting,
+            amount: 0,
+            receipt_count: 0,
+            until,
+            period: None,
+            digest: None,
+            signature: None,
+            address: settings.address,
+            network: settings.network,
+            asset: settings.asset,
+            created_at: now,
+            updated_at: now,
+            transaction: None,
+            reason: None,
+        }
+    }
+
+    #[must_use]
+    pub fn amount(&self) -> MicroUsd {
+        MicroUsd(self.amount)
+    }
+
+    /// What the signature covers: all that never changes.
+    pub(super) fn canonical(&self) -> Value {
+        json!({
+            "id": self.id,
+            "builderId": self.builder_id,
+            "amountUsd": self.amount(),
+            "receiptCount": self.receipt_count,
+            "digest": self.digest,
+            "period": self.period,
+            "address": self.address,
+            "network": self.network,
+            "asset": self.asset,
+            "createdAt": self.created_at,
+        })
+    }
+
+    /// As its builder and admins see it.
+    #[must_use]
+    pub fn public(&self) -> Value {
+        let mut packet = self.canonical();
+        packet["status"] = json!(self.status);
+        packet["signature"] = json!(self.signature);
+        packet["updatedAt"] = json!(self.updated_at);
+        if let Some(transaction) = &self.transaction {
+            packet["transaction"] = json!(transaction);
+        }
+        if let Some(reason) = &self.reason {
+            packet["reason"] = json!(reason);
+        }
+        packet
+    }
+
+    pub(super) fn decide(&mut self, verdict: &Verdict, now: Timestamp) -> Result<(), PayoutError> {
+        let paid = verdict.checked()?;
+        let to = match verdict.decision {
+            Decision::Approve => Status::Approved,
+            Decision::Paid => Status::Paid,
+            Decision::Failed => Status::Failed,
+        };
+        match (self.status, to) {
+            (Status::Created | Status::Failed, Status::Approved) | (Status::Approved, Status::Paid | Status::Failed) => {}
+            (from, to) => return Err(PayoutError::WrongState { from, to }),
+        }
+        self.status = to;
+        self.reason.clone_from(&verdict.reason);
+        if let Paid::By(transaction) = paid {
+            self.transaction = Some(transaction);
+        }
+        self.updated_at = now;
+        Ok(())
+    }
+
+    pub(super) fn write(&self) -> Write {
+        Write::put(Space::Payouts, packet_key(&self.builder_id, Some(&self.id)), serde_json::to_vec(self).expect("a packet has text keys"))
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
+        serde_json::from_slice(bytes).map_err(|_| damaged())
+    }
+}

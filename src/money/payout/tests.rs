@@ -1,0 +1,238 @@
+use std::{collections::BTreeMap, collections::BTreeSet, sync::Arc};
+
+use sha2::{Digest as _, Sha256};
+
+use super::*;
+use crate::{
+    base::{id::ReceiptId, random::Random},
+    event::{EventQuery, EventSettings},
+    money::PaymentConfig,
+    store::{
+        faulty::{Fault, FaultyStore},
+        memory::MemoryStore,
+    },
+};
+
+const NOW: Timestamp = Timestamp(1_800_000_000_000);
+const ADDRESS: &str = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
+
+struct Bench {
+    store: Arc<FaultyStore<MemoryStore>>,
+    payouts: Arc<Payouts>,
+    builder: BuilderId,
+    _folder: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+        let folder = tempfile::tempdir().unwrap();
+        let any: Arc<dyn Store> = Arc::clone(&store) as _;
+        let clock = Clock::fixed(NOW);
+        let events = Arc::new(Events::new(Arc::clone(&any), clock.clone(), EventSettings::default()));
+        let signer = Arc::new(Signer::open(folder.path()).unwrap());
+        let network = PaymentConfig::for_network("eip155:84532", ADDRESS).unwrap().network;
+        let payouts = Arc::new(Payouts::new(any, clock, events, signer, network));
+        Self { store, payouts, builder: BuilderId::generate(), _folder: folder }
+    }
+
+    /// Lets builders be paid out from nothing on.
+    async fn settled(self) -> Self {
+        self.set(&self.builder, 0).await;
+        self
+    }
+
+    async fn set(&self, builder: &BuilderId, minimum: u64) {
+        self.payouts.set(builder, &settings(ADDRESS, minimum)).await.unwrap();
+    }
+
+    /// Receipts that wait, as the finisher writes them.
+    async fn earn(&self, builder: &BuilderId, nets: impl IntoIterator<Item = u64>) -> Vec<(ReceiptId, u64)> {
+        let owner = Owner::Builder(builder.clone());
+        let made: Vec<_> = nets.into_iter().map(|net| (ReceiptId::generate(), net)).collect();
+        let writes = made.iter().enumerate().filter_map(|(n, (id, net))| Unpaid { net: *net, at_ms: NOW.0 + n as u64 }.write(&owner, id));
+        self.store.inner().commit(vec![], writes.collect(), Durability::Buffered).await.unwrap();
+        made
+    }
+
+    async fn receipts(&self, id: &PayoutId) -> Vec<(String, u64)> {
+        let (mut all, mut cursor) = (vec![], None::<String>);
+        loop {
+            let page = self.payouts.receipts(id, 700, cursor.as_deref()).await.unwrap();
+            let Some((last, _)) = page.last() else { return all };
+            cursor = Some(last.clone());
+            all.extend(page.into_iter().map(|(id, net)| (id, net.0)));
+        }
+    }
+
+    async fn decide(&self, id: &PayoutId, decision: Decision, transaction: Option<&str>) -> Result<Status, PayoutError> {
+        let verdict = Verdict { decision, transaction: transaction.map(str::to_owned), reason: None };
+        self.payouts.decide(id, &verdict).await.map(|packet| packet.status)
+    }
+}
+
+fn settings(address: &str, minimum: u64) -> SettingsDraft {
+    SettingsDraft { address: address.to_owned(), network: None, asset: None, minimum_usd: Some(MicroUsd(minimum)) }
+}
+
+#[tokio::test]
+async fn a_packet_is_the_sum_of_its_receipts_digested_and_signed() {
+    let bench = Bench::new().settled().await;
+    let made = bench.earn(&bench.builder, (1..=2_345).collect::<Vec<_>>()).await;
+    let packet = bench.payouts.pay_out(&bench.builder).await.unwrap().unwrap();
+    let sum: u64 = made.iter().map(|(_, net)| net).sum();
+    assert_eq!((packet.status, packet.amount, packet.receipt_count), (Status::Created, sum, 2_345));
+    assert_eq!(packet.period, Some(Period { from: NOW, to: Timestamp(NOW.0 + 2_344) }));
+    let mut ids: Vec<_> = made.iter().map(|(id, _)| id.to_string()).collect();
+    ids.sort();
+    assert_eq!(packet.digest, Some(format!("sha256:{}", hex::encode(Sha256::digest(ids.join("\n"))))));
+    assert_eq!(bench.receipts(&packet.id).await.into_iter().map(|(id, _)| id).collect::<Vec<_>>(), ids);
+    let signature = packet.signature.clone().unwrap();
+    let payload = signature.split('.').nth(1).unwrap();
+    let signed = base64::Engine::decode(&base64::engine::general_purpose::URL_SAFE_NO_PAD, payload).unwrap();
+    assert_eq!(serde_json::from_slice::<serde_json::Value>(&signed).unwrap(), packet.canonical());
+    assert!(bench.payouts.pay_out(&bench.builder).await.unwrap().is_none(), "nothing is left");
+    let query = EventQuery { limit: 10, ..EventQuery::default() };
+    let events = bench.payouts.events.list(&Owner::Builder(bench.builder.clone()), &query).await.unwrap().events;
+    assert_eq!(events.iter().map(|event| event.kind).collect::<Vec<_>>(), [Kind::PayoutCreated]);
+    assert_eq!(events[0].data["receiptCount"], 2_345);
+}
+
+#[tokio::test]
+async fn nothing_is_paid_out_without_settings_or_below_the_minimum() {
+    let bench = Bench::new();
+    bench.earn(&bench.builder, [600_000, 399_999]).await;
+    assert!(matches!(bench.payouts.pay_out(&bench.builder).await, Err(PayoutError::NoSettings)));
+    bench.set(&bench.builder, 1_000_000).await;
+    let refused = bench.payouts.pay_out(&bench.builder).await.unwrap_err();
+    assert!(matches!(refused, PayoutError::BelowMinimum { amount: MicroUsd(999_999), minimum: MicroUsd(1_000_000) }), "{refused}");
+    assert!(bench.payouts.list(&bench.builder, 10, None).await.unwrap().0.is_empty(), "a refusal leaves no packet");
+    bench.earn(&bench.builder, [1]).await;
+    assert_eq!(bench.payouts.pay_out(&bench.builder).await.unwrap().unwrap().amount, 1_000_000);
+}
+
+#[tokio::test]
+async fn addresses_networks_and_assets_are_checked() {
+    let bench = Bench::new();
+    let set = async |address: &str| bench.payouts.set(&bench.builder, &settings(address, 1)).await.map(|settings| settings.address);
+    for good in [ADDRESS.to_owned(), ADDRESS.to_ascii_lowercase(), format!("0x{}", ADDRESS[2..].to_ascii_uppercase())] {
+        assert_eq!(set(&good).await.unwrap(), ADDRESS);
+    }
+    let wrong_case = ADDRESS.replace("Cb", "cb");
+    let zero = format!("0x{}", "0".repeat(40));
+    for bad in [wrong_case.as_str(), &ADDRESS[2..], &ADDRESS[..41], "", "0x", &zero, "vitalik.eth", &format!("{ADDRESS}0")] {
+        assert!(matches!(set(bad).await, Err(PayoutError::Field { pointer: "/address", .. })), "{bad}");
+    }
+    let mut other = settings(ADDRESS, 1);
+    other.network = Some("eip155:1".to_owned());
+    assert!(matches!(bench.payouts.set(&bench.builder, &other).await, Err(PayoutError::Field { pointer: "/network", .. })));
+    other.network = Some("eip155:84532".to_owned());
+    other.asset = Some(ADDRESS.replace('0', "1"));
+    assert!(matches!(bench.payouts.set(&bench.builder, &other).await, Err(PayoutError::Field { pointer: "/asset", .. })));
+    for named in [bench.payouts.network.asset.to_ascii_lowercase(), "USDC".to_owned(), "usdc".to_owned()] {
+        other.asset = Some(named);
+        assert_eq!(bench.payouts.set(&bench.builder, &other).await.unwrap().asset, bench.payouts.network.asset);
+    }
+}
+
+#[tokio::test]
+async fn a_packet_goes_through_its_states_in_order_only() {
+    let bench = Bench::new().settled().await;
+    bench.earn(&bench.builder, [5]).await;
+    let id = bench.payouts.pay_out(&bench.builder).await.unwrap().unwrap().id;
+    let hash = format!("0x{}", "Ab".repeat(32));
+    let wrong = |decided: Result<Status, PayoutError>| assert!(matches!(decided, Err(PayoutError::WrongState { .. })), "{decided:?}");
+    wrong(bench.decide(&id, Decision::Paid, Some(&hash)).await);
+    wrong(bench.decide(&id, Decision::Failed, None).await);
+    assert_eq!(bench.decide(&id, Decision::Approve, None).await.unwrap(), Status::Approved);
+    wrong(bench.decide(&id, Decision::Approve, None).await);
+    for bad in [None, Some("0x1234"), Some("paid"), Some(&hash[2..])] {
+        let refused = bench.decide(&id, Decision::Paid, bad).await;
+        assert!(matches!(refused, Err(PayoutError::Field { pointer: "/transaction", .. })), "{refused:?}");
+    }
+    assert_eq!(bench.decide(&id, Decision::Failed, None).await.unwrap(), Status::Failed);
+    assert_eq!(bench.decide(&id, Decision::Approve, None).await.unwrap(), Status::Approved);
+    assert_eq!(bench.decide(&id, Decision::Paid, Some(&hash)).await.unwrap(), Status::Paid);
+    for decision in [Decision::Approve, Decision::Failed] {
+        wrong(bench.decide(&id, decision, None).await);
+    }
+    let packet = bench.payouts.get(&bench.builder, &id).await.unwrap();
+    assert_eq!(packet.transaction, Some(hash.to_ascii_lowercase()));
+    assert!(matches!(bench.payouts.get(&BuilderId::generate(), &id).await, Err(PayoutError::NotOwner)));
+    assert!(matches!(bench.payouts.get(&bench.builder, &PayoutId::generate()).await, Err(PayoutError::Unknown)));
+}
+
+#[tokio::test]
+async fn of_two_verdicts_at_once_one_counts() {
+    let bench = Bench::new().settled().await;
+    bench.earn(&bench.builder, [5]).await;
+    let id = bench.payouts.pay_out(&bench.builder).await.unwrap().unwrap().id;
+    bench.decide(&id, Decision::Approve, None).await.unwrap();
+    let hash = format!("0x{}", "1".repeat(64));
+    let (paid, failed) = tokio::join!(bench.decide(&id, Decision::Paid, Some(&hash)), bench.decide(&id, Decision::Failed, None));
+    assert!(paid.is_ok() != failed.is_ok(), "{paid:?} {failed:?}");
+}
+
+/// Random earnings of two builders and payouts of both, some at the same time, whose commits fail before,
+/// after and in between: at the end each receipt is in one packet, its builder's, and every sum holds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn every_receipt_is_in_one_packet() {
+    for seed in 1..=30_u64 {
+        let mut random = Random::new(seed);
+        let bench = Bench::new().settled().await;
+        let builders = [bench.builder.clone(), BuilderId::generate()];
+        bench.set(&builders[1], 0).await;
+        let mut earned: [BTreeMap<String, u64>; 2] = Default::default();
+        for _ in 0..25 {
+            let who = random.below(2) as usize;
+            match random.below(5) {
+                0 | 1 => {
+                    let count = if random.below(4) == 0 { 1_500 } else { 1 + random.below(40) };
+                    let made = bench.earn(&builders[who], (0..count).map(|n| n % 977 + 1)).await;
+                    earned[who].extend(made.into_iter().map(|(id, net)| (id.to_string(), net)));
+                }
+                2 => {
+                    let fault = *random.pick(&[Fault::Before, Fault::After, Fault::Lost]);
+                    bench.store.fail_nth(1 + random.below(5), fault);
+                    _ = bench.payouts.pay_out(&builders[who]).await;
+                    bench.store.heal();
+                }
+                3 => bench.payouts.resume().await.unwrap(),
+                _ => {
+                    let at_once = (0..4).map(|_| {
+                        let (payouts, builder) = (Arc::clone(&bench.payouts), builders[who].clone());
+                        tokio::spawn(async move { payouts.pay_out(&builder).await.map(drop) })
+                    });
+                    for one in at_once.collect::<Vec<_>>() {
+                        one.await.unwrap().unwrap();
+                    }
+                }
+            }
+        }
+        bench.payouts.resume().await.unwrap();
+        for (who, builder) in builders.iter().enumerate() {
+            // The first may go on with a packet that was cut off.
+            while bench.payouts.pay_out(builder).await.unwrap().is_some() {}
+            let (mut paid, mut packets) = (BTreeMap::new(), BTreeSet::new());
+            for packet in bench.payouts.list(builder, 1_000, None).await.unwrap().0 {
+                let receipts = bench.receipts(&packet.id).await;
+                assert_eq!(packet.status, Status::Created, "seed {seed}");
+                assert!(packet.receipt_count > 0, "seed {seed}: an empty packet");
+                assert_eq!(
+                    (packet.receipt_count, packet.amount),
+                    (receipts.len() as u64, receipts.iter().map(|(_, net)| net).sum()),
+                    "seed {seed}"
+                );
+                assert!(packets.insert(packet.id.clone()));
+                for (id, net) in receipts {
+                    assert_eq!(paid.insert(id, net), None, "seed {seed}: a receipt is in two packets");
+                }
+            }
+            assert_eq!(paid, earned[who], "seed {seed}");
+        }
+        let all = bench.payouts.list_all(Some(Status::Created), 1_000, None).await.unwrap().0;
+        let own = bench.payouts.list(&builders[0], 1_000, None).await.unwrap().0.len()
+            + bench.payouts.list(&builders[1], 1_000, None).await.unwrap().0.len();
+        assert_eq!(all.len(), own, "seed {seed}");
+    }
+}

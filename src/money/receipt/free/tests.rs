@@ -1,0 +1,171 @@
+use super::*;
+use crate::{
+    base::id::EndpointId,
+    money::receipt::{Draft, Payment, Signer},
+    store::memory::MemoryStore,
+    tool::MicroUsd,
+};
+
+const NOW: Timestamp = Timestamp(1_800_000_000_000);
+const DAY: u64 = 24 * 3_600_000;
+
+struct Bench {
+    store: Arc<dyn Store>,
+    clock: Clock,
+    settings: FreeReceiptSettings,
+    free: Arc<FreeReceipts>,
+}
+
+impl Bench {
+    async fn keeping(count: u64) -> Self {
+        let (store, clock): (Arc<dyn Store>, _) = (Arc::new(MemoryStore::new()), Clock::fixed(NOW));
+        let settings = FreeReceiptSettings { count, ..FreeReceiptSettings::default() };
+        let free = FreeReceipts::open(Arc::clone(&store), clock.clone(), settings).await.unwrap();
+        Self { store, clock, settings, free }
+    }
+
+    async fn restarted(self) -> Self {
+        let free = FreeReceipts::open(Arc::clone(&self.store), self.clock.clone(), self.settings).await.unwrap();
+        Self { free, ..self }
+    }
+
+    /// Stores a batch of `count` receipts of calls that began at `at`.
+    async fn add(&self, at: Timestamp, count: usize) -> Vec<ReceiptId> {
+        let ids: Vec<_> = (0..count).map(|_| ReceiptId::of_time(at)).collect();
+        let records: Vec<_> = ids.iter().map(|id| Record::free(draft(id)).to_bytes()).collect();
+        let receipts = ids.iter().map(|id| id.as_str().as_bytes()).zip(records.iter().map(Vec::as_slice));
+        self.store.commit(vec![], self.free.writes(receipts), Durability::Buffered).await.unwrap();
+        ids
+    }
+
+    async fn has(&self, id: &ReceiptId) -> bool {
+        let Some(stored) = self.free.get(id).await.unwrap() else { return false };
+        let record: Record = serde_json::from_slice(&stored).unwrap();
+        assert_eq!((&record.draft.receipt_id, record.kind), (id, Kind::Free));
+        true
+    }
+
+    async fn how_many(&self, ids: &[ReceiptId]) -> usize {
+        let mut found = 0;
+        for id in ids {
+            found += usize::from(self.has(id).await);
+        }
+        found
+    }
+
+    async fn all(&self, space: Space) -> Vec<(Vec<u8>, Vec<u8>)> {
+        self.store.scan(space, KeyRange::all(), 100_000, Direction::Forward).await.unwrap()
+    }
+
+    /// What there is, counted by looking.
+    async fn counted(&self) -> Size {
+        let packs = self.all(Space::FreeReceipts).await;
+        let bytes = packs.iter().map(|(key, pack)| (key.len() + pack.len()) as u64).sum();
+        Size { entries: packs.iter().map(|(_, pack)| unpack(pack).count() as u64).sum(), bytes }
+    }
+}
+
+fn draft(id: &ReceiptId) -> Draft {
+    Draft {
+        receipt_id: id.clone(),
+        slug: "a-tool".parse().unwrap(),
+        endpoint_id: EndpointId::generate(),
+        version: "v".repeat(71),
+        price_usd: MicroUsd::ZERO,
+        owner: false,
+        resource_url: "https://tools.example/tools/a-tool".to_owned(),
+        request_hash: "h".repeat(71),
+        result_hash: "h".repeat(71),
+        started_at: id.made_at(),
+        issued_at: id.made_at(),
+    }
+}
+
+#[tokio::test]
+async fn a_receipt_is_found_by_its_id_whatever_batch_it_came_in() {
+    let bench = Bench::keeping(10_000).await;
+    let mut ids = vec![];
+    for batch in 0..20 {
+        // Calls of one batch began at different times, and those of one time are in several batches.
+        for back in [0, 3, 12, 5_000] {
+            ids.extend(bench.add(Timestamp(NOW.0 + batch * 7 - back), 9).await);
+        }
+    }
+    assert_eq!(bench.how_many(&ids).await, 720);
+    assert!(!bench.has(&ReceiptId::of_time(NOW)).await);
+    assert_eq!((bench.free.size(), bench.free.size().entries), (bench.counted().await, 720));
+    let bench = bench.restarted().await;
+    assert_eq!(bench.free.size(), bench.counted().await);
+    assert!(bench.all(Space::FreeReceipts).await.len() < 300, "they share keys");
+}
+
+#[tokio::test]
+async fn the_oldest_go_when_there_are_too_many() {
+    let bench = Bench::keeping(100).await;
+    let mut ids = vec![];
+    for n in 0..40 {
+        ids.extend(bench.add(NOW.plus_millis(n * 1_000), 10).await);
+    }
+    bench.free.turn().await.unwrap();
+    let left = bench.free.size().entries;
+    assert!((100..110).contains(&left), "{left}");
+    assert_eq!(bench.how_many(&ids[300..]).await, 100, "the newest are there");
+    assert_eq!(bench.how_many(&ids[..290]).await, 0);
+    assert_eq!(bench.free.size(), bench.counted().await);
+    // The count outlives a restart, and goes on.
+    let bench = bench.restarted().await;
+    bench.add(NOW.plus_millis(100_000), 50).await;
+    bench.free.turn().await.unwrap();
+    assert_eq!(bench.free.size(), bench.counted().await);
+    assert!((100..110).contains(&bench.free.size().entries));
+}
+
+#[tokio::test]
+async fn those_that_are_too_old_go_however_few_there_are() {
+    let bench = Bench::keeping(100).await;
+    let old = bench.add(NOW, 5).await;
+    let young = bench.add(NOW.plus_millis(DAY), 5).await;
+    bench.clock.set(NOW.plus_millis(7 * DAY));
+    bench.free.turn().await.unwrap();
+    assert_eq!(bench.how_many(&old).await, 5, "to the very day");
+    bench.clock.set(NOW.plus_millis(7 * DAY + 20));
+    bench.free.turn().await.unwrap();
+    assert_eq!((bench.how_many(&old).await, bench.how_many(&young).await), (0, 5));
+    assert_eq!(bench.free.size(), bench.counted().await);
+}
+
+/// A host that runs already has its receipts of free and paid calls in one space.
+#[tokio::test]
+async fn free_receipts_of_an_older_version_are_sorted_out_of_the_paid_ones() {
+    let bench = Bench::keeping(600).await;
+    let folder = tempfile::tempdir().unwrap();
+    let signer = Signer::open(folder.path()).unwrap();
+    let (mut free, mut paid, mut writes) = (vec![], vec![], vec![]);
+    for n in 0..900_u64 {
+        let id = ReceiptId::of_time(Timestamp(NOW.0 - 8 * DAY + n * (8 * DAY / 900)));
+        let bytes = if n.is_multiple_of(3) {
+            paid.push(id.clone());
+            signer.receipt(draft(&id), Payment::Credit { credit: "crd_1".to_owned() }).to_bytes()
+        } else {
+            free.push(id.clone());
+            Record::free(draft(&id)).to_bytes()
+        };
+        writes.push(Write::put(Space::Receipts, id.as_str(), bytes));
+    }
+    bench.store.commit(vec![], writes, Durability::Buffered).await.unwrap();
+    // Cut off after some pages, and begun again.
+    _ = tokio::time::timeout(Duration::from_millis(15), bench.free.turn()).await;
+    let bench = bench.restarted().await;
+    bench.free.turn().await.unwrap();
+    assert_eq!(bench.how_many(&free[76..]).await, 524, "those of the last seven days");
+    assert_eq!(bench.how_many(&free[..74]).await, 0);
+    assert_eq!(bench.all(Space::Receipts).await.len(), paid.len());
+    assert_eq!(bench.free.size(), bench.counted().await);
+    // Nothing is looked through again.
+    let free = draft(&ReceiptId::generate());
+    let late = Write::put(Space::Receipts, free.receipt_id.as_str(), Record::free(free.clone()).to_bytes());
+    bench.store.commit(vec![], vec![late], Durability::Buffered).await.unwrap();
+    let bench = bench.restarted().await;
+    bench.free.turn().await.unwrap();
+    assert_eq!(bench.all(Space::Receipts).await.len(), paid.len() + 1);
+}

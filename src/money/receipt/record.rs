@@ -1,0 +1,195 @@
+//! What a receipt says.
+
+use serde::{Deserialize, Serialize};
+
+use super::OfferReceipt;
+use crate::{
+    base::{
+        clock::Timestamp,
+        id::{EndpointId, ReceiptId},
+    },
+    tool::{MicroUsd, Slug},
+};
+
+/// All of a receipt that is known before the money moves. Stored with the intent to settle.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Draft {
+    pub receipt_id: ReceiptId,
+    pub slug: Slug,
+    pub endpoint_id: EndpointId,
+    /// Hash of the handler that ran.
+    pub version: String,
+    /// What the call cost: nothing where its owner made it.
+    pub price_usd: MicroUsd,
+    /// Whether its owner called the tool, free of charge.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub owner: bool,
+    /// The tool's address, as the payer was asked to pay for it.
+    pub resource_url: String,
+    /// [`super::request_hash`] of the call.
+    pub request_hash: String,
+    /// [`super::json_hash`] of the result, or [`super::bytes_hash`] where it is not JSON.
+    pub result_hash: String,
+    pub started_at: Timestamp,
+    pub issued_at: Timestamp,
+}
+
+/// How a call was paid.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Payment {
+    Free,
+    /// By developer credit, of this id.
+    Credit {
+        credit: String,
+    },
+    X402(Transfer),
+}
+
+/// A settled x402 payment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transfer {
+    /// CAIP-2, for v1 payments too.
+    pub network: String,
+    pub asset: String,
+    /// In the asset's smallest units.
+    pub amount: String,
+    pub transaction: String,
+    /// Address, in full.
+    pub payer: String,
+    pub scheme: String,
+    pub x402_version: u8,
+    /// True if a ledger of our own moved the balance, and no chain.
+    pub simulated: bool,
+}
+
+/// How a call was paid, as its receipt says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    X402,
+    Credit,
+    Free,
+}
+
+/// A receipt that nobody has signed: what the signature covers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Record {
+    #[serde(flatten)]
+    pub draft: Draft,
+    pub kind: Kind,
+    /// Whether no real money moved although the receipt tells of a payment.
+    pub simulated: bool,
+    /// In the asset's smallest units. This and what follows: x402 only, but for `payer`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub amount: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asset: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transaction: Option<String>,
+    /// Shortened: `0x1234…abcd`. Of a credit its id, shortened too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payer: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheme: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub x402_version: Option<u8>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offer_receipt: Option<OfferReceipt>,
+}
+
+/// A receipt as its reader gets it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Signed {
+    #[serde(flatten)]
+    pub record: Record,
+    /// Compact JWS (EdDSA) whose payload is the canonical JSON of the record.
+    pub signature: String,
+}
+
+impl Record {
+    /// The record of a call that cost nothing.
+    #[must_use]
+    pub fn free(draft: Draft) -> Self {
+        Self {
+            draft,
+            kind: Kind::Free,
+            simulated: false,
+            amount: None,
+            asset: None,
+            network: None,
+            transaction: None,
+            payer: None,
+            scheme: None,
+            x402_version: None,
+            offer_receipt: None,
+        }
+    }
+
+    /// The record of a call paid by developer credit.
+    #[must_use]
+    pub fn credit(draft: Draft, credit: &str) -> Self {
+        Self { kind: Kind::Credit, payer: Some(shortened(credit)), ..Self::free(draft) }
+    }
+
+    pub(super) fn x402(draft: Draft, transfer: Transfer, offer_receipt: OfferReceipt) -> Self {
+        Self {
+            kind: Kind::X402,
+            simulated: transfer.simulated,
+            payer: Some(shortened(&transfer.payer)),
+            amount: Some(transfer.amount),
+            asset: Some(transfer.asset),
+            network: Some(transfer.network),
+            transaction: Some(transfer.transaction),
+            scheme: Some(transfer.scheme),
+            x402_version: Some(transfer.x402_version),
+            offer_receipt: Some(offer_receipt),
+            ..Self::free(draft)
+        }
+    }
+
+    /// The record as the store keeps it, to be signed when it is fetched.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        to_bytes(self)
+    }
+}
+
+impl Signed {
+    /// The receipt as the store keeps it.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        to_bytes(self)
+    }
+}
+
+fn to_bytes(receipt: &impl Serialize) -> Vec<u8> {
+    // Most fit, so that the buffer does not grow step by step.
+    let mut bytes = Vec::with_capacity(1 << 10);
+    serde_json::to_writer(&mut bytes, receipt).expect("a receipt has text keys");
+    bytes
+}
+
+/// The first six and the last four characters of an address; short texts as they are.
+pub fn shortened(address: &str) -> String {
+    let chars = address.chars().count();
+    if chars <= 12 {
+        return address.to_owned();
+    }
+    address.chars().take(6).chain(['…']).chain(address.chars().skip(chars - 4)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_shortened() {
+        assert_eq!(shortened("0x857b06519E91e3A54538791bDbb0E22373e36b66"), "0x857b…6b66");
+        assert_eq!(shortened("short"), "short");
+        assert_eq!(shortened(""), "");
+    }
+}

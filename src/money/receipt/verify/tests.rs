@@ -1,0 +1,271 @@
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::*;
+use crate::{
+    base::{
+        clock::Timestamp,
+        id::{EndpointId, ReceiptId},
+    },
+    money::receipt::{Draft, Payment, Signer, Transfer, json_hash, request_hash},
+    tool::MicroUsd,
+};
+
+fn signer() -> (TempDir, Signer) {
+    let folder = tempfile::tempdir().unwrap();
+    let signer = Signer::open(folder.path()).unwrap();
+    (folder, signer)
+}
+
+fn draft() -> Draft {
+    let endpoint_id = EndpointId::generate();
+    Draft {
+        receipt_id: ReceiptId::generate(),
+        slug: "echo-tool".parse().unwrap(),
+        request_hash: request_hash(endpoint_id.as_str(), &json!({"text": "hi"})),
+        endpoint_id,
+        version: "sha256:00".to_owned(),
+        price_usd: MicroUsd(1_230),
+        owner: false,
+        resource_url: "http://127.0.0.1:4020/tools/echo-tool".to_owned(),
+        result_hash: json_hash(&json!({"text": "hi"})),
+        started_at: Timestamp(1_790_000_000_123),
+        issued_at: Timestamp(1_790_000_000_456),
+    }
+}
+
+fn transfer() -> Transfer {
+    Transfer {
+        network: "eip155:84532".to_owned(),
+        asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e".to_owned(),
+        amount: "1230".to_owned(),
+        transaction: format!("0x{}", "ab".repeat(32)),
+        payer: "0x857b06519E91e3A54538791bDbb0E22373e36b66".to_owned(),
+        scheme: "exact".to_owned(),
+        x402_version: 2,
+        simulated: true,
+    }
+}
+
+fn paid(signer: &Signer) -> Value {
+    serde_json::to_value(signer.receipt(draft(), Payment::X402(transfer()))).unwrap()
+}
+
+/// Every way a call is paid.
+fn payments() -> [Payment; 3] {
+    [Payment::Free, Payment::Credit { credit: "crd_01J00000000000000000000000".to_owned() }, Payment::X402(transfer())]
+}
+
+#[test]
+fn receipts_hold_after_storage_and_transport() {
+    let (_folder, signer) = signer();
+    for payment in payments() {
+        let signed = signer.receipt(draft(), payment);
+        let shown = signer.present(&signed.to_bytes()).unwrap();
+        let sent: Value = serde_json::from_str(&serde_json::to_string_pretty(&shown).unwrap()).unwrap();
+        let verified = verify(&sent, &signer.jwks()).unwrap();
+        assert_eq!(verified, Verified { record: signed.record.clone(), kid: signer.kid().to_owned() });
+        assert_eq!(serde_json::from_value::<crate::money::receipt::Signed>(sent).unwrap(), signed);
+        assert!(verified.to_string().contains("0.00123 USD"), "{verified}");
+    }
+}
+
+#[test]
+fn unsigned_record_is_signed_alike_every_time_it_is_presented() {
+    let (_folder, signer) = signer();
+    let record = Record::free(draft());
+    let first = signer.present(&record.to_bytes()).unwrap();
+    assert_eq!(Some(&first), signer.present(&record.to_bytes()).as_ref());
+    assert_eq!(first, serde_json::to_value(signer.sign(record)).unwrap());
+    verify(&first, &signer.jwks()).unwrap();
+    assert_eq!(signer.present(b"no receipt"), None);
+    assert_eq!(signer.present(b"[]"), None);
+}
+
+#[test]
+fn record_shows_no_payer_in_full() {
+    let (_folder, signer) = signer();
+    let receipt = paid(&signer);
+    assert_eq!(receipt["payer"], "0x857b…6b66");
+    assert!(!receipt.to_string().contains("06519E91e3A5"));
+    assert_eq!(receipt["priceUsd"], 0.00123);
+    assert_eq!(receipt["startedAt"], "2026-09-21T14:13:20.123Z");
+    assert_eq!((&receipt["kind"], &receipt["x402Version"], &receipt["simulated"]), (&json!("x402"), &json!(2), &json!(true)));
+}
+
+#[test]
+fn any_altered_member_is_refused_by_its_name() {
+    let (_folder, signer) = signer();
+    for payment in payments() {
+        let good = serde_json::to_value(signer.receipt(draft(), payment)).unwrap();
+        let names: Vec<String> = good.as_object().unwrap().keys().filter(|name| *name != "signature").cloned().collect();
+        assert!(names.len() >= 12, "{names:?}");
+        for name in names {
+            let mut changed = good.clone();
+            changed[&name] = altered(&good[&name]);
+            assert_eq!(verify(&changed, &signer.jwks()), Err(VerifyError::Altered(vec![name.clone()])), "changed {name}");
+            let mut without = good.clone();
+            without.as_object_mut().unwrap().remove(&name);
+            assert_eq!(verify(&without, &signer.jwks()), Err(VerifyError::Altered(vec![name.clone()])), "removed {name}");
+        }
+        let mut more = good.clone();
+        more["note"] = json!("added");
+        assert_eq!(verify(&more, &signer.jwks()), Err(VerifyError::Altered(vec!["note".to_owned()])));
+    }
+}
+
+fn altered(value: &Value) -> Value {
+    match value {
+        Value::String(text) => json!(format!("{text}0")),
+        Value::Number(number) => json!(number.as_f64().unwrap() + 1.0),
+        Value::Bool(truth) => json!(!truth),
+        _ => json!("another"),
+    }
+}
+
+#[test]
+fn any_altered_character_of_a_signature_is_refused() {
+    let (_folder, signer) = signer();
+    let good = paid(&signer);
+    let signature = good["signature"].as_str().unwrap();
+    for at in 0..signature.len() {
+        let mut changed = signature.to_owned();
+        let other = if &changed[at..=at] == "A" { "B" } else { "A" };
+        changed.replace_range(at..=at, other);
+        let mut receipt = good.clone();
+        receipt["signature"] = json!(changed);
+        assert!(verify(&receipt, &signer.jwks()).is_err(), "character {at}");
+    }
+}
+
+#[test]
+fn another_key_is_refused() {
+    let ((_one, signer), (_two, other)) = (signer(), signer());
+    let receipt = paid(&signer);
+    assert_eq!(verify(&receipt, &other.jwks()), Err(VerifyError::UnknownKey(Part::Record, signer.kid().to_owned())));
+    assert_eq!(verify(&receipt, &json!({"keys": []})), Err(VerifyError::UnknownKey(Part::Record, signer.kid().to_owned())));
+    assert_eq!(verify(&receipt, &json!([])), Err(VerifyError::NotAKeySet));
+}
+
+/// The `kid` in a key set is not believed: it is computed from the key.
+#[test]
+fn key_under_the_name_of_another_is_refused() {
+    let ((_one, signer), (_two, other)) = (signer(), signer());
+    let mut jwks = other.jwks();
+    jwks["keys"][0]["kid"] = json!(signer.kid());
+    assert!(matches!(verify(&paid(&signer), &jwks), Err(VerifyError::UnknownKey(Part::Record, _))));
+}
+
+#[test]
+fn signature_by_another_key_under_our_name_is_forged() {
+    let ((_one, signer), (_two, other)) = (signer(), signer());
+    let mut receipt = paid(&other);
+    let signature = receipt["signature"].as_str().unwrap().to_owned();
+    let (_, rest) = signature.split_once('.').unwrap();
+    let header = json!({"alg": "EdDSA", "kid": signer.kid(), "typ": RECEIPT_TYPE}).to_string();
+    receipt["signature"] = json!(format!("{}.{rest}", URL_SAFE_NO_PAD.encode(header)));
+    assert_eq!(verify(&receipt, &signer.jwks()), Err(VerifyError::Forged(Part::Record)));
+}
+
+#[test]
+fn algorithm_none_is_refused() {
+    let (_folder, signer) = signer();
+    let mut receipt = paid(&signer);
+    receipt.as_object_mut().unwrap().remove("signature");
+    let payload = URL_SAFE_NO_PAD.encode(canonical(&receipt));
+    for alg in ["none", "None", "HS256"] {
+        let header = URL_SAFE_NO_PAD.encode(json!({"alg": alg, "kid": signer.kid(), "typ": RECEIPT_TYPE}).to_string());
+        receipt["signature"] = json!(format!("{header}.{payload}."));
+        let wanted = VerifyError::Signature(Part::Record, JwsError::Algorithm(alg.to_owned()));
+        assert_eq!(verify(&receipt, &signer.jwks()), Err(wanted));
+    }
+}
+
+#[test]
+fn what_is_no_receipt_is_refused() {
+    let (_folder, signer) = signer();
+    let good = paid(&signer);
+    let mut unsigned = good.clone();
+    unsigned.as_object_mut().unwrap().remove("signature");
+    assert_eq!(verify(&unsigned, &signer.jwks()), Err(VerifyError::Unsigned));
+    assert!(matches!(verify(&json!("receipt"), &signer.jwks()), Err(VerifyError::NotAReceipt(_))));
+    let mut numbered = good.clone();
+    numbered["signature"] = json!(7);
+    assert_eq!(verify(&numbered, &signer.jwks()), Err(VerifyError::Signature(Part::Record, JwsError::Form)));
+    // Signed by us, but something else.
+    let other = signer.present(br#"{"iAm": "not a receipt"}"#).unwrap();
+    assert!(matches!(verify(&other, &signer.jwks()), Err(VerifyError::NotAReceipt(_))));
+}
+
+/// The two signatures are by one key: neither may pass for the other.
+#[test]
+fn x402_receipt_does_not_pass_for_a_record() {
+    let (_folder, signer) = signer();
+    let receipt = paid(&signer);
+    let signature = receipt["offerReceipt"]["signature"].as_str().unwrap();
+    let payload = Parts::parse(signature).unwrap().payload;
+    let mut posing: Value = serde_json::from_slice(&payload).unwrap();
+    posing["signature"] = json!(signature);
+    assert_eq!(verify(&posing, &signer.jwks()), Err(VerifyError::Type(Part::Record)));
+}
+
+#[test]
+fn x402_receipt_has_the_form_of_its_extension() {
+    let (_folder, signer) = signer();
+    let signed = signer.receipt(draft(), Payment::X402(transfer()));
+    let offer_receipt = signed.record.offer_receipt.unwrap();
+    assert_eq!(offer_receipt.extensions()["offer-receipt"]["info"]["receipt"]["format"], "jws");
+    let parts = Parts::parse(&offer_receipt.signature).unwrap();
+    let did = parts.header.kid.as_deref().unwrap();
+    let jwk = did.strip_prefix("did:jwk:").and_then(|did| did.strip_suffix("#0")).unwrap();
+    let jwk: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(jwk).unwrap()).unwrap();
+    assert!(parts.is_by(&jws::from_jwk(&jwk).unwrap()), "the DID carries the key");
+    let payload: Value = serde_json::from_slice(&parts.payload).unwrap();
+    let wanted = json!({
+        "version": 1,
+        "network": "eip155:84532",
+        "resourceUrl": "http://127.0.0.1:4020/tools/echo-tool",
+        "payer": "0x857b06519E91e3A54538791bDbb0E22373e36b66",
+        "issuedAt": 1_790_000_000,
+        "transaction": format!("0x{}", "ab".repeat(32)),
+    });
+    assert_eq!(payload, wanted);
+    assert_eq!(parts.payload, canonical(&wanted));
+}
+
+/// Even where the host itself signed a record, the x402 receipt in it has to be about the same payment.
+#[test]
+fn x402_receipt_of_another_payment_is_refused() {
+    let ((_one, signer), (_two, other)) = (signer(), signer());
+    let good = signer.receipt(draft(), Payment::X402(transfer())).record;
+    let resigned = |change: &dyn Fn(&mut Record)| {
+        let mut record = good.clone();
+        change(&mut record);
+        verify(&serde_json::to_value(signer.sign(record)).unwrap(), &signer.jwks()).map(|_| ())
+    };
+    let other_payment = |field| Err(VerifyError::OtherPayment(field));
+    assert_eq!(resigned(&|_| {}), Ok(()));
+    assert_eq!(resigned(&|record| record.network = Some("eip155:1".to_owned())), other_payment("network"));
+    assert_eq!(resigned(&|record| record.draft.resource_url.push('x')), other_payment("resourceUrl"));
+    assert_eq!(resigned(&|record| record.payer = Some("0x0000…0000".to_owned())), other_payment("payer"));
+    assert_eq!(resigned(&|record| record.draft.issued_at = record.draft.issued_at.plus_millis(1_000)), other_payment("issuedAt"));
+    assert_eq!(resigned(&|record| record.transaction = None), other_payment("transaction"));
+    assert_eq!(resigned(&|record| record.offer_receipt = None), Err(VerifyError::OfferReceipt));
+    assert_eq!(resigned(&|record| record.kind = Kind::Free), Err(VerifyError::OfferReceipt));
+    let foreign = other.receipt(good.draft.clone(), Payment::X402(transfer())).record.offer_receipt;
+    let by_another = resigned(&|record| record.offer_receipt.clone_from(&foreign));
+    assert!(matches!(by_another, Err(VerifyError::UnknownKey(Part::OfferReceipt, _))), "{by_another:?}");
+}
+
+#[test]
+fn receipts_hold_after_the_key_was_rotated() {
+    let (folder, before) = signer();
+    let (old, free) = (paid(&before), Record::free(draft()));
+    let after = Signer::rotate(folder.path()).unwrap();
+    assert_ne!(before.kid(), after.kid());
+    assert_eq!(verify(&old, &after.jwks()).unwrap().kid, before.kid());
+    assert_eq!(verify(&paid(&after), &after.jwks()).unwrap().kid, after.kid());
+    assert!(verify(&paid(&after), &before.jwks()).is_err(), "the old set does not know the new key");
+    verify(&after.present(&free.to_bytes()).unwrap(), &after.jwks()).unwrap();
+}

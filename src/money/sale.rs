@@ -1,0 +1,248 @@
+//! Sales: what the calls of each owner's endpoints brought in, to the micro-dollar.
+//!
+//! A call leaves a row in the commit of its receipt, under a key of its own, so that concurrent calls never
+//! wait for each other's counters. A task behind folds rows into one roll-up for each (owner, day, endpoint),
+//! in commits that take the rows away and change the roll-ups at once. Both lie in one range of keys:
+//!
+//! ```text
+//! <owner> 0 0 <day> <endpoint id>   roll-up
+//! <owner> 0 1 <time> <id>           row, not folded yet
+//! ```
+//!
+//! **Invariant: a call is counted once.** It is in a row or in a roll-up, and a scan, which is one moment,
+//! sees it in one of them; so a report is exact whenever it is made.
+
+mod fold;
+mod report;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::HashSet,
+    fmt,
+    ops::AddAssign,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
+
+pub use self::report::{HostReport, Line, Report};
+use crate::{
+    base::{
+        clock::Timestamp,
+        id::{EndpointId, ReceiptId},
+    },
+    store::{KeyRange, Space, Store, Write},
+    tool::{MicroUsd, Owner, Slug},
+};
+
+/// The whole of a price, in basis points.
+pub const WHOLE_BPS: u16 = 10_000;
+
+const ROLL_UP: u8 = 0;
+const ROW: u8 = 1;
+const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+
+/// The share of each sale that the host keeps, in basis points of the price. Default: 500.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FeeBps(pub u16);
+
+impl FeeBps {
+    /// What the host keeps of `price`, rounded down. Of its own endpoints nothing: there is nobody to keep it from.
+    #[must_use]
+    pub fn of(self, price: MicroUsd, owner: &Owner) -> MicroUsd {
+        match owner {
+            Owner::Platform => MicroUsd::ZERO,
+            Owner::Builder(_) => {
+                let share = u128::from(price.0) * u128::from(self.0.min(WHOLE_BPS)) / u128::from(WHOLE_BPS);
+                MicroUsd(u64::try_from(share).unwrap_or(price.0))
+            }
+        }
+    }
+}
+
+/// Calls and money, added up. Money in micro-USD; `net` is `gross` without `fees`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Totals {
+    /// Runs, succeeded and failed.
+    pub calls: u64,
+    pub paid_calls: u64,
+    pub failed_calls: u64,
+    pub gross: u64,
+    pub fees: u64,
+    pub net: u64,
+}
+
+impl Totals {
+    /// A call that cost nothing.
+    pub const FREE: Self = Self { calls: 1, paid_calls: 0, failed_calls: 0, gross: 0, fees: 0, net: 0 };
+    /// A call that came to nothing, uncharged.
+    pub const FAILED: Self = Self { failed_calls: 1, ..Self::FREE };
+
+    /// A paid call.
+    #[must_use]
+    pub fn paid(gross: MicroUsd, fee: MicroUsd) -> Self {
+        Self { paid_calls: 1, gross: gross.0, fees: fee.0, net: gross.0.saturating_sub(fee.0), ..Self::FREE }
+    }
+}
+
+impl AddAssign for Totals {
+    fn add_assign(&mut self, other: Self) {
+        for (sum, more) in [
+            (&mut self.calls, other.calls),
+            (&mut self.paid_calls, other.paid_calls),
+            (&mut self.failed_calls, other.failed_calls),
+            (&mut self.gross, other.gross),
+            (&mut self.fees, other.fees),
+            (&mut self.net, other.net),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
+    }
+}
+
+/// Calls of one endpoint: the value of rows and of roll-ups. Stored as postcard.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sale {
+    pub endpoint: EndpointId,
+    pub slug: Slug,
+    pub totals: Totals,
+}
+
+/// What a receipt leaves its builder to be paid out. Stored as postcard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unpaid {
+    /// Micro-USD.
+    pub net: u64,
+    /// When the receipt was issued, in milliseconds since 1970.
+    pub at_ms: u64,
+}
+
+impl Sale {
+    /// The row of calls of one day. `id` tells it from others of its time: a receipt's, or one made up.
+    #[must_use]
+    pub fn row(&self, owner: &Owner, at: Timestamp, id: &str) -> Write {
+        Write::put(Space::Sales, row_key(owner, at, id), self.encode())
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        postcard::to_stdvec(self).expect("a sale is plain data: encoding it into memory cannot fail")
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        postcard::from_bytes(bytes).ok()
+    }
+}
+
+impl Unpaid {
+    /// The write that makes it wait for a payout packet; `None` where there is no builder or nothing to pay.
+    #[must_use]
+    pub fn write(self, owner: &Owner, receipt: &ReceiptId) -> Option<Write> {
+        match owner {
+            Owner::Builder(builder) if self.net > 0 => {
+                let key = [builder.as_str().as_bytes(), &[0], receipt.as_str().as_bytes()].concat();
+                Some(Write::put(Space::Unpaid, key, self.encode()))
+            }
+            Owner::Builder(_) | Owner::Platform => None,
+        }
+    }
+
+    /// As the store keeps it.
+    #[must_use]
+    pub fn encode(self) -> Vec<u8> {
+        postcard::to_stdvec(&self).expect("plain data: encoding it into memory cannot fail")
+    }
+
+    /// Out of the store.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        postcard::from_bytes(bytes).ok()
+    }
+}
+
+/// The sales of all owners.
+pub struct Sales {
+    store: Arc<dyn Store>,
+    /// Owners who have rows to be folded.
+    sold: Mutex<HashSet<String>>,
+    some: Notify,
+}
+
+impl fmt::Debug for Sales {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sales").field("to_fold", &self.sold_lock().len()).finish_non_exhaustive()
+    }
+}
+
+impl Sales {
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>) -> Arc<Self> {
+        Arc::new(Self { store, sold: Mutex::default(), some: Notify::new() })
+    }
+
+    /// Says that rows of `owner` were written. Call it after the commit.
+    pub fn sold(&self, owner: &Owner) {
+        let mut sold = self.sold_lock();
+        if !sold.contains(owner.share()) {
+            sold.insert(owner.share().to_owned());
+            self.some.notify_one();
+        }
+    }
+
+    fn sold_owners(&self) -> HashSet<String> {
+        std::mem::take(&mut self.sold_lock())
+    }
+
+    fn sold_lock(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {
+        self.sold.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The number of the UTC day of `at`, counted from 1970.
+fn day(at: Timestamp) -> u32 {
+    u32::try_from(at.0 / DAY_MS).unwrap_or(u32::MAX)
+}
+
+/// When the UTC day of `at` began.
+#[must_use]
+pub fn start_of_day(at: Timestamp) -> Timestamp {
+    begin(day(at))
+}
+
+/// When a day begins.
+fn begin(day: u32) -> Timestamp {
+    Timestamp(u64::from(day) * DAY_MS)
+}
+
+/// No owner's name has a zero byte, so none is the start of another's.
+fn prefix(share: &str, kind: &[u8]) -> Vec<u8> {
+    [share.as_bytes(), &[0], kind].concat()
+}
+
+/// The first key behind all of an owner's.
+fn end_of(share: &str) -> Vec<u8> {
+    [share.as_bytes(), &[1]].concat()
+}
+
+fn row_key(owner: &Owner, at: Timestamp, id: &str) -> Vec<u8> {
+    [&prefix(owner.share(), &[ROW])[..], &at.0.to_be_bytes(), id.as_bytes()].concat()
+}
+
+fn roll_up_key(share: &str, day: u32, endpoint: &EndpointId) -> Vec<u8> {
+    [&prefix(share, &[ROLL_UP])[..], &day.to_be_bytes(), endpoint.as_str().as_bytes()].concat()
+}
+
+/// The day in the key of a row or a roll-up, after the owner's prefix.
+fn day_of(rest: &[u8]) -> Option<u32> {
+    match rest.split_first()? {
+        (&ROLL_UP, rest) => Some(u32::from_be_bytes(rest.get(..4)?.try_into().ok()?)),
+        (&ROW, rest) => Some(day(Timestamp(u64::from_be_bytes(rest.get(..8)?.try_into().ok()?)))),
+        _ => None,
+    }
+}
+
+/// The rows of an owner.
+fn rows(share: &str) -> KeyRange {
+    KeyRange::prefix(&prefix(share, &[ROW]))
+}

@@ -1,0 +1,195 @@
+//! What an owner earned, and what the host did: totals, by endpoint, by day.
+
+use std::{collections::BTreeMap, ops::Bound};
+
+use serde::Serialize;
+
+use super::{ROLL_UP, Sale, Sales, Totals, begin, day, day_of, end_of, prefix};
+use crate::{
+    base::clock::Timestamp,
+    store::{Direction, KeyRange, Pairs, Space, StoreError},
+    tool::{MicroUsd, Owner, Slug},
+};
+
+/// Revenue of whole UTC days.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// The start of the first day counted.
+    pub since: Timestamp,
+    pub totals: Line,
+    /// In order of their slugs.
+    pub by_endpoint: Vec<EndpointLine>,
+    /// Days with calls, oldest first.
+    pub by_day: Vec<DayLine>,
+}
+
+/// One line of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Line {
+    /// Runs, succeeded and failed.
+    pub calls: u64,
+    pub paid_calls: u64,
+    pub failed_calls: u64,
+    pub gross_usd: MicroUsd,
+    pub fees_usd: MicroUsd,
+    pub net_usd: MicroUsd,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EndpointLine {
+    pub endpoint_slug: Slug,
+    #[serde(flatten)]
+    pub line: Line,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DayLine {
+    /// Such as `2026-11-21`.
+    pub day: String,
+    #[serde(flatten)]
+    pub line: Line,
+}
+
+/// What the host itself earned, in whole UTC days: the fees of builders' sales, and the sales of its own tools.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HostReport {
+    /// The start of the first day counted.
+    pub since: Timestamp,
+    /// Fees of builders' sales, and all of its own.
+    pub revenue_usd: MicroUsd,
+    /// All sales made here.
+    pub totals: Line,
+    /// Of those, the builders'.
+    pub builders: Line,
+    /// Of those, the host's own: its tools, and registrations.
+    pub own: Line,
+    /// The host's own, in order of their slugs.
+    pub by_endpoint: Vec<EndpointLine>,
+    /// Days with calls, oldest first.
+    pub by_day: Vec<HostDayLine>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HostDayLine {
+    pub revenue_usd: MicroUsd,
+    #[serde(flatten)]
+    pub all: DayLine,
+}
+
+/// Sales of one owner, added up.
+#[derive(Default)]
+struct Sums {
+    totals: Totals,
+    endpoints: BTreeMap<Slug, Totals>,
+    days: BTreeMap<u32, Totals>,
+}
+
+impl Sums {
+    /// Of the pairs of the owner called `share`, those from `first` on.
+    fn of(share: &str, first: u32, pairs: &Pairs) -> Option<Self> {
+        let skip = prefix(share, &[]).len();
+        let mut sums = Self::default();
+        for (key, bytes) in pairs {
+            let (sale, day) = Sale::decode(bytes).zip(day_of(&key[skip..]))?;
+            if day < first {
+                continue;
+            }
+            sums.totals += sale.totals;
+            *sums.endpoints.entry(sale.slug).or_default() += sale.totals;
+            *sums.days.entry(day).or_default() += sale.totals;
+        }
+        Some(sums)
+    }
+
+    fn by_endpoint(self) -> Vec<EndpointLine> {
+        self.endpoints.into_iter().map(|(endpoint_slug, totals)| EndpointLine { endpoint_slug, line: totals.into() }).collect()
+    }
+}
+
+impl From<Totals> for Line {
+    fn from(totals: Totals) -> Self {
+        Self {
+            calls: totals.calls,
+            paid_calls: totals.paid_calls,
+            failed_calls: totals.failed_calls,
+            gross_usd: MicroUsd(totals.gross),
+            fees_usd: MicroUsd(totals.fees),
+            net_usd: MicroUsd(totals.net),
+        }
+    }
+}
+
+impl Sales {
+    /// The sales of `owner` from the UTC day of `since` on.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn report(&self, owner: &Owner, since: Timestamp) -> Result<Report, StoreError> {
+        let first = day(since);
+        let sums = self.sums(owner.share(), first).await?;
+        let by_day = sums.days.iter().map(|(day, totals)| DayLine { day: label(*day), line: (*totals).into() }).collect();
+        Ok(Report { since: begin(first), totals: sums.totals.into(), by_day, by_endpoint: sums.by_endpoint() })
+    }
+
+    /// What the host earned from the UTC day of `since` on.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn host_report(&self, since: Timestamp) -> Result<HostReport, StoreError> {
+        let first = day(since);
+        let (mut builders, mut own, mut days) = (Totals::default(), Sums::default(), BTreeMap::<u32, (Totals, u64)>::new());
+        let mut start = Bound::Unbounded;
+        while let Some(share) = self.next_owner(start).await? {
+            let sums = self.sums(&share, first).await?;
+            let is_own = share == Owner::Platform.share();
+            for (day, totals) in &sums.days {
+                let (all, revenue) = days.entry(*day).or_default();
+                *all += *totals;
+                *revenue += if is_own { totals.net } else { totals.fees };
+            }
+            if is_own {
+                own = sums;
+            } else {
+                builders += sums.totals;
+            }
+            start = Bound::Included(end_of(&share));
+        }
+        let mut totals = builders;
+        totals += own.totals;
+        let by_day = days.into_iter().map(|(day, (totals, revenue))| HostDayLine {
+            revenue_usd: MicroUsd(revenue),
+            all: DayLine { day: label(day), line: totals.into() },
+        });
+        Ok(HostReport {
+            since: begin(first),
+            revenue_usd: MicroUsd(own.totals.net.saturating_add(builders.fees)),
+            totals: totals.into(),
+            builders: builders.into(),
+            own: own.totals.into(),
+            by_endpoint: own.by_endpoint(),
+            by_day: by_day.collect(),
+        })
+    }
+
+    /// Adds up on a thread for such work: a busy owner's history takes a while.
+    async fn sums(&self, share: &str, first: u32) -> Result<Sums, StoreError> {
+        let mut range = KeyRange::prefix(&prefix(share, &[]));
+        range.start = Bound::Included([&prefix(share, &[ROLL_UP])[..], &first.to_be_bytes()].concat());
+        // One scan, however much there is: rows are folded meanwhile, and two scans could see one twice or never.
+        let pairs = self.store.scan(Space::Sales, range, usize::MAX, Direction::Forward).await?;
+        let share = share.to_owned();
+        let sums = tokio::task::spawn_blocking(move || Sums::of(&share, first, &pairs)).await;
+        sums.ok().flatten().ok_or_else(|| StoreError::Away("the sales do not read".to_owned()))
+    }
+}
+
+fn label(day: u32) -> String {
+    begin(day).to_string().chars().take_while(|letter| *letter != 'T').collect()
+}

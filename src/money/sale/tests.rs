@@ -1,0 +1,131 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::{
+    base::{id::BuilderId, random::Random},
+    store::{
+        Direction, Durability,
+        faulty::{Fault, FaultyStore},
+        memory::MemoryStore,
+    },
+};
+
+const DAY: u64 = DAY_MS;
+const NOW: Timestamp = Timestamp(20_000 * DAY + 5_000);
+
+fn builder() -> Owner {
+    Owner::Builder(BuilderId::generate())
+}
+
+fn slug(n: u64) -> Slug {
+    format!("tool-{n}").parse().unwrap()
+}
+
+#[test]
+fn the_fee_is_rounded_down_and_taken_from_builders_only() {
+    let owner = builder();
+    for (bps, price, fee) in
+        [(500, 10_000, 500), (500, 1, 0), (500, 19, 0), (500, 20, 1), (0, 7, 0), (10_000, 7, 7), (333, 1_000_000, 33_300)]
+    {
+        assert_eq!(FeeBps(bps).of(MicroUsd(price), &owner), MicroUsd(fee), "{bps} of {price}");
+    }
+    assert_eq!(FeeBps(10_000).of(MicroUsd::MAX, &owner), MicroUsd::MAX);
+    assert_eq!(FeeBps(500).of(MicroUsd(10_000), &Owner::Platform), MicroUsd::ZERO);
+}
+
+#[tokio::test]
+async fn a_report_has_totals_endpoints_and_days_from_the_first_day_on() {
+    let sales = Sales::new(Arc::new(MemoryStore::new()));
+    let (owner, endpoint) = (builder(), EndpointId::generate());
+    let sell = async |at: u64, slug: Slug, totals, id: &str| {
+        let row = Sale { endpoint: endpoint.clone(), slug, totals }.row(&owner, Timestamp(at), id);
+        sales.store.commit(vec![], vec![row], Durability::Buffered).await.unwrap();
+    };
+    sell(NOW.0 - 2 * DAY, slug(1), Totals::paid(MicroUsd(1_000_000), MicroUsd(50_000)), "a").await;
+    sell(NOW.0 - DAY, slug(1), Totals::paid(MicroUsd(10_001), MicroUsd(500)), "b").await;
+    sales.fold_all().await.unwrap();
+    sell(NOW.0, slug(1), Totals::FAILED, "c").await;
+    sell(NOW.0, slug(2), Totals::FREE, "d").await;
+    let report = serde_json::to_value(sales.report(&owner, Timestamp(NOW.0 - DAY)).await.unwrap()).unwrap();
+    let zero = serde_json::json!({ "calls": 1, "paidCalls": 0, "failedCalls": 0, "grossUsd": 0, "feesUsd": 0, "netUsd": 0 });
+    let expected = serde_json::json!({
+        "since": "2024-10-03T00:00:00.000Z",
+        "totals": { "calls": 3, "paidCalls": 1, "failedCalls": 1, "grossUsd": 0.010_001, "feesUsd": 0.000_5, "netUsd": 0.009_501 },
+        "byEndpoint": [
+            { "endpointSlug": "tool-1", "calls": 2, "paidCalls": 1, "failedCalls": 1, "grossUsd": 0.010_001, "feesUsd": 0.000_5, "netUsd": 0.009_501 },
+            { "endpointSlug": "tool-2", "calls": 1, "paidCalls": 0, "failedCalls": 0, "grossUsd": 0, "feesUsd": 0, "netUsd": 0 },
+        ],
+        "byDay": [
+            { "day": "2024-10-03", "calls": 1, "paidCalls": 1, "failedCalls": 0, "grossUsd": 0.010_001, "feesUsd": 0.000_5, "netUsd": 0.009_501 },
+            { "day": "2024-10-04", "calls": 2, "paidCalls": 0, "failedCalls": 1, "grossUsd": 0, "feesUsd": 0, "netUsd": 0 },
+        ],
+    });
+    assert_eq!(report, expected);
+    let other = serde_json::to_value(sales.report(&builder(), NOW).await.unwrap()).unwrap();
+    assert_eq!((&other["totals"]["calls"], &other["byDay"]), (&zero["paidCalls"], &serde_json::json!([])));
+}
+
+/// Random calls of three owners, folds that fail before, after and amid their commits, and reports in between:
+/// each report is what was sold, whatever was folded.
+#[tokio::test]
+async fn every_report_equals_what_was_sold() {
+    for seed in 1..=40_u64 {
+        let mut random = Random::new(seed);
+        let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+        let sales = Sales::new(Arc::clone(&store) as _);
+        let owners = [builder(), builder(), Owner::Platform];
+        let endpoints: Vec<_> = (0..3).map(|_| EndpointId::generate()).collect();
+        let mut sold: Vec<(usize, u64, u64, Totals)> = vec![];
+        for step in 0..300_u64 {
+            match random.below(10) {
+                0 => {
+                    let fault = *random.pick(&[None, Some(Fault::Before), Some(Fault::After), Some(Fault::Lost)]);
+                    if let Some(fault) = fault {
+                        store.fail_nth(1 + random.below(2), fault);
+                    }
+                    _ = sales.fold(owners[random.below(3) as usize].share()).await;
+                    store.heal();
+                }
+                1 => sales.fold_all().await.unwrap(),
+                _ => {
+                    let (who, which, ago) = (random.below(3) as usize, random.below(3), random.below(4));
+                    let price = MicroUsd(random.below(100_000));
+                    let totals = match random.below(3) {
+                        0 => Totals::FAILED,
+                        1 => Totals::FREE,
+                        _ => Totals::paid(price, FeeBps(500).of(price, &owners[who])),
+                    };
+                    let sale = Sale { endpoint: endpoints[which as usize].clone(), slug: slug(which), totals };
+                    let row = sale.row(&owners[who], Timestamp(NOW.0 - ago * DAY), &step.to_string());
+                    store.inner().commit(vec![], vec![row], Durability::Buffered).await.unwrap();
+                    sold.push((who, which, ago, totals));
+                }
+            }
+            if step % 7 == 0 {
+                for (who, owner) in owners.iter().enumerate() {
+                    let within = random.below(4);
+                    let report = sales.report(owner, Timestamp(NOW.0 - within * DAY)).await.unwrap();
+                    let sum = |wanted: &dyn Fn(u64, u64) -> bool| {
+                        let mut sum = Totals::default();
+                        for (_, which, ago, totals) in sold.iter().filter(|sale| sale.0 == who && sale.2 <= within) {
+                            if wanted(*which, *ago) {
+                                sum += *totals;
+                            }
+                        }
+                        Line::from(sum)
+                    };
+                    assert_eq!(report.totals, sum(&|_, _| true), "seed {seed}, step {step}");
+                    for line in &report.by_endpoint {
+                        assert_eq!(line.line, sum(&|which, _| slug(which) == line.endpoint_slug), "seed {seed}, step {step}");
+                    }
+                    let calls: u64 = report.by_day.iter().map(|day| day.line.calls).sum();
+                    let net: u64 = report.by_day.iter().map(|day| day.line.net_usd.0).sum();
+                    assert_eq!((calls, net), (report.totals.calls, report.totals.net_usd.0), "seed {seed}, step {step}");
+                }
+            }
+        }
+        sales.fold_all().await.unwrap();
+        let left = store.scan(Space::Sales, KeyRange::all(), 10_000, Direction::Forward).await.unwrap();
+        assert!(left.len() <= 3 * 3 * 4, "seed {seed}: {} roll-ups and rows", left.len());
+    }
+}

@@ -1,0 +1,418 @@
+//! The gate put together with a simulated ledger, and payers with keys of their own.
+
+mod crash;
+mod credit;
+mod eip712;
+mod faults;
+mod gate;
+mod keep;
+mod remote;
+mod sales;
+mod simulated;
+mod wire;
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use alloy_primitives::Address;
+use async_trait::async_trait;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use k256::ecdsa::SigningKey;
+use serde_json::{Value, json};
+
+use super::{network::NETWORKS, x402::eip3009::Transfer, *};
+use crate::{
+    base::{
+        clock::{Clock, Timestamp},
+        id::{CallId, CreditId, ReceiptId},
+    },
+    call::{Closing, ReceiptFinisher},
+    event::{EventSettings, Events},
+    money::{
+        receipt::{self, Signer},
+        sale::Sales,
+    },
+    store::{Check, Direction, Durability, KeyRange, Pairs, Space, Store, StoreError, Write, memory::MemoryStore},
+    tool::Owner,
+};
+
+const NOW: Timestamp = Timestamp(1_800_000_000_000);
+const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
+const PRICE: MicroUsd = MicroUsd(10_000);
+/// What the test's payers have at first.
+const FUNDS: MicroUsd = MicroUsd(1_000_000);
+const REQUEST: &str = "the hash of a request";
+const ANSWER: &[u8] = b"{\"answer\":42}";
+
+/// Someone who signs.
+struct Payer(SigningKey);
+
+impl Payer {
+    fn new(seed: u8) -> Self {
+        Self(SigningKey::from_slice(&[seed; 32]).unwrap())
+    }
+
+    fn address(&self) -> String {
+        Address::from_private_key(&self.0).to_checksum(None)
+    }
+
+    /// An authorisation of the price, valid now.
+    fn authorization(&self, nonce: u64) -> Authorization {
+        Authorization {
+            from: self.address(),
+            to: PAY_TO.to_owned(),
+            value: PRICE.0.to_string(),
+            valid_after: "0".to_owned(),
+            valid_before: (NOW.as_secs() + 300).to_string(),
+            nonce: format!("0x{nonce:064x}"),
+        }
+    }
+
+    fn sign(&self, authorization: &Authorization) -> String {
+        let hash = Transfer::parse(authorization).unwrap().signing_hash(&NETWORKS[0]);
+        let (signature, recovery) = self.0.sign_prehash_recoverable(hash.as_slice()).unwrap();
+        format!("0x{}{:02x}", hex::encode(signature.to_bytes()), 27 + recovery.to_byte())
+    }
+
+    /// An authorisation that is valid for `millis` from now on.
+    fn valid_for(&self, nonce: u64, millis: u64) -> Authorization {
+        Authorization { valid_before: NOW.plus_millis(millis).as_secs().to_string(), ..self.authorization(nonce) }
+    }
+
+    /// A payment as a stock client of v2 makes it.
+    fn payload(&self, authorization: &Authorization) -> Value {
+        json!({
+            "x402Version": 2,
+            "resource": { "url": terms().resource_url, "description": "Adds", "mimeType": "application/json" },
+            "accepted": config().requirements(&terms(), WireVersion::V2),
+            "payload": { "signature": self.sign(authorization), "authorization": authorization },
+        })
+    }
+
+    /// As a stock client of v1 makes it.
+    fn payload_v1(&self, authorization: &Authorization) -> Value {
+        json!({
+            "x402Version": 1,
+            "scheme": "exact",
+            "network": "base-sepolia",
+            "payload": { "signature": self.sign(authorization), "authorization": authorization },
+        })
+    }
+
+    fn pays(&self, nonce: u64) -> Offered {
+        offer(&self.payload(&self.authorization(nonce)))
+    }
+
+    /// A payment with an id of the client's own.
+    fn pays_as(&self, nonce: u64, name: &str) -> Offered {
+        let mut payload = self.payload(&self.authorization(nonce));
+        payload["extensions"] = json!({ "payment-identifier": { "info": { "required": false, "id": name } } });
+        offer(&payload)
+    }
+
+    /// The payment as a facilitator sees it.
+    fn payment(&self, nonce: u64) -> Payment {
+        decode(&self.payload(&self.authorization(nonce))).unwrap()
+    }
+}
+
+fn offer(payload: &Value) -> Offered {
+    Offered::X402 { version: WireVersion::V2, header: STANDARD.encode(payload.to_string()) }
+}
+
+fn decode(payload: &Value) -> Result<Payment, Refusal> {
+    Payment::decode(WireVersion::V2, &STANDARD.encode(payload.to_string()), &terms(), &config())
+}
+
+fn config() -> PaymentConfig {
+    PaymentConfig::for_network("eip155:84532", PAY_TO).unwrap()
+}
+
+fn terms() -> Terms {
+    Terms {
+        slug: "sum-up".parse().unwrap(),
+        endpoint_id: "ep_01J00000000000000000000000".parse().unwrap(),
+        version: "v".repeat(64),
+        resource_url: "https://tools.example/tools/sum-up".to_owned(),
+        description: "Adds numbers".to_owned(),
+        price: PRICE,
+        input_schema: Arc::new(json!({ "type": "object", "properties": { "a": { "type": "number", "default": 1 } } })),
+        output_schema: Arc::new(json!({ "type": "object" })),
+        tags: vec!["maths".to_owned()],
+        timeout_secs: 60,
+    }
+}
+
+fn draft() -> Vec<u8> {
+    let receipt = receipt::Draft {
+        receipt_id: ReceiptId::generate(),
+        slug: terms().slug,
+        endpoint_id: terms().endpoint_id,
+        version: terms().version,
+        price_usd: PRICE,
+        owner: false,
+        resource_url: terms().resource_url,
+        request_hash: REQUEST.to_owned(),
+        result_hash: receipt::bytes_hash(ANSWER),
+        started_at: NOW,
+        issued_at: NOW,
+    };
+    ReceiptFinisher::encode(&Closing { receipt, call: CallId::generate(), owner: Owner::Platform, fee: MicroUsd::ZERO, registered: None })
+}
+
+fn answer(body: &[u8]) -> StoredAnswer {
+    StoredAnswer { status: 200, headers: vec![], body: Bytes::copy_from_slice(body), receipt_id: String::new(), settlement: None }
+}
+
+/// How a facilitator behaves when it is asked to settle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mood {
+    Honest,
+    /// Moves the money and never answers.
+    SettlesInSilence,
+    /// Moves the money and answers that it does not know.
+    SettlesUnsure,
+    /// Moves nothing and answers that it does not know.
+    Unsure,
+    Refuses,
+}
+
+/// A simulated facilitator with moods, that counts.
+struct Moody {
+    inner: SimulatedFacilitator,
+    mood: Mutex<Mood>,
+    verified: AtomicUsize,
+    settled: AtomicUsize,
+}
+
+impl Moody {
+    fn feel(&self, mood: Mood) {
+        *self.mood.lock().unwrap() = mood;
+    }
+
+    async fn moodily(&self, asked: impl Future<Output = Outcome> + Send) -> Outcome {
+        let mood = *self.mood.lock().unwrap();
+        match mood {
+            Mood::Honest => asked.await,
+            Mood::SettlesInSilence => {
+                asked.await;
+                std::future::pending().await
+            }
+            Mood::SettlesUnsure => {
+                asked.await;
+                Outcome::Unknown("a test".to_owned())
+            }
+            Mood::Unsure => Outcome::Unknown("a test".to_owned()),
+            Mood::Refuses => Outcome::Refused { reason: "insufficient_funds".to_owned(), message: "a test".to_owned() },
+        }
+    }
+}
+
+#[async_trait]
+impl Facilitator for Moody {
+    async fn verify(&self, payment: &Payment) -> Verdict {
+        self.verified.fetch_add(1, Ordering::SeqCst);
+        self.inner.verify(payment).await
+    }
+
+    async fn settle(&self, payment: &Payment) -> Outcome {
+        self.settled.fetch_add(1, Ordering::SeqCst);
+        self.moodily(self.inner.settle(payment)).await
+    }
+
+    async fn resolve(&self, payment: &Payment) -> Outcome {
+        // It refuses no money that moved.
+        match self.moodily(self.inner.resolve(payment)).await {
+            Outcome::Refused { .. } => self.inner.resolve(payment).await,
+            outcome => outcome,
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        "moody"
+    }
+
+    fn simulated(&self) -> bool {
+        true
+    }
+}
+
+/// A gate and all around it.
+struct Bench {
+    store: Arc<dyn Store>,
+    clock: Clock,
+    ledger: Arc<Ledger>,
+    facilitator: Arc<Moody>,
+    signer: Arc<Signer>,
+    gate: Arc<Gate>,
+    _folder: Arc<tempfile::TempDir>,
+}
+
+impl Bench {
+    /// A gate over an empty store, and payers 1 to 3 with money.
+    async fn new() -> Self {
+        let bench = Self::over(Arc::new(MemoryStore::new()));
+        bench.fund().await;
+        bench
+    }
+
+    fn over(store: Arc<dyn Store>) -> Self {
+        let folder = Arc::new(tempfile::tempdir().unwrap());
+        let signer = Arc::new(Signer::open(folder.path()).unwrap());
+        Self::assemble(store, Clock::fixed(NOW), signer, folder)
+    }
+
+    /// What a restart makes of the store: nothing in memory is left, no destructor of a call has run.
+    fn restarted(&self) -> Self {
+        self.restarted_over(Arc::clone(&self.store))
+    }
+
+    fn restarted_over(&self, store: Arc<dyn Store>) -> Self {
+        Self::assemble(store, self.clock.clone(), Arc::clone(&self.signer), Arc::clone(&self._folder))
+    }
+
+    fn assemble(store: Arc<dyn Store>, clock: Clock, signer: Arc<Signer>, folder: Arc<tempfile::TempDir>) -> Self {
+        let ledger = Arc::new(Ledger::new(Arc::clone(&store), &config()));
+        let inner = SimulatedFacilitator::new(Arc::clone(&ledger), clock.clone());
+        let (verified, settled) = (AtomicUsize::default(), AtomicUsize::default());
+        let facilitator = Arc::new(Moody { inner, mood: Mutex::new(Mood::Honest), verified, settled });
+        let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), EventSettings::default()));
+        let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&signer), true, events, Sales::new(Arc::clone(&store))));
+        let gate = Gate::new(Arc::clone(&store), Arc::clone(&facilitator) as _, clock.clone(), config(), finisher);
+        Self { store, clock, ledger, facilitator, signer, gate, _folder: folder }
+    }
+
+    async fn fund(&self) {
+        for seed in 1..=3 {
+            self.ledger.faucet(&Payer::new(seed).address(), FUNDS).await.unwrap();
+        }
+    }
+
+    async fn admit(&self, offered: Offered) -> Result<Admit, Refusal> {
+        self.gate.admit(&terms(), offered, REQUEST).await
+    }
+
+    async fn run(&self, offered: Offered) -> Admission {
+        run(self.admit(offered).await)
+    }
+
+    async fn settle(&self, admission: Admission) -> Result<StoredAnswer, SettleError> {
+        self.gate.settle(admission, answer(ANSWER), &draft()).await
+    }
+
+    /// Pays and settles.
+    async fn buy(&self, offered: Offered) -> StoredAnswer {
+        let admission = self.run(offered).await;
+        self.settle(admission).await.unwrap()
+    }
+
+    async fn state(&self, id: &PaymentId) -> Option<State> {
+        self.gate.state(id).await.unwrap().map(|state| state.state)
+    }
+
+    async fn balance(&self, address: &str) -> u64 {
+        self.ledger.balance(address).await.unwrap().0
+    }
+
+    /// What the host has earned.
+    async fn earned(&self) -> u64 {
+        self.balance(PAY_TO).await
+    }
+
+    async fn all(&self, space: Space) -> Vec<(Vec<u8>, Vec<u8>)> {
+        self.store.scan(space, KeyRange::prefix(b""), 10_000, Direction::Forward).await.unwrap()
+    }
+
+    /// Every receipt, checked as a stranger would.
+    async fn receipts(&self) -> Vec<receipt::Record> {
+        let stored = self.all(Space::Receipts).await;
+        let verify = |bytes: &[u8]| receipt::verify(&self.signer.present(bytes).unwrap(), &self.signer.jwks()).unwrap().record;
+        stored.iter().map(|(_, bytes)| verify(bytes)).collect()
+    }
+
+    /// Waits until the releases that drops have begun are through.
+    async fn until(&self, id: &PaymentId, state: State) {
+        let reached = async {
+            while self.state(id).await != Some(state) {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), reached).await.unwrap();
+    }
+}
+
+/// A store that does something else right before a commit that it waits for.
+struct Interrupted {
+    inner: Arc<MemoryStore>,
+    /// Left to pass before the interruption.
+    after: AtomicUsize,
+    interruption: Mutex<Option<futures_util::future::BoxFuture<'static, ()>>>,
+}
+
+impl Interrupted {
+    fn before_commit(nth: usize, inner: Arc<MemoryStore>) -> Arc<Self> {
+        Arc::new(Self { inner, after: AtomicUsize::new(nth), interruption: Mutex::default() })
+    }
+
+    fn by(&self, interruption: impl Future<Output = ()> + Send + 'static) {
+        *self.interruption.lock().unwrap() = Some(Box::pin(interruption));
+    }
+}
+
+#[async_trait]
+impl Store for Interrupted {
+    async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.inner.get(space, key).await
+    }
+
+    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
+        self.inner.scan(space, range, limit, direction).await
+    }
+
+    async fn commit(&self, checks: Vec<Check>, writes: Vec<Write>, durability: Durability) -> Result<(), StoreError> {
+        if self.after.fetch_sub(1, Ordering::SeqCst) == 1 {
+            let interruption = self.interruption.lock().unwrap().take();
+            if let Some(interruption) = interruption {
+                interruption.await;
+            }
+        }
+        self.inner.commit(checks, writes, durability).await
+    }
+}
+
+fn run(admit: Result<Admit, Refusal>) -> Admission {
+    match admit {
+        Ok(Admit::Run(admission)) => admission,
+        other => panic!("not admitted to a run: {}", what(&other)),
+    }
+}
+
+fn stored(admit: Result<Admit, Refusal>) -> StoredAnswer {
+    match admit {
+        Ok(Admit::Stored(_, answer)) => answer,
+        other => panic!("no stored answer: {}", what(&other)),
+    }
+}
+
+/// The code of a refusal.
+fn code(admit: Result<Admit, Refusal>) -> String {
+    match admit {
+        Err(Refusal::Invalid { reason, .. }) => reason,
+        other => panic!("not refused with a code: {}", what(&other)),
+    }
+}
+
+fn what(admit: &Result<Admit, Refusal>) -> String {
+    match admit {
+        Ok(Admit::Run(admission)) => format!("run {}", admission.id()),
+        Ok(Admit::Stored(id, _)) => format!("stored {id}"),
+        Ok(Admit::InFlight(id)) => format!("in flight {id}"),
+        Err(refusal) => format!("{refusal:?}"),
+    }
+}

@@ -1,0 +1,314 @@
+//! A store that fails at the worst moment, and histories at random against what must always hold.
+
+#![expect(clippy::print_stdout, reason = "seeds are printed")]
+
+use super::*;
+use crate::{
+    base::random::Random,
+    store::{
+        faulty::{Fault, FaultyStore},
+        sled::{SledConfig, SledStore},
+    },
+};
+
+const MODES: [Fault; 3] = [Fault::Before, Fault::After, Fault::Lost];
+
+/// What holds after any history, at any moment at which nobody settles.
+async fn check(bench: &Bench, story: &str) {
+    let spent = bench.all(Space::LedgerNonces).await.len() as u64;
+    let mut total = bench.earned().await;
+    assert_eq!(total, spent * PRICE.0, "{story}: each nonce moves the price once");
+    for seed in 1..=3 {
+        total += bench.balance(&Payer::new(seed).address()).await;
+    }
+    assert_eq!(total, 3 * FUNDS.0, "{story}: money is conserved");
+    let receipts = bench.receipts().await;
+    let mut settled = vec![];
+    for (key, bytes) in bench.all(Space::Payments).await {
+        let Ok(id) = String::from_utf8(key).unwrap().parse::<PaymentId>() else { continue };
+        let record = crate::money::gate::record::Record::decode(&bytes).unwrap();
+        let paid = receipts.iter().filter(|receipt| Some(receipt.draft.receipt_id.as_str()) == record.receipt_id.as_deref()).count();
+        assert_eq!(paid, usize::from(record.state == State::Settled), "{story}: {id} is {:?} and has {paid} receipts", record.state);
+        if record.state == State::Settled {
+            settled.extend(record.transaction);
+        }
+    }
+    assert_eq!(settled.len(), receipts.len(), "{story}: a receipt without a payment");
+    let transactions: Vec<_> = bench.all(Space::LedgerNonces).await.into_iter().map(|(_, tx)| String::from_utf8(tx).unwrap()).collect();
+    assert!(settled.iter().all(|tx| transactions.contains(tx)), "{story}: settled without money");
+}
+
+/// What holds once everything open was resolved.
+async fn check_closed(bench: &Bench, story: &str) {
+    check(bench, story).await;
+    assert!(bench.all(Space::OpenIntents).await.is_empty(), "{story}: something is open");
+    assert_eq!(bench.gate.open_intents(), 0, "{story}: something counts as open");
+    // Every spent nonce has its receipt: none was released or refused with its money gone.
+    assert_eq!(bench.all(Space::LedgerNonces).await.len(), bench.receipts().await.len(), "{story}: money without a receipt");
+}
+
+/// The movements of each credit add up to its balance, step by step, and each receipt has its debit.
+pub(super) async fn check_movements(bench: &Bench, story: &str) {
+    let mut debits = vec![];
+    let mut seen = 0;
+    for credit in bench.gate.credits().list(None, 100).await.unwrap() {
+        let mut page = bench.gate.credits().movements(&credit.id, None, 10_000).await.unwrap().movements;
+        seen += page.len();
+        page.reverse();
+        let mut balance = 0;
+        for movement in page {
+            match movement.kind {
+                MovementKind::Mint | MovementKind::Restore => balance += movement.amount.0,
+                MovementKind::Debit | MovementKind::Revoke => balance -= movement.amount.0,
+            }
+            assert_eq!(balance, movement.balance.0, "{story}: a movement is missing before {movement:?}");
+            debits.extend(movement.receipt_id);
+        }
+        assert_eq!(balance, credit.balance.0, "{story}: the balance moved without a movement");
+    }
+    assert_eq!(seen, bench.all(Space::CreditMovements).await.len(), "{story}: a movement of no credit");
+    let mut receipts: Vec<_> = bench.receipts().await.iter().map(|receipt| receipt.draft.receipt_id.to_string()).collect();
+    receipts.sort();
+    debits.sort();
+    assert_eq!(debits, receipts, "{story}: a receipt without its debit");
+}
+
+/// Pays, settles, whatever fails. True when the caller was told of success.
+async fn attempt(bench: &Bench, offered: Offered) -> bool {
+    match bench.admit(offered).await {
+        Ok(Admit::Run(admission)) => bench.settle(admission).await.is_ok(),
+        Ok(Admit::Stored(..)) => true,
+        _ => false,
+    }
+}
+
+#[tokio::test]
+async fn whichever_write_fails_a_payment_settles_once() {
+    for fault in MODES {
+        for nth in 1..=8 {
+            for restart in [true, false] {
+                let story = format!("{fault:?} at {nth}, restart {restart}");
+                let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+                let mut bench = Bench::over(Arc::clone(&store) as _);
+                bench.fund().await;
+                store.fail_nth(nth, fault);
+                let told = attempt(&bench, Payer::new(1).pays(1)).await;
+                check(&bench, &story).await;
+                if restart {
+                    bench = bench.restarted();
+                }
+                store.heal();
+                bench.gate.recover().await.unwrap();
+                bench.gate.tick().await.unwrap();
+                check_closed(&bench, &story).await;
+                let earned = bench.earned().await;
+                assert!(!told || earned == PRICE.0, "{story}: served without money");
+                assert!(attempt(&bench, Payer::new(1).pays(1)).await, "{story}: not served when it is shown again");
+                check_closed(&bench, &story).await;
+                assert_eq!((bench.earned().await, bench.receipts().await.len()), (PRICE.0, 1), "{story}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_reservation_that_the_store_did_not_confirm_is_no_dead_end() {
+    for fault in MODES {
+        for nth in 1..=2 {
+            let story = format!("{fault:?} at {nth}");
+            let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+            let bench = Bench::over(Arc::clone(&store) as _);
+            bench.fund().await;
+            // Away from then on, for a while.
+            for n in nth..nth + 3 {
+                store.fail_nth(n, if n == nth { fault } else { Fault::Before });
+            }
+            assert!(!attempt(&bench, Payer::new(1).pays(1)).await, "{story}");
+            store.heal();
+            // No restart: the host's own sweep frees it or finds it settled, and says so.
+            let id = Payer::new(1).payment(1).id();
+            bench.gate.tick().await.unwrap();
+            if bench.state(&id).await == Some(State::Settling) {
+                bench.gate.recover().await.unwrap();
+            }
+            assert!(!matches!(bench.state(&id).await, Some(State::Reserved | State::Settling)), "{story}: {:?}", bench.state(&id).await);
+            assert!(attempt(&bench, Payer::new(1).pays(1)).await, "{story}");
+            check_closed(&bench, &story).await;
+            assert_eq!(bench.earned().await, PRICE.0, "{story}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn whichever_write_fails_a_credit_is_debited_once() {
+    for fault in MODES {
+        for nth in 1..=4 {
+            let story = format!("{fault:?} at {nth}");
+            let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+            let bench = Bench::over(Arc::clone(&store) as _);
+            let token = bench.gate.credits().mint(FUNDS, "", None).await.unwrap().token.unwrap();
+            let offered = || Offered::Credit(CreditOffer { token: token.clone(), idempotency_key: Some("key".to_owned()), witness: None });
+            store.fail_nth(nth, fault);
+            attempt(&bench, offered()).await;
+            store.heal();
+            // Without a restart: what was not confirmed is sorted out on the spot or by the sweep.
+            bench.gate.tick().await.unwrap();
+            assert!(attempt(&bench, offered()).await, "{story}");
+            let left = bench.gate.credits().find(&token).await.unwrap().unwrap().balance.0;
+            assert_eq!((left, bench.receipts().await.len()), (FUNDS.0 - PRICE.0, 1), "{story}");
+            check_movements(&bench, &story).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn whichever_write_fails_a_mint_goes_with_its_movement() {
+    for fault in MODES {
+        for nth in 1..=3 {
+            let story = format!("{fault:?} at {nth}");
+            let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+            let bench = Bench::over(Arc::clone(&store) as _);
+            let credits = bench.gate.credits();
+            store.fail_nth(nth, fault);
+            let first = credits.mint(FUNDS, "", None).await;
+            let other = credits.mint(PRICE, "", None).await;
+            let topped = match (&first, &other) {
+                (Ok(minted), _) | (_, Ok(minted)) => credits.top_up(&minted.credit.id, PRICE, None).await,
+                (Err(_), Err(_)) => unreachable!("one commit fails"),
+            };
+            assert_eq!([first.is_err(), other.is_err(), topped.is_err()].map(usize::from).iter().sum::<usize>(), 1, "{story}");
+            store.heal();
+            check_movements(&bench, &story).await;
+            let written = bench.all(Space::CreditMovements).await.len();
+            assert_eq!(written, if fault == Fault::After { 3 } else { 2 }, "{story}");
+        }
+    }
+}
+
+/// As the first test, on disk, with a store that is opened again.
+#[test]
+fn whichever_write_fails_on_disk_a_payment_settles_once() {
+    for fault in MODES {
+        for nth in 1..=4 {
+            let story = format!("{fault:?} at {nth}, on disk");
+            let folder = tempfile::tempdir().unwrap();
+            let open =
+                || SledStore::open(folder.path(), SledConfig { cache_bytes: 1 << 20, lock_patience: Duration::from_secs(5) }).unwrap();
+            let phase = |future: std::pin::Pin<Box<dyn Future<Output = ()> + '_>>| {
+                tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(future);
+            };
+            let keys = Arc::new(tempfile::tempdir().unwrap());
+            let signer = Arc::new(Signer::open(keys.path()).unwrap());
+            let over = |store: Arc<dyn Store>| Bench::assemble(store, Clock::fixed(NOW), Arc::clone(&signer), Arc::clone(&keys));
+            phase(Box::pin(async {
+                let store = Arc::new(FaultyStore::new(open()));
+                let bench = over(Arc::clone(&store) as _);
+                bench.fund().await;
+                store.fail_nth(nth, fault);
+                attempt(&bench, Payer::new(1).pays(1)).await;
+            }));
+            phase(Box::pin(async {
+                let bench = over(Arc::new(open()));
+                bench.gate.recover().await.unwrap();
+                check_closed(&bench, &story).await;
+                assert!(attempt(&bench, Payer::new(1).pays(1)).await, "{story}");
+            }));
+            phase(Box::pin(async {
+                let bench = over(Arc::new(open()));
+                check_closed(&bench, &story).await;
+                assert_eq!(stored(bench.admit(Payer::new(1).pays(1)).await).body, ANSWER, "{story}");
+                assert_eq!((bench.earned().await, bench.receipts().await.len()), (PRICE.0, 1), "{story}");
+            }));
+        }
+    }
+}
+
+/// A run that has been admitted: its nonce, its request, and the answer it will give.
+struct Running {
+    admission: Admission,
+    nonce: u64,
+    request: String,
+}
+
+#[tokio::test]
+async fn random_histories_keep_the_books() {
+    let fresh = u64::from_str_radix(&PaymentId::of(&[ReceiptId::generate().as_str()]).as_str()[4..20], 16).unwrap();
+    for seed in (1..=24).chain([fresh | 1]) {
+        println!("seed {seed}");
+        history(seed).await;
+    }
+}
+
+async fn history(seed: u64) {
+    let mut dice = Random::new(seed);
+    let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+    let mut bench = Bench::over(Arc::clone(&store) as _);
+    bench.fund().await;
+    let mut running: Vec<Running> = vec![];
+    // The model: what each nonce has bought, for which request, once a caller was told.
+    let mut bought = std::collections::BTreeMap::<u64, (String, StoredAnswer)>::new();
+    for step in 0..120 {
+        let story = format!("seed {seed}, step {step}");
+        match dice.below(12) {
+            0..=4 => {
+                let (nonce, request) = (dice.below(6), format!("request {}", dice.below(2)));
+                let named = dice.below(3) == 0;
+                let payer = Payer::new(1);
+                let offered = if named { payer.pays_as(nonce, &format!("{NAME}-{}", nonce / 2)) } else { payer.pays(nonce) };
+                match bench.gate.admit(&terms(), offered, &request).await {
+                    Ok(Admit::Run(admission)) => {
+                        assert!(!bought.contains_key(&nonce), "{story}: nonce {nonce} runs again");
+                        assert!(running.iter().all(|other| other.nonce != nonce), "{story}: nonce {nonce} runs twice at once");
+                        running.push(Running { admission, nonce, request });
+                    }
+                    Ok(Admit::Stored(id, answer)) => {
+                        let of = (0..6).find(|nonce| Payer::new(1).payment(*nonce).id() == id).unwrap();
+                        assert!(named || of == nonce, "{story}");
+                        let (for_request, first) = bought.entry(of).or_insert((request.clone(), answer.clone()));
+                        assert_eq!((&*for_request, &*first), (&request, &answer), "{story}: nonce {of} has two answers");
+                    }
+                    Ok(Admit::InFlight(_)) | Err(Refusal::Reused | Refusal::Store(_) | Refusal::FacilitatorUnavailable(_)) => {}
+                    other => panic!("{story}: {}", what(&other)),
+                }
+            }
+            5 | 6 if !running.is_empty() => {
+                let Running { admission, nonce, request } = running.swap_remove(usize::try_from(dice.below(running.len() as u64)).unwrap());
+                let moods = [Mood::Honest, Mood::Honest, Mood::SettlesUnsure, Mood::Unsure, Mood::Refuses];
+                bench.facilitator.feel(*dice.pick(&moods));
+                let body = format!("{{\"nonce\":{nonce},\"step\":{step}}}");
+                if let Ok(answer) = bench.gate.settle(admission, answer(body.as_bytes()), &draft()).await {
+                    assert!(bought.insert(nonce, (request, answer)).is_none(), "{story}: nonce {nonce} is sold twice");
+                }
+                bench.facilitator.feel(Mood::Honest);
+            }
+            7 if !running.is_empty() => running.swap_remove(0).admission.release().await,
+            8 => _ = bench.gate.tick().await,
+            9 => {
+                // The host is killed: no destructor runs.
+                running.drain(..).for_each(std::mem::forget);
+                bench = bench.restarted();
+                store.heal();
+                bench.gate.recover().await.unwrap();
+            }
+            10 => store.fail_nth(1 + dice.below(4), *dice.pick(&MODES)),
+            _ => store.heal(),
+        }
+        if step % 4 == 0 {
+            check(&bench, &story).await;
+        }
+    }
+    store.heal();
+    let story = format!("seed {seed}, at the end");
+    for Running { admission, .. } in running {
+        admission.release().await;
+    }
+    bench.gate.tick().await.unwrap();
+    bench.gate.recover().await.unwrap();
+    check_closed(&bench, &story).await;
+    for (nonce, (request, first)) in bought {
+        let again = stored(bench.gate.admit(&terms(), Payer::new(1).pays(nonce), &request).await);
+        assert_eq!(again, first, "{story}: nonce {nonce} lost its answer");
+    }
+}
+
+const NAME: &str = "name-of-an-order";

@@ -1,0 +1,92 @@
+//! EIP-3009 `TransferWithAuthorization` under EIP-712: who signed it.
+
+use std::borrow::Cow;
+
+use alloy_primitives::{Address, B256, Signature, U256};
+use alloy_sol_types::{Eip712Domain, SolStruct, sol};
+
+use crate::money::{Authorization, Network};
+
+sol! {
+    /// The typed data that a payer signs (EIP-3009).
+    struct TransferWithAuthorization {
+        address from;
+        address to;
+        uint256 value;
+        uint256 validAfter;
+        uint256 validBefore;
+        bytes32 nonce;
+    }
+}
+
+/// An authorisation with its fields as numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::money) struct Transfer {
+    pub(in crate::money) from: Address,
+    pub(in crate::money) to: Address,
+    pub(in crate::money) value: U256,
+    pub(in crate::money) valid_after: U256,
+    pub(in crate::money) valid_before: U256,
+    pub(in crate::money) nonce: B256,
+}
+
+impl Transfer {
+    /// The transfer in `authorization`; `None` when a field is no number or address.
+    pub(in crate::money) fn parse(authorization: &Authorization) -> Option<Self> {
+        Some(Self {
+            from: authorization.from.parse().ok()?,
+            to: authorization.to.parse().ok()?,
+            value: decimal(&authorization.value)?,
+            valid_after: decimal(&authorization.valid_after)?,
+            valid_before: decimal(&authorization.valid_before)?,
+            nonce: authorization.nonce.parse().ok()?,
+        })
+    }
+
+    /// When it ends, in seconds since 1970; the last moment there is where it says later.
+    pub(in crate::money) fn valid_before_secs(&self) -> u64 {
+        u64::try_from(self.valid_before).unwrap_or(u64::MAX)
+    }
+
+    /// The hash that is signed, for the dollar token of `network`.
+    pub(in crate::money) fn signing_hash(&self, network: &Network) -> B256 {
+        let domain = Eip712Domain::new(
+            Some(Cow::Borrowed(network.asset_name)),
+            Some(Cow::Borrowed(network.asset_version)),
+            Some(U256::from(network.chain_id)),
+            network.asset.parse().ok(),
+            None,
+        );
+        let message = TransferWithAuthorization {
+            from: self.from,
+            to: self.to,
+            value: self.value,
+            validAfter: self.valid_after,
+            validBefore: self.valid_before,
+            nonce: self.nonce,
+        };
+        message.eip712_signing_hash(&domain)
+    }
+
+    /// True when `from` signed the transfer: 65 bytes, low `s` (EIP-2), `v` 27 or 28, as the tokens want it.
+    pub(in crate::money) fn signed_by_payer(&self, signature: &str, network: &Network) -> bool {
+        let Some(bytes) = signature.strip_prefix("0x").and_then(|digits| hex::decode(digits).ok()) else { return false };
+        if !matches!(bytes.last(), Some(27 | 28)) {
+            return false;
+        }
+        let Ok(signature) = Signature::from_raw(&bytes) else { return false };
+        if signature.normalize_s().is_some() {
+            return false;
+        }
+        signature.recover_address_from_prehash(&self.signing_hash(network)).is_ok_and(|signer| signer == self.from)
+    }
+}
+
+/// A number as every wire writes it: decimal digits, none of them a leading zero.
+fn decimal(text: &str) -> Option<U256> {
+    let canonical = text == "0" || !text.starts_with('0');
+    if text.is_empty() || !canonical || !text.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    U256::from_str_radix(text, 10).ok()
+}

@@ -1,0 +1,3 @@
+//! What an operator looks at.
+
+pub mod disk;

@@ -1,0 +1,71 @@
+//! What a scan of an upload finds, and what becomes of the upload.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// How grave a rule is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Told to the builder; the upload passes.
+    Note,
+    /// An admin decides.
+    Review,
+    /// Refused.
+    Block,
+}
+
+/// What becomes of an upload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    Pass,
+    /// Stored, and paused until an admin has decided.
+    Review,
+    Block,
+}
+
+impl Outcome {
+    /// The name on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Review => "review",
+            Self::Block => "block",
+        }
+    }
+}
+
+/// Where an upload broke which rule. Never the matched text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Finding {
+    pub rule: String,
+    pub severity: Severity,
+    /// JSON Pointer into the body of create, such as `/handler/source`.
+    pub field: String,
+    /// Line of the source, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// Character of that line, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub column: Option<u32>,
+    /// For admins: the first two characters and the length of what was found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub excerpt: Option<String>,
+}
+
+impl Finding {
+    /// What everyone may see: `{rule, severity, field}`.
+    #[must_use]
+    pub fn brief(&self) -> Value {
+        json!({ "rule": self.rule, "severity": self.severity, "field": self.field })
+    }
+
+    /// What the owner of the upload may see: the place too.
+    #[must_use]
+    pub fn for_owner(&self) -> Value {
+        json!(Self { excerpt: None, ..self.clone() })
+    }
+}
