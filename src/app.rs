@@ -31,6 +31,7 @@ use crate::{
     catalog::{Catalog, CatalogParts, safety::Scanner},
     config::{FacilitatorKind, Hidden, SecretSettings, Settings},
     event::{EventSettings, Events},
+    front::Code,
     http::{Failures, Intake},
     mcp::Mcp,
     money::{
@@ -219,6 +220,7 @@ impl App {
             fee: settings.fee,
             shares: Arc::clone(&shares),
             clock: clock.clone(),
+            code: |error| Code::of_call(error).row().name,
         });
         let registration = Arc::new(registration_terms(settings.registration_price, &base_url));
         let app = Arc::new(Self {

@@ -39,7 +39,7 @@ use tollhouse_protocol::Spent;
 pub use self::{
     content::{Content, bodiless, chosen_headers, content_type, says_json},
     dry::DryRun,
-    error::{CallError, Charged, Fault},
+    error::CallError,
     finish::{Closing, ReceiptFinisher},
     history::{CallPage, CallPlace, CallQuery, CallRecord, Ending, History, HistorySettings, Placed},
     input::{Input, MAX_QUERY_FIELDS, Parsed as ParsedInput, check_query},
@@ -62,7 +62,7 @@ use crate::{
     },
     capability::Heard,
     catalog::{Catalog, Live},
-    money::{Admission, Admit, Ended, Gate, Offered, PaymentId, SettleError, StoredAnswer, receipt, sale::FeeBps},
+    money::{Admission, Admit, Ended, Gate, Offered, PaymentId, Refusal, SettleError, StoredAnswer, Terms, receipt, sale::FeeBps},
     tool::{Availability, MicroUsd, Owner},
 };
 
@@ -121,6 +121,9 @@ pub struct Done {
 type Shared = Result<Done, Arc<CallError>>;
 type Flight = watch::Sender<Option<Shared>>;
 
+/// What the record of a call that came to nothing names its error: the code that its caller is told.
+pub type CodeOf = fn(&CallError) -> &'static str;
+
 /// Performs calls.
 pub struct Calls {
     catalog: Arc<Catalog>,
@@ -130,6 +133,7 @@ pub struct Calls {
     fee: FeeBps,
     shares: Arc<Shares>,
     clock: Clock,
+    code: CodeOf,
     /// The payments whose calls are under way in this process, so that a repeated one joins them.
     flights: Mutex<HashMap<PaymentId, Flight>>,
     /// Open while calls run: `drain` waits until every clone is gone.
@@ -147,6 +151,7 @@ pub struct CallParts {
     pub fee: FeeBps,
     pub shares: Arc<Shares>,
     pub clock: Clock,
+    pub code: CodeOf,
 }
 
 impl fmt::Debug for Calls {
@@ -158,8 +163,8 @@ impl fmt::Debug for Calls {
 impl Calls {
     #[must_use]
     pub fn new(parts: CallParts) -> Arc<Self> {
-        let CallParts { catalog, gate, runner, behind, fee, shares, clock } = parts;
-        Arc::new(Self { catalog, gate, runner, behind, fee, shares, clock, flights: Mutex::default(), running: watch::channel(()) })
+        let CallParts { catalog, gate, runner, behind, fee, shares, clock, code } = parts;
+        Arc::new(Self { catalog, gate, runner, behind, fee, shares, clock, code, flights: Mutex::default(), running: watch::channel(()) })
     }
 
     /// Finds a tool that takes calls of whom it is called by, which hangs on whose it is.
@@ -185,7 +190,7 @@ impl Calls {
     ///
     /// # Errors
     ///
-    /// Why it ended without a result; [`CallError::charged`] says whether money moved.
+    /// Why it ended without a result.
     pub async fn perform(self: &Arc<Self>, call: Call) -> Shared {
         self.perform_until(call, CancellationToken::new()).await
     }
@@ -262,10 +267,10 @@ impl Calls {
 
     async fn priced(&self, task: NewCall, input: Input, offered: Offered) -> Shared {
         if matches!(offered, Offered::Nothing) {
-            return Err(Arc::new(CallError::Refused(crate::money::Refusal::NoPayment)));
+            return Err(Arc::new(self.unpaid(&task.live.terms)));
         }
         let (parsed, hash) = task.turn.during(input.read(&task.live)).await.map_err(Arc::new)?;
-        match self.gate.admit(&task.live.terms, offered, &hash).await.map_err(|refusal| Arc::new(refusal.into()))? {
+        match self.admit(&task.live.terms, offered, &hash).await? {
             Admit::Stored(payment, answer) => Ok(Done { payment: Some(payment), answer: Arc::new(answer), success: true }),
             Admit::InFlight(payment) => self.join(&payment, task.live.endpoint.limits.wall_ms).await,
             Admit::Run(admission) => {
@@ -315,22 +320,40 @@ impl Calls {
         let closing = task.closing(hash, &ran, self.clock.now(), self.fee);
         let answer = Arc::unwrap_or_clone(told(ran, &closing.receipt).answer);
         let settled = self.gate.settle(admission, answer, &ReceiptFinisher::encode(&closing)).await;
-        let answer = settled.map_err(CallError::from).inspect_err(|error| {
+        let answer = settled.map_err(|error| self.unsettled(&task.live.terms, error)).inspect_err(|error| {
             // The gate has told of a refusal; what is unknown may turn out well.
             match error {
                 CallError::Store(_) => self.failed(&task, error),
-                CallError::Settle(SettleError::Unknown { .. }) => self.record(&task, Some(error.code()), Charge::Unknown),
-                _ => self.record(&task, Some(error.code()), Charge::No),
+                CallError::SettlementUnknown(_) => self.record(&task, Some((self.code)(error)), Charge::Unknown),
+                _ => self.record(&task, Some((self.code)(error)), Charge::No),
             }
         })?;
         self.record(&task, None, Charge::Yes);
         Ok(Done { answer: Arc::new(answer), payment: Some(payment), success: true })
     }
 
+    /// What is told who offers nothing for what costs something under `terms`.
+    #[must_use]
+    pub fn unpaid(&self, terms: &Terms) -> CallError {
+        self.refused(terms, Refusal::NoPayment)
+    }
+
+    fn refused(&self, terms: &Terms, refusal: Refusal) -> CallError {
+        CallError::refused(refusal, |reason| self.gate.challenge(terms, reason))
+    }
+
+    fn unsettled(&self, terms: &Terms, error: SettleError) -> CallError {
+        CallError::unsettled(error, |reason| self.gate.challenge(terms, reason))
+    }
+
+    async fn admit(&self, terms: &Terms, offered: Offered, hash: &str) -> Result<Admit, Arc<CallError>> {
+        self.gate.admit(terms, offered, hash).await.map_err(|refusal| Arc::new(self.refused(terms, refusal)))
+    }
+
     /// Records an error of a call whose handler ran, or was to run. It was not to where the input does not fit.
     fn failed(&self, task: &NewCall, error: &CallError) {
         if !matches!(error, CallError::Input(_)) {
-            self.came_to_nothing(task, error.code());
+            self.came_to_nothing(task, (self.code)(error));
         }
     }
 
@@ -385,7 +408,7 @@ impl Calls {
             match self.gate.ended(payment).await.map_err(|error| Arc::new(error.into()))? {
                 Ended::Answer(answer) => return Ok(Done { answer: Arc::new(answer), payment: Some(payment.clone()), success: true }),
                 Ended::Without => return Err(Arc::new(CallError::Joined(payment.clone()))),
-                Ended::Open => return Err(Arc::new(CallError::Settle(SettleError::Unknown { payment: payment.clone() }))),
+                Ended::Open => return Err(Arc::new(CallError::SettlementUnknown(payment.clone()))),
                 Ended::NotYet => {}
             }
             if Instant::now() > deadline {

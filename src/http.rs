@@ -55,18 +55,18 @@ pub(crate) use self::{
     address::{network, peer},
     auth::called,
     body::read as read_body,
-    error::{REQUEST, is_error},
+    error::is_error,
     failures::{limit_credit, wrong_credential},
     offered::offered,
     rate::{turn, wait},
 };
-pub use self::{
-    error::{ApiError, code_table},
-    failures::Failures,
-    intake::Intake,
-    serve::serve,
+pub use self::{failures::Failures, intake::Intake, serve::serve};
+use crate::{
+    app::App,
+    base::id::RequestId,
+    front::{Fault, REQUEST},
+    mcp,
 };
-use crate::{app::App, base::id::RequestId, mcp};
 
 /// Largest body of a management request, in bytes: a handler's source at its ceiling, escaped as JSON.
 pub const MANAGEMENT_BODY_BYTES: usize = 4 << 20;
@@ -182,7 +182,7 @@ async fn limit(State(app): State<Arc<App>>, ConnectInfo(peer): ConnectInfo<Socke
 /// What is wrong with a query whose percent-encoding is of no UTF-8: it would be read as something that was not sent.
 fn unreadable(uri: &Uri) -> Option<Response> {
     let reads = percent_decode_str(uri.query()?).decode_utf8().is_ok();
-    (!reads).then(|| ApiError::bad_request("the percent-encoding of the query is not UTF-8").into_response())
+    (!reads).then(|| Fault::bad_request("the percent-encoding of the query is not UTF-8").into_response())
 }
 
 /// Gives every request its id, and every answer the headers that keep it what it says it is.
@@ -191,7 +191,7 @@ async fn frame(mut request: Request, next: Next) -> Response {
     request.extensions_mut().insert(id.clone());
     let over_mcp = request.uri().path() == mcp::PATH;
     let compress = compress::asked(&request);
-    let mut response = error::REQUEST.scope(id.clone(), next.run(request)).await;
+    let mut response = REQUEST.scope(id.clone(), next.run(request)).await;
     if over_mcp {
         response = mcp::spoken(response).await;
     }

@@ -1,18 +1,18 @@
-//! Why a call ended without a result, and whose fault that is.
+//! Why a call ended without a result.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tollhouse_pool::PoolError;
 use tollhouse_protocol::{StopReason, Thrown};
 
 use crate::{
     base::share::OverShare,
-    money::{PaymentId, Refusal, SettleError},
+    money::{Challenge, PaymentId, Refusal, SettleError},
     store::StoreError,
     tool::{Mismatch, Slug},
 };
 
-/// Why a call ended without a result. Fronts hold the one table that maps it.
+/// Why a call ended without a result. What a front tells of it is in `front`'s table.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
     #[error("no endpoint is called `{0}`")]
@@ -33,9 +33,16 @@ pub enum CallError {
     UnsupportedMediaType(String),
     #[error("input does not fit the tool's inputSchema: {0}")]
     Input(#[source] Mismatch),
-    /// The payment does not admit the call.
-    #[error(transparent)]
-    Refused(Refusal),
+    /// There is no payment, or one that does not admit the call; and what is asked for.
+    #[error("{}", .0.error)]
+    PaymentRequired(Arc<Challenge>),
+    /// The same payment bought something else; and what is asked for by a front whose clients pay when they read it.
+    #[error("{}", Refusal::Reused)]
+    PaymentReused(Arc<Challenge>),
+    #[error("{}", Refusal::InProgress(.0.clone()))]
+    PaymentInProgress(PaymentId),
+    #[error("{}", Refusal::FacilitatorUnavailable(.0.clone()))]
+    FacilitatorUnavailable(String),
     #[error(transparent)]
     OverShare(#[from] OverShare),
     #[error("no worker came free in time")]
@@ -52,8 +59,12 @@ pub enum CallError {
     Output(#[source] Mismatch),
     #[error(transparent)]
     Stopped(StopReason),
-    #[error(transparent)]
-    Settle(SettleError),
+    /// The handler ran, and its payment was not settled. Nothing was taken.
+    #[error("{}", .0.error)]
+    SettlementRefused(Arc<Challenge>),
+    /// It is not known whether money moved.
+    #[error("settlement was not confirmed")]
+    SettlementUnknown(PaymentId),
     /// The call that this one joined ended in a way that is told to its own caller only.
     #[error("the call that holds payment `{0}` ended without an answer")]
     Joined(PaymentId),
@@ -69,22 +80,6 @@ pub enum CallError {
     Internal,
 }
 
-/// Who can mend it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    Caller,
-    Tool,
-    Host,
-}
-
-/// Whether money moved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Charged {
-    No,
-    /// Until the open settlement is resolved.
-    Unknown,
-}
-
 impl CallError {
     /// Whether the handler ran and did something wrong.
     #[must_use]
@@ -92,77 +87,29 @@ impl CallError {
         matches!(self, Self::Threw(_) | Self::Misbehaved(_) | Self::Output(_) | Self::Stopped(_))
     }
 
-    /// Whether this end took money.
-    #[must_use]
-    pub fn charged(&self) -> Charged {
-        match self {
-            Self::Settle(SettleError::Unknown { .. }) | Self::Internal => Charged::Unknown,
-            _ => Charged::No,
-        }
-    }
-}
-
-impl CallError {
-    /// The stable name of this end, for programs: the `code` of every front's envelope.
-    #[must_use]
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::UnknownEndpoint(_) => "unknown_endpoint",
-            Self::Paused(_) | Self::OwnerSuspended(_) | Self::UnderReview(_) | Self::TakenDown(_) => "endpoint_paused",
-            Self::InvalidJson(_) => "invalid_json",
-            Self::BodyTooLarge { .. } => "body_too_large",
-            Self::UnsupportedMediaType(_) => "unsupported_media_type",
-            Self::Input(_) => "invalid_input",
-            Self::Refused(refusal) => match refusal {
-                Refusal::Reused => "payment_reused",
-                Refusal::InProgress(_) => "payment_in_progress",
-                Refusal::FacilitatorUnavailable(_) => "facilitator_unavailable",
-                Refusal::Store(_) => "store_unavailable",
-                Refusal::NoPayment
-                | Refusal::Invalid { .. }
-                | Refusal::CreditUnknown
-                | Refusal::CreditRevoked
-                | Refusal::InsufficientCredit { .. } => "payment_required",
-            },
-            Self::OverShare(_) => "rate_limited",
-            Self::Busy { .. } | Self::Held { .. } | Self::NoSandbox => "busy",
-            Self::Threw(_) | Self::Misbehaved(_) => "handler_failed",
-            Self::Output(_) => "invalid_output",
-            Self::Stopped(reason) => match reason {
-                StopReason::CpuTime { .. } => "cpu_time_exceeded",
-                StopReason::WallTime { .. } => "wall_time_exceeded",
-                StopReason::Memory { .. } => "memory_exceeded",
-                StopReason::SchemaTime { .. } | StopReason::SchemaMemory { .. } => "schema_too_costly",
-                StopReason::OutputSize { .. } | StopReason::OutputDepth { .. } => "output_too_large",
-                StopReason::Ops { .. } => "op_limit_exceeded",
-                StopReason::Deadlock => "handler_failed",
-                StopReason::Crashed => "sandbox_crashed",
-            },
-            Self::Settle(SettleError::Refused { .. }) => "payment_required",
-            Self::Settle(SettleError::Unknown { .. }) => "settlement_unknown",
-            Self::Settle(SettleError::Store(_)) | Self::Store(_) => "store_unavailable",
-            Self::Joined(_) => "payment_in_progress",
-            Self::Cancelled => "cancelled",
-            Self::SecretsUnavailable => "secrets_unavailable",
-            Self::Internal => "internal",
-        }
-    }
-}
-
-impl From<Refusal> for CallError {
-    fn from(refusal: Refusal) -> Self {
+    /// Of a payment that does not admit; `challenge` makes what is asked for, for a reason.
+    pub(super) fn refused(refusal: Refusal, challenge: impl FnOnce(&str) -> Challenge) -> Self {
         match refusal {
+            // The reason is a code of x402.
+            Refusal::Invalid { reason, .. } => Self::PaymentRequired(Arc::new(challenge(&reason))),
+            Refusal::NoPayment | Refusal::CreditUnknown | Refusal::CreditRevoked | Refusal::InsufficientCredit { .. } => {
+                Self::PaymentRequired(Arc::new(challenge(&refusal.to_string())))
+            }
+            Refusal::Reused => Self::PaymentReused(Arc::new(challenge("payment_reused"))),
+            Refusal::InProgress(payment) => Self::PaymentInProgress(payment),
+            Refusal::FacilitatorUnavailable(why) => Self::FacilitatorUnavailable(why),
             Refusal::Store(error) => Self::Store(error),
-            other => Self::Refused(other),
         }
     }
-}
 
-impl From<SettleError> for CallError {
-    fn from(error: SettleError) -> Self {
+    /// Of a payment that was not settled; `challenge` makes what is asked for, for a reason.
+    pub(super) fn unsettled(error: SettleError, challenge: impl FnOnce(&str) -> Challenge) -> Self {
         match error {
+            SettleError::Refused { reason, notice, .. } => {
+                Self::SettlementRefused(Arc::new(Challenge { failed: notice, ..challenge(&reason) }))
+            }
+            SettleError::Unknown { payment } => Self::SettlementUnknown(payment),
             SettleError::Store(error) => Self::Store(error),
-            other => Self::Settle(other),
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::{
         id::{CallId, EndpointId, ReceiptId, RequestId},
     },
     money::{
-        Admit, Offered, Refusal, StoredAnswer, Terms,
+        Admit, Offered, StoredAnswer, Terms,
         receipt::{self, request_hash},
     },
     store::{StoreError, Write},
@@ -96,9 +96,9 @@ impl Calls {
             return self.register_free(joining).await.map_err(|error| Arc::new(error.into()));
         }
         if matches!(offered, Offered::Nothing) {
-            return Err(Arc::new(CallError::Refused(Refusal::NoPayment)));
+            return Err(Arc::new(self.unpaid(&terms)));
         }
-        match self.gate.admit(&terms, offered, &hash).await.map_err(|refusal| Arc::new(refusal.into()))? {
+        match self.admit(&terms, offered, &hash).await? {
             Admit::Stored(payment, answer) => joined(Ok(Done { payment: Some(payment), answer: Arc::new(answer), success: true })),
             Admit::InFlight(payment) => joined(self.join(&payment, 0).await),
             Admit::Run(admission) => {
@@ -108,7 +108,7 @@ impl Calls {
                     Ok(Joining { closing, answer, key }) => {
                         let settled = self.gate.settle(admission, answer, &ReceiptFinisher::encode(&closing)).await;
                         let done = settled.map(|answer| Done { answer: Arc::new(answer), payment: Some(payment), success: true });
-                        done.map(|done| Registered { done, key: Some(key) }).map_err(CallError::from)
+                        done.map(|done| Registered { done, key: Some(key) }).map_err(|error| self.unsettled(&terms, error))
                     }
                     Err(error) => {
                         admission.release().await;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{
     body::SMALL_BODY_BYTES,
     endpoints::{Body, Subject},
-    error::ApiError,
+    error::{Code, Fault},
     page::Asked,
 };
 use crate::{app::App, tool::MicroUsd};
@@ -22,13 +22,13 @@ pub(super) struct Faucet {
 }
 
 impl Subject for Faucet {
-    const CODE: &'static str = "invalid_request";
+    const CODE: Code = Code::InvalidMember;
 }
 
 /// `POST /dev/faucet`: play money, where the facilitator is the simulated one.
-pub(super) async fn faucet(State(app): State<Arc<App>>, Body(faucet): Body<Faucet, SMALL_BODY_BYTES>) -> Result<Json<Value>, ApiError> {
+pub(super) async fn faucet(State(app): State<Arc<App>>, Body(faucet): Body<Faucet, SMALL_BODY_BYTES>) -> Result<Json<Value>, Fault> {
     let ledger = app.ledger.as_ref().ok_or_else(no_ledger)?;
-    let balance = ledger.faucet(&faucet.address, faucet.amount_usd).await.map_err(|error| ApiError::bad_request(error.to_string()))?;
+    let balance = ledger.faucet(&faucet.address, faucet.amount_usd).await.map_err(|error| Fault::bad_request(error.to_string()))?;
     Ok(Json(json!({ "ok": true, "simulated": true, "address": faucet.address, "balanceUsd": balance })))
 }
 
@@ -38,12 +38,12 @@ pub(super) struct Address {
 }
 
 /// `GET /dev/faucet?address=…`: what an address has.
-pub(super) async fn balance(State(app): State<Arc<App>>, Asked(query): Asked<Address>) -> Result<Json<Value>, ApiError> {
+pub(super) async fn balance(State(app): State<Arc<App>>, Asked(query): Asked<Address>) -> Result<Json<Value>, Fault> {
     let ledger = app.ledger.as_ref().ok_or_else(no_ledger)?;
-    let balance = ledger.balance(&query.address).await.map_err(|error| ApiError::bad_request(error.to_string()))?;
+    let balance = ledger.balance(&query.address).await.map_err(|error| Fault::bad_request(error.to_string()))?;
     Ok(Json(json!({ "ok": true, "simulated": true, "address": query.address, "balanceUsd": balance })))
 }
 
-fn no_ledger() -> ApiError {
-    ApiError::not_found("not_found", "there is no faucet: this host settles with a real facilitator")
+fn no_ledger() -> Fault {
+    Fault::new(Code::NotFound, "there is no faucet: this host settles with a real facilitator")
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::{
     auth::Admin,
     endpoints::{self, Body, Subject, if_match, owned, with_etag},
-    error::ApiError,
+    error::{AboutBody as _, Code, Fault},
     page::{Asked, At, Limit, behind, cursor_at},
 };
 use crate::{
@@ -24,11 +24,11 @@ use crate::{
 };
 
 impl Subject for PolicyDraft {
-    const CODE: &'static str = "invalid_policy";
+    const CODE: Code = Code::InvalidPolicy;
 }
 
 impl Subject for Verdict {
-    const CODE: &'static str = "invalid_decision";
+    const CODE: Code = Code::InvalidDecision;
 }
 
 pub(super) async fn policy(_: Admin, State(app): State<Arc<App>>) -> Response {
@@ -40,9 +40,9 @@ pub(super) async fn set_policy(
     State(app): State<Arc<App>>,
     headers: HeaderMap,
     Body(draft): Body<PolicyDraft>,
-) -> Result<Response, ApiError> {
+) -> Result<Response, Fault> {
     let policy = app.catalog.set_policy(draft, if_match(&headers)?).await;
-    let policy = policy.map_err(|error| ApiError::from_publish(PolicyDraft::CODE, error))?;
+    let policy = policy.map_err(|error| error.about(PolicyDraft::CODE))?;
     tracing::info!(policy.revision = policy.revision, "the policy was changed");
     Ok(in_force(&policy))
 }
@@ -60,7 +60,7 @@ pub(super) struct Pages {
 }
 
 /// The endpoints of which something is to be decided, by slug.
-pub(super) async fn reviews(_: Admin, State(app): State<Arc<App>>, Asked(pages): Asked<Pages>) -> Result<Json<Value>, ApiError> {
+pub(super) async fn reviews(_: Admin, State(app): State<Arc<App>>, Asked(pages): Asked<Pages>) -> Result<Json<Value>, Fault> {
     let page = app.catalog.queue(behind(pages.cursor)?.as_ref(), pages.limit.0).await;
     let reviews: Vec<_> = page.endpoints.iter().map(|live| waiting_for(&live.endpoint)).collect();
     let mut answer = json!({ "ok": true, "reviews": reviews });
@@ -82,10 +82,10 @@ pub(super) struct Narrowed {
 }
 
 /// All endpoints, in whatever state, by slug.
-pub(super) async fn list(_: Admin, State(app): State<Arc<App>>, Asked(asked): Asked<Narrowed>) -> Result<Json<Value>, ApiError> {
+pub(super) async fn list(_: Admin, State(app): State<Arc<App>>, Asked(asked): Asked<Narrowed>) -> Result<Json<Value>, Fault> {
     let owner = asked.owner.map(|owner| match owner.as_str() {
         "platform" => Ok(Owner::Platform),
-        id => id.parse().map(Owner::Builder).map_err(|_| ApiError::bad_request("`owner` is `platform` or a builder's id")),
+        id => id.parse().map(Owner::Builder).map_err(|_| Fault::bad_request("`owner` is `platform` or a builder's id")),
     });
     endpoints::list(&app, endpoints::Wanted { owner: owner.transpose()?, state: asked.state }, asked.limit, asked.cursor).await
 }
@@ -115,18 +115,18 @@ pub(super) async fn decide(
     At(slug): At<String>,
     headers: HeaderMap,
     Body(verdict): Body<Verdict>,
-) -> Result<Response, ApiError> {
+) -> Result<Response, Fault> {
     let live = app.catalog.decide(&slug, &verdict, if_match(&headers)?).await;
-    let live = live.map_err(|error| ApiError::from_publish(Verdict::CODE, error))?;
+    let live = live.map_err(|error| error.about(Verdict::CODE))?;
     tracing::info!(endpoint.slug = slug, decision = ?verdict.decision, "endpoint was reviewed");
     Ok(owned(&app, &live))
 }
 
 /// Scans all builders' endpoints by the rules in force; answers when it is done.
-pub(super) async fn rescan(_: Admin, State(app): State<Arc<App>>) -> Result<Response, ApiError> {
+pub(super) async fn rescan(_: Admin, State(app): State<Arc<App>>) -> Result<Response, Fault> {
     // On a task of its own: an admin who hangs up does not stop it.
     let catalog = Arc::clone(&app.catalog);
     let scan = tokio::spawn(async move { catalog.rescan().await });
-    let found = scan.await.map_err(|_| ApiError::bad_request("the scan ended"))??;
+    let found = scan.await.map_err(|_| Fault::from(Code::Internal))??;
     Ok(Json(json!({ "ok": true, "rescan": found })).into_response())
 }

@@ -22,7 +22,7 @@ use super::{
     address::peer,
     auth::{Admin, Caller, Known},
     body,
-    error::{ApiError, Code, REQUEST},
+    error::{Code, Fault, REQUEST},
     page::{Asked, Limit, Span, bad_cursor},
 };
 use crate::{
@@ -48,7 +48,7 @@ pub(super) async fn enter(State(app): State<Arc<App>>, request: Request, next: N
     let Some(template) = audited(&parts) else { return next.run(Request::from_parts(parts, body)).await };
     let caller = match Caller::identify(&parts.headers, &parts.extensions, &app).await {
         Ok(caller) => Some(caller),
-        Err(error) if error.status() == StatusCode::UNAUTHORIZED => None,
+        Err(error) if error.code() == Code::Unauthorized => None,
         Err(error) => return error.into_response(),
     };
     // Looked up once: what is entered and what is allowed cannot differ.
@@ -64,19 +64,19 @@ pub(super) async fn enter(State(app): State<Arc<App>>, request: Request, next: N
     let act = async move {
         let entry = match app.audit.begin(action).await {
             Ok(entry) => entry,
-            Err(error) => return ApiError::from(error).into_response(),
+            Err(error) => return Fault::from(error).into_response(),
         };
         let response = match read {
             Ok(bytes) => run(next, Request::from_parts(parts, Body::from(bytes))).await,
-            Err(unread) => ApiError::from(unread).into_response(),
+            Err(unread) => unread.into_response(),
         };
-        let code = response.extensions().get::<Code>().map(|code| code.0);
+        let code = response.extensions().get::<Code>().map(|code| code.row().name);
         end(&app.audit, entry, response.status(), code).await;
         response
     };
     // On a task of its own: a caller who hangs up cuts nothing off, the entry neither.
     let acted = tokio::spawn(REQUEST.scope(request, act)).await;
-    acted.unwrap_or_else(|_| failed().into_response())
+    acted.unwrap_or_else(|_| Fault::from(Code::Internal).into_response())
 }
 
 /// The route of what changes nothing although it is a POST.
@@ -95,7 +95,7 @@ async fn run(next: Next, request: Request) -> Response {
     let run = AssertUnwindSafe(next.run(request)).catch_unwind().await;
     run.unwrap_or_else(|_| {
         tracing::error!("an action of management panicked");
-        failed().into_response()
+        Fault::from(Code::Internal).into_response()
     })
 }
 
@@ -128,10 +128,6 @@ fn action(parts: &Parts, template: &str, caller: Caller, named: Named) -> Action
 fn builder_in(uri: &Uri) -> Option<BuilderId> {
     let (_, id) = form_urlencoded::parse(uri.query()?.as_bytes()).find(|(name, _)| name == "builderId")?;
     id.parse().ok()
-}
-
-fn failed() -> ApiError {
-    ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the host failed")
 }
 
 /// What is kept of a body: the names of its members, and the slug of the endpoint that it is about. No other value.
@@ -186,10 +182,10 @@ pub(super) struct Query {
 }
 
 /// `GET /ai/admin/audit`: the trail, newest first.
-pub(super) async fn list(_: Admin, State(app): State<Arc<App>>, Asked(asked): Asked<Query>) -> Result<Json<Value>, ApiError> {
+pub(super) async fn list(_: Admin, State(app): State<Arc<App>>, Asked(asked): Asked<Query>) -> Result<Json<Value>, Fault> {
     let query = AuditQuery {
         since: asked.since.map(|since| since.before(app.clock.now())),
-        by: asked.actor.map(|actor| actor.parse()).transpose().map_err(ApiError::bad_request)?,
+        by: asked.actor.map(|actor| actor.parse()).transpose().map_err(Fault::bad_request)?,
         slug: asked.slug,
         limit: asked.limit.0,
         before: asked.cursor.map(|cursor| cursor.parse::<AuditId>()).transpose().map_err(|_| bad_cursor())?,

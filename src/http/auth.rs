@@ -7,11 +7,15 @@ use std::sync::Arc;
 
 use axum::{
     extract::{FromRequestParts, OptionalFromRequestParts, Query},
-    http::{Extensions, HeaderMap, StatusCode, request::Parts},
+    http::{Extensions, HeaderMap, request::Parts},
 };
 use serde::Deserialize;
 
-use super::{error::ApiError, names, page::At};
+use super::{
+    error::{Code, Fault},
+    names,
+    page::At,
+};
 use crate::{
     account::builder::Builder,
     app::App,
@@ -46,20 +50,20 @@ impl Caller {
     }
 
     /// Whose credential the request shows, be they suspended or not.
-    pub(super) async fn identify(headers: &HeaderMap, extensions: &Extensions, app: &App) -> Result<Self, ApiError> {
+    pub(super) async fn identify(headers: &HeaderMap, extensions: &Extensions, app: &App) -> Result<Self, Fault> {
         if let Some(Known(known)) = extensions.get() {
-            return known.clone().ok_or_else(ApiError::unauthorized);
+            return known.clone().ok_or_else(|| Fault::from(Code::Unauthorized));
         }
         if let Some(token) = headers.get(&names::ADMIN_TOKEN) {
-            return if app.admin.matches(token.as_bytes()) { Ok(Self::Admin) } else { Err(ApiError::unauthorized()) };
+            return if app.admin.matches(token.as_bytes()) { Ok(Self::Admin) } else { Err(Fault::from(Code::Unauthorized)) };
         }
-        let key = headers.get(&names::BUILDER_KEY).and_then(|value| value.to_str().ok()).ok_or_else(ApiError::unauthorized)?;
-        let builder = app.builders.by_key(key).await?.ok_or_else(ApiError::unauthorized)?;
+        let key = headers.get(&names::BUILDER_KEY).and_then(|value| value.to_str().ok()).ok_or_else(|| Fault::from(Code::Unauthorized))?;
+        let builder = app.builders.by_key(key).await?.ok_or_else(|| Fault::from(Code::Unauthorized))?;
         Ok(Self::Builder(builder))
     }
 
     /// The caller, unless they are suspended.
-    fn admitted(self) -> Result<Self, ApiError> {
+    fn admitted(self) -> Result<Self, Fault> {
         match &self {
             Self::Builder(builder) => not_suspended(builder)?,
             Self::Admin => {}
@@ -81,42 +85,42 @@ impl Caller {
 pub(super) struct Known(pub(super) Option<Caller>);
 
 impl FromRequestParts<Arc<App>> for Caller {
-    type Rejection = ApiError;
+    type Rejection = Fault;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Fault> {
         Self::identify(&parts.headers, &parts.extensions, app).await?.admitted()
     }
 }
 
 /// Refuses what is a suspended builder's, whoever asks.
-pub(super) fn not_suspended(builder: &Builder) -> Result<(), ApiError> {
+pub(super) fn not_suspended(builder: &Builder) -> Result<(), Fault> {
     let Some(suspension) = &builder.suspended else { return Ok(()) };
     let why = suspension.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-    Err(ApiError::suspended(format!("the builder has been suspended since {}{why}", suspension.since)))
+    Err(Fault::new(Code::BuilderSuspended, format!("the builder has been suspended since {}{why}", suspension.since)))
 }
 
 /// The tool that is called, and as whom: as its owner where the request shows their credential. Owners also call what they
 /// have paused; what an admin holds back is called by nobody.
-pub(crate) async fn called(app: &App, headers: &HeaderMap, slug: &str) -> Result<(Arc<Live>, CalledBy), ApiError> {
+pub(crate) async fn called(app: &App, headers: &HeaderMap, slug: &str) -> Result<(Arc<Live>, CalledBy), Fault> {
     // Before the path's subject.
     let caller = match names::shows_caller(headers) {
         true => Some(Caller::identify(headers, &Extensions::new(), app).await?.admitted()?.owner()),
         false => None,
     };
     let by = |owner: &Owner| if caller.as_ref() == Some(owner) { CalledBy::Owner } else { CalledBy::Anyone };
-    app.calls.find(slug, by).map_err(|error| ApiError::from_call(&error, |_| Default::default()))
+    app.calls.find(slug, by).map_err(|error| Fault::from(error))
 }
 
 /// A request with the admin token. A builder's key is 403 here.
 pub(super) struct Admin;
 
 impl FromRequestParts<Arc<App>> for Admin {
-    type Rejection = ApiError;
+    type Rejection = Fault;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Fault> {
         match Caller::from_request_parts(parts, app).await? {
             Caller::Admin => Ok(Self),
-            Caller::Builder(_) => Err(ApiError::new(StatusCode::FORBIDDEN, "not_owner", "this is for admins")),
+            Caller::Builder(_) => Err(Fault::new(Code::NotOwner, "this is for admins")),
         }
     }
 }
@@ -129,15 +133,15 @@ pub(super) struct Managed {
 
 /// Without a credential: the stranger's view. With a wrong one: 401. A builder sees another's endpoint as a stranger does.
 impl OptionalFromRequestParts<Arc<App>> for Managed {
-    type Rejection = ApiError;
+    type Rejection = Fault;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Option<Self>, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Option<Self>, Fault> {
         if !names::shows_caller(&parts.headers) {
             return Ok(None);
         }
         match <Self as FromRequestParts<Arc<App>>>::from_request_parts(parts, app).await {
             Ok(managed) => Ok(Some(managed)),
-            Err(error) if error.code() == ApiError::not_owner().code() => Ok(None),
+            Err(error) if error.code() == Code::NotOwner => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -149,19 +153,19 @@ struct SlugPath {
 }
 
 impl FromRequestParts<Arc<App>> for Managed {
-    type Rejection = ApiError;
+    type Rejection = Fault;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Fault> {
         let caller = Caller::from_request_parts(parts, app).await?;
         let At(SlugPath { slug }) = At::from_request_parts(parts, app).await?;
-        let live = app.catalog.find(&slug).ok_or_else(|| ApiError::unknown_endpoint(&slug))?;
-        if caller.manages(&live.endpoint.owner) { Ok(Self { caller, live }) } else { Err(ApiError::not_owner()) }
+        let live = app.catalog.find(&slug).ok_or_else(|| Fault::unknown_endpoint(&slug))?;
+        if caller.manages(&live.endpoint.owner) { Ok(Self { caller, live }) } else { Err(Fault::from(Code::NotOwner)) }
     }
 }
 
 impl Managed {
     /// Refuses what stays as it is while the owner is suspended, whoever asks.
-    pub(super) async fn not_frozen(&self, app: &App) -> Result<(), ApiError> {
+    pub(super) async fn not_frozen(&self, app: &App) -> Result<(), Fault> {
         match &self.live.endpoint.owner {
             Owner::Builder(id) => app.builders.get(id).await?.as_ref().map_or(Ok(()), not_suspended),
             Owner::Platform => Ok(()),
@@ -182,33 +186,33 @@ struct Named {
 }
 
 impl FromRequestParts<Arc<App>> for Business {
-    type Rejection = ApiError;
+    type Rejection = Fault;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Fault> {
         let caller = Caller::from_request_parts(parts, app).await?;
         named(caller, parts, app).await.map(Self)
     }
 }
 
 impl FromRequestParts<Arc<App>> for Books {
-    type Rejection = ApiError;
+    type Rejection = Fault;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Fault> {
         let caller = Caller::identify(&parts.headers, &parts.extensions, app).await?;
         named(caller, parts, app).await.map(Self)
     }
 }
 
 /// The caller who is a builder, or the builder whom the admin names.
-async fn named(caller: Caller, parts: &Parts, app: &App) -> Result<Builder, ApiError> {
+async fn named(caller: Caller, parts: &Parts, app: &App) -> Result<Builder, Fault> {
     let named = Query::<Named>::try_from_uri(&parts.uri).ok().and_then(|Query(named)| named.builder);
     match (caller, named) {
         (Caller::Builder(builder), None) => Ok(builder),
         (Caller::Builder(builder), Some(id)) if id == builder.id.as_str() => Ok(builder),
-        (Caller::Builder(_), Some(_)) => Err(ApiError::not_owner()),
-        (Caller::Admin, None) => Err(ApiError::bad_request("name the builder: `?builderId=bld_…`")),
+        (Caller::Builder(_), Some(_)) => Err(Fault::from(Code::NotOwner)),
+        (Caller::Admin, None) => Err(Fault::bad_request("name the builder: `?builderId=bld_…`")),
         (Caller::Admin, Some(id)) => {
-            let unknown = || ApiError::not_found("unknown_builder", "no builder has this id");
+            let unknown = || Fault::from(Code::UnknownBuilder);
             let id: BuilderId = id.parse().map_err(|_| unknown())?;
             app.builders.get(&id).await?.ok_or_else(unknown)
         }

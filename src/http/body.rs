@@ -7,13 +7,16 @@ use std::{net::IpAddr, time::Duration};
 
 use axum::{
     body::{Body, BodyDataStream, HttpBody as _},
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, header},
 };
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use tokio::time::{Instant, timeout_at};
 
-use super::{error::ApiError, quota::Share};
+use super::{
+    error::{Code, Fault},
+    quota::Share,
+};
 use crate::{
     app::App,
     base::aside::{Bulk, aside},
@@ -32,22 +35,19 @@ const LEAST_ROOM: usize = 16 << 10;
 
 /// Why a body was not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unread {
+enum Unread {
     TooLarge { limit: usize },
     TooSlow,
     NoRoom,
     EndedEarly,
 }
 
-impl From<Unread> for ApiError {
+impl From<Unread> for Fault {
     fn from(unread: Unread) -> Self {
         match unread {
-            Unread::TooLarge { limit } => Self::from_call(&CallError::BodyTooLarge { limit: limit as u64 }, |_| Default::default()),
-            Unread::TooSlow => Self::new(StatusCode::REQUEST_TIMEOUT, "body_too_slow", "the body took too long to come")
-                .hint("send it in one go; nothing was done with what came of it"),
-            Unread::NoRoom => {
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "the host holds as many bytes of bodies as it may").retry_after(1)
-            }
+            Unread::TooLarge { limit } => CallError::BodyTooLarge { limit: limit as u64 }.into(),
+            Unread::TooSlow => Code::BodyTooSlow.into(),
+            Unread::NoRoom => Self::new(Code::Busy, "the host holds as many bytes of bodies as it may").retry_after(1),
             Unread::EndedEarly => Self::bad_request("the body ended early"),
         }
     }
@@ -57,12 +57,12 @@ impl From<Unread> for ApiError {
 ///
 /// Of what is refused some more is read and thrown away: a client that is still sending when the connection closes never
 /// sees why.
-pub(crate) async fn read(app: &App, peer: IpAddr, body: Body, limit: usize) -> Result<Bytes, Unread> {
+pub(crate) async fn read(app: &App, peer: IpAddr, body: Body, limit: usize) -> Result<Bytes, Fault> {
     let settings = &app.intake.bodies;
     let mut stream = body.into_data_stream();
     if stream.size_hint().lower() > limit as u64 {
         _ = tokio::time::timeout(DRAIN, drain(stream)).await;
-        return Err(Unread::TooLarge { limit });
+        return Err(Unread::TooLarge { limit }.into());
     }
     let whole = settings.time.map(|time| Instant::now() + time);
     let mut gathered: Option<Gathered> = None;
@@ -80,7 +80,7 @@ pub(crate) async fn read(app: &App, peer: IpAddr, body: Body, limit: usize) -> R
         if let Err(unread) = gathered.push(&chunk, limit, &stream) {
             gathered.clear();
             _ = tokio::time::timeout(DRAIN, drain(stream)).await;
-            return Err(unread);
+            return Err(unread.into());
         }
     }
     Ok(gathered.map_or_else(Bytes::new, Bytes::from_owner))
@@ -141,19 +141,19 @@ impl AsRef<[u8]> for Gathered {
 }
 
 /// Refuses what does not say that it is JSON.
-pub(super) fn check_json(headers: &HeaderMap) -> Result<(), ApiError> {
+pub(super) fn check_json(headers: &HeaderMap) -> Result<(), Fault> {
     let said = headers.get(header::CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default()).unwrap_or_default();
     let media = said.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     if media == "application/json" || media.starts_with("application/") && media.ends_with("+json") {
         return Ok(());
     }
-    Err(ApiError::from_call(&CallError::UnsupportedMediaType(media), |_| Default::default()))
+    Err(Fault::from(CallError::UnsupportedMediaType(media)))
 }
 
 /// A body as JSON, parsed where a long one holds up nobody.
-pub(super) async fn json(text: &Bytes) -> Result<Bulk, ApiError> {
+pub(super) async fn json(text: &Bytes) -> Result<Bulk, Fault> {
     let parsed = aside(text.len(), || serde_json::from_slice(text)).await;
-    parsed.map(Bulk::new).map_err(|error| ApiError::new(StatusCode::BAD_REQUEST, "invalid_json", format!("the body is not JSON: {error}")))
+    parsed.map(Bulk::new).map_err(|error| Fault::new(Code::InvalidJson, format!("the body is not JSON: {error}")))
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ use std::{net::SocketAddr, sync::Arc};
 use axum::{
     Json,
     extract::{ConnectInfo, FromRequest, Request, State},
-    http::StatusCode,
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
@@ -15,7 +14,7 @@ use super::{
     auth::{Admin, Business, Caller},
     body::SMALL_BODY_BYTES,
     endpoints::{self, Body, For, Subject, Wanted, whose},
-    error::ApiError,
+    error::{AboutBody as _, Code, Fault},
     failures::witnessed,
     offered::offered,
     page::{Asked, At, Limit, bad_cursor},
@@ -28,7 +27,6 @@ use crate::{
     call::{CallError, Registered, Registration},
     event::{Events, Kind},
     money::Offered,
-    store::StoreError,
     tool::{EndpointState, Mismatch, Owner},
 };
 
@@ -40,43 +38,38 @@ struct Applicant {
 }
 
 impl Subject for Applicant {
-    const CODE: &'static str = INVALID;
+    const CODE: Code = Code::InvalidRegistration;
 }
 
 impl Subject for Verdict {
-    const CODE: &'static str = "invalid_decision";
+    const CODE: Code = Code::InvalidDecision;
 }
-
-/// The code of a registration that cannot be.
-const INVALID: &str = "invalid_registration";
 
 /// `POST /ai/builders/register`: priced and paid like a tool. The key is shown once.
 pub(super) async fn register(
     State(app): State<Arc<App>>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     request: Request,
-) -> Result<Response, ApiError> {
+) -> Result<Response, Fault> {
     let offered = witnessed(&app, peer.ip(), offered(request.headers()));
     if matches!(offered, Offered::Nothing) && !app.registration.price.is_zero() {
-        return Err(ApiError::challenge(app.gate.challenge(&app.registration, "payment required")));
+        return Err(app.calls.unpaid(&app.registration).into());
     }
     let request_id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(RequestId::generate);
     let Body(Applicant { name, contact }) = Body::<_, SMALL_BODY_BYTES>::from_request(request, &app).await?;
     let registration = Registration { terms: Arc::clone(&app.registration), name, contact, offered, request: request_id };
-    match app.calls.register(registration).await {
-        Ok(registered) => Ok(told(&registered)),
-        Err(error) => Err(match &*error {
-            CallError::Input(mismatch) => unfit(mismatch),
-            other => ApiError::from_call(other, |reason| app.gate.challenge(&app.registration, reason)),
-        }),
-    }
+    let registered = app.calls.register(registration).await.map_err(|error| match &*error {
+        CallError::Input(mismatch) => unfit(mismatch),
+        other => other.into(),
+    })?;
+    Ok(told(&registered))
 }
 
 /// A name or contact that cannot be.
-fn unfit(mismatch: &Mismatch) -> ApiError {
+fn unfit(mismatch: &Mismatch) -> Fault {
     let problem = mismatch.problems.first();
     let (message, pointer) = problem.map_or(("the registration cannot be", ""), |problem| (&problem.message, &problem.pointer));
-    ApiError::invalid(INVALID, message, pointer)
+    Fault::invalid(Applicant::CODE, message, pointer)
 }
 
 /// The stored answer, and the key where it is shown.
@@ -97,7 +90,7 @@ pub(super) async fn me(Business(builder): Business) -> Json<Value> {
 }
 
 /// `POST /ai/builders/keys`: a new key, shown once; the old one is worth nothing from now on.
-pub(super) async fn rotate(Business(builder): Business, State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
+pub(super) async fn rotate(Business(builder): Business, State(app): State<Arc<App>>) -> Result<Json<Value>, Fault> {
     let owner = Owner::Builder(builder.id.clone());
     let event = app.events.event(Kind::BuilderKeyRotated, None, json!({}));
     let (builder, key) = app.builders.rotate(&builder.id, Events::write(&owner, &event)).await?;
@@ -118,7 +111,7 @@ pub(super) struct Own {
 
 /// `GET /ai/builders/endpoints`: the builder's own, also those that nobody else sees, by slug; for admins all, or those of
 /// the builder whom they name.
-pub(super) async fn endpoints(caller: Caller, State(app): State<Arc<App>>, Asked(asked): Asked<Own>) -> Result<Json<Value>, ApiError> {
+pub(super) async fn endpoints(caller: Caller, State(app): State<Arc<App>>, Asked(asked): Asked<Own>) -> Result<Json<Value>, Fault> {
     let Own { builder_id, state, limit, cursor } = asked;
     let owner = match (&caller, &builder_id) {
         (Caller::Admin, None) => None,
@@ -136,7 +129,7 @@ pub(super) struct Page {
 }
 
 /// `GET /ai/admin/builders`: all builders, the oldest first.
-pub(super) async fn list(_: Admin, State(app): State<Arc<App>>, Asked(page): Asked<Page>) -> Result<Json<Value>, ApiError> {
+pub(super) async fn list(_: Admin, State(app): State<Arc<App>>, Asked(page): Asked<Page>) -> Result<Json<Value>, Fault> {
     let after = page.cursor.map(|cursor| cursor.parse::<BuilderId>()).transpose().map_err(|_| bad_cursor())?;
     let builders = app.builders.list(after.as_ref(), page.limit.0).await?;
     let mut answer = json!({ "ok": true, "builders": builders.iter().map(crate::account::builder::Builder::own).collect::<Vec<_>>() });
@@ -152,28 +145,9 @@ pub(super) async fn judge(
     State(app): State<Arc<App>>,
     At(id): At<String>,
     Body(verdict): Body<Verdict>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Value>, Fault> {
     let id: BuilderId = id.parse().map_err(|_| BuilderError::Unknown)?;
-    let builder = app.catalog.judge(&app.builders, &id, &verdict).await.map_err(|error| match error {
-        BuilderError::Field { pointer, message } => ApiError::invalid(Verdict::CODE, message, pointer),
-        other => other.into(),
-    })?;
+    let builder = app.catalog.judge(&app.builders, &id, &verdict).await.map_err(|error| error.about(Verdict::CODE))?;
     tracing::info!(builder.id = %id, decision = ?verdict.decision, "a builder was decided on");
     Ok(Json(json!({ "ok": true, "builder": builder.own() })))
-}
-
-impl From<BuilderError> for ApiError {
-    fn from(error: BuilderError) -> Self {
-        let message = error.to_string();
-        match error {
-            BuilderError::Field { pointer, .. } => Self::invalid(INVALID, message, pointer),
-            BuilderError::Unknown => Self::not_found("unknown_builder", message),
-            BuilderError::WrongState(_) => Self::new(StatusCode::CONFLICT, "wrong_state", message),
-            BuilderError::Store(StoreError::Conflict) => {
-                Self::new(StatusCode::CONFLICT, "revision_changed", "the builder was changed at the same time; ask again")
-            }
-            BuilderError::Store(store) => store.into(),
-            BuilderError::Random(_) => Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the host failed"),
-        }
-    }
 }

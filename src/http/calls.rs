@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{
     auth::Managed,
-    error::ApiError,
+    error::Fault,
     follow::{self, Entry, Source},
     page::{Asked, Limit, Span, bad_cursor},
 };
@@ -51,12 +51,12 @@ pub(super) async fn calls(
     State(app): State<Arc<App>>,
     headers: HeaderMap,
     Asked(asked): Asked<CallsAsked>,
-) -> Result<Response, ApiError> {
+) -> Result<Response, Fault> {
     let endpoint = managed.live.endpoint.id.clone();
     let since = asked.since.map(|since| since.before(app.clock.now()));
     let ending = asked.outcome;
     if follow::wanted(&headers) {
-        let wrong = || ApiError::bad_request("`Last-Event-ID` is the id of a call of this stream");
+        let wrong = || Fault::bad_request("`Last-Event-ID` is the id of a call of this stream");
         let from = match follow::last_id(&headers) {
             Some(last) => Some(CallPlace::from_cursor(last).ok_or_else(wrong)?),
             None => since.map(CallPlace::start_of),
@@ -78,10 +78,10 @@ pub(super) async fn metrics(
     managed: Managed,
     State(app): State<Arc<App>>,
     Asked(asked): Asked<MetricsAsked>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Value>, Fault> {
     let since = asked.since.unwrap_or(DEFAULT_SINCE).before(app.clock.now());
     let step = asked.step.map_or(Ok(DEFAULT_STEP), |step| step.parse());
-    let fitting = step.and_then(|step| app.metrics.asked(since, step)).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    let fitting = step.and_then(|step| app.metrics.asked(since, step)).map_err(|error| Fault::bad_request(error.to_string()))?;
     let series = app.metrics.series(&managed.live.endpoint.id, fitting).await?;
     let mut answer = json!(series);
     answer["ok"] = json!(true);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{
     Json,
     extract::{FromRequestParts, State},
-    http::{HeaderMap, StatusCode, request::Parts},
+    http::{HeaderMap, request::Parts},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{
     auth::Admin,
     endpoints::{Body, Subject},
-    error::ApiError,
+    error::{Code, Fault},
     names,
     offered::credit,
     page::{Asked, At, Limit, bad_cursor},
@@ -35,21 +35,16 @@ pub(super) struct Mint {
 }
 
 impl Subject for Mint {
-    const CODE: &'static str = "invalid_credit";
+    const CODE: Code = Code::InvalidCredit;
 }
 
 impl Subject for CreditVerdict {
-    const CODE: &'static str = "invalid_decision";
+    const CODE: Code = Code::InvalidDecision;
 }
 
 /// `POST /ai/credits`: a prepaid balance, whose token is shown this once; or more of one that is there. Asked for again
 /// with the same `Idempotency-Key`, the same record without the token.
-pub(super) async fn mint(
-    _: Admin,
-    State(app): State<Arc<App>>,
-    headers: HeaderMap,
-    Body(mint): Body<Mint>,
-) -> Result<Json<Value>, ApiError> {
+pub(super) async fn mint(_: Admin, State(app): State<Arc<App>>, headers: HeaderMap, Body(mint): Body<Mint>) -> Result<Json<Value>, Fault> {
     let credits = app.gate.credits();
     let request = json!({ "amountUsd": mint.amount_usd, "label": mint.label, "creditId": mint.credit_id });
     let key = headers.get(&names::IDEMPOTENCY_KEY).map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
@@ -64,7 +59,7 @@ pub(super) async fn mint(
         return Ok(Json(answer));
     };
     if mint.label.is_some() {
-        return Err(ApiError::invalid(Mint::CODE, "`label` is said when a credit is made; leave it out to add to one", "/label"));
+        return Err(Fault::invalid(Mint::CODE, "`label` is said when a credit is made; leave it out to add to one", "/label"));
     }
     let credit = credits.top_up(&known(&id)?, mint.amount_usd, once.as_ref()).await?;
     Ok(Json(about(&credit)))
@@ -76,7 +71,7 @@ pub(super) async fn decide(
     State(app): State<Arc<App>>,
     At(id): At<String>,
     Body(verdict): Body<CreditVerdict>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Value>, Fault> {
     let credit = app.gate.credits().judge(&known(&id)?, &verdict).await?;
     tracing::info!(credit.id = %credit.id, decision = ?verdict.decision, "a credit was decided on");
     Ok(Json(about(&credit)))
@@ -90,16 +85,17 @@ pub(super) enum Reader {
 
 /// A management credential where one is sent, else the credit's token. Whatever is wrong with the token, the answer is the same.
 impl FromRequestParts<Arc<App>> for Reader {
-    type Rejection = ApiError;
+    type Rejection = Fault;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Fault> {
         let unauthorized = || {
-            ApiError::unauthorized().hint("send the credit's token in `X-Developer-Credit` or `Authorization: Bearer`, or `X-Admin-Token`")
+            Fault::from(Code::Unauthorized)
+                .hint("send the credit's token in `X-Developer-Credit` or `Authorization: Bearer`, or `X-Admin-Token`")
         };
         if names::shows_caller(&parts.headers) {
             return match Admin::from_request_parts(parts, app).await {
                 Ok(Admin) => Ok(Self::Admin),
-                Err(error) if error.status() == StatusCode::UNAUTHORIZED => Err(unauthorized()),
+                Err(error) if error.code() == Code::Unauthorized => Err(unauthorized()),
                 Err(error) => Err(error),
             };
         }
@@ -119,12 +115,12 @@ pub(super) struct Query {
 
 /// `GET /ai/credits`: for its holder, and for admins with `?creditId=`, one credit with its movements, the newest first;
 /// else all credits, the oldest first.
-pub(super) async fn read(reader: Reader, State(app): State<Arc<App>>, Asked(asked): Asked<Query>) -> Result<Json<Value>, ApiError> {
+pub(super) async fn read(reader: Reader, State(app): State<Arc<App>>, Asked(asked): Asked<Query>) -> Result<Json<Value>, Fault> {
     let credit = match (reader, &asked.credit_id) {
         (Reader::Admin, None) => return list(&app, &asked).await,
         (Reader::Admin, Some(id)) => app.gate.credits().get(&known(id)?).await?.ok_or(CreditError::Unknown)?,
         (Reader::Holder(credit), Some(id)) if id != credit.id.as_str() => {
-            return Err(ApiError::new(StatusCode::FORBIDDEN, "not_owner", "this is another's credit"));
+            return Err(Fault::new(Code::NotOwner, "this is another's credit"));
         }
         (Reader::Holder(credit), _) => credit,
     };
@@ -138,7 +134,7 @@ pub(super) async fn read(reader: Reader, State(app): State<Arc<App>>, Asked(aske
     Ok(Json(answer))
 }
 
-async fn list(app: &App, asked: &Query) -> Result<Json<Value>, ApiError> {
+async fn list(app: &App, asked: &Query) -> Result<Json<Value>, Fault> {
     let after = asked.cursor.as_ref().map(|cursor| cursor.parse::<CreditId>()).transpose().map_err(|_| bad_cursor())?;
     let credits = app.gate.credits().list(after.as_ref(), asked.limit.0).await?;
     let mut answer = json!({ "ok": true, "credits": credits.iter().map(Credit::public).collect::<Vec<_>>() });
@@ -154,28 +150,6 @@ fn about(credit: &Credit) -> Value {
     answer
 }
 
-fn known(id: &str) -> Result<CreditId, ApiError> {
+fn known(id: &str) -> Result<CreditId, Fault> {
     id.parse().map_err(|_| CreditError::Unknown.into())
-}
-
-impl From<CreditError> for ApiError {
-    fn from(error: CreditError) -> Self {
-        let message = error.to_string();
-        match error {
-            CreditError::Unknown => Self::not_found("unknown_credit", message),
-            CreditError::Store(store) => store.into(),
-            CreditError::Reused => Self::new(StatusCode::CONFLICT, "payment_reused", message),
-            CreditError::Revoked => Self::new(StatusCode::CONFLICT, "credit_revoked", message)
-                .hint("restore it: POST /ai/admin/credits/{id} {\"decision\": \"restore\"}"),
-            CreditError::NotRevoked => Self::new(StatusCode::CONFLICT, "wrong_state", message),
-            CreditError::Nothing | CreditError::TooMuch => Self::invalid(Mint::CODE, message, "/amountUsd"),
-            CreditError::Label => Self::invalid(Mint::CODE, message, "/label"),
-            CreditError::Reason => Self::invalid(CreditVerdict::CODE, message, "/reason"),
-            CreditError::Key(_) => Self::bad_request(message),
-            CreditError::Random(_) => {
-                tracing::error!(message, "a credit could not be made");
-                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the host failed")
-            }
-        }
-    }
 }

@@ -3,14 +3,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use axum::{Json, extract::State, http::StatusCode};
+use axum::{Json, extract::State};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
     auth::{Caller, Managed},
     endpoints::{Body, For, Subject, unknown_version, whose},
-    error::ApiError,
+    error::{Code, Fault},
     invoke::Told,
     page::Asked,
     rate::Paced,
@@ -26,11 +26,11 @@ use crate::{
 
 /// The body of a check, read member by member.
 impl Subject for Map<String, Value> {
-    const CODE: &'static str = "invalid_endpoint";
+    const CODE: Code = Code::InvalidEndpoint;
 }
 
 impl Subject for Run {
-    const CODE: &'static str = "invalid_request";
+    const CODE: Code = Code::InvalidMember;
 }
 
 /// What an upload would come to. Nothing of it is stored, nor entered in the audit trail.
@@ -40,7 +40,7 @@ pub(super) async fn check(
     Paced(turn): Paced,
     Asked(named): Asked<For>,
     Body(given): Body<Map<String, Value>>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Value>, Fault> {
     let owner = whose(&app, &caller, named).await?;
     let _one = one_of(&app, &caller)?;
     let checked = turn.during(app.catalog.check(given, owner, caller.by())).await;
@@ -63,9 +63,9 @@ pub(super) async fn check(
 }
 
 /// The first of what is wrong, as an upload would be refused for it, with all of it under `problems`.
-fn all_of(errors: Vec<PublishError>) -> ApiError {
-    let mut errors = errors.into_iter().map(ApiError::from);
-    let Some(first) = errors.next() else { return ApiError::bad_request("the upload cannot be checked") };
+fn all_of(errors: Vec<PublishError>) -> Fault {
+    let mut errors = errors.into_iter().map(Fault::from);
+    let Some(first) = errors.next() else { return Fault::bad_request("the upload cannot be checked") };
     let problems: Vec<_> = [first.problem()].into_iter().chain(errors.map(|error| error.problem())).collect();
     first.with("problems", json!(problems))
 }
@@ -85,10 +85,10 @@ pub(super) async fn run(
     State(app): State<Arc<App>>,
     Paced(turn): Paced,
     Body(asked): Body<Run>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Value>, Fault> {
     let Run { input, version, handler } = asked;
     let tried = match (version, handler) {
-        (Some(_), Some(_)) => return Err(ApiError::bad_request("send `version` or `handler`, not both")),
+        (Some(_), Some(_)) => return Err(Fault::bad_request("send `version` or `handler`, not both")),
         (Some(version), None) if !managed.live.endpoint.keeps(&version) => return Err(unknown_version()),
         (version, None) => Tried::Kept(version),
         (None, Some(draft)) => Tried::Draft(draft),
@@ -96,7 +96,7 @@ pub(super) async fn run(
     let _one = one_of(&app, &managed.caller)?;
     let live = turn.during(app.catalog.trial(&managed.live, tried, managed.caller.by())).await?;
     let ran = app.calls.dry_run(Arc::clone(&live), input.unwrap_or_else(|| json!({}))).await;
-    let DryRun { ended, log, spent } = ran.map_err(|error| ApiError::from_call(&error, |_| Default::default()))?;
+    let DryRun { ended, log, spent } = ran?;
     turn.spent(Duration::from_micros(spent.cpu_us));
     let granted = live.grant.now();
     let mut run = json!({
@@ -121,14 +121,14 @@ pub(super) async fn run(
             run["status"] = json!(produced.status);
             run["result"] = json!(Told::from(Content::new(produced.status, &produced.headers, &produced.body)));
         }
-        Err(error) => run["error"] = ApiError::from_call(&error, |_| Default::default()).problem(),
+        Err(error) => run["error"] = Fault::from(error).problem(),
     }
     Ok(Json(json!({ "ok": true, "run": run })))
 }
 
 /// One of the checks and dry runs that the caller may have at once, as long as it is held.
-fn one_of(app: &App, caller: &Caller) -> Result<Turn<String>, ApiError> {
+fn one_of(app: &App, caller: &Caller) -> Result<Turn<String>, Fault> {
     let message = || format!("more than {} checks and dry runs of yours at once", app.dry_runs.most());
     let turn = app.dry_runs.take(caller.owner().share().to_owned());
-    turn.ok_or_else(|| ApiError::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message()).retry_after(1))
+    turn.ok_or_else(|| Fault::new(Code::RateLimited, message()).retry_after(1))
 }

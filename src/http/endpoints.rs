@@ -16,7 +16,7 @@ use super::{
     address::peer,
     auth::{Caller, Managed},
     body,
-    error::ApiError,
+    error::{Code, Fault},
     page::{Asked, At, Limit, behind, cursor_at},
     rate::Paced,
 };
@@ -29,31 +29,31 @@ use crate::{
 
 /// What a body is about: a type that is read from one says which code a misfit has.
 pub(super) trait Subject {
-    const CODE: &'static str;
+    const CODE: Code;
 }
 
 impl Subject for Draft {
-    const CODE: &'static str = "invalid_endpoint";
+    const CODE: Code = Code::InvalidEndpoint;
 }
 
 impl Subject for Patch {
-    const CODE: &'static str = "invalid_endpoint";
+    const CODE: Code = Code::InvalidEndpoint;
 }
 
 /// A JSON body of management of at most so many bytes, or its error with the place of what does not fit.
 pub(super) struct Body<T, const MOST_BYTES: usize = MANAGEMENT_BODY_BYTES>(pub(super) T);
 
 impl<T: DeserializeOwned + Subject + Send, const MOST_BYTES: usize> FromRequest<Arc<App>> for Body<T, MOST_BYTES> {
-    type Rejection = ApiError;
+    type Rejection = Fault;
 
-    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Fault> {
         let (parts, body) = request.into_parts();
         body::check_json(&parts.headers)?;
         let text = body::read(app, peer(&parts.extensions), body, MOST_BYTES).await?;
         // As JSON first, so that what is no JSON and what does not fit are told apart.
         let value = body::json(&text).await?;
         let read = aside(text.len(), || misfit::json(&value).map(Self)).await;
-        read.map_err(|misfit| ApiError::invalid(T::CODE, misfit.message, &misfit.pointer))
+        read.map_err(|misfit| Fault::invalid(T::CODE, misfit.message, &misfit.pointer))
     }
 }
 
@@ -70,7 +70,7 @@ pub(super) async fn create(
     Paced(turn): Paced,
     Asked(named): Asked<For>,
     Body(draft): Body<Draft>,
-) -> Result<Response, ApiError> {
+) -> Result<Response, Fault> {
     let owner = whose(&app, &caller, named).await?;
     let live = turn.during(app.catalog.create(draft, owner, caller.by())).await?;
     tracing::info!(endpoint.slug = %live.endpoint.slug, "endpoint was created");
@@ -78,24 +78,24 @@ pub(super) async fn create(
 }
 
 /// Whose a new endpoint is: the builder's who uploads it, or whom the admin names.
-pub(super) async fn whose(app: &App, caller: &Caller, named: For) -> Result<Owner, ApiError> {
+pub(super) async fn whose(app: &App, caller: &Caller, named: For) -> Result<Owner, Fault> {
     match (caller, named.builder) {
         (_, None) => Ok(caller.owner()),
         (Caller::Builder(builder), Some(id)) if id == builder.id => Ok(caller.owner()),
-        (Caller::Builder(_), Some(_)) => Err(ApiError::not_owner()),
+        (Caller::Builder(_), Some(_)) => Err(Fault::from(Code::NotOwner)),
         (Caller::Admin, Some(id)) => match app.builders.get(&id).await? {
             Some(builder) => Ok(Owner::Builder(builder.id)),
-            None => Err(ApiError::not_found("unknown_builder", "no builder has this id")),
+            None => Err(Fault::from(Code::UnknownBuilder)),
         },
     }
 }
 
 /// The record for everyone; for its owner and admins, all of it but the source.
-pub(super) async fn inspect(State(app): State<Arc<App>>, managed: Option<Managed>, At(slug): At<String>) -> Result<Response, ApiError> {
+pub(super) async fn inspect(State(app): State<Arc<App>>, managed: Option<Managed>, At(slug): At<String>) -> Result<Response, Fault> {
     if let Some(Managed { live, .. }) = managed {
         return Ok(owned(&app, &live));
     }
-    let live = app.catalog.find_listed(&slug).ok_or_else(|| ApiError::unknown_endpoint(&slug))?;
+    let live = app.catalog.find_listed(&slug).ok_or_else(|| Fault::unknown_endpoint(&slug))?;
     Ok(tagged(&live, json!({ "ok": true, "endpoint": live.endpoint.public(&app.base_url, CatalogForm::Newer) })))
 }
 
@@ -105,7 +105,7 @@ pub(super) async fn update(
     Paced(turn): Paced,
     headers: HeaderMap,
     Body(patch): Body<Patch>,
-) -> Result<Response, ApiError> {
+) -> Result<Response, Fault> {
     let slug = managed.live.endpoint.slug.as_str();
     let reaches_anew = patch.handler.is_some() || patch.version.is_some() || patch.capabilities.is_some();
     let live = turn.during(app.catalog.update(slug, patch, if_match(&headers)?, managed.caller.by())).await?;
@@ -114,7 +114,7 @@ pub(super) async fn update(
     Ok(changed(&app, &live, &warnings))
 }
 
-pub(super) async fn delete(managed: Managed, State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
+pub(super) async fn delete(managed: Managed, State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, Fault> {
     let slug = managed.live.endpoint.slug.as_str();
     let live = app.catalog.delete(slug, if_match(&headers)?, managed.caller.by()).await?;
     tracing::info!(endpoint.slug = slug, "endpoint was deleted");
@@ -127,12 +127,12 @@ pub(super) struct Which {
     version: Option<String>,
 }
 
-pub(super) fn unknown_version() -> ApiError {
-    ApiError::not_found("unknown_version", "the endpoint keeps no such version")
+pub(super) fn unknown_version() -> Fault {
+    Fault::from(Code::UnknownVersion)
 }
 
 /// A version's handler as it was uploaded, for its owner and admins. Default: the one that runs.
-pub(super) async fn source(managed: Managed, State(app): State<Arc<App>>, Asked(which): Asked<Which>) -> Result<Response, ApiError> {
+pub(super) async fn source(managed: Managed, State(app): State<Arc<App>>, Asked(which): Asked<Which>) -> Result<Response, Fault> {
     let endpoint = &managed.live.endpoint;
     let version = which.version.unwrap_or_else(|| endpoint.version.clone());
     if !endpoint.keeps(&version) {
@@ -152,7 +152,7 @@ pub(super) struct Wanted {
 }
 
 /// A page of endpoints in brief, by slug.
-pub(super) async fn list(app: &App, wanted: Wanted, limit: Limit, cursor: Option<String>) -> Result<Json<Value>, ApiError> {
+pub(super) async fn list(app: &App, wanted: Wanted, limit: Limit, cursor: Option<String>) -> Result<Json<Value>, Fault> {
     let Wanted { owner, state } = wanted;
     let is_wanted = |endpoint: &crate::tool::Endpoint| {
         owner.as_ref().is_none_or(|owner| *owner == endpoint.owner) && state.is_none_or(|state| state == endpoint.state())
@@ -190,7 +190,7 @@ pub(super) fn with_etag(revision: u64, body: serde_json::Value) -> Response {
 }
 
 /// The revision that `If-Match` names; `*` and absent match any.
-pub(super) fn if_match(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
+pub(super) fn if_match(headers: &HeaderMap) -> Result<Option<u64>, Fault> {
     let Some(value) = headers.get(header::IF_MATCH) else { return Ok(None) };
     let text = value.to_str().unwrap_or_default().trim();
     if text == "*" {
@@ -198,5 +198,5 @@ pub(super) fn if_match(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
     }
     // Weak where the record came compressed.
     let revision = text.trim_start_matches("W/").trim_matches('"').parse();
-    revision.map(Some).map_err(|_| ApiError::bad_request("`If-Match` is the `ETag` of the record, such as `\"3\"`"))
+    revision.map(Some).map_err(|_| Fault::bad_request("`If-Match` is the `ETag` of the record, such as `\"3\"`"))
 }

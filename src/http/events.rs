@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::{
     auth::Business,
-    error::ApiError,
+    error::Fault,
     follow::{self, Entry, Source},
     page::{Asked, Limit, Span, bad_cursor},
 };
@@ -48,7 +48,7 @@ pub(super) async fn events(
     State(app): State<Arc<App>>,
     headers: HeaderMap,
     Asked(asked): Asked<Query>,
-) -> Result<Response, ApiError> {
+) -> Result<Response, Fault> {
     let owner = Owner::Builder(builder.id);
     let now = app.clock.now();
     let mut query = EventQuery { since: None, slug: asked.endpoint_slug, kind: asked.kind, limit: asked.limit.0, cursor: None };
@@ -56,7 +56,7 @@ pub(super) async fn events(
         let since = || asked.since.map(|since| Place::start_of(since.before(now)));
         let from = match follow::last_id(&headers) {
             Some(last) => {
-                Some(Place::of(&last.parse::<EventId>().map_err(|_| ApiError::bad_request("`Last-Event-ID` is the id of an event"))?))
+                Some(Place::of(&last.parse::<EventId>().map_err(|_| Fault::bad_request("`Last-Event-ID` is the id of an event"))?))
             }
             None => since(),
         };

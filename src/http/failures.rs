@@ -20,7 +20,7 @@ use axum::{
 
 use super::{
     address::network,
-    error::{ApiError, Code, Policy},
+    error::{Code, Fault, Policy},
     names,
     offered::{bearer, credit},
 };
@@ -64,12 +64,12 @@ impl Failures {
     /// # Errors
     ///
     /// 429, when it has failed too often.
-    fn check(&self, address: IpAddr) -> Result<(), ApiError> {
+    fn check(&self, address: IpAddr) -> Result<(), Fault> {
         let Some(wait) = self.wait(address, Instant::now()) else { return Ok(()) };
         let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
         let message = format!("more than {} wrong credentials per minute from your address", self.per_minute);
         let policy = Policy { name: "credentials", most: self.per_minute, window_secs: WINDOW.as_secs() };
-        Err(ApiError::rate_limited(policy, seconds, message))
+        Err(Fault::rate_limited(policy, seconds, message))
     }
 
     /// Remembers that the address showed a wrong credential.
@@ -121,7 +121,7 @@ pub(super) async fn limit(app: &App, address: IpAddr, request: Request, next: Ne
     if shown == Shown::Nothing {
         return response;
     }
-    if response.extensions().get::<Code>().is_some_and(|code| code.0 == "unauthorized") {
+    if response.extensions().get::<Code>().is_some_and(|code| *code == Code::Unauthorized) {
         failures.count(address);
     }
     response
@@ -159,8 +159,8 @@ pub(super) fn witnessed(app: &App, address: IpAddr, mut offered: Offered) -> Off
 }
 
 /// Counts a wrong credential that is refused in a message, where [`limit`] does not see it.
-pub(crate) fn wrong_credential(app: &App, address: IpAddr, refused: &ApiError) {
-    if let (Some(failures), "unauthorized") = (&app.failures, refused.code()) {
+pub(crate) fn wrong_credential(app: &App, address: IpAddr, refused: &Fault) {
+    if let (Some(failures), Code::Unauthorized) = (&app.failures, refused.code()) {
         failures.count(address);
     }
 }
@@ -170,7 +170,7 @@ pub(crate) fn wrong_credential(app: &App, address: IpAddr, refused: &ApiError) {
 /// # Errors
 ///
 /// 429, when credit is offered and the address has failed too often.
-pub(crate) fn limit_credit(app: &App, address: IpAddr, offered: Offered) -> Result<Offered, ApiError> {
+pub(crate) fn limit_credit(app: &App, address: IpAddr, offered: Offered) -> Result<Offered, Fault> {
     if let (Some(failures), Offered::Credit(_)) = (&app.failures, &offered) {
         failures.check(address)?;
     }

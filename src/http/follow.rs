@@ -12,7 +12,7 @@ use std::{
 
 use async_trait::async_trait;
 use axum::{
-    http::{HeaderMap, HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderValue, header},
     response::{
         IntoResponse, Response,
         sse::{Event, KeepAlive, Sse},
@@ -21,7 +21,7 @@ use axum::{
 use futures_util::stream;
 use serde_json::{Value, json};
 
-use super::error::ApiError;
+use super::error::{Code, Fault};
 use crate::{
     app::App,
     event::feed::{Crowded, Follower, Told},
@@ -79,8 +79,8 @@ pub(super) fn last_id(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// Streams what is stored after `from`, then what happens. Without `from` only what happens.
-pub(super) fn stream<S: Source>(app: &Arc<App>, source: S, from: Option<S::Place>) -> Result<Response, ApiError> {
-    let crowded = |error: Crowded| ApiError::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", error.to_string()).retry_after(30);
+pub(super) fn stream<S: Source>(app: &Arc<App>, source: S, from: Option<S::Place>) -> Result<Response, Fault> {
+    let crowded = |error: Crowded| Fault::new(Code::RateLimited, error.to_string()).retry_after(30);
     // Refused before the stream begins. While it reads the store it follows nothing, so that it does not lag behind.
     let follower = source.follow().map_err(crowded)?;
     let phase = match from.clone() {

@@ -13,7 +13,15 @@ use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
 use tollhouse_protocol::limits::Limits;
 
-use super::{address::network, auth::called, body, error::ApiError, failures::witnessed, offered::offered, reply, stream, tools};
+use super::{
+    address::network,
+    auth::called,
+    body,
+    error::{Code, Fault},
+    failures::witnessed,
+    offered::offered,
+    reply, stream, tools,
+};
 use crate::{
     app::App,
     base::{
@@ -42,7 +50,7 @@ pub(super) async fn invoke(
     State(app): State<Arc<App>>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     request: Request,
-) -> Result<Response, ApiError> {
+) -> Result<Response, Fault> {
     let (parts, body) = request.into_parts();
     body::check_json(&parts.headers)?;
     let text = body::read(&app, peer.ip(), body, MOST_BYTES).await?;
@@ -51,35 +59,30 @@ pub(super) async fn invoke(
     let streamed = stream || tools::wants_events(&parts.headers);
     if !streamed && live.endpoint.long_running(app.long_running_ms) {
         let message = format!("`{slug}` may run for {} ms: its answer is streamed", live.endpoint.limits.wall_ms);
-        return Err(ApiError::new(StatusCode::CONFLICT, "streaming_required", message)
-            .hint("send `\"stream\": true` or `Accept: text/event-stream`"));
+        return Err(Fault::new(Code::StreamingRequired, message).hint("send `\"stream\": true` or `Accept: text/event-stream`"));
     }
     let head = tools::request_head(&app, "POST", &parts.uri, vec![], &parts.headers);
-    let terms = Arc::clone(&live.terms);
     let offered = witnessed(&app, peer.ip(), offered(&parts.headers));
     let input = Input::Body(input.map(|input| Bytes::from(Box::<str>::from(input).into_string())).unwrap_or_default());
     let call = Call { live, by, input, offered, head, from: network(peer.ip()), progress: None };
     if streamed {
         return Ok(stream::events(app, call));
     }
-    match app.calls.perform(call).await {
-        Ok(done) => with_receipt(&app, &done).await,
-        Err(error) => Err(ApiError::from_call(&error, |reason| app.gate.challenge(&terms, reason))),
-    }
+    with_receipt(&app, &app.calls.perform(call).await?).await
 }
 
 /// Reads the body. The input stays the text that it is; only what does not fit is read again, to be told in words.
-async fn read(text: &Bytes) -> Result<Invoke<Box<RawValue>>, ApiError> {
+async fn read(text: &Bytes) -> Result<Invoke<Box<RawValue>>, Fault> {
     if let Ok(invoke) = aside(text.len(), || serde_json::from_slice(text)).await {
         return Ok(invoke);
     }
     let value = body::json(text).await?;
     let misfit = aside(text.len(), || misfit::json::<Invoke<IgnoredAny>>(&value)).await.err();
-    let Misfit { message, pointer } = misfit.ok_or_else(|| ApiError::bad_request("the body does not fit"))?;
-    Err(ApiError::invalid("invalid_request", message, &pointer))
+    let Misfit { message, pointer } = misfit.ok_or_else(|| Fault::bad_request("the body does not fit"))?;
+    Err(Fault::invalid(Code::InvalidMember, message, &pointer))
 }
 
-async fn with_receipt(app: &App, done: &Done) -> Result<Response, ApiError> {
+async fn with_receipt(app: &App, done: &Done) -> Result<Response, Fault> {
     let status = done.answer.status;
     let status = if bodiless(status) { StatusCode::OK } else { StatusCode::from_u16(status).unwrap_or(StatusCode::OK) };
     let body = invoked(app, done, Front::Plain).await?;
@@ -147,7 +150,7 @@ impl<'a> From<Content<'a>> for Told<'a> {
 
 /// `{ok, status?, headers?, result, receipt}` as JSON: a result that is not JSON is `{mediaType, text}` or
 /// `{mediaType, base64}`, and that of a status without a body is `null`.
-pub(super) async fn invoked(app: &App, done: &Done, front: Front) -> Result<String, ApiError> {
+pub(super) async fn invoked(app: &App, done: &Done, front: Front) -> Result<String, Fault> {
     let answer = &done.answer;
     let receipt = if answer.receipt_id.is_empty() { None } else { app.receipt(&answer.receipt_id).await? };
     let paid = done.payment.as_ref().filter(|_| front == Front::Stream);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{
-    error::ApiError,
+    error::Fault,
     page::{Limit, bad_cursor},
 };
 use crate::{
@@ -52,7 +52,7 @@ impl Listing {
     /// # Errors
     ///
     /// 400 for what is not known, said twice, or no value of its name.
-    pub(super) fn read(query: &str) -> Result<Self, ApiError> {
+    pub(super) fn read(query: &str) -> Result<Self, Fault> {
         let mut listing = Self {
             form: CatalogForm::Newer,
             words: None,
@@ -64,7 +64,7 @@ impl Listing {
         let mut seen = Vec::new();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             if name != "tag" && seen.contains(&name) {
-                return Err(ApiError::bad_request(format!("`{name}` is asked for twice")));
+                return Err(Fault::bad_request(format!("`{name}` is asked for twice")));
             }
             listing.take(&name, &value)?;
             if !matches!(&*name, "limit" | "cursor") {
@@ -77,8 +77,8 @@ impl Listing {
         Ok(listing)
     }
 
-    fn take(&mut self, name: &str, value: &str) -> Result<(), ApiError> {
-        let wrong = |what: &str| ApiError::bad_request(format!("`{name}` is {what}"));
+    fn take(&mut self, name: &str, value: &str) -> Result<(), Fault> {
+        let wrong = |what: &str| Fault::bad_request(format!("`{name}` is {what}"));
         match name {
             "form" => {
                 self.form = match value {
@@ -88,9 +88,9 @@ impl Listing {
                 }
             }
             "q" if value.trim().is_empty() => {}
-            "q" => self.words = Some(Query::parse(value).map_err(|error| ApiError::bad_request(error.to_string()))?),
+            "q" => self.words = Some(Query::parse(value).map_err(|error| Fault::bad_request(error.to_string()))?),
             "tag" if self.filter.tags.len() == MAX_TAGS => {
-                return Err(ApiError::bad_request(format!("at most {MAX_TAGS} tags can be asked for")));
+                return Err(Fault::bad_request(format!("at most {MAX_TAGS} tags can be asked for")));
             }
             "tag" => self.filter.tags.push(value.to_owned()),
             "price" => {
@@ -104,11 +104,11 @@ impl Listing {
                 let price = value.parse().ok().and_then(|usd| MicroUsd::from_usd(usd).ok());
                 self.filter.max_price = Some(price.ok_or_else(|| wrong("an amount of US dollars with at most 6 decimals"))?);
             }
-            "limit" => self.limit = value.parse().map_err(ApiError::bad_request)?,
+            "limit" => self.limit = value.parse().map_err(Fault::bad_request)?,
             "cursor" => self.cursor = Some(value.to_owned()),
             _ => {
                 let known = "`q`, `tag`, `price`, `maxPriceUsd`, `limit`, `cursor` and `form`";
-                return Err(ApiError::bad_request(format!("there is no `{}` here", name.chars().take(32).collect::<String>()))
+                return Err(Fault::bad_request(format!("there is no `{}` here", name.chars().take(32).collect::<String>()))
                     .hint(format!("this list takes {known}")));
             }
         }
@@ -120,7 +120,7 @@ impl Listing {
     /// # Errors
     ///
     /// 400 for a cursor of another list, or of none.
-    pub(super) fn page(&self, app: &App) -> Result<Page, ApiError> {
+    pub(super) fn page(&self, app: &App) -> Result<Page, Fault> {
         let of: Vec<_> = self.asked.iter().map(String::as_str).collect();
         let place = self.cursor.as_ref().map(|cursor| cursor::read(&of, cursor).ok_or_else(bad_cursor)).transpose()?;
         match &self.words {
@@ -130,7 +130,7 @@ impl Listing {
     }
 
     /// By how well they fit. Their place is a number.
-    fn found(&self, app: &App, words: &Query, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, ApiError> {
+    fn found(&self, app: &App, words: &Query, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, Fault> {
         let skip = place.map_or(Ok(0), |place| place.try_into().map(u32::from_be_bytes)).map_err(|_| bad_cursor())? as usize;
         let found = app.catalog.all().search(words, skip, self.limit.0, |live| self.filter.takes(&live.endpoint));
         let mut page = Records::new(self);
@@ -141,7 +141,7 @@ impl Listing {
     }
 
     /// By their names. Their place is the last one's name.
-    fn named(&self, app: &App, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, ApiError> {
+    fn named(&self, app: &App, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, Fault> {
         let after = place.map_or(Ok(String::new()), String::from_utf8).map_err(|_| bad_cursor())?;
         let all = app.catalog.all();
         let wanted = |live: &&Arc<Live>| live.endpoint.listed() && self.filter.takes(&live.endpoint);

@@ -15,7 +15,7 @@ use tollhouse_protocol::LogLevel;
 
 use super::{
     auth::Managed,
-    error::ApiError,
+    error::Fault,
     follow::{self, Entry, Source},
     page::{Asked, Limit, Span, bad_cursor},
 };
@@ -46,12 +46,12 @@ pub(super) async fn logs(
     State(app): State<Arc<App>>,
     headers: HeaderMap,
     Asked(asked): Asked<Query>,
-) -> Result<Response, ApiError> {
+) -> Result<Response, Fault> {
     let endpoint = managed.live.endpoint.id.clone();
     let since = asked.since.map(|since| since.before(app.clock.now()));
     let query = LogQuery { since, level: asked.level, call: asked.call_id, limit: asked.limit.0, cursor: asked.cursor };
     if follow::wanted(&headers) {
-        let wrong = || ApiError::bad_request("`Last-Event-ID` is the id of a line of this log");
+        let wrong = || Fault::bad_request("`Last-Event-ID` is the id of a line of this log");
         let from = match follow::last_id(&headers) {
             Some(last) => Some(LogPlace::from_cursor(last).ok_or_else(wrong)?),
             None => since.map(LogPlace::start_of),

@@ -11,7 +11,7 @@ use axum::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    error::ApiError,
+    error::Fault,
     listing::{Listing, with_records},
     rate::Paced,
 };
@@ -26,7 +26,7 @@ const INTERFACE_VERSION: &str = "0.2.0";
 const CATALOG_SCHEMA: &str = "tollhouse.x402.hosted-endpoint-catalog.v1";
 
 /// The catalogue, a page of it at a time.
-pub(super) async fn catalog(State(app): State<Arc<App>>, Paced(turn): Paced, RawQuery(query): RawQuery) -> Result<Response, ApiError> {
+pub(super) async fn catalog(State(app): State<Arc<App>>, Paced(turn): Paced, RawQuery(query): RawQuery) -> Result<Response, Fault> {
     let listing = Listing::read(query.as_deref().unwrap_or_default())?;
     let page = turn.work(|| listing.page(&app))?;
     let mut envelope = envelope(&app.base_url, listing.form);

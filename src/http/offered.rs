@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use axum::http::{HeaderMap, HeaderName, header};
 
-use super::{error::ApiError, names};
+use super::{error::Fault, names};
 use crate::money::{CREDIT_PREFIX, CreditOffer, Offered, WireVersion};
 
 /// The payment that a request's headers carry. Never an error: a bad one is refused by the gate.
@@ -34,12 +34,12 @@ pub(super) fn credit(headers: &HeaderMap) -> Option<Cow<'_, str>> {
 }
 
 /// Refuses a request that shows one credit in one header and another one in the other.
-pub(super) fn check_credit(headers: &HeaderMap) -> Result<(), ApiError> {
+pub(super) fn check_credit(headers: &HeaderMap) -> Result<(), Fault> {
     let (Some(own), Some(bearer)) = (headers.get(&names::DEVELOPER_CREDIT), bearer_credit(headers)) else { return Ok(()) };
     if own.as_bytes() == bearer.as_bytes() {
         return Ok(());
     }
-    Err(ApiError::bad_request("`X-Developer-Credit` and `Authorization` show two credits").hint("send the one that is to pay"))
+    Err(Fault::bad_request("`X-Developer-Credit` and `Authorization` show two credits").hint("send the one that is to pay"))
 }
 
 /// The token of `Authorization: Bearer`, whatever it is for.

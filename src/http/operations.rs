@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use axum::{Json, extract::State, http::StatusCode};
+use axum::{Json, extract::State};
 use serde_json::{Value, json};
 
-use super::error::ApiError;
+use super::error::{Code, Fault};
 use crate::{
     app::App,
     store::{Durability, Size, Space},
@@ -39,10 +39,10 @@ pub(super) async fn live() -> Json<Value> {
 }
 
 /// The host takes calls: the store takes commits.
-pub(super) async fn ready(State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
+pub(super) async fn ready(State(app): State<Arc<App>>) -> Result<Json<Value>, Fault> {
     app.store.commit(vec![], vec![], Durability::Buffered).await?;
     if app.draining() {
-        return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "the host is shutting down"));
+        return Err(Fault::new(Code::Busy, "the host is shutting down"));
     }
     Ok(Json(json!({ "ok": true })))
 }

@@ -8,7 +8,7 @@ use axum::{
 };
 use serde::{Deserialize, Deserializer, de::DeserializeOwned, de::Error as _};
 
-use super::error::ApiError;
+use super::error::Fault;
 use crate::{
     base::{clock::Timestamp, misfit},
     front::cursor,
@@ -91,10 +91,10 @@ impl<'de> Deserialize<'de> for Limit {
 pub(super) struct Asked<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
-    type Rejection = ApiError;
+    type Rejection = Fault;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        misfit::query(parts.uri.query().unwrap_or_default()).map(Self).map_err(|misfit| ApiError::bad_request(misfit.message))
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Fault> {
+        misfit::query(parts.uri.query().unwrap_or_default()).map(Self).map_err(|misfit| Fault::bad_request(misfit.message))
     }
 }
 
@@ -107,7 +107,7 @@ pub(super) fn cursor_at(slug: &Slug) -> String {
 }
 
 /// The slug that a list goes on behind.
-pub(super) fn behind(cursor: Option<String>) -> Result<Option<Slug>, ApiError> {
+pub(super) fn behind(cursor: Option<String>) -> Result<Option<Slug>, Fault> {
     let Some(cursor) = cursor else { return Ok(None) };
     let text = cursor::read(BY_SLUG, &cursor).and_then(|slug| String::from_utf8(slug).ok());
     text.and_then(|text| text.parse().ok()).map(Some).ok_or_else(bad_cursor)
@@ -117,17 +117,17 @@ pub(super) fn behind(cursor: Option<String>) -> Result<Option<Slug>, ApiError> {
 pub(super) struct At<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for At<T> {
-    type Rejection = ApiError;
+    type Rejection = Fault;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Fault> {
         let named = Path::from_request_parts(parts, state).await;
-        named.map(|Path(named)| Self(named)).map_err(|error| ApiError::bad_request(error.body_text()))
+        named.map(|Path(named)| Self(named)).map_err(|error| Fault::bad_request(error.body_text()))
     }
 }
 
 /// What to say of a cursor that is not one of ours.
-pub(super) fn bad_cursor() -> ApiError {
-    ApiError::bad_request("`cursor` is the `nextCursor` of the page before")
+pub(super) fn bad_cursor() -> Fault {
+    Fault::bad_request("`cursor` is the `nextCursor` of the page before")
 }
 
 #[cfg(test)]

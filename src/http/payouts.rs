@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use axum::{Json, extract::State, http::StatusCode};
+use axum::{Json, extract::State};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
     auth::{Admin, Books, Business, not_suspended},
     endpoints::{Body, Subject},
-    error::ApiError,
+    error::{AboutBody as _, Code, Fault},
     page::{Asked, At, Limit, bad_cursor},
 };
 use crate::{
@@ -19,15 +19,15 @@ use crate::{
 };
 
 impl Subject for SettingsDraft {
-    const CODE: &'static str = "invalid_payout";
+    const CODE: Code = Code::InvalidPayout;
 }
 
 impl Subject for Verdict {
-    const CODE: &'static str = "invalid_decision";
+    const CODE: Code = Code::InvalidDecision;
 }
 
 /// Where payouts go; `null` before it was said.
-pub(super) async fn settings(Books(builder): Books, State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
+pub(super) async fn settings(Books(builder): Books, State(app): State<Arc<App>>) -> Result<Json<Value>, Fault> {
     Ok(Json(json!({ "ok": true, "payoutSettings": app.payouts.settings(&builder.id).await? })))
 }
 
@@ -35,7 +35,7 @@ pub(super) async fn set(
     Business(builder): Business,
     State(app): State<Arc<App>>,
     Body(draft): Body<SettingsDraft>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Value>, Fault> {
     not_suspended(&builder)?;
     let settings = app.payouts.set(&builder.id, &draft).await?;
     tracing::info!(builder.id = %builder.id, "payout settings were set");
@@ -43,13 +43,13 @@ pub(super) async fn set(
 }
 
 /// A packet of all that waits.
-pub(super) async fn pay_out(Business(builder): Business, State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
+pub(super) async fn pay_out(Business(builder): Business, State(app): State<Arc<App>>) -> Result<Json<Value>, Fault> {
     not_suspended(&builder)?;
     // On a task of its own: a caller who hangs up leaves no packet half collected.
     let collecting = tokio::spawn(async move { app.payouts.pay_out(&builder.id).await });
     let packet = collecting.await.map_err(|error| {
         tracing::error!(%error, "a payout ended abnormally");
-        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the host failed")
+        Fault::from(Code::Internal)
     })??;
     let empty = || json!({ "id": null, "status": "empty", "amountUsd": 0, "receiptCount": 0 });
     Ok(Json(json!({ "ok": true, "payout": packet.as_ref().map_or_else(empty, Packet::public) })))
@@ -63,7 +63,7 @@ pub(super) struct Query {
     cursor: Option<String>,
 }
 
-pub(super) async fn list(Books(builder): Books, State(app): State<Arc<App>>, Asked(asked): Asked<Query>) -> Result<Json<Value>, ApiError> {
+pub(super) async fn list(Books(builder): Books, State(app): State<Arc<App>>, Asked(asked): Asked<Query>) -> Result<Json<Value>, Fault> {
     let (packets, next) = app.payouts.list(&builder.id, asked.limit.0, cursor(asked.cursor)?.as_ref()).await?;
     Ok(page(&packets, next))
 }
@@ -74,7 +74,7 @@ pub(super) async fn one(
     State(app): State<Arc<App>>,
     At(id): At<String>,
     Asked(asked): Asked<Query>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Value>, Fault> {
     let id = payout(&id)?;
     let packet = app.payouts.get(&builder.id, &id).await?;
     let cursor = asked.cursor.map(|cursor| cursor.parse::<ReceiptId>().map_err(|_| bad_cursor())).transpose()?;
@@ -88,7 +88,7 @@ pub(super) async fn one(
 }
 
 /// The packets of all builders.
-pub(super) async fn list_all(_: Admin, State(app): State<Arc<App>>, Asked(asked): Asked<Query>) -> Result<Json<Value>, ApiError> {
+pub(super) async fn list_all(_: Admin, State(app): State<Arc<App>>, Asked(asked): Asked<Query>) -> Result<Json<Value>, Fault> {
     let (packets, next) = app.payouts.list_all(asked.status, asked.limit.0, cursor(asked.cursor)?.as_ref()).await?;
     Ok(page(&packets, next))
 }
@@ -98,17 +98,14 @@ pub(super) async fn decide(
     State(app): State<Arc<App>>,
     At(id): At<String>,
     Body(verdict): Body<Verdict>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Value>, Fault> {
     let id = payout(&id)?;
     if verdict.decision == Decision::Approve
         && let Some(builder) = app.builders.get(&app.payouts.builder_of(&id).await?).await?
     {
         not_suspended(&builder)?;
     }
-    let packet = app.payouts.decide(&id, &verdict).await.map_err(|error| match error {
-        PayoutError::Field { pointer, message } => ApiError::invalid(Verdict::CODE, message, pointer),
-        other => other.into(),
-    })?;
+    let packet = app.payouts.decide(&id, &verdict).await.map_err(|error| error.about(Verdict::CODE))?;
     tracing::info!(payout.id = %packet.id, payout.status = packet.status.as_str(), "a payout was decided on");
     Ok(Json(json!({ "ok": true, "payout": packet.public() })))
 }
@@ -121,28 +118,10 @@ fn page(packets: &[Packet], next: Option<PayoutId>) -> Json<Value> {
     Json(answer)
 }
 
-fn cursor(text: Option<String>) -> Result<Option<PayoutId>, ApiError> {
+fn cursor(text: Option<String>) -> Result<Option<PayoutId>, Fault> {
     text.map(|text| text.parse().map_err(|_| bad_cursor())).transpose()
 }
 
-fn payout(id: &str) -> Result<PayoutId, ApiError> {
+fn payout(id: &str) -> Result<PayoutId, Fault> {
     id.parse().map_err(|_| PayoutError::Unknown.into())
-}
-
-impl From<PayoutError> for ApiError {
-    fn from(error: PayoutError) -> Self {
-        let message = error.to_string();
-        let conflict = |code| Self::new(StatusCode::CONFLICT, code, message.clone());
-        match error {
-            PayoutError::Field { pointer, .. } => Self::invalid("invalid_payout", message, pointer),
-            PayoutError::NoSettings => conflict("payout_settings_missing"),
-            PayoutError::BelowMinimum { amount, minimum } => {
-                conflict("below_minimum").with("payout", json!({ "amountUsd": amount, "minimumUsd": minimum }))
-            }
-            PayoutError::Unknown => Self::not_found("unknown_payout", message),
-            PayoutError::NotOwner => Self::not_owner(),
-            PayoutError::WrongState { from, .. } => conflict("wrong_state").with("status", json!(from)),
-            PayoutError::Store(store) => store.into(),
-        }
-    }
 }

@@ -10,7 +10,7 @@ use axum::{
 
 use super::{
     address::{network, peer},
-    error::{ApiError, Policy},
+    error::{Fault, Policy},
 };
 use crate::{app::App, base::share::Turn, call::CallError};
 
@@ -20,7 +20,7 @@ pub(super) fn refusal(app: &App, address: IpAddr) -> Option<Response> {
     let seconds = wait(app, address)?;
     let message = format!("more than {} requests per second from your address", rate.per_second());
     let policy = Policy { name: "address", most: rate.per_second(), window_secs: 1 };
-    Some(ApiError::rate_limited(policy, seconds, message).into_response())
+    Some(Fault::rate_limited(policy, seconds, message).into_response())
 }
 
 /// Counts a request of an address: seconds until it may make it, if it may not now.
@@ -32,15 +32,15 @@ pub(crate) fn wait(app: &App, address: IpAddr) -> Option<u64> {
 pub(super) struct Paced(pub(super) Turn);
 
 impl FromRequestParts<Arc<App>> for Paced {
-    type Rejection = ApiError;
+    type Rejection = Fault;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Fault> {
         Ok(Self(turn(app, peer(&parts.extensions)).await?))
     }
 }
 
 /// A turn of an address, of what nobody knows the cost of yet.
-pub(crate) async fn turn(app: &App, address: IpAddr) -> Result<Turn, ApiError> {
+pub(crate) async fn turn(app: &App, address: IpAddr) -> Result<Turn, Fault> {
     let turn = app.shares.turn(network(address), Duration::ZERO).await;
-    turn.map_err(|over| ApiError::from_call(&CallError::OverShare(over), |_| Default::default()))
+    turn.map_err(|over| CallError::from(over).into())
 }

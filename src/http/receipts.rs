@@ -5,22 +5,23 @@ use std::sync::Arc;
 use axum::{Json, extract::State};
 use serde_json::{Value, json};
 
-use super::{error::ApiError, page::At};
+use super::{
+    error::{Code, Fault},
+    page::At,
+};
 use crate::{app::App, base::id::ReceiptId, money::PaymentId};
 
-pub(super) async fn receipt(State(app): State<Arc<App>>, At(id): At<String>) -> Result<Json<Value>, ApiError> {
-    let unknown = || ApiError::not_found("unknown_receipt", "no receipt has this id");
+pub(super) async fn receipt(State(app): State<Arc<App>>, At(id): At<String>) -> Result<Json<Value>, Fault> {
+    let unknown = || Fault::from(Code::UnknownReceipt);
     let id: ReceiptId = id.parse().map_err(|_| unknown())?;
     let receipt = app.receipt(id.as_str()).await?.ok_or_else(unknown)?;
     Ok(Json(json!({ "ok": true, "receipt": receipt })))
 }
 
 /// The state of one payment, so that a caller whose connection broke need not pay to find out.
-pub(super) async fn payment(State(app): State<Arc<App>>, At(id): At<String>) -> Result<Json<Value>, ApiError> {
-    let unknown = || {
-        ApiError::not_found("unknown_payment", "no payment with this id has reached a handler here: nothing was taken for it")
-            .hint("the id is in `X-Payment-Id`, in the `accepted` event, and in errors about the payment")
-    };
+pub(super) async fn payment(State(app): State<Arc<App>>, At(id): At<String>) -> Result<Json<Value>, Fault> {
+    let unknown =
+        || Fault::from(Code::UnknownPayment).hint("the id is in `X-Payment-Id`, in the `accepted` event, and in errors about the payment");
     let id: PaymentId = id.parse().map_err(|_| unknown())?;
     let state = app.gate.state(&id).await?.ok_or_else(unknown)?;
     Ok(Json(json!({ "ok": true, "payment": state })))

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     auth::{Admin, Books},
-    error::ApiError,
+    error::Fault,
     page::{Asked, Span},
 };
 use crate::{
@@ -28,18 +28,14 @@ pub(super) async fn revenue(
     Books(builder): Books,
     State(app): State<Arc<App>>,
     Asked(asked): Asked<Since>,
-) -> Result<Json<Answer<Report>>, ApiError> {
+) -> Result<Json<Answer<Report>>, Fault> {
     let since = asked.since.unwrap_or(DEFAULT_SINCE).before(app.clock.now());
     let report = app.sales.report(&Owner::Builder(builder.id), since).await?;
     Ok(Json(Answer { ok: true, report }))
 }
 
 /// What the host itself earned, by the same days.
-pub(super) async fn platform(
-    _: Admin,
-    State(app): State<Arc<App>>,
-    Asked(asked): Asked<Since>,
-) -> Result<Json<Answer<HostReport>>, ApiError> {
+pub(super) async fn platform(_: Admin, State(app): State<Arc<App>>, Asked(asked): Asked<Since>) -> Result<Json<Answer<HostReport>>, Fault> {
     let since = asked.since.unwrap_or(DEFAULT_SINCE).before(app.clock.now());
     Ok(Json(Answer { ok: true, report: app.sales.host_report(since).await? }))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{Json, extract::State, http::StatusCode};
+use axum::{Json, extract::State};
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 use super::{
     auth::{Admin, Managed},
     endpoints::{Body, Subject},
-    error::ApiError,
+    error::{Code, Fault},
     page::Asked,
 };
 use crate::{
@@ -29,7 +29,7 @@ pub(super) struct NewSecret {
 }
 
 impl Subject for NewSecret {
-    const CODE: &'static str = "invalid_secret";
+    const CODE: Code = Code::InvalidSecret;
 }
 
 /// A text; the error for anything else does not repeat it.
@@ -45,7 +45,7 @@ pub(super) async fn list(managed: Managed, State(app): State<Arc<App>>) -> Json<
 }
 
 /// Sets or replaces one.
-pub(super) async fn set(managed: Managed, State(app): State<Arc<App>>, Body(secret): Body<NewSecret>) -> Result<Json<Value>, ApiError> {
+pub(super) async fn set(managed: Managed, State(app): State<Arc<App>>, Body(secret): Body<NewSecret>) -> Result<Json<Value>, Fault> {
     let endpoint = &managed.live.endpoint;
     let name: SecretName = secret.name.parse()?;
     managed.not_frozen(&app).await?;
@@ -53,7 +53,7 @@ pub(super) async fn set(managed: Managed, State(app): State<Arc<App>>, Body(secr
     // Deleted meanwhile, perhaps before the secret was there to be forgotten with the rest.
     if app.catalog.find(endpoint.slug.as_str()).is_none_or(|live| live.endpoint.id != endpoint.id) {
         app.secrets.forget(&endpoint.id).await?;
-        return Err(ApiError::unknown_endpoint(endpoint.slug.as_str()));
+        return Err(Fault::unknown_endpoint(endpoint.slug.as_str()));
     }
     // Workers may have kept the value before.
     app.pool.retire(&endpoint.version);
@@ -71,9 +71,9 @@ pub(super) async fn remove(
     managed: Managed,
     State(app): State<Arc<App>>,
     Asked(Named { name }): Asked<Named>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Value>, Fault> {
     let endpoint = &managed.live.endpoint;
-    let unknown = || ApiError::not_found("unknown_secret", "the endpoint has no secret of this name");
+    let unknown = || Fault::from(Code::UnknownSecret);
     let name: SecretName = name.parse().map_err(|_| unknown())?;
     managed.not_frozen(&app).await?;
     app.secrets.remove(&endpoint.into(), &name).await?;
@@ -82,11 +82,11 @@ pub(super) async fn remove(
 }
 
 /// Rotates the master key.
-pub(super) async fn rotate(_: Admin, State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
+pub(super) async fn rotate(_: Admin, State(app): State<Arc<App>>) -> Result<Json<Value>, Fault> {
     // On a task of its own, so that a client who hangs up does not cut it short.
     let secrets = Arc::clone(&app.secrets);
     let rotating = tokio::spawn(async move { secrets.rotate().await });
-    let failed = |_| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the host failed");
+    let failed = |_| Fault::from(Code::Internal);
     let rotated = rotating.await.map_err(failed)??;
     Ok(Json(json!({ "ok": true, "rotation": rotated })))
 }

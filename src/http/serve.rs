@@ -11,7 +11,7 @@ use std::{
 };
 
 use axum::{
-    http::{HeaderValue, StatusCode, header},
+    http::{HeaderValue, header},
     response::{IntoResponse as _, Response},
 };
 use tokio::{
@@ -22,7 +22,7 @@ use tokio_util::task::TaskTracker;
 
 use self::connection::Protocols;
 use super::{
-    error::{ApiError, REQUEST},
+    error::{Code, Fault, REQUEST},
     framed,
     quota::{Full, Share},
 };
@@ -117,9 +117,7 @@ fn crowded(full: Full) -> Response {
         Full::All(most) => format!("the host has its {most} connections"),
         Full::Address(most) => format!("your address has its {most} connections"),
     };
-    let error = ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message)
-        .hint("use connections again that are open, or close some")
-        .retry_after(1);
+    let error = Fault::new(Code::Busy, message).hint("use connections again that are open, or close some").retry_after(1);
     let id = RequestId::generate();
     let response = REQUEST.sync_scope(id.clone(), || error.into_response());
     let mut response = framed(&id, response);

@@ -14,12 +14,12 @@ use tokio::{
 };
 
 use super::{
-    error::{ApiError, REQUEST, SharedCallError},
+    error::{Fault, REQUEST},
     invoke::{Front, invoked},
 };
 use crate::{
     app::App,
-    call::{Call, CalledBy, Done, Progress},
+    call::{Call, CallError, CalledBy, Done, Progress},
     capability::Heard,
 };
 
@@ -34,14 +34,13 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 pub(super) fn events(app: Arc<App>, mut call: Call) -> Response {
     let unpaid = matches!(call.offered, crate::money::Offered::Nothing) && call.by == CalledBy::Anyone;
     if unpaid && !call.live.endpoint.price_usd.is_zero() {
-        return ApiError::challenge(app.gate.challenge(&call.live.terms, "payment required")).into_response();
+        return Fault::from(app.calls.unpaid(&call.live.terms)).into_response();
     }
     let (progress, mut happened) = mpsc::channel(BUFFER);
     call.progress = Some(progress);
     let (events, written) = mpsc::channel::<Event>(BUFFER);
     let request = REQUEST.try_with(Clone::clone).ok();
     let tell = async move {
-        let terms = Arc::clone(&call.live.terms);
         let began = Instant::now();
         let mut beat = interval_at(began + app.progress, app.progress);
         let performing = app.calls.perform(call);
@@ -58,7 +57,7 @@ pub(super) fn events(app: Arc<App>, mut call: Call) -> Response {
         while let Ok(progress) = happened.try_recv() {
             _ = events.send(told(progress, began)).await;
         }
-        _ = events.send(last(&app, ended, &terms).await).await;
+        _ = events.send(last(&app, ended).await).await;
     };
     match request {
         Some(request) => tokio::spawn(REQUEST.scope(request, tell)),
@@ -91,16 +90,16 @@ fn elapsed_ms(began: Instant) -> u64 {
     u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-async fn last(app: &App, ended: Result<Done, SharedCallError>, terms: &crate::money::Terms) -> Event {
-    let error = match ended {
+async fn last(app: &App, ended: Result<Done, Arc<CallError>>) -> Event {
+    let fault: Fault = match ended {
         Ok(done) => match invoked(app, &done, Front::Stream).await {
             // Line breaks stand between JSON's tokens only, and may be spaces there. An event's data has none.
             Ok(invoked) => return Event::default().event("result").data(invoked.replace(['\r', '\n'], " ")),
-            Err(error) => error,
+            Err(fault) => fault,
         },
-        Err(error) => ApiError::from_call(&error, |reason| app.gate.challenge(terms, reason)),
+        Err(error) => error.into(),
     };
-    event("error", &error.body())
+    event("error", &fault.envelope())
 }
 
 fn event(name: &str, data: &Value) -> Event {

@@ -13,7 +13,7 @@ use axum::{
 };
 use serde_json::json;
 
-use super::{address::network, auth::called, body, error::ApiError, failures::witnessed, offered::offered, page::At, reply, stream};
+use super::{address::network, auth::called, body, error::Fault, failures::witnessed, offered::offered, page::At, reply, stream};
 use crate::{
     app::App,
     call::{Call, CallError, CalledBy, Input, MAX_QUERY_FIELDS, RequestHead, check_query},
@@ -31,7 +31,7 @@ pub(super) async fn call(
     At(slug): At<String>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     request: Request,
-) -> Result<Response, ApiError> {
+) -> Result<Response, Fault> {
     let (parts, body) = request.into_parts();
     let query = query_fields(&parts.uri);
     if parts.method == Method::GET && query.iter().any(|(name, value)| name == "inspect" && value.is_empty()) {
@@ -41,9 +41,9 @@ pub(super) async fn call(
     let offered = witnessed(&app, peer.ip(), offered(&parts.headers));
     let unpaid = matches!(offered, Offered::Nothing) && by == CalledBy::Anyone && !live.endpoint.price_usd.is_zero();
     if unpaid {
-        return Err(ApiError::challenge(app.gate.challenge(&live.terms, "payment required")));
+        return Err(app.calls.unpaid(&live.terms).into());
     }
-    check_query(&query).map_err(|error| ApiError::from_call(&error, |_| Default::default()))?;
+    check_query(&query)?;
     let input = match parts.method {
         Method::GET => Input::Query(query.clone()),
         _ => body_input(&app, peer.ip(), &live, &parts.headers, body).await?,
@@ -54,30 +54,22 @@ pub(super) async fn call(
     if wants_events(&parts.headers) {
         return Ok(stream::events(app, call));
     }
-    let terms = Arc::clone(&call.live.terms);
-    match app.calls.perform(call).await {
-        Ok(done) => Ok(reply::bare(&done)),
-        Err(error) => Err(ApiError::from_call(&error, |reason| app.gate.challenge(&terms, reason))),
-    }
+    Ok(reply::bare(&app.calls.perform(call).await?))
 }
 
 /// HEAD: the challenge of a paid tool, whatever is offered; never a run, never a settlement.
-pub(super) async fn head(State(app): State<Arc<App>>, At(slug): At<String>, headers: HeaderMap) -> Result<Response, ApiError> {
+pub(super) async fn head(State(app): State<Arc<App>>, At(slug): At<String>, headers: HeaderMap) -> Result<Response, Fault> {
     let (live, by) = called(&app, &headers, &slug).await?;
     if by == CalledBy::Owner || live.endpoint.price_usd.is_zero() {
         return Ok(StatusCode::OK.into_response());
     }
-    Err(ApiError::challenge(app.gate.challenge(&live.terms, "payment required")))
+    Err(app.calls.unpaid(&live.terms).into())
 }
 
-fn inspect(app: &App, slug: &str) -> Result<Response, ApiError> {
-    let live = app.catalog.find_listed(slug).ok_or_else(|| unknown(slug))?;
+fn inspect(app: &App, slug: &str) -> Result<Response, Fault> {
+    let live = app.catalog.find_listed(slug).ok_or_else(|| Fault::unknown_endpoint(slug))?;
     let record = live.endpoint.public(&app.base_url, CatalogForm::Newer);
     Ok(axum::Json(json!({ "ok": true, "endpoint": record })).into_response())
-}
-
-fn unknown(slug: &str) -> ApiError {
-    ApiError::from_call(&CallError::UnknownEndpoint(slug.to_owned()), |_| Default::default())
 }
 
 /// True when the caller asks for Server-Sent Events.
@@ -86,11 +78,11 @@ pub(super) fn wants_events(headers: &HeaderMap) -> bool {
     accept.is_some_and(|accept| accept.split(',').any(|part| part.trim().starts_with("text/event-stream")))
 }
 
-async fn body_input(app: &App, peer: IpAddr, live: &Live, headers: &HeaderMap, body: Body) -> Result<Input, ApiError> {
+async fn body_input(app: &App, peer: IpAddr, live: &Live, headers: &HeaderMap, body: Body) -> Result<Input, Fault> {
     if let Some(value) = headers.get(header::CONTENT_TYPE) {
         let media = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         if media != "application/json" && !media.ends_with("+json") {
-            return Err(ApiError::from_call(&CallError::UnsupportedMediaType(media), |_| Default::default()));
+            return Err(CallError::UnsupportedMediaType(media).into());
         }
     }
     let limit = usize::try_from(live.endpoint.limits.input_bytes).unwrap_or(usize::MAX);

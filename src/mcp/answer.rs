@@ -3,19 +3,16 @@
 use axum::http::StatusCode;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use rmcp::model::{
-    AudioContent, CallToolResult, ContentBlock, EmbeddedResource, ErrorCode, ErrorData, ImageContent, JsonObject, MetaObject,
-    ResourceContents,
+    AudioContent, CallToolResult, ContentBlock, EmbeddedResource, ErrorData, ImageContent, JsonObject, MetaObject, ResourceContents,
 };
 use serde_json::{Value, json, value::RawValue};
 use tollhouse_protocol::{STRUCTURED, are_blocks};
 
 use super::{call::Era, offer::Dialect};
 use crate::{
-    app::App,
-    call::{CallError, Content, Done, chosen_headers},
-    catalog::Live,
-    http::ApiError,
-    money::{Challenge, Refusal, SettlementNotice, StoredAnswer, WireVersion},
+    call::{Content, Done, chosen_headers},
+    front::Fault,
+    money::{Challenge, SettlementNotice, StoredAnswer, WireVersion},
 };
 
 /// The settle response of x402, in a result's `_meta`.
@@ -114,35 +111,21 @@ fn binary(media_type: &str, bytes: &[u8]) -> ContentBlock {
     }
 }
 
-/// A call that ended without a result. A payment that was made for another request is asked for anew, as any other that
-/// does not admit the call: clients here pay when they read a challenge, and at no other error.
-pub(super) fn ended(app: &App, live: &Live, error: &CallError) -> ApiError {
-    let challenge = |reason: &str| app.gate.challenge(&live.terms, reason);
-    match error {
-        CallError::Refused(Refusal::Reused) => ApiError::challenge(challenge(error.code())),
-        _ => ApiError::from_call(error, challenge),
-    }
-}
-
-/// The error of a call that ended without a result. What a model can mend, it reads as a tool's error; what is wrong with the
-/// request or the host is an error of JSON-RPC.
+/// What was refused, or ended without a result. What a model can mend, it reads as a tool's error; what is wrong with the
+/// request or the host is an error of JSON-RPC. A payment that was made for another request is asked for anew, as any other
+/// that does not admit the call: clients here pay when they read a challenge, and at no other error.
 ///
 /// # Errors
 ///
 /// An unknown tool, and a fault of the host's own.
-pub(super) fn failed(error: ApiError, dialect: Dialect) -> Result<CallToolResult, ErrorData> {
-    match error.into_challenge() {
-        Ok(challenge) => Ok(challenged(&challenge, dialect)),
-        Err(error) => {
-            let envelope = error.body()["error"].take();
-            match error.status() {
-                StatusCode::NOT_FOUND => Err(ErrorData::invalid_params(error.message().to_owned(), Some(envelope))),
-                StatusCode::INTERNAL_SERVER_ERROR => {
-                    Err(ErrorData::new(ErrorCode::INTERNAL_ERROR, error.message().to_owned(), Some(envelope)))
-                }
-                _ => Ok(refused(&envelope)),
-            }
-        }
+pub(super) fn failed(fault: &Fault, dialect: Dialect) -> Result<CallToolResult, ErrorData> {
+    if let Some(challenge) = fault.challenge() {
+        return Ok(challenged(challenge, dialect));
+    }
+    match fault.code().row().status {
+        StatusCode::NOT_FOUND => Err(ErrorData::invalid_params(fault.message().to_owned(), Some(fault.error()))),
+        StatusCode::INTERNAL_SERVER_ERROR => Err(ErrorData::internal_error(fault.message().to_owned(), Some(fault.error()))),
+        _ => Ok(refused(&fault.error())),
     }
 }
 

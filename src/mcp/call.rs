@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
-use axum::http::{StatusCode, request::Parts};
+use axum::http::request::Parts;
 use rmcp::{
     ErrorData, Peer, RoleServer,
     model::{CallToolResponse, CallToolResult, JsonObject, MetaObject, ProgressNotificationParam, ProgressToken, RequestId as MessageId},
@@ -31,7 +31,8 @@ use crate::{
     },
     call::{Call, CallError, CalledBy, Done, Input, Progress, RequestHead},
     catalog::Live,
-    http::{ApiError, called, limit_credit, network, peer, wrong_credential},
+    front::{Code, Fault},
+    http::{called, limit_credit, network, peer, wrong_credential},
     money::Offered,
 };
 
@@ -107,7 +108,7 @@ impl Drop for Line<'_> {
     }
 }
 
-/// Performs a call. Must run where [`crate::http::REQUEST`] is set.
+/// Performs a call. Must run where [`crate::front::REQUEST`] is set.
 ///
 /// # Errors
 ///
@@ -133,10 +134,7 @@ async fn answered(front: &Arc<Front>, asked: &Asked<'_>, address: IpAddr, argume
         && let Some(seconds) = rate.wait(&(address, asked.name.to_owned()))
     {
         let message = format!("more than {} calls per second of `{}` from your address", rate.per_second(), asked.name);
-        return refused(
-            ApiError::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message).hint(format!("try again in {seconds} s")),
-            unpaid,
-        );
+        return refused(Fault::new(Code::RateLimited, message).hint(format!("try again in {seconds} s")), unpaid);
     }
     if let Some(result) = own::perform(app, address, &narrowed, asked.name, &arguments).await {
         let told = Told { outcome: if result.is_error == Some(true) { "refused" } else { "ok" }, charged: "no" };
@@ -145,7 +143,7 @@ async fn answered(front: &Arc<Front>, asked: &Asked<'_>, address: IpAddr, argume
     let found = if narrowed.has(asked.name) {
         called(app, &asked.parts.headers, &app.mcp.slug_of(asked.name)).await
     } else {
-        Err(ApiError::from_call(&CallError::UnknownEndpoint(asked.name.to_owned()), |_| Default::default()))
+        Err(Fault::from(CallError::UnknownEndpoint(asked.name.to_owned())))
     };
     let (live, by) = match found {
         Ok(found) => found,
@@ -160,7 +158,7 @@ async fn answered(front: &Arc<Front>, asked: &Asked<'_>, address: IpAddr, argume
     };
     let dialect = Dialect::of(asked.era, asked.meta, &offered);
     if matches!(offered, Offered::Nothing) && by == CalledBy::Anyone && !live.endpoint.price_usd.is_zero() {
-        return refused(ApiError::challenge(app.gate.challenge(&live.terms, "payment required")), dialect);
+        return refused(Fault::from(app.calls.unpaid(&live.terms)), dialect);
     }
     let head = head(&live, asked);
     let call =
@@ -169,7 +167,7 @@ async fn answered(front: &Arc<Front>, asked: &Asked<'_>, address: IpAddr, argume
         match Box::pin(front.tasks.start(app, call, dialect)).await {
             Ok(Started::Task(task)) => return (Ok(task), Told { outcome: "task", charged: "no" }),
             Ok(Started::Ended(ended)) => ended,
-            Err(error) => return refused(ApiError::from(error), dialect),
+            Err(error) => return refused(Fault::from(error), dialect),
         }
     } else {
         followed(front, call, asked).await
@@ -181,7 +179,7 @@ async fn answered(front: &Arc<Front>, asked: &Asked<'_>, address: IpAddr, argume
             (Ok(result.into()), told)
         }
         Err(error) => {
-            let (response, told) = refused(answer::ended(app, &live, &error), dialect);
+            let (response, told) = refused(Fault::from(&*error), dialect);
             (response, if matches!(*error, CallError::Cancelled) { GONE } else { told })
         }
     }
@@ -191,9 +189,10 @@ fn charged(done: &Done) -> &'static str {
     if done.payment.is_some() && done.success { "yes" } else { "no" }
 }
 
-fn refused(error: ApiError, dialect: Dialect) -> (Result<CallToolResponse, ErrorData>, Told) {
-    let told = Told { outcome: error.code(), charged: error.charged() };
-    (answer::failed(error, dialect).map(CallToolResult::into), told)
+fn refused(fault: Fault, dialect: Dialect) -> (Result<CallToolResponse, ErrorData>, Told) {
+    let row = fault.code().row();
+    let told = Told { outcome: row.name, charged: row.charged.as_str() };
+    (answer::failed(&fault, dialect).map(CallToolResult::into), told)
 }
 
 /// Performs `call`, and tells what happens on the way to a client that gave a token for it.

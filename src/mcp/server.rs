@@ -24,7 +24,7 @@ use super::{
     tools::{self, Narrowed},
     transport::JsonOnly,
 };
-use crate::{app::App, base::id::RequestId, http::REQUEST};
+use crate::{app::App, base::id::RequestId, front::REQUEST};
 
 /// The revisions spoken, oldest first. 2024-11-05 had another transport.
 pub(super) const VERSIONS: &[ProtocolVersion] =

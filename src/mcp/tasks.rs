@@ -33,7 +33,7 @@ use crate::{
         id::CallId,
     },
     call::{Call, CallError, Done, Progress},
-    catalog::Live,
+    front::Fault,
     money::{Ended, PaymentId},
     store::{Check, Direction, Durability, KeyRange, Space, Store, StoreError, Write},
 };
@@ -137,7 +137,7 @@ impl Tasks {
     pub(super) async fn start(self: &Arc<Self>, app: &Arc<App>, mut call: Call, dialect: Dialect) -> Result<Started, StoreError> {
         let (progress, mut happened) = mpsc::channel(BUFFER);
         call.progress = Some(progress);
-        let (live, cancel) = (Arc::clone(&call.live), CancellationToken::new());
+        let cancel = CancellationToken::new();
         let not_started = cancel.clone().drop_guard();
         let (calls, until) = (Arc::clone(&app.calls), cancel.clone());
         let mut performing = tokio::spawn(async move { calls.perform_until(call, until).await });
@@ -163,7 +163,7 @@ impl Tasks {
         not_started.disarm();
         let created = CreateTaskResult::new(task(&id, &record, Some("running".to_owned())));
         let (tasks, app) = (Arc::clone(self), Arc::clone(app));
-        tokio::spawn(async move { tasks.follow(&app, id, &live, dialect, performing, happened).await });
+        tokio::spawn(async move { tasks.follow(&app, id, dialect, performing, happened).await });
         Ok(Started::Task(created.into()))
     }
 
@@ -172,7 +172,6 @@ impl Tasks {
         &self,
         app: &App,
         id: String,
-        live: &Live,
         dialect: Dialect,
         mut performing: JoinHandle<Result<Done, Arc<CallError>>>,
         mut happened: mpsc::Receiver<Progress>,
@@ -196,7 +195,7 @@ impl Tasks {
                 State::Completed(aside(done.answer.body.len(), told).await)
             }
             Err(error) if matches!(*error, CallError::Cancelled) => State::Cancelled,
-            Err(error) => refused(&error, app, live, dialect),
+            Err(error) => refused(&error, dialect),
         };
         self.end(&id, &state).await;
         self.running().remove(&id);
@@ -404,8 +403,8 @@ fn task(id: &str, record: &Record, said: Option<String>) -> Task {
 }
 
 /// A call that ended without a result, as the state of its task.
-fn refused(error: &CallError, app: &App, live: &Live, dialect: Dialect) -> State {
-    match answer::failed(answer::ended(app, live, error), dialect) {
+fn refused(error: &CallError, dialect: Dialect) -> State {
+    match answer::failed(&Fault::from(error), dialect) {
         Ok(result) => State::Completed(as_object(&result)),
         Err(error) => State::Failed(as_object(&error)),
     }

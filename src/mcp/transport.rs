@@ -30,7 +30,7 @@ use super::{
 use crate::{
     app::App,
     base::aside::{aside, begun_aside},
-    http::{ApiError, peer, read_body, wait},
+    http::{peer, read_body, wait},
 };
 
 /// Largest request, in bytes. A tool's own limit on its input is lower.
@@ -86,7 +86,7 @@ async fn answer(transport: Arc<Transport>, request: Request) -> Response {
     };
     let body = match read_body(&transport.front.app, peer(&parts.extensions), body, MAX_BODY_BYTES).await {
         Ok(body) => body,
-        Err(unread) => return ApiError::from(unread).into_response(),
+        Err(unread) => return unread.into_response(),
     };
     match Narrowed::by(parts.uri.query()) {
         Ok(narrowed) => _ = parts.extensions.insert(narrowed),

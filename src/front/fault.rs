@@ -1,0 +1,153 @@
+//! A fault on its way out: a row of the table, with what it says of this request.
+
+mod from;
+
+use std::{borrow::Cow, num::NonZeroU32, sync::Arc};
+
+use serde_json::{Map, Value, json};
+
+pub(crate) use self::from::AboutBody;
+use super::faults::{Charged, Code};
+use crate::{base::id::RequestId, money::Challenge};
+
+tokio::task_local! {
+    /// The id of the request being answered.
+    pub(crate) static REQUEST: RequestId;
+}
+
+/// Why a front refuses a request, or did not answer it well.
+#[derive(Debug)]
+pub struct Fault {
+    code: Code,
+    message: String,
+    /// In place of the row's.
+    hint: Option<Cow<'static, str>>,
+    /// More members of `error`.
+    details: Option<Box<Map<String, Value>>>,
+    retry_after_secs: Option<u64>,
+    /// What was used up, where something was.
+    policy: Option<Policy>,
+    /// What is asked for, where it is for a payment that the request was refused.
+    challenge: Option<Arc<Challenge>>,
+}
+
+/// So much in so much time, as headers tell it: draft-ietf-httpapi-ratelimit-headers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Policy {
+    pub(crate) name: &'static str,
+    pub(crate) most: NonZeroU32,
+    pub(crate) window_secs: u64,
+}
+
+impl From<Code> for Fault {
+    /// With the row's sentence as its message.
+    fn from(code: Code) -> Self {
+        Self::new(code, code.row().sentence)
+    }
+}
+
+impl Fault {
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), hint: None, details: None, retry_after_secs: None, policy: None, challenge: None }
+    }
+
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(Code::InvalidRequest, message)
+    }
+
+    /// A member of a body that cannot be; `code` says of what.
+    pub(crate) fn invalid(code: Code, message: impl Into<String>, pointer: &str) -> Self {
+        Self::new(code, message).with("pointer", json!(pointer))
+    }
+
+    pub(crate) fn unknown_endpoint(slug: &str) -> Self {
+        Self::new(Code::UnknownEndpoint, format!("no endpoint is called `{slug}`"))
+    }
+
+    /// An address has used up what `policy` gives it, for so many seconds.
+    pub(crate) fn rate_limited(policy: Policy, seconds: u64, message: impl Into<String>) -> Self {
+        Self { policy: Some(policy), ..Self::new(Code::RateLimited, message).retry_after(seconds) }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub(crate) fn retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after_secs = Some(seconds);
+        self
+    }
+
+    pub(crate) fn with(mut self, name: &'static str, value: Value) -> Self {
+        self.details.get_or_insert_default().insert(name.to_owned(), value);
+        self
+    }
+
+    fn challenged(mut self, challenge: &Arc<Challenge>) -> Self {
+        self.challenge = Some(Arc::clone(challenge));
+        self
+    }
+
+    pub(crate) fn code(&self) -> Code {
+        self.code
+    }
+
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// After how many seconds it may go well, where that is known.
+    pub(crate) fn retry_after_secs(&self) -> Option<u64> {
+        self.retry_after_secs
+    }
+
+    pub(crate) fn policy(&self) -> Option<Policy> {
+        self.policy
+    }
+
+    /// What is asked for: of each 402, and of a payment that was made for something else.
+    pub(crate) fn challenge(&self) -> Option<&Challenge> {
+        self.challenge.as_deref()
+    }
+
+    /// `error` of the envelope.
+    pub(crate) fn error(&self) -> Value {
+        let row = self.code.row();
+        let request = REQUEST.try_with(RequestId::to_string).unwrap_or_default();
+        let mut error = json!({
+            "code": row.name,
+            "fault": row.fault.as_str(),
+            "message": self.message,
+            "requestId": request,
+            "charged": match row.charged { Charged::No => json!(false), Charged::Unknown => json!("unknown") },
+        });
+        if let Some(hint) = self.hint.as_deref().or(row.hint) {
+            error["hint"] = json!(hint);
+        }
+        for (name, value) in self.details.iter().flat_map(|details| details.iter()) {
+            error[name] = value.clone();
+        }
+        error
+    }
+
+    /// What is wrong, as one of several: all of it but who asked.
+    pub(crate) fn problem(&self) -> Value {
+        let mut error = self.error();
+        if let Some(members) = error.as_object_mut() {
+            members.retain(|name, _| !matches!(name.as_str(), "requestId" | "charged"));
+        }
+        error
+    }
+
+    /// The envelope. Of a 402 it is for streams, which have no headers: with the challenge under `paymentRequired`.
+    pub(crate) fn envelope(&self) -> Value {
+        match (self.code, &self.challenge) {
+            (Code::PaymentRequired, Some(challenge)) => {
+                let error = json!({ "code": self.code.row().name, "fault": "caller", "message": self.message, "charged": false });
+                json!({ "ok": false, "error": error, "paymentRequired": challenge.v2 })
+            }
+            _ => json!({ "ok": false, "error": self.error() }),
+        }
+    }
+}

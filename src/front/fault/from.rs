@@ -1,0 +1,253 @@
+//! From what went wrong in a room to the fault that is told of it: the one place.
+//!
+//! Errors of rooms know no codes. No match here has a `_`: a new error does not compile until it is told.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use tollhouse_protocol::StopReason;
+
+use super::Fault;
+use crate::{account::builder::BuilderError, call::CallError, catalog::PublishError, front::Code, money::{CreditError, LedgerError, payout::PayoutError}, capability::secret::SecretError, store::StoreError, tool::finding::Finding};
+
+/// An error that may be of one member of a body.
+pub(crate) trait AboutBody: Sized {
+    /// The fault; `code` is that of a member that cannot be.
+    fn about(self, code: Code) -> Fault;
+}
+
+impl Code {
+    /// What a call's end is told as.
+    #[must_use]
+    pub fn of_call(error: &CallError) -> Self {
+        match error {
+            CallError::UnknownEndpoint(_) => Code::UnknownEndpoint,
+            CallError::Paused(_) | CallError::OwnerSuspended(_) | CallError::UnderReview(_) | CallError::TakenDown(_) => {
+                Code::EndpointPaused
+            }
+            CallError::InvalidJson(_) => Code::InvalidJson,
+            CallError::BodyTooLarge { .. } => Code::BodyTooLarge,
+            CallError::UnsupportedMediaType(_) => Code::UnsupportedMediaType,
+            CallError::Input(_) => Code::InvalidInput,
+            CallError::PaymentRequired(_) | CallError::SettlementRefused(_) => Code::PaymentRequired,
+            CallError::PaymentReused(_) => Code::PaymentReused,
+            CallError::PaymentInProgress(_) | CallError::Joined(_) => Code::PaymentInProgress,
+            CallError::FacilitatorUnavailable(_) => Code::FacilitatorUnavailable,
+            CallError::SettlementUnknown(_) => Code::SettlementUnknown,
+            CallError::OverShare(_) => Code::RateLimited,
+            CallError::Busy { .. } | CallError::Held { .. } | CallError::NoSandbox => Code::Busy,
+            CallError::Threw(_) | CallError::Misbehaved(_) => Code::HandlerFailed,
+            CallError::Output(_) => Code::InvalidOutput,
+            CallError::Stopped(reason) => Self::of_stop(reason),
+            CallError::Cancelled => Code::Cancelled,
+            CallError::Store(_) => Code::StoreUnavailable,
+            CallError::SecretsUnavailable => Code::SecretsUnavailable,
+            CallError::Internal => Code::CallLost,
+        }
+    }
+
+    fn of_stop(reason: &StopReason) -> Self {
+        match reason {
+            StopReason::CpuTime { .. } => Code::CpuTimeExceeded,
+            StopReason::WallTime { .. } => Code::WallTimeExceeded,
+            StopReason::Memory { .. } => Code::MemoryExceeded,
+            StopReason::SchemaTime { .. } | StopReason::SchemaMemory { .. } => Code::SchemaTooCostly,
+            StopReason::OutputSize { .. } | StopReason::OutputDepth { .. } => Code::OutputTooLarge,
+            StopReason::Ops { .. } => Code::OpLimitExceeded,
+            StopReason::Deadlock => Code::HandlerFailed,
+            StopReason::Crashed => Code::SandboxCrashed,
+        }
+    }
+}
+
+impl From<&CallError> for Fault {
+    fn from(error: &CallError) -> Self {
+        let fault = Self::new(Code::of_call(error), error.to_string());
+        match error {
+            CallError::Input(mismatch) | CallError::Output(mismatch) => fault.with("problems", json!(mismatch.problems)),
+            CallError::PaymentRequired(challenge) | CallError::SettlementRefused(challenge) | CallError::PaymentReused(challenge) => {
+                fault.challenged(challenge)
+            }
+            CallError::PaymentInProgress(payment) | CallError::Joined(payment) | CallError::SettlementUnknown(payment) => fault
+                .hint(format!("ask GET /ai/payments/{payment} what became of it; do not pay again before it says so"))
+                .with("paymentId", json!(payment)),
+            CallError::Busy { retry_after } | CallError::Held { retry_after } => fault.retry_after(retry_after.as_secs().max(1)),
+            CallError::OverShare(over) => fault.retry_after(over.seconds),
+            CallError::NoSandbox | CallError::Store(_) => fault.retry_after(1),
+            CallError::UnknownEndpoint(_)
+            | CallError::Paused(_)
+            | CallError::OwnerSuspended(_)
+            | CallError::UnderReview(_)
+            | CallError::TakenDown(_)
+            | CallError::InvalidJson(_)
+            | CallError::BodyTooLarge { .. }
+            | CallError::UnsupportedMediaType(_)
+            | CallError::FacilitatorUnavailable(_)
+            | CallError::Threw(_)
+            | CallError::Misbehaved(_)
+            | CallError::Stopped(_)
+            | CallError::Cancelled
+            | CallError::SecretsUnavailable
+            | CallError::Internal => fault,
+        }
+    }
+}
+
+impl From<CallError> for Fault {
+    fn from(error: CallError) -> Self {
+        Self::from(&error)
+    }
+}
+
+/// Of a call that others may have joined.
+impl From<Arc<CallError>> for Fault {
+    fn from(error: Arc<CallError>) -> Self {
+        Self::from(&*error)
+    }
+}
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Self {
+        tracing::error!(%error, "the store did not answer a request");
+        Self::from(Code::StoreUnavailable).retry_after(1)
+    }
+}
+
+impl AboutBody for PublishError {
+    fn about(self, code: Code) -> Fault {
+        let message = self.to_string();
+        match self {
+            PublishError::Field { pointer, .. } => Fault::invalid(code, message, &pointer),
+            PublishError::SlugTaken(_) => Fault::new(Code::SlugTaken, message),
+            PublishError::Unknown(_) => Fault::new(Code::UnknownEndpoint, message),
+            PublishError::Changed(revision) => Fault::new(Code::RevisionChanged, message).with("revision", json!(revision)),
+            PublishError::Load(place) => {
+                Fault::new(Code::InvalidHandler, message).with("at", json!({ "line": place.line, "column": place.column }))
+            }
+            PublishError::AttestationRequired => Fault::new(Code::AttestationRequired, message),
+            PublishError::Blocked(findings) => {
+                let findings: Vec<_> = findings.iter().map(Finding::brief).collect();
+                Fault::new(Code::ContentBlocked, message).with("findings", json!(findings))
+            }
+            PublishError::UnderReview => Fault::new(Code::UnderReview, message),
+            PublishError::OwnerSuspended => Fault::new(Code::BuilderSuspended, message),
+            PublishError::TakenDown => Fault::new(Code::TakenDown, message),
+            PublishError::TooMany(_) => Fault::new(Code::TooManyEndpoints, message),
+            PublishError::Crowded(_) => Fault::new(Code::RateLimited, message).retry_after(1),
+            PublishError::NothingToDecide => Fault::new(Code::NothingToReview, message),
+            PublishError::Pool(pool) => CallError::from(pool).into(),
+            PublishError::Store(store) => store.into(),
+            PublishError::Corrupt(_) | PublishError::Shipped(_) => {
+                tracing::error!(message, "an endpoint could not be read or published");
+                Code::Internal.into()
+            }
+        }
+    }
+}
+
+impl From<PublishError> for Fault {
+    fn from(error: PublishError) -> Self {
+        error.about(Code::InvalidEndpoint)
+    }
+}
+
+impl AboutBody for BuilderError {
+    fn about(self, code: Code) -> Fault {
+        let message = self.to_string();
+        match self {
+            BuilderError::Field { pointer, .. } => Fault::invalid(code, message, pointer),
+            BuilderError::Unknown => Fault::new(Code::UnknownBuilder, message),
+            BuilderError::WrongState(_) => Fault::new(Code::WrongState, message),
+            BuilderError::Store(StoreError::Conflict) => {
+                Fault::new(Code::ChangedMeanwhile, "the builder was changed at the same time; ask again")
+            }
+            BuilderError::Store(store) => store.into(),
+            BuilderError::Random(_) => {
+                tracing::error!(message, "a builder or their key could not be made");
+                Code::Internal.into()
+            }
+        }
+    }
+}
+
+impl From<BuilderError> for Fault {
+    fn from(error: BuilderError) -> Self {
+        error.about(Code::InvalidRegistration)
+    }
+}
+
+impl AboutBody for PayoutError {
+    fn about(self, code: Code) -> Fault {
+        let message = self.to_string();
+        match self {
+            PayoutError::Field { pointer, .. } => Fault::invalid(code, message, pointer),
+            PayoutError::NoSettings => Fault::new(Code::PayoutSettingsMissing, message),
+            PayoutError::BelowMinimum { amount, minimum } => {
+                Fault::new(Code::BelowMinimum, message).with("payout", json!({ "amountUsd": amount, "minimumUsd": minimum }))
+            }
+            PayoutError::Unknown => Fault::new(Code::UnknownPayout, message),
+            PayoutError::NotOwner => Code::NotOwner.into(),
+            PayoutError::WrongState { from, .. } => Fault::new(Code::WrongState, message).with("status", json!(from)),
+            PayoutError::Store(store) => store.into(),
+        }
+    }
+}
+
+impl From<PayoutError> for Fault {
+    fn from(error: PayoutError) -> Self {
+        error.about(Code::InvalidPayout)
+    }
+}
+
+impl From<SecretError> for Fault {
+    fn from(error: SecretError) -> Self {
+        let message = error.to_string();
+        match error {
+            SecretError::Field { pointer, .. } => Self::invalid(Code::InvalidSecret, message, pointer),
+            SecretError::Unknown(_) => Self::new(Code::UnknownSecret, message),
+            SecretError::GivenKey => Self::new(Code::MasterKeyGiven, message),
+            SecretError::Store(store) => store.into(),
+            SecretError::Unopened => Self::new(Code::SecretsUnavailable, message),
+            SecretError::Random | SecretError::Key(_) => {
+                tracing::error!(message, "a secret or the master key could not be changed");
+                Code::Internal.into()
+            }
+        }
+    }
+}
+
+impl From<CreditError> for Fault {
+    fn from(error: CreditError) -> Self {
+        let message = error.to_string();
+        match error {
+            CreditError::Unknown => Self::new(Code::UnknownCredit, message),
+            CreditError::Store(store) => store.into(),
+            CreditError::Reused => Self::new(Code::PaymentReused, message),
+            CreditError::Revoked => Self::new(Code::CreditRevoked, message),
+            CreditError::NotRevoked => Self::new(Code::WrongState, message),
+            CreditError::Nothing | CreditError::TooMuch => Self::invalid(Code::InvalidCredit, message, "/amountUsd"),
+            CreditError::Label => Self::invalid(Code::InvalidCredit, message, "/label"),
+            CreditError::Reason => Self::invalid(Code::InvalidDecision, message, "/reason"),
+            CreditError::Key(_) => Self::bad_request(message),
+            CreditError::Random(_) => {
+                tracing::error!(message, "a credit could not be made");
+                Code::Internal.into()
+            }
+        }
+    }
+}
+
+impl From<LedgerError> for Fault {
+    fn from(error: LedgerError) -> Self {
+        let message = error.to_string();
+        match error {
+            LedgerError::Address(_) | LedgerError::TooMuch => Self::bad_request(message),
+            LedgerError::Store(store) => store.into(),
+            // Only of transfers, which the facilitator makes.
+            LedgerError::Insufficient { .. } | LedgerError::NonceUsed { .. } => {
+                tracing::error!(message, "the simulated ledger refused what moves no money");
+                Code::Internal.into()
+            }
+        }
+    }
+}
