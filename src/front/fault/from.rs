@@ -8,7 +8,16 @@ use serde_json::json;
 use tollhouse_protocol::StopReason;
 
 use super::Fault;
-use crate::{account::builder::BuilderError, call::CallError, catalog::PublishError, front::Code, money::{CreditError, LedgerError, payout::PayoutError}, capability::secret::SecretError, store::StoreError, tool::finding::Finding};
+use crate::{
+    account::builder::BuilderError,
+    call::CallError,
+    capability::secret::SecretError,
+    catalog::PublishError,
+    front::Code,
+    money::{CreditError, LedgerError, payout::PayoutError},
+    store::StoreError,
+    tool::finding::Finding,
+};
 
 /// An error that may be of one member of a body.
 pub(crate) trait AboutBody: Sized {
