@@ -269,11 +269,11 @@ impl App {
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// The store's, or a receipt that does not read.
     pub async fn receipt(&self, id: &str) -> Result<Option<Value>, crate::store::StoreError> {
         let Ok(id) = id.parse::<ReceiptId>() else { return Ok(None) };
         if let Some(waiting) = self.behind.receipt(&id) {
-            return Ok(self.signer.present(&waiting));
+            return self.signer.present(&waiting).map(Some);
         }
         // Free ones of an older version move from the second place to the first.
         let stored = match self.receipts.get(&id).await? {
@@ -283,7 +283,7 @@ impl App {
                 None => self.receipts.get(&id).await?,
             },
         };
-        Ok(stored.and_then(|stored| self.signer.present(&stored)))
+        stored.map(|stored| self.signer.present(&stored)).transpose()
     }
 
     /// True once the host has been told to end.

@@ -55,7 +55,7 @@ pub(crate) use self::{
     address::{network, peer},
     auth::called,
     body::read as read_body,
-    error::is_error,
+    error::code_of,
     failures::{limit_credit, wrong_credential},
     offered::offered,
     rate::{turn, wait},

@@ -47,12 +47,30 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("capability", &["base", "event", "store", "tool"]),
     ("catalog", &["account", "base", "capability", "event", "money", "store", "tool"]),
     ("call", &["account", "base", "capability", "catalog", "event", "money", "store", "tool"]),
-    ("front", &["base"]),
+    ("front", &["account", "base", "call", "capability", "catalog", "money", "store", "tool"]),
     ("operate", &["base"]),
     ("config", &["account", "base", "call", "capability", "catalog", "event", "money", "tool"]),
     ("http", &["account", "app", "base", "call", "capability", "catalog", "config", "event", "front", "mcp", "money", "store", "tool"]),
     ("mcp", &["app", "base", "call", "catalog", "config", "front", "http", "money", "store", "tool"]),
-    ("app", &["account", "base", "call", "capability", "catalog", "config", "event", "http", "mcp", "money", "operate", "store", "tool"]),
+    (
+        "app",
+        &[
+            "account",
+            "base",
+            "call",
+            "capability",
+            "catalog",
+            "config",
+            "event",
+            "front",
+            "http",
+            "mcp",
+            "money",
+            "operate",
+            "store",
+            "tool",
+        ],
+    ),
 ];
 
 fn root() -> PathBuf {

@@ -95,13 +95,20 @@ impl Catalog {
             Ok(()) => live.fits(&self.pool, Side::Output, Bytes::from(response.to_string()), Asker::Draft).await,
             Err(mismatch) => Err(Unfit::Mismatch(mismatch)),
         };
-        unfit.map_err(|unfit| match unfit {
-            Unfit::Mismatch(mismatch) => {
-                PublishError::field("/handler/response", format!("the response does not fit the outputSchema: {mismatch}"))
-            }
-            Unfit::Stopped(reason) => PublishError::field("/outputSchema", format!("the response could not be checked: {reason}")),
-            Unfit::Pool(error) => error.into(),
-        })
+        unfit.map_err(unpromised)
+    }
+}
+
+/// Why a response is not known to be what its endpoint promises.
+fn unpromised(unfit: Unfit) -> PublishError {
+    match unfit {
+        Unfit::Mismatch(mismatch) => {
+            PublishError::field("/handler/response", format!("the response does not fit the outputSchema: {mismatch}"))
+        }
+        // The worker ended, which says nothing of the schema.
+        Unfit::Stopped(reason @ StopReason::Crashed) => PublishError::Pool(PoolError::Stopped(reason)),
+        Unfit::Stopped(reason) => PublishError::field("/outputSchema", format!("the response could not be checked: {reason}")),
+        Unfit::Pool(error) => error.into(),
     }
 }
 
@@ -117,4 +124,16 @@ impl OpHost for Nothing {
     fn log(&self, _line: LogLine) {}
 
     fn progress(&self, _said: Said) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schema_is_not_blamed_for_a_worker_that_ended() {
+        assert!(matches!(unpromised(Unfit::Stopped(StopReason::Crashed)), PublishError::Pool(_)));
+        let slow = StopReason::SchemaTime { side: Side::Output, limit_ms: 1 };
+        assert!(matches!(unpromised(Unfit::Stopped(slow)), PublishError::Field { .. }));
+    }
 }

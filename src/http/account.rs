@@ -28,7 +28,7 @@ impl Subject for Faucet {
 /// `POST /dev/faucet`: play money, where the facilitator is the simulated one.
 pub(super) async fn faucet(State(app): State<Arc<App>>, Body(faucet): Body<Faucet, SMALL_BODY_BYTES>) -> Result<Json<Value>, Fault> {
     let ledger = app.ledger.as_ref().ok_or_else(no_ledger)?;
-    let balance = ledger.faucet(&faucet.address, faucet.amount_usd).await.map_err(|error| Fault::bad_request(error.to_string()))?;
+    let balance = ledger.faucet(&faucet.address, faucet.amount_usd).await?;
     Ok(Json(json!({ "ok": true, "simulated": true, "address": faucet.address, "balanceUsd": balance })))
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Address {
 /// `GET /dev/faucet?address=…`: what an address has.
 pub(super) async fn balance(State(app): State<Arc<App>>, Asked(query): Asked<Address>) -> Result<Json<Value>, Fault> {
     let ledger = app.ledger.as_ref().ok_or_else(no_ledger)?;
-    let balance = ledger.balance(&query.address).await.map_err(|error| Fault::bad_request(error.to_string()))?;
+    let balance = ledger.balance(&query.address).await?;
     Ok(Json(json!({ "ok": true, "simulated": true, "address": query.address, "balanceUsd": balance })))
 }
 

@@ -127,6 +127,6 @@ pub(super) async fn rescan(_: Admin, State(app): State<Arc<App>>) -> Result<Resp
     // On a task of its own: an admin who hangs up does not stop it.
     let catalog = Arc::clone(&app.catalog);
     let scan = tokio::spawn(async move { catalog.rescan().await });
-    let found = scan.await.map_err(|_| Fault::from(Code::Internal))??;
+    let found = scan.await??;
     Ok(Json(json!({ "ok": true, "rescan": found })).into_response())
 }

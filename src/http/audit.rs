@@ -22,7 +22,7 @@ use super::{
     address::peer,
     auth::{Admin, Caller, Known},
     body,
-    error::{Code, Fault, REQUEST},
+    error::{Code, Fault, REQUEST, code_of},
     page::{Asked, Limit, Span, bad_cursor},
 };
 use crate::{
@@ -70,13 +70,13 @@ pub(super) async fn enter(State(app): State<Arc<App>>, request: Request, next: N
             Ok(bytes) => run(next, Request::from_parts(parts, Body::from(bytes))).await,
             Err(unread) => unread.into_response(),
         };
-        let code = response.extensions().get::<Code>().map(|code| code.row().name);
+        let code = code_of(&response).map(|code| code.row().name);
         end(&app.audit, entry, response.status(), code).await;
         response
     };
     // On a task of its own: a caller who hangs up cuts nothing off, the entry neither.
     let acted = tokio::spawn(REQUEST.scope(request, act)).await;
-    acted.unwrap_or_else(|_| Fault::from(Code::Internal).into_response())
+    acted.unwrap_or_else(|error| Fault::from(error).into_response())
 }
 
 /// The route of what changes nothing although it is a POST.

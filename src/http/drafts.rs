@@ -21,6 +21,7 @@ use crate::{
     call::{Content, DryRun},
     capability::AllowedHosts,
     catalog::{Checked, HandlerDraft, PublishError, Tried},
+    front::Party,
     tool::finding::Finding,
 };
 
@@ -62,12 +63,16 @@ pub(super) async fn check(
     })))
 }
 
-/// The first of what is wrong, as an upload would be refused for it, with all of it under `problems`.
+/// The first of what is wrong, as an upload would be refused for it, with all of it under `problems`. Where the host could
+/// not look at all of it, that.
 fn all_of(errors: Vec<PublishError>) -> Fault {
-    let mut errors = errors.into_iter().map(Fault::from);
-    let Some(first) = errors.next() else { return Fault::bad_request("the upload cannot be checked") };
-    let problems: Vec<_> = [first.problem()].into_iter().chain(errors.map(|error| error.problem())).collect();
-    first.with("problems", json!(problems))
+    let mut faults: Vec<_> = errors.into_iter().map(Fault::from).collect();
+    if let Some(place) = faults.iter().position(|fault| fault.code().row().fault == Party::Host) {
+        return faults.swap_remove(place);
+    }
+    let problems: Vec<_> = faults.iter().map(Fault::problem).collect();
+    let first = faults.into_iter().next();
+    first.map_or_else(|| Code::Internal.into(), |first| first.with("problems", json!(problems)))
 }
 
 #[derive(Deserialize)]
@@ -131,4 +136,24 @@ fn one_of(app: &App, caller: &Caller) -> Result<Turn<String>, Fault> {
     let message = || format!("more than {} checks and dry runs of yours at once", app.dry_runs.most());
     let turn = app.dry_runs.take(caller.owner().share().to_owned());
     turn.ok_or_else(|| Fault::new(Code::RateLimited, message()).retry_after(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::StoreError;
+
+    fn field(pointer: &str) -> PublishError {
+        PublishError::Field { pointer: pointer.to_owned(), message: "it cannot be".to_owned() }
+    }
+
+    #[test]
+    fn a_check_that_the_host_could_not_end_is_not_told_as_the_uploads_fault() {
+        let away = || PublishError::Store(StoreError::Away("a planned fault".to_owned()));
+        assert_eq!(all_of(vec![field("/title"), away(), field("/slug")]).code(), Code::StoreUnavailable);
+        assert_eq!(all_of(vec![PublishError::Corrupt(String::new())]).code(), Code::Internal);
+        assert_eq!(all_of(vec![]).code(), Code::Internal, "refused for nothing");
+        let told = all_of(vec![field("/title"), field("/slug")]);
+        assert_eq!((told.code(), told.error()["problems"][1]["pointer"].as_str()), (Code::InvalidEndpoint, Some("/slug")));
+    }
 }

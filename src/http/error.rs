@@ -10,9 +10,9 @@ use super::{names, reply};
 pub(super) use crate::front::{AboutBody, Code, Fault, Policy, REQUEST};
 use crate::money::Challenge;
 
-/// Whether an answer is that of a [`Fault`].
-pub(crate) fn is_error(response: &Response) -> bool {
-    response.extensions().get::<Code>().is_some()
+/// The code of an answer that is a [`Fault`]'s, for the layers around its handler.
+pub(crate) fn code_of(response: &Response) -> Option<Code> {
+    response.extensions().get().copied()
 }
 
 impl IntoResponse for Fault {
@@ -23,7 +23,6 @@ impl IntoResponse for Fault {
             _ => Json(self.envelope()).into_response(),
         };
         *response.status_mut() = code.row().status;
-        // For the layers around its handler.
         response.extensions_mut().insert(code);
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));

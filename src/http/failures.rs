@@ -20,7 +20,7 @@ use axum::{
 
 use super::{
     address::network,
-    error::{Code, Fault, Policy},
+    error::{Code, Fault, Policy, code_of},
     names,
     offered::{bearer, credit},
 };
@@ -121,7 +121,7 @@ pub(super) async fn limit(app: &App, address: IpAddr, request: Request, next: Ne
     if shown == Shown::Nothing {
         return response;
     }
-    if response.extensions().get::<Code>().is_some_and(|code| *code == Code::Unauthorized) {
+    if code_of(&response) == Some(Code::Unauthorized) {
         failures.count(address);
     }
     response

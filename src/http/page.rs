@@ -4,11 +4,11 @@ use std::str::FromStr;
 
 use axum::{
     extract::{FromRequestParts, Path},
-    http::request::Parts,
+    http::{StatusCode, request::Parts},
 };
 use serde::{Deserialize, Deserializer, de::DeserializeOwned, de::Error as _};
 
-use super::error::Fault;
+use super::error::{Code, Fault};
 use crate::{
     base::{clock::Timestamp, misfit},
     front::cursor,
@@ -121,7 +121,14 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for At<T> {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Fault> {
         let named = Path::from_request_parts(parts, state).await;
-        named.map(|Path(named)| Self(named)).map_err(|error| Fault::bad_request(error.body_text()))
+        named.map(|Path(named)| Self(named)).map_err(|error| match error.status() {
+            StatusCode::BAD_REQUEST => Fault::bad_request(error.body_text()),
+            // The route has no such parameters.
+            _ => {
+                tracing::error!(%error, "a path does not fit its handler");
+                Code::Internal.into()
+            }
+        })
     }
 }
 

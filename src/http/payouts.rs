@@ -47,10 +47,7 @@ pub(super) async fn pay_out(Business(builder): Business, State(app): State<Arc<A
     not_suspended(&builder)?;
     // On a task of its own: a caller who hangs up leaves no packet half collected.
     let collecting = tokio::spawn(async move { app.payouts.pay_out(&builder.id).await });
-    let packet = collecting.await.map_err(|error| {
-        tracing::error!(%error, "a payout ended abnormally");
-        Fault::from(Code::Internal)
-    })??;
+    let packet = collecting.await??;
     let empty = || json!({ "id": null, "status": "empty", "amountUsd": 0, "receiptCount": 0 });
     Ok(Json(json!({ "ok": true, "payout": packet.as_ref().map_or_else(empty, Packet::public) })))
 }

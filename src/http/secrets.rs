@@ -86,7 +86,6 @@ pub(super) async fn rotate(_: Admin, State(app): State<Arc<App>>) -> Result<Json
     // On a task of its own, so that a client who hangs up does not cut it short.
     let secrets = Arc::clone(&app.secrets);
     let rotating = tokio::spawn(async move { secrets.rotate().await });
-    let failed = |_| Fault::from(Code::Internal);
-    let rotated = rotating.await.map_err(failed)??;
+    let rotated = rotating.await??;
     Ok(Json(json!({ "ok": true, "rotation": rotated })))
 }

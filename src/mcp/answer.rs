@@ -8,7 +8,7 @@ use rmcp::model::{
 use serde_json::{Value, json, value::RawValue};
 use tollhouse_protocol::{STRUCTURED, are_blocks};
 
-use super::{call::Era, offer::Dialect};
+use super::{call::Era, offer::Dialect, refusal::told};
 use crate::{
     call::{Content, Done, chosen_headers},
     front::Fault,
@@ -123,14 +123,14 @@ pub(super) fn failed(fault: &Fault, dialect: Dialect) -> Result<CallToolResult, 
         return Ok(challenged(challenge, dialect));
     }
     match fault.code().row().status {
-        StatusCode::NOT_FOUND => Err(ErrorData::invalid_params(fault.message().to_owned(), Some(fault.error()))),
-        StatusCode::INTERNAL_SERVER_ERROR => Err(ErrorData::internal_error(fault.message().to_owned(), Some(fault.error()))),
-        _ => Ok(refused(&fault.error())),
+        StatusCode::NOT_FOUND | StatusCode::INTERNAL_SERVER_ERROR => Err(told(fault)),
+        _ => Ok(refused(fault)),
     }
 }
 
-/// The envelope as a tool's error: told in words, and whole in `_meta`.
-fn refused(envelope: &Value) -> CallToolResult {
+/// A fault as a tool's error: told in words, and whole in `_meta`.
+pub(super) fn refused(fault: &Fault) -> CallToolResult {
+    let envelope = fault.error();
     let word = |name: &str| envelope[name].as_str().unwrap_or_default();
     let mut text = format!("{}: {}", word("code"), word("message"));
     for problem in envelope["problems"].as_array().into_iter().flatten() {
@@ -142,7 +142,7 @@ fn refused(envelope: &Value) -> CallToolResult {
     }
     text += if envelope["charged"] == false { "\nNot charged." } else { "\nIt is not known yet whether this was charged." };
     let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
-    result.meta = Some(meta([(ERROR, envelope.clone())]));
+    result.meta = Some(meta([(ERROR, envelope)]));
     result
 }
 

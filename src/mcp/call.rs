@@ -136,9 +136,9 @@ async fn answered(front: &Arc<Front>, asked: &Asked<'_>, address: IpAddr, argume
         let message = format!("more than {} calls per second of `{}` from your address", rate.per_second(), asked.name);
         return refused(Fault::new(Code::RateLimited, message).hint(format!("try again in {seconds} s")), unpaid);
     }
-    if let Some(result) = own::perform(app, address, &narrowed, asked.name, &arguments).await {
-        let told = Told { outcome: if result.is_error == Some(true) { "refused" } else { "ok" }, charged: "no" };
-        return (Ok(result.into()), told);
+    if let Some(answered) = own::perform(app, address, &narrowed, asked.name, &arguments).await {
+        let told = Told { outcome: answered.as_ref().map_or_else(|fault| fault.code().row().name, |_| "ok"), charged: "no" };
+        return (Ok(answered.unwrap_or_else(|fault| answer::refused(&fault)).into()), told);
     }
     let found = if narrowed.has(asked.name) {
         called(app, &asked.parts.headers, &app.mcp.slug_of(asked.name)).await

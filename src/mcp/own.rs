@@ -3,7 +3,7 @@
 use std::{net::IpAddr, sync::Arc};
 
 use rmcp::model::{CallToolResult, ContentBlock, Tool, ToolAnnotations};
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::tools::{self, Narrowed};
@@ -11,6 +11,7 @@ use crate::{
     app::App,
     base::misfit::{self, Misfit},
     catalog::{Filter, Live, search::Query},
+    front::{Code, Fault},
     http::turn,
     tool::MicroUsd,
 };
@@ -75,33 +76,41 @@ struct Receipt {
 }
 
 /// Performs one of them; `None` when `name` is none of them.
-pub(super) async fn perform(app: &App, address: IpAddr, narrowed: &Narrowed, name: &str, arguments: &Value) -> Option<CallToolResult> {
+pub(super) async fn perform(
+    app: &App,
+    address: IpAddr,
+    narrowed: &Narrowed,
+    name: &str,
+    arguments: &Value,
+) -> Option<Result<CallToolResult, Fault>> {
     match name {
-        SEARCH => Some(match misfit::json(arguments) {
-            Ok(search) => match turn(app, address).await {
-                Ok(turn) => turn.work(|| found(app, narrowed, search)),
-                Err(over) => mistake(format!("{}: {}", over.code(), over.message())),
-            },
-            Err(Misfit { message, .. }) => mistake(format!("invalid_input: {message}")),
-        }),
-        RECEIPT => Some(match misfit::json(arguments) {
-            Ok(Receipt { receipt_id }) => receipt(app, &receipt_id).await,
-            Err(Misfit { message, .. }) => mistake(format!("invalid_input: {message}")),
-        }),
+        SEARCH => Some(search(app, address, narrowed, arguments).await),
+        RECEIPT => Some(receipt(app, arguments).await),
         _ => None,
     }
 }
 
-fn found(app: &App, narrowed: &Narrowed, search: Search) -> CallToolResult {
-    let Ok(words) = Query::parse(&search.query) else {
-        return mistake(format!("invalid_input: `query` has at most {} characters", Query::MAX_CHARS));
-    };
+async fn search(app: &App, address: IpAddr, narrowed: &Narrowed, arguments: &Value) -> Result<CallToolResult, Fault> {
+    let search = read(arguments)?;
+    turn(app, address).await?.work(|| found(app, narrowed, search))
+}
+
+fn read<T: DeserializeOwned>(arguments: &Value) -> Result<T, Fault> {
+    misfit::json(arguments).map_err(|Misfit { message, .. }| unfit(message))
+}
+
+fn unfit(message: String) -> Fault {
+    Fault::new(Code::InvalidInput, message)
+}
+
+fn found(app: &App, narrowed: &Narrowed, search: Search) -> Result<CallToolResult, Fault> {
+    let words = Query::parse(&search.query).map_err(|_| unfit(format!("`query` has at most {} characters", Query::MAX_CHARS)))?;
     if search.tags.len() > MAX_TAGS {
-        return mistake(format!("invalid_input: `tags` has at most {MAX_TAGS} entries"));
+        return Err(unfit(format!("`tags` has at most {MAX_TAGS} entries")));
     }
     let limit = search.limit.unwrap_or(FOUND);
     if !(1..=MAX_FOUND).contains(&limit) {
-        return mistake(format!("invalid_input: `limit` is 1 to {MAX_FOUND}"));
+        return Err(unfit(format!("`limit` is 1 to {MAX_FOUND}")));
     }
     let filter = Filter { tags: search.tags, pricing: None, max_price: search.max_price_usd };
     let wanted = |live: &Live| filter.takes(&live.endpoint) && tools::of(live).is_some_and(|listed| narrowed.has(&listed.tool.name));
@@ -110,26 +119,18 @@ fn found(app: &App, narrowed: &Narrowed, search: Search) -> CallToolResult {
         json!({ "name": listed.tool.name, "title": endpoint.title, "description": endpoint.description, "priceUsd": endpoint.price_usd, "tags": endpoint.tags })
     });
     let tools: Vec<_> = tools.collect();
-    answered(json!({ "tools": tools, "total": found.total }))
+    Ok(answered(json!({ "tools": tools, "total": found.total })))
 }
 
-async fn receipt(app: &App, id: &str) -> CallToolResult {
-    match app.receipt(id).await {
-        Ok(Some(receipt)) => answered(json!({ "receipt": receipt })),
-        Ok(None) => mistake(format!("unknown_receipt: no receipt `{}`", id.chars().take(64).collect::<String>())),
-        Err(error) => {
-            tracing::error!(%error, "the store did not answer a request");
-            mistake("store_unavailable: the store is away".to_owned())
-        }
-    }
+async fn receipt(app: &App, arguments: &Value) -> Result<CallToolResult, Fault> {
+    let Receipt { receipt_id: id } = read(arguments)?;
+    let unknown = || Fault::new(Code::UnknownReceipt, format!("no receipt `{}`", id.chars().take(64).collect::<String>()));
+    let receipt = app.receipt(&id).await?.ok_or_else(unknown)?;
+    Ok(answered(json!({ "receipt": receipt })))
 }
 
 fn answered(value: Value) -> CallToolResult {
     let mut result = CallToolResult::success(vec![ContentBlock::text(value.to_string())]);
     result.structured_content = Some(value);
     result
-}
-
-fn mistake(text: String) -> CallToolResult {
-    CallToolResult::error(vec![ContentBlock::text(text)])
 }

@@ -173,7 +173,7 @@ impl ServerHandler for Server {
 
     async fn get_task(&self, request: GetTaskParams, _: RequestContext<RoleServer>) -> Result<GetTaskResult, ErrorData> {
         let found = self.front.tasks.get(&self.front.app, &request.task_id).await;
-        let mut task = found.map_err(|error| tasks::unavailable(&error))?.ok_or_else(tasks::unknown)?;
+        let mut task = found.map_err(tasks::unavailable)?.ok_or_else(tasks::unknown)?;
         self.front.sign(&mut task.meta);
         Ok(task)
     }
@@ -182,7 +182,7 @@ impl ServerHandler for Server {
         match self.front.tasks.cancel(&request.task_id).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(tasks::unknown()),
-            Err(error) => Err(tasks::unavailable(&error)),
+            Err(error) => Err(tasks::unavailable(error)),
         }
     }
 
@@ -191,7 +191,7 @@ impl ServerHandler for Server {
         match self.front.tasks.has(&request.task_id).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(tasks::unknown()),
-            Err(error) => Err(tasks::unavailable(&error)),
+            Err(error) => Err(tasks::unavailable(error)),
         }
     }
 

@@ -13,7 +13,7 @@ use std::{
 
 use rmcp::{
     ErrorData,
-    model::{CallToolResponse, CreateTaskResult, DetailedTask, ErrorCode, GetTaskResult, JsonObject, Task, TaskPayload, TaskStatus},
+    model::{CallToolResponse, CreateTaskResult, DetailedTask, GetTaskResult, JsonObject, Task, TaskPayload, TaskStatus},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -24,7 +24,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{answer, call::Era, offer::Dialect};
+use super::{answer, call::Era, offer::Dialect, refusal::told};
 use crate::{
     app::App,
     base::{
@@ -435,7 +435,6 @@ pub(super) fn unknown() -> ErrorData {
 }
 
 /// The error of a method that the store did not answer.
-pub(super) fn unavailable(error: &StoreError) -> ErrorData {
-    tracing::error!(%error, "the store did not answer a request");
-    ErrorData::new(ErrorCode::INTERNAL_ERROR, "store_unavailable: the store is away", None)
+pub(super) fn unavailable(error: StoreError) -> ErrorData {
+    told(&error.into())
 }

@@ -23,13 +23,14 @@ use super::{
     cancel::{SESSION, Session},
     direct::{self, Plain, sole},
     extension::Known,
-    refusal::{PATH, id_of, refusal},
+    refusal::{PATH, id_of, refusal, told},
     server::{Front, Server, VERSIONS},
     tools::Narrowed,
 };
 use crate::{
     app::App,
     base::aside::{aside, begun_aside},
+    front::{Code, Fault},
     http::{peer, read_body, wait},
 };
 
@@ -149,7 +150,7 @@ impl Transport {
     async fn batch(&self, parts: Parts, members: Vec<Member>, accepted: Accepted) -> Response {
         if let Some(seconds) = self.too_fast(&parts, members.len()) {
             let message = format!("each member of a batch is a request, and you make too many; try again in {seconds} s");
-            return refusal(StatusCode::TOO_MANY_REQUESTS, None, ErrorData::invalid_request(message, None));
+            return Fault::new(Code::RateLimited, message).retry_after(seconds).into_response();
         }
         let mut answers = vec![];
         for member in members {
@@ -163,7 +164,7 @@ impl Transport {
             };
             // What rmcp or this file has made lies in memory already.
             let Ok(answer) = axum::body::to_bytes(response.into_body(), usize::MAX).await else {
-                return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+                return Fault::from(Code::Internal).into_response();
             };
             answers.push(answer);
         }
@@ -279,9 +280,9 @@ fn in_json_rpc(status: StatusCode, said: &[u8], body: &Bytes, asked: Option<&Hea
             let data = json!({ "supported": supported, "requested": asked });
             (status, ErrorData::new(ErrorCode::UNSUPPORTED_PROTOCOL_VERSION, "unsupported protocol version", Some(data)))
         }
-        StatusCode::INTERNAL_SERVER_ERROR => {
+        status if status.is_server_error() => {
             tracing::error!(said, "the MCP transport failed");
-            (status, ErrorData::internal_error("the host failed", None))
+            (status, told(&Code::Internal.into()))
         }
         _ => (status, ErrorData::invalid_request(said, None)),
     };

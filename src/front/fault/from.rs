@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
+use tokio::task::JoinError;
 use tollhouse_protocol::StopReason;
 
 use super::Fault;
@@ -112,6 +113,14 @@ impl From<CallError> for Fault {
 impl From<Arc<CallError>> for Fault {
     fn from(error: Arc<CallError>) -> Self {
         Self::from(&*error)
+    }
+}
+
+/// Of a task of the host's own that ended abnormally.
+impl From<JoinError> for Fault {
+    fn from(error: JoinError) -> Self {
+        tracing::error!(%error, "a task of a request ended abnormally");
+        Code::Internal.into()
     }
 }
 
@@ -258,5 +267,79 @@ impl From<LedgerError> for Fault {
                 Code::Internal.into()
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{front::Party, money::Challenge};
+
+    fn away() -> StoreError {
+        StoreError::Away("a planned fault".to_owned())
+    }
+
+    fn whose(fault: impl Into<Fault>) -> Party {
+        fault.into().code().row().fault
+    }
+
+    #[test]
+    fn what_the_store_did_not_do_is_the_hosts_fault_whoever_asked_it() {
+        for store in [away(), StoreError::Unknown("a planned fault".to_owned()), StoreError::Conflict] {
+            for fault in [
+                Fault::from(store.clone()),
+                CallError::Store(store.clone()).into(),
+                PublishError::Store(store.clone()).into(),
+                PublishError::Store(store.clone()).about(Code::InvalidPolicy),
+                PayoutError::Store(store.clone()).into(),
+                SecretError::Store(store.clone()).into(),
+                CreditError::Store(store.clone()).into(),
+                LedgerError::Store(store).into(),
+            ] {
+                assert_eq!((fault.code(), fault.retry_after_secs()), (Code::StoreUnavailable, Some(1)));
+            }
+        }
+        assert_eq!(Fault::from(BuilderError::Store(away())).code(), Code::StoreUnavailable);
+    }
+
+    #[tokio::test]
+    async fn what_broke_within_the_host_is_the_hosts_fault() {
+        let random = || "no entropy".to_owned();
+        assert_eq!(whose(BuilderError::Random(random())), Party::Host);
+        assert_eq!(whose(CreditError::Random(random())), Party::Host);
+        assert_eq!(whose(SecretError::Random), Party::Host);
+        assert_eq!(whose(SecretError::Unopened), Party::Host);
+        assert_eq!(whose(PublishError::Corrupt(String::new())), Party::Host);
+        assert_eq!(whose(PublishError::Shipped(String::new())), Party::Host);
+        assert_eq!(whose(LedgerError::Insufficient { balance: 0, wanted: 1 }), Party::Host);
+        assert_eq!(whose(CallError::FacilitatorUnavailable(String::new())), Party::Host);
+        assert_eq!(whose(CallError::SecretsUnavailable), Party::Host);
+        assert_eq!(whose(CallError::NoSandbox), Party::Host);
+        assert_eq!(whose(CallError::Internal), Party::Host);
+        let ended = tokio::spawn(std::future::pending::<()>());
+        ended.abort();
+        assert_eq!(whose(ended.await.unwrap_err()), Party::Host);
+    }
+
+    #[test]
+    fn a_refused_payment_has_its_challenge_with_it() {
+        let challenge = Arc::new(Challenge { error: "insufficient_funds".to_owned(), ..Challenge::default() });
+        for error in [CallError::PaymentRequired(Arc::clone(&challenge)), CallError::SettlementRefused(Arc::clone(&challenge))] {
+            let fault = Fault::from(error);
+            assert_eq!((fault.code(), fault.challenge()), (Code::PaymentRequired, Some(&*challenge)));
+            assert_eq!(fault.envelope()["error"]["message"], "insufficient_funds");
+        }
+        let reused = Fault::from(CallError::PaymentReused(Arc::clone(&challenge)));
+        assert_eq!((reused.code(), reused.challenge()), (Code::PaymentReused, Some(&*challenge)), "one front asks anew, the other refuses");
+        assert!(reused.envelope().get("paymentRequired").is_none());
+    }
+
+    #[test]
+    fn a_member_that_cannot_be_is_told_by_what_its_body_is_about() {
+        let member = || PublishError::Field { pointer: "/reason".to_owned(), message: "too long".to_owned() };
+        assert_eq!(Fault::from(member()).code(), Code::InvalidEndpoint);
+        let told = member().about(Code::InvalidDecision);
+        assert_eq!((told.code(), &told.error()["pointer"]), (Code::InvalidDecision, &json!("/reason")));
+        assert_eq!(PublishError::TakenDown.about(Code::InvalidDecision).code(), Code::TakenDown, "of no member");
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use alloy_primitives::U256;
 use async_trait::async_trait;
-use reqwest::{Client, Url, redirect};
+use reqwest::{Client, StatusCode, Url, redirect};
 use serde_json::{Value, json};
 
 use super::settlement;
@@ -39,6 +39,21 @@ const MAX_ANSWER_BYTES: usize = 256 << 10;
 const MAX_REASON: usize = 100;
 const MAX_TRANSACTION: usize = 128;
 
+/// Reasons that are about what is asked for: that a payment repeats it was checked before.
+const ASKED_FOR: &[&str] = &[
+    "invalid_payment_requirements",
+    "invalid_network",
+    "invalid_scheme",
+    "unsupported_scheme",
+    "invalid_x402_version",
+    "invalid_exact_evm_scheme",
+    "invalid_exact_evm_network_mismatch",
+    "invalid_exact_evm_missing_eip712_domain",
+    "invalid_exact_evm_token_name_mismatch",
+    "invalid_exact_evm_token_version_mismatch",
+    "invalid_exact_evm_eip3009_not_supported",
+];
+
 /// `AuthorizationUsed(address,bytes32)` and `AuthorizationCanceled(address,bytes32)` of EIP-3009: topic 0.
 const AUTHORIZATION_USED: &str = "0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5";
 const AUTHORIZATION_CANCELED: &str = "0x1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81";
@@ -56,7 +71,7 @@ pub struct HttpFacilitator {
 
 /// An answer of the facilitator, whatever its status.
 enum Answer {
-    Json(Value),
+    Json(StatusCode, Value),
     Nothing(String),
 }
 
@@ -121,10 +136,10 @@ impl HttpFacilitator {
             if status.is_server_error() && body["success"] == false {
                 return Err(format!("answered {status}"));
             }
-            Ok(body)
+            Ok((status, body))
         };
         match tokio::time::timeout(patience, answer).await {
-            Ok(Ok(body)) => Answer::Json(body),
+            Ok(Ok((status, body))) => Answer::Json(status, body),
             Ok(Err(why)) => Answer::Nothing(why),
             Err(_) => Answer::Nothing(format!("no answer within {} s", patience.as_secs())),
         }
@@ -132,7 +147,7 @@ impl HttpFacilitator {
 
     async fn settle_once(&self, payment: &Payment) -> Said {
         let body = match self.ask("/settle", payment, self.patience.settle).await {
-            Answer::Json(body) => body,
+            Answer::Json(_, body) => body,
             Answer::Nothing(why) => return Said::Doubtful(why),
         };
         let transaction = body["transaction"].as_str().unwrap_or_default();
@@ -207,7 +222,7 @@ impl HttpFacilitator {
     async fn rpc(&self, rpc: &Url, method: &str, params: Value) -> Result<Value, String> {
         let question = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         match self.post(rpc.as_str(), &question, self.patience.rpc).await {
-            Answer::Json(body) => match &body["result"] {
+            Answer::Json(_, body) => match &body["result"] {
                 Value::Null => Err(format!("{method} has no result: {}", cut(&body["error"].to_string(), 200))),
                 result => Ok(result.clone()),
             },
@@ -219,12 +234,15 @@ impl HttpFacilitator {
 #[async_trait]
 impl Facilitator for HttpFacilitator {
     async fn verify(&self, payment: &Payment) -> Verdict {
-        let body = match self.ask("/verify", payment, self.patience.verify).await {
-            Answer::Json(body) => body,
+        let (status, body) = match self.ask("/verify", payment, self.patience.verify).await {
+            Answer::Json(status, body) => (status, body),
             Answer::Nothing(why) => return Verdict::Unavailable(why),
         };
         match body["isValid"].as_bool() {
             Some(true) => Verdict::Valid,
+            Some(false) if refuses_host(status, body["invalidReason"].as_str().unwrap_or_default()) => {
+                Verdict::Unavailable(format!("it answered {status}: {}", cut(&body["invalidReason"].to_string(), MAX_REASON)))
+            }
             Some(false) => {
                 let reason = cut(body["invalidReason"].as_str().unwrap_or("unexpected_verify_error"), MAX_REASON);
                 let message = cut(body["invalidMessage"].as_str().unwrap_or(&reason), 500);
@@ -257,6 +275,21 @@ impl Facilitator for HttpFacilitator {
     fn name(&self) -> &'static str {
         "http"
     }
+}
+
+/// Whether a facilitator that calls a payment invalid has nothing against the payment: it does not serve this host, it failed
+/// itself, or what it does not take is what the host asks for, which every payment repeats.
+fn refuses_host(status: StatusCode, reason: &str) -> bool {
+    let turned_away = matches!(
+        status,
+        StatusCode::UNAUTHORIZED
+            | StatusCode::FORBIDDEN
+            | StatusCode::NOT_FOUND
+            | StatusCode::PROXY_AUTHENTICATION_REQUIRED
+            | StatusCode::REQUEST_TIMEOUT
+            | StatusCode::TOO_MANY_REQUESTS
+    );
+    turned_away || reason.starts_with("unexpected") || ASKED_FOR.contains(&reason)
 }
 
 /// Whether a facilitator that gives this reason, and no transaction, found it before it sent anything: a code,

@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Draft, OfferReceipt, Payment, Record, Signed, Transfer, canonical, jws, offer::Payload};
+use crate::store::StoreError;
 
 /// The key file: PKCS#8 in PEM, for its owner alone.
 const KEY_FILE: &str = "receipt-key.pem";
@@ -132,14 +133,17 @@ impl Signer {
     }
 
     /// A stored receipt as its reader gets it: signed, now if it was stored without a signature.
-    /// `None` if the bytes are no receipt.
-    #[must_use]
-    pub fn present(&self, stored: &[u8]) -> Option<Value> {
-        let mut receipt: Value = serde_json::from_slice(stored).ok()?;
-        if !receipt.as_object()?.contains_key("signature") {
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Away`] if the bytes are no receipt.
+    pub fn present(&self, stored: &[u8]) -> Result<Value, StoreError> {
+        let unreadable = || StoreError::Away("a receipt does not read".to_owned());
+        let mut receipt: Value = serde_json::from_slice(stored).map_err(|_| unreadable())?;
+        if !receipt.as_object().ok_or_else(unreadable)?.contains_key("signature") {
             receipt["signature"] = json!(self.sign_json(&receipt));
         }
-        Some(receipt)
+        Ok(receipt)
     }
 
     /// The compact JWS (EdDSA) of a payout packet, over its canonical JSON.

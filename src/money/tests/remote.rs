@@ -185,6 +185,23 @@ async fn verification_fails_closed() {
     assert!(reason.len() <= 100);
 }
 
+#[tokio::test]
+async fn what_a_facilitator_has_against_the_host_is_not_held_against_the_payer() {
+    for (status, reason) in [
+        (401, "unauthorized"),
+        (403, "insufficient_funds"),
+        (429, "rate_limited"),
+        (400, "invalid_payment_requirements"),
+        (200, "invalid_network"),
+        (200, "unsupported_scheme"),
+        (200, "unexpected_verify_error"),
+    ] {
+        let server = Server::saying([says(status, json!({ "isValid": false, "invalidReason": reason }))]).await;
+        let verdict = facilitator(&server, None).verify(&Payer::new(1).payment(1)).await;
+        assert!(matches!(&verdict, Verdict::Unavailable(why) if why.contains(reason)), "{status} {reason}: {verdict:?}");
+    }
+}
+
 const USED: &str = "0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5";
 const CANCELED: &str = "0x1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81";
 const TRANSFER: &str = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef";
