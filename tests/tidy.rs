@@ -5,16 +5,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use tollhouse::front::Code;
+
 /// A word that only some files may use: the word, the files (by the start of their path), and why.
 const HOMES: &[(&str, &[&str], &str)] = &[
     (
         "axum::",
-        &["src/http", "src/mcp", "src/main.rs", "src/money/tests", "src/capability", "src/call/run/builtin/readiness"],
+        &["src/front", "src/http", "src/mcp", "src/main.rs", "src/money/tests", "src/capability", "src/call/run/builtin/readiness"],
         "HTTP is the fronts' business",
     ),
     (
         "use axum",
-        &["src/http", "src/mcp", "src/money/tests", "src/capability", "src/call/run/builtin/readiness"],
+        &["src/front", "src/http", "src/mcp", "src/money/tests", "src/capability", "src/call/run/builtin/readiness"],
         "HTTP is the fronts' business",
     ),
     ("sled::SledStore", &["src/store", "src/app.rs"], "backends are chosen in `app`"),
@@ -27,6 +29,7 @@ const HOMES: &[(&str, &[&str], &str)] = &[
     ("): Json<", &[], "a body is taken as `Body`: within its limits, and refused in the envelope"),
     ("): Path<", &[], "what a path names is taken as `At`: refused in the envelope"),
     ("): Query<", &[], "a query is taken as `Asked`: refused in the envelope"),
+    ("for Fault {", &["src/front/fault", "src/http/body.rs", "src/http/error.rs"], "what a room's error is told as stands in one place"),
     ("deno_core", &["sandbox/worker"], "only the worker links the engine"),
     (
         "Client::builder",
@@ -185,6 +188,27 @@ fn a_room_imports_whom_it_may() {
         astray.extend(named.map(|(line, module)| format!("{file}:{line}: crate::{module}")));
     }
     assert!(astray.is_empty(), "{}", astray.join("\n"));
+}
+
+#[test]
+fn every_code_is_answered_somewhere_and_told_by_a_test() {
+    let (over_the_wire, host) = (sources("tests/it"), sources("src"));
+    let tests = |text: &str| text.split_once("\nmod tests {\n").map(|(_, tests)| tests.to_owned()).unwrap_or_default();
+    let mut dead = Vec::new();
+    for row in Code::ALL {
+        let (variant, name) = (format!("Code::{row:?}"), format!("\"{}\"", row.row().name));
+        let names = |text: &str| {
+            let mut places = text.match_indices(&variant);
+            places.any(|(at, _)| !text[at + variant.len()..].starts_with(char::is_alphanumeric))
+        };
+        if !host.iter().any(|(_, text)| code(text).any(|(_, line)| names(line))) {
+            dead.push(format!("{variant}: nothing answers it"));
+        }
+        if !host.iter().any(|(_, text)| names(&tests(text))) && !over_the_wire.iter().any(|(_, text)| text.contains(&name)) {
+            dead.push(format!("{variant}: no test tells it"));
+        }
+    }
+    assert!(dead.is_empty(), "{}", dead.join("\n"));
 }
 
 #[test]

@@ -331,3 +331,23 @@ async fn nobody_reads_the_memory_of_the_host() {
     let owner = std::os::unix::fs::MetadataExt::uid(&fs::metadata(format!("/proc/{}/environ", host.pid())).unwrap());
     assert_eq!(owner, 0);
 }
+
+#[tokio::test]
+async fn a_secret_whose_master_key_is_lost_stops_its_tool_and_is_the_hosts_fault() {
+    let mut host = Host::start().await;
+    host.publish(&js("keeper", 0.0, "export default (req, ctx) => ({ length: ctx.env.API_KEY.length });")).await;
+    set(&host, "keeper", "API_KEY", VALUE, "env").await.is(200);
+    host.call("keeper", &json!({})).await.is(200);
+    host.kill9();
+    fs::remove_file(host.folder().join("data/master-key")).unwrap();
+    host.restart().await;
+    host.call("keeper", &json!({})).await.fails(503, "secrets_unavailable", "host");
+    set(&host, "keeper", "API_KEY", VALUE, "env").await.is(200);
+    host.call("keeper", &json!({})).await.is(200);
+}
+
+#[tokio::test]
+async fn a_master_key_that_is_given_is_not_rotated_over_the_wire() {
+    let host = Host::builder().env("TOLLHOUSE_MASTER_KEY", "ab".repeat(32)).start().await;
+    host.manage(Method::POST, "/ai/admin/secrets/rotate", &json!({})).await.fails(409, "master_key_given", "caller");
+}

@@ -273,7 +273,10 @@ impl From<LedgerError> for Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{front::Party, money::Challenge};
+    use crate::{
+        front::Party,
+        money::{Challenge, PaymentId},
+    };
 
     fn away() -> StoreError {
         StoreError::Away("a planned fault".to_owned())
@@ -316,6 +319,7 @@ mod tests {
         assert_eq!(whose(CallError::SecretsUnavailable), Party::Host);
         assert_eq!(whose(CallError::NoSandbox), Party::Host);
         assert_eq!(whose(CallError::Internal), Party::Host);
+        assert_eq!(Fault::from(CallError::Internal).code(), Code::CallLost);
         let ended = tokio::spawn(std::future::pending::<()>());
         ended.abort();
         assert_eq!(whose(ended.await.unwrap_err()), Party::Host);
@@ -332,6 +336,21 @@ mod tests {
         let reused = Fault::from(CallError::PaymentReused(Arc::clone(&challenge)));
         assert_eq!((reused.code(), reused.challenge()), (Code::PaymentReused, Some(&*challenge)), "one front asks anew, the other refuses");
         assert!(reused.envelope().get("paymentRequired").is_none());
+    }
+
+    #[test]
+    fn who_may_not_pay_again_yet_is_told_where_to_ask() {
+        let payment = PaymentId::of(&["one"]);
+        for (error, code) in [
+            (CallError::PaymentInProgress(payment.clone()), Code::PaymentInProgress),
+            (CallError::Joined(payment.clone()), Code::PaymentInProgress),
+            (CallError::SettlementUnknown(payment.clone()), Code::SettlementUnknown),
+        ] {
+            let fault = Fault::from(error);
+            let told = fault.error();
+            assert_eq!((fault.code(), told["paymentId"].as_str()), (code, Some(payment.as_str())));
+            assert!(told["hint"].as_str().unwrap().contains(&format!("/ai/payments/{payment}")), "{told}");
+        }
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::fmt;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use reqwest::header::HeaderMap;
-use serde_json::Value;
+use serde_json::{Value, json};
+use tollhouse::front::{Charged, Code};
 
 /// One answer, read to its end.
 #[derive(Clone)]
@@ -27,7 +28,31 @@ pub struct Event {
 impl Answer {
     pub(super) async fn read(response: reqwest::Response) -> reqwest::Result<Self> {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        Ok(Self { status, headers, body: response.bytes().await? })
+        let answer = Self { status, headers, body: response.bytes().await? };
+        answer.faults_are_of_the_table();
+        Ok(answer)
+    }
+
+    /// Panics if a fault is told, in whichever front's form, as no row of the table has it.
+    fn faults_are_of_the_table(&self) {
+        let text = String::from_utf8_lossy(&self.body);
+        if !text.contains("\"fault\"") {
+            return;
+        }
+        let told = text.lines().map(|line| line.strip_prefix("data:").unwrap_or(line)).chain([&*text]);
+        for whole in told.filter_map(|json| serde_json::from_str::<Value>(json).ok()) {
+            let mut open = vec![&whole];
+            while let Some(value) = open.pop() {
+                let fault = ["code", "fault", "charged", "message"].iter().all(|member| value.get(*member).is_some());
+                assert!(!fault || is_row(value), "no row of the table: {value}");
+                open.extend(value.as_array().into_iter().flatten());
+                open.extend(value.as_object().into_iter().flatten().map(|(_, member)| member));
+            }
+            if let Some(error) = whole.get("error").filter(|_| whole["ok"] == false) {
+                let status = |code: &&Code| code.row().name == error["code"] && code.row().status.as_u16() == self.status;
+                assert!(Code::ALL.iter().any(|code| status(&code)), "no row of the table has this status: {self:?}");
+            }
+        }
     }
 
     pub fn json(&self) -> Value {
@@ -80,6 +105,17 @@ impl Answer {
         let text = String::from_utf8(self.body.to_vec()).unwrap();
         text.split("\n\n").filter_map(event).collect()
     }
+}
+
+/// Whether code, fault and charge are those of one row.
+fn is_row(error: &Value) -> bool {
+    Code::ALL.iter().map(|code| code.row()).any(|row| {
+        let charged = match row.charged {
+            Charged::No => json!(false),
+            Charged::Unknown => json!("unknown"),
+        };
+        error["code"] == row.name && error["fault"] == row.fault.as_str() && error["charged"] == charged
+    })
 }
 
 /// An event of a stream; `None` for a comment.
