@@ -9,10 +9,13 @@ use serde_json::{Value, json};
 use super::{
     body::SMALL_BODY_BYTES,
     endpoints::{Body, Subject},
-    error::{Code, Fault},
     page::Asked,
 };
-use crate::{app::App, tool::MicroUsd};
+use crate::{
+    app::App,
+    front::{Code, Fault},
+    tool::MicroUsd,
+};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -14,12 +14,12 @@ use serde_json::{Value, json};
 use super::{
     auth::Admin,
     endpoints::{self, Body, Subject, if_match, owned, with_etag},
-    error::{AboutBody as _, Code, Fault},
     page::{Asked, At, Limit, behind, cursor_at},
 };
 use crate::{
     app::App,
     catalog::{PolicyDraft, PolicyInForce, Verdict},
+    front::{AboutBody as _, Code, Fault},
     tool::{Endpoint, EndpointState, Owner},
 };
 

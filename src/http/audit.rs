@@ -22,7 +22,7 @@ use super::{
     address::peer,
     auth::{Admin, Caller, Known},
     body,
-    error::{Code, Fault, REQUEST, code_of},
+    error::code_of,
     page::{Asked, Limit, Span, bad_cursor},
 };
 use crate::{
@@ -32,6 +32,7 @@ use crate::{
         aside::aside,
         id::{AuditId, BuilderId, RequestId},
     },
+    front::{Code, Fault, REQUEST},
     tool::Slug,
 };
 

@@ -11,17 +11,14 @@ use axum::{
 };
 use serde::Deserialize;
 
-use super::{
-    error::{Code, Fault},
-    names,
-    page::At,
-};
+use super::{names, page::At};
 use crate::{
     account::builder::Builder,
     app::App,
     base::id::BuilderId,
     call::CalledBy,
     catalog::{By, Live},
+    front::{Code, Fault},
     tool::Owner,
 };
 

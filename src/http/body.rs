@@ -13,14 +13,12 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use tokio::time::{Instant, timeout_at};
 
-use super::{
-    error::{Code, Fault},
-    quota::Share,
-};
+use super::quota::Share;
 use crate::{
     app::App,
     base::aside::{Bulk, aside},
     call::CallError,
+    front::{Code, Fault},
 };
 
 /// Largest body of a request that a stranger may make and that is no call, in bytes.

@@ -14,7 +14,6 @@ use super::{
     auth::{Admin, Business, Caller},
     body::SMALL_BODY_BYTES,
     endpoints::{self, Body, For, Subject, Wanted, whose},
-    error::{AboutBody as _, Code, Fault},
     failures::witnessed,
     offered::offered,
     page::{Asked, At, Limit, bad_cursor},
@@ -26,6 +25,7 @@ use crate::{
     base::id::{BuilderId, RequestId},
     call::{CallError, Registered, Registration},
     event::{Events, Kind},
+    front::{AboutBody as _, Code, Fault},
     money::Offered,
     tool::{EndpointState, Mismatch, Owner},
 };

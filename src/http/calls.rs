@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 
 use super::{
     auth::Managed,
-    error::Fault,
     follow::{self, Entry, Source},
     page::{Asked, Limit, Span, bad_cursor},
 };
@@ -23,6 +22,7 @@ use crate::{
     base::{clock::Timestamp, id::EndpointId},
     call::{CallPlace, CallQuery, Ending, History, Placed, Step},
     event::feed::{Crowded, Follower},
+    front::Fault,
     store::StoreError,
 };
 

@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use super::{
     auth::Admin,
     endpoints::{Body, Subject},
-    error::{Code, Fault},
     names,
     offered::credit,
     page::{Asked, At, Limit, bad_cursor},
@@ -21,6 +20,7 @@ use super::{
 use crate::{
     app::App,
     base::id::CreditId,
+    front::{Code, Fault},
     money::{Credit, CreditError, CreditVerdict, Minted, Once, receipt::json_hash},
     tool::MicroUsd,
 };

@@ -10,7 +10,6 @@ use serde_json::{Map, Value, json};
 use super::{
     auth::{Caller, Managed},
     endpoints::{Body, For, Subject, unknown_version, whose},
-    error::{Code, Fault},
     invoke::Told,
     page::Asked,
     rate::Paced,
@@ -21,7 +20,7 @@ use crate::{
     call::{Content, DryRun},
     capability::AllowedHosts,
     catalog::{Checked, HandlerDraft, PublishError, Tried},
-    front::Party,
+    front::{Code, Fault, Party},
     tool::finding::Finding,
 };
 

@@ -16,7 +16,6 @@ use super::{
     address::peer,
     auth::{Caller, Managed},
     body,
-    error::{Code, Fault},
     page::{Asked, At, Limit, behind, cursor_at},
     rate::Paced,
 };
@@ -24,6 +23,7 @@ use crate::{
     app::App,
     base::{aside::aside, id::BuilderId, misfit},
     catalog::{Draft, HandlerDraft, Live, Patch},
+    front::{Code, Fault},
     tool::{CatalogForm, EndpointState, Owner},
 };
 

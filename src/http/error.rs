@@ -7,8 +7,10 @@ use axum::{
 };
 
 use super::{names, reply};
-pub(super) use crate::front::{AboutBody, Code, Fault, Policy, REQUEST};
-use crate::money::Challenge;
+use crate::{
+    front::{Code, Fault, Policy},
+    money::Challenge,
+};
 
 /// The code of an answer that is a [`Fault`]'s, for the layers around its handler.
 pub(crate) fn code_of(response: &Response) -> Option<Code> {

@@ -14,7 +14,6 @@ use serde_json::json;
 
 use super::{
     auth::Business,
-    error::Fault,
     follow::{self, Entry, Source},
     page::{Asked, Limit, Span, bad_cursor},
 };
@@ -25,6 +24,7 @@ use crate::{
         Event, EventQuery, Events, Kind, Place,
         feed::{Crowded, Follower},
     },
+    front::Fault,
     store::StoreError,
     tool::{Owner, Slug},
 };

@@ -20,12 +20,13 @@ use axum::{
 
 use super::{
     address::network,
-    error::{Code, Fault, Policy, code_of},
+    error::code_of,
     names,
     offered::{bearer, credit},
 };
 use crate::{
     app::App,
+    front::{Code, Fault, Policy},
     money::{Offered, Witness},
 };
 

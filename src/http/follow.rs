@@ -21,10 +21,10 @@ use axum::{
 use futures_util::stream;
 use serde_json::{Value, json};
 
-use super::error::{Code, Fault};
 use crate::{
     app::App,
     event::feed::{Crowded, Follower, Told},
+    front::{Code, Fault},
     store::StoreError,
 };
 

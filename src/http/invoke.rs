@@ -13,15 +13,7 @@ use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
 use tollhouse_protocol::limits::Limits;
 
-use super::{
-    address::network,
-    auth::called,
-    body,
-    error::{Code, Fault},
-    failures::witnessed,
-    offered::offered,
-    reply, stream, tools,
-};
+use super::{address::network, auth::called, body, failures::witnessed, offered::offered, reply, stream, tools};
 use crate::{
     app::App,
     base::{
@@ -29,6 +21,7 @@ use crate::{
         misfit::{self, Misfit},
     },
     call::{Call, Content, Done, Input, bodiless, chosen_headers},
+    front::{Code, Fault},
     money::PaymentId,
 };
 

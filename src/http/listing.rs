@@ -4,14 +4,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{
-    error::Fault,
-    page::{Limit, bad_cursor},
-};
+use super::page::{Limit, bad_cursor};
 use crate::{
     app::App,
     catalog::{Filter, Live, search::Query},
-    front::cursor,
+    front::{Fault, cursor},
     tool::{CatalogForm, MicroUsd, PricingMode},
 };
 

@@ -15,7 +15,6 @@ use tollhouse_protocol::LogLevel;
 
 use super::{
     auth::Managed,
-    error::Fault,
     follow::{self, Entry, Source},
     page::{Asked, Limit, Span, bad_cursor},
 };
@@ -27,6 +26,7 @@ use crate::{
     },
     capability::{Capabilities, Followed, LogPlace, LogQuery},
     event::feed::{Crowded, Follower},
+    front::Fault,
     store::StoreError,
 };
 

@@ -11,12 +11,12 @@ use axum::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    error::Fault,
     listing::{Listing, with_records},
     rate::Paced,
 };
 use crate::{
     app::App,
+    front::Fault,
     tool::{CatalogForm, HandlerType},
 };
 

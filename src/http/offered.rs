@@ -4,8 +4,11 @@ use std::borrow::Cow;
 
 use axum::http::{HeaderMap, HeaderName, header};
 
-use super::{error::Fault, names};
-use crate::money::{CREDIT_PREFIX, CreditOffer, Offered, WireVersion};
+use super::names;
+use crate::{
+    front::Fault,
+    money::{CREDIT_PREFIX, CreditOffer, Offered, WireVersion},
+};
 
 /// The payment that a request's headers carry. Never an error: a bad one is refused by the gate.
 pub(crate) fn offered(headers: &HeaderMap) -> Offered {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use axum::{Json, extract::State};
 use serde_json::{Value, json};
 
-use super::error::{Code, Fault};
 use crate::{
     app::App,
+    front::{Code, Fault},
     store::{Durability, Size, Space},
 };
 

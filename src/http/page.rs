@@ -8,10 +8,9 @@ use axum::{
 };
 use serde::{Deserialize, Deserializer, de::DeserializeOwned, de::Error as _};
 
-use super::error::{Code, Fault};
 use crate::{
     base::{clock::Timestamp, misfit},
-    front::cursor,
+    front::{Code, Fault, cursor},
     tool::Slug,
 };
 

@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use super::{
     auth::{Admin, Books, Business, not_suspended},
     endpoints::{Body, Subject},
-    error::{AboutBody as _, Code, Fault},
     page::{Asked, At, Limit, bad_cursor},
 };
 use crate::{
     app::App,
     base::id::{PayoutId, ReceiptId},
+    front::{AboutBody as _, Code, Fault},
     money::payout::{Decision, Packet, PayoutError, SettingsDraft, Status, Verdict},
 };
 

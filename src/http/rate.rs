@@ -8,11 +8,13 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use super::{
-    address::{network, peer},
-    error::{Fault, Policy},
+use super::address::{network, peer};
+use crate::{
+    app::App,
+    base::share::Turn,
+    call::CallError,
+    front::{Fault, Policy},
 };
-use crate::{app::App, base::share::Turn, call::CallError};
 
 /// What an address is told that asks too often, before anything is done for it.
 pub(super) fn refusal(app: &App, address: IpAddr) -> Option<Response> {

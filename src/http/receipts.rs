@@ -5,11 +5,13 @@ use std::sync::Arc;
 use axum::{Json, extract::State};
 use serde_json::{Value, json};
 
-use super::{
-    error::{Code, Fault},
-    page::At,
+use super::page::At;
+use crate::{
+    app::App,
+    base::id::ReceiptId,
+    front::{Code, Fault},
+    money::PaymentId,
 };
-use crate::{app::App, base::id::ReceiptId, money::PaymentId};
 
 pub(super) async fn receipt(State(app): State<Arc<App>>, At(id): At<String>) -> Result<Json<Value>, Fault> {
     let unknown = || Fault::from(Code::UnknownReceipt);

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     auth::{Admin, Books},
-    error::Fault,
     page::{Asked, Span},
 };
 use crate::{
     app::App,
+    front::Fault,
     money::sale::{HostReport, Report},
     tool::Owner,
 };

@@ -10,12 +10,12 @@ use zeroize::Zeroizing;
 use super::{
     auth::{Admin, Managed},
     endpoints::{Body, Subject},
-    error::{Code, Fault},
     page::Asked,
 };
 use crate::{
     app::App,
     capability::secret::{SecretName, Visibility},
+    front::{Code, Fault},
 };
 
 #[derive(Deserialize)]

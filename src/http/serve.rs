@@ -22,11 +22,14 @@ use tokio_util::task::TaskTracker;
 
 use self::connection::Protocols;
 use super::{
-    error::{Code, Fault, REQUEST},
     framed,
     quota::{Full, Share},
 };
-use crate::{app::App, base::id::RequestId};
+use crate::{
+    app::App,
+    base::id::RequestId,
+    front::{Code, Fault, REQUEST},
+};
 
 /// Connections that are told at once that there is no room for them; further ones are closed.
 const REFUSALS: usize = 64;

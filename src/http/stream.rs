@@ -13,14 +13,12 @@ use tokio::{
     time::{Instant, interval_at},
 };
 
-use super::{
-    error::{Fault, REQUEST},
-    invoke::{Front, invoked},
-};
+use super::invoke::{Front, invoked};
 use crate::{
     app::App,
     call::{Call, CallError, CalledBy, Done, Progress},
     capability::Heard,
+    front::{Fault, REQUEST},
 };
 
 /// Events that wait for a slow reader; what the handler says beyond is left out.

@@ -13,11 +13,12 @@ use axum::{
 };
 use serde_json::json;
 
-use super::{address::network, auth::called, body, error::Fault, failures::witnessed, offered::offered, page::At, reply, stream};
+use super::{address::network, auth::called, body, failures::witnessed, offered::offered, page::At, reply, stream};
 use crate::{
     app::App,
     call::{Call, CallError, CalledBy, Input, MAX_QUERY_FIELDS, RequestHead, check_query},
     catalog::Live,
+    front::Fault,
     money::Offered,
     tool::CatalogForm,
 };
