@@ -113,7 +113,7 @@ interface ToolContext {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Capability `logs`. `console` writes the same lines. */
   readonly log: ToolLog;
-  /** Capability `httpGetJson`. */
+  /** Capability `httpGetJson`. Asks one of the endpoint's allowed hosts for JSON. */
   readonly httpGetJson: <T = any>(url: string | URL, options?: HttpGetJsonOptions) => Promise<HttpGetJsonResult<T>>;
   /**
    * Tells the caller how far the call is: a `progress` event for who streams, a progress notification or a task's status over

@@ -98,7 +98,7 @@ pub struct Flags {
     /// Checks and dry runs of one builder at once, or of all admins [default: 4]
     #[arg(long, env = "TOLLHOUSE_DRY_RUNS")]
     pub dry_runs: Option<usize>,
-    /// Connections at once; 0 is no limit [default: 4096, or as many as a quarter of the descriptors that the system allows]
+    /// Connections at once; further ones are told 503, or closed; 0 is no limit [default: 4096, or as many as a quarter of the descriptors that the system allows]
     #[arg(long, env = "TOLLHOUSE_CONNECTIONS")]
     pub connections: Option<usize>,
     /// Connections of one client address at once; 0 is no limit [default: 256, and none when listening on loopback]
@@ -119,7 +119,7 @@ pub struct Flags {
     /// Time in which nothing more of a body comes, in ms; 0 is no limit [default: 10000]
     #[arg(long, env = "TOLLHOUSE_BODY_STALL_MS")]
     pub body_stall_ms: Option<u64>,
-    /// Bytes of bodies held in memory at once, of all requests; 0 is no limit [default: 134217728]
+    /// Bytes of bodies held in memory at once, of all requests; further ones are told 503; 0 is no limit [default: 134217728]
     #[arg(long, env = "TOLLHOUSE_BODY_BYTES_HELD")]
     pub body_bytes_held: Option<usize>,
     /// Of these, bytes of one client address; 0 is no limit [default: 33554432, and none when listening on loopback]

@@ -31,7 +31,7 @@ async fn pays_with(program: &Path, script: &str, host: &Host) -> Value {
 }
 
 /// The folder of the clients.
-fn clients() -> PathBuf {
+pub fn clients() -> PathBuf {
     let folder = std::env::var_os("TOLLHOUSE_CLIENTS");
     let folder =
         PathBuf::from(folder.expect("TOLLHOUSE_CLIENTS names no folder of stock x402 clients: run `cargo xtask test`, which prepares one"));

@@ -21,7 +21,7 @@ fn root() -> &'static Path {
 }
 
 /// The folder that TypeScript is installed in.
-fn installed() -> PathBuf {
+pub fn installed() -> PathBuf {
     let target = Path::new(env!("CARGO_BIN_EXE_tollhouse")).parent().unwrap().parent().unwrap();
     let folder = target.join("contract");
     assert!(

@@ -25,6 +25,7 @@ mod contract;
 mod crash;
 mod credentials;
 mod credits;
+mod docs;
 mod drafts;
 mod envelope;
 mod errors;

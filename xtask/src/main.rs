@@ -8,6 +8,7 @@ mod args;
 mod bench;
 mod clients;
 mod conformance;
+mod docs;
 mod engine;
 mod lint;
 mod packages;
@@ -31,6 +32,7 @@ cargo xtask bench search                                 how often the search fi
 cargo xtask soak [--minutes 30] [--short]                free calls at full rate: memory and disk stay flat
 cargo xtask conformance [--engine v8|quickjs]            the MCP front against the protocol's suite and the clients of the field
 cargo xtask lint                                         formatting, clippy and documentation, warnings refused
+cargo xtask docs                                         writes the tables of the documents from the code
 
 ARGS go to `tollhouse serve` (`-- --listen 127.0.0.1:8080`). FILTERs are parts of test names.
 The engine may also come from TOLLHOUSE_ENGINE; without either V8 is taken where its archive can be had.";
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Some("soak") => args::Args::parse(words).and_then(|args| soak::run(&args)),
         Some("conformance") => args::Args::parse(words).and_then(|args| conformance::run(&args)),
         Some("lint") => args::Args::parse(words).and_then(lint::run),
+        Some("docs") => args::Args::parse(words).and_then(|args| docs::run(&args)),
         Some(serve::ANNOUNCE) => serve::announce(words),
         Some("help" | "--help" | "-h") => {
             println!("{HELP}");

@@ -1,0 +1,245 @@
+//! The documents hold what the code holds, and name no file that is not there. `cargo xtask docs` writes their tables.
+
+use std::{
+    collections::BTreeSet,
+    env, fs,
+    path::{Path, PathBuf},
+};
+
+use clap::Args as _;
+use tollhouse::{config::Flags, http::code_table};
+use tollhouse_protocol::limits::{Row, TABLE};
+
+/// Set to `write`, the tables are written in place of being compared.
+const MODE: &str = "TOLLHOUSE_DOCS";
+
+/// A table by its name between the marks of a document, and what makes it.
+const TABLES: &[(&str, fn() -> String)] =
+    &[("settings", settings), ("limits", limits), ("errors", errors), ("ctx", ctx), ("globals", globals)];
+
+const END: &str = "<!-- end -->\n";
+
+fn mark(name: &str) -> String {
+    format!("<!-- table: {name} -->\n")
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Every document for people.
+fn documents() -> Vec<PathBuf> {
+    let beside = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "fixtures/README.md", "sandbox/README.md"].map(|name| root().join(name));
+    let mut found: Vec<_> = fs::read_dir(root().join("docs")).expect("the folder is there").flatten().map(|entry| entry.path()).collect();
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    found.extend(beside);
+    found.sort();
+    found
+}
+
+/// What `--help` says, with the default in a column of its own.
+fn settings() -> String {
+    let command = Flags::augment_args(clap::Command::new("serve"));
+    let rows = command.get_arguments().filter_map(|flag| {
+        let (variable, name, help) = (flag.get_env()?.to_str()?, flag.get_long()?, flag.get_help()?.to_string());
+        let (what, default) = match help.strip_suffix(']').and_then(|help| help.split_once(" [default: ")) {
+            Some((what, default)) => (what.to_owned(), default.to_owned()),
+            None => (help, String::new()),
+        };
+        Some(format!("| `{variable}` | `--{name}` | {default} | {what} |\n"))
+    });
+    format!("| variable | flag | default | what |\n|---|---|---|---|\n{}", rows.collect::<String>())
+}
+
+fn limits() -> String {
+    let row = |row: &Row| {
+        format!("| `{}` | {} | {} | {} | {} |\n", row.name, shown(row.default, row.unit), shown(row.ceiling, row.unit), row.unit, row.what)
+    };
+    format!("| limit | default | ceiling | unit | bounds |\n|---|---:|---:|---|---|\n{}", TABLE.iter().map(row).collect::<String>())
+}
+
+/// A number as people read it: thousands apart, bytes in the largest unit that fits evenly.
+fn shown(value: u64, unit: &str) -> String {
+    let (value, suffix) = match unit {
+        "bytes" if value.is_multiple_of(1 << 20) => (value >> 20, " MiB"),
+        "bytes" if value.is_multiple_of(1 << 10) => (value >> 10, " KiB"),
+        _ => (value, ""),
+    };
+    let digits = value.to_string();
+    let apart = |(at, digit)| if at > 0 && (digits.len() - at) % 3 == 0 { format!(",{digit}") } else { format!("{digit}") };
+    digits.chars().enumerate().map(apart).collect::<String>() + suffix
+}
+
+fn errors() -> String {
+    let rows: BTreeSet<_> = code_table().iter().collect();
+    let rows = rows.into_iter().map(|(status, code)| format!("| {status} | `{code}` |\n"));
+    format!("| status | code |\n|---:|---|\n{}", rows.collect::<String>())
+}
+
+fn contract() -> String {
+    read(&root().join("runtime-js/tool.d.ts"))
+}
+
+/// The members of `ctx`, each in the first words that the contract has of it and of its type.
+fn ctx() -> String {
+    let contract = contract();
+    let (_, members) = contract.split_once("\ninterface ToolContext {\n").expect("the contract has ToolContext");
+    let (members, _) = members.split_once("\n}").expect("it ends");
+    let rows = members.lines().enumerate().filter_map(|(at, line)| {
+        let (name, of) = line.strip_prefix("  readonly ")?.split_once(": ")?;
+        let before: Vec<_> = members.lines().take(at).collect();
+        let mut words = sentences(&comment(&before));
+        if let Some((before, _)) = contract.split_once(&format!("\ninterface {} {{", of.trim_end_matches(';'))) {
+            words.extend(sentences(&comment(&before.lines().collect::<Vec<_>>())));
+        }
+        let most = if words.first()?.starts_with("Capability") { 2 } else { 1 };
+        Some(format!("| `ctx.{name}` | {} |\n", words.into_iter().take(most).collect::<Vec<_>>().join(" ")))
+    });
+    format!("| member | what |\n|---|---|\n{}", rows.collect::<String>())
+}
+
+/// The comment that these lines end with, without its stars.
+fn comment(lines: &[&str]) -> String {
+    let Some(last) = lines.last().filter(|line| line.trim_end().ends_with("*/")) else { return String::new() };
+    let begin = lines.iter().rposition(|line| line.trim_start().starts_with("/**")).unwrap_or(lines.len());
+    let stars: &[_] = &['/', '*', ' '];
+    let words = lines[begin..lines.len() - 1].iter().chain([last]).map(|line| line.trim_matches(stars));
+    words.filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+fn sentences(text: &str) -> Vec<String> {
+    let ends = text.match_indices(". ").map(|(at, _)| at + 1).chain([text.len()]);
+    let mut begin = 0;
+    let sentences = ends.map(|end| {
+        let sentence = text[begin..end].trim().to_owned();
+        begin = end;
+        sentence
+    });
+    sentences.filter(|sentence| !sentence.is_empty()).collect()
+}
+
+/// The names that the contract declares, on lines of the usual length.
+fn globals() -> String {
+    let contract = contract();
+    let declared = contract.lines().filter_map(|line| line.strip_prefix("declare ")?.split_once(' '));
+    let name = |rest: &str| rest.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_owned();
+    let names: BTreeSet<_> = declared.map(|(_, rest)| name(rest)).collect();
+    let mut text = String::new();
+    let mut width = 0;
+    for name in names {
+        let item = format!("`{name}`");
+        let gap = match width {
+            0 => "",
+            _ if width + item.len() > 130 => ",\n",
+            _ => ", ",
+        };
+        width = if gap == ", " { width + item.len() + 2 } else { item.len() };
+        text += &format!("{gap}{item}");
+    }
+    text + "\n"
+}
+
+/// A document with its tables as they ought to be.
+fn filled(text: &str) -> String {
+    TABLES.iter().fold(text.to_owned(), |text, (name, table)| {
+        let mark = mark(name);
+        let Some((before, rest)) = text.split_once(&mark) else { return text };
+        let (_, after) = rest.split_once(END).unwrap_or_else(|| panic!("the table `{name}` has no end"));
+        format!("{before}{mark}\n{}\n{END}{after}", table())
+    })
+}
+
+#[test]
+fn every_table_is_what_the_code_says() {
+    let write = env::var_os(MODE).is_some_and(|mode| mode == "write");
+    let mut stale = Vec::new();
+    for path in documents() {
+        let (there, due) = (read(&path), filled(&read(&path)));
+        if there != due && write {
+            fs::write(&path, due).expect("a document can be written");
+        } else if there != due {
+            stale.push(path);
+        }
+    }
+    assert!(stale.is_empty(), "the code says something else than {stale:?}: run `cargo xtask docs`");
+}
+
+#[test]
+fn every_table_stands_in_one_document() {
+    let documents: Vec<_> = documents().iter().map(|path| read(path)).collect();
+    for (name, _) in TABLES {
+        let places: usize = documents.iter().map(|text| text.matches(&mark(name)).count()).sum();
+        assert_eq!(places, 1, "the table `{name}`");
+    }
+}
+
+/// The text outside its blocks of code.
+fn prose(text: &str) -> String {
+    let mut fenced = false;
+    let lines = text.lines().filter(|line| {
+        let fence = line.starts_with("```");
+        fenced ^= fence;
+        !fenced && !fence
+    });
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+/// What prose puts in backticks, if it begins with a folder or is a file of the repository's root: `src/a/{b,c}.rs` is `src/a/`.
+fn named(text: &str) -> Vec<String> {
+    let top: BTreeSet<_> =
+        fs::read_dir(root()).into_iter().flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let quoted = text.split('`').skip(1).step_by(2);
+    let paths = quoted.filter(|quoted| match quoted.split_once('/') {
+        Some((first, _)) => top.contains(first) && !quoted.contains(char::is_whitespace),
+        None => quoted.strip_prefix('.').unwrap_or(quoted).contains('.') && top.contains(*quoted),
+    });
+    let whole = |path: &str| match path.find(['*', '<', '{']) {
+        Some(pattern) => path[..pattern].rsplit_once('/').map_or("", |(folder, _)| folder).to_owned(),
+        None => path.split("::").next().unwrap_or_default().to_owned(),
+    };
+    paths.map(whole).collect()
+}
+
+/// Where the links go that stay in the repository: file and heading.
+fn links(text: &str) -> Vec<(String, String)> {
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+    let inward = targets.map(|(target, _)| target).filter(|target| !target.contains("://"));
+    inward
+        .map(|target| target.split_once('#').unwrap_or((target, "")))
+        .map(|(file, heading)| (file.to_owned(), heading.to_owned()))
+        .collect()
+}
+
+/// A heading as links name it.
+fn anchor(heading: &str) -> String {
+    let kept = heading.to_lowercase().chars().filter(|c| c.is_alphanumeric() || " -".contains(*c)).collect::<String>();
+    kept.replace(' ', "-")
+}
+
+#[test]
+fn everything_that_documents_name_is_there() {
+    let mut astray = Vec::new();
+    for path in documents() {
+        let text = prose(&read(&path));
+        astray.extend(
+            named(&text).into_iter().filter(|named| !root().join(named).exists()).map(|named| format!("{}: `{named}`", path.display())),
+        );
+        for (file, heading) in links(&text) {
+            let target = if file.is_empty() { path.clone() } else { path.parent().expect("a document is in a folder").join(&file) };
+            let is_there = target.exists()
+                && (heading.is_empty()
+                    || read(&target)
+                        .lines()
+                        .filter(|line| line.starts_with('#'))
+                        .any(|line| anchor(line.trim_matches(['#', ' '])) == heading));
+            if !is_there {
+                astray.push(format!("{}: {file}#{heading}", path.display()));
+            }
+        }
+    }
+    assert!(astray.is_empty(), "{}", astray.join("\n"));
+}

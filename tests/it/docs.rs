@@ -1,0 +1,109 @@
+//! Every block of shell in the documents does what they say, in their order, on a host with the shipped catalogue.
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::Output,
+};
+
+use tempfile::TempDir;
+use tokio::process::Command;
+
+use crate::{
+    clients::clients,
+    contract::installed,
+    harness::{Host, tollhouse},
+};
+
+/// In document order of a newcomer: a later block may use what an earlier one published.
+const DOCUMENTS: [&str; 7] =
+    ["README.md", "docs/agents.md", "docs/builders.md", "docs/admins.md", "docs/operators.md", "docs/security.md", "CONTRIBUTING.md"];
+
+/// Stands before a block that no test can run, and says why.
+const NOT_RUN: &str = "<!-- not run: ";
+
+/// What installs packages finds them installed, and `curl` tells its statuses apart from its answers.
+const PROGRAMS: &str = r#"set -euo pipefail
+curl() { command curl --noproxy '*' --write-out '%{stderr}HTTP %{http_code}\n' "$@"; }
+npm() { test "$*" = ci; }
+python3() { test "$*" = "-m venv .venv"; }
+npx() { test "$1 $2 $3 $4" = "--yes --package typescript tsc"; shift 4; node "$TYPESCRIPT" "$@"; }
+"#;
+
+/// The blocks of shell that a reader can run as they stand.
+fn blocks(document: &str) -> Vec<String> {
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(document)).unwrap();
+    let mut blocks = vec![];
+    let mut rest = text.as_str();
+    while let Some((before, block)) = rest.split_once("\n```sh\n") {
+        let (block, after) = block.split_once("\n```").unwrap();
+        if !before.lines().next_back().is_some_and(|line| line.starts_with(NOT_RUN)) {
+            blocks.push(block.to_owned());
+        }
+        rest = after;
+    }
+    blocks
+}
+
+/// A folder that looks like the repository's root after `cargo xtask serve`, with all packages installed.
+fn checkout(host: &Host) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |path: &str| folder.path().join(path);
+    for made in ["data", "target/release", "fixtures/clients"] {
+        fs::create_dir_all(at(made)).unwrap();
+    }
+    fs::write(at("data/admin-token"), &host.admin).unwrap();
+    symlink(tollhouse().get_program(), at("target/release/tollhouse")).unwrap();
+    symlink(Path::new(env!("CARGO_MANIFEST_DIR")).join("runtime-js"), at("runtime-js")).unwrap();
+    for entry in fs::read_dir(clients()).unwrap().flatten() {
+        symlink(entry.path(), at("fixtures/clients").join(entry.file_name())).unwrap();
+    }
+    symlink(clients().join("venv"), at("fixtures/clients/.venv")).unwrap();
+    folder
+}
+
+async fn run(block: &str, folder: &Path) -> Output {
+    let kept = ["PATH", "HOME"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+    let mut bash = Command::new("bash");
+    bash.args(["-c", &format!("{PROGRAMS}{block}")]).current_dir(folder).env_clear().envs(kept);
+    let typescript: PathBuf = installed().join("node_modules/typescript/bin/tsc");
+    bash.env("TYPESCRIPT", typescript).env("NO_PROXY", "127.0.0.1").kill_on_drop(true).output().await.unwrap()
+}
+
+/// The statuses that `curl` was answered with.
+fn statuses(said: &str) -> impl Iterator<Item = u16> {
+    said.lines().filter_map(|line| line.strip_prefix("HTTP ")?.parse().ok())
+}
+
+#[tokio::test]
+async fn every_block_of_shell_does_what_it_says() {
+    let host = Host::builder().with_catalogue().start().await;
+    let folder = checkout(&host);
+    let address = host.url.strip_prefix("http://").unwrap();
+    let mut receipt = String::new();
+    for (document, block) in DOCUMENTS.into_iter().flat_map(|document| blocks(document).into_iter().map(move |block| (document, block))) {
+        let here = block
+            .replace("localhost:4020", address)
+            .replace("127.0.0.1:4020", address)
+            .replace("/tmp", folder.path().to_str().unwrap())
+            .replace("RECEIPT_ID", &receipt);
+        let Output { status, stdout, stderr } = run(&here, folder.path()).await;
+        let (said, told) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+        assert!(status.success(), "{document}: {block}\n{said}\n{told}");
+        // A challenge is what an unpaid call is for.
+        let refused: Vec<_> = statuses(&told).filter(|status| !matches!(status, 200..300 | 402)).collect();
+        assert!(refused.is_empty() && !said.contains("\"receiptId\":null"), "{document}: {block}\n{said}\n{told}");
+        if let Some((_, after)) = said.rsplit_once("\"receiptId\":\"") {
+            receipt = after.split('"').next().unwrap().to_owned();
+        }
+    }
+}
+
+#[test]
+fn the_first_steps_are_among_the_blocks() {
+    let all: String = DOCUMENTS.iter().flat_map(|document| blocks(document)).collect();
+    for step in ["node pay.mjs", "pay.py", "verify-receipt", "/ai/invoke", "/ai/endpoints/create", "tsc --noEmit"] {
+        assert!(all.contains(step), "{step}");
+    }
+}
