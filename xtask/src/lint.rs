@@ -1,8 +1,8 @@
 //! `cargo xtask lint`: what every change must leave clean.
 
-use crate::{Failure, args::Args, engine, shell, workers};
+use crate::{Failure, args::Args, deny, engine, shell, workers};
 
-/// Formatting, clippy and documentation, all warnings refused.
+/// Formatting, dependencies, clippy and documentation, all warnings refused.
 ///
 /// # Errors
 ///
@@ -10,6 +10,7 @@ use crate::{Failure, args::Args, engine, shell, workers};
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let engine = engine::pick(args.engine)?;
     shell::run(&mut shell::cargo(&["fmt", "--all", "--check"]))?;
+    deny::check()?;
     let host = ["--workspace", "--exclude", "tollhouse-worker"];
     shell::run(shell::cargo(&["clippy", "--all-targets"]).args(host).args(["--", "-D", "warnings"]))?;
     // Read with the private items, to which public ones may link.

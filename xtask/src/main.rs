@@ -8,6 +8,7 @@ mod args;
 mod bench;
 mod clients;
 mod conformance;
+mod deny;
 mod docs;
 mod engine;
 mod lint;
@@ -17,6 +18,7 @@ mod serve;
 mod shell;
 mod soak;
 mod test;
+mod tools;
 mod workers;
 
 use std::process::ExitCode;
@@ -31,7 +33,7 @@ cargo xtask bench victims [--seconds N]                  others' calls beside wh
 cargo xtask bench search                                 how often the search finds what is meant, and how long it takes
 cargo xtask soak [--minutes 30] [--short]                free calls at full rate: memory and disk stay flat
 cargo xtask conformance [--engine v8|quickjs]            the MCP front against the protocol's suite and the clients of the field
-cargo xtask lint                                         formatting, clippy and documentation, warnings refused
+cargo xtask lint                                         formatting, clippy, documentation and dependencies, warnings refused
 cargo xtask docs                                         writes the tables of the documents from the code
 
 ARGS go to `tollhouse serve` (`-- --listen 127.0.0.1:8080`). FILTERs are parts of test names.

@@ -1,0 +1,35 @@
+//! Programs for cargo that are not part of it: built from crates.io into the target folder, once for each version named here.
+
+use std::{fs, path::PathBuf};
+
+use crate::{Failure, place, shell};
+
+/// A program, and the version of it that is used.
+pub(crate) struct Tool {
+    name: &'static str,
+    version: &'static str,
+}
+
+pub(crate) const DENY: Tool = Tool { name: "cargo-deny", version: "0.20.2" };
+
+impl Tool {
+    /// Where the program is. Builds it first where it is not there yet, which takes minutes.
+    ///
+    /// # Errors
+    ///
+    /// Cargo's words.
+    pub(crate) fn program(&self) -> Result<PathBuf, Failure> {
+        let Self { name, version } = self;
+        let home = place::target().join("tools").join(format!("{name}-{version}"));
+        let program = home.join("bin").join(name);
+        if program.is_file() {
+            return Ok(program);
+        }
+        let build = home.join("build");
+        let mut install = shell::cargo(&["install", "--locked", "--root"]);
+        install.arg(&home).arg(format!("{name}@{version}")).env("CARGO_TARGET_DIR", &build);
+        shell::run_behind(&format!("building {name} {version}"), &mut install)?;
+        fs::remove_dir_all(&build).map_err(|why| format!("cannot remove {}: {why}", build.display()))?;
+        Ok(program)
+    }
+}
