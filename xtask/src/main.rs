@@ -12,6 +12,7 @@ mod deny;
 mod docs;
 mod engine;
 mod lint;
+mod mutants;
 mod packages;
 mod place;
 mod serve;
@@ -35,6 +36,7 @@ cargo xtask soak [--minutes 30] [--short]                free calls at full rate
 cargo xtask conformance [--engine v8|quickjs]            the MCP front against the protocol's suite and the clients of the field
 cargo xtask lint                                         formatting, clippy, documentation and dependencies, warnings refused
 cargo xtask docs                                         writes the tables of the documents from the code
+cargo xtask mutants ROOM                                 small changes of a room's code that no test notices
 
 ARGS go to `tollhouse serve` (`-- --listen 127.0.0.1:8080`). FILTERs are parts of test names.
 The engine may also come from TOLLHOUSE_ENGINE; without either V8 is taken where its archive can be had.";
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         Some("conformance") => args::Args::parse(words).and_then(|args| conformance::run(&args)),
         Some("lint") => args::Args::parse(words).and_then(lint::run),
         Some("docs") => args::Args::parse(words).and_then(|args| docs::run(&args)),
+        Some("mutants") => args::Args::parse(words).and_then(|args| mutants::run(&args)),
         Some(serve::ANNOUNCE) => serve::announce(words),
         Some("help" | "--help" | "-h") => {
             println!("{HELP}");

@@ -11,6 +11,7 @@ pub(crate) struct Tool {
 }
 
 pub(crate) const DENY: Tool = Tool { name: "cargo-deny", version: "0.20.2" };
+pub(crate) const MUTANTS: Tool = Tool { name: "cargo-mutants", version: "27.1.0" };
 
 impl Tool {
     /// Where the program is. Builds it first where it is not there yet, which takes minutes.
