@@ -5,8 +5,10 @@ use axum::{
     extract::State,
     http::{HeaderMap, header},
     response::{IntoResponse, Redirect},
-    routing::get,
+    routing::{any, get},
 };
+
+use reqwest::Method;
 
 use super::*;
 use crate::capability::testing::{Names, serve, serve_tls};
@@ -112,6 +114,12 @@ fn urls_that_are_not_plain_are_refused() {
     ] {
         assert!(matches!(guard.check(url, None), Err(FetchError::InvalidUrl(_))), "{url:?}: {:?}", guard.check(url, None));
     }
+}
+
+#[test]
+fn the_longest_url_passes() {
+    let longest = format!("{:a<URL_BYTES$}", "https://example.com/");
+    assert!(guard(GuardSettings::default()).check(&longest, None).is_ok());
 }
 
 #[test]
@@ -286,6 +294,101 @@ async fn echo(headers: HeaderMap) -> impl IntoResponse {
             .map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()))
             .collect::<std::collections::BTreeMap<_, _>>(),
     )
+}
+
+#[tokio::test]
+async fn redirects_are_followed_for_get_and_head_alone() {
+    let server = Router::new()
+        .route("/moved", any(|| async { Redirect::permanent("/here") }))
+        .route("/here", any(|| async { ([(header::LOCATION, "/moved")], "here") }));
+    let address = serve(server).await;
+    let (guard, url) = (allowing(&[address]), format!("http://{address}/moved"));
+    let ask = async |method: Method| guard.fetch(Fetch { method, ..Fetch::get(&url, WALL, 1_000) }).await.unwrap();
+    // An answer that names a location and is no redirect is the answer.
+    for (method, status, path) in [(Method::GET, 200, "/here"), (Method::HEAD, 200, "/here"), (Method::POST, 308, "/moved")] {
+        let fetched = ask(method.clone()).await;
+        assert_eq!((fetched.status.as_u16(), fetched.url.path()), (status, path), "{method}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_in_pieces_is_read_up_to_the_limit_of_their_sum() {
+    let pieces = get(|| async {
+        let nine = futures_util::stream::unfold(0, |sent| async move {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            (sent < 9).then(|| (Ok::<_, io::Error>(vec![b'x'; 100]), sent + 1))
+        });
+        axum::body::Body::from_stream(nine)
+    });
+    let address = serve(Router::new().route("/", pieces)).await;
+    assert_eq!(fetch(&allowing(&[address]), &format!("http://{address}/")).await.unwrap().body.len(), 900);
+}
+
+#[tokio::test]
+async fn a_request_names_the_host_unless_the_handler_names_itself() {
+    let address = serve(Router::new().route("/", get(echo))).await;
+    let (guard, url) = (allowing(&[address]), format!("http://{address}/"));
+    let agent = async |request| {
+        let body = guard.fetch(request).await.unwrap().body;
+        serde_json::from_slice::<serde_json::Value>(&body).unwrap()["user-agent"].as_str().unwrap().to_owned()
+    };
+    assert!(agent(Fetch::get(&url, WALL, 1_000)).await.starts_with("Tollhouse/"));
+    let mut named = Fetch::get(&url, WALL, 1_000);
+    named.headers.insert(header::USER_AGENT, "handler".parse().unwrap());
+    assert_eq!(agent(named).await, "handler");
+}
+
+#[tokio::test]
+async fn a_secret_goes_in_clear_to_an_exempted_loopback_address_alone() {
+    let address = serve(Router::new().route("/", get(echo))).await;
+    let port = address.port();
+    let guard = guard(GuardSettings {
+        allow: vec![address.to_string(), format!("local.dev:{port}")],
+        lookup: Some(Names::new(&[("local.dev", &["127.0.0.1"])])),
+        ..GuardSettings::default()
+    });
+    let ask = async |url: &str| {
+        let mut request = Fetch::get(url, WALL, 1_000);
+        request.credential = Some((header::AUTHORIZATION, "Bearer granted".parse().unwrap()));
+        guard.fetch(request).await
+    };
+    let fetched = ask(&format!("http://127.0.0.1:{port}/")).await.unwrap();
+    assert_eq!(serde_json::from_slice::<serde_json::Value>(&fetched.body).unwrap()["authorization"], "Bearer granted");
+    assert_eq!(ask(&format!("http://local.dev:{port}/")).await.unwrap_err(), FetchError::InsecureCredential);
+}
+
+#[tokio::test]
+async fn headers_of_an_answer_over_http2_are_read_up_to_their_limit() {
+    let with = |bytes: usize| get(move || async move { ([("x-long", "x".repeat(bytes))], "x") });
+    let (address, root) = serve_tls(Router::new().route("/long", with(15 << 10)).route("/longer", with(17 << 10)), &["first.dev"]).await;
+    let guard = guard(GuardSettings {
+        allow: vec![format!("first.dev:{}", address.port())],
+        roots: vec![root],
+        lookup: Some(Names::new(&[("first.dev", &["127.0.0.1"])])),
+        ..GuardSettings::default()
+    });
+    let at = |path: &str| format!("https://first.dev:{}{path}", address.port());
+    assert_eq!(fetch(&guard, &at("/long")).await.unwrap().headers["x-long"].len(), 15 << 10);
+    assert!(matches!(fetch(&guard, &at("/longer")).await.unwrap_err(), FetchError::Unreachable(_)));
+}
+
+#[test]
+fn every_failure_has_the_code_that_handlers_know_it_by() {
+    let text = String::new;
+    for (failure, code) in [
+        (FetchError::InvalidUrl(text()), "invalid_argument"),
+        (FetchError::Forbidden(text()), "forbidden_address"),
+        (FetchError::BadRedirect(text()), "forbidden_address"),
+        (FetchError::InsecureCredential, "forbidden_address"),
+        (FetchError::HostNotAllowed(text()), "not_granted"),
+        (FetchError::TooManyRedirects, "too_many_redirects"),
+        (FetchError::Timeout(1), "timeout"),
+        (FetchError::Unreachable(text()), "unreachable"),
+        (FetchError::TooLarge(1), "body_too_large"),
+        (FetchError::Encoded(text()), "bad_response"),
+    ] {
+        assert_eq!(failure.code(), code, "{failure:?}");
+    }
 }
 
 #[tokio::test]
