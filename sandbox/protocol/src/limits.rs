@@ -1,8 +1,8 @@
 //! The limits of one call and of the process that runs it: each once, with unit, default, ceiling.
 //!
 //! The admin's policy moves defaults and ceilings, an endpoint's `limits` lowers them, the worker
-//! enforces them and the host enforces them again. The README's table is checked against
-//! [`TABLE`] by a test.
+//! enforces them and the host enforces them again. The table of `docs/limits.md` is
+//! written from [`TABLE`].
 
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,7 @@ macro_rules! limits {
         #[serde(default, deny_unknown_fields)]
         pub struct Limits { $(#[doc = concat!($what, " Unit: ", $unit, ". Default: ", stringify!($default), ".")] #[serde(rename = $name)] pub $field: u64,)* }
 
-        /// All limits, in the order of the README's table.
+        /// All limits, in the order of the table in `docs/limits.md`.
         pub const TABLE: &[Row] = &[$(Row { name: $name, default: $default, ceiling: $ceiling, unit: $unit, what: $what },)*];
 
         impl Default for Limits {
