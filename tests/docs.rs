@@ -7,8 +7,11 @@ use std::{
 };
 
 use clap::Args as _;
-use tollhouse::{config::Flags, http::code_table};
-use tollhouse_protocol::limits::{Row, TABLE};
+use tollhouse::{
+    config::Flags,
+    front::{Code, Row},
+};
+use tollhouse_protocol::limits::{self, TABLE};
 
 /// Set to `write`, the tables are written in place of being compared.
 const MODE: &str = "TOLLHOUSE_DOCS";
@@ -56,7 +59,7 @@ fn settings() -> String {
 }
 
 fn limits() -> String {
-    let row = |row: &Row| {
+    let row = |row: &limits::Row| {
         format!("| `{}` | {} | {} | {} | {} |\n", row.name, shown(row.default, row.unit), shown(row.ceiling, row.unit), row.unit, row.what)
     };
     format!("| limit | default | ceiling | unit | bounds |\n|---|---:|---:|---|---|\n{}", TABLE.iter().map(row).collect::<String>())
@@ -75,9 +78,14 @@ fn shown(value: u64, unit: &str) -> String {
 }
 
 fn errors() -> String {
-    let rows: BTreeSet<_> = code_table().iter().collect();
-    let rows = rows.into_iter().map(|(status, code)| format!("| {status} | `{code}` |\n"));
-    format!("| status | code |\n|---:|---|\n{}", rows.collect::<String>())
+    let mut rows: Vec<_> = Code::ALL.iter().map(|code| code.row()).collect();
+    rows.sort_by_key(|row| (row.status, row.name));
+    let rows = rows.into_iter().map(|row| {
+        let Row { name, status, fault, charged, sentence, hint } = row;
+        let (status, hint) = (status.as_u16(), hint.map(|hint| format!("; {}", hint.replace('|', "\\|"))).unwrap_or_default());
+        format!("| {status} | `{name}` | {} | {} | {sentence}{hint} |\n", fault.as_str(), charged.as_str())
+    });
+    format!("| status | code | fault | charged | what, and what to do |\n|---:|---|---|---|---|\n{}", rows.collect::<String>())
 }
 
 fn contract() -> String {
