@@ -5,7 +5,8 @@ use std::{collections::HashSet, sync::Arc};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tollhouse_protocol::{Bundle, Checked, Language, Limits, Schemas, Side, Source};
+use tollhouse_pool::PoolError;
+use tollhouse_protocol::{Bundle, Checked, Language, Limits, Schemas, Side, Source, StopReason};
 
 use super::{Catalog, HandlerDraft, PublishError};
 use crate::{
@@ -206,8 +207,8 @@ impl Catalog {
         let version = crate::money::receipt::bytes_hash(format!("{tag}\0{source}").as_bytes());
         let Checked { source: stripped } =
             self.pool.check(owner.share(), &bundle(slug, &version, Some((source, language)), schemas), *limits).await?.checked;
-        let stripped =
-            String::from_utf8(stripped.to_vec()).map_err(|_| PublishError::field("/handler/source", "stripping its types gave no text"))?;
+        // Text went in: what its worker made of it is not the upload's fault.
+        let stripped = String::from_utf8(stripped.to_vec()).map_err(|_| PublishError::Pool(PoolError::Stopped(StopReason::Crashed)))?;
         let stripped = (language == Language::Ts).then_some(stripped);
         let stored = StoredSource { language, source: source.to_owned(), stripped };
         let bundle = Arc::new(stored.bundle(slug, &version));

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 pub(crate) use self::from::AboutBody;
 use super::faults::{Charged, Code};
-use crate::{base::id::RequestId, money::Challenge};
+use crate::{base::id::RequestId, call::CallError, money::Challenge};
 
 tokio::task_local! {
     /// The id of the request being answered.
@@ -61,7 +61,7 @@ impl Fault {
     }
 
     pub(crate) fn unknown_endpoint(slug: &str) -> Self {
-        Self::new(Code::UnknownEndpoint, format!("no endpoint is called `{slug}`"))
+        CallError::UnknownEndpoint(slug.to_owned()).into()
     }
 
     /// An address has used up what `policy` gives it, for so many seconds.
@@ -114,14 +114,14 @@ impl Fault {
     /// `error` of the envelope.
     pub(crate) fn error(&self) -> Value {
         let row = self.code.row();
-        let request = REQUEST.try_with(RequestId::to_string).unwrap_or_default();
-        let mut error = json!({
-            "code": row.name,
-            "fault": row.fault.as_str(),
-            "message": self.message,
-            "requestId": request,
-            "charged": match row.charged { Charged::No => json!(false), Charged::Unknown => json!("unknown") },
-        });
+        let mut error = json!({ "code": row.name, "fault": row.fault.as_str(), "message": self.message });
+        if let Ok(request) = REQUEST.try_with(RequestId::to_string) {
+            error["requestId"] = json!(request);
+        }
+        error["charged"] = match row.charged {
+            Charged::No => json!(false),
+            Charged::Unknown => json!("unknown"),
+        };
         if let Some(hint) = self.hint.as_deref().or(row.hint) {
             error["hint"] = json!(hint);
         }

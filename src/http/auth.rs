@@ -52,10 +52,10 @@ impl Caller {
             return known.clone().ok_or_else(|| Fault::from(Code::Unauthorized));
         }
         if let Some(token) = headers.get(&names::ADMIN_TOKEN) {
-            return if app.admin.matches(token.as_bytes()) { Ok(Self::Admin) } else { Err(Fault::from(Code::Unauthorized)) };
+            return if app.admin.matches(token.as_bytes()) { Ok(Self::Admin) } else { Err(Code::Unauthorized.into()) };
         }
-        let key = headers.get(&names::BUILDER_KEY).and_then(|value| value.to_str().ok()).ok_or_else(|| Fault::from(Code::Unauthorized))?;
-        let builder = app.builders.by_key(key).await?.ok_or_else(|| Fault::from(Code::Unauthorized))?;
+        let key = headers.get(&names::BUILDER_KEY).and_then(|value| value.to_str().ok()).ok_or(Code::Unauthorized)?;
+        let builder = app.builders.by_key(key).await?.ok_or(Code::Unauthorized)?;
         Ok(Self::Builder(builder))
     }
 
@@ -105,7 +105,7 @@ pub(crate) async fn called(app: &App, headers: &HeaderMap, slug: &str) -> Result
         false => None,
     };
     let by = |owner: &Owner| if caller.as_ref() == Some(owner) { CalledBy::Owner } else { CalledBy::Anyone };
-    app.calls.find(slug, by).map_err(|error| Fault::from(error))
+    Ok(app.calls.find(slug, by)?)
 }
 
 /// A request with the admin token. A builder's key is 403 here.
@@ -156,7 +156,7 @@ impl FromRequestParts<Arc<App>> for Managed {
         let caller = Caller::from_request_parts(parts, app).await?;
         let At(SlugPath { slug }) = At::from_request_parts(parts, app).await?;
         let live = app.catalog.find(&slug).ok_or_else(|| Fault::unknown_endpoint(&slug))?;
-        if caller.manages(&live.endpoint.owner) { Ok(Self { caller, live }) } else { Err(Fault::from(Code::NotOwner)) }
+        if caller.manages(&live.endpoint.owner) { Ok(Self { caller, live }) } else { Err(Code::NotOwner.into()) }
     }
 }
 
@@ -206,7 +206,7 @@ async fn named(caller: Caller, parts: &Parts, app: &App) -> Result<Builder, Faul
     match (caller, named) {
         (Caller::Builder(builder), None) => Ok(builder),
         (Caller::Builder(builder), Some(id)) if id == builder.id.as_str() => Ok(builder),
-        (Caller::Builder(_), Some(_)) => Err(Fault::from(Code::NotOwner)),
+        (Caller::Builder(_), Some(_)) => Err(Code::NotOwner.into()),
         (Caller::Admin, None) => Err(Fault::bad_request("name the builder: `?builderId=bld_…`")),
         (Caller::Admin, Some(id)) => {
             let unknown = || Fault::from(Code::UnknownBuilder);

@@ -145,7 +145,7 @@ pub(super) fn check_json(headers: &HeaderMap) -> Result<(), Fault> {
     if media == "application/json" || media.starts_with("application/") && media.ends_with("+json") {
         return Ok(());
     }
-    Err(Fault::from(CallError::UnsupportedMediaType(media)))
+    Err(CallError::UnsupportedMediaType(media).into())
 }
 
 /// A body as JSON, parsed where a long one holds up nobody.

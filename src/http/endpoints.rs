@@ -82,10 +82,10 @@ pub(super) async fn whose(app: &App, caller: &Caller, named: For) -> Result<Owne
     match (caller, named.builder) {
         (_, None) => Ok(caller.owner()),
         (Caller::Builder(builder), Some(id)) if id == builder.id => Ok(caller.owner()),
-        (Caller::Builder(_), Some(_)) => Err(Fault::from(Code::NotOwner)),
+        (Caller::Builder(_), Some(_)) => Err(Code::NotOwner.into()),
         (Caller::Admin, Some(id)) => match app.builders.get(&id).await? {
             Some(builder) => Ok(Owner::Builder(builder.id)),
-            None => Err(Fault::from(Code::UnknownBuilder)),
+            None => Err(Code::UnknownBuilder.into()),
         },
     }
 }

@@ -149,4 +149,11 @@ mod tests {
             assert!(text.parse::<Span>().is_err(), "{text}");
         }
     }
+
+    #[tokio::test]
+    async fn a_route_that_does_not_fit_its_handler_is_the_hosts_fault() {
+        let (mut parts, ()) = axum::http::Request::new(()).into_parts();
+        let at = At::<String>::from_request_parts(&mut parts, &()).await;
+        assert_eq!(at.err().map(|fault| fault.code()), Some(Code::Internal), "no route put a parameter there");
+    }
 }

@@ -143,7 +143,7 @@ async fn answered(front: &Arc<Front>, asked: &Asked<'_>, address: IpAddr, argume
     let found = if narrowed.has(asked.name) {
         called(app, &asked.parts.headers, &app.mcp.slug_of(asked.name)).await
     } else {
-        Err(Fault::from(CallError::UnknownEndpoint(asked.name.to_owned())))
+        Err(Fault::unknown_endpoint(asked.name))
     };
     let (live, by) = match found {
         Ok(found) => found,
