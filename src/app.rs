@@ -52,37 +52,56 @@ const SWEEP: Duration = Duration::from_secs(5);
 
 /// A host: everything a front needs.
 pub struct App {
+    /// Public URL, as it stands in records and payments.
     pub base_url: String,
+    /// The time, for all of it.
     pub clock: Clock,
+    /// Knows admins.
     pub admin: AdminToken,
+    /// What admins and builders changed.
     pub audit: Arc<Audit>,
+    /// Who owns endpoints.
     pub builders: Builders,
     /// What it costs to become a builder.
     pub registration: Arc<Terms>,
+    /// What happened, live and kept.
     pub events: Arc<Events>,
+    /// Sealed values of endpoints.
     pub secrets: Arc<Secrets>,
+    /// What can be called.
     pub catalog: Arc<Catalog>,
     /// Reads what builders upload.
     pub scanner: Arc<Scanner>,
     /// Where to report abuse.
     pub abuse_contact: Option<String>,
+    /// The pipeline.
     pub calls: Arc<Calls>,
     behind: Arc<Behind>,
+    /// Receipts of free calls.
     pub receipts: Arc<FreeReceipts>,
+    /// Records of calls.
     pub history: Arc<History>,
+    /// What calls add up to.
     pub metrics: Arc<Metrics>,
+    /// What calls brought in.
     pub sales: Arc<Sales>,
+    /// What builders are paid.
     pub payouts: Arc<Payouts>,
+    /// Where payments are admitted and settled.
     pub gate: Arc<Gate>,
     /// The simulated ledger, where that settles.
     pub ledger: Option<Arc<Ledger>>,
+    /// Worker processes.
     pub pool: Pool,
     /// What handlers may reach: here for their logs.
     pub services: Arc<Capabilities>,
+    /// Signs receipts and packets.
     pub signer: Arc<Signer>,
     /// Of the data folder.
     pub disk: Arc<Disk>,
+    /// Everything that lasts.
     pub store: Arc<dyn Store>,
+    /// An endpoint with a wall limit above this is long-running.
     pub long_running_ms: u64,
     /// Checks and dry runs of each owner.
     pub dry_runs: AtOnce<String>,
@@ -94,7 +113,9 @@ pub struct App {
     pub failures: Option<Arc<Failures>>,
     /// Connections and bodies, within their limits.
     pub intake: Intake,
+    /// Between `progress` events of a streamed call.
     pub progress: Duration,
+    /// The MCP front's settings, as they work out here.
     pub mcp: Mcp,
     /// Cancelled when the host is told to end: what would go on for ever stops then.
     pub ending: CancellationToken,
@@ -109,6 +130,7 @@ impl fmt::Debug for App {
 
 /// Why a host does not start. One sentence each; the cause is linked.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum StartError {
     #[error("the data folder `{0}` cannot be made or read")]
     Data(String, #[source] std::io::Error),

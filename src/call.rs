@@ -88,9 +88,13 @@ pub enum CalledBy {
 pub struct Call {
     /// Found by the front already, so that it can bound the body.
     pub live: Arc<Live>,
+    /// Who calls.
     pub by: CalledBy,
+    /// What to call with.
     pub input: Input,
+    /// What it is paid with.
     pub offered: Offered,
+    /// What a handler may know of the request.
     pub head: RequestHead,
     /// Whose network asks, for its share of the processor.
     pub from: IpAddr,
@@ -102,7 +106,14 @@ pub struct Call {
 #[derive(Debug, Clone)]
 pub enum Progress {
     /// The payment stands, the input fits, the handler starts.
-    Accepted { call: CallId, payment: Option<PaymentId>, receipt: ReceiptId },
+    Accepted {
+        /// The call.
+        call: CallId,
+        /// What it is paid with; `None` for free calls.
+        payment: Option<PaymentId>,
+        /// The receipt that a success will have.
+        receipt: ReceiptId,
+    },
     /// What the handler lets its caller hear.
     Heard(Heard),
 }
@@ -110,6 +121,7 @@ pub enum Progress {
 /// A call that was answered. `Clone` is cheap.
 #[derive(Debug, Clone)]
 pub struct Done {
+    /// What the caller is given.
     pub answer: Arc<StoredAnswer>,
     /// Which wire version the settlement is told in; `None` for free calls and credit.
     pub payment: Option<PaymentId>,
@@ -143,13 +155,19 @@ pub struct Calls {
 /// What calls are made of.
 #[derive(Debug)]
 pub struct CallParts {
+    /// Where tools are found.
     pub catalog: Arc<Catalog>,
+    /// Where payments are admitted and settled.
     pub gate: Arc<Gate>,
+    /// What runs handlers.
     pub runner: Runner,
+    /// Where what a call leaves is written.
     pub behind: Arc<Behind>,
     /// What the host keeps of each sale.
     pub fee: FeeBps,
+    /// How much of the processors each address uses.
     pub shares: Arc<Shares>,
+    /// The time.
     pub clock: Clock,
     pub code: CodeOf,
 }
@@ -161,6 +179,7 @@ impl fmt::Debug for Calls {
 }
 
 impl Calls {
+    /// The pipeline of these parts.
     #[must_use]
     pub fn new(parts: CallParts) -> Arc<Self> {
         let CallParts { catalog, gate, runner, behind, fee, shares, clock, code } = parts;

@@ -129,7 +129,9 @@ impl fmt::Debug for Capabilities {
 /// All that decides about the ops of one call.
 #[derive(Clone)]
 pub struct CallGrants {
+    /// The endpoint that the call is of.
     pub endpoint_id: EndpointId,
+    /// The call.
     pub call_id: CallId,
     /// Whether the endpoint's owner made it.
     pub by_owner: bool,
@@ -166,6 +168,7 @@ pub struct Ops {
 }
 
 impl Ops {
+    /// What a call with these grants may ask. Default: it keeps what its endpoint keeps, and nobody hears its progress.
     #[must_use]
     pub fn new(call: CallGrants, services: Arc<Capabilities>) -> Self {
         let (http, redactor, hidden) = (http::Counters::default(), OnceLock::new(), OnceLock::new());

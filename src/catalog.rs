@@ -90,8 +90,11 @@ const POLICY: &[u8] = b"policy";
 /// An endpoint that can be called: the record and all that is made from it once.
 #[derive(Clone)]
 pub struct Live {
+    /// As it is stored, with the limits in force.
     pub endpoint: Endpoint,
+    /// What can be told of its input without its worker.
     pub input: Shape,
+    /// What can be told of its answer without its worker.
     pub output: Shape,
     /// What the sandbox loads: code, and the schemas that are checked there. Absent where there is neither.
     pub bundle: Option<Arc<Bundle>>,
@@ -123,14 +126,21 @@ impl fmt::Debug for Live {
 
 /// What a catalogue is made from.
 pub struct CatalogParts {
+    /// The time.
     pub clock: Clock,
+    /// Evaluates schemas and loads handlers.
     pub pool: Pool,
+    /// What grants are about.
     pub services: Arc<CapabilityServices>,
+    /// Where changes are told.
     pub events: Arc<Events>,
+    /// Reads uploads.
     pub scanner: Arc<Scanner>,
     /// Builders whose endpoints take no calls.
     pub suspended: HashSet<BuilderId>,
+    /// Public URL of the host.
     pub base_url: String,
+    /// Makes of an endpoint what the MCP front lists.
     pub make_form: MakeForm,
 }
 

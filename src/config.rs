@@ -228,13 +228,21 @@ pub enum FacilitatorKind {
 /// The settings in force.
 #[derive(Debug, Clone)]
 pub struct Settings {
+    /// Port 0 picks a free one.
     pub listen: SocketAddr,
+    /// Folder of the store, the files and the keys.
     pub data: PathBuf,
+    /// Public URL. Default: the listening address.
     pub base_url: Option<String>,
+    /// Default: made on first start, and kept in the data folder.
     pub admin_token: Option<String>,
+    /// Master keys.
     pub secrets: SecretSettings,
+    /// Who settles, and to whom.
     pub payment: PaymentSettings,
+    /// Worker processes.
     pub sandbox: SandboxSettings,
+    /// Memory that the store caches.
     pub store_cache_bytes: u64,
     /// An endpoint with a wall limit above this is long-running.
     pub long_running_ms: u64,
@@ -246,37 +254,55 @@ pub struct Settings {
     pub auth_failures: Option<NonZeroU32>,
     /// Checks and dry runs of one owner at once.
     pub dry_runs: usize,
+    /// What comes in, and how long it may take.
     pub intake: IntakeSettings,
+    /// Between `progress` events of a streamed call.
     pub progress: Duration,
+    /// For calls under way to end in after SIGTERM.
     pub drain: Duration,
+    /// What the guard lets through, as `host:port`.
     pub guard_allow: Vec<String>,
+    /// The MCP front.
     pub mcp: McpSettings,
+    /// What the operator adds to the content safety policy.
     pub safety: SafetySettings,
+    /// Folder of the tools that are published on first start. Default: the shipped ones.
     pub tools: Option<PathBuf>,
     /// What it costs to become a builder.
     pub registration_price: MicroUsd,
+    /// What the host keeps of each sale.
     pub fee: FeeBps,
+    /// How long events are kept.
     pub events: EventSettings,
+    /// How long log lines are kept.
     pub logs: LogSettings,
+    /// How long receipts of free calls are kept.
     pub free_receipts: FreeReceiptSettings,
+    /// How long records of calls are kept.
     pub history: HistorySettings,
+    /// How long metrics are kept.
     pub metrics: MetricsSettings,
     /// Age at which an entry of the audit trail goes, in milliseconds.
     pub audit_age_ms: u64,
+    /// Filter, as `tracing` reads it.
     pub log: String,
 }
 
 /// What an operator adds to the content safety policy.
 #[derive(Debug, Clone, Default)]
 pub struct SafetySettings {
+    /// Hashes and terms that uploads are held against.
     pub lists: OperatorLists,
+    /// Where to report abuse: an address or a URL.
     pub abuse_contact: Option<String>,
 }
 
 /// The master keys of secrets, where they are given.
 #[derive(Debug, Clone, Default)]
 pub struct SecretSettings {
+    /// The one that seals, or several with it first. Default: the file in the data folder.
     pub master_key: Option<Hidden>,
+    /// Those that only open what is sealed under them still.
     pub master_key_old: Option<Hidden>,
 }
 
@@ -308,10 +334,13 @@ impl std::fmt::Debug for Hidden {
 /// What comes in, and how long it may take. `None` is no limit.
 #[derive(Debug, Clone)]
 pub struct IntakeSettings {
+    /// Of connections and heads of requests.
     pub connections: ConnectionSettings,
+    /// Of bodies.
     pub bodies: BodySettings,
 }
 
+/// What connections may take. `None` is no limit.
 #[derive(Debug, Clone)]
 pub struct ConnectionSettings {
     /// At once.
@@ -320,6 +349,7 @@ pub struct ConnectionSettings {
     pub most_of_address: Option<usize>,
     /// To send the head of a request.
     pub head: Option<Duration>,
+    /// Largest head of a request.
     pub head_bytes: u32,
     /// Between two requests.
     pub idle: Option<Duration>,
@@ -329,6 +359,7 @@ pub struct ConnectionSettings {
     pub streams: u32,
 }
 
+/// What bodies of requests may take. `None` is no limit.
 #[derive(Debug, Clone)]
 pub struct BodySettings {
     /// To send all of it.
@@ -341,6 +372,7 @@ pub struct BodySettings {
     pub held_of_address: Option<usize>,
 }
 
+/// How the MCP front is reached.
 #[derive(Debug, Clone)]
 pub struct McpSettings {
     /// As given; empty is the default.
@@ -351,31 +383,45 @@ pub struct McpSettings {
     pub rate_limit: Option<NonZeroU32>,
     /// Most members of a batch.
     pub batch: usize,
+    /// Between progress notifications of a call.
     pub progress: Duration,
     /// In place of the catalogue, with the names that the conformance suite wants.
     pub conformance_tools: Option<PathBuf>,
 }
 
+/// Who verifies and settles, and where payments go.
 #[derive(Debug, Clone)]
 pub struct PaymentSettings {
+    /// Which of them.
     pub facilitator: FacilitatorKind,
+    /// Its address, for `http`.
     pub facilitator_url: Option<String>,
+    /// Address that payments go to.
     pub pay_to: String,
+    /// CAIP-2 name of the network that payments are made on.
     pub network: String,
+    /// A node of that network, to look settlements up at.
     pub rpc_url: Option<String>,
 }
 
+/// How worker processes are kept. `None` is the pool's own default.
 #[derive(Debug, Clone)]
 pub struct SandboxSettings {
+    /// Path of the `tollhouse-worker` binary.
     pub worker: PathBuf,
+    /// Blank workers kept ready.
     pub spares: Option<usize>,
+    /// Handlers that compute at once.
     pub running: Option<usize>,
+    /// Calls sent ahead to a worker that is at another one.
     pub pipeline: Option<usize>,
+    /// Worker processes at once.
     pub processes: Option<usize>,
 }
 
 /// Settings that cannot work.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum SettingsError {
     #[error("`{path}` cannot be read")]
     Read { path: PathBuf, source: std::io::Error },

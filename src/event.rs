@@ -49,46 +49,67 @@ impl Default for EventSettings {
 /// What an event tells of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Kind {
+    /// Something was published under a slug.
     #[serde(rename = "endpoint.created")]
     EndpointCreated,
+    /// Its record or its handler changed.
     #[serde(rename = "endpoint.updated")]
     EndpointUpdated,
+    /// It takes no more calls, by its owner or an admin.
     #[serde(rename = "endpoint.paused")]
     EndpointPaused,
+    /// It takes calls again.
     #[serde(rename = "endpoint.resumed")]
     EndpointResumed,
+    /// Its slug answers nobody.
     #[serde(rename = "endpoint.deleted")]
     EndpointDeleted,
+    /// An admin decided about it.
     #[serde(rename = "endpoint.reviewed")]
     EndpointReviewed,
+    /// An admin, or the policy, let it touch more.
     #[serde(rename = "capability.granted")]
     CapabilityGranted,
+    /// An admin took something back.
     #[serde(rename = "capability.revoked")]
     CapabilityRevoked,
+    /// A call was answered.
     #[serde(rename = "call.succeeded")]
     CallSucceeded,
+    /// A call was not.
     #[serde(rename = "call.failed")]
     CallFailed,
+    /// Money, or credit, was taken for a call.
     #[serde(rename = "payment.settled")]
     PaymentSettled,
+    /// A payment was not taken.
     #[serde(rename = "payment.refused")]
     PaymentRefused,
+    /// A secret was set or replaced.
     #[serde(rename = "secret.set")]
     SecretSet,
+    /// A secret was removed.
     #[serde(rename = "secret.removed")]
     SecretRemoved,
+    /// A builder asked for what waits.
     #[serde(rename = "payout.created")]
     PayoutCreated,
+    /// An admin approved a packet.
     #[serde(rename = "payout.approved")]
     PayoutApproved,
+    /// An admin recorded its transaction.
     #[serde(rename = "payout.paid")]
     PayoutPaid,
+    /// It was not paid: its receipts wait again.
     #[serde(rename = "payout.failed")]
     PayoutFailed,
+    /// The key before it is worth nothing.
     #[serde(rename = "builder.key_rotated")]
     BuilderKeyRotated,
+    /// By an admin.
     #[serde(rename = "builder.suspended")]
     BuilderSuspended,
+    /// By an admin, who undid a suspension.
     #[serde(rename = "builder.restored")]
     BuilderRestored,
 }
@@ -97,9 +118,13 @@ pub enum Kind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
+    /// Made of its time: ids of one owner are in order.
     pub id: EventId,
+    /// What happened.
     pub kind: Kind,
+    /// When it did.
     pub at: Timestamp,
+    /// The endpoint that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint_slug: Option<Slug>,
     /// Facts of the kind. Never a credential, a secret's value, an input or a result.
@@ -123,6 +148,7 @@ impl fmt::Debug for Events {
 }
 
 impl Events {
+    /// Events of this store, kept as `settings` say.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, settings: EventSettings) -> Self {
         Self { store, clock, settings, feed: Feed::default(), stored: Mutex::default() }

@@ -20,6 +20,8 @@
 //! - The host evaluates no schema, and reads no long text on a thread of its runtime: [`tool`], [`base`].
 //! - A secret is in clear only while a call of its endpoint runs: [`capability::secret`].
 
+#![warn(missing_docs)]
+
 pub mod account;
 pub mod app;
 pub mod base;

@@ -59,15 +59,23 @@ use crate::{
 /// What a call of one endpoint version costs, and the words of its challenge.
 #[derive(Debug, Clone)]
 pub struct Terms {
+    /// The tool that is paid for.
     pub slug: Slug,
+    /// The endpoint behind the slug.
     pub endpoint_id: EndpointId,
+    /// Version that runs.
     pub version: String,
     /// Absolute URL of the tool: what a payment is bound to.
     pub resource_url: String,
+    /// For wallets that show what is paid for.
     pub description: String,
+    /// What is asked.
     pub price: MicroUsd,
+    /// For who wants to know before paying.
     pub input_schema: Arc<Value>,
+    /// For who wants to know before paying.
     pub output_schema: Arc<Value>,
+    /// For directories of what can be paid for.
     pub tags: Vec<String>,
     /// How long an authorisation must stay valid, in seconds: the tool's wall limit, and time to settle.
     pub timeout_secs: u64,
@@ -76,25 +84,32 @@ pub struct Terms {
 /// Version of the x402 wire that a payment speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WireVersion {
+    /// `X-PAYMENT`.
     V1,
+    /// `PAYMENT-SIGNATURE`.
     V2,
 }
 
 /// What a caller offers.
 #[derive(Debug, Clone)]
 pub enum Offered {
+    /// No payment at all.
     Nothing,
     /// An x402 payment, as base64 of JSON or as the JSON itself.
     X402 {
+        /// By which header it came.
         version: WireVersion,
+        /// Its value, as it came.
         header: String,
     },
+    /// Prepaid credit.
     Credit(CreditOffer),
 }
 
 /// Developer credit, offered.
 #[derive(Debug, Clone)]
 pub struct CreditOffer {
+    /// What the admin who minted it was shown.
     pub token: String,
     /// Makes a repeated call the same call. 1 to 255 visible ASCII characters.
     pub idempotency_key: Option<String>,
@@ -104,6 +119,7 @@ pub struct CreditOffer {
 
 /// Who wants to know of wrong credentials, from where they are looked up.
 pub trait Witness: fmt::Debug + Send + Sync {
+    /// A credential was shown that is none.
     fn saw_wrong(&self);
 }
 
@@ -119,6 +135,7 @@ impl PaymentId {
         Self(format!("pmt_{}", &hash[..32]))
     }
 
+    /// The id as it is written.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -152,6 +169,7 @@ impl FromStr for PaymentId {
 
 /// Why a payment does not admit a call. Nothing was taken.
 #[derive(Debug, Clone, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum Refusal {
     #[error("payment required")]
     NoPayment,
@@ -183,6 +201,7 @@ impl Refusal {
 
 /// Why a result is withheld after its handler ran.
 #[derive(Debug, Clone, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum SettleError {
     /// Nothing was taken.
     #[error("settlement was refused: {message}")]
@@ -203,6 +222,7 @@ pub enum SettleError {
 /// Money that moved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settlement {
+    /// What moved.
     pub kind: SettlementKind,
     /// Transaction hash; empty for credit.
     pub transaction: String,
@@ -214,31 +234,41 @@ pub struct Settlement {
     pub amount: String,
     /// Address of the payer; id of the credit for credit.
     pub payer: String,
+    /// Scheme of x402; `credit` for credit.
     pub scheme: String,
+    /// Wire version that it was paid in; `None` for credit.
     pub version: Option<WireVersion>,
 }
 
+/// What a settlement moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SettlementKind {
+    /// Tokens, on a network.
     X402,
+    /// A credit's balance.
     Credit,
 }
 
 /// A receipt and the answer it belongs to, ready to be stored in the commit that ends a payment.
 #[derive(Debug)]
 pub struct Finished {
+    /// What its commit writes besides.
     pub writes: Vec<Write>,
+    /// What the caller is given, now and when the payment is shown again.
     pub answer: StoredAnswer,
     /// Members for `extensions` of the settle response.
     pub extensions: Option<Value>,
+    /// Told once the commit is done.
     pub news: News,
 }
 
 /// What a commit has made true, to be told once it has answered.
 #[derive(Debug)]
 pub struct News {
+    /// Whose they are.
     pub owner: Owner,
+    /// What happened.
     pub events: Vec<Event>,
 }
 

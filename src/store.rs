@@ -99,6 +99,7 @@ pub enum Space {
 /// How much there is of something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Size {
+    /// How many there are.
     pub entries: u64,
     /// Of keys and values. On disk they take more.
     pub bytes: u64,
@@ -116,7 +117,9 @@ pub struct Sizes {
 /// What must hold for a commit to happen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
+    /// Where the key is.
     pub space: Space,
+    /// The key.
     pub key: Vec<u8>,
     /// The value that must be there, byte for byte; `None` wants the key absent.
     pub expected: Option<Vec<u8>>,
@@ -125,7 +128,9 @@ pub struct Check {
 /// One change of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Write {
+    /// Where the key is.
     pub space: Space,
+    /// The key.
     pub key: Vec<u8>,
     /// `None` deletes.
     pub value: Option<Vec<u8>>,
@@ -143,14 +148,18 @@ pub enum Durability {
 /// Which end of a range a scan starts from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
+    /// From the first key.
     Forward,
+    /// From the last.
     Backward,
 }
 
 /// A part of a space, by key.
 #[derive(Debug, Clone)]
 pub struct KeyRange {
+    /// Where it begins.
     pub start: Bound<Vec<u8>>,
+    /// Where it ends.
     pub end: Bound<Vec<u8>>,
 }
 
@@ -240,6 +249,7 @@ pub enum StoreError {
     Unknown(String),
 }
 
+/// Keys and values, in the order that was asked for.
 pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// Ordered bytes with conditional, atomic writes.

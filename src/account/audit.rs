@@ -37,9 +37,12 @@ const SCAN_LIMIT: usize = 5_000;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Actor {
+    /// Whoever has the admin token.
     Admin,
+    /// A builder, by their key.
     #[serde(rename_all = "camelCase")]
     Builder {
+        /// Who it is.
         builder_id: BuilderId,
     },
 }
@@ -48,7 +51,9 @@ pub enum Actor {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Action {
+    /// Who acts.
     pub actor: Actor,
+    /// Method of the request.
     pub method: String,
     /// Without the query.
     pub path: String,
@@ -58,6 +63,7 @@ pub struct Action {
     /// The builder whom an admin named in the query.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub builder_id: Option<BuilderId>,
+    /// The id that its answer has, too.
     pub request_id: RequestId,
     /// Names of the body's members.
     pub fields: Vec<String>,
@@ -67,6 +73,7 @@ pub struct Action {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Outcome {
+    /// When it ended.
     pub at: Timestamp,
     /// HTTP status of its answer.
     pub status: u16,
@@ -79,8 +86,11 @@ pub struct Outcome {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
+    /// Its place in the trail.
     pub id: AuditId,
+    /// When it began.
     pub at: Timestamp,
+    /// What was done.
     #[serde(flatten)]
     pub action: Action,
     /// Absent while it is under way, and for good when the host ended before it did.
@@ -91,7 +101,9 @@ pub struct Entry {
 /// Whose entries to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum By {
+    /// Admins'.
     Admin,
+    /// One builder's.
     Builder(BuilderId),
 }
 
@@ -100,7 +112,9 @@ pub enum By {
 pub struct AuditQuery {
     /// Only entries from then on.
     pub since: Option<Timestamp>,
+    /// Default: everybody's.
     pub by: Option<By>,
+    /// Only entries about this endpoint.
     pub slug: Option<Slug>,
     /// Most entries of the answer.
     pub limit: usize,
@@ -111,6 +125,7 @@ pub struct AuditQuery {
 /// Entries, newest first.
 #[derive(Debug, Clone, Default)]
 pub struct AuditPage {
+    /// Those that are wanted, up to the limit.
     pub entries: Vec<Entry>,
     /// There while there may be more.
     pub next: Option<AuditId>,

@@ -30,11 +30,14 @@ const PAGE: usize = 500;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Builder {
+    /// Never given twice.
     pub id: BuilderId,
+    /// As it was registered.
     pub name: String,
     /// How admins reach them; shown to admins and to the builder only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contact: Option<String>,
+    /// When it was registered.
     pub created_at: Timestamp,
     /// When the key in force was made.
     pub key_created_at: Timestamp,
@@ -47,6 +50,7 @@ pub struct Builder {
 /// Since when a builder is suspended, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Suspension {
+    /// When an admin decided.
     pub since: Timestamp,
     /// Shown to the builder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -57,6 +61,7 @@ pub struct Suspension {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Verdict {
+    /// What an admin decided.
     pub decision: Decision,
     /// Shown to the builder.
     pub reason: Option<String>,
@@ -66,6 +71,7 @@ pub struct Verdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Decision {
+    /// Until it is undone.
     Suspend,
     /// Undoes a suspension.
     Restore,
@@ -73,6 +79,7 @@ pub enum Decision {
 
 /// Why a builder was not made, or their key not changed.
 #[derive(Debug, Clone, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum BuilderError {
     /// `pointer` is the field.
     #[error("{message}")]
@@ -145,6 +152,7 @@ impl fmt::Debug for Builders {
 }
 
 impl Builders {
+    /// Builders of this store.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock) -> Self {
         Self { store, clock }

@@ -18,6 +18,7 @@ pub fn random_secret() -> Result<String, getrandom::Error> {
 }
 
 impl SecretHash {
+    /// The hash of a secret that was shown.
     #[must_use]
     pub fn of(secret: &str) -> Self {
         Self(hex::encode(Sha256::digest(secret)))

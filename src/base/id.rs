@@ -37,6 +37,7 @@ macro_rules! ids {
                 Timestamp(ulid::Ulid::from_string(&self.0[$prefix.len()..]).map_or(0, |ulid| ulid.timestamp_ms()))
             }
 
+            /// The id as it is written.
             #[must_use]
             pub fn as_str(&self) -> &str { &self.0 }
         }

@@ -31,6 +31,7 @@ impl<K: Hash + Eq + Clone> Rate<K> {
         Self { limiter: RateLimiter::keyed(quota), clock: DefaultClock::default(), per_second }
     }
 
+    /// What one key may do in a second.
     #[must_use]
     pub fn per_second(&self) -> NonZeroU32 {
         self.per_second
@@ -64,11 +65,13 @@ pub struct Turn<K: Hash + Eq + Clone> {
 }
 
 impl<K: Hash + Eq + Clone> AtOnce<K> {
+    /// `most` for each key at once.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self { most, now: Arc::default() }
     }
 
+    /// What each key may do at once.
     #[must_use]
     pub fn most(&self) -> usize {
         self.most

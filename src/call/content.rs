@@ -13,16 +13,32 @@ const JSON: &str = "application/json";
 #[derive(Debug)]
 pub enum Content<'a> {
     /// The text that the handler gave, with its own spacing and digits.
-    Json { media_type: Cow<'a, str>, json: &'a RawValue },
+    Json {
+        /// Its content type.
+        media_type: Cow<'a, str>,
+        /// As it was answered.
+        json: &'a RawValue,
+    },
     /// `text/*` in UTF-8.
-    Text { media_type: Cow<'a, str>, text: &'a str },
+    Text {
+        /// Its content type.
+        media_type: Cow<'a, str>,
+        /// As it was answered.
+        text: &'a str,
+    },
     /// Everything else.
-    Bytes { media_type: Cow<'a, str>, bytes: &'a [u8] },
+    Bytes {
+        /// Its content type.
+        media_type: Cow<'a, str>,
+        /// As they were answered.
+        bytes: &'a [u8],
+    },
     /// The status has no body.
     Nothing,
 }
 
 impl<'a> Content<'a> {
+    /// What an answer is, by its content type.
     #[must_use]
     pub fn of(answer: &'a StoredAnswer) -> Self {
         Self::new(answer.status, &answer.headers, &answer.body)

@@ -23,6 +23,7 @@ pub struct DryRun {
     pub ended: Result<Produced, CallError>,
     /// Oldest first; with the host's own lines, such as a stack.
     pub log: Vec<LogEntry>,
+    /// What it took.
     pub spent: Spent,
 }
 

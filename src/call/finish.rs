@@ -22,7 +22,9 @@ use crate::{
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Closing {
+    /// What the receipt says.
     pub receipt: Draft,
+    /// The call that ends.
     pub call: CallId,
     /// Who earns.
     pub owner: Owner,
@@ -45,6 +47,7 @@ pub struct ReceiptFinisher {
 }
 
 impl ReceiptFinisher {
+    /// Makes receipts with this signer; `simulated` says that the money is play money.
     #[must_use]
     pub fn new(signer: Arc<Signer>, simulated: bool, events: Arc<Events>, sales: Arc<Sales>) -> Self {
         Self { signer, simulated, events, sales }

@@ -51,19 +51,23 @@ impl Default for HistorySettings {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallRecord {
+    /// The call.
     pub call_id: CallId,
     /// When it ended.
     pub at: Timestamp,
+    /// How it ended.
     pub outcome: Outcome,
     /// Why it failed, as its caller was told it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
+    /// Whether money moved.
     pub charged: Charge,
     /// What it costs, charged or not.
     pub price_usd: MicroUsd,
     /// Whether the tool's owner made it, free of charge.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub owner: bool,
+    /// How it was paid.
     pub payment: receipt::Kind,
     /// From its start to its answer, waiting and settling included.
     pub duration_ms: f64,
@@ -72,8 +76,10 @@ pub struct CallRecord {
     pub cpu_ms: Option<f64>,
     /// Of its input.
     pub input_bytes: u64,
+    /// The receipt, of a success.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt_id: Option<ReceiptId>,
+    /// The version that ran.
     pub version: String,
 }
 
@@ -128,7 +134,9 @@ pub struct History {
 /// A call, and where it is stored.
 #[derive(Debug, Clone)]
 pub struct Placed {
+    /// Where to go on after it.
     pub place: CallPlace,
+    /// The call.
     pub call: CallRecord,
 }
 
@@ -146,6 +154,7 @@ impl fmt::Debug for History {
 }
 
 impl History {
+    /// Records in this store, kept as `settings` say.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, settings: HistorySettings) -> Arc<Self> {
         Arc::new(Self { store, clock, settings, feed: Feed::default(), counts: Mutex::default() })

@@ -29,6 +29,7 @@ pub enum Input {
 pub struct Parsed {
     /// Null where the handler parses the text itself.
     pub value: Value,
+    /// The JSON text.
     pub text: Bytes,
     /// What the host itself finds wrong with it.
     unfit: Option<Mismatch>,

@@ -104,6 +104,7 @@ impl Span {
 }
 
 impl Metrics {
+    /// Metrics in this store, kept as `settings` say.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, settings: MetricsSettings) -> Arc<Self> {
         let (name, adding, writing) = (RequestId::generate(), Mutex::default(), tokio::sync::Mutex::default());

@@ -35,9 +35,13 @@ const TIMEOUT_SECS: u64 = 300;
 /// Who wants to register, and what they pay with.
 #[derive(Debug)]
 pub struct Registration {
+    /// What it costs, and to whom.
     pub terms: Arc<Terms>,
+    /// What the builder wants to be called.
     pub name: String,
+    /// How admins reach them.
     pub contact: Option<String>,
+    /// What it is paid with.
     pub offered: Offered,
     /// The request, as the audit trail names it.
     pub request: RequestId,
@@ -46,6 +50,7 @@ pub struct Registration {
 /// Someone who registered.
 #[derive(Debug)]
 pub struct Registered {
+    /// The answer, as any call's.
     pub done: Done,
     /// Only for the request that registered.
     pub key: Option<String>,

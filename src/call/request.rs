@@ -7,8 +7,11 @@ use serde::Serialize;
 /// Everything of `req` but the body and the caller. Never credentials, payment or addresses.
 #[derive(Debug, Clone, Serialize)]
 pub struct RequestHead {
+    /// `GET` or `POST`.
     pub method: &'static str,
+    /// As the caller asked for it.
     pub url: String,
+    /// Without the query.
     pub path: String,
     /// Of a name that is repeated, the last value.
     pub query: BTreeMap<String, String>,

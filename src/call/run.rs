@@ -30,18 +30,25 @@ use crate::{
 
 /// One run of a handler: input that fits, and all the handler may know.
 pub struct Task<'a> {
+    /// The tool, as it was found.
     pub live: &'a Arc<Live>,
+    /// Who calls.
     pub by: CalledBy,
+    /// The call.
     pub call: CallId,
     /// The receipt that a success will have.
     pub receipt: &'a ReceiptId,
+    /// What the handler may know of the request.
     pub head: &'a RequestHead,
+    /// What the handler is given.
     pub input: &'a ParsedInput,
     /// Who pays, shortened; `None` for free calls and credit.
     pub payer: Option<String>,
     /// What it is paid with; `None` for free calls.
     pub payment: Option<&'a PaymentId>,
+    /// When the call began.
     pub now: Timestamp,
+    /// Hears how far it is; `None` where nobody listens.
     pub progress: Option<&'a mpsc::Sender<Progress>>,
     /// Of a dry run: what it keeps, in place of what its endpoint has.
     pub scratch: Option<&'a Arc<Scratch>>,
@@ -72,8 +79,11 @@ impl Task<'_> {
 /// What a handler answered: an answer that fits the tool's schema, or an error status that the handler chose itself.
 #[derive(Debug)]
 pub struct Produced {
+    /// HTTP status that the handler chose.
     pub status: u16,
+    /// Headers that the handler chose.
     pub headers: Vec<(String, String)>,
+    /// What it answered.
     pub body: Bytes,
     /// Of the canonical form where that is JSON and a success; else of the bytes.
     pub result_hash: String,
@@ -121,6 +131,7 @@ impl fmt::Debug for Runner {
 }
 
 impl Runner {
+    /// Runs builders' code in `pool`, with `services` to ask and `looker` to look around.
     #[must_use]
     pub fn new(pool: Pool, services: Arc<Capabilities>, looker: Looker) -> Self {
         Self { pool, services, looker }

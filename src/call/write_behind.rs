@@ -75,10 +75,15 @@ pub struct Behind {
 /// Where what is written behind goes.
 #[derive(Debug, Clone)]
 pub struct BehindParts {
+    /// Takes receipts of free calls.
     pub receipts: Arc<FreeReceipts>,
+    /// Tells of calls that ended.
     pub events: Arc<Events>,
+    /// Counts them.
     pub sales: Arc<Sales>,
+    /// Takes their records.
     pub history: Arc<History>,
+    /// Adds them up.
     pub metrics: Arc<Metrics>,
 }
 

@@ -43,6 +43,7 @@ struct Shelf {
 }
 
 impl Files {
+    /// Files of this store, their content in `objects`.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, objects: Arc<dyn Objects>) -> Self {
         Self(Arc::new(Shelf { store, clock, objects, turns: Turns::default() }))

@@ -27,6 +27,7 @@ pub struct Granted {
 pub struct Grant(ArcSwap<Granted>);
 
 impl Grant {
+    /// A grant to share with the calls that run under it.
     #[must_use]
     pub fn new(granted: Granted) -> Arc<Self> {
         Arc::new(Self(ArcSwap::from_pointee(granted)))

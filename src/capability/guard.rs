@@ -39,6 +39,7 @@ const OPEN_REQUESTS: usize = 512;
 
 /// Resolves a name. The host's own resolver unless a test brings another.
 pub trait Lookup: Send + Sync + 'static {
+    /// All addresses of a name.
     fn lookup(&self, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>>;
 }
 
@@ -58,6 +59,7 @@ pub struct GuardSettings {
 
 /// A setting that cannot be.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum GuardError {
     #[error("`{0}` in guardAllow is not `host:port`")]
     Allow(String),

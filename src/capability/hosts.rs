@@ -40,6 +40,7 @@ impl AllowedHosts {
         self.0.iter().map(String::as_str)
     }
 
+    /// Whether no host is allowed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -59,6 +59,7 @@ pub struct Kv {
 }
 
 impl Kv {
+    /// Keys of this store.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock) -> Self {
         Self { store, clock, turns: Turns::default(), reclaimed: Mutex::default() }

@@ -71,6 +71,7 @@ pub struct LogQuery {
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LogPage {
+    /// Those that are wanted, up to the limit.
     pub entries: Vec<LogEntry>,
     /// There while there may be more.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,7 +81,9 @@ pub struct LogPage {
 /// A line, and where it stands in its log.
 #[derive(Debug, Clone)]
 pub struct Followed {
+    /// Where to go on after it.
     pub place: LogPlace,
+    /// The line.
     pub entry: LogEntry,
 }
 
@@ -101,6 +104,7 @@ impl LogPlace {
         URL_SAFE_NO_PAD.decode(text).ok().filter(|place| place.len() == PLACE_BYTES).map(Self)
     }
 
+    /// As clients show it again.
     #[must_use]
     pub fn to_cursor(&self) -> String {
         URL_SAFE_NO_PAD.encode(&self.0)

@@ -13,6 +13,7 @@ use super::{Redactor, log::clean};
 /// A message to the caller, cleaned and redacted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Heard {
+    /// What it says, redacted.
     pub message: String,
     /// How much is done, from 0 to 1.
     pub fraction: Option<f64>,

@@ -20,6 +20,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
+    /// An empty one.
     #[must_use]
     pub fn new(clock: &Clock) -> Arc<Self> {
         let store = Arc::new(MemoryStore::new());

@@ -68,22 +68,30 @@ pub enum Visibility {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretInfo {
+    /// What it is called by.
     pub name: SecretName,
+    /// Whether the handler may read it.
     pub visibility: Visibility,
+    /// When its name was first set.
     pub created_at: Timestamp,
+    /// When its value was.
     pub updated_at: Timestamp,
 }
 
 /// A secret opened for a call.
 #[derive(Clone)]
 pub struct Secret {
+    /// What it is called by.
     pub name: String,
+    /// In clear; wiped when the call ends.
     pub value: Zeroizing<String>,
+    /// Whether the handler may read it.
     pub visibility: Visibility,
 }
 
 /// Why a secret was not set, found or opened.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum SecretError {
     /// A field cannot be what it is.
     #[error("{message}")]
@@ -108,8 +116,11 @@ pub enum SecretError {
 /// The endpoint that a secret is set for.
 #[derive(Debug, Clone)]
 pub struct Holder {
+    /// The endpoint.
     pub id: EndpointId,
+    /// Whose it is.
     pub owner: Owner,
+    /// What it is called by.
     pub slug: Slug,
     /// Most secrets it may have.
     pub names: u64,
@@ -331,6 +342,7 @@ impl From<&Endpoint> for Holder {
 }
 
 impl Secret {
+    /// A secret in clear.
     #[must_use]
     pub fn new(name: &str, value: &str, visibility: Visibility) -> Self {
         Self { name: name.to_owned(), value: Zeroizing::new(value.to_owned()), visibility }
@@ -345,6 +357,7 @@ impl fmt::Debug for Secret {
 }
 
 impl SecretName {
+    /// The name as it was given.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -45,6 +45,7 @@ pub struct Checked {
     pub endpoint: Endpoint,
     /// Whether it would change an endpoint that is there.
     pub existing: bool,
+    /// What is likely a mistake and not refused.
     pub warnings: Vec<String>,
 }
 

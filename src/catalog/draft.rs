@@ -29,31 +29,44 @@ pub(super) const MAX_HOSTS: usize = 64;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Draft {
+    /// What it is to be called by.
     pub slug: Slug,
+    /// For people.
     pub title: String,
+    /// For people and for models that choose a tool.
     #[serde(default)]
     pub description: String,
     /// Default: active.
     #[serde(default = "active")]
     pub status: Status,
+    /// What one call is to cost. Default: nothing.
     #[serde(default)]
     pub price_usd: MicroUsd,
+    /// What kind of code answers.
     pub handler_type: HandlerType,
+    /// For who searches.
     #[serde(default)]
     pub tags: Vec<String>,
+    /// What an input must fit. Default: any object.
     #[serde(default = "any_object")]
     pub input_schema: Arc<Value>,
+    /// What an answer must fit. Default: anything.
     #[serde(default = "anything")]
     pub output_schema: Arc<Value>,
+    /// What it is to touch. Default: nothing.
     #[serde(default)]
     pub capabilities: Capabilities,
+    /// What answers; absent for the host's own code.
     pub handler: Option<HandlerDraft>,
     #[serde(default)]
     limits: Map<String, Value>,
+    /// Hosts that `httpGetJson` is to reach.
     #[serde(default)]
     pub allowed_hosts: Vec<String>,
+    /// Whether a process may serve more than one call. Default: it may.
     #[serde(default = "super::warm")]
     pub isolation: Isolation,
+    /// What builders vouch for.
     pub safety_attestation: Option<SafetyAttestation>,
 }
 
@@ -62,9 +75,17 @@ pub struct Draft {
 #[serde(try_from = "HandlerFields")]
 pub enum HandlerDraft {
     /// `{source, language?}`; JavaScript where no language is named.
-    Source { source: String, language: Language },
+    Source {
+        /// One module.
+        source: String,
+        /// What it is written in.
+        language: Language,
+    },
     /// `{response}`
-    Response { response: Arc<Value> },
+    Response {
+        /// What each call is answered.
+        response: Arc<Value>,
+    },
 }
 
 #[derive(Deserialize)]
@@ -99,20 +120,33 @@ pub struct SafetyAttestation {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Patch {
+    /// Whether it is to take calls.
     pub status: Option<Status>,
+    /// For people.
     pub title: Option<String>,
+    /// For people and for models that choose a tool.
     pub description: Option<String>,
+    /// What one call is to cost.
     pub price_usd: Option<MicroUsd>,
+    /// For who searches.
     pub tags: Option<Vec<String>>,
+    /// What an input must fit.
     pub input_schema: Option<Arc<Value>>,
+    /// What an answer must fit.
     pub output_schema: Option<Arc<Value>>,
+    /// What it is to touch.
     pub capabilities: Option<Capabilities>,
+    /// What answers.
     pub handler: Option<HandlerDraft>,
     /// An earlier version to roll back to, in place of `handler`.
     pub version: Option<String>,
+    /// In place of those it had.
     pub limits: Option<Map<String, Value>>,
+    /// Hosts that `httpGetJson` is to reach.
     pub allowed_hosts: Option<Vec<String>>,
+    /// Whether a process may serve more than one call.
     pub isolation: Option<Isolation>,
+    /// What builders vouch for, of a new handler.
     pub safety_attestation: Option<SafetyAttestation>,
 }
 

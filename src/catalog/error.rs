@@ -10,6 +10,7 @@ use crate::{
 
 /// Why an endpoint was not published or changed.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum PublishError {
     /// A field cannot be what it is.
     #[error("{message}")]

@@ -13,13 +13,16 @@ use crate::tool::{Endpoint, Handler, Mismatch};
 /// What a tool without code always answers.
 #[derive(Debug, Clone)]
 pub struct Fixed {
+    /// JSON.
     pub body: Bytes,
+    /// Of its canonical form.
     pub hash: String,
 }
 
 /// Why a value is not known to fit.
 #[derive(Debug)]
 pub enum Unfit {
+    /// The value does not fit.
     Mismatch(Mismatch),
     /// The schema took more than a call may spend, or its worker ended.
     Stopped(StopReason),
@@ -30,6 +33,7 @@ pub enum Unfit {
 /// For whom a value is held against its schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asker {
+    /// A call, which may have been paid for.
     Call,
     /// An upload, or a dry run.
     Draft,

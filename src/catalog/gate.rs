@@ -12,6 +12,7 @@ use crate::tool::{Capabilities, Endpoint, Owner};
 pub enum By {
     /// The host itself, which publishes what it ships.
     Host,
+    /// An admin.
     Admin,
     /// The builder whose endpoint it is.
     Builder,

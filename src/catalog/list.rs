@@ -11,6 +11,7 @@ const SLICE: usize = 500;
 /// Endpoints of one page.
 #[derive(Debug)]
 pub struct Page {
+    /// By slug.
     pub endpoints: Vec<Arc<Live>>,
     /// Whether there are more.
     pub more: bool,

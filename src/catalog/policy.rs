@@ -62,7 +62,9 @@ impl PolicyDraft {
 /// The policy in force and its revision; 0 before it was ever set.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyInForce {
+    /// Counts changes; the `ETag` of the record.
     pub revision: u64,
+    /// What it says.
     pub policy: Policy,
 }
 

@@ -24,10 +24,12 @@ const MAX_REASON: usize = 1_000;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Verdict {
+    /// What an admin decided.
     pub decision: Decision,
     /// For `approve` what is granted of what was asked or taken away (default: all that is asked), for `revoke` what is
     /// taken back.
     pub capabilities: Option<Capabilities>,
+    /// The same of hosts.
     pub allowed_hosts: Option<Vec<String>>,
     /// Limits for this endpoint, by name; `null` lifts one. With any decision.
     #[serde(default)]

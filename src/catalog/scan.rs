@@ -42,6 +42,7 @@ pub(super) struct Upload<'a> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rescanned {
+    /// Endpoints that were scanned.
     pub endpoints: u64,
     /// Now held back for an admin's decision, and not before.
     pub review: u64,

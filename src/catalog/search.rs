@@ -39,9 +39,13 @@ const DESCRIPTION: f32 = 1.0;
 /// The fields of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Text<'a> {
+    /// What it is called by.
     pub slug: &'a str,
+    /// Its title.
     pub title: &'a str,
+    /// Its tags.
     pub tags: &'a [String],
+    /// What it says of itself.
     pub description: &'a str,
 }
 
@@ -161,6 +165,7 @@ impl<T: Clone> Index<T> {
         self.slots.size()
     }
 
+    /// Whether nothing can be found.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -35,16 +35,20 @@ pub struct Counts {
 pub struct Filter {
     /// All of these, in any case.
     pub tags: Vec<String>,
+    /// Free ones, or paid ones.
     pub pricing: Option<PricingMode>,
+    /// None that costs more.
     pub max_price: Option<MicroUsd>,
 }
 
 impl Filter {
+    /// Whether it takes every endpoint.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
+    /// Whether an endpoint is of those wanted.
     #[must_use]
     pub fn takes(&self, endpoint: &Endpoint) -> bool {
         self.pricing.is_none_or(|pricing| endpoint.pricing_mode() == pricing)
@@ -66,6 +70,7 @@ impl fmt::Debug for Shown {
 }
 
 impl Shown {
+    /// The endpoint that is called so.
     #[must_use]
     pub fn get(&self, slug: &str) -> Option<&Arc<Live>> {
         self.all.get(slug)
@@ -81,16 +86,19 @@ impl Shown {
         self.all.range::<str, _>((Bound::Excluded(slug), Bound::Unbounded)).map(|(_, live)| live)
     }
 
+    /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.all.size()
     }
 
+    /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
+    /// How many there are of each kind.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts

@@ -17,6 +17,7 @@ use crate::{
 pub enum Tried {
     /// The version that runs, or the one that is named.
     Kept(Option<String>),
+    /// What its owner has written.
     Draft(HandlerDraft),
 }
 

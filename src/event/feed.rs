@@ -41,6 +41,7 @@ pub struct Follower<T> {
 /// What a follower gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Told<T> {
+    /// The next entry.
     Entry(T),
     /// So many entries were published here and did not fit.
     Missed(u64),

@@ -23,6 +23,7 @@ pub struct EventQuery {
     pub since: Option<Timestamp>,
     /// Only those of this endpoint.
     pub slug: Option<Slug>,
+    /// Only events of this kind.
     pub kind: Option<Kind>,
     /// Most events of the answer.
     pub limit: usize,
@@ -33,6 +34,7 @@ pub struct EventQuery {
 /// Events, newest first.
 #[derive(Debug, Clone, Default)]
 pub struct EventPage {
+    /// Those that are wanted, up to the limit.
     pub events: Vec<Event>,
     /// There while there may be more.
     pub next: Option<Place>,
@@ -67,6 +69,7 @@ impl Place {
         URL_SAFE_NO_PAD.decode(text).ok().filter(|place| (8..=64).contains(&place.len())).map(Self)
     }
 
+    /// As clients show it again.
     #[must_use]
     pub fn to_cursor(&self) -> String {
         URL_SAFE_NO_PAD.encode(&self.0)

@@ -19,6 +19,7 @@ pub struct Intake {
 }
 
 impl Intake {
+    /// Nothing is held yet.
     #[must_use]
     pub fn new(settings: &IntakeSettings) -> Self {
         let IntakeSettings { connections, bodies } = settings.clone();

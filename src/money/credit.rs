@@ -35,10 +35,14 @@ const MAX_REASON: usize = 1_000;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Credit {
+    /// Never given twice.
     pub id: CreditId,
+    /// For admins, and nobody else.
     pub label: String,
+    /// What is left of it.
     #[serde(rename = "balanceUsd")]
     pub balance: MicroUsd,
+    /// When it was minted.
     pub created_at: Timestamp,
     /// While an admin has revoked it: it pays for nothing, and what it held is kept here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,7 +56,9 @@ pub struct Credit {
 /// Since when a credit is revoked, and what is given back when it is restored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Revoked {
+    /// When an admin decided.
     pub since: Timestamp,
+    /// What was taken.
     #[serde(rename = "amountUsd")]
     pub amount: MicroUsd,
     /// Shown to the holder.
@@ -64,6 +70,7 @@ pub struct Revoked {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CreditVerdict {
+    /// What an admin decided.
     pub decision: CreditDecision,
     /// Shown to the holder.
     pub reason: Option<String>,
@@ -73,6 +80,7 @@ pub struct CreditVerdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CreditDecision {
+    /// Takes what is left, until it is undone.
     Revoke,
     /// Undoes that.
     Restore,
@@ -82,8 +90,11 @@ pub enum CreditDecision {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Movement {
+    /// When it moved.
     pub at: Timestamp,
+    /// Why it moved.
     pub kind: MovementKind,
+    /// What moved, whichever way.
     #[serde(rename = "amountUsd")]
     pub amount: MicroUsd,
     /// The balance after it.
@@ -92,6 +103,7 @@ pub struct Movement {
     /// What was bought, of a debit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt_id: Option<String>,
+    /// The tool that was paid for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slug: Option<Slug>,
 }
@@ -113,6 +125,7 @@ pub enum MovementKind {
 /// Movements, newest first.
 #[derive(Debug)]
 pub struct Movements {
+    /// Those that are wanted, up to the limit.
     pub movements: Vec<Movement>,
     /// The number to go on before, while there are older ones.
     pub next: Option<u64>,
@@ -123,6 +136,7 @@ pub struct Movements {
 pub struct Minted {
     /// Shown once: absent when the credit was made before, under the same name.
     pub token: Option<String>,
+    /// The balance, as it is now.
     pub credit: Credit,
 }
 
@@ -154,6 +168,7 @@ struct Done {
 
 /// Why a credit was not made or found.
 #[derive(Debug, Clone, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum CreditError {
     #[error("a credit is minted with more than 0 USD")]
     Nothing,

@@ -11,9 +11,13 @@ use super::{Payment, Settlement};
 /// What a facilitator says of a payment before the work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
+    /// It would settle now.
     Valid,
+    /// It would not.
     Invalid {
+        /// Code of x402, where it has one.
         reason: String,
+        /// For people.
         message: String,
     },
     /// No clear answer: the call is not admitted.
@@ -23,10 +27,13 @@ pub enum Verdict {
 /// How a settlement ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
+    /// Money moved.
     Settled(Settlement),
     /// Nothing was taken, and will not be.
     Refused {
+        /// Code of x402, where it has one.
         reason: String,
+        /// For people.
         message: String,
     },
     /// No clear answer: money may have moved. Ask again with [`Facilitator::resolve`].

@@ -106,6 +106,7 @@ impl fmt::Debug for Gate {
 }
 
 impl Gate {
+    /// A gate over this store, paid through this facilitator.
     #[must_use]
     pub fn new(
         store: Arc<dyn Store>,
@@ -405,7 +406,9 @@ impl Gate {
 /// What became of a payment that someone else holds.
 #[derive(Debug)]
 pub enum Ended {
+    /// It ended, with this.
     Answer(StoredAnswer),
+    /// It runs, or is being looked up.
     NotYet,
     /// The facilitator did not say how its settlement ended.
     Open,
@@ -414,6 +417,7 @@ pub enum Ended {
 }
 
 impl Admission {
+    /// What the payment is known by.
     #[must_use]
     pub fn id(&self) -> &PaymentId {
         &self.id

@@ -12,11 +12,13 @@ pub struct Network {
     pub caip2: &'static str,
     /// As v1 names it.
     pub v1_name: &'static str,
+    /// As EIP-155 numbers it.
     pub chain_id: u64,
     /// Address of the token.
     pub asset: &'static str,
     /// EIP-712 domain of the token.
     pub asset_name: &'static str,
+    /// EIP-712 version of the token's domain.
     pub asset_version: &'static str,
 }
 
@@ -80,6 +82,7 @@ pub(super) const NETWORKS: &[Network] = &[
 
 /// Payment settings that cannot work.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum ConfigError {
     #[error("network `{0}` is not known; known are {known}", known = NETWORKS.iter().map(|network| network.caip2).collect::<Vec<_>>().join(", "))]
     UnknownNetwork(String),
@@ -94,7 +97,9 @@ pub enum ConfigError {
 /// Where payments go, and on what network.
 #[derive(Debug, Clone)]
 pub struct PaymentConfig {
+    /// Where payments are made.
     pub network: &'static Network,
+    /// To whom.
     pub pay_to: String,
 }
 

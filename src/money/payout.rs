@@ -44,6 +44,7 @@ const TRIES: usize = 1_000;
 
 /// Why a payout did not happen, or its settings were not taken.
 #[derive(Debug, Clone, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum PayoutError {
     /// `pointer` is the field.
     #[error("{message}")]

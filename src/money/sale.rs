@@ -67,10 +67,15 @@ impl FeeBps {
 pub struct Totals {
     /// Runs, succeeded and failed.
     pub calls: u64,
+    /// Calls that were charged.
     pub paid_calls: u64,
+    /// Calls that ended badly, and cost nothing.
     pub failed_calls: u64,
+    /// What callers paid, in micro-dollars.
     pub gross: u64,
+    /// What the host keeps of it, in micro-dollars.
     pub fees: u64,
+    /// What the builder gets of it, in micro-dollars.
     pub net: u64,
 }
 
@@ -105,8 +110,11 @@ impl AddAssign for Totals {
 /// Calls of one endpoint: the value of rows and of roll-ups. Stored as postcard.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sale {
+    /// Of which endpoint.
     pub endpoint: EndpointId,
+    /// Its slug as it was then.
     pub slug: Slug,
+    /// What it adds.
     pub totals: Totals,
 }
 
@@ -176,6 +184,7 @@ impl fmt::Debug for Sales {
 }
 
 impl Sales {
+    /// Sales of this store.
     #[must_use]
     pub fn new(store: Arc<dyn Store>) -> Arc<Self> {
         Arc::new(Self { store, sold: Mutex::default(), some: Notify::new() })

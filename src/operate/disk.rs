@@ -23,6 +23,7 @@ const BLOCK: u64 = 512;
 pub struct DiskUsage {
     /// Of the data folder, in bytes; what follows is part of it.
     pub used_bytes: u64,
+    /// Of the store's files.
     pub store_bytes: u64,
     /// Content of the tools' files.
     pub files_bytes: u64,

@@ -17,6 +17,7 @@ const HEAD: usize = 5;
 pub struct Item<'a> {
     /// At most 255 bytes.
     pub name: &'a [u8],
+    /// Its bytes.
     pub value: &'a [u8],
 }
 

@@ -52,6 +52,7 @@ impl Default for SledConfig {
 
 /// Why a store cannot be opened.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum OpenError {
     #[error("the store at `{}` is in use by another process; stop that one first, or name another data folder", .0.display())]
     Locked(PathBuf),

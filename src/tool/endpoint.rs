@@ -22,16 +22,25 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Endpoint {
+    /// What it is called by.
     pub slug: Slug,
+    /// Never given twice, unlike the slug.
     pub id: EndpointId,
+    /// For people.
     pub title: String,
+    /// For people and for models that choose a tool.
     pub description: String,
     /// What its owner wants. Whether it takes calls: [`Endpoint::availability`].
     pub status: Status,
+    /// What one call costs.
     pub price_usd: MicroUsd,
+    /// What kind of code answers.
     pub handler_type: HandlerType,
+    /// For who searches.
     pub tags: Vec<String>,
+    /// What an input must fit.
     pub input_schema: Arc<Value>,
+    /// What an answer must fit.
     pub output_schema: Arc<Value>,
     /// What calls may use now.
     pub capabilities: Capabilities,
@@ -60,19 +69,23 @@ pub struct Endpoint {
     /// Limits that an admin set for this endpoint, by name.
     #[serde(default)]
     pub limit_caps: BTreeMap<String, u64>,
+    /// Whether a process may serve more than one call.
     #[serde(default)]
     pub isolation: Isolation,
     /// What the scan of its content found; `None` where nothing was scanned.
     pub content_safety: Option<ContentSafety>,
+    /// What waits for an admin, and what one decided.
     #[serde(default)]
     pub review: Review,
     /// What the last decision about its content and requests was made on, until either changes: to undo it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_on: Option<DecidedOn>,
+    /// Whose it is.
     pub owner: Owner,
     /// Whether an admin suspended its owner. Made when the endpoint is shown, never stored.
     #[serde(skip)]
     pub owner_suspended: bool,
+    /// What answers a call.
     pub handler: Handler,
     /// SHA-256 of what runs, in hex: handler source and language, or the static response.
     pub version: String,
@@ -81,7 +94,9 @@ pub struct Endpoint {
     pub versions: Vec<Version>,
     /// Counts changes; the `ETag` of the record.
     pub revision: u64,
+    /// When its slug was published.
     pub created_at: Timestamp,
+    /// When its revision was made.
     pub updated_at: Timestamp,
 }
 
@@ -92,6 +107,7 @@ const MAX_VERSIONS: usize = 50;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Version {
+    /// Its hash.
     pub version: String,
     /// When this endpoint first ran it.
     pub created_at: Timestamp,
@@ -101,18 +117,24 @@ pub struct Version {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DecidedOn {
+    /// What was asked for then.
     pub requested_capabilities: Capabilities,
+    /// Hosts that were asked for then.
     pub requested_hosts: Vec<String>,
+    /// How its content was held back.
     pub hold: Option<Hold>,
+    /// Whether its content had been rejected.
     pub refused: bool,
     /// `None` where nothing was scanned.
     pub outcome: Option<Outcome>,
+    /// The version that had been approved before.
     pub approved_version: Option<String>,
 }
 
 /// Whether an endpoint takes calls, and why not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Availability {
+    /// It takes calls.
     Active,
     /// By its owner.
     Paused,
@@ -128,12 +150,17 @@ pub enum Availability {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndpointState {
+    /// It takes calls.
     Active,
+    /// By its owner.
     Paused,
+    /// With its owner, by an admin.
     Suspended,
     /// Until an admin decides.
     Held,
+    /// By an admin, until it is reopened.
     Rejected,
+    /// By an admin, until it is restored.
     TakenDown,
 }
 
@@ -141,7 +168,9 @@ pub enum EndpointState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
+    /// It takes calls.
     Active,
+    /// It does not.
     Paused,
 }
 
@@ -149,9 +178,13 @@ pub enum Status {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HandlerType {
+    /// The request, and the receipt it will have.
     ReceiptEcho,
+    /// Always the same JSON.
     StaticJson,
+    /// A look at a service that may want to be paid.
     X402ReadinessCheck,
+    /// A builder's code.
     JsRequestResponse,
 }
 
@@ -170,6 +203,7 @@ impl HandlerType {
         ),
     ];
 
+    /// Where such code runs.
     #[must_use]
     pub fn runtime(self) -> Runtime {
         match self {
@@ -193,8 +227,10 @@ impl HandlerType {
 /// Where a handler runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Runtime {
+    /// In this process, for it is the host's own.
     #[serde(rename = "managed_builtin_handler")]
     ManagedBuiltin,
+    /// In the sandbox, touching what an admin or the policy allows.
     #[serde(rename = "admin_gated_js_request_response_v1")]
     AdminGatedJs,
 }
@@ -203,11 +239,14 @@ pub enum Runtime {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PricingMode {
+    /// Nothing.
     FreePublicUtility,
+    /// A fixed price, and a receipt of each success.
     FixedPriceSuccessReceipt,
 }
 
 impl PricingMode {
+    /// The mode of a price.
     #[must_use]
     pub fn of(price: MicroUsd) -> Self {
         if price.is_zero() { Self::FreePublicUtility } else { Self::FixedPriceSuccessReceipt }
@@ -218,9 +257,13 @@ impl PricingMode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Capabilities {
+    /// `ctx.kv`.
     pub kv: bool,
+    /// `ctx.files`.
     pub files: bool,
+    /// `ctx.httpGetJson`.
     pub http_get_json: bool,
+    /// `ctx.log` and `console`.
     pub logs: bool,
 }
 
@@ -253,6 +296,7 @@ impl Capabilities {
         self.without(self.without(other))
     }
 
+    /// Whether there is one at all.
     #[must_use]
     pub fn any(self) -> bool {
         self != Self::default()
@@ -271,6 +315,7 @@ impl Capabilities {
 pub enum Owner {
     /// Shipped with the host, or created with the admin token.
     Platform,
+    /// Whoever registered under this id.
     Builder(BuilderId),
 }
 
@@ -294,10 +339,14 @@ pub enum Handler {
     /// `static_json`: always this.
     Static(Arc<Value>),
     /// Source in the store under the endpoint's version.
-    Js { language: Language },
+    Js {
+        /// What it is written in.
+        language: Language,
+    },
 }
 
 impl Endpoint {
+    /// How a call is priced.
     #[must_use]
     pub fn pricing_mode(&self) -> PricingMode {
         PricingMode::of(self.price_usd)

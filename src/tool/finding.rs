@@ -19,9 +19,11 @@ pub enum Severity {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
+    /// Nothing was found that matters.
     Pass,
     /// Stored, and paused until an admin has decided.
     Review,
+    /// It is refused.
     Block,
 }
 
@@ -41,7 +43,9 @@ impl Outcome {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
+    /// Name of the rule.
     pub rule: String,
+    /// What the rule asks for.
     pub severity: Severity,
     /// JSON Pointer into the body of create, such as `/handler/source`.
     pub field: String,

@@ -10,6 +10,7 @@ pub struct MicroUsd(pub u64);
 
 /// A number that is no price.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum PriceError {
     #[error("a price must be a finite number of US dollars, 0 or more")]
     NotAPrice,
@@ -20,6 +21,7 @@ pub enum PriceError {
 }
 
 impl MicroUsd {
+    /// Free.
     pub const ZERO: Self = Self(0);
     /// The largest price: 1,000,000 USD. Every smaller amount is exact as a JSON number.
     pub const MAX: Self = Self(1_000_000_000_000);
@@ -52,6 +54,7 @@ impl MicroUsd {
         self.0 as f64 / 1e6
     }
 
+    /// Whether it is free.
     #[must_use]
     pub const fn is_zero(self) -> bool {
         self.0 == 0

@@ -18,6 +18,7 @@ pub struct ContentSafety {
     pub policy_version: String,
     /// `None` for uploads of the admin.
     pub attested_at: Option<Timestamp>,
+    /// What was found, and where.
     pub findings: Vec<Finding>,
 }
 
@@ -67,7 +68,9 @@ impl Review {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hold {
+    /// Whether somebody decided already.
     pub kind: HoldKind,
+    /// Since when it is held back.
     pub since: Timestamp,
 }
 
@@ -114,10 +117,13 @@ pub enum Decision {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Decided {
+    /// What was decided.
     pub decision: Decision,
     /// Always `admin`.
     pub by: String,
+    /// When it was decided.
     pub at: Timestamp,
+    /// Why, in the admin's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

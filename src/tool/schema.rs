@@ -55,6 +55,7 @@ impl Mismatch {
 }
 
 impl Shape {
+    /// What can be told of a schema without evaluating it.
     #[must_use]
     pub fn of(schema: &Value) -> Self {
         let Some(members) = schema.as_object() else {

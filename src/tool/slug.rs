@@ -34,6 +34,7 @@ pub struct Slug(Arc<str>);
 
 /// A text that cannot be a slug.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum SlugError {
     #[error("a slug is 3 to 64 of a-z, 0-9 and `-`, and starts and ends with a letter or digit")]
     Form,
@@ -48,6 +49,7 @@ impl Slug {
         Self("builder-registration".into())
     }
 
+    /// The slug as it is written.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -25,6 +25,7 @@ const PLACE_BYTES: usize = PACK_BYTES + 4;
 pub struct CallQuery {
     /// Only calls that ended from then on.
     pub since: Option<Timestamp>,
+    /// Only calls that ended so.
     pub ending: Option<Ending>,
     /// Most calls of the answer.
     pub limit: usize,
@@ -36,6 +37,7 @@ pub struct CallQuery {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Ending {
+    /// Exactly so.
     As(Outcome),
     /// Failed with this code.
     With(String),
@@ -44,6 +46,7 @@ pub enum Ending {
 /// Calls, newest first.
 #[derive(Debug, Clone, Default)]
 pub struct CallPage {
+    /// Those that are wanted, up to the limit.
     pub calls: Vec<CallRecord>,
     /// There while there may be more.
     pub next: Option<CallPlace>,
@@ -76,6 +79,7 @@ impl CallPlace {
         URL_SAFE_NO_PAD.decode(text).ok().filter(|place| place.len() == PLACE_BYTES).map(Self)
     }
 
+    /// As clients show it again.
     #[must_use]
     pub fn to_cursor(&self) -> String {
         URL_SAFE_NO_PAD.encode(&self.0)

@@ -17,9 +17,13 @@ const MAX_BUCKETS: u64 = 2_200;
 /// How wide the buckets of an answer are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
+    /// `1m`.
     Minute,
+    /// `5m`.
     FiveMinutes,
+    /// `1h`.
     Hour,
+    /// `1d`.
     Day,
 }
 
@@ -32,6 +36,7 @@ pub struct Asked {
 
 /// Why a series cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum StepError {
     #[error("`step` is `1m`, `5m`, `1h` or `1d`")]
     Unknown,
@@ -47,6 +52,7 @@ pub enum StepError {
 pub struct Series {
     /// The start of the first bucket.
     pub since: Timestamp,
+    /// Length of a bucket, as it was asked for.
     pub step: &'static str,
     /// Oldest first, without a gap up to the one of now.
     pub buckets: Vec<Line>,

@@ -20,13 +20,16 @@ const TRAVELLING: [HeaderName; 4] = [ACCEPT, ACCEPT_LANGUAGE, USER_AGENT, CONTEN
 /// What to ask for.
 #[derive(Debug, Clone)]
 pub struct Fetch<'a> {
+    /// GET and HEAD follow redirects, others do not.
     pub method: Method,
+    /// Where to; it is checked first.
     pub url: &'a str,
     /// Sent as they are, but never to another origin than the URL's.
     pub headers: HeaderMap,
     /// A header with a secret in it: sent over https only, or to a loopback address that the operator exempted, and never to
     /// another origin than the URL's.
     pub credential: Option<(HeaderName, HeaderValue)>,
+    /// Sent along.
     pub body: Option<Bytes>,
     /// Hosts that the URL and every redirect must be among; `None` is any public host.
     pub hosts: Option<&'a AllowedHosts>,
@@ -61,13 +64,17 @@ impl<'a> Fetch<'a> {
 pub struct Fetched {
     /// Where it came from, after redirects.
     pub url: Url,
+    /// Of the last hop.
     pub status: StatusCode,
+    /// Of the last hop.
     pub headers: HeaderMap,
+    /// Up to the limit; cut where it was enough.
     pub body: Bytes,
 }
 
 /// Why nothing came back. The texts are for whoever named the URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum FetchError {
     #[error("the URL {0}")]
     InvalidUrl(String),

@@ -14,9 +14,13 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LogEntry {
+    /// When it was written.
     pub at: Timestamp,
+    /// How grave it is.
     pub level: LogLevel,
+    /// The text, redacted and cut to its limit.
     pub message: String,
+    /// What the handler said besides, redacted as well.
     pub fields: Map<String, Value>,
     /// `None` on a line about the log itself.
     pub call_id: Option<CallId>,

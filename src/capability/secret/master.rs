@@ -45,6 +45,7 @@ pub struct Keyring {
 
 /// Why there is no master key.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum KeyError {
     #[error("a master key is 32 bytes in base64 or 64 hexadecimal digits; {0} is not")]
     Malformed(String),

@@ -70,6 +70,7 @@ struct TermFile {
 
 /// A list that does not read.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum ListError {
     #[error("line {0} of the hash list does not begin with a SHA-256 in hex")]
     Hash(usize),

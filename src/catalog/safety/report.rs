@@ -15,7 +15,9 @@ const FINDINGS: usize = 60;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
+    /// The gravest of the findings.
     pub outcome: Outcome,
+    /// What was found, and where.
     pub findings: Vec<Finding>,
 }
 

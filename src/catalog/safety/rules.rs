@@ -19,9 +19,13 @@ pub(super) const TERMS: &str = include_str!("terms.toml");
 /// A rule as the policy document shows it.
 #[derive(Debug, Clone, Copy, serde::Serialize)]
 pub struct Rule<'a> {
+    /// `family.name`.
     pub id: &'a str,
+    /// What it is about.
     pub family: &'a str,
+    /// What it asks for.
     pub severity: Severity,
+    /// What it finds, for who reads the policy.
     pub description: &'a str,
 }
 

@@ -23,6 +23,7 @@ const BATCH: usize = 256;
 
 /// A ledger that does not do what is asked.
 #[derive(Debug, Clone, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum LedgerError {
     #[error("`{0}` is no address: 0x and 40 hex digits")]
     Address(String),
@@ -58,6 +59,7 @@ impl std::fmt::Debug for Ledger {
 }
 
 impl Ledger {
+    /// Balances of the network's token in this store.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, config: &PaymentConfig) -> Self {
         Self { store, network: config.network }

@@ -19,6 +19,7 @@ pub struct SimulatedFacilitator {
 }
 
 impl SimulatedFacilitator {
+    /// Settles on this ledger, at this clock's time.
     #[must_use]
     pub fn new(ledger: Arc<Ledger>, clock: Clock) -> Self {
         Self { ledger, clock }

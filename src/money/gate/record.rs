@@ -36,8 +36,11 @@ pub enum State {
 /// An answer that can be given again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredAnswer {
+    /// HTTP status.
     pub status: u16,
+    /// Those that the handler chose.
     pub headers: Vec<(String, String)>,
+    /// The bytes, as they were given first.
     pub body: Bytes,
     /// Empty when there is no receipt.
     pub receipt_id: String,
@@ -48,6 +51,7 @@ pub struct StoredAnswer {
 /// A settle response, and the wire it is told in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SettlementNotice {
+    /// Wire version that it was paid in.
     pub version: WireVersion,
     /// The JSON of `PAYMENT-RESPONSE` or `X-PAYMENT-RESPONSE`.
     pub body: String,
@@ -57,15 +61,20 @@ pub struct SettlementNotice {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PaymentState {
+    /// What it is known by.
     pub payment_id: PaymentId,
+    /// Where it stands.
     pub state: State,
+    /// Of the call that it paid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receipt_id: Option<String>,
     /// Why it was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Where the money moved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transaction: Option<String>,
+    /// When it came to stand there.
     pub updated_at: Timestamp,
 }
 

@@ -34,6 +34,7 @@ pub enum Status {
 }
 
 impl Status {
+    /// The name on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -49,7 +50,9 @@ impl Status {
 /// When the receipts of a packet were issued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Period {
+    /// Of the first receipt.
     pub from: Timestamp,
+    /// Of the last.
     pub to: Timestamp,
 }
 
@@ -57,26 +60,38 @@ pub struct Period {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Packet {
+    /// Never given twice.
     pub id: PayoutId,
+    /// Who is paid.
     pub builder_id: BuilderId,
+    /// How far it is.
     pub status: Status,
     /// Micro-USD.
     pub amount: u64,
+    /// How many receipts it pays.
     pub receipt_count: u64,
     /// The last of `Unpaid` that belongs to it, as it was when the packet was begun.
     pub(super) until: Vec<u8>,
+    /// Which time they are of.
     pub period: Option<Period>,
     /// SHA-256 of the receipts' ids in their order, joined by line feeds; there once it is complete.
     pub digest: Option<String>,
     /// Compact JWS of the receipts' key over the canonical packet; there once it is complete.
     pub signature: Option<String>,
+    /// Where the money goes.
     pub address: String,
+    /// CAIP-2 name of the network.
     pub network: String,
+    /// Its dollar token.
     pub asset: String,
+    /// When it was made.
     pub created_at: Timestamp,
+    /// When its status was set.
     pub updated_at: Timestamp,
+    /// The transaction that paid it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transaction: Option<String>,
+    /// Why it was not paid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -85,8 +100,11 @@ pub struct Packet {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Decision {
+    /// It is to be paid.
     Approve,
+    /// It was.
     Paid,
+    /// It was not: its receipts wait again.
     Failed,
 }
 
@@ -94,6 +112,7 @@ pub enum Decision {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Verdict {
+    /// What an admin decided.
     pub decision: Decision,
     /// With `paid`, and only then.
     pub transaction: Option<String>,
@@ -104,7 +123,9 @@ pub struct Verdict {
 /// A verdict that has what it needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Paid {
+    /// Nobody has yet.
     Not,
+    /// By this transaction.
     By(String),
 }
 
@@ -159,6 +180,7 @@ impl Packet {
         }
     }
 
+    /// What is paid.
     #[must_use]
     pub fn amount(&self) -> MicroUsd {
         MicroUsd(self.amount)

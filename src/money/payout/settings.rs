@@ -23,7 +23,9 @@ pub struct PayoutSettings {
     pub network: String,
     /// Address of the token.
     pub asset: String,
+    /// Less is not paid out.
     pub minimum_usd: MicroUsd,
+    /// When they were set.
     pub updated_at: Timestamp,
 }
 

@@ -31,6 +31,7 @@ pub(super) struct Parts<'a> {
 
 /// Why a text is no JWS that we could check.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum JwsError {
     #[error("it is not three base64url parts with a JSON header")]
     Form,

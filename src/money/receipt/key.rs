@@ -39,6 +39,7 @@ pub struct Signer {
 
 /// Why there is no key to sign with.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum KeyError {
     #[error("the key file `{}` can be read by others (mode {mode:o}); set it to 600, or remove it to get a new key", path.display())]
     Exposed { path: PathBuf, mode: u32 },

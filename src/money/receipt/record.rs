@@ -15,8 +15,11 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Draft {
+    /// Its own id.
     pub receipt_id: ReceiptId,
+    /// The tool that was called.
     pub slug: Slug,
+    /// The endpoint behind the slug.
     pub endpoint_id: EndpointId,
     /// Hash of the handler that ran.
     pub version: String,
@@ -31,18 +34,23 @@ pub struct Draft {
     pub request_hash: String,
     /// [`super::json_hash`] of the result, or [`super::bytes_hash`] where it is not JSON.
     pub result_hash: String,
+    /// When the call began.
     pub started_at: Timestamp,
+    /// When the receipt was made.
     pub issued_at: Timestamp,
 }
 
 /// How a call was paid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Payment {
+    /// Nothing.
     Free,
     /// By developer credit, of this id.
     Credit {
+        /// Id of the credit.
         credit: String,
     },
+    /// Tokens, on a network.
     X402(Transfer),
 }
 
@@ -51,13 +59,17 @@ pub enum Payment {
 pub struct Transfer {
     /// CAIP-2, for v1 payments too.
     pub network: String,
+    /// Address of the token.
     pub asset: String,
     /// In the asset's smallest units.
     pub amount: String,
+    /// Hash of the transaction.
     pub transaction: String,
     /// Address, in full.
     pub payer: String,
+    /// Scheme of x402.
     pub scheme: String,
+    /// Wire version that it was paid in.
     pub x402_version: u8,
     /// True if a ledger of our own moved the balance, and no chain.
     pub simulated: bool,
@@ -67,8 +79,11 @@ pub struct Transfer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
+    /// By x402.
     X402,
+    /// By prepaid credit.
     Credit,
+    /// Not at all.
     Free,
 }
 
@@ -76,27 +91,35 @@ pub enum Kind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
+    /// What the call said of itself.
     #[serde(flatten)]
     pub draft: Draft,
+    /// How it was paid.
     pub kind: Kind,
     /// Whether no real money moved although the receipt tells of a payment.
     pub simulated: bool,
     /// In the asset's smallest units. This and what follows: x402 only, but for `payer`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub amount: Option<String>,
+    /// Address of the token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asset: Option<String>,
+    /// CAIP-2 name of the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<String>,
+    /// What moved it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transaction: Option<String>,
     /// Shortened: `0x1234…abcd`. Of a credit its id, shortened too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payer: Option<String>,
+    /// Scheme of x402.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheme: Option<String>,
+    /// Wire version that it was paid in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub x402_version: Option<u8>,
+    /// The same, as x402's extension has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offer_receipt: Option<OfferReceipt>,
 }
@@ -104,6 +127,7 @@ pub struct Record {
 /// A receipt as its reader gets it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signed {
+    /// What is signed.
     #[serde(flatten)]
     pub record: Record,
     /// Compact JWS (EdDSA) whose payload is the canonical JSON of the record.

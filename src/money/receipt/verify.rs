@@ -24,6 +24,7 @@ pub struct Verified {
 
 /// Why a receipt does not hold.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum VerifyError {
     #[error("this is no receipt: {0}")]
     NotAReceipt(String),

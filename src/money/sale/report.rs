@@ -17,6 +17,7 @@ use crate::{
 pub struct Report {
     /// The start of the first day counted.
     pub since: Timestamp,
+    /// All of it together.
     pub totals: Line,
     /// In order of their slugs.
     pub by_endpoint: Vec<EndpointLine>,
@@ -30,10 +31,15 @@ pub struct Report {
 pub struct Line {
     /// Runs, succeeded and failed.
     pub calls: u64,
+    /// Calls that were charged.
     pub paid_calls: u64,
+    /// Calls that ended badly, and cost nothing.
     pub failed_calls: u64,
+    /// What callers paid.
     pub gross_usd: MicroUsd,
+    /// What the host keeps of it.
     pub fees_usd: MicroUsd,
+    /// What the builder gets of it.
     pub net_usd: MicroUsd,
 }
 

@@ -15,25 +15,34 @@ const MAX_HEADER_BYTES: usize = 16 << 10;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Authorization {
+    /// Who pays.
     pub from: String,
+    /// Who is paid.
     pub to: String,
+    /// In the token's smallest unit, decimal.
     pub value: String,
+    /// In seconds since 1970, decimal; it is worth nothing before.
     pub valid_after: String,
+    /// In seconds since 1970, decimal; it is worth nothing from then on.
     pub valid_before: String,
+    /// 32 bytes in hex, which the token takes once.
     pub nonce: String,
 }
 
 /// A payment that names the terms the server set. Its signature is not checked yet.
 #[derive(Debug, Clone)]
 pub struct Payment {
+    /// How it came, and how its answer is written.
     pub version: WireVersion,
     /// The whole payment object, as received.
     pub payload: Value,
     /// What the server asks for, in the form of `version`.
     pub requirements: Value,
+    /// What was signed.
     pub authorization: Authorization,
     /// 65 bytes as hex, or longer for contract wallets.
     pub signature: String,
+    /// Where it is to settle.
     pub network: &'static Network,
     /// The id that the client gave, by the payment-identifier extension.
     pub client_id: Option<String>,

@@ -29,6 +29,7 @@ const MAX_PATTERN_BYTES: usize = 8 << 10;
 pub struct SchemaError {
     /// JSON Pointer to the part of the schema that is wrong.
     pub pointer: String,
+    /// What of it cannot be, for its builder.
     pub message: String,
 }
 
