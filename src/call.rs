@@ -169,6 +169,7 @@ pub struct CallParts {
     pub shares: Arc<Shares>,
     /// The time.
     pub clock: Clock,
+    /// What the records of calls name errors.
     pub code: CodeOf,
 }
 

@@ -17,6 +17,7 @@
 //! - Uploaded code never runs in this process: [`call::run`]; what it asks for is decided here, by its
 //!   endpoint's grant: [`capability`].
 //! - A receipt is stored in the commit that ends its payment: [`money::gate`](money), [`money::receipt`].
+//! - Whatever is refused is a row of one table, and carries what is asked for where it is to be paid: [`front`].
 //! - The host evaluates no schema, and reads no long text on a thread of its runtime: [`tool`], [`base`].
 //! - A secret is in clear only while a call of its endpoint runs: [`capability::secret`].
 

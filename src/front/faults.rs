@@ -7,8 +7,11 @@ use axum::http::StatusCode;
 /// Who can mend it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Party {
+    /// Who asked.
     Caller,
+    /// The builder of what was called.
     Tool,
+    /// Who runs the host.
     Host,
 }
 
@@ -27,6 +30,7 @@ impl Party {
 /// Whether money moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Charged {
+    /// It did not.
     No,
     /// Until the open settlement is resolved.
     Unknown,
@@ -48,8 +52,11 @@ impl Charged {
 pub struct Row {
     /// What programs read. Two codes share a name where a program may treat them alike.
     pub name: &'static str,
+    /// As HTTP says it.
     pub status: StatusCode,
+    /// Who can mend it.
     pub fault: Party,
+    /// Whether money moved.
     pub charged: Charged,
     /// What it means; also the message, where there is nothing more particular to say.
     pub sentence: &'static str,
@@ -90,7 +97,8 @@ macro_rules! codes {
 codes! {
     InvalidJson "invalid_json" BAD_REQUEST Caller No "the body is not JSON";
     InvalidRequest "invalid_request" BAD_REQUEST Caller No "the request does not read";
-    PaymentRequired "payment_required" PAYMENT_REQUIRED Caller No "payment required";
+    PaymentRequired "payment_required" PAYMENT_REQUIRED Caller No "payment required"
+        "pay as the challenge asks, or show a developer credit";
     Unauthorized "unauthorized" UNAUTHORIZED Caller No "credential missing or wrong" "send `X-Admin-Token` or `X-Builder-Key`";
     BuilderSuspended "builder_suspended" FORBIDDEN Caller No "the builder is suspended"
         "an admin restores a builder; revenue and payouts can be read meanwhile";
@@ -111,7 +119,8 @@ codes! {
     Cancelled "cancelled" CONFLICT Caller No "the caller took the call back";
     EndpointPaused "endpoint_paused" CONFLICT Tool No "the endpoint takes no calls";
     PaymentReused "payment_reused" CONFLICT Caller No "this payment was made for another request";
-    PaymentInProgress "payment_in_progress" CONFLICT Caller No "another request uses this payment";
+    PaymentInProgress "payment_in_progress" CONFLICT Caller No "another request uses this payment"
+        "ask GET /ai/payments/{paymentId} what became of it; do not pay again before it says so";
     StreamingRequired "streaming_required" CONFLICT Caller No "the service is long-running: its answer is streamed"
         "send `\"stream\": true` or `Accept: text/event-stream`";
     CreditRevoked "credit_revoked" CONFLICT Caller No "the credit is revoked"
@@ -154,7 +163,8 @@ codes! {
         "a smaller input may pass; a simpler schema is for the tool's builder to write";
     SandboxCrashed "sandbox_crashed" BAD_GATEWAY Tool No "the handler's sandbox ended";
     FacilitatorUnavailable "facilitator_unavailable" BAD_GATEWAY Host No "the facilitator could not verify the payment";
-    SettlementUnknown "settlement_unknown" BAD_GATEWAY Host Unknown "settlement was not confirmed";
+    SettlementUnknown "settlement_unknown" BAD_GATEWAY Host Unknown "settlement was not confirmed"
+        "ask GET /ai/payments/{paymentId} what became of it; do not pay again before it says so";
     Busy "busy" SERVICE_UNAVAILABLE Host No "the host has no room for this now";
     StoreUnavailable "store_unavailable" SERVICE_UNAVAILABLE Host No "the store is away";
     SecretsUnavailable "secrets_unavailable" SERVICE_UNAVAILABLE Host No
