@@ -14,6 +14,7 @@ use crate::{
 
 /// Why a call ended without a result. What a front tells of it is in `front`'s table.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum CallError {
     #[error("no endpoint is called `{0}`")]
     UnknownEndpoint(String),
