@@ -17,8 +17,9 @@ use tollhouse_protocol::limits::{self, TABLE};
 const MODE: &str = "TOLLHOUSE_DOCS";
 
 /// A table by its name between the marks of a document, and what makes it.
-const TABLES: &[(&str, fn() -> String)] =
-    &[("settings", settings), ("limits", limits), ("errors", errors), ("ctx", ctx), ("globals", globals)];
+type Table = (&'static str, fn() -> String);
+
+const TABLES: &[Table] = &[("settings", settings), ("limits", limits), ("errors", errors), ("ctx", ctx), ("globals", globals)];
 
 const END: &str = "<!-- end -->\n";
 
