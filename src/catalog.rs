@@ -66,7 +66,7 @@ use crate::{
     event::Events,
     money::Terms,
     store::{Check, Direction, Durability, KeyRange, Space, Store, Write},
-    tool::{self, Endpoint, Owner, Record, Shape},
+    tool::{self, Endpoint, Owner, Record, Runs, Shape},
 };
 
 /// How long an authorisation must at least stay valid, in seconds: what x402 v2 clients expect.
@@ -92,6 +92,8 @@ const POLICY: &[u8] = b"policy";
 pub struct Live {
     /// As it is stored, with the limits in force.
     pub endpoint: Endpoint,
+    /// What runs when it is called.
+    pub runs: Runs,
     /// What can be told of its input without its worker.
     pub input: Shape,
     /// What can be told of its answer without its worker.
@@ -203,7 +205,7 @@ impl Catalog {
             let mut endpoint: Endpoint = serde_json::from_slice(&value).map_err(PublishError::corrupt)?;
             endpoint.run_version(endpoint.version.clone(), endpoint.updated_at);
             let bundle = catalog.stored_bundle(&endpoint).await?;
-            let made = catalog.make_live(endpoint, bundle, Arc::default());
+            let made = catalog.make_live(endpoint, bundle, Arc::default())?;
             made.grant.set(granted(&made.endpoint)?);
             shown.put(Arc::new(made));
         }
@@ -278,7 +280,7 @@ impl Catalog {
     /// An endpoint with the limits of the policy in force, if it has others.
     fn narrowed(&self, live: &Arc<Live>) -> Option<Arc<Live>> {
         let differs = self.limits_of(&live.endpoint) != live.endpoint.limits;
-        differs.then(|| Arc::new(self.make_live(live.endpoint.clone(), live.bundle.clone(), Arc::clone(&live.grant))))
+        differs.then(|| Arc::new(self.made_again(live)))
     }
 
     fn limits_of(&self, endpoint: &Endpoint) -> tollhouse_protocol::Limits {
@@ -303,7 +305,21 @@ impl Catalog {
     }
 
     /// Makes an endpoint ready for calls.
-    fn make_live(&self, mut endpoint: Endpoint, bundle: Option<Arc<Bundle>>, grant: Arc<Grant>) -> Live {
+    ///
+    /// # Errors
+    ///
+    /// A record whose handler is not one of its type.
+    fn make_live(&self, endpoint: Endpoint, bundle: Option<Arc<Bundle>>, grant: Arc<Grant>) -> Result<Live, PublishError> {
+        let runs = endpoint.runs()?;
+        Ok(self.make(endpoint, runs, bundle, grant))
+    }
+
+    /// An endpoint as policy and suspensions have it now.
+    fn made_again(&self, live: &Live) -> Live {
+        self.make(live.endpoint.clone(), live.runs.clone(), live.bundle.clone(), Arc::clone(&live.grant))
+    }
+
+    fn make(&self, mut endpoint: Endpoint, runs: Runs, bundle: Option<Arc<Bundle>>, grant: Arc<Grant>) -> Live {
         let (input, output) = (Shape::of(&endpoint.input_schema), Shape::of(&endpoint.output_schema));
         let bundle = version::with_schemas(bundle, &endpoint, tool::told(&endpoint.input_schema, &endpoint.output_schema));
         endpoint.limits = self.limits_of(&endpoint);
@@ -323,6 +339,7 @@ impl Catalog {
         let record = endpoint.record(&self.base_url);
         let mut live = Live {
             endpoint,
+            runs,
             input,
             output,
             bundle,

@@ -10,7 +10,8 @@ mod schema;
 mod slug;
 
 pub use endpoint::{
-    Availability, Capabilities, DecidedOn, Endpoint, EndpointState, Handler, HandlerType, Owner, PricingMode, Runtime, Status, Version,
+    Availability, Builtin, Capabilities, DecidedOn, Endpoint, EndpointState, ForeignHandler, Handler, HandlerType, Owner, PricingMode,
+    Runs, Runtime, Status, Version,
 };
 pub use header::check_headers;
 pub use price::{MicroUsd, PriceError};

@@ -8,7 +8,7 @@ use crate::{
     base::aside::{aside, length},
     catalog::Live,
     money::receipt::request_hash,
-    tool::{Handler, Mismatch, depth},
+    tool::{Mismatch, Runs, depth},
 };
 
 /// Most fields of a call's query.
@@ -42,7 +42,7 @@ impl Input {
         let read = || {
             let mut parsed = self.parse(live)?;
             let hash = request_hash(live.endpoint.id.as_str(), &parsed.value);
-            if matches!(live.endpoint.handler, Handler::Js { .. }) {
+            if live.runs == Runs::Js {
                 parsed.value = Value::Null;
             }
             Ok((parsed, hash))

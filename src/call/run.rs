@@ -25,7 +25,7 @@ use crate::{
     capability::{Capabilities, Scratch},
     catalog::{Asker, Fixed, Live, Unfit},
     money::{PaymentId, receipt},
-    tool::{Handler, HandlerType, Mismatch},
+    tool::{Builtin, Mismatch, Runs},
 };
 
 /// One run of a handler: input that fits, and all the handler may know.
@@ -143,28 +143,43 @@ impl Runner {
     ///
     /// What the caller, the tool or its sandbox did wrong; nothing is charged then.
     pub async fn run(&self, task: Task<'_>) -> Result<Produced, CallError> {
-        if let Handler::Js { .. } = task.live.endpoint.handler {
-            return Box::pin(isolate::run(&self.pool, &self.services, task)).await;
+        match &task.live.runs {
+            Runs::Js => Box::pin(isolate::run(&self.pool, &self.services, task)).await,
+            // It was held against the schema when it was published.
+            Runs::Static(response) => {
+                self.begin(&task).await?;
+                Ok(fixed(task.live, response).await)
+            }
+            Runs::Builtin(builtin) => {
+                self.begin(&task).await?;
+                let produced = self.builtin(*builtin, &task).await?;
+                if task.live.bundle.is_some() {
+                    let output = task.live.fits(&self.pool, Side::Output, produced.body.clone(), task.asker());
+                    Box::pin(output).await.map_err(|unfit| unfitting(unfit, CallError::Output))?;
+                }
+                Ok(produced)
+            }
         }
+    }
+
+    /// Begins what runs in this process, where its input fits.
+    async fn begin(&self, task: &Task<'_>) -> Result<(), CallError> {
         if task.live.bundle.is_some() {
             let input = task.live.fits(&self.pool, Side::Input, task.input.text.clone(), task.asker());
             Box::pin(input).await.map_err(|unfit| unfitting(unfit, CallError::Input))?;
         }
         task.accept();
-        let produced = match (&task.live.endpoint.handler, task.live.endpoint.handler_type) {
-            // It was held against the schema when it was published.
-            (Handler::Static(response), _) => return Ok(fixed(task.live, response).await),
-            (_, HandlerType::X402ReadinessCheck) => {
-                let report = Box::pin(builtin::readiness_check(&self.looker, &task)).await;
-                Produced::json(task.live, &report)?
+        Ok(())
+    }
+
+    async fn builtin(&self, builtin: Builtin, task: &Task<'_>) -> Result<Produced, CallError> {
+        match builtin {
+            Builtin::ReceiptEcho => aside(task.input.text.len(), || Produced::json(task.live, &builtin::receipt_echo(task))).await,
+            Builtin::X402ReadinessCheck => {
+                let report = Box::pin(builtin::readiness_check(&self.looker, task)).await;
+                Produced::json(task.live, &report)
             }
-            _ => aside(task.input.text.len(), || Produced::json(task.live, &builtin::receipt_echo(&task))).await?,
-        };
-        if task.live.bundle.is_some() {
-            let output = task.live.fits(&self.pool, Side::Output, produced.body.clone(), task.asker());
-            Box::pin(output).await.map_err(|unfit| unfitting(unfit, CallError::Output))?;
         }
-        Ok(produced)
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     base::misfit::{self, Misfit},
-    capability::{AllowedHosts, Grant},
+    capability::AllowedHosts,
     tool::{Endpoint, Owner, Slug},
 };
 
@@ -140,7 +140,7 @@ impl Catalog {
         let promised = match self.usable(&endpoint.owner, &endpoint.slug, &anything, output, &endpoint.limits).await {
             Ok(()) => {
                 let endpoint = Endpoint { input_schema: Arc::clone(&anything), ..endpoint.clone() };
-                self.answers_fit(&self.make_live(endpoint, None, Grant::new(Default::default()))).await
+                self.promises_kept(endpoint, None).await
             }
             unusable => unusable,
         };

@@ -65,7 +65,7 @@ impl Catalog {
         writes.extend(events.iter().map(|event| Events::write(&owner, event)));
         // Made before the commit: what cannot be shown must not be stored.
         let grant = before.map_or_else(Arc::default, |before| Arc::clone(&before.live.grant));
-        let live = Arc::new(self.make_live(endpoint, bundle, Arc::clone(&grant)));
+        let live = Arc::new(self.make_live(endpoint, bundle, Arc::clone(&grant))?);
         let may_touch = granted(&live.endpoint)?;
         self.store.commit(checks, writes, Durability::Durable).await?;
         grant.set(may_touch);

@@ -5,7 +5,7 @@ use tollhouse_protocol::{LoadError, Side, StopReason};
 
 use crate::{
     store::StoreError,
-    tool::{SchemaError, Slug, finding::Finding},
+    tool::{ForeignHandler, SchemaError, Slug, finding::Finding},
 };
 
 /// Why an endpoint was not published or changed.
@@ -61,6 +61,12 @@ impl PublishError {
     }
 
     pub(super) fn corrupt(error: serde_json::Error) -> Self {
+        Self::Corrupt(error.to_string())
+    }
+}
+
+impl From<ForeignHandler> for PublishError {
+    fn from(error: ForeignHandler) -> Self {
         Self::Corrupt(error.to_string())
     }
 }

@@ -87,7 +87,7 @@ impl Catalog {
     /// Whether what an endpoint always answers, if it is always the same, is what it promises: before it is stored.
     pub(super) async fn promises_kept(&self, endpoint: Endpoint, bundle: Option<Arc<Bundle>>) -> Result<(), PublishError> {
         match endpoint.handler {
-            Handler::Static(_) => self.answers_fit(&self.make_live(endpoint, bundle, Arc::default())).await,
+            Handler::Static(_) => self.answers_fit(&self.make_live(endpoint, bundle, Arc::default())?).await,
             Handler::Js { .. } | Handler::Builtin => Ok(()),
         }
     }

@@ -73,7 +73,7 @@ impl Catalog {
 
     /// The endpoint with its owner's standing as it is now, which running calls heed from here on.
     fn remade(&self, live: &Live) -> Result<Live, PublishError> {
-        let made = self.make_live(live.endpoint.clone(), live.bundle.clone(), Arc::clone(&live.grant));
+        let made = self.made_again(live);
         made.grant.set(granted(&made.endpoint)?);
         Ok(made)
     }

@@ -56,7 +56,8 @@ impl Catalog {
         }
         let grant = if held { self.self_served(&mut endpoint)? } else { Arc::clone(&live.grant) };
         let bundle = with_schemas(bundle, &endpoint, schemas);
-        let trial = Live { endpoint, bundle, fixed: OnceLock::new(), grant, ..live.clone() };
+        let runs = endpoint.runs()?;
+        let trial = Live { endpoint, runs, bundle, fixed: OnceLock::new(), grant, ..live.clone() };
         self.answers_fit(&trial).await?;
         Ok(Arc::new(trial))
     }

@@ -224,6 +224,29 @@ impl HandlerType {
     }
 }
 
+/// A handler of the host's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Builtin {
+    ReceiptEcho,
+    X402ReadinessCheck,
+}
+
+/// What runs when an endpoint is called: its handler, which is one of its type.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Runs {
+    Builtin(Builtin),
+    Static(Arc<Value>),
+    Js,
+}
+
+/// A record whose handler is not one of its type. No host has made it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("endpoint `{slug}` is of type `{}`, and its handler is not", handler_type.as_str())]
+pub struct ForeignHandler {
+    pub slug: Slug,
+    pub handler_type: HandlerType,
+}
+
 /// Where a handler runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Runtime {
@@ -352,6 +375,23 @@ impl Endpoint {
         PricingMode::of(self.price_usd)
     }
 
+    /// What runs when it is called.
+    ///
+    /// # Errors
+    ///
+    /// [`ForeignHandler`].
+    pub fn runs(&self) -> Result<Runs, ForeignHandler> {
+        match (self.handler_type, &self.handler) {
+            (HandlerType::ReceiptEcho, Handler::Builtin) => Ok(Runs::Builtin(Builtin::ReceiptEcho)),
+            (HandlerType::X402ReadinessCheck, Handler::Builtin) => Ok(Runs::Builtin(Builtin::X402ReadinessCheck)),
+            (HandlerType::StaticJson, Handler::Static(response)) => Ok(Runs::Static(Arc::clone(response))),
+            (HandlerType::JsRequestResponse, Handler::Js { .. }) => Ok(Runs::Js),
+            (handler_type, Handler::Builtin | Handler::Static(_) | Handler::Js { .. }) => {
+                Err(ForeignHandler { slug: self.slug.clone(), handler_type })
+            }
+        }
+    }
+
     /// True when its wall limit is above `threshold_ms`, so that `/ai/invoke` wants streaming.
     #[must_use]
     pub fn long_running(&self, threshold_ms: u64) -> bool {
@@ -427,5 +467,44 @@ impl Endpoint {
     pub fn needs(&self) -> impl Iterator<Item = &str> {
         let kept = self.versions.iter().map(|kept| kept.version.as_str());
         kept.chain(self.review.approved_version.as_deref()).chain([self.version.as_str()])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn endpoint(handler_type: &str, handler: &Value) -> Endpoint {
+        let record = json!({
+            "slug": "some-tool", "id": EndpointId::generate(), "title": "t", "description": "", "status": "active", "priceUsd": 0,
+            "handlerType": handler_type, "tags": [], "inputSchema": {}, "outputSchema": {}, "capabilities": {}, "contentSafety": null,
+            "owner": "platform", "handler": handler, "version": "v", "revision": 1, "createdAt": Timestamp(0), "updatedAt": Timestamp(0),
+        });
+        serde_json::from_value(record).unwrap()
+    }
+
+    #[test]
+    fn a_handler_runs_only_where_the_record_is_of_its_type() {
+        let handlers = [json!("builtin"), json!({ "static": { "a": 1 } }), json!({ "js": { "language": "js" } })];
+        for (place, (handler_type, runs)) in [
+            ("receipt_echo", Runs::Builtin(Builtin::ReceiptEcho)),
+            ("x402_readiness_check", Runs::Builtin(Builtin::X402ReadinessCheck)),
+            ("static_json", Runs::Static(Arc::new(json!({ "a": 1 })))),
+            ("js_request_response", Runs::Js),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            for (number, handler) in handlers.iter().enumerate() {
+                let known = endpoint(handler_type, handler).runs();
+                if number == place.saturating_sub(1) {
+                    assert_eq!(known, Ok(runs.clone()));
+                } else {
+                    assert!(known.unwrap_err().to_string().contains(handler_type), "{handler_type} {handler}");
+                }
+            }
+        }
     }
 }
