@@ -1,18 +1,9 @@
 //! The host put together: the only place that names concrete types.
 
-use std::{
-    fmt,
-    net::IpAddr,
-    path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{fmt, net::IpAddr, path::Path, sync::Arc, time::Duration};
 
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tollhouse_pool::{Pool, PoolConfig};
 
 use crate::{
@@ -119,7 +110,8 @@ pub struct App {
     pub mcp: Mcp,
     /// Cancelled when the host is told to end: what would go on for ever stops then.
     pub ending: CancellationToken,
-    draining: AtomicBool,
+    /// What goes on when whoever asked for it hangs up, such as a change that was begun: waited for when the host ends.
+    pub background: TaskTracker,
 }
 
 impl fmt::Debug for App {
@@ -280,7 +272,7 @@ impl App {
             progress: settings.progress,
             mcp,
             ending: CancellationToken::new(),
-            draining: AtomicBool::new(false),
+            background: TaskTracker::new(),
         });
         app.sweep();
         app.rescan();
@@ -311,20 +303,24 @@ impl App {
     /// True once the host has been told to end.
     #[must_use]
     pub fn draining(&self) -> bool {
-        self.draining.load(Ordering::Relaxed)
+        self.ending.is_cancelled()
     }
 
     /// Says that the host is about to end: it is no longer ready, and those who follow live are let go.
     pub fn begin_shutdown(&self) {
-        self.draining.store(true, Ordering::Relaxed);
         self.ending.cancel();
     }
 
-    /// Lets calls under way end, at most for `patience`, then ends the sandbox.
+    /// Lets calls and changes under way end, at most for `patience`, then ends the sandbox and writes what they leave.
     pub async fn shutdown(&self, patience: Duration) {
         self.begin_shutdown();
-        if !self.calls.drain(patience).await {
+        self.background.close();
+        let (calls, background) = tokio::join!(self.calls.drain(patience), tokio::time::timeout(patience, self.background.wait()));
+        if !calls {
             tracing::warn!("calls were still under way when the host ended; their payments are resolved at the next start");
+        }
+        if background.is_err() {
+            tracing::warn!(tasks = self.background.len(), "changes were cut off by the end of the host; the audit trail says which");
         }
         if let Err(error) = self.behind.write_all().await {
             tracing::error!(%error, "what the last free and failed calls leave could not be written");
@@ -333,9 +329,11 @@ impl App {
             tracing::error!(%error, "metrics of the last calls could not be written");
         }
         self.pool.shutdown().await;
+        // No handler runs any more that could add to it.
+        self.services.finish().await;
     }
 
-    /// Scans builders' endpoints in the background if the rules have changed.
+    /// Scans builders' endpoints in the background if the rules have changed. The end of the host does not wait for it.
     fn rescan(&self) {
         let catalog = Arc::clone(&self.catalog);
         tokio::spawn(async move {

@@ -33,7 +33,7 @@ use std::{
 use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tollhouse_protocol::Spent;
 
 pub use self::{
@@ -148,8 +148,8 @@ pub struct Calls {
     code: CodeOf,
     /// The payments whose calls are under way in this process, so that a repeated one joins them.
     flights: Mutex<HashMap<PaymentId, Flight>>,
-    /// Open while calls run: `drain` waits until every clone is gone.
-    running: (watch::Sender<()>, watch::Receiver<()>),
+    /// Calls under way, and dry runs.
+    running: TaskTracker,
 }
 
 /// What calls are made of.
@@ -184,7 +184,7 @@ impl Calls {
     #[must_use]
     pub fn new(parts: CallParts) -> Arc<Self> {
         let CallParts { catalog, gate, runner, behind, fee, shares, clock, code } = parts;
-        Arc::new(Self { catalog, gate, runner, behind, fee, shares, clock, code, flights: Mutex::default(), running: watch::channel(()) })
+        Arc::new(Self { catalog, gate, runner, behind, fee, shares, clock, code, flights: Mutex::default(), running: TaskTracker::new() })
     }
 
     /// Finds a tool that takes calls of whom it is called by, which hangs on whose it is.
@@ -216,7 +216,9 @@ impl Calls {
     }
 
     /// Performs one call that its caller may take back: once `cancel` is cancelled, its handler is stopped and its payment
-    /// released, unless the handler has ended already, or another caller waits for the same call.
+    /// released. A handler that has ended by then is settled as if nothing had been said, and what it has written by then
+    /// stays. While others wait for the same call it goes on: it is stopped when the last of them has gone. A call that only
+    /// joined another one is not its caller's to take back, and is waited for to its end.
     ///
     /// # Errors
     ///
@@ -234,13 +236,7 @@ impl Calls {
         &self,
         work: impl Future<Output = Result<T, Arc<CallError>>> + Send + 'static,
     ) -> Result<T, Arc<CallError>> {
-        let alive = self.running.1.clone();
-        let task = tokio::spawn(async move {
-            let ended = work.await;
-            drop(alive);
-            ended
-        });
-        task.await.unwrap_or_else(|error| {
+        self.running.spawn(work).await.unwrap_or_else(|error| {
             tracing::error!(%error, "a call's task ended abnormally");
             Err(Arc::new(CallError::Internal))
         })
@@ -248,13 +244,8 @@ impl Calls {
 
     /// Waits until no call is under way, at most `patience`. True when none is left.
     pub async fn drain(&self, patience: Duration) -> bool {
-        // Our own receiver is one; every call under way holds another.
-        let idle = async {
-            while self.running.0.receiver_count() > 1 {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        tokio::time::timeout(patience, idle).await.is_ok()
+        self.running.close();
+        tokio::time::timeout(patience, self.running.wait()).await.is_ok()
     }
 
     async fn perform_here(&self, call: Call, cancel: CancellationToken) -> Shared {
@@ -472,9 +463,9 @@ impl Calls {
     /// Returns once nobody wants the call any more.
     async fn taken_back(&self, task: &NewCall, admission: Option<&Admission>) {
         task.cancel.cancelled().await;
-        let joined = || Some(self.flights().get(admission?.id())?.receiver_count() > 0);
-        while joined() == Some(true) {
-            tokio::time::sleep(JOIN_POLL).await;
+        let flight = admission.and_then(|admission| self.flights().get(admission.id()).cloned());
+        if let Some(flight) = flight {
+            flight.closed().await;
         }
     }
 

@@ -106,6 +106,12 @@ impl Capabilities {
         &self.secrets
     }
 
+    /// Waits until what calls have left to be written is written: changes of files, and lines of the log.
+    pub async fn finish(&self) {
+        self.files.finish().await;
+        self.logs.flush().await;
+    }
+
     /// Removes all that a deleted endpoint kept: secrets, keys, files, log lines. Calling it again is safe.
     /// Set its [`Grant`] to nothing first, so that a call still running writes nothing after.
     ///

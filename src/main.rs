@@ -11,6 +11,7 @@ use std::{
 
 use clap::{Parser, Subcommand};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::signal::unix::{SignalKind, signal};
 use tollhouse::{
     app::App,
     capability::secret,
@@ -86,6 +87,8 @@ async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::
     raise_descriptors();
     let settings = flags.over_file(file)?.resolve()?;
     log_to_stderr(&settings.log)?;
+    // Heard from here on: a host that is told to end while it starts brings to its end what it has begun.
+    let told_to_end = told_to_end()?;
     let listener = tokio::net::TcpListener::bind(settings.listen).await?;
     let address = listener.local_addr()?;
     let base_url = settings.base_url.clone().unwrap_or_else(|| format!("http://{address}"));
@@ -94,7 +97,7 @@ async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::
     writeln!(stdout, "listening on http://{address}")?;
     stdout.flush()?;
     let drained = async {
-        told_to_end().await;
+        told_to_end.await;
         // Connections end by it as they should; streams that follow live would be waited for.
         app.begin_shutdown();
         tokio::time::sleep(settings.drain).await;
@@ -114,16 +117,15 @@ fn raise_descriptors() {
     _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
-/// SIGTERM, or Ctrl-C in a terminal.
-async fn told_to_end() {
-    let mut terminate = match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-        Ok(terminate) => terminate,
-        Err(_) => return std::future::pending().await,
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = tokio::signal::ctrl_c() => {}
-    }
+/// SIGTERM, or Ctrl-C in a terminal: from now on it ends what is answered, and not the process.
+fn told_to_end() -> std::io::Result<impl Future<Output = ()>> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
 }
 
 /// One sentence, with its causes.

@@ -34,7 +34,7 @@ impl Calls {
     ///
     /// Why it did not run: an input that does not fit, or what is the host's fault.
     pub async fn dry_run(&self, live: Arc<Live>, input: Value) -> Result<DryRun, CallError> {
-        let _running = self.running.1.clone();
+        let _running = self.running.token();
         let (input, _) = Input::Json(input).read(&live).await?;
         let input = input.check()?;
         let head = RequestHead {

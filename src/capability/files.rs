@@ -9,6 +9,7 @@ use std::{fmt, ops::Bound, sync::Arc};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use tokio_util::task::TaskTracker;
 use tollhouse_protocol::{Limits, OpFailure, OpValue};
 
 use super::{
@@ -40,17 +41,25 @@ struct Shelf {
     clock: Clock,
     objects: Arc<dyn Objects>,
     turns: Turns,
+    /// Under way, also those whose call has been stopped.
+    changes: TaskTracker,
 }
 
 impl Files {
     /// Files of this store, their content in `objects`.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, objects: Arc<dyn Objects>) -> Self {
-        Self(Arc::new(Shelf { store, clock, objects, turns: Turns::default() }))
+        Self(Arc::new(Shelf { store, clock, objects, turns: Turns::default(), changes: TaskTracker::new() }))
     }
 
     pub(super) fn scoped(&self, endpoint: &EndpointId, limits: &Limits) -> Scoped {
         Scoped { files: Arc::clone(&self.0), endpoint: endpoint.clone(), limits: *limits }
+    }
+
+    /// Waits until no change is under way. For a host that ends: calls that run meanwhile begin others.
+    pub(super) async fn finish(&self) {
+        self.0.changes.close();
+        self.0.changes.wait().await;
     }
 
     /// Removes every file of `endpoint`.
@@ -79,6 +88,12 @@ impl Shelf {
         if let Err(error) = self.objects.delete(object).await {
             tracing::warn!(error = %error, object.name = object, "content of a removed file stays in the object store");
         }
+    }
+
+    /// Runs a change on a task of its own: a call that is stopped amid it would leave content that no
+    /// entry names and no quota counts.
+    async fn to_its_end(&self, change: impl Future<Output = Result<OpValue, OpFailure>> + Send + 'static) -> Result<OpValue, OpFailure> {
+        self.changes.spawn(change).await.unwrap_or_else(|error| Err(failure::objects(&std::io::Error::other(error))))
     }
 }
 
@@ -118,7 +133,8 @@ impl Scoped {
             return Err(quota_exceeded(format!("file is {} bytes, limit {}", content.len(), self.limits.file_bytes)));
         }
         let key = scope::key(&self.endpoint, path.as_bytes());
-        to_its_end(async move { self.store(&key, content).await }).await
+        let files = Arc::clone(&self.files);
+        files.to_its_end(async move { self.store(&key, content).await }).await
     }
 
     async fn store(&self, key: &[u8], content: Bytes) -> Result<OpValue, OpFailure> {
@@ -148,7 +164,8 @@ impl Scoped {
     pub(super) async fn delete(self, path: &str) -> Result<OpValue, OpFailure> {
         let path = normalize(path)?;
         let key = scope::key(&self.endpoint, path.as_bytes());
-        to_its_end(async move {
+        let files = Arc::clone(&self.files);
+        let delete = async move {
             let turn = self.files.turns.take(&self.endpoint).await;
             let replaced = self.replace(&key, None).await?;
             drop(turn);
@@ -156,8 +173,8 @@ impl Scoped {
                 self.files.discard(&old.object).await;
             }
             Ok(OpValue::None)
-        })
-        .await
+        };
+        files.to_its_end(delete).await
     }
 
     pub(super) async fn list(&self, prefix: &str, limit: u32, cursor: Option<&str>) -> Result<OpValue, OpFailure> {
@@ -231,12 +248,6 @@ impl Scoped {
     async fn stored(&self, key: &[u8]) -> Result<Option<Vec<u8>>, OpFailure> {
         self.files.store.get(Space::Files, key).await.map_err(|e| failure::store(&e))
     }
-}
-
-/// Runs a change on a task of its own: a call that is stopped amid it would leave content that no
-/// entry names and no quota counts.
-async fn to_its_end(change: impl Future<Output = Result<OpValue, OpFailure>> + Send + 'static) -> Result<OpValue, OpFailure> {
-    tokio::spawn(change).await.unwrap_or_else(|error| Err(failure::objects(&std::io::Error::other(error))))
 }
 
 struct Plan {

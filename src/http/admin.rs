@@ -124,9 +124,6 @@ pub(super) async fn decide(
 
 /// Scans all builders' endpoints by the rules in force; answers when it is done.
 pub(super) async fn rescan(_: Admin, State(app): State<Arc<App>>) -> Result<Response, Fault> {
-    // On a task of its own: an admin who hangs up does not stop it.
-    let catalog = Arc::clone(&app.catalog);
-    let scan = tokio::spawn(async move { catalog.rescan().await });
-    let found = scan.await??;
+    let found = app.catalog.rescan().await?;
     Ok(Json(json!({ "ok": true, "rescan": found })).into_response())
 }

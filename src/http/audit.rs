@@ -62,6 +62,7 @@ pub(super) async fn enter(State(app): State<Arc<App>>, request: Request, next: N
     };
     let action = action(&parts, &template, caller, named);
     let request = action.request_id.clone();
+    let background = app.background.clone();
     let act = async move {
         let entry = match app.audit.begin(action).await {
             Ok(entry) => entry,
@@ -75,8 +76,8 @@ pub(super) async fn enter(State(app): State<Arc<App>>, request: Request, next: N
         end(&app.audit, entry, response.status(), code).await;
         response
     };
-    // On a task of its own: a caller who hangs up cuts nothing off, the entry neither.
-    let acted = tokio::spawn(REQUEST.scope(request, act)).await;
+    // On a task of its own: a caller who hangs up cuts nothing off, the entry neither, and the host ends after it.
+    let acted = background.spawn(REQUEST.scope(request, act)).await;
     acted.unwrap_or_else(|error| Fault::from(error).into_response())
 }
 

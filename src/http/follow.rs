@@ -20,6 +20,7 @@ use axum::{
 };
 use futures_util::stream;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     app::App,
@@ -37,8 +38,6 @@ const REMEMBERED: usize = 2_048;
 /// How far the last reading of the store goes back behind what was read before: entries of one time may be
 /// stored in any order.
 const OVERLAP_MS: u64 = 10_000;
-/// How often a stream looks whether the host is ending.
-const LOOK: Duration = Duration::from_millis(500);
 
 /// An entry on its way to a reader.
 #[derive(Debug, Clone)]
@@ -87,7 +86,7 @@ pub(super) fn stream<S: Source>(app: &Arc<App>, source: S, from: Option<S::Place
         None => Phase::Live(follower),
         Some(from) => Phase::Stored(from),
     };
-    let state = Following { app: Arc::downgrade(app), source, from, phase, ready: VecDeque::new(), told: Recent::default() };
+    let state = Following { ending: app.ending.clone(), source, from, phase, ready: VecDeque::new(), told: Recent::default() };
     let events = stream::unfold(state, |mut state| async { state.next().await.map(|event| (Ok::<_, Infallible>(event), state)) });
     let mut response = Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response();
     let headers = response.headers_mut();
@@ -97,7 +96,8 @@ pub(super) fn stream<S: Source>(app: &Arc<App>, source: S, from: Option<S::Place
 }
 
 struct Following<S: Source> {
-    app: std::sync::Weak<App>,
+    /// A host that is ending waits for no reader.
+    ending: CancellationToken,
     source: S,
     /// Where the reader asked to begin.
     from: Option<S::Place>,
@@ -153,19 +153,14 @@ impl<S: Source> Following<S> {
                     Err(error) => return Some(self.away(&error)),
                 },
                 Phase::Live(mut follower) => {
-                    let told = tokio::time::timeout(LOOK, follower.next()).await;
+                    let told = self.ending.run_until_cancelled(follower.next()).await??;
+                    self.phase = Phase::Live(follower);
                     match told {
-                        Ok(None) => return None,
-                        Ok(Some(Told::Missed(missed))) => {
-                            self.phase = Phase::Live(follower);
+                        Told::Missed(missed) => {
                             return Some(Event::default().event("lagged").data(json!({ "missed": missed }).to_string()));
                         }
-                        Ok(Some(Told::Entry(live))) => self.ready.extend(self.source.entry(live)),
-                        // A host that is ending waits for no reader.
-                        Err(_) if self.app.upgrade().is_none_or(|app| app.draining()) => return None,
-                        Err(_) => {}
+                        Told::Entry(live) => self.ready.extend(self.source.entry(live)),
                     }
-                    self.phase = Phase::Live(follower);
                 }
             }
         }

@@ -45,9 +45,7 @@ pub(super) async fn set(
 /// A packet of all that waits.
 pub(super) async fn pay_out(Business(builder): Business, State(app): State<Arc<App>>) -> Result<Json<Value>, Fault> {
     not_suspended(&builder)?;
-    // On a task of its own: a caller who hangs up leaves no packet half collected.
-    let collecting = tokio::spawn(async move { app.payouts.pay_out(&builder.id).await });
-    let packet = collecting.await??;
+    let packet = app.payouts.pay_out(&builder.id).await?;
     let empty = || json!({ "id": null, "status": "empty", "amountUsd": 0, "receiptCount": 0 });
     Ok(Json(json!({ "ok": true, "payout": packet.as_ref().map_or_else(empty, Packet::public) })))
 }

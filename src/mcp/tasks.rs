@@ -162,8 +162,8 @@ impl Tasks {
         }
         not_started.disarm();
         let created = CreateTaskResult::new(task(&id, &record, Some("running".to_owned())));
-        let (tasks, app) = (Arc::clone(self), Arc::clone(app));
-        tokio::spawn(async move { tasks.follow(&app, id, dialect, performing, happened).await });
+        let (tasks, app, background) = (Arc::clone(self), Arc::clone(app), app.background.clone());
+        background.spawn(async move { tasks.follow(&app, id, dialect, performing, happened).await });
         Ok(Started::Task(created.into()))
     }
 

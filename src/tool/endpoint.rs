@@ -227,15 +227,20 @@ impl HandlerType {
 /// A handler of the host's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Builtin {
+    /// Of [`HandlerType::ReceiptEcho`].
     ReceiptEcho,
+    /// Of [`HandlerType::X402ReadinessCheck`].
     X402ReadinessCheck,
 }
 
 /// What runs when an endpoint is called: its handler, which is one of its type.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Runs {
+    /// Code of the host's own, in this process.
     Builtin(Builtin),
+    /// Nothing: this is always the answer.
     Static(Arc<Value>),
+    /// Its source, in the sandbox.
     Js,
 }
 
@@ -243,7 +248,9 @@ pub enum Runs {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("endpoint `{slug}` is of type `{}`, and its handler is not", handler_type.as_str())]
 pub struct ForeignHandler {
+    /// Whose record it is.
     pub slug: Slug,
+    /// The type of which the handler is not.
     pub handler_type: HandlerType,
 }
 

@@ -1,8 +1,8 @@
 //! JSON Schemas of inputs and results, as far as the host has a say in them.
 //!
 //! What a schema costs to evaluate is its author's to say, so the host evaluates none: it knows two shapes by heart, and
-//! hands every other schema to the endpoint's worker, which compiles it once and can be ended. What [`bound()`] refuses is
-//! only what is sure to cost too much: its author then reads where and by how much.
+//! hands every other schema to the endpoint's workers, each of which compiles it once and can be ended. What [`bound()`]
+//! refuses is only what is sure to cost too much: its author then reads the limit, and where in the schema it is passed.
 
 mod bound;
 
@@ -88,7 +88,8 @@ impl Shape {
     ///
     /// # Errors
     ///
-    /// [`Mismatch`] for what can fit no schema that speaks of anything, and for MCP's own blocks that are none.
+    /// [`Mismatch`] for what is no object and has to be one, for an answer that is not JSON where the schema says anything at
+    /// all, and for MCP's own blocks that are none, or come without the structured content that the schema is about.
     pub fn check_answer(self, headers: &[(String, String)], value: Option<&Value>) -> Result<(), Mismatch> {
         match value {
             Some(value) if are_blocks(headers) => self.check_blocks(value),
@@ -98,8 +99,8 @@ impl Shape {
         }
     }
 
-    /// Of MCP's own blocks the structured content is what the schema speaks of. Stock clients refuse a result without it,
-    /// and one with a block that they do not know.
+    /// Of MCP's own blocks the structured content is what the schema speaks of. Stock clients refuse a result with a block
+    /// that they do not know, and, where the schema says anything at all, one without structured content.
     fn check_blocks(self, envelope: &Value) -> Result<(), Mismatch> {
         let blocks = envelope["content"].as_array().ok_or_else(|| Mismatch::at("/content", "content is a list of blocks"))?;
         if let Some(place) = blocks.iter().position(|block| !is_block(block)) {

@@ -48,6 +48,7 @@ mod safety;
 mod schemas;
 mod secrets;
 mod shares;
+mod shutdown;
 mod story;
 mod streams;
 mod suspensions;
