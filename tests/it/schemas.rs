@@ -23,6 +23,8 @@ enum Fate {
     Refused,
     /// Its calls are stopped, in its own name.
     Stopped,
+    /// It says no at once, and would be long in saying why: its calls are told no.
+    Unfit,
     /// It looks worse than it is: its calls are answered.
     Answered,
 }
@@ -59,12 +61,12 @@ fn refused(name: &'static str, schema: Value) -> Shape {
     Shape { name, schema, input: json!({}), fate: Fate::Refused }
 }
 
-/// A schema that applies itself more than once to a part of each value, and a value that is deep.
+/// A schema that applies itself more than once to a part of each value, and a value that is deep and does not fit.
 fn recursive(name: &'static str, made: impl Fn(Value) -> Value, deeper: impl Fn(Value) -> Value) -> Shape {
     let mut node = made(json!({ "$ref": "#/$defs/n" }));
     node["type"] = json!(["object", "array"]);
     let schema = json!({ "$defs": { "n": node }, "$ref": "#/$defs/n" });
-    Shape { name, schema, input: (0..60).fold(json!(1), |inner, _| deeper(inner)), fate: Fate::Stopped }
+    Shape { name, schema, input: (0..60).fold(json!(1), |inner, _| deeper(inner)), fate: Fate::Unfit }
 }
 
 /// As many steps as `schema` has times as `input` has.
@@ -168,11 +170,14 @@ fn shapes() -> Vec<Shape> {
             json!({ "patternProperties": (0..60).map(|at| (format!("[ab]*a[ab]{{14}}c{at}"), json!({}))).collect::<Map<_, _>>() }),
             Value::Object((0..60).map(|at| (format!("{at}{}", random_ab(13_000)), json!(1))).collect()),
         ),
-        product(
-            "a long required",
-            json!({ "items": { "required": (0..5_000).map(|at| format!("k{at}")).collect::<Vec<_>>() } }),
-            items(60_000, &|_| json!({})),
-        ),
+        Shape {
+            fate: Fate::Unfit,
+            ..product(
+                "a long required",
+                json!({ "items": { "required": (0..5_000).map(|at| format!("k{at}")).collect::<Vec<_>>() } }),
+                items(60_000, &|_| json!({})),
+            )
+        },
         linear("lengths of a long string", all(1_000, &|at| json!({ "minLength": at })), long("é")),
         linear("a pattern that others go back in", json!({ "not": { "pattern": "^(a+)+$" } }), json!(format!("{}b", "a".repeat(900_000)))),
         linear("a long const", json!({ "not": { "const": vec![1; 20_000] } }), items(20_000, &|at| json!(at / 20_000))),
@@ -208,6 +213,11 @@ fn tool(slug: &str, schema: &Value, fate: Fate) -> Value {
     tool
 }
 
+/// Whether all that is said of a misfit is that it is one.
+fn is_unlisted(error: &Value) -> bool {
+    error["problems"] == json!([{ "pointer": "", "message": "does not fit the schema" }]) && error["charged"] == false
+}
+
 /// What is wrong with how a shape ends, if anything.
 async fn wrong(host: &Host, place: usize, Shape { schema, input, fate, .. }: &Shape) -> Option<String> {
     let slug = format!("shape-{place}");
@@ -231,7 +241,11 @@ async fn wrong(host: &Host, place: usize, Shape { schema, input, fate, .. }: &Sh
             && charged == false
             && error["message"].to_string().contains("inputSchema")
     };
-    let right = |answer: &&Answer| if *fate == Fate::Answered { answer.status == 200 } else { stopped(answer) };
+    let right = |answer: &&Answer| match fate {
+        Fate::Answered => answer.status == 200,
+        Fate::Unfit => is_unlisted(&answer.json()["error"]) && answer.status == 422,
+        Fate::Stopped | Fate::Refused => stopped(answer),
+    };
     answers.iter().find(|answer| !right(answer)).map(|answer| format!("{answer:?}").chars().take(700).collect())
 }
 
@@ -251,10 +265,10 @@ async fn no_schema_holds_the_host() {
     assert!(failures.is_empty(), "{} of {}:\n{}", failures.len(), shapes.len(), failures.join("\n"));
 }
 
-/// What doubles with each level of a value.
+/// A schema that takes long to say yes, and a value that it does so of.
 fn endless() -> (Value, Value) {
-    let Shape { schema, input, .. } = recursive("", |n| json!({ "properties": { "a": { "allOf": [n, n] } } }), in_a);
-    (schema, input)
+    let again = json!({ "allOf": vec![json!({ "uniqueItems": true }); 2_800] });
+    (json!({ "properties": { "value": again } }), json!({ "value": (0..20_000).collect::<Vec<_>>() }))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -271,6 +285,57 @@ async fn a_schema_of_results_is_stopped_like_one_of_inputs_and_not_charged() {
     let error = host.call_credit("costly", &json!({ "answer": deep }), &credit).await.fails(502, "schema_too_costly", "tool");
     assert!(error["message"].as_str().unwrap().contains("outputSchema") && error["hint"].is_string(), "{error}");
     assert_eq!(host.credit_balance(&credit).await, before);
+}
+
+/// A schema that says no at once and takes long to say why, of values twice as long with each level.
+fn unlistable() -> (Value, Value) {
+    let Shape { schema, input, .. } = recursive("", |n| json!({ "properties": { "a": { "allOf": [n, n] } } }), in_a);
+    (schema, input)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_input_that_does_not_fit_is_its_callers_fault_although_listing_why_would_not_end() {
+    let host = Host::start().await;
+    let (schema, deep) = unlistable();
+    let mut tool = js("strict", 0.01, SAYS);
+    tool["inputSchema"] = schema;
+    tool["limits"] = json!({ "cpuMs": 5_000 });
+    host.publish(&tool).await;
+    let credit = host.mint(1.0).await;
+    let began = Instant::now();
+    for _ in 0..8 {
+        let error = host.call_credit("strict", &deep, &credit).await.fails(422, "invalid_input", "caller");
+        assert!(is_unlisted(&error), "{error}");
+        let client = host.mcp().with_header("x-developer-credit", &credit);
+        let error = client.call("strict", deep.clone(), json!({})).await["_meta"]["tollhouse/error"].take();
+        assert_eq!((&error["code"], &error["fault"]), (&json!("invalid_input"), &json!("caller")), "{error}");
+        assert!(is_unlisted(&error), "{error}");
+    }
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    // Nobody's calls are held for it.
+    host.call_credit("strict", &json!({ "answer": 1 }), &credit).await.is(200);
+    assert_eq!(host.credit_balance(&credit).await, 990_000);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_that_does_not_fit_is_its_tools_fault_although_listing_why_would_not_end() {
+    let host = Host::start().await;
+    let (schema, deep) = unlistable();
+    let mut tool = js("sloppy", 0.01, SAYS);
+    tool["outputSchema"] = schema;
+    tool["limits"] = json!({ "cpuMs": 5_000 });
+    host.publish(&tool).await;
+    let credit = host.mint(1.0).await;
+    for _ in 0..8 {
+        let error = host.call_credit("sloppy", &json!({ "answer": deep }), &credit).await.fails(502, "invalid_output", "tool");
+        assert!(is_unlisted(&error), "{error}");
+        let client = host.mcp().with_header("x-developer-credit", &credit);
+        let error = client.call("sloppy", json!({ "answer": deep }), json!({})).await["_meta"]["tollhouse/error"].take();
+        assert_eq!((&error["code"], &error["fault"]), (&json!("invalid_output"), &json!("tool")), "{error}");
+        assert!(is_unlisted(&error), "{error}");
+    }
+    host.call_credit("sloppy", &json!({ "answer": { "a": {} } }), &credit).await.is(200);
+    assert_eq!(host.credit_balance(&credit).await, 990_000);
 }
 
 fn builtin(slug: &str, handler_type: &str, input: &Value, output: &Value) -> Value {

@@ -8,7 +8,8 @@ use std::io;
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use tokio::time::Instant;
 use tollhouse_protocol::{
-    Limits, Load, LoadFault, Loaded, OpFailure, OpRequest, OpValue, Outcome, Spent, StopReason, ToHost, ToWorker, Work, frame::FrameError,
+    Limits, Load, LoadFault, Loaded, OpFailure, OpRequest, OpValue, Outcome, Problem, Spent, StopReason, ToHost, ToWorker, Work,
+    frame::FrameError,
 };
 
 use crate::{
@@ -144,11 +145,23 @@ pub(crate) async fn drive(
             // What came behind the answer is the next call's, if there is one.
             let silent = buffers.nothing_to_take() || link.pipeline.len() > 0;
             let in_order = seen.within && silent && buffers.nothing_to_send() && !matches!(outcome, Outcome::Stopped(_));
+            let outcome = unfit_if_unlisted(outcome);
             Ended { outcome, spent: checked_spent(&seen, claim, ops), clean: in_order.then_some(Clean(())) }
         }
         (Err(cut), None) => {
             Ended { outcome: Outcome::Stopped(cut.reason()), spent: checked_spent(&seen, Spent::default(), ops), clean: None }
         }
+    }
+}
+
+/// What does not fit, although its worker ended before it could say why: it is a misfit as any other, and no stop that is
+/// held against anybody.
+fn unfit_if_unlisted(outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::Stopped(StopReason::Unlisted { side }) => {
+            Outcome::Unfit(side, vec![Problem { pointer: String::new(), message: "does not fit the schema".to_owned() }])
+        }
+        outcome => outcome,
     }
 }
 

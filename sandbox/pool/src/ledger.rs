@@ -198,6 +198,7 @@ impl Ledger {
             Outcome::Threw(thrown) => Ok(Outcome::Threw(self.cut_thrown(thrown))),
             Outcome::Unfit(side, problems) => self.check_problems(side, problems),
             Outcome::Stopped(StopReason::Crashed) => Err(Breach::Protocol("a claim to have crashed")),
+            Outcome::Stopped(StopReason::Unlisted { side }) => self.check_side(side).map(|()| outcome),
             Outcome::Stopped(reason) => Ok(Outcome::Stopped(reason)),
         }
     }
@@ -211,17 +212,11 @@ impl Ledger {
         Ok(reply)
     }
 
-    /// An input is found unfit before its handler starts, so that what a caller is blamed for cost nothing else.
     fn check_problems(&self, side: Side, mut problems: Vec<Problem>) -> Result<Outcome, Breach> {
         if problems.is_empty() {
             return Err(Breach::Protocol("a misfit without a problem"));
         }
-        if matches!(self.work, Work::Check(asked) if asked != side) {
-            return Err(Breach::Protocol("a misfit of what was not checked"));
-        }
-        if side == Side::Input && self.has_begun() {
-            return Err(Breach::Protocol("an input that became unfit"));
-        }
+        self.check_side(side)?;
         problems.truncate(MAX_PROBLEMS);
         problems.shrink_to_fit();
         for Problem { pointer, message } in &mut problems {
@@ -229,6 +224,17 @@ impl Ledger {
             cut(message, self.limits.error_bytes);
         }
         Ok(Outcome::Unfit(side, problems))
+    }
+
+    /// What may be unfit now. An input is found so before its handler starts, so that what a caller is blamed for cost nothing else.
+    fn check_side(&self, side: Side) -> Result<(), Breach> {
+        if matches!(self.work, Work::Check(asked) if asked != side) {
+            return Err(Breach::Protocol("a misfit of what was not checked"));
+        }
+        if side == Side::Input && self.has_begun() {
+            return Err(Breach::Protocol("an input that became unfit"));
+        }
+        Ok(())
     }
 
     fn cut_thrown(&self, mut thrown: Thrown) -> Thrown {

@@ -266,7 +266,7 @@ impl Core {
                 count(&self.counters.crashes);
                 true
             }
-            StopReason::SchemaTime { side, .. } | StopReason::SchemaMemory { side, .. } => {
+            StopReason::SchemaTime { side, .. } | StopReason::SchemaMemory { side, .. } | StopReason::Unlisted { side } => {
                 count(&self.counters.stops);
                 at == At::Load || *side == Side::Output
             }

@@ -76,6 +76,10 @@ pub enum StopReason {
     /// As above.
     #[error("`{side}` needed more than {limit_bytes} bytes of memory")]
     SchemaMemory { side: Side, limit_bytes: u64 },
+    /// The check was done and the answer is no, but to list why took more than that may. The pool makes it
+    /// [`Outcome::Unfit`]: nobody else sees this one.
+    #[error("the value does not fit `{side}`, and listing why took too much")]
+    Unlisted { side: Side },
     #[error("result is larger than {limit_bytes} bytes")]
     OutputSize { limit_bytes: u64 },
     #[error("result is nested deeper than {limit} levels")]

@@ -4,7 +4,7 @@
 //! stays. From then on the watchdog asks the engine to terminate every 10 ms, because one request
 //! can be lost. What goes on for [`PATIENCE`] after that is a loop inside one native function
 //! (`indexOf` on an array-like of length 2^53), which no engine can end: the watchdog then tells the
-//! host itself, and ends the process. A schema's check is nothing an engine could end, and is ended so at once.
+//! host itself, and ends the process. What a schema is at is nothing an engine could end, and is ended so at once.
 //!
 //! Invariant: once [`Budget::reason`] is set this process serves nothing any more. `worker::run`
 //! exits on it, and [`Budget::arm`] asserts it.
@@ -53,10 +53,29 @@ pub(crate) enum Phase {
     Call,
 }
 
-/// No schema is being checked against.
-const NOT_CHECKING: u8 = 0;
-const CHECKING_INPUT: u8 = 1;
-const CHECKING_OUTPUT: u8 = 2;
+/// What a schema is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AtWork {
+    /// Whether a value fits.
+    Checking(Side),
+    /// Why one does not: that it does not is certain.
+    Listing(Side),
+}
+
+impl AtWork {
+    /// As [`AtWork::number`] has them, from 1 on; 0 is no schema.
+    const ALL: [Self; 4] =
+        [Self::Checking(Side::Input), Self::Checking(Side::Output), Self::Listing(Side::Input), Self::Listing(Side::Output)];
+
+    fn number(self) -> u8 {
+        match self {
+            Self::Checking(Side::Input) => 1,
+            Self::Checking(Side::Output) => 2,
+            Self::Listing(Side::Input) => 3,
+            Self::Listing(Side::Output) => 4,
+        }
+    }
+}
 
 /// The running call's time limits and why it was stopped. Shared by both threads.
 #[derive(Debug)]
@@ -64,8 +83,8 @@ pub(crate) struct Budget {
     clock: ThreadClock,
     lifeline: Lifeline,
     loading: AtomicBool,
-    /// Which schema is at work.
-    checking: AtomicU8,
+    /// The number of what a schema is at.
+    at_work: AtomicU8,
     started_cpu_ns: AtomicU64,
     armed: AtomicBool,
     cpu_deadline_ns: AtomicU64,
@@ -86,7 +105,7 @@ impl Budget {
             clock: ThreadClock::current(),
             lifeline,
             loading: AtomicBool::new(true),
-            checking: AtomicU8::new(NOT_CHECKING),
+            at_work: AtomicU8::new(0),
             started_cpu_ns: AtomicU64::new(0),
             armed: AtomicBool::new(false),
             cpu_deadline_ns: AtomicU64::new(0),
@@ -133,20 +152,32 @@ impl Budget {
 
     /// From now on the schema of `side` is at work, until the answer is dropped.
     pub(crate) fn checking(&self, side: Side) -> Checking<'_> {
-        let number = match side {
-            Side::Input => CHECKING_INPUT,
-            Side::Output => CHECKING_OUTPUT,
-        };
-        self.checking.store(number, Ordering::SeqCst);
-        Checking(self)
+        self.begin(AtWork::Checking(side))
     }
 
-    /// The schema that is at work.
-    fn side(&self) -> Option<Side> {
-        match self.checking.load(Ordering::SeqCst) {
-            CHECKING_INPUT => Some(Side::Input),
-            CHECKING_OUTPUT => Some(Side::Output),
-            _ => None,
+    /// From now on the schema of `side` lists why a value does not fit, for `cpu_ms` at most, until the answer is dropped.
+    pub(crate) fn listing(&self, side: Side, cpu_ms: u64) -> Checking<'_> {
+        let listing = self.begin(AtWork::Listing(side));
+        let deadline_ns = self.clock.read_ns().saturating_add(cpu_ms.saturating_mul(NANOS_PER_MS));
+        self.cpu_deadline_ns.store(listing.cpu_deadline_ns.min(deadline_ns), Ordering::SeqCst);
+        listing
+    }
+
+    fn begin(&self, at_work: AtWork) -> Checking<'_> {
+        let cpu_deadline_ns = self.cpu_deadline_ns.load(Ordering::SeqCst);
+        Checking { budget: self, before: self.at_work.swap(at_work.number(), Ordering::SeqCst), cpu_deadline_ns }
+    }
+
+    fn at_work(&self) -> Option<AtWork> {
+        AtWork::ALL.into_iter().find(|at_work| at_work.number() == self.at_work.load(Ordering::SeqCst))
+    }
+
+    /// Ends what runs because a schema needs more memory than `limit_bytes`.
+    pub(crate) fn stop_schema(&self, limit_bytes: u64) {
+        match self.at_work() {
+            Some(AtWork::Checking(side)) => self.stop(StopReason::SchemaMemory { side, limit_bytes }),
+            Some(AtWork::Listing(side)) => self.stop(StopReason::Unlisted { side }),
+            None => self.stop(StopReason::Memory { limit_bytes }),
         }
     }
 
@@ -220,7 +251,7 @@ impl Budget {
             if self.stopped() {
                 let stopped_at_ns = *stopped_at_ns.get_or_insert_with(monotonic_ns);
                 let since = monotonic_ns() - stopped_at_ns;
-                if self.side().is_some() || Duration::from_nanos(since) > PATIENCE {
+                if self.at_work().is_some() || Duration::from_nanos(since) > PATIENCE {
                     self.end_process();
                 }
                 self.terminate();
@@ -255,27 +286,36 @@ impl Budget {
     }
 
     fn confirm(&self) -> Duration {
+        // First of all: a listing that ends meanwhile takes its deadline with it.
+        let at_work = self.at_work();
         let (cpu, wall) = (self.cpu_deadline_ns.load(Ordering::SeqCst), self.wall_deadline_ns.load(Ordering::SeqCst));
         let (cpu_over, wall_over) = (self.clock.read_ns() >= cpu, monotonic_ns() >= wall);
         let same = self.cpu_deadline_ns.load(Ordering::SeqCst) == cpu && self.wall_deadline_ns.load(Ordering::SeqCst) == wall;
         if !same || !self.armed.load(Ordering::SeqCst) {
             return SHORTEST;
         }
-        if cpu_over {
-            let limit_ms = self.cpu_ms.load(Ordering::Relaxed);
-            self.stop(self.side().map_or(StopReason::CpuTime { limit_ms }, |side| StopReason::SchemaTime { side, limit_ms }));
-        } else if wall_over {
-            self.stop(StopReason::WallTime { limit_ms: self.wall_ms.load(Ordering::Relaxed) });
+        let limit_ms = self.cpu_ms.load(Ordering::Relaxed);
+        match at_work {
+            Some(AtWork::Listing(side)) if cpu_over || wall_over => self.stop(StopReason::Unlisted { side }),
+            Some(AtWork::Checking(side)) if cpu_over => self.stop(StopReason::SchemaTime { side, limit_ms }),
+            None if cpu_over => self.stop(StopReason::CpuTime { limit_ms }),
+            _ if wall_over => self.stop(StopReason::WallTime { limit_ms: self.wall_ms.load(Ordering::Relaxed) }),
+            _ => {}
         }
         SHORTEST
     }
 }
 
-/// A schema at work.
-pub(crate) struct Checking<'a>(&'a Budget);
+/// A schema at work, and what holds again when it is done.
+pub(crate) struct Checking<'a> {
+    budget: &'a Budget,
+    before: u8,
+    cpu_deadline_ns: u64,
+}
 
 impl Drop for Checking<'_> {
     fn drop(&mut self) {
-        self.0.checking.store(NOT_CHECKING, Ordering::SeqCst);
+        self.budget.cpu_deadline_ns.store(self.cpu_deadline_ns, Ordering::SeqCst);
+        self.budget.at_work.store(self.before, Ordering::SeqCst);
     }
 }

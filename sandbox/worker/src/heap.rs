@@ -8,11 +8,9 @@ use std::{
     alloc::{GlobalAlloc, Layout, System},
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering},
+        atomic::{AtomicBool, AtomicI64, Ordering},
     },
 };
-
-use tollhouse_protocol::{Side, StopReason};
 
 use crate::budget::Budget;
 
@@ -25,8 +23,6 @@ static COUNTING: AtomicBool = AtomicBool::new(false);
 static LEFT: AtomicI64 = AtomicI64::new(0);
 /// What there was to take, in bytes.
 static LIMIT: AtomicI64 = AtomicI64::new(0);
-/// Which schema is at work: a [`Side`] as a number.
-static AT_WORK: AtomicU8 = AtomicU8::new(0);
 /// Whom an overrun is told.
 static REPORTING: OnceLock<Arc<Budget>> = OnceLock::new();
 
@@ -35,10 +31,9 @@ pub(crate) fn report_to(budget: Arc<Budget>) {
     _ = REPORTING.set(budget);
 }
 
-/// Limits what may be taken from now on, on the account of the schema of `side`, until the answer is dropped.
-pub(crate) fn limit(side: Side, bytes: u64) -> Limited {
+/// Limits what may be taken from now on, on the account of the schema that is at work, until the answer is dropped.
+pub(crate) fn limit(bytes: u64) -> Limited {
     let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
-    AT_WORK.store(side as u8, Ordering::Relaxed);
     LIMIT.store(bytes, Ordering::Relaxed);
     LEFT.store(bytes, Ordering::Relaxed);
     COUNTING.store(REPORTING.get().is_some(), Ordering::Relaxed);
@@ -78,9 +73,7 @@ fn overrun() {
     // What is said now is on nobody's account.
     COUNTING.store(false, Ordering::Relaxed);
     let Some(budget) = REPORTING.get() else { return };
-    let side = if AT_WORK.load(Ordering::Relaxed) == Side::Input as u8 { Side::Input } else { Side::Output };
-    let limit_bytes = LIMIT.load(Ordering::Relaxed).unsigned_abs();
-    budget.stop(StopReason::SchemaMemory { side, limit_bytes });
+    budget.stop_schema(LIMIT.load(Ordering::Relaxed).unsigned_abs());
     budget.end_process();
 }
 

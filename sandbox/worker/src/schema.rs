@@ -3,6 +3,8 @@
 //! What a schema costs is its author's to say: a few hundred bytes of it can ask for more steps than there is time,
 //! and the validator counts none. So it is only ever asked here, where a process can be ended: the watchdog of
 //! [`budget`](crate::budget) bounds its time, [`heap`](crate::heap) its memory, and either says that it was the schema.
+//! Whether a value fits is one question and why it does not another, which may take far longer: it has bounds of its own,
+//! beyond which the answer is no and nothing else.
 
 use std::borrow::Cow;
 
@@ -18,6 +20,12 @@ const PATTERN_BYTES: usize = 1 << 20;
 
 /// Most memory that matching one regular expression may keep, in bytes.
 const PATTERN_CACHE_BYTES: usize = 256 << 10;
+
+/// Most processor time for listing why a value does not fit, in milliseconds.
+const LISTING_CPU_MS: u64 = 20;
+
+/// Most memory for it, in bytes.
+const LISTING_BYTES: u64 = 4 << 20;
 
 /// Names that a problem lists.
 const MAX_NAMES: usize = 8;
@@ -51,7 +59,7 @@ impl Schemas {
     /// The ways in which it does not fit, at least one.
     pub(crate) fn check(&self, side: Side, json: &[u8], budget: &Budget, limits: &Limits) -> Result<(), Vec<Problem>> {
         let Some(schema) = self.of(side) else { return Ok(()) };
-        within(budget, limits, side, || fits(schema, "", &parse(json)?, limits))
+        within(budget, limits, side, || Fit { schema, side, budget, limits }.check("", &parse(json)?))
     }
 
     /// Checks the result proper of an answer that is a success and JSON.
@@ -68,7 +76,7 @@ impl Schemas {
             let envelope = parse(body)?;
             let pointer = format!("/{STRUCTURED}");
             match envelope.get(STRUCTURED) {
-                Some(value) => fits(schema, &pointer, value, limits),
+                Some(value) => Fit { schema, side: Side::Output, budget, limits }.check(&pointer, value),
                 None => Err(problem(&pointer, format!("{STRUCTURED} is required: the outputSchema speaks of it"))),
             }
         })
@@ -85,7 +93,7 @@ impl Schemas {
 /// Does what a schema asks for, with its time and memory on the schema's account.
 fn within<T>(budget: &Budget, limits: &Limits, side: Side, what: impl FnOnce() -> T) -> T {
     let _time = budget.checking(side);
-    let _memory = heap::limit(side, limits.heap_bytes);
+    let _memory = heap::limit(limits.heap_bytes);
     what()
 }
 
@@ -117,16 +125,29 @@ fn parse(json: &[u8]) -> Result<Value, Vec<Problem>> {
     serde_json::from_slice(json).map_err(|_| problem("", "the value is not JSON".into()))
 }
 
-/// `value`, found at `pointer`, against `schema`.
-fn fits(schema: &Validator, pointer: &str, value: &Value, limits: &Limits) -> Result<(), Vec<Problem>> {
-    if schema.is_valid(value) {
-        return Ok(());
+/// A schema, and what holding a value against it may take.
+struct Fit<'a> {
+    schema: &'a Validator,
+    side: Side,
+    budget: &'a Budget,
+    limits: &'a Limits,
+}
+
+impl Fit<'_> {
+    /// `value` is found at `pointer`.
+    fn check(&self, pointer: &str, value: &Value) -> Result<(), Vec<Problem>> {
+        if self.schema.is_valid(value) { Ok(()) } else { Err(self.list(pointer, value)) }
     }
-    let told = |error: ValidationError<'_>| Problem {
-        pointer: cut(format!("{pointer}{}", error.instance_path()), limits),
-        message: cut(plain(&error), limits),
-    };
-    Err(schema.iter_errors(value).take(MAX_PROBLEMS).map(told).collect())
+
+    fn list(&self, pointer: &str, value: &Value) -> Vec<Problem> {
+        let _time = self.budget.listing(self.side, LISTING_CPU_MS);
+        let _memory = heap::limit(LISTING_BYTES);
+        let told = |error: ValidationError<'_>| Problem {
+            pointer: cut(format!("{pointer}{}", error.instance_path()), self.limits),
+            message: cut(plain(&error), self.limits),
+        };
+        self.schema.iter_errors(value).take(MAX_PROBLEMS).map(told).collect()
+    }
 }
 
 fn problem(pointer: &str, message: String) -> Vec<Problem> {

@@ -61,7 +61,7 @@ impl Code {
             StopReason::CpuTime { .. } => Code::CpuTimeExceeded,
             StopReason::WallTime { .. } => Code::WallTimeExceeded,
             StopReason::Memory { .. } => Code::MemoryExceeded,
-            StopReason::SchemaTime { .. } | StopReason::SchemaMemory { .. } => Code::SchemaTooCostly,
+            StopReason::SchemaTime { .. } | StopReason::SchemaMemory { .. } | StopReason::Unlisted { .. } => Code::SchemaTooCostly,
             StopReason::OutputSize { .. } | StopReason::OutputDepth { .. } => Code::OutputTooLarge,
             StopReason::Ops { .. } => Code::OpLimitExceeded,
             StopReason::Deadlock => Code::HandlerFailed,
