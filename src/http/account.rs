@@ -36,6 +36,7 @@ pub(super) async fn faucet(State(app): State<Arc<App>>, Body(faucet): Body<Fauce
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Address {
     address: String,
 }

@@ -6,12 +6,15 @@
 use std::sync::Arc;
 
 use axum::{
-    extract::{FromRequestParts, OptionalFromRequestParts, Query},
+    extract::{FromRequestParts, OptionalFromRequestParts},
     http::{Extensions, HeaderMap, request::Parts},
 };
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 
-use super::{names, page::At};
+use super::{
+    names,
+    page::{Asked, At},
+};
 use crate::{
     account::builder::Builder,
     app::App,
@@ -170,39 +173,53 @@ impl Managed {
     }
 }
 
-/// The builder whose business is asked about: who shows the key, or whom the admin names by `?builderId=`.
-pub(super) struct Business(pub(super) Builder);
+/// The builder whose business is asked about: who shows the key, or whom the admin names by `?builderId=`; and what else the
+/// query asks.
+pub(super) struct Business<Q = Named>(pub(super) Builder, pub(super) Q);
 
 /// The same for what is only read of their money: a suspended builder reads it too.
-pub(super) struct Books(pub(super) Builder);
+pub(super) struct Books<Q = Named>(pub(super) Builder, pub(super) Q);
 
-#[derive(Deserialize)]
-struct Named {
-    #[serde(rename = "builderId")]
-    builder: Option<String>,
+/// A query that may name a builder.
+pub(super) trait OfBuilder: DeserializeOwned + Send + Sync {
+    fn builder_id(&self) -> Option<&str>;
 }
 
-impl FromRequestParts<Arc<App>> for Business {
+/// One that asks nothing else.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Named {
+    builder_id: Option<String>,
+}
+
+impl OfBuilder for Named {
+    fn builder_id(&self) -> Option<&str> {
+        self.builder_id.as_deref()
+    }
+}
+
+impl<Q: OfBuilder> FromRequestParts<Arc<App>> for Business<Q> {
     type Rejection = Fault;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Fault> {
         let caller = Caller::from_request_parts(parts, app).await?;
-        named(caller, parts, app).await.map(Self)
+        let Asked(asked) = Asked::<Q>::from_request_parts(parts, app).await?;
+        Ok(Self(named(caller, asked.builder_id(), app).await?, asked))
     }
 }
 
-impl FromRequestParts<Arc<App>> for Books {
+impl<Q: OfBuilder> FromRequestParts<Arc<App>> for Books<Q> {
     type Rejection = Fault;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Fault> {
         let caller = Caller::identify(&parts.headers, &parts.extensions, app).await?;
-        named(caller, parts, app).await.map(Self)
+        let Asked(asked) = Asked::<Q>::from_request_parts(parts, app).await?;
+        Ok(Self(named(caller, asked.builder_id(), app).await?, asked))
     }
 }
 
 /// The caller who is a builder, or the builder whom the admin names.
-async fn named(caller: Caller, parts: &Parts, app: &App) -> Result<Builder, Fault> {
-    let named = Query::<Named>::try_from_uri(&parts.uri).ok().and_then(|Query(named)| named.builder);
+async fn named(caller: Caller, named: Option<&str>, app: &App) -> Result<Builder, Fault> {
     match (caller, named) {
         (Caller::Builder(builder), None) => Ok(builder),
         (Caller::Builder(builder), Some(id)) if id == builder.id.as_str() => Ok(builder),

@@ -85,12 +85,12 @@ fn told(registered: &Registered) -> Response {
 }
 
 /// `GET /ai/builders/me`: the builder's own record.
-pub(super) async fn me(Business(builder): Business) -> Json<Value> {
+pub(super) async fn me(Business(builder, _): Business) -> Json<Value> {
     Json(json!({ "ok": true, "builder": builder.own() }))
 }
 
 /// `POST /ai/builders/keys`: a new key, shown once; the old one is worth nothing from now on.
-pub(super) async fn rotate(Business(builder): Business, State(app): State<Arc<App>>) -> Result<Json<Value>, Fault> {
+pub(super) async fn rotate(Business(builder, _): Business, State(app): State<Arc<App>>) -> Result<Json<Value>, Fault> {
     let owner = Owner::Builder(builder.id.clone());
     let event = app.events.event(Kind::BuilderKeyRotated, None, json!({}));
     let (builder, key) = app.builders.rotate(&builder.id, Events::write(&owner, &event)).await?;

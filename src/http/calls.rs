@@ -31,7 +31,7 @@ const DEFAULT_SINCE: Span = Span::days(1);
 const DEFAULT_STEP: Step = Step::Hour;
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct CallsAsked {
     since: Option<Span>,
     outcome: Option<Ending>,
@@ -41,6 +41,7 @@ pub(super) struct CallsAsked {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct MetricsAsked {
     since: Option<Span>,
     step: Option<String>,

@@ -13,9 +13,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    auth::Business,
+    auth::{Business, OfBuilder},
     follow::{self, Entry, Source},
-    page::{Asked, Limit, Span, bad_cursor},
+    page::{Limit, Span, bad_cursor},
 };
 use crate::{
     app::App,
@@ -33,8 +33,9 @@ use crate::{
 const DEFAULT_SINCE: Span = Span::days(7);
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Query {
+    builder_id: Option<String>,
     since: Option<Span>,
     endpoint_slug: Option<Slug>,
     kind: Option<Kind>,
@@ -43,11 +44,16 @@ pub(super) struct Query {
     cursor: Option<String>,
 }
 
+impl OfBuilder for Query {
+    fn builder_id(&self) -> Option<&str> {
+        self.builder_id.as_deref()
+    }
+}
+
 pub(super) async fn events(
-    Business(builder): Business,
+    Business(builder, asked): Business<Query>,
     State(app): State<Arc<App>>,
     headers: HeaderMap,
-    Asked(asked): Asked<Query>,
 ) -> Result<Response, Fault> {
     let owner = Owner::Builder(builder.id);
     let now = app.clock.now();

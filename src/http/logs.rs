@@ -31,7 +31,7 @@ use crate::{
 };
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Query {
     since: Option<Span>,
     level: Option<LogLevel>,

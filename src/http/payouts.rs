@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    auth::{Admin, Books, Business, not_suspended},
+    auth::{Admin, Books, Business, OfBuilder, not_suspended},
     endpoints::{Body, Subject},
     page::{Asked, At, Limit, bad_cursor},
 };
@@ -27,12 +27,12 @@ impl Subject for Verdict {
 }
 
 /// Where payouts go; `null` before it was said.
-pub(super) async fn settings(Books(builder): Books, State(app): State<Arc<App>>) -> Result<Json<Value>, Fault> {
+pub(super) async fn settings(Books(builder, _): Books, State(app): State<Arc<App>>) -> Result<Json<Value>, Fault> {
     Ok(Json(json!({ "ok": true, "payoutSettings": app.payouts.settings(&builder.id).await? })))
 }
 
 pub(super) async fn set(
-    Business(builder): Business,
+    Business(builder, _): Business,
     State(app): State<Arc<App>>,
     Body(draft): Body<SettingsDraft>,
 ) -> Result<Json<Value>, Fault> {
@@ -43,33 +43,36 @@ pub(super) async fn set(
 }
 
 /// A packet of all that waits.
-pub(super) async fn pay_out(Business(builder): Business, State(app): State<Arc<App>>) -> Result<Json<Value>, Fault> {
+pub(super) async fn pay_out(Business(builder, _): Business, State(app): State<Arc<App>>) -> Result<Json<Value>, Fault> {
     not_suspended(&builder)?;
     let packet = app.payouts.pay_out(&builder.id).await?;
     let empty = || json!({ "id": null, "status": "empty", "amountUsd": 0, "receiptCount": 0 });
     Ok(Json(json!({ "ok": true, "payout": packet.as_ref().map_or_else(empty, Packet::public) })))
 }
 
+/// A page of what one builder has.
 #[derive(Deserialize)]
-pub(super) struct Query {
-    status: Option<Status>,
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Own {
+    builder_id: Option<String>,
     #[serde(default)]
     limit: Limit,
     cursor: Option<String>,
 }
 
-pub(super) async fn list(Books(builder): Books, State(app): State<Arc<App>>, Asked(asked): Asked<Query>) -> Result<Json<Value>, Fault> {
+impl OfBuilder for Own {
+    fn builder_id(&self) -> Option<&str> {
+        self.builder_id.as_deref()
+    }
+}
+
+pub(super) async fn list(Books(builder, asked): Books<Own>, State(app): State<Arc<App>>) -> Result<Json<Value>, Fault> {
     let (packets, next) = app.payouts.list(&builder.id, asked.limit.0, cursor(asked.cursor)?.as_ref()).await?;
     Ok(page(&packets, next))
 }
 
 /// One packet, with its receipts.
-pub(super) async fn one(
-    Books(builder): Books,
-    State(app): State<Arc<App>>,
-    At(id): At<String>,
-    Asked(asked): Asked<Query>,
-) -> Result<Json<Value>, Fault> {
+pub(super) async fn one(Books(builder, asked): Books<Own>, State(app): State<Arc<App>>, At(id): At<String>) -> Result<Json<Value>, Fault> {
     let id = payout(&id)?;
     let packet = app.payouts.get(&builder.id, &id).await?;
     let cursor = asked.cursor.map(|cursor| cursor.parse::<ReceiptId>().map_err(|_| bad_cursor())).transpose()?;
@@ -80,6 +83,15 @@ pub(super) async fn one(
         answer["nextCursor"] = json!(last);
     }
     Ok(Json(answer))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Query {
+    status: Option<Status>,
+    #[serde(default)]
+    limit: Limit,
+    cursor: Option<String>,
 }
 
 /// The packets of all builders.

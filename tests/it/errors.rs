@@ -439,3 +439,42 @@ async fn a_query_of_too_many_fields_is_refused_as_input_and_beside_it() {
     }
     assert_eq!(host.get("/tools/asked?a=1&a=2").await.status, 200);
 }
+
+#[tokio::test]
+async fn a_query_that_asks_for_what_there_is_not_is_refused_with_what_there_is() {
+    let host = host_with(&[js("asked", 0.0, ECHO)]).await;
+    let (builder, _) = host.register("Asked").await;
+    for (path, known) in [
+        ("GET /ai/endpoints", "`maxPriceUsd`"),
+        ("GET /ai/endpoints/asked/calls", "`since`, `outcome`, `limit`, `cursor`"),
+        ("GET /ai/endpoints/asked/metrics", "`since`, `step`"),
+        ("GET /ai/endpoints/asked/logs", "`callId`"),
+        ("GET /ai/endpoints/asked/source", "`version`"),
+        ("GET /ai/builders/me", "`builderId`"),
+        ("POST /ai/builders/keys", "`builderId`"),
+        ("GET /ai/builders/endpoints", "`state`"),
+        ("GET /ai/builders/revenue", "`builderId`, `since`"),
+        ("GET /ai/builders/events", "`endpointSlug`"),
+        ("GET /ai/builders/payout-settings", "`builderId`"),
+        ("POST /ai/builders/payouts", "`builderId`"),
+        ("GET /ai/builders/payouts", "`builderId`, `limit`, `cursor`"),
+        ("GET /ai/builders/payouts/none", "`cursor`"),
+        ("GET /ai/admin/builders", "`cursor`"),
+        ("GET /ai/admin/endpoints", "`owner`"),
+        ("GET /ai/admin/reviews", "`cursor`"),
+        ("GET /ai/admin/audit", "`actor`"),
+        ("GET /ai/admin/revenue", "`since`"),
+        ("GET /ai/admin/payouts", "`status`"),
+        ("GET /ai/credits", "`creditId`"),
+        ("GET /dev/faucet", "`address`"),
+    ] {
+        let (method, path) = path.split_once(' ').unwrap();
+        let of_builder = path.starts_with("/ai/builders");
+        let asked = if of_builder { format!("{path}?builderId={builder}&foo=1") } else { format!("{path}?foo=1") };
+        let error = host.manage(method.parse().unwrap(), &asked, &Value::Null).await.fails(400, "invalid_request", "caller");
+        let told = format!("{}{}", error["message"], error["hint"]);
+        assert!(told.contains("`foo`") && told.contains(known), "{path}: {error}");
+    }
+    // A stranger learns of no route what it takes.
+    host.get("/ai/builders/payouts?foo=1").await.fails(401, "unauthorized", "caller");
+}
