@@ -3,7 +3,7 @@
 //! ```text
 //!                               ┌─▶ direct: plain calls, as JSON ─────────────┐
 //! transport: doors, Accept, batch ┴▶ rmcp: JSON-RPC, revisions, SSE ─▶ server ─┴▶ call ─▶ call::Calls
-//!                                                                 ├─ tools: what is listed
+//!                      (its results go beside it)                 ├─ tools: what is listed
 //!                                                                 ├─ own: search_tools, get_receipt
 //!                                                                 ├─ tasks: calls that outlive their request
 //!                                                                 └─ cancel: calls that are taken back
@@ -15,6 +15,7 @@
 
 mod answer;
 mod batch;
+mod beside;
 mod call;
 mod cancel;
 mod direct;

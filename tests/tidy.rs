@@ -25,7 +25,7 @@ const HOMES: &[(&str, &[&str], &str)] = &[
     ("use rmcp", &["src/mcp"], "MCP is one front's business"),
     ("SystemTime::now", &["src/base/clock.rs"], "time is read in `clock`"),
     ("env::var", &["src/config.rs", "sandbox/worker/build.rs"], "the environment is read in `config`"),
-    ("into_data_stream", &["src/http/body.rs", "src/mcp/extension.rs"], "bodies of requests are read in `http::body`, within their limits"),
+    ("into_data_stream", &["src/http/body.rs", "src/mcp/beside.rs"], "bodies of requests are read in `http::body`, within their limits"),
     ("): Json<", &[], "a body is taken as `Body`: within its limits, and refused in the envelope"),
     ("): Path<", &[], "what a path names is taken as `At`: refused in the envelope"),
     ("): Query<", &[], "a query is taken as `Asked`: refused in the envelope"),

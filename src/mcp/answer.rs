@@ -1,14 +1,20 @@
 //! From the end of a call to what MCP says of it.
+//!
+//! What the handler wrote as JSON stays text on the way: no number of it loses a digit, and no member its twin.
+
+use std::{borrow::Cow, collections::BTreeMap};
 
 use axum::http::StatusCode;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use rmcp::model::{
-    AudioContent, CallToolResult, ContentBlock, EmbeddedResource, ErrorData, ImageContent, JsonObject, MetaObject, ResourceContents,
+    AudioContent, CallToolResponse, CallToolResult, ContentBlock, EmbeddedResource, ErrorData, ImageContent, JsonObject, MetaObject,
+    ResourceContents, ServerResult,
 };
+use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
 use tollhouse_protocol::{STRUCTURED, are_blocks};
 
-use super::{call::Era, offer::Dialect, refusal::told};
+use super::{call::Era, extension, offer::Dialect, refusal::told};
 use crate::{
     call::{Content, Done, chosen_headers},
     front::Fault,
@@ -32,16 +38,62 @@ const STATUS: &str = "tollhouse/status";
 /// The headers that the tool itself chose, its content type among them where that is not plain JSON.
 const HEADERS: &str = "tollhouse/headers";
 
+/// What answers a call.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) response: CallToolResponse,
+    /// The structured content that a handler wrote; the response itself has none then.
+    pub(super) structured: Option<Box<RawValue>>,
+}
+
+/// The same as it is sent.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+#[expect(clippy::large_enum_variant, reason = "each call has one, and writes it at once")]
+pub(super) enum Written {
+    Result {
+        #[serde(flatten)]
+        result: ServerResult,
+        #[serde(rename = "structuredContent", skip_serializing_if = "Option::is_none")]
+        structured: Option<Box<RawValue>>,
+    },
+    /// Of x402's extension.
+    Challenge(Value),
+}
+
+impl From<CallToolResult> for Told {
+    fn from(result: CallToolResult) -> Self {
+        Self { response: result.into(), structured: None }
+    }
+}
+
+impl Told {
+    /// As a client of `era` reads it, who knows x402's extension or not.
+    pub(super) fn written(self, era: Era, extension: bool) -> Written {
+        if let Some(challenge) = extension.then(|| extension::challenge(&self.response)).flatten() {
+            return Written::Challenge(challenge);
+        }
+        let mut result = ServerResult::from(self.response);
+        if era == Era::Legacy {
+            result.strip_result_type_for_legacy_peer();
+        }
+        Written::Result { result, structured: self.structured }
+    }
+
+    /// How much there is to write and to let go of, about.
+    pub(super) fn bytes(&self) -> usize {
+        self.structured.as_ref().map_or(0, |structured| structured.get().len())
+    }
+}
+
 /// What a call answered.
-pub(super) fn done(done: &Done, base_url: &str, dialect: Dialect) -> CallToolResult {
-    let mut result = content(&done.answer, dialect.era);
+pub(super) fn done(done: &Done, base_url: &str, dialect: Dialect) -> Told {
+    let (mut result, structured) = content(&done.answer, dialect.era);
+    // A tool's own error is none of its results.
+    let structured = structured.filter(|_| done.success);
     result.is_error = Some(!done.success);
     let mut meta = JsonObject::new();
     let answer = &done.answer;
-    if !done.success {
-        // A tool's own error is none of its results.
-        result.structured_content = None;
-    }
     if answer.status != 200 {
         meta.insert(STATUS.to_owned(), json!(answer.status));
     }
@@ -61,7 +113,7 @@ pub(super) fn done(done: &Done, base_url: &str, dialect: Dialect) -> CallToolRes
         settled(&mut meta, notice, dialect);
     }
     result.meta = (!meta.is_empty()).then_some(MetaObject(meta));
-    result
+    Told { structured, ..result.into() }
 }
 
 /// Puts a settle response where the payer looks for it.
@@ -75,31 +127,32 @@ fn settled(meta: &mut JsonObject, notice: &SettlementNotice, dialect: Dialect) {
 
 /// The blocks of an answer: JSON as text and as structured content, which before 2026-07-28 is an object or not there;
 /// anything else by its media type.
-fn content(answer: &StoredAnswer, era: Era) -> CallToolResult {
-    let block = match Content::of(answer) {
-        Content::Json { json, .. } if are_blocks(&answer.headers) => return blocks(json, era),
-        Content::Json { json, .. } => return json_content(json, era),
-        Content::Text { text, .. } => ContentBlock::text(text),
-        Content::Bytes { media_type, bytes } => binary(&media_type, bytes),
-        Content::Nothing => return CallToolResult::success(vec![]),
+fn content(answer: &StoredAnswer, era: Era) -> (CallToolResult, Option<Box<RawValue>>) {
+    let (blocks, json) = match Content::of(answer) {
+        Content::Json { json, .. } if are_blocks(&answer.headers) => blocks(json),
+        Content::Json { json, .. } => (vec![ContentBlock::text(json.get())], Some(json)),
+        Content::Text { text, .. } => (vec![ContentBlock::text(text)], None),
+        Content::Bytes { media_type, bytes } => (vec![binary(&media_type, bytes)], None),
+        Content::Nothing => (vec![], None),
     };
-    CallToolResult::success(vec![block])
+    let structured = json.filter(|json| era == Era::Modern || json.get().starts_with('{')).map(on_one_line);
+    (CallToolResult::success(blocks), structured)
 }
 
 /// An answer that is made of MCP's own blocks: `{content, structuredContent?}`. A block that is not whole is text.
-fn blocks(json: &RawValue, era: Era) -> CallToolResult {
-    let mut envelope: Value = serde_json::from_str(json.get()).unwrap_or_default();
-    let block = |block: &Value| serde_json::from_value(block.clone()).unwrap_or_else(|_| ContentBlock::text(block.to_string()));
-    let mut result = CallToolResult::success(envelope["content"].as_array().into_iter().flatten().map(block).collect());
-    let structured = envelope.get_mut(STRUCTURED).map(Value::take);
-    result.structured_content = structured.filter(|value| era == Era::Modern || value.is_object());
-    result
+fn blocks(json: &RawValue) -> (Vec<ContentBlock>, Option<&RawValue>) {
+    let envelope: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(json.get()).unwrap_or_default();
+    let given: Vec<&RawValue> = envelope.get("content").and_then(|content| serde_json::from_str(content.get()).ok()).unwrap_or_default();
+    let block = |block: &RawValue| serde_json::from_str(block.get()).unwrap_or_else(|_| ContentBlock::text(block.get()));
+    (given.into_iter().map(block).collect(), envelope.get(STRUCTURED).copied())
 }
 
-fn json_content(json: &RawValue, era: Era) -> CallToolResult {
-    let mut result = CallToolResult::success(vec![ContentBlock::text(json.get())]);
-    result.structured_content = serde_json::from_str(json.get()).ok().filter(|value: &Value| era == Era::Modern || value.is_object());
-    result
+/// An event's data has no line breaks. In JSON they are space alone.
+fn on_one_line(json: &RawValue) -> Box<RawValue> {
+    if !json.get().contains(['\r', '\n']) {
+        return json.to_owned();
+    }
+    RawValue::from_string(json.get().replace(['\r', '\n'], " ")).expect("space for space")
 }
 
 fn binary(media_type: &str, bytes: &[u8]) -> ContentBlock {

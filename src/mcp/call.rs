@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 use axum::http::request::Parts;
 use rmcp::{
     ErrorData, Peer, RoleServer,
-    model::{CallToolResponse, CallToolResult, JsonObject, MetaObject, ProgressNotificationParam, ProgressToken, RequestId as MessageId},
+    model::{CallToolResponse, JsonObject, MetaObject, ProgressNotificationParam, ProgressToken, RequestId as MessageId},
 };
 use serde_json::Value;
 use tokio::{
@@ -16,7 +16,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    answer,
+    answer::{self, Told},
     cancel::{Held, Session},
     offer::{Dialect, offer},
     own,
@@ -70,26 +70,26 @@ pub(super) struct Hearer<'a> {
     pub(super) token: ProgressToken,
 }
 
-/// How a call is told to the audit.
-struct Told {
+/// How a call is told to the log.
+struct Ending {
     outcome: &'static str,
     charged: &'static str,
 }
 
 /// The caller closed the connection: in the older revisions the call goes on, and even in the newest it may be settling.
-const GONE: Told = Told { outcome: "cancelled", charged: "unknown" };
+const GONE: Ending = Ending { outcome: "cancelled", charged: "unknown" };
 
 /// A call's line in the log: written when the call ends, or when its caller goes before.
 struct Line<'a> {
     asked: &'a Asked<'a>,
     address: IpAddr,
     begun: Instant,
-    told: Told,
+    ending: Ending,
 }
 
 impl<'a> Line<'a> {
     fn begin(asked: &'a Asked<'a>, address: IpAddr) -> Self {
-        Self { asked, address, begun: Instant::now(), told: GONE }
+        Self { asked, address, begun: Instant::now(), ending: GONE }
     }
 }
 
@@ -100,8 +100,8 @@ impl Drop for Line<'_> {
             request.id = %self.asked.parts.extensions.get::<RequestId>().map(RequestId::as_str).unwrap_or_default(),
             caller.address = %self.address,
             tool.name = %name.get(..64).unwrap_or(name),
-            outcome = self.told.outcome,
-            charged = self.told.charged,
+            outcome = self.ending.outcome,
+            charged = self.ending.charged,
             elapsed_ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
             "a tool was called over MCP"
         );
@@ -113,20 +113,20 @@ impl Drop for Line<'_> {
 /// # Errors
 ///
 /// See [`answer::failed`].
-pub(super) async fn perform(front: &Arc<Front>, asked: Asked<'_>, arguments: JsonObject) -> Result<CallToolResponse, ErrorData> {
+pub(super) async fn perform(front: &Arc<Front>, asked: Asked<'_>, arguments: JsonObject) -> Result<Told, ErrorData> {
     let address = peer(&asked.parts.extensions);
     let mut line = Line::begin(&asked, address);
-    let (mut response, told) = answered(front, &asked, address, Bulk::new(Value::Object(arguments))).await;
-    line.told = told;
-    match &mut response {
+    let (mut told, ending) = answered(front, &asked, address, Bulk::new(Value::Object(arguments))).await;
+    line.ending = ending;
+    match told.as_mut().map(|told| &mut told.response) {
         Ok(CallToolResponse::Complete(result)) if asked.era == Era::Modern => front.sign(&mut result.meta),
         Ok(CallToolResponse::Task(result)) => front.sign(&mut result.meta),
         _ => {}
     }
-    response
+    told
 }
 
-async fn answered(front: &Arc<Front>, asked: &Asked<'_>, address: IpAddr, arguments: Bulk) -> (Result<CallToolResponse, ErrorData>, Told) {
+async fn answered(front: &Arc<Front>, asked: &Asked<'_>, address: IpAddr, arguments: Bulk) -> (Result<Told, ErrorData>, Ending) {
     let app = &front.app;
     let narrowed = Narrowed::of(asked.parts);
     let unpaid = Dialect::of(asked.era, asked.meta, &Offered::Nothing);
@@ -137,8 +137,8 @@ async fn answered(front: &Arc<Front>, asked: &Asked<'_>, address: IpAddr, argume
         return refused(Fault::new(Code::RateLimited, message).hint(format!("try again in {seconds} s")), unpaid);
     }
     if let Some(answered) = own::perform(app, address, &narrowed, asked.name, &arguments).await {
-        let told = Told { outcome: answered.as_ref().map_or_else(|fault| fault.code().row().name, |_| "ok"), charged: "no" };
-        return (Ok(answered.unwrap_or_else(|fault| answer::refused(&fault)).into()), told);
+        let ending = Ending { outcome: answered.as_ref().map_or_else(|fault| fault.code().row().name, |_| "ok"), charged: "no" };
+        return (Ok(answered.unwrap_or_else(|fault| answer::refused(&fault)).into()), ending);
     }
     let found = if narrowed.has(asked.name) {
         called(app, &asked.parts.headers, &app.mcp.slug_of(asked.name)).await
@@ -165,7 +165,7 @@ async fn answered(front: &Arc<Front>, asked: &Asked<'_>, address: IpAddr, argume
         Call { live: Arc::clone(&live), by, input: Input::Json(arguments.take()), offered, head, from: network(address), progress: None };
     let ended = if asked.takes_tasks && live.endpoint.long_running(app.long_running_ms) {
         match Box::pin(front.tasks.start(app, call, dialect)).await {
-            Ok(Started::Task(task)) => return (Ok(task), Told { outcome: "task", charged: "no" }),
+            Ok(Started::Task(task)) => return (Ok(task), Ending { outcome: "task", charged: "no" }),
             Ok(Started::Ended(ended)) => ended,
             Err(error) => return refused(Fault::from(error), dialect),
         }
@@ -174,13 +174,13 @@ async fn answered(front: &Arc<Front>, asked: &Asked<'_>, address: IpAddr, argume
     };
     match ended {
         Ok(done) => {
-            let told = Told { outcome: if done.success { "ok" } else { "tool_error" }, charged: charged(&done) };
-            let result = aside(done.answer.body.len(), || answer::done(&done, &app.base_url, dialect)).await;
-            (Ok(result.into()), told)
+            let ending = Ending { outcome: if done.success { "ok" } else { "tool_error" }, charged: charged(&done) };
+            let told = aside(done.answer.body.len(), || answer::done(&done, &app.base_url, dialect)).await;
+            (Ok(told), ending)
         }
         Err(error) => {
-            let (response, told) = refused(Fault::from(&*error), dialect);
-            (response, if matches!(*error, CallError::Cancelled) { GONE } else { told })
+            let (told, ending) = refused(Fault::from(&*error), dialect);
+            (told, if matches!(*error, CallError::Cancelled) { GONE } else { ending })
         }
     }
 }
@@ -189,10 +189,10 @@ fn charged(done: &Done) -> &'static str {
     if done.payment.is_some() && done.success { "yes" } else { "no" }
 }
 
-fn refused(fault: Fault, dialect: Dialect) -> (Result<CallToolResponse, ErrorData>, Told) {
+fn refused(fault: Fault, dialect: Dialect) -> (Result<Told, ErrorData>, Ending) {
     let row = fault.code().row();
-    let told = Told { outcome: row.name, charged: row.charged.as_str() };
-    (answer::failed(&fault, dialect).map(CallToolResult::into), told)
+    let ending = Ending { outcome: row.name, charged: row.charged.as_str() };
+    (answer::failed(&fault, dialect).map(Told::from), ending)
 }
 
 /// Performs `call`, and tells what happens on the way to a client that gave a token for it.

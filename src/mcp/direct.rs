@@ -11,8 +11,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use rmcp::model::{
-    CallToolResponse, ClientCapabilities, JsonObject, JsonRpcError, JsonRpcResponse, JsonRpcVersion2_0, MetaObject, ProtocolVersion,
-    RequestId, ServerResult,
+    ClientCapabilities, JsonObject, JsonRpcError, JsonRpcResponse, JsonRpcVersion2_0, MetaObject, ProtocolVersion, RequestId, ServerResult,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
@@ -24,7 +23,7 @@ use super::{
     tools::{self, Narrowed},
     transport::Accepted,
 };
-use crate::base::aside::{aside, length};
+use crate::base::aside::aside;
 
 /// Keys of a request's `_meta`.
 const REVISION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -95,15 +94,8 @@ impl<'a> Plain<'a> {
         let Self { id, name, arguments, meta, era, extension } = self;
         let asked = Asked { id: &id, name, meta: &meta, parts, era, takes_tasks: false, hearer: None, gone: None };
         match call::perform(front, asked, arguments).await {
-            Ok(response) => {
-                if let Some(result) = extension.then(|| extension::challenge(&response)).flatten() {
-                    return json(&JsonRpcResponse { jsonrpc: JsonRpcVersion2_0, id, result });
-                }
-                let bytes = structured_bytes(&response);
-                let mut result = ServerResult::from(response);
-                if era == Era::Legacy {
-                    result.strip_result_type_for_legacy_peer();
-                }
+            Ok(told) => {
+                let (bytes, result) = (told.bytes(), told.written(era, extension));
                 aside(bytes, move || json(&JsonRpcResponse { jsonrpc: JsonRpcVersion2_0, id, result })).await
             }
             Err(error) => json(&JsonRpcError::new(Some(id), error)),
@@ -188,12 +180,6 @@ pub(super) fn sole<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 pub(super) fn is_json(headers: &HeaderMap) -> bool {
     let content = sole(headers, header::CONTENT_TYPE.as_str()).unwrap_or_default();
     content.split(';').next().is_some_and(|media| media.trim().eq_ignore_ascii_case("application/json"))
-}
-
-/// How much there is to write and to let go of, about.
-fn structured_bytes(response: &CallToolResponse) -> usize {
-    let CallToolResponse::Complete(result) = response else { return 0 };
-    result.structured_content.as_ref().map_or(0, length)
 }
 
 fn json(message: &impl Serialize) -> Response {

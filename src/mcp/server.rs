@@ -6,17 +6,18 @@ use axum::http::{Request, request::Parts};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestMethod, CompleteRequestParams,
-        CompleteResult, CustomRequest, CustomResult, DiscoverResult, ErrorCode, GetTaskParams, GetTaskResult, Implementation,
-        InitializeRequestParams, InitializeResult, JsonObject, ListPromptsRequestMethod, ListPromptsResult,
+        CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, CompleteRequestMethod,
+        CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, DiscoverResult, ErrorCode, GetTaskParams, GetTaskResult,
+        Implementation, InitializeRequestParams, InitializeResult, JsonObject, ListPromptsRequestMethod, ListPromptsResult,
         ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
         MetaObject, PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool, UpdateTaskParams,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::to_raw_value};
 
 use super::{
+    beside::Beside,
     call::{self, Asked, Era, Hearer},
     cancel::Cancellable,
     extension::{self, EXTENSION},
@@ -24,7 +25,11 @@ use super::{
     tools::{self, Narrowed},
     transport::JsonOnly,
 };
-use crate::{app::App, base::id::RequestId, front::REQUEST};
+use crate::{
+    app::App,
+    base::{aside::aside, id::RequestId},
+    front::REQUEST,
+};
 
 /// The revisions spoken, oldest first. 2024-11-05 had another transport.
 pub(super) const VERSIONS: &[ProtocolVersion] =
@@ -150,11 +155,7 @@ impl ServerHandler for Server {
         let parts = context.extensions.get::<Parts>().map_or_else(|| Cow::Owned(none()), Cow::Borrowed);
         let era = if modern(&context) { Era::Modern } else { Era::Legacy };
         let client = context.client_capabilities().filter(|_| era == Era::Modern);
-        if client.as_ref().is_some_and(extension::declared)
-            && let Some(known) = parts.extensions.get::<extension::Known>()
-        {
-            known.set();
-        }
+        let extension = client.as_ref().is_some_and(extension::declared);
         let streams = parts.extensions.get::<JsonOnly>().is_none();
         let token = context.meta.get_progress_token().filter(|_| streams);
         let asked = Asked {
@@ -168,14 +169,27 @@ impl ServerHandler for Server {
             gone: Some(&context.ct),
         };
         let id = parts.extensions.get::<RequestId>().cloned().unwrap_or_else(RequestId::generate);
-        REQUEST.scope(id, call::perform(&self.front, asked, request.arguments.unwrap_or_default())).await
+        let told = REQUEST.scope(id, call::perform(&self.front, asked, request.arguments.unwrap_or_default())).await?;
+        if let CallToolResponse::Complete(_) = told.response
+            && let Some(beside) = parts.extensions.get::<Beside>()
+        {
+            let (bytes, written) = (told.bytes(), told.written(era, extension));
+            beside.set(aside(bytes, || to_raw_value(&written)).await.expect("results have text keys"));
+            return Ok(CallToolResult::success(vec![]).into());
+        }
+        Ok(told.response)
     }
 
-    async fn get_task(&self, request: GetTaskParams, _: RequestContext<RoleServer>) -> Result<GetTaskResult, ErrorData> {
+    async fn get_task(&self, request: GetTaskParams, context: RequestContext<RoleServer>) -> Result<GetTaskResult, ErrorData> {
         let found = self.front.tasks.get(&self.front.app, &request.task_id).await;
-        let mut task = found.map_err(tasks::unavailable)?.ok_or_else(tasks::unknown)?;
-        self.front.sign(&mut task.meta);
-        Ok(task)
+        let mut looked = found.map_err(tasks::unavailable)?.ok_or_else(tasks::unknown)?;
+        self.front.sign(&mut looked.task.meta);
+        if let Some(beside) = context.extensions.get::<Parts>().and_then(|parts| parts.extensions.get::<Beside>())
+            && let Some(written) = looked.written()
+        {
+            beside.set(written);
+        }
+        Ok(looked.task)
     }
 
     async fn cancel_task(&self, request: CancelTaskParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {

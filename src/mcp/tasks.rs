@@ -13,10 +13,13 @@ use std::{
 
 use rmcp::{
     ErrorData,
-    model::{CallToolResponse, CreateTaskResult, DetailedTask, GetTaskResult, JsonObject, Task, TaskPayload, TaskStatus},
+    model::{CreateTaskResult, DetailedTask, GetTaskResult, JsonObject, Task, TaskPayload, TaskStatus},
 };
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{
+    Value,
+    value::{RawValue, to_raw_value},
+};
 use tokio::{
     sync::mpsc,
     task::JoinHandle,
@@ -24,7 +27,12 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{answer, call::Era, offer::Dialect, refusal::told};
+use super::{
+    answer::{self, Told},
+    call::Era,
+    offer::Dialect,
+    refusal::told,
+};
 use crate::{
     app::App,
     base::{
@@ -93,20 +101,52 @@ struct Record {
     cancel: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum State {
     Working,
-    /// A result of `tools/call`, an error of the tool included.
-    Completed(JsonObject),
+    /// A result of `tools/call`, an error of the tool included, as it is sent.
+    Completed(Box<RawValue>),
     /// An error of JSON-RPC.
     Failed(JsonObject),
     Cancelled,
 }
 
+impl State {
+    fn is_working(&self) -> bool {
+        matches!(self, Self::Working)
+    }
+}
+
+/// A task as it is told.
+pub(super) struct Looked {
+    pub(super) task: GetTaskResult,
+    /// The call's result, which the task itself has empty then.
+    result: Option<Box<RawValue>>,
+}
+
+/// The same as it is sent.
+#[derive(Serialize)]
+struct WithResult {
+    result: Box<RawValue>,
+    /// All else.
+    #[serde(flatten)]
+    task: JsonObject,
+}
+
+impl Looked {
+    /// The whole of a task that has a result; `None` where rmcp's form has all there is.
+    pub(super) fn written(&mut self) -> Option<Box<RawValue>> {
+        let result = self.result.take()?;
+        let mut task = as_object(&self.task);
+        task.remove("result");
+        to_raw_value(&WithResult { result, task }).ok()
+    }
+}
+
 /// What came of starting a call as a task.
 pub(super) enum Started {
-    Task(CallToolResponse),
+    Task(Told),
     /// It ended before it ran for long, or was refused.
     Ended(Result<Done, Arc<CallError>>),
 }
@@ -164,7 +204,7 @@ impl Tasks {
         let created = CreateTaskResult::new(task(&id, &record, Some("running".to_owned())));
         let (tasks, app, background) = (Arc::clone(self), Arc::clone(app), app.background.clone());
         background.spawn(async move { tasks.follow(&app, id, dialect, performing, happened).await });
-        Ok(Started::Task(created.into()))
+        Ok(Started::Task(Told { response: created.into(), structured: None }))
     }
 
     /// Waits for the end of a task, and says on the way that it is looked after.
@@ -190,10 +230,7 @@ impl Tasks {
             }
         };
         let state = match ended {
-            Ok(done) => {
-                let told = || as_object(&answer::done(&done, &app.base_url, dialect));
-                State::Completed(aside(done.answer.body.len(), told).await)
-            }
+            Ok(done) => aside(done.answer.body.len(), || completed(answer::done(&done, &app.base_url, dialect))).await,
             Err(error) if matches!(*error, CallError::Cancelled) => State::Cancelled,
             Err(error) => refused(&error, dialect),
         };
@@ -205,7 +242,7 @@ impl Tasks {
     async fn end(&self, id: &str, state: &State) {
         for _ in 0..TRIES {
             let ended = match self.read(id).await {
-                Ok(Some((record, _))) if record.state != State::Working => return,
+                Ok(Some((record, _))) if !record.state.is_working() => return,
                 Ok(Some((record, before))) => {
                     let record = Record { state: state.clone(), updated_at: self.clock.now(), ..record };
                     self.put(id, Some(before), &record).await
@@ -247,9 +284,9 @@ impl Tasks {
     /// # Errors
     ///
     /// The store's.
-    pub(super) async fn get(&self, app: &App, id: &str) -> Result<Option<GetTaskResult>, StoreError> {
+    pub(super) async fn get(&self, app: &App, id: &str) -> Result<Option<Looked>, StoreError> {
         let Some((mut record, before)) = self.read(id).await? else { return Ok(None) };
-        if record.state == State::Working
+        if record.state.is_working()
             && record.holder != self.holder
             && let Some(state) = self.orphan(app, &record).await?
         {
@@ -265,13 +302,14 @@ impl Tasks {
             }
         }
         let said = self.running().get(id).map(|running| running.said.clone().unwrap_or_else(|| "running".to_owned()));
-        let payload = match &record.state {
-            State::Working => TaskPayload::Working,
-            State::Completed(result) => TaskPayload::Completed { result: result.clone() },
-            State::Failed(error) => TaskPayload::Failed { error: error.clone() },
-            State::Cancelled => TaskPayload::Cancelled,
+        let task = task(id, &record, said);
+        let (payload, result) = match record.state {
+            State::Working => (TaskPayload::Working, None),
+            State::Completed(result) => (TaskPayload::Completed { result: JsonObject::new() }, Some(result)),
+            State::Failed(error) => (TaskPayload::Failed { error }, None),
+            State::Cancelled => (TaskPayload::Cancelled, None),
         };
-        Ok(Some(GetTaskResult::new(DetailedTask::new(task(id, &record, said), payload))))
+        Ok(Some(Looked { task: GetTaskResult::new(DetailedTask::new(task, payload)), result }))
     }
 
     /// How a task ended whose process is not this one; `None` while it may still be running or settling.
@@ -286,7 +324,7 @@ impl Tasks {
                 let done = Done { answer: Arc::new(answer), payment: record.payment.clone(), success: true };
                 // Who asks is of the revision that has tasks; how they paid is not remembered.
                 let dialect = Dialect { era: Era::Modern, wire: None, dotted: false };
-                Some(State::Completed(as_object(&answer::done(&done, &app.base_url, dialect))))
+                Some(completed(answer::done(&done, &app.base_url, dialect)))
             }
             Ended::Open | Ended::NotYet => None,
             Ended::Without if silent => {
@@ -314,7 +352,7 @@ impl Tasks {
         }
         for _ in 0..TRIES {
             let Some((record, before)) = self.read(id).await? else { return Ok(false) };
-            if record.state != State::Working || record.cancel {
+            if !record.state.is_working() || record.cancel {
                 return Ok(true);
             }
             match self.put(id, Some(before), &Record { cancel: true, ..record }).await {
@@ -397,7 +435,7 @@ fn task(id: &str, record: &Record, said: Option<String>) -> Task {
         .with_ttl_ms(kept_ms())
         .with_poll_interval_ms(u64::try_from(POLL.as_millis()).unwrap_or(u64::MAX));
     match said {
-        Some(said) if record.state == State::Working => task.with_status_message(said),
+        Some(said) if record.state.is_working() => task.with_status_message(said),
         Some(_) | None => task,
     }
 }
@@ -405,13 +443,18 @@ fn task(id: &str, record: &Record, said: Option<String>) -> Task {
 /// A call that ended without a result, as the state of its task.
 fn refused(error: &CallError, dialect: Dialect) -> State {
     match answer::failed(&Fault::from(error), dialect) {
-        Ok(result) => State::Completed(as_object(&result)),
+        Ok(result) => completed(result.into()),
         Err(error) => State::Failed(as_object(&error)),
     }
 }
 
 pub(super) fn joined(ended: Result<Result<Done, Arc<CallError>>, tokio::task::JoinError>) -> Result<Done, Arc<CallError>> {
     ended.unwrap_or_else(|_| Err(Arc::new(CallError::Internal)))
+}
+
+/// Who asks for a task is of the newest revision. Challenges came before the task.
+fn completed(told: Told) -> State {
+    State::Completed(to_raw_value(&told.written(Era::Modern, false)).expect("results have text keys"))
 }
 
 fn as_object(value: &impl Serialize) -> JsonObject {

@@ -20,9 +20,9 @@ use tower::Service as _;
 
 use super::{
     batch::{self, Member},
+    beside::Beside,
     cancel::{SESSION, Session},
     direct::{self, Plain, sole},
-    extension::Known,
     refusal::{PATH, id_of, refusal, told},
     server::{Front, Server, VERSIONS},
     tools::Narrowed,
@@ -115,10 +115,10 @@ impl Transport {
             parts.extensions.insert(JsonOnly);
         }
         let greets = aside(body.len(), || self.heed(&parts.headers, &body)).await;
-        let known = Known::default();
-        parts.extensions.insert(known.clone());
+        let beside = Beside::default();
+        parts.extensions.insert(beside.clone());
         // Boxed as all that is rare: a plain call's future is moved, and must be small.
-        let mut response = Box::pin(async { known.pass(self.through_rmcp(parts, body, accepted).await).await }).await;
+        let mut response = Box::pin(async { beside.pass(self.through_rmcp(parts, body, accepted).await).await }).await;
         if greets
             && response.status() == StatusCode::OK
             && let Some(session) = Session::new()

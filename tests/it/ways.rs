@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{
     fixtures::jsonc,
-    harness::{Answer, Host, js},
+    harness::{Answer, Host, Replied, js},
 };
 
 const PRICE: f64 = 0.01;
@@ -26,10 +26,12 @@ enum Way {
     InvokeStream,
     Mcp,
     McpStream,
+    McpEvents,
     McpLegacy,
 }
 
-const WAYS: [Way; 7] = [Way::Http, Way::HttpStream, Way::Invoke, Way::InvokeStream, Way::Mcp, Way::McpStream, Way::McpLegacy];
+const WAYS: [Way; 8] =
+    [Way::Http, Way::HttpStream, Way::Invoke, Way::InvokeStream, Way::Mcp, Way::McpStream, Way::McpEvents, Way::McpLegacy];
 
 /// What a caller has in the end.
 #[derive(Debug, Clone, PartialEq)]
@@ -88,6 +90,18 @@ fn raw_result(document: &str) -> String {
     serde_json::from_str::<Document<'_>>(document).unwrap().result.get().to_owned()
 }
 
+/// The same of what MCP has as structured content.
+fn raw_structured(answer: &Answer) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Document<'a> {
+        #[serde(borrow)]
+        result: BTreeMap<&'a str, &'a serde_json::value::RawValue>,
+    }
+    let text = std::str::from_utf8(&answer.body).unwrap();
+    let message = text.lines().rev().find_map(|line| line.strip_prefix("data:")).unwrap_or(text);
+    serde_json::from_str::<Document<'_>>(message).unwrap().result.get("structuredContent").map(|raw| raw.get().to_owned())
+}
+
 /// An event's data has no line breaks.
 fn on_one_line(json: &str) -> String {
     json.replace(['\r', '\n'], " ")
@@ -128,6 +142,11 @@ async fn call(host: &Host, way: Way, slug: &str, credit: Option<&str>, case: &Va
         Way::Invoke => host.request(Method::POST, "/ai/invoke").json(&json!({ "slug": slug, "input": input })),
         Way::InvokeStream => host.request(Method::POST, "/ai/invoke").json(&json!({ "slug": slug, "input": input, "stream": true })),
         Way::Mcp => host.mcp().request("tools/call", json!({ "name": slug, "arguments": input })),
+        Way::McpEvents => {
+            let mut client = host.mcp();
+            client.accept = "text/event-stream";
+            client.request("tools/call", json!({ "name": slug, "arguments": input }))
+        }
         Way::McpStream => host.mcp().request("tools/call", json!({ "name": slug, "arguments": input, "_meta": { "progressToken": "p" } })),
         Way::McpLegacy => host.mcp_legacy().request("tools/call", json!({ "name": slug, "arguments": input })),
     };
@@ -148,7 +167,11 @@ async fn call(host: &Host, way: Way, slug: &str, credit: Option<&str>, case: &Va
             got
         }
         Way::HttpStream | Way::InvokeStream => told(&answer.events().last().unwrap().text),
-        Way::Mcp | Way::McpStream | Way::McpLegacy => over_mcp(&crate::harness::Replied::read(&answer).result(), case),
+        Way::Mcp | Way::McpStream | Way::McpEvents | Way::McpLegacy => {
+            let replied = Replied::read(&answer);
+            assert!(replied.streamed || way != Way::McpEvents, "{answer:?}");
+            over_mcp(&replied.result(), raw_structured(&answer).as_deref(), case)
+        }
     }
 }
 
@@ -212,7 +235,7 @@ fn told(text: &str) -> Got {
     Got::Answer(Told { status, headers, body, receipt })
 }
 
-fn over_mcp(result: &Value, case: &Value) -> Got {
+fn over_mcp(result: &Value, structured: Option<&str>, case: &Value) -> Got {
     let meta = &result["_meta"];
     if let Some(error) = meta.get("tollhouse/error").and_then(|error| self::error(&json!({ "ok": false, "error": error }))) {
         assert_eq!(result["isError"], true);
@@ -227,7 +250,7 @@ fn over_mcp(result: &Value, case: &Value) -> Got {
     let blocks = result["content"].as_array().unwrap();
     let body = if let Some(mcp) = case.get("mcp") {
         // The handler chose the blocks itself: they are the answer.
-        assert_eq!((&result["content"], &result["structuredContent"]), (&mcp["content"], &mcp["structuredContent"]));
+        assert_eq!((&result["content"], structured), (&mcp["content"], mcp["structuredContent"].as_str()));
         Body::Json(text(&case["is"]["json"]))
     } else if blocks.is_empty() {
         Body::Nothing
@@ -240,7 +263,7 @@ fn over_mcp(result: &Value, case: &Value) -> Got {
             "text" if says_json(headers.get("content-type")) => {
                 let json = text(&block["text"]);
                 match serde_json::from_str::<Value>(&json) {
-                    Ok(value) if status == 200 && value.is_object() => assert_eq!(result["structuredContent"], value),
+                    Ok(value) if status == 200 && value.is_object() => assert_eq!(structured, Some(&*on_one_line(&json))),
                     Ok(_) => {}
                     Err(_) => {
                         return Got::Answer(Told {

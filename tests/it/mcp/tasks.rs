@@ -172,3 +172,33 @@ async fn a_task_killed_between_settling_and_answering_has_its_answer() {
         assert_eq!(host.balance(&payer.address).await, 10 * FUNDS - charged * MICROS);
     }
 }
+
+#[tokio::test]
+async fn a_tasks_result_is_what_its_handler_wrote_to_the_last_digit() {
+    let host = Host::start().await;
+    let written = r#"{"n":12345678901234567890.10,"n":1e-400,"big":123456789012345678901234567890}"#;
+    let source = format!(
+        "export default async () => {{
+            await new Promise((done) => setTimeout(done, 300));
+            return new Response('{written}', {{ headers: {{ 'content-type': 'application/json' }} }});
+        }};"
+    );
+    let mut tool = js("exact", 0.0, &source);
+    tool["limits"] = json!({ "wallMs": 20_000 });
+    host.publish(&tool).await;
+    let mut client = host.mcp();
+    client.capabilities = takes_tasks();
+    let created = client.call("exact", json!({}), json!({})).await;
+    let id = created["taskId"].as_str().unwrap();
+    let done = ended(&client, id).await;
+    assert_eq!(
+        (&done["resultType"], &done["status"], &done["result"]["isError"]),
+        (&json!("complete"), &json!("completed"), &json!(false))
+    );
+    for accept in ["application/json, text/event-stream", "text/event-stream"] {
+        client.accept = accept;
+        let answer = host.send(client.request("tasks/get", json!({ "taskId": id }))).await.is(200);
+        let text = String::from_utf8(answer.body.to_vec()).unwrap();
+        assert!(text.contains(&format!(r#""structuredContent":{written}"#)), "{text}");
+    }
+}
