@@ -3,7 +3,7 @@
 //! Only what is exactly in order goes this way. All else, and so every refusal, is rmcp's: no rule of the protocol
 //! stands twice, and what is not understood here is none the worse for it.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{
     body::Bytes,
@@ -13,7 +13,7 @@ use axum::{
 use rmcp::model::{
     ClientCapabilities, JsonObject, JsonRpcError, JsonRpcResponse, JsonRpcVersion2_0, MetaObject, ProtocolVersion, RequestId, ServerResult,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
 
 use super::{
@@ -117,9 +117,24 @@ struct ListMessage<'a> {
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 struct ListParams {
+    #[serde(default, deserialize_with = "text")]
     cursor: Option<String>,
     #[serde(rename = "_meta", default)]
     meta: JsonObject,
+}
+
+/// A text, which `null` is not.
+fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    String::deserialize(deserializer).map(Some)
+}
+
+/// Whether a message has a cursor, of whatever kind. rmcp reads one that is no text as if it were not there.
+pub(super) fn has_cursor(message: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Listing {
+        params: Option<BTreeMap<String, IgnoredAny>>,
+    }
+    serde_json::from_slice(message).is_ok_and(|Listing { params }| params.is_some_and(|params| params.contains_key("cursor")))
 }
 
 /// A list's result.

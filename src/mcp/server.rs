@@ -20,10 +20,11 @@ use super::{
     beside::Beside,
     call::{self, Asked, Era, Hearer},
     cancel::Cancellable,
+    direct::has_cursor,
     extension::{self, EXTENSION},
     tasks::{self, Tasks},
     tools::{self, Narrowed},
-    transport::JsonOnly,
+    transport::{JsonOnly, Sent},
 };
 use crate::{
     app::App,
@@ -92,7 +93,12 @@ fn modern(context: &RequestContext<RoleServer>) -> bool {
 
 /// What the URL of this request narrows the tools to.
 fn narrowed(context: &RequestContext<RoleServer>) -> Narrowed {
-    context.extensions.get::<Parts>().map_or(Narrowed::NOT, Narrowed::of)
+    parts(context).map_or(Narrowed::NOT, Narrowed::of)
+}
+
+/// What of the request the transport has put there.
+fn parts(context: &RequestContext<RoleServer>) -> Option<&Parts> {
+    context.extensions.get()
 }
 
 impl ServerHandler for Server {
@@ -140,7 +146,9 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let cursor = request.and_then(|request| request.cursor);
-        let page = tools::page(&self.front.app, &narrowed(&context), cursor.as_deref());
+        let unread =
+            cursor.is_none() && parts(&context).and_then(|parts| parts.extensions.get()).is_some_and(|Sent(body)| has_cursor(body));
+        let page = if unread { None } else { tools::page(&self.front.app, &narrowed(&context), cursor.as_deref()) };
         let page = page.ok_or_else(|| ErrorData::invalid_params("`cursor` is not one that this server gave", None))?;
         let era = if modern(&context) { Era::Modern } else { Era::Legacy };
         let mut result = self.front.list(&page, era);
@@ -152,7 +160,7 @@ impl ServerHandler for Server {
     async fn call_tool(&self, request: CallToolRequestParams, context: RequestContext<RoleServer>) -> Result<CallToolResponse, ErrorData> {
         // Never absent: the transport puts it there.
         let none = || Request::new(()).into_parts().0;
-        let parts = context.extensions.get::<Parts>().map_or_else(|| Cow::Owned(none()), Cow::Borrowed);
+        let parts = parts(&context).map_or_else(|| Cow::Owned(none()), Cow::Borrowed);
         let era = if modern(&context) { Era::Modern } else { Era::Legacy };
         let client = context.client_capabilities().filter(|_| era == Era::Modern);
         let extension = client.as_ref().is_some_and(extension::declared);
@@ -184,7 +192,7 @@ impl ServerHandler for Server {
         let found = self.front.tasks.get(&self.front.app, &request.task_id).await;
         let mut looked = found.map_err(tasks::unavailable)?.ok_or_else(tasks::unknown)?;
         self.front.sign(&mut looked.task.meta);
-        if let Some(beside) = context.extensions.get::<Parts>().and_then(|parts| parts.extensions.get::<Beside>())
+        if let Some(beside) = parts(&context).and_then(|parts| parts.extensions.get::<Beside>())
             && let Some(written) = looked.written()
         {
             beside.set(written);

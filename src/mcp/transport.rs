@@ -190,6 +190,7 @@ impl Transport {
     /// What rmcp says to a message.
     async fn through_rmcp(&self, mut parts: Parts, body: Bytes, accepted: Accepted) -> Response {
         parts.headers.insert(header::ACCEPT, BOTH);
+        parts.extensions.insert(Sent(body.clone()));
         let asked = parts.headers.get("mcp-protocol-version").cloned();
         let request = Request::from_parts(parts, Body::from(body.clone()));
         let mut inner = if accepted == Accepted::EventsOnly { self.events.clone() } else { self.json.clone() };
@@ -229,6 +230,10 @@ fn is_ours(headers: &HeaderMap) -> bool {
 /// Mark of a request whose answer cannot be a stream, and so has nothing but the result in it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct JsonOnly;
+
+/// A message as it was sent, for what rmcp's reading leaves out.
+#[derive(Debug, Clone)]
+pub(super) struct Sent(pub(super) Bytes);
 
 /// The forms of an answer that a client takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

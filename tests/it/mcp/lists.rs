@@ -116,6 +116,15 @@ async fn a_cursor_that_was_made_up_is_refused() {
         for cursor in made_up {
             client.ask("tools/list", json!({ "cursor": cursor })).await.fails(200, -32602);
         }
+        // Such as are no text are none of ours either.
+        for accept in ["application/json, text/event-stream", "text/event-stream"] {
+            client.accept = accept;
+            for cursor in [json!(null), json!(5), json!(false), json!({}), json!([next])] {
+                client.ask("tools/list", json!({ "cursor": cursor })).await.fails(200, -32602);
+            }
+        }
+        client.accept = "*/*";
+        client.ask("tools/list", json!({ "cursor": next })).await.result();
         client.query = "?tools=tool-001,tool-204";
         client.ask("tools/list", json!({ "cursor": next })).await.fails(200, -32602);
     }
