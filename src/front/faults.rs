@@ -103,6 +103,7 @@ codes! {
     BuilderSuspended "builder_suspended" FORBIDDEN Caller No "the builder is suspended"
         "an admin restores a builder; revenue and payouts can be read meanwhile";
     NotOwner "not_owner" FORBIDDEN Caller No "this belongs to another builder";
+    Forbidden "forbidden" FORBIDDEN Caller No "who asks this way is not let in";
     NotFound "not_found" NOT_FOUND Caller No "nothing is at this path";
     UnknownEndpoint "unknown_endpoint" NOT_FOUND Caller No "no endpoint has this name";
     UnknownVersion "unknown_version" NOT_FOUND Caller No "the endpoint keeps no such version";
@@ -114,6 +115,7 @@ codes! {
     UnknownPayout "unknown_payout" NOT_FOUND Caller No "no payout has this id";
     UnknownSecret "unknown_secret" NOT_FOUND Caller No "the endpoint has no secret of this name";
     MethodNotAllowed "method_not_allowed" METHOD_NOT_ALLOWED Caller No "the path does not take this method; see `Allow`";
+    NotAcceptable "not_acceptable" NOT_ACCEPTABLE Caller No "no form of an answer that `Accept` names is there";
     BodyTooSlow "body_too_slow" REQUEST_TIMEOUT Caller No "the body took too long to come"
         "send it in one go; nothing was done with what came of it";
     Cancelled "cancelled" CONFLICT Caller No "the caller took the call back";

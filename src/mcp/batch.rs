@@ -6,7 +6,7 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use axum::{body::Bytes, http::HeaderMap};
-use rmcp::model::{ErrorData, ProtocolVersion, RequestId};
+use rmcp::model::{ProtocolVersion, RequestId};
 use serde_json::value::RawValue;
 
 use super::direct::{is_json, sole};
@@ -26,8 +26,8 @@ pub(super) enum Member {
 ///
 /// # Errors
 ///
-/// A batch of more than `most` members.
-pub(super) fn members(headers: &HeaderMap, body: &Bytes, most: usize) -> Option<Result<Vec<Member>, ErrorData>> {
+/// A batch of more than `most` members, in words.
+pub(super) fn members(headers: &HeaderMap, body: &Bytes, most: usize) -> Option<Result<Vec<Member>, String>> {
     let revision = ProtocolVersion::V_2025_03_26;
     // Without a header the revision is the oldest.
     let has_batches = !headers.contains_key("mcp-protocol-version") || sole(headers, "mcp-protocol-version") == Some(revision.as_str());
@@ -36,7 +36,7 @@ pub(super) fn members(headers: &HeaderMap, body: &Bytes, most: usize) -> Option<
     }
     let members = serde_json::from_slice::<Vec<&RawValue>>(body).ok().filter(|members| !members.is_empty())?;
     if members.len() > most {
-        return Some(Err(ErrorData::invalid_request(format!("a batch has at most {most} members"), None)));
+        return Some(Err(format!("a batch has at most {most} members")));
     }
     Some(Ok(members.into_iter().map(|member| Member::read(member.get(), body)).collect()))
 }
@@ -64,7 +64,7 @@ impl Member {
 mod tests {
     use super::*;
 
-    fn read(revision: Option<&'static str>, body: &'static str) -> Option<Result<Vec<Member>, ErrorData>> {
+    fn read(revision: Option<&'static str>, body: &'static str) -> Option<Result<Vec<Member>, String>> {
         let mut headers = HeaderMap::new();
         headers.insert("content-type", "application/json".parse().unwrap());
         if let Some(revision) = revision {

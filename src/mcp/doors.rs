@@ -4,10 +4,12 @@
 use axum::{
     extract::Request,
     http::{
-        HeaderMap, StatusCode, Uri, header,
+        HeaderMap, Uri, header,
         uri::{Authority, Scheme},
     },
 };
+
+use crate::front::{Code, Fault};
 
 /// Who is let in.
 #[derive(Debug)]
@@ -34,9 +36,6 @@ enum Origin {
     At(String, Name),
 }
 
-/// Why a request is not let in.
-pub(super) type Closed = (StatusCode, &'static str);
-
 impl Doors {
     /// `hosts` with or without port, empty for any; `origins` without port, or with `:*`, are of any port, and `None` is any.
     pub(super) fn new(hosts: &[String], origins: Option<&[String]>) -> Self {
@@ -55,32 +54,32 @@ impl Doors {
     /// # Errors
     ///
     /// 400 for headers that do not read, 403 for those that are not allowed.
-    pub(super) fn check(&self, request: &Request) -> Result<(), Closed> {
+    pub(super) fn check(&self, request: &Request) -> Result<(), Fault> {
         self.check_host(request.uri(), request.headers())?;
         self.check_origin(request.headers())
     }
 
-    fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Closed> {
-        let unread = (StatusCode::BAD_REQUEST, "the `Host` header does not read");
+    fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Fault> {
+        let unread = || Fault::bad_request("the `Host` header does not read");
         let host = match headers.get(header::HOST) {
-            Some(value) => Authority::try_from(value.as_bytes()).map_err(|_| unread)?,
+            Some(value) => Authority::try_from(value.as_bytes()).map_err(|_| unread())?,
             // HTTP/2 has it in `:authority`.
-            None => uri.authority().cloned().ok_or(unread)?,
+            None => uri.authority().cloned().ok_or_else(unread)?,
         };
         let allowed = |name: &Name| name.host_is(host.host()) && (name.port.is_none() || name.port == host.port_u16());
         if self.hosts.is_empty() || self.hosts.iter().any(allowed) {
             return Ok(());
         }
-        Err((StatusCode::FORBIDDEN, "this host does not go by the name in the `Host` header; `--mcp-hosts` lists its names"))
+        Err(closed("this host does not go by the name in the `Host` header").hint("`--mcp-hosts` lists its names"))
     }
 
-    fn check_origin(&self, headers: &HeaderMap) -> Result<(), Closed> {
+    fn check_origin(&self, headers: &HeaderMap) -> Result<(), Fault> {
         let (Some(allowed), Some(given)) = (&self.origins, headers.get(header::ORIGIN)) else { return Ok(()) };
         let origin = given.to_str().ok().and_then(Origin::parse);
         if origin.is_some_and(|origin| allowed.iter().any(|allowed| allowed.takes(&origin))) {
             return Ok(());
         }
-        Err((StatusCode::FORBIDDEN, "pages of this origin may not use this host; `--mcp-origins` lists those that may"))
+        Err(closed("pages of this origin may not use this host").hint("`--mcp-origins` lists those that may"))
     }
 }
 
@@ -125,6 +124,10 @@ impl Origin {
     }
 }
 
+fn closed(why: &str) -> Fault {
+    Fault::new(Code::Forbidden, why)
+}
+
 fn own_port(scheme: &str) -> Option<u16> {
     match scheme {
         _ if scheme == Scheme::HTTP.as_str() => Some(80),
@@ -150,7 +153,7 @@ mod tests {
 
     fn status(doors: &Doors, headers: &[(&str, &str)]) -> u16 {
         let request = headers.iter().fold(Request::post("/ai/mcp"), |request, (name, value)| request.header(*name, *value));
-        doors.check(&request.body(Body::empty()).unwrap()).map_or_else(|(status, _)| status.as_u16(), |()| 200)
+        doors.check(&request.body(Body::empty()).unwrap()).map_or_else(|closed| closed.code().row().status.as_u16(), |()| 200)
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! Refusals of what stands in front of `/ai/mcp`, told in JSON-RPC as those of the front itself are.
+//! Refusals, of what stands in front of `/ai/mcp`, of the front and of rmcp: errors of JSON-RPC, with the envelope as data.
 
 use axum::{
+    body::Body,
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
@@ -34,7 +35,12 @@ pub async fn spoken(response: Response) -> Response {
 
 /// A fault as an error of JSON-RPC: the envelope is its data.
 pub(super) fn told(fault: &Fault) -> ErrorData {
-    ErrorData::new(number(fault.code()), fault.message().to_owned(), Some(fault.error()))
+    told_as(number(fault.code()), fault)
+}
+
+/// The same where JSON-RPC or MCP has a number of its own for it.
+pub(super) fn told_as(number: ErrorCode, fault: &Fault) -> ErrorData {
+    ErrorData::new(number, fault.message().to_owned(), Some(fault.error()))
 }
 
 /// What JSON-RPC calls a row of the table. MCP says "invalid params" of a name that nothing has.
@@ -49,6 +55,33 @@ fn number(code: Code) -> ErrorCode {
 /// An error of JSON-RPC. MCP leaves the id out where it is not known; it is never null there.
 pub(super) fn refusal(status: StatusCode, id: Option<RequestId>, error: ErrorData) -> Response {
     (status, axum::Json(JsonRpcError::new(id, error))).into_response()
+}
+
+/// A refusal of rmcp's own, with all in its data that ours have. What is there already stays.
+pub(super) async fn completed(response: Response) -> Response {
+    let (mut head, body) = response.into_parts();
+    // What rmcp has made lies in memory already.
+    let body = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
+    let mut message: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let Some(text) = message["error"]["message"].as_str() else { return Response::from_parts(head, Body::from(body)) };
+    let mut envelope = Fault::new(code_by(head.status), text).error();
+    if let (Value::Object(members), Value::Object(data)) = (&mut envelope, message["error"]["data"].take()) {
+        members.extend(data);
+    }
+    message["error"]["data"] = envelope;
+    head.headers.remove(header::CONTENT_LENGTH);
+    Response::from_parts(head, Body::from(message.to_string()))
+}
+
+/// The row for what rmcp refuses, of which a status is all that is known.
+pub(super) fn code_by(status: StatusCode) -> Code {
+    match status {
+        StatusCode::NOT_FOUND => Code::NotFound,
+        StatusCode::PAYLOAD_TOO_LARGE => Code::BodyTooLarge,
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => Code::UnsupportedMediaType,
+        status if status.is_server_error() => Code::Internal,
+        _ => Code::InvalidRequest,
+    }
 }
 
 /// The id in a message, if it has one that MCP allows.

@@ -7,8 +7,8 @@ use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
         CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, CompleteRequestMethod,
-        CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, DiscoverResult, ErrorCode, GetTaskParams, GetTaskResult,
-        Implementation, InitializeRequestParams, InitializeResult, JsonObject, ListPromptsRequestMethod, ListPromptsResult,
+        CompleteRequestParams, CompleteResult, ConstString as _, CustomRequest, CustomResult, DiscoverResult, ErrorCode, GetTaskParams,
+        GetTaskResult, Implementation, InitializeRequestParams, InitializeResult, JsonObject, ListPromptsRequestMethod, ListPromptsResult,
         ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
         MetaObject, PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool, UpdateTaskParams,
     },
@@ -22,14 +22,16 @@ use super::{
     cancel::Cancellable,
     direct::has_cursor,
     extension::{self, EXTENSION},
-    tasks::{self, Tasks},
+    refusal::told_as,
+    tasks::Tasks,
     tools::{self, Narrowed},
     transport::{JsonOnly, Sent},
 };
 use crate::{
     app::App,
     base::{aside::aside, id::RequestId},
-    front::REQUEST,
+    front::{Code, Fault, REQUEST},
+    store::StoreError,
 };
 
 /// The revisions spoken, oldest first. 2024-11-05 had another transport.
@@ -101,6 +103,27 @@ fn parts(context: &RequestContext<RoleServer>) -> Option<&Parts> {
     context.extensions.get()
 }
 
+/// A refusal of a method, with the id of its request.
+fn refused(context: &RequestContext<RoleServer>, number: ErrorCode, fault: &Fault) -> ErrorData {
+    let told = || told_as(number, fault);
+    match parts(context).and_then(|parts| parts.extensions.get::<RequestId>()) {
+        Some(id) => REQUEST.sync_scope(id.clone(), told),
+        None => told(),
+    }
+}
+
+fn no_method(context: &RequestContext<RoleServer>, method: &str) -> ErrorData {
+    refused(context, ErrorCode::METHOD_NOT_FOUND, &Fault::new(Code::NotFound, format!("no method `{method}`")))
+}
+
+fn no_task(context: &RequestContext<RoleServer>) -> ErrorData {
+    refused(context, ErrorCode::INVALID_PARAMS, &Fault::new(Code::NotFound, "no task has this id"))
+}
+
+fn unavailable(context: &RequestContext<RoleServer>, error: StoreError) -> ErrorData {
+    refused(context, ErrorCode::INTERNAL_ERROR, &error.into())
+}
+
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed().enable_tasks();
@@ -149,7 +172,8 @@ impl ServerHandler for Server {
         let unread =
             cursor.is_none() && parts(&context).and_then(|parts| parts.extensions.get()).is_some_and(|Sent(body)| has_cursor(body));
         let page = if unread { None } else { tools::page(&self.front.app, &narrowed(&context), cursor.as_deref()) };
-        let page = page.ok_or_else(|| ErrorData::invalid_params("`cursor` is not one that this server gave", None))?;
+        let wrong = || Fault::bad_request("`cursor` is not one that this server gave");
+        let page = page.ok_or_else(|| refused(&context, ErrorCode::INVALID_PARAMS, &wrong()))?;
         let era = if modern(&context) { Era::Modern } else { Era::Legacy };
         let mut result = self.front.list(&page, era);
         let tools = page.tools.iter().map(|listed| listed.tool.clone());
@@ -190,7 +214,7 @@ impl ServerHandler for Server {
 
     async fn get_task(&self, request: GetTaskParams, context: RequestContext<RoleServer>) -> Result<GetTaskResult, ErrorData> {
         let found = self.front.tasks.get(&self.front.app, &request.task_id).await;
-        let mut looked = found.map_err(tasks::unavailable)?.ok_or_else(tasks::unknown)?;
+        let mut looked = found.map_err(|error| unavailable(&context, error))?.ok_or_else(|| no_task(&context))?;
         self.front.sign(&mut looked.task.meta);
         if let Some(beside) = parts(&context).and_then(|parts| parts.extensions.get::<Beside>())
             && let Some(written) = looked.written()
@@ -200,20 +224,20 @@ impl ServerHandler for Server {
         Ok(looked.task)
     }
 
-    async fn cancel_task(&self, request: CancelTaskParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+    async fn cancel_task(&self, request: CancelTaskParams, context: RequestContext<RoleServer>) -> Result<(), ErrorData> {
         match self.front.tasks.cancel(&request.task_id).await {
             Ok(true) => Ok(()),
-            Ok(false) => Err(tasks::unknown()),
-            Err(error) => Err(tasks::unavailable(error)),
+            Ok(false) => Err(no_task(&context)),
+            Err(error) => Err(unavailable(&context, error)),
         }
     }
 
     /// No task of ours asks anything, so there is nothing to take from it.
-    async fn update_task(&self, request: UpdateTaskParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+    async fn update_task(&self, request: UpdateTaskParams, context: RequestContext<RoleServer>) -> Result<(), ErrorData> {
         match self.front.tasks.has(&request.task_id).await {
             Ok(true) => Ok(()),
-            Ok(false) => Err(tasks::unknown()),
-            Err(error) => Err(tasks::unavailable(error)),
+            Ok(false) => Err(no_task(&context)),
+            Err(error) => Err(unavailable(&context, error)),
         }
     }
 
@@ -248,34 +272,39 @@ impl ServerHandler for Server {
     async fn on_custom_request(&self, request: CustomRequest, context: RequestContext<RoleServer>) -> Result<CustomResult, ErrorData> {
         let gone = request.method == "initialize" && modern(&context);
         if KNOWN_METHODS.contains(&request.method.as_str()) && !gone {
-            return Err(ErrorData::invalid_params(format!("the params of `{}` do not read", request.method), None));
+            let fault = Fault::bad_request(format!("the params of `{}` do not read", request.method));
+            return Err(refused(&context, ErrorCode::INVALID_PARAMS, &fault));
         }
-        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("no method `{}`", request.method), None))
+        Err(no_method(&context, &request.method))
     }
 
     // What is not offered says so; rmcp's defaults are empty lists.
 
-    async fn complete(&self, _: CompleteRequestParams, _: RequestContext<RoleServer>) -> Result<CompleteResult, ErrorData> {
-        Err(ErrorData::method_not_found::<CompleteRequestMethod>())
+    async fn complete(&self, _: CompleteRequestParams, context: RequestContext<RoleServer>) -> Result<CompleteResult, ErrorData> {
+        Err(no_method(&context, CompleteRequestMethod::VALUE))
     }
 
-    async fn list_prompts(&self, _: Option<PaginatedRequestParams>, _: RequestContext<RoleServer>) -> Result<ListPromptsResult, ErrorData> {
-        Err(ErrorData::method_not_found::<ListPromptsRequestMethod>())
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Err(no_method(&context, ListPromptsRequestMethod::VALUE))
     }
 
     async fn list_resources(
         &self,
         _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        Err(ErrorData::method_not_found::<ListResourcesRequestMethod>())
+        Err(no_method(&context, ListResourcesRequestMethod::VALUE))
     }
 
     async fn list_resource_templates(
         &self,
         _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        Err(ErrorData::method_not_found::<ListResourceTemplatesRequestMethod>())
+        Err(no_method(&context, ListResourceTemplatesRequestMethod::VALUE))
     }
 }

@@ -31,7 +31,6 @@ use super::{
     answer::{self, Told},
     call::Era,
     offer::Dialect,
-    refusal::told,
 };
 use crate::{
     app::App,
@@ -470,14 +469,4 @@ fn encode(record: &Record) -> Vec<u8> {
 
 fn kept_ms() -> u64 {
     u64::try_from(KEPT.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// The error of a method that names a task that is not there.
-pub(super) fn unknown() -> ErrorData {
-    ErrorData::invalid_params("no task has this id", None)
-}
-
-/// The error of a method that the store did not answer.
-pub(super) fn unavailable(error: StoreError) -> ErrorData {
-    told(&error.into())
 }

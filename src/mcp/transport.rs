@@ -23,7 +23,7 @@ use super::{
     beside::Beside,
     cancel::{SESSION, Session},
     direct::{self, Plain, sole},
-    refusal::{PATH, id_of, refusal, told},
+    refusal::{self, PATH, id_of, refusal, told, told_as},
     server::{Front, Server, VERSIONS},
     tools::Narrowed,
 };
@@ -77,13 +77,13 @@ pub fn route(app: &Arc<App>) -> Router<Arc<App>> {
 }
 
 async fn answer(transport: Arc<Transport>, request: Request) -> Response {
-    if let Err((status, why)) = transport.front.app.mcp.doors.check(&request) {
-        return refusal(status, None, ErrorData::invalid_request(why, None));
+    if let Err(closed) = transport.front.app.mcp.doors.check(&request) {
+        return closed.into_response();
     }
     let (mut parts, body) = request.into_parts();
     let Some(accepted) = Accepted::by(&parts.headers) else {
         let message = "answers are `application/json` or `text/event-stream`";
-        return refusal(StatusCode::NOT_ACCEPTABLE, None, ErrorData::invalid_request(message, None));
+        return Fault::new(Code::NotAcceptable, message).into_response();
     };
     let body = match read_body(&transport.front.app, peer(&parts.extensions), body, MAX_BODY_BYTES).await {
         Ok(body) => body,
@@ -93,13 +93,13 @@ async fn answer(transport: Arc<Transport>, request: Request) -> Response {
         Ok(narrowed) => _ = parts.extensions.insert(narrowed),
         Err(why) => {
             let message = if body.len() > MAX_HEEDED_BYTES { Value::Null } else { serde_json::from_slice(&body).unwrap_or_default() };
-            return refusal(StatusCode::BAD_REQUEST, id_of(&message), ErrorData::invalid_request(why, None));
+            return refusal(StatusCode::BAD_REQUEST, id_of(&message), told(&Fault::bad_request(why)));
         }
     }
     match aside(body.len(), || batch::members(&parts.headers, &body, transport.front.app.mcp.batch)).await {
         None => transport.message(parts, body, accepted).await,
         Some(Ok(members)) => Box::pin(transport.batch(parts, members, accepted)).await,
-        Some(Err(error)) => refusal(StatusCode::BAD_REQUEST, None, error),
+        Some(Err(why)) => Fault::bad_request(why).into_response(),
     }
 }
 
@@ -149,14 +149,15 @@ impl Transport {
     /// When the connection breaks, the call under way goes on, and those behind it are not begun.
     async fn batch(&self, parts: Parts, members: Vec<Member>, accepted: Accepted) -> Response {
         if let Some(seconds) = self.too_fast(&parts, members.len()) {
-            let message = format!("each member of a batch is a request, and you make too many; try again in {seconds} s");
-            return Fault::new(Code::RateLimited, message).retry_after(seconds).into_response();
+            let message = "each member of a batch is a request, and you make too many";
+            let fault = Fault::new(Code::RateLimited, message).hint(format!("try again in {seconds} s"));
+            return fault.retry_after(seconds).into_response();
         }
         let mut answers = vec![];
         for member in members {
             let response = match member {
                 Member::Request(request) => self.message(parts.clone(), request, Accepted::JsonOnly).await,
-                Member::Wrong(why, id) => refusal(StatusCode::BAD_REQUEST, id, ErrorData::invalid_request(why, None)),
+                Member::Wrong(why, id) => refusal(StatusCode::BAD_REQUEST, id, told(&Fault::bad_request(why))),
                 Member::Silent(message) => {
                     self.heed(&parts.headers, &message);
                     continue;
@@ -198,8 +199,11 @@ impl Transport {
             Ok(response) => response.map(Body::new),
             Err(never) => match never {},
         };
-        if response.status().as_u16() < 400 || is_ours(response.headers()) {
+        if response.status().as_u16() < 400 {
             return response;
+        }
+        if is_ours(response.headers()) {
+            return refusal::completed(response).await;
         }
         let status = response.status();
         let said = axum::body::to_bytes(response.into_body(), 4096).await.unwrap_or_default();
@@ -282,29 +286,32 @@ fn in_json_rpc(status: StatusCode, said: &[u8], body: &Bytes, asked: Option<&Hea
         StatusCode::BAD_REQUEST if said.contains("MCP-Protocol-Version") => {
             let asked = asked.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).unwrap_or_default();
             let supported: Vec<_> = VERSIONS.iter().map(ProtocolVersion::as_str).collect();
-            let data = json!({ "supported": supported, "requested": asked });
-            (status, ErrorData::new(ErrorCode::UNSUPPORTED_PROTOCOL_VERSION, "unsupported protocol version", Some(data)))
+            let fault =
+                Fault::bad_request("unsupported protocol version").with("supported", json!(supported)).with("requested", json!(asked));
+            (status, told_as(ErrorCode::UNSUPPORTED_PROTOCOL_VERSION, &fault))
         }
         status if status.is_server_error() => {
             tracing::error!(said, "the MCP transport failed");
             (status, told(&Code::Internal.into()))
         }
-        _ => (status, ErrorData::invalid_request(said, None)),
+        _ => (status, told(&Fault::new(refusal::code_by(status), said))),
     };
     refusal(status, id, error)
 }
 
 /// Why a body is no JSON-RPC message.
 fn unreadable(message: Result<&Value, &serde_json::Error>) -> ErrorData {
-    match message {
-        Err(error) => ErrorData::parse_error(format!("body is not JSON: {error}"), None),
-        Ok(Value::Array(members)) if members.is_empty() => ErrorData::invalid_request("a batch has at least one member", None),
-        Ok(Value::Array(_)) => ErrorData::invalid_request("revision 2025-03-26 alone has batches; send one message", None),
-        Ok(message) if message["id"].is_null() && message.get("id").is_some() => {
-            ErrorData::invalid_request("`id` is a string or an integer, never null", None)
+    let why = match message {
+        Err(error) => {
+            let fault = Fault::new(Code::InvalidJson, format!("body is not JSON: {error}"));
+            return told_as(ErrorCode::PARSE_ERROR, &fault);
         }
-        Ok(_) => ErrorData::invalid_request("body is no JSON-RPC 2.0 message", None),
-    }
+        Ok(Value::Array(members)) if members.is_empty() => "a batch has at least one member",
+        Ok(Value::Array(_)) => "revision 2025-03-26 alone has batches; send one message",
+        Ok(message) if message["id"].is_null() && message.get("id").is_some() => "`id` is a string or an integer, never null",
+        Ok(_) => "body is no JSON-RPC 2.0 message",
+    };
+    told(&Fault::bad_request(why))
 }
 
 #[cfg(test)]

@@ -117,10 +117,13 @@ impl Replied {
         self.response["result"].clone()
     }
 
-    /// The error, with this HTTP status and code.
+    /// The error, with this HTTP status and code, and with the envelope that every error has.
     #[track_caller]
     pub fn fails(&self, status: u16, code: i64) -> Value {
         assert_eq!((self.status, &self.response["error"]["code"]), (status, &json!(code)), "{self:?}");
-        self.response["error"].clone()
+        let error = self.response["error"].clone();
+        let text = |name: &str| error["data"][name].as_str().is_some_and(|text| !text.is_empty());
+        assert!(["code", "fault", "message", "requestId"].into_iter().all(text) && error["data"]["charged"] == false, "{error}");
+        error
     }
 }

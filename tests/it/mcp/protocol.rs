@@ -120,14 +120,24 @@ async fn what_stands_in_front_refuses_in_json_rpc_too() {
     told(&guessed, 429, "rate_limited");
     assert!(guessed.has("retry-after").parse::<u64>().unwrap() > 0);
     let large = host.request(Method::POST, "/ai/mcp").header("content-type", "application/json").body(" ".repeat((4 << 20) + 1));
-    Replied::read(&reply(large).await).fails(413, -32600);
+    told(&reply(large).await, 413, "body_too_large");
+    told(&reply(host.mcp().with_header("origin", "https://evil.example").request("tools/list", json!({}))).await, 403, "forbidden");
+    told(&reply(host.mcp().with_header("host", "evil.example").request("tools/list", json!({}))).await, 403, "forbidden");
+    let mut picky = host.mcp();
+    picky.accept = "text/html";
+    told(&reply(picky.request("tools/list", json!({}))).await, 406, "not_acceptable");
+    let many = Value::Array(vec![json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" }); 101]);
+    told(&reply(host.request(Method::POST, "/ai/mcp").json(&many)).await, 400, "invalid_request");
+    let torn = host.request(Method::POST, "/ai/mcp").header("content-type", "application/json").body("{");
+    assert_eq!(Replied::read(&reply(torn).await).fails(400, -32700)["data"]["code"], "invalid_json");
     // The id of a message that was read is there, whatever else is wrong with it.
     let body = r#"{"jsonrpc":"2.0","id":"mine","method":"tools/list"}"#;
     let post = |body: &'static str| host.request(Method::POST, "/ai/mcp").body(body);
     let typed = reply(post(body).header("content-type", "text/plain")).await;
-    Replied::read(&typed).fails(415, -32600);
+    assert_eq!(Replied::read(&typed).fails(415, -32600)["data"]["code"], "unsupported_media_type");
     let dated = reply(post(body).header("content-type", "application/json").header("mcp-protocol-version", "1999-01-01")).await;
-    Replied::read(&dated).fails(400, -32022);
+    let old = Replied::read(&dated).fails(400, -32022);
+    assert_eq!((&old["data"]["requested"], old["data"]["supported"].as_array().map(Vec::len)), (&json!("1999-01-01"), Some(4)));
     assert_eq!((&typed.json()["id"], &dated.json()["id"]), (&json!("mine"), &json!("mine")));
 
     let host = Host::builder().flag("--rate-limit", 1).start().await;
