@@ -1,9 +1,9 @@
 //! The watchdog: what a process may use while a budget is in force, by the host's own clocks.
 //!
-//! A [`Link`] holds the budget of the call that its worker runs. One task per pool, see
-//! [`Alarm::ring`], looks at every link each [`TICK`] while any budget is in force and ends a
+//! A [`Meter`] holds the budget of the call that its worker runs. One task per pool, see
+//! [`Alarm::ring`], looks at every meter each [`TICK`] while any budget is in force and ends a
 //! process that is over: wall clock and processor time at limit + grace, resident memory at its
-//! limit. The reason is kept in the link, so that the call that finds its stream at an end
+//! limit. The reason is kept in the meter, so that the call that finds its stream at an end
 //! answers with it. Nothing of this listens to the worker.
 //!
 //! Processor time counts from the first tick that sees the call, so a worker gains at most one
@@ -17,11 +17,11 @@ use std::{
     time::Duration,
 };
 
-use tokio::{net::UnixStream, sync::Notify, time::Instant};
-use tollhouse_protocol::{Limits, StopReason};
+use tokio::{sync::Notify, time::Instant};
+use tollhouse_protocol::StopReason;
 
 use crate::{
-    pipeline::Pipeline,
+    budget::{Budget, Seen},
     usage::{Usage, UsageError},
 };
 
@@ -31,53 +31,9 @@ pub(crate) const TICK: Duration = Duration::from_millis(50);
 /// Ticks between two looks at a call that waits in ops.
 const PARKED_TICKS: u32 = 5;
 
-/// A budget that is in force.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Budget {
-    pub(crate) wall_ms: u64,
-    pub(crate) cpu_ms: u64,
-    pub(crate) rss_bytes: u64,
-}
-
-impl Budget {
-    /// Of one call.
-    pub(crate) fn of_call(limits: &Limits) -> Self {
-        Self { wall_ms: limits.wall_ms, cpu_ms: limits.cpu_ms, rss_bytes: limits.rss_bytes }
-    }
-
-    /// Of loading a bundle.
-    pub(crate) fn of_load(limits: &Limits) -> Self {
-        Self { wall_ms: limits.load_wall_ms, cpu_ms: limits.load_cpu_ms, rss_bytes: limits.rss_bytes }
-    }
-
-    fn overrun(&self, wall: Duration, cpu: Duration, rss_bytes: u64, grace: Duration) -> Option<StopReason> {
-        if rss_bytes > self.rss_bytes {
-            return Some(StopReason::Memory { limit_bytes: self.rss_bytes });
-        }
-        if cpu > Duration::from_millis(self.cpu_ms) + grace {
-            return Some(StopReason::CpuTime { limit_ms: self.cpu_ms });
-        }
-        (wall > Duration::from_millis(self.wall_ms) + grace).then_some(StopReason::WallTime { limit_ms: self.wall_ms })
-    }
-}
-
-/// What a budget saw when it ended.
-#[derive(Debug, Default)]
-pub(crate) struct Seen {
-    pub(crate) wall: Duration,
-    /// Absent when the call ended before the watchdog had looked twice.
-    pub(crate) cpu: Option<Duration>,
-    /// Why the watchdog ended the process, if it did.
-    pub(crate) verdict: Option<StopReason>,
-    /// Whether the call ended within its limits, without the grace.
-    pub(crate) within: bool,
-}
-
-/// A worker's socket, what was sent ahead over it, and the budget that its process is under.
+/// The budget that a process is under, if any.
 #[derive(Debug)]
-pub(crate) struct Link {
-    pub(crate) stream: UnixStream,
-    pub(crate) pipeline: Pipeline,
+pub(crate) struct Meter {
     watch: Mutex<Option<Watch>>,
     alarm: Arc<Alarm>,
 }
@@ -93,9 +49,9 @@ struct Watch {
     verdict: Option<StopReason>,
 }
 
-impl Link {
-    pub(crate) fn new(stream: UnixStream, pipeline: Pipeline, alarm: Arc<Alarm>) -> Self {
-        Self { stream, pipeline, watch: Mutex::default(), alarm }
+impl Meter {
+    pub(crate) fn new(alarm: Arc<Alarm>) -> Self {
+        Self { watch: Mutex::default(), alarm }
     }
 
     /// Puts a budget in force.
@@ -142,7 +98,7 @@ impl Link {
     }
 }
 
-impl Drop for Link {
+impl Drop for Meter {
     fn drop(&mut self) {
         // A call that was dropped half-way never came to `finish`.
         self.finish();
@@ -233,16 +189,15 @@ mod tests {
 
     /// Looks until there is a verdict.
     async fn verdict(budget: Budget, pid: u32) -> (StopReason, Seen) {
-        let (ours, _theirs) = UnixStream::pair().unwrap();
-        let link = Link::new(ours, Pipeline::new(0, Duration::ZERO), Arc::default());
-        link.begin(budget);
+        let meter = Meter::new(Arc::default());
+        meter.begin(budget);
         loop {
-            match link.look(pid, Duration::from_millis(50)) {
+            match meter.look(pid, Duration::from_millis(50)) {
                 Look::Well => tokio::time::sleep(Duration::from_millis(10)).await,
                 Look::Dead => panic!("it is alive"),
                 Look::Over(reason) => {
-                    assert!(matches!(link.look(pid, Duration::ZERO), Look::Well), "one verdict is enough");
-                    return (reason, link.finish());
+                    assert!(matches!(meter.look(pid, Duration::ZERO), Look::Well), "one verdict is enough");
+                    return (reason, meter.finish());
                 }
             }
         }
@@ -269,13 +224,12 @@ mod tests {
 
     #[tokio::test]
     async fn call_within_its_grace_is_answered_but_not_within_its_limits() {
-        let (ours, _theirs) = UnixStream::pair().unwrap();
-        let link = Link::new(ours, Pipeline::new(0, Duration::ZERO), Arc::default());
-        link.begin(Budget { wall_ms: 10, ..AMPLE });
+        let meter = Meter::new(Arc::default());
+        meter.begin(Budget { wall_ms: 10, ..AMPLE });
         tokio::time::sleep(Duration::from_millis(20)).await;
-        assert!(matches!(link.look(std::process::id(), Duration::from_secs(60)), Look::Well));
-        let seen = link.finish();
+        assert!(matches!(meter.look(std::process::id(), Duration::from_secs(60)), Look::Well));
+        let seen = meter.finish();
         assert!(seen.verdict.is_none() && !seen.within);
-        assert!(link.is_free());
+        assert!(meter.is_free());
     }
 }

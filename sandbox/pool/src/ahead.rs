@@ -1,0 +1,120 @@
+//! How a call gets its turn: with a permit of its own, or by going ahead to a worker that is at another one, see
+//! [`pipeline`](crate::pipeline).
+
+use std::sync::Arc;
+
+use tokio::{
+    sync::oneshot,
+    time::{Instant, timeout_at},
+};
+use tollhouse_protocol::{Isolation, Start, ToWorker, frame};
+
+use crate::{
+    budget::Budget,
+    checkout::Wanted,
+    core::Core,
+    error::PoolError,
+    exchange::Begin,
+    lease::Lease,
+    process::{Handover, Process},
+    scheduler::{Admitted, Ahead, Ask, Permit},
+    status::count,
+};
+
+/// First size of a frame that is sent ahead, in bytes.
+const FRAME_BYTES: usize = 1 << 10;
+
+/// Largest frame that is sent ahead, in bytes. Sixteen of them about fill a socket's buffer.
+const MAX_AHEAD_BYTES: usize = 16 << 10;
+
+/// A call whose turn has come.
+#[derive(Debug)]
+pub(crate) struct Ready<'a> {
+    /// The worker, where another call handed it over.
+    pub(crate) lease: Option<Lease<'a>>,
+    pub(crate) permit: Permit<'a>,
+    pub(crate) begin: Begin,
+}
+
+impl Core {
+    /// Waits until a call may run: it has a running slot of its own, or was sent ahead and the worker is handed over to it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Scheduler::acquire`](crate::scheduler::Scheduler::acquire).
+    pub(crate) async fn ready<'a>(self: &'a Arc<Self>, wanted: Wanted<'_>, ask: Ask<'a>, start: Start) -> Result<Ready<'a>, PoolError> {
+        let (warm, deadline) = (wanted.isolation == Isolation::Warm && self.config.pipeline > 0, self.scheduler.deadline());
+        let mut ahead = if warm { Ahead::Now } else { Ahead::Never };
+        let call = ToWorker::Call(start);
+        loop {
+            if let Admitted::Permit(permit) = self.scheduler.wait(ask, ahead, deadline).await? {
+                return Ok(Ready { lease: None, permit, begin: Begin::Now(call) });
+            }
+            ahead = Ahead::Queued;
+            if let Some(sent) = self.send_ahead(wanted, ask, &call) {
+                let begin = Begin::SentAhead(sent.since);
+                let soon = sent.since + self.config.pipeline_patience;
+                if let Some((lease, permit)) = sent.turn(soon.min(deadline)).await {
+                    return Ok(Ready { lease: Some(lease), permit, begin });
+                }
+                ahead = Ahead::Never;
+            }
+        }
+    }
+
+    /// Sends a call ahead to a worker that holds `wanted` and is still at another call.
+    fn send_ahead<'a>(self: &'a Arc<Self>, wanted: Wanted<'_>, ask: Ask<'a>, call: &ToWorker) -> Option<SentAhead<'a>> {
+        let process = self.pipelined(wanted)?;
+        let ahead = SentAhead::send(self, ask, &process, call, Budget::of_call(wanted.limits))?;
+        count(&self.counters.pipelined);
+        Some(ahead)
+    }
+
+    fn pipelined(&self, wanted: Wanted<'_>) -> Option<Arc<Process>> {
+        self.idle()
+            .pipelined
+            .iter()
+            .find(|process| wanted.is_held_by(process) && !process.is_retired() && process.link.pipeline.room() > 0)
+            .cloned()
+    }
+}
+
+/// A call that was sent ahead and waits for its turn. Dropping it gives the call up.
+#[derive(Debug)]
+struct SentAhead<'a> {
+    core: &'a Arc<Core>,
+    ask: Ask<'a>,
+    turn: oneshot::Receiver<Handover>,
+    since: Instant,
+}
+
+impl<'a> SentAhead<'a> {
+    /// Sends a call ahead to `process`, if that takes one now.
+    fn send(core: &'a Arc<Core>, ask: Ask<'a>, process: &Process, call: &ToWorker, budget: Budget) -> Option<Self> {
+        let mut encoded = Vec::with_capacity(FRAME_BYTES);
+        frame::encode(call, &mut encoded).ok().filter(|()| encoded.len() <= MAX_AHEAD_BYTES)?;
+        let turn = process.link.pipeline.send(&process.link.stream, &encoded, budget)?;
+        Some(Self { core, ask, turn, since: Instant::now() })
+    }
+
+    /// Waits for the turn of this call; `None` when it does not come until `deadline`, or will not come: the worker
+    /// has declined or ended.
+    async fn turn(mut self, deadline: Instant) -> Option<(Lease<'a>, Permit<'a>)> {
+        let handover = timeout_at(deadline, &mut self.turn).await.ok()?.ok()?;
+        Some(self.take(handover))
+    }
+
+    fn take(&self, Handover { process, buffers }: Handover) -> (Lease<'a>, Permit<'a>) {
+        (Lease::new(self.core, process, buffers), self.core.scheduler.take_over(self.ask))
+    }
+}
+
+impl Drop for SentAhead<'_> {
+    fn drop(&mut self) {
+        self.turn.close();
+        // Its turn came while it was given up: ends the worker, which may have begun.
+        if let Ok(turn) = self.turn.try_recv() {
+            drop(self.take(turn));
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! What a process may use while it is at one thing: a call, or loading a bundle.
+
+use std::time::Duration;
+
+use tollhouse_protocol::{Limits, StopReason};
+
+/// A budget that is in force.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Budget {
+    pub(crate) wall_ms: u64,
+    pub(crate) cpu_ms: u64,
+    pub(crate) rss_bytes: u64,
+}
+
+impl Budget {
+    /// Of one call.
+    pub(crate) fn of_call(limits: &Limits) -> Self {
+        Self { wall_ms: limits.wall_ms, cpu_ms: limits.cpu_ms, rss_bytes: limits.rss_bytes }
+    }
+
+    /// Of loading a bundle.
+    pub(crate) fn of_load(limits: &Limits) -> Self {
+        Self { wall_ms: limits.load_wall_ms, cpu_ms: limits.load_cpu_ms, rss_bytes: limits.rss_bytes }
+    }
+
+    /// Which part of it is overrun, by more than `grace` where it is time.
+    pub(crate) fn overrun(&self, wall: Duration, cpu: Duration, rss_bytes: u64, grace: Duration) -> Option<StopReason> {
+        if rss_bytes > self.rss_bytes {
+            return Some(StopReason::Memory { limit_bytes: self.rss_bytes });
+        }
+        if cpu > Duration::from_millis(self.cpu_ms) + grace {
+            return Some(StopReason::CpuTime { limit_ms: self.cpu_ms });
+        }
+        (wall > Duration::from_millis(self.wall_ms) + grace).then_some(StopReason::WallTime { limit_ms: self.wall_ms })
+    }
+}
+
+/// What a budget saw when it ended.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) wall: Duration,
+    /// Absent when the call ended before the watchdog had looked twice.
+    pub(crate) cpu: Option<Duration>,
+    /// Why the watchdog ended the process, if it did.
+    pub(crate) verdict: Option<StopReason>,
+    /// Whether the call ended within its limits, without the grace.
+    pub(crate) within: bool,
+}

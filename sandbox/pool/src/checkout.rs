@@ -1,0 +1,93 @@
+//! A worker for a handler: a warm one if there is one, else a blank one that loads it.
+
+use std::sync::Arc;
+
+use tollhouse_protocol::{Bundle, Isolation, Limits, LoadFault, StopReason};
+
+use crate::{
+    core::Core,
+    error::PoolError,
+    exchange::Clean,
+    idle::Warm,
+    lease::Lease,
+    process::{Holding, Process},
+    status::count,
+};
+
+/// A handler that wants a worker.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) bundle: &'a Arc<Bundle>,
+    pub(crate) endpoint: &'a str,
+    pub(crate) limits: &'a Limits,
+    pub(crate) isolation: Isolation,
+}
+
+impl Wanted<'_> {
+    pub(crate) fn is_held_by(&self, process: &Process) -> bool {
+        process.loaded.get().is_some_and(|holding| holding.serves(self.endpoint, self.bundle, self.limits))
+    }
+}
+
+impl Core {
+    /// Leases a worker that holds `wanted`: a warm one if there is one, else one that loads it now.
+    ///
+    /// # Errors
+    ///
+    /// [`PoolError::Load`] when the handler does not load, [`PoolError::Spawn`] when there is no
+    /// process to load it.
+    pub(crate) async fn lease(self: &Arc<Self>, wanted: Wanted<'_>) -> Result<Lease<'_>, PoolError> {
+        if wanted.isolation == Isolation::Warm
+            && let Some(lease) = self.lease_idle(wanted)
+        {
+            return Ok(lease);
+        }
+        count(&self.counters.cold_calls);
+        let loaded = self.lease_loaded(wanted).await;
+        // Only now, so that the replacement does not compete with the load.
+        self.refill();
+        loaded.map(|(lease, _)| lease)
+    }
+
+    /// Leases a worker that has loaded `wanted` and served nobody, and the proof that loading it
+    /// ended as it should.
+    pub(crate) async fn lease_loaded(self: &Arc<Self>, wanted: Wanted<'_>) -> Result<(Lease<'_>, Clean), PoolError> {
+        let mut lease = self.lease_blank().await?;
+        let mut loaded = lease.load(wanted.bundle, wanted.limits).await;
+        if matches!(loaded, Err(LoadFault::Stopped(StopReason::Crashed))) {
+            // It may have been dying when it was leased. What has not run may be tried again.
+            lease = self.boot().await?;
+            loaded = lease.load(wanted.bundle, wanted.limits).await;
+        }
+        let (_, clean) = loaded.map_err(|fault| self.load_error(wanted.endpoint, fault))?;
+        let holding = Holding {
+            bundle: Arc::clone(wanted.bundle),
+            endpoint: wanted.endpoint.into(),
+            limits: *wanted.limits,
+            isolation: wanted.isolation,
+        };
+        lease.process().loaded.set(holding).map_err(|_| PoolError::Spawn("a blank worker held a handler".into()))?;
+        Ok((lease, clean))
+    }
+
+    fn lease_idle(self: &Arc<Self>, wanted: Wanted<'_>) -> Option<Lease<'_>> {
+        loop {
+            let Warm { process, buffers, .. } = self.take_idle(wanted)?;
+            let lease = Lease::new(self, process, buffers);
+            if lease.is_fit() {
+                return Some(lease);
+            }
+            count(&self.counters.idle_faults);
+        }
+    }
+
+    fn take_idle(&self, wanted: Wanted<'_>) -> Option<Warm> {
+        let mut idle = self.idle();
+        let at = idle.warm.iter().rposition(|warm| wanted.is_held_by(&warm.process))?;
+        let warm = idle.warm.remove(at)?;
+        if warm.process.link.pipeline.is_brief() {
+            idle.pipelined.push(Arc::clone(&warm.process));
+        }
+        Some(warm)
+    }
+}

@@ -1,0 +1,34 @@
+//! Why a call did not run.
+
+use std::time::Duration;
+
+use tollhouse_protocol::{LoadError, SchemaFault, StopReason};
+
+/// A call that did not run, so repeating it is safe.
+#[derive(Debug, thiserror::Error)]
+pub enum PoolError {
+    /// No slot within the queue's patience, or the queue is full, or the pool is shut down.
+    #[error("all workers are busy")]
+    Busy {
+        /// After which time another try may find a slot.
+        retry_after: Duration,
+    },
+    /// The endpoint's workers were killed too often of late.
+    #[error("endpoint is held after repeated faults")]
+    Held {
+        /// How long the endpoint is held yet.
+        retry_after: Duration,
+    },
+    /// The handler does not load.
+    #[error("handler does not load")]
+    Load(#[source] LoadError),
+    /// A schema of the bundle cannot be used.
+    #[error("a schema cannot be used")]
+    Schema(#[source] SchemaFault),
+    /// A schema of the bundle took more than loading may.
+    #[error("while loading, {0}")]
+    Stopped(StopReason),
+    /// No worker could be started.
+    #[error("no worker could be started: {0}")]
+    Spawn(String),
+}

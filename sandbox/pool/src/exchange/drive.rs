@@ -1,0 +1,158 @@
+//! A call is run.
+
+use std::io;
+
+use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
+use tokio::time::Instant;
+use tollhouse_protocol::{Limits, OpFailure, OpRequest, OpValue, Outcome, Spent, ToWorker, Work, frame::FrameError};
+
+use super::end::{Cut, Ended};
+use crate::{
+    budget::Budget,
+    job::OpHost,
+    ledger::{Breach, Ledger, OpKind, Step},
+    process::Link,
+    scheduler::Permit,
+    wire::Buffers,
+};
+
+/// A call for a worker that has its code.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "each call has one, and passes it on at once")]
+pub(crate) enum Begin {
+    /// It is to be sent, and its budget begins.
+    Now(ToWorker),
+    /// It was sent ahead at this moment, its turn has come, and its budget is in force.
+    SentAhead(Instant),
+}
+
+/// Runs one call on a worker that has its code, until it has ended one way or the other.
+pub(crate) async fn drive(
+    link: &Link,
+    buffers: &mut Buffers,
+    (limits, work): (&Limits, Work),
+    begin: Begin,
+    host: &dyn OpHost,
+    permit: &mut Permit<'_>,
+) -> Ended {
+    let sent_ahead = match &begin {
+        Begin::Now(_) => {
+            link.meter.begin(Budget::of_call(limits));
+            None
+        }
+        Begin::SentAhead(since) => Some(*since),
+    };
+    let mut ledger = Ledger::new(*limits, work);
+    let done = exchange(link, buffers, begin, host, permit, &mut ledger).await;
+    let mut seen = link.meter.finish();
+    // It may have run before its turn.
+    seen.wall = sent_ahead.map_or(seen.wall, |since| since.elapsed());
+    // What came behind the answer is the next call's, if there is one.
+    let is_silent = buffers.nothing_to_take() || link.pipeline.len() > 0;
+    Ended::of(done, &seen, ledger.ops(), is_silent && buffers.nothing_to_send())
+}
+
+async fn exchange(
+    link: &Link,
+    buffers: &mut Buffers,
+    begin: Begin,
+    host: &dyn OpHost,
+    permit: &mut Permit<'_>,
+    ledger: &mut Ledger,
+) -> Result<(Outcome, Spent), Cut> {
+    let stream = &link.stream;
+    let mut ops = None;
+    match begin {
+        Begin::Now(call) => {
+            buffers.put(&call)?;
+            buffers.flush(stream)?;
+            if buffers.nothing_to_send() {
+                link.pipeline.open();
+            }
+        }
+        Begin::SentAhead(_) => {
+            link.pipeline.take_rest(buffers);
+            buffers.flush(stream)?;
+        }
+    }
+    permit.send_ahead(link.pipeline.room());
+    loop {
+        while let Some(message) = buffers.next()? {
+            match ledger.admit(message)? {
+                Step::Op(op, request) => {
+                    close(link, buffers, permit)?;
+                    ops.get_or_insert_with(FuturesUnordered::new).push(answer(host, op, request));
+                }
+                Step::Begin => host.begun(),
+                Step::Log(line) => host.log(line),
+                Step::Progress(said) => host.progress(said),
+                Step::Wait => {
+                    close(link, buffers, permit)?;
+                    // With a reply on its way the worker has something to compute again.
+                    if ledger.in_flight() > 0 && buffers.nothing_to_send() {
+                        permit.park();
+                        link.meter.set_parked(true);
+                    }
+                }
+                Step::Decline if link.pipeline.decline() => {}
+                Step::Decline => return Err(Breach::Protocol("a call declined that was not sent").into()),
+                Step::Drop => {}
+                Step::Done(outcome, claim) => {
+                    // What the handler did not wait for gets one chance to be done at once.
+                    if let Some(ops) = &mut ops {
+                        while ops.next().now_or_never().flatten().is_some() {}
+                    }
+                    return Ok((outcome, claim));
+                }
+            }
+        }
+        let has_ops = ledger.in_flight() > 0;
+        tokio::select! {
+            biased;
+            Some((op, kind, result)) = next(&mut ops), if has_ops => {
+                let mut answered = Some((op, kind, result));
+                while let Some((op, kind, result)) = answered {
+                    ledger.answered(kind);
+                    put_reply(buffers, op, result)?;
+                    answered = ops.as_mut().and_then(|ops| ops.next().now_or_never().flatten());
+                }
+                permit.ask_to_resume();
+            }
+            () = permit.resumed(), if permit.is_resuming() => link.meter.set_parked(false),
+            changed = buffers.changed(stream) => {
+                changed?;
+                buffers.fill(stream)?;
+            }
+        }
+        if permit.is_running() {
+            buffers.flush(stream)?;
+        }
+    }
+}
+
+/// Lets nothing more be sent ahead to the worker: its call asks for something, or waits.
+fn close(link: &Link, buffers: &mut Buffers, permit: &Permit<'_>) -> io::Result<()> {
+    link.pipeline.close(buffers);
+    if permit.is_running() { buffers.flush(&link.stream) } else { Ok(()) }
+}
+
+async fn answer(host: &dyn OpHost, op: u32, request: OpRequest) -> (u32, OpKind, Result<OpValue, OpFailure>) {
+    (op, OpKind::of(&request), host.op(request).await)
+}
+
+async fn next<F: Future>(ops: &mut Option<FuturesUnordered<F>>) -> Option<F::Output> {
+    match ops {
+        Some(ops) => ops.next().await,
+        None => None,
+    }
+}
+
+fn put_reply(buffers: &mut Buffers, op: u32, result: Result<OpValue, OpFailure>) -> Result<(), FrameError> {
+    match buffers.put(&ToWorker::Reply { op, result }) {
+        Err(FrameError::TooLarge(bytes)) => {
+            let failure = OpFailure { code: "too_large".into(), message: format!("answer is {bytes} bytes, more than a worker takes") };
+            buffers.put(&ToWorker::Reply { op, result: Err(failure) })
+        }
+        put => put,
+    }
+}

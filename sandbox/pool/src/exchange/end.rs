@@ -1,0 +1,112 @@
+//! How an exchange ended, and whether its worker may go on: from what the worker said, what the watchdog saw, and what is
+//! left on the wire.
+
+use std::io;
+
+use tollhouse_protocol::{LoadFault, Loaded, Outcome, Problem, Spent, StopReason, frame::FrameError};
+
+use crate::{budget::Seen, ledger::Breach};
+
+/// Proof that a call ended as it should, so that its worker may serve another.
+///
+/// Invariant: a worker that overran any part of its budget never serves a second call. Only
+/// [`end_of_load`] and [`Ended::of`] make this proof, and a leased worker is handed over or put among the idle for nothing
+/// else; the lease asserts the rest again before it is used.
+#[derive(Debug)]
+pub(crate) struct Clean(());
+
+/// A call's end.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) outcome: Outcome,
+    pub(crate) spent: Spent,
+    pub(crate) clean: Option<Clean>,
+}
+
+impl Ended {
+    /// Weighs what the worker answered, if it did, against what was `seen` of it. `is_quiet`: nothing of this call is left to
+    /// be read or written.
+    pub(super) fn of(done: Result<(Outcome, Spent), Cut>, seen: &Seen, ops: u64, is_quiet: bool) -> Self {
+        let stopped = |reason| Self { outcome: Outcome::Stopped(reason), spent: checked_spent(seen, Spent::default(), ops), clean: None };
+        match (done, seen.verdict.clone()) {
+            (_, Some(verdict)) => stopped(verdict),
+            (Ok((outcome, claim)), None) => {
+                let in_order = seen.within && is_quiet && !matches!(outcome, Outcome::Stopped(_));
+                let outcome = unfit_if_unlisted(outcome);
+                Self { outcome, spent: checked_spent(seen, claim, ops), clean: in_order.then_some(Clean(())) }
+            }
+            (Err(cut), None) => stopped(cut.reason()),
+        }
+    }
+}
+
+/// What does not fit, although its worker ended before it could say why: it is a misfit as any other, and no stop that is
+/// held against anybody.
+fn unfit_if_unlisted(outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::Stopped(StopReason::Unlisted { side }) => {
+            Outcome::Unfit(side, vec![Problem { pointer: String::new(), message: "does not fit the schema".to_owned() }])
+        }
+        outcome => outcome,
+    }
+}
+
+/// As [`Ended::of`], of the load of a bundle.
+pub(super) fn end_of_load(answer: Result<Result<Loaded, LoadFault>, Cut>, seen: Seen) -> Result<(Loaded, Clean), LoadFault> {
+    match (answer, seen.verdict.clone()) {
+        (_, Some(verdict)) => Err(LoadFault::Stopped(verdict)),
+        (Ok(Ok(loaded)), None) => Ok((Loaded { spent: checked_spent(&seen, loaded.spent, 0), checked: loaded.checked }, Clean(()))),
+        (Ok(Err(fault)), None) => Err(fault),
+        (Err(cut), None) => Err(LoadFault::Stopped(cut.reason())),
+    }
+}
+
+/// What ends an exchange before its answer.
+#[derive(Debug)]
+pub(super) enum Cut {
+    /// The stream ended or failed.
+    Gone,
+    Breach(Breach),
+}
+
+impl From<io::Error> for Cut {
+    fn from(_: io::Error) -> Self {
+        Self::Gone
+    }
+}
+
+impl From<FrameError> for Cut {
+    fn from(_: FrameError) -> Self {
+        Self::Breach(Breach::Protocol("a frame that does not decode"))
+    }
+}
+
+impl From<Breach> for Cut {
+    fn from(breach: Breach) -> Self {
+        Self::Breach(breach)
+    }
+}
+
+impl Cut {
+    fn reason(self) -> StopReason {
+        match self {
+            Self::Gone => StopReason::Crashed,
+            Self::Breach(Breach::Limit(reason)) => reason,
+            Self::Breach(Breach::Protocol(what)) => {
+                tracing::warn!(breach = what, "worker broke the protocol");
+                StopReason::Crashed
+            }
+        }
+    }
+}
+
+/// The worker's claim where the host knows no better.
+fn checked_spent(seen: &Seen, claim: Spent, ops: u64) -> Spent {
+    let wall_us = u64::try_from(seen.wall.as_micros()).unwrap_or(u64::MAX);
+    let cpu_us = match seen.cpu {
+        // The host counts in steps of 10 ms and from its first look on.
+        Some(cpu) => u64::try_from(cpu.as_micros()).unwrap_or(u64::MAX).max(claim.cpu_us.min(wall_us)),
+        None => claim.cpu_us.min(wall_us),
+    };
+    Spent { cpu_us, wall_us, heap_bytes: claim.heap_bytes, ops }
+}

@@ -1,0 +1,32 @@
+//! A bundle is loaded.
+
+use tollhouse_protocol::{Load, LoadFault, Loaded, ToHost, ToWorker};
+
+use super::end::{Clean, Cut, end_of_load};
+use crate::{budget::Budget, ledger::Breach, process::Link, wire::Buffers};
+
+/// Loads a bundle into a blank worker, under the limits of loading.
+pub(crate) async fn load(link: &Link, buffers: &mut Buffers, load: Load) -> Result<(Loaded, Clean), LoadFault> {
+    link.meter.begin(Budget::of_load(&load.limits));
+    let answer = exchange(link, buffers, load).await;
+    end_of_load(answer, link.meter.finish())
+}
+
+async fn exchange(link: &Link, buffers: &mut Buffers, load: Load) -> Result<Result<Loaded, LoadFault>, Cut> {
+    // And one that says how many were dropped.
+    let mut lines = load.limits.log_lines + 1;
+    buffers.put(&ToWorker::Load(load))?;
+    loop {
+        buffers.flush(&link.stream)?;
+        buffers.changed(&link.stream).await?;
+        buffers.fill(&link.stream)?;
+        while let Some(message) = buffers.next()? {
+            match message {
+                ToHost::Loaded(answer) if buffers.are_empty() => return Ok(answer),
+                // What a module logs at its top level belongs to no call.
+                ToHost::Log(_) if lines > 0 => lines -= 1,
+                _ => return Err(Breach::Protocol("something else than the answer to a bundle").into()),
+            }
+        }
+    }
+}

@@ -1,0 +1,308 @@
+mod ends;
+
+use std::{
+    io,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::UnixStream,
+};
+use tollhouse_protocol::{
+    Limits, LogLevel, LogLine, OpFailure, OpRequest, OpValue, Outcome, ReplyBody, Said, Spent, Start, StopReason, ToHost, ToWorker,
+    ToolReply, Work, frame,
+};
+
+use super::*;
+use crate::{
+    breaker::BreakerRules,
+    job::OpHost,
+    pipeline::Pipeline,
+    process::Link,
+    scheduler::{Ask, Rules, Scheduler},
+    watchdog::Meter,
+    wire::Buffers,
+};
+
+/// A worker that says what the test wants it to say.
+struct Peer(UnixStream);
+
+impl Peer {
+    async fn say(&mut self, messages: &[ToHost]) {
+        let mut bytes = Vec::new();
+        messages.iter().for_each(|message| frame::encode(message, &mut bytes).unwrap());
+        self.0.write_all(&bytes).await.unwrap();
+    }
+
+    async fn hear(&mut self) -> ToWorker {
+        let mut prefix = [0; 4];
+        self.0.read_exact(&mut prefix).await.unwrap();
+        let mut payload = vec![0; frame::length(prefix).unwrap()];
+        self.0.read_exact(&mut payload).await.unwrap();
+        frame::decode(&payload).unwrap()
+    }
+}
+
+#[derive(Default)]
+struct Host {
+    logged: Mutex<Vec<String>>,
+    asked: Mutex<Vec<OpRequest>>,
+}
+
+impl OpHost for Host {
+    fn op(&self, request: OpRequest) -> BoxFuture<'_, Result<OpValue, OpFailure>> {
+        self.asked.lock().unwrap().push(request.clone());
+        Box::pin(async move {
+            if let OpRequest::Sleep { ms } = request {
+                tokio::time::sleep(Duration::from_millis(ms)).await;
+            }
+            Ok(OpValue::None)
+        })
+    }
+
+    fn log(&self, line: LogLine) {
+        self.logged.lock().unwrap().push(line.message);
+    }
+
+    fn progress(&self, said: Said) {
+        self.logged.lock().unwrap().push(said.message);
+    }
+}
+
+fn link(stream: UnixStream) -> Link {
+    Link { stream, pipeline: Pipeline::new(0, Duration::ZERO), meter: Meter::new(Arc::default()) }
+}
+
+fn scheduler() -> Scheduler {
+    let breaker = BreakerRules { kills: 5, window: Duration::from_secs(60), hold: Duration::from_secs(60) };
+    Scheduler::new(Rules { running: 1, processes: 10, owner_running: 1, queue: 10, patience: Duration::from_secs(1), breaker })
+}
+
+fn begin() -> Begin {
+    let (head, body) = (Bytes::from_static(b"{}"), Bytes::from_static(b"{}"));
+    Begin::Now(ToWorker::Call(Start {
+        call: "call_1".into(),
+        work: Work::Handle,
+        announced: false,
+        head,
+        body,
+        env: vec![],
+        now_ms: 0,
+        limits: Limits::default(),
+    }))
+}
+
+fn done(body: &[u8]) -> ToHost {
+    let body = ReplyBody::Json(Bytes::copy_from_slice(body));
+    ToHost::Done { outcome: Outcome::Returned(ToolReply { status: 200, headers: vec![], body }), spent: Spent::default() }
+}
+
+fn op(op: u32) -> ToHost {
+    ToHost::Op { op, request: OpRequest::KvGet { key: "k".into() } }
+}
+
+/// Runs a call against `script`, which gets the socket when the call has arrived.
+async fn run<F: Future<Output = ()>>(host: &Host, script: impl FnOnce(Peer) -> F) -> Ended {
+    run_within(&Limits::default(), host, |peer, _| script(peer)).await
+}
+
+/// As [`run`], under `limits`. The script gets the meter too, to be the watchdog.
+async fn run_within<F: Future<Output = ()>>(limits: &Limits, host: &Host, script: impl FnOnce(Peer, Arc<Link>) -> F) -> Ended {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let (link, scheduler) = (Arc::new(link(ours)), scheduler());
+    let mut permit = scheduler.acquire(Ask { owner: "a", endpoint: "x", concurrency: 1 }).await.unwrap();
+    let mut buffers = Buffers::default();
+    let call = async {
+        let ended = drive(&link, &mut buffers, (limits, Work::Handle), begin(), host, &mut permit).await;
+        // As the end of the process would.
+        rustix::net::shutdown(&link.stream, rustix::net::Shutdown::Both).unwrap();
+        ended
+    };
+    let peer = async {
+        let mut peer = Peer(theirs);
+        assert!(matches!(peer.hear().await, ToWorker::Call(_)));
+        script(peer, Arc::clone(&link)).await;
+    };
+    let (ended, ()) = tokio::join!(call, peer);
+    assert!(link.meter.is_free(), "no budget is left in force");
+    ended
+}
+
+async fn crash(bytes: &'static [u8]) -> Ended {
+    run(&Host::default(), |mut peer| async move {
+        // The host may be gone before all is written.
+        let _ = peer.0.write_all(bytes).await;
+        let _ = peer.0.read(&mut [0]).await;
+    })
+    .await
+}
+
+fn is_crash(ended: &Ended) -> bool {
+    ended.outcome == Outcome::Stopped(StopReason::Crashed) && ended.clean.is_none()
+}
+
+/// A worker stopped itself at its wall limit, at which the host ends its waits too: the reply came
+/// to a closed socket, and the call counted as crashed.
+#[tokio::test]
+async fn last_words_count_although_a_reply_cannot_be_delivered() {
+    let reason = StopReason::WallTime { limit_ms: 20 };
+    let outcome = Outcome::Stopped(reason.clone());
+    let ended = run(&Host::default(), |mut peer| async move {
+        peer.say(&[ToHost::Op { op: 1, request: OpRequest::Sleep { ms: 20 } }]).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        #[expect(clippy::disallowed_methods, reason = "the runtime has one thread: the reply and the last words are ready at once")]
+        std::thread::sleep(Duration::from_millis(40));
+        peer.say(&[ToHost::Done { outcome, spent: Spent::default() }]).await;
+    })
+    .await;
+    assert_eq!(ended.outcome, Outcome::Stopped(reason));
+}
+
+#[tokio::test]
+async fn answer_comes_back_with_the_proof_that_all_went_well() {
+    let ended = run(&Host::default(), |mut peer| async move { peer.say(&[done(b"42")]).await }).await;
+    assert!(matches!(ended.outcome, Outcome::Returned(_)));
+    assert!(ended.clean.is_some());
+}
+
+#[tokio::test]
+async fn ops_are_answered_and_logs_are_taken_in_order() {
+    let host = Host::default();
+    let ended = run(&host, |mut peer| async move {
+        let log = |message: &str| ToHost::Log(LogLine { level: LogLevel::Info, message: message.into(), fields: String::new() });
+        let said = ToHost::Progress(Said { message: "half".into(), fraction: Some(0.5) });
+        peer.say(&[log("one"), op(1), op(2), said, log("two"), ToHost::Waiting]).await;
+        let mut answered = Vec::new();
+        for _ in 0..2 {
+            let ToWorker::Reply { op, result: Ok(OpValue::None) } = peer.hear().await else { panic!("a reply") };
+            answered.push(op);
+        }
+        answered.sort_unstable();
+        assert_eq!(answered, [1, 2]);
+        peer.say(&[done(b"1")]).await;
+    })
+    .await;
+    assert!(ended.clean.is_some());
+    assert_eq!(ended.spent.ops, 2);
+    assert_eq!(*host.logged.lock().unwrap(), ["one", "half", "two"]);
+}
+
+/// It once waited for room to write what it was not to write yet, which there always was.
+#[tokio::test]
+async fn call_with_an_answer_and_no_slot_sleeps_until_there_is_one() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let (link, scheduler, host) = (link(ours), scheduler(), Host::default());
+    let mut permit = scheduler.acquire(Ask { owner: "a", endpoint: "x", concurrency: 1 }).await.unwrap();
+    let mut buffers = Buffers::default();
+    let mut polls = 0;
+    let limits = Limits::default();
+    let mut call = Box::pin(drive(&link, &mut buffers, (&limits, Work::Handle), begin(), &host, &mut permit));
+    let call = std::future::poll_fn(|context| {
+        polls += 1;
+        call.as_mut().poll(context)
+    });
+    let others = async {
+        let mut peer = Peer(theirs);
+        peer.hear().await;
+        peer.say(&[ToHost::Op { op: 1, request: OpRequest::Sleep { ms: 20 } }, ToHost::Waiting]).await;
+        let other = scheduler.acquire(Ask { owner: "b", endpoint: "y", concurrency: 1 }).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(60)).await;
+        assert_eq!(scheduler.occupancy().running, 1);
+        assert_eq!(peer.0.try_read(&mut [0]).unwrap_err().kind(), io::ErrorKind::WouldBlock, "no answer without a slot");
+        drop(other);
+        assert!(matches!(peer.hear().await, ToWorker::Reply { op: 1, .. }));
+        peer.say(&[done(b"1")]).await;
+    };
+    let (ended, ()) = tokio::join!(call, others);
+    assert!(ended.clean.is_some());
+    assert!(polls < 50, "{polls} polls");
+}
+
+#[tokio::test]
+async fn op_that_nobody_waits_for_is_still_asked_for() {
+    let host = Host::default();
+    let ended = run(&host, |mut peer| async move { peer.say(&[op(1), done(b"1")]).await }).await;
+    assert!(ended.clean.is_some());
+    assert_eq!(host.asked.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn garbage_ends_the_call() {
+    assert!(is_crash(&crash(b"\xff\xff\xff\xff").await), "a length over the limit");
+    assert!(is_crash(&crash(b"\x04\0\0\0\xff\xff\xff\xff").await), "a message that is none");
+    assert!(is_crash(&crash(b"\0\0\0\0").await), "an empty frame");
+}
+
+#[tokio::test]
+async fn end_of_the_stream_ends_the_call() {
+    let ended = run(&Host::default(), |peer| async move { drop(peer) }).await;
+    assert!(is_crash(&ended));
+    let ended = run(&Host::default(), |mut peer| async move { peer.0.write_all(b"\x10\0\0\0half").await.unwrap() }).await;
+    assert!(is_crash(&ended));
+}
+
+#[tokio::test]
+async fn op_number_used_twice_ends_the_call() {
+    let ended = run(&Host::default(), |mut peer| async move {
+        peer.say(&[op(1), op(1), done(b"1")]).await;
+        let _ = peer.0.read(&mut [0]).await;
+    })
+    .await;
+    assert!(is_crash(&ended));
+}
+
+#[tokio::test]
+async fn result_over_its_limit_is_not_answered() {
+    let limit_bytes = Limits::default().output_bytes;
+    let ended = run(&Host::default(), |mut peer| async move {
+        peer.say(&[done(&vec![b'1'; limit_bytes as usize + 1])]).await;
+    })
+    .await;
+    assert_eq!(ended.outcome, Outcome::Stopped(StopReason::OutputSize { limit_bytes }));
+    assert!(ended.clean.is_none());
+}
+
+#[tokio::test]
+async fn worker_that_goes_on_after_its_answer_is_not_used_again() {
+    let ended = run(&Host::default(), |mut peer| async move { peer.say(&[done(b"1"), op(1)]).await }).await;
+    assert!(matches!(ended.outcome, Outcome::Returned(_)));
+    assert!(ended.clean.is_none());
+}
+
+#[tokio::test]
+async fn worker_that_stopped_itself_is_not_used_again() {
+    let reason = StopReason::Memory { limit_bytes: 1 };
+    let stopped = ToHost::Done { outcome: Outcome::Stopped(reason.clone()), spent: Spent::default() };
+    let ended = run(&Host::default(), |mut peer| async move { peer.say(&[stopped]).await }).await;
+    assert_eq!(ended.outcome, Outcome::Stopped(reason));
+    assert!(ended.clean.is_none());
+}
+
+#[tokio::test]
+async fn large_frames_cross_in_both_directions_at_once() {
+    let host = Host::default();
+    let ended = run(&host, |mut peer| async move {
+        let value = Bytes::from(vec![b'1'; 1 << 20]);
+        for number in 1..=20 {
+            let request = OpRequest::KvSet { key: "k".into(), value: value.clone(), ttl_ms: None };
+            peer.say(&[ToHost::Op { op: number, request }]).await;
+            assert!(matches!(peer.hear().await, ToWorker::Reply { op, .. } if op == number));
+        }
+        peer.say(&[done(b"1")]).await;
+    })
+    .await;
+    assert!(ended.clean.is_some());
+}
+
+#[tokio::test]
+async fn cpu_claim_is_no_more_than_the_time_that_passed() {
+    let boast = Spent { cpu_us: u64::MAX, wall_us: u64::MAX, heap_bytes: 1, ops: 9 };
+    let ToHost::Done { outcome, .. } = done(b"1") else { unreachable!() };
+    let ended = run(&Host::default(), |mut peer| async move { peer.say(&[ToHost::Done { outcome, spent: boast }]).await }).await;
+    assert!(ended.spent.cpu_us <= ended.spent.wall_us && ended.spent.wall_us < 10_000_000);
+    assert_eq!(ended.spent.ops, 0);
+}

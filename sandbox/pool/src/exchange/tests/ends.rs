@@ -1,0 +1,156 @@
+//! What each end of a call means: what its caller is told, whether there is an answer to charge for, how the pool counts it,
+//! whether it counts against its endpoint, and whether its worker serves another call.
+
+use std::sync::atomic::Ordering;
+
+use tokio::time::Instant;
+use tollhouse_protocol::{Problem, Side, Thrown};
+
+use super::*;
+use crate::{PoolConfig, PoolError, core::Core, watchdog::Look};
+
+/// How a worker comes to its end.
+enum By {
+    /// It says so.
+    Worker(Outcome),
+    /// It says so, and more behind it.
+    Talking(Outcome),
+    /// It says so, beyond its limits but within the grace.
+    Late(Outcome),
+    /// Its stream ends, after these bytes.
+    Bytes(&'static [u8]),
+    /// The watchdog ends it, whatever it says.
+    Watchdog(Limits),
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Counted {
+    Call,
+    Stop,
+    Crash,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Endpoint {
+    Untouched,
+    Held,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Worker {
+    Kept,
+    Ended,
+}
+
+fn returned(bytes: usize) -> Outcome {
+    let body = ReplyBody::Json(Bytes::from(vec![b'1'; bytes]));
+    Outcome::Returned(ToolReply { status: 200, headers: vec![], body })
+}
+
+fn unfit(side: Side) -> Outcome {
+    Outcome::Unfit(side, vec![Problem { pointer: "/a".into(), message: "a is required".into() }])
+}
+
+/// Looks until the meter has a verdict, as the watchdog would.
+fn look_until_over(link: &Link) {
+    let patience = Instant::now() + Duration::from_secs(20);
+    while !matches!(link.meter.look(std::process::id(), Duration::ZERO), Look::Over(_)) {
+        assert!(Instant::now() < patience, "a test that computes uses up its processor time");
+    }
+}
+
+async fn end(by: By) -> Ended {
+    let host = Host::default();
+    let done = |outcome| ToHost::Done { outcome, spent: Spent::default() };
+    match by {
+        By::Worker(outcome) => run(&host, |mut peer| async move { peer.say(&[done(outcome)]).await }).await,
+        By::Talking(outcome) => run(&host, |mut peer| async move { peer.say(&[done(outcome), ToHost::Waiting]).await }).await,
+        By::Late(outcome) => {
+            let limits = Limits { wall_ms: 0, ..Limits::default() };
+            run_within(&limits, &host, |mut peer, _| async move { peer.say(&[done(outcome)]).await }).await
+        }
+        By::Bytes(bytes) => run(&host, |mut peer| async move { peer.0.write_all(bytes).await.unwrap() }).await,
+        By::Watchdog(limits) => {
+            run_within(&limits, &host, |mut peer, link| async move {
+                look_until_over(&link);
+                peer.say(&[done(returned(1))]).await;
+            })
+            .await
+        }
+    }
+}
+
+/// What the pool makes of it.
+async fn weigh(ended: &Ended) -> (Counted, Endpoint, Worker) {
+    let core = Core::new(PoolConfig { breaker_kills: 1, ..PoolConfig::new("/bin/false") }).unwrap();
+    core.note_end("x", &ended.outcome);
+    let [calls, stops, crashes] =
+        [&core.counters.calls, &core.counters.stops, &core.counters.crashes].map(|count| count.load(Ordering::Relaxed));
+    let counted = match (calls, stops, crashes) {
+        (1, 0, 0) => Counted::Call,
+        (1, 1, 0) => Counted::Stop,
+        (1, 0, 1) => Counted::Crash,
+        counts => panic!("counted {counts:?}"),
+    };
+    let endpoint = match core.scheduler.acquire(Ask { owner: "a", endpoint: "x", concurrency: 1 }).await {
+        Ok(_) => Endpoint::Untouched,
+        Err(PoolError::Held { .. }) => Endpoint::Held,
+        Err(error) => panic!("{error}"),
+    };
+    (counted, endpoint, if ended.clean.is_some() { Worker::Kept } else { Worker::Ended })
+}
+
+#[tokio::test]
+async fn each_end_has_its_row() {
+    use Counted::{Call, Crash, Stop};
+    use Endpoint::{Held, Untouched};
+    use StopReason::{CpuTime, Crashed, Deadlock, Memory, Ops, OutputDepth, OutputSize, SchemaMemory, SchemaTime, Unlisted, WallTime};
+    use Worker::{Ended, Kept};
+
+    let ample = Limits { wall_ms: 600_000, cpu_ms: 600_000, rss_bytes: 1 << 40, ..Limits::default() };
+    let thrown = || Outcome::Threw(Thrown { message: "m".into(), stack: String::new() });
+    let large = Limits::default().output_bytes;
+    let said = |reason: StopReason| By::Worker(Outcome::Stopped(reason));
+    let stopped = Outcome::Stopped;
+    let unlisted = |side| Outcome::Unfit(side, vec![Problem { pointer: String::new(), message: "does not fit the schema".into() }]);
+    #[rustfmt::skip]
+    let rows = [
+        // A call that ran to its own end. Only what it returned is charged for.
+        (By::Worker(returned(1)), returned(1), Call, Untouched, Kept),
+        (By::Worker(thrown()), thrown(), Call, Untouched, Kept),
+        (By::Worker(unfit(Side::Input)), unfit(Side::Input), Call, Untouched, Kept),
+        (By::Worker(unfit(Side::Output)), unfit(Side::Output), Call, Untouched, Kept),
+        (By::Talking(returned(1)), returned(1), Call, Untouched, Ended),
+        (By::Late(returned(1)), returned(1), Call, Untouched, Ended),
+        (By::Late(thrown()), thrown(), Call, Untouched, Ended),
+        // One that its worker stopped.
+        (said(CpuTime { limit_ms: 1 }), stopped(CpuTime { limit_ms: 1 }), Stop, Held, Ended),
+        (said(WallTime { limit_ms: 1 }), stopped(WallTime { limit_ms: 1 }), Stop, Held, Ended),
+        (said(Memory { limit_bytes: 1 }), stopped(Memory { limit_bytes: 1 }), Stop, Held, Ended),
+        (said(SchemaTime { side: Side::Input, limit_ms: 1 }), stopped(SchemaTime { side: Side::Input, limit_ms: 1 }), Stop, Untouched, Ended),
+        (said(SchemaTime { side: Side::Output, limit_ms: 1 }), stopped(SchemaTime { side: Side::Output, limit_ms: 1 }), Stop, Held, Ended),
+        (said(SchemaMemory { side: Side::Input, limit_bytes: 1 }), stopped(SchemaMemory { side: Side::Input, limit_bytes: 1 }), Stop, Untouched, Ended),
+        (said(SchemaMemory { side: Side::Output, limit_bytes: 1 }), stopped(SchemaMemory { side: Side::Output, limit_bytes: 1 }), Stop, Held, Ended),
+        (said(Unlisted { side: Side::Input }), unlisted(Side::Input), Call, Untouched, Ended),
+        (said(Unlisted { side: Side::Output }), unlisted(Side::Output), Call, Untouched, Ended),
+        (said(OutputSize { limit_bytes: 1 }), stopped(OutputSize { limit_bytes: 1 }), Stop, Untouched, Ended),
+        (said(OutputDepth { limit: 1 }), stopped(OutputDepth { limit: 1 }), Stop, Untouched, Ended),
+        (said(Ops { what: "ops".into(), limit: 1 }), stopped(Ops { what: "ops".into(), limit: 1 }), Stop, Untouched, Ended),
+        (said(Deadlock), stopped(Deadlock), Stop, Untouched, Ended),
+        // One that the host stopped.
+        (By::Worker(returned(large as usize + 1)), stopped(OutputSize { limit_bytes: large }), Stop, Untouched, Ended),
+        (By::Watchdog(Limits { wall_ms: 0, ..ample }), stopped(WallTime { limit_ms: 0 }), Stop, Held, Ended),
+        (By::Watchdog(Limits { cpu_ms: 0, ..ample }), stopped(CpuTime { limit_ms: 0 }), Stop, Held, Ended),
+        (By::Watchdog(Limits { rss_bytes: 1, ..ample }), stopped(Memory { limit_bytes: 1 }), Stop, Held, Ended),
+        // One whose worker is gone, or cannot be believed.
+        (said(Crashed), stopped(Crashed), Crash, Held, Ended),
+        (By::Bytes(b""), stopped(Crashed), Crash, Held, Ended),
+        (By::Bytes(b"\x10\0\0\0half"), stopped(Crashed), Crash, Held, Ended),
+        (By::Bytes(b"\x04\0\0\0\xff\xff\xff\xff"), stopped(Crashed), Crash, Held, Ended),
+    ];
+    for (number, (by, outcome, counted, endpoint, worker)) in rows.into_iter().enumerate() {
+        let ended = end(by).await;
+        assert_eq!(ended.outcome, outcome, "row {number}");
+        assert_eq!(weigh(&ended).await, (counted, endpoint, worker), "row {number}: {outcome:?}");
+    }
+}

@@ -1,0 +1,113 @@
+//! A worker in use, and the two ways in which one comes back.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use tokio::time::Instant;
+use tollhouse_protocol::{Bundle, Limits, Load, LoadFault, Loaded, Spent, Work};
+
+use crate::{
+    core::Core,
+    exchange::{self, Begin, Clean, Ended},
+    idle::Warm,
+    job::OpHost,
+    pipeline::Next,
+    process::{Handover, Process},
+    scheduler::Permit,
+    wire::{self, Buffers},
+};
+
+/// A worker in use. Dropping it ends the process; only [`Lease::recycle`] and [`Lease::hand_over`] save it, and only with
+/// the proof that what it did last ended as it should.
+#[derive(Debug)]
+pub(crate) struct Lease<'a> {
+    core: &'a Arc<Core>,
+    process: Option<Arc<Process>>,
+    buffers: Buffers,
+}
+
+impl<'a> Lease<'a> {
+    /// Of a worker that nobody else uses, and what is left in its buffers.
+    pub(crate) fn new(core: &'a Arc<Core>, process: Arc<Process>, buffers: Buffers) -> Self {
+        Self { core, process: Some(process), buffers }
+    }
+
+    /// Loads a bundle, under the limits of loading.
+    pub(crate) async fn load(&mut self, bundle: &Bundle, limits: &Limits) -> Result<(Loaded, Clean), LoadFault> {
+        let load = Load { bundle: bundle.clone(), limits: *limits };
+        let process = self.process.as_ref().expect("a leased worker has its process until it is given back");
+        exchange::load(&process.link, &mut self.buffers, load).await
+    }
+
+    /// Runs a call to its end.
+    pub(crate) async fn drive(&mut self, asked: (&Limits, Work), begin: Begin, host: &dyn OpHost, permit: &mut Permit<'_>) -> Ended {
+        let process = self.process.as_ref().expect("a leased worker has its process until it is given back");
+        process.calls.fetch_add(1, Ordering::Relaxed);
+        exchange::drive(&process.link, &mut self.buffers, asked, begin, host, permit).await
+    }
+
+    /// Hands the worker over to the first of the calls that were sent ahead, and the running slot with it. Without one the
+    /// worker is idle, and then the slot is free.
+    pub(crate) fn hand_over(mut self, proof: Clean, spent: &Spent, permit: Permit<'_>) {
+        let Some(Next { budget, turn }) = self.process().link.pipeline.next(spent) else { return self.recycle(proof) };
+        let may_go_on = !self.process().is_retired() && self.process().link.meter.is_free() && permit.is_running();
+        if let Some(process) = self.process.take_if(|_| may_go_on) {
+            // In force from here on: the worker may have begun.
+            process.link.meter.begin(budget);
+            match turn.send(Handover { process, buffers: std::mem::take(&mut self.buffers) }) {
+                Ok(()) => return permit.hand_over(),
+                // Given up: what the worker may be at is nobody's.
+                Err(Handover { process, .. }) => self.process = Some(process),
+            }
+        }
+        // The process first: whoever gets the slot may need its place.
+        drop(self);
+        drop(permit);
+    }
+
+    /// Lets the worker wait for its handler's next call.
+    pub(crate) fn recycle(mut self, _proof: Clean) {
+        let fit = self.buffers.are_empty() && !self.process().is_retired() && self.process().link.meter.is_free();
+        if !fit {
+            return;
+        }
+        self.buffers.trim();
+        let buffers = std::mem::take(&mut self.buffers);
+        if let Some(process) = self.process.take() {
+            self.core.put_idle(Warm { process, buffers, since: Instant::now() });
+        }
+    }
+
+    /// Puts a blank worker among the spares.
+    pub(crate) fn keep_as_spare(mut self) {
+        let mut idle = self.core.idle();
+        if !idle.closed
+            && let Some(process) = self.process.take()
+        {
+            idle.spares.push(process);
+        }
+    }
+
+    pub(crate) fn process(&self) -> &Process {
+        self.process.as_ref().expect("a leased worker has its process until it is given back")
+    }
+
+    /// The other half of the invariant of [`Clean`]: asserted again before a worker is used.
+    pub(crate) fn is_fit(&self) -> bool {
+        let process = self.process();
+        !process.is_retired()
+            && process.is_live()
+            && process.link.meter.is_free()
+            && self.buffers.are_empty()
+            && wire::is_silent(&process.link.stream)
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        if let Some(process) = self.process.take() {
+            process.link.pipeline.end();
+            self.core.idle().forget_pipelined(&process);
+            self.core.discard(&process);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The pool, as the host sees it.
+
+use std::sync::Arc;
+
+use tollhouse_protocol::{Bundle, Isolation, JailLayer, Limits, Loaded};
+
+use crate::{
+    ahead::Ready,
+    checkout::Wanted,
+    config::PoolConfig,
+    core::Core,
+    error::PoolError,
+    job::{Job, OpHost, Ran},
+    maintenance,
+    scheduler::Ask,
+    status::{Status, count},
+};
+
+/// Bundles of one owner that are [checked](Pool::check) at once.
+const CHECKS: usize = 4;
+
+/// The workers of one host. Clones share them; the last one dropped kills them.
+#[derive(Debug, Clone)]
+pub struct Pool {
+    core: Arc<Core>,
+}
+
+impl Pool {
+    /// Starts a pool in the current runtime, and its spares in the background.
+    ///
+    /// # Errors
+    ///
+    /// [`PoolError::Spawn`] outside a tokio runtime, or when the worker's binary is not there.
+    /// Whether it works is what [`ready`](Self::ready) finds out.
+    pub fn start(config: PoolConfig) -> Result<Self, PoolError> {
+        maintenance::start(config).map(|core| Self { core })
+    }
+
+    /// Waits until one worker is ready, and says which layers of its jail are in force.
+    ///
+    /// # Errors
+    ///
+    /// [`PoolError::Spawn`] when a worker cannot be started.
+    pub async fn ready(&self) -> Result<Vec<JailLayer>, PoolError> {
+        let lease = self.core.lease_blank().await?;
+        let jail = lease.process().jail().unwrap_or_default().to_vec();
+        lease.keep_as_spare();
+        Ok(jail)
+    }
+
+    /// Loads a bundle of `owner` in a worker that does nothing else, under the limits of loading.
+    ///
+    /// # Errors
+    ///
+    /// [`PoolError::Load`] with line and column where the handler does not load,
+    /// [`PoolError::Schema`] with the pointer where a schema cannot be used; the others as of
+    /// [`run`](Self::run).
+    pub async fn check(&self, owner: &str, bundle: &Bundle, limits: Limits) -> Result<Loaded, PoolError> {
+        // Whoever uploads what does not end holds up their own uploads, whatever those are called, and nobody else's.
+        let endpoint = &format!("{owner}/publishing");
+        let ask = Ask { owner, endpoint, concurrency: CHECKS };
+        let permit = self.core.scheduler.acquire(ask).await.inspect_err(|_| count(&self.core.counters.refused))?;
+        let mut lease = self.core.lease_blank().await?;
+        let loaded = lease.load(bundle, &limits).await.map_err(|fault| self.core.load_error(endpoint, fault));
+        drop(lease);
+        drop(permit);
+        self.core.refill();
+        loaded.map(|(loaded, _)| loaded)
+    }
+
+    /// Runs one call, to its end or to its limits. Dropping the future kills the worker.
+    ///
+    /// # Errors
+    ///
+    /// [`PoolError`]: the handler did not run, and repeating the call is safe. What the handler
+    /// did wrong is in [`Ran::outcome`].
+    pub async fn run(&self, job: Job<'_>, host: &dyn OpHost) -> Result<Ran, PoolError> {
+        let core = &self.core;
+        let Job { bundle, owner, endpoint, isolation, concurrency, start } = job;
+        let (ask, limits, work) = (Ask { owner, endpoint, concurrency }, start.limits, start.work);
+        let wanted = Wanted { bundle, endpoint, limits: &limits, isolation };
+        let Ready { lease, mut permit, begin } = core.ready(wanted, ask, start).await.inspect_err(|_| count(&core.counters.refused))?;
+        let cancel = Cancel(core);
+        let ran = async {
+            let mut lease = match lease {
+                Some(lease) => lease,
+                None => core.lease(wanted).await?,
+            };
+            let ended = lease.drive((&limits, work), begin, host, &mut permit).await;
+            Ok((lease, ended))
+        };
+        let ran = ran.await;
+        cancel.disarm();
+        let (lease, ended) = ran?;
+        core.note_end(endpoint, &ended.outcome);
+        match (ended.clean, isolation) {
+            (Some(clean), Isolation::Warm) => lease.hand_over(clean, &ended.spent, permit),
+            (Some(_), Isolation::Fresh) | (None, _) => drop((lease, permit)),
+        }
+        Ok(Ran { outcome: ended.outcome, spent: ended.spent })
+    }
+
+    /// Ends the workers that hold `version`: idle ones now, the others after their call.
+    pub fn retire(&self, version: &str) {
+        self.core.retire(version);
+    }
+
+    /// How the pool is doing.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.core.status()
+    }
+
+    /// Lets the calls under way end, refuses all others, then kills every worker and waits until
+    /// the system has none of them left. No call outlasts its wall limit, so this ends too.
+    pub async fn shutdown(&self) {
+        self.core.shut_down().await;
+    }
+}
+
+/// Counts a call whose future was dropped.
+struct Cancel<'a>(&'a Core);
+
+impl Cancel<'_> {
+    fn disarm(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Cancel<'_> {
+    fn drop(&mut self) {
+        count(&self.0.counters.cancels);
+    }
+}

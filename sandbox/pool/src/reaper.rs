@@ -1,0 +1,118 @@
+//! The end of worker processes: killed by whoever holds them, waited for by a thread that does nothing else.
+
+use std::{
+    io,
+    process::Child,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    thread,
+};
+
+use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
+
+/// Waits for ended processes, so that nobody else has to. Its thread ends with it and with the last process.
+#[derive(Debug)]
+pub(crate) struct Reaper {
+    ended: mpsc::Sender<Ended>,
+    /// Started and not ended by us.
+    live: Arc<AtomicUsize>,
+    /// Started and not waited for.
+    unreaped: TaskTracker,
+}
+
+/// A process that was killed. Its token goes when the system has let go of the process.
+type Ended = (Child, TaskTrackerToken);
+
+impl Reaper {
+    /// # Errors
+    ///
+    /// When the system gives no thread.
+    pub(crate) fn start() -> io::Result<Self> {
+        let (ended, queue) = mpsc::channel::<Ended>();
+        let reap = move || {
+            for (mut child, token) in queue {
+                let _ = child.wait();
+                drop(token);
+            }
+        };
+        thread::Builder::new().name("tollhouse-wait".into()).spawn(reap)?;
+        let unreaped = TaskTracker::new();
+        // Closed or not it takes new tokens; closed it also says when there are none left.
+        unreaped.close();
+        Ok(Self { ended, live: Arc::default(), unreaped })
+    }
+
+    /// Takes care of a process that was just started.
+    pub(crate) fn adopt(&self, child: Child) -> Adopted {
+        self.live.fetch_add(1, Ordering::AcqRel);
+        Adopted { running: Some((child, self.unreaped.token())), ended: self.ended.clone(), live: Arc::clone(&self.live) }
+    }
+
+    /// Processes that were started and not ended.
+    pub(crate) fn live(&self) -> usize {
+        self.live.load(Ordering::Acquire)
+    }
+
+    /// Waits until every ended process is gone from the system.
+    pub(crate) async fn all_reaped(&self) {
+        self.unreaped.wait().await;
+    }
+}
+
+/// A process until it is ended. Dropping it kills it.
+#[derive(Debug)]
+pub(crate) struct Adopted {
+    running: Option<Ended>,
+    ended: mpsc::Sender<Ended>,
+    live: Arc<AtomicUsize>,
+}
+
+impl Adopted {
+    /// Kills the process, once.
+    pub(crate) fn end(&mut self) {
+        if let Some((mut child, token)) = self.running.take() {
+            let _ = child.kill();
+            self.live.fetch_sub(1, Ordering::AcqRel);
+            if let Err(mpsc::SendError((mut child, _token))) = self.ended.send((child, token)) {
+                let _ = child.wait();
+            }
+        }
+    }
+
+    /// Whether nobody ended it yet.
+    pub(crate) fn is_live(&self) -> bool {
+        self.running.is_some()
+    }
+}
+
+impl Drop for Adopted {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn process_counts_until_it_is_ended_and_is_waited_for() {
+        let reaper = Reaper::start().unwrap();
+        let mut adopted = reaper.adopt(Command::new("/bin/sleep").arg("600").spawn().unwrap());
+        assert!(adopted.is_live() && reaper.live() == 1);
+        assert!(reaper.all_reaped().now_or_never().is_none());
+        adopted.end();
+        assert!(!adopted.is_live() && reaper.live() == 0);
+        adopted.end();
+        reaper.all_reaped().await;
+        drop(adopted);
+        assert_eq!(reaper.live(), 0, "it was ended once");
+    }
+}

@@ -1,0 +1,247 @@
+//! The slots and the processes: who has them, and who waits for them.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::{sync::Notify, time::Instant};
+
+use super::{
+    rules::{Ask, Occupancy, Rules},
+    waiter::{Granted, Rivals, Turn, Waiter, take},
+};
+use crate::{breaker::Breaker, error::PoolError};
+
+/// The queue under its one lock, with its rules.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) rules: Rules,
+    queue: Mutex<Queue>,
+    /// Told when nobody is admitted any more.
+    pub(super) drained: Notify,
+}
+
+impl Shared {
+    pub(super) fn new(rules: Rules) -> Self {
+        Self { rules, queue: Mutex::default(), drained: Notify::new() }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands on what `queue` has free, and tells those who wait for its end.
+    pub(super) fn settle(&self, queue: &mut Queue) {
+        queue.dispatch(&self.rules);
+        if queue.admitted == 0 {
+            self.drained.notify_waiters();
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    admitted: usize,
+    running: usize,
+    closed: bool,
+    tickets: u64,
+    owners: HashMap<Box<str>, usize>,
+    endpoints: HashMap<Box<str>, Endpoint>,
+    /// Before those who ask to be admitted.
+    resuming: VecDeque<Waiter>,
+    queued: VecDeque<Waiter>,
+}
+
+#[derive(Debug, Default)]
+struct Endpoint {
+    admitted: usize,
+    breaker: Breaker,
+}
+
+impl Queue {
+    pub(super) fn occupancy(&self) -> Occupancy {
+        Occupancy { admitted: self.admitted, running: self.running, queued: self.queued.len() }
+    }
+
+    pub(super) fn check_open(&self, ask: &Ask<'_>, rules: &Rules) -> Result<(), PoolError> {
+        if self.closed {
+            return Err(PoolError::Busy { retry_after: rules.patience });
+        }
+        self.check_held(ask.endpoint)
+    }
+
+    pub(super) fn check_held(&self, endpoint: &str) -> Result<(), PoolError> {
+        match self.endpoints.get(endpoint).and_then(|endpoint| endpoint.breaker.held_for(Instant::now())) {
+            Some(retry_after) => Err(PoolError::Held { retry_after }),
+            None => Ok(()),
+        }
+    }
+
+    /// Notes that a worker of `endpoint` was killed; true when that holds the endpoint.
+    pub(super) fn note_kill(&mut self, endpoint: &str, rules: &Rules) -> bool {
+        self.endpoint(endpoint).breaker.note_kill(&rules.breaker, Instant::now())
+    }
+
+    /// Admits nobody any more, and sends away those who wait to be.
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+        // Each takes itself out of the queue when it finds that nobody can wake it any more.
+        self.queued.iter_mut().for_each(Waiter::send_away);
+    }
+
+    /// Forgets owners and endpoints that have nothing under way.
+    pub(super) fn forget_absent(&mut self, rules: &Rules) {
+        let now = Instant::now();
+        self.owners.retain(|_, running| *running > 0);
+        self.endpoints.retain(|_, endpoint| endpoint.admitted > 0 || !endpoint.breaker.is_forgotten(&rules.breaker, now));
+    }
+
+    /// Hands free slots to those who may have them.
+    ///
+    /// Invariant: after every change no waiter that may run is left waiting.
+    pub(super) fn dispatch(&mut self, rules: &Rules) {
+        while self.running < rules.running {
+            let rivals = self.rivals(rules);
+            if let Some(at) = self.resuming.iter().position(|waiter| self.has_share(rules, &waiter.owner, &rivals)) {
+                let Some(waiter) = self.resuming.remove(at) else { return };
+                self.run(&waiter.owner);
+                waiter.wake(Granted::Slot);
+                continue;
+            }
+            let may_enter = |waiter: &Waiter| self.has_room(rules, waiter.ask()) && self.has_share(rules, &waiter.owner, &rivals);
+            let Some(at) = self.queued.iter().position(may_enter).filter(|_| !self.closed) else { return };
+            let Some(waiter) = self.queued.remove(at) else { return };
+            self.admit(waiter.ask());
+            waiter.wake(Granted::Slot);
+        }
+    }
+
+    /// Sends those ahead who are first in the queue and wait for `endpoint`, at most `room`. Nobody is passed by.
+    pub(super) fn send_ahead(&mut self, endpoint: &str, room: usize) {
+        if self.closed || !self.resuming.is_empty() {
+            return;
+        }
+        for _ in 0..room {
+            let goes = |waiter: &mut Waiter| waiter.may_go_ahead && *waiter.endpoint == *endpoint;
+            let Some(waiter) = self.queued.pop_front_if(goes) else { return };
+            waiter.wake(Granted::Ahead);
+        }
+    }
+
+    pub(super) fn may_enter(&self, rules: &Rules, ask: Ask<'_>) -> bool {
+        self.running < rules.running && self.has_room(rules, ask) && {
+            self.running_of(ask.owner) < rules.owner_running || self.has_share(rules, ask.owner, &self.rivals(rules))
+        }
+    }
+
+    pub(super) fn may_go_ahead(&self, endpoint: &str) -> bool {
+        self.queued.is_empty() && self.resuming.is_empty() && self.endpoints.get(endpoint).is_some_and(|endpoint| endpoint.admitted > 0)
+    }
+
+    pub(super) fn is_full(&self, rules: &Rules) -> bool {
+        self.queued.len() >= rules.queue
+    }
+
+    /// Takes a process and a running slot.
+    pub(super) fn admit(&mut self, ask: Ask<'_>) {
+        self.admitted += 1;
+        self.endpoint(ask.endpoint).admitted += 1;
+        self.run(ask.owner);
+    }
+
+    /// Gives a running slot back.
+    pub(super) fn pause(&mut self, owner: &str) {
+        self.running -= 1;
+        if let Some(running) = self.owners.get_mut(owner) {
+            *running -= 1;
+        }
+    }
+
+    /// Gives a process back.
+    pub(super) fn leave(&mut self, endpoint: &str) {
+        self.admitted -= 1;
+        if let Some(endpoint) = self.endpoints.get_mut(endpoint) {
+            endpoint.admitted -= 1;
+        }
+    }
+
+    /// Gets in line for a process and a running slot.
+    pub(super) fn enqueue(&mut self, ask: Ask<'_>, may_go_ahead: bool) -> Turn {
+        let (waiter, turn) = Waiter::new(self.ticket(), ask, may_go_ahead);
+        self.queued.push_back(waiter);
+        turn
+    }
+
+    /// Gets in line for a running slot, ahead of those who have no process.
+    pub(super) fn enqueue_resuming(&mut self, ask: Ask<'_>) -> Turn {
+        let (waiter, turn) = Waiter::new(self.ticket(), ask, false);
+        self.resuming.push_back(waiter);
+        turn
+    }
+
+    /// Takes a waiter out of line; false when it is not there any more.
+    pub(super) fn dequeue(&mut self, ticket: u64) -> bool {
+        take(&mut self.queued, ticket)
+    }
+
+    /// As [`dequeue`](Self::dequeue), of those that resume.
+    pub(super) fn dequeue_resuming(&mut self, ticket: u64) -> bool {
+        take(&mut self.resuming, ticket)
+    }
+
+    /// Whether there is a process for `ask`, and its endpoint may have it.
+    fn has_room(&self, rules: &Rules, ask: Ask<'_>) -> bool {
+        self.admitted < rules.processes && self.endpoints.get(ask.endpoint).map_or(0, |endpoint| endpoint.admitted) < ask.concurrency.max(1)
+    }
+
+    fn has_share(&self, rules: &Rules, owner: &str, rivals: &Rivals) -> bool {
+        self.running_of(owner) < rules.owner_running || !rivals.includes_other_than(owner)
+    }
+
+    /// The owners below their share that wait for nothing but a slot.
+    fn rivals(&self, rules: &Rules) -> Rivals {
+        let mut rivals = Rivals::default();
+        let entering = self.queued.iter().filter(|waiter| self.has_room(rules, waiter.ask()));
+        for waiter in self.resuming.iter().chain(entering) {
+            if self.running_of(&waiter.owner) < rules.owner_running && !rivals.note(&waiter.owner) {
+                break;
+            }
+        }
+        rivals
+    }
+
+    fn running_of(&self, owner: &str) -> usize {
+        self.owners.get(owner).copied().unwrap_or(0)
+    }
+
+    fn run(&mut self, owner: &str) {
+        self.running += 1;
+        match self.owners.get_mut(owner) {
+            Some(running) => *running += 1,
+            None => drop(self.owners.insert(owner.into(), 1)),
+        }
+    }
+
+    fn endpoint(&mut self, name: &str) -> &mut Endpoint {
+        if !self.endpoints.contains_key(name) {
+            self.endpoints.insert(name.into(), Endpoint::default());
+        }
+        self.endpoints.get_mut(name).expect("it was there or was just put there")
+    }
+
+    fn ticket(&mut self) -> u64 {
+        self.tickets += 1;
+        self.tickets
+    }
+
+    #[cfg(test)]
+    pub(super) fn remembers_nobody(&self) -> bool {
+        self.endpoints.is_empty() && self.owners.is_empty()
+    }
+
+    #[cfg(test)]
+    pub(super) fn counts_nobody(&self) -> bool {
+        self.owners.values().all(|running| *running == 0)
+    }
+}

@@ -1,0 +1,251 @@
+use std::{sync::Arc, time::Duration};
+
+use futures_util::{FutureExt, future::join_all};
+use tokio::time::timeout;
+
+use super::*;
+use crate::breaker::BreakerRules;
+
+const BREAKER: BreakerRules = BreakerRules { kills: 5, window: Duration::from_secs(60), hold: Duration::from_secs(60) };
+
+fn rules(running: usize) -> Rules {
+    Rules { running, processes: 100, owner_running: (running / 2).max(1), queue: 256, patience: Duration::from_secs(1), breaker: BREAKER }
+}
+
+fn scheduler(running: usize) -> Scheduler {
+    Scheduler::new(rules(running))
+}
+
+fn ask<'a>(owner: &'a str, endpoint: &'a str) -> Ask<'a> {
+    Ask { owner, endpoint, concurrency: 100 }
+}
+
+#[tokio::test(start_paused = true)]
+async fn call_over_the_slots_waits_and_is_refused_after_a_second() {
+    let scheduler = scheduler(1);
+    let first = scheduler.acquire(ask("a", "x")).await.unwrap();
+    let asked = Instant::now();
+    let refused = scheduler.acquire(ask("a", "x")).await;
+    assert!(matches!(refused, Err(PoolError::Busy { .. })));
+    assert_eq!(asked.elapsed(), Duration::from_secs(1));
+    drop(first);
+    scheduler.acquire(ask("a", "x")).await.unwrap();
+    assert_eq!(scheduler.occupancy(), Occupancy { admitted: 0, running: 0, queued: 0 });
+}
+
+#[tokio::test(start_paused = true)]
+async fn owner_alone_has_every_slot_and_with_company_half() {
+    let scheduler = scheduler(4);
+    let mut flood: Vec<_> = Vec::new();
+    for _ in 0..4 {
+        flood.push(scheduler.acquire(ask("a", "x")).await.unwrap());
+    }
+    let mut more: Vec<_> = (0..4).map(|_| Box::pin(scheduler.acquire(ask("a", "x")))).collect();
+    for waiting in &mut more {
+        assert!(waiting.now_or_never().is_none());
+    }
+    let mut late = Box::pin(scheduler.acquire(ask("b", "y")));
+    assert!((&mut late).now_or_never().is_none());
+    // The first slot that comes free goes to the newcomer, not to those before it.
+    drop(flood.pop());
+    let b = (&mut late).now_or_never().expect("b is below its share").unwrap();
+    assert!(more.iter_mut().all(|waiting| waiting.now_or_never().is_none()));
+    // With nobody else waiting the next goes to the flood again.
+    drop(flood.pop());
+    assert!((&mut more[0]).now_or_never().is_some());
+    drop(b);
+}
+
+#[tokio::test(start_paused = true)]
+async fn endpoint_over_its_concurrency_waits_and_others_pass_it() {
+    let scheduler = scheduler(4);
+    let narrow = Ask { owner: "a", endpoint: "x", concurrency: 1 };
+    let first = scheduler.acquire(narrow).await.unwrap();
+    let mut second = Box::pin(scheduler.acquire(narrow));
+    assert!((&mut second).now_or_never().is_none());
+    let other = scheduler.acquire(ask("a", "y")).now_or_never().expect("there is room").unwrap();
+    drop(first);
+    assert!((&mut second).now_or_never().is_some());
+    drop(other);
+}
+
+#[tokio::test(start_paused = true)]
+async fn parked_calls_hold_no_slot_and_resume_before_newcomers() {
+    let scheduler = scheduler(1);
+    let mut parked = scheduler.acquire(ask("a", "x")).await.unwrap();
+    parked.park();
+    assert_eq!(scheduler.occupancy(), Occupancy { admitted: 1, running: 0, queued: 0 });
+    let computing = scheduler.acquire(ask("b", "y")).await.unwrap();
+    let mut newcomer = Box::pin(scheduler.acquire(ask("c", "z")));
+    assert!((&mut newcomer).now_or_never().is_none());
+    parked.ask_to_resume();
+    assert!(parked.resumed().now_or_never().is_none());
+    drop(computing);
+    assert!(parked.resumed().now_or_never().is_some());
+    assert!(parked.is_running());
+    assert!((&mut newcomer).now_or_never().is_none());
+    drop(parked);
+    assert!((&mut newcomer).now_or_never().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn parked_calls_still_count_as_processes() {
+    let scheduler = Scheduler::new(Rules { processes: 2, ..rules(4) });
+    let mut permits = [scheduler.acquire(ask("a", "x")).await.unwrap(), scheduler.acquire(ask("a", "x")).await.unwrap()];
+    permits.iter_mut().for_each(Permit::park);
+    assert!(matches!(scheduler.acquire(ask("b", "y")).await, Err(PoolError::Busy { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn full_queue_refuses_at_once() {
+    let scheduler = Scheduler::new(Rules { queue: 1, ..rules(1) });
+    let _running = scheduler.acquire(ask("a", "x")).await.unwrap();
+    let mut queued = Box::pin(scheduler.acquire(ask("a", "x")));
+    assert!((&mut queued).now_or_never().is_none());
+    assert!(matches!(scheduler.acquire(ask("a", "x")).now_or_never(), Some(Err(PoolError::Busy { .. }))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiter_that_goes_away_with_its_turn_passes_it_on() {
+    let scheduler = scheduler(1);
+    let running = scheduler.acquire(ask("a", "x")).await.unwrap();
+    let (mut first, mut second) = (Box::pin(scheduler.acquire(ask("a", "x"))), Box::pin(scheduler.acquire(ask("a", "x"))));
+    assert!((&mut first).now_or_never().is_none());
+    assert!((&mut second).now_or_never().is_none());
+    drop(running);
+    drop(first);
+    assert!((&mut second).now_or_never().is_some());
+    assert_eq!(scheduler.occupancy().admitted, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn endpoint_of_many_kills_is_held_and_its_queue_with_it() {
+    let scheduler = scheduler(1);
+    let running = scheduler.acquire(ask("a", "x")).await.unwrap();
+    let mut queued = Box::pin(scheduler.acquire(ask("a", "x")));
+    assert!((&mut queued).now_or_never().is_none());
+    assert_eq!((0..5).filter(|_| scheduler.note_kill("x")).count(), 1);
+    drop(running);
+    assert!(matches!((&mut queued).now_or_never(), Some(Err(PoolError::Held { .. }))));
+    assert!(matches!(scheduler.acquire(ask("a", "x")).await, Err(PoolError::Held { .. })));
+    scheduler.acquire(ask("a", "y")).await.unwrap();
+    tokio::time::advance(Duration::from_secs(60)).await;
+    scheduler.acquire(ask("a", "x")).await.unwrap();
+    scheduler.forget_absent();
+    assert!(scheduler.0.lock().remembers_nobody());
+}
+
+#[tokio::test(start_paused = true)]
+async fn closed_scheduler_lets_nobody_in_and_drains() {
+    let scheduler = Arc::new(scheduler(1));
+    let mut running = scheduler.acquire(ask("a", "x")).await.unwrap();
+    let mut queued = Box::pin(scheduler.acquire(ask("a", "x")));
+    assert!((&mut queued).now_or_never().is_none());
+    scheduler.close();
+    assert!(matches!((&mut queued).now_or_never(), Some(Err(PoolError::Busy { .. }))));
+    assert!(matches!(scheduler.acquire(ask("b", "y")).await, Err(PoolError::Busy { .. })));
+    // A call under way may still park and resume.
+    running.park();
+    running.ask_to_resume();
+    running.resumed().await;
+    assert!(scheduler.drained().now_or_never().is_none());
+    drop(running);
+    scheduler.drained().await;
+}
+
+/// Random histories: no slot is ever lost or lent twice.
+#[tokio::test(start_paused = true)]
+async fn slots_are_neither_lost_nor_lent_twice() {
+    let scheduler = scheduler(3);
+    let visit = |number: u64| {
+        let scheduler = &scheduler;
+        async move {
+            let (owner, endpoint) = (["a", "b", "c"][number as usize % 3], ["x", "y"][number as usize % 2]);
+            let step = Duration::from_millis(number * 7919 % 23);
+            let visit = async {
+                let Ok(mut permit) = scheduler.acquire(Ask { owner, endpoint, concurrency: 4 }).await else { return };
+                assert!(scheduler.occupancy().running <= 3);
+                tokio::time::sleep(step).await;
+                permit.park();
+                tokio::time::sleep(step).await;
+                permit.ask_to_resume();
+                permit.resumed().await;
+                assert!(scheduler.occupancy().running <= 3);
+            };
+            // Every seventh goes away in the middle.
+            let patience = if number.is_multiple_of(7) { step * 2 } else { Duration::from_secs(60) };
+            let _ = timeout(patience, visit).await;
+        }
+    };
+    join_all((0..400).map(visit)).await;
+    assert_eq!(scheduler.occupancy(), Occupancy { admitted: 0, running: 0, queued: 0 });
+    assert!(scheduler.0.lock().counts_nobody());
+}
+
+async fn wait<'a>(scheduler: &'a Scheduler, ask: Ask<'a>, ahead: Ahead) -> Result<Admitted<'a>, PoolError> {
+    scheduler.wait(ask, ahead, scheduler.deadline()).await
+}
+
+fn goes_ahead(leave: Option<Result<Admitted<'_>, PoolError>>) -> bool {
+    matches!(leave, Some(Ok(Admitted::Ahead)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn call_goes_ahead_where_its_endpoint_is_busy_and_nobody_waits() {
+    let scheduler = scheduler(2);
+    let first = wait(&scheduler, ask("a", "x"), Ahead::Now).await.unwrap();
+    assert!(matches!(first, Admitted::Permit(_)), "there is nothing to go ahead to");
+    assert!(goes_ahead(wait(&scheduler, ask("a", "x"), Ahead::Now).now_or_never()), "rather than to a slot of its own");
+    assert!(matches!(wait(&scheduler, ask("b", "y"), Ahead::Now).await.unwrap(), Admitted::Permit(_)), "its endpoint is not busy");
+    let entered = scheduler.acquire(ask("a", "x")).await.unwrap();
+    let mut other = Box::pin(scheduler.acquire(ask("b", "y")));
+    assert!((&mut other).now_or_never().is_none());
+    assert!(!goes_ahead(wait(&scheduler, ask("a", "x"), Ahead::Now).now_or_never()), "somebody waits for a slot");
+    drop((first, entered));
+    assert!(other.now_or_never().is_some());
+    assert_eq!(scheduler.occupancy(), Occupancy { admitted: 0, running: 0, queued: 0 });
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_go_ahead_from_the_queue_who_are_first_and_pass_nobody_by() {
+    let scheduler = scheduler(1);
+    let permit = scheduler.acquire(ask("a", "x")).await.unwrap();
+    let asks = [("a", "x", Ahead::Now), ("a", "x", Ahead::Queued), ("b", "y", Ahead::Queued), ("a", "x", Ahead::Queued)];
+    // The first one finds nothing to go ahead to, and queues.
+    let mut waiting: Vec<_> = asks.map(|(owner, endpoint, ahead)| Box::pin(wait(&scheduler, ask(owner, endpoint), ahead))).into();
+    assert!(goes_ahead((&mut waiting[0]).now_or_never()));
+    waiting[0] = Box::pin(wait(&scheduler, ask("a", "x"), Ahead::Queued));
+    assert!(waiting.iter_mut().all(|waiting| waiting.now_or_never().is_none()));
+    permit.send_ahead(1);
+    assert!(goes_ahead((&mut waiting[0]).now_or_never()));
+    assert!((&mut waiting[1]).now_or_never().is_none(), "there was room for one");
+    permit.send_ahead(9);
+    assert!(goes_ahead((&mut waiting[1]).now_or_never()));
+    assert!((&mut waiting[3]).now_or_never().is_none(), "another endpoint's call is before it");
+    // Leave that was given and not taken holds nothing.
+    permit.send_ahead(9);
+    drop(waiting);
+    assert_eq!(scheduler.occupancy(), Occupancy { admitted: 1, running: 1, queued: 0 });
+    drop(permit);
+    assert_eq!(scheduler.occupancy(), Occupancy { admitted: 0, running: 0, queued: 0 });
+}
+
+#[tokio::test(start_paused = true)]
+async fn leave_to_go_ahead_that_comes_too_late_gives_no_slot_away() {
+    let scheduler = scheduler(1);
+    let permit = scheduler.acquire(ask("a", "x")).await.unwrap();
+    let mut waiting = Box::pin(wait(&scheduler, ask("a", "x"), Ahead::Queued));
+    assert!((&mut waiting).now_or_never().is_none());
+    permit.send_ahead(1);
+    drop(waiting);
+    assert_eq!(scheduler.occupancy(), Occupancy { admitted: 1, running: 1, queued: 0 });
+}
+
+#[tokio::test(start_paused = true)]
+async fn slot_that_is_handed_over_is_counted_once() {
+    let scheduler = scheduler(1);
+    scheduler.acquire(ask("a", "x")).await.unwrap().hand_over();
+    assert_eq!(scheduler.occupancy(), Occupancy { admitted: 1, running: 1, queued: 0 });
+    drop(scheduler.take_over(ask("a", "x")));
+    assert_eq!(scheduler.occupancy(), Occupancy { admitted: 0, running: 0, queued: 0 });
+}

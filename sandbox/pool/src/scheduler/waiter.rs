@@ -1,0 +1,95 @@
+//! Those who wait: for a permit, or for a running slot again.
+
+use std::collections::VecDeque;
+
+use tokio::sync::oneshot;
+
+use super::rules::Ask;
+
+/// What a waiter is granted.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Granted {
+    /// A running slot, and with it what else it asked for.
+    Slot,
+    /// To go ahead without.
+    Ahead,
+}
+
+/// One that waits.
+#[derive(Debug)]
+pub(super) struct Waiter {
+    ticket: u64,
+    pub(super) owner: Box<str>,
+    pub(super) endpoint: Box<str>,
+    concurrency: usize,
+    pub(super) may_go_ahead: bool,
+    /// Gone when the scheduler was closed.
+    wake: Option<oneshot::Sender<Granted>>,
+}
+
+/// The other end of a [`Waiter`]: who holds it waits.
+#[derive(Debug)]
+pub(super) struct Turn {
+    pub(super) ticket: u64,
+    pub(super) granted: oneshot::Receiver<Granted>,
+}
+
+impl Waiter {
+    pub(super) fn new(ticket: u64, ask: Ask<'_>, may_go_ahead: bool) -> (Self, Turn) {
+        let (wake, granted) = oneshot::channel();
+        let waiter = Self {
+            ticket,
+            owner: ask.owner.into(),
+            endpoint: ask.endpoint.into(),
+            concurrency: ask.concurrency,
+            may_go_ahead,
+            wake: Some(wake),
+        };
+        (waiter, Turn { ticket, granted })
+    }
+
+    pub(super) fn ask(&self) -> Ask<'_> {
+        Ask { owner: &self.owner, endpoint: &self.endpoint, concurrency: self.concurrency }
+    }
+
+    /// Tells the waiter of its turn. One that has gone away meanwhile gives the turn back when it
+    /// is dropped.
+    pub(super) fn wake(self, granted: Granted) {
+        if let Some(wake) = self.wake {
+            let _ = wake.send(granted);
+        }
+    }
+
+    /// Lets the waiter find that nobody can wake it any more.
+    pub(super) fn send_away(&mut self) {
+        self.wake = None;
+    }
+}
+
+/// Removes the waiter with `ticket`; false when it is not there.
+pub(super) fn take(waiters: &mut VecDeque<Waiter>, ticket: u64) -> bool {
+    let at = waiters.iter().position(|waiter| waiter.ticket == ticket);
+    at.and_then(|at| waiters.remove(at)).is_some()
+}
+
+/// Owners that wait: all that has to be known is one of them, and whether there is a second.
+#[derive(Debug, Default)]
+pub(super) struct Rivals {
+    one: Option<Box<str>>,
+    several: bool,
+}
+
+impl Rivals {
+    /// Notes an owner; false when there is nothing more to learn.
+    pub(super) fn note(&mut self, owner: &str) -> bool {
+        match &self.one {
+            None => self.one = Some(owner.into()),
+            Some(one) => self.several |= **one != *owner,
+        }
+        !self.several
+    }
+
+    pub(super) fn includes_other_than(&self, owner: &str) -> bool {
+        self.several || self.one.as_ref().is_some_and(|one| **one != *owner)
+    }
+}

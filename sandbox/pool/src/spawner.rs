@@ -1,0 +1,104 @@
+//! Starts worker processes, by a thread that lives as long as the pool.
+//!
+//! The kernel sends a worker its parent-death signal when the *thread* that started it ends, so
+//! workers are started by a thread of their own and not by one of the runtime's, which come and
+//! go. They end by SIGKILL; another thread waits for those, see [`Reaper`].
+
+use std::{
+    io,
+    os::{fd::AsRawFd, unix::net::UnixStream as Socket},
+    process::{Child, Command, Stdio},
+    sync::{Arc, mpsc},
+    thread,
+};
+
+use rustix::io::{FdFlags, fcntl_setfd};
+use tokio::{net::UnixStream, sync::oneshot};
+
+use crate::{
+    config::PoolConfig,
+    error::PoolError,
+    pipeline::Pipeline,
+    process::{Link, Process},
+    reaper::Reaper,
+    watchdog::{Alarm, Meter},
+};
+
+/// Starts processes. Its threads end with it.
+#[derive(Debug)]
+pub(crate) struct Spawner {
+    orders: mpsc::Sender<Order>,
+    reaper: Reaper,
+}
+
+/// Where a process is to be delivered that was asked for.
+type Order = oneshot::Sender<io::Result<(Child, Socket)>>;
+
+impl Spawner {
+    /// # Errors
+    ///
+    /// [`PoolError::Spawn`] when the threads cannot be started.
+    pub(crate) fn new(config: &PoolConfig) -> Result<Self, PoolError> {
+        let (orders, ordered) = mpsc::channel::<Order>();
+        let config = config.clone();
+        let spawn = move || {
+            for order in ordered {
+                if let Err(Ok((mut child, _))) = order.send(spawn(&config)) {
+                    // Nobody waits for it any more.
+                    let _ = child.kill();
+                    let _ = child.wait();
+                }
+            }
+        };
+        thread::Builder::new().name("tollhouse-start".into()).spawn(spawn).map_err(failed)?;
+        Ok(Self { orders, reaper: Reaper::start().map_err(failed)? })
+    }
+
+    /// Starts a process.
+    ///
+    /// # Errors
+    ///
+    /// [`PoolError::Spawn`] with what the system said.
+    pub(crate) async fn start(&self, config: &PoolConfig, alarm: &Arc<Alarm>) -> Result<Process, PoolError> {
+        let (order, answer) = oneshot::channel();
+        self.orders.send(order).map_err(failed)?;
+        let (child, socket) = answer.await.map_err(failed)?.map_err(failed)?;
+        let pid = child.id();
+        // From here on it is ended, and waited for, whatever goes wrong.
+        let child = self.reaper.adopt(child);
+        let stream = socket.set_nonblocking(true).and_then(|()| UnixStream::from_std(socket)).map_err(failed)?;
+        let pipeline = Pipeline::new(config.pipeline, config.pipeline_time);
+        Ok(Process::new(pid, child, Link { stream, pipeline, meter: Meter::new(Arc::clone(alarm)) }))
+    }
+
+    /// Processes that were started and not ended.
+    pub(crate) fn live(&self) -> usize {
+        self.reaper.live()
+    }
+
+    /// Waits until every ended process is gone from the system.
+    pub(crate) async fn all_reaped(&self) {
+        self.reaper.all_reaped().await;
+    }
+}
+
+fn spawn(config: &PoolConfig) -> io::Result<(Child, Socket)> {
+    let (ours, theirs) = Socket::pair()?;
+    // The worker inherits its end under the number it has here, and closes all others first thing.
+    // Only this thread starts workers, so none of them gets the end of another.
+    fcntl_setfd(&theirs, FdFlags::empty())?;
+    let child = Command::new(&config.worker)
+        .args(["--socket", &theirs.as_raw_fd().to_string()])
+        .args(&config.worker_args)
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    Ok((child, ours))
+}
+
+fn failed(error: impl std::fmt::Display) -> PoolError {
+    PoolError::Spawn(error.to_string())
+}
