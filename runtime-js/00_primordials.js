@@ -12,6 +12,9 @@ globalThis.__tollhouse = ((primordials) => {
   /** The ops of the worker, by name; filled by `boot`. */
   const ops = { __proto__: null };
 
+  /** Limits that are kept here and said once, in the worker; filled by `boot`. */
+  const limits = { __proto__: null };
+
   /** What may stand on the global object, by name; each file adds its own. */
   const globals = { __proto__: null };
 
@@ -38,5 +41,5 @@ globalThis.__tollhouse = ((primordials) => {
     ObjectDefineProperty(object, name, { __proto__: null, value, writable: true, enumerable: true, configurable: true });
   }
 
-  return { __proto__: null, primordials, ops, globals, offer, freeze, define };
+  return { __proto__: null, primordials, ops, limits, globals, offer, freeze, define };
 })(globalThis.__bootstrap.primordials);

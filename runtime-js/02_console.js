@@ -81,6 +81,8 @@
   log.warn = logLine(LEVELS.warn);
   log.error = logLine(LEVELS.error);
 
+  /** Labels of `console.count` that are kept, and as many of `console.time`. */
+  const LABELS = 100;
   const counts = new SafeMap();
   const timers = new SafeMap();
   const silent = () => {};
@@ -105,14 +107,14 @@
     count: (label = "default") => {
       const name = String(label);
       const count = (counts.get(name) ?? 0) + 1;
-      if (counts.size < 100 || counts.has(name)) counts.set(name, count);
+      if (counts.size < LABELS || counts.has(name)) counts.set(name, count);
       ops.op_log(LEVELS.info, `${name}: ${count}`, "");
     },
     countReset: (label = "default") => {
       counts.delete(String(label));
     },
     time: (label = "default") => {
-      if (timers.size < 100) timers.set(String(label), parts.clock.now());
+      if (timers.size < LABELS) timers.set(String(label), parts.clock.now());
     },
     timeEnd: (label = "default") => {
       const name = String(label);

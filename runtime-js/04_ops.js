@@ -1,15 +1,15 @@
-// Ops that wait: each is a number and a promise. The worker sends the request, and calls `deliver`
-// when the host has answered.
+// Ops that wait: each is a number and a promise. The worker sends the request when its turn comes, and calls `deliver`
+// when the host has answered, or at once where it refused to ask.
 "use strict";
 
 ((parts) => {
   const { ToolError, clock } = parts;
-  const { JSONParse, JSONStringify, Promise, PromiseReject, SafeMap, TypeError } = parts.primordials;
+  const { JSONParse, JSONStringify, NumberMAX_SAFE_INTEGER, Promise, PromiseReject, SafeMap, TypeError } = parts.primordials;
 
   /** Number of an op under way -> what its answer does. */
   const waiting = new SafeMap();
 
-  /** Kinds of answer, as src/call.rs numbers them. */
+  /** Kinds of answer, as the worker's `pump.rs` numbers them. */
   const NONE = 0;
   const JSON_TEXT = 1;
   const BYTES = 2;
@@ -81,7 +81,7 @@
   /** An optional whole number of at least `least`; -1 stands for absent. */
   function whole(value, what, least) {
     if (value === undefined || value === null) return -1;
-    if (typeof value !== "number" || value !== value || value < least || value > 9007199254740991 || value % 1 !== 0) {
+    if (typeof value !== "number" || value !== value || value < least || value > NumberMAX_SAFE_INTEGER || value % 1 !== 0) {
       throw new TypeError(`${what} must be a whole number of at least ${least}`);
     }
     return value;

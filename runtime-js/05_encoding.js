@@ -3,8 +3,8 @@
 
 ((parts) => {
   const { offer, ops } = parts;
-  const { Boolean, Error, ErrorPrototype, ObjectDefineProperty, RangeError, RegExpPrototypeExec, SafeMap, SafeRegExp, String,
-    StringPrototypeCharCodeAt, StringPrototypeToLowerCase, StringPrototypeTrim, TypeError, TypedArrayPrototypeSet,
+  const { Boolean, Error, ErrorPrototype, ObjectDefineProperty, RangeError, RegExpPrototypeExec, SafeRegExp, String,
+    StringPrototypeCharCodeAt, TypeError, TypedArrayPrototypeSet,
     TypedArrayPrototypeSubarray, Uint8Array } = parts.primordials;
 
   const CODES = {
@@ -52,25 +52,19 @@
     }
   }
 
-  const LABELS = new SafeMap();
-  for (const [name, labels] of [
-    ["utf-8", ["utf-8", "utf8", "unicode-1-1-utf-8", "unicode11utf8", "unicode20utf8", "x-unicode20utf8"]],
-    ["utf-16le", ["utf-16le", "utf-16", "ucs-2", "unicode", "csunicode", "iso-10646-ucs-2", "unicodefeff"]],
-    ["windows-1252", ["windows-1252", "latin1", "iso-8859-1", "iso8859-1", "iso88591", "ascii", "us-ascii", "cp1252", "l1", "x-cp1252"]],
-  ]) for (const label of labels) LABELS.set(label, name);
-
   const EMPTY = new Uint8Array(0);
 
+  /** Every encoding of the Encoding standard, by any of its labels. The worker decodes. */
   class TextDecoder {
     #encoding;
     #fatal;
     #ignoreBOM;
-    #held = EMPTY;
-    #begun = false;
+    /** The worker's number of what decodes a text in pieces, while there is one. */
+    #decoder = 0;
 
     constructor(label = "utf-8", options = undefined) {
-      const encoding = LABELS.get(StringPrototypeToLowerCase(StringPrototypeTrim(String(label))));
-      if (encoding === undefined) throw new RangeError(`the encoding \`${String(label)}\` is not available`);
+      const encoding = ops.op_encoding_name(String(label));
+      if (typeof encoding !== "string") throw new RangeError(`the encoding \`${String(label)}\` is not available`);
       this.#encoding = encoding;
       this.#fatal = Boolean(options?.fatal);
       this.#ignoreBOM = Boolean(options?.ignoreBOM);
@@ -85,48 +79,19 @@
       return this.#ignoreBOM;
     }
     decode(input = undefined, options = undefined) {
-      let bytes = input === undefined ? EMPTY : parts.bytesOf(input);
+      const bytes = input === undefined ? EMPTY : parts.bytesOf(input);
       if (bytes === undefined) throw new TypeError("what is decoded must be an ArrayBuffer or a view of one");
-      const stream = Boolean(options?.stream);
-      if (this.#held.length > 0) {
-        const joined = new Uint8Array(this.#held.length + bytes.length);
-        TypedArrayPrototypeSet(joined, this.#held);
-        TypedArrayPrototypeSet(joined, bytes, this.#held.length);
-        bytes = joined;
-        this.#held = EMPTY;
-      }
-      if (stream) {
-        const tail = unfinished(bytes, this.#encoding);
-        if (tail > 0) {
-          this.#held = new Uint8Array(TypedArrayPrototypeSubarray(bytes, bytes.length - tail));
-          bytes = TypedArrayPrototypeSubarray(bytes, 0, bytes.length - tail);
-        }
-      }
-      const text = ops.op_text_decode_as(bytes, this.#encoding, this.#fatal, this.#ignoreBOM || this.#begun);
-      if (text === undefined || text === null) {
-        this.#begun = false;
-        throw new TypeError(`the bytes are not ${this.#encoding}`);
-      }
-      this.#begun = stream && (this.#begun || bytes.length > 0);
+      const text = this.#text(bytes, !options?.stream);
+      if (typeof text !== "string") throw new TypeError(`the bytes are not ${this.#encoding}`);
       return text;
     }
-  }
-
-  /** Bytes at the end that begin a character and do not finish it. */
-  function unfinished(bytes, encoding) {
-    const length = bytes.length;
-    if (encoding === "utf-16le") {
-      if (length % 2 === 1) return length >= 3 && (bytes[length - 2] & 0xfc) === 0xd8 ? 3 : 1;
-      return length >= 2 && (bytes[length - 1] & 0xfc) === 0xd8 ? 2 : 0;
+    #text(bytes, last) {
+      if (last && this.#decoder === 0) return ops.op_text_decode_as(bytes, this.#encoding, this.#fatal, this.#ignoreBOM);
+      const decoder = ops.op_text_decoder(this.#decoder, this.#encoding, this.#ignoreBOM);
+      if (decoder === 0) throw new RangeError(`a call decodes at most ${parts.limits.decoders} texts in pieces at once`);
+      this.#decoder = last ? 0 : decoder;
+      return ops.op_text_decode_piece(decoder, bytes, this.#fatal, last);
     }
-    if (encoding !== "utf-8") return 0;
-    for (let back = 1; back <= 3 && back <= length; back++) {
-      const byte = bytes[length - back];
-      if ((byte & 0xc0) === 0x80) continue;
-      const needs = byte >= 0xf0 && byte <= 0xf4 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc2 ? 2 : 1;
-      return byte <= 0xf4 && needs > back ? back : 0;
-    }
-    return 0;
   }
 
   const WIDE = new SafeRegExp(/[^\x00-\xff]/);

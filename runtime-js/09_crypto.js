@@ -10,6 +10,9 @@
     Uint32Array: 1, BigInt64Array: 1, BigUint64Array: 1 };
   const DIGESTS = { __proto__: null, "SHA-1": 1, "SHA-256": 256, "SHA-384": 384, "SHA-512": 512 };
 
+  /** As the standard has it. */
+  const RANDOM_BYTES = 65536;
+
   const subtle = {
     async digest(algorithm, data) {
       const given = typeof algorithm === "object" && algorithm !== null ? algorithm.name : algorithm;
@@ -26,7 +29,7 @@
       const name = array === null || typeof array !== "object" ? undefined : TypedArrayPrototypeGetSymbolToStringTag(array);
       if (INTEGERS[name] === undefined) throw new DOMException("the array must be one of integers", "TypeMismatchError");
       const bytes = parts.bytesOf(array);
-      if (bytes.length > 65536) throw new DOMException("at most 65536 bytes at once", "QuotaExceededError");
+      if (bytes.length > RANDOM_BYTES) throw new DOMException(`at most ${RANDOM_BYTES} bytes at once`, "QuotaExceededError");
       ops.op_random(bytes);
       return array;
     },

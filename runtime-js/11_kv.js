@@ -3,7 +3,7 @@
 
 ((parts) => {
   const { ops, promised, request, check, define } = parts;
-  const { JSONStringify, ObjectFreeze, TypeError } = parts.primordials;
+  const { JSONStringify, NumberMAX_SAFE_INTEGER, ObjectFreeze, TypeError } = parts.primordials;
 
   const orNull = (value) => (value === undefined ? null : value);
 
@@ -24,11 +24,10 @@
       return request(() => {
         const prefix = options?.prefix;
         const cursor = options?.cursor;
-        const limit = check.whole(options?.limit, "limit", 1);
         return promised(
           ops.op_kv_list(
             prefix === undefined || prefix === null ? "" : check.string(prefix, "prefix"),
-            limit === -1 || limit > 1000 ? (limit === -1 ? 100 : 1000) : limit,
+            check.whole(options?.limit, "limit", 1),
             cursor === undefined || cursor === null ? "" : check.string(cursor, "cursor"),
           ),
         );
@@ -61,7 +60,7 @@
     }
     /** Adds a whole number to the one at `key`; absent counts as 0. */
     add(key, by) {
-      if (typeof by !== "number" || by % 1 !== 0 || by > 9007199254740991 || by < -9007199254740991) {
+      if (typeof by !== "number" || by % 1 !== 0 || by > NumberMAX_SAFE_INTEGER || by < -NumberMAX_SAFE_INTEGER) {
         throw new TypeError("the number to add must be whole");
       }
       return this.#add({ __proto__: null, Add: { __proto__: null, key: check.string(key, "key"), by } });

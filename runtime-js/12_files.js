@@ -54,11 +54,10 @@
       return request(() => {
         const prefix = options?.prefix;
         const cursor = options?.cursor;
-        const limit = check.whole(options?.limit, "limit", 1);
         return promised(
           ops.op_file_list(
             prefix === undefined || prefix === null ? "" : check.string(prefix, "prefix"),
-            limit === -1 || limit > 1000 ? (limit === -1 ? 100 : 1000) : limit,
+            check.whole(options?.limit, "limit", 1),
             cursor === undefined || cursor === null ? "" : check.string(cursor, "cursor"),
           ),
         );

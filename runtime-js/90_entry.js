@@ -56,8 +56,9 @@
     delete Error.prepareStackTrace;
   }
 
-  /** Takes the ops, and hardens the isolate. `intl`: whether the engine has an `Intl` worth the name. */
-  function boot(bound, intl) {
+  /** Takes the ops and limits, and hardens the isolate. `intl`: whether the engine has an `Intl` worth the name. */
+  function boot(bound, decoders, intl) {
+    parts.limits.decoders = decoders;
     const names = ObjectKeys(bound);
     for (let i = 0; i < names.length; i++) {
       if (primordials.StringPrototypeStartsWith(names[i], "op_")) ops[names[i]] = bound[names[i]];

@@ -321,11 +321,18 @@ interface TextDecoder {
   readonly encoding: string;
   readonly fatal: boolean;
   readonly ignoreBOM: boolean;
+  /**
+   * With `stream`, more of the text is to come, in this call: what a call leaves unfinished is forgotten at its end.
+   * At most 256 texts are decoded in pieces at once. With `fatal`, throws a `TypeError` for what is not in the encoding.
+   */
   decode(input?: ToolBytes, options?: { stream?: boolean }): string;
 }
 declare var TextDecoder: {
   readonly prototype: TextDecoder;
-  /** `label`: UTF-8, UTF-16LE, windows-1252, or another name of these. */
+  /**
+   * `label`: any label of the [Encoding standard](https://encoding.spec.whatwg.org/#names-and-labels) but those of
+   * `replacement`; a `RangeError` for others. UTF-8 unless given.
+   */
   new (label?: string, options?: { fatal?: boolean; ignoreBOM?: boolean }): TextDecoder;
 };
 

@@ -10,7 +10,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio_util::task::TaskTracker;
-use tollhouse_protocol::{Limits, OpFailure, OpValue};
+use tollhouse_protocol::{Limits, OpFailure, OpValue, limits::LIST_LIMIT};
 
 use super::{
     Objects,
@@ -29,14 +29,12 @@ use crate::{
 const PATH_BYTES: usize = 512;
 /// Longest part of a path between slashes, in bytes.
 const SEGMENT_BYTES: usize = 255;
-/// Most entries of one `list`.
-const LIST_LIMIT: u32 = 1_000;
 
 /// The files of all endpoints. Clones are the same.
 #[derive(Clone)]
-pub struct Files(Arc<Shelf>);
+pub struct Files(Arc<Inner>);
 
-struct Shelf {
+struct Inner {
     store: Arc<dyn Store>,
     clock: Clock,
     objects: Arc<dyn Objects>,
@@ -49,7 +47,7 @@ impl Files {
     /// Files of this store, their content in `objects`.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, objects: Arc<dyn Objects>) -> Self {
-        Self(Arc::new(Shelf { store, clock, objects, turns: Turns::default(), changes: TaskTracker::new() }))
+        Self(Arc::new(Inner { store, clock, objects, turns: Turns::default(), changes: TaskTracker::new() }))
     }
 
     pub(super) fn scoped(&self, endpoint: &EndpointId, limits: &Limits) -> Scoped {
@@ -82,7 +80,7 @@ impl Files {
     }
 }
 
-impl Shelf {
+impl Inner {
     /// Deletes content that no entry names any more.
     async fn discard(&self, object: &str) {
         if let Err(error) = self.objects.delete(object).await {
@@ -105,7 +103,7 @@ impl fmt::Debug for Files {
 
 /// The files of one endpoint, under one call's limits.
 pub(super) struct Scoped {
-    files: Arc<Shelf>,
+    files: Arc<Inner>,
     endpoint: EndpointId,
     limits: Limits,
 }

@@ -18,7 +18,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
-use tollhouse_protocol::{AtomicCheck, AtomicWrite, Limits, OpFailure, OpValue};
+use tollhouse_protocol::{AtomicCheck, AtomicWrite, Limits, OpFailure, OpValue, limits::LIST_LIMIT};
 
 use super::{
     failure::{self, invalid_argument, quota_exceeded},
@@ -32,8 +32,6 @@ use crate::{
     store::{Check, Direction, Durability, KeyRange, Space, Store, StoreError, Write},
 };
 
-/// Most entries of one `list`.
-const LIST_LIMIT: u32 = 1_000;
 /// Most checks, and most writes, of one `atomic`.
 const ATOMIC_LIMIT: usize = 100;
 /// Longest `ttlMs`: 10 years.

@@ -9,6 +9,7 @@ mod tests;
 
 use tollhouse_protocol::{
     Limits, LogLine, MAX_PROBLEMS, OpRequest, Outcome, Problem, ReplyBody, Said, Side, Spent, StopReason, Thrown, ToHost, ToolReply, Work,
+    limits::STACK_BYTES,
 };
 
 /// By how much a count may pass its limit before it is a breach: where host and worker count at
@@ -17,9 +18,6 @@ const SLACK: u64 = 8;
 
 /// Headers of a reply beside its body, in bytes.
 const HEADER_BYTES: u64 = 64 << 10;
-
-/// Stack of a thrown error, as a multiple of the limit on its message.
-const STACK_TO_MESSAGE: u64 = 16;
 
 /// Why a call is ended from outside.
 #[derive(Debug, PartialEq, Eq)]
@@ -242,7 +240,7 @@ impl Ledger {
 
     fn cut_thrown(&self, mut thrown: Thrown) -> Thrown {
         cut(&mut thrown.message, self.limits.error_bytes);
-        cut(&mut thrown.stack, self.limits.error_bytes * STACK_TO_MESSAGE);
+        cut(&mut thrown.stack, STACK_BYTES);
         thrown
     }
 }

@@ -6,15 +6,31 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Most entries of one `list` of `ctx.kv` or `ctx.files`. A handler that asks for more gets as many; who asks the host for
+/// more is refused.
+pub const LIST_LIMIT: u32 = 1_000;
+
+/// Entries of one `list` whose `limit` is not given.
+pub const LIST_DEFAULT: u32 = 100;
+
+/// Texts that one call decodes in pieces at once.
+pub const DECODERS: usize = 256;
+
+/// Stack of a thrown error, in bytes; the rest is cut off.
+pub const STACK_BYTES: u64 = 8 << 10;
+
 /// One row of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct Row {
     /// Name in `limits` of an endpoint and in the policy (camelCase).
     pub name: &'static str,
+    /// What is in force where nothing else is said.
     pub default: u64,
     /// Highest value an endpoint may have without the admin raising the ceiling.
     pub ceiling: u64,
+    /// What the values count.
     pub unit: &'static str,
+    /// What is limited, as a sentence.
     pub what: &'static str,
 }
 
@@ -89,4 +105,25 @@ limits! {
     files_bytes "filesBytes" = 16 * MIB, 256 * MIB, "bytes", "All files of one endpoint.";
     env_names "envNames" = 32, 64, "names", "Secrets of one endpoint.";
     env_value_bytes "envValueBytes" = 4 * KIB, 4 * KIB, "bytes", "Value of one secret.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONTRACT: &str = include_str!("../../../runtime-js/tool.d.ts");
+
+    #[test]
+    fn contract_of_handlers_names_the_limits_in_force() {
+        let limits = Limits::default();
+        for sentence in [
+            format!("`limit` is {LIST_DEFAULT} unless given, at most {LIST_LIMIT};"),
+            format!("A key is at most {} bytes, a value at most {} KiB", limits.kv_key_bytes, limits.kv_value_bytes / KIB),
+            format!("A message is cut at {} bytes", limits.progress_bytes),
+            format!("beyond {} in a second or {} in a call", limits.progress_per_second, limits.progress_messages),
+            format!("At most {DECODERS} texts are decoded in pieces at once"),
+        ] {
+            assert!(CONTRACT.contains(&sentence), "tool.d.ts does not say: {sentence}");
+        }
+    }
 }

@@ -4,10 +4,16 @@ use std::sync::Arc;
 
 use deno_core::{
     JsRuntime, RuntimeOptions, scope,
-    v8::{self, CreateParams, Global, Local, PinScope},
+    v8::{self, CreateParams, Local, PinScope},
 };
 
-use crate::{call::Call, memory, memory::Memory, ops};
+use crate::{
+    call_state::CallState,
+    driver::{self, Driver},
+    memory,
+    memory::Memory,
+    ops, stack,
+};
 
 /// Made by `build.rs` from `runtime-js`.
 #[cfg(feature = "v8")]
@@ -23,21 +29,12 @@ const SNAPSHOT: Option<&[u8]> = None;
 /// worker keeps all of it for life.
 const FLAGS: &str = "--single-threaded --stack-size=512 --max-semi-space-size=2 --min-semi-space-size=1 --no-expose-wasm";
 
-/// The driver's functions, as 90_entry.js gives them.
-#[derive(Debug)]
-pub(crate) struct Driver {
-    pub(crate) load: Global<v8::Function>,
-    pub(crate) call: Global<v8::Function>,
-    pub(crate) deliver: Global<v8::Function>,
-    pub(crate) explain: Global<v8::Function>,
-}
-
 /// Boots the isolate and hardens it. After this nothing in it knows `Deno` or any op by name.
 ///
 /// # Panics
 ///
 /// When the scripts in the snapshot are not those this binary was built with.
-pub(crate) fn boot(memory: &Arc<Memory>, call: Call) -> (JsRuntime, Driver) {
+pub(crate) fn boot(memory: &Arc<Memory>, call: CallState) -> (JsRuntime, Driver) {
     deno_core::v8_set_flags(std::iter::once(String::new()).chain(FLAGS.split(' ').map(String::from)).collect());
     let mut runtime = JsRuntime::new(RuntimeOptions {
         startup_snapshot: SNAPSHOT,
@@ -48,7 +45,7 @@ pub(crate) fn boot(memory: &Arc<Memory>, call: Call) -> (JsRuntime, Driver) {
     });
     let isolate = runtime.v8_isolate();
     isolate.set_promise_reject_callback(ignore_rejection);
-    isolate.set_prepare_stack_trace_callback(stack_text);
+    isolate.set_prepare_stack_trace_callback(stack::text);
     isolate.set_host_initialize_import_meta_object_callback(import_meta);
     isolate.set_host_import_module_dynamically_callback(refuse_import);
     isolate.set_host_import_module_with_phase_dynamically_callback(refuse_import_phase);
@@ -57,45 +54,9 @@ pub(crate) fn boot(memory: &Arc<Memory>, call: Call) -> (JsRuntime, Driver) {
     let driver = {
         scope!(scope, runtime);
         scope.get_current_context().set_allow_generation_from_strings(false);
-        take_driver(scope)
+        driver::take_driver(scope)
     };
     (runtime, driver)
-}
-
-fn take_driver(scope: &mut PinScope<'_, '_>) -> Driver {
-    let global = scope.get_current_context().global(scope);
-    let deno = object(scope, global, "Deno");
-    let core = object(scope, deno, "core");
-    let ops = object(scope, core, "ops");
-    let parts = object(scope, global, "__tollhouse");
-    let driver = object(scope, parts, "driver");
-    let boot = function(scope, driver, "boot");
-    let driver = Driver {
-        load: take(scope, driver, "load"),
-        call: take(scope, driver, "call"),
-        deliver: take(scope, driver, "deliver"),
-        explain: take(scope, driver, "explain"),
-    };
-    let undefined = v8::undefined(scope).into();
-    // What the QuickJS backend calls `Intl` is a stub that leans on what hardening takes away.
-    let intl = v8::Boolean::new(scope, cfg!(feature = "v8"));
-    boot.call(scope, undefined, &[ops.into(), intl.into()]).expect("90_entry.js boots");
-    driver
-}
-
-fn object<'s>(scope: &mut PinScope<'s, '_>, holder: Local<'s, v8::Object>, name: &str) -> Local<'s, v8::Object> {
-    let key = v8::String::new(scope, name).expect("a short name");
-    holder.get(scope, key.into()).and_then(|held| held.try_into().ok()).expect("the snapshot holds what it was made with")
-}
-
-fn function<'s>(scope: &mut PinScope<'s, '_>, holder: Local<'s, v8::Object>, name: &str) -> Local<'s, v8::Function> {
-    object(scope, holder, name).try_into().expect("the driver is made of functions")
-}
-
-fn take(scope: &mut PinScope<'_, '_>, holder: Local<'_, v8::Object>, name: &str) -> Global<v8::Function> {
-    let holder = Local::new(scope, holder);
-    let function = function(scope, holder, name);
-    Global::new(scope, function)
 }
 
 /// A rejection that nobody handles ends nothing: the call ends when its own promise does.
@@ -129,46 +90,4 @@ fn refuse_import_phase<'s>(
     attributes: Local<'s, v8::FixedArray>,
 ) -> Option<Local<'s, v8::Promise>> {
     refuse_import(scope, options, referrer, specifier, attributes)
-}
-
-/// Text of an error's stack: its head, and the frames that are the handler's own.
-///
-/// Replaces deno_core's, which maps sources, calls `Error.prepareStackTrace`, and hands out call sites.
-fn stack_text<'s>(scope: &mut PinScope<'s, '_>, error: Local<'s, v8::Value>, sites: Local<'s, v8::Array>) -> Local<'s, v8::Value> {
-    let mut text = head(scope, error);
-    for index in 0..sites.length() {
-        v8::tc_scope!(scope, scope);
-        let Some(line) = sites.get_index(scope, index).and_then(|site| site.to_string(scope)) else { continue };
-        let line = line.to_rust_string_lossy(scope);
-        if !line.contains("ext:") {
-            text.push_str("\n    at ");
-            text.push_str(&line);
-        }
-    }
-    match v8::String::new(scope, &text) {
-        Some(text) => text.into(),
-        None => v8::undefined(scope).into(),
-    }
-}
-
-/// Name and message, when both are plain strings.
-fn head(scope: &mut PinScope<'_, '_>, error: Local<'_, v8::Value>) -> String {
-    let mut parts = [String::new(), String::new()];
-    for (part, name) in parts.iter_mut().zip(["name", "message"]) {
-        v8::tc_scope!(scope, scope);
-        let error = Local::new(scope, error);
-        let Ok(object) = Local::<v8::Object>::try_from(error) else { continue };
-        let Some(key) = v8::String::new(scope, name) else { continue };
-        if let Some(held) = object.get(scope, key.into())
-            && held.is_string()
-        {
-            *part = held.to_rust_string_lossy(scope);
-        }
-    }
-    let [name, message] = parts;
-    match (name.is_empty(), message.is_empty()) {
-        (false, false) => format!("{name}: {message}"),
-        (false, true) => name,
-        (true, _) => message,
-    }
 }

@@ -3,7 +3,7 @@
 use deno_core::v8::{self, Global, Local, PinScope, script_compiler};
 use tollhouse_protocol::LoadError;
 
-use crate::{engine::Driver, typescript};
+use crate::{driver::Driver, stack::position, typescript};
 
 /// Ways a source may say what its handler is, in the order they are tried. Each wraps it in text
 /// on its first and behind its last line, so that lines stay, and columns are set back.
@@ -73,16 +73,6 @@ pub(crate) fn javascript(source: &str) -> Result<String, LoadError> {
         ..error
     })?;
     Ok(stripped.strip_prefix(before).and_then(|text| text.strip_suffix(after)).unwrap_or(body).to_owned())
-}
-
-/// Line and column, from 1, of the first frame of a handler's module in a stack's text.
-pub(crate) fn position(stack: &str) -> (Option<u32>, Option<u32>) {
-    let Some(line) = stack.lines().find(|line| line.contains("tool:/")) else { return (None, None) };
-    let mut numbers = line.trim_end_matches(')').rsplit(':').map(str::parse);
-    match (numbers.next(), numbers.next()) {
-        (Some(Ok(column)), Some(Ok(line))) => (Some(line), Some(column)),
-        _ => (None, None),
-    }
 }
 
 fn compile(

@@ -10,17 +10,22 @@
 //! the host enforces every limit again (see `sandbox/README.md`).
 
 mod budget;
-mod call;
+mod call_state;
 mod clock;
+mod decoders;
+mod driver;
 mod engine;
 mod heap;
 mod host;
 mod jail;
 mod load;
 mod memory;
+mod op_queue;
 mod ops;
+mod pump;
 mod schema;
 mod scripts;
+mod stack;
 mod typescript;
 mod worker;
 

@@ -1,8 +1,9 @@
 //! The ops: all that the scripts of `runtime-js` can ask of this process.
 //!
 //! None of them waits and none trusts its arguments. One that asks something of the host gives it
-//! a number and answers that; [`Call`] sends the request and delivers the answer.
+//! a number and answers that; [`CallState`] sends the request and delivers the answer.
 
+mod args;
 mod crypto;
 mod end;
 mod files;
@@ -16,10 +17,10 @@ mod url;
 
 use deno_core::{Extension, OpDecl, OpState};
 
-use crate::{call::Call, scripts};
+use crate::{call_state::CallState, scripts};
 
 /// The scripts and these ops, and none of deno_core's own.
-pub(crate) fn extension(call: Call) -> Extension {
+pub(crate) fn extension(call: CallState) -> Extension {
     let ops = table();
     let names: Vec<&'static str> = ops.iter().map(|op| op.name).chain(NEEDED_BY_CORE.iter().copied()).collect();
     Extension {
@@ -53,7 +54,10 @@ fn table() -> Vec<OpDecl> {
         progress::op_progress(),
         text::op_text_encode(),
         text::op_text_decode(),
+        text::op_encoding_name(),
         text::op_text_decode_as(),
+        text::op_text_decoder(),
+        text::op_text_decode_piece(),
         text::op_base64_encode(),
         text::op_base64_decode(),
         url::op_url_parse(),
@@ -71,9 +75,4 @@ fn table() -> Vec<OpDecl> {
         end::op_loaded(),
         end::op_unloadable(),
     ]
-}
-
-/// The running call.
-fn call(state: &mut OpState) -> &mut Call {
-    state.borrow_mut::<Call>()
 }

@@ -154,7 +154,7 @@ fn problem(pointer: &str, message: String) -> Vec<Problem> {
     vec![Problem { pointer: pointer.to_owned(), message }]
 }
 
-/// The error's text without the value that was wrong: a value may be long, or private.
+/// The error's text without the value that was wrong, which may be long, or private. Names of its members are told.
 fn plain(error: &ValidationError<'_>) -> String {
     match error.kind() {
         ValidationErrorKind::Required { property } => format!("{property} is required"),

@@ -3,32 +3,24 @@
 use std::{cell::RefCell, rc::Rc, str, sync::Arc};
 
 use bytes::Bytes;
-use deno_core::{
-    JsRuntime, OpState, scope,
-    v8::{self, Local, PinScope},
-};
+use deno_core::{JsRuntime, OpState, scope};
 use tollhouse_protocol::{
-    Checked, Language, Limits, Load, LoadError, LoadFault, Loaded, OpFailure, OpValue, Outcome, ReplyBody, Side, Source, Spent, Start,
-    StopReason, ToHost, ToWorker, ToolReply, Work,
+    Checked, JailLayer, Language, Limits, Load, LoadError, LoadFault, Loaded, Outcome, ReplyBody, Side, Source, Spent, Start, StopReason,
+    ToHost, ToWorker, ToolReply, Work,
 };
 
 use crate::{
     budget::{Allowance, Budget, Phase},
-    call::Call,
+    call_state::CallState,
     clock::{cpu_ns, monotonic_ns},
-    engine::{self, Driver},
-    heap,
+    driver::Driver,
+    engine, heap,
     host::{Gone, Host, exit_now},
     jail, load,
     memory::Memory,
+    pump::{End, Started, begin_call, call_of, pump, send},
     schema::Schemas,
 };
-
-/// Kinds of answer, as 04_ops.js numbers them.
-const NONE: i32 = 0;
-const JSON: i32 = 1;
-const BYTES: i32 = 2;
-const FAILURE: i32 = 3;
 
 /// Serves the host at `descriptor` until it goes away or something overruns its limits.
 ///
@@ -41,26 +33,6 @@ pub(crate) fn run(descriptor: i32) -> Result<(), Gone> {
     let gone = worker.serve();
     // Taking an isolate down costs time and gives nothing back that the exit does not.
     exit_now(if matches!(gone, Gone::Closed) { 0 } else { 70 })
-}
-
-/// What started at a moment, on both clocks.
-#[derive(Debug, Clone, Copy)]
-struct Started {
-    cpu_ns: u64,
-    at_ns: u64,
-    now_ms: u64,
-}
-
-impl Started {
-    fn now(now_ms: u64) -> Self {
-        Self { cpu_ns: cpu_ns(), at_ns: monotonic_ns(), now_ms }
-    }
-
-    /// What `Date.now()` says at this moment.
-    #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
-    fn wall_ms(&self) -> f64 {
-        (self.now_ms + (monotonic_ns() - self.at_ns) / 1_000_000) as f64
-    }
 }
 
 struct Worker {
@@ -81,13 +53,13 @@ impl Worker {
         let mut jail = jail::enter(descriptor);
         let memory = Memory::new(limits.heap_bytes, limits.buffer_bytes);
         let budget = Budget::new(host.lifeline());
-        let (mut runtime, driver) = engine::boot(&memory, Call::new(Arc::clone(&budget)));
+        let (mut runtime, driver) = engine::boot(&memory, CallState::new(Arc::clone(&budget)));
         memory.report_to(Arc::clone(&budget));
         heap::report_to(Arc::clone(&budget));
         budget.watch(runtime.v8_isolate().thread_safe_handle()).map_err(|_| Gone::Io)?;
         interrupt_nobody();
         if !jail::forbid_new_processes() {
-            jail.retain(|layer| *layer != tollhouse_protocol::JailLayer::Rlimits);
+            jail.retain(|layer| *layer != JailLayer::Rlimits);
         }
         let state = runtime.op_state();
         let mut worker = Self { host, runtime, driver, state, budget, memory, schemas: Schemas::default(), has_handler: false };
@@ -156,7 +128,7 @@ impl Worker {
         scope!(scope, runtime);
         load::start(scope, driver, specifier, stripped.as_deref().unwrap_or(source), started.wall_ms())?;
         let ended = pump(scope, driver, state, budget, host, started);
-        let result = call_of(state, Call::take_loaded);
+        let result = call_of(state, CallState::take_loaded);
         match (ended, result) {
             (_, Some(result)) => result.map(|()| Checked { source: stripped.map(Bytes::from).unwrap_or_default() }),
             (Err(End::Deadlock), None) => Err(refusal("the module's top level waits for a promise that nothing can resolve")),
@@ -202,7 +174,7 @@ impl Worker {
             begin_call(scope, driver, start);
             pump(scope, driver, state, budget, host, started)
         };
-        let outcome = call_of(&self.state, Call::take_outcome);
+        let outcome = call_of(&self.state, CallState::take_outcome);
         match outcome {
             Some(Outcome::Returned(reply)) if !self.budget.stopped() => (ended, Some(self.judge(reply, &start.limits))),
             outcome => (ended, outcome),
@@ -243,7 +215,7 @@ impl Worker {
             cpu_us: cpu_ns().saturating_sub(started.cpu_ns) / 1_000,
             wall_us: monotonic_ns().saturating_sub(started.at_ns) / 1_000,
             heap_bytes: heap + self.memory.buffer_bytes(),
-            ops: call_of(&self.state, |call| call.ops()),
+            ops: call_of(&self.state, |call| call.ops().count()),
         }
     }
 
@@ -260,131 +232,4 @@ fn interrupt_nobody() {
     let unused = libc::sched_param { sched_priority: 0 };
     // SAFETY: the parameter lives as long as the call, and the policy is this thread's own.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const unused) };
-}
-
-/// Why a call does not go on.
-enum End {
-    /// Nothing under way can wake it.
-    Deadlock,
-    Gone(Gone),
-}
-
-/// Runs until the call has an end, is stopped, or cannot go on.
-fn pump(
-    scope: &mut PinScope<'_, '_>,
-    driver: &Driver,
-    state: &Rc<RefCell<OpState>>,
-    budget: &Budget,
-    host: &mut Host,
-    started: Started,
-) -> Result<(), End> {
-    loop {
-        scope.perform_microtask_checkpoint();
-        if budget.stopped() || call_of(state, |call| call.has_ended() && !call.is_writing()) {
-            return Ok(());
-        }
-        if let Some((number, failure)) = call_of(state, Call::next_refused) {
-            deliver(scope, driver, started, number, Err(failure));
-            continue;
-        }
-        if !call_of(state, |call| call.is_waiting() || call.is_writing()) {
-            return Err(End::Deadlock);
-        }
-        let (number, result) = wait(state, budget, host)?;
-        if budget.stopped() {
-            return Ok(());
-        }
-        if let Some(number) = call_of(state, |call| call.answered(number)) {
-            deliver(scope, driver, started, number, result);
-        }
-    }
-}
-
-/// Tells the host what is asked and that nothing computes, and takes its next answer. Calls that come meanwhile are
-/// declined.
-fn wait(state: &Rc<RefCell<OpState>>, budget: &Budget, host: &mut Host) -> Result<(u32, Result<OpValue, OpFailure>), End> {
-    call_of(state, Call::send_requests);
-    if call_of(state, |call| call.has_refused()) {
-        return Ok((0, Ok(OpValue::None)));
-    }
-    send(state, host, &ToHost::Waiting).map_err(End::Gone)?;
-    loop {
-        match host.next(Some(budget.wall_left())) {
-            Ok(ToWorker::Reply { op, result }) => return Ok((op, result)),
-            // It was sent ahead, and would wait as long as this one.
-            Ok(ToWorker::Call(_)) => send(state, host, &ToHost::Declined).map_err(End::Gone)?,
-            Err(Gone::TimedOut) => {
-                budget.wall_left();
-                return Ok((0, Ok(OpValue::None)));
-            }
-            Ok(ToWorker::Load(_)) => return Err(End::Gone(Gone::Frame)),
-            Err(gone) => return Err(End::Gone(gone)),
-        }
-    }
-}
-
-/// Sends `message` behind all that waits.
-fn send(state: &Rc<RefCell<OpState>>, host: &mut Host, message: &ToHost) -> Result<(), Gone> {
-    call_of(state, |call| {
-        call.outbox().put(message)?;
-        host.send(call.outbox())
-    })
-}
-
-fn call_of<T>(state: &Rc<RefCell<OpState>>, then: impl FnOnce(&mut Call) -> T) -> T {
-    then(state.borrow_mut().borrow_mut::<Call>())
-}
-
-fn begin_call(scope: &mut PinScope<'_, '_>, driver: &Driver, start: &Start) {
-    v8::tc_scope!(scope, scope);
-    let granted = if start.env.is_empty() { String::new() } else { serde_json::to_string(&start.env).unwrap_or_default() };
-    #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
-    let now = v8::Number::new(scope, start.now_ms as f64);
-    let (Some(head), Some(body), Some(granted)) = (text(scope, &start.head), text(scope, &start.body), text(scope, granted.as_bytes()))
-    else {
-        return;
-    };
-    let call = Local::new(scope, &driver.call);
-    let undefined = v8::undefined(scope).into();
-    call.call(scope, undefined, &[now.into(), head.into(), body.into(), granted.into()]);
-}
-
-/// Gives an op's answer to `deliver` of 04_ops.js.
-fn deliver(scope: &mut PinScope<'_, '_>, driver: &Driver, started: Started, number: u32, result: Result<OpValue, OpFailure>) {
-    v8::scope!(let scope, scope);
-    v8::tc_scope!(scope, scope);
-    let undefined: Local<'_, v8::Value> = v8::undefined(scope).into();
-    let (kind, value, code) = match result {
-        Ok(OpValue::None) => (NONE, undefined, undefined),
-        Ok(OpValue::Json(json)) => (JSON, text(scope, &json).map_or(undefined, Into::into), undefined),
-        Ok(OpValue::Bytes(bytes)) => match buffer(scope, &bytes) {
-            Some(array) => (BYTES, array.into(), undefined),
-            None => (NONE, undefined, undefined),
-        },
-        Err(OpFailure { code, message }) => {
-            let message = text(scope, message.as_bytes()).map_or(undefined, Into::into);
-            (FAILURE, message, text(scope, code.as_bytes()).map_or(undefined, Into::into))
-        }
-    };
-    let number = v8::Integer::new_from_unsigned(scope, number).into();
-    let now = v8::Number::new(scope, started.wall_ms()).into();
-    let kind = v8::Integer::new(scope, kind).into();
-    let deliver = Local::new(scope, &driver.deliver);
-    deliver.call(scope, undefined, &[number, now, kind, value, code]);
-}
-
-/// Bytes from the host as a string: one byte a character where they allow it.
-fn text<'s>(scope: &mut PinScope<'s, '_>, bytes: &[u8]) -> Option<Local<'s, v8::String>> {
-    if bytes.is_ascii() {
-        v8::String::new_from_one_byte(scope, bytes, v8::NewStringType::Normal)
-    } else {
-        v8::String::new_from_utf8(scope, bytes, v8::NewStringType::Normal)
-    }
-}
-
-/// Bytes from the host as a `Uint8Array`; nothing when the buffer limit does not allow it.
-fn buffer<'s>(scope: &mut PinScope<'s, '_>, bytes: &Bytes) -> Option<Local<'s, v8::Uint8Array>> {
-    let store = v8::ArrayBuffer::new_backing_store_from_vec(bytes.to_vec()).make_shared();
-    let array = v8::ArrayBuffer::with_backing_store(scope, &store);
-    v8::Uint8Array::new(scope, array, 0, bytes.len())
 }

@@ -87,7 +87,9 @@ async fn arguments_beyond_the_limits_are_refused() {
         assert_eq!(code(kv.set("k".into(), "1".into(), Some(ttl)).await), "invalid_argument");
     }
     for limit in [0, LIST_LIMIT + 1] {
-        assert_eq!(code(kv.list("", limit, None).await), "invalid_argument");
+        let refusal = kv.list("", limit, None).await.unwrap_err();
+        assert_eq!(refusal.code, "invalid_argument");
+        assert!(refusal.message.ends_with(&format!("it must be 1 to {LIST_LIMIT}")), "{}", refusal.message);
     }
     let many = vec![AtomicWrite::Delete { key: "a".into() }; ATOMIC_LIMIT + 1];
     assert_eq!(code(kv.atomic(&[], &many).await), "invalid_argument");

@@ -162,5 +162,5 @@ fn thrown_text_is_cut() {
     else {
         panic!("a thrown error is a clean end")
     };
-    assert_eq!((thrown.message.len(), thrown.stack.len()), (1_024, 16_384));
+    assert_eq!((thrown.message.len(), thrown.stack.len()), (1_024, 8_192));
 }

@@ -4,12 +4,12 @@ use bytes::Bytes;
 use deno_core::{OpState, op2};
 use tollhouse_protocol::{LoadError, Outcome, ReplyBody, Thrown, ToolReply};
 
-use super::call;
+use crate::{call_state::CallState, stack::position};
 
 /// The handler returned a JSON value.
 #[op2(fast)]
 pub(super) fn op_returned(state: &mut OpState, #[string] json: String) {
-    call(state).reply(ToolReply { status: 200, headers: Vec::new(), body: ReplyBody::Json(Bytes::from(json)) });
+    CallState::of(state).reply(ToolReply { status: 200, headers: Vec::new(), body: ReplyBody::Json(Bytes::from(json)) });
 }
 
 /// The handler returned a `Response` with text; `headers` is JSON rows.
@@ -17,33 +17,33 @@ pub(super) fn op_returned(state: &mut OpState, #[string] json: String) {
 pub(super) fn op_responded(state: &mut OpState, #[smi] status: u32, #[string] headers: String, #[string] body: String, json: bool) {
     let body = Bytes::from(body);
     let body = if json { ReplyBody::Json(body) } else { ReplyBody::Raw(body) };
-    call(state).reply(ToolReply { status: narrow(status), headers: rows(&headers), body });
+    CallState::of(state).reply(ToolReply { status: narrow(status), headers: rows(&headers), body });
 }
 
 /// The handler returned a `Response` with bytes.
 #[op2(fast)]
 pub(super) fn op_responded_bytes(state: &mut OpState, #[smi] status: u32, #[string] headers: String, #[buffer] body: &[u8]) {
     let body = ReplyBody::Raw(Bytes::copy_from_slice(body));
-    call(state).reply(ToolReply { status: narrow(status), headers: rows(&headers), body });
+    CallState::of(state).reply(ToolReply { status: narrow(status), headers: rows(&headers), body });
 }
 
 /// The handler threw, or what it returned has no JSON form.
 #[op2(fast)]
 pub(super) fn op_threw(state: &mut OpState, #[string] message: String, #[string] stack: String) {
-    call(state).end(Outcome::Threw(Thrown { message, stack }));
+    CallState::of(state).end(Outcome::Threw(Thrown { message, stack }));
 }
 
 /// The module has a handler.
 #[op2(fast)]
 pub(super) fn op_loaded(state: &mut OpState) {
-    call(state).loaded(Ok(()));
+    CallState::of(state).loaded(Ok(()));
 }
 
 /// The module threw, or has no handler.
 #[op2(fast)]
 pub(super) fn op_unloadable(state: &mut OpState, #[string] message: String, #[string] stack: String) {
-    let (line, column) = crate::load::position(&stack);
-    call(state).loaded(Err(LoadError { message, line, column }));
+    let (line, column) = position(&stack);
+    CallState::of(state).loaded(Err(LoadError { message, line, column }));
 }
 
 fn rows(json: &str) -> Vec<(String, String)> {

@@ -3,7 +3,8 @@
 use deno_core::{OpState, op2};
 use tollhouse_protocol::{HeaderFromEnv, OpRequest};
 
-use super::{call, kv::whole};
+use super::args::whole;
+use crate::call_state::CallState;
 
 /// `headers` is JSON rows, `auth` a JSON object or empty, both made by 13_http.js.
 #[op2(fast)]
@@ -16,8 +17,8 @@ pub(super) fn op_http_get_json(
     #[string] auth: String,
 ) -> u32 {
     let Ok(headers) = serde_json::from_str(&headers) else {
-        return call(state).refuse("invalid_argument", "headers do not read as names and values");
+        return CallState::of(state).ops().refuse("invalid_argument", "headers do not read as names and values");
     };
     let auth = serde_json::from_str::<HeaderFromEnv>(&auth).ok();
-    call(state).request(OpRequest::HttpGetJson { url, headers, timeout_ms: whole(timeout_ms), auth })
+    CallState::of(state).ops().request(OpRequest::HttpGetJson { url, headers, timeout_ms: whole(timeout_ms), auth })
 }

@@ -3,7 +3,7 @@
 use deno_core::{OpState, op2};
 use tollhouse_protocol::LogLevel;
 
-use super::call;
+use crate::call_state::CallState;
 
 #[op2(fast)]
 pub(super) fn op_log(state: &mut OpState, #[smi] level: u32, #[string] message: String, #[string] fields: String) {
@@ -13,5 +13,5 @@ pub(super) fn op_log(state: &mut OpState, #[smi] level: u32, #[string] message: 
         3 => LogLevel::Error,
         _ => LogLevel::Info,
     };
-    call(state).log(level, message, fields);
+    CallState::of(state).log(level, message, fields);
 }

@@ -2,10 +2,10 @@
 
 use deno_core::{OpState, op2};
 
-use super::call;
+use crate::call_state::CallState;
 
 /// `fraction` below 0 is none.
 #[op2(fast)]
 pub(super) fn op_progress(state: &mut OpState, #[string] message: String, fraction: f64) {
-    call(state).say(message, (fraction >= 0.0).then_some(fraction));
+    CallState::of(state).say(message, (fraction >= 0.0).then_some(fraction));
 }

@@ -1,10 +1,15 @@
 //! Text and bytes.
 
+use std::borrow::Cow;
+
 use base64::{
     Engine, alphabet,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig, general_purpose::STANDARD},
 };
-use deno_core::op2;
+use deno_core::{OpState, op2};
+use encoding_rs::{Encoding, UTF_8};
+
+use crate::call_state::CallState;
 
 /// The text as UTF-8; lone surrogates become U+FFFD.
 #[op2]
@@ -17,55 +22,56 @@ pub(super) fn op_text_encode(#[string] text: String) -> Vec<u8> {
 #[op2]
 #[string]
 pub(super) fn op_text_decode(#[buffer] bytes: &[u8], keep_mark: bool) -> String {
-    let bytes = if keep_mark { bytes } else { bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes) };
-    String::from_utf8_lossy(bytes).into_owned()
+    let (text, _) = if keep_mark { UTF_8.decode_without_bom_handling(bytes) } else { UTF_8.decode_with_bom_removal(bytes) };
+    text.into_owned()
 }
 
-/// The bytes as text in one of the three encodings there are; nothing when `fatal` and they are not that.
+/// The name of the encoding that goes by `label`, in lower case; nothing when there is none that texts can be in.
+#[op2]
+#[string]
+pub(super) fn op_encoding_name(#[string] label: &str) -> Option<String> {
+    Encoding::for_label_no_replacement(label.as_bytes()).map(|encoding| encoding.name().to_ascii_lowercase())
+}
+
+/// The bytes as text in an encoding; nothing when `fatal` and they are not in it. `keep_mark` keeps a byte order mark.
 #[op2]
 #[string]
 pub(super) fn op_text_decode_as(#[buffer] bytes: &[u8], #[string] encoding: &str, fatal: bool, keep_mark: bool) -> Option<String> {
-    let marked = |mark: &[u8]| if keep_mark { bytes } else { bytes.strip_prefix(mark).unwrap_or(bytes) };
-    match encoding {
-        "utf-16le" => {
-            let bytes = marked(b"\xff\xfe");
-            let units: Vec<u16> = bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
-            let mut text = match String::from_utf16(&units) {
-                Ok(text) => text,
-                Err(_) if fatal => return None,
-                Err(_) => String::from_utf16_lossy(&units),
-            };
-            if bytes.len() % 2 == 1 {
-                if fatal {
-                    return None;
-                }
-                text.push(char::REPLACEMENT_CHARACTER);
-            }
-            Some(text)
-        }
-        "windows-1252" => Some(
-            bytes
-                .iter()
-                .map(|byte| WINDOWS_1252.get(usize::from(*byte).wrapping_sub(0x80)).copied().unwrap_or(char::from(*byte)))
-                .collect(),
-        ),
-        _ => {
-            let bytes = marked(b"\xef\xbb\xbf");
-            match str::from_utf8(bytes) {
-                Ok(text) => Some(text.into()),
-                Err(_) if fatal => None,
-                Err(_) => Some(String::from_utf8_lossy(bytes).into_owned()),
-            }
-        }
+    let encoding = named(encoding)?;
+    let bytes = match Encoding::for_bom(bytes) {
+        Some((marked, mark)) if marked == encoding && !keep_mark => &bytes[mark..],
+        _ => bytes,
+    };
+    if fatal {
+        return encoding.decode_without_bom_handling_and_without_replacement(bytes).map(Cow::into_owned);
     }
+    Some(encoding.decode_without_bom_handling(bytes).0.into_owned())
 }
 
-/// What windows-1252 has at 0x80 to 0x9f, where Latin-1 has control characters.
-const WINDOWS_1252: [char; 32] = [
-    '\u{20ac}', '\u{81}', '\u{201a}', '\u{192}', '\u{201e}', '\u{2026}', '\u{2020}', '\u{2021}', '\u{2c6}', '\u{2030}', '\u{160}',
-    '\u{2039}', '\u{152}', '\u{8d}', '\u{17d}', '\u{8f}', '\u{90}', '\u{2018}', '\u{2019}', '\u{201c}', '\u{201d}', '\u{2022}', '\u{2013}',
-    '\u{2014}', '\u{2dc}', '\u{2122}', '\u{161}', '\u{203a}', '\u{153}', '\u{9d}', '\u{17e}', '\u{178}',
-];
+/// The number of the decoder that takes the next piece of a text: `held`, where that is one of this call; 0 when there are
+/// too many of them.
+#[op2(fast)]
+#[smi]
+pub(super) fn op_text_decoder(state: &mut OpState, #[smi] held: u32, #[string] encoding: &str, keep_mark: bool) -> u32 {
+    named(encoding).map_or(0, |encoding| CallState::of(state).decoders().begin(held, encoding, keep_mark))
+}
+
+/// The text of the next piece; nothing when `fatal` and it is not in the decoder's encoding.
+#[op2]
+#[string]
+pub(super) fn op_text_decode_piece(
+    state: &mut OpState,
+    #[smi] number: u32,
+    #[buffer] piece: &[u8],
+    fatal: bool,
+    is_last: bool,
+) -> Option<String> {
+    CallState::of(state).decoders().decode(number, piece, fatal, is_last)
+}
+
+fn named(encoding: &str) -> Option<&'static Encoding> {
+    Encoding::for_label(encoding.as_bytes())
+}
 
 /// `btoa`.
 #[op2]

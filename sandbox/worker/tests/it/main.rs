@@ -8,6 +8,7 @@
 )]
 
 mod calls;
+mod encoding;
 mod harness;
 mod hostile;
 mod loading;

@@ -1,0 +1,204 @@
+//! The running call as the ops see it: its limits, its requests to the host, its log, its end.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use deno_core::OpState;
+use tollhouse_protocol::{
+    Limits, LoadError, LogLevel, LogLine, Outcome, ReplyBody, Said, StopReason, ToHost, ToolReply, limits::STACK_BYTES,
+};
+
+use crate::{budget::Budget, decoders::Decoders, host::Outbox, op_queue::OpQueue};
+
+/// State of the running call, and of the load before the first one.
+#[derive(Debug)]
+pub(crate) struct CallState {
+    limits: Limits,
+    outbox: Outbox,
+    ops: OpQueue,
+    decoders: Decoders,
+    log: Log,
+    /// Messages of `ctx.progress` so far.
+    progress: u64,
+    outcome: Option<Outcome>,
+    loaded: Option<Result<(), LoadError>>,
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    lines: u64,
+    bytes: u64,
+    dropped: u64,
+}
+
+impl CallState {
+    pub(crate) fn new(budget: Arc<Budget>) -> Self {
+        Self {
+            limits: Limits::default(),
+            outbox: Outbox::default(),
+            ops: OpQueue::new(budget),
+            decoders: Decoders::default(),
+            log: Log::default(),
+            progress: 0,
+            outcome: None,
+            loaded: None,
+        }
+    }
+
+    /// That of the running call.
+    pub(crate) fn of(state: &mut OpState) -> &mut Self {
+        state.borrow_mut()
+    }
+
+    /// A new call, or a load, under `limits`.
+    pub(crate) fn begin(&mut self, limits: Limits) {
+        self.limits = limits;
+        self.ops.begin(limits);
+        self.decoders.clear();
+        self.log = Log::default();
+        self.progress = 0;
+        self.outcome = None;
+        self.loaded = None;
+    }
+
+    /// Writes a line to the log, or counts it as dropped.
+    pub(crate) fn log(&mut self, level: LogLevel, mut message: String, mut fields: String) {
+        let limits = &self.limits;
+        cut(&mut message, limits.log_line_bytes);
+        if message.len() as u64 + fields.len() as u64 > limits.log_line_bytes {
+            fields = String::new();
+        }
+        let bytes = message.len() as u64 + fields.len() as u64;
+        if self.log.lines >= limits.log_lines || self.log.bytes + bytes > limits.log_bytes {
+            self.log.dropped += 1;
+            return;
+        }
+        self.log.lines += 1;
+        self.log.bytes += bytes;
+        self.put_log(LogLine { level, message, fields });
+    }
+
+    /// Lets the caller hear how far the call is, unless it has ended, or has said all it may: nothing, where nobody hears.
+    pub(crate) fn say(&mut self, mut message: String, fraction: Option<f64>) {
+        if self.has_ended() || self.progress >= self.limits.progress_messages {
+            return;
+        }
+        self.progress += 1;
+        cut(&mut message, self.limits.progress_bytes);
+        // A message is at most `progress_bytes`, far below a frame's limit.
+        let _ = self.outbox.put(&ToHost::Progress(Said { message, fraction }));
+    }
+
+    /// The handler answered.
+    pub(crate) fn reply(&mut self, reply: ToolReply) {
+        let (ReplyBody::Json(body) | ReplyBody::Raw(body)) = &reply.body;
+        let headers: usize = reply.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+        if (body.len() + headers) as u64 > self.limits.output_bytes {
+            return self.end(Outcome::Stopped(StopReason::OutputSize { limit_bytes: self.limits.output_bytes }));
+        }
+        if let ReplyBody::Json(json) = &reply.body
+            && depth(json) > self.limits.output_depth
+        {
+            return self.end(Outcome::Stopped(StopReason::OutputDepth { limit: self.limits.output_depth }));
+        }
+        self.end(Outcome::Returned(reply));
+    }
+
+    /// The call has ended. The first end counts.
+    pub(crate) fn end(&mut self, mut outcome: Outcome) {
+        if self.outcome.is_some() {
+            return;
+        }
+        if let Outcome::Threw(thrown) = &mut outcome {
+            cut(&mut thrown.message, self.limits.error_bytes);
+            cut(&mut thrown.stack, STACK_BYTES);
+        }
+        self.outcome = Some(outcome);
+    }
+
+    /// The load has ended.
+    pub(crate) fn loaded(&mut self, result: Result<(), LoadError>) {
+        let result = result.map_err(|mut error| {
+            cut(&mut error.message, self.limits.error_bytes);
+            error
+        });
+        self.loaded.get_or_insert(result);
+    }
+
+    /// Whether the call has an end.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.outcome.is_some() || self.loaded.is_some()
+    }
+
+    /// The call's end, once.
+    pub(crate) fn take_outcome(&mut self) -> Option<Outcome> {
+        self.finish_log();
+        self.outcome.take()
+    }
+
+    /// The load's end, once.
+    pub(crate) fn take_loaded(&mut self) -> Option<Result<(), LoadError>> {
+        self.finish_log();
+        self.loaded.take()
+    }
+
+    /// Its ops.
+    pub(crate) fn ops(&mut self) -> &mut OpQueue {
+        &mut self.ops
+    }
+
+    /// The texts that it decodes piece by piece.
+    pub(crate) fn decoders(&mut self) -> &mut Decoders {
+        &mut self.decoders
+    }
+
+    /// Puts every request whose turn has come into the outbox.
+    pub(crate) fn send_requests(&mut self) {
+        self.ops.send(&mut self.outbox);
+    }
+
+    /// Frames that wait to be written.
+    pub(crate) fn outbox(&mut self) -> &mut Outbox {
+        &mut self.outbox
+    }
+
+    fn finish_log(&mut self) {
+        if self.log.dropped > 0 {
+            let message = format!("{} more log lines were dropped", self.log.dropped);
+            self.log.dropped = 0;
+            self.put_log(LogLine { level: LogLevel::Warn, message, fields: String::new() });
+        }
+    }
+
+    fn put_log(&mut self, line: LogLine) {
+        // A line is at most `log_line_bytes`, far below a frame's limit.
+        let _ = self.outbox.put(&ToHost::Log(line));
+    }
+}
+
+/// Cuts `text` to `limit` bytes, at a character's edge.
+fn cut(text: &mut String, limit: u64) {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    if text.len() > limit {
+        text.truncate(text.floor_char_boundary(limit));
+    }
+}
+
+/// Deepest nesting of arrays and objects in JSON text.
+fn depth(json: &Bytes) -> u64 {
+    let (mut depth, mut deepest, mut quoted, mut escaped) = (0u64, 0u64, false, false);
+    for byte in json {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'[' | b'{' if !quoted => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' if !quoted => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}

@@ -1,0 +1,65 @@
+//! Text that a handler decodes piece by piece.
+//!
+//! A decoder that is fed in pieces has a state of its own: half a character, or which alphabet an escape sequence chose. It is
+//! kept here, and known to the scripts by its number, until its last piece or the end of the call. A number is never used
+//! twice in a worker's life, so nothing of one call's text gets into another's.
+
+use std::collections::HashMap;
+
+use encoding_rs::{CoderResult, Decoder, DecoderResult, Encoding};
+use tollhouse_protocol::limits::DECODERS;
+
+/// The decoders of one call that have not had their last piece.
+#[derive(Default)]
+pub(crate) struct Decoders {
+    last: u32,
+    under_way: HashMap<u32, Decoder>,
+}
+
+impl Decoders {
+    /// `held`, where it is a decoder of this call, else the number of a new one; 0 when there are [`DECODERS`] already.
+    pub(crate) fn begin(&mut self, held: u32, encoding: &'static Encoding, keep_mark: bool) -> u32 {
+        if self.under_way.contains_key(&held) {
+            return held;
+        }
+        if self.under_way.len() >= DECODERS {
+            return 0;
+        }
+        self.last += 1;
+        let decoder = if keep_mark { encoding.new_decoder_without_bom_handling() } else { encoding.new_decoder_with_bom_removal() };
+        self.under_way.insert(self.last, decoder);
+        self.last
+    }
+
+    /// The text of the next piece; nothing when `fatal` and it is not in the decoder's encoding.
+    pub(crate) fn decode(&mut self, number: u32, piece: &[u8], fatal: bool, is_last: bool) -> Option<String> {
+        let text = feed(self.under_way.get_mut(&number)?, piece, fatal, is_last);
+        if is_last {
+            self.under_way.remove(&number);
+        }
+        text
+    }
+
+    /// Forgets them all: another call begins.
+    pub(crate) fn clear(&mut self) {
+        self.under_way.clear();
+    }
+}
+
+impl std::fmt::Debug for Decoders {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Decoders").field("under_way", &self.under_way.len()).finish_non_exhaustive()
+    }
+}
+
+fn feed(decoder: &mut Decoder, piece: &[u8], fatal: bool, is_last: bool) -> Option<String> {
+    let room =
+        if fatal { decoder.max_utf8_buffer_length_without_replacement(piece.len()) } else { decoder.max_utf8_buffer_length(piece.len()) };
+    let mut text = String::with_capacity(room?);
+    let whole = if fatal {
+        matches!(decoder.decode_to_string_without_replacement(piece, &mut text, is_last).0, DecoderResult::InputEmpty)
+    } else {
+        matches!(decoder.decode_to_string(piece, &mut text, is_last).0, CoderResult::InputEmpty)
+    };
+    whole.then_some(text)
+}

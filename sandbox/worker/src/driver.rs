@@ -1,0 +1,55 @@
+//! The functions of 90_entry.js through which the isolate is driven.
+
+use deno_core::v8::{self, Global, Local, PinScope};
+use tollhouse_protocol::limits::DECODERS;
+
+/// The driver's functions, as 90_entry.js gives them.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    pub(crate) load: Global<v8::Function>,
+    pub(crate) call: Global<v8::Function>,
+    pub(crate) deliver: Global<v8::Function>,
+    pub(crate) explain: Global<v8::Function>,
+}
+
+/// Takes them, and has the isolate hardened. After this nothing in it knows `Deno` or any op by name.
+///
+/// # Panics
+///
+/// When the scripts are not those this binary was built with.
+pub(crate) fn take_driver(scope: &mut PinScope<'_, '_>) -> Driver {
+    let global = scope.get_current_context().global(scope);
+    let deno = object(scope, global, "Deno");
+    let core = object(scope, deno, "core");
+    let ops = object(scope, core, "ops");
+    let parts = object(scope, global, "__tollhouse");
+    let driver = object(scope, parts, "driver");
+    let boot = function(scope, driver, "boot");
+    let driver = Driver {
+        load: take(scope, driver, "load"),
+        call: take(scope, driver, "call"),
+        deliver: take(scope, driver, "deliver"),
+        explain: take(scope, driver, "explain"),
+    };
+    let undefined = v8::undefined(scope).into();
+    // What the QuickJS backend calls `Intl` is a stub that leans on what hardening takes away.
+    let intl = v8::Boolean::new(scope, cfg!(feature = "v8"));
+    let decoders = v8::Integer::new(scope, i32::try_from(DECODERS).expect("a limit is small"));
+    boot.call(scope, undefined, &[ops.into(), decoders.into(), intl.into()]).expect("90_entry.js boots");
+    driver
+}
+
+fn object<'s>(scope: &mut PinScope<'s, '_>, holder: Local<'s, v8::Object>, name: &str) -> Local<'s, v8::Object> {
+    let key = v8::String::new(scope, name).expect("a short name");
+    holder.get(scope, key.into()).and_then(|held| held.try_into().ok()).expect("the snapshot holds what it was made with")
+}
+
+fn function<'s>(scope: &mut PinScope<'s, '_>, holder: Local<'s, v8::Object>, name: &str) -> Local<'s, v8::Function> {
+    object(scope, holder, name).try_into().expect("the driver is made of functions")
+}
+
+fn take(scope: &mut PinScope<'_, '_>, holder: Local<'_, v8::Object>, name: &str) -> Global<v8::Function> {
+    let holder = Local::new(scope, holder);
+    let function = function(scope, holder, name);
+    Global::new(scope, function)
+}

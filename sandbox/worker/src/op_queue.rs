@@ -1,0 +1,180 @@
+//! The ops of one call that the host has not answered: numbered, sent in their turn, counted.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use tollhouse_protocol::{Limits, OpFailure, OpRequest, StopReason, ToHost};
+
+use crate::{budget::Budget, host::Outbox};
+
+/// An op that the host has not answered.
+#[derive(Debug)]
+struct Waiting {
+    /// What the scripts know it by.
+    number: u32,
+    /// What the host knows it by, once it is sent: rising in the order of sending, never used twice
+    /// in a worker's life, so that a late answer hits nothing.
+    sent: Option<u32>,
+    /// It changes what is kept: the call does not end before it is done.
+    writes: bool,
+    /// A timer: it takes no turn from other ops.
+    sleeps: bool,
+    /// Its answer still wakes somebody.
+    heard: bool,
+    /// The request, until it is its turn to be sent.
+    request: Option<OpRequest>,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct OpQueue {
+    budget: Arc<Budget>,
+    limits: Limits,
+    last_op: u32,
+    last_sent: u32,
+    ops: u64,
+    http_requests: u64,
+    waiting: Vec<Waiting>,
+    refused: VecDeque<(u32, OpFailure)>,
+}
+
+impl OpQueue {
+    pub(crate) fn new(budget: Arc<Budget>) -> Self {
+        Self {
+            budget,
+            limits: Limits::default(),
+            last_op: 0,
+            last_sent: 0,
+            ops: 0,
+            http_requests: 0,
+            waiting: Vec::new(),
+            refused: VecDeque::new(),
+        }
+    }
+
+    /// Forgets the ops of the call before; the next ones are under `limits`.
+    pub(crate) fn begin(&mut self, limits: Limits) {
+        self.limits = limits;
+        self.ops = 0;
+        self.http_requests = 0;
+        self.waiting.clear();
+        self.refused.clear();
+    }
+
+    /// Gives a request its number; it is sent when its turn comes.
+    pub(crate) fn request(&mut self, request: OpRequest) -> u32 {
+        if matches!(request, OpRequest::HttpGetJson { .. }) {
+            self.http_requests += 1;
+            if self.http_requests > self.limits.http_requests {
+                self.stop_ops("httpGetJson requests", self.limits.http_requests);
+                return 0;
+            }
+        }
+        self.add(request, false)
+    }
+
+    /// A timer of `ms`, the `set`-th of those set now.
+    pub(crate) fn sleep(&mut self, ms: u64, set: u64) -> u32 {
+        if set > self.limits.timers {
+            self.stop_ops("timers at once", self.limits.timers);
+            return 0;
+        }
+        self.add(OpRequest::Sleep { ms }, true)
+    }
+
+    /// An op that fails without asking the host.
+    pub(crate) fn refuse(&mut self, code: &str, message: &str) -> u32 {
+        self.last_op += 1;
+        self.refused.push_back((self.last_op, OpFailure { code: code.into(), message: message.into() }));
+        self.last_op
+    }
+
+    /// Nobody listens to op `number` any more.
+    pub(crate) fn forget(&mut self, number: u32) {
+        if let Some(at) = self.waiting.iter().position(|op| op.number == number) {
+            if self.waiting[at].request.is_some() {
+                self.waiting.remove(at);
+            } else {
+                self.waiting[at].heard = false;
+            }
+        }
+    }
+
+    /// Takes the op that the host answered off those under way; the scripts' number for it, when
+    /// somebody still listens.
+    pub(crate) fn answered(&mut self, sent: u32) -> Option<u32> {
+        let at = self.waiting.iter().position(|op| op.sent == Some(sent))?;
+        let op = self.waiting.remove(at);
+        op.heard.then_some(op.number)
+    }
+
+    /// The next op that failed without asking the host.
+    pub(crate) fn next_refused(&mut self) -> Option<(u32, OpFailure)> {
+        self.refused.pop_front()
+    }
+
+    /// Whether an op failed without asking the host, and nobody knows yet.
+    pub(crate) fn has_refused(&self) -> bool {
+        !self.refused.is_empty()
+    }
+
+    /// Whether any answer could wake the handler.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiting.iter().any(|op| op.heard)
+    }
+
+    /// Whether something that changes what is kept is not done yet.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.waiting.iter().any(|op| op.writes)
+    }
+
+    /// Puts every request whose turn has come into the outbox.
+    pub(crate) fn send(&mut self, outbox: &mut Outbox) {
+        let under_way = |sleeps| self.waiting.iter().filter(|op| op.sleeps == sleeps && op.sent.is_some()).count() as u64;
+        let mut turns = self.limits.ops_in_flight.max(1).saturating_sub(under_way(false));
+        let mut sleeps = self.limits.timers.max(1).saturating_sub(under_way(true));
+        for op in &mut self.waiting {
+            let turns = if op.sleeps { &mut sleeps } else { &mut turns };
+            if *turns == 0 {
+                continue;
+            }
+            let Some(request) = op.request.take() else { continue };
+            *turns -= 1;
+            self.last_sent += 1;
+            op.sent = Some(self.last_sent);
+            if outbox.put(&ToHost::Op { op: self.last_sent, request }).is_err() {
+                let message = "the request is larger than the host takes".into();
+                self.refused.push_back((op.number, OpFailure { code: "quota_exceeded".into(), message }));
+            }
+        }
+        let refused = &self.refused;
+        self.waiting.retain(|op| !refused.iter().any(|(number, _)| *number == op.number));
+    }
+
+    /// Ops of this call so far.
+    pub(crate) fn count(&self) -> u64 {
+        self.ops
+    }
+
+    fn add(&mut self, request: OpRequest, sleeps: bool) -> u32 {
+        self.ops += 1;
+        if self.ops > self.limits.ops {
+            self.stop_ops("requests", self.limits.ops);
+            return 0;
+        }
+        self.last_op += 1;
+        let writes = matches!(
+            request,
+            OpRequest::KvSet { .. }
+                | OpRequest::KvDelete { .. }
+                | OpRequest::KvAtomic { .. }
+                | OpRequest::FileWrite { .. }
+                | OpRequest::FileDelete { .. }
+        );
+        self.waiting.push(Waiting { number: self.last_op, sent: None, writes, sleeps, heard: true, request: Some(request) });
+        self.last_op
+    }
+
+    fn stop_ops(&self, what: &str, limit: u64) {
+        self.budget.stop(StopReason::Ops { what: what.into(), limit });
+    }
+}

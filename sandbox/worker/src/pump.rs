@@ -1,0 +1,173 @@
+//! Keeps a call going: turns of JavaScript, and in between what the host answers.
+
+use std::{cell::RefCell, rc::Rc};
+
+use bytes::Bytes;
+use deno_core::{
+    OpState,
+    v8::{self, Local, PinScope},
+};
+use tollhouse_protocol::{OpFailure, OpValue, Start, ToHost, ToWorker};
+
+use crate::{
+    budget::Budget,
+    call_state::CallState,
+    clock::{cpu_ns, monotonic_ns},
+    driver::Driver,
+    host::{Gone, Host},
+};
+
+/// Kinds of answer, as 04_ops.js numbers them.
+const NONE: i32 = 0;
+const JSON: i32 = 1;
+const BYTES: i32 = 2;
+const FAILURE: i32 = 3;
+
+/// What started at a moment, on both clocks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Started {
+    pub(crate) cpu_ns: u64,
+    pub(crate) at_ns: u64,
+    now_ms: u64,
+}
+
+impl Started {
+    pub(crate) fn now(now_ms: u64) -> Self {
+        Self { cpu_ns: cpu_ns(), at_ns: monotonic_ns(), now_ms }
+    }
+
+    /// What `Date.now()` says at this moment.
+    #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
+    pub(crate) fn wall_ms(&self) -> f64 {
+        (self.now_ms + (monotonic_ns() - self.at_ns) / 1_000_000) as f64
+    }
+}
+
+/// Why a call does not go on.
+pub(crate) enum End {
+    /// Nothing under way can wake it.
+    Deadlock,
+    Gone(Gone),
+}
+
+/// Runs until the call has an end, is stopped, or cannot go on.
+pub(crate) fn pump(
+    scope: &mut PinScope<'_, '_>,
+    driver: &Driver,
+    state: &Rc<RefCell<OpState>>,
+    budget: &Budget,
+    host: &mut Host,
+    started: Started,
+) -> Result<(), End> {
+    loop {
+        scope.perform_microtask_checkpoint();
+        if budget.stopped() || call_of(state, |call| call.has_ended() && !call.ops().is_writing()) {
+            return Ok(());
+        }
+        if let Some((number, failure)) = call_of(state, |call| call.ops().next_refused()) {
+            deliver(scope, driver, started, number, Err(failure));
+            continue;
+        }
+        if !call_of(state, |call| call.ops().is_waiting() || call.ops().is_writing()) {
+            return Err(End::Deadlock);
+        }
+        let (number, result) = wait(state, budget, host)?;
+        if budget.stopped() {
+            return Ok(());
+        }
+        if let Some(number) = call_of(state, |call| call.ops().answered(number)) {
+            deliver(scope, driver, started, number, result);
+        }
+    }
+}
+
+/// Tells the host what is asked and that nothing computes, and takes its next answer. Calls that come meanwhile are
+/// declined.
+fn wait(state: &Rc<RefCell<OpState>>, budget: &Budget, host: &mut Host) -> Result<(u32, Result<OpValue, OpFailure>), End> {
+    call_of(state, CallState::send_requests);
+    if call_of(state, |call| call.ops().has_refused()) {
+        return Ok((0, Ok(OpValue::None)));
+    }
+    send(state, host, &ToHost::Waiting).map_err(End::Gone)?;
+    loop {
+        match host.next(Some(budget.wall_left())) {
+            Ok(ToWorker::Reply { op, result }) => return Ok((op, result)),
+            // It was sent ahead, and would wait as long as this one.
+            Ok(ToWorker::Call(_)) => send(state, host, &ToHost::Declined).map_err(End::Gone)?,
+            Err(Gone::TimedOut) => {
+                budget.wall_left();
+                return Ok((0, Ok(OpValue::None)));
+            }
+            Ok(ToWorker::Load(_)) => return Err(End::Gone(Gone::Frame)),
+            Err(gone) => return Err(End::Gone(gone)),
+        }
+    }
+}
+
+/// Sends `message` behind all that waits.
+pub(crate) fn send(state: &Rc<RefCell<OpState>>, host: &mut Host, message: &ToHost) -> Result<(), Gone> {
+    call_of(state, |call| {
+        call.outbox().put(message)?;
+        host.send(call.outbox())
+    })
+}
+
+/// Does `then` with the state of the running call.
+pub(crate) fn call_of<T>(state: &Rc<RefCell<OpState>>, then: impl FnOnce(&mut CallState) -> T) -> T {
+    then(state.borrow_mut().borrow_mut::<CallState>())
+}
+
+/// Starts a call; how it ends is told by ops.
+pub(crate) fn begin_call(scope: &mut PinScope<'_, '_>, driver: &Driver, start: &Start) {
+    v8::tc_scope!(scope, scope);
+    let granted = if start.env.is_empty() { String::new() } else { serde_json::to_string(&start.env).unwrap_or_default() };
+    #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
+    let now = v8::Number::new(scope, start.now_ms as f64);
+    let (Some(head), Some(body), Some(granted)) = (text(scope, &start.head), text(scope, &start.body), text(scope, granted.as_bytes()))
+    else {
+        return;
+    };
+    let call = Local::new(scope, &driver.call);
+    let undefined = v8::undefined(scope).into();
+    call.call(scope, undefined, &[now.into(), head.into(), body.into(), granted.into()]);
+}
+
+/// Gives an op's answer to `deliver` of 04_ops.js.
+fn deliver(scope: &mut PinScope<'_, '_>, driver: &Driver, started: Started, number: u32, result: Result<OpValue, OpFailure>) {
+    v8::scope!(let scope, scope);
+    v8::tc_scope!(scope, scope);
+    let undefined: Local<'_, v8::Value> = v8::undefined(scope).into();
+    let (kind, value, code) = match result {
+        Ok(OpValue::None) => (NONE, undefined, undefined),
+        Ok(OpValue::Json(json)) => (JSON, text(scope, &json).map_or(undefined, Into::into), undefined),
+        Ok(OpValue::Bytes(bytes)) => match buffer(scope, &bytes) {
+            Some(array) => (BYTES, array.into(), undefined),
+            None => (NONE, undefined, undefined),
+        },
+        Err(OpFailure { code, message }) => {
+            let message = text(scope, message.as_bytes()).map_or(undefined, Into::into);
+            (FAILURE, message, text(scope, code.as_bytes()).map_or(undefined, Into::into))
+        }
+    };
+    let number = v8::Integer::new_from_unsigned(scope, number).into();
+    let now = v8::Number::new(scope, started.wall_ms()).into();
+    let kind = v8::Integer::new(scope, kind).into();
+    let deliver = Local::new(scope, &driver.deliver);
+    deliver.call(scope, undefined, &[number, now, kind, value, code]);
+}
+
+/// Bytes from the host as a string: one byte a character where they allow it.
+fn text<'s>(scope: &mut PinScope<'s, '_>, bytes: &[u8]) -> Option<Local<'s, v8::String>> {
+    if bytes.is_ascii() {
+        v8::String::new_from_one_byte(scope, bytes, v8::NewStringType::Normal)
+    } else {
+        v8::String::new_from_utf8(scope, bytes, v8::NewStringType::Normal)
+    }
+}
+
+/// Bytes from the host as a `Uint8Array`; nothing when the buffer limit does not allow it.
+fn buffer<'s>(scope: &mut PinScope<'s, '_>, bytes: &Bytes) -> Option<Local<'s, v8::Uint8Array>> {
+    let store = v8::ArrayBuffer::new_backing_store_from_vec(bytes.to_vec()).make_shared();
+    let array = v8::ArrayBuffer::with_backing_store(scope, &store);
+    v8::Uint8Array::new(scope, array, 0, bytes.len())
+}
