@@ -19,6 +19,8 @@
 //!
 //! This crate does no IO and knows no prices, names of people, or HTTP.
 
+#![warn(missing_docs)]
+
 pub mod frame;
 pub mod limits;
 mod message;

@@ -17,7 +17,12 @@ pub enum ToWorker {
     /// runs waits in the socket until that one has ended, or is [declined](ToHost::Declined).
     Call(Start),
     /// The answer to the [`ToHost::Op`] with the same number.
-    Reply { op: u32, result: Result<OpValue, OpFailure> },
+    Reply {
+        /// The number.
+        op: u32,
+        /// What the host did, or why not.
+        result: Result<OpValue, OpFailure>,
+    },
 }
 
 /// From a worker to the host. Hostile input.
@@ -25,6 +30,7 @@ pub enum ToWorker {
 pub enum ToHost {
     /// Booted, hardened and jailed; waiting for a bundle.
     Ready {
+        /// The layers that are in force.
         #[serde(deserialize_with = "few::<_, _, MAX_LAYERS>")]
         jail: Vec<JailLayer>,
     },
@@ -33,7 +39,12 @@ pub enum ToHost {
     /// The input fits and the handler starts: said where [`Start::announced`], before anything else of the call.
     Begun,
     /// The running call asks for something of the world outside.
-    Op { op: u32, request: OpRequest },
+    Op {
+        /// A number of its own, above those before.
+        op: u32,
+        /// What is asked for.
+        request: OpRequest,
+    },
     /// A line of the running call's log.
     Log(LogLine),
     /// The call has nothing to compute until a [`ToWorker::Reply`] comes.
@@ -42,7 +53,12 @@ pub enum ToHost {
     /// that were neither run nor declined.
     Declined,
     /// The call has ended.
-    Done { outcome: Outcome, spent: Spent },
+    Done {
+        /// How.
+        outcome: Outcome,
+        /// What it used, by the worker's own clocks.
+        spent: Spent,
+    },
     /// The running call says how far it is.
     Progress(Said),
 }
@@ -56,6 +72,7 @@ pub struct Bundle {
     pub specifier: String,
     /// `None` where the host itself answers: the worker then only [checks](Work::Check).
     pub source: Option<Source>,
+    /// What input and result are held against.
     pub schemas: Schemas,
 }
 
@@ -71,6 +88,7 @@ pub struct Source {
 /// [`ToWorker::Load`]: a bundle, and the limits of loading it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Load {
+    /// What is loaded.
     pub bundle: Bundle,
     /// The process's limits for its whole life: memory and start-up.
     pub limits: Limits,
@@ -79,7 +97,9 @@ pub struct Load {
 /// What loading found out.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Loaded {
+    /// The bundle.
     pub checked: Checked,
+    /// What loading used.
     pub spent: Spent,
 }
 
@@ -118,8 +138,11 @@ impl From<SchemaFault> for LoadFault {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct LoadError {
+    /// What is wrong.
     pub message: String,
+    /// Where the engine says.
     pub line: Option<u32>,
+    /// Where the engine says.
     pub column: Option<u32>,
 }
 
@@ -127,7 +150,9 @@ pub struct LoadError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Language {
+    /// JavaScript.
     Js,
+    /// TypeScript whose types can be blanked out.
     Ts,
 }
 
@@ -147,6 +172,7 @@ pub enum Isolation {
 pub struct Start {
     /// `call_…`, for log lines and error texts.
     pub call: String,
+    /// What is to be done.
     pub work: Work,
     /// Whether the host wants to be told that the handler [begins](ToHost::Begun).
     pub announced: bool,
@@ -175,7 +201,9 @@ pub enum Work {
 /// A log line, as the handler wrote it. The host strips control characters and redacts.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LogLine {
+    /// How much it matters.
     pub level: LogLevel,
+    /// The line.
     pub message: String,
     /// A JSON object as text, or empty.
     pub fields: String,
@@ -184,17 +212,23 @@ pub struct LogLine {
 /// What a handler lets its caller hear, as it said it. The host strips control characters and redacts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Said {
+    /// In the handler's words.
     pub message: String,
     /// How much is done, from 0 to 1.
     pub fraction: Option<f64>,
 }
 
+/// How much a log line matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
+    /// For who looks for a fault.
     Debug,
+    /// For who wants to know.
     Info,
+    /// Something is odd.
     Warn,
+    /// Something failed.
     Error,
 }
 
@@ -208,10 +242,14 @@ pub enum JailLayer {
     ParentDeathSignal,
     /// No core dumps, no files, no descriptors, no new processes.
     Rlimits,
+    /// No program that it could start has more rights than it.
     NoNewPrivs,
     /// Not dumpable: no other process of the same user may read its memory.
     NotDumpable,
+    /// It sees no processes, mounts or networks but its own.
     Namespaces,
+    /// It opens no files.
     Landlock,
+    /// It makes no system calls but a few.
     Seccomp,
 }

@@ -11,20 +11,25 @@ pub(crate) const MAX_HEADERS: usize = 64 << 10;
 /// The end of one call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
+    /// The handler answered.
     Returned(ToolReply),
+    /// The handler threw, or answered what has no JSON form.
     Threw(Thrown),
     /// The input, or the result, does not fit its schema: how, at least once and at most [`MAX_PROBLEMS`](crate::MAX_PROBLEMS) times.
     Unfit(Side, #[serde(deserialize_with = "few::<_, _, MAX_PROBLEMS>")] Vec<Problem>),
+    /// It was ended before the handler had.
     Stopped(StopReason),
 }
 
 /// What a handler answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolReply {
+    /// As of HTTP; 200 for a plain JSON value.
     pub status: u16,
     /// As given to `new Response`; empty for a plain JSON value. The host allow-lists.
     #[serde(deserialize_with = "few::<_, _, MAX_HEADERS>")]
     pub headers: Vec<(String, String)>,
+    /// What it says.
     pub body: ReplyBody,
 }
 
@@ -43,6 +48,7 @@ pub fn are_blocks(headers: &[(String, String)]) -> bool {
     media.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(BLOCKS)
 }
 
+/// What an answer says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReplyBody {
     /// JSON text, made by `JSON.stringify` in the worker; parsed again by the host.
@@ -64,28 +70,67 @@ pub struct Thrown {
 /// never read back from an engine's message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum StopReason {
+    /// It computed for too long.
     #[error("handler used its {limit_ms} ms of processor time")]
-    CpuTime { limit_ms: u64 },
+    CpuTime {
+        /// In milliseconds.
+        limit_ms: u64,
+    },
+    /// It took too long, whatever it did.
     #[error("handler did not answer within {limit_ms} ms")]
-    WallTime { limit_ms: u64 },
+    WallTime {
+        /// In milliseconds.
+        limit_ms: u64,
+    },
+    /// Its heap, its buffers or its process grew too large.
     #[error("handler needed more than its {limit_bytes} bytes of memory")]
-    Memory { limit_bytes: u64 },
-    /// A schema's check took it, not the handler.
+    Memory {
+        /// In bytes.
+        limit_bytes: u64,
+    },
+    /// A schema's check took the time, not the handler.
     #[error("`{side}` used what was left of {limit_ms} ms of processor time")]
-    SchemaTime { side: Side, limit_ms: u64 },
-    /// As above.
+    SchemaTime {
+        /// Which schema.
+        side: Side,
+        /// In milliseconds.
+        limit_ms: u64,
+    },
+    /// A schema's check took the memory, not the handler.
     #[error("`{side}` needed more than {limit_bytes} bytes of memory")]
-    SchemaMemory { side: Side, limit_bytes: u64 },
+    SchemaMemory {
+        /// Which schema.
+        side: Side,
+        /// In bytes.
+        limit_bytes: u64,
+    },
     /// The check was done and the answer is no, but to list why took more than that may. The pool makes it
     /// [`Outcome::Unfit`]: nobody else sees this one.
     #[error("the value does not fit `{side}`, and listing why took too much")]
-    Unlisted { side: Side },
+    Unlisted {
+        /// Which schema.
+        side: Side,
+    },
+    /// Its answer is too long.
     #[error("result is larger than {limit_bytes} bytes")]
-    OutputSize { limit_bytes: u64 },
+    OutputSize {
+        /// In bytes.
+        limit_bytes: u64,
+    },
+    /// Its answer is nested too deep.
     #[error("result is nested deeper than {limit} levels")]
-    OutputDepth { limit: u64 },
+    OutputDepth {
+        /// In levels.
+        limit: u64,
+    },
+    /// It asked for too much of the host.
     #[error("handler made more than {limit} {what}")]
-    Ops { what: String, limit: u64 },
+    Ops {
+        /// Of what, as the sentence goes on.
+        what: String,
+        /// How many it may make.
+        limit: u64,
+    },
     /// Every promise waits for another: nothing can wake the handler.
     #[error("handler waits for a promise that nothing can resolve")]
     Deadlock,
@@ -97,8 +142,12 @@ pub enum StopReason {
 /// What a call used. From the worker it is a claim; limits are kept by the host's own clocks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spent {
+    /// Processor time, in microseconds.
     pub cpu_us: u64,
+    /// Time from start to end, in microseconds.
     pub wall_us: u64,
+    /// Heap and buffers at the end, in bytes.
     pub heap_bytes: u64,
+    /// What was asked of the host.
     pub ops: u64,
 }

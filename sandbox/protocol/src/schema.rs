@@ -11,7 +11,9 @@ pub const MAX_PROBLEMS: usize = 16;
 /// Which of the two schemas of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Side {
+    /// What a caller sends.
     Input,
+    /// What a handler answers.
     Output,
 }
 
@@ -42,11 +44,13 @@ pub struct Schemas {
 }
 
 impl Schemas {
+    /// Whether there is nothing to check.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.input.is_none() && self.output.is_none()
     }
 
+    /// That of one side.
     #[must_use]
     pub fn get(&self, side: Side) -> Option<&Bytes> {
         match side {
@@ -60,16 +64,20 @@ impl Schemas {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct SchemaFault {
+    /// Which of the two.
     pub side: Side,
     /// JSON Pointer to the part of the schema that is wrong.
     pub pointer: String,
+    /// What is wrong with it.
     pub message: String,
 }
 
-/// One way in which a value does not fit. Says nothing of the value itself, which may be long, or private.
+/// One way in which a value does not fit. Of the value itself it says where, and the names of members that are there and may
+/// not be, but nothing of what they hold, which may be long, or private.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
     /// JSON Pointer into the value.
     pub pointer: String,
+    /// What does not fit.
     pub message: String,
 }
