@@ -2,6 +2,7 @@
 //!
 //! Standard library only, so that it compiles in seconds on a machine with nothing in its caches.
 
+#![warn(missing_docs)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool speaks to its terminal")]
 
 mod args;
@@ -18,6 +19,7 @@ mod place;
 mod serve;
 mod shell;
 mod soak;
+mod strip;
 mod test;
 mod tools;
 mod workers;

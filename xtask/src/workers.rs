@@ -1,18 +1,18 @@
 //! Builds `tollhouse-worker` for an engine and the host that starts it.
 
-use std::{fs, path::PathBuf, process::Command};
+use std::{path::PathBuf, process::Command};
 
 use crate::{
     Failure,
     engine::{self, Engine},
-    packages, place, shell,
+    packages, place, shell, strip,
 };
 
 /// Features of the worker package that choose an engine.
 const QUICKJS: &[&str] = &["--no-default-features", "--features", "quickjs"];
 
 /// Builds the worker, always in release: a debug engine is too slow to tell anything. It lies where
-/// [`path`] says, so that both engines' workers can be there at once.
+/// [`path`] says, [stripped](strip), so that both engines' workers can be there at once.
 ///
 /// # Errors
 ///
@@ -21,23 +21,20 @@ pub(crate) fn build(engine: Engine) -> Result<PathBuf, Failure> {
     let mut cargo = cargo(engine, &["build", "--release", "--package", "tollhouse-worker"])?;
     shell::run_behind(&format!("building the worker ({engine})"), &mut cargo)?;
     let (built, copy) = (place::target().join("release/tollhouse-worker"), path(engine));
-    let failed = |why| format!("cannot copy {} to {}: {why}", built.display(), copy.display());
-    // Beside and then over: a worker that is running keeps its own file.
-    let fresh = copy.with_extension("new");
-    copy.parent().map(fs::create_dir_all).transpose().map_err(failed)?;
-    fs::copy(&built, &fresh).map_err(failed)?;
-    fs::rename(&fresh, &copy).map_err(failed)?;
+    strip::strip(&built, &copy)?;
     Ok(copy)
 }
 
-/// Builds the host in release.
+/// Builds the host in release, and [strips](strip) it. Cargo puts its own back when it builds again.
 ///
 /// # Errors
 ///
 /// Cargo's words.
 pub(crate) fn build_host() -> Result<PathBuf, Failure> {
     shell::run_behind("building the host", &mut shell::cargo(&["build", "--release", "--package", "tollhouse", "--bin", "tollhouse"]))?;
-    Ok(place::target().join("release/tollhouse"))
+    let host = place::target().join("release/tollhouse");
+    strip::strip(&host, &host)?;
+    Ok(host)
 }
 
 /// Cargo with what the worker package needs for this engine.

@@ -3,6 +3,7 @@
 //! Load and server share the machine's cores, so that the ratios tell more than the figures. Nothing
 //! here fails by a clock; a call that is not answered with 200 does fail the run.
 
+#![warn(missing_docs)]
 #![expect(clippy::print_stdout, reason = "figures are for the terminal")]
 
 mod bare;

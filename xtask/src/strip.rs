@@ -1,0 +1,85 @@
+//! Release binaries without what only debuggers read, which lies beside them.
+
+use std::{
+    ffi::OsString,
+    fs, io,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::{Failure, shell};
+
+/// What takes an ELF file apart, by preference: either comes with a compiler.
+const TOOLS: &[&str] = &["objcopy", "llvm-objcopy"];
+
+/// Puts `built` at `to` without symbols and debug information. Those are in a file of the same name and `.debug`, which the
+/// binary names: debuggers, `perf`, valgrind and the program's own backtraces look for it there. Without a tool for it the
+/// binary stays whole.
+///
+/// # Errors
+///
+/// What the tool says, or the file system.
+pub(crate) fn strip(built: &Path, to: &Path) -> Result<(), Failure> {
+    let failed = |why: io::Error| format!("cannot put {} at {}: {why}", built.display(), to.display());
+    to.parent().map(fs::create_dir_all).transpose().map_err(failed)?;
+    // Beside and then over: a program that is running keeps its own file, and cargo's own is linked to others.
+    let fresh = beside(to, ".new");
+    match TOOLS.iter().find_map(|tool| shell::find(tool)) {
+        Some(tool) => {
+            let debug = debug_file(to);
+            let fresh_debug = beside(&debug, ".new");
+            run(Command::new(&tool).arg("--only-keep-debug").arg(built).arg(&fresh_debug))?;
+            fs::rename(&fresh_debug, &debug).map_err(failed)?;
+            let mut link = OsString::from("--add-gnu-debuglink=");
+            link.push(&debug);
+            run(Command::new(&tool).arg("--strip-all").arg(link).arg(built).arg(&fresh))?;
+        }
+        None => {
+            eprintln!("no objcopy: {} keeps its debug information", to.display());
+            fs::copy(built, &fresh).map_err(failed)?;
+        }
+    }
+    fs::rename(&fresh, to).map_err(failed)
+}
+
+/// Where the debug information of a binary lies.
+pub(crate) fn debug_file(binary: &Path) -> PathBuf {
+    beside(binary, ".debug")
+}
+
+fn beside(file: &Path, suffix: &str) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+fn run(command: &mut Command) -> Result<(), Failure> {
+    let done = command.output().map_err(|why| format!("cannot start {}: {why}", command.get_program().display()))?;
+    if done.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&done.stderr).into_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stripped_binary_runs_and_is_smaller_than_what_lies_beside_it() {
+        let folder = std::env::temp_dir().join(format!("xtask-strip-{}", std::process::id()));
+        let (built, to) = (std::env::current_exe().unwrap(), folder.join("tests"));
+        for _ in 0..2 {
+            strip(&built, &to).unwrap();
+        }
+        assert!(shell::succeeds(Command::new(&to).arg("--list")));
+        if TOOLS.iter().any(|tool| shell::find(tool).is_some()) {
+            let size = |file: &Path| fs::metadata(file).unwrap().len();
+            assert!(size(&to) < size(&built) && size(&to) < size(&debug_file(&to)));
+            let named = fs::read(&to).unwrap().windows(b"tests.debug\0".len()).any(|bytes| bytes == b"tests.debug\0");
+            assert!(named, "it says where the rest is");
+        }
+        assert_eq!(
+            fs::read_dir(&folder).unwrap().filter(|file| file.as_ref().unwrap().path().to_string_lossy().ends_with(".new")).count(),
+            0
+        );
+        fs::remove_dir_all(folder).unwrap();
+    }
+}
