@@ -9,7 +9,12 @@ use std::{
     thread,
 };
 
-use crate::{Failure, Options};
+use serde_json::Value;
+
+use crate::{
+    Failure, Options,
+    client::{Client, Request},
+};
 
 /// Long enough for any rule about its length.
 pub(crate) const ADMIN_TOKEN: &str = "bench-admin-token-0123456789abcdef0123456789abcdef";
@@ -57,6 +62,13 @@ impl Host {
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The answer to a request of the admin's, as JSON, and its status.
+    pub(crate) fn admin(&self, request: Request) -> Result<(u16, Value), Failure> {
+        let mut client = Client::connect(self.address)?;
+        let status = client.ask(&request.with("x-admin-token", ADMIN_TOKEN))?;
+        Ok((status, serde_json::from_slice(client.body())?))
     }
 
     /// Memory that the host holds, in megabytes.

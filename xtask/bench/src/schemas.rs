@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{Failure, client::Request, host::Host, victims::admin};
+use crate::{Failure, client::Request, host::Host};
 
 /// How many there are.
 pub(crate) const COUNT: usize = 20;
@@ -132,7 +132,7 @@ pub(crate) fn publish(host: &Host) -> Result<(Vec<String>, Vec<Calls>), Failure>
             "limits": { "inputBytes": 1 << 20 },
             "handler": { "source": "export default async () => ({})", "language": "js" },
         });
-        let answered = admin(host, Request::post("/ai/endpoints/create", &body.to_string()));
+        let answered = host.admin(Request::post("/ai/endpoints/create", &body.to_string()));
         let (status, answer) = answered.map_err(|why| format!("the host did not answer when `{what}` was published: {why}"))?;
         match status {
             200 => published.push((what, vec![Request::post(&format!("/tools/{slug}"), &input.to_string())])),

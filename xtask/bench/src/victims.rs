@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
     Failure, INPUT, Options,
@@ -324,11 +324,4 @@ fn hold(address: SocketAddr, attack: &Attack, ending: &AtomicBool) -> Met {
         thread::sleep(Duration::from_millis(20));
     }
     Met::from([(0, held.len())])
-}
-
-/// The answer to a request of the admin's, as JSON, and its status.
-pub(crate) fn admin(host: &Host, request: Request) -> Result<(u16, Value), Failure> {
-    let mut client = Client::connect(host.address())?;
-    let status = client.ask(&request.with("x-admin-token", ADMIN_TOKEN))?;
-    Ok((status, serde_json::from_slice(client.body())?))
 }
