@@ -7,7 +7,7 @@ use tollhouse_protocol::{StopReason, Thrown};
 
 use crate::{
     base::share::OverShare,
-    money::{Challenge, PaymentId, Refusal, SettleError},
+    money::{Challenge, NOT_SERVED, PaymentId, Refusal, SettleError},
     store::StoreError,
     tool::{Mismatch, Slug},
 };
@@ -106,6 +106,7 @@ impl CallError {
     /// Of a payment that was not settled; `challenge` makes what is asked for, for a reason.
     pub(super) fn unsettled(error: SettleError, challenge: impl FnOnce(&str) -> Challenge) -> Self {
         match error {
+            SettleError::Refused { reason, message, .. } if reason == NOT_SERVED => Self::FacilitatorUnavailable(message),
             SettleError::Refused { reason, notice, .. } => {
                 Self::SettlementRefused(Arc::new(Challenge { failed: notice, ..challenge(&reason) }))
             }

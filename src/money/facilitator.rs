@@ -40,6 +40,10 @@ pub enum Outcome {
     Unknown(String),
 }
 
+/// The reason of a refusal that has nothing against the payment: the facilitator does not serve this host, or does not take
+/// what it asks for.
+pub(crate) const NOT_SERVED: &str = "facilitator_unavailable";
+
 /// Verifies payments and moves money.
 #[async_trait]
 pub trait Facilitator: Send + Sync + 'static {

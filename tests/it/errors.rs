@@ -299,6 +299,19 @@ async fn a_refused_settlement_withholds_the_output_and_may_be_tried_again() {
 }
 
 #[tokio::test]
+async fn a_settlement_that_is_refused_for_what_the_host_asks_is_the_hosts_fault() {
+    let (host, facilitator, payer) = with_facilitator(Settles::Refused("invalid_network")).await;
+    let payment = payer.pay(&host.challenge("echo").await);
+    let answer = host.call_paid("echo", &json!({ "secret": 7 }), &payment).await;
+    answer.fails(502, "facilitator_unavailable", "host");
+    assert!(!String::from_utf8_lossy(&answer.body).contains("secret"));
+    assert_eq!(host.payment(&payment.id()).await.unwrap()["state"], "refused");
+    // It is unspent.
+    facilitator.tell(Settles::Well);
+    host.call_paid("echo", &json!({ "secret": 7 }), &payment).await.is(200);
+}
+
+#[tokio::test]
 async fn an_unanswered_settlement_is_unknown_until_it_is_resolved() {
     let (host, facilitator, payer) = with_facilitator(Settles::Unanswered).await;
     let payment = payer.pay(&host.challenge("echo").await);

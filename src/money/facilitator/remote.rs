@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use reqwest::{Client, StatusCode, Url, redirect};
 use serde_json::{Value, json};
 
-use super::settlement;
+use super::{NOT_SERVED, settlement};
 use crate::money::{ConfigError, Facilitator, Outcome, Payment, Verdict, WireVersion, x402::eip3009::Transfer};
 
 /// How long answers are waited for.
@@ -146,14 +146,17 @@ impl HttpFacilitator {
     }
 
     async fn settle_once(&self, payment: &Payment) -> Said {
-        let body = match self.ask("/settle", payment, self.patience.settle).await {
-            Answer::Json(_, body) => body,
+        let (status, body) = match self.ask("/settle", payment, self.patience.settle).await {
+            Answer::Json(status, body) => (status, body),
             Answer::Nothing(why) => return Said::Doubtful(why),
         };
         let transaction = body["transaction"].as_str().unwrap_or_default();
         let reason = cut(body["errorReason"].as_str().unwrap_or_default(), MAX_REASON);
         match body["success"].as_bool() {
             Some(true) if (1..=MAX_TRANSACTION).contains(&transaction.len()) => Said::Settled(transaction.to_owned()),
+            Some(false) if transaction.is_empty() && before_sending(&reason) && refuses_host(status, &reason) => {
+                Said::Refused { reason: NOT_SERVED.to_owned(), message: format!("it answered {status}: {reason}") }
+            }
             Some(false) if transaction.is_empty() && before_sending(&reason) => {
                 let message = cut(body["errorMessage"].as_str().unwrap_or(&reason), 500);
                 Said::Refused { reason, message }
@@ -277,7 +280,7 @@ impl Facilitator for HttpFacilitator {
     }
 }
 
-/// Whether a facilitator that calls a payment invalid has nothing against the payment: it does not serve this host, it failed
+/// Whether a facilitator that says no has nothing against the payment: it does not serve this host, it failed
 /// itself, or what it does not take is what the host asks for, which every payment repeats.
 fn refuses_host(status: StatusCode, reason: &str) -> bool {
     let turned_away = matches!(

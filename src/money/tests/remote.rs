@@ -11,7 +11,10 @@ use axum::{
 };
 
 use super::*;
-use crate::money::facilitator::remote::{HttpFacilitator, Patience};
+use crate::money::facilitator::{
+    NOT_SERVED,
+    remote::{HttpFacilitator, Patience},
+};
 
 const TRANSACTION: &str = "0x1111111111111111111111111111111111111111111111111111111111111111";
 
@@ -199,6 +202,11 @@ async fn what_a_facilitator_has_against_the_host_is_not_held_against_the_payer()
         let server = Server::saying([says(status, json!({ "isValid": false, "invalidReason": reason }))]).await;
         let verdict = facilitator(&server, None).verify(&Payer::new(1).payment(1)).await;
         assert!(matches!(&verdict, Verdict::Unavailable(why) if why.contains(reason)), "{status} {reason}: {verdict:?}");
+    }
+    for (status, reason) in [(401, "unauthorized"), (200, "invalid_network")] {
+        let told = says(status, json!({ "success": false, "errorReason": reason, "transaction": "" }));
+        let outcome = settle(told).await;
+        assert!(matches!(&outcome, Outcome::Refused { reason, .. } if reason == NOT_SERVED), "nothing was taken: {outcome:?}");
     }
 }
 
