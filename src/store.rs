@@ -1,7 +1,8 @@
-//! The store: ordered byte keys in named spaces, three verbs.
+//! The store: ordered keys in named spaces, and one way to write.
 //!
-//! [`Store::commit`] is the only way to write: all of its writes or none, after all of its checks.
-//! Everything the host must not lose or do twice is built from that one verb.
+//! [`Store::apply`] writes all of a [`Batch`] or none, after all of its checks. Everything the host must not lose or do twice
+//! is built from that one verb. [`schema`] declares what lies where; [`Table`] gives keys and values their types;
+//! [`update()`] decides again when others were faster.
 //!
 //! What every backend promises, and `tests/store_contract` asks each of them:
 //!
@@ -14,87 +15,34 @@ use std::{collections::BTreeMap, ops::Bound};
 
 use async_trait::async_trait;
 
+pub use self::{
+    add::{Add, Limit},
+    batch::Batch,
+    changes::{Change, Changes, KEPT as CHANGES_KEPT},
+    key::{Counted, Ended, Key, Part, Place, SaleKey, StartOf, Starting},
+    schema::Space,
+    table::{Counter, Declared, Entry, Index, Kept, Plan, Range, Row, Table},
+    update::{Decided, Tx, update},
+    value::{Formatted, Value, read_postcard, write_json, write_postcard},
+};
+
+mod add;
+mod batch;
+mod changes;
 pub mod faulty;
+mod key;
 pub mod memory;
 pub mod pack;
+pub mod schema;
 pub mod sled;
+mod table;
+mod update;
+mod value;
 
 /// Longest key, in bytes.
-pub const MAX_KEY_BYTES: usize = 4 * 1024;
+pub const MAX_KEY_BYTES: usize = 1_024;
 /// Longest value, in bytes.
 pub const MAX_VALUE_BYTES: usize = 16 * 1024 * 1024;
-
-/// A set of keys of one kind. The number is its place on disk and never changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum Space {
-    /// Store format and the like.
-    Meta = 0,
-    /// slug → endpoint record.
-    Endpoints = 1,
-    /// version hash → handler source.
-    Versions = 2,
-    /// receipt id → receipt of a paid call; of free ones too, of versions that had no `FreeReceipts`.
-    Receipts = 3,
-    /// payment id → payment record; client's own id of a payment → payment id.
-    Payments = 4,
-    /// payment id of every settlement begun and not ended.
-    OpenIntents = 5,
-    /// time, payment id → nothing: which payment record has something to forget then.
-    PaymentExpiry = 6,
-    /// credit id → developer credit.
-    Credits = 7,
-    /// asset, address → balance of the simulated ledger.
-    LedgerBalances = 8,
-    /// asset, payer, nonce → transaction of the simulated ledger.
-    LedgerNonces = 9,
-    /// endpoint id, key → value of `ctx.kv`.
-    Kv = 10,
-    /// endpoint id → number of keys and bytes in `Kv`.
-    KvUsage = 11,
-    /// endpoint id, path → entry of `ctx.files`.
-    Files = 12,
-    /// endpoint id → number and bytes of files.
-    FilesUsage = 13,
-    /// endpoint id, time → log line.
-    Logs = 14,
-    /// endpoint id, name → encrypted secret.
-    Secrets = 15,
-    /// builder id → builder, with the hash of the key in force.
-    Builders = 16,
-    /// owner, time, event id → event.
-    Events = 17,
-    /// owner, day, endpoint id, … → calls and money: one row for each call, folded into one for each day.
-    Sales = 18,
-    /// builder id, receipt id → net amount of a receipt that is in no payout packet.
-    Unpaid = 19,
-    /// builder id, payout id → payout packet.
-    Payouts = 20,
-    /// payout id, receipt id → net amount.
-    PayoutReceipts = 21,
-    /// builder id → payout settings.
-    PayoutSettings = 22,
-    /// time, audit id → what an admin or builder did, or tried to.
-    Audit = 23,
-    /// credit id, number → movement of a developer credit.
-    CreditMovements = 24,
-    /// slug of a deleted endpoint → who had it.
-    RetiredSlugs = 25,
-    /// version hash → the owner who uploaded it first.
-    VersionOwners = 26,
-    /// task id → long-running MCP call.
-    Tasks = 27,
-    /// idempotency key → what was minted under it.
-    Mintings = 28,
-    /// time, name → receipts of free calls, in a pack.
-    FreeReceipts = 29,
-    /// time, key in `LedgerNonces` → nothing: which nonce cannot be shown any more from then on.
-    LedgerExpiry = 30,
-    /// endpoint id, time, name → calls, in a pack.
-    Calls = 31,
-    /// endpoint id, length of the buckets, time, process → what happened in the bucket.
-    CallMetrics = 32,
-}
 
 /// How much there is of something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -241,6 +189,12 @@ pub enum StoreError {
     /// A check failed: read again and decide again.
     #[error("the value at a checked key is another")]
     Conflict,
+    /// An addition, the one at this place of its batch, would make `sum` pass its limit.
+    #[error("a sum of {sum} may not pass its {limit}")]
+    Beyond { place: usize, limit: Limit, sum: i64 },
+    /// Others wrote the same keys at every try.
+    #[error("others were faster every time")]
+    Contended,
     /// The backend did not take the request.
     #[error("the store is away: {0}")]
     Away(String),
@@ -269,6 +223,40 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError::Away`].
     async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError>;
 
+    /// How many keys a range has; no more than `most` are counted.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Away`].
+    async fn count(&self, space: Space, range: KeyRange, most: usize) -> Result<usize, StoreError> {
+        Ok(self.scan(space, range, most, Direction::Forward).await?.len())
+    }
+
+    /// Applies all of `batch` if all of its checks hold at that moment and no addition passes its limit; else nothing.
+    /// Answers what the sums of its additions became, in their order.
+    ///
+    /// Once polled, a commit may happen even if its future is dropped before it answers.
+    /// Without writes it still checks, and when durable it still waits for all before it to be on disk.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Conflict`], [`StoreError::Beyond`] and [`StoreError::Away`]: nothing was written.
+    /// [`StoreError::Unknown`]: it may have been, so ask again before doing anything twice.
+    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i64>, StoreError> {
+        let Batch { checks, writes, .. } = batch;
+        self.commit(checks, writes, durability).await.map(|()| Vec::new())
+    }
+
+    /// At most `limit` changes of followed tables that came after the one with the number `after`.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Away`].
+    async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
+        let _ = (after, limit);
+        Ok(Changes::none(0, after > 0))
+    }
+
     /// Applies all `writes`, in order, if all `checks` hold at that moment; else nothing.
     ///
     /// Once polled, a commit may happen even if its future is dropped before it answers.
@@ -287,75 +275,14 @@ pub trait Store: Send + Sync + 'static {
     }
 }
 
-impl Space {
-    /// The space with this number.
-    #[must_use]
-    pub fn of_number(number: u8) -> Option<Self> {
-        Self::ALL.get(usize::from(number)).copied()
-    }
-
-    /// Every space, each at the place of its number.
-    pub const ALL: [Self; 33] = [
-        Self::Meta,
-        Self::Endpoints,
-        Self::Versions,
-        Self::Receipts,
-        Self::Payments,
-        Self::OpenIntents,
-        Self::PaymentExpiry,
-        Self::Credits,
-        Self::LedgerBalances,
-        Self::LedgerNonces,
-        Self::Kv,
-        Self::KvUsage,
-        Self::Files,
-        Self::FilesUsage,
-        Self::Logs,
-        Self::Secrets,
-        Self::Builders,
-        Self::Events,
-        Self::Sales,
-        Self::Unpaid,
-        Self::Payouts,
-        Self::PayoutReceipts,
-        Self::PayoutSettings,
-        Self::Audit,
-        Self::CreditMovements,
-        Self::RetiredSlugs,
-        Self::VersionOwners,
-        Self::Tasks,
-        Self::Mintings,
-        Self::FreeReceipts,
-        Self::LedgerExpiry,
-        Self::Calls,
-        Self::CallMetrics,
-    ];
-}
-
 /// Refuses what no backend takes, so that all of them refuse the same.
-fn check_sizes(writes: &[Write]) -> Result<(), StoreError> {
-    for write in writes {
-        let value_bytes = write.value.as_ref().map_or(0, Vec::len);
-        if write.key.len() > MAX_KEY_BYTES {
-            return Err(StoreError::Away(format!("a key is {} bytes, limit {MAX_KEY_BYTES}", write.key.len())));
-        }
-        if value_bytes > MAX_VALUE_BYTES {
-            return Err(StoreError::Away(format!("a value is {value_bytes} bytes, limit {MAX_VALUE_BYTES}")));
-        }
+fn check_sizes(writes: &[Write], adds: &[Add]) -> Result<(), StoreError> {
+    let keys = writes.iter().map(|write| &write.key).chain(adds.iter().map(|add| &add.key));
+    if let Some(key) = keys.into_iter().find(|key| key.len() > MAX_KEY_BYTES) {
+        return Err(StoreError::Away(format!("a key is {} bytes, limit {MAX_KEY_BYTES}", key.len())));
+    }
+    if let Some(value) = writes.iter().filter_map(|write| write.value.as_ref()).find(|value| value.len() > MAX_VALUE_BYTES) {
+        return Err(StoreError::Away(format!("a value is {} bytes, limit {MAX_VALUE_BYTES}", value.len())));
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_space_is_at_its_number() {
-        for (number, space) in (0..).zip(Space::ALL) {
-            assert_eq!(space as u8, number);
-            assert_eq!(Space::of_number(number), Some(space));
-        }
-        assert_eq!(Space::of_number(Space::CallMetrics as u8 + 1), None);
-    }
 }

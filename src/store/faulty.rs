@@ -7,7 +7,7 @@ use std::{
 
 use async_trait::async_trait;
 
-use super::{Check, Direction, Durability, KeyRange, Pairs, Sizes, Space, Store, StoreError, Write};
+use super::{Batch, Changes, Check, Direction, Durability, KeyRange, Pairs, Sizes, Space, Store, StoreError, Write};
 
 /// How a commit fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,17 +107,32 @@ impl<S: Store> Store for FaultyStore<S> {
         self.inner.scan(space, range, limit, direction).await
     }
 
-    async fn commit(&self, checks: Vec<Check>, writes: Vec<Write>, durability: Durability) -> Result<(), StoreError> {
+    async fn count(&self, space: Space, range: KeyRange, most: usize) -> Result<usize, StoreError> {
+        self.check_sighted()?;
+        self.inner.count(space, range, most).await
+    }
+
+    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i64>, StoreError> {
         match self.next_fault() {
-            None => self.inner.commit(checks, writes, durability).await,
+            None => self.inner.apply(batch, durability).await,
             Some(Fault::Before) => Err(StoreError::Away("a planned fault".to_owned())),
             Some(Fault::Lost) => Err(StoreError::Unknown("a planned fault".to_owned())),
             Some(Fault::After) => {
-                self.inner.commit(checks, writes, durability).await?;
+                self.inner.apply(batch, durability).await?;
                 Err(StoreError::Unknown("a planned fault".to_owned()))
             }
         }
     }
+
+    async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
+        self.check_sighted()?;
+        self.inner.changes(after, limit).await
+    }
+
+    async fn commit(&self, checks: Vec<Check>, writes: Vec<Write>, durability: Durability) -> Result<(), StoreError> {
+        self.apply(Batch { checks, writes, ..Batch::default() }, durability).await.map(|_| ())
+    }
+
     fn sizes(&self) -> Sizes {
         self.inner.sizes()
     }

@@ -1,19 +1,30 @@
 //! The store in memory: for tests, and for what is to vanish. Nothing outlives it.
 
 use std::{
-    collections::BTreeMap,
-    sync::{PoisonError, RwLock},
+    collections::{BTreeMap, VecDeque},
+    sync::{PoisonError, RwLock, RwLockReadGuard},
 };
 
 use async_trait::async_trait;
 
-use super::{Check, Direction, Durability, KeyRange, Pairs, Size, Sizes, Space, Store, StoreError, Write, check_sizes};
+use super::{
+    Batch, Change, Changes, Check, Direction, Durability, KeyRange, Pairs, Size, Sizes, Space, Store, StoreError, Write, add,
+    changes::{KEPT, numbers},
+    check_sizes,
+};
 
 type Spaces = BTreeMap<Space, BTreeMap<Vec<u8>, Vec<u8>>>;
 
 /// A map per space, behind one lock. Every durability is the same to it.
 #[derive(Debug, Default)]
-pub struct MemoryStore(RwLock<Spaces>);
+pub struct MemoryStore(RwLock<Held>);
+
+#[derive(Debug, Default)]
+struct Held {
+    spaces: Spaces,
+    /// The last of what was told, oldest first.
+    told: VecDeque<Change>,
+}
 
 impl MemoryStore {
     /// An empty store.
@@ -21,18 +32,21 @@ impl MemoryStore {
     pub fn new() -> Self {
         Self::default()
     }
+
+    fn read(&self) -> RwLockReadGuard<'_, Held> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[async_trait]
 impl Store for MemoryStore {
     async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        let spaces = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        Ok(value(&spaces, space, key).cloned())
+        Ok(value(&self.read().spaces, space, key).cloned())
     }
 
     async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
-        let spaces = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(keys) = spaces.get(&space).filter(|_| !range.is_empty()) else { return Ok(Pairs::new()) };
+        let held = self.read();
+        let Some(keys) = held.spaces.get(&space).filter(|_| !range.is_empty()) else { return Ok(Pairs::new()) };
         let found = keys.range((range.start, range.end)).map(|(key, value)| (key.clone(), value.clone()));
         Ok(match direction {
             Direction::Forward => found.take(limit).collect(),
@@ -40,29 +54,65 @@ impl Store for MemoryStore {
         })
     }
 
-    async fn commit(&self, checks: Vec<Check>, writes: Vec<Write>, _durability: Durability) -> Result<(), StoreError> {
-        check_sizes(&writes)?;
-        let mut spaces = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if checks.iter().any(|check| value(&spaces, check.space, &check.key) != check.expected.as_ref()) {
+    async fn count(&self, space: Space, range: KeyRange, most: usize) -> Result<usize, StoreError> {
+        let held = self.read();
+        let Some(keys) = held.spaces.get(&space).filter(|_| !range.is_empty()) else { return Ok(0) };
+        Ok(keys.range((range.start, range.end)).take(most).count())
+    }
+
+    async fn apply(&self, batch: Batch, _durability: Durability) -> Result<Vec<i64>, StoreError> {
+        let Batch { checks, mut writes, adds, told } = batch;
+        check_sizes(&writes, &adds)?;
+        let mut held = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if checks.iter().any(|check| value(&held.spaces, check.space, &check.key) != check.expected.as_ref()) {
             return Err(StoreError::Conflict);
         }
+        let sums = add::decide(adds, &mut writes, |space, key| Ok(value(&held.spaces, space, key).cloned()))?;
         for write in writes {
-            let keys = spaces.entry(write.space).or_default();
+            let keys = held.spaces.entry(write.space).or_default();
             match write.value {
                 Some(value) => keys.insert(write.key, value),
                 None => keys.remove(&write.key),
             };
         }
-        Ok(())
+        if !told.is_empty() {
+            held.tell(told);
+        }
+        Ok(sums)
+    }
+
+    async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
+        let held = self.read();
+        let newest = held.newest();
+        let Some((from, to)) = numbers(after, newest, limit) else { return Ok(Changes::none(newest, true)) };
+        let changes = held.told.iter().filter(|change| (from..=to).contains(&change.number)).cloned().collect();
+        Ok(Changes { changes, newest, gone: false })
+    }
+
+    async fn commit(&self, checks: Vec<Check>, writes: Vec<Write>, durability: Durability) -> Result<(), StoreError> {
+        self.apply(Batch { checks, writes, ..Batch::default() }, durability).await.map(|_| ())
     }
 
     fn sizes(&self) -> Sizes {
-        let spaces = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let held = self.read();
         let size = |pairs: &BTreeMap<Vec<u8>, Vec<u8>>| Size {
             entries: pairs.len() as u64,
             bytes: pairs.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum(),
         };
-        Sizes { spaces: spaces.iter().map(|(space, pairs)| (*space, size(pairs))).collect(), complete: true }
+        Sizes { spaces: held.spaces.iter().map(|(space, pairs)| (*space, size(pairs))).collect(), complete: true }
+    }
+}
+
+impl Held {
+    fn newest(&self) -> u64 {
+        self.told.back().map_or(0, |change| change.number)
+    }
+
+    fn tell(&mut self, keys: Vec<(Space, Vec<u8>)>) {
+        self.told.push_back(Change { number: self.newest() + 1, keys });
+        if self.told.len() as u64 > KEPT {
+            self.told.pop_front();
+        }
     }
 }
 

@@ -13,6 +13,7 @@
 //! until the host is started again and reads what the disk has. Reads go on.
 
 mod disk;
+mod journal;
 mod sizes;
 mod values;
 
@@ -28,7 +29,7 @@ use async_trait::async_trait;
 use tokio::sync::{mpsc, oneshot};
 
 use self::disk::Disk;
-use super::{Check, Direction, Durability, KeyRange, Pairs, Sizes, Space, Store, StoreError, Write, check_sizes};
+use super::{Batch, Changes, Check, Direction, Durability, KeyRange, Pairs, Sizes, Space, Store, StoreError, Write, check_sizes};
 
 /// Commits that may wait for the writing thread before callers wait for a place in the queue.
 const QUEUE: usize = 1_024;
@@ -83,11 +84,12 @@ pub struct SledStore {
 
 /// A commit on its way to the writing thread.
 struct Job {
-    checks: Vec<Check>,
-    writes: Vec<Write>,
+    batch: Batch,
     durability: Durability,
-    answer: oneshot::Sender<Result<(), StoreError>>,
+    answer: Answer,
 }
+
+type Answer = oneshot::Sender<Result<Vec<i64>, StoreError>>;
 
 impl SledStore {
     /// Opens the store in the folder `path`; makes it if it is not there.
@@ -158,18 +160,8 @@ impl Store for SledStore {
         if range.is_empty() || limit == 0 {
             return Ok(Pairs::new());
         }
-        let start = match range.start {
-            Bound::Included(key) => Bound::Included(values::head_key(space, &key)),
-            Bound::Excluded(key) => Bound::Excluded(values::head_key(space, &key)),
-            Bound::Unbounded => Bound::Included(vec![space as u8]),
-        };
-        let end = match range.end {
-            Bound::Included(key) => Bound::Included(values::head_key(space, &key)),
-            Bound::Excluded(key) => Bound::Excluded(values::head_key(space, &key)),
-            Bound::Unbounded => Bound::Excluded(vec![space as u8 + 1]),
-        };
         let _moment = self.moment.read().unwrap_or_else(PoisonError::into_inner);
-        let found = self.db.range::<Vec<u8>, _>((start, end));
+        let found = self.db.range::<Vec<u8>, _>(bounds(space, range));
         let read = |pair: ::sled::Result<(::sled::IVec, ::sled::IVec)>| {
             let (key, head) = pair?;
             let key = key[1..].to_vec();
@@ -183,13 +175,31 @@ impl Store for SledStore {
         pairs.map_err(away)
     }
 
-    async fn commit(&self, checks: Vec<Check>, writes: Vec<Write>, durability: Durability) -> Result<(), StoreError> {
-        check_sizes(&writes)?;
+    async fn count(&self, space: Space, range: KeyRange, most: usize) -> Result<usize, StoreError> {
+        if range.is_empty() {
+            return Ok(0);
+        }
+        let _moment = self.moment.read().unwrap_or_else(PoisonError::into_inner);
+        let keys = self.db.range::<Vec<u8>, _>(bounds(space, range)).keys();
+        keys.take(most).try_fold(0, |count, key| key.map(|_| count + 1)).map_err(away)
+    }
+
+    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i64>, StoreError> {
+        check_sizes(&batch.writes, &batch.adds)?;
         let gone = || StoreError::Away("the store is closed".to_owned());
         let (answer, outcome) = oneshot::channel();
-        let job = Job { checks, writes, durability, answer };
+        let job = Job { batch, durability, answer };
         self.queue.as_ref().ok_or_else(gone)?.send(job).await.map_err(|_| gone())?;
         outcome.await.unwrap_or_else(|_| Err(StoreError::Unknown("the writing thread ended".to_owned())))
+    }
+
+    async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
+        let _moment = self.moment.read().unwrap_or_else(PoisonError::into_inner);
+        journal::read(&self.db, after, limit).map_err(away)
+    }
+
+    async fn commit(&self, checks: Vec<Check>, writes: Vec<Write>, durability: Durability) -> Result<(), StoreError> {
+        self.apply(Batch { checks, writes, ..Batch::default() }, durability).await.map(|_| ())
     }
 
     fn sizes(&self) -> Sizes {
@@ -203,16 +213,16 @@ fn write_all(mut jobs: mpsc::Receiver<Job>, mut disk: Disk) {
     let mut waiting = Vec::new();
     while take(&mut jobs, &mut queued, &mut disk) {
         for job in queued.drain(..) {
-            match (disk.apply(&job.checks, job.writes), job.durability) {
-                (Ok(()), Durability::Durable) => waiting.push(job.answer),
+            match (disk.apply(job.batch), job.durability) {
+                (Ok(sums), Durability::Durable) => waiting.push((job.answer, sums)),
                 (outcome, _) => answer(job.answer, outcome),
             }
         }
         disk.keep_count();
         if !waiting.is_empty() {
             let outcome = disk.sync();
-            for waiter in waiting.drain(..) {
-                answer(waiter, outcome.clone());
+            for (waiter, sums) in waiting.drain(..) {
+                answer(waiter, outcome.clone().map(|()| sums));
             }
         }
     }
@@ -238,8 +248,23 @@ fn take(jobs: &mut mpsc::Receiver<Job>, queued: &mut Vec<Job>, disk: &mut Disk) 
 }
 
 /// Whoever asked may have gone; the commit stands.
-fn answer(to: oneshot::Sender<Result<(), StoreError>>, outcome: Result<(), StoreError>) {
+fn answer(to: Answer, outcome: Result<Vec<i64>, StoreError>) {
     let _ = to.send(outcome);
+}
+
+/// A range of a space as the tree has it.
+fn bounds(space: Space, range: KeyRange) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+    let start = match range.start {
+        Bound::Included(key) => Bound::Included(values::head_key(space, &key)),
+        Bound::Excluded(key) => Bound::Excluded(values::head_key(space, &key)),
+        Bound::Unbounded => Bound::Included(vec![space as u8]),
+    };
+    let end = match range.end {
+        Bound::Included(key) => Bound::Included(values::head_key(space, &key)),
+        Bound::Excluded(key) => Bound::Excluded(values::head_key(space, &key)),
+        Bound::Unbounded => Bound::Excluded(vec![space as u8 + 1]),
+    };
+    (start, end)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "fits `map_err`")]

@@ -8,6 +8,7 @@ use std::{
 use tollhouse::store::sled::OpenError;
 
 use super::{
+    changes::telling,
     history::{Chance, same_as, step},
     questions::{counted, told},
     *,
@@ -41,6 +42,23 @@ async fn sizes_survive_a_restart() {
         store = store.reopen().unwrap();
         assert_eq!(told(&store).await, counted(&store).await);
     }
+}
+
+#[tokio::test]
+async fn changes_and_sums_survive_a_restart() {
+    let folder = folder();
+    let mut store = open(&folder);
+    for round in 1..=5 {
+        let key = round.to_string();
+        let add = Add { space: Space::Credits, key: b"sum".to_vec(), by: 2, limit: Limit::Floor(0) };
+        let sums = store.apply(Batch { adds: vec![add], ..telling(&[&key]) }, Durable).await.unwrap();
+        assert_eq!(sums, [2 * i64::try_from(round).unwrap()]);
+        store = store.reopen().unwrap();
+        let changes = store.changes(0, 10).await.unwrap();
+        assert_eq!((changes.newest, changes.changes.len()), (round, usize::try_from(round).unwrap()));
+        assert_eq!(changes.changes.last().unwrap().keys, [(Space::Builders, key.into_bytes())]);
+    }
+    assert_eq!(told(&store).await, counted(&store).await);
 }
 
 /// A host that runs already has a store without sizes. It is counted while others write, and after a restart amid that.

@@ -2,17 +2,21 @@
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, unreachable_pub, reason = "tests fail by panicking and print their seeds")]
 
+mod adds;
+mod changes;
 mod disk;
 mod history;
 mod questions;
 #[path = "../it/harness/random.rs"]
 mod random;
+mod tables;
 
 use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
 use tempfile::TempDir;
 use tollhouse::store::{
-    Check, Direction, Durability, KeyRange, MAX_KEY_BYTES, MAX_VALUE_BYTES, Pairs, Size, Space, Store, StoreError, Write,
+    Add, Batch, CHANGES_KEPT, Change, Check, Counter, Declared, Direction, Durability, Ended, Entry, Kept, KeyRange, Limit, MAX_KEY_BYTES,
+    MAX_VALUE_BYTES, Pairs, Plan, Size, Space, Store, StoreError, Table, Write,
     faulty::{Fault, FaultyStore},
     memory::MemoryStore,
     sled::{SledConfig, SledStore},
@@ -34,6 +38,10 @@ macro_rules! contract {
                 let folder = super::folder();
                 super::$file::$question(super::open(&folder)).await;
             }
+        )* }
+        mod faulty { $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $question() { super::$file::$question(super::FaultyStore::new(super::MemoryStore::new())).await; }
         )* }
     };
 }
@@ -64,6 +72,34 @@ contract! {
     questions::scan_never_sees_half_a_commit,
     history::random_history_matches_a_map,
     questions::sizes_are_of_what_is_there,
+    questions::keys_of_every_byte_are_kept_up_to_the_limit,
+    questions::count_is_of_what_a_range_has,
+    questions::absent_checks_of_keys_not_written_exclude_each_other,
+    questions::checks_of_keys_not_written_exclude_writes,
+    questions::crossing_commits_do_not_wait_for_each_other,
+    questions::one_failed_absent_check_leaves_the_others_absent,
+    adds::additions_start_from_nothing_and_answer_their_sums,
+    adds::additions_keep_to_their_limits,
+    adds::additions_of_one_batch_are_decided_in_order,
+    adds::additions_go_with_their_checks,
+    adds::concurrent_additions_do_not_conflict_and_stop_at_the_limit,
+    adds::sums_end_where_their_numbers_do,
+    adds::sums_of_older_versions_are_added_to,
+    adds::what_is_no_sum_is_not_added_to,
+    changes::changes_tell_each_commit_once_and_whole,
+    changes::changes_of_what_did_not_happen_are_not_told,
+    changes::changes_follow_in_pages,
+    changes::changes_that_fell_out_are_said_to_be_gone,
+    changes::concurrent_changes_leave_no_gap,
+    tables::rows_are_read_as_they_were_put,
+    tables::rows_that_do_not_read_are_told,
+    tables::ranges_are_of_one_table_and_start,
+    tables::entries_of_an_index_go_with_their_rows,
+    tables::a_row_that_changed_is_not_replaced,
+    tables::concurrent_updates_lose_nothing,
+    tables::updates_hold_what_they_read,
+    tables::an_update_that_never_comes_through_gives_up,
+    tables::an_update_that_refuses_writes_nothing,
     questions::faults_are_as_planned,
 }
 

@@ -360,3 +360,103 @@ pub async fn sizes_are_of_what_is_there(store: impl Store) {
     assert_eq!(told(&store).await[&Space::Logs], Size { entries: 1, bytes: 3 });
     assert!(store.sizes().complete);
 }
+
+/// Bytes of all values that no compression makes shorter.
+pub async fn keys_of_every_byte_are_kept_up_to_the_limit(store: impl Store) {
+    let mut chance = super::random::Random::seeded();
+    let mut key: Vec<u8> = (0..MAX_KEY_BYTES).map(|_| u8::try_from(chance.below(256)).unwrap()).collect();
+    put(&store, Space::Kv, &key, b"longest").await;
+    assert_eq!(store.get(Space::Kv, &key).await.unwrap(), Some(b"longest".to_vec()));
+    assert_eq!(names(&all(&store, Space::Kv).await), [&key[..]]);
+    key.push(0);
+    for batch in [
+        Batch { writes: vec![Write::put(Space::Kv, key.clone(), b"")], ..Batch::default() },
+        Batch { adds: vec![Add { space: Space::Kv, key, by: 1, limit: Limit::Floor(0) }], ..Batch::default() },
+    ] {
+        assert!(matches!(store.apply(batch, Buffered).await, Err(StoreError::Away(_))));
+    }
+}
+
+pub async fn count_is_of_what_a_range_has(store: impl Store) {
+    fill(&store, 25).await;
+    put(&store, Space::KvUsage, b"other", b"").await;
+    let count = async |range: KeyRange, most| store.count(Space::Kv, range, most).await.unwrap();
+    assert_eq!(count(KeyRange::all(), usize::MAX).await, 25);
+    assert_eq!(count(KeyRange::all(), 7).await, 7);
+    assert_eq!(count(KeyRange::all().after(&key(20)), 100).await, 4);
+    assert_eq!(count(KeyRange::all().before(&key(20)), 100).await, 20);
+    assert_eq!(count(KeyRange::prefix(b"nothing"), 100).await, 0);
+    assert_eq!(count(KeyRange { start: Bound::Excluded(vec![1]), end: Bound::Excluded(vec![1]) }, 100).await, 0);
+    assert_eq!(store.count(Space::Logs, KeyRange::all(), 100).await.unwrap(), 0);
+}
+
+/// What each of two commits wants absent, the other writes: if both came through, each would have been decided on what the
+/// other undid.
+pub async fn absent_checks_of_keys_not_written_exclude_each_other(store: impl Store) {
+    let store = Arc::new(store);
+    for round in 0..50 {
+        let [one, other] = [[key(round), *b"left"].concat(), [key(round), *b"rigt"].concat()];
+        let want = |wanted: &[u8], written: &[u8]| {
+            let (store, check, write) = (Arc::clone(&store), Check::absent(Space::Kv, wanted), Write::put(Space::Kv, written, b""));
+            tokio::spawn(async move { store.commit(vec![check], vec![write], Durable).await })
+        };
+        let (left, right) = (want(&one, &other), want(&other, &one));
+        let came = [left.await.unwrap(), right.await.unwrap()].map(|outcome| outcome.is_ok());
+        assert!(came[0] != came[1], "round {round}: {came:?}");
+    }
+}
+
+pub async fn checks_of_keys_not_written_exclude_writes(store: impl Store) {
+    let store = Arc::new(store);
+    for round in 0..50 {
+        let (guard, done) = ([key(round), *b"grd_"].concat(), [key(round), *b"done"].concat());
+        put(&*store, Space::Kv, &guard, b"open").await;
+        let checks = vec![Check::holds(Space::Kv, guard.clone(), b"open")];
+        let writer = {
+            let (store, done) = (Arc::clone(&store), done.clone());
+            tokio::spawn(async move { store.commit(checks, vec![Write::put(Space::Logs, done, b"")], Durable).await })
+        };
+        // Closes the door unless somebody went through.
+        let check = Check::absent(Space::Logs, done.clone());
+        let closed = store.commit(vec![check], vec![Write::put(Space::Kv, guard, b"shut")], Durable).await;
+        let went = writer.await.unwrap();
+        assert!(went.is_ok() != closed.is_ok(), "round {round}: {went:?}, {closed:?}");
+    }
+}
+
+pub async fn crossing_commits_do_not_wait_for_each_other(store: impl Store) {
+    let store = Arc::new(store);
+    let tasks: Vec<_> = (0..32)
+        .map(|task| {
+            let store = Arc::clone(&store);
+            tokio::spawn(async move {
+                for round in 0..20 {
+                    let mut writes: Vec<_> = (0..10).map(|n| Write::put(Space::Kv, key(n), bytes_of(task, 10 + round))).collect();
+                    if task % 2 == 0 {
+                        writes.reverse();
+                    }
+                    store.commit(vec![], writes, if task % 3 == 0 { Durable } else { Buffered }).await.unwrap();
+                }
+            })
+        })
+        .collect();
+    let all_done = async {
+        for task in tasks {
+            task.await.unwrap();
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), all_done).await.expect("no two wait for each other");
+    let values: std::collections::BTreeSet<_> = all(&*store, Space::Kv).await.into_iter().map(|(_, value)| value).collect();
+    assert_eq!(values.len(), 1, "the last commit wrote them all");
+}
+
+pub async fn one_failed_absent_check_leaves_the_others_absent(store: impl Store) {
+    put(&store, Space::Kv, b"b", b"").await;
+    let checks = || [b"a", b"b", b"c"].map(|key| Check::absent(Space::Kv, key)).to_vec();
+    let refused = store.commit(checks(), vec![Write::put(Space::Logs, b"l", b"")], Durable).await;
+    assert!(matches!(refused, Err(StoreError::Conflict)));
+    assert_eq!(names(&all(&store, Space::Kv).await), [b"b"]);
+    assert_eq!(all(&store, Space::Logs).await, Pairs::new());
+    delete(&store, Space::Kv, b"b").await;
+    store.commit(checks(), vec![Write::put(Space::Logs, b"l", b"")], Durable).await.unwrap();
+}

@@ -13,8 +13,8 @@ use std::{
 
 use sled::{Db, Error};
 
-use super::{OpenError, SledConfig, sizes::Counter, values};
-use crate::store::{Check, Sizes, StoreError, Write};
+use super::{OpenError, SledConfig, journal::Journal, sizes::Counter, values};
+use crate::store::{Batch, Sizes, StoreError, add};
 
 /// sled syncs what is buffered this often by itself, in milliseconds.
 const FLUSH_EVERY_MS: u64 = 500;
@@ -30,6 +30,7 @@ pub(super) struct Disk {
     blobs: PathBuf,
     synced_blobs: BTreeSet<OsString>,
     counter: Counter,
+    journal: Journal,
     /// Why nothing is written any more.
     broken: Option<String>,
 }
@@ -50,7 +51,9 @@ pub(super) fn open(path: &Path, config: &SledConfig) -> Result<(Db, Disk), OpenE
     let log = File::open(path.join("db")).map_err(io)?;
     let blobs = path.join("blobs");
     let counter = Counter::open(&db, new).map_err(|error| refusal(path, error))?;
-    let mut disk = Disk { db: db.clone(), moment: Arc::default(), log, blobs, synced_blobs: BTreeSet::new(), counter, broken: None };
+    let journal = Journal::open(&db).map_err(|error| refusal(path, error))?;
+    let synced_blobs = BTreeSet::new();
+    let mut disk = Disk { db: db.clone(), moment: Arc::default(), log, blobs, synced_blobs, counter, journal, broken: None };
     disk.sync_files().map_err(io)?;
     // The names of new files are entries of folders, which have to be on disk too.
     for folder in [Some(path), path.parent().filter(|p| !p.as_os_str().is_empty())].into_iter().flatten() {
@@ -97,28 +100,32 @@ impl Disk {
         }
     }
 
-    /// Checks, then applies. Readers see it; the disk may not have it yet.
-    pub(super) fn apply(&mut self, checks: &[Check], writes: Vec<Write>) -> Result<(), StoreError> {
+    /// Checks, decides what is added, then applies. Readers see it; the disk may not have it yet.
+    pub(super) fn apply(&mut self, batch: Batch) -> Result<Vec<i64>, StoreError> {
         if let Some(reason) = &self.broken {
             return Err(StoreError::Away(reason.clone()));
         }
         let away = |error: Error| StoreError::Away(error.to_string());
+        let Batch { checks, mut writes, adds, told } = batch;
         for check in checks {
             if values::get(&self.db, check.space, &check.key).map_err(away)? != check.expected {
                 return Err(StoreError::Conflict);
             }
         }
-        if writes.is_empty() {
-            return Ok(());
+        let sums = add::decide(adds, &mut writes, |space, key| values::get(&self.db, space, key).map_err(away))?;
+        if writes.is_empty() && told.is_empty() {
+            return Ok(sums);
         }
-        let (batch, changes) = values::batch(&self.db, writes).map_err(away)?;
+        let (mut batch, changes) = values::batch(&self.db, writes).map_err(away)?;
+        let newest = self.journal.tell(told, &mut batch).map_err(away)?;
         let moment = self.moment.write().unwrap_or_else(PoisonError::into_inner);
         let applied = catch_unwind(AssertUnwindSafe(|| self.db.apply_batch(batch)));
         drop(moment);
         match applied {
             Ok(Ok(())) => {
                 self.counter.add(&changes);
-                Ok(())
+                self.journal.told(newest);
+                Ok(sums)
             }
             Ok(Err(error)) => Err(self.give_up(&error.to_string())),
             Err(_) => Err(self.give_up("the tree stopped in the middle of a commit")),

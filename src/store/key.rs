@@ -1,0 +1,363 @@
+//! How keys are written, so that they sort as what they stand for.
+//!
+//! A key is one part, or several, one behind the other. All but the last say themselves where they end: by a length of their
+//! own, by a zero byte behind them, or by their length before them. Numbers and times are big-endian, so that their bytes
+//! sort as they do.
+
+use std::str::FromStr;
+
+use crate::{
+    clock::Timestamp,
+    id::{AuditId, BuilderId, CallId, CreditId, EndpointId, EventId, PayoutId, ReceiptId, RequestId},
+};
+
+/// What a table's rows are found by.
+pub trait Key: Sized + Send + Sync + 'static {
+    /// Appends the key as it is stored.
+    fn write(&self, out: &mut Vec<u8>);
+
+    /// The key that is stored as `bytes`, all of them; `None` where they are none.
+    fn read(bytes: &[u8]) -> Option<Self>;
+}
+
+/// A part of a key that says itself where it ends.
+pub trait Part: Sized + Send + Sync + 'static {
+    /// Appends the part.
+    fn write(&self, out: &mut Vec<u8>);
+
+    /// The part that `bytes` start with, and what follows it.
+    fn read(bytes: &[u8]) -> Option<(Self, &[u8])>;
+}
+
+/// A key `K`, or a part of one that others share: what a range begins or ends with.
+pub trait StartOf<K>: Sync {
+    /// Appends it as it is stored.
+    fn begin(&self, out: &mut Vec<u8>);
+}
+
+/// A text with a zero byte behind it, which it must not hold itself: no such text is the start of another.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ended<T>(pub T);
+
+/// A text of at most 255 bytes with its length before it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Counted<T>(pub T);
+
+impl<P: Part> Key for P {
+    fn write(&self, out: &mut Vec<u8>) {
+        Part::write(self, out);
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        P::read(bytes).filter(|(_, rest)| rest.is_empty()).map(|(part, _)| part)
+    }
+}
+
+impl Key for String {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.as_bytes());
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        Some(std::str::from_utf8(bytes).ok()?.to_owned())
+    }
+}
+
+macro_rules! numbers {
+    ($($number:ty)*) => {$(
+        impl Part for $number {
+            fn write(&self, out: &mut Vec<u8>) {
+                out.extend_from_slice(&self.to_be_bytes());
+            }
+
+            fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
+                let (number, rest) = bytes.split_first_chunk()?;
+                Some((Self::from_be_bytes(*number), rest))
+            }
+        }
+    )*};
+}
+
+numbers! { u8 u32 u64 }
+
+impl Part for Timestamp {
+    fn write(&self, out: &mut Vec<u8>) {
+        Part::write(&self.0, out);
+    }
+
+    fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        <u64 as Part>::read(bytes).map(|(millis, rest)| (Self(millis), rest))
+    }
+}
+
+/// Characters of a ULID.
+const ULID: usize = 26;
+
+macro_rules! ids {
+    ($($id:ident)*) => {$(
+        impl Part for $id {
+            fn write(&self, out: &mut Vec<u8>) {
+                out.extend_from_slice(self.as_str().as_bytes());
+            }
+
+            fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
+                let (id, rest) = bytes.split_at_checked(Self::PREFIX.len() + ULID)?;
+                Some((std::str::from_utf8(id).ok()?.parse().ok()?, rest))
+            }
+        }
+
+        impl AsRef<str> for $id {
+            fn as_ref(&self) -> &str {
+                self.as_str()
+            }
+        }
+    )*};
+}
+
+ids! { AuditId BuilderId CallId CreditId EndpointId EventId PayoutId ReceiptId RequestId }
+
+impl<T: AsRef<str> + FromStr + Send + Sync + 'static> Part for Ended<T> {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.0.as_ref().as_bytes());
+        out.push(0);
+    }
+
+    fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let end = bytes.iter().position(|byte| *byte == 0)?;
+        Some((Self(std::str::from_utf8(&bytes[..end]).ok()?.parse().ok()?), &bytes[end + 1..]))
+    }
+}
+
+impl<T: AsRef<str> + FromStr + Send + Sync + 'static> Part for Counted<T> {
+    fn write(&self, out: &mut Vec<u8>) {
+        let text = self.0.as_ref().as_bytes();
+        out.push(u8::try_from(text.len()).expect("what is counted in a key is an id"));
+        out.extend_from_slice(text);
+    }
+
+    fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (length, rest) = bytes.split_first()?;
+        let (text, rest) = rest.split_at_checked(usize::from(*length))?;
+        Some((Self(std::str::from_utf8(text).ok()?.parse().ok()?), rest))
+    }
+}
+
+impl<K: Key> StartOf<K> for K {
+    fn begin(&self, out: &mut Vec<u8>) {
+        Key::write(self, out);
+    }
+}
+
+macro_rules! tuples {
+    ($($parts:ident)+, $last:ident) => {
+        impl<$($parts: Part,)+ $last: Key> Key for ($($parts,)+ $last) {
+            #[expect(non_snake_case, reason = "the parts are named as their types")]
+            fn write(&self, out: &mut Vec<u8>) {
+                let ($($parts,)+ $last) = self;
+                $(Part::write($parts, out);)+
+                Key::write($last, out);
+            }
+
+            #[expect(non_snake_case, reason = "the parts are named as their types")]
+            fn read(bytes: &[u8]) -> Option<Self> {
+                $(let ($parts, bytes) = <$parts as Part>::read(bytes)?;)+
+                Some(($($parts,)+ $last::read(bytes)?))
+            }
+        }
+    };
+}
+
+tuples! { A, B }
+tuples! { A B, C }
+tuples! { A B C, D }
+
+impl<A: Part, B> StartOf<(A, B)> for A {
+    fn begin(&self, out: &mut Vec<u8>) {
+        Part::write(self, out);
+    }
+}
+
+impl<A: Part, B, C> StartOf<(A, B, C)> for A {
+    fn begin(&self, out: &mut Vec<u8>) {
+        Part::write(self, out);
+    }
+}
+
+impl<A: Part, B: Part, C> StartOf<(A, B, C)> for (A, B) {
+    fn begin(&self, out: &mut Vec<u8>) {
+        Part::write(&self.0, out);
+        Part::write(&self.1, out);
+    }
+}
+
+impl<A: Part, B, C, D> StartOf<(A, B, C, D)> for A {
+    fn begin(&self, out: &mut Vec<u8>) {
+        Part::write(self, out);
+    }
+}
+
+impl<A: Part, B: Part, C, D> StartOf<(A, B, C, D)> for (A, B) {
+    fn begin(&self, out: &mut Vec<u8>) {
+        Part::write(&self.0, out);
+        Part::write(&self.1, out);
+    }
+}
+
+/// Texts that start with this one.
+#[derive(Debug, Clone, Copy)]
+pub struct Starting<'a>(pub &'a str);
+
+impl StartOf<String> for Starting<'_> {
+    fn begin(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.0.as_bytes());
+    }
+}
+
+impl<A: Part> StartOf<(A, String)> for (A, Starting<'_>) {
+    fn begin(&self, out: &mut Vec<u8>) {
+        Part::write(&self.0, out);
+        StartOf::begin(&self.1, out);
+    }
+}
+
+/// No more than its table: the key of a table of one row.
+impl Part for () {
+    fn write(&self, _: &mut Vec<u8>) {}
+
+    fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        Some(((), bytes))
+    }
+}
+
+/// The end of a key, as cursors carry it: opaque to all but the store.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place(Vec<u8>);
+
+impl Place {
+    /// The place of these parts.
+    #[must_use]
+    pub fn of(parts: &impl Key) -> Self {
+        let mut place = Vec::new();
+        parts.write(&mut place);
+        Self(place)
+    }
+
+    /// The parts, where they are these.
+    #[must_use]
+    pub fn parts<K: Key>(&self) -> Option<K> {
+        K::read(&self.0)
+    }
+
+    /// What it starts with, and the rest.
+    #[must_use]
+    pub fn split<P: Part>(&self) -> Option<(P, Self)> {
+        P::read(&self.0).map(|(part, rest)| (part, Self(rest.to_vec())))
+    }
+
+    /// As a cursor carries it.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Out of a cursor. What is no place that was given out finds nothing, or others of the same list.
+    #[must_use]
+    pub fn of_bytes(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+}
+
+impl Key for Place {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.0);
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        Some(Self(bytes.to_vec()))
+    }
+}
+
+/// A row of the sales among its owner's: both kinds lie in one range, so that one scan, which is one moment, sees a call once.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SaleKey {
+    /// The calls of a day, counted from 1970.
+    RollUp(u32, EndpointId),
+    /// A call that is not folded yet, and what tells it from others of its time.
+    Row(Timestamp, String),
+}
+
+impl SaleKey {
+    /// First byte of roll-ups.
+    pub const ROLL_UP: u8 = 0;
+    /// First byte of rows.
+    pub const ROW: u8 = 1;
+}
+
+impl Key for SaleKey {
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::RollUp(day, endpoint) => Key::write(&(Self::ROLL_UP, *day, endpoint.clone()), out),
+            Self::Row(at, id) => Key::write(&(Self::ROW, *at, id.clone()), out),
+        }
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let (kind, rest) = <u8 as Part>::read(bytes)?;
+        match kind {
+            Self::ROLL_UP => <(u32, EndpointId)>::read(rest).map(|(day, endpoint)| Self::RollUp(day, endpoint)),
+            Self::ROW => <(Timestamp, String)>::read(rest).map(|(at, id)| Self::Row(at, id)),
+            _ => None,
+        }
+    }
+}
+
+impl<A: Part> StartOf<(A, SaleKey)> for (A, u8) {
+    fn begin(&self, out: &mut Vec<u8>) {
+        Part::write(&self.0, out);
+        Part::write(&self.1, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(key: &impl Key) -> Vec<u8> {
+        let mut out = Vec::new();
+        key.write(&mut out);
+        out
+    }
+
+    #[test]
+    fn keys_are_read_as_they_were_written() {
+        let id = EndpointId::generate();
+        let key = (Ended(id.clone()), 7_u8, Timestamp(9), "rest\0of it".to_owned());
+        assert_eq!(Key::read(&bytes(&key)), Some(key));
+        let key = (Counted(id.clone()), Timestamp(u64::MAX), 3_u64);
+        assert_eq!(Key::read(&bytes(&key)), Some(key));
+        assert_eq!(EndpointId::parse_key(&bytes(&id)), Some(id.clone()));
+        // Too little, too much, another kind.
+        let long = bytes(&(id.clone(), String::from("x")));
+        assert_eq!(EndpointId::parse_key(&long), None);
+        assert_eq!(EndpointId::parse_key(&long[..28]), None);
+        assert_eq!(BuilderId::parse_key(&bytes(&id)), None);
+        assert_eq!(<(Ended<String>, u64)>::read(b"no end"), None);
+        assert_eq!(<(Counted<String>, String)>::read(b"\x09short"), None);
+    }
+
+    trait ParseKey: Key {
+        fn parse_key(bytes: &[u8]) -> Option<Self> {
+            <Self as Key>::read(bytes)
+        }
+    }
+    impl<K: Key> ParseKey for K {}
+
+    #[test]
+    fn keys_sort_as_what_they_stand_for() {
+        let keys = [(Timestamp(1), 256_u64), (Timestamp(2), 1), (Timestamp(256), 0), (Timestamp(257), u64::MAX)];
+        assert!(keys.map(|key| bytes(&key)).is_sorted());
+        // One that is the start of another sorts before it, with all that follows it.
+        let shares = [(Ended("ab".to_owned()), "z".to_owned()), (Ended("abc".to_owned()), "a".to_owned())];
+        assert!(shares.map(|key| bytes(&key)).is_sorted());
+    }
+}

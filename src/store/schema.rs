@@ -1,0 +1,194 @@
+//! The schema: every table of the store, in one place.
+//!
+//! A table is a row below: where it lies, what its keys start with, the type of its keys and of its values, what becomes of
+//! its rows, and which table it is an index of. The modules whose rows they are give values their type, since the store
+//! knows none of them ([`Declared::holding`]).
+//!
+//! Rows are on the disks of hosts that run. A space keeps its number, a table its prefix and the form of its keys; the tests
+//! below hold them. Values may change form with the number of their format ([`super::Formatted`]).
+
+use super::{
+    key::{Counted, Ended, Place, SaleKey},
+    table::{Declared, Kept, Plan},
+};
+use crate::{
+    clock::Timestamp,
+    id::{AuditId, BuilderId, CreditId, EndpointId, PayoutId, ReceiptId, RequestId},
+};
+
+use Kept::{Forever, Until, With};
+
+macro_rules! spaces {
+    ($($name:ident = $number:literal,)+) => {
+        /// Where tables lie. The number is the place on disk and never changes.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u8)]
+        #[expect(missing_docs, reason = "the tables say what is in them")]
+        pub enum Space { $($name = $number,)+ }
+
+        impl Space {
+            /// Every space, each at the place of its number.
+            pub const ALL: [Self; [$($number),+].len()] = [$(Self::$name),+];
+        }
+    };
+}
+
+spaces! {
+    Meta = 0,
+    Endpoints = 1,
+    Versions = 2,
+    Receipts = 3,
+    Payments = 4,
+    OpenIntents = 5,
+    PaymentExpiry = 6,
+    Credits = 7,
+    LedgerBalances = 8,
+    LedgerNonces = 9,
+    Kv = 10,
+    KvUsage = 11,
+    Files = 12,
+    FilesUsage = 13,
+    Logs = 14,
+    Secrets = 15,
+    Builders = 16,
+    Events = 17,
+    Sales = 18,
+    Unpaid = 19,
+    Payouts = 20,
+    PayoutReceipts = 21,
+    PayoutSettings = 22,
+    Audit = 23,
+    CreditMovements = 24,
+    RetiredSlugs = 25,
+    VersionOwners = 26,
+    Tasks = 27,
+    Mintings = 28,
+    FreeReceipts = 29,
+    LedgerExpiry = 30,
+    Calls = 31,
+    CallMetrics = 32,
+}
+
+macro_rules! tables {
+    ($(
+        $(#[doc = $what:literal])+
+        $name:ident: $space:ident $prefix:literal, $key:ty => $value:literal, $kept:expr
+            $(, of: $of:ident)? $(, followed: $followed:literal)?;
+    )+) => {
+        $(
+            $(#[doc = $what])+
+            pub const $name: Declared<$key> = Declared::new(const { &Plan {
+                name: stringify!($name),
+                what: concat!($($what),+),
+                space: Space::$space,
+                prefix: $prefix,
+                key: stringify!($key),
+                value: $value,
+                kept: $kept,
+                index_of: concat!($(stringify!($of))?),
+                followed: false $(|| $followed)?,
+            } });
+        )+
+
+        /// Every table.
+        pub const TABLES: &[&Plan] = &[$($name.plan()),+];
+    };
+}
+
+tables! {
+    /// What content may be, beside the built-in rules.
+    POLICY: Meta "policy", () => "Policy", Forever, followed: true;
+    /// When the endpoints that come with the host were published.
+    SHIPPED: Meta "catalogue-shipped", () => "String", Forever;
+    /// The version of the rules that all endpoints were scanned by.
+    SCANNED_BY: Meta "content-policy-version", () => "String", Forever;
+    /// Receipts of free calls that calls added.
+    FREE_ADDED: Meta "free-receipts/added", () => "Tally", Forever;
+    /// Receipts of free calls that sorting added.
+    FREE_SORTED: Meta "free-receipts/sorted", () => "Tally", Forever;
+    /// Receipts of free calls that were removed.
+    FREE_REMOVED: Meta "free-receipts/removed", () => "Tally", Forever;
+    /// How far sorting has come.
+    FREE_PLACE: Meta "free-receipts/sorted-to", () => "Place", Forever;
+    /// Endpoints, by slug.
+    ENDPOINTS: Endpoints "", String => "Endpoint", Forever, followed: true;
+    /// Handlers' sources, by the hash that is their version.
+    VERSIONS: Versions "", String => "StoredVersion", With("the endpoints that have the version");
+    /// Who uploaded a version first.
+    VERSION_OWNERS: VersionOwners "", String => "String", With("the endpoints that have the version");
+    /// Who had the slug of a deleted endpoint.
+    RETIRED_SLUGS: RetiredSlugs "", String => "String", Until("its owner takes the slug again");
+    /// Receipts of paid calls; of free ones too, of versions that had no packs of them.
+    RECEIPTS: Receipts "", ReceiptId => "Record", Forever;
+    /// Receipts of free calls, in packs: by the window of their time, a name, and the number of the pack.
+    FREE_RECEIPTS: FreeReceipts "", (u64, RequestId, u32) => "Pack", Until("the settings' age or count");
+    /// Payments: where each stands, its intent, its answer.
+    PAYMENTS: Payments "pmt_", String => "Record", Until("nothing can be asked of it any more");
+    /// The payment that a payer's own name of it stands for.
+    PAYMENT_NAMES: Payments "cid/", String => "PaymentId", With("the payment"), of: PAYMENTS;
+    /// Every settlement begun and not ended.
+    OPEN_INTENTS: OpenIntents "pmt_", String => "()", With("the payment, while it is open"), of: PAYMENTS;
+    /// Which payment has something to forget, and when.
+    PAYMENT_EXPIRY: PaymentExpiry "", (Timestamp, String) => "()", Until("then"), of: PAYMENTS;
+    /// Developer credits.
+    CREDITS: Credits "", CreditId => "Credit", Forever;
+    /// What moved a developer credit, by number.
+    CREDIT_MOVEMENTS: CreditMovements "", (CreditId, u64) => "Movement", Forever;
+    /// What was minted under an idempotency key.
+    MINTINGS: Mintings "", String => "Done", Forever;
+    /// Balances of the simulated ledger: network, `/`, address.
+    LEDGER_BALANCES: LedgerBalances "", String => "a sum of micro-dollars", Forever;
+    /// Transactions of the simulated ledger: network, `/`, payer, `/`, nonce.
+    LEDGER_NONCES: LedgerNonces "", String => "String", Until("the authorisation could not be shown any more");
+    /// Which nonce cannot be shown any more, and from when on.
+    LEDGER_EXPIRY: LedgerExpiry "", (Timestamp, String) => "()", Until("then"), of: LEDGER_NONCES;
+    /// Values of `ctx.kv`, by endpoint.
+    KV: Kv "", (Counted<EndpointId>, String) => "Entry", With("the endpoint, or its own end");
+    /// Number and bytes of an endpoint's kv.
+    KV_USAGE: KvUsage "", Counted<EndpointId> => "Usage", With("the endpoint");
+    /// Entries of `ctx.files`, by endpoint and path.
+    FILES: Files "", (Counted<EndpointId>, String) => "Entry", With("the endpoint");
+    /// Number and bytes of an endpoint's files.
+    FILES_USAGE: FilesUsage "", Counted<EndpointId> => "Usage", With("the endpoint");
+    /// Log lines, by endpoint, time and number.
+    LOGS: Logs "", (Counted<EndpointId>, Place) => "Line", Until("the settings' age or count");
+    /// Encrypted secrets, by endpoint and name.
+    SECRETS: Secrets "", (Counted<EndpointId>, String) => "Sealed", With("the endpoint"), followed: true;
+    /// Builders, with the hash of the key in force.
+    BUILDERS: Builders "", BuilderId => "Builder", Forever, followed: true;
+    /// Events, by owner, time and id.
+    EVENTS: Events "", (Ended<String>, Place) => "Event", Until("the settings' age or count");
+    /// Calls and money, by owner: one row for each call, folded into one for each day and endpoint.
+    SALES: Sales "", (Ended<String>, SaleKey) => "Sale", Forever;
+    /// Net amounts of receipts that are in no payout packet, by builder.
+    UNPAID: Unpaid "", (Ended<BuilderId>, ReceiptId) => "Unpaid", Until("a packet takes the receipt");
+    /// Payout packets, by builder.
+    PAYOUTS: Payouts "bld_", (Ended<String>, PayoutId) => "Packet", Forever;
+    /// Whose payout packet one is.
+    PAYOUT_BUILDERS: Payouts "index\0", PayoutId => "BuilderId", With("the packet"), of: PAYOUTS;
+    /// The newest payout packet of a builder.
+    PAYOUT_HEADS: Payouts "head\0", BuilderId => "Head", Forever;
+    /// Net amounts of the receipts in a payout packet.
+    PAYOUT_RECEIPTS: PayoutReceipts "", (Ended<PayoutId>, ReceiptId) => "Unpaid", With("the packet");
+    /// Where a builder's payouts go.
+    PAYOUT_SETTINGS: PayoutSettings "", BuilderId => "PayoutSettings", Forever;
+    /// What admins and builders did, or tried to, by time.
+    AUDIT: Audit "", (Timestamp, AuditId) => "Entry", Until("the settings' age");
+    /// Long-running MCP calls.
+    TASKS: Tasks "", String => "Record", Until("its time to live");
+    /// Calls, in packs: by endpoint, time, a name, and the number of the pack.
+    CALLS: Calls "", (Ended<EndpointId>, Place) => "Pack", Until("the settings' age or count");
+    /// What happened in a stretch of time: by endpoint, length of the stretch, its start, and the process.
+    CALL_METRICS: CallMetrics "", (Ended<EndpointId>, u8, u64, RequestId) => "Bucket", Until("the age of its length");
+}
+
+impl Space {
+    /// The space with this number.
+    #[must_use]
+    pub fn of_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests;

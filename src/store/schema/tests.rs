@@ -1,0 +1,115 @@
+//! What is on the disks of hosts that run stays where it is.
+
+use super::*;
+use crate::store::{Key, StartOf, table::stored_key};
+
+/// The number on disk of each space; `u8` so that none goes twice, the order of `ALL` so that none is left out.
+#[test]
+fn every_space_is_at_its_number() {
+    for (number, space) in (0..).zip(Space::ALL) {
+        assert_eq!(space as u8, number);
+        assert_eq!(Space::of_number(number), Some(space));
+    }
+    assert_eq!(Space::of_number(Space::CallMetrics as u8 + 1), None);
+}
+
+#[test]
+fn every_space_has_a_table() {
+    for space in Space::ALL {
+        assert!(TABLES.iter().any(|table| table.space == space), "{space:?}");
+    }
+}
+
+#[test]
+fn every_index_is_of_a_table() {
+    for index in TABLES.iter().map(|table| table.index_of).filter(|name| !name.is_empty()) {
+        assert!(TABLES.iter().any(|table| table.name == index && table.index_of.is_empty()), "{index}");
+    }
+}
+
+#[test]
+fn tables_of_one_space_do_not_mix() {
+    for (place, one) in TABLES.iter().enumerate() {
+        for other in &TABLES[place + 1..] {
+            assert_ne!(one.name, other.name);
+            let whole_keys = one.key == "()" && other.key == "()";
+            let apart = match whole_keys {
+                true => one.prefix != other.prefix,
+                false => !one.prefix.starts_with(other.prefix) && !other.prefix.starts_with(one.prefix),
+            };
+            assert!(one.space != other.space || apart, "{} and {}", one.name, other.name);
+        }
+    }
+}
+
+/// The key as it is stored, once it was read back as what it was.
+fn stored<K: Key + Clone + PartialEq + std::fmt::Debug>(table: Declared<K>, key: K) -> String {
+    let at = stored_key(table.plan(), &key);
+    assert_eq!(at.strip_prefix(table.plan().prefix.as_bytes()).and_then(K::read), Some(key));
+    at.escape_ascii().to_string()
+}
+
+fn start<K: Key>(table: Declared<K>, start: &impl StartOf<K>) -> String {
+    stored_key(table.plan(), start).escape_ascii().to_string()
+}
+
+/// As the versions before this schema wrote them.
+#[test]
+fn keys_are_where_they_always_were() {
+    const ULID: &str = "01JD000000000000000000000A";
+    let endpoint: EndpointId = format!("ep_{ULID}").parse().unwrap();
+    let builder: BuilderId = format!("bld_{ULID}").parse().unwrap();
+    let receipt: ReceiptId = format!("rcpt_{ULID}").parse().unwrap();
+    let request: RequestId = format!("req_{ULID}").parse().unwrap();
+    let payout: PayoutId = format!("pay_{ULID}").parse().unwrap();
+    let credit: CreditId = format!("crd_{ULID}").parse().unwrap();
+    let audit: AuditId = format!("aud_{ULID}").parse().unwrap();
+    let text = str::to_owned;
+    let at = Timestamp(0x0102);
+    let time = r"\x00\x00\x00\x00\x00\x00\x01\x02";
+    let counted = format!(r"\x1dep_{ULID}");
+
+    assert_eq!(stored(POLICY, ()), "policy");
+    assert_eq!(stored(SHIPPED, ()), "catalogue-shipped");
+    assert_eq!(stored(SCANNED_BY, ()), "content-policy-version");
+    assert_eq!(stored(FREE_ADDED, ()), "free-receipts/added");
+    assert_eq!(stored(FREE_SORTED, ()), "free-receipts/sorted");
+    assert_eq!(stored(FREE_REMOVED, ()), "free-receipts/removed");
+    assert_eq!(stored(FREE_PLACE, ()), "free-receipts/sorted-to");
+    for slugs in [ENDPOINTS, VERSIONS, VERSION_OWNERS, RETIRED_SLUGS, MINTINGS, TASKS, LEDGER_BALANCES, LEDGER_NONCES] {
+        assert_eq!(stored(slugs, text("text")), "text");
+    }
+    assert_eq!(stored(RECEIPTS, receipt.clone()), format!("rcpt_{ULID}"));
+    let pack = r"\x00\x00\x00\x07";
+    assert_eq!(stored(FREE_RECEIPTS, (0x0102, request.clone(), 7)), format!("{time}req_{ULID}{pack}"));
+    assert_eq!(stored(PAYMENTS, text("0a")), "pmt_0a");
+    assert_eq!(stored(PAYMENT_NAMES, text("0xa/name")), "cid/0xa/name");
+    assert_eq!(stored(OPEN_INTENTS, text("0a")), "pmt_0a");
+    assert_eq!(stored(PAYMENT_EXPIRY, (at, text("pmt_0a"))), format!("{time}pmt_0a"));
+    assert_eq!(stored(CREDITS, credit.clone()), format!("crd_{ULID}"));
+    assert_eq!(stored(CREDIT_MOVEMENTS, (credit, 0x0102)), format!("crd_{ULID}{time}"));
+    assert_eq!(stored(LEDGER_EXPIRY, (at, text("text"))), format!("{time}text"));
+    assert_eq!(stored(KV, (Counted(endpoint.clone()), text("key"))), format!("{counted}key"));
+    assert_eq!(stored(FILES, (Counted(endpoint.clone()), text("key"))), format!("{counted}key"));
+    assert_eq!(stored(SECRETS, (Counted(endpoint.clone()), text("key"))), format!("{counted}key"));
+    assert_eq!(stored(KV_USAGE, Counted(endpoint.clone())), counted);
+    assert_eq!(stored(FILES_USAGE, Counted(endpoint.clone())), counted);
+    assert_eq!(stored(LOGS, (Counted(endpoint.clone()), Place::of(&(at, 7_u64)))), format!(r"{counted}{time}\x00\x00\x00\x00{pack}"));
+    assert_eq!(stored(BUILDERS, builder.clone()), format!("bld_{ULID}"));
+    assert_eq!(stored(EVENTS, (Ended(text("platform")), Place::of(&(at, text("evt_x"))))), format!(r"platform\x00{time}evt_x"));
+    let share = || Ended(text("platform"));
+    let day = r"\x00\x00\x01\x02";
+    assert_eq!(stored(SALES, (share(), SaleKey::RollUp(0x0102, endpoint.clone()))), format!(r"platform\x00\x00{day}ep_{ULID}"));
+    assert_eq!(stored(SALES, (share(), SaleKey::Row(at, text("rcpt_x")))), format!(r"platform\x00\x01{time}rcpt_x"));
+    assert_eq!(start(SALES, &(share(), SaleKey::ROW)), r"platform\x00\x01");
+    assert_eq!(stored(UNPAID, (Ended(builder.clone()), receipt.clone())), format!(r"bld_{ULID}\x00rcpt_{ULID}"));
+    assert_eq!(stored(PAYOUTS, (Ended(text(ULID)), payout.clone())), format!(r"bld_{ULID}\x00pay_{ULID}"));
+    assert_eq!(stored(PAYOUT_BUILDERS, payout.clone()), format!(r"index\x00pay_{ULID}"));
+    assert_eq!(stored(PAYOUT_HEADS, builder.clone()), format!(r"head\x00bld_{ULID}"));
+    assert_eq!(stored(PAYOUT_RECEIPTS, (Ended(payout), receipt)), format!(r"pay_{ULID}\x00rcpt_{ULID}"));
+    assert_eq!(stored(PAYOUT_SETTINGS, builder), format!("bld_{ULID}"));
+    assert_eq!(stored(AUDIT, (at, audit)), format!("{time}aud_{ULID}"));
+    let place = Place::of(&(at, request.clone(), 7_u32));
+    assert_eq!(stored(CALLS, (Ended(endpoint.clone()), place)), format!(r"ep_{ULID}\x00{time}req_{ULID}{pack}"));
+    assert_eq!(stored(CALL_METRICS, (Ended(endpoint), 1, 0x0102, request)), format!(r"ep_{ULID}\x00\x01{time}req_{ULID}"));
+}

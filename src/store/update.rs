@@ -1,0 +1,150 @@
+//! Updates: read, decide, commit; and once more when others were faster.
+//!
+//! This is the only place that tries a commit again. What is read inside becomes a condition of the commit, so a decision is
+//! made on what is still there when it takes effect. A range that was read is held row by row: rows that others put between
+//! them are not noticed.
+
+use std::{
+    ops::{Deref, DerefMut},
+    time::Duration,
+};
+
+use super::{
+    Batch, Check, Direction, Durability, Store, StoreError,
+    key::Key,
+    table::{Range, Row, Table, stored_key},
+    value::Value,
+};
+
+/// Tries before an update gives up: each that fails means that another succeeded.
+const TRIES: u32 = 64;
+/// Longest wait before a try, in microseconds.
+const MAX_WAIT_US: u32 = 64_000;
+
+/// An update under way: what it has read, and what it will write.
+pub struct Tx<'a> {
+    store: &'a dyn Store,
+    batch: Batch,
+}
+
+impl std::fmt::Debug for Tx<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.batch.fmt(f)
+    }
+}
+
+/// What an update came to: what it will write, and what it answers once that is written.
+#[derive(Debug)]
+pub struct Decided<'a, T> {
+    batch: Tx<'a>,
+    answer: T,
+}
+
+/// Has `decide` read and write, and commits what it decided; decides again when something that it read is another by then.
+/// What it decides must have no effect but its writes. Without writes nothing is committed.
+///
+/// # Errors
+///
+/// What `decide` answers, at once; [`StoreError::Contended`] when others were faster every time; the store's.
+pub async fn update<'a, T, E, F>(store: &'a dyn Store, durability: Durability, mut decide: impl FnMut(Tx<'a>) -> F) -> Result<T, E>
+where
+    E: From<StoreError>,
+    F: Future<Output = Result<Decided<'a, T>, E>>,
+{
+    for attempt in 0..TRIES {
+        back_off(attempt).await;
+        let Decided { batch: Tx { batch, .. }, answer } = decide(Tx { store, batch: Batch::new() }).await?;
+        if batch.changes_nothing() {
+            return Ok(answer);
+        }
+        match store.apply(batch, durability).await {
+            Ok(_) => return Ok(answer),
+            Err(StoreError::Conflict) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    tracing::warn!(tries = TRIES, "an update gave up: others were faster every time");
+    Err(StoreError::Contended.into())
+}
+
+/// Waits before a try, longer each time and by chance, so that those who met get out of step.
+async fn back_off(attempt: u32) {
+    if attempt > 1 {
+        let most = (250_u32 << attempt.min(16)).min(MAX_WAIT_US);
+        let chance = getrandom::u32().unwrap_or(most) % most;
+        tokio::time::sleep(Duration::from_micros(chance.into())).await;
+    }
+}
+
+impl<'a> Tx<'a> {
+    /// Ends the decision: commits what was written, then answers this.
+    ///
+    /// # Errors
+    ///
+    /// None: the type is that of [`update()`]'s decisions.
+    pub fn answer<T, E>(self, answer: T) -> Result<Decided<'a, T>, E> {
+        Ok(Decided { batch: self, answer })
+    }
+
+    /// The row at `key`, which the commit wants to be so still.
+    ///
+    /// # Errors
+    ///
+    /// The store's; a value that does not read is [`StoreError::Away`].
+    pub async fn row<K: Key + Clone, V: Value>(&mut self, table: &Table<K, V>, key: &K) -> Result<Option<Row<K, V>>, StoreError> {
+        let at = stored_key(table.plan(), key);
+        let expected = self.store.get(table.plan().space, &at).await?;
+        self.batch.checks.push(Check { space: table.plan().space, key: at.clone(), expected: expected.clone() });
+        let Some(bytes) = expected else { return Ok(None) };
+        let value = table.value(&at, &bytes)?;
+        Ok(Some(Row { key: key.clone(), value, at, bytes }))
+    }
+
+    /// The value at `key`, which the commit wants to be so still.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tx::row`].
+    pub async fn get<K: Key + Clone, V: Value>(&mut self, table: &Table<K, V>, key: &K) -> Result<Option<V>, StoreError> {
+        Ok(self.row(table, key).await?.map(|row| row.value))
+    }
+
+    /// At most `limit` rows of a range, each of which the commit wants to be so still.
+    ///
+    /// # Errors
+    ///
+    /// As [`Table::page`].
+    pub async fn page<K: Key, V: Value>(
+        &mut self,
+        table: &Table<K, V>,
+        range: &Range<K>,
+        limit: usize,
+        direction: Direction,
+    ) -> Result<Vec<Row<K, V>>, StoreError> {
+        let rows = table.page(self.store, range, limit, direction).await?;
+        for row in &rows {
+            self.batch.holds(table, row);
+        }
+        Ok(rows)
+    }
+
+    /// The store, for what the commit does not depend on.
+    #[must_use]
+    pub fn store(&self) -> &'a dyn Store {
+        self.store
+    }
+}
+
+impl Deref for Tx<'_> {
+    type Target = Batch;
+
+    fn deref(&self) -> &Batch {
+        &self.batch
+    }
+}
+
+impl DerefMut for Tx<'_> {
+    fn deref_mut(&mut self) -> &mut Batch {
+        &mut self.batch
+    }
+}

@@ -1,0 +1,201 @@
+//! How values are written: a mark, the number of their format, and what the format says.
+//!
+//! Versions before this one wrote values without mark and number, which read as format 0. No UTF-8 text holds the mark, so
+//! JSON and other texts of format 0 are told apart by their first byte. What postcard wrote may start with it: such a value
+//! is of format 0 where it does not read, to its last byte, as what it says to be.
+
+use std::borrow::Cow;
+
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::StoreError;
+
+/// What every value with a format starts with.
+pub(super) const MARK: u8 = 0xf5;
+
+/// Format of a value that has none.
+pub(super) const UNMARKED: u8 = 0;
+
+/// What a table's rows hold.
+pub trait Value: Sized + Send + 'static {
+    /// The value as it is stored, its format included.
+    fn to_bytes(&self) -> Vec<u8>;
+
+    /// The value that is stored as `bytes`; `None` where they are none.
+    fn of_bytes(bytes: &[u8]) -> Option<Self>;
+}
+
+/// A value that knows the formats it was ever written in; [`Value`] follows.
+pub trait Formatted: Sized + Send + 'static {
+    /// Number of the format that is written now. From 1 on.
+    const FORMAT: u8 = 1;
+
+    /// Appends the value in [`Formatted::FORMAT`].
+    fn write(&self, out: &mut Vec<u8>);
+
+    /// The value of `bytes` in a format that was written at some time; `None` where they are none.
+    fn read(format: u8, bytes: &[u8]) -> Option<Self>;
+}
+
+/// Implements [`Formatted`] for values whose every format so far is the same JSON.
+#[macro_export]
+macro_rules! json_values {
+    ($($value:ty),+ $(,)?) => {$(
+        impl $crate::store::Formatted for $value {
+            fn write(&self, out: &mut Vec<u8>) {
+                $crate::store::write_json(self, out);
+            }
+
+            fn read(format: u8, bytes: &[u8]) -> Option<Self> {
+                (format <= Self::FORMAT).then(|| serde_json::from_slice(bytes).ok()).flatten()
+            }
+        }
+    )+};
+}
+
+/// Implements [`Formatted`] for values whose every format so far is the same postcard.
+#[macro_export]
+macro_rules! postcard_values {
+    ($($value:ty),+ $(,)?) => {$(
+        impl $crate::store::Formatted for $value {
+            fn write(&self, out: &mut Vec<u8>) {
+                $crate::store::write_postcard(self, out);
+            }
+
+            fn read(format: u8, bytes: &[u8]) -> Option<Self> {
+                (format <= Self::FORMAT).then(|| $crate::store::read_postcard(bytes)).flatten()
+            }
+        }
+    )+};
+}
+
+impl<F: Formatted> Value for F {
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut out = vec![MARK, F::FORMAT];
+        self.write(&mut out);
+        out
+    }
+
+    fn of_bytes(bytes: &[u8]) -> Option<Self> {
+        let marked = bytes.strip_prefix(&[MARK]).and_then(<[u8]>::split_first);
+        let marked = marked.filter(|(format, _)| **format != UNMARKED).and_then(|(format, rest)| F::read(*format, rest));
+        marked.or_else(|| F::read(UNMARKED, bytes))
+    }
+}
+
+/// Nothing: the key says all.
+impl Value for () {
+    fn to_bytes(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn of_bytes(_: &[u8]) -> Option<Self> {
+        Some(())
+    }
+}
+
+impl Formatted for String {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.as_bytes());
+    }
+
+    fn read(format: u8, bytes: &[u8]) -> Option<Self> {
+        (format <= Self::FORMAT).then(|| std::str::from_utf8(bytes).ok().map(str::to_owned)).flatten()
+    }
+}
+
+/// Appends `value` as JSON.
+pub fn write_json(value: &impl Serialize, out: &mut Vec<u8>) {
+    serde_json::to_writer(out, value).expect("what is stored has text keys, and memory takes it");
+}
+
+/// Appends `value` as postcard.
+pub fn write_postcard(value: &impl Serialize, out: &mut Vec<u8>) {
+    *out = postcard::to_extend(value, std::mem::take(out)).expect("what is stored is plain data, and memory takes it");
+}
+
+/// The value that postcard wrote as `bytes`, all of them.
+pub fn read_postcard<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    postcard::take_from_bytes(bytes).ok().filter(|(_, rest)| rest.is_empty()).map(|(value, _)| value)
+}
+
+/// The number that a sum is stored as.
+pub(super) fn sum_bytes(sum: i64) -> Vec<u8> {
+    let mut out = vec![MARK, 1];
+    out.extend_from_slice(&sum.to_be_bytes());
+    out
+}
+
+/// The number that is stored as `bytes`. Format 0 had eight bytes and no sign.
+pub(super) fn sum_of(bytes: &[u8]) -> Option<i64> {
+    match bytes.strip_prefix(&[MARK, 1]).and_then(|sum| sum.try_into().ok()) {
+        Some(sum) => Some(i64::from_be_bytes(sum)),
+        None => i64::try_from(u64::from_be_bytes(bytes.try_into().ok()?)).ok(),
+    }
+}
+
+/// The value at a key of sums is none.
+pub(super) fn no_sum(at: &[u8]) -> StoreError {
+    StoreError::Away(format!("the value at `{}` is no sum", shown(at)))
+}
+
+/// `bytes` in a message, cut to what tells them apart.
+pub(super) fn shown(bytes: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(64)])
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    struct Two {
+        first: u64,
+        second: u64,
+    }
+    postcard_values!(Two);
+
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    struct Named {
+        name: String,
+    }
+    json_values!(Named);
+
+    #[test]
+    fn values_carry_their_format() {
+        let two = Two { first: 1, second: 2 };
+        assert_eq!(two.to_bytes(), [MARK, 1, 1, 2]);
+        assert_eq!(Two::of_bytes(&two.to_bytes()), Some(two));
+        assert_eq!("slug".to_owned().to_bytes(), b"\xf5\x01slug");
+        let named = Named { name: "x".to_owned() };
+        assert_eq!(Named::of_bytes(&named.to_bytes()), Some(named));
+        assert_eq!(Named::of_bytes(b"\xf5\x02{\"name\":\"x\"}"), None, "a format of a later version");
+        assert_eq!(Two::of_bytes(&[]), None);
+    }
+
+    #[test]
+    fn values_without_a_format_are_read() {
+        assert_eq!(Named::of_bytes(b"{\"name\":\"x\"}"), Some(Named { name: "x".to_owned() }));
+        assert_eq!(String::of_bytes(b"slug"), Some("slug".to_owned()));
+        // Among them those of postcard that start as if they had one.
+        for first in [0, 1, 0x75, 245, 300, 0xf5, 0x3af5, u64::MAX] {
+            for second in [0, 1, 245, 1_700_000_000_000, u64::MAX] {
+                let two = Two { first, second };
+                assert_eq!(Two::of_bytes(&postcard::to_stdvec(&two).unwrap()), Some(two.clone()), "{two:?}");
+                assert_eq!(Two::of_bytes(&two.to_bytes()), Some(two));
+            }
+        }
+    }
+
+    #[test]
+    fn sums_are_read_in_both_formats() {
+        for sum in [0, 1, -1, i64::MAX, i64::MIN] {
+            assert_eq!(sum_of(&sum_bytes(sum)), Some(sum));
+        }
+        assert_eq!(sum_of(&7_u64.to_be_bytes()), Some(7));
+        assert_eq!(sum_of(&u64::MAX.to_be_bytes()), None);
+        assert_eq!(sum_of(b""), None);
+    }
+}
