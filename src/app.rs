@@ -33,7 +33,7 @@ use crate::{
     },
     operate::disk::Disk,
     store::{
-        Space, Store,
+        Store,
         sled::{SledConfig, SledStore},
     },
 };
@@ -292,7 +292,7 @@ impl App {
         // Free ones of an older version move from the second place to the first.
         let stored = match self.receipts.get(&id).await? {
             Some(free) => Some(free),
-            None => match self.store.get(Space::Receipts, id.as_str().as_bytes()).await? {
+            None => match crate::money::receipt::paid(&*self.store, &id).await? {
                 Some(stored) => Some(stored),
                 None => self.receipts.get(&id).await?,
             },

@@ -65,7 +65,7 @@ use crate::{
     catalog::safety::Scanner,
     event::Events,
     money::Terms,
-    store::{Check, Direction, Durability, KeyRange, Space, Store, Write},
+    store::{Batch, Direction, Durability, Store, Table, schema},
     tool::{self, Endpoint, Owner, Record, Runs, Shape},
 };
 
@@ -84,8 +84,9 @@ const MAX_UPLOADS: usize = 2;
 /// Endpoints that are given new limits without a pause.
 const AT_A_TIME: usize = 32;
 
-/// Where the policy is stored.
-const POLICY: &[u8] = b"policy";
+const POLICY: Table<(), PolicyInForce> = schema::POLICY.holding();
+const ENDPOINTS: Table<String, Endpoint> = schema::ENDPOINTS.holding();
+crate::json_values!(PolicyInForce, Endpoint);
 
 /// An endpoint that can be called: the record and all that is made from it once.
 #[derive(Clone)]
@@ -180,10 +181,7 @@ impl Catalog {
     /// The store's, or a record that does not read.
     pub async fn open(store: Arc<dyn Store>, parts: CatalogParts) -> Result<Self, PublishError> {
         let CatalogParts { clock, pool, services, events, scanner, suspended, base_url, make_form } = parts;
-        let policy = match store.get(Space::Meta, POLICY).await? {
-            Some(stored) => serde_json::from_slice(&stored).map_err(PublishError::corrupt)?,
-            None => PolicyInForce::default(),
-        };
+        let policy = POLICY.get(&*store, &()).await?.unwrap_or_default();
         let catalog = Self {
             store,
             clock,
@@ -201,8 +199,8 @@ impl Catalog {
             changes: watch::Sender::new(0),
         };
         let mut shown = Shown::default();
-        for (_, value) in catalog.store.scan(Space::Endpoints, KeyRange::all(), MAX_ENDPOINTS, Direction::Forward).await? {
-            let mut endpoint: Endpoint = serde_json::from_slice(&value).map_err(PublishError::corrupt)?;
+        for row in ENDPOINTS.page(&*catalog.store, &ENDPOINTS.all(), MAX_ENDPOINTS, Direction::Forward).await? {
+            let mut endpoint = row.value;
             endpoint.run_version(endpoint.version.clone(), endpoint.updated_at);
             let bundle = catalog.stored_bundle(&endpoint).await?;
             let made = catalog.make_live(endpoint, bundle, Arc::default())?;
@@ -251,15 +249,18 @@ impl Catalog {
     pub async fn set_policy(&self, draft: PolicyDraft, if_match: Option<u64>) -> Result<Arc<PolicyInForce>, PublishError> {
         let policy = draft.check()?;
         let _one = self.changing.lock().await;
-        let stored = self.store.get(Space::Meta, POLICY).await?;
+        let stored = POLICY.row(&*self.store, &()).await?;
         let old = self.policy();
         if if_match.is_some_and(|revision| revision != old.revision) {
             return Err(PublishError::Changed(old.revision));
         }
         let new = Arc::new(PolicyInForce { revision: old.revision + 1, policy });
-        let value = serde_json::to_vec(&*new).map_err(PublishError::corrupt)?;
-        let check = Check { space: Space::Meta, key: POLICY.to_vec(), expected: stored };
-        self.store.commit(vec![check], vec![Write::put(Space::Meta, POLICY, value)], Durability::Durable).await?;
+        let mut batch = Batch::new();
+        match &stored {
+            Some(row) => batch.replace(&POLICY, row, &new),
+            None => batch.insert(&POLICY, &(), &new),
+        };
+        batch.commit(&*self.store, Durability::Durable).await?;
         self.policy.store(Arc::clone(&new));
         self.narrow_all().await;
         Ok(new)

@@ -26,9 +26,12 @@ use crate::{
         id::EventId,
     },
     event::feed::{Crowded, Feed, Follower},
-    store::{Durability, KeyRange, Space, Store, StoreError, Write},
+    store::{self, Batch, Durability, Ended, Store, StoreError, Table, schema},
     tool::{Owner, Slug},
 };
+
+const EVENTS: Table<(Ended<String>, store::Place), Event> = schema::EVENTS.holding();
+crate::json_values!(Event);
 
 /// How many events are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,7 +141,7 @@ pub struct Events {
     settings: EventSettings,
     feed: Feed<Arc<Event>>,
     /// Events in the store, of the owners who had some of late; `None` where they are not counted.
-    stored: Mutex<HashMap<String, Option<u64>>>,
+    counts: Mutex<HashMap<String, Option<u64>>>,
 }
 
 impl fmt::Debug for Events {
@@ -151,7 +154,7 @@ impl Events {
     /// Events of this store, kept as `settings` say.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, settings: EventSettings) -> Self {
-        Self { store, clock, settings, feed: Feed::default(), stored: Mutex::default() }
+        Self { store, clock, settings, feed: Feed::default(), counts: Mutex::default() }
     }
 
     /// An event of now.
@@ -161,11 +164,10 @@ impl Events {
         Event { id: EventId::of_time(at), kind, at, endpoint_slug: slug.cloned(), data }
     }
 
-    /// The write that puts `event` into the feed of `owner`.
+    /// What puts `event` into the feed of `owner`.
     #[must_use]
-    pub fn write(owner: &Owner, event: &Event) -> Write {
-        let value = serde_json::to_vec(event).expect("an event has text keys");
-        Write::put(Space::Events, key(owner, event.at, event.id.as_str()), value)
+    pub fn stored(owner: &Owner, event: &Event) -> Batch {
+        EVENTS.put(&(of(owner.share()), Place::of(&event.id).0), event)
     }
 
     /// Tells those who follow live. Call it after the commit.
@@ -190,25 +192,17 @@ impl Events {
     /// The store's.
     pub async fn record(&self, owner: &Owner, kind: Kind, slug: Option<&Slug>, data: Value) -> Result<(), StoreError> {
         let event = self.event(kind, slug, data);
-        self.store.commit(vec![], vec![Self::write(owner, &event)], Durability::Buffered).await?;
+        Self::stored(owner, &event).commit(&*self.store, Durability::Buffered).await?;
         self.announce(owner, event);
         Ok(())
     }
 
-    fn stored(&self) -> MutexGuard<'_, HashMap<String, Option<u64>>> {
-        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
+    fn counts(&self) -> MutexGuard<'_, HashMap<String, Option<u64>>> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// `<owner>\0<time><id>`; no owner's name has a zero byte, so none is the start of another's.
-fn key(owner: &Owner, at: Timestamp, id: &str) -> Vec<u8> {
-    [&prefix(owner.share())[..], &at.0.to_be_bytes(), id.as_bytes()].concat()
-}
-
-fn prefix(share: &str) -> Vec<u8> {
-    [share.as_bytes(), &[0]].concat()
-}
-
-fn all_of(share: &str) -> KeyRange {
-    KeyRange::prefix(&prefix(share))
+/// What the keys of an owner's events start with.
+fn of(share: &str) -> Ended<String> {
+    Ended(share.to_owned())
 }

@@ -25,7 +25,7 @@ pub mod sale;
 mod tests;
 mod x402;
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -49,10 +49,11 @@ pub use self::{
         wire::Challenge,
     },
 };
+pub use crate::base::id::{PaymentId, PaymentIdError};
 use crate::{
     base::id::EndpointId,
     event::Event,
-    store::{StoreError, Write},
+    store::{Batch, StoreError},
     tool::{MicroUsd, Owner, Slug},
 };
 
@@ -121,50 +122,6 @@ pub struct CreditOffer {
 pub trait Witness: fmt::Debug + Send + Sync {
     /// A credential was shown that is none.
     fn saw_wrong(&self);
-}
-
-/// Identity of a payment: derived from (network, asset, payer, nonce), so that who signed it can compute it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct PaymentId(String);
-
-impl PaymentId {
-    /// The identity made of `parts`: the first 16 bytes of their SHA-256, joined by line feeds, in hex.
-    #[must_use]
-    pub fn of(parts: &[&str]) -> Self {
-        let hash = hex::encode(<sha2::Sha256 as sha2::Digest>::digest(parts.join("\n")));
-        Self(format!("pmt_{}", &hash[..32]))
-    }
-
-    /// The id as it is written.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    fn key(&self) -> Vec<u8> {
-        self.0.clone().into_bytes()
-    }
-}
-
-impl fmt::Display for PaymentId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// A text that is no payment id.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a payment id is `pmt_` and 32 hex digits")]
-pub struct PaymentIdError;
-
-impl FromStr for PaymentId {
-    type Err = PaymentIdError;
-
-    fn from_str(text: &str) -> Result<Self, PaymentIdError> {
-        let digits = text.strip_prefix("pmt_").ok_or(PaymentIdError)?;
-        let plain = digits.len() == 32 && digits.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
-        if plain { Ok(Self(text.to_owned())) } else { Err(PaymentIdError) }
-    }
 }
 
 /// Why a payment does not admit a call. Nothing was taken.
@@ -254,7 +211,7 @@ pub enum SettlementKind {
 #[derive(Debug)]
 pub struct Finished {
     /// What its commit writes besides.
-    pub writes: Vec<Write>,
+    pub rows: Batch,
     /// What the caller is given, now and when the payment is shown again.
     pub answer: StoredAnswer,
     /// Members for `extensions` of the settle response.
@@ -278,7 +235,7 @@ pub trait Finisher: Send + Sync + 'static {
     fn finish(&self, draft: &[u8], settlement: &Settlement, answer: StoredAnswer) -> Finished;
 
     /// What is written when the payment is refused after all.
-    fn refuse(&self, draft: &[u8], reason: &str) -> (Vec<Write>, News);
+    fn refuse(&self, draft: &[u8], reason: &str) -> (Batch, News);
 
     /// Tells those who follow live.
     fn announce(&self, news: News);

@@ -21,7 +21,7 @@ pub use self::{
     changes::{Change, Changes, KEPT as CHANGES_KEPT},
     key::{Counted, Ended, Key, Part, Place, SaleKey, StartOf, Starting},
     schema::Space,
-    table::{Counter, Declared, Entry, Index, Kept, Plan, Range, Row, Table},
+    table::{Counter, Declared, Entry, Index, Kept, Plan, Range, Row, Table, Unread},
     update::{Decided, Tx, update},
     value::{Formatted, Value, read_postcard, write_json, write_postcard},
 };
@@ -189,9 +189,16 @@ pub enum StoreError {
     /// A check failed: read again and decide again.
     #[error("the value at a checked key is another")]
     Conflict,
-    /// An addition, the one at this place of its batch, would make `sum` pass its limit.
+    /// An addition would make its sum pass its limit.
     #[error("a sum of {sum} may not pass its {limit}")]
-    Beyond { place: usize, limit: Limit, sum: i64 },
+    Beyond {
+        /// Which addition of the batch.
+        place: usize,
+        /// What it would pass.
+        limit: Limit,
+        /// What the sum is.
+        sum: i64,
+    },
     /// Others wrote the same keys at every try.
     #[error("others were faster every time")]
     Contended,
@@ -228,9 +235,7 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     ///
     /// [`StoreError::Away`].
-    async fn count(&self, space: Space, range: KeyRange, most: usize) -> Result<usize, StoreError> {
-        Ok(self.scan(space, range, most, Direction::Forward).await?.len())
-    }
+    async fn count(&self, space: Space, range: KeyRange, most: usize) -> Result<usize, StoreError>;
 
     /// Applies all of `batch` if all of its checks hold at that moment and no addition passes its limit; else nothing.
     /// Answers what the sums of its additions became, in their order.
@@ -242,31 +247,14 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// [`StoreError::Conflict`], [`StoreError::Beyond`] and [`StoreError::Away`]: nothing was written.
     /// [`StoreError::Unknown`]: it may have been, so ask again before doing anything twice.
-    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i64>, StoreError> {
-        let Batch { checks, writes, .. } = batch;
-        self.commit(checks, writes, durability).await.map(|()| Vec::new())
-    }
+    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i64>, StoreError>;
 
     /// At most `limit` changes of followed tables that came after the one with the number `after`.
     ///
     /// # Errors
     ///
     /// [`StoreError::Away`].
-    async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
-        let _ = (after, limit);
-        Ok(Changes::none(0, after > 0))
-    }
-
-    /// Applies all `writes`, in order, if all `checks` hold at that moment; else nothing.
-    ///
-    /// Once polled, a commit may happen even if its future is dropped before it answers.
-    /// Without writes it still checks, and when durable it still waits for all before it to be on disk.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Conflict`] and [`StoreError::Away`]: nothing was written. [`StoreError::Unknown`]:
-    /// it may have been, so ask again before doing anything twice.
-    async fn commit(&self, checks: Vec<Check>, writes: Vec<Write>, durability: Durability) -> Result<(), StoreError>;
+    async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError>;
 
     /// What each space holds, without looking. A crash may leave it wrong by what was committed in the last moments before.
     /// Stores of tests need not know.

@@ -6,7 +6,6 @@
 
 use std::{
     fmt,
-    ops::Bound,
     str::FromStr,
     sync::{Arc, Weak},
     time::Duration,
@@ -19,9 +18,12 @@ use crate::{
         clock::{Clock, Timestamp},
         id::{AuditId, BuilderId, RequestId},
     },
-    store::{Direction, Durability, KeyRange, Space, Store, StoreError, Write},
+    store::{Batch, Direction, Durability, Store, StoreError, Table, schema},
     tool::Slug,
 };
+
+const AUDIT: Table<(Timestamp, AuditId), Entry> = schema::AUDIT.holding();
+crate::json_values!(Entry);
 
 /// Age at which an entry goes when nothing else is set, in days: more than a year, for whoever looks once a year.
 pub const DEFAULT_DAYS: u32 = 400;
@@ -151,10 +153,10 @@ impl Entry {
         Self { id: AuditId::of_time(at), at, action, outcome: Some(Outcome { at, status: 200, code: None }) }
     }
 
-    /// The write that stores it.
+    /// What stores it.
     #[must_use]
-    pub fn write(&self) -> Write {
-        Write::put(Space::Audit, key(&self.id), serde_json::to_vec(self).expect("an entry has text keys"))
+    pub fn stored(&self) -> Batch {
+        AUDIT.put(&key(&self.id), self)
     }
 }
 
@@ -173,7 +175,7 @@ impl Audit {
     pub async fn begin(&self, action: Action) -> Result<Entry, StoreError> {
         let at = self.clock.now();
         let entry = Entry { id: AuditId::of_time(at), at, action, outcome: None };
-        self.store.commit(vec![], vec![entry.write()], Durability::Durable).await?;
+        entry.stored().commit(&*self.store, Durability::Durable).await?;
         Ok(entry)
     }
 
@@ -184,7 +186,7 @@ impl Audit {
     /// The store's.
     pub async fn end(&self, mut entry: Entry, status: u16, code: Option<&str>) -> Result<(), StoreError> {
         entry.outcome = Some(Outcome { at: self.clock.now(), status, code: code.map(str::to_owned) });
-        self.store.commit(vec![], vec![entry.write()], Durability::Durable).await
+        entry.stored().commit(&*self.store, Durability::Durable).await.map(|_| ())
     }
 
     /// The entries that `query` asks for.
@@ -194,16 +196,18 @@ impl Audit {
     /// The store's.
     pub async fn list(&self, query: &AuditQuery) -> Result<AuditPage, StoreError> {
         let oldest = self.oldest().max(query.since.unwrap_or(Timestamp(0)));
-        let end = query.before.as_ref().map_or(Bound::Unbounded, |before| Bound::Excluded(key(before)));
-        let mut range = KeyRange { start: Bound::Included(oldest.0.to_be_bytes().to_vec()), end };
+        let mut range = AUDIT.all().from(&oldest);
+        if let Some(before) = &query.before {
+            range = range.before(&key(before));
+        }
         let (mut page, mut seen) = (AuditPage::default(), 0);
         while !range.is_empty() {
-            let pairs = self.store.scan(Space::Audit, range.clone(), SCAN, Direction::Backward).await?;
-            let last = pairs.len() < SCAN;
-            for (key, stored) in pairs {
+            let rows = AUDIT.readable(&*self.store, &range, SCAN, Direction::Backward).await?;
+            let last = rows.len() < SCAN;
+            for (key, entry) in rows {
                 seen += 1;
-                range.end = Bound::Excluded(key);
-                let Ok(entry) = serde_json::from_slice::<Entry>(&stored) else { continue };
+                range = range.before(&key);
+                let Some(entry) = entry else { continue };
                 let id = entry.id.clone();
                 if query.wants(&entry) {
                     page.entries.push(entry);
@@ -242,15 +246,7 @@ impl Audit {
     ///
     /// The store's; the rest is tried again the next time.
     pub async fn sweep(&self) -> Result<(), StoreError> {
-        let old = KeyRange { start: Bound::Unbounded, end: Bound::Excluded(self.oldest().0.to_be_bytes().to_vec()) };
-        loop {
-            let page = self.store.scan(Space::Audit, old.clone(), SCAN, Direction::Forward).await?;
-            if page.is_empty() {
-                return Ok(());
-            }
-            let writes = page.into_iter().map(|(key, _)| Write::delete(Space::Audit, key)).collect();
-            self.store.commit(vec![], writes, Durability::Buffered).await?;
-        }
+        AUDIT.clear(&*self.store, &AUDIT.all().before(&self.oldest()), u64::MAX).await.map(|_| ())
     }
 
     /// Entries from before then are no longer kept.
@@ -281,9 +277,8 @@ impl FromStr for By {
     }
 }
 
-/// `<time><id>`.
-fn key(id: &AuditId) -> Vec<u8> {
-    [&id.made_at().0.to_be_bytes()[..], id.as_str().as_bytes()].concat()
+fn key(id: &AuditId) -> (Timestamp, AuditId) {
+    (id.made_at(), id.clone())
 }
 
 #[cfg(test)]
@@ -362,8 +357,8 @@ mod tests {
         };
         assert_eq!(days().await, [1_401, 1_400, 1_001]);
         audit.sweep().await.unwrap();
-        let left = store.scan(Space::Audit, KeyRange::all(), 50, Direction::Forward).await.unwrap();
-        assert_eq!((left.len(), days().await.len()), (3, 3));
+        let left = AUDIT.count(&*store, &AUDIT.all(), 50).await.unwrap();
+        assert_eq!((left, days().await.len()), (3, 3));
     }
 
     #[tokio::test]

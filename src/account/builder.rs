@@ -11,8 +11,11 @@ use crate::{
         clock::{Clock, Timestamp},
         id::BuilderId,
     },
-    store::{Check, Direction, Durability, KeyRange, Space, Store, StoreError, Write},
+    store::{Batch, Direction, Durability, Row, Store, StoreError, Table, schema},
 };
+
+const BUILDERS: Table<BuilderId, Builder> = schema::BUILDERS.holding();
+crate::json_values!(Builder);
 
 /// What every builder key starts with; scanners for leaked secrets know it by that.
 pub const KEY_PREFIX: &str = "bk_";
@@ -127,10 +130,10 @@ impl Builder {
         })
     }
 
-    /// The write that stores them.
+    /// What stores them, who are new.
     #[must_use]
-    pub fn write(&self) -> Write {
-        Write::put(Space::Builders, self.id.as_str(), serde_json::to_vec(self).expect("a builder has text keys"))
+    pub fn stored(&self) -> Batch {
+        BUILDERS.put(&self.id, self)
     }
 }
 
@@ -175,7 +178,7 @@ impl Builders {
     ///
     /// The store's.
     pub async fn get(&self, id: &BuilderId) -> Result<Option<Builder>, StoreError> {
-        Ok(self.read(id).await?.map(|(builder, _)| builder))
+        BUILDERS.get(&*self.store, id).await
     }
 
     /// Gives the builder a new key, and the event that tells of it; the old key is worth nothing from now on.
@@ -183,13 +186,13 @@ impl Builders {
     /// # Errors
     ///
     /// [`BuilderError::Unknown`], no randomness, or the store's, with `Conflict` for two at once.
-    pub async fn rotate(&self, id: &BuilderId, event: Write) -> Result<(Builder, String), BuilderError> {
-        let (mut builder, before) = self.read(id).await?.ok_or(BuilderError::Unknown)?;
+    pub async fn rotate(&self, id: &BuilderId, event: Batch) -> Result<(Builder, String), BuilderError> {
+        let before = BUILDERS.row(&*self.store, id).await?.ok_or(BuilderError::Unknown)?;
+        let mut builder = before.value.clone();
         let (key, hash) = new_key(id)?;
         builder.key_sha256 = hash;
         builder.key_created_at = self.clock.now();
-        let check = Check::holds(Space::Builders, id.as_str(), before);
-        self.store.commit(vec![check], vec![builder.write(), event], Durability::Durable).await?;
+        self.replace(&before, &builder, event).await?;
         Ok((builder, key))
     }
 
@@ -199,19 +202,19 @@ impl Builders {
     ///
     /// [`BuilderError::Unknown`], a reason that is too long, [`BuilderError::WrongState`] where there is nothing to do, or the
     /// store's, with `Conflict` for a key that changed at the same time.
-    pub async fn judge(&self, id: &BuilderId, verdict: &Verdict, event: Write) -> Result<Builder, BuilderError> {
+    pub async fn judge(&self, id: &BuilderId, verdict: &Verdict, event: Batch) -> Result<Builder, BuilderError> {
         if verdict.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON) {
             return Err(BuilderError::Field { pointer: "/reason", message: format!("a reason has at most {MAX_REASON} characters") });
         }
-        let (mut builder, before) = self.read(id).await?.ok_or(BuilderError::Unknown)?;
+        let before = BUILDERS.row(&*self.store, id).await?.ok_or(BuilderError::Unknown)?;
+        let mut builder = before.value.clone();
         builder.suspended = match (verdict.decision, &builder.suspended) {
             (Decision::Suspend, None) => Some(Suspension { since: self.clock.now(), reason: verdict.reason.clone() }),
             (Decision::Restore, Some(_)) => None,
             (Decision::Suspend, Some(_)) => return Err(BuilderError::WrongState("suspended already")),
             (Decision::Restore, None) => return Err(BuilderError::WrongState("not suspended")),
         };
-        let check = Check::holds(Space::Builders, id.as_str(), before);
-        self.store.commit(vec![check], vec![builder.write(), event], Durability::Durable).await?;
+        self.replace(&before, &builder, event).await?;
         Ok(builder)
     }
 
@@ -236,19 +239,13 @@ impl Builders {
     ///
     /// The store's.
     pub async fn list(&self, after: Option<&BuilderId>, limit: usize) -> Result<Vec<Builder>, StoreError> {
-        let range = after.map_or_else(KeyRange::all, |id| KeyRange::all().after(id.as_str().as_bytes()));
-        let rows = self.store.scan(Space::Builders, range, limit, Direction::Forward).await?;
-        let decode = |(_, value): (Vec<u8>, Vec<u8>)| {
-            serde_json::from_slice(&value).map_err(|error| StoreError::Away(format!("a builder does not read: {error}")))
-        };
-        rows.into_iter().map(decode).collect()
+        let range = after.map_or_else(|| BUILDERS.all(), |id| BUILDERS.all().after(id));
+        let rows = BUILDERS.page(&*self.store, &range, limit, Direction::Forward).await?;
+        Ok(rows.into_iter().map(|row| row.value).collect())
     }
 
-    async fn read(&self, id: &BuilderId) -> Result<Option<(Builder, Vec<u8>)>, StoreError> {
-        let Some(bytes) = self.store.get(Space::Builders, id.as_str().as_bytes()).await? else { return Ok(None) };
-        match serde_json::from_slice(&bytes) {
-            Ok(builder) => Ok(Some((builder, bytes))),
-            Err(error) => Err(StoreError::Away(format!("the builder `{id}` does not read: {error}"))),
-        }
+    async fn replace(&self, before: &Row<BuilderId, Builder>, builder: &Builder, mut event: Batch) -> Result<(), StoreError> {
+        event.replace(&BUILDERS, before, builder);
+        event.commit(&*self.store, Durability::Durable).await.map(|_| ())
     }
 }

@@ -100,6 +100,49 @@ ids! {
     AuditId "aud_";
 }
 
+/// Identity of a payment: derived from (network, asset, payer, nonce), so that who signed it can compute it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct PaymentId(String);
+
+impl PaymentId {
+    /// What every id of a payment starts with.
+    pub const PREFIX: &'static str = "pmt_";
+
+    /// The identity made of `parts`: the first 16 bytes of their SHA-256, joined by line feeds, in hex.
+    #[must_use]
+    pub fn of(parts: &[&str]) -> Self {
+        let hash = hex::encode(<sha2::Sha256 as sha2::Digest>::digest(parts.join("\n")));
+        Self(format!("{}{}", Self::PREFIX, &hash[..32]))
+    }
+
+    /// The id as it is written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for PaymentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A text that is no payment id.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a payment id is `pmt_` and 32 hex digits")]
+pub struct PaymentIdError;
+
+impl FromStr for PaymentId {
+    type Err = PaymentIdError;
+
+    fn from_str(text: &str) -> Result<Self, PaymentIdError> {
+        let digits = text.strip_prefix(Self::PREFIX).ok_or(PaymentIdError)?;
+        let plain = digits.len() == 32 && digits.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+        if plain { Ok(Self(text.to_owned())) } else { Err(PaymentIdError) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

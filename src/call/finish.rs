@@ -14,7 +14,7 @@ use crate::{
         receipt::{Draft, OfferReceipt, Payment, Signer, Transfer},
         sale::{Sale, Sales, Totals, Unpaid},
     },
-    store::{Space, Write},
+    store::Batch,
     tool::{MicroUsd, Owner},
 };
 
@@ -92,27 +92,28 @@ impl Finisher for ReceiptFinisher {
         answer.receipt_id = closing.receipt.receipt_id.to_string();
         let totals = Totals::paid(closing.receipt.price_usd, closing.fee);
         let unpaid = Unpaid { net: totals.net, at_ms: closing.receipt.issued_at.0 };
-        let mut writes = vec![closing.sale(totals).row(&closing.owner, closing.receipt.issued_at, &answer.receipt_id)];
-        writes.extend(unpaid.write(&closing.owner, &closing.receipt.receipt_id));
-        writes.extend(closing.registered.iter().flat_map(Registrant::writes));
+        let mut rows = closing.sale(totals).row(&closing.owner, closing.receipt.issued_at, &answer.receipt_id);
+        rows.append(unpaid.stored(&closing.owner, &closing.receipt.receipt_id));
+        if let Some(registrant) = &closing.registered {
+            rows.append(registrant.stored());
+        }
         let events = vec![succeeded(&self.events, &closing), settled(&self.events, &closing, settlement)];
-        writes.extend(events.iter().map(|event| Events::write(&closing.owner, event)));
+        events.iter().for_each(|event| _ = rows.append(Events::stored(&closing.owner, event)));
         let receipt = self.signer.receipt(closing.receipt, self.payment(settlement));
         let extensions = receipt.record.offer_receipt.as_ref().map(OfferReceipt::extensions);
-        writes.push(Write::put(Space::Receipts, answer.receipt_id.as_str(), receipt.to_bytes()));
-        Finished { writes, answer, extensions, news: News { owner: closing.owner, events } }
+        rows.append(receipt.stored());
+        Finished { rows, answer, extensions, news: News { owner: closing.owner, events } }
     }
 
-    fn refuse(&self, draft: &[u8], reason: &str) -> (Vec<Write>, News) {
+    fn refuse(&self, draft: &[u8], reason: &str) -> (Batch, News) {
         let closing = Closing::decode(draft);
         let slug = Some(&closing.receipt.slug);
         let failed = json!({ "callId": closing.call, "code": "payment_required", "charged": false });
         let refused = json!({ "callId": closing.call, "reason": reason, "priceUsd": closing.receipt.price_usd });
         let events = vec![self.events.event(Kind::CallFailed, slug, failed), self.events.event(Kind::PaymentRefused, slug, refused)];
         let row = closing.sale(Totals::FAILED).row(&closing.owner, closing.receipt.issued_at, closing.call.as_str());
-        let mut writes = vec![row];
-        writes.extend(events.iter().map(|event| Events::write(&closing.owner, event)));
-        (writes, News { owner: closing.owner, events })
+        let stored = events.iter().map(|event| Events::stored(&closing.owner, event));
+        (stored.fold(row, Batch::and), News { owner: closing.owner, events })
     }
 
     fn announce(&self, news: News) {

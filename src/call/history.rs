@@ -25,11 +25,14 @@ use crate::{
     event::feed::{Crowded, Feed, Follower},
     money::receipt,
     store::{
-        KeyRange, Space, Store, Write,
-        pack::{Item, packs},
+        Batch, Ended, Range, Store, Table,
+        pack::{Item, Pack, packs},
+        schema,
     },
     tool::MicroUsd,
 };
+
+const CALLS: Table<(Ended<EndpointId>, Timestamp, RequestId, u32), Pack> = schema::CALLS.holding();
 
 /// How many calls are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,17 +163,17 @@ impl History {
         Arc::new(Self { store, clock, settings, feed: Feed::default(), counts: Mutex::default() })
     }
 
-    /// The writes that store `calls`, and what to announce once they are committed.
-    pub(super) fn writes(calls: Vec<(EndpointId, CallRecord)>) -> (Vec<Write>, Vec<Chapter>) {
-        let mut writes = Vec::new();
+    /// What stores `calls`, and what to announce once they are committed.
+    pub(super) fn stored(calls: Vec<(EndpointId, CallRecord)>) -> (Batch, Vec<Chapter>) {
+        let mut batch = Batch::new();
         let mut by_endpoint = HashMap::<EndpointId, Vec<CallRecord>>::new();
         for (endpoint, call) in calls {
             by_endpoint.entry(endpoint).or_default().push(call);
         }
         // Tells packs of one time apart, whoever writes them.
         let name = RequestId::generate();
-        let chapters = by_endpoint.into_iter().map(|(endpoint, calls)| chapter(endpoint, calls, &name, &mut writes)).collect();
-        (writes, chapters)
+        let chapters = by_endpoint.into_iter().map(|(endpoint, calls)| chapter(endpoint, calls, &name, &mut batch)).collect();
+        (batch, chapters)
     }
 
     /// Counts what was committed, and tells those who follow.
@@ -204,7 +207,7 @@ impl History {
 }
 
 /// Puts the calls of an endpoint into packs, each at the time of its last one.
-fn chapter(endpoint: EndpointId, mut calls: Vec<CallRecord>, name: &RequestId, writes: &mut Vec<Write>) -> Chapter {
+fn chapter(endpoint: EndpointId, mut calls: Vec<CallRecord>, name: &RequestId, batch: &mut Batch) -> Chapter {
     calls.sort_by_key(|call| call.at);
     let values: Vec<_> = calls.iter().map(|call| serde_json::to_vec(call).expect("a call has text keys")).collect();
     let items: Vec<_> = values.iter().map(|value| Item { name: b"", value }).collect();
@@ -213,18 +216,12 @@ fn chapter(endpoint: EndpointId, mut calls: Vec<CallRecord>, name: &RequestId, w
     for (part, (count, pack)) in (0_u32..).zip(packs(&items)) {
         let some: Vec<_> = rest.by_ref().take(count).collect();
         let last = some.last().map_or(Timestamp(0), |call| call.at);
-        let place = [&last.0.to_be_bytes()[..], name.as_str().as_bytes(), &part.to_be_bytes()].concat();
-        writes.push(Write::put(Space::Calls, [prefix(&endpoint), place.clone()].concat(), pack));
-        placed.extend((0..).zip(some).map(|(number, call)| Placed { place: CallPlace::within(&place, number), call }));
+        batch.put(&CALLS, &(Ended(endpoint.clone()), last, name.clone(), part), &pack);
+        placed.extend((0..).zip(some).map(|(number, call)| Placed { place: CallPlace::within(last, name.clone(), part, number), call }));
     }
     Chapter { endpoint, calls: placed }
 }
 
-/// No endpoint's id has a zero byte, so none is the start of another's.
-fn prefix(endpoint: &EndpointId) -> Vec<u8> {
-    [endpoint.as_str().as_bytes(), &[0]].concat()
-}
-
-fn all_of(endpoint: &EndpointId) -> KeyRange {
-    KeyRange::prefix(&prefix(endpoint))
+fn all_of(endpoint: &EndpointId) -> Range<(Ended<EndpointId>, Timestamp, RequestId, u32)> {
+    CALLS.under(&Ended(endpoint.clone()))
 }

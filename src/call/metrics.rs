@@ -11,7 +11,6 @@ mod tests;
 use std::{
     collections::{HashMap, hash_map::Entry},
     fmt,
-    ops::Bound,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
@@ -24,8 +23,13 @@ use crate::{
         clock::{Clock, Timestamp},
         id::{EndpointId, RequestId},
     },
-    store::{Direction, Durability, KeyRange, Space, Store, StoreError, Write},
+    store::{Batch, Durability, Ended, Store, StoreError, Table, schema},
 };
+
+/// Endpoint, span, start, and the process that wrote it.
+type Key = (Ended<EndpointId>, u8, u64, RequestId);
+
+const CALL_METRICS: Table<Key, Bucket> = schema::CALL_METRICS.holding();
 
 /// How often the buckets that changed are written.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
@@ -76,7 +80,7 @@ struct Adding {
     /// The buckets that are being filled.
     open: HashMap<(EndpointId, Span), Filling>,
     /// Those that are full and not stored yet, under their keys.
-    full: Vec<(Vec<u8>, Bucket)>,
+    full: Vec<(Key, Bucket)>,
 }
 
 struct Filling {
@@ -163,8 +167,8 @@ impl Metrics {
     pub async fn write(&self) -> Result<(), StoreError> {
         let _one = self.writing.lock().await;
         let (changed, full) = self.changed();
-        for some in changed.chunks(SOME) {
-            let written = self.store.commit(vec![], some.to_vec(), Durability::Buffered).await;
+        for batch in changed {
+            let written = batch.commit(&*self.store, Durability::Buffered).await;
             if let Err(error) = written {
                 // Those that are open change again, or are found changed here.
                 let mut adding = self.adding();
@@ -177,17 +181,21 @@ impl Metrics {
         Ok(())
     }
 
-    /// The writes of all that changed, and the full buckets among them.
-    fn changed(&self) -> (Vec<Write>, Vec<(Vec<u8>, Bucket)>) {
+    /// What writes all that changed, and the full buckets among them.
+    fn changed(&self) -> (Vec<Batch>, Vec<(Key, Bucket)>) {
         let mut adding = self.adding();
         let full = std::mem::take(&mut adding.full);
-        let mut writes: Vec<_> = full.iter().map(|(key, bucket)| Write::put(Space::CallMetrics, key.clone(), bucket.encode())).collect();
-        for ((endpoint, span), filling) in &mut adding.open {
-            if std::mem::take(&mut filling.changed) {
-                writes.push(Write::put(Space::CallMetrics, self.key(endpoint, *span, filling.start), filling.bucket.encode()));
+        let open = adding.open.iter_mut().filter_map(|((endpoint, span), filling)| {
+            std::mem::take(&mut filling.changed).then(|| (self.key(endpoint, *span, filling.start), &filling.bucket))
+        });
+        let mut batches = vec![];
+        for (place, (key, bucket)) in full.iter().map(|(key, bucket)| (key.clone(), bucket)).chain(open).enumerate() {
+            if place.is_multiple_of(SOME) {
+                batches.push(Batch::new());
             }
+            batches.last_mut().expect("the first begins one").put(&CALL_METRICS, &key, bucket);
         }
-        (writes, full)
+        (batches, full)
     }
 
     /// Lets go of buckets whose time is over and that are stored.
@@ -202,29 +210,15 @@ impl Metrics {
     ///
     /// The store's.
     pub async fn sweep(&self) -> Result<(), StoreError> {
-        let mut start = Bound::Unbounded;
-        loop {
-            let first = self.store.scan(Space::CallMetrics, KeyRange { start, end: Bound::Unbounded }, 1, Direction::Forward).await?;
-            let Some((key, _)) = first.into_iter().next() else { return Ok(()) };
-            let name = key.split(|byte| *byte == 0).next().unwrap_or_default();
+        let mut rest = CALL_METRICS.all();
+        while let Some((own, ..)) = CALL_METRICS.first(&*self.store, &rest).await? {
+            rest = rest.behind(&own);
             for span in Span::ALL {
-                let own = [name, &[0, span as u8]].concat();
-                let end = Bound::Excluded([&own[..], &self.oldest(span).0.to_be_bytes()].concat());
-                self.remove_all(KeyRange { start: Bound::Included(own), end }).await?;
+                let old = CALL_METRICS.under(&(own.clone(), span as u8)).before(&(own.clone(), span as u8, self.oldest(span).0));
+                CALL_METRICS.clear(&*self.store, &old, u64::MAX).await?;
             }
-            start = Bound::Included([name, &[1]].concat());
         }
-    }
-
-    async fn remove_all(&self, range: KeyRange) -> Result<(), StoreError> {
-        loop {
-            let some = self.store.scan(Space::CallMetrics, range.clone(), SOME, Direction::Forward).await?;
-            if some.is_empty() {
-                return Ok(());
-            }
-            let writes = some.into_iter().map(|(key, _)| Write::delete(Space::CallMetrics, key)).collect();
-            self.store.commit(vec![], writes, Durability::Buffered).await?;
-        }
+        Ok(())
     }
 
     /// Buckets that began before then are no longer kept.
@@ -236,8 +230,8 @@ impl Metrics {
         Timestamp(self.clock.now().0.saturating_sub(age))
     }
 
-    fn key(&self, endpoint: &EndpointId, span: Span, start: u64) -> Vec<u8> {
-        [&prefix(endpoint, span)[..], &start.to_be_bytes(), self.name.as_str().as_bytes()].concat()
+    fn key(&self, endpoint: &EndpointId, span: Span, start: u64) -> Key {
+        (Ended(endpoint.clone()), span as u8, start, self.name.clone())
     }
 
     fn adding(&self) -> MutexGuard<'_, Adding> {
@@ -250,9 +244,4 @@ impl Filling {
         self.bucket.add(call);
         self.changed = true;
     }
-}
-
-/// No endpoint's id has a zero byte, so none is the start of another's.
-fn prefix(endpoint: &EndpointId, span: Span) -> Vec<u8> {
-    [endpoint.as_str().as_bytes(), &[0, span as u8]].concat()
 }

@@ -22,7 +22,7 @@ use crate::{
         Admit, Offered, StoredAnswer, Terms,
         receipt::{self, request_hash},
     },
-    store::{StoreError, Write},
+    store::{Batch, StoreError},
     tool::{MicroUsd, Mismatch, Owner, Problem, Slug},
 };
 
@@ -131,8 +131,7 @@ impl Calls {
     async fn register_free(&self, joining: Joining) -> Result<Registered, StoreError> {
         let Joining { closing, mut answer, key } = joining;
         answer.receipt_id = closing.receipt.receipt_id.to_string();
-        let writes = closing.registered.as_ref().map(Registrant::writes);
-        self.behind.durably(writes.into_iter().flatten().collect()).await?;
+        self.behind.durably(closing.registered.as_ref().map(Registrant::stored).unwrap_or_default()).await?;
         if let Err(error) = self.behind.succeeded(closing).await {
             tracing::error!(%error, "a builder was registered, and the receipt of it is lost");
         }
@@ -187,8 +186,8 @@ pub struct Registrant {
 }
 
 impl Registrant {
-    pub(super) fn writes(&self) -> [Write; 2] {
-        [self.builder.write(), self.entry.write()]
+    pub(super) fn stored(&self) -> Batch {
+        self.builder.stored().and(self.entry.stored())
     }
 }
 

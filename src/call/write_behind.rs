@@ -31,7 +31,7 @@ use crate::{
         receipt::{FreeReceipts, Record},
         sale::{Sale, Sales, Totals},
     },
-    store::{Durability, Space, Store, StoreError, Write},
+    store::{self, Durability, Store, StoreError},
     tool::{Owner, Slug},
 };
 
@@ -103,9 +103,9 @@ pub(super) struct Failed {
 #[derive(Default)]
 struct Waiting {
     /// Receipt id → receipt, until they are in the store.
-    receipts: HashMap<Vec<u8>, Bytes>,
+    receipts: HashMap<ReceiptId, Bytes>,
     /// Those of `receipts` that are in no batch yet.
-    unbatched: Vec<Vec<u8>>,
+    unbatched: Vec<ReceiptId>,
     events: Vec<(Owner, Event)>,
     calls: Vec<(EndpointId, CallRecord)>,
     calls_left_out: u64,
@@ -118,13 +118,12 @@ struct Waiting {
 
 /// One commit's worth.
 struct Batch {
-    writes: Vec<Write>,
-    receipts: Vec<Vec<u8>>,
+    /// Its first row is new: there when the batch is.
+    rows: store::Batch,
+    receipts: Vec<ReceiptId>,
     events: Vec<(Owner, Event)>,
     calls: Vec<Chapter>,
     owners: Vec<Owner>,
-    /// A key that is in the store when the batch is.
-    witness: (Space, Vec<u8>),
     /// Whether it may have been written already.
     unsure: bool,
 }
@@ -185,7 +184,7 @@ impl Behind {
         let sale =
             (!receipt.owner).then(|| Sale { endpoint: receipt.endpoint_id.clone(), slug: receipt.slug.clone(), totals: Totals::FREE });
         let at = receipt.issued_at;
-        let key = receipt.receipt_id.as_str().as_bytes().to_vec();
+        let key = receipt.receipt_id.clone();
         // Unsigned: it is signed when it is asked for.
         let record = Bytes::from(Record::free(receipt).to_bytes());
         let mut waiting = self.waiting();
@@ -247,12 +246,12 @@ impl Behind {
     /// A receipt that is not in the store yet.
     #[must_use]
     pub fn receipt(&self, id: &ReceiptId) -> Option<Bytes> {
-        self.waiting().receipts.get(id.as_str().as_bytes()).cloned()
+        self.waiting().receipts.get(id).cloned()
     }
 
     /// Writes what must not be lost, before the answer.
-    pub(super) async fn durably(&self, writes: Vec<Write>) -> Result<(), StoreError> {
-        self.store.commit(vec![], writes, Durability::Durable).await
+    pub(super) async fn durably(&self, rows: store::Batch) -> Result<(), StoreError> {
+        rows.commit(&*self.store, Durability::Durable).await.map(|_| ())
     }
 
     /// Writes what waits. What the store does not take stays and is tried again.
@@ -266,9 +265,9 @@ impl Behind {
             *slot = self.batch();
         }
         let Some(batch) = slot.as_mut() else { return Ok(()) };
-        let written = batch.unsure && self.store.get(batch.witness.0, &batch.witness.1).await?.is_some();
+        let written = batch.unsure && batch.rows.landed(&*self.store).await?;
         if !written {
-            let committed = self.store.commit(vec![], batch.writes.clone(), Durability::Buffered).await;
+            let committed = batch.rows.clone().commit(&*self.store, Durability::Buffered).await;
             batch.unsure |= matches!(committed, Err(StoreError::Unknown(_)));
             committed?;
         }
@@ -323,25 +322,29 @@ impl Behind {
         if left_out > 0 {
             tracing::warn!(calls = left_out, "records of calls were left out: the store could not keep up");
         }
-        let mut writes = self.receipts.writes(receipts.iter().map(Vec::as_slice).zip(stored.iter().map(Bytes::as_ref)));
-        let (records, calls) = History::writes(calls);
-        writes.extend(records);
+        let mut rows = self.receipts.stored(receipts.iter().zip(stored.iter().map(Bytes::as_ref)));
+        let (records, calls) = History::stored(calls);
+        rows.append(records);
         for (owner, count) in dropped.into_values() {
             tracing::warn!(owner = owner.share(), events = count, "events of failed calls were dropped: the store could not keep up");
             let data = json!({ "code": "events_dropped", "dropped": count, "charged": false });
             events.push((owner, self.events.event(Kind::CallFailed, None, data)));
         }
-        writes.extend(events.iter().map(|(owner, event)| Events::write(owner, event)));
+        for (owner, event) in &events {
+            rows.append(Events::stored(owner, event));
+        }
         // Every batch has a receipt, an event or a call.
-        let witness = writes.first().map(|write| (write.space, write.key.clone()))?;
+        if rows.changes_nothing() {
+            return None;
+        }
         // The row's own name: another batch of the same moment has another.
         let name = RequestId::generate();
         let mut owners = Vec::with_capacity(sales.len());
         for (owner, at, sale) in sales.into_values() {
-            writes.push(sale.row(&owner, at, &format!("{name}{}", sale.endpoint)));
+            rows.append(sale.row(&owner, at, &format!("{name}{}", sale.endpoint)));
             owners.push(owner);
         }
-        Some(Batch { writes, receipts, events, calls, owners, witness, unsure: false })
+        Some(Batch { rows, receipts, events, calls, owners, unsure: false })
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {

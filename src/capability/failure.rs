@@ -44,6 +44,13 @@ pub(super) fn store(error: &StoreError) -> OpFailure {
     }
 }
 
+/// For what is done in an update.
+impl From<StoreError> for OpFailure {
+    fn from(error: StoreError) -> Self {
+        store(&error)
+    }
+}
+
 /// A stored record that does not decode.
 pub(super) fn damaged(what: &str) -> OpFailure {
     tracing::error!(record.kind = what, "a stored record does not decode");

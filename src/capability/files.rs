@@ -4,7 +4,7 @@
 //! A write stores the content first and then commits the entry, so an entry never names content
 //! that is not there; content whose entry was replaced is deleted after. Usage is kept as in `kv`.
 
-use std::{fmt, ops::Bound, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::Bytes;
@@ -15,20 +15,30 @@ use tollhouse_protocol::{Limits, OpFailure, OpValue, limits::LIST_LIMIT};
 use super::{
     Objects,
     failure::{self, invalid_argument, quota_exceeded},
-    scope::{self, ATTEMPTS, Turns, Usage, back_off},
+    scope::{Turns, Usage},
 };
 use crate::{
     base::{
         clock::{Clock, Timestamp},
         id::EndpointId,
     },
-    store::{Check, Direction, Durability, KeyRange, Space, Store, StoreError, Write},
+    store::{Batch, Counted, Decided, Direction, Durability, Starting, Store, StoreError, Table, Tx, schema, update},
 };
 
 /// Longest path, in bytes.
 const PATH_BYTES: usize = 512;
 /// Longest part of a path between slashes, in bytes.
 const SEGMENT_BYTES: usize = 255;
+/// Reads of content that is replaced meanwhile, before the call is told so.
+const ATTEMPTS: u32 = 12;
+/// Entries removed at once.
+const SOME: usize = 500;
+
+const FILES: Table<Key, Entry> = schema::FILES.holding();
+const FILES_USAGE: Table<Counted<EndpointId>, Usage> = schema::FILES_USAGE.holding();
+
+/// The endpoint, and the path.
+type Key = (Counted<EndpointId>, String);
 
 /// The files of all endpoints. Clones are the same.
 #[derive(Clone)]
@@ -64,12 +74,14 @@ impl Files {
     pub(super) async fn forget(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
         let _turn = self.0.turns.take(endpoint).await;
         loop {
-            let page = self.0.store.scan(Space::Files, KeyRange::prefix(&scope::prefix(endpoint)), 500, Direction::Forward).await?;
+            let own = Counted(endpoint.clone());
+            let page = FILES.readable(&*self.0.store, &FILES.under(&own), SOME, Direction::Forward).await?;
             let done = page.is_empty();
-            let names: Vec<_> = page.iter().filter_map(|(_, stored)| Entry::decode(stored).ok()).map(|entry| entry.object).collect();
-            let mut writes: Vec<_> = page.into_iter().map(|(key, _)| Write::delete(Space::Files, key)).collect();
-            writes.push(Write::delete(Space::FilesUsage, scope::prefix(endpoint)));
-            self.0.store.commit(Vec::new(), writes, Durability::Buffered).await?;
+            let mut batch = Batch::new();
+            page.iter().for_each(|(key, _)| _ = batch.delete(&FILES, key));
+            batch.delete(&FILES_USAGE, &own);
+            batch.commit(&*self.0.store, Durability::Buffered).await?;
+            let names: Vec<_> = page.into_iter().filter_map(|(_, entry)| Some(entry?.object)).collect();
             for name in names {
                 self.0.discard(&name).await;
             }
@@ -111,14 +123,14 @@ pub(super) struct Scoped {
 impl Scoped {
     pub(super) async fn read(&self, path: &str) -> Result<OpValue, OpFailure> {
         let path = normalize(path)?;
-        let key = scope::key(&self.endpoint, path.as_bytes());
+        let key = self.key(path);
         for _ in 0..ATTEMPTS {
-            let stored = self.stored(&key).await?;
-            let Some(entry) = stored.as_deref().map(Entry::decode).transpose()? else { return Ok(OpValue::None) };
+            let stored = FILES.get(&*self.files.store, &key).await?;
+            let Some(entry) = &stored else { return Ok(OpValue::None) };
             match self.files.objects.get(&entry.object).await.map_err(|e| failure::objects(&e))? {
                 Some(content) => return Ok(OpValue::Bytes(content)),
                 // Replaced between the two reads: the entry names other content by now.
-                None if self.stored(&key).await? != stored => {}
+                None if FILES.get(&*self.files.store, &key).await? != stored => {}
                 None => return Err(failure::damaged("file content")),
             }
         }
@@ -130,16 +142,18 @@ impl Scoped {
         if content.len() as u64 > self.limits.file_bytes {
             return Err(quota_exceeded(format!("file is {} bytes, limit {}", content.len(), self.limits.file_bytes)));
         }
-        let key = scope::key(&self.endpoint, path.as_bytes());
+        let key = self.key(path);
         let files = Arc::clone(&self.files);
         files.to_its_end(async move { self.store(&key, content).await }).await
     }
 
-    async fn store(&self, key: &[u8], content: Bytes) -> Result<OpValue, OpFailure> {
+    async fn store(&self, key: &Key, content: Bytes) -> Result<OpValue, OpFailure> {
         let size = content.len() as u64;
         let turn = self.files.turns.take(&self.endpoint).await;
         // Refused before any content is stored; decided again by the commit.
-        self.plan(key, Some(size)).await?;
+        let before = FILES.get(&*self.files.store, key).await?;
+        let usage = FILES_USAGE.get(&*self.files.store, &key.0).await?.unwrap_or_default();
+        self.usage_with(usage, before.as_ref(), Some(size))?;
         let object = self.files.objects.put(content).await.map_err(|e| failure::objects(&e))?;
         let entry = Entry { object, size, modified_at: self.files.clock.now() };
         let replaced = match self.replace(key, Some(&entry)).await {
@@ -161,7 +175,7 @@ impl Scoped {
 
     pub(super) async fn delete(self, path: &str) -> Result<OpValue, OpFailure> {
         let path = normalize(path)?;
-        let key = scope::key(&self.endpoint, path.as_bytes());
+        let key = self.key(path);
         let files = Arc::clone(&self.files);
         let delete = async move {
             let turn = self.files.turns.take(&self.endpoint).await;
@@ -179,80 +193,60 @@ impl Scoped {
         if !(1..=LIST_LIMIT).contains(&limit) {
             return Err(invalid_argument(format!("limit of list is {limit}, it must be 1 to {LIST_LIMIT}")));
         }
-        let mut range = KeyRange::prefix(&scope::key(&self.endpoint, prefix.as_bytes()));
+        let mut range = FILES.under(&(Counted(self.endpoint.clone()), Starting(prefix)));
         if let Some(cursor) = cursor {
-            let path = URL_SAFE_NO_PAD.decode(cursor).ok().filter(|path| path.starts_with(prefix.as_bytes()));
+            let path = URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|path| String::from_utf8(path).ok());
+            let path = path.filter(|path| path.starts_with(prefix));
             let path = path.ok_or_else(|| invalid_argument("cursor is not one that this list gave out"))?;
-            range.start = Bound::Excluded(scope::key(&self.endpoint, &path));
+            range = range.after(&self.key(path));
         }
         let limit = limit as usize;
-        let rows = self.files.store.scan(Space::Files, range, limit + 1, Direction::Forward).await.map_err(|e| failure::store(&e))?;
+        let rows = FILES.page(&*self.files.store, &range, limit + 1, Direction::Forward).await?;
         let more = rows.len() > limit;
-        let skip = scope::prefix(&self.endpoint).len();
-        let mut files = Vec::with_capacity(rows.len().min(limit));
-        for (key, stored) in rows.into_iter().take(limit) {
-            let path = String::from_utf8(key[skip..].to_vec()).map_err(|_| failure::damaged("file path"))?;
-            let entry = Entry::decode(&stored)?;
-            files.push(Row { path, size: entry.size, modified_at: entry.modified_at });
-        }
+        let listed = rows.into_iter().take(limit).map(|row| (row.key.1, row.value));
+        let files: Vec<_> = listed.map(|(path, entry)| Line { path, size: entry.size, modified_at: entry.modified_at }).collect();
         let cursor = files.last().filter(|_| more).map(|last| URL_SAFE_NO_PAD.encode(&last.path));
         let page = serde_json::to_vec(&Page { files, cursor }).map_err(|_| failure::damaged("file list"))?;
         Ok(OpValue::Json(page.into()))
     }
 
     /// Commits `entry` at `key`, or its removal; gives the entry that was there.
-    async fn replace(&self, key: &[u8], entry: Option<&Entry>) -> Result<Option<Entry>, OpFailure> {
-        for attempt in 0..ATTEMPTS {
-            back_off(attempt).await;
-            let plan = self.plan(key, entry.map(|entry| entry.size)).await?;
-            if plan.old.is_none() && entry.is_none() {
-                return Ok(None);
-            }
-            let usage_key = scope::prefix(&self.endpoint);
-            let checks = vec![
-                Check { space: Space::Files, key: key.to_vec(), expected: plan.stored },
-                Check { space: Space::FilesUsage, key: usage_key.clone(), expected: plan.stored_usage },
-            ];
-            let value = entry.map(Entry::encode).transpose()?;
-            let writes = vec![
-                Write { space: Space::Files, key: key.to_vec(), value },
-                Write::put(Space::FilesUsage, usage_key, plan.usage.encode()),
-            ];
-            match self.files.store.commit(checks, writes, Durability::Buffered).await {
-                Ok(()) => return Ok(plan.old),
-                Err(StoreError::Conflict) => {}
-                Err(error) => return Err(failure::store(&error)),
-            }
-        }
-        Err(failure::contended())
+    async fn replace(&self, key: &Key, entry: Option<&Entry>) -> Result<Option<Entry>, OpFailure> {
+        update(&*self.files.store, Durability::Buffered, |tx| self.decide(tx, key, entry)).await
     }
 
-    /// What is there, and the usage once `key` holds `size` bytes (`None`: nothing).
-    async fn plan(&self, key: &[u8], size: Option<u64>) -> Result<Plan, OpFailure> {
-        let stored = self.stored(key).await?;
-        let old = stored.as_deref().map(Entry::decode).transpose()?;
-        let stored_usage = self.files.store.get(Space::FilesUsage, &scope::prefix(&self.endpoint)).await.map_err(|e| failure::store(&e))?;
-        let before = Usage::decode(stored_usage.as_deref()).ok_or_else(|| failure::damaged("files usage"))?;
-        let usage = before.replaced(old.as_ref().map(|old| old.size), size);
+    async fn decide<'a>(&self, mut tx: Tx<'a>, key: &Key, entry: Option<&Entry>) -> Result<Decided<'a, Option<Entry>>, OpFailure> {
+        let row = tx.row(&FILES, key).await?;
+        if row.is_none() && entry.is_none() {
+            return tx.answer(None);
+        }
+        let before = tx.get(&FILES_USAGE, &key.0).await?.unwrap_or_default();
+        let after = self.usage_with(before, row.as_ref().map(|row| &row.value), entry.map(|entry| entry.size))?;
+        match (&row, entry) {
+            (Some(row), Some(entry)) => _ = tx.replace(&FILES, row, entry),
+            (Some(row), None) => _ = tx.remove(&FILES, row),
+            (None, Some(entry)) => _ = tx.put_new(&FILES, key, entry),
+            (None, None) => {}
+        }
+        tx.put(&FILES_USAGE, &key.0, &after);
+        tx.answer(row.map(|row| row.value))
+    }
+
+    /// The usage once a file of `size` bytes (`None`: nothing) is in the place of `old`.
+    fn usage_with(&self, before: Usage, old: Option<&Entry>, size: Option<u64>) -> Result<Usage, OpFailure> {
+        let usage = before.replaced(old.map(|old| old.size), size);
         if usage.items > self.limits.files && usage.items > before.items {
             return Err(quota_exceeded(format!("there would be {} files, limit {}", usage.items, self.limits.files)));
         }
         if usage.bytes > self.limits.files_bytes && usage.bytes > before.bytes {
             return Err(quota_exceeded(format!("files would hold {} bytes, limit {}", usage.bytes, self.limits.files_bytes)));
         }
-        Ok(Plan { stored, old, stored_usage, usage })
+        Ok(usage)
     }
 
-    async fn stored(&self, key: &[u8]) -> Result<Option<Vec<u8>>, OpFailure> {
-        self.files.store.get(Space::Files, key).await.map_err(|e| failure::store(&e))
+    fn key(&self, path: String) -> Key {
+        (Counted(self.endpoint.clone()), path)
     }
-}
-
-struct Plan {
-    stored: Option<Vec<u8>>,
-    old: Option<Entry>,
-    stored_usage: Option<Vec<u8>>,
-    usage: Usage,
 }
 
 /// A file as the store has it.
@@ -262,26 +256,17 @@ struct Entry {
     size: u64,
     modified_at: Timestamp,
 }
-
-impl Entry {
-    fn encode(&self) -> Result<Vec<u8>, OpFailure> {
-        serde_json::to_vec(self).map_err(|_| failure::damaged("file entry"))
-    }
-
-    fn decode(stored: &[u8]) -> Result<Self, OpFailure> {
-        serde_json::from_slice(stored).map_err(|_| failure::damaged("file entry"))
-    }
-}
+crate::json_values!(Entry);
 
 #[derive(Serialize)]
 struct Page {
-    files: Vec<Row>,
+    files: Vec<Line>,
     cursor: Option<String>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Row {
+struct Line {
     path: String,
     size: u64,
     modified_at: Timestamp,

@@ -10,7 +10,6 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
-    ops::Bound,
     sync::{Arc, Mutex},
 };
 
@@ -22,15 +21,21 @@ use tollhouse_protocol::{AtomicCheck, AtomicWrite, Limits, OpFailure, OpValue, l
 
 use super::{
     failure::{self, invalid_argument, quota_exceeded},
-    scope::{self, ATTEMPTS, Turns, Usage, back_off},
+    scope::{Turns, Usage},
 };
 use crate::{
     base::{
         clock::{Clock, Timestamp},
         id::EndpointId,
     },
-    store::{Check, Direction, Durability, KeyRange, Space, Store, StoreError, Write},
+    store::{Batch, Counted, Decided, Direction, Durability, Row, Starting, Store, StoreError, Table, Tx, Value as Stored, schema, update},
 };
+
+const KV: Table<Key, Entry> = schema::KV.holding();
+const KV_USAGE: Table<Counted<EndpointId>, Usage> = schema::KV_USAGE.holding();
+
+/// The endpoint, and the handler's own key.
+type Key = (Counted<EndpointId>, String);
 
 /// Most checks, and most writes, of one `atomic`.
 const ATOMIC_LIMIT: usize = 100;
@@ -70,17 +75,14 @@ impl Kv {
     /// Removes every entry of `endpoint`.
     pub(super) async fn forget(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
         let _turn = self.turns.take(endpoint).await;
-        loop {
-            let page = self.store.scan(Space::Kv, KeyRange::prefix(&scope::prefix(endpoint)), 500, Direction::Forward).await?;
-            let done = page.is_empty();
-            let mut writes: Vec<_> = page.into_iter().map(|(key, _)| Write::delete(Space::Kv, key)).collect();
-            writes.push(Write::delete(Space::KvUsage, scope::prefix(endpoint)));
-            self.store.commit(Vec::new(), writes, Durability::Buffered).await?;
-            if done {
-                self.reclaimed.lock().expect("no holder panics").remove(endpoint);
-                return Ok(());
-            }
-        }
+        let own = Counted(endpoint.clone());
+        // Until then it counts what is left and more.
+        KV.clear(&*self.store, &KV.under(&own), u64::MAX).await?;
+        let mut batch = Batch::new();
+        batch.delete(&KV_USAGE, &own);
+        batch.commit(&*self.store, Durability::Buffered).await?;
+        self.reclaimed.lock().expect("no holder panics").remove(endpoint);
+        Ok(())
     }
 
     /// Whether `endpoint` may be swept now; if so, it counts as swept.
@@ -111,7 +113,7 @@ pub(super) struct Scoped<'a> {
 impl Scoped<'_> {
     pub(super) async fn get(&self, key: &str) -> Result<OpValue, OpFailure> {
         self.check_key(key)?;
-        let (_, entry) = self.read(key).await?;
+        let entry = KV.get(&*self.kv.store, &self.key(key)).await?;
         let now = self.kv.clock.now();
         Ok(entry.filter(|entry| entry.live(now)).map_or(OpValue::None, |entry| OpValue::Json(entry.json)))
     }
@@ -142,20 +144,20 @@ impl Scoped<'_> {
         if !(1..=LIST_LIMIT).contains(&limit) {
             return Err(invalid_argument(format!("limit of list is {limit}, it must be 1 to {LIST_LIMIT}")));
         }
-        let mut range = KeyRange::prefix(&scope::key(self.endpoint, prefix.as_bytes()));
+        let mut range = KV.under(&(Counted(self.endpoint.clone()), Starting(prefix)));
         if let Some(cursor) = cursor {
-            range.start = Bound::Excluded(scope::key(self.endpoint, &decode_cursor(cursor, prefix)?));
+            range = range.after(&self.key(&decode_cursor(cursor, prefix)?));
         }
         let now = self.kv.clock.now();
-        let skip = scope::prefix(self.endpoint).len();
         let (mut page, mut bytes, mut seen, limit) = (Page::default(), 0, 0, limit as usize);
         loop {
-            let rows = self.kv.store.scan(Space::Kv, range.clone(), SCAN, Direction::Forward).await.map_err(|e| failure::store(&e))?;
+            let rows = KV.page(&*self.kv.store, &range, SCAN, Direction::Forward).await?;
             let last = rows.len() < SCAN;
-            for (stored_key, stored) in rows {
+            if let Some(row) = rows.last() {
+                range = range.after(&row.key);
+            }
+            for Row { key: (_, key), value: entry, .. } in rows {
                 seen += 1;
-                let entry = Entry::decode(&stored)?;
-                let key = String::from_utf8(stored_key[skip..].to_vec()).map_err(|_| failure::damaged("kv key"))?;
                 if entry.live(now) {
                     if page.entries.len() == limit || (bytes + entry.json.len() > PAGE_BYTES && !page.entries.is_empty()) {
                         page.cursor = page.entries.last().map(|last| encode_cursor(&last.key));
@@ -163,13 +165,12 @@ impl Scoped<'_> {
                     }
                     bytes += entry.json.len() + key.len();
                     let value = serde_json::from_slice(&entry.json).map_err(|_| failure::damaged("kv value"))?;
-                    page.entries.push(Row { key: key.clone(), value });
+                    page.entries.push(Line { key: key.clone(), value });
                 }
                 if seen == SCAN_LIMIT {
                     page.cursor = Some(encode_cursor(&key));
                     return page.encode();
                 }
-                range.start = Bound::Excluded(stored_key);
             }
             if last {
                 return page.encode();
@@ -187,12 +188,10 @@ impl Scoped<'_> {
         }
         let _turn = self.kv.turns.take(self.endpoint).await;
         let mut swept = false;
-        for attempt in 0..ATTEMPTS {
-            back_off(attempt).await;
-            match self.attempt(checks, writes).await? {
-                Attempt::Committed => return Ok(true),
+        loop {
+            match update(&*self.kv.store, Durability::Buffered, |tx| self.attempt(tx, checks, writes)).await? {
+                Attempt::Decided => return Ok(true),
                 Attempt::CheckFailed => return Ok(false),
-                Attempt::Conflict => {}
                 Attempt::OverQuota(refusal) => {
                     if swept || !self.reclaim().await? {
                         return Err(refusal);
@@ -201,22 +200,21 @@ impl Scoped<'_> {
                 }
             }
         }
-        Err(failure::contended())
     }
 
-    async fn attempt(&self, checks: &[AtomicCheck], writes: &[AtomicWrite]) -> Result<Attempt, OpFailure> {
+    async fn attempt<'a>(&self, mut tx: Tx<'a>, checks: &[AtomicCheck], writes: &[AtomicWrite]) -> Result<Decided<'a, Attempt>, OpFailure> {
         let now = self.kv.clock.now();
         let mut touched: BTreeMap<&str, Touched> = BTreeMap::new();
         for key in checks.iter().map(|check| check.key.as_str()).chain(writes.iter().map(written_key)) {
             if !touched.contains_key(key) {
-                let (stored, entry) = self.read(key).await?;
-                touched.insert(key, Touched::new(stored, entry, now));
+                let row = tx.row(&KV, &self.key(key)).await?;
+                touched.insert(key, Touched::new(row, now));
             }
         }
         for check in checks {
             let current = touched.get(check.key.as_str()).and_then(|touched| touched.after.as_ref());
             if !holds(check.value.as_deref(), current.map(|entry| entry.json.as_ref())) {
-                return Ok(Attempt::CheckFailed);
+                return tx.answer(Attempt::CheckFailed);
             }
         }
         for write in writes {
@@ -224,38 +222,41 @@ impl Scoped<'_> {
             slot.written = true;
             slot.after = apply(write, slot.after.take(), now)?;
         }
-        self.commit(touched).await
+        self.decide(tx, touched).await
     }
 
-    async fn commit(&self, touched: BTreeMap<&str, Touched>) -> Result<Attempt, OpFailure> {
-        let usage_key = scope::prefix(self.endpoint);
-        let stored = self.kv.store.get(Space::KvUsage, &usage_key).await.map_err(|e| failure::store(&e))?;
-        let before = Usage::decode(stored.as_deref()).ok_or_else(|| failure::damaged("kv usage"))?;
+    async fn decide<'a>(&self, mut tx: Tx<'a>, touched: BTreeMap<&str, Touched>) -> Result<Decided<'a, Attempt>, OpFailure> {
+        let own = Counted(self.endpoint.clone());
+        // Wanted to be so still only where it changes.
+        let stored = KV_USAGE.row(tx.store(), &own).await?;
+        let before = stored.as_ref().map_or(Usage::default(), |row| row.value);
         let mut after = before;
         for (key, touched) in touched.iter().filter(|(_, touched)| touched.written) {
-            let size = |json: usize| (key.len() + json) as u64;
-            after = after.replaced(touched.stored_json_bytes.map(size), touched.after.as_ref().map(|entry| size(entry.json.len())));
+            let size = |entry: &Entry| (key.len() + entry.json.len()) as u64;
+            after = after.replaced(touched.row.as_ref().map(|row| size(&row.value)), touched.after.as_ref().map(size));
         }
         if let Some(refusal) = self.over_quota(before, after) {
-            return Ok(Attempt::OverQuota(refusal));
+            return tx.answer(Attempt::OverQuota(refusal));
         }
-        let (mut all_checks, mut all_writes) = (Vec::new(), Vec::new());
-        for (key, touched) in touched {
-            let key = scope::key(self.endpoint, key.as_bytes());
-            if touched.written {
-                all_writes.push(Write { space: Space::Kv, key: key.clone(), value: touched.after.map(|entry| entry.encode()) });
+        for (key, touched) in touched.iter().filter(|(_, touched)| touched.written) {
+            match (&touched.row, &touched.after) {
+                (Some(row), Some(entry)) => _ = tx.replace(&KV, row, entry),
+                (Some(row), None) => _ = tx.remove(&KV, row),
+                (None, Some(entry)) => _ = tx.put_new(&KV, &self.key(key), entry),
+                (None, None) => {}
             }
-            all_checks.push(Check { space: Space::Kv, key, expected: touched.stored });
         }
         if after != before {
-            all_checks.push(Check { space: Space::KvUsage, key: usage_key.clone(), expected: stored });
-            all_writes.push(Write::put(Space::KvUsage, usage_key, after.encode()));
+            match &stored {
+                Some(row) => tx.replace(&KV_USAGE, row, &after),
+                None => tx.insert(&KV_USAGE, &own, &after),
+            };
         }
-        match self.kv.store.commit(all_checks, all_writes, Durability::Buffered).await {
-            Ok(()) => Ok(Attempt::Committed),
-            Err(StoreError::Conflict) => Ok(Attempt::Conflict),
-            Err(error) => Err(failure::store(&error)),
-        }
+        tx.answer(Attempt::Decided)
+    }
+
+    fn key(&self, key: &str) -> Key {
+        (Counted(self.endpoint.clone()), key.to_owned())
     }
 
     /// Why `after` is too much. What does not grow is always allowed, so that an endpoint above a
@@ -276,52 +277,37 @@ impl Scoped<'_> {
         if !self.kv.begin_reclaim(self.endpoint, now) {
             return Ok(false);
         }
-        let prefix = scope::prefix(self.endpoint);
-        let mut range = KeyRange::prefix(&prefix);
+        let mut range = KV.under(&Counted(self.endpoint.clone()));
         let mut any = false;
         loop {
-            let rows = self.kv.store.scan(Space::Kv, range.clone(), SCAN, Direction::Forward).await.map_err(|e| failure::store(&e))?;
-            let Some((last, _)) = rows.last() else { return Ok(any) };
-            range.start = Bound::Excluded(last.clone());
-            let mut expired = Vec::new();
-            for (key, stored) in rows {
-                let entry = Entry::decode(&stored)?;
-                if !entry.live(now) {
-                    let bytes = (key.len() - prefix.len() + entry.json.len()) as u64;
-                    expired.push((key, stored, bytes));
-                }
-            }
-            any |= self.remove_expired(expired).await?;
+            let rows = KV.page(&*self.kv.store, &range, SCAN, Direction::Forward).await?;
+            let Some(last) = rows.last() else { return Ok(any) };
+            range = range.after(&last.key);
+            any |= self.remove_expired(rows.into_iter().filter(|row| !row.value.live(now)).collect()).await?;
         }
     }
 
-    async fn remove_expired(&self, expired: Vec<(Vec<u8>, Vec<u8>, u64)>) -> Result<bool, OpFailure> {
+    async fn remove_expired(&self, expired: Vec<Row<Key, Entry>>) -> Result<bool, OpFailure> {
         if expired.is_empty() {
             return Ok(false);
         }
-        let usage_key = scope::prefix(self.endpoint);
-        let stored = self.kv.store.get(Space::KvUsage, &usage_key).await.map_err(|e| failure::store(&e))?;
-        let mut usage = Usage::decode(stored.as_deref()).ok_or_else(|| failure::damaged("kv usage"))?;
-        let mut checks = vec![Check { space: Space::KvUsage, key: usage_key.clone(), expected: stored }];
-        let mut writes = Vec::new();
-        for (key, stored, bytes) in expired {
-            usage = usage.replaced(Some(bytes), None);
-            writes.push(Write::delete(Space::Kv, key.clone()));
-            checks.push(Check::holds(Space::Kv, key, stored));
+        let own = Counted(self.endpoint.clone());
+        let stored = KV_USAGE.row(&*self.kv.store, &own).await?;
+        let mut usage = stored.as_ref().map_or(Usage::default(), |row| row.value);
+        let mut batch = Batch::new();
+        for row in expired {
+            usage = usage.replaced(Some((row.key.1.len() + row.value.json.len()) as u64), None);
+            batch.remove(&KV, &row);
         }
-        writes.push(Write::put(Space::KvUsage, usage_key, usage.encode()));
-        match self.kv.store.commit(checks, writes, Durability::Buffered).await {
+        match &stored {
+            Some(row) => batch.replace(&KV_USAGE, row, &usage),
+            None => batch.insert(&KV_USAGE, &own, &usage),
+        };
+        match batch.commit(&*self.kv.store, Durability::Buffered).await {
             // Another host got there first: whether there is room now is for the next attempt to see.
-            Ok(()) | Err(StoreError::Conflict) => Ok(true),
+            Ok(_) | Err(StoreError::Conflict) => Ok(true),
             Err(error) => Err(failure::store(&error)),
         }
-    }
-
-    /// The stored bytes at `key`, and the entry they are, expired or not.
-    async fn read(&self, key: &str) -> Result<(Option<Vec<u8>>, Option<Entry>), OpFailure> {
-        let stored = self.kv.store.get(Space::Kv, &scope::key(self.endpoint, key.as_bytes())).await.map_err(|e| failure::store(&e))?;
-        let entry = stored.as_deref().map(Entry::decode).transpose()?;
-        Ok((stored, entry))
     }
 
     fn check_key(&self, key: &str) -> Result<(), OpFailure> {
@@ -349,30 +335,29 @@ impl Scoped<'_> {
 }
 
 enum Attempt {
-    Committed,
+    /// What is to be written is.
+    Decided,
     CheckFailed,
-    Conflict,
     OverQuota(OpFailure),
 }
 
 /// A key of a transaction: what the store holds, and what it will hold.
 struct Touched {
-    /// The very bytes, for the commit's check.
-    stored: Option<Vec<u8>>,
     /// Counts in the usage, expired or not.
-    stored_json_bytes: Option<usize>,
+    row: Option<Row<Key, Entry>>,
     after: Option<Entry>,
     written: bool,
 }
 
 impl Touched {
-    fn new(stored: Option<Vec<u8>>, entry: Option<Entry>, now: Timestamp) -> Self {
-        let stored_json_bytes = entry.as_ref().map(|entry| entry.json.len());
-        Self { stored, stored_json_bytes, after: entry.filter(|entry| entry.live(now)), written: false }
+    fn new(row: Option<Row<Key, Entry>>, now: Timestamp) -> Self {
+        let after = row.as_ref().map(|row| row.value.clone()).filter(|entry| entry.live(now));
+        Self { row, after, written: false }
     }
 }
 
-/// A stored value: a format byte, the expiry in milliseconds since 1970 (0: never), JSON text.
+/// A stored value: a format byte of its own, the expiry in milliseconds since 1970 (0: never), JSON text.
+#[derive(Clone)]
 struct Entry {
     expires: Timestamp,
     json: Bytes,
@@ -384,29 +369,31 @@ impl Entry {
     fn live(&self, now: Timestamp) -> bool {
         self.expires.0 == 0 || self.expires > now
     }
+}
 
-    fn encode(&self) -> Vec<u8> {
+impl Stored for Entry {
+    fn to_bytes(&self) -> Vec<u8> {
         [&[Self::FORMAT], &self.expires.0.to_be_bytes()[..], &self.json].concat()
     }
 
-    fn decode(stored: &[u8]) -> Result<Self, OpFailure> {
+    fn of_bytes(stored: &[u8]) -> Option<Self> {
         match stored.split_first_chunk::<9>() {
             Some(([Self::FORMAT, expires @ ..], json)) => {
-                Ok(Self { expires: Timestamp(u64::from_be_bytes(*expires)), json: Bytes::copy_from_slice(json) })
+                Some(Self { expires: Timestamp(u64::from_be_bytes(*expires)), json: Bytes::copy_from_slice(json) })
             }
-            _ => Err(failure::damaged("kv entry")),
+            _ => None,
         }
     }
 }
 
 #[derive(Default, Serialize)]
 struct Page {
-    entries: Vec<Row>,
+    entries: Vec<Line>,
     cursor: Option<String>,
 }
 
 #[derive(Serialize)]
-struct Row {
+struct Line {
     key: String,
     value: Box<RawValue>,
 }
@@ -465,8 +452,8 @@ fn encode_cursor(key: &str) -> String {
 }
 
 /// The key a cursor names. A forged one can only name a place inside the endpoint's own prefix.
-fn decode_cursor(cursor: &str, prefix: &str) -> Result<Vec<u8>, OpFailure> {
-    let key = URL_SAFE_NO_PAD.decode(cursor).ok().filter(|key| key.starts_with(prefix.as_bytes()));
+fn decode_cursor(cursor: &str, prefix: &str) -> Result<String, OpFailure> {
+    let key = URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|key| String::from_utf8(key).ok()).filter(|key| key.starts_with(prefix));
     key.ok_or_else(|| invalid_argument("cursor is not one that this list gave out"))
 }
 

@@ -10,7 +10,6 @@ mod writer;
 
 use std::{
     fmt,
-    ops::Bound,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -25,15 +24,17 @@ use tollhouse_protocol::LogLevel;
 pub(super) use self::clean::clean;
 pub use self::entry::LogEntry;
 use self::writer::{Dropped, Message, Writer};
-use super::scope;
 use crate::{
     base::{
         clock::{Clock, Timestamp},
         id::{CallId, EndpointId},
     },
     event::feed::{Crowded, Feed, Follower},
-    store::{Direction, KeyRange, Space, Store, StoreError, Write},
+    store::{Counted, Direction, Place, Store, StoreError, Table, schema},
 };
+
+const LOGS: Table<(Counted<EndpointId>, Timestamp, u64), LogEntry> = schema::LOGS.holding();
+crate::json_values!(LogEntry);
 
 /// How much of a log is kept, and how much may wait to be written.
 #[derive(Debug, Clone)]
@@ -89,31 +90,32 @@ pub struct Followed {
 
 /// Where a line stands in the log of its endpoint: its time, then a number that tells lines of one time apart.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct LogPlace(Vec<u8>);
+pub struct LogPlace(Timestamp, u64);
 
 impl LogPlace {
     /// Before all lines of `at`.
     #[must_use]
     pub fn start_of(at: Timestamp) -> Self {
-        Self([at.0.to_be_bytes(), [0; 8]].concat())
+        Self(at, 0)
     }
 
     /// As [`LogPlace::to_cursor`] gave it; `None` for other texts.
     #[must_use]
     pub fn from_cursor(text: &str) -> Option<Self> {
-        URL_SAFE_NO_PAD.decode(text).ok().filter(|place| place.len() == PLACE_BYTES).map(Self)
+        let (at, number) = Place::of_bytes(URL_SAFE_NO_PAD.decode(text).ok()?).parts()?;
+        Some(Self(at, number))
     }
 
     /// As clients show it again.
     #[must_use]
     pub fn to_cursor(&self) -> String {
-        URL_SAFE_NO_PAD.encode(&self.0)
+        URL_SAFE_NO_PAD.encode(Place::of(&(self.0, self.1)).as_bytes())
     }
 
     /// The time of it.
     #[must_use]
     pub fn at(&self) -> Timestamp {
-        Timestamp(self.0.get(..8).and_then(|at| at.try_into().ok()).map_or(0, u64::from_be_bytes))
+        self.0
     }
 }
 
@@ -153,10 +155,9 @@ impl Logs {
     /// Takes a line; drops and counts it when too many wait.
     pub fn write(&self, endpoint: &EndpointId, entry: LogEntry) {
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
-        let place = [entry.at.0.to_be_bytes(), sequence.to_be_bytes()].concat();
-        let key = scope::key(endpoint, &place);
-        self.feed.publish(endpoint.as_str(), || Arc::new(Followed { place: LogPlace(place), entry: entry.clone() }));
-        if self.writer.try_send(Message::Line { endpoint: endpoint.clone(), key, entry }).is_err() {
+        let place = LogPlace(entry.at, sequence);
+        self.feed.publish(endpoint.as_str(), || Arc::new(Followed { place: place.clone(), entry: entry.clone() }));
+        if self.writer.try_send(Message::Line { endpoint: endpoint.clone(), place, entry }).is_err() {
             self.dropped.count(endpoint);
         }
     }
@@ -191,13 +192,12 @@ impl Logs {
     /// Those of the store.
     pub async fn after(&self, endpoint: &EndpointId, place: &LogPlace, limit: usize) -> Result<Vec<Followed>, StoreError> {
         let from = place.clone().max(LogPlace::start_of(Timestamp(self.clock.now().0.saturating_sub(self.settings.age_ms))));
-        let range = KeyRange::prefix(&scope::prefix(endpoint)).after(&scope::key(endpoint, &from.0));
-        let rows = self.store.scan(Space::Logs, range, limit, Direction::Forward).await?;
-        let skip = scope::prefix(endpoint).len();
-        let read = |(key, stored): (Vec<u8>, Vec<u8>)| {
-            Some(Followed { place: LogPlace(key[skip..].to_vec()), entry: serde_json::from_slice(&stored).ok()? })
-        };
-        Ok(rows.into_iter().filter_map(read).collect())
+        let own = Counted(endpoint.clone());
+        let range = LOGS.under(&own).after(&(own, from.0, from.1));
+        let rows = LOGS.readable(&*self.store, &range, limit, Direction::Forward).await?;
+        let followed =
+            rows.into_iter().filter_map(|((_, at, number), entry)| Some(Followed { place: LogPlace(at, number), entry: entry? }));
+        Ok(followed.collect())
     }
 
     /// The lines of `endpoint` that `query` asks for. `Ok(None)` when its cursor is not one of ours.
@@ -207,31 +207,27 @@ impl Logs {
     /// Those of the store.
     pub async fn list(&self, endpoint: &EndpointId, query: &LogQuery) -> Result<Option<LogPage>, StoreError> {
         let oldest = Timestamp(self.clock.now().0.saturating_sub(self.settings.age_ms)).max(query.since.unwrap_or(Timestamp(0)));
-        let mut range = KeyRange::prefix(&scope::prefix(endpoint));
-        range.start = Bound::Included(scope::key(endpoint, &oldest.0.to_be_bytes()));
+        let own = Counted(endpoint.clone());
+        let mut range = LOGS.under(&own).from(&(own.clone(), oldest));
         if let Some(cursor) = &query.cursor {
-            let Some(place) = URL_SAFE_NO_PAD.decode(cursor).ok().filter(|place| place.len() == PLACE_BYTES) else { return Ok(None) };
-            let end = scope::key(endpoint, &place);
-            if matches!(&range.start, Bound::Included(start) if *start >= end) {
+            let Some(LogPlace(at, number)) = LogPlace::from_cursor(cursor) else { return Ok(None) };
+            range = range.before(&(own, at, number));
+            if range.is_empty() {
                 return Ok(Some(LogPage::default()));
             }
-            range.end = Bound::Excluded(end);
         }
-        let skip = scope::prefix(endpoint).len();
         let (mut page, mut seen) = (LogPage::default(), 0);
         loop {
-            let rows = self.store.scan(Space::Logs, range.clone(), SCAN, Direction::Backward).await?;
+            let rows = LOGS.readable(&*self.store, &range, SCAN, Direction::Backward).await?;
             let last = rows.len() < SCAN;
-            for (key, stored) in rows {
+            for (key, entry) in rows {
                 seen += 1;
-                if let Some(entry) = serde_json::from_slice(&stored).ok().filter(|entry| query.wants(entry)) {
-                    page.entries.push(entry);
-                }
+                page.entries.extend(entry.filter(|entry| query.wants(entry)));
                 if page.entries.len() >= query.limit || seen == SCAN_LIMIT {
-                    page.next_cursor = Some(URL_SAFE_NO_PAD.encode(&key[skip..]));
+                    page.next_cursor = Some(LogPlace(key.1, key.2).to_cursor());
                     return Ok(Some(page));
                 }
-                range.end = Bound::Excluded(key);
+                range = range.before(&key);
             }
             if last {
                 return Ok(Some(page));
@@ -242,14 +238,7 @@ impl Logs {
     /// Removes every line of `endpoint`.
     pub(super) async fn forget(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
         self.flush().await;
-        loop {
-            let rows = self.store.scan(Space::Logs, KeyRange::prefix(&scope::prefix(endpoint)), SCAN, Direction::Forward).await?;
-            if rows.is_empty() {
-                return Ok(());
-            }
-            let writes = rows.into_iter().map(|(key, _)| Write::delete(Space::Logs, key)).collect();
-            self.store.commit(Vec::new(), writes, crate::store::Durability::Buffered).await?;
-        }
+        LOGS.clear(&*self.store, &LOGS.under(&Counted(endpoint.clone())), u64::MAX).await.map(|_| ())
     }
 }
 
@@ -267,13 +256,6 @@ impl LogQuery {
             && self.level.is_none_or(|level| entry.level >= level)
             && self.call.as_ref().is_none_or(|call| entry.call_id.as_ref() == Some(call))
     }
-}
-
-/// Bytes of a line's key after the endpoint: time, then a number that tells lines of one time apart.
-const PLACE_BYTES: usize = 16;
-
-fn line_key(endpoint: &EndpointId, at: Timestamp, sequence: u64) -> Vec<u8> {
-    scope::key(endpoint, &[at.0.to_be_bytes(), sequence.to_be_bytes()].concat())
 }
 
 #[cfg(test)]

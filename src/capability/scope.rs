@@ -1,25 +1,10 @@
-//! What kv and files share: keys that belong to one endpoint, its usage, and writers' turns.
+//! What kv and files share: an endpoint's usage, and writers' turns.
 
 use std::hash::{BuildHasher, RandomState};
 
 use tokio::sync::{Mutex, MutexGuard};
 
-use crate::base::id::EndpointId;
-
-/// Where the keys of `endpoint` start. The id's length goes first, so that no endpoint's keys
-/// start with another's id and continue.
-pub(super) fn prefix(endpoint: &EndpointId) -> Vec<u8> {
-    let id = endpoint.as_str().as_bytes();
-    let length = u8::try_from(id.len()).expect("an id is 29 bytes");
-    [&[length], id].concat()
-}
-
-/// `rest` among the keys of `endpoint`.
-pub(super) fn key(endpoint: &EndpointId, rest: &[u8]) -> Vec<u8> {
-    let mut key = prefix(endpoint);
-    key.extend_from_slice(rest);
-    key
-}
+use crate::{base::id::EndpointId, store::Formatted};
 
 /// How much an endpoint keeps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -29,22 +14,23 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    pub(super) fn encode(self) -> Vec<u8> {
-        [self.items.to_be_bytes(), self.bytes.to_be_bytes()].concat()
-    }
-
-    /// `None` when `stored` is not a usage.
-    pub(super) fn decode(stored: Option<&[u8]>) -> Option<Self> {
-        let Some(stored) = stored else { return Some(Self::default()) };
-        let (items, bytes) = stored.split_first_chunk::<8>()?;
-        Some(Self { items: u64::from_be_bytes(*items), bytes: u64::from_be_bytes(bytes.try_into().ok()?) })
-    }
-
     /// `self` with an item of `before` bytes become one of `after` bytes; `None` is no item.
     pub(super) fn replaced(self, before: Option<u64>, after: Option<u64>) -> Self {
         let items = self.items + u64::from(after.is_some());
         let bytes = self.bytes + after.unwrap_or(0);
         Self { items: items.saturating_sub(u64::from(before.is_some())), bytes: bytes.saturating_sub(before.unwrap_or(0)) }
+    }
+}
+
+impl Formatted for Usage {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.items.to_be_bytes());
+        out.extend_from_slice(&self.bytes.to_be_bytes());
+    }
+
+    fn read(format: u8, bytes: &[u8]) -> Option<Self> {
+        let (items, bytes) = bytes.split_first_chunk::<8>().filter(|_| format <= Self::FORMAT)?;
+        Some(Self { items: u64::from_be_bytes(*items), bytes: u64::from_be_bytes(bytes.try_into().ok()?) })
     }
 }
 
@@ -69,17 +55,5 @@ impl Turns {
 impl Default for Turns {
     fn default() -> Self {
         Self { stripes: (0..Self::STRIPES).map(|_| Mutex::new(())).collect(), hasher: RandomState::new() }
-    }
-}
-
-/// Most attempts at a commit that others' commits make fail.
-pub(super) const ATTEMPTS: u32 = 12;
-
-/// Waits before attempt `attempt`, longer each time and by chance, so that two hosts get out of step.
-pub(super) async fn back_off(attempt: u32) {
-    if attempt > 0 {
-        let chance = getrandom::u32().unwrap_or(0);
-        let most_us = 1_000_u64 << attempt.min(6);
-        tokio::time::sleep(std::time::Duration::from_micros(u64::from(chance) % most_us)).await;
     }
 }

@@ -38,9 +38,15 @@ use crate::{
         id::EndpointId,
     },
     event::{Events, Kind},
-    store::{Check, Direction, Durability, KeyRange, Space, Store, StoreError, Write},
+    store::{Batch, Counted, Direction, Durability, Store, StoreError, Table, schema},
     tool::{Endpoint, Owner, Slug},
 };
+
+const SECRETS: Table<Key, Sealed> = schema::SECRETS.holding();
+crate::json_values!(Sealed);
+
+/// The endpoint, and the name.
+type Key = (Counted<EndpointId>, String);
 
 /// Longest name, in bytes.
 const MAX_NAME: usize = 64;
@@ -200,21 +206,25 @@ impl Secrets {
             return Err(field("/value", format!("a value has 1 to {limit} bytes, this one {}", value.len())));
         }
         let _one = self.changing.lock().await;
-        let (key, stored) = self.stored(&to.id, &name).await?;
+        let key = key(&to.id, &name);
+        let stored = SECRETS.row(&*self.store, &key).await?;
         let state = self.state.load_full();
         let known = state.sealed.get(&to.id).map_or(0, |all| all.len()) as u64;
         if stored.is_none() && known >= to.names {
             return Err(field("/name", format!("the endpoint has {known} secrets, limit {}", to.names)));
         }
         let now = self.clock.now();
-        let created = stored.as_ref().map_or(now, |(_, sealed)| sealed.created_at);
+        let created = stored.as_ref().map_or(now, |row| row.value.created_at);
         let place = Place { owner: to.owner.share(), endpoint: to.id.as_str(), name: name.as_str() };
         let sealed = Sealed::seal(state.ring.current(), place, value, visibility, [created, now]).ok_or(SecretError::Random)?;
         let data = json!({ "name": name, "visibility": visibility, "replaced": stored.is_some() });
         let event = self.events.event(Kind::SecretSet, Some(&to.slug), data);
-        let check = Check { space: Space::Secrets, key: key.clone(), expected: stored.map(|(bytes, _)| bytes) };
-        let writes = vec![Write::put(Space::Secrets, key, encode(&sealed)), Events::write(&to.owner, &event)];
-        self.commit(&to.id, vec![check], writes).await?;
+        let mut batch = Events::stored(&to.owner, &event);
+        match &stored {
+            Some(row) => batch.replace(&SECRETS, row, &sealed),
+            None => batch.insert(&SECRETS, &key, &sealed),
+        };
+        self.commit(&to.id, batch).await?;
         let told = info(&name, &sealed);
         self.show(&to.id, |all| _ = all.insert(name, sealed));
         self.events.announce(&to.owner, event);
@@ -228,12 +238,11 @@ impl Secrets {
     /// [`SecretError::Unknown`], the store's.
     pub async fn remove(&self, of: &Holder, name: &SecretName) -> Result<(), SecretError> {
         let _one = self.changing.lock().await;
-        let (key, stored) = self.stored(&of.id, name).await?;
-        let (bytes, _) = stored.ok_or_else(|| SecretError::Unknown(name.0.clone()))?;
+        let row = SECRETS.row(&*self.store, &key(&of.id, name)).await?.ok_or_else(|| SecretError::Unknown(name.0.clone()))?;
         let event = self.events.event(Kind::SecretRemoved, Some(&of.slug), json!({ "name": name }));
-        let check = Check::holds(Space::Secrets, key.clone(), bytes);
-        let writes = vec![Write::delete(Space::Secrets, key), Events::write(&of.owner, &event)];
-        self.commit(&of.id, vec![check], writes).await?;
+        let mut batch = Events::stored(&of.owner, &event);
+        batch.remove(&SECRETS, &row);
+        self.commit(&of.id, batch).await?;
         self.show(&of.id, |all| _ = all.remove(name));
         self.events.announce(&of.owner, event);
         Ok(())
@@ -247,12 +256,13 @@ impl Secrets {
     pub async fn forget(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
         let _one = self.changing.lock().await;
         loop {
-            let rows = self.store.scan(Space::Secrets, KeyRange::prefix(&prefix(endpoint)), PAGE, Direction::Forward).await?;
+            let rows = SECRETS.readable(&*self.store, &SECRETS.under(&Counted(endpoint.clone())), PAGE, Direction::Forward).await?;
             if rows.is_empty() {
                 break;
             }
-            let writes = rows.into_iter().map(|(key, _)| Write::delete(Space::Secrets, key)).collect();
-            self.store.commit(vec![], writes, Durability::Durable).await?;
+            let mut batch = Batch::new();
+            rows.iter().for_each(|(key, _)| _ = batch.delete(&SECRETS, key));
+            batch.commit(&*self.store, Durability::Durable).await?;
         }
         self.show(endpoint, BTreeMap::clear);
         Ok(())
@@ -274,25 +284,18 @@ impl Secrets {
         all.iter().map(open).collect()
     }
 
-    /// The key of a secret's record, and the record.
-    async fn stored(&self, endpoint: &EndpointId, name: &SecretName) -> Result<(Vec<u8>, Option<(Vec<u8>, Sealed)>), StoreError> {
-        let key = key(endpoint, name);
-        let Some(bytes) = self.store.get(Space::Secrets, &key).await? else { return Ok((key, None)) };
-        let sealed = decode(&bytes)?;
-        Ok((key, Some((bytes, sealed))))
-    }
-
     /// Commits a change of one endpoint's secrets. When nobody knows whether it happened, what is in
     /// the store counts.
-    async fn commit(&self, endpoint: &EndpointId, checks: Vec<Check>, writes: Vec<Write>) -> Result<(), StoreError> {
-        let done = self.store.commit(checks, writes, Durability::Durable).await;
+    async fn commit(&self, endpoint: &EndpointId, batch: Batch) -> Result<(), StoreError> {
+        let done = batch.commit(&*self.store, Durability::Durable).await;
+        let own = SECRETS.under(&Counted(endpoint.clone()));
         if done.is_err()
-            && let Ok(rows) = self.store.scan(Space::Secrets, KeyRange::prefix(&prefix(endpoint)), PAGE, Direction::Forward).await
+            && let Ok(rows) = SECRETS.readable(&*self.store, &own, PAGE, Direction::Forward).await
         {
-            let stored = rows.iter().filter_map(|(key, bytes)| Some((parts(key)?.1, decode(bytes).ok()?))).collect();
+            let stored = rows.into_iter().filter_map(|((_, name), sealed)| Some((name.parse().ok()?, sealed?))).collect();
             self.show(endpoint, |all| *all = stored);
         }
-        done
+        done.map(|_| ())
     }
 
     /// Shows calls what is sealed for an endpoint from now on. `changing` must be held.
@@ -308,16 +311,18 @@ impl Secrets {
 
     async fn read_all(&self) -> Result<HashMap<EndpointId, Arc<OfEndpoint>>, StoreError> {
         let mut found = HashMap::<EndpointId, OfEndpoint>::new();
-        let mut range = KeyRange::all();
+        let mut range = SECRETS.all();
         loop {
-            let rows = self.store.scan(Space::Secrets, range.clone(), PAGE, Direction::Forward).await?;
-            for (key, bytes) in &rows {
-                let (endpoint, name) = parts(key).ok_or_else(|| damaged("key"))?;
-                found.entry(endpoint).or_default().insert(name, decode(bytes)?);
+            let rows = SECRETS.page(&*self.store, &range, PAGE, Direction::Forward).await?;
+            let full = rows.len() == PAGE;
+            for row in rows {
+                range = range.after(&row.key);
+                let (Counted(endpoint), name) = row.key;
+                let name = name.parse().map_err(|_| StoreError::Away("the name of a secret does not read".to_owned()))?;
+                found.entry(endpoint).or_default().insert(name, row.value);
             }
-            match rows.last() {
-                Some((last, _)) if rows.len() == PAGE => range = range.after(last),
-                _ => return Ok(found.into_iter().map(|(endpoint, all)| (endpoint, Arc::new(all))).collect()),
+            if !full {
+                return Ok(found.into_iter().map(|(endpoint, all)| (endpoint, Arc::new(all))).collect());
             }
         }
     }
@@ -393,33 +398,8 @@ fn info(name: &SecretName, sealed: &Sealed) -> SecretInfo {
     SecretInfo { name: name.clone(), visibility: sealed.visibility, created_at: sealed.created_at, updated_at: sealed.updated_at }
 }
 
-fn encode(sealed: &Sealed) -> Vec<u8> {
-    serde_json::to_vec(sealed).expect("a sealed secret has text keys")
-}
-
-fn decode(bytes: &[u8]) -> Result<Sealed, StoreError> {
-    serde_json::from_slice(bytes).map_err(|_| damaged("record"))
-}
-
-fn damaged(what: &str) -> StoreError {
-    StoreError::Away(format!("the {what} of a secret does not read"))
-}
-
-/// Where the keys of `endpoint` start. The id's length goes first, so that no endpoint's keys start with another's.
-fn prefix(endpoint: &EndpointId) -> Vec<u8> {
-    let id = endpoint.as_str().as_bytes();
-    [&[u8::try_from(id.len()).expect("an id is 29 bytes")], id].concat()
-}
-
-fn key(endpoint: &EndpointId, name: &SecretName) -> Vec<u8> {
-    [prefix(endpoint).as_slice(), name.0.as_bytes()].concat()
-}
-
-/// The endpoint and the name of a key.
-fn parts(key: &[u8]) -> Option<(EndpointId, SecretName)> {
-    let (length, rest) = key.split_first()?;
-    let (endpoint, name) = rest.split_at_checked(usize::from(*length))?;
-    Some((std::str::from_utf8(endpoint).ok()?.parse().ok()?, std::str::from_utf8(name).ok()?.parse().ok()?))
+fn key(endpoint: &EndpointId, name: &SecretName) -> Key {
+    (Counted(endpoint.clone()), name.0.clone())
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::{TlsAcceptor, rustls, server::TlsStream};
 
 use super::guard::Lookup;
-use crate::store::{Check, Direction, Durability, KeyRange, Pairs, Space, Store, StoreError, Write, memory::MemoryStore};
+use crate::store::{Batch, Changes, Direction, Durability, KeyRange, Pairs, Space, Store, StoreError, memory::MemoryStore};
 
 /// Serves `router` on a loopback port until the test's runtime ends.
 pub(crate) async fn serve(router: Router) -> SocketAddr {
@@ -104,8 +104,16 @@ impl Store for Yielding {
         found
     }
 
-    async fn commit(&self, checks: Vec<Check>, writes: Vec<Write>, durability: Durability) -> Result<(), StoreError> {
+    async fn count(&self, space: Space, range: KeyRange, most: usize) -> Result<usize, StoreError> {
+        self.0.count(space, range, most).await
+    }
+
+    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i64>, StoreError> {
         tokio::task::yield_now().await;
-        self.0.commit(checks, writes, durability).await
+        self.0.apply(batch, durability).await
+    }
+
+    async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
+        self.0.changes(after, limit).await
     }
 }

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     event::Kind,
+    store::Batch,
     tool::{Availability, Endpoint, Status, told},
 };
 
@@ -50,11 +51,11 @@ impl Catalog {
         let old = &before.live.endpoint;
         let now = self.clock.now();
         let mut endpoint = self.patched(old, &patch, by)?;
-        let mut writes = vec![];
+        let mut rows = Batch::new();
         let mut bundle = before.live.bundle.clone();
         let other_schemas = schemas_differ(old, &endpoint);
         if let Some(prepared) = prepared {
-            writes.extend(prepared.write()?);
+            rows.append(prepared.kept());
             endpoint.handler = prepared.handler;
             bundle = prepared.bundle;
             endpoint.run_version(prepared.version, now);
@@ -64,7 +65,7 @@ impl Catalog {
         if content_differs(old, &endpoint) {
             endpoint.decided_on = None;
             let kept = if handler.is_some() { handler } else { self.uploaded(&endpoint.version).await? };
-            writes.extend(self.scanned(&mut endpoint, Upload { handler: kept.as_ref(), attested_at, by }).await?);
+            rows.append(self.scanned(&mut endpoint, Upload { handler: kept.as_ref(), attested_at, by }).await?);
         } else if let Some(safety) = &mut endpoint.content_safety {
             safety.attested_at = attested_at;
         }
@@ -75,7 +76,7 @@ impl Catalog {
         if !changed.is_empty() {
             events.insert(0, (Kind::EndpointUpdated, json!({ "changed": changed, "version": endpoint.version, "by": by.as_str() })));
         }
-        let live = self.put(Change { before: Some(&before), endpoint, bundle, checks: vec![], writes, events }).await?;
+        let live = self.put(Change { before: Some(&before), endpoint, bundle, rows, events }).await?;
         if live.endpoint.version != old.version || other_schemas {
             self.pool.retire(&old.version);
         }

@@ -5,24 +5,17 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tollhouse_protocol::Bundle;
 
-use super::{By, Catalog, Live, PublishError, gate::Standing, granted};
+use super::{By, Catalog, ENDPOINTS, Live, PublishError, gate::Standing, granted};
 use crate::{
     event::{Events, Kind},
-    store::{Check, Durability, Space, Write},
+    store::{Batch, Durability, Row},
     tool::{Availability, Endpoint},
 };
 
-/// An endpoint as it is, and the bytes it is stored as.
+/// An endpoint as it is, and as it is stored.
 pub(super) struct Before {
     pub(super) live: Arc<Live>,
-    bytes: Vec<u8>,
-}
-
-impl Before {
-    /// Wants the endpoint to be stored as it was read.
-    pub(super) fn check(&self) -> Check {
-        Check::holds(Space::Endpoints, self.live.endpoint.slug.as_str(), self.bytes.clone())
-    }
+    pub(super) row: Row<String, Endpoint>,
 }
 
 /// What is to be committed.
@@ -31,8 +24,8 @@ pub(super) struct Change<'a> {
     pub(super) before: Option<&'a Before>,
     pub(super) endpoint: Endpoint,
     pub(super) bundle: Option<Arc<Bundle>>,
-    pub(super) checks: Vec<Check>,
-    pub(super) writes: Vec<Write>,
+    /// What is committed with it.
+    pub(super) rows: Batch,
     pub(super) events: Vec<(Kind, Value)>,
 }
 
@@ -41,33 +34,34 @@ impl Catalog {
     pub(super) async fn at_revision(&self, slug: &str, if_match: Option<u64>) -> Result<Before, PublishError> {
         let unknown = || PublishError::Unknown(slug.to_owned());
         let live = self.find(slug).ok_or_else(unknown)?;
-        let bytes = self.store.get(Space::Endpoints, slug.as_bytes()).await?.ok_or_else(unknown)?;
-        let stored: Endpoint = serde_json::from_slice(&bytes).map_err(PublishError::corrupt)?;
+        let row = ENDPOINTS.row(&*self.store, &slug.to_owned()).await?.ok_or_else(unknown)?;
+        let stored = &row.value;
         let seen = if_match.unwrap_or(live.endpoint.revision);
         // Stored by another replica since it was shown here: its reader has not seen that.
         if seen != live.endpoint.revision || stored.revision != live.endpoint.revision {
             return Err(PublishError::Changed(stored.revision));
         }
-        Ok(Before { live, bytes })
+        Ok(Before { live, row })
     }
 
     /// Commits a change and shows it. For who holds the lock of changes: a worker is asked before.
     pub(super) async fn put(&self, change: Change<'_>) -> Result<Arc<Live>, PublishError> {
-        let Change { before, endpoint, bundle, mut checks, mut writes, events } = change;
-        let key = endpoint.slug.as_str();
-        checks.push(before.map_or_else(|| Check::absent(Space::Endpoints, key), Before::check));
-        writes.push(Write::put(Space::Endpoints, key, serde_json::to_vec(&endpoint).map_err(PublishError::corrupt)?));
-        if let Some(before) = before {
-            writes.extend(self.let_go(&before.live.endpoint, Some(&endpoint)).await?);
+        let Change { before, endpoint, bundle, mut rows, events } = change;
+        match before {
+            Some(before) => {
+                rows.replace(&ENDPOINTS, &before.row, &endpoint);
+                rows.append(self.let_go(&before.live.endpoint, Some(&endpoint)).await?);
+            }
+            None => _ = rows.insert(&ENDPOINTS, &endpoint.slug.to_string(), &endpoint),
         }
         let owner = endpoint.owner.clone();
         let events: Vec<_> = events.into_iter().map(|(kind, data)| self.events.event(kind, Some(&endpoint.slug), data)).collect();
-        writes.extend(events.iter().map(|event| Events::write(&owner, event)));
+        events.iter().for_each(|event| _ = rows.append(Events::stored(&owner, event)));
         // Made before the commit: what cannot be shown must not be stored.
         let grant = before.map_or_else(Arc::default, |before| Arc::clone(&before.live.grant));
         let live = Arc::new(self.make_live(endpoint, bundle, Arc::clone(&grant))?);
         let may_touch = granted(&live.endpoint)?;
-        self.store.commit(checks, writes, Durability::Durable).await?;
+        rows.commit(&*self.store, Durability::Durable).await?;
         grant.set(may_touch);
         self.show(|shown| shown.put(Arc::clone(&live)));
         for event in events {

@@ -59,10 +59,6 @@ impl PublishError {
     pub(super) fn schema(side: Side, error: SchemaError) -> Self {
         Self::Field { pointer: format!("/{side}{}", error.pointer), message: error.message }
     }
-
-    pub(super) fn corrupt(error: serde_json::Error) -> Self {
-        Self::Corrupt(error.to_string())
-    }
 }
 
 impl From<ForeignHandler> for PublishError {

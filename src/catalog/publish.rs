@@ -6,7 +6,7 @@ use serde_json::json;
 use tollhouse_protocol::Limits;
 
 use super::{
-    By, Catalog, Draft, Live, MAX_ENDPOINTS, PublishError,
+    By, Catalog, Draft, ENDPOINTS, Live, MAX_ENDPOINTS, PublishError,
     commit::Change,
     gate::{Reach, Standing},
     scan::Upload,
@@ -17,9 +17,13 @@ use crate::{
     base::{clock::Timestamp, id::EndpointId},
     capability::Granted,
     event::{Events, Kind},
-    store::{Check, Durability, Space, Write},
+    store::{Batch, Durability, Table, schema},
     tool::{Capabilities, Endpoint, Owner, Review, Slug, told},
 };
+
+/// Slug of a deleted endpoint → the share of who had it.
+const RETIRED_SLUGS: Table<String, String> = schema::RETIRED_SLUGS.holding();
+const SHIPPED: Table<(), String> = schema::SHIPPED.holding();
 
 impl Catalog {
     /// Publishes the shipped tools, or those in `folder`, if the catalogue was never filled before.
@@ -28,8 +32,7 @@ impl Catalog {
     ///
     /// A tool that does not publish.
     pub async fn ship(&self, folder: Option<&Path>) -> Result<usize, PublishError> {
-        const SHIPPED: &[u8] = b"catalogue-shipped";
-        if self.store.get(Space::Meta, SHIPPED).await?.is_some() {
+        if SHIPPED.get(&*self.store, &()).await?.is_some() {
             return Ok(0);
         }
         let drafts = shipped::drafts(folder).map_err(PublishError::Shipped)?;
@@ -42,8 +45,7 @@ impl Catalog {
                 Err(error) => return Err(PublishError::Shipped(format!("{slug}: {error}"))),
             }
         }
-        let mark = Write::put(Space::Meta, SHIPPED, self.clock.now().to_string());
-        self.store.commit(vec![], vec![mark], Durability::Durable).await?;
+        SHIPPED.put(&(), &self.clock.now().to_string()).commit(&*self.store, Durability::Durable).await?;
         Ok(count)
     }
 
@@ -69,7 +71,7 @@ impl Catalog {
         let _one = self.changing.lock().await;
         self.may_publish(&owner, by)?;
         self.room_for(&owner, by)?;
-        let mut writes = vec![self.free_slug(&draft.slug, &owner, by).await?];
+        let mut rows = self.free_slug(&draft.slug, &owner, by).await?;
         let policy = self.policy();
         let now = self.clock.now();
         let mut endpoint = new(&draft, owner, draft.limits(&super::draft::ceilings(&policy.policy, by))?, now);
@@ -80,11 +82,11 @@ impl Catalog {
         endpoint.review.asked_since = endpoint.asks().then_some(now);
         endpoint.handler = prepared.handler.clone();
         endpoint.run_version(prepared.version.clone(), now);
-        writes.extend(prepared.write()?);
+        rows.append(prepared.kept());
         let upload = Upload { handler: draft.handler.as_ref(), attested_at: attested.then_some(now), by };
-        writes.extend(self.scanned(&mut endpoint, upload).await?);
+        rows.append(self.scanned(&mut endpoint, upload).await?);
         let events = vec![(Kind::EndpointCreated, created(&endpoint, by))];
-        self.put(Change { before: None, endpoint, bundle: prepared.bundle, checks: vec![], writes, events }).await
+        self.put(Change { before: None, endpoint, bundle: prepared.bundle, rows, events }).await
     }
 
     /// Makes the handler of a new endpoint ready: all of it that a worker is asked for, which may take long.
@@ -112,14 +114,16 @@ impl Catalog {
         if by == By::Builder && has() >= most { Err(PublishError::TooMany(most)) } else { Ok(()) }
     }
 
-    /// The write that takes `slug` from those who had it before, who must be the same owner.
-    pub(super) async fn free_slug(&self, slug: &Slug, owner: &Owner, by: By) -> Result<Write, PublishError> {
-        let retired = self.store.get(Space::RetiredSlugs, slug.as_str().as_bytes()).await?;
-        let anothers = retired.is_some_and(|had| had != owner.share().as_bytes());
+    /// What takes `slug` from those who had it before, who must be the same owner.
+    pub(super) async fn free_slug(&self, slug: &Slug, owner: &Owner, by: By) -> Result<Batch, PublishError> {
+        let retired = RETIRED_SLUGS.get(&*self.store, &slug.to_string()).await?;
+        let anothers = retired.is_some_and(|had| had != owner.share());
         if self.find(slug.as_str()).is_some() || (anothers && by == By::Builder) {
             return Err(PublishError::SlugTaken(slug.clone()));
         }
-        Ok(Write::delete(Space::RetiredSlugs, slug.as_str()))
+        let mut batch = Batch::new();
+        batch.delete(&RETIRED_SLUGS, &slug.to_string());
+        Ok(batch)
     }
 
     /// Takes an endpoint out of the catalogue. Its receipts stay; what its handler kept in kv, files and
@@ -137,14 +141,10 @@ impl Catalog {
         self.may_publish(owner, by)?;
         let event = self.events.event(Kind::EndpointDeleted, Some(&old.endpoint.slug), json!({ "id": old.endpoint.id, "by": by.as_str() }));
         let heir = heir(&old.endpoint);
-        let mut writes = if heir == owner { self.let_go(&old.endpoint, None).await? } else { vec![] };
-        writes.extend([
-            Write::delete(Space::Endpoints, slug),
-            Write::put(Space::RetiredSlugs, slug, heir.share()),
-            Events::write(owner, &event),
-        ]);
-        let checks: Vec<Check> = vec![before.check()];
-        self.store.commit(checks, writes, Durability::Durable).await?;
+        let mut rows = if heir == owner { self.let_go(&old.endpoint, None).await? } else { Batch::new() };
+        rows.remove(&ENDPOINTS, &before.row).put(&RETIRED_SLUGS, &slug.to_owned(), &heir.share().to_owned());
+        rows.append(Events::stored(owner, &event));
+        rows.commit(&*self.store, Durability::Durable).await?;
         self.show(|shown| shown.remove(slug));
         old.grant.set(Granted::default());
         self.events.announce(owner, event);

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     event::Kind,
+    store::Batch,
     tool::{Capabilities, Decided, DecidedOn, Decision, Endpoint, HoldKind, Slug, finding::Outcome},
 };
 
@@ -113,7 +114,7 @@ impl Catalog {
         let limits = (!verdict.limits.is_empty()).then_some(&endpoint.limit_caps);
         events.insert(0, (Kind::EndpointReviewed, json!({ "decision": verdict.decision, "reason": reason, "limits": limits })));
         let bundle = before.live.bundle.clone();
-        self.put(Change { before: Some(&before), endpoint, bundle, checks: vec![], writes: vec![], events }).await
+        self.put(Change { before: Some(&before), endpoint, bundle, rows: Batch::new(), events }).await
     }
 
     fn something(&self, there: bool) -> Result<(), PublishError> {

@@ -17,7 +17,7 @@ use crate::{
     catalog::safety::{self, Report},
     event::Kind,
     money::receipt::json_hash,
-    store::{Durability, Space, Write},
+    store::{Batch, Durability, Table, schema},
     tool::{
         ContentSafety, Endpoint, Hold, HoldKind, Owner, Review,
         finding::{Finding, Outcome, Severity},
@@ -25,7 +25,9 @@ use crate::{
 };
 
 /// Where the version of the rules that all endpoints were scanned by is stored.
-const SCANNED_BY: &[u8] = b"content-policy-version";
+const SCANNED_BY: Table<(), String> = schema::SCANNED_BY.holding();
+/// Version → the share of who uploaded it first.
+const VERSION_OWNERS: Table<String, String> = schema::VERSION_OWNERS.holding();
 
 /// Approved findings that an endpoint remembers; the oldest go.
 const MAX_APPROVED: usize = 200;
@@ -57,13 +59,11 @@ impl Catalog {
     /// # Errors
     ///
     /// [`PublishError::Blocked`] for a builder's upload: nothing of it is to be stored.
-    pub(super) async fn scanned(&self, endpoint: &mut Endpoint, upload: Upload<'_>) -> Result<Option<Write>, PublishError> {
+    pub(super) async fn scanned(&self, endpoint: &mut Endpoint, upload: Upload<'_>) -> Result<Batch, PublishError> {
         let first = self.first_owner(endpoint, upload.handler).await?;
         let claim = match (&first, upload.handler) {
-            (None, Some(HandlerDraft::Source { .. })) => {
-                Some(Write::put(Space::VersionOwners, endpoint.version.as_str(), endpoint.owner.share()))
-            }
-            _ => None,
+            (None, Some(HandlerDraft::Source { .. })) => VERSION_OWNERS.put(&endpoint.version, &endpoint.owner.share().to_owned()),
+            _ => Batch::new(),
         };
         if upload.by == By::Host {
             return Ok(claim);
@@ -113,8 +113,8 @@ impl Catalog {
     ///
     /// Those of [`Catalog::rescan`].
     pub async fn rescan_if_due(&self) -> Result<(), PublishError> {
-        let scanned_by = self.store.get(Space::Meta, SCANNED_BY).await?;
-        if scanned_by.as_deref() == Some(self.scanner.policy_version().as_bytes()) {
+        let scanned_by = SCANNED_BY.get(&*self.store, &()).await?;
+        if scanned_by.as_deref() == Some(self.scanner.policy_version()) {
             return Ok(());
         }
         let found = self.rescan().await?;
@@ -148,8 +148,7 @@ impl Catalog {
                 Err(error) => return Err(error),
             }
         }
-        let mark = Write::put(Space::Meta, SCANNED_BY, self.scanner.policy_version());
-        self.store.commit(vec![], vec![mark], Durability::Durable).await?;
+        SCANNED_BY.put(&(), &self.scanner.policy_version().to_owned()).commit(&*self.store, Durability::Durable).await?;
         Ok(found)
     }
 
@@ -195,14 +194,14 @@ impl Catalog {
             events.insert(0, (Kind::EndpointReviewed, json!({ "state": kind.as_str(), "by": By::Host.as_str() })));
         }
         let bundle = before.live.bundle.clone();
-        self.put(Change { before: Some(&before), endpoint, bundle, checks: vec![], writes: vec![], events }).await?;
+        self.put(Change { before: Some(&before), endpoint, bundle, rows: Batch::new(), events }).await?;
         Ok(newly)
     }
 
     /// Who uploaded the source first.
-    async fn first_owner(&self, endpoint: &Endpoint, handler: Option<&HandlerDraft>) -> Result<Option<Vec<u8>>, PublishError> {
+    async fn first_owner(&self, endpoint: &Endpoint, handler: Option<&HandlerDraft>) -> Result<Option<String>, PublishError> {
         match handler {
-            Some(HandlerDraft::Source { .. }) => Ok(self.store.get(Space::VersionOwners, endpoint.version.as_bytes()).await?),
+            Some(HandlerDraft::Source { .. }) => Ok(VERSION_OWNERS.get(&*self.store, &endpoint.version).await?),
             Some(HandlerDraft::Response { .. }) | None => Ok(None),
         }
     }
@@ -233,8 +232,8 @@ impl Catalog {
     }
 }
 
-fn is_anothers(first: Option<&[u8]>, owner: &Owner) -> bool {
-    first.is_some_and(|first| first != owner.share().as_bytes())
+fn is_anothers(first: Option<&str>, owner: &Owner) -> bool {
+    first.is_some_and(|first| first != owner.share())
 }
 
 /// Whether new content waits for an admin: for what was found, for the policy's sake, or because an

@@ -29,7 +29,7 @@ impl Catalog {
             builder::Decision::Restore => Kind::BuilderRestored,
         };
         let event = self.events.event(kind, None, json!({ "reason": verdict.reason }));
-        let judged = builders.judge(id, verdict, Events::write(&owner, &event)).await;
+        let judged = builders.judge(id, verdict, Events::stored(&owner, &event)).await;
         // Also after an error: the store may have taken it all the same.
         if let Some(builder) = builders.get(id).await? {
             self.heed(&builder).await;

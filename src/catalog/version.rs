@@ -11,9 +11,12 @@ use tollhouse_protocol::{Bundle, Checked, Language, Limits, Schemas, Side, Sourc
 use super::{Catalog, HandlerDraft, PublishError};
 use crate::{
     base::aside::{aside, length},
-    store::{Space, Write},
+    store::{Batch, Table, schema},
     tool::{self, Endpoint, Handler, HandlerType, Owner, Runtime, SchemaError, Slug},
 };
+
+const VERSIONS: Table<String, StoredVersion> = schema::VERSIONS.holding();
+crate::json_values!(StoredVersion);
 
 /// What a version answers with, as stored under its hash.
 #[derive(Debug, Serialize, Deserialize)]
@@ -47,11 +50,9 @@ impl Prepared {
         self.stored.as_ref().map(StoredVersion::uploaded)
     }
 
-    /// The write that keeps it.
-    pub(super) fn write(&self) -> Result<Option<Write>, PublishError> {
-        let Some(stored) = &self.stored else { return Ok(None) };
-        let value = serde_json::to_vec(stored).map_err(PublishError::corrupt)?;
-        Ok(Some(Write::put(Space::Versions, self.version.as_str(), value)))
+    /// What keeps it.
+    pub(super) fn kept(&self) -> Batch {
+        self.stored.as_ref().map(|stored| VERSIONS.put(&self.version, stored)).unwrap_or_default()
     }
 }
 
@@ -83,13 +84,13 @@ impl Catalog {
         Ok(self.stored_version(version).await?.as_ref().map(StoredVersion::uploaded))
     }
 
-    /// The writes that let go of handlers that `before` needed, and neither it as it is `after` nor any other endpoint
+    /// What lets go of handlers that `before` needed, and neither it as it is `after` nor any other endpoint
     /// needs. For who holds the lock of changes until they are committed.
-    pub(super) async fn let_go(&self, before: &Endpoint, after: Option<&Endpoint>) -> Result<Vec<Write>, PublishError> {
+    pub(super) async fn let_go(&self, before: &Endpoint, after: Option<&Endpoint>) -> Result<Batch, PublishError> {
         let still: HashSet<_> = after.into_iter().flat_map(Endpoint::needs).collect();
         let mut gone: HashSet<_> = before.needs().filter(|version| !still.contains(version)).map(str::to_owned).collect();
         if gone.is_empty() {
-            return Ok(vec![]);
+            return Ok(Batch::new());
         }
         let (all, slug) = (self.all(), before.slug.clone());
         // Of ten thousand endpoints with fifty versions each it takes a while.
@@ -99,7 +100,9 @@ impl Catalog {
             gone
         });
         let gone = gone.await.map_err(|error| PublishError::Corrupt(error.to_string()))?;
-        Ok(gone.iter().map(|version| Write::delete(Space::Versions, version.as_str())).collect())
+        let mut batch = Batch::new();
+        gone.iter().for_each(|version| _ = batch.delete(&VERSIONS, version));
+        Ok(batch)
     }
 
     /// Refuses schemas that are sure to cost too much, on a thread for such work.
@@ -226,8 +229,7 @@ impl Catalog {
     }
 
     async fn stored_version(&self, version: &str) -> Result<Option<StoredVersion>, PublishError> {
-        let value = self.store.get(Space::Versions, version.as_bytes()).await?;
-        value.map(|value| serde_json::from_slice(&value).map_err(PublishError::corrupt)).transpose()
+        Ok(VERSIONS.get(&*self.store, &version.to_owned()).await?)
     }
 
     /// What the sandbox loads for an endpoint; `None` for built-in handlers.

@@ -1,13 +1,11 @@
 //! Reading events: newest first in pages, or oldest first from a place on.
 
-use std::ops::Bound;
-
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
-use super::{Event, Events, Kind, all_of, prefix};
+use super::{EVENTS, Event, Events, Kind, of};
 use crate::{
     base::{clock::Timestamp, id::EventId},
-    store::{Direction, Space, StoreError},
+    store::{self, Direction, StoreError},
     tool::{Owner, Slug},
 };
 
@@ -42,37 +40,38 @@ pub struct EventPage {
 
 /// Where an event stands among those of its owner: its time, then its id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place(Vec<u8>);
+pub struct Place(pub(super) store::Place);
 
 impl Place {
     /// Before all events of `at`.
     #[must_use]
     pub fn start_of(at: Timestamp) -> Self {
-        Self(at.0.to_be_bytes().to_vec())
+        Self(store::Place::of(&at))
     }
 
     /// That of an event.
     #[must_use]
     pub fn of(id: &EventId) -> Self {
-        Self([&id.made_at().0.to_be_bytes()[..], id.as_str().as_bytes()].concat())
+        Self(store::Place::of(&(id.made_at(), id.clone())))
     }
 
     /// The time of it.
     #[must_use]
     pub fn at(&self) -> Timestamp {
-        Timestamp(self.0.get(..8).and_then(|at| at.try_into().ok()).map_or(0, u64::from_be_bytes))
+        self.0.split().map_or(Timestamp(0), |(at, _)| at)
     }
 
     /// As [`Place::to_cursor`] gave it; `None` for other texts.
     #[must_use]
     pub fn from_cursor(text: &str) -> Option<Self> {
-        URL_SAFE_NO_PAD.decode(text).ok().filter(|place| (8..=64).contains(&place.len())).map(Self)
+        let place = URL_SAFE_NO_PAD.decode(text).ok().filter(|place| (8..=64).contains(&place.len()));
+        place.map(|place| Self(store::Place::of_bytes(place)))
     }
 
     /// As clients show it again.
     #[must_use]
     pub fn to_cursor(&self) -> String {
-        URL_SAFE_NO_PAD.encode(&self.0)
+        URL_SAFE_NO_PAD.encode(self.0.as_bytes())
     }
 }
 
@@ -94,24 +93,23 @@ impl Events {
     /// The store's.
     pub async fn list(&self, owner: &Owner, query: &EventQuery) -> Result<EventPage, StoreError> {
         let oldest = self.oldest().max(query.since.unwrap_or(Timestamp(0)));
-        let own = prefix(owner.share());
-        let mut range = all_of(owner.share());
-        range.start = Bound::Included([&own[..], &oldest.0.to_be_bytes()].concat());
+        let own = of(owner.share());
+        let mut range = EVENTS.under(&own).from(&(own.clone(), Place::start_of(oldest).0));
         if let Some(cursor) = &query.cursor {
-            range.end = Bound::Excluded([&own[..], &cursor.0].concat());
+            range = range.before(&(own, cursor.0.clone()));
         }
         let (mut page, mut seen) = (EventPage::default(), 0);
         while !range.is_empty() {
-            let pairs = self.store.scan(Space::Events, range.clone(), SCAN, Direction::Backward).await?;
-            let last = pairs.len() < SCAN;
-            for (key, stored) in pairs {
+            let rows = EVENTS.readable(&*self.store, &range, SCAN, Direction::Backward).await?;
+            let last = rows.len() < SCAN;
+            for (key, event) in rows {
                 seen += 1;
-                page.events.extend(serde_json::from_slice(&stored).ok().filter(|event| query.wants(event)));
+                range = range.before(&key);
+                page.events.extend(event.filter(|event| query.wants(event)));
                 if page.events.len() >= query.limit || seen == SCAN_LIMIT {
-                    page.next = Some(Place(key[own.len()..].to_vec()));
+                    page.next = Some(Place(key.1));
                     return Ok(page);
                 }
-                range.end = Bound::Excluded(key);
             }
             if last {
                 break;
@@ -126,13 +124,11 @@ impl Events {
     ///
     /// The store's.
     pub async fn after(&self, owner: &Owner, place: &Place, limit: usize) -> Result<Vec<(Place, Event)>, StoreError> {
-        let own = prefix(owner.share());
+        let own = of(owner.share());
         let from = place.clone().max(Place::start_of(self.oldest()));
-        let mut range = all_of(owner.share());
-        range.start = Bound::Excluded([&own[..], &from.0].concat());
-        let pairs = self.store.scan(Space::Events, range, limit, Direction::Forward).await?;
-        let read = |(key, stored): (Vec<u8>, Vec<u8>)| Some((Place(key[own.len()..].to_vec()), serde_json::from_slice(&stored).ok()?));
-        Ok(pairs.into_iter().filter_map(read).collect())
+        let range = EVENTS.under(&own).after(&(own, from.0));
+        let rows = EVENTS.readable(&*self.store, &range, limit, Direction::Forward).await?;
+        Ok(rows.into_iter().filter_map(|((_, place), event)| Some((Place(place), event?))).collect())
     }
 
     /// Events from before then are no longer kept.

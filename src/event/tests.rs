@@ -72,7 +72,7 @@ async fn events_go_when_they_are_too_old_or_too_many() {
             events.record(&other, Kind::SecretSet, None, json!({ "n": n })).await.unwrap();
         }
     }
-    let stored = async || events.store.scan(Space::Events, KeyRange::all(), 1_000, crate::store::Direction::Forward).await.unwrap().len();
+    let stored = async || EVENTS.count(&*events.store, &EVENTS.all(), 1_000).await.unwrap();
     assert_eq!(stored().await, 90);
     events.trim().await.unwrap();
     assert_eq!(stored().await, 60, "the oldest 30 of one owner");

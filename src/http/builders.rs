@@ -93,7 +93,7 @@ pub(super) async fn me(Business(builder, _): Business) -> Json<Value> {
 pub(super) async fn rotate(Business(builder, _): Business, State(app): State<Arc<App>>) -> Result<Json<Value>, Fault> {
     let owner = Owner::Builder(builder.id.clone());
     let event = app.events.event(Kind::BuilderKeyRotated, None, json!({}));
-    let (builder, key) = app.builders.rotate(&builder.id, Events::write(&owner, &event)).await?;
+    let (builder, key) = app.builders.rotate(&builder.id, Events::stored(&owner, &event)).await?;
     app.events.announce(&owner, event);
     tracing::info!(builder.id = %builder.id, "a builder has a new key");
     Ok(Json(json!({ "ok": true, "builderId": builder.id, "builderKey": key, "builder": builder.own() })))

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::{
     app::App,
     front::{Code, Fault},
-    store::{Durability, Size, Space},
+    store::{Batch, Durability, Size, Space},
 };
 
 /// What the store holds, as operators know it.
@@ -40,7 +40,7 @@ pub(super) async fn live() -> Json<Value> {
 
 /// The host takes calls: the store takes commits.
 pub(super) async fn ready(State(app): State<Arc<App>>) -> Result<Json<Value>, Fault> {
-    app.store.commit(vec![], vec![], Durability::Buffered).await?;
+    Batch::new().commit(&*app.store, Durability::Buffered).await?;
     if app.draining() {
         return Err(Fault::new(Code::Busy, "the host is shutting down"));
     }

@@ -42,7 +42,7 @@ use crate::{
     call::{Call, CallError, Done, Progress},
     front::Fault,
     money::{Ended, PaymentId},
-    store::{Check, Direction, Durability, KeyRange, Space, Store, StoreError, Write},
+    store::{Batch, Direction, Durability, Row, Store, StoreError, Table, schema, update},
 };
 
 /// How long a task is kept from its start: as long as the answer of its payment.
@@ -99,6 +99,9 @@ struct Record {
     #[serde(default)]
     cancel: bool,
 }
+crate::json_values!(Record);
+
+const TASKS: Table<String, Record> = schema::TASKS.holding();
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -195,7 +198,9 @@ impl Tasks {
             Record { holder: self.holder.clone(), payment, state: State::Working, created_at: now, updated_at: now, cancel: false };
         // The client must find it at once.
         self.running().insert(id.clone(), Running { cancel, said: None });
-        if let Err(error) = self.put(&id, None, &record).await {
+        let mut batch = Batch::new();
+        batch.insert(&TASKS, &id, &record);
+        if let Err(error) = batch.commit(&*self.store, Durability::Durable).await {
             self.running().remove(&id);
             return Err(error);
         }
@@ -240,18 +245,15 @@ impl Tasks {
     /// Stores the end of a task of ours.
     async fn end(&self, id: &str, state: &State) {
         for _ in 0..TRIES {
-            let ended = match self.read(id).await {
-                Ok(Some((record, _))) if !record.state.is_working() => return,
-                Ok(Some((record, before))) => {
-                    let record = Record { state: state.clone(), updated_at: self.clock.now(), ..record };
-                    self.put(id, Some(before), &record).await
+            let ending = update(&*self.store, Durability::Durable, |mut tx| async move {
+                if let Some(row) = tx.row(&TASKS, &id.to_owned()).await?.filter(|row| row.value.state.is_working()) {
+                    let record = Record { state: state.clone(), updated_at: self.clock.now(), ..row.value.clone() };
+                    tx.replace(&TASKS, &row, &record);
                 }
-                Ok(None) => return,
-                Err(error) => Err(error),
-            };
-            match ended {
+                tx.answer::<_, StoreError>(())
+            });
+            match ending.await {
                 Ok(()) => return,
-                Err(StoreError::Conflict) => {}
                 Err(error) => {
                     tracing::error!(%error, "the end of a task could not be stored yet");
                     tokio::time::sleep(BEAT).await;
@@ -262,15 +264,14 @@ impl Tasks {
 
     async fn beat(&self, id: &str) {
         let beaten = async {
-            let Some((record, before)) = self.read(id).await? else { return Ok(()) };
-            if record.cancel
+            let Some(row) = self.read(id).await? else { return Ok(()) };
+            if row.value.cancel
                 && let Some(running) = self.running().get(id)
             {
                 running.cancel.cancel();
             }
-            let record = Record { updated_at: self.clock.now(), ..record };
-            let check = Check::holds(Space::Tasks, id, before);
-            self.store.commit(vec![check], vec![Write::put(Space::Tasks, id, encode(&record))], Durability::Buffered).await
+            let record = Record { updated_at: self.clock.now(), ..row.value.clone() };
+            self.replace(&row, &record, Durability::Buffered).await
         };
         match beaten.await {
             Ok(()) | Err(StoreError::Conflict) => {}
@@ -284,17 +285,18 @@ impl Tasks {
     ///
     /// The store's.
     pub(super) async fn get(&self, app: &App, id: &str) -> Result<Option<Looked>, StoreError> {
-        let Some((mut record, before)) = self.read(id).await? else { return Ok(None) };
+        let Some(row) = self.read(id).await? else { return Ok(None) };
+        let mut record = row.value.clone();
         if record.state.is_working()
             && record.holder != self.holder
             && let Some(state) = self.orphan(app, &record).await?
         {
             record = Record { state, updated_at: self.clock.now(), ..record };
-            match self.put(id, Some(before), &record).await {
+            match self.replace(&row, &record, Durability::Durable).await {
                 Ok(()) => {}
                 // Somebody else found its end, or it lives.
                 Err(StoreError::Conflict) => match self.read(id).await? {
-                    Some((now, _)) => record = now,
+                    Some(now) => record = now.value,
                     None => return Ok(None),
                 },
                 Err(error) => return Err(error),
@@ -349,17 +351,17 @@ impl Tasks {
             running.cancel.cancel();
             return Ok(true);
         }
-        for _ in 0..TRIES {
-            let Some((record, before)) = self.read(id).await? else { return Ok(false) };
-            if !record.state.is_working() || record.cancel {
-                return Ok(true);
-            }
-            match self.put(id, Some(before), &Record { cancel: true, ..record }).await {
-                Err(StoreError::Conflict) => {}
-                other => return other.map(|()| true),
-            }
+        if !is_id(id) {
+            return Ok(false);
         }
-        Err(StoreError::Conflict)
+        let cancelling = update(&*self.store, Durability::Durable, |mut tx| async move {
+            let Some(row) = tx.row(&TASKS, &id.to_owned()).await?.filter(|row| !self.expired(&row.value)) else { return tx.answer(false) };
+            if row.value.state.is_working() && !row.value.cancel {
+                tx.replace(&TASKS, &row, &Record { cancel: true, ..row.value.clone() });
+            }
+            tx.answer::<_, StoreError>(true)
+        });
+        cancelling.await
     }
 
     /// Whether there is a task with this id.
@@ -371,21 +373,17 @@ impl Tasks {
         Ok(self.read(id).await?.is_some())
     }
 
-    async fn read(&self, id: &str) -> Result<Option<(Record, Vec<u8>)>, StoreError> {
-        if !id.starts_with(PREFIX) || id.len() > MAX_ID {
+    async fn read(&self, id: &str) -> Result<Option<Row<String, Record>>, StoreError> {
+        if !is_id(id) {
             return Ok(None);
         }
-        let Some(bytes) = self.store.get(Space::Tasks, id.as_bytes()).await? else { return Ok(None) };
-        match serde_json::from_slice::<Record>(&bytes) {
-            Ok(record) if self.expired(&record) => Ok(None),
-            Ok(record) => Ok(Some((record, bytes))),
-            Err(error) => Err(StoreError::Away(format!("a task does not read: {error}"))),
-        }
+        Ok(TASKS.row(&*self.store, &id.to_owned()).await?.filter(|row| !self.expired(&row.value)))
     }
 
-    async fn put(&self, id: &str, before: Option<Vec<u8>>, record: &Record) -> Result<(), StoreError> {
-        let check = Check { space: Space::Tasks, key: id.as_bytes().to_vec(), expected: before };
-        self.store.commit(vec![check], vec![Write::put(Space::Tasks, id, encode(record))], Durability::Durable).await
+    async fn replace(&self, row: &Row<String, Record>, record: &Record, durability: Durability) -> Result<(), StoreError> {
+        let mut batch = Batch::new();
+        batch.replace(&TASKS, row, record);
+        batch.commit(&*self.store, durability).await.map(|_| ())
     }
 
     fn expired(&self, record: &Record) -> bool {
@@ -395,14 +393,14 @@ impl Tasks {
     /// Forgets tasks past their time. Ids sort by time.
     async fn forget(&self) -> Result<(), StoreError> {
         loop {
-            let oldest = self.store.scan(Space::Tasks, KeyRange::all(), BATCH, Direction::Forward).await?;
-            let expired = |value: &[u8]| serde_json::from_slice::<Record>(value).is_ok_and(|record| self.expired(&record));
-            let gone: Vec<_> = oldest.iter().take_while(|(_, value)| expired(value)).collect();
-            if gone.is_empty() {
+            let oldest = TASKS.readable(&*self.store, &TASKS.all(), BATCH, Direction::Forward).await?;
+            let expired = |record: &Option<Record>| record.as_ref().is_some_and(|record| self.expired(record));
+            let mut batch = Batch::new();
+            oldest.iter().take_while(|(_, record)| expired(record)).for_each(|(id, _)| _ = batch.delete(&TASKS, id));
+            if batch.changes_nothing() {
                 return Ok(());
             }
-            let writes = gone.iter().map(|(key, _)| Write::delete(Space::Tasks, key.clone())).collect();
-            self.store.commit(vec![], writes, Durability::Buffered).await?;
+            batch.commit(&*self.store, Durability::Buffered).await?;
         }
     }
 
@@ -415,6 +413,10 @@ impl Tasks {
 const PREFIX: &str = "task_";
 /// Longest id, in bytes.
 const MAX_ID: usize = 64;
+
+fn is_id(id: &str) -> bool {
+    id.starts_with(PREFIX) && id.len() <= MAX_ID
+}
 
 /// A time to sort by, and 128 bits that nobody guesses.
 fn new_id() -> Result<String, StoreError> {
@@ -461,10 +463,6 @@ fn as_object(value: &impl Serialize) -> JsonObject {
         Ok(Value::Object(object)) => object,
         _ => JsonObject::new(),
     }
-}
-
-fn encode(record: &Record) -> Vec<u8> {
-    serde_json::to_vec(record).expect("a task has text keys")
 }
 
 fn kept_ms() -> u64 {

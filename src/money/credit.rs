@@ -5,23 +5,27 @@
 use std::{
     collections::HashMap,
     fmt,
-    ops::Bound,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::gate::{TRIES, checked_key};
+use super::gate::checked_key;
 use crate::{
     account::credential::{self, SecretHash},
     base::{
         clock::{Clock, Timestamp},
         id::CreditId,
     },
-    store::{Check, Direction, Durability, KeyRange, Space, Store, StoreError, Write},
+    store::{Batch, Direction, Durability, Store, StoreError, Table, Tx, schema, update},
     tool::{MicroUsd, Slug},
 };
+
+const CREDITS: Table<CreditId, Credit> = schema::CREDITS.holding();
+const MOVEMENTS: Table<(CreditId, u64), Movement> = schema::CREDIT_MOVEMENTS.holding();
+const MINTINGS: Table<String, Done> = schema::MINTINGS.holding();
+crate::json_values!(Credit, Movement, Done);
 
 /// What every token starts with; scanners for leaked secrets know it by that.
 pub(crate) const PREFIX: &str = "dc_";
@@ -230,33 +234,31 @@ impl Credit {
         })
     }
 
-    /// Records that the balance became `balance`: the writes of the commit that checks the credit as it was.
-    fn moved(&mut self, balance: MicroUsd, movement: Movement) -> [Write; 2] {
+    /// Makes the balance `balance`: the movement that the commit of the credit has beside it. The credit counts them, so each
+    /// commit checks its number too.
+    fn moved(&mut self, balance: MicroUsd, movement: &Movement) -> Batch {
         let number = self.movements;
         self.balance = balance;
         self.movements += 1;
-        [
-            Write::put(Space::Credits, key(&self.id), encode(self)),
-            Write::put(Space::CreditMovements, movement_key(&self.id, number), encode_movement(&movement)),
-        ]
+        MOVEMENTS.put(&(self.id.clone(), number), movement)
     }
 
-    fn minted(&mut self, amount: MicroUsd, at: Timestamp) -> Result<[Write; 2], CreditError> {
+    fn minted(&mut self, amount: MicroUsd, at: Timestamp) -> Result<Batch, CreditError> {
         let balance = self.balance.0.checked_add(amount.0).map(MicroUsd).filter(|balance| *balance <= MicroUsd::MAX);
         let balance = balance.ok_or(CreditError::TooMuch)?;
-        Ok(self.moved(balance, Movement::plain(at, MovementKind::Mint, amount, balance)))
+        Ok(self.moved(balance, &Movement::plain(at, MovementKind::Mint, amount, balance)))
     }
 
     /// Does as an admin decided: what it holds is taken whole, or given back whole.
-    fn judged(&mut self, verdict: &CreditVerdict, at: Timestamp) -> Result<[Write; 2], CreditError> {
+    fn judged(&mut self, verdict: &CreditVerdict, at: Timestamp) -> Result<Batch, CreditError> {
         match (verdict.decision, self.revoked.take()) {
             (CreditDecision::Revoke, None) => {
                 let amount = self.balance;
                 self.revoked = Some(Revoked { since: at, amount, reason: verdict.reason.clone() });
-                Ok(self.moved(MicroUsd::ZERO, Movement::plain(at, MovementKind::Revoke, amount, MicroUsd::ZERO)))
+                Ok(self.moved(MicroUsd::ZERO, &Movement::plain(at, MovementKind::Revoke, amount, MicroUsd::ZERO)))
             }
             (CreditDecision::Restore, Some(Revoked { amount, .. })) => {
-                Ok(self.moved(amount, Movement::plain(at, MovementKind::Restore, amount, amount)))
+                Ok(self.moved(amount, &Movement::plain(at, MovementKind::Restore, amount, amount)))
             }
             (CreditDecision::Revoke, Some(_)) => Err(CreditError::Revoked),
             (CreditDecision::Restore, None) => Err(CreditError::NotRevoked),
@@ -304,9 +306,13 @@ impl Credits {
             movements: 0,
             secret_sha256: SecretHash::of(&secret),
         };
-        let writes = credit.minted(amount, now)?;
-        match self.commit(Check::absent(Space::Credits, key(&id)), writes, &credit, once).await {
-            Ok(()) => {
+        let mut batch = credit.minted(amount, now)?;
+        batch.insert(&CREDITS, &id, &credit);
+        if let Some(Once { key, request }) = once {
+            batch.insert(&MINTINGS, key, &Done { request: request.clone(), credit: credit.clone() });
+        }
+        match batch.commit(&*self.store, Durability::Durable).await {
+            Ok(_) => {
                 tracing::info!(credit.id = %credit.id, "a credit was minted");
                 Ok(Minted { token: Some(token), credit })
             }
@@ -328,26 +334,30 @@ impl Credits {
         if amount.is_zero() {
             return Err(CreditError::Nothing);
         }
-        for _ in 0..TRIES {
-            if let Some(credit) = self.done(once).await? {
-                return Ok(credit);
+        let topping = update(&*self.store, Durability::Durable, |mut tx| async move {
+            if let Some(Once { key, request }) = once
+                && let Some(done) = tx.get(&MINTINGS, key).await?
+            {
+                let answer = if done.request == *request { done.credit } else { return Err(CreditError::Reused) };
+                return tx.answer((answer, false));
             }
-            let (mut credit, before) = self.read(id).await?.ok_or(CreditError::Unknown)?;
+            let row = tx.row(&CREDITS, id).await?.ok_or(CreditError::Unknown)?;
+            let mut credit = row.value.clone();
             if credit.revoked.is_some() {
                 return Err(CreditError::Revoked);
             }
-            let writes = credit.minted(amount, self.clock.now())?;
-            match self.commit(Check::holds(Space::Credits, key(id), before), writes, &credit, once).await {
-                Ok(()) => {
-                    tracing::info!(credit.id = %credit.id, "a credit was topped up");
-                    return Ok(credit);
-                }
-                // A call was debited meanwhile, or a twin was faster.
-                Err(StoreError::Conflict) => {}
-                Err(error) => return Err(error.into()),
+            tx.append(credit.minted(amount, self.clock.now())?);
+            tx.replace(&CREDITS, &row, &credit);
+            if let Some(Once { key, request }) = once {
+                tx.put(&MINTINGS, key, &Done { request: request.clone(), credit: credit.clone() });
             }
+            tx.answer((credit, true))
+        });
+        let (credit, added) = topping.await?;
+        if added {
+            tracing::info!(credit.id = %credit.id, "a credit was topped up");
         }
-        Err(StoreError::Conflict.into())
+        Ok(credit)
     }
 
     /// Revokes a credit, or restores it. A call under way that was admitted with it is settled before, or refused.
@@ -360,36 +370,20 @@ impl Credits {
         if verdict.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON) {
             return Err(CreditError::Reason);
         }
-        for _ in 0..TRIES {
-            let (mut credit, before) = self.read(id).await?.ok_or(CreditError::Unknown)?;
-            let writes = credit.judged(verdict, self.clock.now())?;
-            match self.commit(Check::holds(Space::Credits, key(id), before), writes, &credit, None).await {
-                Ok(()) => return Ok(credit),
-                // A call was debited meanwhile.
-                Err(StoreError::Conflict) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Err(StoreError::Conflict.into())
-    }
-
-    /// Makes `credit` what it is, once if it has a name.
-    async fn commit(&self, check: Check, writes: [Write; 2], credit: &Credit, once: Option<&Once>) -> Result<(), StoreError> {
-        let (mut checks, mut writes) = (vec![check], writes.to_vec());
-        if let Some(Once { key, request }) = once {
-            let done = Done { request: request.clone(), credit: credit.clone() };
-            let done = serde_json::to_vec(&done).expect("a credit is plain data: encoding it into memory cannot fail");
-            checks.push(Check::absent(Space::Mintings, key.as_str()));
-            writes.push(Write::put(Space::Mintings, key.as_str(), done));
-        }
-        self.store.commit(checks, writes, Durability::Durable).await
+        let judging = update(&*self.store, Durability::Durable, |mut tx| async move {
+            let row = tx.row(&CREDITS, id).await?.ok_or(CreditError::Unknown)?;
+            let mut credit = row.value.clone();
+            tx.append(credit.judged(verdict, self.clock.now())?);
+            tx.replace(&CREDITS, &row, &credit);
+            tx.answer::<_, CreditError>(credit)
+        });
+        judging.await
     }
 
     /// What was minted under the name.
     async fn done(&self, once: Option<&Once>) -> Result<Option<Credit>, CreditError> {
         let Some(once) = once else { return Ok(None) };
-        let Some(bytes) = self.store.get(Space::Mintings, once.key.as_bytes()).await? else { return Ok(None) };
-        let done: Done = serde_json::from_slice(&bytes).map_err(unreadable)?;
+        let Some(done) = MINTINGS.get(&*self.store, &once.key).await? else { return Ok(None) };
         if done.request == once.request { Ok(Some(done.credit)) } else { Err(CreditError::Reused) }
     }
 
@@ -399,7 +393,7 @@ impl Credits {
     ///
     /// The store's.
     pub async fn get(&self, id: &CreditId) -> Result<Option<Credit>, StoreError> {
-        Ok(self.read(id).await?.map(|(credit, _)| credit))
+        CREDITS.get(&*self.store, id).await
     }
 
     /// At most `limit` credits, the oldest first, from behind `after`.
@@ -408,9 +402,9 @@ impl Credits {
     ///
     /// The store's.
     pub async fn list(&self, after: Option<&CreditId>, limit: usize) -> Result<Vec<Credit>, StoreError> {
-        let range = after.map_or(KeyRange::all(), |after| KeyRange::all().after(&key(after)));
-        let pairs = self.store.scan(Space::Credits, range, limit, Direction::Forward).await?;
-        pairs.iter().map(|(_, bytes)| serde_json::from_slice(bytes).map_err(unreadable)).collect()
+        let range = after.map_or_else(|| CREDITS.all(), |after| CREDITS.all().after(after));
+        let rows = CREDITS.page(&*self.store, &range, limit, Direction::Forward).await?;
+        Ok(rows.into_iter().map(|row| row.value).collect())
     }
 
     /// At most `limit` movements of a credit, newest first, from before the number `before`.
@@ -419,14 +413,14 @@ impl Credits {
     ///
     /// The store's.
     pub async fn movements(&self, id: &CreditId, before: Option<u64>, limit: usize) -> Result<Movements, StoreError> {
-        let mut range = KeyRange { start: Bound::Included(movement_key(id, 0)), end: Bound::Included(movement_key(id, u64::MAX)) };
+        let mut range = MOVEMENTS.under(id);
         if let Some(before) = before {
-            range.end = Bound::Excluded(movement_key(id, before));
+            range = range.before(&(id.clone(), before));
         }
-        let pairs = self.store.scan(Space::CreditMovements, range, limit, Direction::Backward).await?;
-        let next = pairs.last().filter(|_| pairs.len() == limit).and_then(|(key, _)| number(key)).filter(|number| *number > 0);
-        let movements: Result<_, _> = pairs.iter().map(|(_, bytes)| serde_json::from_slice(bytes).map_err(unreadable)).collect();
-        Ok(Movements { movements: movements?, next })
+        let rows = MOVEMENTS.page(&*self.store, &range, limit, Direction::Backward).await?;
+        let next = rows.last().filter(|_| rows.len() == limit).map(|row| row.key.1).filter(|number| *number > 0);
+        let movements = rows.into_iter().map(|row| row.value).collect();
+        Ok(Movements { movements, next })
     }
 
     /// The credit whose token this is. Unknown ids and wrong secrets look the same.
@@ -437,7 +431,7 @@ impl Credits {
     pub async fn find(&self, token: &str) -> Result<Option<Credit>, StoreError> {
         let Some((id, secret)) = credential::parts(PREFIX, token) else { return Ok(None) };
         let Ok(id) = format!("{}{id}", CreditId::PREFIX).parse::<CreditId>() else { return Ok(None) };
-        let Some((credit, _)) = self.read(&id).await? else { return Ok(None) };
+        let Some(credit) = self.get(&id).await? else { return Ok(None) };
         Ok(credit.secret_sha256.matches(secret).then_some(credit))
     }
 
@@ -451,10 +445,11 @@ impl Credits {
         Some(Hold { credits: Arc::clone(self), id: credit.id.clone(), amount, slug: slug.clone() })
     }
 
-    /// The check and the writes that debit what is held; `None` when the balance is not enough.
-    pub(super) async fn debit(&self, hold: &Hold, receipt_id: &str) -> Result<Option<(Check, [Write; 2])>, StoreError> {
-        let Some((mut credit, before)) = self.read(&hold.id).await? else { return Ok(None) };
-        let Some(balance) = credit.balance.0.checked_sub(hold.amount.0).map(MicroUsd) else { return Ok(None) };
+    /// Debits what is held, in the commit of `tx`. False when the balance is not enough.
+    pub(super) async fn debit(&self, tx: &mut Tx<'_>, hold: &Hold, receipt_id: &str) -> Result<bool, StoreError> {
+        let Some(row) = tx.row(&CREDITS, &hold.id).await? else { return Ok(false) };
+        let mut credit = row.value.clone();
+        let Some(balance) = credit.balance.0.checked_sub(hold.amount.0).map(MicroUsd) else { return Ok(false) };
         let movement = Movement {
             at: self.clock.now(),
             kind: MovementKind::Debit,
@@ -463,15 +458,9 @@ impl Credits {
             receipt_id: Some(receipt_id.to_owned()),
             slug: Some(hold.slug.clone()),
         };
-        Ok(Some((Check::holds(Space::Credits, key(&hold.id), before), credit.moved(balance, movement))))
-    }
-
-    async fn read(&self, id: &CreditId) -> Result<Option<(Credit, Vec<u8>)>, StoreError> {
-        let Some(bytes) = self.store.get(Space::Credits, &key(id)).await? else { return Ok(None) };
-        match serde_json::from_slice(&bytes) {
-            Ok(credit) => Ok(Some((credit, bytes))),
-            Err(error) => Err(StoreError::Away(format!("the credit `{id}` does not read: {error}"))),
-        }
+        tx.append(credit.moved(balance, &movement));
+        tx.replace(&CREDITS, &row, &credit);
+        Ok(true)
     }
 }
 
@@ -485,29 +474,4 @@ impl Drop for Hold {
             }
         }
     }
-}
-
-fn key(id: &CreditId) -> Vec<u8> {
-    id.as_str().as_bytes().to_vec()
-}
-
-/// Movements of a credit sort by their number: each commit checks the credit that counts them.
-fn movement_key(id: &CreditId, number: u64) -> Vec<u8> {
-    [id.as_str().as_bytes(), &number.to_be_bytes()].concat()
-}
-
-fn number(key: &[u8]) -> Option<u64> {
-    key.last_chunk().copied().map(u64::from_be_bytes)
-}
-
-fn unreadable(error: serde_json::Error) -> StoreError {
-    StoreError::Away(format!("a credit or a movement of one does not read: {error}"))
-}
-
-fn encode_movement(movement: &Movement) -> Vec<u8> {
-    serde_json::to_vec(movement).expect("a movement is plain data: encoding it into memory cannot fail")
-}
-
-fn encode(credit: &Credit) -> Vec<u8> {
-    serde_json::to_vec(credit).expect("a credit is plain data: encoding it into memory cannot fail")
 }

@@ -26,8 +26,20 @@ use crate::{
         id::RequestId,
     },
     money::receipt::Kind,
-    store::{Check, Durability, Space, Store, StoreError, Write},
+    store::{Decided, Durability, Entry, Row, Store, StoreError, Table, Tx, schema, update},
 };
+
+const PAYMENTS: Table<PaymentId, Record> = schema::PAYMENTS.indexed(&[open_intent]);
+/// From a payer's own name of a payment, behind the payer, to the payment.
+const PAYMENT_NAMES: Table<String, PaymentId> = schema::PAYMENT_NAMES.holding();
+/// The payments that are reserved or settling.
+const OPEN_INTENTS: Table<PaymentId, ()> = schema::OPEN_INTENTS.holding();
+/// When to look at which payment again.
+const PAYMENT_EXPIRY: Table<(Timestamp, String), ()> = schema::PAYMENT_EXPIRY.holding();
+
+fn open_intent(id: &PaymentId, record: &Record) -> Option<Entry> {
+    matches!(record.state, State::Reserved | State::Settling).then(|| schema::OPEN_INTENTS.entry(id, &()))
+}
 
 /// Most characters of an idempotency key.
 const MAX_IDEMPOTENCY_KEY: usize = 255;
@@ -38,9 +50,6 @@ const MAX_VALIDITY: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// How long an idempotency key of a credit names the same call, from its first use.
 const KEY_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-
-/// Tries of a conditional commit: each failure means that another succeeded.
-pub(super) const TRIES: usize = 1_000;
 
 /// What a payment admits its caller to.
 #[must_use]
@@ -82,14 +91,6 @@ pub struct Gate {
     open: Mutex<HashMap<PaymentId, Retry>>,
     /// Reservations of this process that the store did not take back yet.
     orphans: Mutex<HashMap<PaymentId, Record>>,
-}
-
-/// What a name that the client gave its payment says of it.
-enum Named {
-    /// The payment that has the name has bought this.
-    Admits(Admit),
-    /// None has it, or one that is unspent as long as the check holds.
-    Unspent(Option<Check>),
 }
 
 #[derive(Clone, Copy)]
@@ -187,9 +188,9 @@ impl Gate {
             }
             Verdict::Unavailable(why) => return Err(Refusal::FacilitatorUnavailable(why)),
         }
-        let named = payment.client_id.as_ref().map(|name| client_key(&payment.payer(), name));
-        let tail = Tail { showable_until_ms, named };
-        self.reserve(id, digest, request, tail, || Means::X402(Box::new(payment.clone()))).await
+        let payer = payment.payer();
+        let tail = Tail::new(showable_until_ms, payment.client_id.as_deref().map(|name| (payer.as_str(), name)));
+        self.reserve(id, digest, request, tail, Means::X402(Box::new(payment))).await
     }
 
     /// Until when an authorisation can be shown, in milliseconds since 1970. An expired one is refused whatever the
@@ -234,105 +235,33 @@ impl Gate {
             return Err(Refusal::CreditRevoked);
         }
         let hold = self.credits.hold(&credit, terms.price, &terms.slug);
-        let mut hold = Some(hold.ok_or(Refusal::InsufficientCredit { balance: credit.balance, price: terms.price })?);
-        let tail = Tail { showable_until_ms, named: None };
-        self.reserve(id, digest, request, tail, move || Means::Credit(hold.take().expect("a reservation is made once"))).await
+        let hold = hold.ok_or(Refusal::InsufficientCredit { balance: credit.balance, price: terms.price })?;
+        self.reserve(id, digest, request, Tail::new(showable_until_ms, None), Means::Credit(hold)).await
     }
 
     /// What a payment that is known already admits to; `None` when it is unspent.
     async fn seen(&self, id: &PaymentId, digest: &str, request: &str) -> Result<Option<Admit>, Refusal> {
-        let Some((record, _)) = self.read(id).await? else { return Ok(None) };
-        if matches!(record.state, State::Released | State::Refused) {
-            return Ok(None);
-        }
-        if record.digest != digest {
-            // Nonces are public once settled: the answer is for who holds the signature.
-            return Err(Refusal::invalid("invalid_exact_evm_nonce_already_used", "the authorization is spent"));
-        }
-        if record.request != request {
-            return Err(Refusal::Reused);
-        }
-        match (record.state, record.answer) {
-            (State::Settled, Some(answer)) => Ok(Some(Admit::Stored(id.clone(), answer))),
-            (State::Settled, None) => {
-                let message = "the authorization is spent, and its answer is no longer kept";
-                Err(Refusal::invalid("invalid_exact_evm_nonce_already_used", message))
-            }
-            _ => Ok(Some(Admit::InFlight(id.clone()))),
+        match PAYMENTS.get(&*self.store, id).await? {
+            Some(record) => admits(id, record, digest, request),
+            None => Ok(None),
         }
     }
 
     /// Binds the payment to the request: of many that arrive together, one.
-    async fn reserve(
-        self: &Arc<Self>,
-        id: PaymentId,
-        digest: String,
-        request: &str,
-        tail: Tail,
-        mut means: impl FnMut() -> Means,
-    ) -> Result<Admit, Refusal> {
-        for _ in 0..TRIES {
-            if let Some(admit) = self.seen(&id, &digest, request).await? {
-                return Ok(admit);
-            }
-            let before = self.store.get(Space::Payments, &id.key()).await?;
-            let earlier = before.as_deref().and_then(Record::decode);
-            if earlier.as_ref().is_some_and(|record| !matches!(record.state, State::Released | State::Refused)) {
-                continue;
-            }
-            let mut checks = vec![Check { space: Space::Payments, key: id.key(), expected: before }];
-            let record = Record::reserved(request, digest.clone(), tail.clone(), self.clock.now());
-            let mut writes = vec![Write::put(Space::Payments, id.key(), record.encode()), Write::put(Space::OpenIntents, id.key(), vec![])];
-            if let Some(named) = &tail.named {
-                let known = self.store.get(Space::Payments, named).await?;
-                match self.named(known.as_deref(), &id, request).await? {
-                    Named::Admits(admit) => return Ok(admit),
-                    // It must not come back to life while we take its name.
-                    Named::Unspent(check) => checks.extend(check),
+    async fn reserve(self: &Arc<Self>, id: PaymentId, digest: String, request: &str, tail: Tail, means: Means) -> Result<Admit, Refusal> {
+        let record = Record::reserved(request, digest, tail, self.clock.now());
+        match update(&*self.store, Durability::Buffered, |tx| bind(tx, &id, &record)).await {
+            Ok(Some(admit)) => Ok(admit),
+            Ok(None) => Ok(Admit::Run(Admission { gate: Arc::clone(self), id, record: Box::new(record), means, ended: false })),
+            Err(Refusal::Store(StoreError::Contended)) => Err(Refusal::InProgress(id)),
+            Err(refusal) => {
+                if matches!(refusal, Refusal::Store(StoreError::Unknown(_))) {
+                    // Nobody runs under it, if it was written.
+                    self.give_back(&id, &record).await;
                 }
-                checks.push(Check { space: Space::Payments, key: named.clone(), expected: known });
-                writes.push(Write::put(Space::Payments, named.clone(), id.as_str()));
-            }
-            // The name under which it was shown before: nothing else would remove it.
-            let left = earlier.and_then(|record| record.tail?.named).filter(|left| tail.named.as_ref() != Some(left));
-            if let Some(left) = left
-                && self.store.get(Space::Payments, &left).await?.as_deref() == Some(id.as_str().as_bytes())
-            {
-                checks.push(Check::holds(Space::Payments, left.clone(), id.as_str()));
-                writes.push(Write::delete(Space::Payments, left));
-            }
-            match self.store.commit(checks, writes, Durability::Buffered).await {
-                Ok(()) => {
-                    let means = means();
-                    return Ok(Admit::Run(Admission { gate: Arc::clone(self), id, record: Box::new(record), means, ended: false }));
-                }
-                Err(StoreError::Conflict) => {}
-                Err(error) => {
-                    if matches!(error, StoreError::Unknown(_)) {
-                        // Nobody runs under it, if it was written.
-                        self.give_back(&id, &record).await;
-                    }
-                    return Err(error.into());
-                }
+                Err(refusal)
             }
         }
-        Err(Refusal::InProgress(id))
-    }
-
-    /// What the payment that has the client's id already admits to (payment-identifier extension).
-    async fn named(&self, known: Option<&[u8]>, id: &PaymentId, request: &str) -> Result<Named, Refusal> {
-        let Some(earlier) = known.and_then(|bytes| std::str::from_utf8(bytes).ok()?.parse::<PaymentId>().ok()) else {
-            return Ok(Named::Unspent(None));
-        };
-        if &earlier == id {
-            return Ok(Named::Unspent(None));
-        }
-        let Some((record, bytes)) = self.read(&earlier).await? else { return Ok(Named::Unspent(None)) };
-        // Same payer, by the key; the payer signed the payment that names it.
-        Ok(match self.seen(&earlier, &record.digest, request).await? {
-            Some(admit) => Named::Admits(admit),
-            None => Named::Unspent(Some(Check::holds(Space::Payments, earlier.key(), bytes))),
-        })
     }
 
     /// The state of a payment, as everyone may see it.
@@ -341,7 +270,7 @@ impl Gate {
     ///
     /// The store's.
     pub async fn state(&self, id: &PaymentId) -> Result<Option<PaymentState>, StoreError> {
-        Ok(self.read(id).await?.map(|(record, _)| record.public(id)))
+        Ok(PAYMENTS.get(&*self.store, id).await?.map(|record| record.public(id)))
     }
 
     /// The end of a payment that another call or replica has: its answer, or that it is still under
@@ -351,12 +280,10 @@ impl Gate {
     ///
     /// The store's.
     pub async fn ended(&self, id: &PaymentId) -> Result<Ended, StoreError> {
-        Ok(match self.read(id).await? {
-            Some((Record { state: State::Settled, answer: Some(answer), .. }, _)) => Ended::Answer(answer),
-            Some((Record { state: State::Settling, .. }, _)) if self.retries().get(id).is_some_and(|retry| retry.at.is_some()) => {
-                Ended::Open
-            }
-            Some((Record { state: State::Reserved | State::Settling, .. }, _)) => Ended::NotYet,
+        Ok(match PAYMENTS.get(&*self.store, id).await? {
+            Some(Record { state: State::Settled, answer: Some(answer), .. }) => Ended::Answer(answer),
+            Some(Record { state: State::Settling, .. }) if self.retries().get(id).is_some_and(|retry| retry.at.is_some()) => Ended::Open,
+            Some(Record { state: State::Reserved | State::Settling, .. }) => Ended::NotYet,
             _ => Ended::Without,
         })
     }
@@ -367,31 +294,11 @@ impl Gate {
         self.retries().len()
     }
 
-    async fn read(&self, id: &PaymentId) -> Result<Option<(Record, Vec<u8>)>, StoreError> {
-        let unreadable = || StoreError::Away(format!("the record of payment `{id}` does not read"));
-        match self.stored(id).await? {
-            Some((None, _)) => Err(unreadable()),
-            Some((Some(record), bytes)) => Ok(Some((record, bytes))),
-            None => Ok(None),
-        }
-    }
-
-    /// The same for who goes through many: one that does not read is logged, and holds up no other.
-    async fn read_among_others(&self, id: &PaymentId) -> Result<Option<(Record, Vec<u8>)>, StoreError> {
-        match self.stored(id).await? {
-            Some((None, _)) => {
-                tracing::error!(payment.id = %id, "the record of a payment does not read; it stays as it is");
-                Ok(None)
-            }
-            Some((Some(record), bytes)) => Ok(Some((record, bytes))),
-            None => Ok(None),
-        }
-    }
-
-    /// A record, if it reads, and the bytes of it.
-    async fn stored(&self, id: &PaymentId) -> Result<Option<(Option<Record>, Vec<u8>)>, StoreError> {
-        let bytes = self.store.get(Space::Payments, &id.key()).await?;
-        Ok(bytes.map(|bytes| (Record::decode(&bytes), bytes)))
+    /// A record, for who goes through many: one that does not read is logged, and holds up no other.
+    async fn read_among_others(&self, id: &PaymentId) -> Result<Option<Row<PaymentId, Record>>, StoreError> {
+        let Some(found) = PAYMENTS.found(&*self.store, id).await? else { return Ok(None) };
+        let logged = |error| tracing::error!(payment.id = %id, %error, "the record of a payment does not read; it stays as it is");
+        Ok(PAYMENTS.read(found).map_err(logged).ok())
     }
 
     fn orphans(&self) -> std::sync::MutexGuard<'_, HashMap<PaymentId, Record>> {
@@ -401,6 +308,67 @@ impl Gate {
     fn retries(&self) -> std::sync::MutexGuard<'_, HashMap<PaymentId, Retry>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What the record of a payment admits to whoever shows it; `None` when it is unspent.
+fn admits(id: &PaymentId, record: Record, digest: &str, request: &str) -> Result<Option<Admit>, Refusal> {
+    if matches!(record.state, State::Released | State::Refused) {
+        return Ok(None);
+    }
+    if record.digest != digest {
+        // Nonces are public once settled: the answer is for who holds the signature.
+        return Err(Refusal::invalid("invalid_exact_evm_nonce_already_used", "the authorization is spent"));
+    }
+    if record.request != request {
+        return Err(Refusal::Reused);
+    }
+    match (record.state, record.answer) {
+        (State::Settled, Some(answer)) => Ok(Some(Admit::Stored(id.clone(), answer))),
+        (State::Settled, None) => {
+            let message = "the authorization is spent, and its answer is no longer kept";
+            Err(Refusal::invalid("invalid_exact_evm_nonce_already_used", message))
+        }
+        _ => Ok(Some(Admit::InFlight(id.clone()))),
+    }
+}
+
+/// Writes a reservation, unless the payment, or the one that has its client's name, admits to something already. All that is
+/// read here must be so still when it is written.
+async fn bind<'a>(mut tx: Tx<'a>, id: &PaymentId, record: &Record) -> Result<Decided<'a, Option<Admit>>, Refusal> {
+    let earlier = tx.row(&PAYMENTS, id).await?;
+    if let Some(row) = &earlier
+        && let Some(admit) = admits(id, row.value.clone(), &record.digest, &record.request)?
+    {
+        return tx.answer(Some(admit));
+    }
+    let name_of = |record: &Record| record.tail.as_ref().and_then(Tail::name);
+    let name = name_of(record);
+    if let Some(name) = &name
+        && let Some(other) = tx.get(&PAYMENT_NAMES, name).await?.filter(|other| other != id)
+        && let Some(named) = tx.get(&PAYMENTS, &other).await?
+    {
+        // Same payer, by the key; the payer signed the payment that names it (payment-identifier extension). While we take its
+        // name it must not come back to life.
+        let digest = named.digest.clone();
+        if let Some(admit) = admits(&other, named, &digest, &record.request)? {
+            return tx.answer(Some(admit));
+        }
+    }
+    // The name under which it was shown before: nothing else would remove it.
+    let left = earlier.as_ref().and_then(|row| name_of(&row.value)).filter(|left| name.as_ref() != Some(left));
+    if let Some(left) = left
+        && tx.get(&PAYMENT_NAMES, &left).await?.as_ref() == Some(id)
+    {
+        tx.delete(&PAYMENT_NAMES, &left);
+    }
+    if let Some(name) = &name {
+        tx.put(&PAYMENT_NAMES, name, id);
+    }
+    match &earlier {
+        Some(row) => tx.replace(&PAYMENTS, row, record),
+        None => tx.put_new(&PAYMENTS, id, record),
+    };
+    tx.answer(None)
 }
 
 /// What became of a payment that someone else holds.
@@ -464,13 +432,4 @@ impl Drop for Admission {
 pub(super) fn checked_key(key: String) -> Result<String, String> {
     let fits = (1..=MAX_IDEMPOTENCY_KEY).contains(&key.len()) && key.bytes().all(|b| b.is_ascii_graphic());
     if fits { Ok(key) } else { Err(format!("`Idempotency-Key` is 1 to {MAX_IDEMPOTENCY_KEY} visible ASCII characters")) }
-}
-
-fn expiry_key(at: Timestamp, id: &PaymentId) -> Vec<u8> {
-    [at.0.to_be_bytes().as_slice(), id.as_str().as_bytes()].concat()
-}
-
-/// Key of the index entry for a client's own id of a payment. Scoped by payer: no one can take another's.
-fn client_key(payer: &str, name: &str) -> Vec<u8> {
-    format!("cid/{payer}/{name}").into_bytes()
 }

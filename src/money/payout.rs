@@ -35,12 +35,20 @@ use crate::{
     },
     event::{Event, Events, Kind},
     money::{Network, receipt::Signer, sale::Unpaid},
-    store::{Check, Direction, Durability, KeyRange, Space, Store, StoreError, Write},
+    store::{Direction, Durability, Ended, Entry, Store, StoreError, Table, schema, update},
     tool::{MicroUsd, Owner},
 };
 
-/// Tries of a conditional commit: each failure means that another succeeded.
-const TRIES: usize = 1_000;
+type Key = (Ended<String>, PayoutId);
+
+const PAYOUTS: Table<Key, Packet> = schema::PAYOUTS.indexed(&[whose]);
+/// From a packet to whose it is.
+const PAYOUT_BUILDERS: Table<PayoutId, BuilderId> = schema::PAYOUT_BUILDERS.holding();
+const PAYOUT_RECEIPTS: Table<(Ended<PayoutId>, String), Unpaid> = schema::PAYOUT_RECEIPTS.holding();
+
+fn whose((_, id): &Key, packet: &Packet) -> Option<Entry> {
+    Some(schema::PAYOUT_BUILDERS.entry(id, &packet.builder_id))
+}
 
 /// Why a payout did not happen, or its settings were not taken.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -97,7 +105,7 @@ impl Payouts {
         if self.builder_of(id).await? != *builder {
             return Err(PayoutError::NotOwner);
         }
-        Ok(self.read(builder, id).await?.0)
+        self.read(builder, id).await
     }
 
     /// The packets of `builder`, newest first, before `cursor`.
@@ -106,13 +114,13 @@ impl Payouts {
     ///
     /// The store's.
     pub async fn list(&self, builder: &BuilderId, limit: usize, cursor: Option<&PayoutId>) -> Result<Page, PayoutError> {
-        let mut range = KeyRange::prefix(&packet_key(builder, None));
+        let mut range = PAYOUTS.under(&of(builder));
         if let Some(cursor) = cursor {
-            range = range.before(&packet_key(builder, Some(cursor)));
+            range = range.before(&key(builder, cursor));
         }
-        let pairs = self.store.scan(Space::Payouts, range, limit, Direction::Backward).await?;
-        let full = pairs.len() == limit;
-        let packets: Vec<_> = pairs.iter().map(|(_, bytes)| Packet::decode(bytes)).collect::<Result<_, _>>()?;
+        let rows = PAYOUTS.page(&*self.store, &range, limit, Direction::Backward).await?;
+        let full = rows.len() == limit;
+        let packets: Vec<_> = rows.into_iter().map(|row| row.value).collect();
         let next = packets.last().filter(|_| full).map(|packet| packet.id.clone());
         Ok((packets, next))
     }
@@ -123,23 +131,22 @@ impl Payouts {
     ///
     /// The store's.
     pub async fn list_all(&self, status: Option<Status>, limit: usize, cursor: Option<&PayoutId>) -> Result<Page, PayoutError> {
-        let mut range = KeyRange::prefix(&index_key(None));
+        let mut range = PAYOUT_BUILDERS.all();
         if let Some(cursor) = cursor {
-            range = range.before(&index_key(Some(cursor)));
+            range = range.before(cursor);
         }
         let (mut packets, mut seen) = (Vec::new(), 0);
         loop {
-            let pairs = self.store.scan(Space::Payouts, range.clone(), limit, Direction::Backward).await?;
-            let last = pairs.len() < limit;
-            for (key, builder) in pairs {
-                let id = parsed::<PayoutId>(key.get(INDEX.len() + 1..).unwrap_or_default())?;
-                let (packet, _) = self.read(&parsed(&builder)?, &id).await?;
+            let rows = PAYOUT_BUILDERS.page(&*self.store, &range, limit, Direction::Backward).await?;
+            let last = rows.len() < limit;
+            for row in rows {
+                let packet = self.read(&row.value, &row.key).await?;
                 packets.extend(Some(packet).filter(|packet| status.is_none_or(|status| packet.status == status)));
                 seen += 1;
                 if packets.len() == limit || seen == SCAN_LIMIT {
-                    return Ok((packets, Some(id)));
+                    return Ok((packets, Some(row.key)));
                 }
-                range = range.before(&key);
+                range = range.before(&row.key);
             }
             if last {
                 return Ok((packets, None));
@@ -153,13 +160,12 @@ impl Payouts {
     ///
     /// The store's.
     pub async fn receipts(&self, id: &PayoutId, limit: usize, cursor: Option<&str>) -> Result<Vec<(String, MicroUsd)>, StoreError> {
-        let mut range = KeyRange::prefix(&receipt_key(id, b""));
+        let mut range = PAYOUT_RECEIPTS.under(&Ended(id.clone()));
         if let Some(cursor) = cursor {
-            range = range.after(&receipt_key(id, cursor.as_bytes()));
+            range = range.after(&(Ended(id.clone()), cursor.to_owned()));
         }
-        let skip = receipt_key(id, b"").len();
-        let pairs = self.store.scan(Space::PayoutReceipts, range, limit, Direction::Forward).await?;
-        pairs.iter().map(|(key, value)| Ok((text(&key[skip..])?, MicroUsd(unpaid(value)?.net)))).collect()
+        let rows = PAYOUT_RECEIPTS.page(&*self.store, &range, limit, Direction::Forward).await?;
+        Ok(rows.into_iter().map(|row| (row.key.1, MicroUsd(row.value.net))).collect())
     }
 
     /// Records what an admin decided on a packet.
@@ -169,22 +175,18 @@ impl Payouts {
     /// [`PayoutError::Unknown`], [`PayoutError::WrongState`], the store's.
     pub async fn decide(&self, id: &PayoutId, verdict: &Verdict) -> Result<Packet, PayoutError> {
         let builder = self.builder_of(id).await?;
-        for _ in 0..TRIES {
-            let (mut packet, before) = self.read(&builder, id).await?;
+        let (builder, owner) = (&builder, &Owner::Builder(builder.clone()));
+        let deciding = update(&*self.store, Durability::Durable, |mut tx| async move {
+            let row = tx.row(&PAYOUTS, &key(builder, id)).await?.ok_or(PayoutError::Unknown)?;
+            let mut packet = row.value.clone();
             packet.decide(verdict, self.clock.now())?;
             let event = self.event(verdict.kind(), &packet);
-            let owner = Owner::Builder(builder.clone());
-            let check = Check::holds(Space::Payouts, packet_key(&builder, Some(id)), before);
-            match self.store.commit(vec![check], vec![packet.write(), Events::write(&owner, &event)], Durability::Durable).await {
-                Ok(()) => {
-                    self.events.announce(&owner, event);
-                    return Ok(packet);
-                }
-                Err(StoreError::Conflict) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Err(StoreError::Conflict.into())
+            tx.replace(&PAYOUTS, &row, &packet).append(Events::stored(owner, &event));
+            tx.answer::<_, PayoutError>((packet, event))
+        });
+        let (packet, event) = deciding.await?;
+        self.events.announce(owner, event);
+        Ok(packet)
     }
 
     fn event(&self, kind: Kind, packet: &Packet) -> Event {
@@ -204,51 +206,24 @@ impl Payouts {
     ///
     /// [`PayoutError::Unknown`], the store's.
     pub async fn builder_of(&self, id: &PayoutId) -> Result<BuilderId, PayoutError> {
-        let builder = self.store.get(Space::Payouts, &index_key(Some(id))).await?;
-        Ok(parsed(&builder.ok_or(PayoutError::Unknown)?)?)
+        PAYOUT_BUILDERS.get(&*self.store, id).await?.ok_or(PayoutError::Unknown)
     }
 
-    async fn read(&self, builder: &BuilderId, id: &PayoutId) -> Result<(Packet, Vec<u8>), PayoutError> {
-        let bytes = self.store.get(Space::Payouts, &packet_key(builder, Some(id))).await?.ok_or(PayoutError::Unknown)?;
-        Ok((Packet::decode(&bytes)?, bytes))
+    async fn read(&self, builder: &BuilderId, id: &PayoutId) -> Result<Packet, PayoutError> {
+        PAYOUTS.get(&*self.store, &key(builder, id)).await?.ok_or(PayoutError::Unknown)
     }
 }
 
 /// Packets that one read looks at, matching or not.
 const SCAN_LIMIT: usize = 1_000;
-/// What the keys of `Space::Payouts` that are no packet's start with; builders' ids start with `bld_`.
-const INDEX: &str = "index";
-const HEAD: &str = "head";
 
-/// `<builder>\0<payout>`, or what all of a builder's start with.
-fn packet_key(builder: &BuilderId, id: Option<&PayoutId>) -> Vec<u8> {
-    [builder.as_str().as_bytes(), &[0], id.map_or("", PayoutId::as_str).as_bytes()].concat()
+/// What the keys of a builder's packets start with, behind what all their keys start with.
+fn of(builder: &BuilderId) -> Ended<String> {
+    Ended(builder.as_str().trim_start_matches(BuilderId::PREFIX).to_owned())
 }
 
-/// Where it stands whose packet one is.
-fn index_key(id: Option<&PayoutId>) -> Vec<u8> {
-    [INDEX.as_bytes(), &[0], id.map_or("", PayoutId::as_str).as_bytes()].concat()
-}
-
-/// Where a builder's newest packet is named.
-fn head_key(builder: Option<&BuilderId>) -> Vec<u8> {
-    [HEAD.as_bytes(), &[0], builder.map_or("", BuilderId::as_str).as_bytes()].concat()
-}
-
-fn receipt_key(id: &PayoutId, receipt: &[u8]) -> Vec<u8> {
-    [id.as_str().as_bytes(), &[0], receipt].concat()
-}
-
-fn text(bytes: &[u8]) -> Result<String, StoreError> {
-    String::from_utf8(bytes.to_vec()).map_err(|_| damaged())
-}
-
-fn parsed<T: std::str::FromStr>(bytes: &[u8]) -> Result<T, StoreError> {
-    std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok()).ok_or_else(damaged)
-}
-
-fn unpaid(bytes: &[u8]) -> Result<Unpaid, StoreError> {
-    Unpaid::decode(bytes).ok_or_else(damaged)
+fn key(builder: &BuilderId, id: &PayoutId) -> Key {
+    (of(builder), id.clone())
 }
 
 fn damaged() -> StoreError {

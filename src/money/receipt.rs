@@ -23,5 +23,5 @@ pub use hash::{bytes_hash, canonical, json_hash, request_hash};
 pub use jws::JwsError;
 pub use key::{KeyError, Signer};
 pub use offer::OfferReceipt;
-pub use record::{Draft, Kind, Payment, Record, Signed, Transfer, shortened};
+pub use record::{Draft, Kind, Payment, Record, Signed, Stored, Transfer, paid, shortened};
 pub use verify::{Part, Verified, VerifyError, verify};

@@ -31,17 +31,21 @@ pub use self::report::{HostReport, Line, Report};
 use crate::{
     base::{
         clock::Timestamp,
-        id::{EndpointId, ReceiptId},
+        id::{BuilderId, EndpointId, ReceiptId},
     },
-    store::{KeyRange, Space, Store, Write},
+    store::{Batch, Ended, SaleKey, Store, Table, schema},
     tool::{MicroUsd, Owner, Slug},
 };
 
 /// The whole of a price, in basis points.
 pub const WHOLE_BPS: u16 = 10_000;
 
-const ROLL_UP: u8 = 0;
-const ROW: u8 = 1;
+const SALES: Table<Key, Sale> = schema::SALES.holding();
+pub(in crate::money) const UNPAID: Table<(Ended<BuilderId>, ReceiptId), Unpaid> = schema::UNPAID.holding();
+
+/// The owner's share, and the row's own.
+type Key = (Ended<String>, SaleKey);
+
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// The share of each sale that the host keeps, in basis points of the price. Default: 500.
@@ -117,6 +121,7 @@ pub struct Sale {
     /// What it adds.
     pub totals: Totals,
 }
+crate::postcard_values!(Sale, Unpaid);
 
 /// What a receipt leaves its builder to be paid out. Stored as postcard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,42 +135,19 @@ pub struct Unpaid {
 impl Sale {
     /// The row of calls of one day. `id` tells it from others of its time: a receipt's, or one made up.
     #[must_use]
-    pub fn row(&self, owner: &Owner, at: Timestamp, id: &str) -> Write {
-        Write::put(Space::Sales, row_key(owner, at, id), self.encode())
-    }
-
-    fn encode(&self) -> Vec<u8> {
-        postcard::to_stdvec(self).expect("a sale is plain data: encoding it into memory cannot fail")
-    }
-
-    fn decode(bytes: &[u8]) -> Option<Self> {
-        postcard::from_bytes(bytes).ok()
+    pub fn row(&self, owner: &Owner, at: Timestamp, id: &str) -> Batch {
+        SALES.put(&(of(owner.share()), SaleKey::Row(at, id.to_owned())), self)
     }
 }
 
 impl Unpaid {
-    /// The write that makes it wait for a payout packet; `None` where there is no builder or nothing to pay.
+    /// What makes it wait for a payout packet: nothing where there is no builder, or nothing to pay.
     #[must_use]
-    pub fn write(self, owner: &Owner, receipt: &ReceiptId) -> Option<Write> {
+    pub fn stored(self, owner: &Owner, receipt: &ReceiptId) -> Batch {
         match owner {
-            Owner::Builder(builder) if self.net > 0 => {
-                let key = [builder.as_str().as_bytes(), &[0], receipt.as_str().as_bytes()].concat();
-                Some(Write::put(Space::Unpaid, key, self.encode()))
-            }
-            Owner::Builder(_) | Owner::Platform => None,
+            Owner::Builder(builder) if self.net > 0 => UNPAID.put(&(Ended(builder.clone()), receipt.clone()), &self),
+            Owner::Builder(_) | Owner::Platform => Batch::new(),
         }
-    }
-
-    /// As the store keeps it.
-    #[must_use]
-    pub fn encode(self) -> Vec<u8> {
-        postcard::to_stdvec(&self).expect("plain data: encoding it into memory cannot fail")
-    }
-
-    /// Out of the store.
-    #[must_use]
-    pub fn decode(bytes: &[u8]) -> Option<Self> {
-        postcard::from_bytes(bytes).ok()
     }
 }
 
@@ -224,34 +206,15 @@ fn begin(day: u32) -> Timestamp {
     Timestamp(u64::from(day) * DAY_MS)
 }
 
-/// No owner's name has a zero byte, so none is the start of another's.
-fn prefix(share: &str, kind: &[u8]) -> Vec<u8> {
-    [share.as_bytes(), &[0], kind].concat()
+/// What the keys of an owner's sales start with.
+fn of(share: &str) -> Ended<String> {
+    Ended(share.to_owned())
 }
 
-/// The first key behind all of an owner's.
-fn end_of(share: &str) -> Vec<u8> {
-    [share.as_bytes(), &[1]].concat()
-}
-
-fn row_key(owner: &Owner, at: Timestamp, id: &str) -> Vec<u8> {
-    [&prefix(owner.share(), &[ROW])[..], &at.0.to_be_bytes(), id.as_bytes()].concat()
-}
-
-fn roll_up_key(share: &str, day: u32, endpoint: &EndpointId) -> Vec<u8> {
-    [&prefix(share, &[ROLL_UP])[..], &day.to_be_bytes(), endpoint.as_str().as_bytes()].concat()
-}
-
-/// The day in the key of a row or a roll-up, after the owner's prefix.
-fn day_of(rest: &[u8]) -> Option<u32> {
-    match rest.split_first()? {
-        (&ROLL_UP, rest) => Some(u32::from_be_bytes(rest.get(..4)?.try_into().ok()?)),
-        (&ROW, rest) => Some(day(Timestamp(u64::from_be_bytes(rest.get(..8)?.try_into().ok()?)))),
-        _ => None,
+/// The day of a row or a roll-up.
+fn day_of(key: &SaleKey) -> u32 {
+    match key {
+        SaleKey::RollUp(day, _) => *day,
+        SaleKey::Row(at, _) => day(*at),
     }
-}
-
-/// The rows of an owner.
-fn rows(share: &str) -> KeyRange {
-    KeyRange::prefix(&prefix(share, &[ROW]))
 }

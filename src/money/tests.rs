@@ -38,7 +38,7 @@ use crate::{
         receipt::{self, Signer},
         sale::Sales,
     },
-    store::{Check, Direction, Durability, KeyRange, Pairs, Space, Store, StoreError, Write, memory::MemoryStore},
+    store::{Batch, Changes, Direction, Durability, KeyRange, Pairs, Space, Store, StoreError, Value as _, Write, memory::MemoryStore},
     tool::Owner,
 };
 
@@ -333,7 +333,7 @@ impl Bench {
     async fn receipts(&self) -> Vec<receipt::Record> {
         let stored = self.all(Space::Receipts).await;
         let verify = |bytes: &[u8]| receipt::verify(&self.signer.present(bytes).unwrap(), &self.signer.jwks()).unwrap().record;
-        stored.iter().map(|(_, bytes)| verify(bytes)).collect()
+        stored.iter().map(|(_, bytes)| verify(&receipt::Stored::of_bytes(bytes).unwrap().0)).collect()
     }
 
     /// Waits until the releases that drops have begun are through.
@@ -375,14 +375,22 @@ impl Store for Interrupted {
         self.inner.scan(space, range, limit, direction).await
     }
 
-    async fn commit(&self, checks: Vec<Check>, writes: Vec<Write>, durability: Durability) -> Result<(), StoreError> {
+    async fn count(&self, space: Space, range: KeyRange, most: usize) -> Result<usize, StoreError> {
+        self.inner.count(space, range, most).await
+    }
+
+    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i64>, StoreError> {
         if self.after.fetch_sub(1, Ordering::SeqCst) == 1 {
             let interruption = self.interruption.lock().unwrap().take();
             if let Some(interruption) = interruption {
                 interruption.await;
             }
         }
-        self.inner.commit(checks, writes, durability).await
+        self.inner.apply(batch, durability).await
+    }
+
+    async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
+        self.inner.changes(after, limit).await
     }
 }
 

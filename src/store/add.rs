@@ -10,10 +10,13 @@ use super::{Space, StoreError, Write, value};
 /// One addition of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Add {
+    /// Where the sum lies.
     pub space: Space,
+    /// Its key.
     pub key: Vec<u8>,
     /// Below zero it takes away.
     pub by: i64,
+    /// What the sum must not pass.
     pub limit: Limit,
 }
 

@@ -21,9 +21,16 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// One that does nothing yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// That these hold, and these are written.
+    #[must_use]
+    pub fn of(checks: Vec<Check>, writes: Vec<Write>) -> Self {
+        Self { checks, writes, ..Self::default() }
     }
 
     /// Whether nothing would be there that was not before.
@@ -41,7 +48,12 @@ impl Batch {
 
     /// Wants `row` to be there still, as it was read.
     pub fn holds<K: Key, V: Value>(&mut self, table: &Table<K, V>, row: &Row<K, V>) -> &mut Self {
-        self.checks.push(Check { space: table.plan().space, key: row.at.clone(), expected: Some(row.bytes.clone()) });
+        let space = table.plan().space;
+        // Inside an update it is wanted already.
+        let same = |check: &Check| check.space == space && check.key == row.at && check.expected.as_ref() == Some(&row.bytes);
+        if !self.checks.iter().any(same) {
+            self.checks.push(Check { space, key: row.at.clone(), expected: Some(row.bytes.clone()) });
+        }
         self
     }
 
@@ -117,6 +129,26 @@ impl Batch {
         self
     }
 
+    /// Both, this one first.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.append(other);
+        self
+    }
+
+    /// Whether the row of its first write is there: tells of a batch of new rows, whose commit was not confirmed, if it
+    /// happened.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn landed(&self, store: &(impl Store + ?Sized)) -> Result<bool, StoreError> {
+        match self.writes.first() {
+            Some(write) => Ok(store.get(write.space, &write.key).await?.is_some()),
+            None => Ok(true),
+        }
+    }
+
     /// Commits it; answers what the sums of its additions became, in their order.
     ///
     /// # Errors
@@ -126,7 +158,7 @@ impl Batch {
         store.apply(self, durability).await
     }
 
-    fn write(&mut self, plan: &Plan, at: Vec<u8>, value: Option<Vec<u8>>) -> &mut Self {
+    pub(super) fn write(&mut self, plan: &Plan, at: Vec<u8>, value: Option<Vec<u8>>) -> &mut Self {
         if plan.followed {
             self.told.push((plan.space, at.clone()));
         }

@@ -7,7 +7,7 @@ use std::{
 
 use async_trait::async_trait;
 
-use super::{Batch, Changes, Check, Direction, Durability, KeyRange, Pairs, Sizes, Space, Store, StoreError, Write};
+use super::{Batch, Changes, Direction, Durability, KeyRange, Pairs, Sizes, Space, Store, StoreError};
 
 /// How a commit fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,10 +127,6 @@ impl<S: Store> Store for FaultyStore<S> {
     async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
         self.check_sighted()?;
         self.inner.changes(after, limit).await
-    }
-
-    async fn commit(&self, checks: Vec<Check>, writes: Vec<Write>, durability: Durability) -> Result<(), StoreError> {
-        self.apply(Batch { checks, writes, ..Batch::default() }, durability).await.map(|_| ())
     }
 
     fn sizes(&self) -> Sizes {

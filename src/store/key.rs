@@ -6,9 +6,12 @@
 
 use std::str::FromStr;
 
-use crate::{
+use serde::{Deserialize, Serialize};
+
+use super::Formatted;
+use crate::base::{
     clock::Timestamp,
-    id::{AuditId, BuilderId, CallId, CreditId, EndpointId, EventId, PayoutId, ReceiptId, RequestId},
+    id::{AuditId, BuilderId, CallId, CreditId, EndpointId, EventId, PaymentId, PayoutId, ReceiptId, RequestId},
 };
 
 /// What a table's rows are found by.
@@ -18,6 +21,13 @@ pub trait Key: Sized + Send + Sync + 'static {
 
     /// The key that is stored as `bytes`, all of them; `None` where they are none.
     fn read(bytes: &[u8]) -> Option<Self>;
+
+    /// How many bytes it is stored as.
+    fn bytes(&self) -> usize {
+        let mut out = Vec::new();
+        self.write(&mut out);
+        out.len()
+    }
 }
 
 /// A part of a key that says itself where it ends.
@@ -92,6 +102,8 @@ impl Part for Timestamp {
 
 /// Characters of a ULID.
 const ULID: usize = 26;
+/// Digits of a payment's id.
+const PAYMENT: usize = 32;
 
 macro_rules! ids {
     ($($id:ident)*) => {$(
@@ -106,12 +118,44 @@ macro_rules! ids {
             }
         }
 
+        impl Formatted for $id {
+            fn write(&self, out: &mut Vec<u8>) {
+                out.extend_from_slice(self.as_str().as_bytes());
+            }
+
+            fn read(format: u8, bytes: &[u8]) -> Option<Self> {
+                if format > Self::FORMAT { None } else { std::str::from_utf8(bytes).ok()?.parse().ok() }
+            }
+        }
+
         impl AsRef<str> for $id {
             fn as_ref(&self) -> &str {
                 self.as_str()
             }
         }
     )*};
+}
+
+/// Without what every id of a payment starts with: that is in the prefix of the tables.
+impl Part for PaymentId {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.as_str().as_bytes()[Self::PREFIX.len()..]);
+    }
+
+    fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (digits, rest) = bytes.split_at_checked(PAYMENT)?;
+        Some((format!("{}{}", Self::PREFIX, std::str::from_utf8(digits).ok()?).parse().ok()?, rest))
+    }
+}
+
+impl Formatted for PaymentId {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.as_str().as_bytes());
+    }
+
+    fn read(format: u8, bytes: &[u8]) -> Option<Self> {
+        if format > Self::FORMAT { None } else { std::str::from_utf8(bytes).ok()?.parse().ok() }
+    }
 }
 
 ids! { AuditId BuilderId CallId CreditId EndpointId EventId PayoutId ReceiptId RequestId }
@@ -196,6 +240,14 @@ impl<A: Part, B, C, D> StartOf<(A, B, C, D)> for A {
     }
 }
 
+impl<A: Part, B: Part, C: Part, D: Sync> StartOf<(A, B, C, D)> for (A, B, C) {
+    fn begin(&self, out: &mut Vec<u8>) {
+        Part::write(&self.0, out);
+        Part::write(&self.1, out);
+        Part::write(&self.2, out);
+    }
+}
+
 impl<A: Part, B: Part, C, D> StartOf<(A, B, C, D)> for (A, B) {
     fn begin(&self, out: &mut Vec<u8>) {
         Part::write(&self.0, out);
@@ -230,7 +282,8 @@ impl Part for () {
 }
 
 /// The end of a key, as cursors carry it: opaque to all but the store.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Place(Vec<u8>);
 
 impl Place {
@@ -308,6 +361,14 @@ impl Key for SaleKey {
             Self::ROW => <(Timestamp, String)>::read(rest).map(|(at, id)| Self::Row(at, id)),
             _ => None,
         }
+    }
+}
+
+impl<A: Part> StartOf<(A, SaleKey)> for (A, u8, u32) {
+    fn begin(&self, out: &mut Vec<u8>) {
+        Part::write(&self.0, out);
+        Part::write(&self.1, out);
+        Part::write(&self.2, out);
     }
 }
 

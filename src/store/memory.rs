@@ -8,7 +8,7 @@ use std::{
 use async_trait::async_trait;
 
 use super::{
-    Batch, Change, Changes, Check, Direction, Durability, KeyRange, Pairs, Size, Sizes, Space, Store, StoreError, Write, add,
+    Batch, Change, Changes, Direction, Durability, KeyRange, Pairs, Size, Sizes, Space, Store, StoreError, add,
     changes::{KEPT, numbers},
     check_sizes,
 };
@@ -87,10 +87,6 @@ impl Store for MemoryStore {
         let Some((from, to)) = numbers(after, newest, limit) else { return Ok(Changes::none(newest, true)) };
         let changes = held.told.iter().filter(|change| (from..=to).contains(&change.number)).cloned().collect();
         Ok(Changes { changes, newest, gone: false })
-    }
-
-    async fn commit(&self, checks: Vec<Check>, writes: Vec<Write>, durability: Durability) -> Result<(), StoreError> {
-        self.apply(Batch { checks, writes, ..Batch::default() }, durability).await.map(|_| ())
     }
 
     fn sizes(&self) -> Sizes {

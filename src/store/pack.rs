@@ -4,6 +4,8 @@
 //! A pack is its format, then each item: length of its name, length of its value, name, value. Packs stay below the
 //! size that sled cuts into pieces: its log takes longer to let go of pieces than of anything else.
 
+use super::Value;
+
 /// The number of the layout described above.
 const FORMAT: u8 = 1;
 
@@ -21,8 +23,35 @@ pub struct Item<'a> {
     pub value: &'a [u8],
 }
 
+/// A pack, as it is stored. It carries a format of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pack(Vec<u8>);
+
+impl Pack {
+    /// Its items, in their order. Ends where it does not read.
+    pub fn items(&self) -> impl Iterator<Item = Item<'_>> {
+        unpack(&self.0)
+    }
+
+    /// Its size.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl Value for Pack {
+    fn to_bytes(&self) -> Vec<u8> {
+        self.0.clone()
+    }
+
+    fn of_bytes(bytes: &[u8]) -> Option<Self> {
+        Some(Self(bytes.to_vec()))
+    }
+}
+
 /// The packs of `items`, in their order, each with how many it holds.
-pub fn packs<'a>(items: &[Item<'a>]) -> impl Iterator<Item = (usize, Vec<u8>)> {
+pub fn packs<'a>(items: &[Item<'a>]) -> impl Iterator<Item = (usize, Pack)> {
     let mut rest = items;
     std::iter::from_fn(move || {
         let mut bytes = 1;
@@ -33,7 +62,7 @@ pub fn packs<'a>(items: &[Item<'a>]) -> impl Iterator<Item = (usize, Vec<u8>)> {
         let count = rest.iter().take_while(fits).count().max(1).min(rest.len());
         let (some, behind) = rest.split_at(count);
         rest = behind;
-        (count > 0).then(|| (count, pack(some)))
+        (count > 0).then(|| (count, Pack(pack(some))))
     })
 }
 
@@ -51,8 +80,7 @@ fn pack(items: &[Item<'_>]) -> Vec<u8> {
     pack
 }
 
-/// The items of a pack, in their order. Ends where the pack does not read.
-pub fn unpack(pack: &[u8]) -> impl Iterator<Item = Item<'_>> {
+fn unpack(pack: &[u8]) -> impl Iterator<Item = Item<'_>> {
     let mut rest = pack.strip_prefix(&[FORMAT]).unwrap_or_default();
     std::iter::from_fn(move || {
         let (&name_bytes, behind) = rest.split_first()?;
@@ -74,7 +102,7 @@ mod tests {
         let items = items.map(|(name, value)| Item { name, value });
         let packs: Vec<_> = packs(&items).collect();
         assert_eq!(packs.iter().map(|(count, _)| *count).collect::<Vec<_>>(), [2, 1]);
-        assert_eq!(packs.iter().flat_map(|(_, pack)| unpack(pack)).collect::<Vec<_>>(), items);
+        assert_eq!(packs.iter().flat_map(|(_, pack)| pack.items()).collect::<Vec<_>>(), items);
         assert_eq!(super::packs(&[]).count(), 0);
     }
 
@@ -82,8 +110,8 @@ mod tests {
     fn packs_are_full_and_no_fuller() {
         let items = [Item { name: b"name", value: &[7; 650] }; 100];
         for (count, pack) in packs(&items) {
-            assert_eq!(count, unpack(&pack).count());
-            assert!(pack.len() <= FULL && (count == 6 || count == 100 % 6), "{count} in {}", pack.len());
+            assert_eq!(count, pack.items().count());
+            assert!(pack.bytes() <= FULL && (count == 6 || count == 100 % 6), "{count} in {}", pack.bytes());
         }
     }
 

@@ -11,9 +11,9 @@ use super::{
     key::{Counted, Ended, Place, SaleKey},
     table::{Declared, Kept, Plan},
 };
-use crate::{
+use crate::base::{
     clock::Timestamp,
-    id::{AuditId, BuilderId, CreditId, EndpointId, PayoutId, ReceiptId, RequestId},
+    id::{AuditId, BuilderId, CreditId, EndpointId, PaymentId, PayoutId, ReceiptId, RequestId},
 };
 
 use Kept::{Forever, Until, With};
@@ -123,13 +123,13 @@ tables! {
     /// Receipts of free calls, in packs: by the window of their time, a name, and the number of the pack.
     FREE_RECEIPTS: FreeReceipts "", (u64, RequestId, u32) => "Pack", Until("the settings' age or count");
     /// Payments: where each stands, its intent, its answer.
-    PAYMENTS: Payments "pmt_", String => "Record", Until("nothing can be asked of it any more");
+    PAYMENTS: Payments "pmt_", PaymentId => "Record", Until("nothing can be asked of it any more");
     /// The payment that a payer's own name of it stands for.
-    PAYMENT_NAMES: Payments "cid/", String => "PaymentId", With("the payment"), of: PAYMENTS;
+    PAYMENT_NAMES: Payments "cid/", String => "PaymentId", With("the payment");
     /// Every settlement begun and not ended.
-    OPEN_INTENTS: OpenIntents "pmt_", String => "()", With("the payment, while it is open"), of: PAYMENTS;
+    OPEN_INTENTS: OpenIntents "pmt_", PaymentId => "()", With("the payment, while it is open"), of: PAYMENTS;
     /// Which payment has something to forget, and when.
-    PAYMENT_EXPIRY: PaymentExpiry "", (Timestamp, String) => "()", Until("then"), of: PAYMENTS;
+    PAYMENT_EXPIRY: PaymentExpiry "", (Timestamp, String) => "()", Until("then");
     /// Developer credits.
     CREDITS: Credits "", CreditId => "Credit", Forever;
     /// What moved a developer credit, by number.
@@ -141,7 +141,7 @@ tables! {
     /// Transactions of the simulated ledger: network, `/`, payer, `/`, nonce.
     LEDGER_NONCES: LedgerNonces "", String => "String", Until("the authorisation could not be shown any more");
     /// Which nonce cannot be shown any more, and from when on.
-    LEDGER_EXPIRY: LedgerExpiry "", (Timestamp, String) => "()", Until("then"), of: LEDGER_NONCES;
+    LEDGER_EXPIRY: LedgerExpiry "", (Timestamp, String) => "()", Until("then");
     /// Values of `ctx.kv`, by endpoint.
     KV: Kv "", (Counted<EndpointId>, String) => "Entry", With("the endpoint, or its own end");
     /// Number and bytes of an endpoint's kv.
@@ -151,7 +151,7 @@ tables! {
     /// Number and bytes of an endpoint's files.
     FILES_USAGE: FilesUsage "", Counted<EndpointId> => "Usage", With("the endpoint");
     /// Log lines, by endpoint, time and number.
-    LOGS: Logs "", (Counted<EndpointId>, Place) => "Line", Until("the settings' age or count");
+    LOGS: Logs "", (Counted<EndpointId>, Timestamp, u64) => "Line", Until("the settings' age or count");
     /// Encrypted secrets, by endpoint and name.
     SECRETS: Secrets "", (Counted<EndpointId>, String) => "Sealed", With("the endpoint"), followed: true;
     /// Builders, with the hash of the key in force.
@@ -169,7 +169,7 @@ tables! {
     /// The newest payout packet of a builder.
     PAYOUT_HEADS: Payouts "head\0", BuilderId => "Head", Forever;
     /// Net amounts of the receipts in a payout packet.
-    PAYOUT_RECEIPTS: PayoutReceipts "", (Ended<PayoutId>, ReceiptId) => "Unpaid", With("the packet");
+    PAYOUT_RECEIPTS: PayoutReceipts "", (Ended<PayoutId>, String) => "Unpaid", With("the packet");
     /// Where a builder's payouts go.
     PAYOUT_SETTINGS: PayoutSettings "", BuilderId => "PayoutSettings", Forever;
     /// What admins and builders did, or tried to, by time.
@@ -177,7 +177,7 @@ tables! {
     /// Long-running MCP calls.
     TASKS: Tasks "", String => "Record", Until("its time to live");
     /// Calls, in packs: by endpoint, time, a name, and the number of the pack.
-    CALLS: Calls "", (Ended<EndpointId>, Place) => "Pack", Until("the settings' age or count");
+    CALLS: Calls "", (Ended<EndpointId>, Timestamp, RequestId, u32) => "Pack", Until("the settings' age or count");
     /// What happened in a stretch of time: by endpoint, length of the stretch, its start, and the process.
     CALL_METRICS: CallMetrics "", (Ended<EndpointId>, u8, u64, RequestId) => "Bucket", Until("the age of its length");
 }

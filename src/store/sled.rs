@@ -29,7 +29,7 @@ use async_trait::async_trait;
 use tokio::sync::{mpsc, oneshot};
 
 use self::disk::Disk;
-use super::{Batch, Changes, Check, Direction, Durability, KeyRange, Pairs, Sizes, Space, Store, StoreError, Write, check_sizes};
+use super::{Batch, Changes, Direction, Durability, KeyRange, Pairs, Sizes, Space, Store, StoreError, check_sizes};
 
 /// Commits that may wait for the writing thread before callers wait for a place in the queue.
 const QUEUE: usize = 1_024;
@@ -196,10 +196,6 @@ impl Store for SledStore {
     async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
         let _moment = self.moment.read().unwrap_or_else(PoisonError::into_inner);
         journal::read(&self.db, after, limit).map_err(away)
-    }
-
-    async fn commit(&self, checks: Vec<Check>, writes: Vec<Write>, durability: Durability) -> Result<(), StoreError> {
-        self.apply(Batch { checks, writes, ..Batch::default() }, durability).await.map(|_| ())
     }
 
     fn sizes(&self) -> Sizes {

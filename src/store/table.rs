@@ -6,10 +6,13 @@
 use std::{fmt, marker::PhantomData, ops::Bound};
 
 use super::{
-    Change, Direction, KeyRange, Space, Store, StoreError, Write,
+    Batch, Change, Direction, Durability, KeyRange, Space, Store, StoreError, Write,
     key::{Key, StartOf},
     value::{self, Value},
 };
+
+/// Rows taken away in one commit.
+const CLEARED: usize = 500;
 
 /// What the schema says of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,12 +77,21 @@ pub struct Entry(Write);
 /// A row as it was read.
 #[derive(Debug, Clone)]
 pub struct Row<K, V> {
+    /// What it is found by.
     pub key: K,
+    /// What it holds.
     pub value: V,
     /// The key as it is stored.
     pub(super) at: Vec<u8>,
     /// The value as it is stored: what a commit that builds on it wants to be there still.
     pub(super) bytes: Vec<u8>,
+}
+
+/// A row that was found and not read yet.
+#[derive(Debug, Clone)]
+pub struct Unread {
+    at: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 /// Some of the rows of a table, by their keys.
@@ -90,6 +102,7 @@ pub struct Range<K> {
 }
 
 impl<K: Key> Declared<K> {
+    /// The table that this plan is of.
     #[must_use]
     pub const fn new(plan: &'static Plan) -> Self {
         Self { plan, keys: PhantomData }
@@ -168,7 +181,67 @@ impl<K: Key, V: Value> Table<K, V> {
         direction: Direction,
     ) -> Result<Vec<Row<K, V>>, StoreError> {
         let pairs = store.scan(self.plan.space, range.bounds.clone(), limit, direction).await?;
-        pairs.into_iter().map(|(at, bytes)| self.read(at, bytes)).collect()
+        pairs.into_iter().map(|(at, bytes)| self.read(Unread { at, bytes })).collect()
+    }
+
+    /// As [`Table::page`], for readers who pass over values that do not read: `None` stands for those.
+    ///
+    /// # Errors
+    ///
+    /// The store's; a key that does not read is [`StoreError::Away`].
+    pub async fn readable(
+        &self,
+        store: &(impl Store + ?Sized),
+        range: &Range<K>,
+        limit: usize,
+        direction: Direction,
+    ) -> Result<Vec<(K, Option<V>)>, StoreError> {
+        let pairs = store.scan(self.plan.space, range.bounds.clone(), limit, direction).await?;
+        pairs.into_iter().map(|(at, bytes)| Ok((self.read_key(&at)?, V::of_bytes(&bytes)))).collect()
+    }
+
+    /// As [`Table::page`], for readers of so much that it is to be read elsewhere: by [`Table::read`].
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn unread(
+        &self,
+        store: &(impl Store + ?Sized),
+        range: &Range<K>,
+        limit: usize,
+        direction: Direction,
+    ) -> Result<Vec<Unread>, StoreError> {
+        let pairs = store.scan(self.plan.space, range.bounds.clone(), limit, direction).await?;
+        Ok(pairs.into_iter().map(|(at, bytes)| Unread { at, bytes }).collect())
+    }
+
+    /// The row at `key`, not read yet.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn found(&self, store: &(impl Store + ?Sized), key: &K) -> Result<Option<Unread>, StoreError> {
+        let at = stored_key(self.plan, key);
+        Ok(store.get(self.plan.space, &at).await?.map(|bytes| Unread { at, bytes }))
+    }
+
+    /// The row that was found.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Away`] where it does not read.
+    pub fn read(&self, Unread { at, bytes }: Unread) -> Result<Row<K, V>, StoreError> {
+        let key = self.read_key(&at)?;
+        let value = self.value(&at, &bytes)?;
+        Ok(Row { key, value, at, bytes })
+    }
+
+    /// The row that a commit of this process put there: what it left is what the next one builds on.
+    #[must_use]
+    pub fn own(&self, key: K, value: V) -> Row<K, V> {
+        let (at, bytes) = (stored_key(self.plan, &key), value.to_bytes());
+        Row { key, value, at, bytes }
     }
 
     /// How many rows of a range there are; no more than `most` are counted.
@@ -178,6 +251,46 @@ impl<K: Key, V: Value> Table<K, V> {
     /// The store's.
     pub async fn count(&self, store: &(impl Store + ?Sized), range: &Range<K>, most: usize) -> Result<usize, StoreError> {
         store.count(self.plan.space, range.bounds.clone(), most).await
+    }
+
+    /// The key of the first row of a range.
+    ///
+    /// # Errors
+    ///
+    /// The store's; a key that does not read is [`StoreError::Away`].
+    pub async fn first(&self, store: &(impl Store + ?Sized), range: &Range<K>) -> Result<Option<K>, StoreError> {
+        let first = store.scan(self.plan.space, range.bounds.clone(), 1, Direction::Forward).await?;
+        first.into_iter().next().map(|(at, _)| self.read_key(&at)).transpose()
+    }
+
+    /// Takes away the first rows of a range, at most `most`; answers how many. For rows without indexes that nobody changes.
+    ///
+    /// # Errors
+    ///
+    /// The store's; what was taken away until then stays so.
+    pub async fn clear(&self, store: &(impl Store + ?Sized), range: &Range<K>, most: u64) -> Result<u64, StoreError> {
+        debug_assert!(self.indexes.is_empty(), "{self:?} has indexes: they need the rows");
+        let mut cleared = 0;
+        while cleared < most {
+            let some = usize::try_from(most - cleared).unwrap_or(CLEARED).min(CLEARED);
+            let pairs = store.scan(self.plan.space, range.bounds.clone(), some, Direction::Forward).await?;
+            if pairs.is_empty() {
+                break;
+            }
+            cleared += pairs.len() as u64;
+            let mut batch = Batch::new();
+            pairs.into_iter().for_each(|(at, _)| _ = batch.write(self.plan, at, None));
+            batch.commit(store, Durability::Buffered).await?;
+        }
+        Ok(cleared)
+    }
+
+    /// Puts `value` at `key`, by itself.
+    #[must_use]
+    pub fn put(&self, key: &K, value: &V) -> Batch {
+        let mut batch = Batch::new();
+        batch.put(self, key, value);
+        batch
     }
 
     /// Every row.
@@ -208,10 +321,17 @@ impl<K: Key, V: Value> Table<K, V> {
         self.indexes
     }
 
-    pub(super) fn read(&self, at: Vec<u8>, bytes: Vec<u8>) -> Result<Row<K, V>, StoreError> {
-        let key = at.strip_prefix(self.plan.prefix.as_bytes()).and_then(K::read).ok_or_else(|| self.unreadable("key", &at))?;
-        let value = self.value(&at, &bytes)?;
-        Ok(Row { key, value, at, bytes })
+    /// The key of a row that was found.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Away`] where it does not read.
+    pub fn key(&self, found: &Unread) -> Result<K, StoreError> {
+        self.read_key(&found.at)
+    }
+
+    fn read_key(&self, at: &[u8]) -> Result<K, StoreError> {
+        at.strip_prefix(self.plan.prefix.as_bytes()).and_then(K::read).ok_or_else(|| self.unreadable("key", at))
     }
 
     pub(super) fn value(&self, at: &[u8], bytes: &[u8]) -> Result<V, StoreError> {

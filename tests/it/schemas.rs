@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 use tollhouse::store::{
-    Durability, Space, Store, Write,
+    Batch, Durability, Space, Store, Write,
     sled::{SledConfig, SledStore},
 };
 
@@ -445,10 +445,10 @@ async fn a_stored_schema_beyond_the_bounds_stops_its_calls_and_not_the_host() {
     for (slug, schema) in [("old", &endless), ("broken", &json!({ "type": "text" }))] {
         let store = SledStore::open(host.folder().join("data/store"), SledConfig::default()).unwrap();
         let stored = store.get(Space::Endpoints, slug.as_bytes()).await.unwrap().unwrap();
-        let mut endpoint: Value = serde_json::from_slice(&stored).unwrap();
+        let mut endpoint: Value = serde_json::from_slice(&stored[2..]).unwrap();
         endpoint["inputSchema"] = schema.clone();
         let write = Write::put(Space::Endpoints, slug, endpoint.to_string());
-        store.commit(vec![], vec![write], Durability::Durable).await.unwrap();
+        store.apply(Batch::of(vec![], vec![write]), Durability::Durable).await.unwrap();
     }
     host.restart().await;
     host.call("old", &json!({ "answer": 1 })).await.fails(502, "schema_too_costly", "tool");

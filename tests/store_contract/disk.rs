@@ -68,7 +68,7 @@ async fn a_store_of_an_older_version_is_counted_while_it_serves() {
     let mut store = open(&folder);
     for space in [Space::Endpoints, Space::Kv, Space::Calls] {
         let writes = (0..20_000).map(|n| Write::put(space, key(n), bytes(n % 50))).collect();
-        store.commit(vec![], writes, Buffered).await.unwrap();
+        store.apply(Batch::of(vec![], writes), Buffered).await.unwrap();
     }
     put(&store, Space::Kv, b"large", &bytes(100_000)).await;
     let path = store.path().to_owned();
@@ -174,7 +174,7 @@ async fn child_commits_until_killed() {
     for n in number(&store, b"n").await + 1.. {
         let writes = vec![Write::put(Space::Kv, b"n", n.to_be_bytes()), Write::put(Space::Receipts, b"n", receipt_of(n))];
         let durability = if n % 3 == 0 { Buffered } else { Durable };
-        store.commit(vec![], writes, durability).await.unwrap();
+        store.apply(Batch::of(vec![], writes), durability).await.unwrap();
         if durability == Durable {
             println!("durable {n}");
         }
@@ -204,7 +204,10 @@ async fn figures_of_the_disk() {
                         let key = [key(round), key(task), key(n)].concat();
                         let receipt = Write::put(Space::Receipts, key.clone(), bytes(400));
                         let payment = Write::put(Space::Payments, key.clone(), bytes(200));
-                        store.commit(vec![Check::absent(Space::Payments, key)], vec![receipt, payment], durability).await.unwrap();
+                        store
+                            .apply(Batch::of(vec![Check::absent(Space::Payments, key)], vec![receipt, payment]), durability)
+                            .await
+                            .unwrap();
                     }
                 })
             })

@@ -33,8 +33,8 @@ pub async fn step(store: &impl Store, model: &mut BTreeMap<(Space, Vec<u8>), Vec
         .collect();
     let holds = checks.iter().all(|check| model.get(&(check.space, check.key.clone())) == check.expected.as_ref());
     let durability = if chance.below(20) == 0 { Durable } else { Buffered };
-    match store.commit(checks, writes.clone(), durability).await {
-        Ok(()) => assert!(holds, "a commit went through whose check does not hold"),
+    match store.apply(Batch::of(checks, writes.clone()), durability).await {
+        Ok(_) => assert!(holds, "a commit went through whose check does not hold"),
         Err(StoreError::Conflict) => return assert!(!holds, "a commit was refused whose checks hold"),
         Err(error) => panic!("{error}"),
     }

@@ -112,11 +112,11 @@ fn open(folder: &TempDir) -> SledStore {
 }
 
 async fn put(store: &impl Store, space: Space, key: &[u8], value: &[u8]) {
-    store.commit(vec![], vec![Write::put(space, key, value)], Buffered).await.unwrap();
+    store.apply(Batch::of(vec![], vec![Write::put(space, key, value)]), Buffered).await.unwrap();
 }
 
 async fn delete(store: &impl Store, space: Space, key: &[u8]) {
-    store.commit(vec![], vec![Write::delete(space, key)], Buffered).await.unwrap();
+    store.apply(Batch::of(vec![], vec![Write::delete(space, key)]), Buffered).await.unwrap();
 }
 
 async fn all(store: &impl Store, space: Space) -> Pairs {
@@ -125,7 +125,7 @@ async fn all(store: &impl Store, space: Space) -> Pairs {
 
 async fn fill(store: &impl Store, count: usize) {
     let writes = (0..count).map(|n| Write::put(Space::Kv, key(n), bytes(n))).collect();
-    store.commit(vec![], writes, Buffered).await.unwrap();
+    store.apply(Batch::of(vec![], writes), Buffered).await.unwrap();
 }
 
 async fn number(store: &impl Store, key: &[u8]) -> u64 {
@@ -138,8 +138,8 @@ async fn increment(store: &impl Store, key: &[u8], durability: Durability) {
         let before = store.get(Space::Kv, key).await.unwrap();
         let after = before.clone().map_or(0, |value| u64::from_be_bytes(value.try_into().unwrap())) + 1;
         let check = Check { space: Space::Kv, key: key.to_vec(), expected: before };
-        match store.commit(vec![check], vec![Write::put(Space::Kv, key, after.to_be_bytes())], durability).await {
-            Ok(()) => return,
+        match store.apply(Batch::of(vec![check], vec![Write::put(Space::Kv, key, after.to_be_bytes())]), durability).await {
+            Ok(_) => return,
             Err(StoreError::Conflict) => {}
             Err(error) => panic!("{error}"),
         }

@@ -134,14 +134,15 @@ pub async fn spaces_do_not_mix(store: impl Store) {
 pub async fn failed_check_leaves_nothing(store: impl Store) {
     put(&store, Space::Kv, b"k", b"old").await;
     let writes = vec![Write::put(Space::Kv, b"k", b"new"), Write::put(Space::Logs, b"l", b"new")];
-    let refused = store.commit(vec![Check::holds(Space::Kv, b"k", b"other")], writes, Durable).await;
+    let refused = store.apply(Batch::of(vec![Check::holds(Space::Kv, b"k", b"other")], writes), Durable).await;
     assert!(matches!(refused, Err(StoreError::Conflict)), "{refused:?}");
     assert_eq!(store.get(Space::Kv, b"k").await.unwrap(), Some(b"old".to_vec()));
     assert_eq!(store.get(Space::Logs, b"l").await.unwrap(), None);
 }
 
 pub async fn absent_check_wants_absence(store: impl Store) {
-    let claim = || store.commit(vec![Check::absent(Space::Payments, b"p")], vec![Write::put(Space::Payments, b"p", b"")], Durable);
+    let claim =
+        || store.apply(Batch::of(vec![Check::absent(Space::Payments, b"p")], vec![Write::put(Space::Payments, b"p", b"")]), Durable);
     claim().await.unwrap();
     assert!(matches!(claim().await, Err(StoreError::Conflict)), "an empty value is there");
     delete(&store, Space::Payments, b"p").await;
@@ -154,10 +155,10 @@ pub async fn check_compares_whole_values(store: impl Store) {
     let mut other = value.clone();
     *other.last_mut().unwrap() ^= 1;
     for wrong in [other, value[..9_999].to_vec(), vec![]] {
-        let refused = store.commit(vec![Check::holds(Space::Kv, b"k", wrong)], vec![], Buffered).await;
+        let refused = store.apply(Batch::of(vec![Check::holds(Space::Kv, b"k", wrong)], vec![]), Buffered).await;
         assert!(matches!(refused, Err(StoreError::Conflict)));
     }
-    store.commit(vec![Check::holds(Space::Kv, b"k", value)], vec![], Buffered).await.unwrap();
+    store.apply(Batch::of(vec![Check::holds(Space::Kv, b"k", value)], vec![]), Buffered).await.unwrap();
 }
 
 pub async fn checks_span_spaces(store: impl Store) {
@@ -165,9 +166,9 @@ pub async fn checks_span_spaces(store: impl Store) {
     put(&store, Space::Credits, b"b", b"2").await;
     let both = |b: &[u8]| vec![Check::holds(Space::Kv, b"a", b"1"), Check::holds(Space::Credits, b"b", b)];
     let write = || vec![Write::put(Space::Receipts, b"r", b"")];
-    assert!(matches!(store.commit(both(b"3"), write(), Durable).await, Err(StoreError::Conflict)));
+    assert!(matches!(store.apply(Batch::of(both(b"3"), write()), Durable).await, Err(StoreError::Conflict)));
     assert_eq!(store.get(Space::Receipts, b"r").await.unwrap(), None);
-    store.commit(both(b"2"), write(), Durable).await.unwrap();
+    store.apply(Batch::of(both(b"2"), write()), Durable).await.unwrap();
     assert_eq!(store.get(Space::Receipts, b"r").await.unwrap(), Some(vec![]));
 }
 
@@ -176,8 +177,8 @@ pub async fn many_writes_are_all_or_nothing(store: impl Store) {
     let writes = |tag: &'static [u8]| -> Vec<Write> {
         (0..400).map(|n| Write::put(spaces[n % 4], key(n), [tag, &bytes(n * 40)].concat())).collect()
     };
-    store.commit(vec![Check::absent(Space::Kv, key(0))], writes(b"1"), Durable).await.unwrap();
-    let again = store.commit(vec![Check::absent(Space::Kv, key(0))], writes(b"2"), Durable).await;
+    store.apply(Batch::of(vec![Check::absent(Space::Kv, key(0))], writes(b"1")), Durable).await.unwrap();
+    let again = store.apply(Batch::of(vec![Check::absent(Space::Kv, key(0))], writes(b"2")), Durable).await;
     assert!(matches!(again, Err(StoreError::Conflict)));
     for n in 0..400 {
         let value = store.get(spaces[n % 4], &key(n)).await.unwrap();
@@ -203,7 +204,7 @@ pub async fn same_key_twice_takes_the_last_write(store: impl Store) {
         (vec![delete(), put(bytes(20_000))], Some(bytes(20_000))),
         (vec![put(bytes(50_000)), delete(), put(bytes(5_000))], Some(bytes(5_000))),
     ] {
-        store.commit(vec![], writes, Buffered).await.unwrap();
+        store.apply(Batch::of(vec![], writes), Buffered).await.unwrap();
         assert!(store.get(Space::Kv, b"k").await.unwrap() == left);
         assert_eq!(all(&store, Space::Kv).await.len(), usize::from(left.is_some()));
     }
@@ -213,7 +214,7 @@ pub async fn too_long_is_refused_and_nothing_written(store: impl Store) {
     put(&store, Space::Kv, &vec![7; MAX_KEY_BYTES], b"longest key").await;
     put(&store, Space::Kv, b"longest value", &vec![7; MAX_VALUE_BYTES]).await;
     for write in [Write::put(Space::Kv, vec![8; MAX_KEY_BYTES + 1], b""), Write::put(Space::Kv, b"k", vec![8; MAX_VALUE_BYTES + 1])] {
-        let refused = store.commit(vec![], vec![Write::put(Space::Logs, b"other", b""), write], Buffered).await;
+        let refused = store.apply(Batch::of(vec![], vec![Write::put(Space::Logs, b"other", b""), write]), Buffered).await;
         assert!(matches!(refused, Err(StoreError::Away(_))), "{refused:?}");
     }
     assert_eq!(all(&store, Space::Kv).await.len(), 2);
@@ -222,9 +223,9 @@ pub async fn too_long_is_refused_and_nothing_written(store: impl Store) {
 }
 
 pub async fn commit_without_writes_still_checks(store: impl Store) {
-    store.commit(vec![], vec![], Durable).await.unwrap();
-    store.commit(vec![Check::absent(Space::Kv, b"k")], vec![], Durable).await.unwrap();
-    assert!(matches!(store.commit(vec![Check::holds(Space::Kv, b"k", b"")], vec![], Durable).await, Err(StoreError::Conflict)));
+    store.apply(Batch::of(vec![], vec![]), Durable).await.unwrap();
+    store.apply(Batch::of(vec![Check::absent(Space::Kv, b"k")], vec![]), Durable).await.unwrap();
+    assert!(matches!(store.apply(Batch::of(vec![Check::holds(Space::Kv, b"k", b"")], vec![]), Durable).await, Err(StoreError::Conflict)));
 }
 
 pub async fn concurrent_increments_lose_nothing(store: impl Store) {
@@ -253,7 +254,7 @@ pub async fn one_of_many_claims_wins(store: impl Store) {
             let store = Arc::clone(&store);
             let claim = async move {
                 let (checks, writes) = (vec![Check::absent(Space::Payments, b"p")], vec![Write::put(Space::Payments, b"p", [claimant])]);
-                store.commit(checks, writes, Durable).await
+                store.apply(Batch::of(checks, writes), Durable).await
             };
             (claimant, tokio::spawn(claim))
         })
@@ -261,7 +262,7 @@ pub async fn one_of_many_claims_wins(store: impl Store) {
     let mut winners = Vec::new();
     for (claimant, claim) in claims {
         match claim.await.unwrap() {
-            Ok(()) => winners.push(claimant),
+            Ok(_) => winners.push(claimant),
             Err(error) => assert!(matches!(error, StoreError::Conflict), "{error}"),
         }
     }
@@ -272,12 +273,12 @@ pub async fn one_of_many_claims_wins(store: impl Store) {
 pub async fn scan_never_sees_half_a_commit(store: impl Store) {
     let store = Arc::new(store);
     let write = |round: usize| (0..20).map(|n| Write::put(Space::Kv, key(n), bytes_of(round, 3_000 + n * 300))).collect::<Vec<_>>();
-    store.commit(vec![], write(0), Buffered).await.unwrap();
+    store.apply(Batch::of(vec![], write(0)), Buffered).await.unwrap();
     let writer = tokio::spawn({
         let store = Arc::clone(&store);
         async move {
             for round in 1..60 {
-                store.commit(vec![], write(round), Buffered).await.unwrap();
+                store.apply(Batch::of(vec![], write(round)), Buffered).await.unwrap();
             }
         }
     });
@@ -298,7 +299,7 @@ pub async fn faults_are_as_planned(store: impl Store) {
     let claim = |k: &'static [u8]| (vec![Check::absent(Space::Kv, k)], vec![Write::put(Space::Kv, k, b"")], Durable);
     let commit = async |k: &'static [u8]| {
         let (checks, writes, durability) = claim(k);
-        store.commit(checks, writes, durability).await
+        store.apply(Batch::of(checks, writes), durability).await
     };
     let there = async |k: &[u8]| store.get(Space::Kv, k).await.unwrap().is_some();
 
@@ -336,7 +337,7 @@ pub async fn counted(store: &impl Store) -> BTreeMap<Space, Size> {
 
 /// The sizes that the store tells, without the empty ones. A commit that waited for all before it has them told.
 pub async fn told(store: &impl Store) -> BTreeMap<Space, Size> {
-    store.commit(vec![], vec![], Durable).await.unwrap();
+    store.apply(Batch::of(vec![], vec![]), Durable).await.unwrap();
     let mut spaces = store.sizes().spaces;
     spaces.retain(|_, size| size.entries > 0);
     spaces
@@ -353,8 +354,8 @@ pub async fn sizes_are_of_what_is_there(store: impl Store) {
     delete(&store, Space::Kv, &key(7)).await;
     delete(&store, Space::Kv, b"never there").await;
     let writes = vec![Write::put(Space::Logs, b"k", b"1"), Write::delete(Space::Logs, b"k"), Write::put(Space::Logs, b"k", b"22")];
-    store.commit(vec![], writes, Buffered).await.unwrap();
-    let failing = store.commit(vec![Check::absent(Space::Logs, b"k")], vec![Write::put(Space::Logs, b"l", b"")], Buffered).await;
+    store.apply(Batch::of(vec![], writes), Buffered).await.unwrap();
+    let failing = store.apply(Batch::of(vec![Check::absent(Space::Logs, b"k")], vec![Write::put(Space::Logs, b"l", b"")]), Buffered).await;
     assert!(matches!(failing, Err(StoreError::Conflict)));
     assert_eq!(told(&store).await, counted(&store).await);
     assert_eq!(told(&store).await[&Space::Logs], Size { entries: 1, bytes: 3 });
@@ -398,7 +399,7 @@ pub async fn absent_checks_of_keys_not_written_exclude_each_other(store: impl St
         let [one, other] = [[key(round), *b"left"].concat(), [key(round), *b"rigt"].concat()];
         let want = |wanted: &[u8], written: &[u8]| {
             let (store, check, write) = (Arc::clone(&store), Check::absent(Space::Kv, wanted), Write::put(Space::Kv, written, b""));
-            tokio::spawn(async move { store.commit(vec![check], vec![write], Durable).await })
+            tokio::spawn(async move { store.apply(Batch::of(vec![check], vec![write]), Durable).await })
         };
         let (left, right) = (want(&one, &other), want(&other, &one));
         let came = [left.await.unwrap(), right.await.unwrap()].map(|outcome| outcome.is_ok());
@@ -414,11 +415,11 @@ pub async fn checks_of_keys_not_written_exclude_writes(store: impl Store) {
         let checks = vec![Check::holds(Space::Kv, guard.clone(), b"open")];
         let writer = {
             let (store, done) = (Arc::clone(&store), done.clone());
-            tokio::spawn(async move { store.commit(checks, vec![Write::put(Space::Logs, done, b"")], Durable).await })
+            tokio::spawn(async move { store.apply(Batch::of(checks, vec![Write::put(Space::Logs, done, b"")]), Durable).await })
         };
         // Closes the door unless somebody went through.
         let check = Check::absent(Space::Logs, done.clone());
-        let closed = store.commit(vec![check], vec![Write::put(Space::Kv, guard, b"shut")], Durable).await;
+        let closed = store.apply(Batch::of(vec![check], vec![Write::put(Space::Kv, guard, b"shut")]), Durable).await;
         let went = writer.await.unwrap();
         assert!(went.is_ok() != closed.is_ok(), "round {round}: {went:?}, {closed:?}");
     }
@@ -435,7 +436,7 @@ pub async fn crossing_commits_do_not_wait_for_each_other(store: impl Store) {
                     if task % 2 == 0 {
                         writes.reverse();
                     }
-                    store.commit(vec![], writes, if task % 3 == 0 { Durable } else { Buffered }).await.unwrap();
+                    store.apply(Batch::of(vec![], writes), if task % 3 == 0 { Durable } else { Buffered }).await.unwrap();
                 }
             })
         })
@@ -453,10 +454,10 @@ pub async fn crossing_commits_do_not_wait_for_each_other(store: impl Store) {
 pub async fn one_failed_absent_check_leaves_the_others_absent(store: impl Store) {
     put(&store, Space::Kv, b"b", b"").await;
     let checks = || [b"a", b"b", b"c"].map(|key| Check::absent(Space::Kv, key)).to_vec();
-    let refused = store.commit(checks(), vec![Write::put(Space::Logs, b"l", b"")], Durable).await;
+    let refused = store.apply(Batch::of(checks(), vec![Write::put(Space::Logs, b"l", b"")]), Durable).await;
     assert!(matches!(refused, Err(StoreError::Conflict)));
     assert_eq!(names(&all(&store, Space::Kv).await), [b"b"]);
     assert_eq!(all(&store, Space::Logs).await, Pairs::new());
     delete(&store, Space::Kv, b"b").await;
-    store.commit(checks(), vec![Write::put(Space::Logs, b"l", b"")], Durable).await.unwrap();
+    store.apply(Batch::of(checks(), vec![Write::put(Space::Logs, b"l", b"")]), Durable).await.unwrap();
 }

@@ -1,15 +1,14 @@
 //! How long calls are kept: by age, and by count.
 
 use std::{
-    ops::Bound,
     sync::{Arc, Weak},
     time::Duration,
 };
 
-use super::{History, all_of, prefix};
+use super::{CALLS, History, all_of};
 use crate::{
     base::id::EndpointId,
-    store::{Direction, Durability, KeyRange, Space, StoreError, Write, pack::unpack},
+    store::{Batch, Direction, Durability, Ended, StoreError},
 };
 
 /// How often calls that are too many are looked for.
@@ -64,10 +63,10 @@ impl History {
     async fn count(&self, endpoint: &EndpointId) -> Result<u64, StoreError> {
         let (mut range, mut count) = (all_of(endpoint), 0);
         loop {
-            let packs = self.store.scan(Space::Calls, range.clone(), SOME, Direction::Forward).await?;
-            let Some((last, _)) = packs.last() else { return Ok(count) };
-            count += packs.iter().map(|(_, pack)| unpack(pack).count() as u64).sum::<u64>();
-            range = range.after(last);
+            let packs = CALLS.page(&*self.store, &range, SOME, Direction::Forward).await?;
+            let Some(last) = packs.last() else { return Ok(count) };
+            count += packs.iter().map(|row| row.value.items().count() as u64).sum::<u64>();
+            range = range.after(&last.key);
         }
     }
 
@@ -75,20 +74,20 @@ impl History {
     async fn remove(&self, endpoint: &EndpointId, excess: u64) -> Result<u64, StoreError> {
         let mut removed = 0;
         while removed < excess {
-            let packs = self.store.scan(Space::Calls, all_of(endpoint), SOME, Direction::Forward).await?;
-            let mut writes = Vec::with_capacity(packs.len());
-            for (key, pack) in packs {
-                let calls = unpack(&pack).count() as u64;
+            let packs = CALLS.page(&*self.store, &all_of(endpoint), SOME, Direction::Forward).await?;
+            let mut batch = Batch::new();
+            for pack in packs {
+                let calls = pack.value.items().count() as u64;
                 if removed + calls > excess {
                     break;
                 }
                 removed += calls;
-                writes.push(Write::delete(Space::Calls, key));
+                batch.sweep(&CALLS, &pack);
             }
-            if writes.is_empty() {
+            if batch.changes_nothing() {
                 break;
             }
-            self.store.commit(vec![], writes, Durability::Buffered).await?;
+            batch.commit(&*self.store, Durability::Buffered).await?;
         }
         Ok(removed)
     }
@@ -100,28 +99,13 @@ impl History {
     /// The store's.
     pub async fn sweep(&self) -> Result<(), StoreError> {
         self.counts().clear();
-        let oldest = self.oldest().0.to_be_bytes();
-        let mut start = Bound::Unbounded;
-        loop {
-            let first = self.store.scan(Space::Calls, KeyRange { start, end: Bound::Unbounded }, 1, Direction::Forward).await?;
-            let Some((key, _)) = first.into_iter().next() else { return Ok(()) };
-            let name = key.split(|byte| *byte == 0).next().unwrap_or_default();
-            if let Some(endpoint) = std::str::from_utf8(name).ok().and_then(|name| name.parse::<EndpointId>().ok()) {
-                let end = Bound::Excluded([&prefix(&endpoint)[..], &oldest].concat());
-                self.remove_all(KeyRange { start: all_of(&endpoint).start, end }).await?;
-            }
-            start = Bound::Included([name, &[1]].concat());
+        let oldest = self.oldest();
+        let mut rest = CALLS.all();
+        while let Some((Ended(endpoint), ..)) = CALLS.first(&*self.store, &rest).await? {
+            let own = Ended(endpoint);
+            rest = rest.behind(&own);
+            CALLS.clear(&*self.store, &CALLS.under(&own).before(&(own, oldest)), u64::MAX).await?;
         }
-    }
-
-    async fn remove_all(&self, range: KeyRange) -> Result<(), StoreError> {
-        loop {
-            let packs = self.store.scan(Space::Calls, range.clone(), SOME, Direction::Forward).await?;
-            if packs.is_empty() {
-                return Ok(());
-            }
-            let writes = packs.into_iter().map(|(key, _)| Write::delete(Space::Calls, key)).collect();
-            self.store.commit(vec![], writes, Durability::Buffered).await?;
-        }
+        Ok(())
     }
 }

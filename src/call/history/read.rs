@@ -1,24 +1,21 @@
 //! Reading calls: newest first in pages, or oldest first from a place on.
 
-use std::ops::Bound;
-
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::Deserialize;
 
-use super::{CallRecord, History, Outcome, Placed, all_of, prefix};
+use super::{CALLS, CallRecord, History, Outcome, Placed, all_of};
 use crate::{
-    base::{clock::Timestamp, id::EndpointId},
-    store::{Direction, KeyRange, Space, StoreError, pack::unpack},
+    base::{
+        clock::Timestamp,
+        id::{EndpointId, RequestId},
+    },
+    store::{Direction, Ended, Place, StoreError, pack::Pack},
 };
 
 /// Calls that one read looks at, matching or not.
 const SCAN_LIMIT: usize = 5_000;
 /// Packs read from the store at once.
 const SCAN: usize = 100;
-/// Bytes of a pack's place: time, name of the batch, number in the batch.
-const PACK_BYTES: usize = 8 + 30 + 4;
-/// Bytes of a call's place: that, and its number in the pack.
-const PLACE_BYTES: usize = PACK_BYTES + 4;
 
 /// Which calls to read.
 #[derive(Debug, Clone, Default)]
@@ -54,39 +51,51 @@ pub struct CallPage {
 
 /// Where a call stands among those of its endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct CallPlace(Vec<u8>);
+pub struct CallPlace {
+    /// That of its pack.
+    at: Timestamp,
+    /// `None` stands before all calls of the time. Name and number of the pack, and the call's number in it.
+    call: Option<(RequestId, u32, u32)>,
+}
 
 impl CallPlace {
     /// Before all calls of `at`.
     #[must_use]
     pub fn start_of(at: Timestamp) -> Self {
-        Self(at.0.to_be_bytes().to_vec())
+        Self { at, call: None }
     }
 
-    pub(super) fn within(pack: &[u8], number: u32) -> Self {
-        Self([pack, &number.to_be_bytes()].concat())
+    pub(super) fn within(at: Timestamp, pack: RequestId, part: u32, number: u32) -> Self {
+        Self { at, call: Some((pack, part, number)) }
     }
 
     /// The time of it.
     #[must_use]
     pub fn at(&self) -> Timestamp {
-        Timestamp(self.0.first_chunk().map_or(0, |at| u64::from_be_bytes(*at)))
+        self.at
     }
 
     /// As [`CallPlace::to_cursor`] gave it; `None` for other texts.
     #[must_use]
     pub fn from_cursor(text: &str) -> Option<Self> {
-        URL_SAFE_NO_PAD.decode(text).ok().filter(|place| place.len() == PLACE_BYTES).map(Self)
+        let (at, pack, part, number) = Place::of_bytes(URL_SAFE_NO_PAD.decode(text).ok()?).parts()?;
+        Some(Self::within(at, pack, part, number))
     }
 
     /// As clients show it again.
     #[must_use]
     pub fn to_cursor(&self) -> String {
-        URL_SAFE_NO_PAD.encode(&self.0)
+        let place = match self.call.clone() {
+            Some((pack, part, number)) => Place::of(&(self.at, pack, part, number)),
+            None => Place::of(&self.at),
+        };
+        URL_SAFE_NO_PAD.encode(place.as_bytes())
     }
 
-    fn pack(&self) -> &[u8] {
-        &self.0[..self.0.len().min(PACK_BYTES)]
+    /// The key of its pack among those of `own`.
+    fn pack(&self, own: Ended<EndpointId>) -> Option<(Ended<EndpointId>, Timestamp, RequestId, u32)> {
+        let (pack, part, _) = self.call.clone()?;
+        Some((own, self.at, pack, part))
     }
 }
 
@@ -124,20 +133,19 @@ impl History {
     ///
     /// The store's.
     pub async fn list(&self, endpoint: &EndpointId, query: &CallQuery) -> Result<CallPage, StoreError> {
-        let own = prefix(endpoint);
+        let own = Ended(endpoint.clone());
         let since = self.oldest().max(query.since.unwrap_or(Timestamp(0)));
         let query = CallQuery { since: Some(since), ..query.clone() };
-        let mut range = all_of(endpoint);
-        range.start = Bound::Included([&own[..], &since.0.to_be_bytes()].concat());
-        if let Some(cursor) = &query.cursor {
-            range.end = Bound::Included([&own[..], cursor.pack()].concat());
+        let mut range = all_of(endpoint).from(&(own.clone(), since));
+        if let Some(cursor) = query.cursor.as_ref().and_then(|cursor| cursor.pack(own)) {
+            range = range.up_to(&cursor);
         }
         let (mut page, mut seen) = (CallPage::default(), 0);
         while !range.is_empty() {
-            let packs = self.store.scan(Space::Calls, range.clone(), SCAN, Direction::Backward).await?;
+            let packs = CALLS.page(&*self.store, &range, SCAN, Direction::Backward).await?;
             let last = packs.len() < SCAN;
-            for (key, pack) in packs {
-                let newest_first = placed(&key[own.len()..], &pack).into_iter().rev();
+            for pack in packs {
+                let newest_first = placed(&pack.key, &pack.value).into_iter().rev();
                 for Placed { place, call } in newest_first.filter(|one| query.cursor.as_ref().is_none_or(|cursor| one.place < *cursor)) {
                     seen += 1;
                     page.calls.extend(Some(call).filter(|call| query.wants(call)));
@@ -146,7 +154,7 @@ impl History {
                         return Ok(page);
                     }
                 }
-                range.end = Bound::Excluded(key);
+                range = range.before(&pack.key);
             }
             if last {
                 break;
@@ -161,16 +169,19 @@ impl History {
     ///
     /// The store's.
     pub async fn after(&self, endpoint: &EndpointId, place: &CallPlace, limit: usize) -> Result<Vec<Placed>, StoreError> {
-        let own = prefix(endpoint);
+        let own = Ended(endpoint.clone());
         let from = place.clone().max(CallPlace::start_of(self.oldest()));
-        let mut range = KeyRange { start: Bound::Included([&own[..], from.pack()].concat()), end: all_of(endpoint).end };
+        let mut range = match from.pack(own.clone()) {
+            Some(pack) => all_of(endpoint).from(&pack),
+            None => all_of(endpoint).from(&(own, from.at)),
+        };
         let mut calls = Vec::new();
         loop {
-            let packs = self.store.scan(Space::Calls, range.clone(), SCAN, Direction::Forward).await?;
-            let Some((last, _)) = packs.last() else { return Ok(calls) };
-            range = range.after(last);
-            for (key, pack) in &packs {
-                calls.extend(placed(&key[own.len()..], pack).into_iter().filter(|one| one.place > from));
+            let packs = CALLS.page(&*self.store, &range, SCAN, Direction::Forward).await?;
+            let Some(last) = packs.last() else { return Ok(calls) };
+            range = range.after(&last.key);
+            for pack in &packs {
+                calls.extend(placed(&pack.key, &pack.value).into_iter().filter(|one| one.place > from));
                 if calls.len() >= limit {
                     calls.truncate(limit);
                     return Ok(calls);
@@ -181,8 +192,9 @@ impl History {
 }
 
 /// The calls of a pack. One that does not read is left out.
-fn placed(place: &[u8], pack: &[u8]) -> Vec<Placed> {
-    let read =
-        |(number, value): (u32, &[u8])| Some(Placed { place: CallPlace::within(place, number), call: serde_json::from_slice(value).ok()? });
-    (0..).zip(unpack(pack).map(|item| item.value)).filter_map(read).collect()
+fn placed((_, at, name, part): &(Ended<EndpointId>, Timestamp, RequestId, u32), pack: &Pack) -> Vec<Placed> {
+    let read = |(number, value): (u32, &[u8])| {
+        Some(Placed { place: CallPlace::within(*at, name.clone(), *part, number), call: serde_json::from_slice(value).ok()? })
+    };
+    (0..).zip(pack.items().map(|item| item.value)).filter_map(read).collect()
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::store::{Direction, Durability, memory::MemoryStore};
+use crate::store::{Durability, memory::MemoryStore};
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 const DAY: u64 = 24 * 3_600_000;
@@ -21,8 +21,8 @@ impl Bench {
     /// A batch, written as calls write it.
     async fn add(&self, calls: &[(&EndpointId, CallRecord)]) {
         let calls = calls.iter().map(|(endpoint, call)| ((*endpoint).clone(), call.clone())).collect();
-        let (writes, chapters) = History::writes(calls);
-        self.store.commit(vec![], writes, Durability::Buffered).await.unwrap();
+        let (batch, chapters) = History::stored(calls);
+        batch.commit(&*self.store, Durability::Buffered).await.unwrap();
         self.history.announce(chapters);
     }
 
@@ -40,7 +40,7 @@ impl Bench {
     }
 
     async fn packs(&self) -> usize {
-        self.store.scan(Space::Calls, KeyRange::all(), 100_000, Direction::Forward).await.unwrap().len()
+        CALLS.count(&*self.store, &CALLS.all(), 100_000).await.unwrap()
     }
 }
 

@@ -4,11 +4,14 @@ use std::{collections::BTreeMap, ops::AddAssign};
 
 use serde::{Deserialize, Serialize};
 
-use crate::call::history::{CallRecord, Charge, Outcome};
+use crate::{
+    call::history::{CallRecord, Charge, Outcome},
+    store::{Value, write_postcard},
+};
 
 /// Steps in which the length of calls is told from one time to its double: within 5 % of what it was.
 const STEPS: f64 = 8.0;
-/// The number of the layout of a stored bucket.
+/// The number of the layout of a stored bucket, which was there before all values had one.
 const FORMAT: u8 = 1;
 
 /// Calls, money and time, added up.
@@ -54,13 +57,16 @@ impl Bucket {
         })?;
         Some(millis(*step))
     }
+}
 
-    pub(super) fn encode(&self) -> Vec<u8> {
-        let bytes = postcard::to_extend(self, vec![FORMAT]);
-        bytes.expect("a bucket is plain data: encoding it into memory cannot fail")
+impl Value for Bucket {
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut out = vec![FORMAT];
+        write_postcard(self, &mut out);
+        out
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+    fn of_bytes(bytes: &[u8]) -> Option<Self> {
         postcard::from_bytes(bytes.strip_prefix(&[FORMAT])?).ok()
     }
 }

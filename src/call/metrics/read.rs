@@ -1,13 +1,13 @@
 //! Reading metrics: buckets as wide as they are asked for.
 
-use std::{collections::BTreeMap, ops::Bound, str::FromStr};
+use std::{collections::BTreeMap, str::FromStr};
 
 use serde::Serialize;
 
-use super::{Bucket, Metrics, SOME, Span, prefix};
+use super::{Bucket, CALL_METRICS, Metrics, SOME, Span};
 use crate::{
     base::{clock::Timestamp, id::EndpointId},
-    store::{Direction, KeyRange, Space, StoreError},
+    store::{Direction, Ended, StoreError},
     tool::MicroUsd,
 };
 
@@ -164,17 +164,14 @@ impl Metrics {
         let now = self.clock.now().0.max(since.0);
         let mut buckets: BTreeMap<u64, Bucket> =
             (first..=now).step_by(usize::try_from(width).unwrap_or(usize::MAX)).map(|at| (at, Bucket::default())).collect();
-        let own = prefix(endpoint, step.span());
-        let mut range = KeyRange::prefix(&own);
-        range.start = Bound::Included([&own[..], &first.to_be_bytes()].concat());
+        let own = (Ended(endpoint.clone()), step.span() as u8);
+        let mut range = CALL_METRICS.under(&own).from(&(own.0, own.1, first));
         loop {
-            let rows = self.store.scan(Space::CallMetrics, range.clone(), SOME, Direction::Forward).await?;
+            let rows = CALL_METRICS.readable(&*self.store, &range, SOME, Direction::Forward).await?;
             let Some((last, _)) = rows.last() else { break };
             range = range.after(last);
-            for (key, stored) in rows {
-                let start = key[own.len()..].first_chunk().map(|start| u64::from_be_bytes(*start) / width * width);
-                let bucket = start.and_then(|start| buckets.get_mut(&start));
-                if let (Some(bucket), Some(more)) = (bucket, Bucket::decode(&stored)) {
+            for ((_, _, start, _), more) in rows {
+                if let (Some(bucket), Some(more)) = (buckets.get_mut(&(start / width * width)), more) {
                     *bucket += more;
                 }
             }

@@ -57,12 +57,11 @@ impl Host {
     async fn usage(&self, endpoints: &[&EndpointId]) -> Vec<Usage> {
         let (mut usages, mut named) = (Vec::new(), Vec::new());
         for endpoint in endpoints {
-            let prefix = scope::prefix(endpoint);
-            let entries = self.store.scan(Space::Files, KeyRange::prefix(&prefix), usize::MAX, Direction::Forward).await.unwrap();
-            let entries: Vec<_> = entries.iter().map(|(_, stored)| Entry::decode(stored).unwrap()).collect();
+            let own = Counted(EndpointId::clone(endpoint));
+            let entries = FILES.page(&*self.store, &FILES.under(&own), usize::MAX, Direction::Forward).await.unwrap();
+            let entries: Vec<_> = entries.into_iter().map(|row| row.value).collect();
             let usage = Usage { items: entries.len() as u64, bytes: entries.iter().map(|entry| entry.size).sum() };
-            let stored = self.store.get(Space::FilesUsage, &prefix).await.unwrap();
-            assert_eq!(Usage::decode(stored.as_deref()).unwrap(), usage);
+            assert_eq!(FILES_USAGE.get(&*self.store, &own).await.unwrap().unwrap_or_default(), usage);
             usages.push(usage);
             named.extend(entries.into_iter().map(|entry| (entry.object, entry.size)));
         }

@@ -1,7 +1,11 @@
 use serde_json::json;
 
 use super::*;
-use crate::{base::random::Random, capability::testing::Yielding, store::Pairs};
+use crate::{
+    base::random::Random,
+    capability::testing::Yielding,
+    store::{Changes, KeyRange, Pairs, Space},
+};
 
 /// Two hosts over one store, so that commits meet each other.
 struct Hosts {
@@ -21,17 +25,15 @@ impl Hosts {
         self.clock.set(self.clock.now().plus_millis(millis));
     }
 
-    async fn entries(&self, endpoint: &EndpointId) -> Pairs {
-        self.store.scan(Space::Kv, KeyRange::prefix(&scope::prefix(endpoint)), usize::MAX, Direction::Forward).await.unwrap()
+    async fn entries(&self, endpoint: &EndpointId) -> Vec<Row<Key, Entry>> {
+        KV.page(&*self.store, &KV.under(&Counted(endpoint.clone())), usize::MAX, Direction::Forward).await.unwrap()
     }
 
     /// What the usage record says, checked against what is stored.
     async fn usage(&self, endpoint: &EndpointId) -> Usage {
         let entries = self.entries(endpoint).await;
-        let header = scope::prefix(endpoint).len();
-        let bytes = entries.iter().map(|(key, value)| (key.len() - header + value.len() - 9) as u64).sum();
-        let stored = self.store.get(Space::KvUsage, &scope::prefix(endpoint)).await.unwrap();
-        let usage = Usage::decode(stored.as_deref()).unwrap();
+        let bytes = entries.iter().map(|row| (row.key.1.len() + row.value.json.len()) as u64).sum();
+        let usage = KV_USAGE.get(&*self.store, &Counted(endpoint.clone())).await.unwrap().unwrap_or_default();
         assert_eq!(usage, Usage { items: entries.len() as u64, bytes });
         usage
     }
@@ -295,7 +297,7 @@ async fn endpoints_never_meet() {
         // Keys that would leave their endpoint if keys were only glued together.
         let mut keys: Vec<String> = ["a", "a/b", "b", "\u{0}", "\u{10ffff}", "ep_"].map(str::to_owned).into();
         keys.extend(endpoints.iter().map(|id| id.to_string()));
-        keys.extend(endpoints.iter().map(|id| String::from_utf8(scope::prefix(id)).unwrap()));
+        keys.extend(endpoints.iter().map(|id| format!("\u{1d}{id}")));
         for step in 0..400 {
             let place = usize::try_from(random.below(3)).unwrap();
             let (id, model) = (&endpoints[place], &mut models[place]);
@@ -348,7 +350,13 @@ async fn a_store_that_is_away_is_not_the_handlers_fault() {
         async fn scan(&self, _: Space, _: KeyRange, _: usize, _: Direction) -> Result<Pairs, StoreError> {
             Err(StoreError::Away("disk on fire at /secret/path".into()))
         }
-        async fn commit(&self, _: Vec<Check>, _: Vec<Write>, _: Durability) -> Result<(), StoreError> {
+        async fn count(&self, _: Space, _: KeyRange, _: usize) -> Result<usize, StoreError> {
+            Err(StoreError::Away("disk on fire at /secret/path".into()))
+        }
+        async fn changes(&self, _: u64, _: usize) -> Result<Changes, StoreError> {
+            Err(StoreError::Away("disk on fire at /secret/path".into()))
+        }
+        async fn apply(&self, _: Batch, _: Durability) -> Result<Vec<i64>, StoreError> {
             Err(StoreError::Away("disk on fire at /secret/path".into()))
         }
     }

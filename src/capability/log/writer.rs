@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    ops::Bound,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -14,14 +13,13 @@ use serde_json::Map;
 use tokio::sync::{mpsc, oneshot};
 use tollhouse_protocol::LogLevel;
 
-use super::{LogEntry, LogSettings, SCAN, line_key};
+use super::{LOGS, LogEntry, LogPlace, LogSettings};
 use crate::{
     base::{
         clock::{Clock, Timestamp},
         id::EndpointId,
     },
-    capability::scope,
-    store::{Direction, Durability, KeyRange, Space, Store, StoreError, Write},
+    store::{Batch, Counted, Durability, Store, StoreError},
 };
 
 /// Lines of one commit.
@@ -34,7 +32,7 @@ const TRIM_EVERY: u64 = 500;
 const SWEEP_EVERY: Duration = Duration::from_secs(3_600);
 
 pub(super) enum Message {
-    Line { endpoint: EndpointId, key: Vec<u8>, entry: LogEntry },
+    Line { endpoint: EndpointId, place: LogPlace, entry: LogEntry },
     Flush(oneshot::Sender<()>),
 }
 
@@ -112,13 +110,13 @@ impl Writer {
         let (mut lines, mut flushes) = (Vec::new(), Vec::new());
         for message in batch {
             match message {
-                Message::Line { endpoint, key, entry } => lines.push((endpoint, key, entry)),
+                Message::Line { endpoint, place, entry } => lines.push((endpoint, place, entry)),
                 Message::Flush(done) => flushes.push(done),
             }
         }
         for (endpoint, count) in self.dropped.take() {
             let at = self.clock.now();
-            lines.push((endpoint.clone(), line_key(&endpoint, at, u64::MAX), told(at, count)));
+            lines.push((endpoint, LogPlace(at, u64::MAX), told(at, count)));
         }
         if !lines.is_empty() {
             self.store_lines(lines).await;
@@ -128,15 +126,13 @@ impl Writer {
         }
     }
 
-    async fn store_lines(&mut self, lines: Vec<(EndpointId, Vec<u8>, LogEntry)>) {
-        let (mut writes, mut written) = (Vec::with_capacity(lines.len()), HashMap::<EndpointId, u64>::new());
-        for (endpoint, key, entry) in lines {
-            if let Ok(value) = serde_json::to_vec(&entry) {
-                writes.push(Write::put(Space::Logs, key, value));
-                *written.entry(endpoint).or_default() += 1;
-            }
+    async fn store_lines(&mut self, lines: Vec<(EndpointId, LogPlace, LogEntry)>) {
+        let (mut batch, mut written) = (Batch::new(), HashMap::<EndpointId, u64>::new());
+        for (endpoint, LogPlace(at, number), entry) in lines {
+            batch.put(&LOGS, &(Counted(endpoint.clone()), at, number), &entry);
+            *written.entry(endpoint).or_default() += 1;
         }
-        if let Err(error) = self.store.commit(Vec::new(), writes, Durability::Buffered).await {
+        if let Err(error) = batch.commit(&*self.store, Durability::Buffered).await {
             let lines: u64 = written.values().sum();
             tracing::warn!(error = %error, log.lines = lines, "log lines of handlers were lost");
             self.dropped.total.fetch_add(lines, Ordering::Relaxed);
@@ -152,7 +148,10 @@ impl Writer {
     async fn written(&mut self, endpoint: &EndpointId, lines: u64) -> Result<(), StoreError> {
         let mut count = match self.counts.get(endpoint) {
             Some(count) => Count { stored: count.stored + lines, untrimmed: count.untrimmed + lines },
-            None => Count { stored: self.count(endpoint).await?, untrimmed: TRIM_EVERY },
+            None => Count {
+                stored: LOGS.count(&*self.store, &LOGS.under(&Counted(endpoint.clone())), usize::MAX).await? as u64,
+                untrimmed: TRIM_EVERY,
+            },
         };
         if count.untrimmed >= TRIM_EVERY {
             let old = remove_until(&self.store, endpoint, Some(self.oldest()), u64::MAX).await?;
@@ -164,33 +163,14 @@ impl Writer {
         Ok(())
     }
 
-    async fn count(&self, endpoint: &EndpointId) -> Result<u64, StoreError> {
-        let mut range = KeyRange::prefix(&scope::prefix(endpoint));
-        let mut count = 0;
-        loop {
-            let rows = self.store.scan(Space::Logs, range.clone(), SCAN, Direction::Forward).await?;
-            count += rows.len() as u64;
-            match rows.into_iter().next_back() {
-                Some((last, _)) => range.start = Bound::Excluded(last),
-                None => return Ok(count),
-            }
-        }
-    }
-
     /// Removes the lines of all endpoints that are older than `oldest`. Counts from before are wrong after.
     async fn sweep(store: &Arc<dyn Store>, oldest: Timestamp) -> Result<(), StoreError> {
-        let mut start = Bound::Unbounded;
-        loop {
-            let rows = store.scan(Space::Logs, KeyRange { start, end: Bound::Unbounded }, 1, Direction::Forward).await?;
-            let Some((key, _)) = rows.into_iter().next() else { return Ok(()) };
-            let Some(endpoint) = endpoint_of(&key) else { return Ok(()) };
-            remove_until(store, &endpoint, Some(oldest), u64::MAX).await?;
-            start = KeyRange::prefix(&scope::prefix(&endpoint)).end;
-            start = match start {
-                Bound::Excluded(next) => Bound::Included(next),
-                Bound::Included(_) | Bound::Unbounded => return Ok(()),
-            };
+        let mut rest = LOGS.all();
+        while let Some((own, ..)) = LOGS.first(&**store, &rest).await? {
+            rest = rest.behind(&own);
+            remove_until(store, &own.0, Some(oldest), u64::MAX).await?;
         }
+        Ok(())
     }
 
     fn oldest(&self) -> Timestamp {
@@ -206,27 +186,12 @@ impl Writer {
 
 /// Removes at most `limit` of the oldest lines, all of them older than `oldest`; how many it removed.
 async fn remove_until(store: &Arc<dyn Store>, endpoint: &EndpointId, oldest: Option<Timestamp>, limit: u64) -> Result<u64, StoreError> {
-    let mut range = KeyRange::prefix(&scope::prefix(endpoint));
+    let own = Counted(endpoint.clone());
+    let mut range = LOGS.under(&own);
     if let Some(oldest) = oldest {
-        range.end = Bound::Excluded(scope::key(endpoint, &oldest.0.to_be_bytes()));
+        range = range.before(&(own, oldest));
     }
-    let mut removed = 0;
-    while removed < limit {
-        let some = usize::try_from(limit - removed).unwrap_or(SCAN).min(SCAN);
-        let rows = store.scan(Space::Logs, range.clone(), some, Direction::Forward).await?;
-        if rows.is_empty() {
-            break;
-        }
-        removed += rows.len() as u64;
-        let writes = rows.into_iter().map(|(key, _)| Write::delete(Space::Logs, key)).collect();
-        store.commit(Vec::new(), writes, Durability::Buffered).await?;
-    }
-    Ok(removed)
-}
-
-fn endpoint_of(key: &[u8]) -> Option<EndpointId> {
-    let (length, rest) = key.split_first()?;
-    std::str::from_utf8(rest.get(..usize::from(*length))?).ok()?.parse().ok()
+    LOGS.clear(&**store, &range, limit).await
 }
 
 fn told(at: Timestamp, count: u64) -> LogEntry {

@@ -12,14 +12,11 @@ use std::{
 
 use serde::Serialize;
 
-use super::{OfEndpoint, PAGE, Place, SecretError, SecretName, Secrets, State, decode, encode, parts, sealed::Sealed};
+use super::{Key, OfEndpoint, PAGE, Place, SECRETS, SecretError, SecretName, Secrets, State, sealed::Sealed};
 use crate::{
     base::id::EndpointId,
-    store::{Check, Direction, Durability, KeyRange, Space, StoreError, Write},
+    store::{Decided, Direction, Durability, Range, Tx, update},
 };
-
-/// Most attempts at a commit that others' commits make fail.
-const ATTEMPTS: u32 = 8;
 
 /// What a rotation did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -39,8 +36,9 @@ pub struct Rotated {
 
 struct Page {
     /// Where the next page starts.
-    last: Option<Vec<u8>>,
-    resealed: u64,
+    last: Option<Key>,
+    /// What is sealed anew.
+    anew: HashMap<EndpointId, Vec<(SecretName, Sealed)>>,
 }
 
 impl Secrets {
@@ -56,10 +54,10 @@ impl Secrets {
     pub async fn rotate(&self) -> Result<Rotated, SecretError> {
         let _one = self.rotating.lock().await;
         self.begin().await?;
-        let (mut range, mut resealed) = (KeyRange::all(), 0);
+        let (mut range, mut resealed) = (SECRETS.all(), 0);
         loop {
             let page = self.reseal(&range).await?;
-            resealed += page.resealed;
+            resealed += page.anew.values().map(|all| all.len() as u64).sum::<u64>();
             let Some(last) = page.last else { break };
             range = range.after(&last);
         }
@@ -82,25 +80,27 @@ impl Secrets {
     }
 
     /// Seals one page of records anew: those that are as they were read.
-    async fn reseal(&self, range: &KeyRange) -> Result<Page, SecretError> {
-        for _ in 0..ATTEMPTS {
-            match self.try_reseal(range).await {
-                Err(SecretError::Store(StoreError::Conflict)) => {}
-                other => return other,
-            }
+    async fn reseal(&self, range: &Range<Key>) -> Result<Page, SecretError> {
+        let _one = self.changing.lock().await;
+        let page = update(&*self.store, Durability::Durable, |tx| self.reseal_page(tx, range)).await?;
+        let mut state = State::clone(&self.state.load());
+        for (endpoint, all) in &page.anew {
+            Arc::make_mut(state.sealed.entry(endpoint.clone()).or_default()).extend(all.iter().cloned());
         }
-        Err(StoreError::Conflict.into())
+        self.state.store(Arc::new(state));
+        Ok(page)
     }
 
-    async fn try_reseal(&self, range: &KeyRange) -> Result<Page, SecretError> {
-        let _one = self.changing.lock().await;
-        let rows = self.store.scan(Space::Secrets, range.clone(), PAGE, Direction::Forward).await?;
-        let last = rows.last().filter(|_| rows.len() == PAGE).map(|(key, _)| key.clone());
-        let (mut checks, mut writes) = (Vec::new(), Vec::new());
-        let mut anew = HashMap::<EndpointId, Vec<(SecretName, Sealed)>>::new();
+    async fn reseal_page<'a>(&self, mut tx: Tx<'a>, range: &Range<Key>) -> Result<Decided<'a, Page>, SecretError> {
+        let rows = SECRETS.unread(tx.store(), range, PAGE, Direction::Forward).await?;
+        let full = rows.len() == PAGE;
+        let (mut anew, mut last) = (HashMap::<EndpointId, Vec<(SecretName, Sealed)>>::new(), None);
         let ring = Arc::clone(&self.state.load().ring);
-        for (key, bytes) in rows {
-            let (Some((endpoint, name)), Ok(old)) = (parts(&key), decode(&bytes)) else { continue };
+        for row in rows {
+            last = SECRETS.key(&row).ok().or(last);
+            let Ok(row) = SECRETS.read(row) else { continue };
+            let (endpoint, old) = (&row.key.0.0, &row.value);
+            let Ok(name) = row.key.1.parse::<SecretName>() else { continue };
             if old.key_id == ring.current().id() {
                 continue;
             }
@@ -108,20 +108,10 @@ impl Secrets {
             let Some(value) = old.open(&ring, place) else { continue };
             let times = [old.created_at, old.updated_at];
             let sealed = Sealed::seal(ring.current(), place, &value, old.visibility, times).ok_or(SecretError::Random)?;
-            checks.push(Check::holds(Space::Secrets, key.clone(), bytes));
-            writes.push(Write::put(Space::Secrets, key, encode(&sealed)));
-            anew.entry(endpoint).or_default().push((name, sealed));
+            tx.replace(&SECRETS, &row, &sealed);
+            anew.entry(endpoint.clone()).or_default().push((name, sealed));
         }
-        let resealed = writes.len() as u64;
-        if resealed > 0 {
-            self.store.commit(checks, writes, Durability::Durable).await?;
-        }
-        let mut state = State::clone(&self.state.load());
-        for (endpoint, all) in anew {
-            Arc::make_mut(state.sealed.entry(endpoint).or_default()).extend(all);
-        }
-        self.state.store(Arc::new(state));
-        Ok(Page { last, resealed })
+        tx.answer(Page { last: last.filter(|_| full), anew })
     }
 
     /// Lets go of the keys that no record needs, after a look at all of them.

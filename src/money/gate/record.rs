@@ -5,8 +5,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::base::{clock::Timestamp, id::RequestId};
-use crate::money::{PaymentId, WireVersion};
+use crate::{
+    base::{clock::Timestamp, id::RequestId},
+    money::{PaymentId, WireVersion},
+    store::{Formatted, read_postcard, write_postcard},
+};
 
 /// How long an answer is kept for whoever shows its payment again, and how long a refusal can be asked for.
 const ANSWER_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -107,8 +110,23 @@ pub(in crate::money) struct Tail {
     /// Until when the payment could be shown again if the record were not there: the end of its authorisation, or of the
     /// client's key. In milliseconds since 1970.
     pub(in crate::money) showable_until_ms: u64,
-    /// Key of the entry for the client's own id of the payment.
-    pub(in crate::money) named: Option<Vec<u8>>,
+    /// The client's own name of the payment, behind [`NAMED`].
+    pub(in crate::money) named: Option<String>,
+}
+
+/// What names of payments start with in records: they once were the keys of the names.
+const NAMED: &str = "cid/";
+
+impl Tail {
+    /// Of a payment that can be shown until then. The name is scoped by payer: no one can take another's.
+    pub(super) fn new(showable_until_ms: u64, name: Option<(&str, &str)>) -> Self {
+        Self { showable_until_ms, named: name.map(|(payer, name)| format!("{NAMED}{payer}/{name}")) }
+    }
+
+    /// The name, among those of all payers.
+    pub(super) fn name(&self) -> Option<String> {
+        self.named.as_ref()?.strip_prefix(NAMED).map(str::to_owned)
+    }
 }
 
 /// What time does to a record.
@@ -159,23 +177,6 @@ impl Record {
         Self { holder: none(), request: none(), digest: none(), answer: None, intent: None, tail: None, ..self }
     }
 
-    pub(in crate::money) fn encode(&self) -> Vec<u8> {
-        const PLAIN: &str = "a record is plain data: encoding it into memory cannot fail";
-        let record = postcard::to_stdvec(self).expect(PLAIN);
-        match &self.tail {
-            Some(tail) => postcard::to_extend(tail, record).expect(PLAIN),
-            None => record,
-        }
-    }
-
-    pub(in crate::money) fn decode(bytes: &[u8]) -> Option<Self> {
-        let (mut record, rest) = postcard::take_from_bytes::<Self>(bytes).ok()?;
-        if !rest.is_empty() {
-            record.tail = Some(postcard::from_bytes(rest).ok()?);
-        }
-        Some(record)
-    }
-
     /// What time has done to it by `now`.
     pub(in crate::money) fn due(&self, now: Timestamp) -> Due {
         let after = |at: u64, kept: Duration| at.saturating_add(u64::try_from(kept.as_millis()).unwrap_or(u64::MAX));
@@ -209,9 +210,27 @@ impl Record {
     }
 }
 
+impl Formatted for Record {
+    fn write(&self, out: &mut Vec<u8>) {
+        write_postcard(self, out);
+        if let Some(tail) = &self.tail {
+            write_postcard(tail, out);
+        }
+    }
+
+    fn read(format: u8, bytes: &[u8]) -> Option<Self> {
+        let (mut record, rest) = postcard::take_from_bytes::<Self>(bytes).ok().filter(|_| format <= Self::FORMAT)?;
+        if !rest.is_empty() {
+            record.tail = Some(read_postcard(rest)?);
+        }
+        Some(record)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::Value as _;
 
     fn settled(tail: Option<Tail>) -> Record {
         let answer =
@@ -222,12 +241,12 @@ mod tests {
 
     #[test]
     fn records_without_a_tail_are_read() {
-        for tail in [None, Some(Tail { showable_until_ms: 7, named: Some(b"cid/x".to_vec()) })] {
+        for tail in [None, Some(Tail { showable_until_ms: 7, named: Some("cid/x".to_owned()) })] {
             let record = settled(tail);
-            assert_eq!(Record::decode(&record.encode()), Some(record));
+            assert_eq!(Record::of_bytes(&record.to_bytes()), Some(record));
         }
-        let cut = settled(Some(Tail { showable_until_ms: 1 << 40, named: Some(b"cid/x".to_vec()) })).encode();
-        assert_eq!(Record::decode(&cut[..cut.len() - 3]), None);
+        let cut = settled(Some(Tail { showable_until_ms: 1 << 40, named: Some("cid/x".to_owned()) })).to_bytes();
+        assert_eq!(Record::of_bytes(&cut[..cut.len() - 3]), None);
     }
 
     #[test]

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt as _;
 use serde_json::Value;
 
-use super::{Gate, Retry, expiry_key};
+use super::{Gate, OPEN_INTENTS, PAYMENT_EXPIRY, PAYMENT_NAMES, PAYMENTS, Retry};
 use crate::{
     base::clock::Timestamp,
     money::{
         Payment, PaymentId, SettleError, State,
-        gate::record::{Due, Record},
+        gate::record::{Due, Record, Tail},
     },
-    store::{Check, Direction, Durability, KeyRange, Space, StoreError, Write},
+    store::{Batch, Direction, Durability, Row, StoreError},
 };
 
 /// Longest time between two questions about one open settlement.
@@ -37,15 +37,17 @@ impl Gate {
     /// The store's.
     pub async fn recover(&self) -> Result<(), StoreError> {
         let mut settling = Vec::new();
-        for (id, record, before) in self.open_records().await? {
-            match record.state {
-                State::Reserved => _ = self.release(&id, record, before).await?,
+        for row in self.open_records().await? {
+            match row.value.state {
+                State::Reserved => _ = self.release(&row).await?,
                 State::Settling => {
-                    self.retries().insert(id.clone(), Retry { at: Some(Instant::now()), tries: 0 });
-                    settling.push(id);
+                    self.retries().insert(row.key.clone(), Retry { at: Some(Instant::now()), tries: 0 });
+                    settling.push(row.key);
                 }
                 State::Settled | State::Refused | State::Released => {
-                    self.store.commit(vec![], vec![Write::delete(Space::OpenIntents, id.key())], Durability::Buffered).await?;
+                    let mut batch = Batch::new();
+                    batch.delete(&OPEN_INTENTS, &row.key);
+                    batch.commit(&*self.store, Durability::Buffered).await?;
                 }
             }
         }
@@ -67,12 +69,12 @@ impl Gate {
         let mut ended: Vec<PaymentId> = self.retries().iter().filter(|(_, retry)| retry.at.is_some()).map(|(id, _)| id.clone()).collect();
         let foreign = self.clock.now().0.saturating_sub(u64::try_from(FOREIGN_AGE.as_millis()).unwrap_or(u64::MAX));
         let open = self.open_records().await?;
-        ended.retain(|id| !open.iter().any(|(other, record, _)| other == id && record.state == State::Settling));
+        ended.retain(|id| !open.iter().any(|row| row.key == *id && row.value.state == State::Settling));
         for id in ended {
             self.retries().remove(&id);
         }
         let mut settling = Vec::new();
-        for (id, record, _) in open {
+        for Row { key: id, value: record, .. } in open {
             let due = match self.retries().get(&id) {
                 Some(Retry { at: Some(at), .. }) => *at <= now,
                 // Another replica's, or of a call whose task died.
@@ -103,19 +105,15 @@ impl Gate {
         }
     }
 
-    pub(super) async fn open_records(&self) -> Result<Vec<(PaymentId, Record, Vec<u8>)>, StoreError> {
+    pub(super) async fn open_records(&self) -> Result<Vec<Row<PaymentId, Record>>, StoreError> {
         let mut records = Vec::new();
-        let mut range = KeyRange::prefix(b"");
+        let mut range = OPEN_INTENTS.all();
         loop {
-            let page = self.store.scan(Space::OpenIntents, range.clone(), BATCH, Direction::Forward).await?;
-            let Some((last, _)) = page.last() else { return Ok(records) };
-            range.start = std::ops::Bound::Excluded(last.clone());
-            for (key, _) in &page {
-                let id = std::str::from_utf8(key).ok().and_then(|text| text.parse::<PaymentId>().ok());
-                let Some(id) = id else { continue };
-                if let Some((record, before)) = self.read_among_others(&id).await? {
-                    records.push((id, record, before));
-                }
+            let page = OPEN_INTENTS.page(&*self.store, &range, BATCH, Direction::Forward).await?;
+            let Some(last) = page.last() else { return Ok(records) };
+            range = range.after(&last.key);
+            for intent in &page {
+                records.extend(self.read_among_others(&intent.key).await?);
             }
         }
     }
@@ -123,79 +121,79 @@ impl Gate {
     /// Forgets what is due.
     async fn forget(&self) -> Result<(), StoreError> {
         let now = self.clock.now();
-        let mut due = KeyRange { start: std::ops::Bound::Unbounded, end: std::ops::Bound::Excluded(now.0.to_be_bytes().to_vec()) };
+        let mut due = PAYMENT_EXPIRY.all().before(&now);
         loop {
-            let page = self.store.scan(Space::PaymentExpiry, due.clone(), BATCH, Direction::Forward).await?;
-            let Some((last, _)) = page.last() else { return Ok(()) };
-            due = due.after(last);
-            for (key, _) in page {
-                self.forget_one(key, now).await?;
+            let page = PAYMENT_EXPIRY.page(&*self.store, &due, BATCH, Direction::Forward).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            due = due.after(&last.key);
+            for row in &page {
+                self.forget_one(row, now).await?;
             }
         }
     }
 
     /// Forgets what is due of one payment, and says when to look again.
-    async fn forget_one(&self, key: Vec<u8>, now: Timestamp) -> Result<(), StoreError> {
-        let id = key.get(8..).and_then(|id| std::str::from_utf8(id).ok()?.parse::<PaymentId>().ok());
-        let (mut checks, mut writes) = (vec![], vec![Write::delete(Space::PaymentExpiry, key)]);
-        if let Some(id) = id
-            && let Some((mut record, before)) = self.read_among_others(&id).await?
+    async fn forget_one(&self, due: &Row<(Timestamp, String), ()>, now: Timestamp) -> Result<(), StoreError> {
+        let mut batch = Batch::new();
+        batch.sweep(&PAYMENT_EXPIRY, due);
+        if let Ok(id) = due.key.1.parse::<PaymentId>()
+            && let Some(row) = self.read_among_others(&id).await?
         {
-            checks.push(Check::holds(Space::Payments, id.key(), before));
+            let mut record = row.value.clone();
             match record.due(now) {
                 Due::Record => {
-                    let named = record.tail.take().and_then(|tail| tail.named);
+                    let name = record.tail.as_ref().and_then(Tail::name);
                     // What moved stays spent, in few bytes: its nonce can be signed for again, for a later time, and a chain
                     // that is asked then tells of the transfer that was.
-                    writes.push(match record.transaction {
-                        Some(_) => Write::put(Space::Payments, id.key(), record.spent().encode()),
-                        None => Write::delete(Space::Payments, id.key()),
-                    });
-                    if let Some(named) = named
-                        && self.store.get(Space::Payments, &named).await?.as_deref() == Some(id.as_str().as_bytes())
+                    match record.transaction {
+                        Some(_) => batch.replace(&PAYMENTS, &row, &record.spent()),
+                        None => batch.remove(&PAYMENTS, &row),
+                    };
+                    if let Some(name) = name
+                        && let Some(named) = PAYMENT_NAMES.row(&*self.store, &name).await?
+                        && named.value == id
                     {
-                        checks.push(Check::holds(Space::Payments, named.clone(), id.as_str()));
-                        writes.push(Write::delete(Space::Payments, named));
+                        batch.remove(&PAYMENT_NAMES, &named);
                     }
                 }
                 Due::Answer => {
                     record.answer = None;
-                    writes.push(Write::put(Space::Payments, id.key(), record.encode()));
-                    writes.extend(self.look_again(&id, &record));
+                    self.end(&mut batch, &row, &record);
                 }
-                Due::At(_) => writes.extend(self.look_again(&id, &record)),
-                Due::Never => {}
+                Due::At(_) => _ = batch.holds(&PAYMENTS, &row).append(self.look_again(&id, &record)),
+                Due::Never => _ = batch.holds(&PAYMENTS, &row),
             }
         }
-        match self.store.commit(checks, writes, Durability::Buffered).await {
+        match batch.commit(&*self.store, Durability::Buffered).await {
             // On a conflict the next tick does it.
-            Ok(()) | Err(StoreError::Conflict) => Ok(()),
+            Ok(_) | Err(StoreError::Conflict) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// The write that has the payment looked at when something of it is to be forgotten.
-    fn look_again(&self, id: &PaymentId, record: &Record) -> Option<Write> {
+    /// What has the payment looked at when something of it is to be forgotten.
+    fn look_again(&self, id: &PaymentId, record: &Record) -> Batch {
         match record.due(self.clock.now()) {
-            Due::At(at) => Some(Write::put(Space::PaymentExpiry, expiry_key(at, id), vec![])),
-            Due::Answer | Due::Record => Some(Write::put(Space::PaymentExpiry, expiry_key(self.clock.now(), id), vec![])),
-            Due::Never => None,
+            Due::At(at) => PAYMENT_EXPIRY.put(&(at, id.to_string()), &()),
+            Due::Answer | Due::Record => PAYMENT_EXPIRY.put(&(self.clock.now(), id.to_string()), &()),
+            Due::Never => Batch::new(),
         }
     }
 
-    /// The writes that every end of a payment has.
-    pub(super) fn ended_writes(&self, id: &PaymentId, record: &Record) -> Vec<Write> {
-        let ended = [Write::put(Space::Payments, id.key(), record.encode()), Write::delete(Space::OpenIntents, id.key())];
-        ended.into_iter().chain(self.look_again(id, record)).collect()
+    /// What every end of a payment writes.
+    pub(super) fn end(&self, batch: &mut Batch, row: &Row<PaymentId, Record>, record: &Record) {
+        batch.replace(&PAYMENTS, row, record).append(self.look_again(&row.key, record));
     }
 
     /// Releases a reservation. False when it has gone on without us: whoever changed it ends it.
-    pub(super) async fn release(&self, id: &PaymentId, mut record: Record, before: Vec<u8>) -> Result<bool, StoreError> {
+    async fn release(&self, row: &Row<PaymentId, Record>) -> Result<bool, StoreError> {
+        let mut record = row.value.clone();
         record.state = State::Released;
         record.updated_ms = self.clock.now().0;
-        let check = Check::holds(Space::Payments, id.key(), before);
-        match self.store.commit(vec![check], self.ended_writes(id, &record), Durability::Buffered).await {
-            Ok(()) => Ok(true),
+        let mut batch = Batch::new();
+        self.end(&mut batch, row, &record);
+        match batch.commit(&*self.store, Durability::Buffered).await {
+            Ok(_) => Ok(true),
             Err(StoreError::Conflict) => Ok(false),
             Err(error) => Err(error),
         }
@@ -203,7 +201,7 @@ impl Gate {
 
     /// Releases a reservation of our own, now or as soon as the store does it. `None`: it is not known yet.
     pub(super) async fn give_back(&self, id: &PaymentId, record: &Record) -> Option<bool> {
-        match self.release(id, record.clone(), record.encode()).await {
+        match self.release(&PAYMENTS.own(id.clone(), record.clone())).await {
             Ok(released) => Some(released),
             Err(error) => {
                 tracing::error!(payment.id = %id, %error, "a reservation could not be released; it is tried again");

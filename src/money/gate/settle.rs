@@ -2,15 +2,21 @@
 
 use serde_json::Value;
 
-use super::{Admission, Gate, Means, Retry, TRIES};
+use super::{Admission, Gate, Means, PAYMENTS, Retry};
 use crate::{
     money::{
-        Finished, Outcome, Payment, PaymentId, SettleError, Settlement, SettlementKind, State, StoredAnswer,
+        Finished, News, Outcome, Payment, PaymentId, SettleError, Settlement, SettlementKind, State, StoredAnswer,
         gate::record::{Intent, Record, SettlementNotice},
         x402::wire,
     },
-    store::{Check, Durability, Space, StoreError, Write},
+    store::{Batch, Decided, Durability, Row, StoreError, Tx, update},
 };
+
+/// How a payment ended, and what is to be told of it.
+pub(super) struct Conclusion {
+    outcome: Result<StoredAnswer, SettleError>,
+    news: Option<News>,
+}
 
 impl Gate {
     /// Takes the money for `answer`, and stores receipt and answer in the commit that says so.
@@ -40,8 +46,8 @@ impl Gate {
         let Means::X402(payment) = &admission.means else { unreachable!("only x402 payments have an intent") };
         let payment = Payment::clone(payment);
         let id = admission.id.clone();
-        let before = admission.record.encode();
-        let mut record = admission.record.clone();
+        let before = PAYMENTS.own(id.clone(), Record::clone(&admission.record));
+        let mut record = before.value.clone();
         record.state = State::Settling;
         record.updated_ms = self.clock.now().0;
         record.intent = Some(Intent {
@@ -53,10 +59,9 @@ impl Gate {
         });
         // Known as ours before anyone can see it in the store.
         self.retries().insert(id.clone(), Retry { at: None, tries: 0 });
-        let check = Check::holds(Space::Payments, id.key(), before);
-        let committed =
-            self.store.commit(vec![check], vec![Write::put(Space::Payments, id.key(), record.encode())], Durability::Durable).await;
-        if let Err(error) = committed {
+        let mut batch = Batch::new();
+        batch.replace(&PAYMENTS, &before, &record);
+        if let Err(error) = batch.commit(&*self.store, Durability::Durable).await {
             // Not asked to settle. Of the intent and the release, one is written.
             admission.ended = true;
             if self.give_back(&id, &admission.record).await == Some(true) || !matches!(error, StoreError::Unknown(_)) {
@@ -74,14 +79,11 @@ impl Gate {
     /// Records how a settlement ended.
     pub(super) async fn conclude(&self, id: &PaymentId, outcome: Outcome) -> Result<StoredAnswer, SettleError> {
         let unknown = || SettleError::Unknown { payment: id.clone() };
-        let mut concluded = self.try_conclude(id, &outcome).await;
-        for _ in 0..TRIES {
-            if !matches!(concluded, Err(SettleError::Store(StoreError::Conflict))) {
-                break;
-            }
-            // Another replica was faster.
-            concluded = self.try_conclude(id, &outcome).await;
-        }
+        let ending = update(&*self.store, Durability::Durable, |tx| self.ending(tx, id, &outcome));
+        let concluded = ending.await.and_then(|Conclusion { outcome, news }| {
+            news.into_iter().for_each(|news| self.finisher.announce(news));
+            outcome
+        });
         match &concluded {
             Ok(_) | Err(SettleError::Refused { .. }) => _ = self.retries().remove(id),
             Err(error) => {
@@ -93,28 +95,31 @@ impl Gate {
         concluded.map_err(|error| if matches!(error, SettleError::Store(_)) { unknown() } else { error })
     }
 
-    pub(super) async fn try_conclude(&self, id: &PaymentId, outcome: &Outcome) -> Result<StoredAnswer, SettleError> {
+    /// What an outcome makes of a payment that is settling; what became of one that is not any more.
+    async fn ending<'a>(&self, mut tx: Tx<'a>, id: &PaymentId, outcome: &Outcome) -> Result<Decided<'a, Conclusion>, SettleError> {
         let unknown = || SettleError::Unknown { payment: id.clone() };
-        let Some((mut record, before)) = self.read(id).await? else { return Err(unknown()) };
+        let Some(row) = tx.row(&PAYMENTS, id).await? else { return Err(unknown()) };
+        let mut record = row.value.clone();
         let Some(intent) = record.intent.take() else {
-            return match (record.state, record.reason) {
+            let ended = match (record.state, record.reason) {
                 (State::Refused, Some(reason)) => Err(SettleError::Refused { message: reason.clone(), reason, notice: None }),
                 _ => record.answer.ok_or_else(unknown),
             };
+            return tx.answer(Conclusion { outcome: ended, news: None });
         };
         record.updated_ms = self.clock.now().0;
-        let check = Check::holds(Space::Payments, id.key(), before);
         let text = |json: &str, pointer: &str| Some(serde_json::from_str::<Value>(json).ok()?.pointer(pointer)?.as_str()?.to_owned());
         // As the intent names it: the settings may be others since.
         let network = text(&intent.requirements, "/network");
-        match outcome {
+        let (outcome, news) = match outcome {
             Outcome::Settled(settlement) => {
                 let mut finished = self.finisher.finish(&intent.draft, settlement, intent.answer);
                 let network = network.as_deref().unwrap_or(&settlement.network);
                 let body = wire::settle_response(settlement, intent.version, network, finished.extensions.as_ref());
                 finished.answer.settlement = Some(SettlementNotice { version: intent.version, body: body.to_string() });
-                let answer = self.finish(id, check, record, settlement.clone(), finished).await?;
-                Ok(answer)
+                self.finish(&mut tx, &row, record, settlement, &finished);
+                tx.append(finished.rows);
+                (Ok(finished.answer), finished.news)
             }
             Outcome::Refused { reason, message } => {
                 let payer = text(&intent.payload, "/payload/authorization/from").unwrap_or_default();
@@ -122,41 +127,27 @@ impl Gate {
                 let notice = Some(SettlementNotice { version: intent.version, body: body.to_string() });
                 record.state = State::Refused;
                 record.reason = Some(reason.clone());
-                let (mut writes, news) = self.finisher.refuse(&intent.draft, reason);
-                writes.extend(self.ended_writes(id, &record));
-                self.store.commit(vec![check], writes, Durability::Durable).await?;
-                self.finisher.announce(news);
-                Err(SettleError::Refused { reason: reason.clone(), message: message.clone(), notice })
+                let (rows, news) = self.finisher.refuse(&intent.draft, reason);
+                self.end(&mut tx, &row, &record);
+                tx.append(rows);
+                (Err(SettleError::Refused { reason: reason.clone(), message: message.clone(), notice }), news)
             }
             Outcome::Unknown(why) => {
                 tracing::warn!(payment.id = %id, why, "the facilitator did not say how a settlement ended");
-                Err(unknown())
+                return Err(unknown());
             }
-        }
+        };
+        tx.answer(Conclusion { outcome, news: Some(news) })
     }
 
-    /// The commit that ends a payment: record, receipt and answer together.
-    pub(super) async fn finish(
-        &self,
-        id: &PaymentId,
-        check: Check,
-        record: Record,
-        settlement: Settlement,
-        finished: Finished,
-    ) -> Result<StoredAnswer, StoreError> {
-        let writes = self.final_writes(id, record, settlement, &finished);
-        self.store.commit(vec![check], [finished.writes, writes].concat(), Durability::Durable).await?;
-        self.finisher.announce(finished.news);
-        Ok(finished.answer)
-    }
-
-    pub(super) fn final_writes(&self, id: &PaymentId, mut record: Record, settlement: Settlement, finished: &Finished) -> Vec<Write> {
+    /// Ends a payment that was settled, in the commit of its receipt and answer.
+    fn finish(&self, batch: &mut Batch, row: &Row<PaymentId, Record>, mut record: Record, settlement: &Settlement, finished: &Finished) {
         record.state = State::Settled;
         record.updated_ms = self.clock.now().0;
         record.receipt_id = Some(finished.answer.receipt_id.clone());
-        record.transaction = (!settlement.transaction.is_empty()).then_some(settlement.transaction);
+        record.transaction = (!settlement.transaction.is_empty()).then(|| settlement.transaction.clone());
         record.answer = Some(finished.answer.clone());
-        self.ended_writes(id, &record)
+        self.end(batch, row, &record);
     }
 
     /// Debits a credit: balance, movement, record, receipt and answer in one commit.
@@ -174,44 +165,45 @@ impl Gate {
             version: None,
         };
         let finished = self.finisher.finish(draft, &settlement, answer);
-        for _ in 0..TRIES {
-            let Some((check, movement)) = self.credits.debit(hold, &finished.answer.receipt_id).await? else {
+        let before = PAYMENTS.own(id.clone(), Record::clone(&admission.record));
+        let (own, settled, made) = (&before, &settlement, &finished);
+        let debiting = update(&*self.store, Durability::Durable, |mut tx| async move {
+            if !self.credits.debit(&mut tx, hold, &made.answer.receipt_id).await? {
+                return tx.answer::<_, StoreError>(false);
+            }
+            self.finish(&mut tx, own, own.value.clone(), settled, made);
+            tx.append(made.rows.clone());
+            tx.answer(true)
+        });
+        match debiting.await {
+            Ok(true) => {
+                admission.ended = true;
+                self.finisher.announce(finished.news);
+                Ok(finished.answer)
+            }
+            Ok(false) => {
                 let (reason, message) = ("insufficient_funds".to_owned(), "developer credit is used up, or was revoked".to_owned());
                 admission.release().await;
-                let (writes, news) = self.finisher.refuse(draft, &reason);
-                match self.store.commit(vec![], writes, Durability::Buffered).await {
-                    Ok(()) => self.finisher.announce(news),
+                let (rows, news) = self.finisher.refuse(draft, &reason);
+                match rows.commit(&*self.store, Durability::Buffered).await {
+                    Ok(_) => self.finisher.announce(news),
                     Err(error) => tracing::warn!(payment.id = %id, %error, "a refused debit was not recorded"),
                 }
-                return Err(SettleError::Refused { reason, message, notice: None });
-            };
-            let own = Check::holds(Space::Payments, id.key(), admission.record.encode());
-            let mut writes = self.final_writes(&id, Record::clone(&admission.record), settlement.clone(), &finished);
-            writes.extend(movement);
-            writes.extend(finished.writes.iter().cloned());
-            match self.store.commit(vec![own, check], writes, Durability::Durable).await {
-                Ok(()) => {
-                    admission.ended = true;
-                    self.finisher.announce(finished.news);
-                    return Ok(finished.answer);
-                }
-                // Another call of the same credit was faster.
-                Err(StoreError::Conflict) => {}
-                Err(StoreError::Unknown(why)) => {
-                    tracing::error!(payment.id = %id, why, "a debit was not confirmed");
-                    admission.ended = true;
-                    // Of the debit and the release, one is written.
-                    return Err(match self.give_back(&id, &admission.record).await {
-                        Some(true) => StoreError::Unknown(why).into(),
-                        Some(false) | None => SettleError::Unknown { payment: id },
-                    });
-                }
-                Err(error) => {
-                    admission.release().await;
-                    return Err(error.into());
-                }
+                Err(SettleError::Refused { reason, message, notice: None })
+            }
+            Err(StoreError::Unknown(why)) => {
+                tracing::error!(payment.id = %id, why, "a debit was not confirmed");
+                admission.ended = true;
+                // Of the debit and the release, one is written.
+                Err(match self.give_back(&id, &admission.record).await {
+                    Some(true) => StoreError::Unknown(why).into(),
+                    Some(false) | None => SettleError::Unknown { payment: id },
+                })
+            }
+            Err(error) => {
+                admission.release().await;
+                Err(error.into())
             }
         }
-        Err(StoreError::Conflict.into())
     }
 }

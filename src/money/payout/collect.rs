@@ -1,15 +1,20 @@
 //! Making packets: what waits is moved into one, and the whole is sealed.
 
-use std::ops::Bound;
-
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    Check, Direction, Durability, Events, HEAD, KeyRange, Kind, MicroUsd, Owner, Packet, PayoutError, Payouts, Period, Space, Status,
-    StoreError, TRIES, Timestamp, Write, damaged, head_key, index_key, packet_key, parsed, receipt_key, unpaid,
+    Direction, Durability, Ended, Event, Events, Kind, MicroUsd, Owner, PAYOUT_RECEIPTS, PAYOUTS, Packet, PayoutError, Payouts, Period,
+    Status, StoreError, Table, Timestamp, damaged, key, schema, update,
 };
-use crate::base::id::{BuilderId, PayoutId};
+use crate::{
+    base::id::{BuilderId, PayoutId, ReceiptId},
+    money::sale::UNPAID,
+    store::{Decided, Place, Row, Tx},
+};
+
+const PAYOUT_HEADS: Table<BuilderId, Head> = schema::PAYOUT_HEADS.holding();
+crate::json_values!(Head);
 
 /// Receipts moved in one commit.
 const CHUNK: usize = 1_000;
@@ -25,7 +30,15 @@ struct Head {
 #[derive(Debug, Default)]
 struct Waiting {
     net: u64,
-    last: Option<Vec<u8>>,
+    last: Option<(Ended<BuilderId>, ReceiptId)>,
+}
+
+/// How far a packet is.
+enum Step {
+    /// Not known: it is to be looked at again.
+    Again,
+    /// Complete; the event tells of it, if this has made it so.
+    Done(Box<Packet>, Option<Event>),
 }
 
 impl Payouts {
@@ -36,30 +49,31 @@ impl Payouts {
     /// [`PayoutError::NoSettings`], [`PayoutError::BelowMinimum`], the store's. After any of the store's another
     /// call goes on where this one ended.
     pub async fn pay_out(&self, builder: &BuilderId) -> Result<Option<Packet>, PayoutError> {
-        for _ in 0..TRIES {
-            let before = self.store.get(Space::Payouts, &head_key(Some(builder))).await?;
-            let head = before.as_deref().map(Head::decode).transpose()?;
-            if let Some(head) = head.filter(|head| head.collecting) {
-                return self.complete(builder, &head.id).await.map(Some);
-            }
-            let settings = self.settings(builder).await?.ok_or(PayoutError::NoSettings)?;
-            let waiting = self.waiting(builder).await?;
-            let Some(until) = waiting.last else { return Ok(None) };
-            if waiting.net < settings.minimum_usd.0 {
-                return Err(PayoutError::BelowMinimum { amount: MicroUsd(waiting.net), minimum: settings.minimum_usd });
-            }
-            let packet = Packet::collecting(builder, settings, until, self.clock.now());
-            // What was counted still waits as long as no other packet was begun.
-            let check = Check { space: Space::Payouts, key: head_key(Some(builder)), expected: before };
-            let index = Write::put(Space::Payouts, index_key(Some(&packet.id)), builder.as_str());
-            let writes = vec![Head { id: packet.id.clone(), collecting: true }.write(builder), packet.write(), index];
-            match self.store.commit(vec![check], writes, Durability::Durable).await {
-                Ok(()) => return self.complete(builder, &packet.id).await.map(Some),
-                Err(StoreError::Conflict) => {}
-                Err(error) => return Err(error.into()),
-            }
+        let begun = update(&*self.store, Durability::Durable, |tx| self.begin(tx, builder)).await?;
+        match begun {
+            Some(id) => self.complete(builder, &id).await.map(Some),
+            None => Ok(None),
         }
-        Err(StoreError::Conflict.into())
+    }
+
+    /// The packet that is being collected, or a new one.
+    async fn begin<'a>(&self, mut tx: Tx<'a>, builder: &BuilderId) -> Result<Decided<'a, Option<PayoutId>>, PayoutError> {
+        // What is counted below still waits as long as no other packet was begun.
+        let head = tx.get(&PAYOUT_HEADS, builder).await?;
+        if let Some(head) = head.filter(|head| head.collecting) {
+            return tx.answer(Some(head.id));
+        }
+        let settings = self.settings(builder).await?.ok_or(PayoutError::NoSettings)?;
+        let waiting = self.waiting(builder).await?;
+        let Some(until) = waiting.last else { return tx.answer(None) };
+        if waiting.net < settings.minimum_usd.0 {
+            return Err(PayoutError::BelowMinimum { amount: MicroUsd(waiting.net), minimum: settings.minimum_usd });
+        }
+        let packet = Packet::collecting(builder, settings, Place::of(&until), self.clock.now());
+        let id = packet.id.clone();
+        tx.put(&PAYOUT_HEADS, builder, &Head { id: id.clone(), collecting: true });
+        tx.put_new(&PAYOUTS, &key(builder, &id), &packet);
+        tx.answer(Some(id))
     }
 
     /// Goes on with every packet that was cut off.
@@ -68,15 +82,13 @@ impl Payouts {
     ///
     /// The store's.
     pub async fn resume(&self) -> Result<(), PayoutError> {
-        let mut range = KeyRange::prefix(&head_key(None));
+        let mut range = PAYOUT_HEADS.all();
         loop {
-            let heads = self.store.scan(Space::Payouts, range.clone(), CHUNK, Direction::Forward).await?;
-            let Some((last, _)) = heads.last() else { return Ok(()) };
-            range = range.after(last);
-            for (key, bytes) in &heads {
-                let head = Head::decode(bytes)?;
+            let heads = PAYOUT_HEADS.page(&*self.store, &range, CHUNK, Direction::Forward).await?;
+            let Some(last) = heads.last() else { return Ok(()) };
+            range = range.after(&last.key);
+            for Row { key: builder, value: head, .. } in heads {
                 if head.collecting {
-                    let builder = parsed(key.get(HEAD.len() + 1..).unwrap_or_default())?;
                     let packet = self.complete(&builder, &head.id).await?;
                     tracing::info!(payout.id = %packet.id, "a payout that was cut off is complete");
                 }
@@ -86,107 +98,92 @@ impl Payouts {
 
     /// All that waits, added up.
     async fn waiting(&self, builder: &BuilderId) -> Result<Waiting, StoreError> {
-        let (mut waiting, mut range) = (Waiting::default(), KeyRange::prefix(&unpaid_key(builder)));
+        let (mut waiting, mut range) = (Waiting::default(), UNPAID.under(&Ended(builder.clone())));
         loop {
-            let page = self.store.scan(Space::Unpaid, range.clone(), CHUNK, Direction::Forward).await?;
-            for (_, value) in &page {
-                waiting.net = waiting.net.saturating_add(unpaid(value)?.net);
-            }
-            let Some((last, _)) = page.into_iter().next_back() else { return Ok(waiting) };
-            range = range.after(&last);
-            waiting.last = Some(last);
+            let page = UNPAID.page(&*self.store, &range, CHUNK, Direction::Forward).await?;
+            waiting.net = page.iter().fold(waiting.net, |net, row| net.saturating_add(row.value.net));
+            let Some(last) = page.into_iter().next_back() else { return Ok(waiting) };
+            range = range.after(&last.key);
+            waiting.last = Some(last.key);
         }
     }
 
-    /// Moves what is left of a packet's receipts, and seals it.
+    /// Moves what is left of a packet's receipts, and seals it. Another request, or another host, may work on the same packet.
     async fn complete(&self, builder: &BuilderId, id: &PayoutId) -> Result<Packet, PayoutError> {
+        while update(&*self.store, Durability::Buffered, |tx| take(tx, builder, id)).await? {}
         loop {
-            let (packet, before) = self.read(builder, id).await?;
-            if packet.status != Status::Collecting {
-                return Ok(packet);
+            let step = update(&*self.store, Durability::Durable, |tx| self.seal(tx, builder, id)).await?;
+            let Step::Done(packet, event) = step else { continue };
+            if let Some(event) = event {
+                self.events.announce(&Owner::Builder(builder.clone()), event);
             }
-            let mut range = KeyRange::prefix(&unpaid_key(builder));
-            range.end = Bound::Included(packet.until.clone());
-            let page = self.store.scan(Space::Unpaid, range, CHUNK, Direction::Forward).await?;
-            let check = Check::holds(Space::Payouts, packet_key(builder, Some(id)), before);
-            let done = if page.is_empty() { self.seal(packet, check).await } else { self.take(packet, check, &page).await.map(|()| None) };
-            match done {
-                Ok(Some(sealed)) => return Ok(sealed),
-                // Another request, or another host, works on the same packet.
-                Ok(None) | Err(StoreError::Conflict) => {}
-                Err(error) => return Err(error.into()),
-            }
+            return Ok(*packet);
         }
-    }
-
-    /// Moves some receipts into the packet.
-    async fn take(&self, mut packet: Packet, check: Check, page: &[(Vec<u8>, Vec<u8>)]) -> Result<(), StoreError> {
-        let skip = unpaid_key(&packet.builder_id).len();
-        let mut writes = Vec::with_capacity(2 * page.len() + 1);
-        for (key, value) in page {
-            let receipt = unpaid(value)?;
-            packet.amount = packet.amount.checked_add(receipt.net).ok_or_else(damaged)?;
-            packet.receipt_count += 1;
-            let at = Timestamp(receipt.at_ms);
-            let period = packet.period.unwrap_or(Period { from: at, to: at });
-            packet.period = Some(Period { from: period.from.min(at), to: period.to.max(at) });
-            writes.push(Write::delete(Space::Unpaid, key.clone()));
-            writes.push(Write::put(Space::PayoutReceipts, receipt_key(&packet.id, &key[skip..]), value.clone()));
-        }
-        writes.push(packet.write());
-        self.store.commit(vec![check], writes, Durability::Buffered).await
     }
 
     /// Adds up once more, digests and signs.
-    async fn seal(&self, mut packet: Packet, check: Check) -> Result<Option<Packet>, StoreError> {
-        let (mut range, skip) = (KeyRange::prefix(&receipt_key(&packet.id, b"")), receipt_key(&packet.id, b"").len());
+    async fn seal<'a>(&self, mut tx: Tx<'a>, builder: &BuilderId, id: &PayoutId) -> Result<Decided<'a, Step>, PayoutError> {
+        let row = tx.row(&PAYOUTS, &key(builder, id)).await?.ok_or(PayoutError::Unknown)?;
+        let mut packet = row.value.clone();
+        if packet.status != Status::Collecting {
+            return tx.answer(Step::Done(Box::new(packet), None));
+        }
+        let mut range = PAYOUT_RECEIPTS.under(&Ended(id.clone()));
         let (mut hasher, mut amount, mut count) = (Sha256::new(), 0_u64, 0_u64);
         loop {
-            let page = self.store.scan(Space::PayoutReceipts, range.clone(), CHUNK, Direction::Forward).await?;
-            for (key, value) in &page {
+            let page = PAYOUT_RECEIPTS.page(tx.store(), &range, CHUNK, Direction::Forward).await?;
+            for receipt in &page {
                 if count > 0 {
                     hasher.update(b"\n");
                 }
-                hasher.update(&key[skip..]);
-                amount = amount.checked_add(unpaid(value)?.net).ok_or_else(damaged)?;
+                hasher.update(&receipt.key.1);
+                amount = amount.checked_add(receipt.value.net).ok_or_else(damaged)?;
                 count += 1;
             }
-            let Some((last, _)) = page.last() else { break };
-            range = range.after(last);
+            let Some(last) = page.last() else { break };
+            range = range.after(&last.key);
         }
         if (amount, count) != (packet.amount, packet.receipt_count) {
-            if self.store.get(check.space, &check.key).await? != check.expected {
+            if PAYOUTS.get(tx.store(), &row.key).await?.as_ref() != Some(&row.value) {
                 // Another has moved more since the record was read.
-                return Err(StoreError::Conflict);
+                return tx.answer(Step::Again);
             }
             tracing::error!(payout.id = %packet.id, amount, count, "a payout is not the sum of its receipts");
-            return Err(damaged());
+            return Err(damaged().into());
         }
         packet.digest = Some(format!("sha256:{}", hex::encode(hasher.finalize())));
         packet.signature = Some(self.signer.sign_payout(&packet.canonical()));
         packet.status = Status::Created;
         packet.updated_at = self.clock.now();
-        let owner = Owner::Builder(packet.builder_id.clone());
         let event = self.event(Kind::PayoutCreated, &packet);
-        let head = Head { id: packet.id.clone(), collecting: false };
-        let writes = vec![packet.write(), head.write(&packet.builder_id), Events::write(&owner, &event)];
-        self.store.commit(vec![check], writes, Durability::Durable).await?;
-        self.events.announce(&owner, event);
-        Ok(Some(packet))
+        tx.replace(&PAYOUTS, &row, &packet).put(&PAYOUT_HEADS, builder, &Head { id: id.clone(), collecting: false });
+        tx.append(Events::stored(&Owner::Builder(builder.clone()), &event));
+        tx.answer(Step::Done(Box::new(packet), Some(event)))
     }
 }
 
-impl Head {
-    fn write(&self, builder: &BuilderId) -> Write {
-        Write::put(Space::Payouts, head_key(Some(builder)), serde_json::to_vec(self).expect("a head has text keys"))
+/// Moves some receipts into the packet. False when it has all of them.
+async fn take<'a>(mut tx: Tx<'a>, builder: &BuilderId, id: &PayoutId) -> Result<Decided<'a, bool>, PayoutError> {
+    let row = tx.row(&PAYOUTS, &key(builder, id)).await?.ok_or(PayoutError::Unknown)?;
+    let mut packet = row.value.clone();
+    if packet.status != Status::Collecting {
+        return tx.answer(false);
     }
-
-    fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
-        serde_json::from_slice(bytes).map_err(|_| damaged())
+    let until = packet.until.parts::<(Ended<BuilderId>, ReceiptId)>().ok_or_else(damaged)?;
+    let range = UNPAID.under(&Ended(builder.clone())).up_to(&until);
+    let page = UNPAID.page(tx.store(), &range, CHUNK, Direction::Forward).await?;
+    if page.is_empty() {
+        return tx.answer(false);
     }
-}
-
-/// What the keys of all that waits for a builder start with.
-fn unpaid_key(builder: &BuilderId) -> Vec<u8> {
-    [builder.as_str().as_bytes(), &[0]].concat()
+    for receipt in page {
+        packet.amount = packet.amount.checked_add(receipt.value.net).ok_or_else(damaged)?;
+        packet.receipt_count += 1;
+        let at = Timestamp(receipt.value.at_ms);
+        let period = packet.period.unwrap_or(Period { from: at, to: at });
+        packet.period = Some(Period { from: period.from.min(at), to: period.to.max(at) });
+        tx.sweep(&UNPAID, &receipt);
+        tx.put(&PAYOUT_RECEIPTS, &(Ended(id.clone()), receipt.key.1.to_string()), &receipt.value);
+    }
+    tx.replace(&PAYOUTS, &row, &packet);
+    tx.answer(true)
 }

@@ -3,14 +3,14 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{PayoutError, PayoutSettings, damaged, packet_key};
+use super::{PayoutError, PayoutSettings};
 use crate::{
     base::{
         clock::Timestamp,
         id::{BuilderId, PayoutId},
     },
     event::Kind,
-    store::{Space, StoreError, Write},
+    store::Place,
     tool::MicroUsd,
 };
 
@@ -71,7 +71,7 @@ pub struct Packet {
     /// How many receipts it pays.
     pub receipt_count: u64,
     /// The last of `Unpaid` that belongs to it, as it was when the packet was begun.
-    pub(super) until: Vec<u8>,
+    pub(super) until: Place,
     /// Which time they are of.
     pub period: Option<Period>,
     /// SHA-256 of the receipts' ids in their order, joined by line feeds; there once it is complete.
@@ -95,6 +95,7 @@ pub struct Packet {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
+crate::json_values!(Packet);
 
 /// What an admin says of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -159,7 +160,7 @@ impl Verdict {
 }
 
 impl Packet {
-    pub(super) fn collecting(builder: &BuilderId, settings: PayoutSettings, until: Vec<u8>, now: Timestamp) -> Self {
+    pub(super) fn collecting(builder: &BuilderId, settings: PayoutSettings, until: Place, now: Timestamp) -> Self {
         Self {
             id: PayoutId::of_time(now),
             builder_id: builder.clone(),
@@ -236,13 +237,5 @@ impl Packet {
         }
         self.updated_at = now;
         Ok(())
-    }
-
-    pub(super) fn write(&self) -> Write {
-        Write::put(Space::Payouts, packet_key(&self.builder_id, Some(&self.id)), serde_json::to_vec(self).expect("a packet has text keys"))
-    }
-
-    pub(super) fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
-        serde_json::from_slice(bytes).map_err(|_| damaged())
     }
 }

@@ -2,13 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{PayoutError, Payouts, damaged};
+use super::{PayoutError, Payouts};
 use crate::{
     base::{clock::Timestamp, id::BuilderId},
     money::checked_address,
-    store::{Durability, Space, StoreError, Write},
+    store::{Durability, StoreError, Table, schema},
     tool::MicroUsd,
 };
+
+const PAYOUT_SETTINGS: Table<BuilderId, PayoutSettings> = schema::PAYOUT_SETTINGS.holding();
+crate::json_values!(PayoutSettings);
 
 /// The smallest payout when the builder sets none: 1 USD.
 const DEFAULT_MINIMUM: MicroUsd = MicroUsd(1_000_000);
@@ -50,8 +53,7 @@ impl Payouts {
     ///
     /// The store's.
     pub async fn settings(&self, builder: &BuilderId) -> Result<Option<PayoutSettings>, StoreError> {
-        let stored = self.store.get(Space::PayoutSettings, builder.as_str().as_bytes()).await?;
-        stored.map(|bytes| serde_json::from_slice(&bytes).map_err(|_| damaged())).transpose()
+        PAYOUT_SETTINGS.get(&*self.store, builder).await
     }
 
     /// Sets where they go. A packet that exists keeps the address it was made for.
@@ -61,8 +63,7 @@ impl Payouts {
     /// [`PayoutError::Field`], the store's.
     pub async fn set(&self, builder: &BuilderId, draft: &SettingsDraft) -> Result<PayoutSettings, PayoutError> {
         let settings = self.checked(draft)?;
-        let value = serde_json::to_vec(&settings).map_err(|_| damaged())?;
-        self.store.commit(vec![], vec![Write::put(Space::PayoutSettings, builder.as_str(), value)], Durability::Durable).await?;
+        PAYOUT_SETTINGS.put(builder, &settings).commit(&*self.store, Durability::Durable).await?;
         Ok(settings)
     }
 

@@ -50,8 +50,9 @@ impl Bench {
     async fn earn(&self, builder: &BuilderId, nets: impl IntoIterator<Item = u64>) -> Vec<(ReceiptId, u64)> {
         let owner = Owner::Builder(builder.clone());
         let made: Vec<_> = nets.into_iter().map(|net| (ReceiptId::generate(), net)).collect();
-        let writes = made.iter().enumerate().filter_map(|(n, (id, net))| Unpaid { net: *net, at_ms: NOW.0 + n as u64 }.write(&owner, id));
-        self.store.inner().commit(vec![], writes.collect(), Durability::Buffered).await.unwrap();
+        let waiting = made.iter().enumerate().map(|(n, (id, net))| Unpaid { net: *net, at_ms: NOW.0 + n as u64 }.stored(&owner, id));
+        let batch = waiting.fold(crate::store::Batch::new(), crate::store::Batch::and);
+        batch.commit(self.store.inner(), Durability::Buffered).await.unwrap();
         made
     }
 

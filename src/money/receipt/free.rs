@@ -7,7 +7,6 @@
 
 use std::{
     fmt,
-    ops::Bound,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
@@ -17,15 +16,16 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{Kind, Record};
+use super::{Kind, Record, record::RECEIPTS};
 use crate::{
     base::{
-        clock::{Clock, Timestamp},
+        clock::Clock,
         id::{ReceiptId, RequestId},
     },
     store::{
-        Direction, Durability, KeyRange, Size, Space, Store, StoreError, Write,
-        pack::{Item, packs, unpack},
+        Batch, Direction, Durability, Formatted, Key, Size, Store, StoreError, Table,
+        pack::{Item, Pack, packs},
+        schema,
     },
 };
 
@@ -40,14 +40,15 @@ const SORT: usize = 250;
 /// Time between two such goes, so that calls have the store to themselves most of the time.
 const SORT_PAUSE: Duration = Duration::from_millis(10);
 
-/// What was added by calls, added by sorting, and removed: keys in [`Space::Meta`].
-const ADDED: &str = "free-receipts/added";
-const SORTED: &str = "free-receipts/sorted";
-const REMOVED: &str = "free-receipts/removed";
-/// How far the receipts of an older version are sorted.
-const PLACE: &str = "free-receipts/sorted-to";
-/// What [`PLACE`] is when they all are: no receipt's id comes behind it.
-const EVERYWHERE: &[u8] = &[u8::MAX];
+const FREE_RECEIPTS: Table<(u64, RequestId, u32), Pack> = schema::FREE_RECEIPTS.holding();
+/// What was added by calls, added by sorting, and removed.
+const ADDED: Table<(), Tally> = schema::FREE_ADDED.holding();
+const SORTED: Table<(), Tally> = schema::FREE_SORTED.holding();
+const REMOVED: Table<(), Tally> = schema::FREE_REMOVED.holding();
+const PLACE: Table<(), SortedTo> = schema::FREE_PLACE.holding();
+
+/// How the table says that all are sorted: no receipt's id begins with it.
+const EVERYWHERE: u8 = u8::MAX;
 
 /// How many receipts of free calls are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,11 +83,19 @@ struct Tally {
     receipts: u64,
     bytes: u64,
 }
+crate::postcard_values!(Tally);
+
+/// How far the receipts of an older version are sorted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum SortedTo {
+    Receipt(ReceiptId),
+    Everywhere,
+}
 
 /// Receipts that share a key.
 struct Packed {
-    key: Vec<u8>,
-    value: Vec<u8>,
+    key: (u64, RequestId, u32),
+    value: Pack,
     tally: Tally,
 }
 
@@ -103,9 +112,9 @@ impl FreeReceipts {
     ///
     /// The store's.
     pub async fn open(store: Arc<dyn Store>, clock: Clock, settings: FreeReceiptSettings) -> Result<Arc<Self>, StoreError> {
-        let [added, sorted, removed] = [tally(&store, ADDED).await?, tally(&store, SORTED).await?, tally(&store, REMOVED).await?];
-        let place = store.get(Space::Meta, PLACE.as_bytes()).await?;
-        let unsorted = AtomicBool::new(place.as_deref() != Some(EVERYWHERE));
+        let [added, sorted, removed] = [ADDED.get(&*store, &()).await?, SORTED.get(&*store, &()).await?, REMOVED.get(&*store, &()).await?];
+        let [added, sorted, removed] = [added, sorted, removed].map(Option::unwrap_or_default);
+        let unsorted = AtomicBool::new(PLACE.get(&*store, &()).await? != Some(SortedTo::Everywhere));
         let [added, sorted, removed] = [added, sorted, removed].map(Mutex::new);
         Ok(Arc::new(Self { store, clock, settings, added, sorted, removed, unsorted }))
     }
@@ -126,23 +135,23 @@ impl FreeReceipts {
         });
     }
 
-    /// The writes that store `receipts`, each an id and a record. The next ones must be asked for after their commit.
+    /// What stores `receipts`, each an id and a record. The next ones must be asked for after their commit.
     #[must_use]
-    pub fn writes<'a>(&self, receipts: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Vec<Write> {
-        Self::add(receipts, &mut lock(&self.added), ADDED)
+    pub fn stored<'a>(&self, receipts: impl Iterator<Item = (&'a ReceiptId, &'a [u8])>) -> Batch {
+        Self::add(receipts, &mut lock(&self.added), &ADDED)
     }
 
-    fn add<'a>(receipts: impl Iterator<Item = (&'a [u8], &'a [u8])>, sum: &mut Tally, name: &str) -> Vec<Write> {
-        let packed = in_packs(receipts);
-        if packed.is_empty() {
-            return vec![];
-        }
-        for one in &packed {
+    fn add<'a>(receipts: impl Iterator<Item = (&'a ReceiptId, &'a [u8])>, sum: &mut Tally, table: &Table<(), Tally>) -> Batch {
+        let mut batch = Batch::new();
+        for one in in_packs(receipts) {
             sum.receipts += one.tally.receipts;
             sum.bytes += one.tally.bytes;
+            batch.put(&FREE_RECEIPTS, &one.key, &one.value);
         }
-        let count = sum.write(name);
-        packed.into_iter().map(|one| Write::put(Space::FreeReceipts, one.key, one.value)).chain([count]).collect()
+        if !batch.changes_nothing() {
+            batch.put(table, &(), sum);
+        }
+        batch
     }
 
     /// A receipt as it is stored.
@@ -151,12 +160,12 @@ impl FreeReceipts {
     ///
     /// The store's.
     pub async fn get(&self, id: &ReceiptId) -> Result<Option<Vec<u8>>, StoreError> {
-        let mut range = KeyRange::prefix(&window(id).to_be_bytes());
+        let mut range = FREE_RECEIPTS.under(&window(id));
         loop {
-            let packs = self.store.scan(Space::FreeReceipts, range.clone(), SOME, Direction::Forward).await?;
-            let Some((last, _)) = packs.last() else { return Ok(None) };
-            range = range.after(last);
-            let found = packs.iter().flat_map(|(_, pack)| unpack(pack)).find(|item| item.name == id.as_str().as_bytes());
+            let packs = FREE_RECEIPTS.page(&*self.store, &range, SOME, Direction::Forward).await?;
+            let Some(last) = packs.last() else { return Ok(None) };
+            range = range.after(&last.key);
+            let found = packs.iter().flat_map(|row| row.value.items()).find(|item| item.name == id.as_str().as_bytes());
             if let Some(found) = found {
                 return Ok(Some(found.value.to_vec()));
             }
@@ -190,29 +199,29 @@ impl FreeReceipts {
     async fn remove_some(&self) -> Result<bool, StoreError> {
         let oldest = self.clock.now().0.saturating_sub(self.settings.age_ms) / WINDOW_MS;
         let mut excess = self.size().entries.saturating_sub(self.settings.count);
-        let end = if excess > 0 { Bound::Unbounded } else { Bound::Excluded(oldest.to_be_bytes().to_vec()) };
-        let range = KeyRange { start: Bound::Unbounded, end };
-        let packs = self.store.scan(Space::FreeReceipts, range, SOME, Direction::Forward).await?;
+        let all = FREE_RECEIPTS.all();
+        let range = if excess > 0 { all } else { all.before(&oldest) };
+        let packs = FREE_RECEIPTS.page(&*self.store, &range, SOME, Direction::Forward).await?;
         // Only this task removes.
         let mut sum = *lock(&self.removed);
-        let mut writes = Vec::with_capacity(packs.len() + 1);
-        for (key, pack) in packs {
-            let old = key.first_chunk().is_none_or(|window| u64::from_be_bytes(*window) < oldest);
-            let receipts = unpack(&pack).count() as u64;
+        let mut batch = Batch::new();
+        for pack in packs {
+            let old = pack.key.0 < oldest;
+            let receipts = pack.value.items().count() as u64;
             // A pack goes whole: the last one stays where that would leave fewer than are wanted.
             if !old && receipts > excess {
                 break;
             }
             excess = excess.saturating_sub(receipts);
             sum.receipts += receipts;
-            sum.bytes += (key.len() + pack.len()) as u64;
-            writes.push(Write::delete(Space::FreeReceipts, key));
+            sum.bytes += (pack.key.bytes() + pack.value.bytes()) as u64;
+            batch.sweep(&FREE_RECEIPTS, &pack);
         }
-        if writes.is_empty() {
+        if batch.changes_nothing() {
             return Ok(false);
         }
-        writes.push(sum.write(REMOVED));
-        self.store.commit(vec![], writes, Durability::Buffered).await?;
+        batch.put(&REMOVED, &(), &sum);
+        batch.commit(&*self.store, Durability::Buffered).await?;
         *lock(&self.removed) = sum;
         Ok(true)
     }
@@ -220,21 +229,24 @@ impl FreeReceipts {
     /// Takes the receipts of free calls out of those of paid ones, among which older versions put them. Goes on
     /// where it was cut off.
     async fn sort(&self) -> Result<(), StoreError> {
-        let mut place = self.store.get(Space::Meta, PLACE.as_bytes()).await?.unwrap_or_default();
-        while place != EVERYWHERE {
-            let range = KeyRange { start: Bound::Excluded(place.clone()), end: Bound::Unbounded };
-            let some = self.store.scan(Space::Receipts, range, SORT, Direction::Forward).await?;
-            let next = some.last().map_or(EVERYWHERE, |(last, _)| last).to_vec();
-            let free: Vec<_> = some.into_iter().filter(|(_, receipt)| is_free(receipt)).collect();
+        let mut place = PLACE.get(&*self.store, &()).await?;
+        while place != Some(SortedTo::Everywhere) {
+            let range = match &place {
+                Some(SortedTo::Receipt(last)) => RECEIPTS.all().after(last),
+                Some(SortedTo::Everywhere) | None => RECEIPTS.all(),
+            };
+            let some = RECEIPTS.page(&*self.store, &range, SORT, Direction::Forward).await?;
+            let next = some.last().map_or(SortedTo::Everywhere, |last| SortedTo::Receipt(last.key.clone()));
+            let free: Vec<_> = some.into_iter().filter(|row| is_free(&row.value.0)).collect();
             let oldest = self.clock.now().0.saturating_sub(self.settings.age_ms);
-            let kept = free.iter().filter(|(id, _)| made_at(id).is_some_and(|at| at.0 >= oldest));
+            let kept = free.iter().filter(|row| row.key.made_at().0 >= oldest);
             let mut sum = *lock(&self.sorted);
-            let mut writes = Self::add(kept.map(|(id, receipt)| (&id[..], &receipt[..])), &mut sum, SORTED);
-            writes.extend(free.iter().map(|(id, _)| Write::delete(Space::Receipts, id.clone())));
-            writes.push(Write::put(Space::Meta, PLACE, next.clone()));
-            self.store.commit(vec![], writes, Durability::Buffered).await?;
+            let mut batch = Self::add(kept.map(|row| (&row.key, &row.value.0[..])), &mut sum, &SORTED);
+            free.iter().for_each(|row| _ = batch.sweep(&RECEIPTS, row));
+            batch.put(&PLACE, &(), &next);
+            batch.commit(&*self.store, Durability::Buffered).await?;
             *lock(&self.sorted) = sum;
-            place = next;
+            place = Some(next);
             tokio::time::sleep(SORT_PAUSE).await;
         }
         self.unsorted.store(false, Ordering::Relaxed);
@@ -242,47 +254,43 @@ impl FreeReceipts {
     }
 }
 
-impl Tally {
-    fn write(self, name: &str) -> Write {
-        let bytes = postcard::to_stdvec(&self).expect("plain data: encoding it into memory cannot fail");
-        Write::put(Space::Meta, name, bytes)
+impl Formatted for SortedTo {
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Receipt(id) => out.extend_from_slice(id.as_str().as_bytes()),
+            Self::Everywhere => out.push(EVERYWHERE),
+        }
+    }
+
+    fn read(format: u8, bytes: &[u8]) -> Option<Self> {
+        match bytes {
+            _ if format > Self::FORMAT => None,
+            [EVERYWHERE] => Some(Self::Everywhere),
+            id => Some(Self::Receipt(std::str::from_utf8(id).ok()?.parse().ok()?)),
+        }
     }
 }
 
-async fn tally(store: &Arc<dyn Store>, name: &str) -> Result<Tally, StoreError> {
-    let Some(bytes) = store.get(Space::Meta, name.as_bytes()).await? else { return Ok(Tally::default()) };
-    postcard::from_bytes(&bytes).map_err(|error| StoreError::Away(format!("`{name}` does not read: {error}")))
-}
-
 /// Packs of `receipts`, by the windows of their ids.
-fn in_packs<'a>(receipts: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Vec<Packed> {
-    let mut items: Vec<_> = receipts.map(|(name, value)| Item { name, value }).collect();
-    items.sort_unstable_by_key(|item| item.name);
+fn in_packs<'a>(receipts: impl Iterator<Item = (&'a ReceiptId, &'a [u8])>) -> Vec<Packed> {
+    let mut receipts: Vec<_> = receipts.collect();
+    receipts.sort_unstable_by_key(|(id, _)| *id);
     // Tells packs of one window apart, whoever writes them.
     let name = RequestId::generate();
-    let of_window = items.chunk_by(|a, b| item_window(a) == item_window(b));
-    let packs = of_window.flat_map(|items| {
-        let window = item_window(&items[0]).to_be_bytes();
-        let name = name.as_str().as_bytes();
-        (0_u32..).zip(packs(items)).map(move |(part, (count, value))| {
-            let key = [&window[..], name, &part.to_be_bytes()].concat();
-            let tally = Tally { receipts: count as u64, bytes: (key.len() + value.len()) as u64 };
-            Packed { key, value, tally }
-        })
-    });
-    packs.collect()
-}
-
-fn item_window(item: &Item<'_>) -> u64 {
-    made_at(item.name).map_or(0, |at| at.0 / WINDOW_MS)
+    let mut packed = Vec::new();
+    for some in receipts.chunk_by(|(a, _), (b, _)| window(a) == window(b)) {
+        let items: Vec<_> = some.iter().map(|(id, value)| Item { name: id.as_str().as_bytes(), value }).collect();
+        for (part, (count, value)) in (0..).zip(packs(&items)) {
+            let key = (window(some[0].0), name.clone(), part);
+            let tally = Tally { receipts: count as u64, bytes: (key.bytes() + value.bytes()) as u64 };
+            packed.push(Packed { key, value, tally });
+        }
+    }
+    packed
 }
 
 fn window(id: &ReceiptId) -> u64 {
     id.made_at().0 / WINDOW_MS
-}
-
-fn made_at(id: &[u8]) -> Option<Timestamp> {
-    Some(std::str::from_utf8(id).ok()?.parse::<ReceiptId>().ok()?.made_at())
 }
 
 fn is_free(receipt: &[u8]) -> bool {

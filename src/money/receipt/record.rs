@@ -8,8 +8,11 @@ use crate::{
         clock::Timestamp,
         id::{EndpointId, ReceiptId},
     },
+    store::{Batch, Formatted, Store, StoreError, Table, schema},
     tool::{MicroUsd, Slug},
 };
+
+pub(super) const RECEIPTS: Table<ReceiptId, Stored> = schema::RECEIPTS.holding();
 
 /// All of a receipt that is known before the money moves. Stored with the intent to settle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -183,10 +186,33 @@ impl Record {
 }
 
 impl Signed {
-    /// The receipt as the store keeps it.
+    /// What stores it.
     #[must_use]
-    pub fn to_bytes(&self) -> Vec<u8> {
-        to_bytes(self)
+    pub fn stored(&self) -> Batch {
+        RECEIPTS.put(&self.record.draft.receipt_id, &Stored(to_bytes(self)))
+    }
+}
+
+/// A receipt of a paid call as the store keeps it.
+///
+/// # Errors
+///
+/// The store's.
+pub async fn paid(store: &dyn Store, id: &ReceiptId) -> Result<Option<Vec<u8>>, StoreError> {
+    Ok(RECEIPTS.get(store, id).await?.map(|stored| stored.0))
+}
+
+/// The JSON of a receipt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stored(pub Vec<u8>);
+
+impl Formatted for Stored {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.0);
+    }
+
+    fn read(format: u8, bytes: &[u8]) -> Option<Self> {
+        (format <= Self::FORMAT).then(|| Self(bytes.to_vec()))
     }
 }
 

@@ -2,13 +2,12 @@
 
 use std::{
     collections::HashMap,
-    ops::Bound,
     sync::{Arc, Weak},
     time::Duration,
 };
 
-use super::{Sale, Sales, day_of, end_of, prefix, roll_up_key, rows};
-use crate::store::{Check, Direction, Durability, KeyRange, Space, StoreError, Write};
+use super::{Key, SALES, Sale, Sales, day_of, of};
+use crate::store::{Decided, Direction, Durability, SaleKey, StoreError, Tx, update};
 
 /// Rows folded in one commit.
 const FOLD: usize = 1_000;
@@ -16,8 +15,6 @@ const FOLD: usize = 1_000;
 const GATHER: Duration = Duration::from_millis(500);
 /// How often all owners are looked through for rows that nobody announced: of a crash, or of other replicas.
 const SWEEP: Duration = Duration::from_secs(600);
-/// Tries of one fold: each failure means that another replica folded.
-const TRIES: usize = 100;
 
 impl Sales {
     /// Starts the folding task; it ends when nobody holds the sales any more. Must be called inside a tokio runtime.
@@ -63,62 +60,41 @@ impl Sales {
     ///
     /// The store's.
     pub async fn fold_all(&self) -> Result<(), StoreError> {
-        let mut start = Bound::Unbounded;
-        while let Some(share) = self.next_owner(start).await? {
-            self.fold(&share).await?;
-            start = Bound::Included(end_of(&share));
+        let mut rest = SALES.all();
+        while let Some((owner, _)) = SALES.first(&*self.store, &rest).await? {
+            self.fold(&owner.0).await?;
+            rest = rest.behind(&owner);
         }
         Ok(())
     }
 
-    /// The first owner who has sales from `start` on.
-    pub(super) async fn next_owner(&self, start: Bound<Vec<u8>>) -> Result<Option<String>, StoreError> {
-        let first = self.store.scan(Space::Sales, KeyRange { start, end: Bound::Unbounded }, 1, Direction::Forward).await?;
-        let share =
-            |(key, _): (Vec<u8>, Vec<u8>)| String::from_utf8_lossy(key.split(|byte| *byte == 0).next().unwrap_or_default()).into_owned();
-        Ok(first.into_iter().next().map(share))
-    }
-
     /// Folds the rows of one owner.
     pub(super) async fn fold(&self, share: &str) -> Result<(), StoreError> {
-        let mut tries = 0;
-        loop {
-            let pairs = self.store.scan(Space::Sales, rows(share), FOLD, Direction::Forward).await?;
-            if pairs.is_empty() {
-                return Ok(());
-            }
-            match self.fold_some(share, &pairs).await {
-                Ok(()) => tries = 0,
-                Err(StoreError::Conflict) if tries < TRIES => tries += 1,
-                Err(error) => return Err(error),
-            }
-        }
+        while update(&*self.store, Durability::Buffered, |tx| fold_some(tx, share)).await? {}
+        Ok(())
     }
+}
 
-    /// Takes `pairs` away and adds them to their roll-ups, in one commit.
-    async fn fold_some(&self, share: &str, pairs: &[(Vec<u8>, Vec<u8>)]) -> Result<(), StoreError> {
-        let skip = prefix(share, &[]).len();
-        let mut sums = HashMap::<Vec<u8>, Sale>::new();
-        let mut writes = Vec::with_capacity(pairs.len() + 8);
-        for (key, bytes) in pairs {
-            let read = Sale::decode(bytes).zip(day_of(&key[skip..]));
-            let (sale, day) = read.ok_or_else(|| StoreError::Away("a row of the sales does not read".to_owned()))?;
-            match sums.entry(roll_up_key(share, day, &sale.endpoint)) {
-                std::collections::hash_map::Entry::Occupied(mut sum) => sum.get_mut().totals += sale.totals,
-                std::collections::hash_map::Entry::Vacant(place) => _ = place.insert(sale),
-            }
-            writes.push(Write::delete(Space::Sales, key.clone()));
+/// Takes the first rows away and adds them to their roll-ups. False when there are none.
+async fn fold_some<'a>(mut tx: Tx<'a>, share: &str) -> Result<Decided<'a, bool>, StoreError> {
+    let rows = SALES.page(tx.store(), &SALES.under(&(of(share), SaleKey::ROW)), FOLD, Direction::Forward).await?;
+    let Some(first) = rows.first() else { return tx.answer(false) };
+    // Whoever folds takes the first: while it is there, they all are.
+    tx.holds(&SALES, first);
+    let mut sums = HashMap::<Key, Sale>::new();
+    for row in rows {
+        tx.sweep(&SALES, &row);
+        let roll_up = SaleKey::RollUp(day_of(&row.key.1), row.value.endpoint.clone());
+        match sums.entry((row.key.0, roll_up)) {
+            std::collections::hash_map::Entry::Occupied(mut sum) => sum.get_mut().totals += row.value.totals,
+            std::collections::hash_map::Entry::Vacant(place) => _ = place.insert(row.value),
         }
-        let mut checks = Vec::with_capacity(sums.len());
-        for (key, mut sum) in sums {
-            let before = self.store.get(Space::Sales, &key).await?;
-            if let Some(before) = &before {
-                let stored = Sale::decode(before).ok_or_else(|| StoreError::Away("a roll-up of the sales does not read".to_owned()))?;
-                sum.totals += stored.totals;
-            }
-            checks.push(Check { space: Space::Sales, key: key.clone(), expected: before });
-            writes.push(Write::put(Space::Sales, key, sum.encode()));
-        }
-        self.store.commit(checks, writes, Durability::Buffered).await
     }
+    for (key, mut sum) in sums {
+        if let Some(stored) = tx.get(&SALES, &key).await? {
+            sum.totals += stored.totals;
+        }
+        tx.put(&SALES, &key, &sum);
+    }
+    tx.answer(true)
 }

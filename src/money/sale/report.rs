@@ -1,13 +1,13 @@
 //! What an owner earned, and what the host did: totals, by endpoint, by day.
 
-use std::{collections::BTreeMap, ops::Bound};
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{ROLL_UP, Sale, Sales, Totals, begin, day, day_of, end_of, prefix};
+use super::{SALES, Sales, Totals, begin, day, day_of, of};
 use crate::{
     base::clock::Timestamp,
-    store::{Direction, KeyRange, Pairs, Space, StoreError},
+    store::{Direction, SaleKey, StoreError, Unread},
     tool::{MicroUsd, Owner, Slug},
 };
 
@@ -96,12 +96,12 @@ struct Sums {
 }
 
 impl Sums {
-    /// Of the pairs of the owner called `share`, those from `first` on.
-    fn of(share: &str, first: u32, pairs: &Pairs) -> Option<Self> {
-        let skip = prefix(share, &[]).len();
+    /// Of an owner's rows, those from `first` on.
+    fn of(first: u32, rows: Vec<Unread>) -> Result<Self, StoreError> {
         let mut sums = Self::default();
-        for (key, bytes) in pairs {
-            let (sale, day) = Sale::decode(bytes).zip(day_of(&key[skip..]))?;
+        for row in rows {
+            let row = SALES.read(row)?;
+            let (sale, day) = (row.value, day_of(&row.key.1));
             if day < first {
                 continue;
             }
@@ -109,7 +109,7 @@ impl Sums {
             *sums.endpoints.entry(sale.slug).or_default() += sale.totals;
             *sums.days.entry(day).or_default() += sale.totals;
         }
-        Some(sums)
+        Ok(sums)
     }
 
     fn by_endpoint(self) -> Vec<EndpointLine> {
@@ -151,8 +151,10 @@ impl Sales {
     pub async fn host_report(&self, since: Timestamp) -> Result<HostReport, StoreError> {
         let first = day(since);
         let (mut builders, mut own, mut days) = (Totals::default(), Sums::default(), BTreeMap::<u32, (Totals, u64)>::new());
-        let mut start = Bound::Unbounded;
-        while let Some(share) = self.next_owner(start).await? {
+        let mut rest = SALES.all();
+        while let Some((owner, _)) = SALES.first(&*self.store, &rest).await? {
+            rest = rest.behind(&owner);
+            let share = owner.0;
             let sums = self.sums(&share, first).await?;
             let is_own = share == Owner::Platform.share();
             for (day, totals) in &sums.days {
@@ -165,7 +167,6 @@ impl Sales {
             } else {
                 builders += sums.totals;
             }
-            start = Bound::Included(end_of(&share));
         }
         let mut totals = builders;
         totals += own.totals;
@@ -186,13 +187,11 @@ impl Sales {
 
     /// Adds up on a thread for such work: a busy owner's history takes a while.
     async fn sums(&self, share: &str, first: u32) -> Result<Sums, StoreError> {
-        let mut range = KeyRange::prefix(&prefix(share, &[]));
-        range.start = Bound::Included([&prefix(share, &[ROLL_UP])[..], &first.to_be_bytes()].concat());
+        let range = SALES.under(&of(share)).from(&(of(share), SaleKey::ROLL_UP, first));
         // One scan, however much there is: rows are folded meanwhile, and two scans could see one twice or never.
-        let pairs = self.store.scan(Space::Sales, range, usize::MAX, Direction::Forward).await?;
-        let share = share.to_owned();
-        let sums = tokio::task::spawn_blocking(move || Sums::of(&share, first, &pairs)).await;
-        sums.ok().flatten().ok_or_else(|| StoreError::Away("the sales do not read".to_owned()))
+        let rows = SALES.unread(&*self.store, &range, usize::MAX, Direction::Forward).await?;
+        let sums = tokio::task::spawn_blocking(move || Sums::of(first, rows)).await;
+        sums.unwrap_or_else(|_| Err(StoreError::Away("the sales could not be added up".to_owned())))
     }
 }
 

@@ -26,7 +26,7 @@ async fn check(bench: &Bench, story: &str) {
     let mut settled = vec![];
     for (key, bytes) in bench.all(Space::Payments).await {
         let Ok(id) = String::from_utf8(key).unwrap().parse::<PaymentId>() else { continue };
-        let record = crate::money::gate::record::Record::decode(&bytes).unwrap();
+        let record = crate::money::gate::record::Record::of_bytes(&bytes).unwrap();
         let paid = receipts.iter().filter(|receipt| Some(receipt.draft.receipt_id.as_str()) == record.receipt_id.as_deref()).count();
         assert_eq!(paid, usize::from(record.state == State::Settled), "{story}: {id} is {:?} and has {paid} receipts", record.state);
         if record.state == State::Settled {
@@ -34,7 +34,7 @@ async fn check(bench: &Bench, story: &str) {
         }
     }
     assert_eq!(settled.len(), receipts.len(), "{story}: a receipt without a payment");
-    let transactions: Vec<_> = bench.all(Space::LedgerNonces).await.into_iter().map(|(_, tx)| String::from_utf8(tx).unwrap()).collect();
+    let transactions: Vec<_> = bench.all(Space::LedgerNonces).await.into_iter().map(|(_, tx)| String::of_bytes(&tx).unwrap()).collect();
     assert!(settled.iter().all(|tx| transactions.contains(tx)), "{story}: settled without money");
 }
 

@@ -60,7 +60,7 @@ async fn an_authorization_that_is_valid_for_days_is_remembered_for_days() {
     let shown = || offer(&payer.payload(&payer.valid_for(1, 3 * DAY)));
     bench.buy(shown()).await;
     bench.wait_until(DAY + 1).await;
-    let record = crate::money::gate::record::Record::decode(&bench.all(Space::Payments).await[0].1).unwrap();
+    let record = crate::money::gate::record::Record::of_bytes(&bench.all(Space::Payments).await[0].1).unwrap();
     assert_eq!(record.answer, None);
     assert_eq!(code(bench.admit(shown()).await), SPENT);
     bench.wait_until(3 * DAY + HOUR).await;
@@ -161,9 +161,9 @@ async fn a_spent_payment_of_an_older_version_is_remembered_for_good() {
     let shown = || offer(&payer.payload(&payer.valid_for(1, 6 * DAY)));
     bench.buy(shown()).await;
     let (key, bytes) = bench.all(Space::Payments).await.remove(0);
-    let mut older = crate::money::gate::record::Record::decode(&bytes).unwrap();
+    let mut older = crate::money::gate::record::Record::of_bytes(&bytes).unwrap();
     older.tail = None;
-    bench.store.commit(vec![], vec![Write::put(Space::Payments, key, older.encode())], Durability::Buffered).await.unwrap();
+    bench.store.apply(Batch::of(vec![], vec![Write::put(Space::Payments, key, older.to_bytes())]), Durability::Buffered).await.unwrap();
     bench.wait_until(DAY + 1).await;
     assert_eq!(code(bench.admit(shown()).await), SPENT);
     bench.wait_until(1_000 * DAY).await;
@@ -202,7 +202,7 @@ async fn one_record_that_does_not_read_holds_up_no_other() {
         bench.buy(Payer::new(1).pays(nonce)).await;
     }
     let (key, _) = bench.all(Space::Payments).await.remove(0);
-    bench.store.commit(vec![], vec![Write::put(Space::Payments, key, b"\xff".to_vec())], Durability::Buffered).await.unwrap();
+    bench.store.apply(Batch::of(vec![], vec![Write::put(Space::Payments, key, b"\xff".to_vec())]), Durability::Buffered).await.unwrap();
     bench.wait_until(DAY + 1).await;
     assert_eq!(bench.kept().await, [10, 0, 0, 0]);
 }

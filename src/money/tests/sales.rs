@@ -34,7 +34,7 @@ async fn told(bench: &Bench) -> Vec<Event> {
 }
 
 async fn waits(bench: &Bench) -> u64 {
-    bench.all(Space::Unpaid).await.iter().map(|(_, value)| Unpaid::decode(value).unwrap().net).sum()
+    bench.all(Space::Unpaid).await.iter().map(|(_, value)| Unpaid::of_bytes(value).unwrap().net).sum()
 }
 
 async fn sold_once(bench: &Bench) {

@@ -82,9 +82,10 @@ fn keys_are_where_they_always_were() {
     assert_eq!(stored(RECEIPTS, receipt.clone()), format!("rcpt_{ULID}"));
     let pack = r"\x00\x00\x00\x07";
     assert_eq!(stored(FREE_RECEIPTS, (0x0102, request.clone(), 7)), format!("{time}req_{ULID}{pack}"));
-    assert_eq!(stored(PAYMENTS, text("0a")), "pmt_0a");
+    let payment = PaymentId::of(&["a"]);
+    assert_eq!(stored(PAYMENTS, payment.clone()), payment.as_str());
     assert_eq!(stored(PAYMENT_NAMES, text("0xa/name")), "cid/0xa/name");
-    assert_eq!(stored(OPEN_INTENTS, text("0a")), "pmt_0a");
+    assert_eq!(stored(OPEN_INTENTS, payment.clone()), payment.as_str());
     assert_eq!(stored(PAYMENT_EXPIRY, (at, text("pmt_0a"))), format!("{time}pmt_0a"));
     assert_eq!(stored(CREDITS, credit.clone()), format!("crd_{ULID}"));
     assert_eq!(stored(CREDIT_MOVEMENTS, (credit, 0x0102)), format!("crd_{ULID}{time}"));
@@ -94,7 +95,7 @@ fn keys_are_where_they_always_were() {
     assert_eq!(stored(SECRETS, (Counted(endpoint.clone()), text("key"))), format!("{counted}key"));
     assert_eq!(stored(KV_USAGE, Counted(endpoint.clone())), counted);
     assert_eq!(stored(FILES_USAGE, Counted(endpoint.clone())), counted);
-    assert_eq!(stored(LOGS, (Counted(endpoint.clone()), Place::of(&(at, 7_u64)))), format!(r"{counted}{time}\x00\x00\x00\x00{pack}"));
+    assert_eq!(stored(LOGS, (Counted(endpoint.clone()), at, 7)), format!(r"{counted}{time}\x00\x00\x00\x00{pack}"));
     assert_eq!(stored(BUILDERS, builder.clone()), format!("bld_{ULID}"));
     assert_eq!(stored(EVENTS, (Ended(text("platform")), Place::of(&(at, text("evt_x"))))), format!(r"platform\x00{time}evt_x"));
     let share = || Ended(text("platform"));
@@ -106,10 +107,9 @@ fn keys_are_where_they_always_were() {
     assert_eq!(stored(PAYOUTS, (Ended(text(ULID)), payout.clone())), format!(r"bld_{ULID}\x00pay_{ULID}"));
     assert_eq!(stored(PAYOUT_BUILDERS, payout.clone()), format!(r"index\x00pay_{ULID}"));
     assert_eq!(stored(PAYOUT_HEADS, builder.clone()), format!(r"head\x00bld_{ULID}"));
-    assert_eq!(stored(PAYOUT_RECEIPTS, (Ended(payout), receipt)), format!(r"pay_{ULID}\x00rcpt_{ULID}"));
+    assert_eq!(stored(PAYOUT_RECEIPTS, (Ended(payout), receipt.to_string())), format!(r"pay_{ULID}\x00rcpt_{ULID}"));
     assert_eq!(stored(PAYOUT_SETTINGS, builder), format!("bld_{ULID}"));
     assert_eq!(stored(AUDIT, (at, audit)), format!("{time}aud_{ULID}"));
-    let place = Place::of(&(at, request.clone(), 7_u32));
-    assert_eq!(stored(CALLS, (Ended(endpoint.clone()), place)), format!(r"ep_{ULID}\x00{time}req_{ULID}{pack}"));
+    assert_eq!(stored(CALLS, (Ended(endpoint.clone()), at, request.clone(), 7)), format!(r"ep_{ULID}\x00{time}req_{ULID}{pack}"));
     assert_eq!(stored(CALL_METRICS, (Ended(endpoint), 1, 0x0102, request)), format!(r"ep_{ULID}\x00\x01{time}req_{ULID}"));
 }

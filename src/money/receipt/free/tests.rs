@@ -1,8 +1,8 @@
 use super::*;
 use crate::{
-    base::id::EndpointId,
+    base::{clock::Timestamp, id::EndpointId},
     money::receipt::{Draft, Payment, Signer},
-    store::memory::MemoryStore,
+    store::{KeyRange, Space, Value as _, Write, memory::MemoryStore},
     tool::MicroUsd,
 };
 
@@ -33,8 +33,8 @@ impl Bench {
     async fn add(&self, at: Timestamp, count: usize) -> Vec<ReceiptId> {
         let ids: Vec<_> = (0..count).map(|_| ReceiptId::of_time(at)).collect();
         let records: Vec<_> = ids.iter().map(|id| Record::free(draft(id)).to_bytes()).collect();
-        let receipts = ids.iter().map(|id| id.as_str().as_bytes()).zip(records.iter().map(Vec::as_slice));
-        self.store.commit(vec![], self.free.writes(receipts), Durability::Buffered).await.unwrap();
+        let receipts = ids.iter().zip(records.iter().map(Vec::as_slice));
+        self.free.stored(receipts).commit(&*self.store, Durability::Buffered).await.unwrap();
         ids
     }
 
@@ -61,7 +61,7 @@ impl Bench {
     async fn counted(&self) -> Size {
         let packs = self.all(Space::FreeReceipts).await;
         let bytes = packs.iter().map(|(key, pack)| (key.len() + pack.len()) as u64).sum();
-        Size { entries: packs.iter().map(|(_, pack)| unpack(pack).count() as u64).sum(), bytes }
+        Size { entries: packs.iter().map(|(_, pack)| Pack::of_bytes(pack).unwrap().items().count() as u64).sum(), bytes }
     }
 }
 
@@ -145,14 +145,14 @@ async fn free_receipts_of_an_older_version_are_sorted_out_of_the_paid_ones() {
         let id = ReceiptId::of_time(Timestamp(NOW.0 - 8 * DAY + n * (8 * DAY / 900)));
         let bytes = if n.is_multiple_of(3) {
             paid.push(id.clone());
-            signer.receipt(draft(&id), Payment::Credit { credit: "crd_1".to_owned() }).to_bytes()
+            serde_json::to_vec(&signer.receipt(draft(&id), Payment::Credit { credit: "crd_1".to_owned() })).unwrap()
         } else {
             free.push(id.clone());
             Record::free(draft(&id)).to_bytes()
         };
         writes.push(Write::put(Space::Receipts, id.as_str(), bytes));
     }
-    bench.store.commit(vec![], writes, Durability::Buffered).await.unwrap();
+    bench.store.apply(Batch::of(vec![], writes), Durability::Buffered).await.unwrap();
     // Cut off after some pages, and begun again.
     _ = tokio::time::timeout(Duration::from_millis(15), bench.free.turn()).await;
     let bench = bench.restarted().await;
@@ -164,7 +164,7 @@ async fn free_receipts_of_an_older_version_are_sorted_out_of_the_paid_ones() {
     // Nothing is looked through again.
     let free = draft(&ReceiptId::generate());
     let late = Write::put(Space::Receipts, free.receipt_id.as_str(), Record::free(free.clone()).to_bytes());
-    bench.store.commit(vec![], vec![late], Durability::Buffered).await.unwrap();
+    bench.store.apply(Batch::of(vec![], vec![late]), Durability::Buffered).await.unwrap();
     let bench = bench.restarted().await;
     bench.free.turn().await.unwrap();
     assert_eq!(bench.all(Space::Receipts).await.len(), paid.len() + 1);

@@ -63,7 +63,7 @@ fn receipts_hold_after_storage_and_transport() {
     let (_folder, signer) = signer();
     for payment in payments() {
         let signed = signer.receipt(draft(), payment);
-        let shown = signer.present(&signed.to_bytes()).unwrap();
+        let shown = signer.present(&serde_json::to_vec(&signed).unwrap()).unwrap();
         let sent: Value = serde_json::from_str(&serde_json::to_string_pretty(&shown).unwrap()).unwrap();
         let verified = verify(&sent, &signer.jwks()).unwrap();
         assert_eq!(verified, Verified { record: signed.record.clone(), kid: signer.kid().to_owned() });
