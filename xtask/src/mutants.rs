@@ -134,3 +134,21 @@ fn living(room: &Room, folder: &Path, tried: &mut Command) -> Result<String, Fai
     let list = folder.join(room.name).join("mutants.out/missed.txt");
     fs::read_to_string(&list).map_err(|why| format!("cannot read {}: {why}", list.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_and_tests_of_every_room_are_there() {
+        let there = |path: String| assert!(place::root().join(&path).exists(), "{path}");
+        for room in ROOMS {
+            for glob in room.files.iter().chain(room.without) {
+                there(glob.trim_end_matches("/**").to_owned());
+            }
+            for claims in room.outside.1 {
+                there(format!("tests/it/{}.rs", claims.trim_end_matches("::")));
+            }
+        }
+    }
+}
