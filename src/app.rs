@@ -20,13 +20,13 @@ use crate::{
         secret::{KeyError, Keyring, Rotated, SecretError, Secrets},
     },
     catalog::{Catalog, CatalogParts, safety::Scanner},
-    config::{FacilitatorKind, Hidden, SecretSettings, Settings},
+    config::{Hidden, SecretSettings, Settings},
     event::{EventSettings, Events},
     front::Code,
     http::{Failures, Intake},
     mcp::Mcp,
     money::{
-        Facilitator, Gate, HttpFacilitator, Ledger, PaymentConfig, SimulatedFacilitator, Terms,
+        Gate, Ledger, Means, PaymentConfig, Terms,
         payout::Payouts,
         receipt::{FreeReceipts, Signer},
         sale::Sales,
@@ -167,7 +167,10 @@ impl App {
         let store: Arc<dyn Store> = Arc::new(SledStore::open(data.join("store"), sled).map_err(StartError::Store)?);
         let admin = AdminToken::open(settings.admin_token.as_deref(), &data.join("admin-token")).map_err(folder)?;
         let signer = Arc::new(Signer::open(data).map_err(StartError::Key)?);
-        let (facilitator, ledger) = facilitator(settings, &store, &clock)?;
+        let (payment, config) = (&settings.payment, payment_config(settings)?);
+        let (url, rpc_url) = (payment.facilitator_url.as_deref(), payment.rpc_url.as_deref());
+        let means = Means { config: &config, url, rpc_url, store: &store, clock: &clock };
+        let (facilitator, ledger) = payment.facilitator.start(&means).map_err(StartError::Payment)?;
         let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), settings.events));
         events.start();
         let audit = Arc::new(Audit::new(Arc::clone(&store), clock.clone(), settings.audit_age_ms));
@@ -176,7 +179,6 @@ impl App {
         sales.start();
         let finisher = ReceiptFinisher::new(Arc::clone(&signer), facilitator.simulated(), Arc::clone(&events), Arc::clone(&sales));
         let finisher = Arc::new(finisher);
-        let config = payment_config(settings)?;
         let payouts = Payouts::new(Arc::clone(&store), clock.clone(), Arc::clone(&events), Arc::clone(&signer), config.network);
         let payouts = Arc::new(payouts);
         if let Err(error) = payouts.resume().await {
@@ -367,24 +369,6 @@ impl App {
                 }
             }
         });
-    }
-}
-
-type Settles = (Arc<dyn Facilitator>, Option<Arc<Ledger>>);
-
-fn facilitator(settings: &Settings, store: &Arc<dyn Store>, clock: &Clock) -> Result<Settles, StartError> {
-    match settings.payment.facilitator {
-        FacilitatorKind::Simulated => {
-            let config = payment_config(settings)?;
-            let ledger = Arc::new(Ledger::new(Arc::clone(store), &config));
-            let facilitator = SimulatedFacilitator::new(Arc::clone(&ledger), clock.clone());
-            Ok((Arc::new(facilitator), Some(ledger)))
-        }
-        FacilitatorKind::Http => {
-            let url = settings.payment.facilitator_url.as_deref().unwrap_or_default();
-            let facilitator = HttpFacilitator::new(url, settings.payment.rpc_url.as_deref()).map_err(StartError::Payment)?;
-            Ok((Arc::new(facilitator), None))
-        }
     }
 }
 

@@ -18,6 +18,7 @@ use crate::{
     catalog::safety::{ListError, OperatorLists},
     event::EventSettings,
     money::{
+        FacilitatorKind,
         receipt::FreeReceiptSettings,
         sale::{FeeBps, WHOLE_BPS},
     },
@@ -212,17 +213,6 @@ pub struct Flags {
     /// Log filter, as `tracing` reads it [default: info,rmcp=warn]
     #[arg(long, env = "TOLLHOUSE_LOG")]
     pub log: Option<String>,
-}
-
-/// Who verifies and settles.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum FacilitatorKind {
-    /// A ledger in the store; real signatures, no real money.
-    #[default]
-    Simulated,
-    /// An x402 facilitator over HTTP.
-    Http,
 }
 
 /// The settings in force.

@@ -34,10 +34,8 @@ pub(crate) use self::{credit::PREFIX as CREDIT_PREFIX, facilitator::NOT_SERVED};
 pub use self::{
     credit::{Credit, CreditDecision, CreditError, CreditVerdict, Credits, Minted, Movement, MovementKind, Movements, Once, Revoked},
     facilitator::{
-        Facilitator, Outcome, Verdict,
+        Facilitator, FacilitatorKind, Means, Outcome, Verdict,
         ledger::{Ledger, LedgerError},
-        remote::HttpFacilitator,
-        simulated::SimulatedFacilitator,
     },
     gate::{
         Admission, Admit, Ended, Gate,

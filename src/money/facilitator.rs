@@ -4,9 +4,57 @@ pub(super) mod ledger;
 pub(super) mod remote;
 pub(super) mod simulated;
 
-use async_trait::async_trait;
+use std::sync::Arc;
 
-use super::{Payment, Settlement};
+use async_trait::async_trait;
+use serde::Deserialize;
+
+use self::{ledger::Ledger, remote::HttpFacilitator, simulated::SimulatedFacilitator};
+use super::{ConfigError, Payment, PaymentConfig, Settlement};
+use crate::{base::clock::Clock, store::Store};
+
+/// Who verifies and settles, as settings name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum FacilitatorKind {
+    /// A ledger in the store; real signatures, no real money.
+    #[default]
+    Simulated,
+    /// An x402 facilitator over HTTP.
+    Http,
+}
+
+/// What a facilitator is made with.
+pub struct Means<'a> {
+    /// Where payments are made, and to whom.
+    pub config: &'a PaymentConfig,
+    /// Where it is, if it is elsewhere.
+    pub url: Option<&'a str>,
+    /// A node of the network, to look settlements up at.
+    pub rpc_url: Option<&'a str>,
+    /// Where a ledger of our own is kept.
+    pub store: &'a Arc<dyn Store>,
+    /// The time that a ledger of our own goes by.
+    pub clock: &'a Clock,
+}
+
+impl FacilitatorKind {
+    /// A facilitator of this kind, and the ledger that it settles on where that is our own.
+    ///
+    /// # Errors
+    ///
+    /// An address that is no URL.
+    pub fn start(self, with: &Means<'_>) -> Result<(Arc<dyn Facilitator>, Option<Arc<Ledger>>), ConfigError> {
+        match self {
+            Self::Simulated => {
+                let ledger = Arc::new(Ledger::new(Arc::clone(with.store), with.config));
+                let facilitator = SimulatedFacilitator::new(Arc::clone(&ledger), with.clock.clone());
+                Ok((Arc::new(facilitator), Some(ledger)))
+            }
+            Self::Http => Ok((Arc::new(HttpFacilitator::new(with.url.unwrap_or_default(), with.rpc_url)?), None)),
+        }
+    }
+}
 
 /// What a facilitator says of a payment before the work.
 #[derive(Debug, Clone, PartialEq, Eq)]

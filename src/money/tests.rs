@@ -26,7 +26,7 @@ use bytes::Bytes;
 use k256::ecdsa::SigningKey;
 use serde_json::{Value, json};
 
-use super::{network::NETWORKS, x402::eip3009::Transfer, *};
+use super::{facilitator::simulated::SimulatedFacilitator, network::NETWORKS, x402::eip3009::Transfer, *};
 use crate::{
     base::{
         clock::{Clock, Timestamp},

@@ -62,7 +62,7 @@ const TRANSFER: &str = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a
 
 /// A facilitator at a URL, and a node to ask when it does not say what it did.
 #[derive(Debug)]
-pub struct HttpFacilitator {
+pub(in crate::money) struct HttpFacilitator {
     client: Client,
     base: String,
     rpc: Option<Url>,
@@ -93,7 +93,7 @@ impl HttpFacilitator {
     /// # Errors
     ///
     /// An address that is no URL.
-    pub fn new(url: &str, rpc: Option<&str>) -> Result<Self, ConfigError> {
+    pub(in crate::money) fn new(url: &str, rpc: Option<&str>) -> Result<Self, ConfigError> {
         let parse = |text: &str| Url::parse(text).map_err(|_| ConfigError::FacilitatorUrl(text.to_owned()));
         let base = parse(url)?.as_str().trim_end_matches('/').to_owned();
         let client = Client::builder().no_proxy().redirect(redirect::Policy::none()).build();

@@ -13,7 +13,7 @@ use crate::money::{Facilitator, Ledger, LedgerError, Outcome, Payment, Verdict, 
 const MIN_VALIDITY_SECS: u64 = 6;
 
 /// Verifies for real and moves play money.
-pub struct SimulatedFacilitator {
+pub(in crate::money) struct SimulatedFacilitator {
     ledger: Arc<Ledger>,
     clock: Clock,
 }
@@ -21,7 +21,7 @@ pub struct SimulatedFacilitator {
 impl SimulatedFacilitator {
     /// Settles on this ledger, at this clock's time.
     #[must_use]
-    pub fn new(ledger: Arc<Ledger>, clock: Clock) -> Self {
+    pub(in crate::money) fn new(ledger: Arc<Ledger>, clock: Clock) -> Self {
         Self { ledger, clock }
     }
 
