@@ -1,47 +1,35 @@
 //! Live feeds: whoever follows one gets what is published from then on, through a buffer of fixed size.
 //!
-//! Publishing never waits. What does not fit into a follower's buffer is counted, and the follower is
-//! told how much it missed at the place where it is missing.
+//! Publishing never waits. Who follows too slowly misses the oldest of what waits, and is told how much at the place where
+//! it is missing.
 
 use std::{
     collections::HashMap,
     fmt,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use tokio::sync::mpsc::{self, error::TrySendError};
+use tokio::sync::broadcast::{self, error::RecvError};
 
-/// Entries that wait for a slow follower; it misses those beyond.
+/// Entries that wait for a slow follower; it misses those before.
 pub const BUFFER: usize = 256;
 /// Followers of one subject at once.
 pub const MAX_FOLLOWERS: usize = 64;
 
 /// What is published, by subject. `T` should be cheap to clone.
 pub struct Feed<T> {
-    subjects: Mutex<HashMap<String, Vec<Follows<T>>>>,
-}
-
-struct Follows<T> {
-    sender: mpsc::Sender<(u64, T)>,
-    missed: Arc<AtomicU64>,
+    /// Of those that somebody follows.
+    subjects: Mutex<HashMap<String, broadcast::Sender<T>>>,
 }
 
 /// One who follows. Dropping it ends that.
 #[derive(Debug)]
-pub struct Follower<T> {
-    receiver: mpsc::Receiver<(u64, T)>,
-    missed: Arc<AtomicU64>,
-    /// Received, and told only after what was missed before it.
-    next: Option<T>,
-}
+pub struct Follower<T>(broadcast::Receiver<T>);
 
 /// What a follower gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Told<T> {
-    /// The next entry.
+    /// What was published.
     Entry(T),
     /// So many entries were published here and did not fit.
     Missed(u64),
@@ -68,10 +56,8 @@ impl<T: Clone> Feed<T> {
     /// Hands the entry that `make` makes to all who follow `subject`; makes none when nobody does.
     pub fn publish(&self, subject: &str, make: impl FnOnce() -> T) {
         let mut subjects = self.subjects();
-        let Some(follows) = subjects.get_mut(subject) else { return };
-        let entry = make();
-        follows.retain(|one| one.hand(entry.clone()));
-        if follows.is_empty() {
+        let Some(followers) = subjects.get(subject) else { return };
+        if followers.receiver_count() == 0 || followers.send(make()).is_err() {
             subjects.remove(subject);
         }
     }
@@ -83,61 +69,30 @@ impl<T: Clone> Feed<T> {
     /// [`Crowded`].
     pub fn follow(&self, subject: &str) -> Result<Follower<T>, Crowded> {
         let mut subjects = self.subjects();
-        let follows = subjects.entry(subject.to_owned()).or_default();
-        follows.retain(|one| !one.sender.is_closed());
-        if follows.len() >= MAX_FOLLOWERS {
+        // Whatever is published of a subject, a buffer that nobody reads is not kept for long.
+        subjects.retain(|_, followers| followers.receiver_count() > 0);
+        let followers = subjects.entry(subject.to_owned()).or_insert_with(|| broadcast::Sender::new(BUFFER));
+        if followers.receiver_count() >= MAX_FOLLOWERS {
             return Err(Crowded);
         }
-        let (sender, receiver) = mpsc::channel(BUFFER);
-        let missed = Arc::new(AtomicU64::new(0));
-        follows.push(Follows { sender, missed: Arc::clone(&missed) });
-        Ok(Follower { receiver, missed, next: None })
+        Ok(Follower(followers.subscribe()))
     }
 }
 
 impl<T> Feed<T> {
-    fn subjects(&self) -> MutexGuard<'_, HashMap<String, Vec<Follows<T>>>> {
+    fn subjects(&self) -> MutexGuard<'_, HashMap<String, broadcast::Sender<T>>> {
         self.subjects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<T> Follows<T> {
-    /// False when the follower is gone. The feed's lock is held: nobody else counts meanwhile but the follower.
-    fn hand(&self, entry: T) -> bool {
-        match self.sender.try_reserve() {
-            Ok(place) => {
-                place.send((self.missed.swap(0, Ordering::AcqRel), entry));
-                true
-            }
-            Err(TrySendError::Full(())) => {
-                self.missed.fetch_add(1, Ordering::AcqRel);
-                true
-            }
-            Err(TrySendError::Closed(())) => false,
-        }
-    }
-}
-
-impl<T> Follower<T> {
+impl<T: Clone> Follower<T> {
     /// What comes next; `None` when the feed has ended. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Option<Told<T>> {
-        if let Some(entry) = self.next.take() {
-            return Some(Told::Entry(entry));
+        match self.0.recv().await {
+            Ok(entry) => Some(Told::Entry(entry)),
+            Err(RecvError::Lagged(missed)) => Some(Told::Missed(missed)),
+            Err(RecvError::Closed) => None,
         }
-        if self.receiver.is_empty() {
-            // Nothing may follow for long: what is missing at the end is told without waiting for it.
-            let missed = self.missed.swap(0, Ordering::AcqRel);
-            if missed > 0 && self.receiver.is_empty() {
-                return Some(Told::Missed(missed));
-            }
-            self.missed.fetch_add(missed, Ordering::AcqRel);
-        }
-        let (missed, entry) = self.receiver.recv().await?;
-        if missed == 0 {
-            return Some(Told::Entry(entry));
-        }
-        self.next = Some(entry);
-        Some(Told::Missed(missed))
     }
 }
 
@@ -154,20 +109,29 @@ mod tests {
             feed.publish("one", || n);
             feed.publish("other", || n);
         }
-        for n in 0..BUFFER {
+        assert_eq!(follower.next().await, Some(Told::Missed(5)));
+        for n in 5..past {
             assert_eq!(follower.next().await, Some(Told::Entry(n)));
         }
-        assert_eq!(follower.next().await, Some(Told::Missed(5)));
         for n in 0..=BUFFER {
             feed.publish("one", || n);
         }
-        assert_eq!(follower.next().await, Some(Told::Entry(0)));
+        assert_eq!(follower.next().await, Some(Told::Missed(1)));
+        assert_eq!(follower.next().await, Some(Told::Entry(1)));
         feed.publish("one", || 1_000);
-        for n in 1..BUFFER {
+        for n in 2..=BUFFER {
             assert_eq!(follower.next().await, Some(Told::Entry(n)));
         }
-        assert_eq!(follower.next().await, Some(Told::Missed(1)));
         assert_eq!(follower.next().await, Some(Told::Entry(1_000)));
+    }
+
+    #[tokio::test]
+    async fn a_subject_that_nobody_follows_any_more_keeps_no_buffer() {
+        let feed = Feed::<u8>::default();
+        let _one = feed.follow("one").unwrap();
+        drop(feed.follow("other").unwrap());
+        let _third = feed.follow("third").unwrap();
+        assert!(!feed.subjects().contains_key("other") && feed.subjects().len() == 2);
     }
 
     #[tokio::test]

@@ -52,7 +52,7 @@ pub(super) struct Entry {
 #[async_trait]
 pub(super) trait Source: Send + Sync + 'static {
     type Place: Clone + Ord + Send + Sync;
-    type Live: Send;
+    type Live: Clone + Send;
 
     /// All that is published from now on.
     fn follow(&self) -> Result<Follower<Self::Live>, Crowded>;
