@@ -7,6 +7,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+use ulid::Ulid;
 
 use crate::base::clock::Timestamp;
 
@@ -23,7 +24,7 @@ macro_rules! ids {
 
             /// A new id; ids sort by the time they were made.
             #[must_use]
-            pub fn generate() -> Self { Self(format!(concat!($prefix, "{}"), ulid::Ulid::generate())) }
+            pub fn generate() -> Self { Self(format!(concat!($prefix, "{}"), Ulid::generate())) }
 
             /// A new id made at `at`. Those that this process makes at one moment sort as they were made.
             #[must_use]
@@ -34,7 +35,7 @@ macro_rules! ids {
             /// When it was made.
             #[must_use]
             pub fn made_at(&self) -> Timestamp {
-                Timestamp(ulid::Ulid::from_string(&self.0[$prefix.len()..]).map_or(0, |ulid| ulid.timestamp_ms()))
+                Timestamp(Ulid::from_string(&self.0[$prefix.len()..]).map_or(0, |ulid| ulid.timestamp_ms()))
             }
 
             /// The id as it is written.
@@ -49,7 +50,7 @@ macro_rules! ids {
         impl FromStr for $name {
             type Err = IdError;
             fn from_str(text: &str) -> Result<Self, IdError> {
-                match text.strip_prefix($prefix).map(ulid::Ulid::from_string) {
+                match text.strip_prefix($prefix).map(Ulid::from_string) {
                     Some(Ok(_)) => Ok(Self(text.to_owned())),
                     _ => Err(IdError($prefix)),
                 }
@@ -64,14 +65,14 @@ macro_rules! ids {
     )*};
 }
 
-/// A ULID of `at`: of the same moment as the last one, it is the next.
-fn ordered(at: Timestamp) -> ulid::Ulid {
-    static LAST: Mutex<(u64, u128)> = Mutex::new((0, 0));
+/// A ULID of `at`: of the same moment as the last one, it is the next. The library's own generator would give an earlier
+/// moment than the last one's the last one's, and ids tell when they were made.
+fn ordered(at: Timestamp) -> Ulid {
+    static LAST: Mutex<Ulid> = Mutex::new(Ulid::nil());
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-    let random = if last.0 == at.0 { last.1.wrapping_add(1) } else { ulid::Ulid::generate().random() };
-    *last = (at.0, random);
-    // More than 80 bits are cut off.
-    ulid::Ulid::from_parts(at.0, random)
+    let next = if last.timestamp_ms() == at.0 { last.increment().ok() } else { None };
+    *last = next.unwrap_or_else(|| Ulid::from_parts(at.0, Ulid::generate().random()));
+    *last
 }
 
 /// A text that is not an id of the kind wanted.
