@@ -7,10 +7,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
-use ed25519_dalek::{SigningKey, VerifyingKey, pkcs8::DecodePrivateKey as _};
+use ed25519_dalek::{
+    SigningKey, VerifyingKey,
+    pkcs8::{DecodePrivateKey as _, EncodePrivateKey as _, KeypairBytes, spki::der::pem::LineEnding},
+};
 use serde::Serialize;
 use serde_json::{Value, json};
+use zeroize::Zeroizing;
 
 use super::{Draft, OfferReceipt, Payment, Record, Signed, Transfer, canonical, jws, offer::Payload};
 use crate::store::StoreError;
@@ -24,11 +27,6 @@ pub(super) const RECEIPT_TYPE: &str = "tollhouse-receipt+jws";
 
 /// `typ` of the signature of a payout packet.
 const PAYOUT_TYPE: &str = "tollhouse-payout+jws";
-
-/// RFC 8410: what comes before the 32 bytes of an Ed25519 key in PKCS#8.
-const PKCS8_PREFIX: [u8; 16] = [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
-const PEM_BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
-const PEM_END: &str = "-----END PRIVATE KEY-----";
 
 /// Signs receipts.
 pub struct Signer {
@@ -186,9 +184,10 @@ fn new_key() -> Result<SigningKey, KeyError> {
     Ok(SigningKey::from_bytes(&secret))
 }
 
-fn pem(key: &SigningKey) -> String {
-    let der = [&PKCS8_PREFIX[..], key.as_bytes()].concat();
-    format!("{PEM_BEGIN}\n{}\n{PEM_END}\n", STANDARD.encode(der))
+/// The key alone, as RFC 8410 has it, without the public key that its version 2 can hold.
+fn pem(key: &SigningKey) -> Zeroizing<String> {
+    let pair = KeypairBytes { secret_key: key.to_bytes(), public_key: None };
+    pair.to_pkcs8_pem(LineEnding::LF).expect("32 bytes have a PKCS#8 form")
 }
 
 fn read_key(path: &Path) -> Result<SigningKey, KeyError> {
@@ -198,10 +197,8 @@ fn read_key(path: &Path) -> Result<SigningKey, KeyError> {
     if mode & 0o077 != 0 {
         return Err(KeyError::Exposed { path: path.to_owned(), mode });
     }
-    let text = io::read_to_string(file).map_err(io)?;
-    let body = text.trim().strip_prefix(PEM_BEGIN).and_then(|text| text.strip_suffix(PEM_END));
-    let der = body.and_then(|body| STANDARD.decode(body.split_whitespace().collect::<String>()).ok());
-    der.and_then(|der| SigningKey::from_pkcs8_der(&der).ok()).ok_or_else(|| KeyError::Malformed(path.to_owned()))
+    let text = Zeroizing::new(io::read_to_string(file).map_err(io)?);
+    SigningKey::from_pkcs8_pem(&text).map_err(|_| KeyError::Malformed(path.to_owned()))
 }
 
 fn read_retired(path: &Path) -> Result<Vec<VerifyingKey>, KeyError> {
@@ -265,6 +262,17 @@ mod tests {
     }
 
     #[test]
+    fn a_key_file_of_any_version_holds_the_key_alone_in_pkcs8() {
+        let file =
+            "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIAcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcH\n-----END PRIVATE KEY-----\n";
+        assert_eq!(*pem(&SigningKey::from_bytes(&[7; 32])), file);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(KEY_FILE);
+        create(&path, file.as_bytes()).unwrap();
+        assert_eq!(read_key(&path).unwrap().to_bytes(), [7; 32]);
+    }
+
+    #[test]
     fn many_first_starts_agree_on_one_key() {
         let folder = tempfile::tempdir().unwrap();
         let starts: Vec<_> = (0..8)
@@ -296,7 +304,12 @@ mod tests {
         let path = folder.path().join(KEY_FILE);
         Signer::open(folder.path()).unwrap();
         let good = fs::read_to_string(&path).unwrap();
-        for bad in [String::new(), "-----BEGIN PRIVATE KEY-----".to_owned(), good.replacen("MC4C", "MC4D", 1), good.replace(PEM_END, "")] {
+        for bad in [
+            String::new(),
+            "-----BEGIN PRIVATE KEY-----".to_owned(),
+            good.replacen("MC4C", "MC4D", 1),
+            good.replace("-----END PRIVATE KEY-----", ""),
+        ] {
             fs::write(&path, &bad).unwrap();
             assert!(matches!(Signer::open(folder.path()), Err(KeyError::Malformed(_))), "{bad}");
             assert_eq!(fs::read_to_string(&path).unwrap(), bad);
