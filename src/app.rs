@@ -1,6 +1,15 @@
 //! The host put together: the only place that names concrete types.
 
-use std::{fmt, net::IpAddr, path::Path, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    net::IpAddr,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use serde_json::Value;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -110,6 +119,8 @@ pub struct App {
     pub mcp: Mcp,
     /// Cancelled when the host is told to end: what would go on for ever stops then.
     pub ending: CancellationToken,
+    /// The same, for connections that ask at each turn: the token takes a lock.
+    draining: AtomicBool,
     /// What goes on when whoever asked for it hangs up, such as a change that was begun: waited for when the host ends.
     pub background: TaskTracker,
 }
@@ -274,6 +285,7 @@ impl App {
             progress: settings.progress,
             mcp,
             ending: CancellationToken::new(),
+            draining: AtomicBool::new(false),
             background: TaskTracker::new(),
         });
         app.sweep();
@@ -305,11 +317,12 @@ impl App {
     /// True once the host has been told to end.
     #[must_use]
     pub fn draining(&self) -> bool {
-        self.ending.is_cancelled()
+        self.draining.load(Ordering::Relaxed)
     }
 
     /// Says that the host is about to end: it is no longer ready, and those who follow live are let go.
     pub fn begin_shutdown(&self) {
+        self.draining.store(true, Ordering::Relaxed);
         self.ending.cancel();
     }
 
