@@ -86,7 +86,7 @@ const AT_A_TIME: usize = 32;
 
 const POLICY: Table<(), PolicyInForce> = schema::POLICY.holding();
 const ENDPOINTS: Table<String, Endpoint> = schema::ENDPOINTS.holding();
-crate::json_values!(PolicyInForce, Endpoint);
+crate::store::json_values!(PolicyInForce, Endpoint);
 
 /// An endpoint that can be called: the record and all that is made from it once.
 #[derive(Clone)]

@@ -31,7 +31,7 @@ use crate::{
 };
 
 const EVENTS: Table<(Ended<String>, store::Place), Event> = schema::EVENTS.holding();
-crate::json_values!(Event);
+crate::store::json_values!(Event);
 
 /// How many events are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -26,6 +26,8 @@ pub use self::{
     value::{Formatted, Value, read_postcard, write_json, write_postcard},
 };
 
+pub(crate) use self::value::{json_values, postcard_values};
+
 mod add;
 mod batch;
 mod changes;

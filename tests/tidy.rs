@@ -172,6 +172,56 @@ fn words_stay_in_their_homes() {
     assert!(astray.is_empty(), "{}", astray.join("\n"));
 }
 
+/// What of the store deals in the bytes of keys: for the store itself, and for tests.
+const BYTES_OF_KEYS: &[&str] = &["Add", "Check", "Key", "KeyRange", "Pairs", "Part", "StartOf", "Write"];
+
+#[test]
+fn only_the_store_sees_the_bytes_of_a_key() {
+    let mut astray = Vec::new();
+    for (file, text) in sources("src") {
+        if file.starts_with("src/store") || file.contains("/tests") || file.ends_with("testing.rs") {
+            continue;
+        }
+        let code: Vec<_> = code(&text).map(|(_, line)| line).collect();
+        let code = code.join(" ");
+        for import in code.split("store::").skip(1) {
+            let (list, end) = import.strip_prefix('{').map_or((import, ';'), |list| (list, '}'));
+            let mut names = tokens(list.split(end).next().unwrap_or_default());
+            let named = if end == '}' { names.find(|name| BYTES_OF_KEYS.contains(name)) } else { names.next() };
+            astray.extend(named.filter(|name| BYTES_OF_KEYS.contains(name)).map(|name| format!("{file}: store::{name}")));
+        }
+        for call in ["Batch::of(", "store.scan(", "store.apply(", "store.get("] {
+            astray.extend(code.contains(call).then(|| format!("{file}: `{call}`")));
+        }
+    }
+    assert!(astray.is_empty(), "{}", astray.join("\n"));
+}
+
+/// The schema names the type of each table's values; the module whose rows they are says so to the compiler, once.
+#[test]
+fn every_table_holds_what_the_schema_says() {
+    let schema = fs::read_to_string(root().join("src/store/schema.rs")).expect("a source is text");
+    let rows: Vec<_> = schema.lines().filter_map(|line| line.split_once(" => \"")).collect();
+    let mut held: Vec<(String, String)> = Vec::new();
+    for (file, text) in sources("src") {
+        if file.starts_with("src/store") {
+            continue;
+        }
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for (declared, rest) in text.match_indices("> = schema::").map(|(at, found)| (&text[..at], &text[at + found.len()..])) {
+            let value = declared.rsplit([' ', '<']).next().unwrap_or_default();
+            held.push((rest.split('.').next().unwrap_or_default().to_owned(), value.to_owned()));
+        }
+    }
+    for (head, tail) in rows {
+        let name = head.trim_start().split(':').next().unwrap_or_default();
+        let value = tail.split('"').next().unwrap_or_default();
+        let of_it: Vec<_> = held.iter().filter(|(table, _)| table == name).map(|(_, value)| value.as_str()).collect();
+        let sums = value.starts_with("a sum");
+        assert!(of_it.len() == 1 && (sums || of_it[0] == value), "{name} has values of type `{value}`, and is held as {of_it:?}");
+    }
+}
+
 #[test]
 fn a_room_imports_whom_it_may() {
     let mut astray = Vec::new();

@@ -23,7 +23,7 @@ use crate::{
 };
 
 const AUDIT: Table<(Timestamp, AuditId), Entry> = schema::AUDIT.holding();
-crate::json_values!(Entry);
+crate::store::json_values!(Entry);
 
 /// Age at which an entry goes when nothing else is set, in days: more than a year, for whoever looks once a year.
 pub const DEFAULT_DAYS: u32 = 400;

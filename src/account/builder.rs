@@ -15,7 +15,7 @@ use crate::{
 };
 
 const BUILDERS: Table<BuilderId, Builder> = schema::BUILDERS.holding();
-crate::json_values!(Builder);
+crate::store::json_values!(Builder);
 
 /// What every builder key starts with; scanners for leaked secrets know it by that.
 pub const KEY_PREFIX: &str = "bk_";

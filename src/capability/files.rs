@@ -256,7 +256,7 @@ struct Entry {
     size: u64,
     modified_at: Timestamp,
 }
-crate::json_values!(Entry);
+crate::store::json_values!(Entry);
 
 #[derive(Serialize)]
 struct Page {

@@ -34,7 +34,7 @@ use crate::{
 };
 
 const LOGS: Table<(Counted<EndpointId>, Timestamp, u64), LogEntry> = schema::LOGS.holding();
-crate::json_values!(LogEntry);
+crate::store::json_values!(LogEntry);
 
 /// How much of a log is kept, and how much may wait to be written.
 #[derive(Debug, Clone)]

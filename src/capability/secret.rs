@@ -43,7 +43,7 @@ use crate::{
 };
 
 const SECRETS: Table<Key, Sealed> = schema::SECRETS.holding();
-crate::json_values!(Sealed);
+crate::store::json_values!(Sealed);
 
 /// The endpoint, and the name.
 type Key = (Counted<EndpointId>, String);

@@ -16,7 +16,7 @@ use crate::{
 };
 
 const VERSIONS: Table<String, StoredVersion> = schema::VERSIONS.holding();
-crate::json_values!(StoredVersion);
+crate::store::json_values!(StoredVersion);
 
 /// What a version answers with, as stored under its hash.
 #[derive(Debug, Serialize, Deserialize)]

@@ -99,7 +99,7 @@ struct Record {
     #[serde(default)]
     cancel: bool,
 }
-crate::json_values!(Record);
+crate::store::json_values!(Record);
 
 const TASKS: Table<String, Record> = schema::TASKS.holding();
 

@@ -25,7 +25,7 @@ use crate::{
 const CREDITS: Table<CreditId, Credit> = schema::CREDITS.holding();
 const MOVEMENTS: Table<(CreditId, u64), Movement> = schema::CREDIT_MOVEMENTS.holding();
 const MINTINGS: Table<String, Done> = schema::MINTINGS.holding();
-crate::json_values!(Credit, Movement, Done);
+crate::store::json_values!(Credit, Movement, Done);
 
 /// What every token starts with; scanners for leaked secrets know it by that.
 pub(crate) const PREFIX: &str = "dc_";

@@ -121,7 +121,7 @@ pub struct Sale {
     /// What it adds.
     pub totals: Totals,
 }
-crate::postcard_values!(Sale, Unpaid);
+crate::store::postcard_values!(Sale, Unpaid);
 
 /// What a receipt leaves its builder to be paid out. Stored as postcard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

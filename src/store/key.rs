@@ -21,13 +21,6 @@ pub trait Key: Sized + Send + Sync + 'static {
 
     /// The key that is stored as `bytes`, all of them; `None` where they are none.
     fn read(bytes: &[u8]) -> Option<Self>;
-
-    /// How many bytes it is stored as.
-    fn bytes(&self) -> usize {
-        let mut out = Vec::new();
-        self.write(&mut out);
-        out.len()
-    }
 }
 
 /// A part of a key that says itself where it ends.

@@ -97,7 +97,7 @@ macro_rules! tables {
 
 tables! {
     /// What content may be, beside the built-in rules.
-    POLICY: Meta "policy", () => "Policy", Forever, followed: true;
+    POLICY: Meta "policy", () => "PolicyInForce", Forever, followed: true;
     /// When the endpoints that come with the host were published.
     SHIPPED: Meta "catalogue-shipped", () => "String", Forever;
     /// The version of the rules that all endpoints were scanned by.
@@ -109,7 +109,7 @@ tables! {
     /// Receipts of free calls that were removed.
     FREE_REMOVED: Meta "free-receipts/removed", () => "Tally", Forever;
     /// How far sorting has come.
-    FREE_PLACE: Meta "free-receipts/sorted-to", () => "Place", Forever;
+    FREE_PLACE: Meta "free-receipts/sorted-to", () => "SortedTo", Forever;
     /// Endpoints, by slug.
     ENDPOINTS: Endpoints "", String => "Endpoint", Forever, followed: true;
     /// Handlers' sources, by the hash that is their version.
@@ -119,7 +119,7 @@ tables! {
     /// Who had the slug of a deleted endpoint.
     RETIRED_SLUGS: RetiredSlugs "", String => "String", Until("its owner takes the slug again");
     /// Receipts of paid calls; of free ones too, of versions that had no packs of them.
-    RECEIPTS: Receipts "", ReceiptId => "Record", Forever;
+    RECEIPTS: Receipts "", ReceiptId => "Stored", Forever;
     /// Receipts of free calls, in packs: by the window of their time, a name, and the number of the pack.
     FREE_RECEIPTS: FreeReceipts "", (u64, RequestId, u32) => "Pack", Until("the settings' age or count");
     /// Payments: where each stands, its intent, its answer.
@@ -151,7 +151,7 @@ tables! {
     /// Number and bytes of an endpoint's files.
     FILES_USAGE: FilesUsage "", Counted<EndpointId> => "Usage", With("the endpoint");
     /// Log lines, by endpoint, time and number.
-    LOGS: Logs "", (Counted<EndpointId>, Timestamp, u64) => "Line", Until("the settings' age or count");
+    LOGS: Logs "", (Counted<EndpointId>, Timestamp, u64) => "LogEntry", Until("the settings' age or count");
     /// Encrypted secrets, by endpoint and name.
     SECRETS: Secrets "", (Counted<EndpointId>, String) => "Sealed", With("the endpoint"), followed: true;
     /// Builders, with the hash of the key in force.

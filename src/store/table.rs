@@ -293,6 +293,12 @@ impl<K: Key, V: Value> Table<K, V> {
         batch
     }
 
+    /// How many bytes a key is stored as.
+    #[must_use]
+    pub fn bytes_of(&self, key: &K) -> usize {
+        stored_key(self.plan, key).len()
+    }
+
     /// Every row.
     #[must_use]
     pub fn all(&self) -> Range<K> {

@@ -38,7 +38,6 @@ pub trait Formatted: Sized + Send + 'static {
 }
 
 /// Implements [`Formatted`] for values whose every format so far is the same JSON.
-#[macro_export]
 macro_rules! json_values {
     ($($value:ty),+ $(,)?) => {$(
         impl $crate::store::Formatted for $value {
@@ -54,7 +53,6 @@ macro_rules! json_values {
 }
 
 /// Implements [`Formatted`] for values whose every format so far is the same postcard.
-#[macro_export]
 macro_rules! postcard_values {
     ($($value:ty),+ $(,)?) => {$(
         impl $crate::store::Formatted for $value {
@@ -68,6 +66,8 @@ macro_rules! postcard_values {
         }
     )+};
 }
+
+pub(crate) use {json_values, postcard_values};
 
 impl<F: Formatted> Value for F {
     fn to_bytes(&self) -> Vec<u8> {

@@ -9,7 +9,16 @@ struct Guest {
     name: String,
     room: Option<u32>,
 }
-tollhouse::json_values!(Guest);
+
+impl Formatted for Guest {
+    fn write(&self, out: &mut Vec<u8>) {
+        tollhouse::store::write_json(self, out);
+    }
+
+    fn read(format: u8, bytes: &[u8]) -> Option<Self> {
+        (format <= Self::FORMAT).then(|| serde_json::from_slice(bytes).ok()).flatten()
+    }
+}
 
 const fn plan(name: &'static str, prefix: &'static str) -> Plan {
     let kept = Kept::Forever;

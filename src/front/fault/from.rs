@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn what_the_store_did_not_do_is_the_hosts_fault_whoever_asked_it() {
-        for store in [away(), StoreError::Unknown("a planned fault".to_owned()), StoreError::Conflict] {
+        for store in [away(), StoreError::Unknown("a planned fault".to_owned()), StoreError::Conflict, StoreError::Contended] {
             for fault in [
                 Fault::from(store.clone()),
                 CallError::Store(store.clone()).into(),

@@ -14,7 +14,7 @@ use crate::{
 };
 
 const PAYOUT_HEADS: Table<BuilderId, Head> = schema::PAYOUT_HEADS.holding();
-crate::json_values!(Head);
+crate::store::json_values!(Head);
 
 /// Receipts moved in one commit.
 const CHUNK: usize = 1_000;

@@ -95,7 +95,7 @@ pub struct Packet {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
-crate::json_values!(Packet);
+crate::store::json_values!(Packet);
 
 /// What an admin says of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]

@@ -11,7 +11,7 @@ use crate::{
 };
 
 const PAYOUT_SETTINGS: Table<BuilderId, PayoutSettings> = schema::PAYOUT_SETTINGS.holding();
-crate::json_values!(PayoutSettings);
+crate::store::json_values!(PayoutSettings);
 
 /// The smallest payout when the builder sets none: 1 USD.
 const DEFAULT_MINIMUM: MicroUsd = MicroUsd(1_000_000);

@@ -23,7 +23,7 @@ use crate::{
         id::{ReceiptId, RequestId},
     },
     store::{
-        Batch, Direction, Durability, Formatted, Key, Size, Store, StoreError, Table,
+        Batch, Direction, Durability, Formatted, Size, Store, StoreError, Table,
         pack::{Item, Pack, packs},
         schema,
     },
@@ -83,7 +83,7 @@ struct Tally {
     receipts: u64,
     bytes: u64,
 }
-crate::postcard_values!(Tally);
+crate::store::postcard_values!(Tally);
 
 /// How far the receipts of an older version are sorted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -214,7 +214,7 @@ impl FreeReceipts {
             }
             excess = excess.saturating_sub(receipts);
             sum.receipts += receipts;
-            sum.bytes += (pack.key.bytes() + pack.value.bytes()) as u64;
+            sum.bytes += (FREE_RECEIPTS.bytes_of(&pack.key) + pack.value.bytes()) as u64;
             batch.sweep(&FREE_RECEIPTS, &pack);
         }
         if batch.changes_nothing() {
@@ -282,7 +282,7 @@ fn in_packs<'a>(receipts: impl Iterator<Item = (&'a ReceiptId, &'a [u8])>) -> Ve
         let items: Vec<_> = some.iter().map(|(id, value)| Item { name: id.as_str().as_bytes(), value }).collect();
         for (part, (count, value)) in (0..).zip(packs(&items)) {
             let key = (window(some[0].0), name.clone(), part);
-            let tally = Tally { receipts: count as u64, bytes: (key.bytes() + value.bytes()) as u64 };
+            let tally = Tally { receipts: count as u64, bytes: (FREE_RECEIPTS.bytes_of(&key) + value.bytes()) as u64 };
             packed.push(Packed { key, value, tally });
         }
     }
