@@ -21,7 +21,7 @@ use tollhouse::{
         sale::{FeeBps, Sales},
     },
     store::{
-        Durability, Store,
+        Batch, Durability, Store,
         sled::{SledConfig, SledStore},
     },
     tool::{MicroUsd, Owner},
@@ -100,19 +100,19 @@ async fn prepare(data: &Path) -> Result<(Earner, Earner), Failure> {
     let finisher = ReceiptFinisher::new(Arc::new(Signer::open(data)?), true, events, Sales::new(Arc::clone(&store)));
     let earner = |name| Builder::new(name, None, now).map(|(builder, key)| Earner { builder, key });
     let (old, new) = (earner("Old")?, earner("New")?);
-    store.commit(vec![], vec![old.builder.write(), new.builder.write()], Durability::Buffered).await?;
+    old.builder.stored().and(new.builder.stored()).commit(&*store, Durability::Buffered).await?;
     let owner = Owner::Builder(old.builder.id.clone());
     let endpoints: Vec<_> = (0..ENDPOINTS).map(|_| EndpointId::generate()).collect();
     for first in (0..RECEIPTS).step_by(TOGETHER as usize) {
-        let mut writes = vec![];
+        let mut history = Batch::new();
         for n in first..first + TOGETHER {
             let at = Timestamp(now.0 - DAYS * DAY_MS + n * (DAYS * DAY_MS / RECEIPTS));
             let closing = ReceiptFinisher::encode(&closing(&owner, &endpoints, n, at)?);
-            writes.extend(finisher.finish(&closing, &settlement(), answer()).writes);
+            history.append(finisher.finish(&closing, &settlement(), answer()).rows);
         }
-        store.commit(vec![], writes, Durability::Buffered).await?;
+        history.commit(&*store, Durability::Buffered).await?;
     }
-    store.commit(vec![], vec![], Durability::Durable).await?;
+    Batch::new().commit(&*store, Durability::Durable).await?;
     Ok((old, new))
 }
 
