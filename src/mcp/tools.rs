@@ -123,7 +123,7 @@ impl Page {
 
 /// Where a page begins.
 #[derive(Default)]
-struct Place {
+struct PageStart {
     /// How many tools are on the pages before.
     passed: usize,
     /// The last of them; empty at the beginning.
@@ -145,7 +145,7 @@ pub(super) fn of(live: &Live) -> Option<Arc<Listed>> {
 pub(super) fn page(app: &App, narrowed: &Narrowed, cursor: Option<&str>) -> Option<Page> {
     let names: Vec<_> = narrowed.0.iter().flat_map(|names| names.iter().map(String::as_str)).collect();
     let list = [&["tools/list"][..], &names].concat();
-    let begins = cursor.map_or(Some(Place::default()), |cursor| Place::read(&cursor::read(&list, cursor)?))?;
+    let begins = cursor.map_or(Some(PageStart::default()), |cursor| PageStart::read(&cursor::read(&list, cursor)?))?;
     let catalogue = app.catalog.all();
     let own = OWN.iter().filter(|own| narrowed.has(&own.tool.name)).cloned();
     let mut page = Filling::default();
@@ -166,8 +166,9 @@ pub(super) fn page(app: &App, narrowed: &Narrowed, cursor: Option<&str>) -> Opti
         }
     };
     let passed = begins.passed + page.tools.len();
-    let next =
-        page.full.then(|| cursor::write(&list, &Place { passed, after: page.last.map_or(begins.after, |slug| slug.to_string()) }.bytes()));
+    let next = page
+        .full
+        .then(|| cursor::write(&list, &PageStart { passed, after: page.last.map_or(begins.after, |slug| slug.to_string()) }.bytes()));
     let remaining = if next.is_some() { total.saturating_sub(passed) } else { 0 };
     let meta = [(TOTAL, total), (REMAINING, remaining)].map(|(name, count)| (name.to_owned(), json!(count)));
     Some(Page { tools: page.tools, next, meta: MetaObject(meta.into_iter().collect()) })
@@ -197,7 +198,7 @@ impl Filling {
     }
 }
 
-impl Place {
+impl PageStart {
     fn bytes(&self) -> Vec<u8> {
         let passed = u32::try_from(self.passed).unwrap_or(u32::MAX).to_be_bytes();
         [&passed, self.after.as_bytes()].concat()

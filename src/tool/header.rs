@@ -16,7 +16,7 @@ const TYPES: [&str; 3] = ["string", "integer", "boolean"];
 
 /// Where in an input schema a part of it stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Position {
     Root,
     /// Reached from the root by `properties` alone.
     Property,
@@ -32,39 +32,39 @@ type Named = HashSet<String>;
 ///
 /// The first that is no header's name, names another's header, or stands where a client cannot read it.
 pub fn check_headers(schema: &Value) -> Result<(), SchemaError> {
-    walk(schema, Place::Root, &mut Named::new())
+    walk(schema, Position::Root, &mut Named::new())
 }
 
-fn walk(schema: &Value, place: Place, named: &mut Named) -> Result<(), SchemaError> {
+fn walk(schema: &Value, place: Position, named: &mut Named) -> Result<(), SchemaError> {
     match schema {
         Value::Object(members) => members.iter().try_for_each(|(key, value)| {
             let checked = match key.as_str() {
                 KEYWORD => check(members, value, place, named),
-                "properties" => walk_each(value, if place == Place::Elsewhere { place } else { Place::Property }, named),
-                "patternProperties" | "dependentSchemas" | "$defs" | "definitions" => walk_each(value, Place::Elsewhere, named),
+                "properties" => walk_each(value, if place == Position::Elsewhere { place } else { Position::Property }, named),
+                "patternProperties" | "dependentSchemas" | "$defs" | "definitions" => walk_each(value, Position::Elsewhere, named),
                 // Values, not schemas.
                 "default" | "const" | "enum" | "examples" => Ok(()),
-                _ => walk(value, Place::Elsewhere, named),
+                _ => walk(value, Position::Elsewhere, named),
             };
             checked.map_err(|error| under(key, error))
         }),
         Value::Array(schemas) => schemas
             .iter()
             .enumerate()
-            .try_for_each(|(at, schema)| walk(schema, Place::Elsewhere, named).map_err(|error| under(&at.to_string(), error))),
+            .try_for_each(|(at, schema)| walk(schema, Position::Elsewhere, named).map_err(|error| under(&at.to_string(), error))),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
     }
 }
 
 /// The schemas of a map by name.
-fn walk_each(schemas: &Value, place: Place, named: &mut Named) -> Result<(), SchemaError> {
+fn walk_each(schemas: &Value, place: Position, named: &mut Named) -> Result<(), SchemaError> {
     let mut schemas = schemas.as_object().into_iter().flatten();
     schemas.try_for_each(|(name, schema)| walk(schema, place, named).map_err(|error| under(name, error)))
 }
 
-fn check(property: &Map<String, Value>, name: &Value, place: Place, named: &mut Named) -> Result<(), SchemaError> {
+fn check(property: &Map<String, Value>, name: &Value, place: Position, named: &mut Named) -> Result<(), SchemaError> {
     let refuse = |message: String| Err(SchemaError { pointer: String::new(), message });
-    if place != Place::Property {
+    if place != Position::Property {
         return refuse(format!("`{KEYWORD}` stands on a property that is reached from the root by `properties` alone"));
     }
     let Some(name) = name.as_str().filter(|name| is_token(name)) else {

@@ -65,7 +65,7 @@ pub(super) const RULES: &[&str] = &[
 
 /// Where a text stands in the source.
 #[derive(Clone, Copy)]
-enum Place<'p> {
+enum Origin<'p> {
     /// It is the source; places in it are places in the source.
     Source(&'p Lines<'p>),
     /// It was made of what begins here.
@@ -125,7 +125,7 @@ pub(super) fn run(rules: &Rules, operator: &Operator, upload: &Upload<'_>) -> Re
     }
     if upload.hash_of_another {
         let field = if upload.source.is_some() { "/handler/source" } else { "/handler/response" };
-        scan.report_row("provenance.same-source", field, "", 0, Place::Nowhere);
+        scan.report_row("provenance.same-source", field, "", 0, Origin::Nowhere);
     }
     scan.counts();
     scan.findings.report()
@@ -133,18 +133,18 @@ pub(super) fn run(rules: &Rules, operator: &Operator, upload: &Upload<'_>) -> Re
 
 impl<'r> Scan<'r> {
     fn prose(&mut self, field: &str, text: &str) {
-        self.patterns(field, text.as_bytes(), &[Scope::Everywhere, Scope::Prose], Place::Nowhere, "");
-        self.phrase(field, text.as_bytes(), Place::Nowhere);
-        self.terms(field, text, Place::Nowhere);
-        self.characters(field, text, Place::Nowhere);
+        self.patterns(field, text.as_bytes(), &[Scope::Everywhere, Scope::Prose], Origin::Nowhere, "");
+        self.phrase(field, text.as_bytes(), Origin::Nowhere);
+        self.terms(field, text, Origin::Nowhere);
+        self.characters(field, text, Origin::Nowhere);
     }
 
     fn source(&mut self, source: &str) {
         const FIELD: &str = "/handler/source";
         let lines = Lines::new(source);
-        let (place, code) = (Place::Source(&lines), Code::new(source));
+        let (place, code) = (Origin::Source(&lines), Code::new(source));
         if self.operator.knows_hashes() && self.operator.knows(source.as_bytes()) {
-            self.report(HASH_RULE, Severity::Block, FIELD, "", 0, Place::Nowhere);
+            self.report(HASH_RULE, Severity::Block, FIELD, "", 0, Origin::Nowhere);
         }
         self.patterns(FIELD, source.as_bytes(), &[Scope::Everywhere], place, "");
         self.patterns(FIELD, &code.without_comments(), &[Scope::Code], place, "");
@@ -153,7 +153,7 @@ impl<'r> Scan<'r> {
         let comments = code.comments();
         let all = comments.iter().map(|(_, text)| text.to_ascii_lowercase()).collect::<Vec<_>>().join("\n");
         for (start, text) in comments {
-            self.patterns(FIELD, text.as_bytes(), &[Scope::Comments], Place::At(&lines, start), &all);
+            self.patterns(FIELD, text.as_bytes(), &[Scope::Comments], Origin::At(&lines, start), &all);
         }
         code.detect(&mut |rule, start, end| self.report_row(rule, FIELD, &source[start..end], start, place));
         let mut encoded = 0;
@@ -161,13 +161,13 @@ impl<'r> Scan<'r> {
             encoded += self.literal(FIELD, &literal, &lines);
         }
         if encoded >= ENCODED_LEAST && encoded * 100 > source.len() * ENCODED_SHARE {
-            self.report_row("encoded.share", FIELD, "", 0, Place::Nowhere);
+            self.report_row("encoded.share", FIELD, "", 0, Origin::Nowhere);
         }
     }
 
     /// Reads a literal; answers how many of its characters are base64 or hex.
     fn literal(&mut self, field: &str, literal: &Literal<'_>, lines: &Lines<'_>) -> usize {
-        let (text, place) = (&*literal.text, Place::At(lines, literal.start));
+        let (text, place) = (&*literal.text, Origin::At(lines, literal.start));
         if text.len() < SHORTEST {
             self.hash(field, text.as_bytes(), place);
             return 0;
@@ -183,7 +183,7 @@ impl<'r> Scan<'r> {
     }
 
     /// A string as a value: its hash, and what is encoded in it. Answers how many characters are base64 or hex.
-    fn value(&mut self, field: &str, text: &str, place: Place<'_>) -> usize {
+    fn value(&mut self, field: &str, text: &str, place: Origin<'_>) -> usize {
         self.hash(field, text.as_bytes(), place);
         if let Some(decoded) = decode::percent(text) {
             self.decoded(field, &decoded, place);
@@ -202,10 +202,10 @@ impl<'r> Scan<'r> {
         if text.len() >= ENCODED_LITERAL { text.len() } else { 0 }
     }
 
-    fn decoded(&mut self, field: &str, text: &str, place: Place<'_>) {
+    fn decoded(&mut self, field: &str, text: &str, place: Origin<'_>) {
         // Places in what was decoded are no places in the source.
         let place = match place {
-            Place::Source(lines) => Place::At(lines, 0),
+            Origin::Source(lines) => Origin::At(lines, 0),
             other => other,
         };
         self.patterns(field, text.as_bytes(), &[Scope::Everywhere, Scope::Strings, Scope::Code], place, "");
@@ -216,9 +216,9 @@ impl<'r> Scan<'r> {
     fn document(&mut self, field: &str, value: &Value) {
         // As one text too: what names a value is another string than the value.
         let text = value.to_string();
-        self.patterns(field, text.as_bytes(), &[Scope::Everywhere], Place::Nowhere, "");
-        self.phrase(field, text.as_bytes(), Place::Nowhere);
-        self.hash(field, text.as_bytes(), Place::Nowhere);
+        self.patterns(field, text.as_bytes(), &[Scope::Everywhere], Origin::Nowhere, "");
+        self.phrase(field, text.as_bytes(), Origin::Nowhere);
+        self.hash(field, text.as_bytes(), Origin::Nowhere);
         let mut open = vec![(field.to_owned(), value)];
         while let Some((pointer, value)) = open.pop() {
             match value {
@@ -228,7 +228,7 @@ impl<'r> Scan<'r> {
                 }
                 Value::Object(members) => {
                     for (name, item) in members {
-                        self.terms(&pointer, name, Place::Nowhere);
+                        self.terms(&pointer, name, Origin::Nowhere);
                         open.push((member(&pointer, name), item));
                     }
                 }
@@ -239,15 +239,15 @@ impl<'r> Scan<'r> {
 
     fn string(&mut self, pointer: &str, text: &str) {
         if text.len() < SHORTEST {
-            return self.hash(pointer, text.as_bytes(), Place::Nowhere);
+            return self.hash(pointer, text.as_bytes(), Origin::Nowhere);
         }
-        self.patterns(pointer, text.as_bytes(), &[Scope::Strings, Scope::Code], Place::Nowhere, "");
-        self.terms(pointer, text, Place::Nowhere);
-        self.value(pointer, text, Place::Nowhere);
+        self.patterns(pointer, text.as_bytes(), &[Scope::Strings, Scope::Code], Origin::Nowhere, "");
+        self.terms(pointer, text, Origin::Nowhere);
+        self.value(pointer, text, Origin::Nowhere);
     }
 
     /// Past the rows with a regex for one of `scopes`. `context` is where a row's `unless` is looked for.
-    fn patterns(&mut self, field: &str, text: &[u8], scopes: &[Scope], place: Place<'_>, context: &str) {
+    fn patterns(&mut self, field: &str, text: &[u8], scopes: &[Scope], place: Origin<'_>, context: &str) {
         let rules = self.rules;
         for row in rules.candidates(text, scopes) {
             let Some(regex) = row.regex() else { continue };
@@ -275,21 +275,21 @@ impl<'r> Scan<'r> {
         }
     }
 
-    fn phrase(&mut self, field: &str, text: &[u8], place: Place<'_>) {
+    fn phrase(&mut self, field: &str, text: &[u8], place: Origin<'_>) {
         if let Some(found) = check::seed_phrase(text) {
             let words = String::from_utf8_lossy(&text[found.clone()]).into_owned();
             self.report_row("secret.seed-phrase", field, &words, found.start, place);
         }
     }
 
-    fn terms(&mut self, field: &str, text: &str, place: Place<'_>) {
+    fn terms(&mut self, field: &str, text: &str, place: Origin<'_>) {
         for (rule, found) in self.operator.terms(text) {
             let term = text.get(found.clone()).unwrap_or_default();
             self.report(&rule.id, rule.severity, field, term, found.start, place);
         }
     }
 
-    fn characters(&mut self, field: &str, text: &str, place: Place<'_>) {
+    fn characters(&mut self, field: &str, text: &str, place: Origin<'_>) {
         if let Some((at, _)) = text.char_indices().find(|(_, char)| unicode::is_bidi_control(*char)) {
             self.report_row("unicode.bidi", field, "", at, place);
         }
@@ -298,7 +298,7 @@ impl<'r> Scan<'r> {
         }
     }
 
-    fn hash(&mut self, field: &str, bytes: &[u8], place: Place<'_>) {
+    fn hash(&mut self, field: &str, bytes: &[u8], place: Origin<'_>) {
         if self.operator.knows_hashes() && self.operator.knows(bytes) {
             self.report(HASH_RULE, Severity::Block, field, "", 0, place);
         }
@@ -310,22 +310,22 @@ impl<'r> Scan<'r> {
             let row = rules.row(id);
             let above = |limit: Option<usize>| limit.is_some_and(|limit| values.len() > limit);
             if above(row.block_above) {
-                self.report(id, Severity::Block, &field, "", 0, Place::Nowhere);
+                self.report(id, Severity::Block, &field, "", 0, Origin::Nowhere);
             } else if above(row.review_above) {
-                self.report(id, row.severity, &field, "", 0, Place::Nowhere);
+                self.report(id, row.severity, &field, "", 0, Origin::Nowhere);
             }
         }
     }
 
-    fn report_row(&mut self, rule: &str, field: &str, value: &str, at: usize, place: Place<'_>) {
+    fn report_row(&mut self, rule: &str, field: &str, value: &str, at: usize, place: Origin<'_>) {
         self.report(rule, self.rules.row(rule).severity, field, value, at, place);
     }
 
-    fn report(&mut self, rule: &str, severity: Severity, field: &str, value: &str, at: usize, place: Place<'_>) {
+    fn report(&mut self, rule: &str, severity: Severity, field: &str, value: &str, at: usize, place: Origin<'_>) {
         let place = match place {
-            Place::Source(lines) => Some((lines, lines.line(at), at)),
-            Place::At(lines, start) => Some((lines, lines.line(start), start)),
-            Place::Nowhere => None,
+            Origin::Source(lines) => Some((lines, lines.line(at), at)),
+            Origin::At(lines, start) => Some((lines, lines.line(start), start)),
+            Origin::Nowhere => None,
         };
         let line = place.map(|(_, line, _)| line);
         if self.findings.enough(rule, field) || self.findings.has(rule, field, line) {
