@@ -14,14 +14,18 @@
 use std::{collections::BTreeMap, ops::Bound};
 
 use async_trait::async_trait;
+use bytes::Bytes;
 
 pub use self::{
     add::{Add, Limit},
     batch::Batch,
     changes::{Change, Changes, KEPT as CHANGES_KEPT},
-    key::{Counted, Ended, Key, Part, Place, SaleKey, StartOf, Starting},
+    key::{Counted, Ended, Key, Part, StartOf, Starting},
+    place::{Place, SaleKey},
+    plan::{Declared, Entry, Index, Kept, Plan},
+    range::Range,
     schema::Space,
-    table::{Counter, Declared, Entry, Index, Kept, Plan, Range, Row, Table, Unread},
+    table::{Counter, Row, Table, Unread},
     update::{Decided, Tx, update},
     value::{Formatted, Value, read_postcard, write_json, write_postcard},
 };
@@ -35,6 +39,9 @@ pub mod faulty;
 mod key;
 pub mod memory;
 pub mod pack;
+mod place;
+mod plan;
+mod range;
 pub mod schema;
 pub mod sled;
 mod table;
@@ -72,7 +79,7 @@ pub struct Check {
     /// The key.
     pub key: Vec<u8>,
     /// The value that must be there, byte for byte; `None` wants the key absent.
-    pub expected: Option<Vec<u8>>,
+    pub expected: Option<Bytes>,
 }
 
 /// One change of a commit.
@@ -161,7 +168,7 @@ impl Check {
     /// Wants `key` to hold exactly `value`.
     #[must_use]
     pub fn holds(space: Space, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> Self {
-        Self { space, key: key.into(), expected: Some(value.into()) }
+        Self { space, key: key.into(), expected: Some(Bytes::from(value.into())) }
     }
 
     /// Wants `key` to be absent.

@@ -1,9 +1,10 @@
 //! Batches: what one commit wants, writes and adds.
 
 use super::{
-    Add, Check, Durability, Limit, Store, StoreError, Write,
+    Add, Check, Durability, Limit, Space, Store, StoreError, Write,
     key::Key,
-    table::{Counter, Plan, Row, Table, stored_key},
+    plan::{Entry, Plan, stored_key},
+    table::{Counter, Row, Table},
     value::Value,
 };
 
@@ -17,7 +18,7 @@ pub struct Batch {
     /// In order, behind the writes.
     pub adds: Vec<Add>,
     /// Keys that the log of changes tells: of tables that are followed.
-    pub told: Vec<(super::Space, Vec<u8>)>,
+    pub told: Vec<(Space, Vec<u8>)>,
 }
 
 impl Batch {
@@ -41,14 +42,14 @@ impl Batch {
 
     /// Wants no row at `key`.
     pub fn absent<K: Key, V: Value>(&mut self, table: &Table<K, V>, key: &K) -> &mut Self {
-        let plan = table.plan();
+        let plan = table.plan;
         self.checks.push(Check { space: plan.space, key: stored_key(plan, key), expected: None });
         self
     }
 
     /// Wants `row` to be there still, as it was read.
     pub fn holds<K: Key, V: Value>(&mut self, table: &Table<K, V>, row: &Row<K, V>) -> &mut Self {
-        let space = table.plan().space;
+        let space = table.plan.space;
         // Inside an update it is wanted already.
         let same = |check: &Check| check.space == space && check.key == row.at && check.expected.as_ref() == Some(&row.bytes);
         if !self.checks.iter().any(same) {
@@ -59,9 +60,9 @@ impl Batch {
 
     /// Puts `value` at `key`, whatever is there. Not for tables with indexes, whose rows are inserted and replaced.
     pub fn put<K: Key, V: Value>(&mut self, table: &Table<K, V>, key: &K, value: &V) -> &mut Self {
-        debug_assert!(table.indexes().is_empty(), "{table:?} has indexes: they need the row that was there");
-        let at = stored_key(table.plan(), key);
-        self.write(table.plan(), at, Some(value.to_bytes()))
+        debug_assert!(table.indexes.is_empty(), "{table:?} has indexes: they need the row that was there");
+        let at = stored_key(table.plan, key);
+        self.write(table.plan, at, Some(value.to_bytes()))
     }
 
     /// Puts a row where none is.
@@ -71,24 +72,24 @@ impl Batch {
 
     /// Puts a row, and its entries in the table's indexes, where none is: for keys that nobody else can have made.
     pub fn put_new<K: Key, V: Value>(&mut self, table: &Table<K, V>, key: &K, value: &V) -> &mut Self {
-        for index in table.indexes() {
-            self.writes.extend(index(key, value).map(super::table::Entry::put));
+        for index in table.indexes {
+            self.writes.extend(index(key, value).map(Entry::put));
         }
-        let at = stored_key(table.plan(), key);
-        self.write(table.plan(), at, Some(value.to_bytes()))
+        let at = stored_key(table.plan, key);
+        self.write(table.plan, at, Some(value.to_bytes()))
     }
 
     /// Puts `value` in the place of `row`, which must be there still. Once for a row.
     pub fn replace<K: Key, V: Value>(&mut self, table: &Table<K, V>, row: &Row<K, V>, value: &V) -> &mut Self {
         self.holds(table, row);
-        for index in table.indexes() {
+        for index in table.indexes {
             let (before, after) = (index(&row.key, &row.value), index(&row.key, value));
             if before != after {
-                self.writes.extend(before.map(super::table::Entry::delete));
-                self.writes.extend(after.map(super::table::Entry::put));
+                self.writes.extend(before.map(Entry::delete));
+                self.writes.extend(after.map(Entry::put));
             }
         }
-        self.write(table.plan(), row.at.clone(), Some(value.to_bytes()))
+        self.write(table.plan, row.at.clone(), Some(value.to_bytes()))
     }
 
     /// Takes away `row`, which must be there still.
@@ -98,16 +99,16 @@ impl Batch {
 
     /// Takes away `row` and its entries, whatever became of it: for rows that nobody changes any more.
     pub fn sweep<K: Key, V: Value>(&mut self, table: &Table<K, V>, row: &Row<K, V>) -> &mut Self {
-        for index in table.indexes() {
-            self.writes.extend(index(&row.key, &row.value).map(super::table::Entry::delete));
+        for index in table.indexes {
+            self.writes.extend(index(&row.key, &row.value).map(Entry::delete));
         }
-        self.write(table.plan(), row.at.clone(), None)
+        self.write(table.plan, row.at.clone(), None)
     }
 
     /// Takes away what is at `key`, if anything is. Not for tables with indexes.
     pub fn delete<K: Key, V: Value>(&mut self, table: &Table<K, V>, key: &K) -> &mut Self {
-        debug_assert!(table.indexes().is_empty(), "{table:?} has indexes: they need the row that was there");
-        self.write(table.plan(), stored_key(table.plan(), key), None)
+        debug_assert!(table.indexes.is_empty(), "{table:?} has indexes: they need the row that was there");
+        self.write(table.plan, stored_key(table.plan, key), None)
     }
 
     /// Adds `by` to the sum at `key`, which must stay within `limit`.

@@ -64,7 +64,7 @@ impl Store for MemoryStore {
         let Batch { checks, mut writes, adds, told } = batch;
         check_sizes(&writes, &adds)?;
         let mut held = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if checks.iter().any(|check| value(&held.spaces, check.space, &check.key) != check.expected.as_ref()) {
+        if checks.iter().any(|check| value(&held.spaces, check.space, &check.key).map(Vec::as_slice) != check.expected.as_deref()) {
             return Err(StoreError::Conflict);
         }
         let sums = add::decide(adds, &mut writes, |space, key| Ok(value(&held.spaces, space, key).cloned()))?;

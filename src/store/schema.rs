@@ -8,8 +8,9 @@
 //! below hold them. Values may change form with the number of their format ([`super::Formatted`]).
 
 use super::{
-    key::{Counted, Ended, Place, SaleKey},
-    table::{Declared, Kept, Plan},
+    key::{Counted, Ended},
+    place::{Place, SaleKey},
+    plan::{Declared, Kept, Plan},
 };
 use crate::base::{
     clock::Timestamp,

@@ -9,10 +9,14 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
+
 use super::{
     Batch, Check, Direction, Durability, Store, StoreError,
     key::Key,
-    table::{Range, Row, Table, stored_key},
+    plan::stored_key,
+    range::Range,
+    table::{Row, Table},
     value::Value,
 };
 
@@ -92,9 +96,9 @@ impl<'a> Tx<'a> {
     ///
     /// The store's; a value that does not read is [`StoreError::Away`].
     pub async fn row<K: Key + Clone, V: Value>(&mut self, table: &Table<K, V>, key: &K) -> Result<Option<Row<K, V>>, StoreError> {
-        let at = stored_key(table.plan(), key);
-        let expected = self.store.get(table.plan().space, &at).await?;
-        self.batch.checks.push(Check { space: table.plan().space, key: at.clone(), expected: expected.clone() });
+        let at = stored_key(table.plan, key);
+        let expected = self.store.get(table.plan.space, &at).await?.map(Bytes::from);
+        self.batch.checks.push(Check { space: table.plan.space, key: at.clone(), expected: expected.clone() });
         let Some(bytes) = expected else { return Ok(None) };
         let value = table.value(&at, &bytes)?;
         Ok(Some(Row { key: key.clone(), value, at, bytes }))

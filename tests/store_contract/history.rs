@@ -25,13 +25,13 @@ pub async fn step(store: &impl Store, model: &mut BTreeMap<(Space, Vec<u8>), Vec
             if chance.below(5) == 0 {
                 expected = Some(b"never written".to_vec());
             }
-            Check { space, key, expected }
+            Check { space, key, expected: expected.map(Into::into) }
         })
         .collect();
     let writes: Vec<Write> = (0..chance.below(6))
         .map(|_| Write { space: chance.space(), key: chance.key(), value: (chance.below(3) > 0).then(|| chance.value()) })
         .collect();
-    let holds = checks.iter().all(|check| model.get(&(check.space, check.key.clone())) == check.expected.as_ref());
+    let holds = checks.iter().all(|check| model.get(&(check.space, check.key.clone())).map(Vec::as_slice) == check.expected.as_deref());
     let durability = if chance.below(20) == 0 { Durable } else { Buffered };
     match store.apply(Batch::of(checks, writes.clone()), durability).await {
         Ok(_) => assert!(holds, "a commit went through whose check does not hold"),

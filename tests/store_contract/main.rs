@@ -137,7 +137,7 @@ async fn increment(store: &impl Store, key: &[u8], durability: Durability) {
     loop {
         let before = store.get(Space::Kv, key).await.unwrap();
         let after = before.clone().map_or(0, |value| u64::from_be_bytes(value.try_into().unwrap())) + 1;
-        let check = Check { space: Space::Kv, key: key.to_vec(), expected: before };
+        let check = Check { space: Space::Kv, key: key.to_vec(), expected: before.map(Into::into) };
         match store.apply(Batch::of(vec![check], vec![Write::put(Space::Kv, key, after.to_be_bytes())]), durability).await {
             Ok(_) => return,
             Err(StoreError::Conflict) => {}

@@ -108,7 +108,7 @@ impl Disk {
         let away = |error: Error| StoreError::Away(error.to_string());
         let Batch { checks, mut writes, adds, told } = batch;
         for check in checks {
-            if values::get(&self.db, check.space, &check.key).map_err(away)? != check.expected {
+            if values::get(&self.db, check.space, &check.key).map_err(away)?.as_deref() != check.expected.as_deref() {
                 return Err(StoreError::Conflict);
             }
         }

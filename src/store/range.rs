@@ -1,0 +1,85 @@
+//! Ranges: some of the rows of a table, by their keys.
+
+use std::{fmt, marker::PhantomData, ops::Bound};
+
+use super::{
+    KeyRange,
+    key::{Key, StartOf},
+};
+
+/// Some of the rows of a table, by their keys.
+pub struct Range<K> {
+    prefix: &'static str,
+    pub(super) bounds: KeyRange,
+    keys: PhantomData<fn(K) -> K>,
+}
+
+impl<K: Key> Range<K> {
+    /// The rows of a table whose keys start with `start`, as it is stored.
+    pub(super) fn of(prefix: &'static str, start: &[u8]) -> Self {
+        Self { prefix, bounds: KeyRange::prefix(start), keys: PhantomData }
+    }
+
+    /// The rows of it at and behind `start`.
+    #[must_use]
+    pub fn from(mut self, start: &impl StartOf<K>) -> Self {
+        self.bounds.start = Bound::Included(self.stored(start));
+        self
+    }
+
+    /// The rows of it behind the one at `key`.
+    #[must_use]
+    pub fn after(mut self, key: &K) -> Self {
+        self.bounds.start = Bound::Excluded(self.stored(key));
+        self
+    }
+
+    /// The rows of it behind all that start with `start`.
+    #[must_use]
+    pub fn behind(mut self, start: &impl StartOf<K>) -> Self {
+        self.bounds.start = match KeyRange::prefix(&self.stored(start)).end {
+            Bound::Excluded(end) | Bound::Included(end) => Bound::Included(end),
+            // Nothing is behind it: the table's own end.
+            Bound::Unbounded => Bound::Excluded(self.stored(start)),
+        };
+        self
+    }
+
+    /// The rows of it before the first whose key starts with `end`.
+    #[must_use]
+    pub fn before(mut self, end: &impl StartOf<K>) -> Self {
+        self.bounds.end = Bound::Excluded(self.stored(end));
+        self
+    }
+
+    /// The rows of it up to the one at `key`, which belongs to them.
+    #[must_use]
+    pub fn up_to(mut self, key: &K) -> Self {
+        self.bounds.end = Bound::Included(self.stored(key));
+        self
+    }
+
+    /// Whether no row can be in it, because its end lies before its start.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bounds.is_empty()
+    }
+
+    fn stored(&self, start: &impl StartOf<K>) -> Vec<u8> {
+        let mut at = self.prefix.as_bytes().to_vec();
+        start.begin(&mut at);
+        at
+    }
+}
+
+impl<K> Clone for Range<K> {
+    fn clone(&self) -> Self {
+        Self { prefix: self.prefix, bounds: self.bounds.clone(), keys: PhantomData }
+    }
+}
+
+impl<K> fmt::Debug for Range<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.bounds.fmt(f)
+    }
+}
