@@ -259,6 +259,23 @@ fn the_key_file_is_made_once_and_refused_when_others_may_read_it() {
     assert!(matches!(Keyring::open(None, None, &file), Err(KeyError::Malformed(_))));
 }
 
+#[test]
+fn a_key_file_that_cannot_be_read_is_not_passed_over() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let given = hex::encode([1; 32]);
+    // Its folder is none.
+    assert!(matches!(Keyring::open(Some(&given), None, &file.path().join("master-key")), Err(KeyError::Io { .. })));
+}
+
+#[test]
+fn every_endpoint_of_every_owner_has_a_key_of_its_own_under_each_master_key() {
+    let masters = [master::MasterKey::generate().unwrap(), master::MasterKey::generate().unwrap()];
+    let places = [("a", "x"), ("a", "y"), ("b", "x")];
+    let derived = || masters.iter().flat_map(|master| places.map(|(owner, endpoint)| *master.of_endpoint(owner, endpoint)));
+    assert_eq!(derived().collect::<std::collections::HashSet<_>>().len(), masters.len() * places.len());
+    assert!(derived().eq(derived()), "a key is the same whenever it is derived");
+}
+
 /// Endpoints with secrets on more than two pages.
 async fn many(host: &Host) -> Vec<Holder> {
     let tools: Vec<_> = (0..15).map(|_| endpoint(builder())).collect();
