@@ -26,7 +26,8 @@ macro_rules! ids {
             #[must_use]
             pub fn generate() -> Self { Self(format!(concat!($prefix, "{}"), Ulid::generate())) }
 
-            /// A new id made at `at`. Those that this process makes at one moment sort as they were made.
+            /// A new id made at `at`. Those that this process makes at one moment, and none of another between, sort as they
+            /// were made.
             #[must_use]
             pub fn of_time(at: Timestamp) -> Self {
                 Self(format!(concat!($prefix, "{}"), ordered(at)))
@@ -65,14 +66,19 @@ macro_rules! ids {
     )*};
 }
 
-/// A ULID of `at`: of the same moment as the last one, it is the next. The library's own generator would give an earlier
-/// moment than the last one's the last one's, and ids tell when they were made.
+/// A ULID of `at`, in order.
 fn ordered(at: Timestamp) -> Ulid {
     static LAST: Mutex<Ulid> = Mutex::new(Ulid::nil());
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-    let next = if last.timestamp_ms() == at.0 { last.increment().ok() } else { None };
-    *last = next.unwrap_or_else(|| Ulid::from_parts(at.0, Ulid::generate().random()));
+    *last = after(*last, at);
     *last
+}
+
+/// A ULID of `at`: of the same moment as the last one, it is the next. The library's own generator would give an earlier
+/// moment than the last one's the last one's, and ids tell when they were made.
+fn after(last: Ulid, at: Timestamp) -> Ulid {
+    let next = if last.timestamp_ms() == at.0 { last.increment().ok() } else { None };
+    next.unwrap_or_else(|| Ulid::from_parts(at.0, Ulid::generate().random()))
 }
 
 /// A text that is not an id of the kind wanted.
@@ -150,13 +156,13 @@ mod tests {
 
     #[test]
     fn ids_of_one_moment_sort_as_they_were_made() {
-        // No other test makes ids of this moment.
         let at = Timestamp(1_234_567_890_123);
-        let mut ids: Vec<_> = (0..100).map(|_| EventId::of_time(at)).collect();
-        assert!(ids.iter().all(|id| id.made_at() == at));
-        let made = ids.clone();
-        ids.sort();
-        ids.dedup();
-        assert_eq!(ids, made);
+        let first = after(Ulid::generate(), at);
+        let made: Vec<_> = std::iter::successors(Some(first), |last| Some(after(*last, at))).take(100).collect();
+        assert!(made.iter().all(|id| id.timestamp_ms() == at.0));
+        assert!(made.is_sorted_by(|one, next| one < next));
+        let earlier = Timestamp(at.0 - 1);
+        assert_eq!(after(first, earlier).timestamp_ms(), earlier.0);
+        assert_eq!(EventId::of_time(at).made_at(), at);
     }
 }
