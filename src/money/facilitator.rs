@@ -24,6 +24,9 @@ pub enum FacilitatorKind {
     Http,
 }
 
+/// A facilitator, and the ledger that it settles on where that is our own.
+type Started = (Arc<dyn Facilitator>, Option<Arc<Ledger>>);
+
 /// What a facilitator is made with.
 pub struct Means<'a> {
     /// Where payments are made, and to whom.
@@ -44,7 +47,7 @@ impl FacilitatorKind {
     /// # Errors
     ///
     /// An address that is no URL.
-    pub fn start(self, with: &Means<'_>) -> Result<(Arc<dyn Facilitator>, Option<Arc<Ledger>>), ConfigError> {
+    pub fn start(self, with: &Means<'_>) -> Result<Started, ConfigError> {
         match self {
             Self::Simulated => {
                 let ledger = Arc::new(Ledger::new(Arc::clone(with.store), with.config));
