@@ -20,12 +20,14 @@ use crate::{
     base::{
         clock::Clock,
         id::ReceiptId,
-        rate::{AtOnce, Rate},
+        rate::{ConcurrencyLimit, Rate},
         share::Shares,
     },
-    call::{Behind, BehindParts, CallParts, Calls, History, Looker, Metrics, ReceiptFinisher, Runner, registration_terms},
+    call::{
+        CallParts, Calls, History, Metrics, ReadinessClient, ReceiptFinisher, Runner, WriteBehind, WriteBehindParts, registration_terms,
+    },
     capability::{
-        Capabilities, FolderObjects, Guard, GuardSettings,
+        CapabilityServices, FolderObjects, Guard, GuardSettings,
         secret::{KeyError, Keyring, Rotated, SecretError, Secrets},
     },
     catalog::{Catalog, CatalogParts, safety::Scanner},
@@ -76,7 +78,7 @@ pub struct App {
     pub abuse_contact: Option<String>,
     /// The pipeline.
     pub calls: Arc<Calls>,
-    behind: Arc<Behind>,
+    write_behind: Arc<WriteBehind>,
     /// Receipts of free calls.
     pub receipts: Arc<FreeReceipts>,
     /// Records of calls.
@@ -94,7 +96,7 @@ pub struct App {
     /// Worker processes.
     pub pool: Pool,
     /// What handlers may reach: here for their logs.
-    pub services: Arc<Capabilities>,
+    pub services: Arc<CapabilityServices>,
     /// Signs receipts and packets.
     pub signer: Arc<Signer>,
     /// Of the data folder.
@@ -104,7 +106,7 @@ pub struct App {
     /// An endpoint with a wall limit above this is long-running.
     pub long_running_ms: u64,
     /// Checks and dry runs of each owner.
-    pub dry_runs: AtOnce<String>,
+    pub dry_runs: ConcurrencyLimit<String>,
     /// Requests of each address.
     pub rate: Option<Rate<IpAddr>>,
     /// Of the processor, of each client address.
@@ -222,28 +224,28 @@ impl App {
         if shipped > 0 {
             tracing::info!(tools = shipped, "published the shipped catalogue");
         }
-        let looker = Looker::new(services.guard().clone(), &base_url).map_err(StartError::Guard)?;
-        let runner = Runner::new(pool.clone(), Arc::clone(&services), looker);
+        let readiness = ReadinessClient::new(services.guard().clone(), &base_url).map_err(StartError::Guard)?;
+        let runner = Runner::new(pool.clone(), Arc::clone(&services), readiness);
         let receipts = FreeReceipts::open(Arc::clone(&store), clock.clone(), settings.free_receipts).await.map_err(StartError::Receipts)?;
         receipts.start();
         let history = History::new(Arc::clone(&store), clock.clone(), settings.history);
         history.start();
         let metrics = Metrics::new(Arc::clone(&store), clock.clone(), settings.metrics);
         metrics.start();
-        let parts = BehindParts {
+        let parts = WriteBehindParts {
             receipts: Arc::clone(&receipts),
             events: Arc::clone(&events),
             sales: Arc::clone(&sales),
             history: Arc::clone(&history),
             metrics: Arc::clone(&metrics),
         };
-        let behind = Behind::start(Arc::clone(&store), parts);
+        let write_behind = WriteBehind::start(Arc::clone(&store), parts);
         let shares = Shares::new(settings.address_cpu_percent);
         let calls = Calls::new(CallParts {
             catalog: Arc::clone(&catalog),
             gate: Arc::clone(&gate),
             runner,
-            behind: Arc::clone(&behind),
+            write_behind: Arc::clone(&write_behind),
             fee: settings.fee,
             shares: Arc::clone(&shares),
             clock: clock.clone(),
@@ -264,7 +266,7 @@ impl App {
             scanner,
             abuse_contact: settings.safety.abuse_contact.clone(),
             calls,
-            behind,
+            write_behind,
             receipts,
             history,
             metrics,
@@ -277,7 +279,7 @@ impl App {
             disk: Disk::start(data),
             store,
             long_running_ms: settings.long_running_ms,
-            dry_runs: AtOnce::new(settings.dry_runs),
+            dry_runs: ConcurrencyLimit::new(settings.dry_runs),
             shares,
             rate: settings.rate_limit.map(Rate::new),
             failures: settings.auth_failures.map(|per_minute| Arc::new(Failures::new(per_minute))),
@@ -300,7 +302,7 @@ impl App {
     /// The store's, or a receipt that does not read.
     pub async fn receipt(&self, id: &str) -> Result<Option<Value>, crate::store::StoreError> {
         let Ok(id) = id.parse::<ReceiptId>() else { return Ok(None) };
-        if let Some(waiting) = self.behind.receipt(&id) {
+        if let Some(waiting) = self.write_behind.receipt(&id) {
             return self.signer.present(&waiting).map(Some);
         }
         // Free ones of an older version move from the second place to the first.
@@ -337,7 +339,7 @@ impl App {
         if background.is_err() {
             tracing::warn!(tasks = self.background.len(), "changes were cut off by the end of the host; the audit trail says which");
         }
-        if let Err(error) = self.behind.write_all().await {
+        if let Err(error) = self.write_behind.write_all().await {
             tracing::error!(%error, "what the last free and failed calls leave could not be written");
         }
         if let Err(error) = self.metrics.write().await {
@@ -428,8 +430,8 @@ fn services(
     clock: &Clock,
     data: &Path,
     secrets: Arc<Secrets>,
-) -> Result<Arc<Capabilities>, StartError> {
+) -> Result<Arc<CapabilityServices>, StartError> {
     let guard = Guard::new(GuardSettings { allow: settings.guard_allow.clone(), ..GuardSettings::default() }).map_err(StartError::Guard)?;
     let objects = Arc::new(FolderObjects::new(data.join("files")));
-    Ok(Capabilities::new(Arc::clone(store), clock.clone(), guard, objects, settings.logs.clone(), secrets))
+    Ok(CapabilityServices::new(Arc::clone(store), clock.clone(), guard, objects, settings.logs.clone(), secrets))
 }

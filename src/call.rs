@@ -46,11 +46,11 @@ pub use self::{
     metrics::{Asked, Metrics, MetricsSettings, Series, Step, StepError},
     register::{Registered, Registration, registration_terms},
     request::RequestHead,
-    run::{Looker, Runner},
-    write_behind::{Behind, BehindParts},
+    run::{ReadinessClient, Runner},
+    write_behind::{WriteBehind, WriteBehindParts},
 };
 use self::{
-    history::{Charge, Outcome},
+    history::{CallOutcome, Charge},
     run::{Produced, Task},
     write_behind::Failed,
 };
@@ -60,7 +60,7 @@ use crate::{
         id::{CallId, ReceiptId},
         share::{Shares, Turn},
     },
-    capability::Heard,
+    capability::ProgressUpdate,
     catalog::{Catalog, Live},
     money::{Admission, Admit, Ended, Gate, Offered, PaymentId, Refusal, SettleError, StoredAnswer, Terms, receipt, sale::FeeBps},
     tool::{Availability, MicroUsd, Owner},
@@ -115,7 +115,7 @@ pub enum Progress {
         receipt: ReceiptId,
     },
     /// What the handler lets its caller hear.
-    Heard(Heard),
+    Update(ProgressUpdate),
 }
 
 /// A call that was answered. `Clone` is cheap.
@@ -131,7 +131,7 @@ pub struct Done {
 
 /// How a call ended, for all that share it.
 type Shared = Result<Done, Arc<CallError>>;
-type Flight = watch::Sender<Option<Shared>>;
+type InFlight = watch::Sender<Option<Shared>>;
 
 /// What the record of a call that came to nothing names its error: the code that its caller is told.
 pub type CodeOf = fn(&CallError) -> &'static str;
@@ -141,13 +141,13 @@ pub struct Calls {
     catalog: Arc<Catalog>,
     gate: Arc<Gate>,
     runner: Runner,
-    behind: Arc<Behind>,
+    write_behind: Arc<WriteBehind>,
     fee: FeeBps,
     shares: Arc<Shares>,
     clock: Clock,
     code: CodeOf,
     /// The payments whose calls are under way in this process, so that a repeated one joins them.
-    flights: Mutex<HashMap<PaymentId, Flight>>,
+    in_flight: Mutex<HashMap<PaymentId, InFlight>>,
     /// Calls under way, and dry runs.
     running: TaskTracker,
 }
@@ -162,7 +162,7 @@ pub struct CallParts {
     /// What runs handlers.
     pub runner: Runner,
     /// Where what a call leaves is written.
-    pub behind: Arc<Behind>,
+    pub write_behind: Arc<WriteBehind>,
     /// What the host keeps of each sale.
     pub fee: FeeBps,
     /// How much of the processors each address uses.
@@ -183,8 +183,19 @@ impl Calls {
     /// The pipeline of these parts.
     #[must_use]
     pub fn new(parts: CallParts) -> Arc<Self> {
-        let CallParts { catalog, gate, runner, behind, fee, shares, clock, code } = parts;
-        Arc::new(Self { catalog, gate, runner, behind, fee, shares, clock, code, flights: Mutex::default(), running: TaskTracker::new() })
+        let CallParts { catalog, gate, runner, write_behind, fee, shares, clock, code } = parts;
+        Arc::new(Self {
+            catalog,
+            gate,
+            runner,
+            write_behind,
+            fee,
+            shares,
+            clock,
+            code,
+            in_flight: Mutex::default(),
+            running: TaskTracker::new(),
+        })
     }
 
     /// Finds a tool that takes calls of whom it is called by, which hangs on whose it is.
@@ -285,9 +296,9 @@ impl Calls {
             Admit::Stored(payment, answer) => Ok(Done { payment: Some(payment), answer: Arc::new(answer), success: true }),
             Admit::InFlight(payment) => self.join(&payment, task.live.endpoint.limits.wall_ms).await,
             Admit::Run(admission) => {
-                let flight = self.take_off(admission.id());
+                let tracked = self.track(admission.id());
                 let ended = self.paid(task, parsed, hash, admission).await.map_err(Arc::new);
-                flight.landed.send_replace(Some(ended.clone()));
+                tracked.ended.send_replace(Some(ended.clone()));
                 ended
             }
         }
@@ -299,7 +310,7 @@ impl Calls {
         let closing = task.closing(hash, &ran, self.clock.now(), self.fee);
         let answer = told(ran, &closing.receipt);
         if answer.success {
-            self.behind.succeeded(closing).await.map_err(CallError::Store).inspect_err(|error| self.failed(&task, error))?;
+            self.write_behind.succeeded(closing).await.map_err(CallError::Store).inspect_err(|error| self.failed(&task, error))?;
             self.record(&task, None, Charge::No);
         } else {
             self.came_to_nothing(&task, ERROR_STATUS);
@@ -372,7 +383,7 @@ impl Calls {
     fn came_to_nothing(&self, task: &NewCall, code: &'static str) {
         self.record(task, Some(code), Charge::No);
         let endpoint = &task.live.endpoint;
-        self.behind.failed(Failed {
+        self.write_behind.failed(Failed {
             call: task.call.clone(),
             owner: endpoint.owner.clone(),
             endpoint: endpoint.id.clone(),
@@ -386,7 +397,7 @@ impl Calls {
     /// Leaves the record of a call: failed where there is a code.
     fn record(&self, task: &NewCall, code: Option<&str>, charged: Charge) {
         let endpoint = &task.live.endpoint;
-        let outcome = if code.is_some() { Outcome::Failed } else { Outcome::Succeeded };
+        let outcome = if code.is_some() { CallOutcome::Failed } else { CallOutcome::Succeeded };
         let record = CallRecord {
             call_id: task.call.clone(),
             at: self.clock.now(),
@@ -399,20 +410,20 @@ impl Calls {
             duration_ms: millis(task.begun.elapsed().as_micros()),
             cpu_ms: task.spent.get().map(|spent| millis(spent.cpu_us.into())),
             input_bytes: task.input_bytes as u64,
-            receipt_id: (outcome == Outcome::Succeeded).then(|| task.receipt.clone()),
+            receipt_id: (outcome == CallOutcome::Succeeded).then(|| task.receipt.clone()),
             version: endpoint.version.clone(),
         };
-        self.behind.ended(&endpoint.id, record);
+        self.write_behind.ended(&endpoint.id, record);
     }
 
     /// Waits for the call that has the payment, here or on another replica, and shares its end.
     async fn join(&self, payment: &PaymentId, wall_ms: u64) -> Shared {
         let deadline = Instant::now() + Duration::from_millis(wall_ms) + JOIN_PATIENCE;
         loop {
-            let flight = self.flights().get(payment).map(watch::Sender::subscribe);
-            // A flight whose task ended without an end: the record says what became of the payment.
-            if let Some(mut flight) = flight
-                && let Ok(ended) = flight.wait_for(Option::is_some).await
+            let joined = self.in_flight().get(payment).map(watch::Sender::subscribe);
+            // A call whose task ended without an end: the record says what became of the payment.
+            if let Some(mut joined) = joined
+                && let Ok(ended) = joined.wait_for(Option::is_some).await
             {
                 return ended.clone().unwrap_or_else(|| Err(Arc::new(CallError::Internal)));
             }
@@ -463,37 +474,37 @@ impl Calls {
     /// Returns once nobody wants the call any more.
     async fn taken_back(&self, task: &NewCall, admission: Option<&Admission>) {
         task.cancel.cancelled().await;
-        let flight = admission.and_then(|admission| self.flights().get(admission.id()).cloned());
-        if let Some(flight) = flight {
-            flight.closed().await;
+        let joined = admission.and_then(|admission| self.in_flight().get(admission.id()).cloned());
+        if let Some(call) = joined {
+            call.closed().await;
         }
     }
 
     /// Lets others join the call that has `payment`, until what this answers is dropped.
-    fn take_off(&self, payment: &PaymentId) -> TakenOff<'_> {
-        let landed = watch::Sender::new(None);
-        self.flights().insert(payment.clone(), landed.clone());
-        TakenOff { calls: self, payment: payment.clone(), landed }
+    fn track(&self, payment: &PaymentId) -> Tracked<'_> {
+        let ended = watch::Sender::new(None);
+        self.in_flight().insert(payment.clone(), ended.clone());
+        Tracked { calls: self, payment: payment.clone(), ended }
     }
 
-    fn flights(&self) -> std::sync::MutexGuard<'_, HashMap<PaymentId, Flight>> {
-        self.flights.lock().unwrap_or_else(PoisonError::into_inner)
+    fn in_flight(&self) -> std::sync::MutexGuard<'_, HashMap<PaymentId, InFlight>> {
+        self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A call that others may join. Whoever joined keeps what `landed` was last told.
-struct TakenOff<'a> {
+/// A call that others may join. Whoever joined keeps what `ended` was last told.
+struct Tracked<'a> {
     calls: &'a Calls,
     payment: PaymentId,
-    landed: watch::Sender<Option<Shared>>,
+    ended: watch::Sender<Option<Shared>>,
 }
 
-impl Drop for TakenOff<'_> {
+impl Drop for Tracked<'_> {
     fn drop(&mut self) {
-        let mut flights = self.calls.flights();
-        // Released, the payment may have been admitted again, and its next call taken off.
-        if flights.get(&self.payment).is_some_and(|flight| flight.same_channel(&self.landed)) {
-            flights.remove(&self.payment);
+        let mut in_flight = self.calls.in_flight();
+        // Released, the payment may have been admitted again, and its next call tracked.
+        if in_flight.get(&self.payment).is_some_and(|call| call.same_channel(&self.ended)) {
+            in_flight.remove(&self.payment);
         }
     }
 }

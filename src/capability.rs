@@ -40,7 +40,7 @@ pub use self::{
     kv::Kv,
     log::{Followed, LogEntry, LogPage, LogPlace, LogQuery, LogSettings, Logs},
     objects::{FolderObjects, Objects},
-    progress::Heard,
+    progress::ProgressUpdate,
     redact::Redactor,
     scratch::Scratch,
 };
@@ -54,7 +54,7 @@ use crate::{
 };
 
 /// What the ops of all calls share. One per host.
-pub struct Capabilities {
+pub struct CapabilityServices {
     kv: Kv,
     files: Files,
     guard: Guard,
@@ -62,7 +62,7 @@ pub struct Capabilities {
     secrets: Arc<Secrets>,
 }
 
-impl Capabilities {
+impl CapabilityServices {
     /// Puts the services together. Must be called inside a tokio runtime: the log's writer is a task.
     #[must_use]
     pub fn new(
@@ -126,9 +126,9 @@ impl Capabilities {
     }
 }
 
-impl fmt::Debug for Capabilities {
+impl fmt::Debug for CapabilityServices {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Capabilities").finish_non_exhaustive()
+        f.debug_struct("CapabilityServices").finish_non_exhaustive()
     }
 }
 
@@ -163,7 +163,7 @@ impl fmt::Debug for CallGrants {
 /// The ops of one call.
 pub struct Ops {
     call: CallGrants,
-    services: Arc<Capabilities>,
+    services: Arc<CapabilityServices>,
     http: http::Counters,
     redactor: OnceLock<Redactor>,
     /// Finds the values that the handler itself must not see.
@@ -176,7 +176,7 @@ pub struct Ops {
 impl Ops {
     /// What a call with these grants may ask. Default: it keeps what its endpoint keeps, and nobody hears its progress.
     #[must_use]
-    pub fn new(call: CallGrants, services: Arc<Capabilities>) -> Self {
+    pub fn new(call: CallGrants, services: Arc<CapabilityServices>) -> Self {
         let (http, redactor, hidden) = (http::Counters::default(), OnceLock::new(), OnceLock::new());
         Self { call, services, http, redactor, hidden, listener: None, scratch: None }
     }
@@ -190,7 +190,7 @@ impl Ops {
 
     /// Lets `hear` have what the handler tells its caller, as it comes. It must not block.
     #[must_use]
-    pub fn with_listener(mut self, hear: impl Fn(Heard) + Send + Sync + 'static) -> Self {
+    pub fn with_listener(mut self, hear: impl Fn(ProgressUpdate) + Send + Sync + 'static) -> Self {
         self.listener = Some(progress::Listener::new(hear));
         self
     }

@@ -4,7 +4,7 @@
 //! and keeps that version to its end. Changes go one at a time: checked, committed with the events
 //! that tell of them, then shown.
 //!
-//! Invariants: what an admin took away comes back by an admin only ([`gate`] decides, `review`
+//! Invariants: what an admin took away comes back by an admin only ([`standing`] decides, `review`
 //! records). Content of a builder's that the rules hold back answers no call ([`scan`] holds,
 //! [`Endpoint::availability`] says so to every front).
 
@@ -14,7 +14,6 @@ mod commit;
 mod draft;
 mod error;
 mod fit;
-mod gate;
 mod list;
 mod policy;
 mod publish;
@@ -23,7 +22,8 @@ pub mod safety;
 mod scan;
 pub mod search;
 mod shipped;
-mod shown;
+mod snapshot;
+mod standing;
 mod suspend;
 mod trial;
 mod version;
@@ -46,22 +46,22 @@ pub use self::{
     draft::{Draft, HandlerDraft, Patch},
     error::PublishError,
     fit::{Asker, Fixed, Unfit},
-    gate::By,
     list::Page,
     policy::{Policy, PolicyDraft, PolicyInForce},
     review::Verdict,
     scan::Rescanned,
-    shown::{Counts, Filter, Shown},
+    snapshot::{Counts, Filter, Snapshot},
+    standing::By,
     trial::Tried,
 };
 use crate::{
     base::{
         clock::Clock,
         id::BuilderId,
-        rate::{AtOnce, Turn},
+        rate::{ConcurrencyLimit, Permit},
         share::UsualCost,
     },
-    capability::{AllowedHosts, Capabilities as CapabilityServices, Grant, Granted},
+    capability::{AllowedHosts, CapabilityServices, Grant, Granted},
     catalog::safety::Scanner,
     event::Events,
     money::Terms,
@@ -159,17 +159,17 @@ pub struct Catalog {
     policy: ArcSwap<PolicyInForce>,
     suspended: ArcSwap<HashSet<BuilderId>>,
     make_form: MakeForm,
-    shown: ArcSwap<Shown>,
+    snapshot: ArcSwap<Snapshot>,
     /// One change at a time. Never taken by a call, nor held while a worker works.
     changing: tokio::sync::Mutex<()>,
     /// Uploads of each owner that the sandbox looks at.
-    uploads: AtOnce<String>,
+    uploads: ConcurrencyLimit<String>,
     changes: watch::Sender<u64>,
 }
 
 impl fmt::Debug for Catalog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Catalog").field("endpoints", &self.shown.load().len()).finish_non_exhaustive()
+        f.debug_struct("Catalog").field("endpoints", &self.snapshot.load().len()).finish_non_exhaustive()
     }
 }
 
@@ -193,28 +193,28 @@ impl Catalog {
             policy: ArcSwap::from_pointee(policy),
             suspended: ArcSwap::from_pointee(suspended),
             make_form,
-            shown: ArcSwap::default(),
+            snapshot: ArcSwap::default(),
             changing: tokio::sync::Mutex::new(()),
-            uploads: AtOnce::new(MAX_UPLOADS),
+            uploads: ConcurrencyLimit::new(MAX_UPLOADS),
             changes: watch::Sender::new(0),
         };
-        let mut shown = Shown::default();
+        let mut snapshot = Snapshot::default();
         for row in ENDPOINTS.page(&*catalog.store, &ENDPOINTS.all(), MAX_ENDPOINTS, Direction::Forward).await? {
             let mut endpoint = row.value;
             endpoint.run_version(endpoint.version.clone(), endpoint.updated_at);
             let bundle = catalog.stored_bundle(&endpoint).await?;
             let made = catalog.make_live(endpoint, bundle, Arc::default())?;
             made.grant.set(granted(&made.endpoint)?);
-            shown.put(Arc::new(made));
+            snapshot.put(Arc::new(made));
         }
-        catalog.shown.store(Arc::new(shown));
+        catalog.snapshot.store(Arc::new(snapshot));
         Ok(catalog)
     }
 
     /// The endpoint called `slug`, with the version that a call starting now runs on.
     #[must_use]
     pub fn find(&self, slug: &str) -> Option<Arc<Live>> {
-        self.shown.load().get(slug).cloned()
+        self.snapshot.load().get(slug).cloned()
     }
 
     /// The endpoint called `slug` as strangers may see it: not while an admin holds it back.
@@ -225,8 +225,8 @@ impl Catalog {
 
     /// All endpoints as they are now; also those that are not [`Endpoint::listed`].
     #[must_use]
-    pub fn all(&self) -> Arc<Shown> {
-        self.shown.load_full()
+    pub fn all(&self) -> Arc<Snapshot> {
+        self.snapshot.load_full()
     }
 
     /// Counts the changes of what [`Catalog::all`] answers, for those who wait for one.
@@ -272,7 +272,7 @@ impl Catalog {
         for some in all.chunks(AT_A_TIME) {
             let narrowed: Vec<_> = some.iter().filter_map(|live| self.narrowed(live)).collect();
             if !narrowed.is_empty() {
-                self.show(|shown| narrowed.into_iter().for_each(|live| shown.put(live)));
+                self.show(|snapshot| narrowed.into_iter().for_each(|live| snapshot.put(live)));
             }
             tokio::task::yield_now().await;
         }
@@ -286,22 +286,22 @@ impl Catalog {
 
     fn limits_of(&self, endpoint: &Endpoint) -> tollhouse_protocol::Limits {
         let policy = self.policy.load();
-        gate::limits_in_force(&endpoint.own_limits, &endpoint.owner, &policy.policy.limits, &endpoint.limit_caps)
+        standing::limits_in_force(&endpoint.own_limits, &endpoint.owner, &policy.policy.limits, &endpoint.limit_caps)
     }
 
-    /// A turn of `owner` for what an upload may cost the sandbox. Only builders' are counted.
-    fn turn(&self, owner: &Owner, by: By) -> Result<Option<Turn<String>>, PublishError> {
+    /// A permit of `owner` for what an upload may cost the sandbox. Only builders' are counted.
+    fn permit(&self, owner: &Owner, by: By) -> Result<Option<Permit<String>>, PublishError> {
         if by != By::Builder {
             return Ok(None);
         }
-        let turn = self.uploads.take(owner.share().to_owned());
-        turn.map(Some).ok_or_else(|| PublishError::Crowded(self.uploads.most()))
+        let permit = self.uploads.take(owner.share().to_owned());
+        permit.map(Some).ok_or_else(|| PublishError::Crowded(self.uploads.most()))
     }
 
-    fn show(&self, change: impl FnOnce(&mut Shown)) {
-        let mut shown = Shown::clone(&self.shown.load());
-        change(&mut shown);
-        self.shown.store(Arc::new(shown));
+    fn show(&self, change: impl FnOnce(&mut Snapshot)) {
+        let mut snapshot = Snapshot::clone(&self.snapshot.load());
+        change(&mut snapshot);
+        self.snapshot.store(Arc::new(snapshot));
         self.changes.send_modify(|count| *count += 1);
     }
 

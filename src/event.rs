@@ -19,7 +19,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use self::read::{EventPage, EventQuery, Place};
+pub use self::read::{EventPage, EventPlace, EventQuery};
 use crate::{
     base::{
         clock::{Clock, Timestamp},
@@ -167,7 +167,7 @@ impl Events {
     /// What puts `event` into the feed of `owner`.
     #[must_use]
     pub fn stored(owner: &Owner, event: &Event) -> Batch {
-        EVENTS.put(&(of(owner.share()), Place::of(&event.id).0), event)
+        EVENTS.put(&(of(owner.share()), EventPlace::of(&event.id).0), event)
     }
 
     /// Tells those who follow live. Call it after the commit.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!                               ┌─▶ direct: plain calls, as JSON ─────────────┐
-//! transport: doors, Accept, batch ┴▶ rmcp: JSON-RPC, revisions, SSE ─▶ server ─┴▶ call ─▶ call::Calls
+//! transport: origin, Accept, batch ┴▶ rmcp: JSON-RPC, revisions, SSE ─▶ server ─┴▶ call ─▶ call::Calls
 //!                      (its results go beside it)                 ├─ tools: what is listed
 //!                                                                 ├─ own: search_tools, get_receipt
 //!                                                                 ├─ tasks: calls that outlive their request
@@ -19,9 +19,9 @@ mod beside;
 mod call;
 mod cancel;
 mod direct;
-mod doors;
 mod extension;
 mod offer;
+mod origins;
 mod own;
 mod refusal;
 mod server;
@@ -41,13 +41,13 @@ pub use self::{
     refusal::{PATH, spoken},
     transport::route,
 };
-use self::{doors::Doors, tools::Maker};
+use self::{origins::AllowedOrigins, tools::Maker};
 use crate::{base::rate::Rate, catalog::MakeForm, config::McpSettings, money::Gate, tool::Slug};
 
 /// The front's settings as they work out on this host.
 #[derive(Debug)]
 pub struct Mcp {
-    doors: Doors,
+    origins: AllowedOrigins,
     /// Calls of each address and tool.
     rate: Option<Rate<(IpAddr, String)>>,
     /// Members of a batch.
@@ -86,7 +86,7 @@ impl Mcp {
             given => Some(given.to_vec()),
         };
         Self {
-            doors: Doors::new(&hosts, origins.as_deref()),
+            origins: AllowedOrigins::new(&hosts, origins.as_deref()),
             rate: settings.rate_limit.map(Rate::new),
             batch: settings.batch,
             progress: settings.progress,

@@ -34,7 +34,7 @@ pub(crate) use self::{credit::PREFIX as CREDIT_PREFIX, facilitator::NOT_SERVED};
 pub use self::{
     credit::{Credit, CreditDecision, CreditError, CreditVerdict, Credits, Minted, Movement, MovementKind, Movements, Once, Revoked},
     facilitator::{
-        Facilitator, FacilitatorKind, Means, Outcome, Verdict,
+        Facilitator, FacilitatorKind, Means, SettleOutcome, Verdict,
         ledger::{Ledger, LedgerError},
     },
     gate::{

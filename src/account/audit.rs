@@ -74,7 +74,7 @@ pub struct Action {
 /// How an action ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Outcome {
+pub struct ActionOutcome {
     /// When it ended.
     pub at: Timestamp,
     /// HTTP status of its answer.
@@ -97,7 +97,7 @@ pub struct Entry {
     pub action: Action,
     /// Absent while it is under way, and for good when the host ended before it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<ActionOutcome>,
 }
 
 /// Whose entries to read.
@@ -150,7 +150,7 @@ impl Entry {
     /// An action that ended well at the moment it is told of.
     #[must_use]
     pub fn done(action: Action, at: Timestamp) -> Self {
-        Self { id: AuditId::of_time(at), at, action, outcome: Some(Outcome { at, status: 200, code: None }) }
+        Self { id: AuditId::of_time(at), at, action, outcome: Some(ActionOutcome { at, status: 200, code: None }) }
     }
 
     /// What stores it.
@@ -185,7 +185,7 @@ impl Audit {
     ///
     /// The store's.
     pub async fn end(&self, mut entry: Entry, status: u16, code: Option<&str>) -> Result<(), StoreError> {
-        entry.outcome = Some(Outcome { at: self.clock.now(), status, code: code.map(str::to_owned) });
+        entry.outcome = Some(ActionOutcome { at: self.clock.now(), status, code: code.map(str::to_owned) });
         entry.stored().commit(&*self.store, Durability::Durable).await.map(|_| ())
     }
 

@@ -51,20 +51,20 @@ impl<K: Hash + Eq + Clone> Rate<K> {
 
 /// So many at once of each key.
 #[derive(Debug)]
-pub struct AtOnce<K: Hash + Eq + Clone> {
+pub struct ConcurrencyLimit<K: Hash + Eq + Clone> {
     most: usize,
-    /// Those that have a turn.
+    /// Permits that are given.
     now: Arc<Mutex<HashMap<K, usize>>>,
 }
 
-/// A turn of a key, until it is dropped.
+/// Leave of a key to do one thing more at once, until it is dropped.
 #[derive(Debug)]
-pub struct Turn<K: Hash + Eq + Clone> {
+pub struct Permit<K: Hash + Eq + Clone> {
     key: K,
     now: Arc<Mutex<HashMap<K, usize>>>,
 }
 
-impl<K: Hash + Eq + Clone> AtOnce<K> {
+impl<K: Hash + Eq + Clone> ConcurrencyLimit<K> {
     /// `most` for each key at once.
     #[must_use]
     pub fn new(most: usize) -> Self {
@@ -77,24 +77,24 @@ impl<K: Hash + Eq + Clone> AtOnce<K> {
         self.most
     }
 
-    /// A turn for `key`, unless it has as many as it may.
+    /// A permit for `key`, unless it has as many as it may.
     #[must_use]
-    pub fn take(&self, key: K) -> Option<Turn<K>> {
+    pub fn take(&self, key: K) -> Option<Permit<K>> {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
-        if now.get(&key).is_some_and(|turns| *turns >= self.most) {
+        if now.get(&key).is_some_and(|permits| *permits >= self.most) {
             return None;
         }
         *now.entry(key.clone()).or_default() += 1;
-        Some(Turn { key, now: Arc::clone(&self.now) })
+        Some(Permit { key, now: Arc::clone(&self.now) })
     }
 }
 
-impl<K: Hash + Eq + Clone> Drop for Turn<K> {
+impl<K: Hash + Eq + Clone> Drop for Permit<K> {
     fn drop(&mut self) {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(turns) = now.get_mut(&self.key) {
-            *turns -= 1;
-            if *turns == 0 {
+        if let Some(permits) = now.get_mut(&self.key) {
+            *permits -= 1;
+            if *permits == 0 {
                 now.remove(&self.key);
             }
         }
@@ -106,12 +106,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_key_has_its_turns_and_nothing_is_left_of_them() {
-        let at_once = AtOnce::new(2);
-        let turns = [at_once.take("a"), at_once.take("a"), at_once.take("b")].map(Option::unwrap);
-        assert!(at_once.take("a").is_none() && at_once.take("b").is_some());
-        drop(turns);
-        assert!(at_once.take("a").is_some());
-        assert!(at_once.now.lock().unwrap().is_empty());
+    fn each_key_has_its_permits_and_nothing_is_left_of_them() {
+        let limit = ConcurrencyLimit::new(2);
+        let permits = [limit.take("a"), limit.take("a"), limit.take("b")].map(Option::unwrap);
+        assert!(limit.take("a").is_none() && limit.take("b").is_some());
+        drop(permits);
+        assert!(limit.take("a").is_some());
+        assert!(limit.now.lock().unwrap().is_empty());
     }
 }

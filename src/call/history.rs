@@ -1,7 +1,7 @@
 //! The calls of each endpoint, one record for each, for its owner to look through and follow.
 //!
 //! Records lie in packs, those of one batch and endpoint together, and go when they are too old or their endpoint has too many.
-//! They are written behind the answers ([`super::Behind`]).
+//! They are written behind the answers ([`super::WriteBehind`]).
 
 mod keep;
 mod read;
@@ -59,7 +59,7 @@ pub struct CallRecord {
     /// When it ended.
     pub at: Timestamp,
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: CallOutcome,
     /// Why it failed, as its caller was told it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
@@ -89,7 +89,7 @@ pub struct CallRecord {
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Outcome {
+pub enum CallOutcome {
     Succeeded,
     Failed,
 }

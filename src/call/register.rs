@@ -107,7 +107,7 @@ impl Calls {
             Admit::Stored(payment, answer) => joined(Ok(Done { payment: Some(payment), answer: Arc::new(answer), success: true })),
             Admit::InFlight(payment) => joined(self.join(&payment, 0).await),
             Admit::Run(admission) => {
-                let flight = self.take_off(admission.id());
+                let tracked = self.track(admission.id());
                 let payment = admission.id().clone();
                 let registered = match self.make(&terms, &applicant, hash) {
                     Ok(Joining { closing, answer, key }) => {
@@ -122,7 +122,7 @@ impl Calls {
                 };
                 let registered = registered.map_err(Arc::new);
                 let shared = registered.as_ref().map(|registered| registered.done.clone()).map_err(Arc::clone);
-                flight.landed.send_replace(Some(shared));
+                tracked.ended.send_replace(Some(shared));
                 registered
             }
         }
@@ -131,8 +131,8 @@ impl Calls {
     async fn register_free(&self, joining: Joining) -> Result<Registered, StoreError> {
         let Joining { closing, mut answer, key } = joining;
         answer.receipt_id = closing.receipt.receipt_id.to_string();
-        self.behind.durably(closing.registered.as_ref().map(Registrant::stored).unwrap_or_default()).await?;
-        if let Err(error) = self.behind.succeeded(closing).await {
+        self.write_behind.durably(closing.registered.as_ref().map(Registrant::stored).unwrap_or_default()).await?;
+        if let Err(error) = self.write_behind.succeeded(closing).await {
             tracing::error!(%error, "a builder was registered, and the receipt of it is lost");
         }
         Ok(Registered { done: Done { answer: Arc::new(answer), payment: None, success: true }, key: Some(key) })

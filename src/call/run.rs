@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tollhouse_pool::Pool;
 use tollhouse_protocol::{Side, Spent};
 
-pub use self::builtin::readiness::Looker;
+pub use self::builtin::readiness::ReadinessClient;
 use crate::{
     base::{
         aside::aside,
@@ -22,7 +22,7 @@ use crate::{
         id::{CallId, ReceiptId},
     },
     call::{CallError, CalledBy, ParsedInput, Progress, RequestHead},
-    capability::{Capabilities, Scratch},
+    capability::{CapabilityServices, Scratch},
     catalog::{Asker, Fixed, Live, Unfit},
     money::{PaymentId, receipt},
     tool::{Builtin, Mismatch, Runs},
@@ -120,8 +120,8 @@ impl Produced {
 #[derive(Clone)]
 pub struct Runner {
     pool: Pool,
-    services: Arc<Capabilities>,
-    looker: Looker,
+    services: Arc<CapabilityServices>,
+    readiness: ReadinessClient,
 }
 
 impl fmt::Debug for Runner {
@@ -131,10 +131,10 @@ impl fmt::Debug for Runner {
 }
 
 impl Runner {
-    /// Runs builders' code in `pool`, with `services` to ask and `looker` to look around.
+    /// Runs builders' code in `pool`, with `services` to ask and `readiness` to look around.
     #[must_use]
-    pub fn new(pool: Pool, services: Arc<Capabilities>, looker: Looker) -> Self {
-        Self { pool, services, looker }
+    pub fn new(pool: Pool, services: Arc<CapabilityServices>, readiness: ReadinessClient) -> Self {
+        Self { pool, services, readiness }
     }
 
     /// Runs a handler to its end, input and result checked where only the tool's worker can tell.
@@ -176,7 +176,7 @@ impl Runner {
         match builtin {
             Builtin::ReceiptEcho => aside(task.input.text.len(), || Produced::json(task.live, &builtin::receipt_echo(task))).await,
             Builtin::X402ReadinessCheck => {
-                let report = Box::pin(builtin::readiness_check(&self.looker, task)).await;
+                let report = Box::pin(builtin::readiness_check(&self.readiness, task)).await;
                 Produced::json(task.live, &report)
             }
         }

@@ -58,7 +58,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_secs(1);
 
 /// What is on its way to the store. A crash may lose that of the last half second.
-pub struct Behind {
+pub struct WriteBehind {
     store: Arc<dyn Store>,
     receipts: Arc<FreeReceipts>,
     events: Arc<Events>,
@@ -74,7 +74,7 @@ pub struct Behind {
 
 /// Where what is written behind goes.
 #[derive(Debug, Clone)]
-pub struct BehindParts {
+pub struct WriteBehindParts {
     /// Takes receipts of free calls.
     pub receipts: Arc<FreeReceipts>,
     /// Tells of calls that ended.
@@ -128,36 +128,36 @@ struct Batch {
     unsure: bool,
 }
 
-impl fmt::Debug for Behind {
+impl fmt::Debug for WriteBehind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Behind").field("receipts", &self.waiting().receipts.len()).finish_non_exhaustive()
+        f.debug_struct("WriteBehind").field("receipts", &self.waiting().receipts.len()).finish_non_exhaustive()
     }
 }
 
-impl Behind {
+impl WriteBehind {
     /// Starts the writing task; it ends when nobody holds the value any more. Must be called inside a tokio runtime.
     #[must_use]
-    pub fn start(store: Arc<dyn Store>, parts: BehindParts) -> Arc<Self> {
-        let behind = Arc::new(Self::new(store, parts));
-        let weak = Arc::downgrade(&behind);
+    pub fn start(store: Arc<dyn Store>, parts: WriteBehindParts) -> Arc<Self> {
+        let write_behind = Arc::new(Self::new(store, parts));
+        let weak = Arc::downgrade(&write_behind);
         tokio::spawn(async move {
-            while let Some(behind) = weak.upgrade() {
-                if behind.waiting().is_empty() {
+            while let Some(write_behind) = weak.upgrade() {
+                if write_behind.waiting().is_empty() {
                     // Looks up now and then whether anybody is left to write for.
-                    _ = tokio::time::timeout(RETRY, behind.some.notified()).await;
+                    _ = tokio::time::timeout(RETRY, write_behind.some.notified()).await;
                 }
                 tokio::time::sleep(GATHER).await;
-                if let Err(error) = behind.write().await {
+                if let Err(error) = write_behind.write().await {
                     tracing::error!(%error, "what free and failed calls leave could not be written yet");
                     tokio::time::sleep(RETRY).await;
                 }
             }
         });
-        behind
+        write_behind
     }
 
-    fn new(store: Arc<dyn Store>, parts: BehindParts) -> Self {
-        let BehindParts { receipts, events, sales, history, metrics } = parts;
+    fn new(store: Arc<dyn Store>, parts: WriteBehindParts) -> Self {
+        let WriteBehindParts { receipts, events, sales, history, metrics } = parts;
         let (waiting, batch) = (Mutex::default(), tokio::sync::Mutex::default());
         Self { store, receipts, events, sales, history, metrics, waiting, batch, written: Notify::new(), some: Notify::new() }
     }
@@ -386,7 +386,7 @@ mod tests {
 
     const NOW: Timestamp = Timestamp(1_800_000_000_000);
 
-    async fn behind() -> (Behind, Arc<FaultyStore<MemoryStore>>) {
+    async fn write_behind() -> (WriteBehind, Arc<FaultyStore<MemoryStore>>) {
         let store = Arc::new(FaultyStore::new(MemoryStore::new()));
         let any: Arc<dyn Store> = Arc::clone(&store) as _;
         let events = Arc::new(Events::new(Arc::clone(&any), Clock::fixed(NOW), EventSettings::default()));
@@ -394,7 +394,7 @@ mod tests {
         let receipts = FreeReceipts::open(Arc::clone(&any), Clock::fixed(NOW), FreeReceiptSettings::default()).await.unwrap();
         let history = History::new(Arc::clone(&any), Clock::fixed(NOW), HistorySettings::default());
         let metrics = Metrics::new(Arc::clone(&any), Clock::fixed(NOW), MetricsSettings::default());
-        (Behind::new(any, BehindParts { receipts, events, sales, history, metrics }), store)
+        (WriteBehind::new(any, WriteBehindParts { receipts, events, sales, history, metrics }), store)
     }
 
     fn failure(owner: &Owner, endpoint: &EndpointId) -> Failed {
@@ -429,17 +429,17 @@ mod tests {
 
     #[tokio::test]
     async fn a_store_that_takes_nothing_keeps_no_free_call_waiting_for_ever() {
-        let (behind, _store) = behind().await;
+        let (write_behind, _store) = write_behind().await;
         for n in 0..MAX_WAITING {
-            behind.succeeded(free(n)).await.unwrap();
+            write_behind.succeeded(free(n)).await.unwrap();
         }
         let before = std::time::Instant::now();
-        assert!(matches!(behind.succeeded(free(MAX_WAITING)).await, Err(StoreError::Away(_))));
+        assert!(matches!(write_behind.succeeded(free(MAX_WAITING)).await, Err(StoreError::Away(_))));
         assert!(before.elapsed() >= PATIENCE);
-        behind.write().await.unwrap();
-        behind.succeeded(free(MAX_WAITING)).await.unwrap();
-        behind.write_all().await.unwrap();
-        assert_eq!(behind.waiting().receipts.len(), 0, "all that waited is written, however many batches that takes");
+        write_behind.write().await.unwrap();
+        write_behind.succeeded(free(MAX_WAITING)).await.unwrap();
+        write_behind.write_all().await.unwrap();
+        assert_eq!(write_behind.waiting().receipts.len(), 0, "all that waited is written, however many batches that takes");
     }
 
     #[tokio::test]
@@ -447,41 +447,41 @@ mod tests {
         let (owner, endpoint) = (Owner::Builder(BuilderId::generate()), EndpointId::generate());
         for faults in [vec![], vec![Fault::Before], vec![Fault::After], vec![Fault::Lost, Fault::After], vec![Fault::After, Fault::Before]]
         {
-            let (behind, store) = behind().await;
+            let (write_behind, store) = write_behind().await;
             for (n, fault) in (1..).zip(&faults) {
                 store.fail_nth(n, *fault);
             }
             for _ in 0..3 {
-                behind.failed(failure(&owner, &endpoint));
+                write_behind.failed(failure(&owner, &endpoint));
             }
             let mut tries = 0;
-            while behind.write().await.is_err() {
+            while write_behind.write().await.is_err() {
                 // Folded in between, its rows are gone, and only the witness tells that they were there.
-                _ = behind.sales.fold_all().await;
+                _ = write_behind.sales.fold_all().await;
                 tries += 1;
                 assert!(tries <= faults.len(), "{faults:?}");
             }
-            let report = behind.sales.report(&owner, NOW).await.unwrap();
+            let report = write_behind.sales.report(&owner, NOW).await.unwrap();
             assert_eq!((report.totals.calls, report.totals.failed_calls), (3, 3), "{faults:?}");
             let query = EventQuery { limit: 10, ..EventQuery::default() };
-            assert_eq!(behind.events.list(&owner, &query).await.unwrap().events.len(), 3, "{faults:?}");
+            assert_eq!(write_behind.events.list(&owner, &query).await.unwrap().events.len(), 3, "{faults:?}");
         }
     }
 
     #[tokio::test]
     async fn failures_beyond_what_may_wait_are_counted_and_told() {
-        let (behind, _store) = behind().await;
+        let (write_behind, _store) = write_behind().await;
         let (owner, endpoint) = (Owner::Builder(BuilderId::generate()), EndpointId::generate());
         for _ in 0..MAX_FAILED + 7 {
-            behind.failed(failure(&owner, &endpoint));
+            write_behind.failed(failure(&owner, &endpoint));
         }
-        behind.write().await.unwrap();
-        let report = behind.sales.report(&owner, NOW).await.unwrap();
+        write_behind.write().await.unwrap();
+        let report = write_behind.sales.report(&owner, NOW).await.unwrap();
         assert_eq!(report.totals.failed_calls, MAX_FAILED as u64 + 7);
         let query = EventQuery { limit: 100_000, ..EventQuery::default() };
         let (mut told, mut query) = (vec![], query);
         loop {
-            let page = behind.events.list(&owner, &query).await.unwrap();
+            let page = write_behind.events.list(&owner, &query).await.unwrap();
             told.extend(page.events);
             query.cursor = page.next;
             if query.cursor.is_none() {

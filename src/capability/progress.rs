@@ -12,7 +12,7 @@ use super::{Redactor, log::clean};
 
 /// A message to the caller, cleaned and redacted.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Heard {
+pub struct ProgressUpdate {
     /// What it says, redacted.
     pub message: String,
     /// How much is done, from 0 to 1.
@@ -21,7 +21,7 @@ pub struct Heard {
 
 /// Who hears a call's messages, and how many of them at once.
 pub(super) struct Listener {
-    hear: Box<dyn Fn(Heard) + Send + Sync>,
+    hear: Box<dyn Fn(ProgressUpdate) + Send + Sync>,
     pace: Mutex<Pace>,
 }
 
@@ -33,7 +33,7 @@ struct Pace {
 }
 
 impl Listener {
-    pub(super) fn new(hear: impl Fn(Heard) + Send + Sync + 'static) -> Self {
+    pub(super) fn new(hear: impl Fn(ProgressUpdate) + Send + Sync + 'static) -> Self {
         Self { hear: Box::new(hear), pace: Mutex::new(Pace { since: Instant::now(), heard: 0 }) }
     }
 
@@ -41,7 +41,7 @@ impl Listener {
     pub(super) fn hear(&self, said: &Said, limits: &Limits, redactor: &Redactor) {
         let in_time = self.pace.lock().unwrap_or_else(PoisonError::into_inner).admit(limits.progress_per_second);
         if in_time {
-            (self.hear)(Heard { message: message(said, limits, redactor), fraction: said.fraction });
+            (self.hear)(ProgressUpdate { message: message(said, limits, redactor), fraction: said.fraction });
         }
     }
 }

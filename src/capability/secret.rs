@@ -26,7 +26,7 @@ use serde_json::json;
 use tokio::sync::Mutex;
 use zeroize::Zeroizing;
 
-use self::sealed::{Place, Sealed};
+use self::sealed::{Binding, Sealed};
 pub use self::{
     master::{KeyError, Keyring, MasterKey},
     memory::keep_private,
@@ -215,7 +215,7 @@ impl Secrets {
         }
         let now = self.clock.now();
         let created = stored.as_ref().map_or(now, |row| row.value.created_at);
-        let place = Place { owner: to.owner.share(), endpoint: to.id.as_str(), name: name.as_str() };
+        let place = Binding { owner: to.owner.share(), endpoint: to.id.as_str(), name: name.as_str() };
         let sealed = Sealed::seal(state.ring.current(), place, value, visibility, [created, now]).ok_or(SecretError::Random)?;
         let data = json!({ "name": name, "visibility": visibility, "replaced": stored.is_some() });
         let event = self.events.event(Kind::SecretSet, Some(&to.slug), data);
@@ -277,7 +277,7 @@ impl Secrets {
         let state = self.state.load();
         let Some(all) = state.sealed.get(endpoint) else { return Ok(Vec::new()) };
         let open = |(name, sealed): (&SecretName, &Sealed)| {
-            let place = Place { owner: owner.share(), endpoint: endpoint.as_str(), name: name.as_str() };
+            let place = Binding { owner: owner.share(), endpoint: endpoint.as_str(), name: name.as_str() };
             let value = sealed.open(&state.ring, place).ok_or(SecretError::Unopened)?;
             Ok(Secret { name: name.0.clone(), value, visibility: sealed.visibility })
         };

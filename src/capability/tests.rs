@@ -4,12 +4,12 @@ use serde_json::json;
 use super::{testing::serve, *};
 use crate::{capability::secret::Secret, store::memory::MemoryStore};
 
-fn services(guard: Guard) -> (Arc<Capabilities>, tempfile::TempDir) {
+fn services(guard: Guard) -> (Arc<CapabilityServices>, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let objects = Arc::new(FolderObjects::new(folder.path()));
     let store = Arc::new(MemoryStore::new());
     let secrets = Arc::new(Secrets::empty(store.clone()));
-    (Capabilities::new(store, Clock::default(), guard, objects, LogSettings::default(), secrets), folder)
+    (CapabilityServices::new(store, Clock::default(), guard, objects, LogSettings::default(), secrets), folder)
 }
 
 fn call(grant: &Arc<Grant>) -> CallGrants {
@@ -108,7 +108,7 @@ async fn what_a_caller_hears_is_clean_and_so_many_in_a_second() {
     let mut call = call(&Grant::new(Granted::default()));
     call.limits = Limits { progress_per_second: 4, progress_bytes: 24, ..call.limits };
     let (hear, heard) = std::sync::mpsc::channel();
-    let ops = Ops::new(call, services).with_listener(move |message: Heard| hear.send(message).unwrap());
+    let ops = Ops::new(call, services).with_listener(move |message: ProgressUpdate| hear.send(message).unwrap());
     let messages = ["one", "two\n\u{1b}[31mlines", "super-secret-value", "cut amid a super-sec", "one too many"];
     for message in messages {
         ops.progress(Said { message: message.into(), fraction: Some(0.5) });

@@ -8,8 +8,8 @@ use super::{
     By, Catalog, HandlerDraft, Live, Patch, PublishError,
     commit::{Change, transitions},
     draft,
-    gate::{Reach, Standing},
     scan::Upload,
+    standing::{Reach, Standing},
     version::Prepared,
 };
 use crate::{
@@ -94,7 +94,7 @@ impl Catalog {
         if looked.handler.is_none() && !other_schemas {
             return Ok(looked);
         }
-        let _turn = self.turn(&old.owner, by)?;
+        let _permit = self.permit(&old.owner, by)?;
         let mut bundle = before.live.bundle.clone();
         let (schemas, limits) = (told(&endpoint.input_schema, &endpoint.output_schema), self.limits_of(&endpoint));
         match looked.handler {

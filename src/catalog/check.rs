@@ -7,10 +7,9 @@ use serde_json::{Map, Value, json};
 use tollhouse_protocol::Schemas;
 
 use super::{
-    By, Catalog, Draft, PublishError, draft,
-    gate::{Reach, Standing},
-    publish,
+    By, Catalog, Draft, PublishError, draft, publish,
     scan::Upload,
+    standing::{Reach, Standing},
     warn,
 };
 use crate::{

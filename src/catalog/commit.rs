@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tollhouse_protocol::Bundle;
 
-use super::{By, Catalog, ENDPOINTS, Live, PublishError, gate::Standing, granted};
+use super::{By, Catalog, ENDPOINTS, Live, PublishError, granted, standing::Standing};
 use crate::{
     event::{Events, Kind},
     store::{Batch, Durability, Row},
@@ -63,7 +63,7 @@ impl Catalog {
         let may_touch = granted(&live.endpoint)?;
         rows.commit(&*self.store, Durability::Durable).await?;
         grant.set(may_touch);
-        self.show(|shown| shown.put(Arc::clone(&live)));
+        self.show(|snapshot| snapshot.put(Arc::clone(&live)));
         for event in events {
             self.events.announce(&owner, event);
         }

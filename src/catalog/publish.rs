@@ -8,9 +8,9 @@ use tollhouse_protocol::Limits;
 use super::{
     By, Catalog, Draft, ENDPOINTS, Live, MAX_ENDPOINTS, PublishError,
     commit::Change,
-    gate::{Reach, Standing},
     scan::Upload,
     shipped,
+    standing::{Reach, Standing},
     version::Prepared,
 };
 use crate::{
@@ -91,7 +91,7 @@ impl Catalog {
 
     /// Makes the handler of a new endpoint ready: all of it that a worker is asked for, which may take long.
     async fn ready(&self, draft: &Draft, owner: &Owner, by: By) -> Result<Prepared, PublishError> {
-        let _turn = self.turn(owner, by)?;
+        let _permit = self.permit(owner, by)?;
         self.bounded(&draft.input_schema, &draft.output_schema).await?;
         let limits = draft.limits(&super::draft::ceilings(&self.policy().policy, by))?;
         let mut endpoint = new(draft, owner.clone(), limits, self.clock.now());
@@ -140,12 +140,12 @@ impl Catalog {
         let owner = &old.endpoint.owner;
         self.may_publish(owner, by)?;
         let event = self.events.event(Kind::EndpointDeleted, Some(&old.endpoint.slug), json!({ "id": old.endpoint.id, "by": by.as_str() }));
-        let heir = heir(&old.endpoint);
-        let mut rows = if heir == owner { self.let_go(&old.endpoint, None).await? } else { Batch::new() };
-        rows.remove(&ENDPOINTS, &before.row).put(&RETIRED_SLUGS, &slug.to_owned(), &heir.share().to_owned());
+        let successor = slug_successor(&old.endpoint);
+        let mut rows = if successor == owner { self.let_go(&old.endpoint, None).await? } else { Batch::new() };
+        rows.remove(&ENDPOINTS, &before.row).put(&RETIRED_SLUGS, &slug.to_owned(), &successor.share().to_owned());
         rows.append(Events::stored(owner, &event));
         rows.commit(&*self.store, Durability::Durable).await?;
-        self.show(|shown| shown.remove(slug));
+        self.show(|snapshot| snapshot.remove(slug));
         old.grant.set(Granted::default());
         self.events.announce(owner, event);
         self.pool.retire(&old.endpoint.version);
@@ -155,7 +155,7 @@ impl Catalog {
 }
 
 /// Who may have the slug of a deleted endpoint: its owner, unless an admin's decision would be undone by that.
-fn heir(endpoint: &Endpoint) -> &Owner {
+fn slug_successor(endpoint: &Endpoint) -> &Owner {
     let review = &endpoint.review;
     let decided = review.taken_down.is_some() || review.hold.is_some() || review.refused;
     let withheld = endpoint.withheld_capabilities.any() || !endpoint.withheld_hosts.is_empty();

@@ -9,13 +9,13 @@ use tollhouse_protocol::Limits;
 use super::{
     By, Catalog, Live, Page, PublishError,
     commit::{Change, transitions},
-    gate::{Reach, Standing},
     scan::{approve_findings, disapprove_findings},
+    standing::{Reach, Standing},
 };
 use crate::{
     event::Kind,
     store::Batch,
-    tool::{Capabilities, Decided, DecidedOn, Decision, Endpoint, HoldKind, Slug, finding::Outcome},
+    tool::{Capabilities, Decided, DecidedOn, Decision, Endpoint, HoldKind, Slug, finding::ScanOutcome},
 };
 
 /// Longest reason, in characters.
@@ -70,7 +70,7 @@ impl Catalog {
                     approve_findings(&mut endpoint);
                     endpoint.review.refused = false;
                     endpoint.review.approved_version = Some(endpoint.version.clone());
-                    outcome(&mut endpoint, Outcome::Pass);
+                    outcome(&mut endpoint, ScanOutcome::Pass);
                 }
             }
             Decision::Reject => {
@@ -80,7 +80,7 @@ impl Catalog {
                 if let Some(hold) = &mut endpoint.review.hold {
                     hold.kind = HoldKind::ContentBlocked;
                     endpoint.review.refused = true;
-                    outcome(&mut endpoint, Outcome::Block);
+                    outcome(&mut endpoint, ScanOutcome::Block);
                 }
             }
             Decision::Reopen => {
@@ -205,7 +205,7 @@ fn may_grant(endpoint: &Endpoint, had: &Standing, given: &Reach) -> Result<(), P
     }
 }
 
-fn outcome(endpoint: &mut Endpoint, outcome: Outcome) {
+fn outcome(endpoint: &mut Endpoint, outcome: ScanOutcome) {
     if let Some(safety) = &mut endpoint.content_safety {
         safety.outcome = outcome;
     }

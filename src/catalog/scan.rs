@@ -20,7 +20,7 @@ use crate::{
     store::{Batch, Durability, Table, schema},
     tool::{
         ContentSafety, Endpoint, Hold, HoldKind, Owner, Review,
-        finding::{Finding, Outcome, Severity},
+        finding::{Finding, ScanOutcome, Severity},
     },
 };
 
@@ -70,14 +70,14 @@ impl Catalog {
         }
         let report = self.scan(endpoint, upload.handler, is_anothers(first.as_deref(), &endpoint.owner)).await?;
         let open = open_outcome(&report.findings, endpoint);
-        if upload.by == By::Builder && open == Outcome::Block {
+        if upload.by == By::Builder && open == ScanOutcome::Block {
             return Err(PublishError::Blocked(report.findings));
         }
         let outcome = if upload.by == By::Builder {
             let required = self.policy().policy.require_review;
             let held = held_after(open, required, &endpoint.review);
             hold(endpoint, held.then_some(HoldKind::ContentReview), self.clock.now());
-            if held { Outcome::Review } else { Outcome::Pass }
+            if held { ScanOutcome::Review } else { ScanOutcome::Pass }
         } else {
             open
         };
@@ -101,7 +101,7 @@ impl Catalog {
         let first = self.first_owner(endpoint, Some(handler)).await?;
         let report = self.scan(endpoint, Some(handler), is_anothers(first.as_deref(), &endpoint.owner)).await?;
         let open = open_outcome(&report.findings, endpoint);
-        if by == By::Builder && open == Outcome::Block {
+        if by == By::Builder && open == ScanOutcome::Block {
             return Err(PublishError::Blocked(report.findings));
         }
         Ok(held_after(open, self.policy().policy.require_review, &endpoint.review))
@@ -163,17 +163,17 @@ impl Catalog {
         let mut endpoint = old.clone();
         let open = open_outcome(&report.findings, old);
         let found = match open {
-            Outcome::Pass => None,
-            Outcome::Review => Some(HoldKind::ContentReview),
-            Outcome::Block => Some(HoldKind::ContentBlocked),
+            ScanOutcome::Pass => None,
+            ScanOutcome::Review => Some(HoldKind::ContentReview),
+            ScanOutcome::Block => Some(HoldKind::ContentBlocked),
         };
         // What is held back stays so, and never less.
         let kind = old.review.hold.as_ref().map(|hold| hold.kind).max(found);
         hold(&mut endpoint, kind, self.clock.now());
         let outcome = match kind {
-            None => Outcome::Pass,
-            Some(HoldKind::ContentReview) => Outcome::Review,
-            Some(HoldKind::ContentBlocked) => Outcome::Block,
+            None => ScanOutcome::Pass,
+            Some(HoldKind::ContentReview) => ScanOutcome::Review,
+            Some(HoldKind::ContentBlocked) => ScanOutcome::Block,
         };
         endpoint.content_safety = Some(ContentSafety {
             outcome,
@@ -238,8 +238,8 @@ fn is_anothers(first: Option<&str>, owner: &Owner) -> bool {
 
 /// Whether new content waits for an admin: for what was found, for the policy's sake, or because an
 /// admin refused content of this endpoint and approved none since.
-fn held_after(open: Outcome, required: bool, review: &Review) -> bool {
-    open != Outcome::Pass || required || review.refused
+fn held_after(open: ScanOutcome, required: bool, review: &Review) -> bool {
+    open != ScanOutcome::Pass || required || review.refused
 }
 
 fn hold(endpoint: &mut Endpoint, kind: Option<HoldKind>, now: Timestamp) {
@@ -248,13 +248,13 @@ fn hold(endpoint: &mut Endpoint, kind: Option<HoldKind>, now: Timestamp) {
 }
 
 /// The gravest of what no admin has approved.
-fn open_outcome(findings: &[Finding], endpoint: &Endpoint) -> Outcome {
+fn open_outcome(findings: &[Finding], endpoint: &Endpoint) -> ScanOutcome {
     let approved: BTreeSet<_> = endpoint.review.approved.iter().map(String::as_str).collect();
     let open = findings.iter().filter(|finding| !approved.contains(key(finding, endpoint).as_str()));
     match open.map(|finding| finding.severity).max() {
-        Some(Severity::Block) => Outcome::Block,
-        Some(Severity::Review) => Outcome::Review,
-        Some(Severity::Note) | None => Outcome::Pass,
+        Some(Severity::Block) => ScanOutcome::Block,
+        Some(Severity::Review) => ScanOutcome::Review,
+        Some(Severity::Note) | None => ScanOutcome::Pass,
     }
 }
 
@@ -298,11 +298,11 @@ mod tests {
     fn content_is_held_for_findings_for_the_policy_and_after_a_refusal() {
         let refused = Review { refused: true, ..Review::default() };
         for (open, required, review, held) in [
-            (Outcome::Pass, false, &Review::default(), false),
-            (Outcome::Review, false, &Review::default(), true),
-            (Outcome::Block, false, &Review::default(), true),
-            (Outcome::Pass, true, &Review::default(), true),
-            (Outcome::Pass, false, &refused, true),
+            (ScanOutcome::Pass, false, &Review::default(), false),
+            (ScanOutcome::Review, false, &Review::default(), true),
+            (ScanOutcome::Block, false, &Review::default(), true),
+            (ScanOutcome::Pass, true, &Review::default(), true),
+            (ScanOutcome::Pass, false, &refused, true),
         ] {
             assert_eq!(held_after(open, required, review), held, "{open:?} {required} {review:?}");
         }

@@ -68,7 +68,7 @@ impl Catalog {
                 self.pool.retire(&live.endpoint.version);
             }
         }
-        self.show(|shown| made.into_iter().for_each(|live| shown.put(live)));
+        self.show(|snapshot| made.into_iter().for_each(|live| snapshot.put(live)));
     }
 
     /// The endpoint with its owner's standing as it is now, which running calls heed from here on.

@@ -28,7 +28,7 @@ pub struct Follower<T>(broadcast::Receiver<T>);
 
 /// What a follower gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told<T> {
+pub enum FeedItem<T> {
     /// What was published.
     Entry(T),
     /// So many entries were published here and did not fit.
@@ -87,10 +87,10 @@ impl<T> Feed<T> {
 
 impl<T: Clone> Follower<T> {
     /// What comes next; `None` when the feed has ended. Dropping the future loses nothing.
-    pub async fn next(&mut self) -> Option<Told<T>> {
+    pub async fn next(&mut self) -> Option<FeedItem<T>> {
         match self.0.recv().await {
-            Ok(entry) => Some(Told::Entry(entry)),
-            Err(RecvError::Lagged(missed)) => Some(Told::Missed(missed)),
+            Ok(entry) => Some(FeedItem::Entry(entry)),
+            Err(RecvError::Lagged(missed)) => Some(FeedItem::Missed(missed)),
             Err(RecvError::Closed) => None,
         }
     }
@@ -109,20 +109,20 @@ mod tests {
             feed.publish("one", || n);
             feed.publish("other", || n);
         }
-        assert_eq!(follower.next().await, Some(Told::Missed(5)));
+        assert_eq!(follower.next().await, Some(FeedItem::Missed(5)));
         for n in 5..past {
-            assert_eq!(follower.next().await, Some(Told::Entry(n)));
+            assert_eq!(follower.next().await, Some(FeedItem::Entry(n)));
         }
         for n in 0..=BUFFER {
             feed.publish("one", || n);
         }
-        assert_eq!(follower.next().await, Some(Told::Missed(1)));
-        assert_eq!(follower.next().await, Some(Told::Entry(1)));
+        assert_eq!(follower.next().await, Some(FeedItem::Missed(1)));
+        assert_eq!(follower.next().await, Some(FeedItem::Entry(1)));
         feed.publish("one", || 1_000);
         for n in 2..=BUFFER {
-            assert_eq!(follower.next().await, Some(Told::Entry(n)));
+            assert_eq!(follower.next().await, Some(FeedItem::Entry(n)));
         }
-        assert_eq!(follower.next().await, Some(Told::Entry(1_000)));
+        assert_eq!(follower.next().await, Some(FeedItem::Entry(1_000)));
     }
 
     #[tokio::test]

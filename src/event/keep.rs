@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::{EVENTS, Events, Place, of};
+use super::{EVENTS, EventPlace, Events, of};
 use crate::store::StoreError;
 
 /// How often events that are too many are looked for.
@@ -71,7 +71,7 @@ impl Events {
     /// The store's.
     pub async fn sweep(&self) -> Result<(), StoreError> {
         self.counts().clear();
-        let oldest = Place::start_of(self.oldest());
+        let oldest = EventPlace::start_of(self.oldest());
         let mut rest = EVENTS.all();
         while let Some((owner, _)) = EVENTS.first(&*self.store, &rest).await? {
             rest = rest.behind(&owner);

@@ -26,7 +26,7 @@ pub struct EventQuery {
     /// Most events of the answer.
     pub limit: usize,
     /// As the page before gave it.
-    pub cursor: Option<Place>,
+    pub cursor: Option<EventPlace>,
 }
 
 /// Events, newest first.
@@ -35,14 +35,14 @@ pub struct EventPage {
     /// Those that are wanted, up to the limit.
     pub events: Vec<Event>,
     /// There while there may be more.
-    pub next: Option<Place>,
+    pub next: Option<EventPlace>,
 }
 
 /// Where an event stands among those of its owner: its time, then its id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place(pub(super) store::Place);
+pub struct EventPlace(pub(super) store::Place);
 
-impl Place {
+impl EventPlace {
     /// Before all events of `at`.
     #[must_use]
     pub fn start_of(at: Timestamp) -> Self {
@@ -61,7 +61,7 @@ impl Place {
         self.0.split().map_or(Timestamp(0), |(at, _)| at)
     }
 
-    /// As [`Place::to_cursor`] gave it; `None` for other texts.
+    /// As [`EventPlace::to_cursor`] gave it; `None` for other texts.
     #[must_use]
     pub fn from_cursor(text: &str) -> Option<Self> {
         let place = URL_SAFE_NO_PAD.decode(text).ok().filter(|place| (8..=64).contains(&place.len()));
@@ -94,7 +94,7 @@ impl Events {
     pub async fn list(&self, owner: &Owner, query: &EventQuery) -> Result<EventPage, StoreError> {
         let oldest = self.oldest().max(query.since.unwrap_or(Timestamp(0)));
         let own = of(owner.share());
-        let mut range = EVENTS.under(&own).from(&(own.clone(), Place::start_of(oldest).0));
+        let mut range = EVENTS.under(&own).from(&(own.clone(), EventPlace::start_of(oldest).0));
         if let Some(cursor) = &query.cursor {
             range = range.before(&(own, cursor.0.clone()));
         }
@@ -107,7 +107,7 @@ impl Events {
                 range = range.before(&key);
                 page.events.extend(event.filter(|event| query.wants(event)));
                 if page.events.len() >= query.limit || seen == SCAN_LIMIT {
-                    page.next = Some(Place(key.1));
+                    page.next = Some(EventPlace(key.1));
                     return Ok(page);
                 }
             }
@@ -123,12 +123,12 @@ impl Events {
     /// # Errors
     ///
     /// The store's.
-    pub async fn after(&self, owner: &Owner, place: &Place, limit: usize) -> Result<Vec<(Place, Event)>, StoreError> {
+    pub async fn after(&self, owner: &Owner, place: &EventPlace, limit: usize) -> Result<Vec<(EventPlace, Event)>, StoreError> {
         let own = of(owner.share());
-        let from = place.clone().max(Place::start_of(self.oldest()));
+        let from = place.clone().max(EventPlace::start_of(self.oldest()));
         let range = EVENTS.under(&own).after(&(own, from.0));
         let rows = EVENTS.readable(&*self.store, &range, limit, Direction::Forward).await?;
-        Ok(rows.into_iter().filter_map(|((_, place), event)| Some((Place(place), event?))).collect())
+        Ok(rows.into_iter().filter_map(|((_, place), event)| Some((EventPlace(place), event?))).collect())
     }
 
     /// Events from before then are no longer kept.

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::*;
-use crate::{base::id::BuilderId, event::feed::Told, store::memory::MemoryStore};
+use crate::{base::id::BuilderId, event::feed::FeedItem, store::memory::MemoryStore};
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 
@@ -54,11 +54,11 @@ async fn an_events_id_is_its_place() {
         events.record(&owner, Kind::SecretSet, None, json!({ "n": n })).await.unwrap();
         ids.push(events.list(&owner, &EventQuery { limit: 1, ..EventQuery::default() }).await.unwrap().events[0].id.clone());
     }
-    let after = events.after(&owner, &Place::of(&ids[5]), 3).await.unwrap();
+    let after = events.after(&owner, &EventPlace::of(&ids[5]), 3).await.unwrap();
     assert_eq!(after.iter().map(|(_, event)| event.id.clone()).collect::<Vec<_>>(), ids[6..9]);
-    assert!(after.iter().all(|(place, event)| *place == Place::of(&event.id)));
-    let cursor = Place::of(&ids[5]).to_cursor();
-    assert_eq!(Place::from_cursor(&cursor), Some(Place::of(&ids[5])));
+    assert!(after.iter().all(|(place, event)| *place == EventPlace::of(&event.id)));
+    let cursor = EventPlace::of(&ids[5]).to_cursor();
+    assert_eq!(EventPlace::from_cursor(&cursor), Some(EventPlace::of(&ids[5])));
 }
 
 #[tokio::test]
@@ -89,6 +89,6 @@ async fn followers_hear_of_their_own_owner() {
     let mut follower = events.follow(&owner).unwrap();
     events.record(&Owner::Platform, Kind::SecretSet, None, json!({ "n": 1 })).await.unwrap();
     events.record(&owner, Kind::SecretSet, None, json!({ "n": 2 })).await.unwrap();
-    let Some(Told::Entry(event)) = follower.next().await else { panic!("nothing came") };
+    let Some(FeedItem::Entry(event)) = follower.next().await else { panic!("nothing came") };
     assert_eq!(event.data["n"], 2);
 }

@@ -10,13 +10,13 @@ use serde_json::{Map, Value, json};
 use super::{
     auth::{Caller, Managed},
     endpoints::{Body, For, Subject, unknown_version, whose},
-    invoke::Told,
+    invoke::ResultBody,
     page::Asked,
     rate::Paced,
 };
 use crate::{
     app::App,
-    base::rate::Turn,
+    base::rate::Permit,
     call::{Content, DryRun},
     capability::AllowedHosts,
     catalog::{Checked, HandlerDraft, PublishError, Tried},
@@ -123,7 +123,7 @@ pub(super) async fn run(
     match ended {
         Ok(produced) => {
             run["status"] = json!(produced.status);
-            run["result"] = json!(Told::from(Content::new(produced.status, &produced.headers, &produced.body)));
+            run["result"] = json!(ResultBody::from(Content::new(produced.status, &produced.headers, &produced.body)));
         }
         Err(error) => run["error"] = Fault::from(error).problem(),
     }
@@ -131,7 +131,7 @@ pub(super) async fn run(
 }
 
 /// One of the checks and dry runs that the caller may have at once, as long as it is held.
-fn one_of(app: &App, caller: &Caller) -> Result<Turn<String>, Fault> {
+fn one_of(app: &App, caller: &Caller) -> Result<Permit<String>, Fault> {
     let message = || format!("more than {} checks and dry runs of yours at once", app.dry_runs.most());
     let turn = app.dry_runs.take(caller.owner().share().to_owned());
     turn.ok_or_else(|| Fault::new(Code::RateLimited, message()).retry_after(1))

@@ -21,7 +21,7 @@ use crate::{
     app::App,
     base::{clock::Timestamp, id::EventId},
     event::{
-        Event, EventQuery, Events, Kind, Place,
+        Event, EventPlace, EventQuery, Events, Kind,
         feed::{Crowded, Follower},
     },
     front::Fault,
@@ -59,10 +59,10 @@ pub(super) async fn events(
     let now = app.clock.now();
     let mut query = EventQuery { since: None, slug: asked.endpoint_slug, kind: asked.kind, limit: asked.limit.0, cursor: None };
     if follow::wanted(&headers) {
-        let since = || asked.since.map(|since| Place::start_of(since.before(now)));
+        let since = || asked.since.map(|since| EventPlace::start_of(since.before(now)));
         let from = match follow::last_id(&headers) {
             Some(last) => {
-                Some(Place::of(&last.parse::<EventId>().map_err(|_| Fault::bad_request("`Last-Event-ID` is the id of an event"))?))
+                Some(EventPlace::of(&last.parse::<EventId>().map_err(|_| Fault::bad_request("`Last-Event-ID` is the id of an event"))?))
             }
             None => since(),
         };
@@ -70,7 +70,7 @@ pub(super) async fn events(
         return follow::stream(&app, Feed { events, owner, query }, from);
     }
     query.since = Some(asked.since.unwrap_or(DEFAULT_SINCE).before(now));
-    query.cursor = asked.cursor.map(|cursor| Place::from_cursor(&cursor).ok_or_else(bad_cursor)).transpose()?;
+    query.cursor = asked.cursor.map(|cursor| EventPlace::from_cursor(&cursor).ok_or_else(bad_cursor)).transpose()?;
     let page = app.events.list(&owner, &query).await?;
     let mut answer = json!({ "ok": true, "events": page.events });
     if let Some(next) = page.next {
@@ -94,14 +94,14 @@ impl Feed {
 
 #[async_trait]
 impl Source for Feed {
-    type Place = Place;
+    type Place = EventPlace;
     type Live = Arc<Event>;
 
     fn follow(&self) -> Result<Follower<Arc<Event>>, Crowded> {
         self.events.follow(&self.owner)
     }
 
-    async fn after(&self, place: &Place, limit: usize) -> Result<(Option<Place>, Vec<Entry>), StoreError> {
+    async fn after(&self, place: &EventPlace, limit: usize) -> Result<(Option<EventPlace>, Vec<Entry>), StoreError> {
         let read = self.events.after(&self.owner, place, limit).await?;
         let end = read.last().map(|(place, _)| place.clone());
         let wanted = read.iter().filter(|(_, event)| self.query.wants(event));
@@ -112,7 +112,7 @@ impl Source for Feed {
         self.query.wants(&live).then(|| Self::entry_of(&live))
     }
 
-    fn back(&self, place: &Place, millis: u64) -> Place {
-        Place::start_of(Timestamp(place.at().0.saturating_sub(millis)))
+    fn back(&self, place: &EventPlace, millis: u64) -> EventPlace {
+        EventPlace::start_of(Timestamp(place.at().0.saturating_sub(millis)))
     }
 }

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     app::App,
-    event::feed::{Crowded, Follower, Told},
+    event::feed::{Crowded, FeedItem, Follower},
     front::{Code, Fault},
     store::StoreError,
 };
@@ -156,10 +156,10 @@ impl<S: Source> Following<S> {
                     let told = self.ending.run_until_cancelled(follower.next()).await??;
                     self.phase = Phase::Live(follower);
                     match told {
-                        Told::Missed(missed) => {
+                        FeedItem::Missed(missed) => {
                             return Some(Event::default().event("lagged").data(json!({ "missed": missed }).to_string()));
                         }
-                        Told::Entry(live) => self.ready.extend(self.source.entry(live)),
+                        FeedItem::Entry(live) => self.ready.extend(self.source.entry(live)),
                     }
                 }
             }

@@ -103,7 +103,7 @@ struct Invoked<'a> {
     status: Option<u16>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     headers: BTreeMap<String, &'a str>,
-    result: Told<'a>,
+    result: ResultBody<'a>,
     receipt: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     payment_id: Option<&'a PaymentId>,
@@ -114,7 +114,7 @@ struct Invoked<'a> {
 /// What `/tools` would give as its body.
 #[derive(Serialize)]
 #[serde(untagged)]
-pub(super) enum Told<'a> {
+pub(super) enum ResultBody<'a> {
     /// The text that the handler gave: its numbers are not read on the way.
     Json(&'a RawValue),
     #[serde(rename_all = "camelCase")]
@@ -130,7 +130,7 @@ pub(super) enum Told<'a> {
     Nothing,
 }
 
-impl<'a> From<Content<'a>> for Told<'a> {
+impl<'a> From<Content<'a>> for ResultBody<'a> {
     fn from(content: Content<'a>) -> Self {
         match content {
             Content::Json { json, .. } => Self::Json(json),

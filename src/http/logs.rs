@@ -24,7 +24,7 @@ use crate::{
         clock::Timestamp,
         id::{CallId, EndpointId},
     },
-    capability::{Capabilities, Followed, LogPlace, LogQuery},
+    capability::{CapabilityServices, Followed, LogPlace, LogQuery},
     event::feed::{Crowded, Follower},
     front::Fault,
     store::StoreError,
@@ -70,7 +70,7 @@ pub(super) async fn logs(
 
 /// The log of an endpoint, as one reader asks for it.
 struct Lines {
-    services: Arc<Capabilities>,
+    services: Arc<CapabilityServices>,
     endpoint: EndpointId,
     query: LogQuery,
 }

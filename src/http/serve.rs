@@ -43,10 +43,10 @@ const LOGGED: Duration = Duration::from_secs(10);
 
 /// Serves the host on `listener` until it is told to end, and every connection has.
 pub async fn serve(listener: TcpListener, app: Arc<App>) {
-    let doors = Doors {
+    let acceptor = Acceptor {
         protocols: Arc::new(Protocols::new(&app.intake.connections)),
         refusals: Arc::new(Semaphore::new(REFUSALS)),
-        open: TaskTracker::new(),
+        connections: TaskTracker::new(),
     };
     let service = super::service(Arc::clone(&app));
     let mut logged = None;
@@ -67,13 +67,13 @@ pub async fn serve(listener: TcpListener, app: Arc<App>) {
         _ = stream.set_nodelay(true);
         let mut share = app.intake.open.share(peer.ip());
         match share.take(1) {
-            Ok(()) => doors.open(stream, peer, share, service.clone(), Arc::clone(&app)),
-            Err(full) => doors.refuse(stream, full),
+            Ok(()) => acceptor.accept(stream, peer, share, service.clone(), Arc::clone(&app)),
+            Err(full) => acceptor.refuse(stream, full),
         }
     }
     drop(listener);
-    doors.open.close();
-    doors.open.wait().await;
+    acceptor.connections.close();
+    acceptor.connections.wait().await;
 }
 
 /// Takes the next connection at once if one alone has failed, and after a pause if the system has.
@@ -89,16 +89,16 @@ async fn recover(error: &io::Error, logged: &mut Option<Instant>) {
     tokio::time::sleep(PAUSE).await;
 }
 
-struct Doors {
+struct Acceptor {
     protocols: Arc<Protocols>,
     refusals: Arc<Semaphore>,
-    open: TaskTracker,
+    connections: TaskTracker,
 }
 
-impl Doors {
-    fn open(&self, stream: TcpStream, peer: SocketAddr, share: Share, service: impl connection::Serves, app: Arc<App>) {
+impl Acceptor {
+    fn accept(&self, stream: TcpStream, peer: SocketAddr, share: Share, service: impl connection::Serves, app: Arc<App>) {
         let protocols = Arc::clone(&self.protocols);
-        self.open.spawn(async move {
+        self.connections.spawn(async move {
             protocols.serve(stream, peer, service, &app).await;
             drop(share);
         });

@@ -17,7 +17,7 @@ use super::invoke::{Front, invoked};
 use crate::{
     app::App,
     call::{Call, CallError, CalledBy, Done, Progress},
-    capability::Heard,
+    capability::ProgressUpdate,
     front::{Fault, REQUEST},
 };
 
@@ -74,7 +74,7 @@ fn told(progress: Progress, began: Instant) -> Event {
         Progress::Accepted { call, payment, receipt } => {
             event("accepted", &json!({ "callId": call, "paymentId": payment, "receiptId": receipt }))
         }
-        Progress::Heard(Heard { message, fraction }) => {
+        Progress::Update(ProgressUpdate { message, fraction }) => {
             let mut told = json!({ "message": message, "elapsedMs": elapsed_ms(began) });
             if let Some(fraction) = fraction {
                 told["fraction"] = json!(fraction);

@@ -249,7 +249,7 @@ async fn told(
         tokio::select! {
             biased;
             Some(progress) = happened.recv() => {
-                if let Progress::Heard(heard) = progress {
+                if let Progress::Update(heard) = progress {
                     told.tell(heard.message, heard.fraction).await;
                 }
             }

@@ -188,7 +188,7 @@ impl Tasks {
             ended = &mut performing => return Ok(Started::Ended(joined(ended))),
             Some(progress) = happened.recv() => match progress {
                 Progress::Accepted { payment, .. } => payment,
-                Progress::Heard(_) => None,
+                Progress::Update(_) => None,
             },
             () = tokio::time::sleep(START) => None,
         };
@@ -226,7 +226,7 @@ impl Tasks {
                 biased;
                 ended = &mut performing => break joined(ended),
                 Some(progress) = happened.recv() => {
-                    if let (Progress::Heard(heard), Some(running)) = (progress, self.running().get_mut(&id)) {
+                    if let (Progress::Update(heard), Some(running)) = (progress, self.running().get_mut(&id)) {
                         running.said = Some(heard.message);
                     }
                 }

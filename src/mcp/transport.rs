@@ -65,7 +65,7 @@ pub fn route(app: &Arc<App>) -> Router<Arc<App>> {
             .with_json_response(as_json)
             .with_max_request_body_bytes(MAX_BODY_BYTES)
             .with_sse_retry(None)
-            // Our own doors stand in front of both ways.
+            // Our own check of origins stands in front of both ways.
             .disable_allowed_hosts()
             .disable_allowed_origins();
         let server = server.clone();
@@ -77,7 +77,7 @@ pub fn route(app: &Arc<App>) -> Router<Arc<App>> {
 }
 
 async fn answer(transport: Arc<Transport>, request: Request) -> Response {
-    if let Err(closed) = transport.front.app.mcp.doors.check(&request) {
+    if let Err(closed) = transport.front.app.mcp.origins.check(&request) {
         return closed.into_response();
     }
     let (mut parts, body) = request.into_parts();

@@ -77,7 +77,7 @@ pub enum Verdict {
 
 /// How a settlement ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum SettleOutcome {
     /// Money moved.
     Settled(Settlement),
     /// Nothing was taken, and will not be.
@@ -102,11 +102,11 @@ pub trait Facilitator: Send + Sync + 'static {
     async fn verify(&self, payment: &Payment) -> Verdict;
 
     /// Moves the money. Called at most once for a payment by a host that did not crash.
-    async fn settle(&self, payment: &Payment) -> Outcome;
+    async fn settle(&self, payment: &Payment) -> SettleOutcome;
 
     /// Finds out what became of a settlement that did not answer. Asks with the identical payload,
     /// whose nonce lets it move money once at most.
-    async fn resolve(&self, payment: &Payment) -> Outcome;
+    async fn resolve(&self, payment: &Payment) -> SettleOutcome;
 
     /// `simulated`, `http`.
     fn name(&self) -> &'static str;

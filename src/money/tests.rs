@@ -196,7 +196,7 @@ impl Moody {
         *self.mood.lock().unwrap() = mood;
     }
 
-    async fn moodily(&self, asked: impl Future<Output = Outcome> + Send) -> Outcome {
+    async fn moodily(&self, asked: impl Future<Output = SettleOutcome> + Send) -> SettleOutcome {
         let mood = *self.mood.lock().unwrap();
         match mood {
             Mood::Honest => asked.await,
@@ -206,10 +206,10 @@ impl Moody {
             }
             Mood::SettlesUnsure => {
                 asked.await;
-                Outcome::Unknown("a test".to_owned())
+                SettleOutcome::Unknown("a test".to_owned())
             }
-            Mood::Unsure => Outcome::Unknown("a test".to_owned()),
-            Mood::Refuses => Outcome::Refused { reason: "insufficient_funds".to_owned(), message: "a test".to_owned() },
+            Mood::Unsure => SettleOutcome::Unknown("a test".to_owned()),
+            Mood::Refuses => SettleOutcome::Refused { reason: "insufficient_funds".to_owned(), message: "a test".to_owned() },
         }
     }
 }
@@ -221,15 +221,15 @@ impl Facilitator for Moody {
         self.inner.verify(payment).await
     }
 
-    async fn settle(&self, payment: &Payment) -> Outcome {
+    async fn settle(&self, payment: &Payment) -> SettleOutcome {
         self.settled.fetch_add(1, Ordering::SeqCst);
         self.moodily(self.inner.settle(payment)).await
     }
 
-    async fn resolve(&self, payment: &Payment) -> Outcome {
+    async fn resolve(&self, payment: &Payment) -> SettleOutcome {
         // It refuses no money that moved.
         match self.moodily(self.inner.resolve(payment)).await {
-            Outcome::Refused { .. } => self.inner.resolve(payment).await,
+            SettleOutcome::Refused { .. } => self.inner.resolve(payment).await,
             outcome => outcome,
         }
     }

@@ -15,7 +15,7 @@ use crate::{
         clock::Timestamp,
         id::{BuilderId, EndpointId},
     },
-    tool::finding::Outcome,
+    tool::finding::ScanOutcome,
 };
 
 /// A hosted endpoint as it is stored. [`Endpoint::public`] is what everyone may see.
@@ -126,7 +126,7 @@ pub struct DecidedOn {
     /// Whether its content had been rejected.
     pub refused: bool,
     /// `None` where nothing was scanned.
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<ScanOutcome>,
     /// The version that had been approved before.
     pub approved_version: Option<String>,
 }

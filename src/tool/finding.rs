@@ -18,7 +18,7 @@ pub enum Severity {
 /// What becomes of an upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Outcome {
+pub enum ScanOutcome {
     /// Nothing was found that matters.
     Pass,
     /// Stored, and paused until an admin has decided.
@@ -27,7 +27,7 @@ pub enum Outcome {
     Block,
 }
 
-impl Outcome {
+impl ScanOutcome {
     /// The name on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {

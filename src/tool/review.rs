@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{
     base::clock::Timestamp,
-    tool::finding::{Finding, Outcome},
+    tool::finding::{Finding, ScanOutcome},
 };
 
 /// What the scan of an endpoint's content found, and when its builder vouched for it.
@@ -13,7 +13,7 @@ use crate::{
 #[serde(rename_all = "camelCase")]
 pub struct ContentSafety {
     /// `pass` also when an admin approved what was found.
-    pub outcome: Outcome,
+    pub outcome: ScanOutcome,
     /// The rules that it was scanned by.
     pub policy_version: String,
     /// `None` for uploads of the admin.

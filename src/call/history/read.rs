@@ -3,7 +3,7 @@
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::Deserialize;
 
-use super::{CALLS, CallRecord, History, Outcome, Placed, all_of};
+use super::{CALLS, CallOutcome, CallRecord, History, Placed, all_of};
 use crate::{
     base::{
         clock::Timestamp,
@@ -35,7 +35,7 @@ pub struct CallQuery {
 #[serde(try_from = "String")]
 pub enum Ending {
     /// Exactly so.
-    As(Outcome),
+    As(CallOutcome),
     /// Failed with this code.
     With(String),
 }
@@ -105,8 +105,8 @@ impl TryFrom<String> for Ending {
     fn try_from(text: String) -> Result<Self, &'static str> {
         let is_code = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
         match text.as_str() {
-            "succeeded" => Ok(Self::As(Outcome::Succeeded)),
-            "failed" => Ok(Self::As(Outcome::Failed)),
+            "succeeded" => Ok(Self::As(CallOutcome::Succeeded)),
+            "failed" => Ok(Self::As(CallOutcome::Failed)),
             _ if is_code => Ok(Self::With(text)),
             _ => Err("`outcome` is `succeeded`, `failed`, or the code of a failure such as `handler_failed`"),
         }

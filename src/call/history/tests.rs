@@ -48,7 +48,7 @@ fn call(at: Timestamp, code: Option<&str>) -> CallRecord {
     CallRecord {
         call_id: CallId::generate(),
         at,
-        outcome: if code.is_some() { Outcome::Failed } else { Outcome::Succeeded },
+        outcome: if code.is_some() { CallOutcome::Failed } else { CallOutcome::Succeeded },
         code: code.map(str::to_owned),
         charged: Charge::No,
         price_usd: MicroUsd(1_500),
@@ -84,8 +84,8 @@ async fn calls_are_paged_newest_first_and_followed_oldest_first() {
     }
     assert_eq!(bench.list(&other, &all(50)).await.len(), 10);
     let failed = |ending| CallQuery { ending: Some(ending), ..all(7) };
-    let wanted: Vec<_> = newest_first.iter().filter(|call| call.outcome == Outcome::Failed).cloned().collect();
-    assert_eq!(bench.list(&endpoint, &failed(Ending::As(Outcome::Failed))).await, wanted);
+    let wanted: Vec<_> = newest_first.iter().filter(|call| call.outcome == CallOutcome::Failed).cloned().collect();
+    assert_eq!(bench.list(&endpoint, &failed(Ending::As(CallOutcome::Failed))).await, wanted);
     assert_eq!(bench.list(&endpoint, &failed(Ending::With("handler_failed".to_owned()))).await, wanted);
     assert_eq!(bench.list(&endpoint, &failed(Ending::With("busy".to_owned()))).await, []);
     let since = CallQuery { since: Some(told[45].at), ..all(7) };
@@ -109,7 +109,7 @@ async fn a_call_is_told_live_at_the_place_where_it_is_stored() {
     let mut follower = bench.history.follow(&endpoint).unwrap();
     let one = call(NOW, None);
     bench.add(&[(&endpoint, one.clone()), (&endpoint, call(NOW, None))]).await;
-    let Some(crate::event::feed::Told::Entry(told)) = follower.next().await else { panic!("nothing was told") };
+    let Some(crate::event::feed::FeedItem::Entry(told)) = follower.next().await else { panic!("nothing was told") };
     assert_eq!(told.call, one);
     assert_eq!(bench.history.after(&endpoint, &told.place, 10).await.unwrap().len(), 1);
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::AddAssign};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    call::history::{CallRecord, Charge, Outcome},
+    call::history::{CallOutcome, CallRecord, Charge},
     store::{Value, write_postcard},
 };
 
@@ -35,7 +35,7 @@ impl Bucket {
             self.paid += 1;
             self.gross = self.gross.saturating_add(call.price_usd.0);
         }
-        if call.outcome == Outcome::Failed {
+        if call.outcome == CallOutcome::Failed {
             let code = call.code.as_deref().unwrap_or_default();
             match self.failed.get_mut(code) {
                 Some(count) => *count += 1,

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::{
     base::id::CallId,
-    call::history::{Charge, Outcome},
+    call::history::{CallOutcome, Charge},
     money::receipt,
     store::{
         faulty::{Fault, FaultyStore},
@@ -44,7 +44,7 @@ impl Bench {
         let call = CallRecord {
             call_id: CallId::generate(),
             at,
-            outcome: if code.is_some() { Outcome::Failed } else { Outcome::Succeeded },
+            outcome: if code.is_some() { CallOutcome::Failed } else { CallOutcome::Succeeded },
             code: code.map(str::to_owned),
             charged: if price > 0 { Charge::Yes } else { Charge::No },
             price_usd: MicroUsd(price),

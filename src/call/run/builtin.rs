@@ -5,7 +5,7 @@ mod summary;
 
 use serde_json::{Value, json};
 
-use self::readiness::Looker;
+use self::readiness::ReadinessClient;
 use super::Task;
 use crate::tool::MicroUsd;
 
@@ -34,8 +34,8 @@ pub(super) fn receipt_echo(task: &Task<'_>) -> Value {
 }
 
 /// Looks at a metadata URL and says what is there and what is missing.
-pub(super) async fn readiness_check(looker: &Looker, task: &Task<'_>) -> Value {
+pub(super) async fn readiness_check(client: &ReadinessClient, task: &Task<'_>) -> Value {
     let url = task.input.value.get("url").and_then(Value::as_str).unwrap_or_default();
     let by_a_check = task.head.headers.iter().any(|(name, value)| *name == "user-agent" && value == readiness::AGENT);
-    if by_a_check { readiness::of_a_check(url) } else { readiness::check(looker, url).await }
+    if by_a_check { readiness::of_a_check(url) } else { readiness::check(client, url).await }
 }

@@ -16,7 +16,7 @@ use super::{Produced, Task, unfitting};
 use crate::{
     base::aside::aside,
     call::{CallError, CalledBy, Progress, RequestHead, bodiless, content_type, says_json},
-    capability::{CallGrants, Capabilities, Ops, Redactor, Scratch, secret::Visibility},
+    capability::{CallGrants, CapabilityServices, Ops, Redactor, Scratch, secret::Visibility},
     catalog::Live,
     money::PaymentId,
     tool::{Mismatch, depth},
@@ -46,7 +46,7 @@ struct Caller<'a> {
     payment_id: Option<&'a PaymentId>,
 }
 
-pub(super) async fn run(pool: &Pool, services: &Arc<Capabilities>, task: Task<'_>) -> Result<Produced, CallError> {
+pub(super) async fn run(pool: &Pool, services: &Arc<CapabilityServices>, task: Task<'_>) -> Result<Produced, CallError> {
     let endpoint = &task.live.endpoint;
     let bundle = task.live.bundle.as_ref().ok_or(CallError::Internal)?;
     let secrets = services.secrets().for_call(&endpoint.id, &endpoint.owner).map_err(|error| {
@@ -75,7 +75,7 @@ pub(super) async fn run(pool: &Pool, services: &Arc<Capabilities>, task: Task<'_
     let mut limits = endpoint.limits;
     match task.progress.cloned() {
         // A reader who lags misses messages.
-        Some(progress) => ops = ops.with_listener(move |heard| _ = progress.try_send(Progress::Heard(heard))),
+        Some(progress) => ops = ops.with_listener(move |heard| _ = progress.try_send(Progress::Update(heard))),
         // With nobody to hear them, they end in the worker.
         None => limits.progress_messages = 0,
     }

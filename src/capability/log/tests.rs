@@ -10,7 +10,7 @@ use crate::{
         CallGrants, Grant, Redactor,
         secret::{Secret, Visibility},
     },
-    event::feed::Told,
+    event::feed::FeedItem,
     store::{Batch, Changes, Durability, KeyRange, Pairs, Space, memory::MemoryStore},
 };
 
@@ -149,7 +149,7 @@ async fn followers_get_lines_as_they_come() {
     let mut following = logs.follow(&endpoint).unwrap();
     logs.write(&EndpointId::generate(), line(&logs, LogLevel::Info, "another's", &call));
     logs.write(&endpoint, line(&logs, LogLevel::Info, "after", &call));
-    let Some(Told::Entry(followed)) = following.next().await else { panic!("nothing came") };
+    let Some(FeedItem::Entry(followed)) = following.next().await else { panic!("nothing came") };
     assert_eq!(followed.entry.message, "after");
     logs.flush().await;
     let stored = logs.after(&endpoint, &LogPlace::start_of(Timestamp(0)), 10).await.unwrap();

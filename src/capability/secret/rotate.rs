@@ -12,7 +12,7 @@ use std::{
 
 use serde::Serialize;
 
-use super::{Key, OfEndpoint, PAGE, Place, SECRETS, SecretError, SecretName, Secrets, State, sealed::Sealed};
+use super::{Binding, Key, OfEndpoint, PAGE, SECRETS, SecretError, SecretName, Secrets, State, sealed::Sealed};
 use crate::{
     base::id::EndpointId,
     store::{Decided, Direction, Durability, Range, Tx, update},
@@ -104,7 +104,7 @@ impl Secrets {
             if old.key_id == ring.current().id() {
                 continue;
             }
-            let place = Place { owner: &old.owner, endpoint: endpoint.as_str(), name: name.as_str() };
+            let place = Binding { owner: &old.owner, endpoint: endpoint.as_str(), name: name.as_str() };
             let Some(value) = old.open(&ring, place) else { continue };
             let times = [old.created_at, old.updated_at];
             let sealed = Sealed::seal(ring.current(), place, &value, old.visibility, times).ok_or(SecretError::Random)?;

@@ -15,7 +15,7 @@ use crate::base::clock::Timestamp;
 
 /// Where a secret belongs. Part of what is sealed: moved elsewhere, it does not open.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct Binding<'a> {
     pub(super) owner: &'a str,
     pub(super) endpoint: &'a str,
     pub(super) name: &'a str,
@@ -39,7 +39,7 @@ pub(super) struct Sealed {
 
 impl Sealed {
     /// Seals `value` for `place`. `None` without randomness.
-    pub(super) fn seal(key: &MasterKey, place: Place<'_>, value: &str, visibility: Visibility, times: [Timestamp; 2]) -> Option<Self> {
+    pub(super) fn seal(key: &MasterKey, place: Binding<'_>, value: &str, visibility: Visibility, times: [Timestamp; 2]) -> Option<Self> {
         let mut nonce = [0; 12];
         getrandom::fill(&mut nonce).ok()?;
         let aad = additional_data(key.id(), place, visibility);
@@ -58,7 +58,7 @@ impl Sealed {
     }
 
     /// The value; `None` when its key is not held, or it was sealed for another place.
-    pub(super) fn open(&self, ring: &Keyring, place: Place<'_>) -> Option<Zeroizing<String>> {
+    pub(super) fn open(&self, ring: &Keyring, place: Binding<'_>) -> Option<Zeroizing<String>> {
         let key = ring.get(&self.key_id)?;
         let nonce: [u8; 12] = self.nonce.as_slice().try_into().ok()?;
         let aad = additional_data(&self.key_id, place, self.visibility);
@@ -68,14 +68,14 @@ impl Sealed {
     }
 }
 
-fn cipher(key: &MasterKey, place: Place<'_>) -> Aes256GcmSiv {
+fn cipher(key: &MasterKey, place: Binding<'_>) -> Aes256GcmSiv {
     Aes256GcmSiv::new_from_slice(&*key.of_endpoint(place.owner, place.endpoint)).expect("a derived key has 32 bytes")
 }
 
 /// No part of it can have a `|`. The visibility is in it so that nobody who writes to the store
 /// can show a handler what it must not see.
-fn additional_data(key_id: &str, place: Place<'_>, visibility: Visibility) -> String {
-    let Place { owner, endpoint, name } = place;
+fn additional_data(key_id: &str, place: Binding<'_>, visibility: Visibility) -> String {
+    let Binding { owner, endpoint, name } = place;
     format!("v1|{key_id}|{owner}|{endpoint}|{name}|{}", visibility.as_str())
 }
 

@@ -190,7 +190,7 @@ fn any_value_opens_where_it_was_sealed_and_nowhere_else() {
         let value: String = (0..length).map(|_| *random.pick(&['a', 'ß', '\0', '"', '🙂'])).collect();
         let mut word = || *random.pick(&words);
         let (here, there) =
-            (Place { owner: word(), endpoint: word(), name: word() }, Place { owner: word(), endpoint: word(), name: word() });
+            (Binding { owner: word(), endpoint: word(), name: word() }, Binding { owner: word(), endpoint: word(), name: word() });
         let sealed = Sealed::seal(ring.current(), here, &value, Visibility::Env, [Timestamp(1), Timestamp(2)]).unwrap();
         let sealed = Sealed::of_bytes(&sealed.to_bytes()).unwrap();
         assert_eq!(sealed.open(&ring, here).as_deref(), Some(&value));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::tool::finding::{Finding, Outcome, Severity};
+use crate::tool::finding::{Finding, ScanOutcome, Severity};
 
 /// Findings of one rule in one field that are reported; more say nothing new.
 const PER_RULE_AND_FIELD: usize = 3;
@@ -16,7 +16,7 @@ const FINDINGS: usize = 60;
 #[serde(rename_all = "camelCase")]
 pub struct Report {
     /// The gravest of the findings.
-    pub outcome: Outcome,
+    pub outcome: ScanOutcome,
     /// What was found, and where.
     pub findings: Vec<Finding>,
 }
@@ -65,9 +65,9 @@ impl Findings {
     pub(super) fn report(mut self) -> Report {
         self.found.sort_by(|a, b| b.severity.cmp(&a.severity).then(a.rule.cmp(&b.rule)).then(a.line.cmp(&b.line)));
         let outcome = match self.found.first().map(|gravest| gravest.severity) {
-            Some(Severity::Block) => Outcome::Block,
-            Some(Severity::Review) => Outcome::Review,
-            Some(Severity::Note) | None => Outcome::Pass,
+            Some(Severity::Block) => ScanOutcome::Block,
+            Some(Severity::Review) => ScanOutcome::Review,
+            Some(Severity::Note) | None => ScanOutcome::Pass,
         };
         self.found.truncate(FINDINGS);
         Report { outcome, findings: self.found }

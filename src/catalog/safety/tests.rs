@@ -3,7 +3,7 @@ use std::{collections::BTreeSet, path::PathBuf, time::Instant};
 use serde_json::json;
 
 use super::*;
-use crate::tool::finding::Outcome;
+use crate::tool::finding::ScanOutcome;
 
 fn scanner() -> Scanner {
     Scanner::new(&OperatorLists::default())
@@ -71,7 +71,7 @@ fn a_finding_says_where_and_never_what() {
     let key = aws_key();
     let report = scan_source(&format!("// first\nexport default () => '{key}';"));
     let found = &report.findings[0];
-    assert_eq!((report.outcome, report.blocking()), (Outcome::Block, vec!["secret.aws-access-key"]));
+    assert_eq!((report.outcome, report.blocking()), (ScanOutcome::Block, vec!["secret.aws-access-key"]));
     assert_eq!((found.field.as_str(), found.line, found.column), ("/handler/source", Some(2), Some(23)));
     assert_eq!(found.excerpt.as_deref(), Some("AK… (20 characters)"));
     assert_eq!(
@@ -84,9 +84,9 @@ fn a_finding_says_where_and_never_what() {
 
 #[test]
 fn the_gravest_finding_decides() {
-    assert_eq!(scan_source("export default () => 1;").outcome, Outcome::Pass);
-    assert_eq!(scan_source("export default () => eval('1');").outcome, Outcome::Review);
-    assert_eq!(scan_source(&format!("eval('{}')", aws_key())).outcome, Outcome::Block);
+    assert_eq!(scan_source("export default () => 1;").outcome, ScanOutcome::Pass);
+    assert_eq!(scan_source("export default () => eval('1');").outcome, ScanOutcome::Review);
+    assert_eq!(scan_source(&format!("eval('{}')", aws_key())).outcome, ScanOutcome::Block);
 }
 
 #[test]

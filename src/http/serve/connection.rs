@@ -105,7 +105,7 @@ impl Protocols {
         });
         let mut connection = pin!(self.builder.serve_connection(io, service));
         let mut ending = pin!(app.ending.cancelled());
-        let mut told = Told::NotAsked;
+        let mut shutdown = ShutdownWatch::Unregistered;
         let mut looks = self.look.map(|look| {
             let mut looks = interval(look);
             looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -120,10 +120,10 @@ impl Protocols {
                     return Poll::Ready(Some(Overdue::TakenBack));
                 }
                 // Asked once, it wakes this task; asking it again takes a lock that all connections share.
-                if told == Told::NotAsked || told == Told::Waits && app.draining() {
-                    told = Told::Waits;
+                if shutdown == ShutdownWatch::Unregistered || shutdown == ShutdownWatch::Waiting && app.draining() {
+                    shutdown = ShutdownWatch::Waiting;
                     if ending.as_mut().poll(cx).is_ready() {
-                        told = Told::Ends;
+                        shutdown = ShutdownWatch::Ended;
                         connection.as_mut().graceful_shutdown();
                         continue;
                     }
@@ -150,10 +150,10 @@ impl Protocols {
 
 /// What a connection knows of the host's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
-    NotAsked,
-    Waits,
-    Ends,
+enum ShutdownWatch {
+    Unregistered,
+    Waiting,
+    Ended,
 }
 
 /// Runs the streams of HTTP/2, and resets those whose clients take nothing of their answers: nobody else sees that, since

@@ -13,7 +13,7 @@ use reqwest::{Client, StatusCode, Url, redirect};
 use serde_json::{Value, json};
 
 use super::{NOT_SERVED, settlement};
-use crate::money::{ConfigError, Facilitator, Outcome, Payment, Verdict, WireVersion, x402::eip3009::Transfer};
+use crate::money::{ConfigError, Facilitator, Payment, SettleOutcome, Verdict, WireVersion, x402::eip3009::Transfer};
 
 /// How long answers are waited for.
 #[derive(Debug, Clone, Copy)]
@@ -167,22 +167,22 @@ impl HttpFacilitator {
     }
 
     /// What the token itself says became of the nonce.
-    async fn on_chain(&self, payment: &Payment) -> Outcome {
+    async fn on_chain(&self, payment: &Payment) -> SettleOutcome {
         let Some(rpc) = &self.rpc else {
-            return Outcome::Unknown("only the chain knows; set TOLLHOUSE_RPC_URL to ask it".to_owned());
+            return SettleOutcome::Unknown("only the chain knows; set TOLLHOUSE_RPC_URL to ask it".to_owned());
         };
-        self.ask_chain(rpc, payment).await.unwrap_or_else(|why| Outcome::Unknown(format!("node: {why}")))
+        self.ask_chain(rpc, payment).await.unwrap_or_else(|why| SettleOutcome::Unknown(format!("node: {why}")))
     }
 
     /// What the chain knows of a settlement that the facilitator does not speak clearly of.
-    async fn doubt(&self, payment: &Payment, why: String) -> Outcome {
+    async fn doubt(&self, payment: &Payment, why: String) -> SettleOutcome {
         match self.on_chain(payment).await {
-            Outcome::Unknown(more) => Outcome::Unknown(format!("{why}; {more}")),
+            SettleOutcome::Unknown(more) => SettleOutcome::Unknown(format!("{why}; {more}")),
             known => known,
         }
     }
 
-    async fn ask_chain(&self, rpc: &Url, payment: &Payment) -> Result<Outcome, String> {
+    async fn ask_chain(&self, rpc: &Url, payment: &Payment) -> Result<SettleOutcome, String> {
         let transfer = Transfer::parse(&payment.authorization).ok_or("the authorization does not read")?;
         // Before the events, so that these are as new at least.
         let block = self.rpc(rpc, "eth_getBlockByNumber", json!(["latest", false])).await?;
@@ -197,7 +197,7 @@ impl HttpFacilitator {
                 Some(now) if now >= transfer.valid_before => {
                     refused("invalid_exact_evm_payload_authorization_valid_before", "the authorization expired unused")
                 }
-                _ => Outcome::Unknown("the nonce is not used yet".to_owned()),
+                _ => SettleOutcome::Unknown("the nonce is not used yet".to_owned()),
             });
         };
         if event["topics"][0] == AUTHORIZATION_CANCELED {
@@ -216,7 +216,7 @@ impl HttpFacilitator {
         });
         let same_token = next["address"].as_str().is_some_and(|address| address.eq_ignore_ascii_case(payment.network.asset));
         Ok(if same_token && next["topics"] == moved["topics"] && next["data"] == moved["data"] {
-            Outcome::Settled(settlement(payment, transaction.to_owned()))
+            SettleOutcome::Settled(settlement(payment, transaction.to_owned()))
         } else {
             refused("invalid_exact_evm_nonce_already_used", "the nonce was used for another transfer")
         })
@@ -255,22 +255,22 @@ impl Facilitator for HttpFacilitator {
         }
     }
 
-    async fn settle(&self, payment: &Payment) -> Outcome {
+    async fn settle(&self, payment: &Payment) -> SettleOutcome {
         match self.settle_once(payment).await {
-            Said::Settled(transaction) => Outcome::Settled(settlement(payment, transaction)),
-            Said::Refused { reason, message } => Outcome::Refused { reason, message },
+            Said::Settled(transaction) => SettleOutcome::Settled(settlement(payment, transaction)),
+            Said::Refused { reason, message } => SettleOutcome::Refused { reason, message },
             Said::Doubtful(why) => self.doubt(payment, why).await,
         }
     }
 
-    async fn resolve(&self, payment: &Payment) -> Outcome {
+    async fn resolve(&self, payment: &Payment) -> SettleOutcome {
         match self.on_chain(payment).await {
-            Outcome::Unknown(_) => {}
+            SettleOutcome::Unknown(_) => {}
             known => return known,
         }
         // The same nonce: the token moves money for it once at most.
         match self.settle_once(payment).await {
-            Said::Settled(transaction) => Outcome::Settled(settlement(payment, transaction)),
+            Said::Settled(transaction) => SettleOutcome::Settled(settlement(payment, transaction)),
             Said::Refused { reason: why, .. } | Said::Doubtful(why) => self.doubt(payment, why).await,
         }
     }
@@ -305,8 +305,8 @@ fn before_sending(reason: &str) -> bool {
     code && !sent.iter().chain(&used).any(|part| reason.contains(part))
 }
 
-fn refused(reason: &str, message: &str) -> Outcome {
-    Outcome::Refused { reason: reason.to_owned(), message: message.to_owned() }
+fn refused(reason: &str, message: &str) -> SettleOutcome {
+    SettleOutcome::Refused { reason: reason.to_owned(), message: message.to_owned() }
 }
 
 fn cut(text: &str, chars: usize) -> String {

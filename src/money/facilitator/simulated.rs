@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use super::{ledger::Move, settlement};
 use crate::base::clock::Clock;
-use crate::money::{Facilitator, Ledger, LedgerError, Outcome, Payment, Verdict, x402::eip3009::Transfer};
+use crate::money::{Facilitator, Ledger, LedgerError, Payment, SettleOutcome, Verdict, x402::eip3009::Transfer};
 
 /// An authorisation must still be valid this long, in seconds, as facilitators of real chains want it.
 const MIN_VALIDITY_SECS: u64 = 6;
@@ -78,29 +78,29 @@ impl Facilitator for SimulatedFacilitator {
         }
     }
 
-    async fn settle(&self, payment: &Payment) -> Outcome {
-        let refused = |reason: &str, message: String| Outcome::Refused { reason: reason.to_owned(), message };
+    async fn settle(&self, payment: &Payment) -> SettleOutcome {
+        let refused = |reason: &str, message: String| SettleOutcome::Refused { reason: reason.to_owned(), message };
         let transfer = match self.check(payment) {
             Ok(transfer) => transfer,
             Err((reason, message)) => return refused(reason, message),
         };
         match self.ledger.transfer(&transfer).await {
-            Ok(transaction) => Outcome::Settled(settlement(payment, transaction)),
+            Ok(transaction) => SettleOutcome::Settled(settlement(payment, transaction)),
             Err(LedgerError::NonceUsed { .. }) => refused("invalid_exact_evm_nonce_already_used", "the authorization is spent".to_owned()),
             Err(error @ LedgerError::Insufficient { .. }) => refused("invalid_exact_evm_insufficient_balance", error.to_string()),
-            Err(error) => Outcome::Unknown(error.to_string()),
+            Err(error) => SettleOutcome::Unknown(error.to_string()),
         }
     }
 
-    async fn resolve(&self, payment: &Payment) -> Outcome {
+    async fn resolve(&self, payment: &Payment) -> SettleOutcome {
         let Some(transfer) = Transfer::parse(&payment.authorization) else {
-            return Outcome::Refused { reason: "invalid_payload".to_owned(), message: "not a transfer".to_owned() };
+            return SettleOutcome::Refused { reason: "invalid_payload".to_owned(), message: "not a transfer".to_owned() };
         };
         // The nonce is spent by this transfer and no other: the intent holds its signature.
         match self.ledger.transaction(transfer.from, transfer.nonce).await {
-            Ok(Some(transaction)) => Outcome::Settled(settlement(payment, transaction)),
+            Ok(Some(transaction)) => SettleOutcome::Settled(settlement(payment, transaction)),
             Ok(None) => self.settle(payment).await,
-            Err(error) => Outcome::Unknown(error.to_string()),
+            Err(error) => SettleOutcome::Unknown(error.to_string()),
         }
     }
 

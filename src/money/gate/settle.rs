@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Admission, Gate, Means, PAYMENTS, Retry};
 use crate::{
     money::{
-        Finished, News, Outcome, Payment, PaymentId, SettleError, Settlement, SettlementKind, State, StoredAnswer,
+        Finished, News, Payment, PaymentId, SettleError, SettleOutcome, Settlement, SettlementKind, State, StoredAnswer,
         gate::record::{Intent, Record, SettlementNotice},
         x402::wire,
     },
@@ -77,7 +77,7 @@ impl Gate {
     }
 
     /// Records how a settlement ended.
-    pub(super) async fn conclude(&self, id: &PaymentId, outcome: Outcome) -> Result<StoredAnswer, SettleError> {
+    pub(super) async fn conclude(&self, id: &PaymentId, outcome: SettleOutcome) -> Result<StoredAnswer, SettleError> {
         let unknown = || SettleError::Unknown { payment: id.clone() };
         let ending = update(&*self.store, Durability::Durable, |tx| self.ending(tx, id, &outcome));
         let concluded = ending.await.and_then(|Conclusion { outcome, news }| {
@@ -96,7 +96,7 @@ impl Gate {
     }
 
     /// What an outcome makes of a payment that is settling; what became of one that is not any more.
-    async fn ending<'a>(&self, mut tx: Tx<'a>, id: &PaymentId, outcome: &Outcome) -> Result<Decided<'a, Conclusion>, SettleError> {
+    async fn ending<'a>(&self, mut tx: Tx<'a>, id: &PaymentId, outcome: &SettleOutcome) -> Result<Decided<'a, Conclusion>, SettleError> {
         let unknown = || SettleError::Unknown { payment: id.clone() };
         let Some(row) = tx.row(&PAYMENTS, id).await? else { return Err(unknown()) };
         let mut record = row.value.clone();
@@ -112,7 +112,7 @@ impl Gate {
         // As the intent names it: the settings may be others since.
         let network = text(&intent.requirements, "/network");
         let (outcome, news) = match outcome {
-            Outcome::Settled(settlement) => {
+            SettleOutcome::Settled(settlement) => {
                 let mut finished = self.finisher.finish(&intent.draft, settlement, intent.answer);
                 let network = network.as_deref().unwrap_or(&settlement.network);
                 let body = wire::settle_response(settlement, intent.version, network, finished.extensions.as_ref());
@@ -121,7 +121,7 @@ impl Gate {
                 tx.append(finished.rows);
                 (Ok(finished.answer), finished.news)
             }
-            Outcome::Refused { reason, message } => {
+            SettleOutcome::Refused { reason, message } => {
                 let payer = text(&intent.payload, "/payload/authorization/from").unwrap_or_default();
                 let body = wire::settle_refusal(reason, message, network.as_deref().unwrap_or_default(), &payer);
                 let notice = Some(SettlementNotice { version: intent.version, body: body.to_string() });
@@ -132,7 +132,7 @@ impl Gate {
                 tx.append(rows);
                 (Err(SettleError::Refused { reason: reason.clone(), message: message.clone(), notice }), news)
             }
-            Outcome::Unknown(why) => {
+            SettleOutcome::Unknown(why) => {
                 tracing::warn!(payment.id = %id, why, "the facilitator did not say how a settlement ended");
                 return Err(unknown());
             }

@@ -82,7 +82,7 @@ fn facilitator(server: &Server, rpc: Option<&Server>) -> HttpFacilitator {
     facilitator.with_patience(Patience { verify: short, settle: short, rpc: Duration::from_secs(5) })
 }
 
-async fn settle(says: Says) -> Outcome {
+async fn settle(says: Says) -> SettleOutcome {
     let server = Server::saying([says]).await;
     let outcome = facilitator(&server, None).settle(&Payer::new(1).payment(1)).await;
     assert_eq!(server.asked(), ["/settle"]);
@@ -125,22 +125,22 @@ async fn an_answer_that_is_no_clear_success_is_unknown() {
     ];
     for (name, says) in unclear {
         let outcome = settle(says).await;
-        assert!(matches!(outcome, Outcome::Unknown(_)), "{name}: {outcome:?}");
+        assert!(matches!(outcome, SettleOutcome::Unknown(_)), "{name}: {outcome:?}");
     }
     let nobody = HttpFacilitator::new("http://127.0.0.1:1", None).unwrap();
-    assert!(matches!(nobody.settle(&Payer::new(1).payment(1)).await, Outcome::Unknown(_)), "nobody there");
+    assert!(matches!(nobody.settle(&Payer::new(1).payment(1)).await, SettleOutcome::Unknown(_)), "nobody there");
 }
 
 #[tokio::test]
 async fn a_clear_yes_settles_and_a_clear_no_refuses() {
-    let Outcome::Settled(settlement) = settle(settled()).await else { panic!("not settled") };
+    let SettleOutcome::Settled(settlement) = settle(settled()).await else { panic!("not settled") };
     assert_eq!((settlement.transaction.as_str(), settlement.amount.as_str()), (TRANSACTION, "10000"));
     for reason in ["invalid_exact_evm_signature", "insufficient_funds", "invalid_exact_evm_insufficient_balance"] {
         let outcome = settle(refuses(reason)).await;
-        assert!(matches!(&outcome, Outcome::Refused { reason: code, .. } if code == reason), "{outcome:?}");
+        assert!(matches!(&outcome, SettleOutcome::Refused { reason: code, .. } if code == reason), "{outcome:?}");
         // x402-rs says it under 400.
         let outcome = settle(says(400, json!({ "success": false, "errorReason": reason, "transaction": "" }))).await;
-        assert!(matches!(outcome, Outcome::Refused { .. }), "{outcome:?}");
+        assert!(matches!(outcome, SettleOutcome::Refused { .. }), "{outcome:?}");
     }
 }
 
@@ -206,7 +206,7 @@ async fn what_a_facilitator_has_against_the_host_is_not_held_against_the_payer()
     for (status, reason) in [(401, "unauthorized"), (200, "invalid_network")] {
         let told = says(status, json!({ "success": false, "errorReason": reason, "transaction": "" }));
         let outcome = settle(told).await;
-        assert!(matches!(&outcome, Outcome::Refused { reason, .. } if reason == NOT_SERVED), "nothing was taken: {outcome:?}");
+        assert!(matches!(&outcome, SettleOutcome::Refused { reason, .. } if reason == NOT_SERVED), "nothing was taken: {outcome:?}");
     }
 }
 
@@ -241,7 +241,7 @@ fn logs(to: &str, value: u64) -> Vec<Value> {
     ]
 }
 
-async fn with_node(facilitator_says: Says, node_says: Vec<Says>) -> Outcome {
+async fn with_node(facilitator_says: Says, node_says: Vec<Says>) -> SettleOutcome {
     let (server, node) = (Server::saying([facilitator_says]).await, Server::saying(node_says).await);
     let outcome = facilitator(&server, Some(&node)).settle(&Payer::new(1).payment(1)).await;
     let asked = node.asked.lock().unwrap();
@@ -262,7 +262,7 @@ async fn the_chain_has_the_last_word_on_a_used_nonce() {
         let ours = logs(PAY_TO, PRICE.0);
         let node = vec![block(NOW.as_secs()), event(&ours), result(json!({ "status": "0x1", "logs": ours }))];
         let outcome = with_node(doubtful, node).await;
-        assert!(matches!(&outcome, Outcome::Settled(settlement) if settlement.transaction == TRANSACTION), "{outcome:?}");
+        assert!(matches!(&outcome, SettleOutcome::Settled(settlement) if settlement.transaction == TRANSACTION), "{outcome:?}");
     }
 }
 
@@ -272,7 +272,7 @@ async fn a_nonce_that_was_used_for_another_transfer_has_not_paid() {
     for other in [logs(&Payer::new(1).address(), PRICE.0), logs(PAY_TO, 0), logs(PAY_TO, PRICE.0)[..2].to_vec()] {
         let node = vec![block(NOW.as_secs()), result(json!([other[1]])), result(json!({ "status": "0x1", "logs": other }))];
         let outcome = with_node(refuses("invalid_exact_evm_nonce_already_used"), node).await;
-        assert!(matches!(outcome, Outcome::Refused { .. }), "{outcome:?}");
+        assert!(matches!(outcome, SettleOutcome::Refused { .. }), "{outcome:?}");
     }
 }
 
@@ -281,12 +281,12 @@ async fn a_cancelled_or_expired_authorization_is_refused() {
     let doubtful = || refuses("invalid_exact_evm_nonce_already_used");
     let canceled = log(3, &[CANCELED, &word(&Payer::new(1).address()), &format!("0x{:064x}", 1)], "0x");
     let outcome = with_node(doubtful(), vec![block(NOW.as_secs()), result(json!([canceled]))]).await;
-    assert!(matches!(&outcome, Outcome::Refused { reason, .. } if reason == "authorization_canceled"), "{outcome:?}");
+    assert!(matches!(&outcome, SettleOutcome::Refused { reason, .. } if reason == "authorization_canceled"), "{outcome:?}");
     let expired = NOW.as_secs() + 300;
     let outcome = with_node(Says::Silence, vec![block(expired), result(json!([]))]).await;
-    assert!(matches!(outcome, Outcome::Refused { .. }), "{outcome:?}");
+    assert!(matches!(outcome, SettleOutcome::Refused { .. }), "{outcome:?}");
     let outcome = with_node(Says::Silence, vec![block(expired - 1), result(json!([]))]).await;
-    assert!(matches!(outcome, Outcome::Unknown(_)), "it may still be on its way: {outcome:?}");
+    assert!(matches!(outcome, SettleOutcome::Unknown(_)), "it may still be on its way: {outcome:?}");
 }
 
 #[tokio::test]
@@ -303,7 +303,7 @@ async fn a_node_that_misbehaves_decides_nothing() {
         vec![block(NOW.as_secs()), result(json!([ours[1]])), result(json!({}))],
     ] {
         let outcome = with_node(refuses("invalid_exact_evm_nonce_already_used"), node).await;
-        assert!(matches!(outcome, Outcome::Unknown(_)), "{outcome:?}");
+        assert!(matches!(outcome, SettleOutcome::Unknown(_)), "{outcome:?}");
     }
 }
 
@@ -313,13 +313,13 @@ async fn a_no_to_a_repeated_question_is_not_the_end() {
     for reason in ["invalid_exact_evm_insufficient_balance", "invalid_exact_evm_payload_authorization_valid_before"] {
         let server = Server::saying([refuses(reason)]).await;
         let outcome = facilitator(&server, None).resolve(&Payer::new(1).payment(1)).await;
-        assert!(matches!(outcome, Outcome::Unknown(_)), "{outcome:?}");
+        assert!(matches!(outcome, SettleOutcome::Unknown(_)), "{outcome:?}");
     }
     let server = Server::saying([refuses("insufficient_funds")]).await;
     let ours = logs(PAY_TO, PRICE.0);
     let node = Server::saying([block(NOW.as_secs()), result(json!([ours[1]])), result(json!({ "logs": ours }))]).await;
     let outcome = facilitator(&server, Some(&node)).resolve(&Payer::new(1).payment(1)).await;
-    assert!(matches!(outcome, Outcome::Settled(_)), "{outcome:?}");
+    assert!(matches!(outcome, SettleOutcome::Settled(_)), "{outcome:?}");
     assert!(server.asked().is_empty(), "the chain knew");
 }
 

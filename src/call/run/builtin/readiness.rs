@@ -1,6 +1,6 @@
 //! The built-in readiness check: what an agent would find at an MCP or x402 metadata URL.
 //!
-//! It fetches the URL through a [`Looker`] and reads what comes: a 402 challenge of either
+//! It fetches the URL through a [`ReadinessClient`] and reads what comes: a 402 challenge of either
 //! version, a manifest, an OpenAPI document, a `server.json`, MCP metadata or an MCP endpoint. It
 //! also looks for the discovery documents of the same origin. It does *not* pay, sign or log in:
 //! what it sends is a GET, an empty POST where GET is refused, and MCP's `initialize` and
@@ -11,9 +11,9 @@
 //! before they are repeated.
 
 mod challenge;
+mod client;
 mod discovery;
 mod document;
-mod look;
 mod mcp;
 mod notes;
 
@@ -28,9 +28,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use url::Url;
 
-pub use self::look::Looker;
+pub use self::client::ReadinessClient;
 use self::{
-    discovery::Place,
+    discovery::DiscoveryUrl,
     notes::{Note, Notes, short},
 };
 use crate::{
@@ -66,7 +66,7 @@ struct Report {
     ready: bool,
     found: Map<String, Value>,
     notes: Vec<Note>,
-    expected_discovery_urls: Vec<Place>,
+    expected_discovery_urls: Vec<DiscoveryUrl>,
     next_actions: Vec<String>,
     paid: bool,
 }
@@ -95,11 +95,11 @@ enum Kind {
 }
 
 /// Looks at `url` and says what an agent would find there.
-pub async fn check(looker: &Looker, url: &str) -> Value {
-    let report = match looker.fetch(asking(Fetch::get(url, FIRST_WALL, BODY_BYTES))).await {
-        Ok(fetched) => inspect(looker, url, fetched).await,
+pub async fn check(client: &ReadinessClient, url: &str) -> Value {
+    let report = match client.fetch(asking(Fetch::get(url, FIRST_WALL, BODY_BYTES))).await {
+        Ok(fetched) => inspect(client, url, fetched).await,
         Err(error) => {
-            let places = looker.check(url).map(|url| discovery::expected(&url)).unwrap_or_default();
+            let places = client.check(url).map(|url| discovery::expected(&url)).unwrap_or_default();
             unreachable(url, Reason { code: error.code(), message: error.to_string() }, places)
         }
     };
@@ -113,7 +113,7 @@ pub fn of_a_check(url: &str) -> Value {
     serde_json::to_value(unreachable(url, reason, vec![])).unwrap_or_default()
 }
 
-fn unreachable(url: &str, reason: Reason, places: Vec<Place>) -> Report {
+fn unreachable(url: &str, reason: Reason, places: Vec<DiscoveryUrl>) -> Report {
     let mut notes = Notes::default();
     notes.error("unreachable", format!("nothing could be read: {}", reason.message));
     let action = match reason.code {
@@ -138,21 +138,21 @@ fn unreachable(url: &str, reason: Reason, places: Vec<Place>) -> Report {
     }
 }
 
-async fn inspect(looker: &Looker, submitted: &str, first: Fetched) -> Report {
+async fn inspect(client: &ReadinessClient, submitted: &str, first: Fetched) -> Report {
     let mut seen = Seen::default();
     let origin = first.url.clone();
-    let looking = tokio::time::timeout(REST_WALL, seen.look(looker, &first));
-    let (looked, places) = tokio::join!(looking, discovery::probe(looker, &origin, REST_WALL));
+    let looking = tokio::time::timeout(REST_WALL, seen.look(client, &first));
+    let (looked, places) = tokio::join!(looking, discovery::probe(client, &origin, REST_WALL));
     if looked.is_err() {
         seen.notes.warning("slow", "a further request got no answer in time, so this check is not complete");
     }
-    if looker.is_own(&origin) {
+    if client.is_own(&origin) {
         seen.notes.info("own_host", "the URL is of the host that checks: whether others reach it was not tried");
     }
     if origin.scheme() != "https" {
         seen.notes.warning("not_https", "the URL is not https: payments and prices can be changed on the way");
     }
-    let missing: Vec<&Place> = places.iter().filter(|place| place.found == Some(false) && place.important).collect();
+    let missing: Vec<&DiscoveryUrl> = places.iter().filter(|place| place.found == Some(false) && place.important).collect();
     if !missing.is_empty() {
         let urls: Vec<&str> = missing.iter().map(|place| place.url.as_str()).collect();
         seen.notes.info("discovery_missing", format!("indexers and agents look for these and do not find them: {}", urls.join(", ")));
@@ -189,12 +189,12 @@ impl Default for Seen {
 }
 
 impl Seen {
-    async fn look(&mut self, looker: &Looker, first: &Fetched) {
+    async fn look(&mut self, client: &ReadinessClient, first: &Fetched) {
         match first.status {
             StatusCode::PAYMENT_REQUIRED => self.challenge(first).await,
             status if status.is_success() => self.document(first).await,
             StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_FOUND | StatusCode::BAD_REQUEST | StatusCode::NOT_ACCEPTABLE => {
-                self.post(looker, first).await;
+                self.post(client, first).await;
             }
             status => self.notes.error("status", format!("GET answers {status}, which says nothing about payment or metadata")),
         }
@@ -211,11 +211,11 @@ impl Seen {
     }
 
     /// Where GET is refused, asks as indexers do: with an unpaid, empty POST; then as MCP clients do.
-    async fn post(&mut self, looker: &Looker, first: &Fetched) {
+    async fn post(&mut self, client: &ReadinessClient, first: &Fetched) {
         let get = first.status;
         let url = first.url.as_str();
         let empty = post_json(url, Bytes::new());
-        let answered = match looker.fetch(empty).await {
+        let answered = match client.fetch(empty).await {
             Ok(answered) => answered,
             Err(error) => return self.notes.error("unreachable", format!("GET answers {get}, and POST gets no answer: {error}")),
         };
@@ -223,7 +223,7 @@ impl Seen {
             self.notes.info("method", format!("GET answers {get}; an unpaid POST is asked for payment"));
             return self.challenge(&answered).await;
         }
-        if mcp::looks_like_one(&first.url, &answered).await && mcp::read(looker, url, &mut self.found, &mut self.notes).await {
+        if mcp::looks_like_one(&first.url, &answered).await && mcp::read(client, url, &mut self.found, &mut self.notes).await {
             self.kind = Kind::McpEndpoint;
             return;
         }

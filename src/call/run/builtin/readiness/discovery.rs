@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 use url::Url;
 
-use super::{Looker, asking};
+use super::{ReadinessClient, asking};
 use crate::{
     base::aside::aside,
     capability::guard::{Fetch, Fetched},
@@ -38,7 +38,7 @@ const EXPECTED: &[Expected] = &[
 
 /// A discovery URL of an origin.
 #[derive(Debug, Serialize)]
-pub(super) struct Place {
+pub(super) struct DiscoveryUrl {
     pub(super) url: String,
     purpose: &'static str,
     /// Whether the document is there; absent when nobody looked.
@@ -51,19 +51,19 @@ pub(super) struct Place {
 }
 
 /// The discovery URLs of `url`'s origin.
-pub(super) fn expected(url: &Url) -> Vec<Place> {
+pub(super) fn expected(url: &Url) -> Vec<DiscoveryUrl> {
     let at = |expected: &Expected| {
         let url = url.join(expected.path).map_or_else(|_| expected.path.to_owned(), |url| url.to_string());
-        Place { url, purpose: expected.purpose, found: None, status: None, important: expected.important }
+        DiscoveryUrl { url, purpose: expected.purpose, found: None, status: None, important: expected.important }
     };
     EXPECTED.iter().map(at).collect()
 }
 
 /// The same, looked for; each within `wall`.
-pub(super) async fn probe(looker: &Looker, url: &Url, wall: Duration) -> Vec<Place> {
+pub(super) async fn probe(client: &ReadinessClient, url: &Url, wall: Duration) -> Vec<DiscoveryUrl> {
     let probes = expected(url).into_iter().zip(EXPECTED).enumerate().map(|(index, (mut place, expected))| async move {
         if index < PROBED {
-            let fetched = looker.fetch(asking(Fetch::get(&place.url, wall, BODY_BYTES))).await;
+            let fetched = client.fetch(asking(Fetch::get(&place.url, wall, BODY_BYTES))).await;
             place.status = fetched.as_ref().ok().map(|fetched| fetched.status.as_u16());
             place.found = Some(match fetched {
                 Ok(fetched) if fetched.status.is_success() => aside(fetched.body.len(), || (expected.fits)(&fetched)).await,

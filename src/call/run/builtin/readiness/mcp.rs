@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use super::{
-    Looker, asking,
+    ReadinessClient, asking,
     notes::{Notes, short},
     post_json,
 };
@@ -40,8 +40,8 @@ pub(super) async fn looks_like_one(url: &Url, answered: &Fetched) -> bool {
 }
 
 /// Greets the endpoint and lists its tools; whether it is one.
-pub(super) async fn read(looker: &Looker, url: &str, found: &mut Map<String, Value>, notes: &mut Notes) -> bool {
-    let mut client = Client { looker, url, session: None };
+pub(super) async fn read(client: &ReadinessClient, url: &str, found: &mut Map<String, Value>, notes: &mut Notes) -> bool {
+    let mut client = Client { client, url, session: None };
     let params = json!({ "protocolVersion": REVISION, "capabilities": {}, "clientInfo": { "name": "tollhouse-readiness", "version": env!("CARGO_PKG_VERSION") } });
     let Some(greeted) = client.ask("initialize", params).await else { return false };
     let Some(result) = greeted.get("result") else {
@@ -94,7 +94,7 @@ fn tools(listed: &Value, about: &mut Value, notes: &mut Notes) {
 
 /// One conversation with an endpoint. Dropping it ends the session that the endpoint opened.
 struct Client<'a> {
-    looker: &'a Looker,
+    client: &'a ReadinessClient,
     url: &'a str,
     session: Option<HeaderValue>,
 }
@@ -115,19 +115,19 @@ impl Client<'_> {
         request.headers.insert("mcp-protocol-version", HeaderValue::from_static(REVISION));
         request.headers.extend(self.session.clone().map(|id| (SESSION, id)));
         request.enough = Some(ends_with_answer);
-        self.looker.fetch(request).await.ok()
+        self.client.fetch(request).await.ok()
     }
 }
 
 impl Drop for Client<'_> {
     fn drop(&mut self) {
         let Some(id) = self.session.take() else { return };
-        let (looker, url) = (self.looker.clone(), self.url.to_owned());
+        let (client, url) = (self.client.clone(), self.url.to_owned());
         tokio::spawn(async move {
             let mut request = asking(Fetch { method: Method::DELETE, ..Fetch::get(&url, END_WALL, 1 << 10) });
             request.headers.insert("mcp-protocol-version", HeaderValue::from_static(REVISION));
             request.headers.insert(SESSION, id);
-            _ = looker.fetch(request).await;
+            _ = client.fetch(request).await;
         });
     }
 }

@@ -23,15 +23,15 @@ const USDC: &str = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
 const PAY_TO: &str = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
 
 /// Of a host that is nowhere.
-fn looker(guard: Guard) -> Looker {
-    Looker::new(guard, "https://host.example").unwrap()
+fn client(guard: Guard) -> ReadinessClient {
+    ReadinessClient::new(guard, "https://host.example").unwrap()
 }
 
 /// Checks `path` of a local server.
 async fn check_at(router: Router, path: &str) -> Value {
     let address = serve(router).await;
     let guard = Guard::new(GuardSettings { allow: vec![address.to_string()], ..GuardSettings::default() }).unwrap();
-    check(&looker(guard), &format!("http://{address}{path}")).await
+    check(&client(guard), &format!("http://{address}{path}")).await
 }
 
 /// The codes of the notes of one severity.
@@ -238,7 +238,7 @@ async fn junk_is_a_result_too() {
 
 #[tokio::test]
 async fn what_may_not_be_reached_is_said_and_not_reached() {
-    let looker = looker(Guard::new(GuardSettings::default()).unwrap());
+    let client = client(Guard::new(GuardSettings::default()).unwrap());
     for (url, code) in [
         ("https://127.0.0.1/", "forbidden_address"),
         ("http://example.com/", "forbidden_address"),
@@ -247,7 +247,7 @@ async fn what_may_not_be_reached_is_said_and_not_reached() {
         ("nonsense", "invalid_argument"),
         ("", "invalid_argument"),
     ] {
-        let report = check(&looker, url).await;
+        let report = check(&client, url).await;
         assert_eq!((&report["reachable"], &report["reason"]["code"]), (&json!(false), &json!(code)), "{url}: {report:#}");
         assert_eq!((codes(&report, "error"), &report["ready"]), (vec!["unreachable".into()], &json!(false)));
         assert!(!report["nextActions"].as_array().unwrap().is_empty());
@@ -388,12 +388,12 @@ async fn a_check_looks_at_its_own_host_and_at_no_other_private_one() {
     let answer = || async { challenge(Some(&v2()), &v1()) };
     let own = serve(Router::new().route("/tools/echo", get(answer)).route("/health", get(answer))).await;
     let other = serve(Router::new().route("/tools/echo", get(answer))).await;
-    let looker = Looker::new(Guard::new(GuardSettings::default()).unwrap(), &format!("http://{own}")).unwrap();
-    let report = check(&looker, &format!("http://{own}/tools/echo")).await;
+    let client = ReadinessClient::new(Guard::new(GuardSettings::default()).unwrap(), &format!("http://{own}")).unwrap();
+    let report = check(&client, &format!("http://{own}/tools/echo")).await;
     assert_eq!((&report["kind"], &report["ready"]), (&json!("paid_endpoint"), &json!(true)), "{report:#}");
     assert!(codes(&report, "info").contains(&"own_host".to_owned()), "{report:#}");
     for url in [format!("http://{own}/health"), format!("http://{other}/tools/echo")] {
-        assert_eq!(check(&looker, &url).await["reason"]["code"], "forbidden_address", "{url}");
+        assert_eq!(check(&client, &url).await["reason"]["code"], "forbidden_address", "{url}");
     }
 }
 
@@ -403,6 +403,6 @@ async fn a_redirect_does_not_lead_to_the_own_host() {
     let target = format!("http://{own}/tools/echo");
     let outside = serve(Router::new().route("/", get(move || async move { axum::response::Redirect::temporary(&target) }))).await;
     let guard = Guard::new(GuardSettings { allow: vec![outside.to_string()], ..GuardSettings::default() }).unwrap();
-    let report = check(&Looker::new(guard, &format!("http://{own}")).unwrap(), &format!("http://{outside}/")).await;
+    let report = check(&ReadinessClient::new(guard, &format!("http://{own}")).unwrap(), &format!("http://{outside}/")).await;
     assert_eq!((&report["reachable"], &report["reason"]["code"]), (&json!(false), &json!("forbidden_address")), "{report:#}");
 }

@@ -19,7 +19,7 @@ const PUBLIC: &[&str] =
 
 /// The client of checks.
 #[derive(Clone)]
-pub struct Looker {
+pub struct ReadinessClient {
     guard: Guard,
     own: Option<Own>,
 }
@@ -30,13 +30,15 @@ struct Own {
     guard: Guard,
 }
 
-impl fmt::Debug for Looker {
+impl fmt::Debug for ReadinessClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Looker").field("own", &self.own.as_ref().map(|own| own.origin.ascii_serialization())).finish_non_exhaustive()
+        f.debug_struct("ReadinessClient")
+            .field("own", &self.own.as_ref().map(|own| own.origin.ascii_serialization()))
+            .finish_non_exhaustive()
     }
 }
 
-impl Looker {
+impl ReadinessClient {
     /// Looks through `guard`, and at the host at `base_url` also where that is not public.
     ///
     /// # Errors
@@ -86,8 +88,8 @@ mod tests {
 
     #[test]
     fn of_its_own_host_a_check_sees_what_everyone_may_read() {
-        let looker = Looker::new(Guard::new(GuardSettings::default()).unwrap(), "http://127.0.0.1:4020").unwrap();
-        let passes = |url: &str| looker.check(url).is_ok();
+        let client = ReadinessClient::new(Guard::new(GuardSettings::default()).unwrap(), "http://127.0.0.1:4020").unwrap();
+        let passes = |url: &str| client.check(url).is_ok();
         for url in ["/", "/tools/echo", "/tools/echo?inspect", "/ai/mcp", "/ai/endpoints?limit=1", "/.well-known/x402", "/openapi.json"] {
             assert!(passes(&format!("http://127.0.0.1:4020{url}")), "{url}");
         }

@@ -12,7 +12,7 @@ use crate::{
 
 /// A value: its clone costs nothing, and a change of one endpoint costs the same however many there are.
 #[derive(Clone)]
-pub struct Shown {
+pub struct Snapshot {
     all: RedBlackTreeMapSync<Slug, Arc<Live>>,
     /// Of those that are [`Endpoint::listed`].
     index: Index<Arc<Live>>,
@@ -57,19 +57,19 @@ impl Filter {
     }
 }
 
-impl Default for Shown {
+impl Default for Snapshot {
     fn default() -> Self {
         Self { all: RedBlackTreeMapSync::new_sync(), index: Index::default(), counts: Counts::default() }
     }
 }
 
-impl fmt::Debug for Shown {
+impl fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shown").field("endpoints", &self.len()).field("counts", &self.counts).finish_non_exhaustive()
+        f.debug_struct("Snapshot").field("endpoints", &self.len()).field("counts", &self.counts).finish_non_exhaustive()
     }
 }
 
-impl Shown {
+impl Snapshot {
     /// The endpoint that is called so.
     #[must_use]
     pub fn get(&self, slug: &str) -> Option<&Arc<Live>> {

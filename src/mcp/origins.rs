@@ -13,7 +13,7 @@ use crate::front::{Code, Fault};
 
 /// Who is let in.
 #[derive(Debug)]
-pub(super) struct Doors {
+pub(super) struct AllowedOrigins {
     /// What the `Host` header may name. Empty: anything.
     hosts: Vec<Name>,
     /// What the `Origin` header may be, if it is there. `None`: anything.
@@ -36,7 +36,7 @@ enum Origin {
     At(String, Name),
 }
 
-impl Doors {
+impl AllowedOrigins {
     /// `hosts` with or without port, empty for any; `origins` without port, or with `:*`, are of any port, and `None` is any.
     pub(super) fn new(hosts: &[String], origins: Option<&[String]>) -> Self {
         let origin = |text: &String| match text.trim().strip_suffix(":*") {
@@ -146,19 +146,19 @@ mod tests {
 
     use super::*;
 
-    fn doors(hosts: &[&str], origins: Option<&[&str]>) -> Doors {
+    fn allowed(hosts: &[&str], origins: Option<&[&str]>) -> AllowedOrigins {
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-        Doors::new(&owned(hosts), origins.map(owned).as_deref())
+        AllowedOrigins::new(&owned(hosts), origins.map(owned).as_deref())
     }
 
-    fn status(doors: &Doors, headers: &[(&str, &str)]) -> u16 {
+    fn status(allowed: &AllowedOrigins, headers: &[(&str, &str)]) -> u16 {
         let request = headers.iter().fold(Request::post("/ai/mcp"), |request, (name, value)| request.header(*name, *value));
-        doors.check(&request.body(Body::empty()).unwrap()).map_or_else(|closed| closed.code().row().status.as_u16(), |()| 200)
+        allowed.check(&request.body(Body::empty()).unwrap()).map_or_else(|closed| closed.code().row().status.as_u16(), |()| 200)
     }
 
     #[test]
     fn a_host_goes_by_its_names_alone() {
-        let own = doors(&["localhost", "[::1]", "tools.example:8443"], None);
+        let own = allowed(&["localhost", "[::1]", "tools.example:8443"], None);
         for (host, wanted) in [
             ("localhost", 200),
             ("LocalHost:4020", 200),
@@ -174,13 +174,13 @@ mod tests {
             assert_eq!(status(&own, &[("host", host)]), wanted, "{host}");
         }
         assert_eq!(status(&own, &[]), 400);
-        assert_eq!(status(&doors(&["::1"], None), &[("host", "[::1]:1")]), 200);
-        assert_eq!(status(&doors(&[], None), &[("host", "any.example")]), 200);
+        assert_eq!(status(&allowed(&["::1"], None), &[("host", "[::1]:1")]), 200);
+        assert_eq!(status(&allowed(&[], None), &[("host", "any.example")]), 200);
     }
 
     #[test]
     fn a_page_is_let_in_by_scheme_name_and_port() {
-        let some = doors(&[], Some(&["http://localhost:*", "https://app.example:443", "https://any.example"]));
+        let some = allowed(&[], Some(&["http://localhost:*", "https://app.example:443", "https://any.example"]));
         let with = |origin: &'static str| [("host", "h"), ("origin", origin)];
         for (origin, wanted) in [
             ("http://localhost", 200),
@@ -199,8 +199,8 @@ mod tests {
             assert_eq!(status(&some, &with(origin)), wanted, "{origin}");
         }
         assert_eq!(status(&some, &[("host", "h")]), 200, "whoever is no page has no origin");
-        assert_eq!(status(&doors(&[], Some(&[])), &with("http://localhost")), 403);
-        assert_eq!(status(&doors(&[], Some(&["null"])), &with("null")), 200);
-        assert_eq!(status(&doors(&[], None), &with("https://evil.example")), 200);
+        assert_eq!(status(&allowed(&[], Some(&[])), &with("http://localhost")), 403);
+        assert_eq!(status(&allowed(&[], Some(&["null"])), &with("null")), 200);
+        assert_eq!(status(&allowed(&[], None), &with("https://evil.example")), 200);
     }
 }
