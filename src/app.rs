@@ -1,30 +1,21 @@
 //! The host put together: the only place that names concrete types.
 
-use std::{
-    fmt,
-    net::IpAddr,
-    path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+mod fronts;
+mod rooms;
 
-use serde_json::Value;
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use std::{fmt, path::Path, sync::Arc, time::Duration};
+
+use tokio::net::TcpListener;
+use tokio_util::task::TaskTracker;
 use tollhouse_pool::{Pool, PoolConfig};
 
+use self::rooms::Rooms;
 use crate::{
     account::{admin::AdminToken, audit::Audit, builder::Builders},
-    base::{
-        clock::Clock,
-        id::ReceiptId,
-        rate::{ConcurrencyLimit, Rate},
-        share::Shares,
-    },
+    base::{clock::Clock, share::Shares},
     call::{
-        CallParts, Calls, History, Metrics, ReadinessClient, ReceiptFinisher, Runner, WriteBehind, WriteBehindParts, registration_terms,
+        CallParts, Calls, History, Metrics, ReadinessClient, ReceiptFinisher, Receipts, Runner, WriteBehind, WriteBehindParts,
+        registration_terms,
     },
     capability::{
         CapabilityServices, FolderObjects, Guard, GuardSettings,
@@ -33,11 +24,11 @@ use crate::{
     catalog::{Catalog, CatalogParts, safety::Scanner},
     config::{Hidden, SecretSettings, Settings},
     event::{EventSettings, Events},
-    front::Code,
-    http::{Failures, Intake},
-    mcp::Mcp,
+    front::{self, Callers, Code, Intake, Limits, Shared, Shutdown},
+    http,
+    mcp::{self, Mcp},
     money::{
-        Gate, Ledger, Means, PaymentConfig, Terms,
+        Gate, Means, PaymentConfig,
         payout::Payouts,
         receipt::{FreeReceipts, Signer},
         sale::Sales,
@@ -52,84 +43,15 @@ use crate::{
 /// How often open settlements are asked about and old answers forgotten.
 const SWEEP: Duration = Duration::from_secs(5);
 
-/// A host: everything a front needs.
+/// A host.
 pub struct App {
-    /// Public URL, as it stands in records and payments.
-    pub base_url: String,
-    /// The time, for all of it.
-    pub clock: Clock,
-    /// Knows admins.
-    pub admin: AdminToken,
-    /// What admins and builders changed.
-    pub audit: Arc<Audit>,
-    /// Who owns endpoints.
-    pub builders: Builders,
-    /// What it costs to become a builder.
-    pub registration: Arc<Terms>,
-    /// What happened, live and kept.
-    pub events: Arc<Events>,
-    /// Sealed values of endpoints.
-    pub secrets: Arc<Secrets>,
-    /// What can be called.
-    pub catalog: Arc<Catalog>,
-    /// Reads what builders upload.
-    pub scanner: Arc<Scanner>,
-    /// Where to report abuse.
-    pub abuse_contact: Option<String>,
-    /// The pipeline.
-    pub calls: Arc<Calls>,
-    write_behind: Arc<WriteBehind>,
-    /// Receipts of free calls.
-    pub receipts: Arc<FreeReceipts>,
-    /// Records of calls.
-    pub history: Arc<History>,
-    /// What calls add up to.
-    pub metrics: Arc<Metrics>,
-    /// What calls brought in.
-    pub sales: Arc<Sales>,
-    /// What builders are paid.
-    pub payouts: Arc<Payouts>,
-    /// Where payments are admitted and settled.
-    pub gate: Arc<Gate>,
-    /// The simulated ledger, where that settles.
-    pub ledger: Option<Arc<Ledger>>,
-    /// Worker processes.
-    pub pool: Pool,
-    /// What handlers may reach: here for their logs.
-    pub services: Arc<CapabilityServices>,
-    /// Signs receipts and packets.
-    pub signer: Arc<Signer>,
-    /// Of the data folder.
-    pub disk: Arc<Disk>,
-    /// Everything that lasts.
-    pub store: Arc<dyn Store>,
-    /// An endpoint with a wall limit above this is long-running.
-    pub long_running_ms: u64,
-    /// Checks and dry runs of each owner.
-    pub dry_runs: ConcurrencyLimit<String>,
-    /// Requests of each address.
-    pub rate: Option<Rate<IpAddr>>,
-    /// Of the processor, of each client address.
-    pub shares: Arc<Shares>,
-    /// Wrong credentials of each address.
-    pub failures: Option<Arc<Failures>>,
-    /// Connections and bodies, within their limits.
-    pub intake: Intake,
-    /// Between `progress` events of a streamed call.
-    pub progress: Duration,
-    /// The MCP front's settings, as they work out here.
-    pub mcp: Mcp,
-    /// Cancelled when the host is told to end: what would go on for ever stops then.
-    pub ending: CancellationToken,
-    /// The same, for connections that ask at each turn: the token takes a lock.
-    draining: AtomicBool,
-    /// What goes on when whoever asked for it hangs up, such as a change that was begun: waited for when the host ends.
-    pub background: TaskTracker,
+    rooms: Rooms,
+    shared: Arc<Shared>,
 }
 
 impl fmt::Debug for App {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("App").field("base_url", &self.base_url).finish_non_exhaustive()
+        f.debug_struct("App").field("base_url", &self.rooms.base_url).finish_non_exhaustive()
     }
 }
 
@@ -205,8 +127,8 @@ impl App {
         let secrets = Arc::new(secrets);
         let services = services(settings, &store, &clock, data, Arc::clone(&secrets))?;
         let scanner = Arc::new(Scanner::new(&settings.safety.lists));
-        let builders = Builders::new(Arc::clone(&store), clock.clone());
-        let mcp = Mcp::new(&settings.mcp, settings.listen, &base_url);
+        let builders = Arc::new(Builders::new(Arc::clone(&store), clock.clone()));
+        let mcp = Arc::new(Mcp::new(&settings.mcp, settings.listen, &base_url));
         let parts = CatalogParts {
             clock: clock.clone(),
             pool: pool.clone(),
@@ -224,8 +146,8 @@ impl App {
         if shipped > 0 {
             tracing::info!(tools = shipped, "published the shipped catalogue");
         }
-        let readiness = ReadinessClient::new(services.guard().clone(), &base_url).map_err(StartError::Guard)?;
-        let runner = Runner::new(pool.clone(), Arc::clone(&services), readiness);
+        let looker = ReadinessClient::new(services.guard().clone(), &base_url).map_err(StartError::Guard)?;
+        let runner = Runner::new(pool.clone(), Arc::clone(&services), looker);
         let receipts = FreeReceipts::open(Arc::clone(&store), clock.clone(), settings.free_receipts).await.map_err(StartError::Receipts)?;
         receipts.start();
         let history = History::new(Arc::clone(&store), clock.clone(), settings.history);
@@ -252,11 +174,17 @@ impl App {
             code: |error| Code::of_call(error).row().name,
         });
         let registration = Arc::new(registration_terms(settings.registration_price, &base_url));
-        let app = Arc::new(Self {
+        let shared = Shared {
+            callers: Callers::new(admin, Arc::clone(&builders)),
+            limits: Limits::new(settings.rate_limit, settings.auth_failures, shares),
+            intake: Intake::new(&settings.intake),
+            shutdown: Shutdown::default(),
+            background: TaskTracker::new(),
+        };
+        let receipts_of_all = Receipts::new(Arc::clone(&write_behind), Arc::clone(&receipts), Arc::clone(&store), Arc::clone(&signer));
+        let rooms = Rooms {
             base_url,
             clock,
-            services: Arc::clone(&services),
-            admin,
             audit,
             builders,
             registration,
@@ -267,7 +195,8 @@ impl App {
             abuse_contact: settings.safety.abuse_contact.clone(),
             calls,
             write_behind,
-            receipts,
+            free_receipts: receipts,
+            receipts: Arc::new(receipts_of_all),
             history,
             metrics,
             sales,
@@ -275,84 +204,58 @@ impl App {
             gate,
             ledger,
             pool,
+            capabilities: services,
             signer,
             disk: Disk::start(data),
             store,
             long_running_ms: settings.long_running_ms,
-            dry_runs: ConcurrencyLimit::new(settings.dry_runs),
-            shares,
-            rate: settings.rate_limit.map(Rate::new),
-            failures: settings.auth_failures.map(|per_minute| Arc::new(Failures::new(per_minute))),
-            intake: Intake::new(&settings.intake),
+            dry_runs: settings.dry_runs,
             progress: settings.progress,
             mcp,
-            ending: CancellationToken::new(),
-            draining: AtomicBool::new(false),
-            background: TaskTracker::new(),
-        });
+        };
+        let app = Arc::new(Self { rooms, shared: Arc::new(shared) });
         app.sweep();
         app.rescan();
         Ok(app)
     }
 
-    /// A receipt as everyone may see it, signed.
-    ///
-    /// # Errors
-    ///
-    /// The store's, or a receipt that does not read.
-    pub async fn receipt(&self, id: &str) -> Result<Option<Value>, crate::store::StoreError> {
-        let Ok(id) = id.parse::<ReceiptId>() else { return Ok(None) };
-        if let Some(waiting) = self.write_behind.receipt(&id) {
-            return self.signer.present(&waiting).map(Some);
-        }
-        // Free ones of an older version move from the second place to the first.
-        let stored = match self.receipts.get(&id).await? {
-            Some(free) => Some(free),
-            None => match crate::money::receipt::paid(&*self.store, &id).await? {
-                Some(stored) => Some(stored),
-                None => self.receipts.get(&id).await?,
-            },
-        };
-        stored.map(|stored| self.signer.present(&stored)).transpose()
-    }
-
-    /// True once the host has been told to end.
-    #[must_use]
-    pub fn draining(&self) -> bool {
-        self.draining.load(Ordering::Relaxed)
+    /// Serves all fronts on `listener` until the host is told to end, and every connection has.
+    pub async fn serve(&self, listener: TcpListener) {
+        let routes = http::routes(fronts::http(&self.rooms, &self.shared)).merge(mcp::routes(fronts::mcp(&self.rooms, &self.shared)));
+        front::serve(listener, Arc::clone(&self.shared), routes, &[mcp::WORDING]).await;
     }
 
     /// Says that the host is about to end: it is no longer ready, and those who follow live are let go.
     pub fn begin_shutdown(&self) {
-        self.draining.store(true, Ordering::Relaxed);
-        self.ending.cancel();
+        self.shared.shutdown.begin();
     }
 
     /// Lets calls and changes under way end, at most for `patience`, then ends the sandbox and writes what they leave.
     pub async fn shutdown(&self, patience: Duration) {
         self.begin_shutdown();
-        self.background.close();
-        let (calls, background) = tokio::join!(self.calls.drain(patience), tokio::time::timeout(patience, self.background.wait()));
+        self.shared.background.close();
+        let (calls, background) =
+            tokio::join!(self.rooms.calls.drain(patience), tokio::time::timeout(patience, self.shared.background.wait()));
         if !calls {
             tracing::warn!("calls were still under way when the host ended; their payments are resolved at the next start");
         }
         if background.is_err() {
-            tracing::warn!(tasks = self.background.len(), "changes were cut off by the end of the host; the audit trail says which");
+            tracing::warn!(tasks = self.shared.background.len(), "changes were cut off by the end of the host; the audit trail says which");
         }
-        if let Err(error) = self.write_behind.write_all().await {
+        if let Err(error) = self.rooms.write_behind.write_all().await {
             tracing::error!(%error, "what the last free and failed calls leave could not be written");
         }
-        if let Err(error) = self.metrics.write().await {
+        if let Err(error) = self.rooms.metrics.write().await {
             tracing::error!(%error, "metrics of the last calls could not be written");
         }
-        self.pool.shutdown().await;
+        self.rooms.pool.shutdown().await;
         // No handler runs any more that could add to it.
-        self.services.finish().await;
+        self.rooms.capabilities.finish().await;
     }
 
     /// Scans builders' endpoints in the background if the rules have changed. The end of the host does not wait for it.
     fn rescan(&self) {
-        let catalog = Arc::clone(&self.catalog);
+        let catalog = Arc::clone(&self.rooms.catalog);
         tokio::spawn(async move {
             if let Err(error) = catalog.rescan_if_due().await {
                 tracing::error!(%error, "endpoints could not be scanned by the rules in force; the next start tries again");
@@ -367,18 +270,12 @@ impl App {
             loop {
                 tokio::time::sleep(SWEEP).await;
                 let Some(app) = app.upgrade() else { return };
-                if let Some(rate) = &app.rate {
-                    rate.forget_quiet();
-                }
-                if let Some(failures) = &app.failures {
-                    failures.forget_quiet();
-                }
-                app.shares.forget_quiet();
-                app.mcp.forget_quiet();
-                if let Err(error) = app.gate.tick().await {
+                app.shared.limits.forget_quiet();
+                app.rooms.mcp.forget_quiet();
+                if let Err(error) = app.rooms.gate.tick().await {
                     tracing::error!(%error, "open settlements could not be looked at");
-                } else if let Some(ledger) = app.ledger.as_ref().filter(|_| app.gate.open_intents() == 0)
-                    && let Err(error) = ledger.forget(app.clock.now()).await
+                } else if let Some(ledger) = app.rooms.ledger.as_ref().filter(|_| app.rooms.gate.open_intents() == 0)
+                    && let Err(error) = ledger.forget(app.rooms.clock.now()).await
                 {
                     tracing::error!(%error, "nonces that expired could not be forgotten");
                 }

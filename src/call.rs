@@ -16,6 +16,7 @@ mod finish;
 mod history;
 mod input;
 mod metrics;
+mod receipts;
 mod register;
 mod request;
 pub mod run;
@@ -25,14 +26,18 @@ use std::{
     collections::HashMap,
     fmt,
     net::IpAddr,
-    pin::pin,
+    pin::{Pin, pin},
     sync::{Arc, Mutex, OnceLock, PoisonError},
+    task::{Context, Poll},
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
 use serde_json::Value;
-use tokio::sync::{mpsc, watch};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinHandle,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tollhouse_protocol::Spent;
 
@@ -44,6 +49,7 @@ pub use self::{
     history::{CallPage, CallPlace, CallQuery, CallRecord, Ending, History, HistorySettings, Placed},
     input::{Input, MAX_QUERY_FIELDS, Parsed as ParsedInput, check_query},
     metrics::{Asked, Metrics, MetricsSettings, Series, Step, StepError},
+    receipts::Receipts,
     register::{Registered, Registration, registration_terms},
     request::RequestHead,
     run::{ReadinessClient, Runner},
@@ -127,6 +133,23 @@ pub struct Done {
     pub payment: Option<PaymentId>,
     /// False when the tool itself answered with an error status: then nothing was charged and there is no receipt.
     pub success: bool,
+}
+
+/// A call under way, on a task of its own: whoever waits for it waits for its end, and dropping it stops nothing.
+#[derive(Debug)]
+pub struct UnderWay<T>(JoinHandle<Result<T, Arc<CallError>>>);
+
+impl<T> Future for UnderWay<T> {
+    type Output = Result<T, Arc<CallError>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(cx).map(|ended| {
+            ended.unwrap_or_else(|error| {
+                tracing::error!(%error, "a call's task ended abnormally");
+                Err(Arc::new(CallError::Internal))
+            })
+        })
+    }
 }
 
 /// How a call ended, for all that share it.
@@ -223,34 +246,30 @@ impl Calls {
     ///
     /// Why it ended without a result.
     pub async fn perform(self: &Arc<Self>, call: Call) -> Shared {
-        self.perform_until(call, CancellationToken::new()).await
+        self.begin(call, CancellationToken::new(), ()).await
     }
 
-    /// Performs one call that its caller may take back: once `cancel` is cancelled, its handler is stopped and its payment
-    /// released. A handler that has ended by then is settled as if nothing had been said, and what it has written by then
-    /// stays. While others wait for the same call it goes on: it is stopped when the last of them has gone. A call that only
-    /// joined another one is not its caller's to take back, and is waited for to its end.
+    /// Begins one call that its caller may take back: once `cancel` is cancelled, its handler is stopped and its payment
+    /// released, and it ends with [`CallError::Cancelled`]. A handler that has ended by then is settled as if nothing had been
+    /// said, and what it has written by then stays. While others wait for the same call it goes on: it is stopped when the last
+    /// of them has gone. A call that only joined another one is not its caller's to take back, and is waited for to its end.
     ///
-    /// # Errors
-    ///
-    /// As [`Calls::perform`]; [`CallError::Cancelled`].
-    pub async fn perform_until(self: &Arc<Self>, call: Call, cancel: CancellationToken) -> Shared {
+    /// What is `kept` is dropped when the call has ended.
+    pub fn begin(self: &Arc<Self>, call: Call, cancel: CancellationToken, kept: impl Send + 'static) -> UnderWay<Done> {
         let this = Arc::clone(self);
-        // Boxed before it is handed down: the task, and whoever waits for it, hold a pointer.
-        let work = Box::pin(async move { this.perform_here(call, cancel).await });
-        self.detached(work).await
+        // Boxed before it is handed down: the task holds a pointer.
+        let work = Box::pin(async move {
+            let ended = this.perform_here(call, cancel).await;
+            drop(kept);
+            ended
+        });
+        self.detached(work)
     }
 
     /// Runs `work` to its end, whether somebody waits for it or not, and lets a drain wait for it. The tasks spread over
     /// the cores better than calls that run on their connection's task.
-    async fn detached<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = Result<T, Arc<CallError>>> + Send + 'static,
-    ) -> Result<T, Arc<CallError>> {
-        self.running.spawn(work).await.unwrap_or_else(|error| {
-            tracing::error!(%error, "a call's task ended abnormally");
-            Err(Arc::new(CallError::Internal))
-        })
+    fn detached<T: Send + 'static>(&self, work: impl Future<Output = Result<T, Arc<CallError>>> + Send + 'static) -> UnderWay<T> {
+        UnderWay(self.running.spawn(work))
     }
 
     /// Waits until no call is under way, at most `patience`. True when none is left.

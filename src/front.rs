@@ -1,11 +1,38 @@
-//! What the fronts share.
+//! What the fronts share: who asks and what they may ask for, what is offered as payment, what comes in, and how a fault is told.
 
+pub(crate) mod address;
+pub(crate) mod body;
+mod caller;
+mod compress;
 pub mod cursor;
+mod failures;
 mod fault;
 mod faults;
+mod frame;
+mod intake;
+mod limits;
+pub(crate) mod names;
+mod payment;
+mod quota;
+mod serve;
+mod shared;
+mod shutdown;
+pub(crate) mod sse;
 
-pub(crate) use self::fault::{AboutBody, Policy, REQUEST};
+pub(crate) use self::{
+    address::{network, peer},
+    caller::{Caller, Known, not_suspended},
+    fault::{AboutBody, REQUEST, code_of},
+    payment::{check_offered, credit, offered, settlement},
+};
 pub use self::{
+    caller::Callers,
     fault::Fault,
     faults::{Charged, Code, Party, Row},
+    frame::Wording,
+    intake::Intake,
+    limits::Limits,
+    serve::serve,
+    shared::Shared,
+    shutdown::Shutdown,
 };

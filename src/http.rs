@@ -1,83 +1,47 @@
-//! The HTTP front: the routes, and what every answer has.
+//! The HTTP front: its routes, by who comes.
 
 mod account;
-mod address;
 mod admin;
 mod audit;
 mod auth;
-mod body;
 mod builders;
 mod calls;
-mod compress;
 mod credits;
 mod drafts;
 mod endpoints;
-mod error;
 mod events;
-mod failures;
 mod follow;
-mod intake;
 mod invoke;
+mod invoked;
 mod listing;
 mod logs;
 mod manifest;
-mod names;
-mod offered;
 mod operations;
+mod paced;
 mod page;
 mod payouts;
-mod quota;
-mod rate;
 mod receipts;
 mod reply;
 mod revenue;
 mod safety;
 mod secrets;
-mod serve;
+mod services;
 mod stream;
 mod tools;
 
-use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use axum::{
-    Router,
-    extract::{ConnectInfo, Request, State},
-    http::{HeaderName, HeaderValue, Method, Uri, header},
-    middleware::{self, Next},
-    response::{IntoResponse as _, Response},
+    Router, middleware,
     routing::{MethodFilter, get, on, post},
 };
-use percent_encoding::percent_decode_str;
-use tower::{Service, ServiceBuilder};
-use tower_http::cors::{AllowHeaders, Any, CorsLayer};
 
-pub(crate) use self::{
-    address::{network, peer},
-    auth::called,
-    body::read as read_body,
-    error::code_of,
-    failures::{limit_credit, wrong_credential},
-    offered::offered,
-    rate::{turn, wait},
-};
-pub use self::{failures::Failures, intake::Intake, serve::serve};
-use crate::{
-    app::App,
-    base::id::RequestId,
-    front::{Fault, REQUEST},
-    mcp,
-};
+use self::services::Http;
+pub use self::services::{Accounts, Auditing, Calling, Earning, Offering, Operating, Proving, Publishing, Sealing, Services, Watching};
 
-/// Largest body of a management request, in bytes: a handler's source at its ceiling, escaped as JSON.
-pub const MANAGEMENT_BODY_BYTES: usize = 4 << 20;
-
-/// How long browsers may keep a preflight's answer.
-const PREFLIGHT_AGE: Duration = Duration::from_secs(600);
-
-/// Every route of the host, by who comes, and what stands around them.
-fn service(
-    app: Arc<App>,
-) -> impl Service<Request, Response = Response, Error = Infallible, Future: Send + 'static> + Clone + Send + 'static {
+/// Every route of the front, by who comes.
+pub fn routes(services: Services) -> Router {
+    let http = Http::new(services);
     let head_get_post = MethodFilter::GET.or(MethodFilter::POST);
     let agents = Router::new()
         .route("/tools/{slug}", on(head_get_post, tools::call).head(tools::head))
@@ -88,8 +52,7 @@ fn service(
         .route("/ai/payments/{id}", get(receipts::payment))
         .route("/ai/content-safety/policy", get(safety::policy))
         .route("/.well-known/jwks.json", get(receipts::jwks))
-        .route("/dev/faucet", post(account::faucet).get(account::balance))
-        .merge(mcp::route(&app));
+        .route("/dev/faucet", post(account::faucet).get(account::balance));
     let management = Router::new()
         .route("/ai/endpoints/create", post(endpoints::create))
         .route("/ai/endpoints/check", post(drafts::check))
@@ -123,89 +86,10 @@ fn service(
         .route("/ai/credits", post(credits::mint).get(credits::read))
         .route("/ai/admin/credits/{id}", post(credits::decide))
         .route("/ai/admin/secrets/rotate", post(secrets::rotate))
-        .route_layer(middleware::from_fn_with_state(Arc::clone(&app), audit::enter));
+        .route_layer(middleware::from_fn_with_state(Arc::clone(&http.auditing), audit::enter));
     let operators = Router::new()
         .route("/health", get(operations::health))
         .route("/health/live", get(operations::live))
         .route("/health/ready", get(operations::ready));
-    let routes = agents
-        .merge(management)
-        .merge(operators)
-        .fallback(error::not_found)
-        .method_not_allowed_fallback(error::method_not_allowed)
-        .with_state(Arc::clone(&app));
-    // Around the router, which is cheap to clone: a layer of its routes would clone all layers below it for each request.
-    ServiceBuilder::new().layer(middleware::from_fn(frame)).layer(cors()).layer(middleware::from_fn_with_state(app, limit)).service(routes)
-}
-
-/// Preflights are answered before the gate; browsers may read what a payment needs.
-fn cors() -> CorsLayer {
-    let exposed = [
-        &names::PAYMENT_REQUIRED,
-        &names::PAYMENT_RESPONSE,
-        &names::X_PAYMENT_RESPONSE,
-        &names::RECEIPT_ID,
-        &names::PAYMENT_ID,
-        &names::REQUEST_ID,
-        &mcp::SESSION,
-        &names::RATE_LIMIT,
-        &names::RATE_LIMIT_POLICY,
-        &header::ETAG,
-        &header::RETRY_AFTER,
-    ];
-    // Whatever header a page asks for: `*` would not take `Authorization`, and a list has no place for `Mcp-Param-…`. A browser
-    // adds no credential of its own to such requests, so that a page sends nothing but what it knows.
-    CorsLayer::new()
-        .allow_origin(Any)
-        .allow_methods([Method::GET, Method::HEAD, Method::POST, Method::PATCH, Method::PUT, Method::DELETE])
-        .allow_headers(AllowHeaders::mirror_request())
-        // Nobody but the browser that asked keeps a preflight's answer; other answers do not differ.
-        .vary([])
-        .expose_headers(exposed.map(HeaderName::clone))
-        .max_age(PREFLIGHT_AGE)
-}
-
-/// Refuses addresses that ask too often, or showed too many wrong credentials, and requests that show two credits.
-async fn limit(State(app): State<Arc<App>>, ConnectInfo(peer): ConnectInfo<SocketAddr>, request: Request, next: Next) -> Response {
-    if let Some(refused) = rate::refusal(&app, peer.ip()) {
-        return refused;
-    }
-    if let Some(refused) = unreadable(request.uri()) {
-        return refused;
-    }
-    if let Err(refused) = offered::check_credit(request.headers()) {
-        return refused.into_response();
-    }
-    failures::limit(&app, peer.ip(), request, next).await
-}
-
-/// What is wrong with a query whose percent-encoding is of no UTF-8: it would be read as something that was not sent.
-fn unreadable(uri: &Uri) -> Option<Response> {
-    let reads = percent_decode_str(uri.query()?).decode_utf8().is_ok();
-    (!reads).then(|| Fault::bad_request("the percent-encoding of the query is not UTF-8").into_response())
-}
-
-/// Gives every request its id, and every answer the headers that keep it what it says it is.
-async fn frame(mut request: Request, next: Next) -> Response {
-    let id = RequestId::generate();
-    request.extensions_mut().insert(id.clone());
-    let over_mcp = request.uri().path() == mcp::PATH;
-    let compress = compress::asked(&request);
-    let mut response = REQUEST.scope(id.clone(), next.run(request)).await;
-    if over_mcp {
-        response = mcp::spoken(response).await;
-    }
-    if let Some(takes_gzip) = compress {
-        response = compress::compressed(response, takes_gzip).await;
-    }
-    framed(&id, response)
-}
-
-fn framed(id: &RequestId, mut response: Response) -> Response {
-    let headers = response.headers_mut();
-    if let Ok(value) = HeaderValue::from_str(id.as_str()) {
-        headers.insert(&names::REQUEST_ID, value);
-    }
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response
+    agents.merge(management).merge(operators).with_state(http)
 }

@@ -3,13 +3,18 @@
 //! The life of a call, module by module:
 //!
 //! ```text
-//! http ─┬▶ call: find ─▶ admit ─▶ check ─▶ run ─▶ check ─▶ settle ─▶ receipt ─▶ http, mcp
+//! front: listener, limits, who asks, what is offered
+//!   │
+//! http ─┬▶ call: find ─▶ admit ─▶ check ─▶ run ─▶ check ─▶ settle ─▶ receipt ─▶ http, mcp ─▶ front: faults
 //! mcp ──┘        │         │        │       │                │
 //!            catalog     money    tool   call/run      money, money/receipt
 //!               │         │                │ ├─ builtin
 //!               └─ store ─┴─ facilitator   │ └─ sandbox/pool ══ tollhouse-worker
 //!                                          capability: kv, files, env, httpGetJson, log
 //! ```
+//!
+//! `http` and `mcp` do not know each other, nor [`app`], which gives each the few services that it takes: what they share is
+//! in [`front`].
 //!
 //! Invariants, and who keeps them:
 //! - One payment authorisation buys at most one run and one answer: [`money`].

@@ -16,7 +16,6 @@ use tollhouse::{
     app::App,
     capability::secret,
     config::{self, Flags},
-    http,
 };
 
 /// Calls are many small allocations on all threads at once: glibc's allocator is a tenth slower at that.
@@ -103,7 +102,7 @@ async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::
         tokio::time::sleep(settings.drain).await;
     };
     tokio::select! {
-        () = http::serve(listener, app.clone()) => {}
+        () = app.serve(listener) => {}
         () = drained => {}
     }
     app.shutdown(settings.drain).await;

@@ -25,11 +25,11 @@ const HOMES: &[(&str, &[&str], &str)] = &[
     ("use rmcp", &["src/mcp"], "MCP is one front's business"),
     ("SystemTime::now", &["src/base/clock.rs"], "time is read in `clock`"),
     ("env::var", &["src/config.rs", "sandbox/worker/build.rs"], "the environment is read in `config`"),
-    ("into_data_stream", &["src/http/body.rs", "src/mcp/beside.rs"], "bodies of requests are read in `http::body`, within their limits"),
+    ("into_data_stream", &["src/front/body.rs", "src/mcp/beside.rs"], "bodies of requests are read in `front::body`, within their limits"),
     ("): Json<", &[], "a body is taken as `Body`: within its limits, and refused in the envelope"),
     ("): Path<", &[], "what a path names is taken as `At`: refused in the envelope"),
     ("): Query<", &[], "a query is taken as `Asked`: refused in the envelope"),
-    ("for Fault {", &["src/front/fault", "src/http/body.rs", "src/http/error.rs"], "what a room's error is told as stands in one place"),
+    ("for Fault {", &["src/front/fault", "src/front/body.rs"], "what a room's error is told as stands in one place"),
     ("deno_core", &["sandbox/worker"], "only the worker links the engine"),
     (
         "Client::builder",
@@ -39,7 +39,7 @@ const HOMES: &[(&str, &[&str], &str)] = &[
     ("reqwest::get", &["src/verify.rs"], "outgoing requests go through the guard or the facilitator"),
 ];
 
-/// The rooms of the host from the ground up, and whom each may import. Fronts and `app` name each other until a front takes less than an `App`.
+/// The rooms of the host from the ground up, and whom each may import. No front imports another one, nor what puts them together.
 const ROOMS: &[(&str, &[&str])] = &[
     ("base", &[]),
     ("store", &["base"]),
@@ -50,11 +50,11 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("capability", &["base", "event", "store", "tool"]),
     ("catalog", &["account", "base", "capability", "event", "money", "store", "tool"]),
     ("call", &["account", "base", "capability", "catalog", "event", "money", "store", "tool"]),
-    ("front", &["account", "base", "call", "capability", "catalog", "money", "store", "tool"]),
     ("operate", &["base"]),
     ("config", &["account", "base", "call", "capability", "catalog", "event", "money", "tool"]),
-    ("http", &["account", "app", "base", "call", "capability", "catalog", "config", "event", "front", "mcp", "money", "store", "tool"]),
-    ("mcp", &["app", "base", "call", "catalog", "config", "front", "http", "money", "store", "tool"]),
+    ("front", &["account", "base", "call", "capability", "catalog", "config", "money", "store", "tool"]),
+    ("http", &["account", "base", "call", "capability", "catalog", "event", "front", "money", "operate", "store", "tool"]),
+    ("mcp", &["base", "call", "catalog", "config", "front", "money", "store", "tool"]),
     (
         "app",
         &[

@@ -1,12 +1,13 @@
 //! A fault on its way out: a row of the table, with what it says of this request.
 
 mod from;
+mod response;
 
 use std::{borrow::Cow, num::NonZeroU32, sync::Arc};
 
 use serde_json::{Map, Value, json};
 
-pub(crate) use self::from::AboutBody;
+pub(crate) use self::{from::AboutBody, response::code_of};
 use super::faults::{Charged, Code};
 use crate::{base::id::RequestId, call::CallError, money::Challenge};
 

@@ -7,13 +7,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    body::SMALL_BODY_BYTES,
     endpoints::{Body, Subject},
     page::Asked,
 };
 use crate::{
-    app::App,
-    front::{Code, Fault},
+    front::{Code, Fault, body::SMALL_BODY_BYTES},
+    money::Ledger,
     tool::MicroUsd,
 };
 
@@ -29,8 +28,11 @@ impl Subject for Faucet {
 }
 
 /// `POST /dev/faucet`: play money, where the facilitator is the simulated one.
-pub(super) async fn faucet(State(app): State<Arc<App>>, Body(faucet): Body<Faucet, SMALL_BODY_BYTES>) -> Result<Json<Value>, Fault> {
-    let ledger = app.ledger.as_ref().ok_or_else(no_ledger)?;
+pub(super) async fn faucet(
+    State(ledger): State<Option<Arc<Ledger>>>,
+    Body(faucet): Body<Faucet, SMALL_BODY_BYTES>,
+) -> Result<Json<Value>, Fault> {
+    let ledger = ledger.ok_or_else(no_ledger)?;
     let balance = ledger.faucet(&faucet.address, faucet.amount_usd).await?;
     Ok(Json(json!({ "ok": true, "simulated": true, "address": faucet.address, "balanceUsd": balance })))
 }
@@ -42,8 +44,8 @@ pub(super) struct Address {
 }
 
 /// `GET /dev/faucet?address=…`: what an address has.
-pub(super) async fn balance(State(app): State<Arc<App>>, Asked(query): Asked<Address>) -> Result<Json<Value>, Fault> {
-    let ledger = app.ledger.as_ref().ok_or_else(no_ledger)?;
+pub(super) async fn balance(State(ledger): State<Option<Arc<Ledger>>>, Asked(query): Asked<Address>) -> Result<Json<Value>, Fault> {
+    let ledger = ledger.ok_or_else(no_ledger)?;
     let balance = ledger.balance(&query.address).await?;
     Ok(Json(json!({ "ok": true, "simulated": true, "address": query.address, "balanceUsd": balance })))
 }

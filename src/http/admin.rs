@@ -15,9 +15,9 @@ use super::{
     auth::Admin,
     endpoints::{self, Body, Subject, if_match, owned, with_etag},
     page::{Asked, At, Limit, behind, cursor_at},
+    services::Publishing,
 };
 use crate::{
-    app::App,
     catalog::{PolicyDraft, PolicyInForce, Verdict},
     front::{AboutBody as _, Code, Fault},
     tool::{Endpoint, EndpointState, Owner},
@@ -31,17 +31,17 @@ impl Subject for Verdict {
     const CODE: Code = Code::InvalidDecision;
 }
 
-pub(super) async fn policy(_: Admin, State(app): State<Arc<App>>) -> Response {
-    in_force(&app.catalog.policy())
+pub(super) async fn policy(_: Admin, State(publishing): State<Arc<Publishing>>) -> Response {
+    in_force(&publishing.catalog.policy())
 }
 
 pub(super) async fn set_policy(
     _: Admin,
-    State(app): State<Arc<App>>,
+    State(publishing): State<Arc<Publishing>>,
     headers: HeaderMap,
     Body(draft): Body<PolicyDraft>,
 ) -> Result<Response, Fault> {
-    let policy = app.catalog.set_policy(draft, if_match(&headers)?).await;
+    let policy = publishing.catalog.set_policy(draft, if_match(&headers)?).await;
     let policy = policy.map_err(|error| error.about(PolicyDraft::CODE))?;
     tracing::info!(policy.revision = policy.revision, "the policy was changed");
     Ok(in_force(&policy))
@@ -60,8 +60,8 @@ pub(super) struct Pages {
 }
 
 /// The endpoints of which something is to be decided, by slug.
-pub(super) async fn reviews(_: Admin, State(app): State<Arc<App>>, Asked(pages): Asked<Pages>) -> Result<Json<Value>, Fault> {
-    let page = app.catalog.queue(behind(pages.cursor)?.as_ref(), pages.limit.0).await;
+pub(super) async fn reviews(_: Admin, State(publishing): State<Arc<Publishing>>, Asked(pages): Asked<Pages>) -> Result<Json<Value>, Fault> {
+    let page = publishing.catalog.queue(behind(pages.cursor)?.as_ref(), pages.limit.0).await;
     let reviews: Vec<_> = page.endpoints.iter().map(|live| waiting_for(&live.endpoint)).collect();
     let mut answer = json!({ "ok": true, "reviews": reviews });
     if let Some(last) = page.endpoints.last().filter(|_| page.more) {
@@ -82,12 +82,12 @@ pub(super) struct Narrowed {
 }
 
 /// All endpoints, in whatever state, by slug.
-pub(super) async fn list(_: Admin, State(app): State<Arc<App>>, Asked(asked): Asked<Narrowed>) -> Result<Json<Value>, Fault> {
+pub(super) async fn list(_: Admin, State(publishing): State<Arc<Publishing>>, Asked(asked): Asked<Narrowed>) -> Result<Json<Value>, Fault> {
     let owner = asked.owner.map(|owner| match owner.as_str() {
         "platform" => Ok(Owner::Platform),
         id => id.parse().map(Owner::Builder).map_err(|_| Fault::bad_request("`owner` is `platform` or a builder's id")),
     });
-    endpoints::list(&app, endpoints::Wanted { owner: owner.transpose()?, state: asked.state }, asked.limit, asked.cursor).await
+    endpoints::list(&publishing, endpoints::Wanted { owner: owner.transpose()?, state: asked.state }, asked.limit, asked.cursor).await
 }
 
 /// What an admin needs to decide: what is asked, and what was found where.
@@ -111,19 +111,19 @@ fn waiting_for(endpoint: &Endpoint) -> Value {
 
 pub(super) async fn decide(
     _: Admin,
-    State(app): State<Arc<App>>,
+    State(publishing): State<Arc<Publishing>>,
     At(slug): At<String>,
     headers: HeaderMap,
     Body(verdict): Body<Verdict>,
 ) -> Result<Response, Fault> {
-    let live = app.catalog.decide(&slug, &verdict, if_match(&headers)?).await;
+    let live = publishing.catalog.decide(&slug, &verdict, if_match(&headers)?).await;
     let live = live.map_err(|error| error.about(Verdict::CODE))?;
     tracing::info!(endpoint.slug = slug, decision = ?verdict.decision, "endpoint was reviewed");
-    Ok(owned(&app, &live))
+    Ok(owned(&publishing, &live))
 }
 
 /// Scans all builders' endpoints by the rules in force; answers when it is done.
-pub(super) async fn rescan(_: Admin, State(app): State<Arc<App>>) -> Result<Response, Fault> {
-    let found = app.catalog.rescan().await?;
+pub(super) async fn rescan(_: Admin, State(publishing): State<Arc<Publishing>>) -> Result<Response, Fault> {
+    let found = publishing.catalog.rescan().await?;
     Ok(Json(json!({ "ok": true, "rescan": found })).into_response())
 }

@@ -18,21 +18,17 @@ use serde::{
 use serde_json::{Value, json};
 
 use super::{
-    MANAGEMENT_BODY_BYTES,
-    address::peer,
-    auth::{Admin, Caller, Known},
-    body,
-    error::code_of,
+    auth::Admin,
     page::{Asked, Limit, Span, bad_cursor},
+    services::Auditing,
 };
 use crate::{
     account::audit::{Action, Actor, Audit, AuditQuery, Entry},
-    app::App,
     base::{
         aside::aside,
         id::{AuditId, BuilderId, RequestId},
     },
-    front::{Code, Fault, REQUEST},
+    front::{Caller, Code, Fault, Known, REQUEST, body, code_of, peer},
     tool::Slug,
 };
 
@@ -44,10 +40,10 @@ const MAX_FIELD: usize = 32;
 ///
 /// What is entered runs to its end, also when the caller hangs up. Strangers are not entered; their requests go on to
 /// where they are refused.
-pub(super) async fn enter(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+pub(super) async fn enter(State(auditing): State<Arc<Auditing>>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let Some(template) = audited(&parts) else { return next.run(Request::from_parts(parts, body)).await };
-    let caller = match Caller::identify(&parts.headers, &parts.extensions, &app).await {
+    let caller = match auditing.shared.callers.identify(&parts.headers, &parts.extensions).await {
         Ok(caller) => Some(caller),
         Err(error) if error.code() == Code::Unauthorized => None,
         Err(error) => return error.into_response(),
@@ -55,16 +51,16 @@ pub(super) async fn enter(State(app): State<Arc<App>>, request: Request, next: N
     // Looked up once: what is entered and what is allowed cannot differ.
     parts.extensions.insert(Known(caller.clone()));
     let Some(caller) = caller else { return next.run(Request::from_parts(parts, body)).await };
-    let read = body::read(&app, peer(&parts.extensions), body, MANAGEMENT_BODY_BYTES).await;
+    let read = body::read(&auditing.shared.intake, peer(&parts.extensions), body, body::MANAGEMENT_BODY_BYTES).await;
     let named = match &read {
         Ok(body) => aside(body.len(), || Named::in_body(body)).await,
         Err(_) => Named::default(),
     };
     let action = action(&parts, &template, caller, named);
     let request = action.request_id.clone();
-    let background = app.background.clone();
+    let background = auditing.shared.background.clone();
     let act = async move {
-        let entry = match app.audit.begin(action).await {
+        let entry = match auditing.audit.begin(action).await {
             Ok(entry) => entry,
             Err(error) => return Fault::from(error).into_response(),
         };
@@ -73,7 +69,7 @@ pub(super) async fn enter(State(app): State<Arc<App>>, request: Request, next: N
             Err(unread) => unread.into_response(),
         };
         let code = code_of(&response).map(|code| code.row().name);
-        end(&app.audit, entry, response.status(), code).await;
+        end(&auditing.audit, entry, response.status(), code).await;
         response
     };
     // On a task of its own: a caller who hangs up cuts nothing off, the entry neither, and the host ends after it.
@@ -184,15 +180,15 @@ pub(super) struct Query {
 }
 
 /// `GET /ai/admin/audit`: the trail, newest first.
-pub(super) async fn list(_: Admin, State(app): State<Arc<App>>, Asked(asked): Asked<Query>) -> Result<Json<Value>, Fault> {
+pub(super) async fn list(_: Admin, State(auditing): State<Arc<Auditing>>, Asked(asked): Asked<Query>) -> Result<Json<Value>, Fault> {
     let query = AuditQuery {
-        since: asked.since.map(|since| since.before(app.clock.now())),
+        since: asked.since.map(|since| since.before(auditing.clock.now())),
         by: asked.actor.map(|actor| actor.parse()).transpose().map_err(Fault::bad_request)?,
         slug: asked.slug,
         limit: asked.limit.0,
         before: asked.cursor.map(|cursor| cursor.parse::<AuditId>()).transpose().map_err(|_| bad_cursor())?,
     };
-    let page = app.audit.list(&query).await?;
+    let page = auditing.audit.list(&query).await?;
     let mut answer = json!({ "ok": true, "entries": page.entries });
     if let Some(next) = page.next {
         answer["nextCursor"] = json!(next);

@@ -1,124 +1,43 @@
-//! Who asks: the admin, a builder, or a stranger.
+//! What handlers ask of their caller: that it is an admin, that it may manage what the path names, whose business it is.
 //!
-//! A stranger learns nothing but 401, whatever is behind the path: credentials are looked at before
-//! the path's subject is. A builder learns of what is another's nothing but 403.
+//! Credentials are looked at before the path's subject is. A builder learns of what is another's nothing but 403.
 
 use std::sync::Arc;
 
 use axum::{
     extract::{FromRequestParts, OptionalFromRequestParts},
-    http::{Extensions, HeaderMap, request::Parts},
+    http::request::Parts,
 };
 use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
-    names,
     page::{Asked, At},
+    services::Http,
 };
 use crate::{
-    account::builder::Builder,
-    app::App,
+    account::builder::{Builder, Builders},
     base::id::BuilderId,
-    call::CalledBy,
-    catalog::{By, Live},
-    front::{Code, Fault},
+    catalog::Live,
+    front::{Caller, Code, Fault, names, not_suspended},
     tool::Owner,
 };
 
-/// Who asks, proven by a credential.
-#[derive(Debug, Clone)]
-pub(super) enum Caller {
-    Admin,
-    Builder(Builder),
-}
-
-impl Caller {
-    /// Whose endpoints this caller's uploads become.
-    pub(super) fn owner(&self) -> Owner {
-        match self {
-            Self::Admin => Owner::Platform,
-            Self::Builder(builder) => Owner::Builder(builder.id.clone()),
-        }
-    }
-
-    /// As whom the caller changes endpoints.
-    pub(super) fn by(&self) -> By {
-        match self {
-            Self::Admin => By::Admin,
-            Self::Builder(_) => By::Builder,
-        }
-    }
-
-    /// Whose credential the request shows, be they suspended or not.
-    pub(super) async fn identify(headers: &HeaderMap, extensions: &Extensions, app: &App) -> Result<Self, Fault> {
-        if let Some(Known(known)) = extensions.get() {
-            return known.clone().ok_or_else(|| Fault::from(Code::Unauthorized));
-        }
-        if let Some(token) = headers.get(&names::ADMIN_TOKEN) {
-            return if app.admin.matches(token.as_bytes()) { Ok(Self::Admin) } else { Err(Code::Unauthorized.into()) };
-        }
-        let key = headers.get(&names::BUILDER_KEY).and_then(|value| value.to_str().ok()).ok_or(Code::Unauthorized)?;
-        let builder = app.builders.by_key(key).await?.ok_or(Code::Unauthorized)?;
-        Ok(Self::Builder(builder))
-    }
-
-    /// The caller, unless they are suspended.
-    fn admitted(self) -> Result<Self, Fault> {
-        match &self {
-            Self::Builder(builder) => not_suspended(builder)?,
-            Self::Admin => {}
-        }
-        Ok(self)
-    }
-
-    /// Whether the caller may manage what `owner` has.
-    fn manages(&self, owner: &Owner) -> bool {
-        match self {
-            Self::Admin => true,
-            Self::Builder(builder) => matches!(owner, Owner::Builder(id) if *id == builder.id),
-        }
-    }
-}
-
-/// Who asks, as it was found out on the way to the handler; `None` is a stranger.
-#[derive(Debug, Clone)]
-pub(super) struct Known(pub(super) Option<Caller>);
-
-impl FromRequestParts<Arc<App>> for Caller {
+impl FromRequestParts<Http> for Caller {
     type Rejection = Fault;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Fault> {
-        Self::identify(&parts.headers, &parts.extensions, app).await?.admitted()
+    async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
+        http.shared.callers.identify(&parts.headers, &parts.extensions).await?.admitted()
     }
-}
-
-/// Refuses what is a suspended builder's, whoever asks.
-pub(super) fn not_suspended(builder: &Builder) -> Result<(), Fault> {
-    let Some(suspension) = &builder.suspended else { return Ok(()) };
-    let why = suspension.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-    Err(Fault::new(Code::BuilderSuspended, format!("the builder has been suspended since {}{why}", suspension.since)))
-}
-
-/// The tool that is called, and as whom: as its owner where the request shows their credential. Owners also call what they
-/// have paused; what an admin holds back is called by nobody.
-pub(crate) async fn called(app: &App, headers: &HeaderMap, slug: &str) -> Result<(Arc<Live>, CalledBy), Fault> {
-    // Before the path's subject.
-    let caller = match names::shows_caller(headers) {
-        true => Some(Caller::identify(headers, &Extensions::new(), app).await?.admitted()?.owner()),
-        false => None,
-    };
-    let by = |owner: &Owner| if caller.as_ref() == Some(owner) { CalledBy::Owner } else { CalledBy::Anyone };
-    Ok(app.calls.find(slug, by)?)
 }
 
 /// A request with the admin token. A builder's key is 403 here.
 pub(super) struct Admin;
 
-impl FromRequestParts<Arc<App>> for Admin {
+impl FromRequestParts<Http> for Admin {
     type Rejection = Fault;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Fault> {
-        match Caller::from_request_parts(parts, app).await? {
+    async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
+        match Caller::from_request_parts(parts, http).await? {
             Caller::Admin => Ok(Self),
             Caller::Builder(_) => Err(Fault::new(Code::NotOwner, "this is for admins")),
         }
@@ -132,14 +51,14 @@ pub(super) struct Managed {
 }
 
 /// Without a credential: the stranger's view. With a wrong one: 401. A builder sees another's endpoint as a stranger does.
-impl OptionalFromRequestParts<Arc<App>> for Managed {
+impl OptionalFromRequestParts<Http> for Managed {
     type Rejection = Fault;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Option<Self>, Fault> {
+    async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Option<Self>, Fault> {
         if !names::shows_caller(&parts.headers) {
             return Ok(None);
         }
-        match <Self as FromRequestParts<Arc<App>>>::from_request_parts(parts, app).await {
+        match <Self as FromRequestParts<Http>>::from_request_parts(parts, http).await {
             Ok(managed) => Ok(Some(managed)),
             Err(error) if error.code() == Code::NotOwner => Ok(None),
             Err(error) => Err(error),
@@ -152,22 +71,22 @@ struct SlugPath {
     slug: String,
 }
 
-impl FromRequestParts<Arc<App>> for Managed {
+impl FromRequestParts<Http> for Managed {
     type Rejection = Fault;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Fault> {
-        let caller = Caller::from_request_parts(parts, app).await?;
-        let At(SlugPath { slug }) = At::from_request_parts(parts, app).await?;
-        let live = app.catalog.find(&slug).ok_or_else(|| Fault::unknown_endpoint(&slug))?;
+    async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
+        let caller = Caller::from_request_parts(parts, http).await?;
+        let At(SlugPath { slug }) = At::from_request_parts(parts, http).await?;
+        let live = http.publishing.catalog.find(&slug).ok_or_else(|| Fault::unknown_endpoint(&slug))?;
         if caller.manages(&live.endpoint.owner) { Ok(Self { caller, live }) } else { Err(Code::NotOwner.into()) }
     }
 }
 
 impl Managed {
     /// Refuses what stays as it is while the owner is suspended, whoever asks.
-    pub(super) async fn not_frozen(&self, app: &App) -> Result<(), Fault> {
+    pub(super) async fn not_frozen(&self, builders: &Builders) -> Result<(), Fault> {
         match &self.live.endpoint.owner {
-            Owner::Builder(id) => app.builders.get(id).await?.as_ref().map_or(Ok(()), not_suspended),
+            Owner::Builder(id) => builders.get(id).await?.as_ref().map_or(Ok(()), not_suspended),
             Owner::Platform => Ok(()),
         }
     }
@@ -198,28 +117,28 @@ impl OfBuilder for Named {
     }
 }
 
-impl<Q: OfBuilder> FromRequestParts<Arc<App>> for Business<Q> {
+impl<Q: OfBuilder> FromRequestParts<Http> for Business<Q> {
     type Rejection = Fault;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Fault> {
-        let caller = Caller::from_request_parts(parts, app).await?;
-        let Asked(asked) = Asked::<Q>::from_request_parts(parts, app).await?;
-        Ok(Self(named(caller, asked.builder_id(), app).await?, asked))
+    async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
+        let caller = Caller::from_request_parts(parts, http).await?;
+        let Asked(asked) = Asked::<Q>::from_request_parts(parts, http).await?;
+        Ok(Self(named(caller, asked.builder_id(), &http.accounts.builders).await?, asked))
     }
 }
 
-impl<Q: OfBuilder> FromRequestParts<Arc<App>> for Books<Q> {
+impl<Q: OfBuilder> FromRequestParts<Http> for Books<Q> {
     type Rejection = Fault;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Fault> {
-        let caller = Caller::identify(&parts.headers, &parts.extensions, app).await?;
-        let Asked(asked) = Asked::<Q>::from_request_parts(parts, app).await?;
-        Ok(Self(named(caller, asked.builder_id(), app).await?, asked))
+    async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
+        let caller = http.shared.callers.identify(&parts.headers, &parts.extensions).await?;
+        let Asked(asked) = Asked::<Q>::from_request_parts(parts, http).await?;
+        Ok(Self(named(caller, asked.builder_id(), &http.accounts.builders).await?, asked))
     }
 }
 
 /// The caller who is a builder, or the builder whom the admin names.
-async fn named(caller: Caller, named: Option<&str>, app: &App) -> Result<Builder, Fault> {
+async fn named(caller: Caller, named: Option<&str>, builders: &Builders) -> Result<Builder, Fault> {
     match (caller, named) {
         (Caller::Builder(builder), None) => Ok(builder),
         (Caller::Builder(builder), Some(id)) if id == builder.id.as_str() => Ok(builder),
@@ -228,7 +147,7 @@ async fn named(caller: Caller, named: Option<&str>, app: &App) -> Result<Builder
         (Caller::Admin, Some(id)) => {
             let unknown = || Fault::from(Code::UnknownBuilder);
             let id: BuilderId = id.parse().map_err(|_| unknown())?;
-            app.builders.get(&id).await?.ok_or_else(unknown)
+            builders.get(&id).await?.ok_or_else(unknown)
         }
     }
 }

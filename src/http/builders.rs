@@ -11,21 +11,18 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    auth::{Admin, Business, Caller},
-    body::SMALL_BODY_BYTES,
+    auth::{Admin, Business},
     endpoints::{self, Body, For, Subject, Wanted, whose},
-    failures::witnessed,
-    offered::offered,
     page::{Asked, At, Limit, bad_cursor},
     reply,
+    services::{Accounts, Http, Publishing},
 };
 use crate::{
     account::builder::{BuilderError, Verdict},
-    app::App,
     base::id::{BuilderId, RequestId},
     call::{CallError, Registered, Registration},
     event::{Events, Kind},
-    front::{AboutBody as _, Code, Fault},
+    front::{AboutBody as _, Caller, Code, Fault, body::SMALL_BODY_BYTES, offered},
     money::Offered,
     tool::{EndpointState, Mismatch, Owner},
 };
@@ -47,18 +44,19 @@ impl Subject for Verdict {
 
 /// `POST /ai/builders/register`: priced and paid like a tool. The key is shown once.
 pub(super) async fn register(
-    State(app): State<Arc<App>>,
+    State(http): State<Http>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     request: Request,
 ) -> Result<Response, Fault> {
-    let offered = witnessed(&app, peer.ip(), offered(request.headers()));
-    if matches!(offered, Offered::Nothing) && !app.registration.price.is_zero() {
-        return Err(app.calls.unpaid(&app.registration).into());
+    let accounts = &http.accounts;
+    let offered = accounts.shared.limits.witnessed(peer.ip(), offered(request.headers()));
+    if matches!(offered, Offered::Nothing) && !accounts.registration.price.is_zero() {
+        return Err(accounts.calls.unpaid(&accounts.registration).into());
     }
     let request_id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(RequestId::generate);
-    let Body(Applicant { name, contact }) = Body::<_, SMALL_BODY_BYTES>::from_request(request, &app).await?;
-    let registration = Registration { terms: Arc::clone(&app.registration), name, contact, offered, request: request_id };
-    let registered = app.calls.register(registration).await.map_err(|error| match &*error {
+    let Body(Applicant { name, contact }) = Body::<_, SMALL_BODY_BYTES>::from_request(request, &http).await?;
+    let registration = Registration { terms: Arc::clone(&accounts.registration), name, contact, offered, request: request_id };
+    let registered = accounts.calls.register(registration).await.map_err(|error| match &*error {
         CallError::Input(mismatch) => unfit(mismatch),
         other => other.into(),
     })?;
@@ -90,11 +88,11 @@ pub(super) async fn me(Business(builder, _): Business) -> Json<Value> {
 }
 
 /// `POST /ai/builders/keys`: a new key, shown once; the old one is worth nothing from now on.
-pub(super) async fn rotate(Business(builder, _): Business, State(app): State<Arc<App>>) -> Result<Json<Value>, Fault> {
+pub(super) async fn rotate(Business(builder, _): Business, State(accounts): State<Arc<Accounts>>) -> Result<Json<Value>, Fault> {
     let owner = Owner::Builder(builder.id.clone());
-    let event = app.events.event(Kind::BuilderKeyRotated, None, json!({}));
-    let (builder, key) = app.builders.rotate(&builder.id, Events::stored(&owner, &event)).await?;
-    app.events.announce(&owner, event);
+    let event = accounts.events.event(Kind::BuilderKeyRotated, None, json!({}));
+    let (builder, key) = accounts.builders.rotate(&builder.id, Events::stored(&owner, &event)).await?;
+    accounts.events.announce(&owner, event);
     tracing::info!(builder.id = %builder.id, "a builder has a new key");
     Ok(Json(json!({ "ok": true, "builderId": builder.id, "builderKey": key, "builder": builder.own() })))
 }
@@ -111,13 +109,17 @@ pub(super) struct Own {
 
 /// `GET /ai/builders/endpoints`: the builder's own, also those that nobody else sees, by slug; for admins all, or those of
 /// the builder whom they name.
-pub(super) async fn endpoints(caller: Caller, State(app): State<Arc<App>>, Asked(asked): Asked<Own>) -> Result<Json<Value>, Fault> {
+pub(super) async fn endpoints(
+    caller: Caller,
+    State(publishing): State<Arc<Publishing>>,
+    Asked(asked): Asked<Own>,
+) -> Result<Json<Value>, Fault> {
     let Own { builder_id, state, limit, cursor } = asked;
     let owner = match (&caller, &builder_id) {
         (Caller::Admin, None) => None,
-        (Caller::Admin | Caller::Builder(_), _) => Some(whose(&app, &caller, For { builder: builder_id }).await?),
+        (Caller::Admin | Caller::Builder(_), _) => Some(whose(&publishing, &caller, For { builder: builder_id }).await?),
     };
-    endpoints::list(&app, Wanted { owner, state }, limit, cursor).await
+    endpoints::list(&publishing, Wanted { owner, state }, limit, cursor).await
 }
 
 #[derive(Deserialize)]
@@ -129,9 +131,9 @@ pub(super) struct Page {
 }
 
 /// `GET /ai/admin/builders`: all builders, the oldest first.
-pub(super) async fn list(_: Admin, State(app): State<Arc<App>>, Asked(page): Asked<Page>) -> Result<Json<Value>, Fault> {
+pub(super) async fn list(_: Admin, State(accounts): State<Arc<Accounts>>, Asked(page): Asked<Page>) -> Result<Json<Value>, Fault> {
     let after = page.cursor.map(|cursor| cursor.parse::<BuilderId>()).transpose().map_err(|_| bad_cursor())?;
-    let builders = app.builders.list(after.as_ref(), page.limit.0).await?;
+    let builders = accounts.builders.list(after.as_ref(), page.limit.0).await?;
     let mut answer = json!({ "ok": true, "builders": builders.iter().map(crate::account::builder::Builder::own).collect::<Vec<_>>() });
     if let Some(last) = builders.last().filter(|_| builders.len() == page.limit.0) {
         answer["nextCursor"] = json!(last.id);
@@ -142,12 +144,12 @@ pub(super) async fn list(_: Admin, State(app): State<Arc<App>>, Asked(page): Ask
 /// `POST /ai/admin/builders/{id}`: suspends a builder, or restores them.
 pub(super) async fn judge(
     _: Admin,
-    State(app): State<Arc<App>>,
+    State(accounts): State<Arc<Accounts>>,
     At(id): At<String>,
     Body(verdict): Body<Verdict>,
 ) -> Result<Json<Value>, Fault> {
     let id: BuilderId = id.parse().map_err(|_| BuilderError::Unknown)?;
-    let builder = app.catalog.judge(&app.builders, &id, &verdict).await.map_err(|error| error.about(Verdict::CODE))?;
+    let builder = accounts.catalog.judge(&accounts.builders, &id, &verdict).await.map_err(|error| error.about(Verdict::CODE))?;
     tracing::info!(builder.id = %id, decision = ?verdict.decision, "a builder was decided on");
     Ok(Json(json!({ "ok": true, "builder": builder.own() })))
 }

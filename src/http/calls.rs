@@ -16,13 +16,13 @@ use super::{
     auth::Managed,
     follow::{self, Entry, Source},
     page::{Asked, Limit, Span, bad_cursor},
+    services::Watching,
 };
 use crate::{
-    app::App,
     base::{clock::Timestamp, id::EndpointId},
     call::{CallPlace, CallQuery, Ending, History, Placed, Step},
     event::feed::{Crowded, Follower},
-    front::Fault,
+    front::{Fault, sse},
     store::StoreError,
 };
 
@@ -49,14 +49,14 @@ pub(super) struct MetricsAsked {
 
 pub(super) async fn calls(
     managed: Managed,
-    State(app): State<Arc<App>>,
+    State(watching): State<Arc<Watching>>,
     headers: HeaderMap,
     Asked(asked): Asked<CallsAsked>,
 ) -> Result<Response, Fault> {
     let endpoint = managed.live.endpoint.id.clone();
-    let since = asked.since.map(|since| since.before(app.clock.now()));
+    let since = asked.since.map(|since| since.before(watching.clock.now()));
     let ending = asked.outcome;
-    if follow::wanted(&headers) {
+    if sse::wanted(&headers) {
         let wrong = || Fault::bad_request("`Last-Event-ID` is the id of a call of this stream");
         let from = match follow::last_id(&headers) {
             Some(last) => Some(CallPlace::from_cursor(last).ok_or_else(wrong)?),
@@ -64,10 +64,10 @@ pub(super) async fn calls(
         };
         // A reader that comes back has its place; what it asked to begin with is past.
         let query = CallQuery { ending, ..CallQuery::default() };
-        return follow::stream(&app, Calls { history: Arc::clone(&app.history), endpoint, query }, from);
+        return follow::stream(&watching.shared.shutdown, Calls { history: Arc::clone(&watching.history), endpoint, query }, from);
     }
     let cursor = asked.cursor.map(|cursor| CallPlace::from_cursor(&cursor).ok_or_else(bad_cursor)).transpose()?;
-    let page = app.history.list(&endpoint, &CallQuery { since, ending, limit: asked.limit.0, cursor }).await?;
+    let page = watching.history.list(&endpoint, &CallQuery { since, ending, limit: asked.limit.0, cursor }).await?;
     let mut answer = json!({ "ok": true, "calls": page.calls });
     if let Some(next) = page.next {
         answer["nextCursor"] = json!(next.to_cursor());
@@ -77,13 +77,13 @@ pub(super) async fn calls(
 
 pub(super) async fn metrics(
     managed: Managed,
-    State(app): State<Arc<App>>,
+    State(watching): State<Arc<Watching>>,
     Asked(asked): Asked<MetricsAsked>,
 ) -> Result<Json<Value>, Fault> {
-    let since = asked.since.unwrap_or(DEFAULT_SINCE).before(app.clock.now());
+    let since = asked.since.unwrap_or(DEFAULT_SINCE).before(watching.clock.now());
     let step = asked.step.map_or(Ok(DEFAULT_STEP), |step| step.parse());
-    let fitting = step.and_then(|step| app.metrics.asked(since, step)).map_err(|error| Fault::bad_request(error.to_string()))?;
-    let series = app.metrics.series(&managed.live.endpoint.id, fitting).await?;
+    let fitting = step.and_then(|step| watching.metrics.asked(since, step)).map_err(|error| Fault::bad_request(error.to_string()))?;
+    let series = watching.metrics.series(&managed.live.endpoint.id, fitting).await?;
     let mut answer = json!(series);
     answer["ok"] = json!(true);
     Ok(Json(answer))

@@ -13,14 +13,12 @@ use serde_json::{Value, json};
 use super::{
     auth::Admin,
     endpoints::{Body, Subject},
-    names,
-    offered::credit,
     page::{Asked, At, Limit, bad_cursor},
+    services::{Earning, Http},
 };
 use crate::{
-    app::App,
     base::id::CreditId,
-    front::{Code, Fault},
+    front::{Code, Fault, credit, names},
     money::{Credit, CreditError, CreditVerdict, Minted, Once, receipt::json_hash},
     tool::MicroUsd,
 };
@@ -44,8 +42,13 @@ impl Subject for CreditVerdict {
 
 /// `POST /ai/credits`: a prepaid balance, whose token is shown this once; or more of one that is there. Asked for again
 /// with the same `Idempotency-Key`, the same record without the token.
-pub(super) async fn mint(_: Admin, State(app): State<Arc<App>>, headers: HeaderMap, Body(mint): Body<Mint>) -> Result<Json<Value>, Fault> {
-    let credits = app.gate.credits();
+pub(super) async fn mint(
+    _: Admin,
+    State(earning): State<Arc<Earning>>,
+    headers: HeaderMap,
+    Body(mint): Body<Mint>,
+) -> Result<Json<Value>, Fault> {
+    let credits = earning.gate.credits();
     let request = json!({ "amountUsd": mint.amount_usd, "label": mint.label, "creditId": mint.credit_id });
     let key = headers.get(&names::IDEMPOTENCY_KEY).map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
     let once = key.map(|key| Once::new(key, json_hash(&request))).transpose()?;
@@ -68,11 +71,11 @@ pub(super) async fn mint(_: Admin, State(app): State<Arc<App>>, headers: HeaderM
 /// `POST /ai/admin/credits/{id}`: revokes a credit, or restores it.
 pub(super) async fn decide(
     _: Admin,
-    State(app): State<Arc<App>>,
+    State(earning): State<Arc<Earning>>,
     At(id): At<String>,
     Body(verdict): Body<CreditVerdict>,
 ) -> Result<Json<Value>, Fault> {
-    let credit = app.gate.credits().judge(&known(&id)?, &verdict).await?;
+    let credit = earning.gate.credits().judge(&known(&id)?, &verdict).await?;
     tracing::info!(credit.id = %credit.id, decision = ?verdict.decision, "a credit was decided on");
     Ok(Json(about(&credit)))
 }
@@ -84,23 +87,23 @@ pub(super) enum Reader {
 }
 
 /// A management credential where one is sent, else the credit's token. Whatever is wrong with the token, the answer is the same.
-impl FromRequestParts<Arc<App>> for Reader {
+impl FromRequestParts<Http> for Reader {
     type Rejection = Fault;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Fault> {
+    async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
         let unauthorized = || {
             Fault::from(Code::Unauthorized)
                 .hint("send the credit's token in `X-Developer-Credit` or `Authorization: Bearer`, or `X-Admin-Token`")
         };
         if names::shows_caller(&parts.headers) {
-            return match Admin::from_request_parts(parts, app).await {
+            return match Admin::from_request_parts(parts, http).await {
                 Ok(Admin) => Ok(Self::Admin),
                 Err(error) if error.code() == Code::Unauthorized => Err(unauthorized()),
                 Err(error) => Err(error),
             };
         }
         let token = credit(&parts.headers).ok_or_else(unauthorized)?;
-        app.gate.credits().find(&token).await?.map(Self::Holder).ok_or_else(unauthorized)
+        http.earning.gate.credits().find(&token).await?.map(Self::Holder).ok_or_else(unauthorized)
     }
 }
 
@@ -115,17 +118,17 @@ pub(super) struct Query {
 
 /// `GET /ai/credits`: for its holder, and for admins with `?creditId=`, one credit with its movements, the newest first;
 /// else all credits, the oldest first.
-pub(super) async fn read(reader: Reader, State(app): State<Arc<App>>, Asked(asked): Asked<Query>) -> Result<Json<Value>, Fault> {
+pub(super) async fn read(reader: Reader, State(earning): State<Arc<Earning>>, Asked(asked): Asked<Query>) -> Result<Json<Value>, Fault> {
     let credit = match (reader, &asked.credit_id) {
-        (Reader::Admin, None) => return list(&app, &asked).await,
-        (Reader::Admin, Some(id)) => app.gate.credits().get(&known(id)?).await?.ok_or(CreditError::Unknown)?,
+        (Reader::Admin, None) => return list(&earning, &asked).await,
+        (Reader::Admin, Some(id)) => earning.gate.credits().get(&known(id)?).await?.ok_or(CreditError::Unknown)?,
         (Reader::Holder(credit), Some(id)) if id != credit.id.as_str() => {
             return Err(Fault::new(Code::NotOwner, "this is another's credit"));
         }
         (Reader::Holder(credit), _) => credit,
     };
     let before = asked.cursor.map(|cursor| cursor.parse()).transpose().map_err(|_| bad_cursor())?;
-    let page = app.gate.credits().movements(&credit.id, before, asked.limit.0).await?;
+    let page = earning.gate.credits().movements(&credit.id, before, asked.limit.0).await?;
     let mut answer = about(&credit);
     answer["movements"] = json!(page.movements);
     if let Some(next) = page.next {
@@ -134,9 +137,9 @@ pub(super) async fn read(reader: Reader, State(app): State<Arc<App>>, Asked(aske
     Ok(Json(answer))
 }
 
-async fn list(app: &App, asked: &Query) -> Result<Json<Value>, Fault> {
+async fn list(earning: &Earning, asked: &Query) -> Result<Json<Value>, Fault> {
     let after = asked.cursor.as_ref().map(|cursor| cursor.parse::<CreditId>()).transpose().map_err(|_| bad_cursor())?;
-    let credits = app.gate.credits().list(after.as_ref(), asked.limit.0).await?;
+    let credits = earning.gate.credits().list(after.as_ref(), asked.limit.0).await?;
     let mut answer = json!({ "ok": true, "credits": credits.iter().map(Credit::public).collect::<Vec<_>>() });
     if let Some(last) = credits.last().filter(|_| credits.len() == asked.limit.0) {
         answer["nextCursor"] = json!(last.id);

@@ -8,19 +8,19 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    auth::{Caller, Managed},
+    auth::Managed,
     endpoints::{Body, For, Subject, unknown_version, whose},
-    invoke::ResultBody,
+    invoked::ResultBody,
+    paced::Paced,
     page::Asked,
-    rate::Paced,
+    services::Publishing,
 };
 use crate::{
-    app::App,
     base::rate::Permit,
     call::{Content, DryRun},
     capability::AllowedHosts,
     catalog::{Checked, HandlerDraft, PublishError, Tried},
-    front::{Code, Fault, Party},
+    front::{Caller, Code, Fault, Party},
     tool::finding::Finding,
 };
 
@@ -36,14 +36,14 @@ impl Subject for Run {
 /// What an upload would come to. Nothing of it is stored, nor entered in the audit trail.
 pub(super) async fn check(
     caller: Caller,
-    State(app): State<Arc<App>>,
+    State(publishing): State<Arc<Publishing>>,
     Paced(turn): Paced,
     Asked(named): Asked<For>,
     Body(given): Body<Map<String, Value>>,
 ) -> Result<Json<Value>, Fault> {
-    let owner = whose(&app, &caller, named).await?;
-    let _one = one_of(&app, &caller)?;
-    let checked = turn.during(app.catalog.check(given, owner, caller.by())).await;
+    let owner = whose(&publishing, &caller, named).await?;
+    let _one = one_of(&publishing, &caller)?;
+    let checked = turn.during(publishing.catalog.check(given, owner, caller.by())).await;
     let Checked { endpoint, existing, warnings } = checked.map_err(all_of)?;
     let found = endpoint.content_safety.as_ref();
     Ok(Json(json!({
@@ -86,7 +86,7 @@ pub(super) struct Run {
 /// Runs the owner's draft, or a version that is kept, for nothing and to nobody else's knowledge.
 pub(super) async fn run(
     managed: Managed,
-    State(app): State<Arc<App>>,
+    State(publishing): State<Arc<Publishing>>,
     Paced(turn): Paced,
     Body(asked): Body<Run>,
 ) -> Result<Json<Value>, Fault> {
@@ -97,9 +97,9 @@ pub(super) async fn run(
         (version, None) => Tried::Kept(version),
         (None, Some(draft)) => Tried::Draft(draft),
     };
-    let _one = one_of(&app, &managed.caller)?;
-    let live = turn.during(app.catalog.trial(&managed.live, tried, managed.caller.by())).await?;
-    let ran = app.calls.dry_run(Arc::clone(&live), input.unwrap_or_else(|| json!({}))).await;
+    let _one = one_of(&publishing, &managed.caller)?;
+    let live = turn.during(publishing.catalog.trial(&managed.live, tried, managed.caller.by())).await?;
+    let ran = publishing.calls.dry_run(Arc::clone(&live), input.unwrap_or_else(|| json!({}))).await;
     let DryRun { ended, log, spent } = ran?;
     turn.spent(Duration::from_micros(spent.cpu_us));
     let granted = live.grant.now();
@@ -131,9 +131,9 @@ pub(super) async fn run(
 }
 
 /// One of the checks and dry runs that the caller may have at once, as long as it is held.
-fn one_of(app: &App, caller: &Caller) -> Result<Permit<String>, Fault> {
-    let message = || format!("more than {} checks and dry runs of yours at once", app.dry_runs.most());
-    let turn = app.dry_runs.take(caller.owner().share().to_owned());
+fn one_of(publishing: &Publishing, caller: &Caller) -> Result<Permit<String>, Fault> {
+    let message = || format!("more than {} checks and dry runs of yours at once", publishing.dry_runs.most());
+    let turn = publishing.dry_runs.take(caller.owner().share().to_owned());
     turn.ok_or_else(|| Fault::new(Code::RateLimited, message()).retry_after(1))
 }
 

@@ -12,18 +12,15 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::{
-    MANAGEMENT_BODY_BYTES,
-    address::peer,
-    auth::{Caller, Managed},
-    body,
+    auth::Managed,
+    paced::Paced,
     page::{Asked, At, Limit, behind, cursor_at},
-    rate::Paced,
+    services::{Http, Publishing},
 };
 use crate::{
-    app::App,
     base::{aside::aside, id::BuilderId, misfit},
     catalog::{Draft, HandlerDraft, Live, Patch},
-    front::{Code, Fault},
+    front::{Caller, Code, Fault, body, peer},
     tool::{CatalogForm, EndpointState, Owner},
 };
 
@@ -41,15 +38,15 @@ impl Subject for Patch {
 }
 
 /// A JSON body of management of at most so many bytes, or its error with the place of what does not fit.
-pub(super) struct Body<T, const MOST_BYTES: usize = MANAGEMENT_BODY_BYTES>(pub(super) T);
+pub(super) struct Body<T, const MOST_BYTES: usize = { body::MANAGEMENT_BODY_BYTES }>(pub(super) T);
 
-impl<T: DeserializeOwned + Subject + Send, const MOST_BYTES: usize> FromRequest<Arc<App>> for Body<T, MOST_BYTES> {
+impl<T: DeserializeOwned + Subject + Send, const MOST_BYTES: usize> FromRequest<Http> for Body<T, MOST_BYTES> {
     type Rejection = Fault;
 
-    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Fault> {
+    async fn from_request(request: Request, http: &Http) -> Result<Self, Fault> {
         let (parts, body) = request.into_parts();
         body::check_json(&parts.headers)?;
-        let text = body::read(app, peer(&parts.extensions), body, MOST_BYTES).await?;
+        let text = body::read(&http.shared.intake, peer(&parts.extensions), body, MOST_BYTES).await?;
         // As JSON first, so that what is no JSON and what does not fit are told apart.
         let value = body::json(&text).await?;
         let read = aside(text.len(), || misfit::json(&value).map(Self)).await;
@@ -66,24 +63,24 @@ pub(super) struct For {
 
 pub(super) async fn create(
     caller: Caller,
-    State(app): State<Arc<App>>,
+    State(publishing): State<Arc<Publishing>>,
     Paced(turn): Paced,
     Asked(named): Asked<For>,
     Body(draft): Body<Draft>,
 ) -> Result<Response, Fault> {
-    let owner = whose(&app, &caller, named).await?;
-    let live = turn.during(app.catalog.create(draft, owner, caller.by())).await?;
+    let owner = whose(&publishing, &caller, named).await?;
+    let live = turn.during(publishing.catalog.create(draft, owner, caller.by())).await?;
     tracing::info!(endpoint.slug = %live.endpoint.slug, "endpoint was created");
-    Ok(changed(&app, &live, &app.catalog.warnings(&live.endpoint).await))
+    Ok(changed(&publishing, &live, &publishing.catalog.warnings(&live.endpoint).await))
 }
 
 /// Whose a new endpoint is: the builder's who uploads it, or whom the admin names.
-pub(super) async fn whose(app: &App, caller: &Caller, named: For) -> Result<Owner, Fault> {
+pub(super) async fn whose(publishing: &Publishing, caller: &Caller, named: For) -> Result<Owner, Fault> {
     match (caller, named.builder) {
         (_, None) => Ok(caller.owner()),
         (Caller::Builder(builder), Some(id)) if id == builder.id => Ok(caller.owner()),
         (Caller::Builder(_), Some(_)) => Err(Code::NotOwner.into()),
-        (Caller::Admin, Some(id)) => match app.builders.get(&id).await? {
+        (Caller::Admin, Some(id)) => match publishing.builders.get(&id).await? {
             Some(builder) => Ok(Owner::Builder(builder.id)),
             None => Err(Code::UnknownBuilder.into()),
         },
@@ -91,32 +88,36 @@ pub(super) async fn whose(app: &App, caller: &Caller, named: For) -> Result<Owne
 }
 
 /// The record for everyone; for its owner and admins, all of it but the source.
-pub(super) async fn inspect(State(app): State<Arc<App>>, managed: Option<Managed>, At(slug): At<String>) -> Result<Response, Fault> {
+pub(super) async fn inspect(
+    State(publishing): State<Arc<Publishing>>,
+    managed: Option<Managed>,
+    At(slug): At<String>,
+) -> Result<Response, Fault> {
     if let Some(Managed { live, .. }) = managed {
-        return Ok(owned(&app, &live));
+        return Ok(owned(&publishing, &live));
     }
-    let live = app.catalog.find_listed(&slug).ok_or_else(|| Fault::unknown_endpoint(&slug))?;
-    Ok(tagged(&live, json!({ "ok": true, "endpoint": live.endpoint.public(&app.base_url, CatalogForm::Newer) })))
+    let live = publishing.catalog.find_listed(&slug).ok_or_else(|| Fault::unknown_endpoint(&slug))?;
+    Ok(tagged(&live, json!({ "ok": true, "endpoint": live.endpoint.public(&publishing.base_url, CatalogForm::Newer) })))
 }
 
 pub(super) async fn update(
     managed: Managed,
-    State(app): State<Arc<App>>,
+    State(publishing): State<Arc<Publishing>>,
     Paced(turn): Paced,
     headers: HeaderMap,
     Body(patch): Body<Patch>,
 ) -> Result<Response, Fault> {
     let slug = managed.live.endpoint.slug.as_str();
     let reaches_anew = patch.handler.is_some() || patch.version.is_some() || patch.capabilities.is_some();
-    let live = turn.during(app.catalog.update(slug, patch, if_match(&headers)?, managed.caller.by())).await?;
+    let live = turn.during(publishing.catalog.update(slug, patch, if_match(&headers)?, managed.caller.by())).await?;
     tracing::info!(endpoint.slug = slug, endpoint.revision = live.endpoint.revision, "endpoint was updated");
-    let warnings = if reaches_anew { app.catalog.warnings(&live.endpoint).await } else { vec![] };
-    Ok(changed(&app, &live, &warnings))
+    let warnings = if reaches_anew { publishing.catalog.warnings(&live.endpoint).await } else { vec![] };
+    Ok(changed(&publishing, &live, &warnings))
 }
 
-pub(super) async fn delete(managed: Managed, State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, Fault> {
+pub(super) async fn delete(managed: Managed, State(publishing): State<Arc<Publishing>>, headers: HeaderMap) -> Result<Response, Fault> {
     let slug = managed.live.endpoint.slug.as_str();
-    let live = app.catalog.delete(slug, if_match(&headers)?, managed.caller.by()).await?;
+    let live = publishing.catalog.delete(slug, if_match(&headers)?, managed.caller.by()).await?;
     tracing::info!(endpoint.slug = slug, "endpoint was deleted");
     Ok(Json(json!({ "ok": true, "deleted": true, "slug": slug, "id": live.endpoint.id })).into_response())
 }
@@ -132,13 +133,17 @@ pub(super) fn unknown_version() -> Fault {
 }
 
 /// A version's handler as it was uploaded, for its owner and admins. Default: the one that runs.
-pub(super) async fn source(managed: Managed, State(app): State<Arc<App>>, Asked(which): Asked<Which>) -> Result<Response, Fault> {
+pub(super) async fn source(
+    managed: Managed,
+    State(publishing): State<Arc<Publishing>>,
+    Asked(which): Asked<Which>,
+) -> Result<Response, Fault> {
     let endpoint = &managed.live.endpoint;
     let version = which.version.unwrap_or_else(|| endpoint.version.clone());
     if !endpoint.keeps(&version) {
         return Err(unknown_version());
     }
-    let uploaded = match app.catalog.uploaded(&version).await?.ok_or_else(unknown_version)? {
+    let uploaded = match publishing.catalog.uploaded(&version).await?.ok_or_else(unknown_version)? {
         HandlerDraft::Source { source, language } => json!({ "version": version, "source": source, "language": language }),
         HandlerDraft::Response { response } => json!({ "version": version, "response": response }),
     };
@@ -152,13 +157,13 @@ pub(super) struct Wanted {
 }
 
 /// A page of endpoints in brief, by slug.
-pub(super) async fn list(app: &App, wanted: Wanted, limit: Limit, cursor: Option<String>) -> Result<Json<Value>, Fault> {
+pub(super) async fn list(publishing: &Publishing, wanted: Wanted, limit: Limit, cursor: Option<String>) -> Result<Json<Value>, Fault> {
     let Wanted { owner, state } = wanted;
     let is_wanted = |endpoint: &crate::tool::Endpoint| {
         owner.as_ref().is_none_or(|owner| *owner == endpoint.owner) && state.is_none_or(|state| state == endpoint.state())
     };
-    let page = app.catalog.page(is_wanted, behind(cursor)?.as_ref(), limit.0).await;
-    let endpoints: Vec<_> = page.endpoints.iter().map(|live| live.endpoint.brief(&app.base_url)).collect();
+    let page = publishing.catalog.page(is_wanted, behind(cursor)?.as_ref(), limit.0).await;
+    let endpoints: Vec<_> = page.endpoints.iter().map(|live| live.endpoint.brief(&publishing.base_url)).collect();
     let mut answer = json!({ "ok": true, "endpoints": endpoints });
     if let Some(last) = page.endpoints.last().filter(|_| page.more) {
         answer["nextCursor"] = json!(cursor_at(&last.endpoint.slug));
@@ -166,13 +171,13 @@ pub(super) async fn list(app: &App, wanted: Wanted, limit: Limit, cursor: Option
     Ok(Json(answer))
 }
 
-pub(super) fn owned(app: &App, live: &Live) -> Response {
-    tagged(live, json!({ "ok": true, "endpoint": live.endpoint.owned(&app.base_url) }))
+pub(super) fn owned(publishing: &Publishing, live: &Live) -> Response {
+    tagged(live, json!({ "ok": true, "endpoint": live.endpoint.owned(&publishing.base_url) }))
 }
 
 /// The record after a change, with what its handler reaches for and does not have.
-fn changed(app: &App, live: &Live, warnings: &[String]) -> Response {
-    tagged(live, json!({ "ok": true, "endpoint": live.endpoint.owned(&app.base_url), "warnings": warnings }))
+fn changed(publishing: &Publishing, live: &Live, warnings: &[String]) -> Response {
+    tagged(live, json!({ "ok": true, "endpoint": live.endpoint.owned(&publishing.base_url), "warnings": warnings }))
 }
 
 /// An answer with the record's revision as its `ETag`.

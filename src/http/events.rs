@@ -16,15 +16,15 @@ use super::{
     auth::{Business, OfBuilder},
     follow::{self, Entry, Source},
     page::{Limit, Span, bad_cursor},
+    services::Watching,
 };
 use crate::{
-    app::App,
     base::{clock::Timestamp, id::EventId},
     event::{
         Event, EventPlace, EventQuery, Events, Kind,
         feed::{Crowded, Follower},
     },
-    front::Fault,
+    front::{Fault, sse},
     store::StoreError,
     tool::{Owner, Slug},
 };
@@ -52,13 +52,13 @@ impl OfBuilder for Query {
 
 pub(super) async fn events(
     Business(builder, asked): Business<Query>,
-    State(app): State<Arc<App>>,
+    State(watching): State<Arc<Watching>>,
     headers: HeaderMap,
 ) -> Result<Response, Fault> {
     let owner = Owner::Builder(builder.id);
-    let now = app.clock.now();
+    let now = watching.clock.now();
     let mut query = EventQuery { since: None, slug: asked.endpoint_slug, kind: asked.kind, limit: asked.limit.0, cursor: None };
-    if follow::wanted(&headers) {
+    if sse::wanted(&headers) {
         let since = || asked.since.map(|since| EventPlace::start_of(since.before(now)));
         let from = match follow::last_id(&headers) {
             Some(last) => {
@@ -66,12 +66,12 @@ pub(super) async fn events(
             }
             None => since(),
         };
-        let events = Arc::clone(&app.events);
-        return follow::stream(&app, Feed { events, owner, query }, from);
+        let events = Arc::clone(&watching.events);
+        return follow::stream(&watching.shared.shutdown, Feed { events, owner, query }, from);
     }
     query.since = Some(asked.since.unwrap_or(DEFAULT_SINCE).before(now));
     query.cursor = asked.cursor.map(|cursor| EventPlace::from_cursor(&cursor).ok_or_else(bad_cursor)).transpose()?;
-    let page = app.events.list(&owner, &query).await?;
+    let page = watching.events.list(&owner, &query).await?;
     let mut answer = json!({ "ok": true, "events": page.events });
     if let Some(next) = page.next {
         answer["nextCursor"] = json!(next.to_cursor());

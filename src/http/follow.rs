@@ -6,31 +6,23 @@
 use std::{
     collections::{HashSet, VecDeque},
     convert::Infallible,
-    sync::Arc,
-    time::Duration,
 };
 
 use async_trait::async_trait;
 use axum::{
-    http::{HeaderMap, HeaderValue, header},
-    response::{
-        IntoResponse, Response,
-        sse::{Event, KeepAlive, Sse},
-    },
+    http::HeaderMap,
+    response::{Response, sse::Event},
 };
 use futures_util::stream;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    app::App,
     event::feed::{Crowded, FeedItem, Follower},
-    front::{Code, Fault},
+    front::{Code, Fault, Shutdown, sse},
     store::StoreError,
 };
 
-/// How often a silent stream sends a comment, so that proxies keep it open.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Stored entries read at once.
 const PAGE: usize = 100;
 /// Entries that are remembered for not being told twice, where the stored ones end and the live ones begin.
@@ -66,19 +58,13 @@ pub(super) trait Source: Send + Sync + 'static {
     fn back(&self, place: &Self::Place, millis: u64) -> Self::Place;
 }
 
-/// True when the reader asks for a stream.
-pub(super) fn wanted(headers: &HeaderMap) -> bool {
-    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    accept.split(',').any(|one| one.trim().starts_with("text/event-stream"))
-}
-
 /// What the reader had last, when it comes back.
 pub(super) fn last_id(headers: &HeaderMap) -> Option<&str> {
     headers.get("last-event-id").and_then(|value| value.to_str().ok()).filter(|id| !id.is_empty())
 }
 
 /// Streams what is stored after `from`, then what happens. Without `from` only what happens.
-pub(super) fn stream<S: Source>(app: &Arc<App>, source: S, from: Option<S::Place>) -> Result<Response, Fault> {
+pub(super) fn stream<S: Source>(shutdown: &Shutdown, source: S, from: Option<S::Place>) -> Result<Response, Fault> {
     let crowded = |error: Crowded| Fault::new(Code::RateLimited, error.to_string()).retry_after(30);
     // Refused before the stream begins. While it reads the store it follows nothing, so that it does not lag behind.
     let follower = source.follow().map_err(crowded)?;
@@ -86,13 +72,9 @@ pub(super) fn stream<S: Source>(app: &Arc<App>, source: S, from: Option<S::Place
         None => Phase::Live(follower),
         Some(from) => Phase::Stored(from),
     };
-    let state = Following { ending: app.ending.clone(), source, from, phase, ready: VecDeque::new(), told: Recent::default() };
+    let state = Following { ending: shutdown.token(), source, from, phase, ready: VecDeque::new(), told: Recent::default() };
     let events = stream::unfold(state, |mut state| async { state.next().await.map(|event| (Ok::<_, Infallible>(event), state)) });
-    let mut response = Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response();
-    let headers = response.headers_mut();
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    Ok(response)
+    Ok(sse::response(events))
 }
 
 struct Following<S: Source> {

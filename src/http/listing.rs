@@ -6,8 +6,7 @@ use serde_json::Value;
 
 use super::page::{Limit, bad_cursor};
 use crate::{
-    app::App,
-    catalog::{Filter, Live, search::Query},
+    catalog::{Catalog, Filter, Live, search::Query},
     front::{Fault, cursor},
     tool::{CatalogForm, MicroUsd, PricingMode},
 };
@@ -117,19 +116,19 @@ impl Listing {
     /// # Errors
     ///
     /// 400 for a cursor of another list, or of none.
-    pub(super) fn page(&self, app: &App) -> Result<Page, Fault> {
+    pub(super) fn page(&self, catalog: &Catalog) -> Result<Page, Fault> {
         let of: Vec<_> = self.asked.iter().map(String::as_str).collect();
         let place = self.cursor.as_ref().map(|cursor| cursor::read(&of, cursor).ok_or_else(bad_cursor)).transpose()?;
         match &self.words {
-            Some(words) => self.found(app, words, &of, place),
-            None => self.named(app, &of, place),
+            Some(words) => self.found(catalog, words, &of, place),
+            None => self.named(catalog, &of, place),
         }
     }
 
     /// By how well they fit. Their place is a number.
-    fn found(&self, app: &App, words: &Query, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, Fault> {
+    fn found(&self, catalog: &Catalog, words: &Query, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, Fault> {
         let skip = place.map_or(Ok(0), |place| place.try_into().map(u32::from_be_bytes)).map_err(|_| bad_cursor())? as usize;
-        let found = app.catalog.all().search(words, skip, self.limit.0, |live| self.filter.takes(&live.endpoint));
+        let found = catalog.all().search(words, skip, self.limit.0, |live| self.filter.takes(&live.endpoint));
         let mut page = Records::new(self);
         let taken = found.items.iter().take_while(|live| page.add(live)).count();
         let end = skip + taken;
@@ -138,9 +137,9 @@ impl Listing {
     }
 
     /// By their names. Their place is the last one's name.
-    fn named(&self, app: &App, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, Fault> {
+    fn named(&self, catalog: &Catalog, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, Fault> {
         let after = place.map_or(Ok(String::new()), String::from_utf8).map_err(|_| bad_cursor())?;
-        let all = app.catalog.all();
+        let all = catalog.all();
         let wanted = |live: &&Arc<Live>| live.endpoint.listed() && self.filter.takes(&live.endpoint);
         let total = if self.filter.is_empty() { all.counts().listed } else { all.values().filter(wanted).count() };
         let mut page = Records::new(self);

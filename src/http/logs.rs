@@ -17,16 +17,16 @@ use super::{
     auth::Managed,
     follow::{self, Entry, Source},
     page::{Asked, Limit, Span, bad_cursor},
+    services::Watching,
 };
 use crate::{
-    app::App,
     base::{
         clock::Timestamp,
         id::{CallId, EndpointId},
     },
     capability::{CapabilityServices, Followed, LogPlace, LogQuery},
     event::feed::{Crowded, Follower},
-    front::Fault,
+    front::{Fault, sse},
     store::StoreError,
 };
 
@@ -43,24 +43,24 @@ pub(super) struct Query {
 
 pub(super) async fn logs(
     managed: Managed,
-    State(app): State<Arc<App>>,
+    State(watching): State<Arc<Watching>>,
     headers: HeaderMap,
     Asked(asked): Asked<Query>,
 ) -> Result<Response, Fault> {
     let endpoint = managed.live.endpoint.id.clone();
-    let since = asked.since.map(|since| since.before(app.clock.now()));
+    let since = asked.since.map(|since| since.before(watching.clock.now()));
     let query = LogQuery { since, level: asked.level, call: asked.call_id, limit: asked.limit.0, cursor: asked.cursor };
-    if follow::wanted(&headers) {
+    if sse::wanted(&headers) {
         let wrong = || Fault::bad_request("`Last-Event-ID` is the id of a line of this log");
         let from = match follow::last_id(&headers) {
             Some(last) => Some(LogPlace::from_cursor(last).ok_or_else(wrong)?),
             None => since.map(LogPlace::start_of),
         };
         // A reader that comes back has its place; what it asked to begin with is past.
-        let source = Lines { services: Arc::clone(&app.services), endpoint, query: LogQuery { since: None, ..query } };
-        return follow::stream(&app, source, from);
+        let source = Lines { services: Arc::clone(&watching.capabilities), endpoint, query: LogQuery { since: None, ..query } };
+        return follow::stream(&watching.shared.shutdown, source, from);
     }
-    let page = app.services.logs().list(&endpoint, &query).await?.ok_or_else(bad_cursor)?;
+    let page = watching.capabilities.logs().list(&endpoint, &query).await?.ok_or_else(bad_cursor)?;
     let mut answer = json!({ "ok": true, "logs": page.entries });
     if let Some(next) = page.next_cursor {
         answer["nextCursor"] = json!(next);

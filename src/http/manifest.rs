@@ -12,10 +12,10 @@ use serde_json::{Map, Value, json};
 
 use super::{
     listing::{Listing, with_records},
-    rate::Paced,
+    paced::Paced,
+    services::Offering,
 };
 use crate::{
-    app::App,
     front::Fault,
     tool::{CatalogForm, HandlerType},
 };
@@ -26,10 +26,14 @@ const INTERFACE_VERSION: &str = "0.2.0";
 const CATALOG_SCHEMA: &str = "tollhouse.x402.hosted-endpoint-catalog.v1";
 
 /// The catalogue, a page of it at a time.
-pub(super) async fn catalog(State(app): State<Arc<App>>, Paced(turn): Paced, RawQuery(query): RawQuery) -> Result<Response, Fault> {
+pub(super) async fn catalog(
+    State(offering): State<Arc<Offering>>,
+    Paced(turn): Paced,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Fault> {
     let listing = Listing::read(query.as_deref().unwrap_or_default())?;
-    let page = turn.work(|| listing.page(&app))?;
-    let mut envelope = envelope(&app.base_url, listing.form);
+    let page = turn.work(|| listing.page(&offering.catalog))?;
+    let mut envelope = envelope(&offering.base_url, listing.form);
     envelope["total"] = json!(page.total);
     if let Some(next) = page.next {
         envelope["nextCursor"] = json!(next);
@@ -88,9 +92,9 @@ fn envelope(base: &str, form: CatalogForm) -> Value {
     envelope
 }
 
-pub(super) async fn manifest(State(app): State<Arc<App>>) -> Json<Value> {
-    let base = &app.base_url;
-    let counts = app.catalog.all().counts();
+pub(super) async fn manifest(State(offering): State<Arc<Offering>>) -> Json<Value> {
+    let base = &offering.base_url;
+    let counts = offering.catalog.all().counts();
     Json(json!({
         "ok": true,
         "service": {
@@ -100,7 +104,7 @@ pub(super) async fn manifest(State(app): State<Arc<App>>) -> Json<Value> {
             "description": "A host for paid JavaScript tools: agents call them over HTTP and pay per call with x402.",
             "url": base,
         },
-        "payment": app.gate.describe(),
+        "payment": offering.gate.describe(),
         "mcp": { "url": format!("{base}/ai/mcp"), "transport": "streamable-http" },
         "endpoints": {
             "catalog": format!("{base}/ai/endpoints"),
@@ -116,6 +120,6 @@ pub(super) async fn manifest(State(app): State<Arc<App>>) -> Json<Value> {
             "signature": "JWS (EdDSA) over the RFC 8785 canonical JSON of the record",
             "verify": "tollhouse verify-receipt FILE|URL",
         },
-        "sandbox": app.pool.status(),
+        "sandbox": offering.pool.status(),
     }))
 }

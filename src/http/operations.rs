@@ -5,8 +5,8 @@ use std::sync::Arc;
 use axum::{Json, extract::State};
 use serde_json::{Value, json};
 
+use super::services::Operating;
 use crate::{
-    app::App,
     front::{Code, Fault},
     store::{Batch, Durability, Size, Space},
 };
@@ -39,38 +39,38 @@ pub(super) async fn live() -> Json<Value> {
 }
 
 /// The host takes calls: the store takes commits.
-pub(super) async fn ready(State(app): State<Arc<App>>) -> Result<Json<Value>, Fault> {
-    Batch::new().commit(&*app.store, Durability::Buffered).await?;
-    if app.draining() {
+pub(super) async fn ready(State(operating): State<Arc<Operating>>) -> Result<Json<Value>, Fault> {
+    Batch::new().commit(&*operating.store, Durability::Buffered).await?;
+    if operating.shared.shutdown.begun() {
         return Err(Fault::new(Code::Busy, "the host is shutting down"));
     }
     Ok(Json(json!({ "ok": true })))
 }
 
 /// What is in force: the sandbox's jail and numbers, who settles. What there is: in the store by kind, and on the disk.
-pub(super) async fn health(State(app): State<Arc<App>>) -> Json<Value> {
+pub(super) async fn health(State(operating): State<Arc<Operating>>) -> Json<Value> {
     Json(json!({
         "ok": true,
         "version": env!("CARGO_PKG_VERSION"),
-        "sandbox": app.pool.status(),
-        "payment": app.gate.describe(),
-        "openSettlements": app.gate.open_intents(),
-        "stored": stored(&app),
-        "disk": app.disk.usage(),
-        "intake": app.intake.status(),
+        "sandbox": operating.pool.status(),
+        "payment": operating.gate.describe(),
+        "openSettlements": operating.gate.open_intents(),
+        "stored": stored(&operating),
+        "disk": operating.disk.usage(),
+        "intake": operating.shared.intake.status(),
     }))
 }
 
 /// How many keys there are of each kind, and the bytes of them; of free receipts, how many receipts.
-fn stored(app: &App) -> Value {
-    let sizes = app.store.sizes();
+fn stored(operating: &Operating) -> Value {
+    let sizes = operating.store.sizes();
     let told = |size: Size| json!({ "count": size.entries, "bytes": size.bytes });
     let of = |spaces: &[Space]| {
         let sizes = spaces.iter().filter_map(|space| sizes.spaces.get(space));
         sizes.fold(Size::default(), |sum, size| Size { entries: sum.entries + size.entries, bytes: sum.bytes + size.bytes })
     };
     let mut stored: serde_json::Map<_, _> = KINDS.iter().map(|(kind, spaces)| ((*kind).to_owned(), told(of(spaces)))).collect();
-    stored.insert("freeReceipts".to_owned(), told(app.receipts.size()));
+    stored.insert("freeReceipts".to_owned(), told(operating.receipts.size()));
     // False while a store of an older version is being counted.
     stored.insert("complete".to_owned(), json!(sizes.complete));
     Value::Object(stored)

@@ -7,14 +7,14 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    auth::{Admin, Books, Business, OfBuilder, not_suspended},
+    auth::{Admin, Books, Business, OfBuilder},
     endpoints::{Body, Subject},
     page::{Asked, At, Limit, bad_cursor},
+    services::Earning,
 };
 use crate::{
-    app::App,
     base::id::{PayoutId, ReceiptId},
-    front::{AboutBody as _, Code, Fault},
+    front::{AboutBody as _, Code, Fault, not_suspended},
     money::payout::{Decision, Packet, PayoutError, SettingsDraft, Status, Verdict},
 };
 
@@ -27,25 +27,25 @@ impl Subject for Verdict {
 }
 
 /// Where payouts go; `null` before it was said.
-pub(super) async fn settings(Books(builder, _): Books, State(app): State<Arc<App>>) -> Result<Json<Value>, Fault> {
-    Ok(Json(json!({ "ok": true, "payoutSettings": app.payouts.settings(&builder.id).await? })))
+pub(super) async fn settings(Books(builder, _): Books, State(earning): State<Arc<Earning>>) -> Result<Json<Value>, Fault> {
+    Ok(Json(json!({ "ok": true, "payoutSettings": earning.payouts.settings(&builder.id).await? })))
 }
 
 pub(super) async fn set(
     Business(builder, _): Business,
-    State(app): State<Arc<App>>,
+    State(earning): State<Arc<Earning>>,
     Body(draft): Body<SettingsDraft>,
 ) -> Result<Json<Value>, Fault> {
     not_suspended(&builder)?;
-    let settings = app.payouts.set(&builder.id, &draft).await?;
+    let settings = earning.payouts.set(&builder.id, &draft).await?;
     tracing::info!(builder.id = %builder.id, "payout settings were set");
     Ok(Json(json!({ "ok": true, "payoutSettings": settings })))
 }
 
 /// A packet of all that waits.
-pub(super) async fn pay_out(Business(builder, _): Business, State(app): State<Arc<App>>) -> Result<Json<Value>, Fault> {
+pub(super) async fn pay_out(Business(builder, _): Business, State(earning): State<Arc<Earning>>) -> Result<Json<Value>, Fault> {
     not_suspended(&builder)?;
-    let packet = app.payouts.pay_out(&builder.id).await?;
+    let packet = earning.payouts.pay_out(&builder.id).await?;
     let empty = || json!({ "id": null, "status": "empty", "amountUsd": 0, "receiptCount": 0 });
     Ok(Json(json!({ "ok": true, "payout": packet.as_ref().map_or_else(empty, Packet::public) })))
 }
@@ -66,17 +66,21 @@ impl OfBuilder for Own {
     }
 }
 
-pub(super) async fn list(Books(builder, asked): Books<Own>, State(app): State<Arc<App>>) -> Result<Json<Value>, Fault> {
-    let (packets, next) = app.payouts.list(&builder.id, asked.limit.0, cursor(asked.cursor)?.as_ref()).await?;
+pub(super) async fn list(Books(builder, asked): Books<Own>, State(earning): State<Arc<Earning>>) -> Result<Json<Value>, Fault> {
+    let (packets, next) = earning.payouts.list(&builder.id, asked.limit.0, cursor(asked.cursor)?.as_ref()).await?;
     Ok(page(&packets, next))
 }
 
 /// One packet, with its receipts.
-pub(super) async fn one(Books(builder, asked): Books<Own>, State(app): State<Arc<App>>, At(id): At<String>) -> Result<Json<Value>, Fault> {
+pub(super) async fn one(
+    Books(builder, asked): Books<Own>,
+    State(earning): State<Arc<Earning>>,
+    At(id): At<String>,
+) -> Result<Json<Value>, Fault> {
     let id = payout(&id)?;
-    let packet = app.payouts.get(&builder.id, &id).await?;
+    let packet = earning.payouts.get(&builder.id, &id).await?;
     let cursor = asked.cursor.map(|cursor| cursor.parse::<ReceiptId>().map_err(|_| bad_cursor())).transpose()?;
-    let receipts = app.payouts.receipts(&id, asked.limit.0, cursor.as_ref().map(ReceiptId::as_str)).await?;
+    let receipts = earning.payouts.receipts(&id, asked.limit.0, cursor.as_ref().map(ReceiptId::as_str)).await?;
     let shown: Vec<_> = receipts.iter().map(|(id, net)| json!({ "receiptId": id, "netUsd": net })).collect();
     let mut answer = json!({ "ok": true, "payout": packet.public(), "receipts": shown });
     if let Some((last, _)) = receipts.last().filter(|_| receipts.len() == asked.limit.0) {
@@ -95,24 +99,24 @@ pub(super) struct Query {
 }
 
 /// The packets of all builders.
-pub(super) async fn list_all(_: Admin, State(app): State<Arc<App>>, Asked(asked): Asked<Query>) -> Result<Json<Value>, Fault> {
-    let (packets, next) = app.payouts.list_all(asked.status, asked.limit.0, cursor(asked.cursor)?.as_ref()).await?;
+pub(super) async fn list_all(_: Admin, State(earning): State<Arc<Earning>>, Asked(asked): Asked<Query>) -> Result<Json<Value>, Fault> {
+    let (packets, next) = earning.payouts.list_all(asked.status, asked.limit.0, cursor(asked.cursor)?.as_ref()).await?;
     Ok(page(&packets, next))
 }
 
 pub(super) async fn decide(
     _: Admin,
-    State(app): State<Arc<App>>,
+    State(earning): State<Arc<Earning>>,
     At(id): At<String>,
     Body(verdict): Body<Verdict>,
 ) -> Result<Json<Value>, Fault> {
     let id = payout(&id)?;
     if verdict.decision == Decision::Approve
-        && let Some(builder) = app.builders.get(&app.payouts.builder_of(&id).await?).await?
+        && let Some(builder) = earning.builders.get(&earning.payouts.builder_of(&id).await?).await?
     {
         not_suspended(&builder)?;
     }
-    let packet = app.payouts.decide(&id, &verdict).await.map_err(|error| error.about(Verdict::CODE))?;
+    let packet = earning.payouts.decide(&id, &verdict).await.map_err(|error| error.about(Verdict::CODE))?;
     tracing::info!(payout.id = %packet.id, payout.status = packet.status.as_str(), "a payout was decided on");
     Ok(Json(json!({ "ok": true, "payout": packet.public() })))
 }

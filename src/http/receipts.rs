@@ -6,29 +6,29 @@ use axum::{Json, extract::State};
 use serde_json::{Value, json};
 
 use super::page::At;
+use super::services::Proving;
 use crate::{
-    app::App,
     base::id::ReceiptId,
     front::{Code, Fault},
     money::PaymentId,
 };
 
-pub(super) async fn receipt(State(app): State<Arc<App>>, At(id): At<String>) -> Result<Json<Value>, Fault> {
+pub(super) async fn receipt(State(proving): State<Arc<Proving>>, At(id): At<String>) -> Result<Json<Value>, Fault> {
     let unknown = || Fault::from(Code::UnknownReceipt);
     let id: ReceiptId = id.parse().map_err(|_| unknown())?;
-    let receipt = app.receipt(id.as_str()).await?.ok_or_else(unknown)?;
+    let receipt = proving.receipts.find(id.as_str()).await?.ok_or_else(unknown)?;
     Ok(Json(json!({ "ok": true, "receipt": receipt })))
 }
 
 /// The state of one payment, so that a caller whose connection broke need not pay to find out.
-pub(super) async fn payment(State(app): State<Arc<App>>, At(id): At<String>) -> Result<Json<Value>, Fault> {
+pub(super) async fn payment(State(proving): State<Arc<Proving>>, At(id): At<String>) -> Result<Json<Value>, Fault> {
     let unknown =
         || Fault::from(Code::UnknownPayment).hint("the id is in `X-Payment-Id`, in the `accepted` event, and in errors about the payment");
     let id: PaymentId = id.parse().map_err(|_| unknown())?;
-    let state = app.gate.state(&id).await?.ok_or_else(unknown)?;
+    let state = proving.gate.state(&id).await?.ok_or_else(unknown)?;
     Ok(Json(json!({ "ok": true, "payment": state })))
 }
 
-pub(super) async fn jwks(State(app): State<Arc<App>>) -> Json<Value> {
-    Json(app.signer.jwks())
+pub(super) async fn jwks(State(proving): State<Arc<Proving>>) -> Json<Value> {
+    Json(proving.signer.jwks())
 }

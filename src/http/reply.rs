@@ -5,12 +5,10 @@ use axum::{
     http::{HeaderName, HeaderValue, StatusCode, header},
     response::Response,
 };
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-use super::names;
 use crate::{
     call::{Done, bodiless},
-    money::{SettlementNotice, WireVersion},
+    front::{names, settlement},
 };
 
 /// The bare result with its receipt and settlement in headers: the answer of `/tools/{slug}`.
@@ -50,16 +48,5 @@ pub(super) fn mark(response: &mut Response, done: &Done) {
     }
     if let Some(settled) = &answer.settlement {
         settlement(headers, settled);
-    }
-}
-
-/// `PAYMENT-RESPONSE` for v2, `X-PAYMENT-RESPONSE` for v1.
-pub(super) fn settlement(headers: &mut axum::http::HeaderMap, settled: &SettlementNotice) {
-    let name = match settled.version {
-        WireVersion::V2 => &names::PAYMENT_RESPONSE,
-        WireVersion::V1 => &names::X_PAYMENT_RESPONSE,
-    };
-    if let Ok(value) = HeaderValue::from_str(&STANDARD.encode(&settled.body)) {
-        headers.insert(name, value);
     }
 }

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::{
     auth::{Admin, Books, OfBuilder},
     page::{Asked, Span},
+    services::Earning,
 };
 use crate::{
-    app::App,
     front::Fault,
     money::sale::{HostReport, Report},
     tool::Owner,
@@ -38,16 +38,20 @@ impl OfBuilder for Own {
 }
 
 /// Whole UTC days, from the one that `since` falls on.
-pub(super) async fn revenue(Books(builder, asked): Books<Own>, State(app): State<Arc<App>>) -> Result<Json<Answer<Report>>, Fault> {
-    let since = asked.since.unwrap_or(DEFAULT_SINCE).before(app.clock.now());
-    let report = app.sales.report(&Owner::Builder(builder.id), since).await?;
+pub(super) async fn revenue(Books(builder, asked): Books<Own>, State(earning): State<Arc<Earning>>) -> Result<Json<Answer<Report>>, Fault> {
+    let since = asked.since.unwrap_or(DEFAULT_SINCE).before(earning.clock.now());
+    let report = earning.sales.report(&Owner::Builder(builder.id), since).await?;
     Ok(Json(Answer { ok: true, report }))
 }
 
 /// What the host itself earned, by the same days.
-pub(super) async fn platform(_: Admin, State(app): State<Arc<App>>, Asked(asked): Asked<Since>) -> Result<Json<Answer<HostReport>>, Fault> {
-    let since = asked.since.unwrap_or(DEFAULT_SINCE).before(app.clock.now());
-    Ok(Json(Answer { ok: true, report: app.sales.host_report(since).await? }))
+pub(super) async fn platform(
+    _: Admin,
+    State(earning): State<Arc<Earning>>,
+    Asked(asked): Asked<Since>,
+) -> Result<Json<Answer<HostReport>>, Fault> {
+    let since = asked.since.unwrap_or(DEFAULT_SINCE).before(earning.clock.now());
+    Ok(Json(Answer { ok: true, report: earning.sales.host_report(since).await? }))
 }
 
 /// Written as it is: a report may have a line for each of many endpoints.

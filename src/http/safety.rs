@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{Json, extract::State};
 use serde_json::{Value, json};
 
-use crate::app::App;
+use super::services::Offering;
 
 /// What a builder vouches for by `safetyAttestation.accepted`.
 const STATEMENT: &str = "I have the right to publish this content. It holds no illegal material, no secrets, no private data of other people, and nothing used without permission; and I answer for what the endpoint returns.";
@@ -20,12 +20,12 @@ const LIMITS: &[&str] = &[
 ];
 
 /// The policy in force, for everyone.
-pub(super) async fn policy(State(app): State<Arc<App>>) -> Json<Value> {
-    let rules: Vec<_> = app.scanner.rules().collect();
+pub(super) async fn policy(State(offering): State<Arc<Offering>>) -> Json<Value> {
+    let rules: Vec<_> = offering.scanner.rules().collect();
     Json(json!({
         "ok": true,
         "policy": {
-            "version": app.scanner.policy_version(),
+            "version": offering.scanner.policy_version(),
             "attestation": { "field": "safetyAttestation.accepted", "statement": STATEMENT },
             "scanned": ["title", "description", "tags", "handler.source", "handler.response", "inputSchema", "outputSchema"],
             "outcomes": {
@@ -40,7 +40,7 @@ pub(super) async fn policy(State(app): State<Arc<App>>) -> Json<Value> {
                 "takedown": "An admin can take an endpoint down at any time. It then takes no calls; its receipts stay.",
             },
             "abuse": {
-                "contact": app.abuse_contact,
+                "contact": offering.abuse_contact,
                 "report": "Name the endpoint's slug, what is wrong with it, and how to reach you.",
             },
             "limits": LIMITS,

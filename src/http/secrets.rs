@@ -11,9 +11,9 @@ use super::{
     auth::{Admin, Managed},
     endpoints::{Body, Subject},
     page::Asked,
+    services::Sealing,
 };
 use crate::{
-    app::App,
     capability::secret::{SecretName, Visibility},
     front::{Code, Fault},
 };
@@ -40,23 +40,27 @@ fn hidden<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Zeroizing<String
     }
 }
 
-pub(super) async fn list(managed: Managed, State(app): State<Arc<App>>) -> Json<Value> {
-    Json(json!({ "ok": true, "secrets": app.secrets.list(&managed.live.endpoint.id) }))
+pub(super) async fn list(managed: Managed, State(sealing): State<Arc<Sealing>>) -> Json<Value> {
+    Json(json!({ "ok": true, "secrets": sealing.secrets.list(&managed.live.endpoint.id) }))
 }
 
 /// Sets or replaces one.
-pub(super) async fn set(managed: Managed, State(app): State<Arc<App>>, Body(secret): Body<NewSecret>) -> Result<Json<Value>, Fault> {
+pub(super) async fn set(
+    managed: Managed,
+    State(sealing): State<Arc<Sealing>>,
+    Body(secret): Body<NewSecret>,
+) -> Result<Json<Value>, Fault> {
     let endpoint = &managed.live.endpoint;
     let name: SecretName = secret.name.parse()?;
-    managed.not_frozen(&app).await?;
-    let set = app.secrets.set(&endpoint.into(), name, &secret.value, secret.visibility).await?;
+    managed.not_frozen(&sealing.builders).await?;
+    let set = sealing.secrets.set(&endpoint.into(), name, &secret.value, secret.visibility).await?;
     // Deleted meanwhile, perhaps before the secret was there to be forgotten with the rest.
-    if app.catalog.find(endpoint.slug.as_str()).is_none_or(|live| live.endpoint.id != endpoint.id) {
-        app.secrets.forget(&endpoint.id).await?;
+    if sealing.catalog.find(endpoint.slug.as_str()).is_none_or(|live| live.endpoint.id != endpoint.id) {
+        sealing.secrets.forget(&endpoint.id).await?;
         return Err(Fault::unknown_endpoint(endpoint.slug.as_str()));
     }
     // Workers may have kept the value before.
-    app.pool.retire(&endpoint.version);
+    sealing.pool.retire(&endpoint.version);
     Ok(Json(json!({ "ok": true, "secret": set })))
 }
 
@@ -69,20 +73,20 @@ pub(super) struct Named {
 /// Removes the one that `?name=` names.
 pub(super) async fn remove(
     managed: Managed,
-    State(app): State<Arc<App>>,
+    State(sealing): State<Arc<Sealing>>,
     Asked(Named { name }): Asked<Named>,
 ) -> Result<Json<Value>, Fault> {
     let endpoint = &managed.live.endpoint;
     let unknown = || Fault::from(Code::UnknownSecret);
     let name: SecretName = name.parse().map_err(|_| unknown())?;
-    managed.not_frozen(&app).await?;
-    app.secrets.remove(&endpoint.into(), &name).await?;
-    app.pool.retire(&endpoint.version);
+    managed.not_frozen(&sealing.builders).await?;
+    sealing.secrets.remove(&endpoint.into(), &name).await?;
+    sealing.pool.retire(&endpoint.version);
     Ok(Json(json!({ "ok": true, "removed": true, "name": name })))
 }
 
 /// Rotates the master key.
-pub(super) async fn rotate(_: Admin, State(app): State<Arc<App>>) -> Result<Json<Value>, Fault> {
-    let rotated = app.secrets.rotate().await?;
+pub(super) async fn rotate(_: Admin, State(sealing): State<Arc<Sealing>>) -> Result<Json<Value>, Fault> {
+    let rotated = sealing.secrets.rotate().await?;
     Ok(Json(json!({ "ok": true, "rotation": rotated })))
 }

@@ -1,11 +1,8 @@
 //! A call as Server-Sent Events: `accepted`, `progress`, and at the end `result` or `error`.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc};
 
-use axum::response::{
-    IntoResponse, Response,
-    sse::{Event, KeepAlive, Sse},
-};
+use axum::response::{IntoResponse as _, Response, sse::Event};
 use futures_util::stream;
 use serde_json::{Value, json};
 use tokio::{
@@ -13,26 +10,24 @@ use tokio::{
     time::{Instant, interval_at},
 };
 
-use super::invoke::{Front, invoked};
+use super::{
+    invoked::{Front, invoked},
+    services::Calling,
+};
 use crate::{
-    app::App,
-    call::{Call, CallError, CalledBy, Done, Progress},
+    call::{Call, CallError, Done, Progress},
     capability::ProgressUpdate,
-    front::{Fault, REQUEST},
+    front::{Fault, REQUEST, check_offered, sse},
 };
 
 /// Events that wait for a slow reader; what the handler says beyond is left out.
 const BUFFER: usize = 256;
 
-/// How often a silent stream sends a comment, so that proxies keep it open.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
-
 /// Performs `call` and tells what happens on the way. A 402 comes as an `error` event with the
 /// challenge, unless nothing was offered: then as a plain 402, before the stream.
-pub(super) fn events(app: Arc<App>, mut call: Call) -> Response {
-    let unpaid = matches!(call.offered, crate::money::Offered::Nothing) && call.by == CalledBy::Anyone;
-    if unpaid && !call.live.endpoint.price_usd.is_zero() {
-        return Fault::from(app.calls.unpaid(&call.live.terms)).into_response();
+pub(super) fn events(calling: Arc<Calling>, mut call: Call) -> Response {
+    if let Err(unpaid) = check_offered(&calling.calls, &call.live, call.by, &call.offered) {
+        return unpaid.into_response();
     }
     let (progress, mut happened) = mpsc::channel(BUFFER);
     call.progress = Some(progress);
@@ -40,8 +35,8 @@ pub(super) fn events(app: Arc<App>, mut call: Call) -> Response {
     let request = REQUEST.try_with(Clone::clone).ok();
     let tell = async move {
         let began = Instant::now();
-        let mut beat = interval_at(began + app.progress, app.progress);
-        let performing = app.calls.perform(call);
+        let mut beat = interval_at(began + calling.progress, calling.progress);
+        let performing = calling.calls.perform(call);
         tokio::pin!(performing);
         let ended = loop {
             tokio::select! {
@@ -55,18 +50,14 @@ pub(super) fn events(app: Arc<App>, mut call: Call) -> Response {
         while let Ok(progress) = happened.try_recv() {
             _ = events.send(told(progress, began)).await;
         }
-        _ = events.send(last(&app, ended).await).await;
+        _ = events.send(last(&calling, ended).await).await;
     };
     match request {
         Some(request) => tokio::spawn(REQUEST.scope(request, tell)),
         None => tokio::spawn(tell),
     };
     let body = stream::unfold(written, |mut written| async { Some((Ok::<_, Infallible>(written.recv().await?), written)) });
-    let mut response = Sse::new(body).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response();
-    let headers = response.headers_mut();
-    headers.insert("cache-control", axum::http::HeaderValue::from_static("private, no-store"));
-    headers.insert("x-accel-buffering", axum::http::HeaderValue::from_static("no"));
-    response
+    sse::response(body)
 }
 
 fn told(progress: Progress, began: Instant) -> Event {
@@ -88,9 +79,9 @@ fn elapsed_ms(began: Instant) -> u64 {
     u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-async fn last(app: &App, ended: Result<Done, Arc<CallError>>) -> Event {
+async fn last(calling: &Calling, ended: Result<Done, Arc<CallError>>) -> Event {
     let fault: Fault = match ended {
-        Ok(done) => match invoked(app, &done, Front::Stream).await {
+        Ok(done) => match invoked(calling, &done, Front::Stream).await {
             // Line breaks stand between JSON's tokens only, and may be spaces there. An event's data has none.
             Ok(invoked) => return Event::default().event("result").data(invoked.replace(['\r', '\n'], " ")),
             Err(fault) => fault,

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
 use tollhouse_protocol::{STRUCTURED, are_blocks};
 
-use super::{call::Era, extension, offer::Dialect, refusal::told};
+use super::{offer::Dialect, refusal::told, revision::Era};
 use crate::{
     call::{Content, Done, chosen_headers},
     front::Fault,
@@ -70,7 +70,7 @@ impl From<CallToolResult> for Told {
 impl Told {
     /// As a client of `era` reads it, who knows x402's extension or not.
     pub(super) fn written(self, era: Era, extension: bool) -> Written {
-        if let Some(challenge) = extension.then(|| extension::challenge(&self.response)).flatten() {
+        if let Some(challenge) = extension.then(|| extension_challenge(&self.response)).flatten() {
             return Written::Challenge(challenge);
         }
         let mut result = ServerResult::from(self.response);
@@ -214,8 +214,15 @@ fn challenged(challenge: &Challenge, dialect: Dialect) -> CallToolResult {
     result
 }
 
+/// The challenge in a result, as x402's extension has it; `None` when it is none.
+fn extension_challenge(response: &CallToolResponse) -> Option<Value> {
+    let CallToolResponse::Complete(result) = response else { return None };
+    is_challenge(result.meta.as_ref()?)
+        .then(|| json!({ "resultType": "payment_required", "paymentRequired": result.structured_content, "_meta": result.meta }))
+}
+
 /// Whether a result with this `_meta` is a challenge: what tools answer has none of its own.
-pub(super) fn is_challenge(meta: &MetaObject) -> bool {
+fn is_challenge(meta: &MetaObject) -> bool {
     meta.contains_key(CHALLENGE)
 }
 

@@ -9,7 +9,7 @@ use axum::{body::Bytes, http::HeaderMap};
 use rmcp::model::{ProtocolVersion, RequestId};
 use serde_json::value::RawValue;
 
-use super::direct::{is_json, sole};
+use super::revision::{is_json, sole};
 
 /// A message of a batch.
 #[derive(Debug, PartialEq)]

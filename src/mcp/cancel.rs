@@ -10,14 +10,12 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::http::{HeaderMap, HeaderValue};
 use rmcp::model::RequestId;
 use tokio_util::sync::CancellationToken;
 
-use super::direct::sole;
-
-/// The header that names a session.
-pub static SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+use super::revision::sole;
+use crate::front::names::MCP_SESSION;
 
 /// Calls that can be taken back at a time. Those beyond it run to their end.
 const MAX_CALLS: usize = 65_536;
@@ -40,7 +38,7 @@ impl Session {
     /// The one that a request names. What cannot be ours is none.
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
         let mut bits = [0; 16];
-        hex::decode_to_slice(sole(headers, SESSION.as_str())?, &mut bits).ok()?;
+        hex::decode_to_slice(sole(headers, MCP_SESSION.as_str())?, &mut bits).ok()?;
         Some(Self(bits))
     }
 
@@ -133,7 +131,7 @@ mod tests {
     #[test]
     fn a_session_reads_as_it_was_given() {
         let session = Session::new().unwrap();
-        let headers = |value: HeaderValue| HeaderMap::from_iter([(SESSION.clone(), value)]);
+        let headers = |value: HeaderValue| HeaderMap::from_iter([(MCP_SESSION.clone(), value)]);
         assert_eq!(Session::of(&headers(session.to_header())), Some(session));
         for other in ["", "1", "session", "00112233445566778899aabbccddeeff00"] {
             assert_eq!(Session::of(&headers(HeaderValue::from_static(other))), None);

@@ -17,11 +17,13 @@ use serde::{Deserialize, Deserializer, Serialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    call::{self, Asked, Era},
-    extension,
-    server::{Front, VERSIONS},
-    tools::{self, Narrowed},
-    transport::Accepted,
+    accept::Accepted,
+    asked::Asked,
+    call, extension,
+    front::Front,
+    narrowed::Narrowed,
+    revision::{Era, era, is_json, sole},
+    tools,
 };
 use crate::base::aside::aside;
 
@@ -75,7 +77,7 @@ impl<'a> Plain<'a> {
         if meta.contains_key(PROGRESS) && accepted != Accepted::JsonOnly {
             return None;
         }
-        let listed = tools::find(&front.app, name)?;
+        let listed = tools::find(&front.services, name)?;
         let extension = match agreed(era, headers, &meta, "tools/call")? {
             None => false,
             Some(capabilities) => {
@@ -154,8 +156,8 @@ pub(super) fn listed(front: &Front, parts: &Parts, accepted: Accepted, body: &[u
     }
     let ListMessage { jsonrpc: "2.0", id, method: "tools/list", params } = serde_json::from_slice(body).ok()? else { return None };
     agreed(era, &parts.headers, &params.meta, "tools/list").filter(|_| !params.meta.contains_key(PROGRESS))?;
-    let page = tools::page(&front.app, &Narrowed::of(parts), params.cursor.as_deref())?;
-    let mut result = ServerResult::from(front.list(&page, era));
+    let page = tools::page(&front.services, &Narrowed::of(parts), params.cursor.as_deref())?;
+    let mut result = ServerResult::from(page.told(front, era));
     if era == Era::Legacy {
         result.strip_result_type_for_legacy_peer();
     }
@@ -173,28 +175,6 @@ fn agreed(era: Era, headers: &HeaderMap, meta: &JsonObject, method: &str) -> Opt
     let newest = ProtocolVersion::V_2026_07_28;
     let agreed = meta.get(REVISION)?.as_str() == Some(newest.as_str()) && sole(headers, "mcp-method") == Some(method);
     agreed.then_some(Some(capabilities))
-}
-
-/// The era of a revision that is spoken here; without a header it is the oldest.
-fn era(headers: &HeaderMap) -> Option<Era> {
-    if !headers.contains_key("mcp-protocol-version") {
-        return Some(Era::Legacy);
-    }
-    let asked = sole(headers, "mcp-protocol-version")?;
-    let known = VERSIONS.iter().any(|version| version.as_str() == asked);
-    known.then(|| if asked == ProtocolVersion::V_2026_07_28.as_str() { Era::Modern } else { Era::Legacy })
-}
-
-/// The value of a header that is there once.
-pub(super) fn sole<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    let mut values = headers.get_all(name).iter();
-    let value = values.next()?.to_str().ok()?;
-    values.next().is_none().then_some(value)
-}
-
-pub(super) fn is_json(headers: &HeaderMap) -> bool {
-    let content = sole(headers, header::CONTENT_TYPE.as_str()).unwrap_or_default();
-    content.split(';').next().is_some_and(|media| media.trim().eq_ignore_ascii_case("application/json"))
 }
 
 fn json(message: &impl Serialize) -> Response {

@@ -5,9 +5,9 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use rmcp::model::MetaObject;
 use serde_json::Value;
 
-use super::call::Era;
+use super::revision::Era;
 use crate::{
-    http::offered,
+    front::offered,
     money::{CreditOffer, Offered, WireVersion},
 };
 

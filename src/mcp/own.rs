@@ -6,20 +6,20 @@ use rmcp::model::{CallToolResult, ContentBlock, Tool, ToolAnnotations};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use super::tools::{self, Narrowed};
+use super::{
+    listed::{SEARCH, of},
+    narrowed::Narrowed,
+    services::Services,
+};
 use crate::{
-    app::App,
     base::misfit::{self, Misfit},
     catalog::{Filter, Live, search::Query},
     front::{Code, Fault},
-    http::turn,
     tool::MicroUsd,
 };
 
-/// Finds tools by words.
-pub(super) const SEARCH: &str = "search_tools";
 /// Answers a receipt.
-pub(super) const RECEIPT: &str = "get_receipt";
+const RECEIPT: &str = "get_receipt";
 
 /// Tools that a search answers, unless it says how many.
 const FOUND: usize = 10;
@@ -77,22 +77,22 @@ struct Receipt {
 
 /// Performs one of them; `None` when `name` is none of them.
 pub(super) async fn perform(
-    app: &App,
+    services: &Services,
     address: IpAddr,
     narrowed: &Narrowed,
     name: &str,
     arguments: &Value,
 ) -> Option<Result<CallToolResult, Fault>> {
     match name {
-        SEARCH => Some(search(app, address, narrowed, arguments).await),
-        RECEIPT => Some(receipt(app, arguments).await),
+        SEARCH => Some(search(services, address, narrowed, arguments).await),
+        RECEIPT => Some(receipt(services, arguments).await),
         _ => None,
     }
 }
 
-async fn search(app: &App, address: IpAddr, narrowed: &Narrowed, arguments: &Value) -> Result<CallToolResult, Fault> {
+async fn search(services: &Services, address: IpAddr, narrowed: &Narrowed, arguments: &Value) -> Result<CallToolResult, Fault> {
     let search = read(arguments)?;
-    turn(app, address).await?.work(|| found(app, narrowed, search))
+    services.shared.limits.turn(address).await?.work(|| found(services, narrowed, search))
 }
 
 fn read<T: DeserializeOwned>(arguments: &Value) -> Result<T, Fault> {
@@ -103,7 +103,7 @@ fn unfit(message: String) -> Fault {
     Fault::new(Code::InvalidInput, message)
 }
 
-fn found(app: &App, narrowed: &Narrowed, search: Search) -> Result<CallToolResult, Fault> {
+fn found(services: &Services, narrowed: &Narrowed, search: Search) -> Result<CallToolResult, Fault> {
     let words = Query::parse(&search.query).map_err(|_| unfit(format!("`query` has at most {} characters", Query::MAX_CHARS)))?;
     if search.tags.len() > MAX_TAGS {
         return Err(unfit(format!("`tags` has at most {MAX_TAGS} entries")));
@@ -113,19 +113,19 @@ fn found(app: &App, narrowed: &Narrowed, search: Search) -> Result<CallToolResul
         return Err(unfit(format!("`limit` is 1 to {MAX_FOUND}")));
     }
     let filter = Filter { tags: search.tags, pricing: None, max_price: search.max_price_usd };
-    let wanted = |live: &Live| filter.takes(&live.endpoint) && tools::of(live).is_some_and(|listed| narrowed.has(&listed.tool.name));
-    let found = app.catalog.all().search(&words, 0, limit, wanted);
-    let tools = found.items.iter().filter_map(|live| Some((tools::of(live)?, &live.endpoint))).map(|(listed, endpoint)| {
+    let wanted = |live: &Live| filter.takes(&live.endpoint) && of(live).is_some_and(|listed| narrowed.has(&listed.tool.name));
+    let found = services.catalog.all().search(&words, 0, limit, wanted);
+    let tools = found.items.iter().filter_map(|live| Some((of(live)?, &live.endpoint))).map(|(listed, endpoint)| {
         json!({ "name": listed.tool.name, "title": endpoint.title, "description": endpoint.description, "priceUsd": endpoint.price_usd, "tags": endpoint.tags })
     });
     let tools: Vec<_> = tools.collect();
     Ok(answered(json!({ "tools": tools, "total": found.total })))
 }
 
-async fn receipt(app: &App, arguments: &Value) -> Result<CallToolResult, Fault> {
+async fn receipt(services: &Services, arguments: &Value) -> Result<CallToolResult, Fault> {
     let Receipt { receipt_id: id } = read(arguments)?;
     let unknown = || Fault::new(Code::UnknownReceipt, format!("no receipt `{}`", id.chars().take(64).collect::<String>()));
-    let receipt = app.receipt(&id).await?.ok_or_else(unknown)?;
+    let receipt = services.receipts.find(&id).await?.ok_or_else(unknown)?;
     Ok(answered(json!({ "receipt": receipt })))
 }
 

@@ -8,19 +8,19 @@ use axum::{
 use rmcp::model::{ErrorCode, ErrorData, JsonRpcError, RequestId};
 use serde_json::Value;
 
-use crate::{
-    front::{Code, Fault},
-    http::code_of,
-};
+use crate::front::{Code, Fault, Wording, code_of};
 
 /// Where this front is.
-pub const PATH: &str = "/ai/mcp";
+pub(super) const PATH: &str = "/ai/mcp";
+
+/// How faults are told at [`PATH`].
+pub const WORDING: Wording = Wording { path: PATH, told: |response| Box::pin(spoken(response)) };
 
 /// Most bytes of an envelope.
 const MAX_ENVELOPE: usize = 64 << 10;
 
 /// An answer of [`PATH`] on its way out. The envelope of an error becomes the data of JSON-RPC's; status and headers stay.
-pub async fn spoken(response: Response) -> Response {
+async fn spoken(response: Response) -> Response {
     let Some(code) = code_of(&response) else { return response };
     let (mut head, body) = response.into_parts();
     let envelope = axum::body::to_bytes(body, MAX_ENVELOPE).await.ok().and_then(|body| serde_json::from_slice::<Value>(&body).ok());

@@ -10,38 +10,33 @@ use rmcp::{
         CompleteRequestParams, CompleteResult, ConstString as _, CustomRequest, CustomResult, DiscoverResult, ErrorCode, GetTaskParams,
         GetTaskResult, Implementation, InitializeRequestParams, InitializeResult, JsonObject, ListPromptsRequestMethod, ListPromptsResult,
         ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
-        MetaObject, PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool, UpdateTaskParams,
+        PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool, UpdateTaskParams,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
-use serde_json::{Value, json, value::to_raw_value};
+use serde_json::value::to_raw_value;
 
 use super::{
+    accept::{JsonOnly, Sent},
+    asked::Asked,
     beside::Beside,
-    call::{self, Asked, Era, Hearer},
-    cancel::Cancellable,
+    call,
     direct::has_cursor,
     extension::{self, EXTENSION},
+    front::{Front, NAME, VERSION},
+    listed::for_legacy,
+    narrowed::Narrowed,
+    progress::Hearer,
     refusal::told_as,
-    tasks::Tasks,
-    tools::{self, Narrowed},
-    transport::{JsonOnly, Sent},
+    revision::{Era, VERSIONS},
+    services::Services,
+    tools,
 };
 use crate::{
-    app::App,
     base::{aside::aside, id::RequestId},
     front::{Code, Fault, REQUEST},
     store::StoreError,
 };
-
-/// The revisions spoken, oldest first. 2024-11-05 had another transport.
-pub(super) const VERSIONS: &[ProtocolVersion] =
-    &[ProtocolVersion::V_2025_03_26, ProtocolVersion::V_2025_06_18, ProtocolVersion::V_2025_11_25, ProtocolVersion::V_2026_07_28];
-
-/// What the server says it is, and where in a result's `_meta`.
-const NAME: &str = "tollhouse";
-const VERSION: &str = env!("CARGO_PKG_VERSION");
-const SERVER: &str = "io.modelcontextprotocol/serverInfo";
 
 /// How long a client may take what the server can do to be as it was, in milliseconds.
 const DISCOVER_TTL_MS: u64 = 3_600_000;
@@ -56,36 +51,9 @@ pub(super) struct Server {
     pub(super) front: Arc<Front>,
 }
 
-/// What all requests share.
-pub(super) struct Front {
-    pub(super) app: Arc<App>,
-    pub(super) tasks: Arc<Tasks>,
-    pub(super) cancellable: Arc<Cancellable>,
-    /// Who answers, for the results of 2026-07-28.
-    named: Value,
-}
-
-impl Front {
-    /// Puts the server's name into a result's `_meta`.
-    pub(super) fn sign(&self, meta: &mut Option<MetaObject>) {
-        meta.get_or_insert_default().0.insert(SERVER.to_owned(), self.named.clone());
-    }
-
-    /// What answers a list, but for its tools.
-    pub(super) fn list(&self, page: &tools::Page, era: Era) -> ListToolsResult {
-        let mut result = page.result();
-        if era == Era::Modern {
-            self.sign(&mut result.meta);
-        }
-        result
-    }
-}
-
 impl Server {
-    pub(super) fn new(app: Arc<App>) -> Self {
-        let tasks = Tasks::new(&app);
-        let named = json!({ "name": NAME, "version": VERSION });
-        Self { front: Arc::new(Front { app, tasks, cancellable: Arc::default(), named }) }
+    pub(super) fn new(services: Services) -> Self {
+        Self { front: Arc::new(Front::new(services)) }
     }
 }
 
@@ -129,7 +97,7 @@ impl ServerHandler for Server {
         let capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed().enable_tasks();
         let mut capabilities = capabilities.build();
         capabilities.extensions.get_or_insert_default().insert(EXTENSION.to_owned(), JsonObject::new());
-        let server = Implementation::new(NAME, VERSION).with_title("Tollhouse").with_website_url(&self.front.app.base_url);
+        let server = Implementation::new(NAME, VERSION).with_title("Tollhouse").with_website_url(&self.front.services.base_url);
         let instructions = "Tools of many builders, some paid per call. A paid tool that is called without payment answers with an x402 \
             challenge; call it again with the payment in `_meta[\"x402/payment\"]`. Only successful calls are charged, and \
             repeating a call with the same payment and arguments gives the same answer again. `search_tools` finds tools by words.";
@@ -171,13 +139,13 @@ impl ServerHandler for Server {
         let cursor = request.and_then(|request| request.cursor);
         let unread =
             cursor.is_none() && parts(&context).and_then(|parts| parts.extensions.get()).is_some_and(|Sent(body)| has_cursor(body));
-        let page = if unread { None } else { tools::page(&self.front.app, &narrowed(&context), cursor.as_deref()) };
+        let page = if unread { None } else { tools::page(&self.front.services, &narrowed(&context), cursor.as_deref()) };
         let wrong = || Fault::bad_request("`cursor` is not one that this server gave");
         let page = page.ok_or_else(|| refused(&context, ErrorCode::INVALID_PARAMS, &wrong()))?;
         let era = if modern(&context) { Era::Modern } else { Era::Legacy };
-        let mut result = self.front.list(&page, era);
+        let mut result = page.told(&self.front, era);
         let tools = page.tools.iter().map(|listed| listed.tool.clone());
-        result.tools = if era == Era::Modern { tools.collect() } else { tools.map(tools::for_legacy).collect() };
+        result.tools = if era == Era::Modern { tools.collect() } else { tools.map(for_legacy).collect() };
         Ok(result)
     }
 
@@ -213,7 +181,7 @@ impl ServerHandler for Server {
     }
 
     async fn get_task(&self, request: GetTaskParams, context: RequestContext<RoleServer>) -> Result<GetTaskResult, ErrorData> {
-        let found = self.front.tasks.get(&self.front.app, &request.task_id).await;
+        let found = self.front.tasks.get(&request.task_id).await;
         let mut looked = found.map_err(|error| unavailable(&context, error))?.ok_or_else(|| no_task(&context))?;
         self.front.sign(&mut looked.task.meta);
         if let Some(beside) = parts(&context).and_then(|parts| parts.extensions.get::<Beside>())
@@ -243,7 +211,7 @@ impl ServerHandler for Server {
 
     /// For rmcp to hold `Mcp-Param-*` headers against the tool's schema.
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        tools::find(&self.front.app, name).map(|listed| listed.tool.clone())
+        tools::find(&self.front.services, name).map(|listed| listed.tool.clone())
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
@@ -253,11 +221,11 @@ impl ServerHandler for Server {
     }
 
     async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
-        let mut changes = self.front.app.catalog.changes();
+        let mut changes = self.front.services.catalog.changes();
         loop {
             tokio::select! {
                 () = subscription.cancelled() => return Ok(()),
-                () = self.front.app.ending.cancelled() => return Ok(()),
+                () = self.front.services.shared.shutdown.begins() => return Ok(()),
                 changed = changes.changed() => {
                     if changed.is_err() || subscription.sink().notify_tool_list_changed().await.is_err() {
                         return Ok(());

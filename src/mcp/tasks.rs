@@ -22,26 +22,29 @@ use serde_json::{
 };
 use tokio::{
     sync::mpsc,
-    task::JoinHandle,
     time::{Instant, interval_at},
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{
+    sync::{CancellationToken, DropGuard},
+    task::TaskTracker,
+};
 
 use super::{
     answer::{self, Told},
-    call::Era,
+    begun::Begun,
     offer::Dialect,
+    revision::Era,
+    services::Services,
 };
 use crate::{
-    app::App,
     base::{
         aside::aside,
         clock::{Clock, Timestamp},
         id::CallId,
     },
-    call::{Call, CallError, Done, Progress},
+    call::{CallError, Done, Progress},
     front::Fault,
-    money::{Ended, PaymentId},
+    money::{Ended, Gate, PaymentId},
     store::{Batch, Direction, Durability, Row, Store, StoreError, Table, schema, update},
 };
 
@@ -59,8 +62,6 @@ const START: Duration = Duration::from_secs(5);
 const SWEEP: Duration = Duration::from_secs(600);
 /// Tasks forgotten in one commit.
 const BATCH: usize = 256;
-/// Messages that wait to become a status.
-const BUFFER: usize = 16;
 /// Tries of a conditional commit: each failure means that another succeeded.
 const TRIES: usize = 100;
 
@@ -68,6 +69,9 @@ const TRIES: usize = 100;
 pub(super) struct Tasks {
     store: Arc<dyn Store>,
     clock: Clock,
+    gate: Arc<Gate>,
+    background: TaskTracker,
+    base_url: String,
     /// Of this process.
     holder: String,
     running: Mutex<HashMap<String, Running>>,
@@ -155,9 +159,17 @@ pub(super) enum Started {
 
 impl Tasks {
     /// Must be called inside a tokio runtime.
-    pub(super) fn new(app: &App) -> Arc<Self> {
+    pub(super) fn new(services: &Services) -> Arc<Self> {
         let holder = CallId::generate().to_string();
-        let tasks = Arc::new(Self { store: Arc::clone(&app.store), clock: app.clock.clone(), holder, running: Mutex::default() });
+        let tasks = Arc::new(Self {
+            store: Arc::clone(&services.store),
+            clock: services.clock.clone(),
+            gate: Arc::clone(&services.gate),
+            background: services.shared.background.clone(),
+            base_url: services.base_url.clone(),
+            holder,
+            running: Mutex::default(),
+        });
         let weak = Arc::downgrade(&tasks);
         tokio::spawn(async move {
             while let Some(tasks) = weak.upgrade() {
@@ -171,22 +183,16 @@ impl Tasks {
         tasks
     }
 
-    /// Starts `call`. Once its payment is reserved and its input fits, it becomes a task that outlives the request.
+    /// Waits until a call's payment is reserved and its input fits: then it becomes a task that outlives the request.
     ///
     /// # Errors
     ///
     /// The store's, when the task cannot be kept: then the call is taken back.
-    pub(super) async fn start(self: &Arc<Self>, app: &Arc<App>, mut call: Call, dialect: Dialect) -> Result<Started, StoreError> {
-        let (progress, mut happened) = mpsc::channel(BUFFER);
-        call.progress = Some(progress);
-        let cancel = CancellationToken::new();
-        let not_started = cancel.clone().drop_guard();
-        let (calls, until) = (Arc::clone(&app.calls), cancel.clone());
-        let mut performing = tokio::spawn(async move { calls.perform_until(call, until).await });
+    pub(super) async fn keep(self: &Arc<Self>, mut begun: Begun, dialect: Dialect) -> Result<Started, StoreError> {
         let payment = tokio::select! {
             biased;
-            ended = &mut performing => return Ok(Started::Ended(joined(ended))),
-            Some(progress) = happened.recv() => match progress {
+            ended = &mut begun.performing => return Ok(Started::Ended(ended)),
+            Some(progress) = next(&mut begun.happened) => match progress {
                 Progress::Accepted { payment, .. } => payment,
                 Progress::Update(_) => None,
             },
@@ -197,35 +203,28 @@ impl Tasks {
         let record =
             Record { holder: self.holder.clone(), payment, state: State::Working, created_at: now, updated_at: now, cancel: false };
         // The client must find it at once.
-        self.running().insert(id.clone(), Running { cancel, said: None });
+        self.running().insert(id.clone(), Running { cancel: begun.cancel.clone(), said: None });
         let mut batch = Batch::new();
         batch.insert(&TASKS, &id, &record);
         if let Err(error) = batch.commit(&*self.store, Durability::Durable).await {
             self.running().remove(&id);
             return Err(error);
         }
-        not_started.disarm();
+        begun.stop.take().map(DropGuard::disarm);
         let created = CreateTaskResult::new(task(&id, &record, Some("running".to_owned())));
-        let (tasks, app, background) = (Arc::clone(self), Arc::clone(app), app.background.clone());
-        background.spawn(async move { tasks.follow(&app, id, dialect, performing, happened).await });
+        let tasks = Arc::clone(self);
+        self.background.spawn(async move { tasks.follow(id, dialect, begun).await });
         Ok(Started::Task(Told { response: created.into(), structured: None }))
     }
 
     /// Waits for the end of a task, and says on the way that it is looked after.
-    async fn follow(
-        &self,
-        app: &App,
-        id: String,
-        dialect: Dialect,
-        mut performing: JoinHandle<Result<Done, Arc<CallError>>>,
-        mut happened: mpsc::Receiver<Progress>,
-    ) {
+    async fn follow(&self, id: String, dialect: Dialect, mut begun: Begun) {
         let mut beat = interval_at(Instant::now() + BEAT, BEAT);
         let ended = loop {
             tokio::select! {
                 biased;
-                ended = &mut performing => break joined(ended),
-                Some(progress) = happened.recv() => {
+                ended = &mut begun.performing => break ended,
+                Some(progress) = next(&mut begun.happened) => {
                     if let (Progress::Update(heard), Some(running)) = (progress, self.running().get_mut(&id)) {
                         running.said = Some(heard.message);
                     }
@@ -234,7 +233,7 @@ impl Tasks {
             }
         };
         let state = match ended {
-            Ok(done) => aside(done.answer.body.len(), || completed(answer::done(&done, &app.base_url, dialect))).await,
+            Ok(done) => aside(done.answer.body.len(), || completed(answer::done(&done, &self.base_url, dialect))).await,
             Err(error) if matches!(*error, CallError::Cancelled) => State::Cancelled,
             Err(error) => refused(&error, dialect),
         };
@@ -284,12 +283,12 @@ impl Tasks {
     /// # Errors
     ///
     /// The store's.
-    pub(super) async fn get(&self, app: &App, id: &str) -> Result<Option<Looked>, StoreError> {
+    pub(super) async fn get(&self, id: &str) -> Result<Option<Looked>, StoreError> {
         let Some(row) = self.read(id).await? else { return Ok(None) };
         let mut record = row.value.clone();
         if record.state.is_working()
             && record.holder != self.holder
-            && let Some(state) = self.orphan(app, &record).await?
+            && let Some(state) = self.orphan(&record).await?
         {
             record = Record { state, updated_at: self.clock.now(), ..record };
             match self.replace(&row, &record, Durability::Durable).await {
@@ -314,10 +313,10 @@ impl Tasks {
     }
 
     /// How a task ended whose process is not this one; `None` while it may still be running or settling.
-    async fn orphan(&self, app: &App, record: &Record) -> Result<Option<State>, StoreError> {
+    async fn orphan(&self, record: &Record) -> Result<Option<State>, StoreError> {
         let silent = self.clock.now().0.saturating_sub(record.updated_at.0) > u64::try_from(SILENCE.as_millis()).unwrap_or(u64::MAX);
         let ended = match &record.payment {
-            Some(payment) => app.gate.ended(payment).await?,
+            Some(payment) => self.gate.ended(payment).await?,
             None => Ended::Without,
         };
         Ok(match ended {
@@ -325,7 +324,7 @@ impl Tasks {
                 let done = Done { answer: Arc::new(answer), payment: record.payment.clone(), success: true };
                 // Who asks is of the revision that has tasks; how they paid is not remembered.
                 let dialect = Dialect { era: Era::Modern, wire: None, dotted: false };
-                Some(completed(answer::done(&done, &app.base_url, dialect)))
+                Some(completed(answer::done(&done, &self.base_url, dialect)))
             }
             Ended::Open | Ended::NotYet => None,
             Ended::Without if silent => {
@@ -449,8 +448,8 @@ fn refused(error: &CallError, dialect: Dialect) -> State {
     }
 }
 
-pub(super) fn joined(ended: Result<Result<Done, Arc<CallError>>, tokio::task::JoinError>) -> Result<Done, Arc<CallError>> {
-    ended.unwrap_or_else(|_| Err(Arc::new(CallError::Internal)))
+async fn next(happened: &mut Option<mpsc::Receiver<Progress>>) -> Option<Progress> {
+    happened.as_mut()?.recv().await
 }
 
 /// Who asks for a task is of the newest revision. Challenges came before the task.

@@ -5,7 +5,7 @@ use std::{borrow::Cow, sync::Arc};
 use axum::{
     Router,
     body::{Body, Bytes},
-    extract::{Request, State},
+    extract::Request,
     http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
     routing::post,
@@ -19,19 +19,21 @@ use serde_json::{Value, json};
 use tower::Service as _;
 
 use super::{
+    accept::{Accepted, JsonOnly, Sent},
     batch::{self, Member},
     beside::Beside,
-    cancel::{SESSION, Session},
-    direct::{self, Plain, sole},
+    cancel::Session,
+    direct::{self, Plain},
+    front::Front,
+    narrowed::Narrowed,
     refusal::{self, PATH, id_of, refusal, told, told_as},
-    server::{Front, Server, VERSIONS},
-    tools::Narrowed,
+    revision::{VERSIONS, sole},
+    server::Server,
+    services::Services,
 };
 use crate::{
-    app::App,
     base::aside::{aside, begun_aside},
-    front::{Code, Fault},
-    http::{peer, read_body, wait},
+    front::{Code, Fault, body, names, peer},
 };
 
 /// Largest request, in bytes. A tool's own limit on its input is lower.
@@ -57,8 +59,8 @@ struct Transport {
 }
 
 /// [`PATH`]: POST only. GET and DELETE, which stateless servers do not have, are 405.
-pub fn route(app: &Arc<App>) -> Router<Arc<App>> {
-    let server = Server::new(Arc::clone(app));
+pub fn routes(services: Services) -> Router {
+    let server = Server::new(services);
     let service = |as_json: bool| {
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
@@ -73,11 +75,11 @@ pub fn route(app: &Arc<App>) -> Router<Arc<App>> {
     };
     let (json, events) = (service(true), service(false));
     let transport = Arc::new(Transport { front: server.front, json, events });
-    Router::new().route(PATH, post(move |State(_): State<Arc<App>>, request: Request| answer(Arc::clone(&transport), request)))
+    Router::new().route(PATH, post(move |request: Request| answer(Arc::clone(&transport), request)))
 }
 
 async fn answer(transport: Arc<Transport>, request: Request) -> Response {
-    if let Err(closed) = transport.front.app.mcp.origins.check(&request) {
+    if let Err(closed) = transport.front.services.settings.origins.check(&request) {
         return closed.into_response();
     }
     let (mut parts, body) = request.into_parts();
@@ -85,7 +87,7 @@ async fn answer(transport: Arc<Transport>, request: Request) -> Response {
         let message = "answers are `application/json` or `text/event-stream`";
         return Fault::new(Code::NotAcceptable, message).into_response();
     };
-    let body = match read_body(&transport.front.app, peer(&parts.extensions), body, MAX_BODY_BYTES).await {
+    let body = match body::read(&transport.front.services.shared.intake, peer(&parts.extensions), body, MAX_BODY_BYTES).await {
         Ok(body) => body,
         Err(unread) => return unread.into_response(),
     };
@@ -96,7 +98,7 @@ async fn answer(transport: Arc<Transport>, request: Request) -> Response {
             return refusal(StatusCode::BAD_REQUEST, id_of(&message), told(&Fault::bad_request(why)));
         }
     }
-    match aside(body.len(), || batch::members(&parts.headers, &body, transport.front.app.mcp.batch)).await {
+    match aside(body.len(), || batch::members(&parts.headers, &body, transport.front.services.settings.batch)).await {
         None => transport.message(parts, body, accepted).await,
         Some(Ok(members)) => Box::pin(transport.batch(parts, members, accepted)).await,
         Some(Err(why)) => Fault::bad_request(why).into_response(),
@@ -123,7 +125,7 @@ impl Transport {
             && response.status() == StatusCode::OK
             && let Some(session) = Session::new()
         {
-            response.headers_mut().insert(&SESSION, session.to_header());
+            response.headers_mut().insert(&names::MCP_SESSION, session.to_header());
         }
         response
     }
@@ -185,7 +187,7 @@ impl Transport {
     /// Counts the members behind the first, which came in as the request, against the address's rate. Seconds until there
     /// is room, if there is none.
     fn too_fast(&self, parts: &Parts, members: usize) -> Option<u64> {
-        (1..members).find_map(|_| wait(&self.front.app, peer(&parts.extensions)))
+        (1..members).find_map(|_| self.front.services.shared.limits.wait(peer(&parts.extensions)))
     }
 
     /// What rmcp says to a message.
@@ -231,49 +233,6 @@ fn is_ours(headers: &HeaderMap) -> bool {
     content.starts_with(b"application/json") || content.starts_with(b"text/event-stream")
 }
 
-/// Mark of a request whose answer cannot be a stream, and so has nothing but the result in it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct JsonOnly;
-
-/// A message as it was sent, for what rmcp's reading leaves out.
-#[derive(Debug, Clone)]
-pub(super) struct Sent(pub(super) Bytes);
-
-/// The forms of an answer that a client takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Accepted {
-    Both,
-    JsonOnly,
-    EventsOnly,
-}
-
-impl Accepted {
-    /// `None` when it is neither. No header at all, and wildcards, take both.
-    fn by(headers: &HeaderMap) -> Option<Self> {
-        let (mut json, mut events, mut any) = (false, false, false);
-        for value in headers.get_all(header::ACCEPT) {
-            any = true;
-            for part in value.to_str().unwrap_or_default().split(',') {
-                let mut words = part.split(';').map(str::trim);
-                let media = words.next().unwrap_or_default();
-                let is = |names: &[&str]| names.iter().any(|name| media.eq_ignore_ascii_case(name));
-                if words.any(|word| matches!(word.replace(' ', "").as_str(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000")) {
-                    continue;
-                }
-                json |= is(&["application/json", "application/*", "*/*"]);
-                events |= is(&["text/event-stream", "text/*", "*/*"]);
-            }
-        }
-        match (json, events) {
-            _ if !any => Some(Self::Both),
-            (true, true) => Some(Self::Both),
-            (true, false) => Some(Self::JsonOnly),
-            (false, true) => Some(Self::EventsOnly),
-            (false, false) => None,
-        }
-    }
-}
-
 /// A refusal that rmcp put in plain words, as the JSON-RPC error that it is.
 fn in_json_rpc(status: StatusCode, said: &[u8], body: &Bytes, asked: Option<&HeaderValue>) -> Response {
     let said = String::from_utf8_lossy(said).into_owned();
@@ -317,31 +276,6 @@ fn unreadable(message: Result<&Value, &serde_json::Error>) -> ErrorData {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn takes(values: &[&'static str]) -> &'static str {
-        let mut headers = HeaderMap::new();
-        for value in values {
-            headers.append(header::ACCEPT, HeaderValue::from_static(value));
-        }
-        match Accepted::by(&headers) {
-            Some(Accepted::Both) => "both",
-            Some(Accepted::JsonOnly) => "json",
-            Some(Accepted::EventsOnly) => "events",
-            None => "neither",
-        }
-    }
-
-    #[test]
-    fn accept_headers_of_real_clients_get_an_answer() {
-        assert_eq!(takes(&[]), "both");
-        assert_eq!(takes(&["*/*"]), "both");
-        assert_eq!(takes(&["application/json"]), "json");
-        assert_eq!(takes(&["application/json, text/event-stream"]), "both");
-        assert_eq!(takes(&["text/event-stream", "application/json"]), "both");
-        assert_eq!(takes(&["text/event-stream"]), "events");
-        assert_eq!(takes(&["text/event-stream, application/json;q=0"]), "events");
-        assert_eq!(takes(&["text/html"]), "neither");
-    }
 
     #[tokio::test]
     async fn what_the_transport_failed_at_is_no_invalid_request() {

@@ -10,12 +10,12 @@ use crate::config::{BodySettings, ConnectionSettings, IntakeSettings};
 /// The limits of what comes in, and what there is of it.
 #[derive(Debug)]
 pub struct Intake {
-    pub(super) connections: ConnectionSettings,
-    pub(super) bodies: BodySettings,
+    pub(crate) connections: ConnectionSettings,
+    pub(crate) bodies: BodySettings,
     /// Connections that are open.
-    pub(super) open: Arc<Quota>,
+    pub(crate) open: Arc<Quota>,
     /// Bytes of bodies that are in memory.
-    pub(super) held: Arc<Quota>,
+    pub(crate) held: Arc<Quota>,
 }
 
 impl Intake {
@@ -32,7 +32,7 @@ impl Intake {
     }
 
     /// For operators.
-    pub(super) fn status(&self) -> Value {
+    pub(crate) fn status(&self) -> Value {
         json!({
             "connections": self.open.taken(),
             "maxConnections": self.open.most(),

@@ -26,7 +26,7 @@ static LARGE: Semaphore = Semaphore::const_new(2);
 const NEVER: [&str; 3] = ["/tools/", "/ai/invoke", "/ai/mcp"];
 
 /// Whether the client takes gzip. `None` for a request whose answer is never compressed.
-pub(super) fn asked(request: &Request) -> Option<bool> {
+pub(crate) fn asked(request: &Request) -> Option<bool> {
     let path = request.uri().path();
     let never = request.method() != Method::GET || NEVER.iter().any(|start| path.starts_with(start));
     (!never).then(|| takes_gzip(request.headers()))
@@ -49,7 +49,7 @@ fn takes_gzip(headers: &HeaderMap) -> bool {
 }
 
 /// The answer, compressed where that is asked for and worth it.
-pub(super) async fn compressed(mut response: Response, takes_gzip: bool) -> Response {
+pub(crate) async fn compressed(mut response: Response, takes_gzip: bool) -> Response {
     if !is_document(&response) {
         return response;
     }

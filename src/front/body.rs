@@ -13,16 +13,17 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use tokio::time::{Instant, timeout_at};
 
-use super::quota::Share;
+use super::{fault::Fault, faults::Code, intake::Intake, quota::Share};
 use crate::{
-    app::App,
     base::aside::{Bulk, aside},
     call::CallError,
-    front::{Code, Fault},
 };
 
+/// Largest body of a management request, in bytes: a handler's source at its ceiling, escaped as JSON.
+pub(crate) const MANAGEMENT_BODY_BYTES: usize = 4 << 20;
+
 /// Largest body of a request that a stranger may make and that is no call, in bytes.
-pub(super) const SMALL_BODY_BYTES: usize = 16 << 10;
+pub(crate) const SMALL_BODY_BYTES: usize = 16 << 10;
 
 /// Most bytes of a body that is refused which are read and thrown away, and the most time for that.
 const DRAIN_BYTES: usize = 8 << 20;
@@ -55,8 +56,8 @@ impl From<Unread> for Fault {
 ///
 /// Of what is refused some more is read and thrown away: a client that is still sending when the connection closes never
 /// sees why.
-pub(crate) async fn read(app: &App, peer: IpAddr, body: Body, limit: usize) -> Result<Bytes, Fault> {
-    let settings = &app.intake.bodies;
+pub(crate) async fn read(intake: &Intake, peer: IpAddr, body: Body, limit: usize) -> Result<Bytes, Fault> {
+    let settings = &intake.bodies;
     let mut stream = body.into_data_stream();
     if stream.size_hint().lower() > limit as u64 {
         _ = tokio::time::timeout(DRAIN, drain(stream)).await;
@@ -74,7 +75,7 @@ pub(crate) async fn read(app: &App, peer: IpAddr, body: Body, limit: usize) -> R
         if gathered.is_none() && stream.is_end_stream() && chunk.len() <= limit {
             return Ok(chunk);
         }
-        let gathered = gathered.get_or_insert_with(|| Gathered::new(app.intake.held.share(peer)));
+        let gathered = gathered.get_or_insert_with(|| Gathered::new(intake.held.share(peer)));
         if let Err(unread) = gathered.push(&chunk, limit, &stream) {
             gathered.clear();
             _ = tokio::time::timeout(DRAIN, drain(stream)).await;
@@ -139,7 +140,7 @@ impl AsRef<[u8]> for Gathered {
 }
 
 /// Refuses what does not say that it is JSON.
-pub(super) fn check_json(headers: &HeaderMap) -> Result<(), Fault> {
+pub(crate) fn check_json(headers: &HeaderMap) -> Result<(), Fault> {
     let said = headers.get(header::CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default()).unwrap_or_default();
     let media = said.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     if media == "application/json" || media.starts_with("application/") && media.ends_with("+json") {
@@ -149,7 +150,7 @@ pub(super) fn check_json(headers: &HeaderMap) -> Result<(), Fault> {
 }
 
 /// A body as JSON, parsed where a long one holds up nobody.
-pub(super) async fn json(text: &Bytes) -> Result<Bulk, Fault> {
+pub(crate) async fn json(text: &Bytes) -> Result<Bulk, Fault> {
     let parsed = aside(text.len(), || serde_json::from_slice(text)).await;
     parsed.map(Bulk::new).map_err(|error| Fault::new(Code::InvalidJson, format!("the body is not JSON: {error}")))
 }
@@ -159,7 +160,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::http::quota::Quota;
+    use crate::front::quota::Quota;
 
     const ADDRESS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 

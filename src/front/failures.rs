@@ -20,15 +20,12 @@ use axum::{
 
 use super::{
     address::network,
-    error::code_of,
+    fault::{Fault, Policy, code_of},
+    faults::Code,
     names,
-    offered::{bearer, credit},
+    payment::{bearer, credit},
 };
-use crate::{
-    app::App,
-    front::{Code, Fault, Policy},
-    money::{Offered, Witness},
-};
+use crate::money::Witness;
 
 /// The time that the budget of an address is for.
 const WINDOW: Duration = Duration::from_secs(60);
@@ -41,7 +38,7 @@ const MAX_ADDRESSES: usize = 16_384;
 
 /// Wrong credentials of each client address (GCRA). Of IPv6, a /64 is one address.
 #[derive(Debug)]
-pub struct Failures {
+pub(super) struct Failures {
     per_minute: NonZeroU32,
     /// Address → when its budget is whole again.
     addresses: Mutex<HashMap<IpAddr, Instant>>,
@@ -49,13 +46,12 @@ pub struct Failures {
 
 impl Failures {
     /// `per_minute` failures of each address, at once or spread.
-    #[must_use]
-    pub fn new(per_minute: NonZeroU32) -> Self {
+    pub(super) fn new(per_minute: NonZeroU32) -> Self {
         Self { per_minute, addresses: Mutex::default() }
     }
 
     /// Forgets addresses whose budget is whole, so that memory stays flat.
-    pub fn forget_quiet(&self) {
+    pub(super) fn forget_quiet(&self) {
         let now = Instant::now();
         self.addresses().retain(|_, whole_at| *whole_at > now);
     }
@@ -65,7 +61,7 @@ impl Failures {
     /// # Errors
     ///
     /// 429, when it has failed too often.
-    fn check(&self, address: IpAddr) -> Result<(), Fault> {
+    pub(super) fn check(&self, address: IpAddr) -> Result<(), Fault> {
         let Some(wait) = self.wait(address, Instant::now()) else { return Ok(()) };
         let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
         let message = format!("more than {} wrong credentials per minute from your address", self.per_minute);
@@ -74,8 +70,13 @@ impl Failures {
     }
 
     /// Remembers that the address showed a wrong credential.
-    fn count(&self, address: IpAddr) {
+    pub(super) fn count(&self, address: IpAddr) {
         self.count_at(address, Instant::now());
+    }
+
+    /// Who counts a credential of an address that is yet to be looked up, if it is wrong.
+    pub(super) fn witness(failures: &Arc<Self>, address: IpAddr) -> Arc<dyn Witness> {
+        Arc::new(Stranger { failures: Arc::clone(failures), address })
     }
 
     fn wait(&self, address: IpAddr, now: Instant) -> Option<Duration> {
@@ -110,8 +111,8 @@ impl Failures {
 }
 
 /// Refuses credentials of an address that failed too often, and counts those that are refused as wrong.
-pub(super) async fn limit(app: &App, address: IpAddr, request: Request, next: Next) -> Response {
-    let Some(failures) = &app.failures else { return next.run(request).await };
+pub(super) async fn limit(failures: Option<&Failures>, address: IpAddr, request: Request, next: Next) -> Response {
+    let Some(failures) = failures else { return next.run(request).await };
     let shown = Shown::by(request.headers());
     if shown == Shown::Ours
         && let Err(refused) = failures.check(address)
@@ -147,35 +148,6 @@ impl Shown {
             Self::Nothing
         }
     }
-}
-
-/// The offer, with a witness that counts its developer credit if no credit has the token. An answer that streams, or comes
-/// in a message, does not say so in its head. A credit that is not looked up, as for a free tool, is not counted: nobody
-/// learns anything of it.
-pub(super) fn witnessed(app: &App, address: IpAddr, mut offered: Offered) -> Offered {
-    if let (Some(failures), Offered::Credit(credit)) = (&app.failures, &mut offered) {
-        credit.witness = Some(Arc::new(Stranger { failures: Arc::clone(failures), address }));
-    }
-    offered
-}
-
-/// Counts a wrong credential that is refused in a message, where [`limit`] does not see it.
-pub(crate) fn wrong_credential(app: &App, address: IpAddr, refused: &Fault) {
-    if let (Some(failures), Code::Unauthorized) = (&app.failures, refused.code()) {
-        failures.count(address);
-    }
-}
-
-/// [`witnessed`], of an offer that came in a message, where [`limit`] does not look.
-///
-/// # Errors
-///
-/// 429, when credit is offered and the address has failed too often.
-pub(crate) fn limit_credit(app: &App, address: IpAddr, offered: Offered) -> Result<Offered, Fault> {
-    if let (Some(failures), Offered::Credit(_)) = (&app.failures, &offered) {
-        failures.check(address)?;
-    }
-    Ok(witnessed(app, address, offered))
 }
 
 /// Who has shown a credential that is yet to be looked up.

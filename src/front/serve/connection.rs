@@ -1,6 +1,6 @@
 //! One connection: HTTP/1 or HTTP/2, within its limits of time.
 //!
-//! Time that a body may take is the business of who reads it: [`crate::http::body`].
+//! Time that a body may take is the business of who reads it: [`super::super::body`].
 
 use std::{
     convert::Infallible,
@@ -34,7 +34,7 @@ use tokio::{
 use tower::{Service, ServiceExt as _};
 
 use super::pulse::{Answering, Moment, Overdue, Pulse, look};
-use crate::{app::App, config::ConnectionSettings};
+use crate::{config::ConnectionSettings, front::shutdown::Shutdown};
 
 /// Bytes of bodies that a client of HTTP/2 may send before they are read: of one stream, and of one connection.
 const STREAM_WINDOW: u32 = 64 << 10;
@@ -91,7 +91,7 @@ impl Protocols {
     }
 
     /// Answers what comes on `stream` until it ends, breaks a limit, or the host is told to end.
-    pub(super) async fn serve(&self, stream: TcpStream, peer: SocketAddr, service: impl Serves, app: &App) {
+    pub(super) async fn serve(&self, stream: TcpStream, peer: SocketAddr, service: impl Serves, shutdown: &Shutdown) {
         let pulse = Pulse::new();
         let io = TokioIo::new(Watched { stream, pulse: Arc::clone(&pulse) });
         let asked = Arc::clone(&pulse);
@@ -104,8 +104,8 @@ impl Protocols {
             async move { answer.await.map(|response| response.map(|body| Outgoing::new(body, answering, http2))) }
         });
         let mut connection = pin!(self.builder.serve_connection(io, service));
-        let mut ending = pin!(app.ending.cancelled());
-        let mut shutdown = ShutdownWatch::Unregistered;
+        let mut ending = pin!(shutdown.begins());
+        let mut seen = ShutdownWatch::Unregistered;
         let mut looks = self.look.map(|look| {
             let mut looks = interval(look);
             looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -120,10 +120,10 @@ impl Protocols {
                     return Poll::Ready(Some(Overdue::TakenBack));
                 }
                 // Asked once, it wakes this task; asking it again takes a lock that all connections share.
-                if shutdown == ShutdownWatch::Unregistered || shutdown == ShutdownWatch::Waiting && app.draining() {
-                    shutdown = ShutdownWatch::Waiting;
+                if seen == ShutdownWatch::Unregistered || seen == ShutdownWatch::Waiting && shutdown.begun() {
+                    seen = ShutdownWatch::Waiting;
                     if ending.as_mut().poll(cx).is_ready() {
-                        shutdown = ShutdownWatch::Ended;
+                        seen = ShutdownWatch::Ended;
                         connection.as_mut().graceful_shutdown();
                         continue;
                     }

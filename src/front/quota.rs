@@ -10,7 +10,7 @@ use super::address::network;
 
 /// Something of which there is so much. `None` is no limit.
 #[derive(Debug)]
-pub(super) struct Quota {
+pub(crate) struct Quota {
     most: Option<usize>,
     most_of_address: Option<usize>,
     taken: Mutex<Taken>,
@@ -25,7 +25,7 @@ struct Taken {
 
 /// Why there is no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Full {
+pub(crate) enum Full {
     /// All together have this much.
     All(usize),
     /// The address has this much.
@@ -33,21 +33,21 @@ pub(super) enum Full {
 }
 
 impl Quota {
-    pub(super) fn new(most: Option<usize>, most_of_address: Option<usize>) -> Arc<Self> {
+    pub(crate) fn new(most: Option<usize>, most_of_address: Option<usize>) -> Arc<Self> {
         Arc::new(Self { most, most_of_address, taken: Mutex::default() })
     }
 
     /// A share of `address`, which is nothing yet.
-    pub(super) fn share(self: &Arc<Self>, address: IpAddr) -> Share {
+    pub(crate) fn share(self: &Arc<Self>, address: IpAddr) -> Share {
         Share { quota: Arc::clone(self), address: network(address), amount: 0 }
     }
 
-    pub(super) fn most(&self) -> Option<usize> {
+    pub(crate) fn most(&self) -> Option<usize> {
         self.most
     }
 
     /// How much is taken.
-    pub(super) fn taken(&self) -> usize {
+    pub(crate) fn taken(&self) -> usize {
         self.all().all
     }
 
@@ -58,7 +58,7 @@ impl Quota {
 
 /// What somebody has of a [`Quota`]; dropping it gives it back.
 #[derive(Debug)]
-pub(super) struct Share {
+pub(crate) struct Share {
     quota: Arc<Quota>,
     address: IpAddr,
     amount: usize,
@@ -70,7 +70,7 @@ impl Share {
     /// # Errors
     ///
     /// What is full; then nothing is taken.
-    pub(super) fn take(&mut self, more: usize) -> Result<(), Full> {
+    pub(crate) fn take(&mut self, more: usize) -> Result<(), Full> {
         let mut taken = self.quota.all();
         if let Some(most) = self.quota.most.filter(|most| taken.all.saturating_add(more) > *most) {
             return Err(Full::All(most));

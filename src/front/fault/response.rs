@@ -2,13 +2,13 @@
 
 use axum::{
     Json,
-    http::{HeaderValue, Method, Uri, header},
+    http::{HeaderValue, header},
     response::{IntoResponse, Response},
 };
 
-use super::{names, reply};
+use super::{Fault, Policy};
 use crate::{
-    front::{Code, Fault, Policy},
+    front::{faults::Code, names, payment::settlement},
     money::Challenge,
 };
 
@@ -50,17 +50,7 @@ fn challenged(challenge: &Challenge) -> Response {
         response.headers_mut().insert(&names::PAYMENT_REQUIRED, value);
     }
     if let Some(failed) = &challenge.failed {
-        reply::settlement(response.headers_mut(), failed);
+        settlement(response.headers_mut(), failed);
     }
     response
-}
-
-/// Unknown paths.
-pub(super) async fn not_found(uri: Uri) -> Fault {
-    Fault::new(Code::NotFound, format!("nothing is at `{}`", uri.path()))
-}
-
-/// Known paths, other methods. The router adds `Allow`.
-pub(super) async fn method_not_allowed(method: Method) -> Fault {
-    Fault::new(Code::MethodNotAllowed, format!("`{method}` is not for this path; see `Allow`"))
 }

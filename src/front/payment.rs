@@ -1,13 +1,15 @@
-//! What a request offers as payment.
+//! What a request offers as payment, and how it is told of a settlement.
 
 use std::borrow::Cow;
 
-use axum::http::{HeaderMap, HeaderName, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-use super::names;
+use super::{fault::Fault, names};
 use crate::{
-    front::Fault,
-    money::{CREDIT_PREFIX, CreditOffer, Offered, WireVersion},
+    call::{CalledBy, Calls},
+    catalog::Live,
+    money::{CREDIT_PREFIX, CreditOffer, Offered, SettlementNotice, WireVersion},
 };
 
 /// The payment that a request's headers carry. Never an error: a bad one is refused by the gate.
@@ -27,9 +29,15 @@ pub(crate) fn offered(headers: &HeaderMap) -> Offered {
     }
 }
 
+/// Refuses a call of a paid tool with which nothing is offered, before anything is done for it.
+pub(crate) fn check_offered(calls: &Calls, live: &Live, by: CalledBy, offered: &Offered) -> Result<(), Fault> {
+    let pays = by == CalledBy::Anyone && !live.endpoint.price_usd.is_zero();
+    if pays && matches!(offered, Offered::Nothing) { Err(calls.unpaid(&live.terms).into()) } else { Ok(()) }
+}
+
 /// The token of a developer credit: in the header that is for it, or as `Authorization: Bearer dc_…`, since many clients
 /// have no other field. A bearer token that is no credit's is left alone.
-pub(super) fn credit(headers: &HeaderMap) -> Option<Cow<'_, str>> {
+pub(crate) fn credit(headers: &HeaderMap) -> Option<Cow<'_, str>> {
     match headers.get(&names::DEVELOPER_CREDIT) {
         Some(token) => Some(String::from_utf8_lossy(token.as_bytes())),
         None => bearer_credit(headers).map(Cow::Borrowed),
@@ -37,7 +45,7 @@ pub(super) fn credit(headers: &HeaderMap) -> Option<Cow<'_, str>> {
 }
 
 /// Refuses a request that shows one credit in one header and another one in the other.
-pub(super) fn check_credit(headers: &HeaderMap) -> Result<(), Fault> {
+pub(crate) fn check_credit(headers: &HeaderMap) -> Result<(), Fault> {
     let (Some(own), Some(bearer)) = (headers.get(&names::DEVELOPER_CREDIT), bearer_credit(headers)) else { return Ok(()) };
     if own.as_bytes() == bearer.as_bytes() {
         return Ok(());
@@ -46,11 +54,22 @@ pub(super) fn check_credit(headers: &HeaderMap) -> Result<(), Fault> {
 }
 
 /// The token of `Authorization: Bearer`, whatever it is for.
-pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
 fn bearer_credit(headers: &HeaderMap) -> Option<&str> {
     bearer(headers).filter(|token| token.starts_with(CREDIT_PREFIX))
+}
+
+/// `PAYMENT-RESPONSE` for v2, `X-PAYMENT-RESPONSE` for v1.
+pub(crate) fn settlement(headers: &mut HeaderMap, settled: &SettlementNotice) {
+    let name = match settled.version {
+        WireVersion::V2 => &names::PAYMENT_RESPONSE,
+        WireVersion::V1 => &names::X_PAYMENT_RESPONSE,
+    };
+    if let Ok(value) = HeaderValue::from_str(&STANDARD.encode(&settled.body)) {
+        headers.insert(name, value);
+    }
 }

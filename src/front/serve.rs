@@ -11,6 +11,7 @@ use std::{
 };
 
 use axum::{
+    Router,
     http::{HeaderValue, header},
     response::{IntoResponse as _, Response},
 };
@@ -22,14 +23,13 @@ use tokio_util::task::TaskTracker;
 
 use self::connection::Protocols;
 use super::{
-    framed,
+    fault::{Fault, REQUEST},
+    faults::Code,
+    frame::{Wording, framed, framed_routes},
     quota::{Full, Share},
+    shared::Shared,
 };
-use crate::{
-    app::App,
-    base::id::RequestId,
-    front::{Code, Fault, REQUEST},
-};
+use crate::base::id::RequestId;
 
 /// Connections that are told at once that there is no room for them; further ones are closed.
 const REFUSALS: usize = 64;
@@ -41,19 +41,19 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How often such failures are logged.
 const LOGGED: Duration = Duration::from_secs(10);
 
-/// Serves the host on `listener` until it is told to end, and every connection has.
-pub async fn serve(listener: TcpListener, app: Arc<App>) {
+/// Serves the `routes` of all fronts on `listener` until the host is told to end, and every connection has.
+pub async fn serve(listener: TcpListener, shared: Arc<Shared>, routes: Router, wordings: &'static [Wording]) {
     let acceptor = Acceptor {
-        protocols: Arc::new(Protocols::new(&app.intake.connections)),
+        protocols: Arc::new(Protocols::new(&shared.intake.connections)),
         refusals: Arc::new(Semaphore::new(REFUSALS)),
         connections: TaskTracker::new(),
     };
-    let service = super::service(Arc::clone(&app));
+    let service = framed_routes(Arc::clone(&shared), routes, wordings);
     let mut logged = None;
     loop {
         let accepted = tokio::select! {
             biased;
-            () = app.ending.cancelled() => break,
+            () = shared.shutdown.begins() => break,
             accepted = listener.accept() => accepted,
         };
         let (stream, peer) = match accepted {
@@ -65,9 +65,9 @@ pub async fn serve(listener: TcpListener, app: Arc<App>) {
         };
         // Small answers must not wait for the client's acknowledgement.
         _ = stream.set_nodelay(true);
-        let mut share = app.intake.open.share(peer.ip());
+        let mut share = shared.intake.open.share(peer.ip());
         match share.take(1) {
-            Ok(()) => acceptor.accept(stream, peer, share, service.clone(), Arc::clone(&app)),
+            Ok(()) => acceptor.accept(stream, peer, share, service.clone(), Arc::clone(&shared)),
             Err(full) => acceptor.refuse(stream, full),
         }
     }
@@ -96,10 +96,10 @@ struct Acceptor {
 }
 
 impl Acceptor {
-    fn accept(&self, stream: TcpStream, peer: SocketAddr, share: Share, service: impl connection::Serves, app: Arc<App>) {
+    fn accept(&self, stream: TcpStream, peer: SocketAddr, share: Share, service: impl connection::Serves, shared: Arc<Shared>) {
         let protocols = Arc::clone(&self.protocols);
         self.connections.spawn(async move {
-            protocols.serve(stream, peer, service, &app).await;
+            protocols.serve(stream, peer, service, &shared.shutdown).await;
             drop(share);
         });
     }

@@ -1,0 +1,95 @@
+//! What each front is given of the host.
+
+use std::sync::Arc;
+
+use super::rooms::Rooms;
+use crate::{
+    base::rate::ConcurrencyLimit,
+    front::Shared,
+    http::{self, Accounts, Auditing, Calling, Earning, Offering, Operating, Proving, Publishing, Sealing, Watching},
+    mcp,
+};
+
+pub(super) fn http(rooms: &Rooms, shared: &Arc<Shared>) -> http::Services {
+    let shared = || Arc::clone(shared);
+    let (catalog, calls, gate) = (|| Arc::clone(&rooms.catalog), || Arc::clone(&rooms.calls), || Arc::clone(&rooms.gate));
+    let (builders, receipts) = (|| Arc::clone(&rooms.builders), || Arc::clone(&rooms.receipts));
+    let (clock, pool, base_url) = (|| rooms.clock.clone(), || rooms.pool.clone(), || rooms.base_url.clone());
+    http::Services {
+        shared: shared(),
+        calling: Arc::new(Calling {
+            shared: shared(),
+            catalog: catalog(),
+            calls: calls(),
+            receipts: receipts(),
+            base_url: base_url(),
+            long_running_ms: rooms.long_running_ms,
+            progress: rooms.progress,
+        }),
+        offering: Arc::new(Offering {
+            catalog: catalog(),
+            gate: gate(),
+            pool: pool(),
+            scanner: Arc::clone(&rooms.scanner),
+            abuse_contact: rooms.abuse_contact.clone(),
+            base_url: base_url(),
+        }),
+        proving: Arc::new(Proving { receipts: receipts(), gate: gate(), signer: Arc::clone(&rooms.signer) }),
+        ledger: rooms.ledger.clone(),
+        accounts: Arc::new(Accounts {
+            shared: shared(),
+            builders: builders(),
+            calls: calls(),
+            catalog: catalog(),
+            events: Arc::clone(&rooms.events),
+            registration: Arc::clone(&rooms.registration),
+        }),
+        publishing: Arc::new(Publishing {
+            catalog: catalog(),
+            builders: builders(),
+            calls: calls(),
+            dry_runs: ConcurrencyLimit::new(rooms.dry_runs),
+            base_url: base_url(),
+        }),
+        watching: Arc::new(Watching {
+            shared: shared(),
+            clock: clock(),
+            events: Arc::clone(&rooms.events),
+            capabilities: Arc::clone(&rooms.capabilities),
+            history: Arc::clone(&rooms.history),
+            metrics: Arc::clone(&rooms.metrics),
+        }),
+        earning: Arc::new(Earning {
+            clock: clock(),
+            sales: Arc::clone(&rooms.sales),
+            payouts: Arc::clone(&rooms.payouts),
+            builders: builders(),
+            gate: gate(),
+        }),
+        auditing: Arc::new(Auditing { shared: shared(), audit: Arc::clone(&rooms.audit), clock: clock() }),
+        sealing: Arc::new(Sealing { secrets: Arc::clone(&rooms.secrets), catalog: catalog(), builders: builders(), pool: pool() }),
+        operating: Arc::new(Operating {
+            shared: shared(),
+            store: Arc::clone(&rooms.store),
+            gate: gate(),
+            pool: pool(),
+            disk: Arc::clone(&rooms.disk),
+            receipts: Arc::clone(&rooms.free_receipts),
+        }),
+    }
+}
+
+pub(super) fn mcp(rooms: &Rooms, shared: &Arc<Shared>) -> mcp::Services {
+    mcp::Services {
+        shared: Arc::clone(shared),
+        settings: Arc::clone(&rooms.mcp),
+        catalog: Arc::clone(&rooms.catalog),
+        calls: Arc::clone(&rooms.calls),
+        receipts: Arc::clone(&rooms.receipts),
+        gate: Arc::clone(&rooms.gate),
+        store: Arc::clone(&rooms.store),
+        clock: rooms.clock.clone(),
+        base_url: rooms.base_url.clone(),
+        long_running_ms: rooms.long_running_ms,
+    }
+}

@@ -1,0 +1,85 @@
+//! The services of all rooms, as they are put together once.
+
+use std::{sync::Arc, time::Duration};
+
+use tollhouse_pool::Pool;
+
+use crate::{
+    account::{audit::Audit, builder::Builders},
+    base::clock::Clock,
+    call::{Calls, History, Metrics, Receipts, WriteBehind},
+    capability::{CapabilityServices, secret::Secrets},
+    catalog::{Catalog, safety::Scanner},
+    event::Events,
+    mcp::Mcp,
+    money::{
+        Gate, Ledger, Terms,
+        payout::Payouts,
+        receipt::{FreeReceipts, Signer},
+        sale::Sales,
+    },
+    operate::disk::Disk,
+    store::Store,
+};
+
+/// What fronts are made of.
+pub(super) struct Rooms {
+    /// Public URL, as it stands in records and payments.
+    pub(super) base_url: String,
+    /// The time, for all of it.
+    pub(super) clock: Clock,
+    /// What admins and builders changed.
+    pub(super) audit: Arc<Audit>,
+    /// Who owns endpoints.
+    pub(super) builders: Arc<Builders>,
+    /// What it costs to become a builder.
+    pub(super) registration: Arc<Terms>,
+    /// What happened, live and kept.
+    pub(super) events: Arc<Events>,
+    /// Sealed values of endpoints.
+    pub(super) secrets: Arc<Secrets>,
+    /// What can be called.
+    pub(super) catalog: Arc<Catalog>,
+    /// Reads what builders upload.
+    pub(super) scanner: Arc<Scanner>,
+    /// Where to report abuse.
+    pub(super) abuse_contact: Option<String>,
+    /// The pipeline.
+    pub(super) calls: Arc<Calls>,
+    /// Writes what calls leave.
+    pub(super) write_behind: Arc<WriteBehind>,
+    /// Receipts of free calls.
+    pub(super) free_receipts: Arc<FreeReceipts>,
+    /// All receipts.
+    pub(super) receipts: Arc<Receipts>,
+    /// Records of calls.
+    pub(super) history: Arc<History>,
+    /// What calls add up to.
+    pub(super) metrics: Arc<Metrics>,
+    /// What calls brought in.
+    pub(super) sales: Arc<Sales>,
+    /// What builders are paid.
+    pub(super) payouts: Arc<Payouts>,
+    /// Where payments are admitted and settled.
+    pub(super) gate: Arc<Gate>,
+    /// The simulated ledger, where that settles.
+    pub(super) ledger: Option<Arc<Ledger>>,
+    /// Worker processes.
+    pub(super) pool: Pool,
+    /// What handlers may reach.
+    pub(super) capabilities: Arc<CapabilityServices>,
+    /// Signs receipts and packets.
+    pub(super) signer: Arc<Signer>,
+    /// Of the data folder.
+    pub(super) disk: Arc<Disk>,
+    /// Everything that lasts.
+    pub(super) store: Arc<dyn Store>,
+    /// An endpoint with a wall limit above this is long-running.
+    pub(super) long_running_ms: u64,
+    /// Checks and dry runs of one owner at once.
+    pub(super) dry_runs: usize,
+    /// Between `progress` events of a streamed call.
+    pub(super) progress: Duration,
+    /// The MCP front's settings, as they work out here.
+    pub(super) mcp: Arc<Mcp>,
+}

@@ -1,0 +1,135 @@
+//! What stands around the routes of all fronts: the request's id, the limits of an address, and the headers of every answer.
+
+use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    extract::{ConnectInfo, Request, State},
+    http::{HeaderName, HeaderValue, Method, Uri, header},
+    middleware::{self, Next},
+    response::{IntoResponse as _, Response},
+};
+use futures_util::future::BoxFuture;
+use percent_encoding::percent_decode_str;
+use tower::{Service, ServiceBuilder};
+use tower_http::cors::{AllowHeaders, Any, CorsLayer};
+
+use super::{
+    compress, failures,
+    fault::{Fault, REQUEST, code_of},
+    faults::Code,
+    names,
+    payment::check_credit,
+    shared::Shared,
+};
+use crate::base::id::RequestId;
+
+/// How long browsers may keep a preflight's answer.
+const PREFLIGHT_AGE: Duration = Duration::from_secs(600);
+
+/// A path where faults are not told in the envelope, and how they are told there: also those of what stands before its front.
+#[derive(Clone, Copy)]
+pub struct Wording {
+    /// Where.
+    pub path: &'static str,
+    /// From the envelope's answer to its own.
+    pub told: fn(Response) -> BoxFuture<'static, Response>,
+}
+
+/// The routes of all fronts, and what stands around them.
+pub(super) fn framed_routes(
+    shared: Arc<Shared>,
+    routes: Router,
+    wordings: &'static [Wording],
+) -> impl Service<Request, Response = Response, Error = Infallible, Future: Send + 'static> + Clone + Send + 'static {
+    let routes = routes.fallback(not_found).method_not_allowed_fallback(method_not_allowed);
+    // Around the router, which is cheap to clone: a layer of its routes would clone all layers below it for each request.
+    ServiceBuilder::new()
+        .layer(middleware::from_fn(move |request, next| frame(wordings, request, next)))
+        .layer(cors())
+        .layer(middleware::from_fn_with_state(shared, limit))
+        .service(routes)
+}
+
+/// Preflights are answered before the gate; browsers may read what a payment needs.
+fn cors() -> CorsLayer {
+    let exposed = [
+        &names::PAYMENT_REQUIRED,
+        &names::PAYMENT_RESPONSE,
+        &names::X_PAYMENT_RESPONSE,
+        &names::RECEIPT_ID,
+        &names::PAYMENT_ID,
+        &names::REQUEST_ID,
+        &names::MCP_SESSION,
+        &names::RATE_LIMIT,
+        &names::RATE_LIMIT_POLICY,
+        &header::ETAG,
+        &header::RETRY_AFTER,
+    ];
+    // Whatever header a page asks for: `*` would not take `Authorization`, and a list has no place for `Mcp-Param-…`. A browser
+    // adds no credential of its own to such requests, so that a page sends nothing but what it knows.
+    CorsLayer::new()
+        .allow_origin(Any)
+        .allow_methods([Method::GET, Method::HEAD, Method::POST, Method::PATCH, Method::PUT, Method::DELETE])
+        .allow_headers(AllowHeaders::mirror_request())
+        // Nobody but the browser that asked keeps a preflight's answer; other answers do not differ.
+        .vary([])
+        .expose_headers(exposed.map(HeaderName::clone))
+        .max_age(PREFLIGHT_AGE)
+}
+
+/// Refuses addresses that ask too often, or showed too many wrong credentials, and requests that show two credits.
+async fn limit(State(shared): State<Arc<Shared>>, ConnectInfo(peer): ConnectInfo<SocketAddr>, request: Request, next: Next) -> Response {
+    if let Err(refused) = shared.limits.count(peer.ip()) {
+        return refused.into_response();
+    }
+    if let Some(refused) = unreadable(request.uri()) {
+        return refused;
+    }
+    if let Err(refused) = check_credit(request.headers()) {
+        return refused.into_response();
+    }
+    failures::limit(shared.limits.failures(), peer.ip(), request, next).await
+}
+
+/// What is wrong with a query whose percent-encoding is of no UTF-8: it would be read as something that was not sent.
+fn unreadable(uri: &Uri) -> Option<Response> {
+    let reads = percent_decode_str(uri.query()?).decode_utf8().is_ok();
+    (!reads).then(|| Fault::bad_request("the percent-encoding of the query is not UTF-8").into_response())
+}
+
+/// Gives every request its id, and every answer the headers that keep it what it says it is.
+async fn frame(wordings: &'static [Wording], mut request: Request, next: Next) -> Response {
+    let id = RequestId::generate();
+    request.extensions_mut().insert(id.clone());
+    let wording = wordings.iter().find(|wording| wording.path == request.uri().path());
+    let compress = compress::asked(&request);
+    let mut response = REQUEST.scope(id.clone(), next.run(request)).await;
+    if let Some(wording) = wording.filter(|_| code_of(&response).is_some()) {
+        response = (wording.told)(response).await;
+    }
+    if let Some(takes_gzip) = compress {
+        response = compress::compressed(response, takes_gzip).await;
+    }
+    framed(&id, response)
+}
+
+/// With the headers of every answer.
+pub(super) fn framed(id: &RequestId, mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    if let Ok(value) = HeaderValue::from_str(id.as_str()) {
+        headers.insert(&names::REQUEST_ID, value);
+    }
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// Unknown paths.
+async fn not_found(uri: Uri) -> Fault {
+    Fault::new(Code::NotFound, format!("nothing is at `{}`", uri.path()))
+}
+
+/// Known paths, other methods. The router adds `Allow`.
+async fn method_not_allowed(method: Method) -> Fault {
+    Fault::new(Code::MethodNotAllowed, format!("`{method}` is not for this path; see `Allow`"))
+}

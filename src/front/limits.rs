@@ -1,0 +1,108 @@
+//! What one address may ask for: so many requests, so much of the processor, so many wrong credentials.
+
+use std::{net::IpAddr, num::NonZeroU32, sync::Arc, time::Duration};
+
+use super::{
+    address::network,
+    failures::Failures,
+    fault::{Fault, Policy},
+    faults::Code,
+};
+use crate::{
+    base::{
+        rate::Rate,
+        share::{Shares, Turn},
+    },
+    call::CallError,
+    money::Offered,
+};
+
+/// The limits of each client address.
+#[derive(Debug)]
+pub struct Limits {
+    /// Requests.
+    rate: Option<Rate<IpAddr>>,
+    /// Of the processor.
+    shares: Arc<Shares>,
+    /// Wrong credentials.
+    failures: Option<Arc<Failures>>,
+}
+
+impl Limits {
+    /// So many requests per second and wrong credentials per minute; `None` is no limit.
+    #[must_use]
+    pub fn new(requests: Option<NonZeroU32>, failures: Option<NonZeroU32>, shares: Arc<Shares>) -> Self {
+        Self { rate: requests.map(Rate::new), shares, failures: failures.map(|per_minute| Arc::new(Failures::new(per_minute))) }
+    }
+
+    /// Forgets addresses that have been quiet, so that memory stays flat.
+    pub fn forget_quiet(&self) {
+        if let Some(rate) = &self.rate {
+            rate.forget_quiet();
+        }
+        if let Some(failures) = &self.failures {
+            failures.forget_quiet();
+        }
+        self.shares.forget_quiet();
+    }
+
+    /// Counts a request of an address.
+    ///
+    /// # Errors
+    ///
+    /// 429, when it asks too often.
+    pub(crate) fn count(&self, address: IpAddr) -> Result<(), Fault> {
+        let (Some(rate), Some(seconds)) = (&self.rate, self.wait(address)) else { return Ok(()) };
+        let message = format!("more than {} requests per second from your address", rate.per_second());
+        let policy = Policy { name: "address", most: rate.per_second(), window_secs: 1 };
+        Err(Fault::rate_limited(policy, seconds, message))
+    }
+
+    /// Counts a request of an address: seconds until it may make it, if it may not now.
+    pub(crate) fn wait(&self, address: IpAddr) -> Option<u64> {
+        self.rate.as_ref()?.wait(&network(address))
+    }
+
+    /// A turn of an address, of what nobody knows the cost of yet.
+    ///
+    /// # Errors
+    ///
+    /// 429, when it has used more than its share of the processor and others want it.
+    pub(crate) async fn turn(&self, address: IpAddr) -> Result<Turn, Fault> {
+        self.shares.turn(network(address), Duration::ZERO).await.map_err(|over| CallError::OverShare(over).into())
+    }
+
+    /// Who counts the wrong credentials of requests, if anybody does.
+    pub(super) fn failures(&self) -> Option<&Failures> {
+        self.failures.as_deref()
+    }
+
+    /// The offer, with a witness that counts its developer credit if no credit has the token. An answer that streams, or comes
+    /// in a message, does not say so in its head. A credit that is not looked up, as for a free tool, is not counted: nobody
+    /// learns anything of it.
+    pub(crate) fn witnessed(&self, address: IpAddr, mut offered: Offered) -> Offered {
+        if let (Some(failures), Offered::Credit(credit)) = (&self.failures, &mut offered) {
+            credit.witness = Some(Failures::witness(failures, address));
+        }
+        offered
+    }
+
+    /// [`Limits::witnessed`], of an offer that came in a message, where nobody has looked at it before.
+    ///
+    /// # Errors
+    ///
+    /// 429, when credit is offered and the address has failed too often.
+    pub(crate) fn limit_credit(&self, address: IpAddr, offered: Offered) -> Result<Offered, Fault> {
+        if let (Some(failures), Offered::Credit(_)) = (&self.failures, &offered) {
+            failures.check(address)?;
+        }
+        Ok(self.witnessed(address, offered))
+    }
+
+    /// Counts a wrong credential that is refused in a message, where nobody looks at the answer's head.
+    pub(crate) fn wrong_credential(&self, address: IpAddr, refused: &Fault) {
+        if let (Some(failures), Code::Unauthorized) = (&self.failures, refused.code()) {
+            failures.count(address);
+        }
+    }
+}

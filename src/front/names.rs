@@ -1,0 +1,27 @@
+//! Headers that HTTP itself does not know: the host's own, and those of x402 and of its clients. Parsed once.
+
+use axum::http::{HeaderMap, HeaderName};
+
+pub(crate) static ADMIN_TOKEN: HeaderName = HeaderName::from_static("x-admin-token");
+pub(crate) static BUILDER_KEY: HeaderName = HeaderName::from_static("x-builder-key");
+pub(crate) static DEVELOPER_CREDIT: HeaderName = HeaderName::from_static("x-developer-credit");
+pub(crate) static IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// What names an MCP client's session.
+pub(crate) static MCP_SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+pub(crate) static PAYMENT_ID: HeaderName = HeaderName::from_static("x-payment-id");
+/// x402 v2, HTTP transport: a challenge, a payment, a settlement.
+pub(crate) static PAYMENT_REQUIRED: HeaderName = HeaderName::from_static("payment-required");
+pub(crate) static PAYMENT_RESPONSE: HeaderName = HeaderName::from_static("payment-response");
+pub(crate) static PAYMENT_SIGNATURE: HeaderName = HeaderName::from_static("payment-signature");
+pub(crate) static RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+pub(crate) static RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+pub(crate) static RECEIPT_ID: HeaderName = HeaderName::from_static("x-receipt-id");
+pub(crate) static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// x402 v1: a payment, a settlement.
+pub(crate) static X_PAYMENT: HeaderName = HeaderName::from_static("x-payment");
+pub(crate) static X_PAYMENT_RESPONSE: HeaderName = HeaderName::from_static("x-payment-response");
+
+/// Whether the request says that it comes from an admin or a builder.
+pub(crate) fn shows_caller(headers: &HeaderMap) -> bool {
+    headers.contains_key(&ADMIN_TOKEN) || headers.contains_key(&BUILDER_KEY)
+}

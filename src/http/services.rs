@@ -1,0 +1,236 @@
+//! What the handlers take: each group the few services that it needs, and no other.
+
+use std::{ops::Deref, sync::Arc, time::Duration};
+
+use axum::extract::FromRef;
+use tollhouse_pool::Pool;
+
+use crate::{
+    account::{audit::Audit, builder::Builders},
+    base::{clock::Clock, rate::ConcurrencyLimit},
+    call::{Calls, History, Metrics, Receipts},
+    capability::{CapabilityServices, secret::Secrets},
+    catalog::{Catalog, safety::Scanner},
+    event::Events,
+    front::Shared,
+    money::{
+        Gate, Ledger, Terms,
+        payout::Payouts,
+        receipt::{FreeReceipts, Signer},
+        sale::Sales,
+    },
+    operate::disk::Disk,
+    store::Store,
+};
+
+/// The services of the front, by the handlers that take them.
+pub struct Services {
+    /// What every front takes.
+    pub shared: Arc<Shared>,
+    /// Of calls.
+    pub calling: Arc<Calling>,
+    /// Of what is told of the host and its catalogue.
+    pub offering: Arc<Offering>,
+    /// Of receipts and payments.
+    pub proving: Arc<Proving>,
+    /// The simulated ledger, where that settles.
+    pub ledger: Option<Arc<Ledger>>,
+    /// Of who is a builder.
+    pub accounts: Arc<Accounts>,
+    /// Of changes of endpoints.
+    pub publishing: Arc<Publishing>,
+    /// Of what is followed live.
+    pub watching: Arc<Watching>,
+    /// Of what was earned, and is to be spent.
+    pub earning: Arc<Earning>,
+    /// Of the audit trail.
+    pub auditing: Arc<Auditing>,
+    /// Of endpoints' secrets.
+    pub sealing: Arc<Sealing>,
+    /// Of the host's health.
+    pub operating: Arc<Operating>,
+}
+
+/// What calls take.
+pub struct Calling {
+    /// What every front takes.
+    pub shared: Arc<Shared>,
+    /// What can be inspected.
+    pub catalog: Arc<Catalog>,
+    /// Performs calls.
+    pub calls: Arc<Calls>,
+    /// Told beside the answers.
+    pub receipts: Arc<Receipts>,
+    /// Public URL, as handlers are told of it.
+    pub base_url: String,
+    /// Wall limit above which a call is long-running, in milliseconds.
+    pub long_running_ms: u64,
+    /// Between `progress` events of a streamed call.
+    pub progress: Duration,
+}
+
+/// What the host tells of itself.
+pub struct Offering {
+    /// What can be called.
+    pub catalog: Arc<Catalog>,
+    /// What is paid with.
+    pub gate: Arc<Gate>,
+    /// What runs handlers.
+    pub pool: Pool,
+    /// Reads what builders upload.
+    pub scanner: Arc<Scanner>,
+    /// Where to report abuse.
+    pub abuse_contact: Option<String>,
+    /// Public URL, as it stands in records.
+    pub base_url: String,
+}
+
+/// What became of calls and payments.
+pub struct Proving {
+    /// All receipts.
+    pub receipts: Arc<Receipts>,
+    /// Knows the states of payments.
+    pub gate: Arc<Gate>,
+    /// Whose keys receipts are checked with.
+    pub signer: Arc<Signer>,
+}
+
+/// What builders' accounts take.
+pub struct Accounts {
+    /// What every front takes.
+    pub shared: Arc<Shared>,
+    /// Who owns endpoints.
+    pub builders: Arc<Builders>,
+    /// Registers builders, who pay for it like for a call.
+    pub calls: Arc<Calls>,
+    /// Whose endpoints a suspension stops.
+    pub catalog: Arc<Catalog>,
+    /// Tells builders of changes of theirs.
+    pub events: Arc<Events>,
+    /// What it costs to become a builder.
+    pub registration: Arc<Terms>,
+}
+
+/// What changes of endpoints take.
+pub struct Publishing {
+    /// What is changed.
+    pub catalog: Arc<Catalog>,
+    /// Whose it may be.
+    pub builders: Arc<Builders>,
+    /// Tries drafts.
+    pub calls: Arc<Calls>,
+    /// Checks and dry runs of each owner.
+    pub dry_runs: ConcurrencyLimit<String>,
+    /// Public URL, as it stands in records.
+    pub base_url: String,
+}
+
+/// What is listed in pages, or followed live.
+pub struct Watching {
+    /// What every front takes.
+    pub shared: Arc<Shared>,
+    /// The time that `since` counts back from.
+    pub clock: Clock,
+    /// What happened to endpoints and money.
+    pub events: Arc<Events>,
+    /// What handlers may reach: here for their logs.
+    pub capabilities: Arc<CapabilityServices>,
+    /// How calls ended.
+    pub history: Arc<History>,
+    /// How calls went, in sums.
+    pub metrics: Arc<Metrics>,
+}
+
+/// What money takes that nobody spends on a call.
+pub struct Earning {
+    /// The time that `since` counts back from.
+    pub clock: Clock,
+    /// What was earned.
+    pub sales: Arc<Sales>,
+    /// What of it is paid out.
+    pub payouts: Arc<Payouts>,
+    /// Who may be suspended.
+    pub builders: Arc<Builders>,
+    /// Keeps the credits.
+    pub gate: Arc<Gate>,
+}
+
+/// What the audit trail takes.
+pub struct Auditing {
+    /// What every front takes.
+    pub shared: Arc<Shared>,
+    /// What admins and builders changed.
+    pub audit: Arc<Audit>,
+    /// The time that `since` counts back from.
+    pub clock: Clock,
+}
+
+/// What endpoints' secrets take.
+pub struct Sealing {
+    /// Sealed values of endpoints.
+    pub secrets: Arc<Secrets>,
+    /// Whose endpoints they are.
+    pub catalog: Arc<Catalog>,
+    /// Who may be suspended.
+    pub builders: Arc<Builders>,
+    /// Whose workers may have kept a value.
+    pub pool: Pool,
+}
+
+/// What the host's health is made of.
+pub struct Operating {
+    /// What every front takes.
+    pub shared: Arc<Shared>,
+    /// Of whom there is so much to keep.
+    pub store: Arc<dyn Store>,
+    /// Who settles.
+    pub gate: Arc<Gate>,
+    /// What runs handlers.
+    pub pool: Pool,
+    /// Of the data folder.
+    pub disk: Arc<Disk>,
+    /// Of which there may be many.
+    pub receipts: Arc<FreeReceipts>,
+}
+
+/// The state of the routes: cheap to clone, as each request does.
+#[derive(Clone)]
+pub(super) struct Http(Arc<Services>);
+
+impl Http {
+    pub(super) fn new(services: Services) -> Self {
+        Self(Arc::new(services))
+    }
+}
+
+impl Deref for Http {
+    type Target = Services;
+
+    fn deref(&self) -> &Services {
+        &self.0
+    }
+}
+
+macro_rules! groups {
+    ($($field:ident: $group:ty,)*) => {
+        $(impl FromRef<Http> for $group {
+            fn from_ref(http: &Http) -> Self {
+                http.0.$field.clone()
+            }
+        })*
+    };
+}
+
+groups! {
+    calling: Arc<Calling>,
+    offering: Arc<Offering>,
+    proving: Arc<Proving>,
+    ledger: Option<Arc<Ledger>>,
+    accounts: Arc<Accounts>,
+    publishing: Arc<Publishing>,
+    watching: Arc<Watching>,
+    earning: Arc<Earning>,
+    auditing: Arc<Auditing>,
+    sealing: Arc<Sealing>,
+    operating: Arc<Operating>,
+}

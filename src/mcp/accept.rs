@@ -1,0 +1,81 @@
+//! The forms of an answer that a client takes, and what else of a request its message does not say to rmcp.
+
+use axum::{
+    body::Bytes,
+    http::{HeaderMap, header},
+};
+
+/// Mark of a request whose answer cannot be a stream, and so has nothing but the result in it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct JsonOnly;
+
+/// A message as it was sent, for what rmcp's reading leaves out.
+#[derive(Debug, Clone)]
+pub(super) struct Sent(pub(super) Bytes);
+
+/// The forms of an answer that a client takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Accepted {
+    Both,
+    JsonOnly,
+    EventsOnly,
+}
+
+impl Accepted {
+    /// `None` when it is neither. No header at all, and wildcards, take both.
+    pub(super) fn by(headers: &HeaderMap) -> Option<Self> {
+        let (mut json, mut events, mut any) = (false, false, false);
+        for value in headers.get_all(header::ACCEPT) {
+            any = true;
+            for part in value.to_str().unwrap_or_default().split(',') {
+                let mut words = part.split(';').map(str::trim);
+                let media = words.next().unwrap_or_default();
+                let is = |names: &[&str]| names.iter().any(|name| media.eq_ignore_ascii_case(name));
+                if words.any(|word| matches!(word.replace(' ', "").as_str(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000")) {
+                    continue;
+                }
+                json |= is(&["application/json", "application/*", "*/*"]);
+                events |= is(&["text/event-stream", "text/*", "*/*"]);
+            }
+        }
+        match (json, events) {
+            _ if !any => Some(Self::Both),
+            (true, true) => Some(Self::Both),
+            (true, false) => Some(Self::JsonOnly),
+            (false, true) => Some(Self::EventsOnly),
+            (false, false) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn takes(values: &[&'static str]) -> &'static str {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(header::ACCEPT, HeaderValue::from_static(value));
+        }
+        match Accepted::by(&headers) {
+            Some(Accepted::Both) => "both",
+            Some(Accepted::JsonOnly) => "json",
+            Some(Accepted::EventsOnly) => "events",
+            None => "neither",
+        }
+    }
+
+    #[test]
+    fn accept_headers_of_real_clients_get_an_answer() {
+        assert_eq!(takes(&[]), "both");
+        assert_eq!(takes(&["*/*"]), "both");
+        assert_eq!(takes(&["application/json"]), "json");
+        assert_eq!(takes(&["application/json, text/event-stream"]), "both");
+        assert_eq!(takes(&["text/event-stream", "application/json"]), "both");
+        assert_eq!(takes(&["text/event-stream"]), "events");
+        assert_eq!(takes(&["text/event-stream, application/json;q=0"]), "events");
+        assert_eq!(takes(&["text/html"]), "neither");
+    }
+}

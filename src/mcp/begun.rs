@@ -1,0 +1,82 @@
+//! A call under way, on a task of its own: waited for here, or by a task that outlives the request.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{
+    sync::mpsc,
+    time::{Instant, interval_at},
+};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::{
+    asked::Asked,
+    cancel::{Cancellable, Session},
+    progress::{Hearer, Teller},
+    revision::Era,
+    services::Services,
+};
+use crate::call::{Call, CallError, Done, Progress, UnderWay};
+
+/// What happens on the way and waits for a slow reader; what is beyond it is left out.
+const BUFFER: usize = 64;
+
+/// A call under way. In 2026-07-28, dropping it takes the call back.
+pub(super) struct Begun {
+    pub(super) performing: UnderWay<Done>,
+    /// What happens on the way, where somebody is told.
+    pub(super) happened: Option<mpsc::Receiver<Progress>>,
+    pub(super) cancel: CancellationToken,
+    /// Takes the call back.
+    pub(super) stop: Option<DropGuard>,
+    /// Whether it is to be answered with a task.
+    pub(super) as_task: bool,
+}
+
+impl Begun {
+    /// Begins `call`.
+    ///
+    /// In 2026-07-28 a client takes back its request by closing the connection: the call is then stopped if its payment is
+    /// not being settled yet. In older revisions a broken connection is no more than that: the call goes on to its end, unless
+    /// `notifications/cancelled` takes it back.
+    pub(super) fn begin(services: &Services, cancellable: &Arc<Cancellable>, mut call: Call, asked: &Asked<'_>) -> Self {
+        let session = if asked.era == Era::Legacy { Session::of(&asked.parts.headers) } else { None };
+        let held = session.and_then(|session| cancellable.hold(session, asked.id));
+        let cancel = held.as_ref().map_or_else(CancellationToken::new, |held| held.cancel.clone());
+        let as_task = asked.takes_tasks && call.live.endpoint.long_running(services.long_running_ms);
+        let happened = (as_task || asked.hearer.is_some()).then(|| {
+            let (progress, happened) = mpsc::channel(BUFFER);
+            call.progress = Some(progress);
+            happened
+        });
+        let stop = (asked.era == Era::Modern).then(|| cancel.clone().drop_guard());
+        // To its end the call keeps what it is taken back by.
+        let performing = services.calls.begin(call, cancel.clone(), held);
+        Self { performing, happened, cancel, stop, as_task }
+    }
+
+    /// Waits for the end; a hearer is told what the handler says and, now and then, that it runs.
+    pub(super) async fn ended(mut self, hearer: Option<&Hearer<'_>>, every: Duration) -> Result<Done, Arc<CallError>> {
+        match (hearer, self.happened.take()) {
+            (Some(hearer), Some(happened)) => Box::pin(self.told(hearer, happened, every)).await,
+            (Some(_), None) | (None, _) => self.performing.await,
+        }
+    }
+
+    async fn told(mut self, hearer: &Hearer<'_>, mut happened: mpsc::Receiver<Progress>, every: Duration) -> Result<Done, Arc<CallError>> {
+        let begun = Instant::now();
+        let mut told = Teller::new(hearer, begun);
+        let mut beat = interval_at(begun + every, every);
+        loop {
+            tokio::select! {
+                biased;
+                Some(progress) = happened.recv() => {
+                    if let Progress::Update(heard) = progress {
+                        told.tell(heard.message, heard.fraction).await;
+                    }
+                }
+                ended = &mut self.performing => return ended,
+                _ = beat.tick() => told.tell("running".to_owned(), None).await,
+            }
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! A tool as it is listed: made when its endpoint changes and kept with it, so that no request pays for the others.
+
+use std::sync::Arc;
+
+use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
+
+use super::{
+    revision::Era,
+    settings::{Mcp, name_of},
+};
+use crate::{
+    catalog::{Form, Live, MakeForm},
+    money::Gate,
+    tool::{Availability, HandlerType},
+};
+
+/// The front's own tool that finds others by words.
+pub(super) const SEARCH: &str = "search_tools";
+
+/// A tool as it is listed, and what a call of it has to heed.
+#[derive(Debug)]
+pub(super) struct Listed {
+    pub(super) tool: Tool,
+    pub(super) long_running: bool,
+    /// Some of its arguments are repeated in `Mcp-Param-*` headers.
+    pub(super) in_headers: bool,
+    /// The tool as it is sent.
+    pub(super) json: Box<RawValue>,
+    /// The same before 2026-07-28, where that is another.
+    legacy: Option<Box<RawValue>>,
+}
+
+/// What tools are made with.
+pub(super) struct Maker {
+    pub(super) gate: Arc<Gate>,
+    pub(super) long_running_ms: u64,
+    pub(super) underscores: bool,
+}
+
+/// What was made of an endpoint, while it is active.
+pub(super) fn of(live: &Live) -> Option<Arc<Listed>> {
+    let form = live.form.as_ref().filter(|_| live.endpoint.availability() == Availability::Active)?;
+    Arc::clone(form).downcast().ok()
+}
+
+impl Mcp {
+    /// Makes the tool of each endpoint, for the catalogue to keep.
+    #[must_use]
+    pub fn make_form(&self, long_running_ms: u64, gate: Arc<Gate>) -> MakeForm {
+        let maker = Maker { gate, long_running_ms, underscores: self.underscores };
+        Box::new(move |live| maker.make(live))
+    }
+}
+
+impl Listed {
+    pub(super) fn of(tool: Tool) -> Self {
+        let sent = |tool: &Tool| to_raw_value(tool).expect("tools have text keys");
+        let (json, legacy) = (sent(&tool), for_legacy(tool.clone()));
+        let legacy = (legacy.output_schema != tool.output_schema).then(|| sent(&legacy));
+        Self { tool, long_running: false, in_headers: false, json, legacy }
+    }
+
+    pub(super) fn json_of(&self, era: Era) -> &RawValue {
+        self.legacy.as_deref().filter(|_| era == Era::Legacy).unwrap_or(&self.json)
+    }
+}
+
+impl Maker {
+    /// The tool that an endpoint is; `None` for one that cannot be any.
+    pub(super) fn make(&self, live: &Live) -> Option<Form> {
+        let listed = Listed::of(tool(self, live)?);
+        let long_running = live.endpoint.long_running(self.long_running_ms);
+        Some(Arc::new(Listed { long_running, in_headers: names_headers(&live.endpoint.input_schema), ..listed }))
+    }
+}
+
+/// An endpoint as a tool. `None` for one whose input is no object: MCP's arguments always are.
+fn tool(maker: &Maker, live: &Live) -> Option<Tool> {
+    let endpoint = &live.endpoint;
+    let input = input_schema(&endpoint.input_schema)?;
+    let name = name_of(&endpoint.slug, maker.underscores);
+    let mut tool = Tool::new(name, description(maker, live), Arc::new(input)).with_title(endpoint.title.clone());
+    if let Some(output) = output_schema(live) {
+        tool = tool.with_raw_output_schema(Arc::new(output));
+    }
+    Some(tool.with_annotations(annotations(live)).with_meta(prices(maker, live)))
+}
+
+fn description(maker: &Maker, live: &Live) -> String {
+    let endpoint = &live.endpoint;
+    let said = if endpoint.description.is_empty() { &endpoint.title } else { &endpoint.description };
+    let price = match endpoint.price_usd {
+        price if price.is_zero() => "Free.".to_owned(),
+        price => format!("Costs {price} USD for each successful call, paid with x402 or developer credit."),
+    };
+    let long = if endpoint.long_running(maker.long_running_ms) {
+        format!(" May take up to {} s.", endpoint.limits.wall_ms.div_ceil(1_000))
+    } else {
+        String::new()
+    };
+    format!("{said}\n\n{price}{long}")
+}
+
+/// A tool as the revisions before 2026-07-28 have it: structured results are objects there.
+pub(super) fn for_legacy(mut tool: Tool) -> Tool {
+    tool.output_schema = tool.output_schema.filter(|schema| is_of_objects(schema));
+    tool
+}
+
+fn is_of_objects(schema: &JsonObject) -> bool {
+    schema.get("type").is_some_and(|kind| kind == "object")
+}
+
+/// What clients may rely on to ask or not ask their user. Spending money is nothing to do unasked.
+fn annotations(live: &Live) -> ToolAnnotations {
+    let endpoint = &live.endpoint;
+    let can = endpoint.capabilities;
+    let (free, keeps) = (endpoint.price_usd.is_zero(), can.kv || can.files);
+    let open_world = can.http_get_json || endpoint.handler_type == HandlerType::X402ReadinessCheck;
+    let annotations = ToolAnnotations::with_title(endpoint.title.clone()).read_only(free && !keeps).open_world(open_world);
+    if free || keeps { annotations } else { annotations.destructive(false).idempotent(false) }
+}
+
+/// The root must be of type `object`: strict clients refuse the whole list otherwise.
+fn input_schema(schema: &Value) -> Option<JsonObject> {
+    let mut schema = match schema {
+        Value::Object(schema) => schema.clone(),
+        Value::Bool(true) => JsonObject::new(),
+        _ => return None,
+    };
+    let takes_objects = match schema.get("type") {
+        None => true,
+        Some(Value::String(name)) => name == "object",
+        Some(Value::Array(names)) => names.iter().any(|name| name == "object"),
+        Some(_) => false,
+    };
+    schema.insert("type".to_owned(), json!("object"));
+    takes_objects.then_some(schema)
+}
+
+/// Whether an input schema has headers for some of its properties.
+fn names_headers(schema: &Value) -> bool {
+    match schema {
+        Value::Object(members) => members.contains_key("x-mcp-header") || members.values().any(names_headers),
+        Value::Array(items) => items.iter().any(names_headers),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+/// The schema of structured results. For a paid tool it also takes a challenge, because some clients hold one against
+/// it even where `isError` is set. `None` where a result may be no JSON, or where the schema's references would not
+/// survive being nested.
+fn output_schema(live: &Live) -> Option<JsonObject> {
+    let mut schema = live.endpoint.output_schema.as_object().filter(|schema| !schema.is_empty())?.clone();
+    if live.endpoint.price_usd.is_zero() {
+        return Some(schema);
+    }
+    if !nests(&Value::Object(schema.clone())) {
+        return None;
+    }
+    let mut both = JsonObject::new();
+    for shared in ["$schema", "$defs", "definitions"] {
+        if let Some(value) = schema.remove(shared) {
+            both.insert(shared.to_owned(), value);
+        }
+    }
+    let challenge = json!({
+        "type": "object",
+        "title": "Payment required",
+        "properties": { "x402Version": { "type": "integer" }, "accepts": { "type": "array" } },
+        "required": ["x402Version", "accepts"],
+    });
+    if is_of_objects(&schema) {
+        both.insert("type".to_owned(), json!("object"));
+    }
+    both.insert("anyOf".to_owned(), json!([schema, challenge]));
+    Some(both)
+}
+
+/// Whether every reference in `schema` still means the same one level deeper, with its definitions left at the root.
+fn nests(schema: &Value) -> bool {
+    match schema {
+        Value::Object(members) => members.iter().all(|(name, value)| match (name.as_str(), value) {
+            ("$ref", Value::String(to)) => to.starts_with("#/$defs/") || to.starts_with("#/definitions/"),
+            ("$id" | "$anchor" | "$dynamicRef" | "$dynamicAnchor" | "$recursiveRef", Value::String(_)) => false,
+            _ => nests(value),
+        }),
+        Value::Array(items) => items.iter().all(nests),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+    }
+}
+
+/// Prices in the words of each client that shows them before a call.
+fn prices(maker: &Maker, live: &Live) -> MetaObject {
+    let endpoint = &live.endpoint;
+    let mut meta = JsonObject::new();
+    meta.insert("tollhouse/priceUsd".to_owned(), json!(endpoint.price_usd));
+    meta.insert("tollhouse/pricingMode".to_owned(), json!(endpoint.pricing_mode()));
+    meta.insert("tollhouse/version".to_owned(), json!(endpoint.version));
+    if !endpoint.price_usd.is_zero() {
+        let mut challenge = maker.gate.challenge(&live.terms, "payment required");
+        // apify: its `mcpc` pays unasked for what is marked so
+        let mut terms = challenge.v2["accepts"][0].take();
+        terms["paymentRequired"] = json!(true);
+        meta.insert("x402".to_owned(), terms);
+        // Cloudflare
+        meta.insert("agents-x402/paymentRequired".to_owned(), json!(true));
+        meta.insert("agents-x402/priceUSD".to_owned(), json!(endpoint.price_usd));
+    }
+    MetaObject(meta)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn input_schemas_are_of_objects() {
+        assert_eq!(input_schema(&json!({})).unwrap()["type"], "object");
+        assert_eq!(input_schema(&json!({ "type": ["object", "null"] })).unwrap()["type"], "object");
+        assert!(input_schema(&json!({ "type": "array" })).is_none());
+        assert!(input_schema(&json!(false)).is_none());
+    }
+
+    #[test]
+    fn references_that_would_break_are_found() {
+        assert!(nests(&json!({ "properties": { "a": { "$ref": "#/$defs/a" } } })));
+        assert!(nests(&json!({ "properties": { "$ref": { "type": "string" } } })));
+        assert!(!nests(&json!({ "properties": { "a": { "$ref": "#" } } })));
+        assert!(!nests(&json!({ "properties": { "a": { "$ref": "#/properties/b" } } })));
+        assert!(!nests(&json!({ "$id": "https://example.com/a" })));
+    }
+}

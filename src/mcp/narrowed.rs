@@ -1,0 +1,62 @@
+//! `?tools=`: a connection that has some of the tools alone.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use axum::http::request::Parts;
+
+use super::listed::SEARCH;
+
+/// Most names in `?tools=`.
+const MAX_NAMES: usize = 100;
+/// Longest query of a URL, in bytes: room for that many names of the longest kind.
+const MAX_QUERY_BYTES: usize = 16 << 10;
+
+/// Names that the query of a URL narrows its connection to; without them it has all.
+#[derive(Debug, Clone)]
+pub(super) struct Narrowed(pub(super) Option<Arc<BTreeSet<String>>>);
+
+impl Narrowed {
+    /// To those in `tools`, if that is there.
+    ///
+    /// # Errors
+    ///
+    /// Too many names, in words.
+    pub(super) fn by(query: Option<&str>) -> Result<Self, String> {
+        let query = query.unwrap_or_default();
+        if query.len() > MAX_QUERY_BYTES {
+            return Err(format!("the query of the URL is {} bytes, limit {MAX_QUERY_BYTES}", query.len()));
+        }
+        let mut given = form_urlencoded::parse(query.as_bytes());
+        let Some((_, names)) = given.find(|(name, _)| name == "tools") else { return Ok(Self(None)) };
+        let names: BTreeSet<_> = names.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        if names.len() > MAX_NAMES {
+            return Err(format!("`tools` has {} names, limit {MAX_NAMES}; `{}` finds tools among all", names.len(), SEARCH));
+        }
+        Ok(Self(Some(Arc::new(names))))
+    }
+
+    /// Of no connection.
+    pub(super) const NOT: Self = Self(None);
+
+    /// Of a request, as the transport has read it.
+    pub(super) fn of(parts: &Parts) -> Self {
+        parts.extensions.get().cloned().unwrap_or(Self::NOT)
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.as_ref().is_none_or(|names| names.contains(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_narrows_to_its_tools() {
+        let narrowed = Narrowed::by(Some("x=1&tools=a,%20b,")).unwrap();
+        assert!(narrowed.has("a") && narrowed.has("b") && !narrowed.has("c"));
+        assert!(Narrowed::by(Some("x=1")).unwrap().has("c"));
+        assert!(!Narrowed::by(Some("tools=")).unwrap().has("c"));
+    }
+}

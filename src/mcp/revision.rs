@@ -1,0 +1,39 @@
+//! Revisions of the protocol, and what the headers of a request say of it.
+
+use axum::http::{HeaderMap, header};
+use rmcp::model::ProtocolVersion;
+
+/// The revisions spoken, oldest first. 2024-11-05 had another transport.
+pub(super) const VERSIONS: &[ProtocolVersion] =
+    &[ProtocolVersion::V_2025_03_26, ProtocolVersion::V_2025_06_18, ProtocolVersion::V_2025_11_25, ProtocolVersion::V_2026_07_28];
+
+/// What a closed connection means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Era {
+    /// Before 2026-07-28: nothing.
+    Legacy,
+    /// That the call is taken back.
+    Modern,
+}
+
+/// The era of a revision that is spoken here; without a header it is the oldest.
+pub(super) fn era(headers: &HeaderMap) -> Option<Era> {
+    if !headers.contains_key("mcp-protocol-version") {
+        return Some(Era::Legacy);
+    }
+    let asked = sole(headers, "mcp-protocol-version")?;
+    let known = VERSIONS.iter().any(|version| version.as_str() == asked);
+    known.then(|| if asked == ProtocolVersion::V_2026_07_28.as_str() { Era::Modern } else { Era::Legacy })
+}
+
+/// The value of a header that is there once.
+pub(super) fn sole<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?.to_str().ok()?;
+    values.next().is_none().then_some(value)
+}
+
+pub(super) fn is_json(headers: &HeaderMap) -> bool {
+    let content = sole(headers, header::CONTENT_TYPE.as_str()).unwrap_or_default();
+    content.split(';').next().is_some_and(|media| media.trim().eq_ignore_ascii_case("application/json"))
+}

@@ -1,0 +1,78 @@
+//! The front's settings, as they work out on this host.
+
+use std::{
+    borrow::Cow,
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
+
+use super::origins::AllowedOrigins;
+use crate::{base::rate::Rate, config::McpSettings, tool::Slug};
+
+/// The front's settings as they work out on this host.
+#[derive(Debug)]
+pub struct Mcp {
+    pub(super) origins: AllowedOrigins,
+    /// Calls of each address and tool.
+    pub(super) rate: Option<Rate<(IpAddr, String)>>,
+    /// Members of a batch.
+    pub(super) batch: usize,
+    /// Time between two progress notifications.
+    pub(super) progress: Duration,
+    /// The conformance suite's tools have underscores in their names, which slugs have not.
+    pub(super) underscores: bool,
+}
+
+/// The names of this machine for itself.
+const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
+impl Mcp {
+    /// A host on loopback answers to loopback's names and its own, so that no web page reaches it by a name that it made
+    /// point here; one that is reached through proxies cannot know its names, and answers to any unless told.
+    #[must_use]
+    pub fn new(settings: &McpSettings, listen: SocketAddr, base_url: &str) -> Self {
+        let base = url::Url::parse(base_url).ok();
+        let any = |given: &[String]| given.iter().any(|word| word == "*");
+        let hosts = match settings.hosts.as_slice() {
+            given if any(given) => vec![],
+            [] if listen.ip().is_loopback() => {
+                let own = base.as_ref().and_then(url::Url::host_str);
+                LOOPBACK.into_iter().chain(own).map(str::to_owned).collect()
+            }
+            given => given.to_vec(),
+        };
+        let origins = match settings.origins.as_slice() {
+            given if any(given) => None,
+            [] => {
+                let own =
+                    base.as_ref().and_then(|url| Some(format!("{}://{}:{}", url.scheme(), url.host_str()?, url.port_or_known_default()?)));
+                Some(LOOPBACK.into_iter().map(|name| format!("http://{name}:*")).chain(own).collect())
+            }
+            given => Some(given.to_vec()),
+        };
+        Self {
+            origins: AllowedOrigins::new(&hosts, origins.as_deref()),
+            rate: settings.rate_limit.map(Rate::new),
+            batch: settings.batch,
+            progress: settings.progress,
+            underscores: settings.conformance_tools.is_some(),
+        }
+    }
+
+    /// The slug of the tool that is called `name`.
+    pub(super) fn slug_of<'a>(&self, name: &'a str) -> Cow<'a, str> {
+        if self.underscores { Cow::Owned(name.replace('_', "-")) } else { Cow::Borrowed(name) }
+    }
+
+    /// Forgets callers that have been quiet, so that memory stays flat.
+    pub fn forget_quiet(&self) {
+        if let Some(rate) = &self.rate {
+            rate.forget_quiet();
+        }
+    }
+}
+
+/// The name of a tool.
+pub(super) fn name_of(slug: &Slug, underscores: bool) -> String {
+    if underscores { slug.as_str().replace('-', "_") } else { slug.to_string() }
+}
