@@ -2,6 +2,7 @@
 
 mod endpoint;
 pub mod finding;
+mod handler;
 mod header;
 mod price;
 mod record;
@@ -9,10 +10,8 @@ mod review;
 mod schema;
 mod slug;
 
-pub use endpoint::{
-    Availability, Builtin, Capabilities, DecidedOn, Endpoint, EndpointState, ForeignHandler, Handler, HandlerType, Owner, PricingMode,
-    Runs, Runtime, Status, Version,
-};
+pub use endpoint::{Availability, Capabilities, DecidedOn, Endpoint, EndpointState, Owner, PricingMode, Status, Version};
+pub use handler::{Builtin, ForeignHandler, Handler, HandlerType, Runs, Runtime};
 pub use header::check_headers;
 pub use price::{MicroUsd, PriceError};
 pub use record::{CatalogForm, Record};
