@@ -245,6 +245,24 @@ async fn a_name_is_not_taken_from_a_payment_that_came_back_to_life() {
     assert!(running.lock().unwrap().is_some());
 }
 
+/// Two replicas are shown one payment, of which neither has heard, at the same time.
+#[tokio::test]
+async fn a_payment_that_another_replica_admits_at_the_same_time_is_admitted_once() {
+    let memory = Arc::new(MemoryStore::new());
+    let (first, running) = (Bench::over(Arc::clone(&memory) as _), Arc::new(Mutex::new(None)));
+    first.fund().await;
+    let interrupted = Interrupted::before_commit(1, memory);
+    let second = first.restarted_over(Arc::clone(&interrupted) as _);
+    let (gate, kept) = (Arc::clone(&first.gate), Arc::clone(&running));
+    interrupted.by(async move {
+        let admission = run(gate.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
+        *kept.lock().unwrap() = Some(admission);
+    });
+    let admit = second.admit(Payer::new(1).pays(1)).await;
+    assert!(matches!(admit, Ok(Admit::InFlight(_))), "{}", what(&admit));
+    assert!(running.lock().unwrap().is_some());
+}
+
 /// Two replicas found out at the same time how one settlement ended; the slower left it open for ever.
 #[tokio::test]
 async fn a_settlement_that_another_replica_ended_is_not_open() {
