@@ -146,8 +146,8 @@ impl App {
         if shipped > 0 {
             tracing::info!(tools = shipped, "published the shipped catalogue");
         }
-        let looker = ReadinessClient::new(services.guard().clone(), &base_url).map_err(StartError::Guard)?;
-        let runner = Runner::new(pool.clone(), Arc::clone(&services), looker);
+        let readiness = ReadinessClient::new(services.guard().clone(), &base_url).map_err(StartError::Guard)?;
+        let runner = Runner::new(pool.clone(), Arc::clone(&services), readiness);
         let receipts = FreeReceipts::open(Arc::clone(&store), clock.clone(), settings.free_receipts).await.map_err(StartError::Receipts)?;
         receipts.start();
         let history = History::new(Arc::clone(&store), clock.clone(), settings.history);

@@ -20,24 +20,21 @@ mod receipts;
 mod register;
 mod request;
 pub mod run;
+mod under_way;
 mod write_behind;
 
 use std::{
     collections::HashMap,
     fmt,
     net::IpAddr,
-    pin::{Pin, pin},
+    pin::pin,
     sync::{Arc, Mutex, OnceLock, PoisonError},
-    task::{Context, Poll},
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
 use serde_json::Value;
-use tokio::{
-    sync::{mpsc, watch},
-    task::JoinHandle,
-};
+use tokio::sync::{mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tollhouse_protocol::Spent;
 
@@ -53,6 +50,7 @@ pub use self::{
     register::{Registered, Registration, registration_terms},
     request::RequestHead,
     run::{ReadinessClient, Runner},
+    under_way::UnderWay,
     write_behind::{WriteBehind, WriteBehindParts},
 };
 use self::{
@@ -133,23 +131,6 @@ pub struct Done {
     pub payment: Option<PaymentId>,
     /// False when the tool itself answered with an error status: then nothing was charged and there is no receipt.
     pub success: bool,
-}
-
-/// A call under way, on a task of its own: whoever waits for it waits for its end, and dropping it stops nothing.
-#[derive(Debug)]
-pub struct UnderWay<T>(JoinHandle<Result<T, Arc<CallError>>>);
-
-impl<T> Future for UnderWay<T> {
-    type Output = Result<T, Arc<CallError>>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.0).poll(cx).map(|ended| {
-            ended.unwrap_or_else(|error| {
-                tracing::error!(%error, "a call's task ended abnormally");
-                Err(Arc::new(CallError::Internal))
-            })
-        })
-    }
 }
 
 /// How a call ended, for all that share it.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!                               ┌─▶ direct: plain calls, as JSON ─────────────┐
-//! transport: origins, Accept, batch ┴▶ rmcp: JSON-RPC, revisions, SSE ─▶ server ─┴▶ call ─▶ call::Calls
+//! transport: origin, Accept, batch ┴▶ rmcp: JSON-RPC, revisions, SSE ─▶ server ─┴▶ call ─▶ call::Calls
 //!                      (its results go beside it)                 ├─ tools: what is listed
 //!                                                                 ├─ own: search_tools, get_receipt
 //!                                                                 └─ begun: until its end ── progress, cancel, tasks

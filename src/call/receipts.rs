@@ -13,7 +13,7 @@ use crate::{
 
 /// Finds receipts: those that are yet to be written, and those of free and of paid calls.
 pub struct Receipts {
-    behind: Arc<WriteBehind>,
+    write_behind: Arc<WriteBehind>,
     free: Arc<FreeReceipts>,
     store: Arc<dyn Store>,
     signer: Arc<Signer>,
@@ -28,8 +28,8 @@ impl fmt::Debug for Receipts {
 impl Receipts {
     /// Where they are, and whose signature they get.
     #[must_use]
-    pub fn new(behind: Arc<WriteBehind>, free: Arc<FreeReceipts>, store: Arc<dyn Store>, signer: Arc<Signer>) -> Self {
-        Self { behind, free, store, signer }
+    pub fn new(write_behind: Arc<WriteBehind>, free: Arc<FreeReceipts>, store: Arc<dyn Store>, signer: Arc<Signer>) -> Self {
+        Self { write_behind, free, store, signer }
     }
 
     /// A receipt as everyone may see it, signed.
@@ -39,7 +39,7 @@ impl Receipts {
     /// The store's, or a receipt that does not read.
     pub async fn find(&self, id: &str) -> Result<Option<Value>, StoreError> {
         let Ok(id) = id.parse::<ReceiptId>() else { return Ok(None) };
-        if let Some(waiting) = self.behind.receipt(&id) {
+        if let Some(waiting) = self.write_behind.receipt(&id) {
             return self.signer.present(&waiting).map(Some);
         }
         // Free ones of an older version move from the second place to the first.

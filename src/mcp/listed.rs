@@ -35,10 +35,10 @@ pub(super) struct Listed {
 }
 
 /// What tools are made with.
-pub(super) struct Maker {
-    pub(super) gate: Arc<Gate>,
-    pub(super) long_running_ms: u64,
-    pub(super) underscores: bool,
+struct Maker {
+    gate: Arc<Gate>,
+    long_running_ms: u64,
+    underscores: bool,
 }
 
 /// What was made of an endpoint, while it is active.
@@ -71,7 +71,7 @@ impl Listed {
 
 impl Maker {
     /// The tool that an endpoint is; `None` for one that cannot be any.
-    pub(super) fn make(&self, live: &Live) -> Option<Form> {
+    fn make(&self, live: &Live) -> Option<Form> {
         let listed = Listed::of(tool(self, live)?);
         let long_running = live.endpoint.long_running(self.long_running_ms);
         Some(Arc::new(Listed { long_running, in_headers: names_headers(&live.endpoint.input_schema), ..listed }))

@@ -40,17 +40,11 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// The result that has the page, but for its tools.
-    fn result(&self) -> ListToolsResult {
+    /// The result that has the page, but for its tools, as the server tells it to a client of `era`.
+    pub(super) fn told(&self, front: &Front, era: Era) -> ListToolsResult {
         let mut result = ListToolsResult::default().with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Public);
         result.next_cursor.clone_from(&self.next);
         result.meta = Some(self.meta.clone());
-        result
-    }
-
-    /// The same as the server says it to a client of `era`.
-    pub(super) fn told(&self, front: &Front, era: Era) -> ListToolsResult {
-        let mut result = self.result();
         if era == Era::Modern {
             front.sign(&mut result.meta);
         }

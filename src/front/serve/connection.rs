@@ -1,6 +1,6 @@
 //! One connection: HTTP/1 or HTTP/2, within its limits of time.
 //!
-//! Time that a body may take is the business of who reads it: [`super::super::body`].
+//! Time that a body may take is the business of who reads it: [`crate::front::body`].
 
 use std::{
     convert::Infallible,
@@ -105,7 +105,7 @@ impl Protocols {
         });
         let mut connection = pin!(self.builder.serve_connection(io, service));
         let mut ending = pin!(shutdown.begins());
-        let mut seen = ShutdownWatch::Unregistered;
+        let mut watch = ShutdownWatch::Unregistered;
         let mut looks = self.look.map(|look| {
             let mut looks = interval(look);
             looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -120,10 +120,10 @@ impl Protocols {
                     return Poll::Ready(Some(Overdue::TakenBack));
                 }
                 // Asked once, it wakes this task; asking it again takes a lock that all connections share.
-                if seen == ShutdownWatch::Unregistered || seen == ShutdownWatch::Waiting && shutdown.begun() {
-                    seen = ShutdownWatch::Waiting;
+                if watch == ShutdownWatch::Unregistered || watch == ShutdownWatch::Waiting && shutdown.begun() {
+                    watch = ShutdownWatch::Waiting;
                     if ending.as_mut().poll(cx).is_ready() {
-                        seen = ShutdownWatch::Ended;
+                        watch = ShutdownWatch::Ended;
                         connection.as_mut().graceful_shutdown();
                         continue;
                     }

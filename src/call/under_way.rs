@@ -1,0 +1,28 @@
+//! A call under way, as whoever waits for it has it.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use tokio::task::JoinHandle;
+
+use super::error::CallError;
+
+/// A call under way, on a task of its own: whoever waits for it waits for its end, and dropping it stops nothing.
+#[derive(Debug)]
+pub struct UnderWay<T>(pub(super) JoinHandle<Result<T, Arc<CallError>>>);
+
+impl<T> Future for UnderWay<T> {
+    type Output = Result<T, Arc<CallError>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(cx).map(|ended| {
+            ended.unwrap_or_else(|error| {
+                tracing::error!(%error, "a call's task ended abnormally");
+                Err(Arc::new(CallError::Internal))
+            })
+        })
+    }
+}
