@@ -100,15 +100,15 @@ impl App {
         let clock = Clock::default();
         let sled = SledConfig { cache_bytes: settings.store_cache_bytes, ..SledConfig::default() };
         let store: Arc<dyn Store> = Arc::new(SledStore::open(data.join("store"), sled).map_err(StartError::Store)?);
-        let admin = AdminToken::open(settings.admin_token.as_deref(), &data.join("admin-token")).map_err(folder)?;
+        let admin = AdminToken::open(settings.account.admin_token.as_deref(), &data.join("admin-token")).map_err(folder)?;
         let signer = Arc::new(Signer::open(data).map_err(StartError::Key)?);
-        let (payment, config) = (&settings.payment, payment_config(settings)?);
+        let (payment, config) = (&settings.money, payment_config(settings)?);
         let (url, rpc_url) = (payment.facilitator_url.as_deref(), payment.rpc_url.as_deref());
         let means = Means { config: &config, url, rpc_url, store: &store, clock: &clock };
         let (facilitator, ledger) = payment.facilitator.start(&means).map_err(StartError::Payment)?;
-        let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), settings.events));
+        let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), settings.kept.events));
         events.start();
-        let audit = Arc::new(Audit::new(Arc::clone(&store), clock.clone(), settings.audit_age_ms));
+        let audit = Arc::new(Audit::new(Arc::clone(&store), clock.clone(), settings.kept.audit_age_ms));
         audit.start();
         let sales = Sales::new(Arc::clone(&store));
         sales.start();
@@ -126,7 +126,7 @@ impl App {
         let secrets = Secrets::open(Arc::clone(&store), clock.clone(), Arc::clone(&events), ring).await.map_err(StartError::Secrets)?;
         let secrets = Arc::new(secrets);
         let services = services(settings, &store, &clock, data, Arc::clone(&secrets))?;
-        let scanner = Arc::new(Scanner::new(&settings.safety.lists));
+        let scanner = Arc::new(Scanner::new(&settings.catalog.safety.lists));
         let builders = Arc::new(Builders::new(Arc::clone(&store), clock.clone()));
         let mcp = Arc::new(Mcp::new(&settings.mcp, settings.listen, &base_url));
         let parts = CatalogParts {
@@ -137,22 +137,25 @@ impl App {
             scanner: Arc::clone(&scanner),
             suspended: builders.suspended().await.map_err(StartError::Builders)?,
             base_url: base_url.clone(),
-            make_form: mcp.make_form(settings.long_running_ms, Arc::clone(&gate)),
+            make_form: mcp.make_form(settings.catalog.long_running_ms, Arc::clone(&gate)),
         };
         let catalog = Catalog::open(Arc::clone(&store), parts).await;
         let catalog = Arc::new(catalog.map_err(StartError::Catalog)?);
-        let shipped =
-            catalog.ship(settings.mcp.conformance_tools.as_deref().or(settings.tools.as_deref())).await.map_err(StartError::Catalog)?;
+        let shipped = catalog
+            .ship(settings.mcp.conformance_tools.as_deref().or(settings.catalog.tools.as_deref()))
+            .await
+            .map_err(StartError::Catalog)?;
         if shipped > 0 {
             tracing::info!(tools = shipped, "published the shipped catalogue");
         }
         let readiness = ReadinessClient::new(services.guard().clone(), &base_url).map_err(StartError::Guard)?;
         let runner = Runner::new(pool.clone(), Arc::clone(&services), readiness);
-        let receipts = FreeReceipts::open(Arc::clone(&store), clock.clone(), settings.free_receipts).await.map_err(StartError::Receipts)?;
+        let receipts =
+            FreeReceipts::open(Arc::clone(&store), clock.clone(), settings.kept.free_receipts).await.map_err(StartError::Receipts)?;
         receipts.start();
-        let history = History::new(Arc::clone(&store), clock.clone(), settings.history);
+        let history = History::new(Arc::clone(&store), clock.clone(), settings.kept.history);
         history.start();
-        let metrics = Metrics::new(Arc::clone(&store), clock.clone(), settings.metrics);
+        let metrics = Metrics::new(Arc::clone(&store), clock.clone(), settings.kept.metrics);
         metrics.start();
         let parts = WriteBehindParts {
             receipts: Arc::clone(&receipts),
@@ -162,22 +165,22 @@ impl App {
             metrics: Arc::clone(&metrics),
         };
         let write_behind = WriteBehind::start(Arc::clone(&store), parts);
-        let shares = Shares::new(settings.address_cpu_percent);
+        let shares = Shares::new(settings.http.address_cpu_percent);
         let calls = Calls::new(CallParts {
             catalog: Arc::clone(&catalog),
             gate: Arc::clone(&gate),
             runner,
             write_behind: Arc::clone(&write_behind),
-            fee: settings.fee,
+            fee: settings.money.fee,
             shares: Arc::clone(&shares),
             clock: clock.clone(),
             code: |error| Code::of_call(error).row().name,
         });
-        let registration = Arc::new(registration_terms(settings.registration_price, &base_url));
+        let registration = Arc::new(registration_terms(settings.account.registration_price, &base_url));
         let shared = Shared {
             callers: Callers::new(admin, Arc::clone(&builders)),
-            limits: Limits::new(settings.rate_limit, settings.auth_failures, shares),
-            intake: Intake::new(&settings.intake),
+            limits: Limits::new(settings.http.rate_limit, settings.http.auth_failures, shares),
+            intake: Intake::new(&settings.http.intake),
             shutdown: Shutdown::default(),
             background: TaskTracker::new(),
         };
@@ -192,7 +195,7 @@ impl App {
             secrets,
             catalog,
             scanner,
-            abuse_contact: settings.safety.abuse_contact.clone(),
+            abuse_contact: settings.catalog.safety.abuse_contact.clone(),
             calls,
             write_behind,
             free_receipts: receipts,
@@ -208,9 +211,9 @@ impl App {
             signer,
             disk: Disk::start(data),
             store,
-            long_running_ms: settings.long_running_ms,
-            dry_runs: settings.dry_runs,
-            progress: settings.progress,
+            long_running_ms: settings.catalog.long_running_ms,
+            dry_runs: settings.http.dry_runs,
+            progress: settings.http.progress,
             mcp,
         };
         let app = Arc::new(Self { rooms, shared: Arc::new(shared) });
@@ -285,7 +288,7 @@ impl App {
 }
 
 fn payment_config(settings: &Settings) -> Result<PaymentConfig, StartError> {
-    PaymentConfig::for_network(&settings.payment.network, &settings.payment.pay_to).map_err(StartError::Payment)
+    PaymentConfig::for_network(&settings.money.network, &settings.money.pay_to).map_err(StartError::Payment)
 }
 
 fn pool_config(settings: &Settings) -> PoolConfig {
@@ -328,7 +331,8 @@ fn services(
     data: &Path,
     secrets: Arc<Secrets>,
 ) -> Result<Arc<CapabilityServices>, StartError> {
-    let guard = Guard::new(GuardSettings { allow: settings.guard_allow.clone(), ..GuardSettings::default() }).map_err(StartError::Guard)?;
+    let guard =
+        Guard::new(GuardSettings { allow: settings.sandbox.guard_allow.clone(), ..GuardSettings::default() }).map_err(StartError::Guard)?;
     let objects = Arc::new(FolderObjects::new(data.join("files")));
-    Ok(CapabilityServices::new(Arc::clone(store), clock.clone(), guard, objects, settings.logs.clone(), secrets))
+    Ok(CapabilityServices::new(Arc::clone(store), clock.clone(), guard, objects, settings.kept.logs.clone(), secrets))
 }

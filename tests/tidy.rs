@@ -24,7 +24,7 @@ const HOMES: &[(&str, &[&str], &str)] = &[
     ("rmcp::", &["src/mcp"], "MCP is one front's business"),
     ("use rmcp", &["src/mcp"], "MCP is one front's business"),
     ("SystemTime::now", &["src/base/clock.rs"], "time is read in `clock`"),
-    ("env::var", &["src/config.rs", "sandbox/worker/build.rs"], "the environment is read in `config`"),
+    ("env::var", &["src/config", "sandbox/worker/build.rs"], "the environment is read in `config`"),
     ("into_data_stream", &["src/front/body.rs", "src/mcp/beside.rs"], "bodies of requests are read in `front::body`, within their limits"),
     ("): Json<", &[], "a body is taken as `Body`: within its limits, and refused in the envelope"),
     ("): Path<", &[], "what a path names is taken as `At`: refused in the envelope"),

@@ -1,0 +1,64 @@
+//! What the catalogue ships, and what an operator adds to the content safety policy.
+
+use std::path::{Path, PathBuf};
+
+use super::{error::SettingsError, layered::flags};
+use crate::catalog::safety::OperatorLists;
+
+flags! {
+/// Of the catalogue.
+pub struct CatalogFlags {
+    /// Folder whose tools are published on first start [default: the catalogue shipped in the binary]
+    #[arg(long, env = "TOLLHOUSE_TOOLS")]
+    pub tools: Option<PathBuf>,
+    /// Wall limit above which an endpoint is long-running, in ms [default: 10000]
+    #[arg(long, env = "TOLLHOUSE_LONG_RUNNING_MS")]
+    pub long_running_ms: Option<u64>,
+    /// File of SHA-256 hashes of known illegal or licensed material, one a line; uploads that hold it are refused
+    #[arg(long, env = "TOLLHOUSE_SAFETY_HASHES")]
+    pub safety_hashes: Option<PathBuf>,
+    /// File of terms that uploads are reviewed or refused for, in TOML
+    #[arg(long, env = "TOLLHOUSE_SAFETY_TERMS")]
+    pub safety_terms: Option<PathBuf>,
+    /// Where to report abuse, shown in the content safety policy: an address or a URL
+    #[arg(long, env = "TOLLHOUSE_ABUSE_CONTACT")]
+    pub abuse_contact: Option<String>,
+}
+}
+
+/// What is published, and by which rules.
+#[derive(Debug, Clone)]
+pub struct CatalogSettings {
+    /// Folder of the tools that are published on first start. Default: the shipped ones.
+    pub tools: Option<PathBuf>,
+    /// An endpoint with a wall limit above this is long-running.
+    pub long_running_ms: u64,
+    /// What the operator adds to the content safety policy.
+    pub safety: SafetySettings,
+}
+
+/// What an operator adds to the content safety policy.
+#[derive(Debug, Clone, Default)]
+pub struct SafetySettings {
+    /// Hashes and terms that uploads are held against.
+    pub lists: OperatorLists,
+    /// Where to report abuse: an address or a URL.
+    pub abuse_contact: Option<String>,
+}
+
+impl CatalogFlags {
+    pub(super) fn resolve(self) -> Result<CatalogSettings, SettingsError> {
+        let lists = operator_lists(self.safety_hashes.as_deref(), self.safety_terms.as_deref())?;
+        Ok(CatalogSettings {
+            tools: self.tools,
+            long_running_ms: self.long_running_ms.unwrap_or(10_000),
+            safety: SafetySettings { lists, abuse_contact: self.abuse_contact },
+        })
+    }
+}
+
+fn operator_lists(hashes: Option<&Path>, terms: Option<&Path>) -> Result<OperatorLists, SettingsError> {
+    let read = |path: &Path| std::fs::read_to_string(path).map_err(|source| SettingsError::Read { path: path.to_owned(), source });
+    let (hashes, terms) = (hashes.map(read).transpose()?, terms.map(read).transpose()?);
+    Ok(OperatorLists::parse(hashes.as_deref(), terms.as_deref())?)
+}

@@ -1,0 +1,33 @@
+//! Settings that cannot work.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use crate::{catalog::safety::ListError, money::sale::WHOLE_BPS};
+
+/// Settings that cannot work.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
+pub enum SettingsError {
+    #[error("`{path}` cannot be read")]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("`{path}` is not a settings file")]
+    Parse { path: PathBuf, source: toml::de::Error },
+    #[error("`{path}` has a key that is no setting: `{key}`")]
+    Key { path: PathBuf, key: String },
+    #[error("the facilitator `http` needs its address in `X402_FACILITATOR_URL`")]
+    NoFacilitatorUrl,
+    #[error("the facilitator `http` takes real money: set `TOLLHOUSE_PAY_TO` to the address it should go to")]
+    NoPayTo,
+    #[error(
+        "the simulated facilitator accepts play money, so it listens on loopback only; `{0}` is not. Set `TOLLHOUSE_FACILITATOR=http`, or `--allow-simulated-public` if you mean it"
+    )]
+    SimulatedInPublic(SocketAddr),
+    #[error("the fee is {0} basis points; it is at most {WHOLE_BPS}, the whole price")]
+    Fee(u16),
+    #[error("the conformance suite's tools are for tests, so they are served on loopback only; `{0}` is not")]
+    ConformanceInPublic(SocketAddr),
+    #[error("the content safety lists do not read: {0}")]
+    SafetyLists(#[from] ListError),
+    #[error("no worker at `{0}`: build it with `cargo xtask serve`, or name it in `TOLLHOUSE_WORKER`")]
+    NoWorker(PathBuf),
+}

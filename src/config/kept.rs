@@ -1,0 +1,95 @@
+//! What is kept of what happened, and for how long.
+
+use super::layered::flags;
+use crate::{
+    account::audit,
+    call::{HistorySettings, MetricsSettings},
+    capability::LogSettings,
+    event::EventSettings,
+    money::receipt::FreeReceiptSettings,
+};
+
+flags! {
+/// Of what is kept.
+pub struct KeptFlags {
+    /// Events kept of each owner [default: 100000]
+    #[arg(long, env = "TOLLHOUSE_EVENTS_KEPT")]
+    pub events_kept: Option<u64>,
+    /// Days that events are kept [default: 90]
+    #[arg(long, env = "TOLLHOUSE_EVENT_DAYS")]
+    pub event_days: Option<u32>,
+    /// Log lines kept of each endpoint [default: 5000]
+    #[arg(long, env = "TOLLHOUSE_LOG_LINES_KEPT")]
+    pub log_lines_kept: Option<u64>,
+    /// Days that log lines are kept [default: 7]
+    #[arg(long, env = "TOLLHOUSE_LOG_DAYS")]
+    pub log_days: Option<u32>,
+    /// Receipts of free calls kept; those of paid calls stay [default: 5000000]
+    #[arg(long, env = "TOLLHOUSE_FREE_RECEIPTS_KEPT")]
+    pub free_receipts_kept: Option<u64>,
+    /// Days that receipts of free calls are kept [default: 7]
+    #[arg(long, env = "TOLLHOUSE_FREE_RECEIPT_DAYS")]
+    pub free_receipt_days: Option<u32>,
+    /// Calls kept of each endpoint, for its owner's list [default: 10000]
+    #[arg(long, env = "TOLLHOUSE_CALLS_KEPT")]
+    pub calls_kept: Option<u64>,
+    /// Days that calls are kept [default: 30]
+    #[arg(long, env = "TOLLHOUSE_CALL_DAYS")]
+    pub call_days: Option<u32>,
+    /// Days that metrics of calls are kept by the hour; by the minute it is 2 [default: 90]
+    #[arg(long, env = "TOLLHOUSE_METRIC_DAYS")]
+    pub metric_days: Option<u32>,
+    /// Days that entries of the audit trail are kept [default: 400]
+    #[arg(long, env = "TOLLHOUSE_AUDIT_DAYS")]
+    pub audit_days: Option<u32>,
+}
+}
+
+/// How much is kept of each kind, and how long.
+#[derive(Debug, Clone)]
+pub struct KeptSettings {
+    /// How long events are kept.
+    pub events: EventSettings,
+    /// How long log lines are kept.
+    pub logs: LogSettings,
+    /// How long receipts of free calls are kept.
+    pub free_receipts: FreeReceiptSettings,
+    /// How long records of calls are kept.
+    pub history: HistorySettings,
+    /// How long metrics are kept.
+    pub metrics: MetricsSettings,
+    /// Age at which an entry of the audit trail goes, in milliseconds.
+    pub audit_age_ms: u64,
+}
+
+impl KeptFlags {
+    pub(super) fn resolve(self) -> KeptSettings {
+        let (events, logs) = (EventSettings::default(), LogSettings::default());
+        let (free_receipts, history, metrics) = (FreeReceiptSettings::default(), HistorySettings::default(), MetricsSettings::default());
+        KeptSettings {
+            events: EventSettings {
+                count: self.events_kept.unwrap_or(events.count),
+                age_ms: self.event_days.map_or(events.age_ms, days_ms),
+            },
+            logs: LogSettings {
+                lines: self.log_lines_kept.unwrap_or(logs.lines),
+                age_ms: self.log_days.map_or(logs.age_ms, days_ms),
+                ..logs
+            },
+            free_receipts: FreeReceiptSettings {
+                count: self.free_receipts_kept.unwrap_or(free_receipts.count),
+                age_ms: self.free_receipt_days.map_or(free_receipts.age_ms, days_ms),
+            },
+            history: HistorySettings {
+                count: self.calls_kept.unwrap_or(history.count),
+                age_ms: self.call_days.map_or(history.age_ms, days_ms),
+            },
+            metrics: MetricsSettings { hours_ms: self.metric_days.map_or(metrics.hours_ms, days_ms), ..metrics },
+            audit_age_ms: days_ms(self.audit_days.unwrap_or(audit::DEFAULT_DAYS)),
+        }
+    }
+}
+
+fn days_ms(days: u32) -> u64 {
+    u64::from(days) * 24 * 3_600 * 1_000
+}

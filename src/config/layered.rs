@@ -1,0 +1,76 @@
+//! How the settings of a concern are declared, and laid over others.
+
+/// The settings of one concern, each a flag, an environment variable and a key of the file (in kebab-case), none of them required.
+macro_rules! flags {
+    ($(#[$struct:meta])* pub struct $Flags:ident { $($(#[$field:meta])* pub $name:ident: $Type:ty,)* }) => {
+        $(#[$struct])*
+        #[derive(Debug, Clone, Default, clap::Args, serde::Deserialize)]
+        #[serde(rename_all = "kebab-case", default)]
+        pub struct $Flags {
+            $($(#[$field])* pub $name: $Type,)*
+        }
+
+        impl $crate::config::layered::Layered for $Flags {
+            const NAMES: &[&str] = &[$(stringify!($name)),*];
+
+            fn over(self, below: Self) -> Self {
+                Self { $($name: $crate::config::layered::Given::or(self.$name, below.$name),)* }
+            }
+        }
+    };
+}
+
+/// The settings of every concern: all that has to name one.
+macro_rules! concerns {
+    ($(#[$struct:meta])* pub struct $Flags:ident { $(pub $name:ident: $Concern:ident,)* }) => {
+        $(#[$struct])*
+        #[derive(Debug, Clone, Default, clap::Args)]
+        pub struct $Flags {
+            $(#[doc = concat!("Settings of the concern `", stringify!($name), "`.")] #[command(flatten)] pub $name: $Concern,)*
+        }
+
+        impl $Flags {
+            /// True for a key of the file that is a setting.
+            fn has(key: &str) -> bool {
+                [$($Concern::NAMES),*].into_iter().flatten().any(|name| name.replace('_', "-") == key)
+            }
+
+            /// What the text of a file says; each concern takes its own keys from it.
+            fn read(text: &str) -> Result<Self, toml::de::Error> {
+                Ok(Self { $($name: toml::from_str(text)?,)* })
+            }
+
+            fn over(self, below: Self) -> Self {
+                Self { $($name: self.$name.over(below.$name),)* }
+            }
+        }
+    };
+}
+
+pub(super) use {concerns, flags};
+
+/// Settings of one concern.
+pub(super) trait Layered {
+    /// The names of its fields.
+    const NAMES: &[&str];
+
+    /// These, with what is `below` where one is absent.
+    fn over(self, below: Self) -> Self;
+}
+
+/// A setting that may be absent.
+pub(super) trait Given {
+    fn or(self, below: Self) -> Self;
+}
+
+impl<T> Given for Option<T> {
+    fn or(self, below: Self) -> Self {
+        Self::or(self, below)
+    }
+}
+
+impl<T> Given for Vec<T> {
+    fn or(self, below: Self) -> Self {
+        if self.is_empty() { below } else { self }
+    }
+}

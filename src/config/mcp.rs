@@ -1,0 +1,63 @@
+//! The MCP front.
+
+use std::{net::SocketAddr, num::NonZeroU32, path::PathBuf, time::Duration};
+
+use super::{error::SettingsError, layered::flags};
+
+flags! {
+/// Of the MCP front.
+pub struct McpFlags {
+    /// Names that `/ai/mcp` answers to in the `Host` header, comma-separated; `*` is any [default: loopback's and the base URL's when listening on loopback, else any]
+    #[arg(long, env = "TOLLHOUSE_MCP_HOSTS", value_delimiter = ',')]
+    pub mcp_hosts: Vec<String>,
+    /// Web origins that may use `/ai/mcp`, such as `https://app.example.com:443`, comma-separated; `*` is any [default: loopback's and the base URL's]
+    #[arg(long, env = "TOLLHOUSE_MCP_ORIGINS", value_delimiter = ',')]
+    pub mcp_origins: Vec<String>,
+    /// MCP calls per second of one address and tool; 0 is no limit [default: 20, and none when listening on loopback]
+    #[arg(long, env = "TOLLHOUSE_MCP_RATE_LIMIT")]
+    pub mcp_rate_limit: Option<u32>,
+    /// Most members of a JSON-RPC batch, which MCP's revision 2025-03-26 has [default: 20]
+    #[arg(long, env = "TOLLHOUSE_MCP_BATCH")]
+    pub mcp_batch: Option<usize>,
+    /// Time between progress notifications of an MCP call, in ms [default: 15000]
+    #[arg(long, env = "TOLLHOUSE_MCP_PROGRESS_MS")]
+    pub mcp_progress_ms: Option<u64>,
+    /// Folder of the conformance suite's tools, in place of the catalogue; on loopback only
+    #[arg(long, env = "TOLLHOUSE_MCP_CONFORMANCE_TOOLS", hide = true)]
+    pub mcp_conformance_tools: Option<PathBuf>,
+}
+}
+
+/// How the MCP front is reached.
+#[derive(Debug, Clone)]
+pub struct McpSettings {
+    /// As given; empty is the default.
+    pub hosts: Vec<String>,
+    /// As given; empty is the default.
+    pub origins: Vec<String>,
+    /// Calls per second of one address and tool.
+    pub rate_limit: Option<NonZeroU32>,
+    /// Most members of a batch.
+    pub batch: usize,
+    /// Between progress notifications of a call.
+    pub progress: Duration,
+    /// In place of the catalogue, with the names that the conformance suite wants.
+    pub conformance_tools: Option<PathBuf>,
+}
+
+impl McpFlags {
+    pub(super) fn resolve(self, listen: SocketAddr) -> Result<McpSettings, SettingsError> {
+        let loopback = listen.ip().is_loopback();
+        if self.mcp_conformance_tools.is_some() && !loopback {
+            return Err(SettingsError::ConformanceInPublic(listen));
+        }
+        Ok(McpSettings {
+            hosts: self.mcp_hosts,
+            origins: self.mcp_origins,
+            rate_limit: NonZeroU32::new(self.mcp_rate_limit.unwrap_or(if loopback { 0 } else { 20 })),
+            conformance_tools: self.mcp_conformance_tools,
+            batch: self.mcp_batch.unwrap_or(20).max(1),
+            progress: Duration::from_millis(self.mcp_progress_ms.unwrap_or(15_000).max(1)),
+        })
+    }
+}

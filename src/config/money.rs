@@ -1,0 +1,89 @@
+//! Who verifies and settles payments, where they go, and what the host keeps.
+
+use std::net::SocketAddr;
+
+use super::{error::SettingsError, layered::flags};
+use crate::money::{
+    FacilitatorKind,
+    sale::{FeeBps, WHOLE_BPS},
+};
+
+/// Address that simulated payments go to when none is set: nobody's.
+const SIMULATED_PAY_TO: &str = "0x70110e5e70110e5e70110e5e70110e5e70110e5e";
+
+/// What the host keeps of each sale when nothing else is set, in basis points.
+const DEFAULT_FEE_BPS: u16 = 500;
+
+flags! {
+/// Of money.
+pub struct MoneyFlags {
+    /// Who verifies and settles payments: `simulated` or `http` [default: simulated]
+    #[arg(long, env = "TOLLHOUSE_FACILITATOR")]
+    pub facilitator: Option<FacilitatorKind>,
+    /// Base URL of the x402 facilitator, for `http`
+    #[arg(long, env = "X402_FACILITATOR_URL")]
+    pub facilitator_url: Option<String>,
+    /// Address that payments go to; required with a real facilitator
+    #[arg(long, env = "TOLLHOUSE_PAY_TO")]
+    pub pay_to: Option<String>,
+    /// Network that payments are made on, CAIP-2 [default: eip155:84532, Base Sepolia]
+    #[arg(long, env = "TOLLHOUSE_NETWORK")]
+    pub network: Option<String>,
+    /// JSON-RPC URL of a node of the network, to look settlements up when the facilitator did not say
+    #[arg(long, env = "TOLLHOUSE_RPC_URL", hide_env_values = true)]
+    pub rpc_url: Option<String>,
+    /// Let the simulated facilitator serve an address other than loopback
+    #[arg(long, env = "TOLLHOUSE_ALLOW_SIMULATED_PUBLIC", num_args = 0..=1, default_missing_value = "true")]
+    pub allow_simulated_public: Option<bool>,
+    /// What the host keeps of each sale, in basis points of the price [default: 500]
+    #[arg(long, env = "TOLLHOUSE_FEE_BPS", value_parser = clap::value_parser!(u16).range(0..=10_000))]
+    pub fee_bps: Option<u16>,
+}
+}
+
+/// Who verifies and settles, and where payments go.
+#[derive(Debug, Clone)]
+pub struct MoneySettings {
+    /// Which of them.
+    pub facilitator: FacilitatorKind,
+    /// Its address, for `http`.
+    pub facilitator_url: Option<String>,
+    /// Address that payments go to.
+    pub pay_to: String,
+    /// CAIP-2 name of the network that payments are made on.
+    pub network: String,
+    /// A node of that network, to look settlements up at.
+    pub rpc_url: Option<String>,
+    /// What the host keeps of each sale.
+    pub fee: FeeBps,
+}
+
+impl MoneyFlags {
+    pub(super) fn resolve(self, listen: SocketAddr) -> Result<MoneySettings, SettingsError> {
+        let facilitator = self.facilitator.unwrap_or_default();
+        let pay_to = match (facilitator, self.pay_to) {
+            (_, Some(pay_to)) => pay_to,
+            (FacilitatorKind::Simulated, None) => SIMULATED_PAY_TO.to_owned(),
+            (FacilitatorKind::Http, None) => return Err(SettingsError::NoPayTo),
+        };
+        if facilitator == FacilitatorKind::Http && self.facilitator_url.is_none() {
+            return Err(SettingsError::NoFacilitatorUrl);
+        }
+        let in_public = !listen.ip().is_loopback() && !self.allow_simulated_public.unwrap_or(false);
+        if facilitator == FacilitatorKind::Simulated && in_public {
+            return Err(SettingsError::SimulatedInPublic(listen));
+        }
+        let fee = self.fee_bps.unwrap_or(DEFAULT_FEE_BPS);
+        if fee > WHOLE_BPS {
+            return Err(SettingsError::Fee(fee));
+        }
+        Ok(MoneySettings {
+            facilitator,
+            facilitator_url: self.facilitator_url,
+            pay_to,
+            network: self.network.unwrap_or_else(|| "eip155:84532".to_owned()),
+            rpc_url: self.rpc_url,
+            fee: FeeBps(fee),
+        })
+    }
+}
