@@ -4,3 +4,4 @@ pub mod admin;
 pub mod audit;
 pub mod builder;
 pub mod credential;
+pub mod registration;

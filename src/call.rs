@@ -32,14 +32,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
-use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tollhouse_protocol::Spent;
 
 pub use self::{
-    content::{Content, bodiless, chosen_headers, content_type, says_json},
+    content::{Content, bodiless, chosen_headers, content_type, json_bytes, says_json},
     dry::DryRun,
     error::CallError,
     finish::{Closing, ReceiptFinisher},
@@ -48,7 +46,7 @@ pub use self::{
     metrics::{Asked, Metrics, MetricsSettings, Series, Step, StepError},
     receipts::Receipts,
     register::{Registered, Registration, registration_terms},
-    request::RequestHead,
+    request::{CalledBy, Progress, RequestHead},
     run::{ReadinessClient, Runner},
     under_way::UnderWay,
     write_behind::{WriteBehind, WriteBehindParts},
@@ -64,7 +62,6 @@ use crate::{
         id::{CallId, ReceiptId},
         share::{Shares, Turn},
     },
-    capability::ProgressUpdate,
     catalog::{Catalog, Live},
     money::{Admission, Admit, Ended, Gate, Offered, PaymentId, Refusal, SettleError, StoredAnswer, Terms, receipt, sale::FeeBps},
     tool::{Availability, MicroUsd, Owner},
@@ -78,15 +75,6 @@ const ERROR_STATUS: &str = "error_status";
 
 /// Time between two looks at a payment that another replica is running.
 const JOIN_POLL: Duration = Duration::from_millis(100);
-
-/// As whom a tool is called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CalledBy {
-    /// Who pays what it costs.
-    Anyone,
-    /// Who owns it, and calls it free of charge: nothing is sold, and what is offered as payment is not looked at.
-    Owner,
-}
 
 /// One call, as a front hands it over.
 pub struct Call {
@@ -104,22 +92,6 @@ pub struct Call {
     pub from: IpAddr,
     /// Takes what happens on the way, for callers who stream.
     pub progress: Option<mpsc::Sender<Progress>>,
-}
-
-/// What happens on the way of a streamed call.
-#[derive(Debug, Clone)]
-pub enum Progress {
-    /// The payment stands, the input fits, the handler starts.
-    Accepted {
-        /// The call.
-        call: CallId,
-        /// What it is paid with; `None` for free calls.
-        payment: Option<PaymentId>,
-        /// The receipt that a success will have.
-        receipt: ReceiptId,
-    },
-    /// What the handler lets its caller hear.
-    Update(ProgressUpdate),
 }
 
 /// A call that was answered. `Clone` is cheap.
@@ -577,10 +549,4 @@ fn told(produced: Produced, draft: &receipt::Draft) -> Done {
 #[expect(clippy::cast_precision_loss, reason = "of a call, at most minutes")]
 fn millis(micros: u128) -> f64 {
     micros as f64 / 1_000.0
-}
-
-/// Bytes of a JSON value, for answers.
-#[must_use]
-pub fn json_bytes(value: &Value) -> Bytes {
-    Bytes::from(value.to_string())
 }

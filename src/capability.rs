@@ -10,6 +10,7 @@
 mod failure;
 mod files;
 mod grant;
+mod grants;
 pub mod guard;
 mod hosts;
 mod http;
@@ -30,11 +31,12 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use tollhouse_pool::OpHost;
-use tollhouse_protocol::{Limits, LogLevel, LogLine, OpFailure, OpRequest, OpValue, Said};
+use tollhouse_protocol::{LogLevel, LogLine, OpFailure, OpRequest, OpValue, Said};
 
 pub use self::{
     files::Files,
     grant::{Grant, Granted},
+    grants::CallGrants,
     guard::{Guard, GuardSettings},
     hosts::{AllowedHosts, HostPatternError},
     kv::Kv,
@@ -45,11 +47,8 @@ pub use self::{
     scratch::Scratch,
 };
 use crate::{
-    base::{
-        clock::Clock,
-        id::{CallId, EndpointId},
-    },
-    capability::secret::{Secret, Secrets, Visibility},
+    base::{clock::Clock, id::EndpointId},
+    capability::secret::{Secrets, Visibility},
     store::{Store, StoreError},
 };
 
@@ -129,34 +128,6 @@ impl CapabilityServices {
 impl fmt::Debug for CapabilityServices {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CapabilityServices").finish_non_exhaustive()
-    }
-}
-
-/// All that decides about the ops of one call.
-#[derive(Clone)]
-pub struct CallGrants {
-    /// The endpoint that the call is of.
-    pub endpoint_id: EndpointId,
-    /// The call.
-    pub call_id: CallId,
-    /// Whether the endpoint's owner made it.
-    pub by_owner: bool,
-    /// The endpoint's grant, shared with the catalogue and asked anew at every op.
-    pub grant: Arc<Grant>,
-    /// The endpoint's secrets, opened for this call.
-    pub secrets: Vec<Secret>,
-    /// The call's limits, narrowed already.
-    pub limits: Limits,
-}
-
-impl fmt::Debug for CallGrants {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CallGrants")
-            .field("endpoint_id", &self.endpoint_id)
-            .field("call_id", &self.call_id)
-            .field("grant", &self.grant)
-            .field("secrets", &self.secrets)
-            .finish_non_exhaustive()
     }
 }
 

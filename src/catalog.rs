@@ -8,6 +8,7 @@
 //! records). Content of a builder's that the rules hold back answers no call ([`scan`] holds,
 //! [`Endpoint::availability`] says so to every front).
 
+mod bundle;
 mod change;
 mod check;
 mod commit;
@@ -15,6 +16,7 @@ mod draft;
 mod error;
 mod fit;
 mod list;
+mod live;
 mod policy;
 mod publish;
 mod review;
@@ -30,7 +32,6 @@ mod version;
 mod warn;
 
 use std::{
-    any::Any,
     collections::HashSet,
     fmt,
     sync::{Arc, OnceLock},
@@ -39,14 +40,15 @@ use std::{
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
 use tollhouse_pool::Pool;
-use tollhouse_protocol::{Bundle, Isolation};
+use tollhouse_protocol::Bundle;
 
 pub use self::{
     check::Checked,
     draft::{Draft, HandlerDraft, Patch},
     error::PublishError,
-    fit::{Asker, Fixed, Unfit},
+    fit::{Asker, Unfit},
     list::Page,
+    live::{Fixed, Form, Live, MakeForm},
     policy::{Policy, PolicyDraft, PolicyInForce},
     review::Verdict,
     scan::Rescanned,
@@ -66,7 +68,7 @@ use crate::{
     event::Events,
     money::Terms,
     store::{Batch, Direction, Durability, Store, Table, schema},
-    tool::{self, Endpoint, Owner, Record, Runs, Shape},
+    tool::{self, Endpoint, Owner, Runs, Shape},
 };
 
 /// How long an authorisation must at least stay valid, in seconds: what x402 v2 clients expect.
@@ -87,45 +89,6 @@ const AT_A_TIME: usize = 32;
 const POLICY: Table<(), PolicyInForce> = schema::POLICY.holding();
 const ENDPOINTS: Table<String, Endpoint> = schema::ENDPOINTS.holding();
 crate::store::json_values!(PolicyInForce, Endpoint);
-
-/// An endpoint that can be called: the record and all that is made from it once.
-#[derive(Clone)]
-pub struct Live {
-    /// As it is stored, with the limits in force.
-    pub endpoint: Endpoint,
-    /// What runs when it is called.
-    pub runs: Runs,
-    /// What can be told of its input without its worker.
-    pub input: Shape,
-    /// What can be told of its answer without its worker.
-    pub output: Shape,
-    /// What the sandbox loads: code, and the schemas that are checked there. Absent where there is neither.
-    pub bundle: Option<Arc<Bundle>>,
-    /// What is always answered, made by the first call.
-    pub fixed: OnceLock<Fixed>,
-    /// What a run of it takes of the processor.
-    pub usual_cost: UsualCost,
-    /// What calls may touch, now: shared by all versions, so that a revocation reaches running calls.
-    pub grant: Arc<Grant>,
-    /// What a call costs, and the words of its challenge.
-    pub terms: Arc<Terms>,
-    /// The record of the catalogue, ready to be sent.
-    pub record: Record,
-    /// What a front has made of it to keep, if it shows it at all.
-    pub form: Option<Form>,
-}
-
-/// What a front makes of an endpoint, once for each change of it.
-pub type Form = Arc<dyn Any + Send + Sync>;
-
-/// Makes a front's form of an endpoint.
-pub type MakeForm = Box<dyn Fn(&Live) -> Option<Form> + Send + Sync>;
-
-impl fmt::Debug for Live {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Live").field("slug", &self.endpoint.slug).field("version", &self.endpoint.version).finish_non_exhaustive()
-    }
-}
 
 /// What a catalogue is made from.
 pub struct CatalogParts {
@@ -322,7 +285,7 @@ impl Catalog {
 
     fn make(&self, mut endpoint: Endpoint, runs: Runs, bundle: Option<Arc<Bundle>>, grant: Arc<Grant>) -> Live {
         let (input, output) = (Shape::of(&endpoint.input_schema), Shape::of(&endpoint.output_schema));
-        let bundle = version::with_schemas(bundle, &endpoint, tool::told(&endpoint.input_schema, &endpoint.output_schema));
+        let bundle = bundle::with_schemas(bundle, &endpoint, tool::told(&endpoint.input_schema, &endpoint.output_schema));
         endpoint.limits = self.limits_of(&endpoint);
         endpoint.owner_suspended = matches!(&endpoint.owner, Owner::Builder(id) if self.suspended.load().contains(id));
         let terms = Arc::new(Terms {
@@ -374,9 +337,4 @@ fn reach(endpoint: &Endpoint) -> Result<Granted, PublishError> {
         http: capabilities.http_get_json.then_some(hosts),
         logs: capabilities.logs,
     })
-}
-
-/// Default isolation, for drafts that say nothing.
-fn warm() -> Isolation {
-    Isolation::default()
 }

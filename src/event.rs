@@ -6,6 +6,7 @@
 
 pub mod feed;
 mod keep;
+mod place;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -19,7 +20,10 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use self::read::{EventPage, EventPlace, EventQuery};
+pub use self::{
+    place::EventPlace,
+    read::{EventPage, EventQuery},
+};
 use crate::{
     base::{
         clock::{Clock, Timestamp},

@@ -2,7 +2,8 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
-use serde_json::value::RawValue;
+use bytes::Bytes;
+use serde_json::{Value, value::RawValue};
 
 use crate::money::StoredAnswer;
 
@@ -110,6 +111,12 @@ fn in_utf8(content_type: &str) -> bool {
         let charset = charset.trim().trim_matches('"');
         ["utf-8", "utf8", "us-ascii", "ascii"].iter().any(|known| charset.eq_ignore_ascii_case(known))
     })
+}
+
+/// Bytes of a JSON value, for answers.
+#[must_use]
+pub fn json_bytes(value: &Value) -> Bytes {
+    Bytes::from(value.to_string())
 }
 
 #[cfg(test)]

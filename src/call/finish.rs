@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::register::Registrant;
 use crate::{
+    account::registration::Registrant,
     base::id::CallId,
     event::{Event, Events, Kind},
     money::{

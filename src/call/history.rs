@@ -4,6 +4,7 @@
 //! They are written behind the answers ([`super::WriteBehind`]).
 
 mod keep;
+mod place;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -16,7 +17,10 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-pub use self::read::{CallPage, CallPlace, CallQuery, Ending};
+pub use self::{
+    place::CallPlace,
+    read::{CallPage, CallQuery, Ending},
+};
 use crate::{
     base::{
         clock::{Clock, Timestamp},

@@ -5,14 +5,13 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{CallError, Calls, Closing, Done, ReceiptFinisher, Shared, json_bytes};
 use crate::{
     account::{
-        audit::{Action, Actor, Entry},
         builder::{Builder, BuilderError},
+        registration::{Applicant, Registrant},
     },
     base::{
         clock::Timestamp,
@@ -22,7 +21,7 @@ use crate::{
         Admit, Offered, StoredAnswer, Terms,
         receipt::{self, request_hash},
     },
-    store::{Batch, StoreError},
+    store::StoreError,
     tool::{MicroUsd, Mismatch, Owner, Problem, Slug},
 };
 
@@ -148,46 +147,10 @@ impl Calls {
             call: CallId::generate(),
             owner: Owner::Platform,
             fee: self.fee.of(terms.price, &Owner::Platform),
-            registered: Some(Registrant { entry: applicant.entry(&builder, now), builder }),
+            registered: Some(applicant.registrant(builder, now)),
         };
         let answer = StoredAnswer { status: 200, headers: vec![], body: json_bytes(&body), receipt_id: String::new(), settlement: None };
         Ok(Joining { closing, answer, key })
-    }
-}
-
-/// Who applies.
-struct Applicant {
-    name: String,
-    contact: Option<String>,
-    request: RequestId,
-}
-
-impl Applicant {
-    fn entry(&self, builder: &Builder, now: Timestamp) -> Entry {
-        let contact = self.contact.as_ref().map(|_| "contact".to_owned());
-        let action = Action {
-            actor: Actor::Builder { builder_id: builder.id.clone() },
-            method: "POST".to_owned(),
-            path: "/ai/builders/register".to_owned(),
-            slug: None,
-            builder_id: None,
-            request_id: self.request.clone(),
-            fields: ["name".to_owned()].into_iter().chain(contact).collect(),
-        };
-        Entry::done(action, now)
-    }
-}
-
-/// Who becomes a builder by a payment, and the entry of it in the audit trail.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Registrant {
-    builder: Builder,
-    entry: Entry,
-}
-
-impl Registrant {
-    pub(super) fn stored(&self) -> Batch {
-        self.builder.stored().and(self.entry.stored())
     }
 }
 

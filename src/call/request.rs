@@ -4,6 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::{
+    base::id::{CallId, PaymentId, ReceiptId},
+    capability::ProgressUpdate,
+};
+
 /// Everything of `req` but the body and the caller. Never credentials, payment or addresses.
 #[derive(Debug, Clone, Serialize)]
 pub struct RequestHead {
@@ -22,4 +27,29 @@ pub struct RequestHead {
 impl RequestHead {
     /// The headers that a handler sees.
     pub const HEADERS: &'static [&'static str] = &["accept", "accept-language", "content-type", "user-agent", "traceparent", "tracestate"];
+}
+
+/// As whom a tool is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CalledBy {
+    /// Who pays what it costs.
+    Anyone,
+    /// Who owns it, and calls it free of charge: nothing is sold, and what is offered as payment is not looked at.
+    Owner,
+}
+
+/// What happens on the way of a streamed call.
+#[derive(Debug, Clone)]
+pub enum Progress {
+    /// The payment stands, the input fits, the handler starts.
+    Accepted {
+        /// The call.
+        call: CallId,
+        /// What it is paid with; `None` for free calls.
+        payment: Option<PaymentId>,
+        /// The receipt that a success will have.
+        receipt: ReceiptId,
+    },
+    /// What the handler lets its caller hear.
+    Update(ProgressUpdate),
 }

@@ -9,7 +9,9 @@
 //! It does *not* decide who may use it: `ctx.httpGetJson` gives it the endpoint's allowed hosts.
 
 pub mod addresses;
+mod error;
 mod fetch;
+mod limits;
 
 use std::{
     fmt, io,
@@ -23,19 +25,13 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::sync::Semaphore;
 use url::{Host, Url};
 
-pub use self::fetch::{Fetch, FetchError, Fetched};
+use self::limits::{CONNECT_WALL, DNS_WALL, OPEN_REQUESTS};
+pub use self::{
+    error::FetchError,
+    fetch::{Fetch, Fetched},
+    limits::{MAX_REDIRECTS, URL_BYTES},
+};
 use super::AllowedHosts;
-
-/// Redirects that one request follows.
-pub const MAX_REDIRECTS: usize = 3;
-/// Longest URL, in bytes.
-pub const URL_BYTES: usize = 4_096;
-/// Longest that a name may take to resolve.
-const DNS_WALL: Duration = Duration::from_secs(2);
-/// Longest that a connection and its TLS handshake may take.
-const CONNECT_WALL: Duration = Duration::from_secs(5);
-/// Requests of the whole host under way at once; further ones wait within their own time.
-const OPEN_REQUESTS: usize = 512;
 
 /// Resolves a name. The host's own resolver unless a test brings another.
 pub trait Lookup: Send + Sync + 'static {

@@ -6,6 +6,8 @@
 
 mod clean;
 mod entry;
+mod place;
+mod settings;
 mod writer;
 
 use std::{
@@ -16,42 +18,26 @@ use std::{
     },
 };
 
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};
 use tollhouse_protocol::LogLevel;
 
 pub(super) use self::clean::clean;
-pub use self::entry::LogEntry;
-use self::writer::{Dropped, Message, Writer};
+pub use self::{entry::LogEntry, place::LogPlace, settings::LogSettings};
+use self::{
+    place::LOGS,
+    writer::{Dropped, Message, Writer},
+};
 use crate::{
     base::{
         clock::{Clock, Timestamp},
         id::{CallId, EndpointId},
     },
     event::feed::{Crowded, Feed, Follower},
-    store::{Counted, Direction, Place, Store, StoreError, Table, schema},
+    store::{Counted, Direction, Store, StoreError},
 };
 
-const LOGS: Table<(Counted<EndpointId>, Timestamp, u64), LogEntry> = schema::LOGS.holding();
 crate::store::json_values!(LogEntry);
-
-/// How much of a log is kept, and how much may wait to be written.
-#[derive(Debug, Clone)]
-pub struct LogSettings {
-    /// Lines of one endpoint; older ones go. Default: 5,000.
-    pub lines: u64,
-    /// Age at which a line goes, in milliseconds. Default: 7 days.
-    pub age_ms: u64,
-    /// Lines that wait for the store; further ones are dropped. Default: 8,192.
-    pub waiting: usize,
-}
-
-impl Default for LogSettings {
-    fn default() -> Self {
-        Self { lines: 5_000, age_ms: 7 * 24 * 3_600 * 1_000, waiting: 8_192 }
-    }
-}
 
 /// Which lines to read.
 #[derive(Debug, Clone, Default)]
@@ -86,37 +72,6 @@ pub struct Followed {
     pub place: LogPlace,
     /// The line.
     pub entry: LogEntry,
-}
-
-/// Where a line stands in the log of its endpoint: its time, then a number that tells lines of one time apart.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct LogPlace(Timestamp, u64);
-
-impl LogPlace {
-    /// Before all lines of `at`.
-    #[must_use]
-    pub fn start_of(at: Timestamp) -> Self {
-        Self(at, 0)
-    }
-
-    /// As [`LogPlace::to_cursor`] gave it; `None` for other texts.
-    #[must_use]
-    pub fn from_cursor(text: &str) -> Option<Self> {
-        let (at, number) = Place::of_bytes(URL_SAFE_NO_PAD.decode(text).ok()?).parts()?;
-        Some(Self(at, number))
-    }
-
-    /// As clients show it again.
-    #[must_use]
-    pub fn to_cursor(&self) -> String {
-        URL_SAFE_NO_PAD.encode(Place::of(&(self.0, self.1)).as_bytes())
-    }
-
-    /// The time of it.
-    #[must_use]
-    pub fn at(&self) -> Timestamp {
-        self.0
-    }
 }
 
 /// Lines that one read looks at, matching or not.

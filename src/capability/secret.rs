@@ -21,7 +21,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 use tokio::sync::Mutex;
 use zeroize::Zeroizing;
@@ -31,6 +31,7 @@ pub use self::{
     master::{KeyError, Keyring, MasterKey},
     memory::keep_private,
     rotate::Rotated,
+    sealed::Visibility,
 };
 use crate::{
     base::{
@@ -58,17 +59,6 @@ const PAGE: usize = 200;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct SecretName(String);
-
-/// Who gets the value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Visibility {
-    /// The handler, as `ctx.env.NAME`.
-    #[default]
-    Env,
-    /// Only a server that `ctx.httpGetJson` asks with `auth: { header, env: "NAME" }`.
-    Auth,
-}
 
 /// A secret as its owner sees it: never its value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -376,17 +366,6 @@ impl FromStr for SecretName {
         let tail = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
         let fits = text.len() <= MAX_NAME && text.starts_with(|first: char| first.is_ascii_uppercase()) && text.bytes().all(tail);
         if fits { Ok(Self(text.to_owned())) } else { Err(field("/name", "a name is `^[A-Z][A-Z0-9_]{0,63}$`".to_owned())) }
-    }
-}
-
-impl Visibility {
-    /// As it is written.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Env => "env",
-            Self::Auth => "auth",
-        }
     }
 }
 

@@ -1,8 +1,9 @@
 use bytes::Bytes;
 use serde_json::json;
+use tollhouse_protocol::Limits;
 
-use super::{testing::serve, *};
-use crate::{capability::secret::Secret, store::memory::MemoryStore};
+use super::{secret::Secret, testing::serve, *};
+use crate::{base::id::CallId, store::memory::MemoryStore};
 
 fn services(guard: Guard) -> (Arc<CapabilityServices>, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();

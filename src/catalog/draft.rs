@@ -64,7 +64,7 @@ pub struct Draft {
     #[serde(default)]
     pub allowed_hosts: Vec<String>,
     /// Whether a process may serve more than one call. Default: it may.
-    #[serde(default = "super::warm")]
+    #[serde(default = "warm")]
     pub isolation: Isolation,
     /// What builders vouch for.
     pub safety_attestation: Option<SafetyAttestation>,
@@ -300,4 +300,9 @@ fn any_object() -> Arc<Value> {
 
 fn anything() -> Arc<Value> {
     Arc::new(json!({}))
+}
+
+/// Default isolation, for drafts that say nothing.
+fn warm() -> Isolation {
+    Isolation::default()
 }

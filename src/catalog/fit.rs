@@ -10,15 +10,6 @@ use tollhouse_protocol::{Bundle, Isolation, LogLine, OpFailure, OpRequest, OpVal
 use super::{Catalog, Live, PublishError};
 use crate::tool::{Endpoint, Handler, Mismatch};
 
-/// What a tool without code always answers.
-#[derive(Debug, Clone)]
-pub struct Fixed {
-    /// JSON.
-    pub body: Bytes,
-    /// Of its canonical form.
-    pub hash: String,
-}
-
 /// Why a value is not known to fit.
 #[derive(Debug)]
 pub enum Unfit {

@@ -22,9 +22,7 @@ mod report;
 mod rules;
 mod scan;
 mod unicode;
-
-use serde_json::Value;
-use sha2::{Digest as _, Sha256};
+mod upload;
 
 use self::{operator::Operator, rules::Rules};
 pub use self::{
@@ -32,28 +30,8 @@ pub use self::{
     reach::{Reach, reaches},
     report::Report,
     rules::{POLICY_VERSION, Rule},
+    upload::Upload,
 };
-
-/// What a builder uploads, as far as it is scanned.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Upload<'a> {
-    /// As it is to be shown.
-    pub title: &'a str,
-    /// As it is to be shown.
-    pub description: &'a str,
-    /// As they are to be shown.
-    pub tags: &'a [String],
-    /// The handler's source as uploaded, with its types.
-    pub source: Option<&'a str>,
-    /// The answer of a `static_json` endpoint.
-    pub response: Option<&'a Value>,
-    /// What an input must fit.
-    pub input_schema: Option<&'a Value>,
-    /// What an answer must fit.
-    pub output_schema: Option<&'a Value>,
-    /// True when another owner uploaded the identical source or response first.
-    pub hash_of_another: bool,
-}
 
 /// Finds what the policy names. Made once; scanning needs no more than `&self`.
 #[derive(Debug)]
@@ -92,11 +70,6 @@ impl Scanner {
     pub fn scan(&self, upload: &Upload<'_>) -> Report {
         scan::run(&self.rules, &self.operator, upload)
     }
-}
-
-/// SHA-256 in hex, as hash lists have it.
-fn sha256_hex(bytes: impl AsRef<[u8]>) -> String {
-    hex::encode(Sha256::digest(bytes))
 }
 
 #[cfg(test)]

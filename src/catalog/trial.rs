@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::{By, Catalog, HandlerDraft, Live, PublishError, reach, version::with_schemas};
+use super::{By, Catalog, HandlerDraft, Live, PublishError, bundle::with_schemas, reach};
 use crate::{
     capability::Grant,
     tool::{Endpoint, Owner, Runtime, told},

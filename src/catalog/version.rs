@@ -2,13 +2,12 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tollhouse_pool::PoolError;
-use tollhouse_protocol::{Bundle, Checked, Language, Limits, Schemas, Side, Source, StopReason};
+use tollhouse_protocol::{Bundle, Checked, Language, Limits, Schemas, Side, StopReason};
 
-use super::{Catalog, HandlerDraft, PublishError};
+use super::{Catalog, HandlerDraft, PublishError, bundle::bundle};
 use crate::{
     base::aside::{aside, length},
     store::{Batch, Table, schema},
@@ -243,22 +242,5 @@ impl Catalog {
                 Err(PublishError::Corrupt(format!("the source of `{}` is missing", endpoint.slug)))
             }
         }
-    }
-}
-
-fn bundle(slug: &Slug, version: &str, source: Option<(&str, Language)>, schemas: Schemas) -> Bundle {
-    let short = version.trim_start_matches("sha256:").get(..12).unwrap_or(version);
-    let source = source.map(|(text, language)| Source { text: Bytes::copy_from_slice(text.as_bytes()), language });
-    Bundle { version: version.to_owned(), specifier: format!("tool:/{slug}/{short}"), source, schemas }
-}
-
-/// What the sandbox loads for `endpoint`: the code of `bundle`, if there is any, and `schemas`. The same bundle where that
-/// is what it has, so that its workers go on.
-pub(super) fn with_schemas(bundle: Option<Arc<Bundle>>, endpoint: &Endpoint, schemas: Schemas) -> Option<Arc<Bundle>> {
-    match bundle {
-        Some(bundle) if bundle.schemas == schemas => Some(bundle),
-        Some(bundle) if bundle.source.is_some() => Some(Arc::new(Bundle { schemas, ..Bundle::clone(&bundle) })),
-        Some(_) | None if schemas.is_empty() => None,
-        Some(_) | None => Some(Arc::new(self::bundle(&endpoint.slug, &endpoint.version, None, schemas))),
     }
 }

@@ -1,11 +1,9 @@
 //! Reading events: newest first in pages, or oldest first from a place on.
 
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-
-use super::{EVENTS, Event, Events, Kind, of};
+use super::{EVENTS, Event, Events, Kind, of, place::EventPlace};
 use crate::{
-    base::{clock::Timestamp, id::EventId},
-    store::{self, Direction, StoreError},
+    base::clock::Timestamp,
+    store::{Direction, StoreError},
     tool::{Owner, Slug},
 };
 
@@ -36,43 +34,6 @@ pub struct EventPage {
     pub events: Vec<Event>,
     /// There while there may be more.
     pub next: Option<EventPlace>,
-}
-
-/// Where an event stands among those of its owner: its time, then its id.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct EventPlace(pub(super) store::Place);
-
-impl EventPlace {
-    /// Before all events of `at`.
-    #[must_use]
-    pub fn start_of(at: Timestamp) -> Self {
-        Self(store::Place::of(&at))
-    }
-
-    /// That of an event.
-    #[must_use]
-    pub fn of(id: &EventId) -> Self {
-        Self(store::Place::of(&(id.made_at(), id.clone())))
-    }
-
-    /// The time of it.
-    #[must_use]
-    pub fn at(&self) -> Timestamp {
-        self.0.split().map_or(Timestamp(0), |(at, _)| at)
-    }
-
-    /// As [`EventPlace::to_cursor`] gave it; `None` for other texts.
-    #[must_use]
-    pub fn from_cursor(text: &str) -> Option<Self> {
-        let place = URL_SAFE_NO_PAD.decode(text).ok().filter(|place| (8..=64).contains(&place.len()));
-        place.map(|place| Self(store::Place::of_bytes(place)))
-    }
-
-    /// As clients show it again.
-    #[must_use]
-    pub fn to_cursor(&self) -> String {
-        URL_SAFE_NO_PAD.encode(self.0.as_bytes())
-    }
 }
 
 impl EventQuery {

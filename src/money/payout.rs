@@ -15,8 +15,11 @@
 //! collecting commits keep it, and the sealing one adds up again before it signs.
 
 mod collect;
+mod configure;
+mod error;
 mod packet;
 mod settings;
+mod status;
 #[cfg(test)]
 mod tests;
 
@@ -25,16 +28,19 @@ use std::{fmt, sync::Arc};
 use serde_json::json;
 
 pub use self::{
-    packet::{Decision, Packet, Paid, Period, Status, Verdict},
-    settings::{PayoutSettings, SettingsDraft},
+    configure::SettingsDraft,
+    error::PayoutError,
+    packet::{Decision, Packet, Paid, Period, Verdict},
+    settings::PayoutSettings,
+    status::Status,
 };
+use super::{Network, receipt::Signer, sale::Unpaid};
 use crate::{
     base::{
         clock::{Clock, Timestamp},
         id::{BuilderId, PayoutId},
     },
     event::{Event, Events, Kind},
-    money::{Network, receipt::Signer, sale::Unpaid},
     store::{Direction, Durability, Ended, Entry, Store, StoreError, Table, schema, update},
     tool::{MicroUsd, Owner},
 };
@@ -48,27 +54,6 @@ const PAYOUT_RECEIPTS: Table<(Ended<PayoutId>, String), Unpaid> = schema::PAYOUT
 
 fn whose((_, id): &Key, packet: &Packet) -> Option<Entry> {
     Some(schema::PAYOUT_BUILDERS.entry(id, &packet.builder_id))
-}
-
-/// Why a payout did not happen, or its settings were not taken.
-#[derive(Debug, Clone, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
-pub enum PayoutError {
-    /// `pointer` is the field.
-    #[error("{message}")]
-    Field { pointer: &'static str, message: String },
-    #[error("say first where payouts go: POST /ai/builders/payout-settings")]
-    NoSettings,
-    #[error("{amount} USD wait to be paid out, the minimum is {minimum} USD")]
-    BelowMinimum { amount: MicroUsd, minimum: MicroUsd },
-    #[error("no payout has this id")]
-    Unknown,
-    #[error("this payout is another builder's")]
-    NotOwner,
-    #[error("a payout that is `{}` cannot become `{}`", .from.as_str(), .to.as_str())]
-    WrongState { from: Status, to: Status },
-    #[error(transparent)]
-    Store(#[from] StoreError),
 }
 
 /// The payouts of all builders.

@@ -12,6 +12,7 @@
 //! waited get [`StoreError::Unknown`], and from then on every commit is refused as [`StoreError::Away`]
 //! until the host is started again and reads what the disk has. Reads go on.
 
+mod config;
 mod disk;
 mod journal;
 mod sizes;
@@ -22,12 +23,12 @@ use std::{
     path::{Path, PathBuf},
     sync::{Arc, PoisonError, RwLock},
     thread::JoinHandle,
-    time::Duration,
 };
 
 use async_trait::async_trait;
 use tokio::sync::{mpsc, oneshot};
 
+pub use self::config::{OpenError, SledConfig};
 use self::disk::Disk;
 use super::{Batch, Changes, Direction, Durability, KeyRange, Pairs, Sizes, Space, Store, StoreError, check_sizes};
 
@@ -35,39 +36,6 @@ use super::{Batch, Changes, Direction, Durability, KeyRange, Pairs, Sizes, Space
 const QUEUE: usize = 1_024;
 /// Commits that share one sync, at most.
 const NEIGHBOURS: usize = 256;
-
-/// Settings of the store on disk.
-#[derive(Debug, Clone)]
-pub struct SledConfig {
-    /// Memory for pages read before, in bytes. Default: 64 MiB.
-    pub cache_bytes: u64,
-    /// How long to wait for another process to let go of the folder. Default: 1 s.
-    pub lock_patience: Duration,
-}
-
-impl Default for SledConfig {
-    fn default() -> Self {
-        Self { cache_bytes: 64 * 1024 * 1024, lock_patience: Duration::from_secs(1) }
-    }
-}
-
-/// Why a store cannot be opened.
-#[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
-pub enum OpenError {
-    #[error("the store at `{}` is in use by another process; stop that one first, or name another data folder", .0.display())]
-    Locked(PathBuf),
-    #[error("the store at `{}` is damaged ({detail}); keep a copy of the folder, then restore the newest backup over it", path.display())]
-    Corrupt { path: PathBuf, detail: String },
-    #[error("the store at `{}` has format {found}, this version reads {}; run the version that wrote it", path.display(), values::FORMAT)]
-    Format { path: PathBuf, found: String },
-    #[error("cannot open the store at `{}`", path.display())]
-    Io {
-        path: PathBuf,
-        #[source]
-        source: std::io::Error,
-    },
-}
 
 /// A store in a folder. Dropping it waits for what was committed to be on disk, then lets go of the folder.
 #[derive(Debug)]

@@ -8,10 +8,10 @@ mod bound;
 
 use bytes::Bytes;
 use serde_json::Value;
-pub use tollhouse_protocol::Problem;
 use tollhouse_protocol::{STRUCTURED, Schemas, are_blocks};
 
-pub use self::bound::{SchemaError, bound};
+pub use self::bound::{SchemaError, bound, depth};
+pub use tollhouse_protocol::Problem;
 
 /// How far the host can tell by itself whether a value fits a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,16 +135,6 @@ fn is_block(block: &Value) -> bool {
 pub fn told(input: &Value, output: &Value) -> Schemas {
     let text = |schema: &Value| (Shape::of(schema) == Shape::Told).then(|| Bytes::from(schema.to_string()));
     Schemas { input: text(input), output: text(output) }
-}
-
-/// Levels of arrays and objects in `value`. Recursion is bounded by serde_json's own limit of 128.
-#[must_use]
-pub fn depth(value: &Value) -> usize {
-    match value {
-        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
-        Value::Object(entries) => 1 + entries.values().map(depth).max().unwrap_or(0),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
-    }
 }
 
 #[cfg(test)]

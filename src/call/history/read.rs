@@ -1,15 +1,14 @@
 //! Reading calls: newest first in pages, or oldest first from a place on.
 
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::Deserialize;
 
-use super::{CALLS, CallOutcome, CallRecord, History, Placed, all_of};
+use super::{CALLS, CallOutcome, CallRecord, History, Placed, all_of, place::CallPlace};
 use crate::{
     base::{
         clock::Timestamp,
         id::{EndpointId, RequestId},
     },
-    store::{Direction, Ended, Place, StoreError, pack::Pack},
+    store::{Direction, Ended, StoreError, pack::Pack},
 };
 
 /// Calls that one read looks at, matching or not.
@@ -47,56 +46,6 @@ pub struct CallPage {
     pub calls: Vec<CallRecord>,
     /// There while there may be more.
     pub next: Option<CallPlace>,
-}
-
-/// Where a call stands among those of its endpoint.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct CallPlace {
-    /// That of its pack.
-    at: Timestamp,
-    /// `None` stands before all calls of the time. Name and number of the pack, and the call's number in it.
-    call: Option<(RequestId, u32, u32)>,
-}
-
-impl CallPlace {
-    /// Before all calls of `at`.
-    #[must_use]
-    pub fn start_of(at: Timestamp) -> Self {
-        Self { at, call: None }
-    }
-
-    pub(super) fn within(at: Timestamp, pack: RequestId, part: u32, number: u32) -> Self {
-        Self { at, call: Some((pack, part, number)) }
-    }
-
-    /// The time of it.
-    #[must_use]
-    pub fn at(&self) -> Timestamp {
-        self.at
-    }
-
-    /// As [`CallPlace::to_cursor`] gave it; `None` for other texts.
-    #[must_use]
-    pub fn from_cursor(text: &str) -> Option<Self> {
-        let (at, pack, part, number) = Place::of_bytes(URL_SAFE_NO_PAD.decode(text).ok()?).parts()?;
-        Some(Self::within(at, pack, part, number))
-    }
-
-    /// As clients show it again.
-    #[must_use]
-    pub fn to_cursor(&self) -> String {
-        let place = match self.call.clone() {
-            Some((pack, part, number)) => Place::of(&(self.at, pack, part, number)),
-            None => Place::of(&self.at),
-        };
-        URL_SAFE_NO_PAD.encode(place.as_bytes())
-    }
-
-    /// The key of its pack among those of `own`.
-    fn pack(&self, own: Ended<EndpointId>) -> Option<(Ended<EndpointId>, Timestamp, RequestId, u32)> {
-        let (pack, part, _) = self.call.clone()?;
-        Some((own, self.at, pack, part))
-    }
 }
 
 impl TryFrom<String> for Ending {

@@ -36,6 +36,6 @@ pub(super) fn receipt_echo(task: &Task<'_>) -> Value {
 /// Looks at a metadata URL and says what is there and what is missing.
 pub(super) async fn readiness_check(client: &ReadinessClient, task: &Task<'_>) -> Value {
     let url = task.input.value.get("url").and_then(Value::as_str).unwrap_or_default();
-    let by_a_check = task.head.headers.iter().any(|(name, value)| *name == "user-agent" && value == readiness::AGENT);
+    let by_a_check = task.head.headers.iter().any(|(name, value)| *name == "user-agent" && value == readiness::request::AGENT);
     if by_a_check { readiness::of_a_check(url) } else { readiness::check(client, url).await }
 }

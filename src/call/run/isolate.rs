@@ -12,7 +12,7 @@ use tollhouse_protocol::{
     Thrown, ToolReply, Work, are_blocks,
 };
 
-use super::{Produced, Task, unfitting};
+use super::{Produced, Task, produced::unfitting};
 use crate::{
     base::aside::aside,
     call::{CallError, CalledBy, Progress, RequestHead, bodiless, content_type, says_json},

@@ -11,7 +11,7 @@ use reqwest::{
 };
 use url::{Host, Url};
 
-use super::{DialError, Guard, MAX_REDIRECTS};
+use super::{DialError, Guard, MAX_REDIRECTS, error::FetchError};
 use crate::capability::AllowedHosts;
 
 /// Headers that go along to another origin; all others stay behind.
@@ -70,49 +70,6 @@ pub struct Fetched {
     pub headers: HeaderMap,
     /// Up to the limit; cut where it was enough.
     pub body: Bytes,
-}
-
-/// Why nothing came back. The texts are for whoever named the URL.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
-pub enum FetchError {
-    #[error("the URL {0}")]
-    InvalidUrl(String),
-    #[error("{0}")]
-    Forbidden(String),
-    #[error("host `{0}` is not in `allowedHosts` of the manifest")]
-    HostNotAllowed(String),
-    #[error("a secret is sent over https only")]
-    InsecureCredential,
-    #[error("more than {MAX_REDIRECTS} redirects")]
-    TooManyRedirects,
-    #[error("redirect refused: {0}")]
-    BadRedirect(String),
-    #[error("no complete answer within {0} ms")]
-    Timeout(u128),
-    #[error("{0}")]
-    Unreachable(String),
-    #[error("body is larger than {0} bytes")]
-    TooLarge(usize),
-    #[error("the answer is encoded as `{0}`, though none was asked for")]
-    Encoded(String),
-}
-
-impl FetchError {
-    /// The stable code of an op that failed this way.
-    #[must_use]
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::InvalidUrl(_) => "invalid_argument",
-            Self::Forbidden(_) | Self::BadRedirect(_) | Self::InsecureCredential => "forbidden_address",
-            Self::HostNotAllowed(_) => "not_granted",
-            Self::TooManyRedirects => "too_many_redirects",
-            Self::Timeout(_) => "timeout",
-            Self::Unreachable(_) => "unreachable",
-            Self::TooLarge(_) => "body_too_large",
-            Self::Encoded(_) => "bad_response",
-        }
-    }
 }
 
 impl Guard {

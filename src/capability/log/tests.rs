@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use serde_json::json;
 use tollhouse_protocol::{Limits, LogLine};
 
-use super::*;
+use super::{place::LOGS, *};
 use crate::{
     capability::{
         CallGrants, Grant, Redactor,

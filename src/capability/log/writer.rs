@@ -13,7 +13,7 @@ use serde_json::Map;
 use tokio::sync::{mpsc, oneshot};
 use tollhouse_protocol::LogLevel;
 
-use super::{LOGS, LogEntry, LogPlace, LogSettings};
+use super::{LogEntry, LogPlace, LogSettings, place::LOGS};
 use crate::{
     base::{
         clock::{Clock, Timestamp},

@@ -7,10 +7,7 @@ use aes_gcm_siv::{
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use super::{
-    Visibility,
-    master::{Keyring, MasterKey},
-};
+use super::master::{Keyring, MasterKey};
 use crate::base::clock::Timestamp;
 
 /// Where a secret belongs. Part of what is sealed: moved elsewhere, it does not open.
@@ -92,5 +89,27 @@ mod base64_text {
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
         let text = String::deserialize(deserializer)?;
         STANDARD.decode(text).map_err(D::Error::custom)
+    }
+}
+
+/// Who gets the value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Visibility {
+    /// The handler, as `ctx.env.NAME`.
+    #[default]
+    Env,
+    /// Only a server that `ctx.httpGetJson` asks with `auth: { header, env: "NAME" }`.
+    Auth,
+}
+
+impl Visibility {
+    /// As it is written.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Env => "env",
+            Self::Auth => "auth",
+        }
     }
 }

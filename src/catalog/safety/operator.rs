@@ -20,11 +20,9 @@ use std::collections::HashSet;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
 
-use super::{
-    rules::{Rule, TERMS},
-    sha256_hex,
-};
+use super::rules::{Rule, TERMS};
 use crate::tool::finding::Severity;
 
 /// Rule of the hash list.
@@ -274,4 +272,9 @@ fn folded(text: &str) -> (String, Places) {
         }
     }
     (folded, places)
+}
+
+/// SHA-256 in hex, as hash lists have it.
+pub(super) fn sha256_hex(bytes: impl AsRef<[u8]>) -> String {
+    hex::encode(Sha256::digest(bytes))
 }

@@ -2,7 +2,7 @@ use std::{collections::BTreeSet, path::PathBuf, time::Instant};
 
 use serde_json::json;
 
-use super::*;
+use super::{operator::sha256_hex, *};
 use crate::tool::finding::ScanOutcome;
 
 fn scanner() -> Scanner {

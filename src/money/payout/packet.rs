@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{PayoutError, PayoutSettings};
+use super::{PayoutError, PayoutSettings, status::Status};
 use crate::{
     base::{
         clock::Timestamp,
@@ -16,36 +16,6 @@ use crate::{
 
 /// Longest reason, in characters.
 const MAX_REASON: usize = 500;
-
-/// Where a packet stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Status {
-    /// Its receipts are being moved into it.
-    Collecting,
-    /// Complete and signed.
-    Created,
-    /// An admin will send the money.
-    Approved,
-    /// The money was sent, by the transaction that is recorded.
-    Paid,
-    /// The money could not be sent; it can be approved again.
-    Failed,
-}
-
-impl Status {
-    /// The name on the wire.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Collecting => "collecting",
-            Self::Created => "created",
-            Self::Approved => "approved",
-            Self::Paid => "paid",
-            Self::Failed => "failed",
-        }
-    }
-}
 
 /// When the receipts of a packet were issued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use serde::{Deserialize, Serialize};
 use sled::Db;
 
-use super::values;
+use super::values::{self, Change};
 use crate::store::{Size, Sizes, Space};
 
 /// Where the count lies: among the keys of no space.
@@ -17,15 +17,6 @@ const KEY: &[u8] = b"\xfesizes";
 
 /// Keys counted at once; the next commit waits for them.
 const SOME: usize = 500;
-
-/// What a commit does to one key.
-pub(super) struct Change {
-    /// As the tree has it: the space's number, then the key.
-    pub(super) key: Vec<u8>,
-    /// Bytes of key and value.
-    pub(super) before: Option<usize>,
-    pub(super) after: Option<usize>,
-}
 
 /// The count, as the tree keeps it.
 #[derive(Debug, Default, Serialize, Deserialize)]

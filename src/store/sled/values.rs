@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 
 use sled::{Batch, IVec, Tree};
 
-use super::sizes::Change;
 use crate::store::{Space, Write};
 
 /// The number of the layout described here, kept in the tree itself.
@@ -128,4 +127,13 @@ fn piece_key(space: Space, key: &[u8], number: u32) -> Vec<u8> {
 
 fn damaged(what: &str) -> sled::Error {
     sled::Error::ReportableBug(what.to_owned())
+}
+
+/// What a commit does to one key.
+pub(super) struct Change {
+    /// As the tree has it: the space's number, then the key.
+    pub(super) key: Vec<u8>,
+    /// Bytes of key and value.
+    pub(super) before: Option<usize>,
+    pub(super) after: Option<usize>,
 }

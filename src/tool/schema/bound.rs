@@ -270,6 +270,16 @@ fn decoded(fragment: &str) -> String {
     String::from_utf8_lossy(&plain).into_owned()
 }
 
+/// Levels of arrays and objects in `value`. Recursion is bounded by serde_json's own limit of 128.
+#[must_use]
+pub fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(entries) => 1 + entries.values().map(depth).max().unwrap_or(0),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Map, json};

@@ -16,22 +16,19 @@ mod discovery;
 mod document;
 mod mcp;
 mod notes;
-
-use std::time::Duration;
+pub mod request;
 
 use bytes::Bytes;
-use reqwest::{
-    Method, StatusCode,
-    header::{CONTENT_TYPE, HeaderValue, USER_AGENT},
-};
+use reqwest::StatusCode;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use url::Url;
 
 pub use self::client::ReadinessClient;
 use self::{
     discovery::DiscoveryUrl,
+    document::Kind,
     notes::{Note, Notes, short},
+    request::{BODY_BYTES, FIRST_WALL, REST_WALL, asking, post_json},
 };
 use crate::{
     base::aside::aside,
@@ -40,13 +37,6 @@ use crate::{
 
 /// Requests that one check sends at most, redirects not counted.
 pub const MAX_REQUESTS: usize = 6 + discovery::PROBED;
-/// Time of the first request, and of all that follow together.
-const FIRST_WALL: Duration = Duration::from_millis(4_500);
-const REST_WALL: Duration = Duration::from_millis(3_500);
-/// Largest document that is read.
-const BODY_BYTES: usize = 2 << 20;
-/// `User-Agent` of a check.
-pub const AGENT: &str = concat!("tollhouse-readiness/", env!("CARGO_PKG_VERSION"));
 
 /// The answer of a check.
 #[derive(Debug, Serialize)]
@@ -75,23 +65,6 @@ struct Report {
 struct Reason {
     code: &'static str,
     message: String,
-}
-
-/// What the URL turned out to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Kind {
-    PaidEndpoint,
-    McpEndpoint,
-    McpMetadata,
-    McpServerJson,
-    Openapi,
-    X402WellKnown,
-    EndpointCatalog,
-    ServiceManifest,
-    Facilitator,
-    LlmsTxt,
-    Unknown,
 }
 
 /// Looks at `url` and says what an agent would find there.
@@ -236,18 +209,6 @@ impl Seen {
     }
 }
 
-fn post_json(url: &str, body: Bytes) -> Fetch<'_> {
-    let mut request = Fetch { method: Method::POST, body: Some(body), ..Fetch::get(url, REST_WALL, BODY_BYTES) };
-    request.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    asking(request)
-}
-
-/// A request that says who asks: a check that is asked for by a check does not go on.
-fn asking(mut request: Fetch<'_>) -> Fetch<'_> {
-    request.headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
-    request
-}
-
 fn next_actions(seen: &Seen, ready: bool, discovery_missing: bool) -> Vec<String> {
     let mut actions = Vec::new();
     if seen.notes.any_error() {
@@ -279,11 +240,6 @@ fn next_actions(seen: &Seen, ready: bool, discovery_missing: bool) -> Vec<String
     }
     actions.push("Nothing was paid or signed by this check.".to_owned());
     actions
-}
-
-/// Whether two URLs have the same host.
-fn same_host(url: &str, other: &Url) -> bool {
-    Url::parse(url).is_ok_and(|url| url.host() == other.host())
 }
 
 #[cfg(test)]

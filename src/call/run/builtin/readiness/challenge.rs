@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     notes::{Notes, short},
-    same_host,
+    request::same_host,
 };
 use crate::capability::guard::Fetched;
 

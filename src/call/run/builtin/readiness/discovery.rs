@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 use url::Url;
 
-use super::{ReadinessClient, asking};
+use super::{ReadinessClient, request::asking};
 use crate::{
     base::aside::aside,
     capability::guard::{Fetch, Fetched},

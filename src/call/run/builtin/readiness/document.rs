@@ -1,13 +1,14 @@
 //! A document that answered GET with success: which kind, and what is wrong with it.
 
 use reqwest::header::CONTENT_TYPE;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use url::Url;
 
 use super::{
-    Kind, challenge,
+    challenge,
     notes::{Notes, short},
-    same_host,
+    request::same_host,
 };
 use crate::capability::guard::Fetched;
 
@@ -265,4 +266,21 @@ fn mcp_metadata(document: &Object, found: &mut Object, notes: &mut Notes) {
         notes.ok("mcp", format!("metadata of the MCP server `{}`", short(name)));
     }
     found.insert("mcp".into(), json!({ "sections": document.keys().take(20).map(|key| short(key)).collect::<Vec<_>>() }));
+}
+
+/// What the URL turned out to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Kind {
+    PaidEndpoint,
+    McpEndpoint,
+    McpMetadata,
+    McpServerJson,
+    Openapi,
+    X402WellKnown,
+    EndpointCatalog,
+    ServiceManifest,
+    Facilitator,
+    LlmsTxt,
+    Unknown,
 }

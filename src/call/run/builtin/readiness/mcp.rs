@@ -12,9 +12,9 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use super::{
-    ReadinessClient, asking,
+    ReadinessClient,
     notes::{Notes, short},
-    post_json,
+    request::{asking, post_json},
 };
 use crate::{
     base::aside::{Bulk, aside, length},

@@ -1,6 +1,9 @@
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use axum::{
@@ -16,7 +19,10 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use futures_util::StreamExt as _;
 use serde_json::json;
 
-use super::*;
+use super::{
+    request::{BODY_BYTES, REST_WALL},
+    *,
+};
 use crate::capability::{Guard, GuardSettings, testing::serve};
 
 const USDC: &str = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";

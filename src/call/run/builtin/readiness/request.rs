@@ -1,0 +1,40 @@
+//! The requests of a check.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::{
+    Method,
+    header::{CONTENT_TYPE, HeaderValue, USER_AGENT},
+};
+use url::Url;
+
+use crate::capability::guard::Fetch;
+
+/// Time of the first request, and of all that follow together.
+pub(super) const FIRST_WALL: Duration = Duration::from_millis(4_500);
+
+pub(super) const REST_WALL: Duration = Duration::from_millis(3_500);
+
+/// Largest document that is read.
+pub(super) const BODY_BYTES: usize = 2 << 20;
+
+/// `User-Agent` of a check.
+pub const AGENT: &str = concat!("tollhouse-readiness/", env!("CARGO_PKG_VERSION"));
+
+pub(super) fn post_json(url: &str, body: Bytes) -> Fetch<'_> {
+    let mut request = Fetch { method: Method::POST, body: Some(body), ..Fetch::get(url, REST_WALL, BODY_BYTES) };
+    request.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    asking(request)
+}
+
+/// A request that says who asks: a check that is asked for by a check does not go on.
+pub(super) fn asking(mut request: Fetch<'_>) -> Fetch<'_> {
+    request.headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+    request
+}
+
+/// Whether two URLs have the same host.
+pub(super) fn same_host(url: &str, other: &Url) -> bool {
+    Url::parse(url).is_ok_and(|url| url.host() == other.host())
+}

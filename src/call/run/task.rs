@@ -1,0 +1,67 @@
+//! What a run is given.
+
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::mpsc;
+use tollhouse_protocol::Spent;
+
+use crate::{
+    base::{
+        clock::Timestamp,
+        id::{CallId, PaymentId, ReceiptId},
+    },
+    call::{
+        ParsedInput,
+        request::{CalledBy, Progress, RequestHead},
+    },
+    capability::Scratch,
+    catalog::{Asker, Live},
+};
+
+/// One run of a handler: input that fits, and all the handler may know.
+pub struct Task<'a> {
+    /// The tool, as it was found.
+    pub live: &'a Arc<Live>,
+    /// Who calls.
+    pub by: CalledBy,
+    /// The call.
+    pub call: CallId,
+    /// The receipt that a success will have.
+    pub receipt: &'a ReceiptId,
+    /// What the handler may know of the request.
+    pub head: &'a RequestHead,
+    /// What the handler is given.
+    pub input: &'a ParsedInput,
+    /// Who pays, shortened; `None` for free calls and credit.
+    pub payer: Option<String>,
+    /// What it is paid with; `None` for free calls.
+    pub payment: Option<&'a PaymentId>,
+    /// When the call began.
+    pub now: Timestamp,
+    /// Hears how far it is; `None` where nobody listens.
+    pub progress: Option<&'a mpsc::Sender<Progress>>,
+    /// Of a dry run: what it keeps, in place of what its endpoint has.
+    pub scratch: Option<&'a Arc<Scratch>>,
+    /// Takes what a run in the sandbox cost, however it ended.
+    pub spent: &'a OnceLock<Spent>,
+}
+
+impl Task<'_> {
+    /// Whether nobody pays for it.
+    pub(super) fn is_free(&self) -> bool {
+        self.by == CalledBy::Owner || self.live.endpoint.price_usd.is_zero()
+    }
+
+    /// For whom its values are held against their schemas.
+    pub(super) fn asker(&self) -> Asker {
+        if self.scratch.is_some() { Asker::Draft } else { Asker::Call }
+    }
+
+    /// Tells who listens that the handler starts. A reader that is gone or slow does not stop the call.
+    pub(super) fn accept(&self) {
+        if let Some(progress) = self.progress {
+            let (call, payment, receipt) = (self.call.clone(), self.payment.cloned(), self.receipt.clone());
+            _ = progress.try_send(Progress::Accepted { call, payment, receipt });
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Why a payout is not made.
+
+use super::status::Status;
+use crate::{store::StoreError, tool::MicroUsd};
+
+/// Why a payout did not happen, or its settings were not taken.
+#[derive(Debug, Clone, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
+pub enum PayoutError {
+    /// `pointer` is the field.
+    #[error("{message}")]
+    Field { pointer: &'static str, message: String },
+    #[error("say first where payouts go: POST /ai/builders/payout-settings")]
+    NoSettings,
+    #[error("{amount} USD wait to be paid out, the minimum is {minimum} USD")]
+    BelowMinimum { amount: MicroUsd, minimum: MicroUsd },
+    #[error("no payout has this id")]
+    Unknown,
+    #[error("this payout is another builder's")]
+    NotOwner,
+    #[error("a payout that is `{}` cannot become `{}`", .from.as_str(), .to.as_str())]
+    WrongState { from: Status, to: Status },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
