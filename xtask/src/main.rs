@@ -38,9 +38,9 @@ cargo xtask soak [--minutes 30] [--short]                free calls at full rate
 cargo xtask conformance [--engine v8|quickjs]            the MCP front against the protocol's suite and the clients of the field
 cargo xtask lint                                         formatting, clippy, documentation and dependencies, warnings refused
 cargo xtask docs                                         writes the tables of the documents from the code
-cargo xtask mutants ROOM                                 small changes of a room's code that no test notices
+cargo xtask mutants ROOM [-- ARGS]                       small changes of a room's code that no test notices
 
-ARGS go to `tollhouse serve` (`-- --listen 127.0.0.1:8080`). FILTERs are parts of test names.
+ARGS go to `tollhouse serve` (`-- --listen 127.0.0.1:8080`), or to cargo-mutants (`-- --re FILE`). FILTERs are parts of test names.
 The engine may also come from TOLLHOUSE_ENGINE; without either V8 is taken where its archive can be had.";
 
 /// Why xtask stops: one sentence for people.

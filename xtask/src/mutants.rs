@@ -1,7 +1,8 @@
 //! `cargo xtask mutants ROOM`: changes the code of a room in small ways, one at a time, and tells of those that no test notices.
 //!
 //! The room's own tests are asked first, for they take a second; those over HTTP only about what is left.
-//! Mutants that may live stand in `.cargo/mutants.toml`, each with its reason.
+//! Mutants that may live stand in `.cargo/mutants.toml`, each with its reason. What follows `--` goes to cargo-mutants as it
+//! stands, to ask about a part of a room: `-- --re ledger.rs`, `-- --shard 0/4`.
 
 use std::{fs, path::Path, process::Command};
 
@@ -101,14 +102,14 @@ fn which() -> Failure {
 
 /// Both kinds of tests, one after the other; the mutants that live, a line each.
 fn asked(room: &Room, folder: &Path, args: &Args) -> Result<String, Failure> {
-    let mut own = cargo(room, folder)?;
+    let mut own = cargo(room, folder, args)?;
     own.args(["--cargo-arg=--lib", "--", "--"]).args(room.own);
     let living = living(room, folder, &mut own)?;
     if living.is_empty() {
         return Ok(living);
     }
     let (binary, claims) = room.outside;
-    let mut outside = cargo(room, folder)?;
+    let mut outside = cargo(room, folder, args)?;
     outside.args(["--iterate", "--cargo-arg=--test", &format!("--cargo-arg={binary}"), "--", "--"]).args(claims);
     let clients = clients::prepare();
     outside.env("TOLLHOUSE_WORKER", workers::build(engine::pick(args.engine)?)?);
@@ -117,11 +118,11 @@ fn asked(room: &Room, folder: &Path, args: &Args) -> Result<String, Failure> {
 }
 
 /// cargo-mutants on the sources of a room.
-fn cargo(room: &Room, folder: &Path) -> Result<Command, Failure> {
+fn cargo(room: &Room, folder: &Path, args: &Args) -> Result<Command, Failure> {
     let mut cargo = Command::new(tools::MUTANTS.program()?);
     cargo.args(["mutants", "--package", room.package, "--no-shuffle", "--output"]).arg(folder.join(room.name));
     cargo.args(room.files.iter().flat_map(|glob| ["--file", glob])).args(room.without.iter().flat_map(|glob| ["--exclude", glob]));
-    cargo.current_dir(place::root()).env("TMPDIR", folder).env("CARGO_TARGET_DIR", folder.join(BUILD));
+    cargo.args(&args.rest).current_dir(place::root()).env("TMPDIR", folder).env("CARGO_TARGET_DIR", folder.join(BUILD));
     Ok(cargo)
 }
 
