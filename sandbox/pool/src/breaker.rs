@@ -79,6 +79,16 @@ mod tests {
         for minute in 0..20 {
             assert!(!breaker.note_kill(&RULES, start + Duration::from_secs(minute * 15)));
         }
-        assert!(breaker.is_forgotten(&RULES, start + Duration::from_secs(19 * 15 + 60)));
+        let last = start + Duration::from_secs(19 * 15);
+        assert!(!breaker.is_forgotten(&RULES, last + Duration::from_secs(59)));
+        assert!(breaker.is_forgotten(&RULES, last + Duration::from_secs(60)));
+    }
+
+    #[test]
+    fn breaker_is_not_forgotten_while_it_holds() {
+        let (mut breaker, start) = (Breaker::default(), Instant::now());
+        assert_eq!((0..5).filter(|_| breaker.note_kill(&RULES, start)).count(), 1);
+        assert!(!breaker.is_forgotten(&RULES, start + Duration::from_secs(59)));
+        assert!(breaker.is_forgotten(&RULES, start + Duration::from_secs(60)));
     }
 }

@@ -16,6 +16,25 @@ fn returned(bytes: usize) -> ToHost {
     ToHost::Done { outcome: Outcome::Returned(ToolReply { status: 200, headers: vec![], body }), spent: Spent::default() }
 }
 
+/// How many of the same message a ledger admits, and how many of them are passed on, before it finds a flood.
+fn flood(ledger: &mut Ledger, message: &ToHost) -> (u64, u64) {
+    let (mut admitted, mut delivered) = (0, 0);
+    loop {
+        match ledger.admit(message.clone()) {
+            Ok(Step::Drop) => {}
+            Ok(_) => delivered += 1,
+            Err(Breach::Protocol(_)) => return (admitted, delivered),
+            Err(breach) => panic!("{breach:?}"),
+        }
+        admitted += 1;
+        assert!(admitted < 10_000, "there is an end to what is admitted");
+    }
+}
+
+fn log(message: impl Into<String>, fields: impl Into<String>) -> ToHost {
+    ToHost::Log(LogLine { level: LogLevel::Info, message: message.into(), fields: fields.into() })
+}
+
 #[test]
 fn op_number_that_does_not_rise_is_a_breach() {
     for second in [0, 1] {
@@ -44,13 +63,20 @@ fn ops_at_once_and_ops_in_all_have_their_limits() {
 }
 
 #[test]
-fn timers_do_not_count_as_requests_at_once() {
+fn timers_at_once_have_a_limit_of_their_own() {
     let mut ledger = ledger();
-    for op in 0..50 {
-        ledger.admit(ToHost::Op { op, request: OpRequest::Sleep { ms: 1 } }).unwrap();
+    let sleep = |op| ToHost::Op { op, request: OpRequest::Sleep { ms: 1 } };
+    let at_once = Limits::default().timers + SLACK;
+    for op in 0..at_once {
+        ledger.admit(sleep(op as u32)).unwrap();
     }
-    ledger.admit(get(50)).unwrap();
-    assert_eq!(ledger.in_flight(), 51);
+    ledger.admit(get(200)).unwrap();
+    assert_eq!(ledger.in_flight(), at_once + 1);
+    ledger.answered(OpKind::Timer);
+    assert_eq!(ledger.in_flight(), at_once);
+    ledger.admit(sleep(201)).unwrap();
+    let limit = Limits::default().timers;
+    assert_eq!(ledger.admit(sleep(202)).err(), Some(Breach::Limit(StopReason::Ops { what: "timers at once".into(), limit })));
 }
 
 #[test]
@@ -61,24 +87,35 @@ fn result_over_its_limit_is_a_breach_and_at_its_limit_is_not() {
 }
 
 #[test]
-fn log_line_is_cut_between_characters_and_a_flood_is_a_breach() {
-    let mut ledger = ledger();
-    let line = |message: String| ToHost::Log(LogLine { level: LogLevel::Info, message, fields: String::new() });
-    match ledger.admit(line("é".repeat(4_000))).unwrap() {
-        Step::Log(line) => assert_eq!(line.message.len(), 4_096),
+fn headers_of_a_result_count_by_their_names_and_values() {
+    let replied = |name: usize, value: usize| {
+        let headers = vec![("n".repeat(name), "v".repeat(value))];
+        let body = ReplyBody::Raw(Bytes::new());
+        ToHost::Done { outcome: Outcome::Returned(ToolReply { status: 200, headers, body }), spent: Spent::default() }
+    };
+    assert!(matches!(ledger().admit(replied(1, 65_535)), Ok(Step::Done(..))));
+    assert!(matches!(ledger().admit(replied(1, 65_536)), Err(Breach::Limit(StopReason::OutputSize { .. }))));
+}
+
+#[test]
+fn log_line_is_cut_between_characters() {
+    let cut = |message: String, fields: usize| match ledger().admit(log(message, "f".repeat(fields))).unwrap() {
+        Step::Log(line) => (line.message.len(), line.fields.len()),
         step => panic!("{step:?}"),
-    }
-    let mut delivered = 1;
-    let flood = (0..10_000).find_map(|_| match ledger.admit(line("x".into())) {
-        Ok(Step::Log(_)) => {
-            delivered += 1;
-            None
-        }
-        Ok(_) => None,
-        Err(breach) => Some(breach),
-    });
-    assert!(matches!(flood, Some(Breach::Protocol(_))));
-    assert_eq!(delivered, Limits::default().log_lines + SLACK);
+    };
+    assert_eq!(cut("é".repeat(4_000), 0), (4_096, 0));
+    assert_eq!(cut("é".repeat(4_000), 5), (4_090, 5));
+    assert_eq!(cut("m".into(), 4_096), (0, 4_096));
+    assert_eq!(cut("m".into(), 4_097), (1, 0), "a piece of JSON is no JSON");
+}
+
+#[test]
+fn log_lines_beyond_the_limits_are_dropped_and_a_flood_of_them_is_a_breach() {
+    let Limits { log_lines, log_bytes, log_line_bytes, .. } = Limits::default();
+    assert_eq!(flood(&mut ledger(), &log("x", "")), (log_lines * 2 + SLACK, log_lines + SLACK));
+    let half = "x".repeat(log_line_bytes as usize / 2);
+    let lines = log_bytes / log_line_bytes + 1;
+    assert_eq!(flood(&mut ledger(), &log(half.clone(), half)), (lines * 2, lines));
 }
 
 #[test]
@@ -89,24 +126,26 @@ fn progress_is_cut_and_kept_within_bounds_and_a_flood_is_a_breach() {
         Step::Progress(said) => assert_eq!((said.message.len(), said.fraction), (512, None)),
         step => panic!("{step:?}"),
     }
-    let mut delivered = 1;
-    let flood = (0..10_000).find_map(|_| match ledger.admit(say("x".into(), Some(1.0))) {
-        Ok(Step::Progress(said)) => {
-            assert_eq!(said.fraction, Some(1.0));
-            delivered += 1;
-            None
-        }
-        Ok(_) => None,
-        Err(breach) => Some(breach),
-    });
-    assert!(matches!(flood, Some(Breach::Protocol(_))));
-    assert_eq!(delivered, Limits::default().progress_messages);
+    match ledger.admit(say("x".into(), Some(1.0))).unwrap() {
+        Step::Progress(said) => assert_eq!(said.fraction, Some(1.0)),
+        step => panic!("{step:?}"),
+    }
+    let messages = Limits::default().progress_messages;
+    assert_eq!(flood(&mut ledger, &say("x".into(), None)), (messages * 2 + SLACK - 2, messages - 2));
 }
 
 #[test]
-fn waiting_without_end_and_messages_out_of_order_are_breaches() {
+fn worker_waits_twice_for_each_op_and_a_few_times_more() {
     let mut ledger = ledger();
-    assert!((0..100).any(|_| ledger.admit(ToHost::Waiting).is_err()));
+    for op in 0..3 {
+        ledger.admit(get(op)).unwrap();
+    }
+    assert_eq!(flood(&mut ledger, &ToHost::Waiting).0, 3 * 2 + SLACK);
+}
+
+#[test]
+fn messages_out_of_order_are_breaches() {
+    let mut ledger = ledger();
     assert!(ledger.admit(ToHost::Ready { jail: vec![] }).is_err());
     let crashed = ToHost::Done { outcome: Outcome::Stopped(StopReason::Crashed), spent: Spent::default() };
     assert!(ledger.admit(crashed).is_err());
@@ -130,8 +169,8 @@ fn problems_are_few_and_short_and_say_something() {
 #[test]
 fn input_is_found_unfit_before_its_handler_shows_itself() {
     assert!(matches!(ledger().admit(unfit(Side::Input, 1)), Ok(Step::Done(..))));
-    let line = ToHost::Log(LogLine { level: LogLevel::Info, message: "m".into(), fields: String::new() });
-    for first in [ToHost::Begun, get(1), line] {
+    let said = ToHost::Progress(Said { message: "m".into(), fraction: None });
+    for first in [ToHost::Begun, get(1), log("m", ""), said] {
         let mut ledger = ledger();
         ledger.admit(first).unwrap();
         assert!(matches!(ledger.admit(ToHost::Begun), Err(Breach::Protocol(_))));
@@ -145,11 +184,10 @@ fn check_runs_no_handler_and_finds_unfit_only_what_it_checked() {
     let check = || Ledger::new(Limits::default(), Work::Check(Side::Output));
     assert!(matches!(check().admit(returned(4)), Ok(Step::Done(..))));
     assert!(matches!(check().admit(unfit(Side::Output, 1)), Ok(Step::Done(..))));
-    let line = ToHost::Log(LogLine { level: LogLevel::Info, message: "m".into(), fields: String::new() });
     let said = ToHost::Progress(Said { message: "m".into(), fraction: None });
     let thrown = Outcome::Threw(Thrown { message: "m".into(), stack: String::new() });
     let threw = ToHost::Done { outcome: thrown, spent: Spent::default() };
-    for message in [unfit(Side::Input, 1), threw, ToHost::Begun, get(1), line, said] {
+    for message in [unfit(Side::Input, 1), threw, ToHost::Begun, get(1), log("m", ""), said] {
         assert!(matches!(check().admit(message), Err(Breach::Protocol(_))));
     }
 }
