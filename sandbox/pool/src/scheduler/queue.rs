@@ -9,7 +9,7 @@ use tokio::{sync::Notify, time::Instant};
 
 use super::{
     rules::{Ask, Occupancy, Rules},
-    waiter::{Granted, Rivals, Turn, Waiter, take},
+    waiter::{Granted, Turn, Waiter, take},
 };
 use crate::{breaker::Breaker, error::PoolError};
 
@@ -102,14 +102,14 @@ impl Queue {
     /// Invariant: after every change no waiter that may run is left waiting.
     pub(super) fn dispatch(&mut self, rules: &Rules) {
         while self.running < rules.running {
-            let rivals = self.rivals(rules);
-            if let Some(at) = self.resuming.iter().position(|waiter| self.has_share(rules, &waiter.owner, &rivals)) {
+            let rivals = self.has_rivals(rules);
+            if let Some(at) = self.resuming.iter().position(|waiter| !rivals || self.is_below_share(rules, &waiter.owner)) {
                 let Some(waiter) = self.resuming.remove(at) else { return };
                 self.run(&waiter.owner);
                 waiter.wake(Granted::Slot);
                 continue;
             }
-            let may_enter = |waiter: &Waiter| self.has_room(rules, waiter.ask()) && self.has_share(rules, &waiter.owner, &rivals);
+            let may_enter = |waiter: &Waiter| self.has_room(rules, waiter.ask()) && (!rivals || self.is_below_share(rules, &waiter.owner));
             let Some(at) = self.queued.iter().position(may_enter).filter(|_| !self.closed) else { return };
             let Some(waiter) = self.queued.remove(at) else { return };
             self.admit(waiter.ask());
@@ -129,10 +129,10 @@ impl Queue {
         }
     }
 
+    /// Whether a newcomer may run at once. While a slot is free nobody waits for just that, see [`dispatch`](Self::dispatch),
+    /// so no owner's share is in question.
     pub(super) fn may_enter(&self, rules: &Rules, ask: Ask<'_>) -> bool {
-        self.running < rules.running && self.has_room(rules, ask) && {
-            self.running_of(ask.owner) < rules.owner_running || self.has_share(rules, ask.owner, &self.rivals(rules))
-        }
+        self.running < rules.running && self.has_room(rules, ask)
     }
 
     pub(super) fn may_go_ahead(&self, endpoint: &str) -> bool {
@@ -195,20 +195,14 @@ impl Queue {
         self.admitted < rules.processes && self.endpoints.get(ask.endpoint).map_or(0, |endpoint| endpoint.admitted) < ask.concurrency.max(1)
     }
 
-    fn has_share(&self, rules: &Rules, owner: &str, rivals: &Rivals) -> bool {
-        self.running_of(owner) < rules.owner_running || !rivals.includes_other_than(owner)
+    fn is_below_share(&self, rules: &Rules, owner: &str) -> bool {
+        self.running_of(owner) < rules.owner_running
     }
 
-    /// The owners below their share that wait for nothing but a slot.
-    fn rivals(&self, rules: &Rules) -> Rivals {
-        let mut rivals = Rivals::default();
+    /// Whether an owner below its share waits for nothing but a slot: it goes before those who have theirs.
+    fn has_rivals(&self, rules: &Rules) -> bool {
         let entering = self.queued.iter().filter(|waiter| self.has_room(rules, waiter.ask()));
-        for waiter in self.resuming.iter().chain(entering) {
-            if self.running_of(&waiter.owner) < rules.owner_running && !rivals.note(&waiter.owner) {
-                break;
-            }
-        }
-        rivals
+        self.resuming.iter().chain(entering).any(|waiter| self.is_below_share(rules, &waiter.owner))
     }
 
     fn running_of(&self, owner: &str) -> usize {

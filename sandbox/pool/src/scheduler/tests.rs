@@ -114,8 +114,80 @@ async fn waiter_that_goes_away_with_its_turn_passes_it_on() {
     assert!((&mut second).now_or_never().is_none());
     drop(running);
     drop(first);
-    assert!((&mut second).now_or_never().is_some());
+    assert!(matches!((&mut second).now_or_never(), Some(Ok(_))));
     assert_eq!(scheduler.occupancy().admitted, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiter_that_goes_away_before_its_turn_takes_nobody_else_along() {
+    let scheduler = scheduler(1);
+    let running = scheduler.acquire(ask("a", "x")).await.unwrap();
+    let mut waiting: Vec<_> = (0..3).map(|_| Box::pin(scheduler.acquire(ask("a", "x")))).collect();
+    assert!(waiting.iter_mut().all(|waiting| waiting.now_or_never().is_none()));
+    drop(waiting.remove(1));
+    assert_eq!(scheduler.occupancy().queued, 2);
+    drop(running);
+    let second = (&mut waiting[0]).now_or_never().unwrap().unwrap();
+    assert!((&mut waiting[1]).now_or_never().is_none());
+    drop(second);
+    assert!(matches!((&mut waiting[1]).now_or_never(), Some(Ok(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn call_that_ends_while_it_resumes_gives_no_slot_away_and_leaves_the_line() {
+    let scheduler = scheduler(1);
+    let mut permits = Vec::new();
+    for endpoint in ["x", "y", "z"] {
+        let mut permit = scheduler.acquire(ask("a", endpoint)).await.unwrap();
+        permit.park();
+        permits.push(permit);
+    }
+    let computing = scheduler.acquire(ask("b", "w")).await.unwrap();
+    permits.iter_mut().for_each(Permit::ask_to_resume);
+    drop(permits.remove(1));
+    assert_eq!(scheduler.occupancy(), Occupancy { admitted: 3, running: 1, queued: 0 });
+    drop(computing);
+    assert!(permits[0].resumed().now_or_never().is_some());
+    assert!(permits[1].resumed().now_or_never().is_none());
+    drop(permits.remove(0));
+    // Its turn came, and it never took it.
+    drop(permits);
+    assert_eq!(scheduler.occupancy(), Occupancy { admitted: 0, running: 0, queued: 0 });
+}
+
+#[tokio::test(start_paused = true)]
+async fn owners_with_their_share_resume_behind_those_without() {
+    let scheduler = scheduler(2);
+    let mut parked = [scheduler.acquire(ask("a", "x")).await.unwrap(), scheduler.acquire(ask("b", "y")).await.unwrap()];
+    parked.iter_mut().for_each(Permit::park);
+    let [mut of_a, mut of_b] = parked;
+    let first = scheduler.acquire(ask("a", "x")).await.unwrap();
+    let second = scheduler.acquire(ask("a", "x")).await.unwrap();
+    of_a.ask_to_resume();
+    of_b.ask_to_resume();
+    drop(first);
+    assert!(of_a.resumed().now_or_never().is_none(), "its owner has its share already");
+    assert!(of_b.resumed().now_or_never().is_some());
+    drop(second);
+    assert!(of_a.resumed().now_or_never().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_with_calls_under_way_or_held_are_not_forgotten() {
+    let scheduler = scheduler(2);
+    let narrow = Ask { concurrency: 1, ..ask("a", "x") };
+    let running = scheduler.acquire(narrow).await.unwrap();
+    assert_eq!((0..5).filter(|_| scheduler.note_kill("held")).count(), 1);
+    scheduler.forget_absent();
+    assert!(scheduler.acquire(narrow).now_or_never().is_none(), "its endpoint is at its concurrency");
+    assert!(matches!(scheduler.acquire(ask("b", "held")).await, Err(PoolError::Held { .. })));
+    let other = scheduler.acquire(ask("b", "y")).await.unwrap();
+    let (mut of_a, mut of_c) = (Box::pin(scheduler.acquire(ask("a", "z"))), Box::pin(scheduler.acquire(ask("c", "z"))));
+    assert!((&mut of_a).now_or_never().is_none() && (&mut of_c).now_or_never().is_none());
+    drop(other);
+    assert!((&mut of_a).now_or_never().is_none(), "its owner has its share");
+    assert!(matches!((&mut of_c).now_or_never(), Some(Ok(_))));
+    drop(running);
 }
 
 #[tokio::test(start_paused = true)]
@@ -228,6 +300,23 @@ async fn those_go_ahead_from_the_queue_who_are_first_and_pass_nobody_by() {
     assert_eq!(scheduler.occupancy(), Occupancy { admitted: 1, running: 1, queued: 0 });
     drop(permit);
     assert_eq!(scheduler.occupancy(), Occupancy { admitted: 0, running: 0, queued: 0 });
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_goes_ahead_of_a_call_that_resumes() {
+    let scheduler = scheduler(1);
+    let mut parked = scheduler.acquire(ask("a", "x")).await.unwrap();
+    parked.park();
+    let computing = scheduler.acquire(ask("a", "x")).await.unwrap();
+    parked.ask_to_resume();
+    let mut newcomer = Box::pin(wait(&scheduler, ask("a", "x"), Ahead::Now));
+    assert!((&mut newcomer).now_or_never().is_none());
+    computing.send_ahead(1);
+    assert!((&mut newcomer).now_or_never().is_none());
+    drop(computing);
+    parked.resumed().await;
+    parked.send_ahead(1);
+    assert!(goes_ahead((&mut newcomer).now_or_never()));
 }
 
 #[tokio::test(start_paused = true)]

@@ -71,25 +71,3 @@ pub(super) fn take(waiters: &mut VecDeque<Waiter>, ticket: u64) -> bool {
     let at = waiters.iter().position(|waiter| waiter.ticket == ticket);
     at.and_then(|at| waiters.remove(at)).is_some()
 }
-
-/// Owners that wait: all that has to be known is one of them, and whether there is a second.
-#[derive(Debug, Default)]
-pub(super) struct Rivals {
-    one: Option<Box<str>>,
-    several: bool,
-}
-
-impl Rivals {
-    /// Notes an owner; false when there is nothing more to learn.
-    pub(super) fn note(&mut self, owner: &str) -> bool {
-        match &self.one {
-            None => self.one = Some(owner.into()),
-            Some(one) => self.several |= **one != *owner,
-        }
-        !self.several
-    }
-
-    pub(super) fn includes_other_than(&self, owner: &str) -> bool {
-        self.several || self.one.as_ref().is_some_and(|one| **one != *owner)
-    }
-}
