@@ -1,5 +1,8 @@
 //! Workers that wait: warm ones with a handler, blank spares, and how many more are on their way.
 
+#[cfg(test)]
+mod tests;
+
 use std::{collections::VecDeque, sync::Arc};
 
 use tokio::time::Instant;

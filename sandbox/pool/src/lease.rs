@@ -1,5 +1,8 @@
 //! A worker in use, and the two ways in which one comes back.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::{Arc, atomic::Ordering};
 
 use tokio::time::Instant;

@@ -147,3 +147,15 @@ async fn first_message(stream: &UnixStream, buffers: &mut Buffers) -> Option<ToH
         buffers.fill(stream).ok()?;
     }
 }
+
+#[cfg(test)]
+impl Process {
+    /// A process that does nothing at a socket of its own, and the worker's end of that. It takes two calls ahead.
+    pub(crate) fn stand_in() -> (Arc<Self>, UnixStream) {
+        let child = std::process::Command::new("/bin/sleep").arg("600").spawn().unwrap();
+        let (pid, child) = (child.id(), crate::reaper::Reaper::start().unwrap().adopt(child));
+        let (stream, theirs) = UnixStream::pair().unwrap();
+        let pipeline = Pipeline::new(2, std::time::Duration::MAX);
+        (Arc::new(Self::new(pid, child, Link { stream, pipeline, meter: Meter::new(Arc::default()) })), theirs)
+    }
+}

@@ -1,0 +1,100 @@
+use tokio::{io::AsyncWriteExt, net::UnixStream};
+use tollhouse_protocol::Limits;
+
+use super::*;
+use crate::budget::Budget;
+
+fn worker() -> (Arc<Process>, UnixStream) {
+    Process::stand_in()
+}
+
+fn warm(process: &Arc<Process>) -> Warm {
+    Warm { process: Arc::clone(process), buffers: Buffers::default(), since: Instant::now() }
+}
+
+fn is(process: Option<&Arc<Process>>, expected: &Arc<Process>) -> bool {
+    process.is_some_and(|process| Arc::ptr_eq(process, expected))
+}
+
+#[tokio::test]
+async fn oldest_goes_when_there_are_too_many_and_whoever_comes_when_it_is_closed() {
+    let ([first, second, third], mut idle) = ([worker().0, worker().0, worker().0], Idle::default());
+    assert!(idle.put(warm(&first), 2).is_none());
+    assert!(idle.put(warm(&second), 2).is_none());
+    assert!(is(idle.put(warm(&third), 2).as_ref().map(|warm| &warm.process), &first));
+    assert_eq!(idle.warm.len(), 2);
+    idle.closed = true;
+    assert!(is(idle.put(warm(&first), 9).as_ref().map(|warm| &warm.process), &first));
+    assert_eq!(idle.warm.len(), 2);
+}
+
+#[tokio::test]
+async fn nothing_more_is_sent_ahead_to_a_worker_that_is_put_back() {
+    let ([first, second], mut idle) = ([worker().0, worker().0], Idle::default());
+    idle.pipelined = vec![Arc::clone(&first), Arc::clone(&second)];
+    idle.put(warm(&second), 2);
+    assert!(idle.pipelined.len() == 1 && is(idle.pipelined.first(), &first));
+    idle.forget_pipelined(&second);
+    assert_eq!(idle.pipelined.len(), 1, "it was there no more");
+}
+
+#[tokio::test]
+async fn warm_worker_is_taken_out_once() {
+    let ([first, second], mut idle) = ([worker().0, worker().0], Idle::default());
+    idle.put(warm(&first), 2);
+    idle.put(warm(&second), 2);
+    assert!(idle.remove(&second) && !idle.remove(&second));
+    assert!(is(idle.warm.front().map(|warm| &warm.process), &first));
+}
+
+#[tokio::test]
+async fn oldest_warm_worker_is_missed_least_and_spares_come_next() {
+    let ([first, second, spare], mut idle) = ([worker().0, worker().0, worker().0], Idle::default());
+    idle.put(warm(&first), 2);
+    idle.put(warm(&second), 2);
+    idle.spares.push(Arc::clone(&spare));
+    for next in [&first, &second, &spare] {
+        assert!(is(idle.evict().as_ref(), next));
+    }
+    assert!(idle.evict().is_none());
+}
+
+#[tokio::test]
+async fn those_that_died_or_speak_unasked_are_swept_as_faults_and_those_gone_stale_as_none() {
+    let mut idle = Idle::default();
+    let (quiet, _quiet) = worker();
+    let (stale, _stale) = worker();
+    let (spare, _spare) = worker();
+    let (talking, mut talks) = worker();
+    let (dead, ends) = worker();
+    talks.write_all(b"x").await.unwrap();
+    drop(ends);
+    for process in [&talking, &dead] {
+        process.link.stream.readable().await.unwrap();
+    }
+    assert!([&quiet, &stale, &talking].iter().all(|process| idle.put(warm(process), 9).is_none()));
+    idle.spares = vec![spare, Arc::clone(&dead)];
+    let (swept, faults) = idle.sweep(|warm| Arc::ptr_eq(&warm.process, &stale));
+    assert_eq!(faults, 2);
+    assert_eq!(swept.iter().map(|process| process.pid).collect::<Vec<_>>(), [stale.pid, talking.pid, dead.pid]);
+    assert!(idle.warm.len() == 1 && is(idle.warm.front().map(|warm| &warm.process), &quiet));
+    assert_eq!(idle.spares.len(), 1);
+    idle.clear();
+    assert!(idle.warm.is_empty() && idle.spares.is_empty());
+}
+
+#[tokio::test]
+async fn calls_that_were_sent_ahead_are_counted_over_all_workers() {
+    let mut idle = Idle::default();
+    let workers = [worker(), worker()];
+    for ((process, _), calls) in workers.iter().zip([1, 2]) {
+        process.link.stream.writable().await.unwrap();
+        process.link.pipeline.open();
+        for _ in 0..calls {
+            let budget = Budget::of_call(&Limits::default());
+            assert!(process.link.pipeline.send(&process.link.stream, b"frame", budget).is_some());
+        }
+        idle.pipelined.push(Arc::clone(process));
+    }
+    assert_eq!(idle.sent_ahead(), 3);
+}
