@@ -46,3 +46,18 @@ pub(crate) struct Seen {
     /// Whether the call ended within its limits, without the grace.
     pub(crate) within: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn budget_is_overrun_beyond_its_limits_and_not_at_them() {
+        let budget = Budget { wall_ms: 300, cpu_ms: 100, rss_bytes: 4_096 };
+        let [wall, cpu, grace, more] = [350, 150, 50, 1].map(Duration::from_millis);
+        assert_eq!(budget.overrun(wall, cpu, 4_096, grace), None);
+        assert_eq!(budget.overrun(wall + more, cpu, 4_096, grace), Some(StopReason::WallTime { limit_ms: 300 }));
+        assert_eq!(budget.overrun(wall, cpu + more, 4_096, grace), Some(StopReason::CpuTime { limit_ms: 100 }));
+        assert_eq!(budget.overrun(wall, cpu, 4_097, grace), Some(StopReason::Memory { limit_bytes: 4_096 }));
+    }
+}

@@ -106,10 +106,9 @@ async fn exchange(
                 }
             }
         }
-        let has_ops = ledger.in_flight() > 0;
         tokio::select! {
             biased;
-            Some((op, kind, result)) = next(&mut ops), if has_ops => {
+            Some((op, kind, result)) = next(&mut ops) => {
                 let mut answered = Some((op, kind, result));
                 while let Some((op, kind, result)) = answered {
                     ledger.answered(kind);

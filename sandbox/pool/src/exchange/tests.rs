@@ -2,7 +2,10 @@ mod ends;
 
 use std::{
     io,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -51,6 +54,9 @@ impl Peer {
 struct Host {
     logged: Mutex<Vec<String>>,
     asked: Mutex<Vec<OpRequest>>,
+    begun: AtomicBool,
+    /// Bytes of each answer; nothing at 0.
+    answer_bytes: usize,
 }
 
 impl OpHost for Host {
@@ -60,8 +66,12 @@ impl OpHost for Host {
             if let OpRequest::Sleep { ms } = request {
                 tokio::time::sleep(Duration::from_millis(ms)).await;
             }
-            Ok(OpValue::None)
+            Ok(if self.answer_bytes == 0 { OpValue::None } else { OpValue::Bytes(vec![0; self.answer_bytes].into()) })
         })
+    }
+
+    fn begun(&self) {
+        self.begun.store(true, Ordering::Relaxed);
     }
 
     fn log(&self, line: LogLine) {
@@ -220,6 +230,56 @@ async fn call_with_an_answer_and_no_slot_sleeps_until_there_is_one() {
     let (ended, ()) = tokio::join!(call, others);
     assert!(ended.clean.is_some());
     assert!(polls < 50, "{polls} polls");
+}
+
+#[tokio::test]
+async fn host_is_told_when_the_handler_begins() {
+    let host = Host::default();
+    run(&host, |mut peer| async move { peer.say(&[done(b"1")]).await }).await;
+    assert!(!host.begun.load(Ordering::Relaxed), "this one never said so");
+    run(&host, |mut peer| async move { peer.say(&[ToHost::Begun, done(b"1")]).await }).await;
+    assert!(host.begun.load(Ordering::Relaxed));
+}
+
+#[tokio::test]
+async fn answer_that_a_worker_does_not_take_is_a_failure_of_its_op() {
+    let host = Host { answer_bytes: frame::MAX_FRAME_BYTES, ..Host::default() };
+    let ended = run(&host, |mut peer| async move {
+        peer.say(&[op(1)]).await;
+        let ToWorker::Reply { op: 1, result: Err(failure) } = peer.hear().await else { panic!("a failure") };
+        assert_eq!(failure.code, "too_large");
+        peer.say(&[done(b"1")]).await;
+    })
+    .await;
+    assert!(ended.clean.is_some());
+}
+
+#[tokio::test]
+async fn call_that_was_not_sent_cannot_be_declined() {
+    let ended = run(&Host::default(), |mut peer| async move { peer.say(&[ToHost::Declined, done(b"1")]).await }).await;
+    assert!(is_crash(&ended));
+}
+
+#[tokio::test]
+async fn call_that_waits_for_nothing_keeps_its_slot() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let (link, scheduler, host) = (link(ours), scheduler(), Host::default());
+    let mut permit = scheduler.acquire(Ask { owner: "a", endpoint: "x", concurrency: 1 }).await.unwrap();
+    let (mut buffers, limits) = (Buffers::default(), Limits::default());
+    let call = drive(&link, &mut buffers, (&limits, Work::Handle), begin(), &host, &mut permit);
+    let others = async {
+        let mut peer = Peer(theirs);
+        peer.hear().await;
+        let said = Said { message: "behind it".into(), fraction: None };
+        peer.say(&[ToHost::Waiting, ToHost::Progress(said)]).await;
+        while host.logged.lock().unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(scheduler.occupancy().running, 1);
+        peer.say(&[done(b"1")]).await;
+    };
+    let (ended, ()) = tokio::join!(call, others);
+    assert!(ended.clean.is_some());
 }
 
 #[tokio::test]
