@@ -223,11 +223,14 @@ impl Metrics {
 
     /// Buckets that began before then are no longer kept.
     fn oldest(&self, span: Span) -> Timestamp {
-        let age = match span {
+        Timestamp(self.clock.now().0.saturating_sub(self.kept_ms(span)))
+    }
+
+    fn kept_ms(&self, span: Span) -> u64 {
+        match span {
             Span::Minute => self.settings.minutes_ms,
             Span::Hour => self.settings.hours_ms,
-        };
-        Timestamp(self.clock.now().0.saturating_sub(age))
+        }
     }
 
     fn key(&self, endpoint: &EndpointId, span: Span, start: u64) -> Key {

@@ -80,9 +80,9 @@ pub(super) async fn metrics(
     State(watching): State<Arc<Watching>>,
     Asked(asked): Asked<MetricsAsked>,
 ) -> Result<Json<Value>, Fault> {
-    let since = asked.since.unwrap_or(DEFAULT_SINCE).before(watching.clock.now());
+    let back = asked.since.unwrap_or(DEFAULT_SINCE).millis();
     let step = asked.step.map_or(Ok(DEFAULT_STEP), |step| step.parse());
-    let fitting = step.and_then(|step| watching.metrics.asked(since, step)).map_err(|error| Fault::bad_request(error.to_string()))?;
+    let fitting = step.and_then(|step| watching.metrics.asked(back, step)).map_err(|error| Fault::bad_request(error.to_string()))?;
     let series = watching.metrics.series(&managed.live.endpoint.id, fitting).await?;
     let mut answer = json!(series);
     answer["ok"] = json!(true);

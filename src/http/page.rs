@@ -28,6 +28,10 @@ impl Span {
         Self(days * 24 * 3_600 * 1_000)
     }
 
+    pub(super) const fn millis(self) -> u64 {
+        self.0
+    }
+
     /// The moment so long before `now`.
     pub(super) fn before(self, now: Timestamp) -> Timestamp {
         Timestamp(now.0.saturating_sub(self.0))

@@ -125,6 +125,18 @@ async fn what_cannot_be_had_of_calls_says_what_can() {
     }
 }
 
+/// The clock goes on between two readings of it.
+#[tokio::test]
+async fn metrics_can_always_be_asked_for_from_as_far_back_as_they_are_kept() {
+    let host = Host::start().await;
+    host.publish(&tool("a-tool", 0.0, SOMETIMES)).await;
+    for _ in 0..400 {
+        for query in ["since=90d&step=1d", "since=2d&step=5m"] {
+            host.manage(Method::GET, &format!("/ai/endpoints/a-tool/metrics?{query}"), &json!({})).await.is(200);
+        }
+    }
+}
+
 #[tokio::test]
 async fn calls_are_followed_from_before_into_the_present() {
     let host = Host::start().await;

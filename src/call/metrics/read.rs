@@ -124,20 +124,15 @@ impl FromStr for Step {
 }
 
 impl Metrics {
-    /// What is asked for, if it can be had.
+    /// What is asked for, if it can be had: `back` ms of it, up to now.
     ///
     /// # Errors
     ///
     /// [`StepError::TooFar`] and [`StepError::NotKept`] say what can.
-    pub fn asked(&self, since: Timestamp, step: Step) -> Result<Asked, StepError> {
-        let now = self.clock.now();
-        let reach = |step: Step| {
-            let kept = now.0 - self.oldest(step.span()).0;
-            kept.min((MAX_BUCKETS - 1) * step.millis())
-        };
-        let back = now.0.saturating_sub(since.0);
+    pub fn asked(&self, back: u64, step: Step) -> Result<Asked, StepError> {
+        let reach = |step: Step| self.kept_ms(step.span()).min((MAX_BUCKETS - 1) * step.millis());
         if back <= reach(step) {
-            return Ok(Asked { since, step });
+            return Ok(Asked { since: Timestamp(self.clock.now().0.saturating_sub(back)), step });
         }
         let mut wider = step.wider();
         while wider != Step::Day && back > reach(wider) {
