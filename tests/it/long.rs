@@ -8,6 +8,9 @@ use serde_json::json;
 
 use crate::harness::{Answer, Host, js};
 
+/// How often a way is tried before it is called slow.
+const TRIES: usize = 3;
+
 /// How long `/health/live` may take beside whatever is going on, on a shared machine and in a debug build.
 const LIVELY: Duration = Duration::from_millis(250);
 
@@ -65,17 +68,29 @@ async fn long_texts_of_others_hold_nobody_up() {
     ];
     let mut slow = Vec::new();
     for (what, ask) in &ways {
-        let busy = async {
+        let busy = async || {
             for answer in join_all((0..8).map(|_| ask())).await {
                 let wanted: &[u16] = if *what == "management" { &[422] } else { &[200, 503] };
                 assert!(wanted.contains(&answer.status), "{what}: {answer:?}");
             }
         };
-        let times = health(&host, busy).await;
-        let (most, held) = (times[times.len() - 1], times.iter().filter(|time| **time > Duration::from_millis(50)).count());
-        println!("{what}: {} answers of /health/live, p50 {:?}, longest {most:?}, {held} above 50 ms", times.len(), times[times.len() / 2]);
-        if most > LIVELY {
-            slow.push(format!("{what}: longest {most:?}"));
+        // What holds a thread up does so each time; a machine with other things to do does not.
+        let mut longest = Duration::MAX;
+        for _ in 0..TRIES {
+            let times = health(&host, busy()).await;
+            let (most, held) = (times[times.len() - 1], times.iter().filter(|time| **time > Duration::from_millis(50)).count());
+            println!(
+                "{what}: {} answers of /health/live, p50 {:?}, longest {most:?}, {held} above 50 ms",
+                times.len(),
+                times[times.len() / 2]
+            );
+            longest = longest.min(most);
+            if longest <= LIVELY {
+                break;
+            }
+        }
+        if longest > LIVELY {
+            slow.push(format!("{what}: longest {longest:?}"));
         }
     }
     assert!(slow.is_empty(), "{slow:?}");

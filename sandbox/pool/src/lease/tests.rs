@@ -1,9 +1,5 @@
 use bytes::Bytes;
-use tokio::{
-    io::AsyncWriteExt,
-    net::UnixStream,
-    sync::oneshot::error::TryRecvError,
-};
+use tokio::{io::AsyncWriteExt, net::UnixStream, sync::oneshot::error::TryRecvError};
 use tollhouse_protocol::{Checked, Schemas, ToHost, ToWorker, frame};
 
 use super::*;
