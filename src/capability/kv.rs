@@ -217,6 +217,9 @@ impl Scoped<'_> {
                 return tx.answer(Attempt::CheckFailed);
             }
         }
+        if touched.len() > 1 {
+            tx.confirms();
+        }
         for write in writes {
             let slot = touched.get_mut(written_key(write)).expect("every written key was read above");
             slot.written = true;

@@ -29,6 +29,8 @@ const MAX_WAIT_US: u32 = 64_000;
 pub struct Tx<'a> {
     store: &'a dyn Store,
     batch: Batch,
+    /// Whether it is committed without writes too.
+    confirms: bool,
 }
 
 impl std::fmt::Debug for Tx<'_> {
@@ -45,7 +47,7 @@ pub struct Decided<'a, T> {
 }
 
 /// Has `decide` read and write, and commits what it decided; decides again when something that it read is another by then.
-/// What it decides must have no effect but its writes. Without writes nothing is committed.
+/// What it decides must have no effect but its writes. Without writes nothing is committed, unless it [`Tx::confirms`].
 ///
 /// # Errors
 ///
@@ -57,8 +59,9 @@ where
 {
     for attempt in 0..TRIES {
         back_off(attempt).await;
-        let Decided { batch: Tx { batch, .. }, answer } = decide(Tx { store, batch: Batch::new() }).await?;
-        if batch.changes_nothing() {
+        let Decided { batch: tx, answer } = decide(Tx { store, batch: Batch::new(), confirms: false }).await?;
+        let Tx { batch, confirms, .. } = tx;
+        if batch.changes_nothing() && !confirms {
             return Ok(answer);
         }
         match store.apply(batch, durability).await {
@@ -130,6 +133,11 @@ impl<'a> Tx<'a> {
             self.batch.holds(table, row);
         }
         Ok(rows)
+    }
+
+    /// Wants what was read to be there still at one moment, also where nothing is written.
+    pub fn confirms(&mut self) {
+        self.confirms = true;
     }
 
     /// The store, for what the commit does not depend on.

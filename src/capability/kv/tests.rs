@@ -365,3 +365,31 @@ async fn a_store_that_is_away_is_not_the_handlers_fault() {
     assert_eq!(failure.code, "store_unavailable");
     assert!(!failure.message.contains("secret"), "{failure}");
 }
+
+#[tokio::test]
+async fn checks_without_writes_hold_at_one_moment() {
+    let (hosts, endpoint, limits) = (Hosts::new(), endpoint(), Limits::default());
+    let [one, other] = &hosts.kvs;
+    let (reader, writer) = (one.scoped(&endpoint, &limits), other.scoped(&endpoint, &limits));
+    set(&writer, "a", "1").await.unwrap();
+    let is = |key: &str| AtomicCheck { key: key.into(), value: Some(Bytes::from_static(b"1")) };
+    // One of the two is there at every moment, and never both.
+    let (checks, mut there) = ([is("a"), is("b")], ["a", "b"]);
+    let moves = async {
+        for _ in 0..200 {
+            let put = AtomicWrite::Set { key: there[1].into(), value: Bytes::from_static(b"1"), ttl_ms: None };
+            let take = AtomicWrite::Delete { key: there[0].into() };
+            assert!(writer.transact(&[], &[put, take]).await.unwrap());
+            there.swap(0, 1);
+        }
+    };
+    let looks = async {
+        for look in 0..200 {
+            assert!(!reader.transact(&checks, &[]).await.unwrap(), "both were never there");
+            for _ in 0..look % 6 {
+                tokio::task::yield_now().await;
+            }
+        }
+    };
+    tokio::join!(moves, looks);
+}
