@@ -202,8 +202,8 @@ pub enum CreditError {
 pub struct Credits {
     store: Arc<dyn Store>,
     clock: Clock,
-    /// Micro-dollars of calls under way in this process, so that a balance for one call admits one at a time.
-    held: Mutex<HashMap<CreditId, u64>>,
+    /// Of calls under way in this process, so that a balance for one call admits one at a time.
+    held: Mutex<HashMap<CreditId, Held>>,
 }
 
 impl fmt::Debug for Credits {
@@ -219,6 +219,17 @@ pub(super) struct Hold {
     pub(super) amount: MicroUsd,
     /// Of what is called.
     slug: Slug,
+    /// One debit of the credit at a time: of those that are decided on one balance, one is committed. Only a courtesy: what
+    /// keeps the balance right are the commits' checks.
+    pub(super) turn: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// What calls under way may need of a credit.
+#[derive(Default)]
+struct Held {
+    /// Micro-dollars.
+    amount: u64,
+    turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Credit {
@@ -438,11 +449,13 @@ impl Credits {
     /// Holds `amount` for a call of `slug`, if the balance less what other calls hold is enough.
     pub(super) fn hold(self: &Arc<Self>, credit: &Credit, amount: MicroUsd, slug: &Slug) -> Option<Hold> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let others = held.entry(credit.id.clone()).or_default();
+        let others = held.get(&credit.id).map_or(0, |held| held.amount);
         let needed = others.checked_add(amount.0).filter(|needed| *needed <= credit.balance.0)?;
-        *others = needed;
+        let own = held.entry(credit.id.clone()).or_default();
+        own.amount = needed;
+        let turn = Arc::clone(&own.turn);
         drop(held);
-        Some(Hold { credits: Arc::clone(self), id: credit.id.clone(), amount, slug: slug.clone() })
+        Some(Hold { credits: Arc::clone(self), id: credit.id.clone(), amount, slug: slug.clone(), turn })
     }
 
     /// Debits what is held, in the commit of `tx`. False when the balance is not enough.
@@ -467,9 +480,9 @@ impl Credits {
 impl Drop for Hold {
     fn drop(&mut self) {
         let mut held = self.credits.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(amount) = held.get_mut(&self.id) {
-            *amount = amount.saturating_sub(self.amount.0);
-            if *amount == 0 {
+        if let Some(own) = held.get_mut(&self.id) {
+            own.amount = own.amount.saturating_sub(self.amount.0);
+            if own.amount == 0 {
                 held.remove(&self.id);
             }
         }

@@ -1,5 +1,7 @@
 //! Taking the money: intent, settlement, outcome.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::{Admission, Gate, Means, PAYMENTS, Retry};
@@ -167,6 +169,7 @@ impl Gate {
         let finished = self.finisher.finish(draft, &settlement, answer);
         let before = PAYMENTS.own(id.clone(), Record::clone(&admission.record));
         let (own, settled, made) = (&before, &settlement, &finished);
+        let turn = Arc::clone(&hold.turn).lock_owned().await;
         let debiting = update(&*self.store, Durability::Durable, |mut tx| async move {
             if !self.credits.debit(&mut tx, hold, &made.answer.receipt_id).await? {
                 return tx.answer::<_, StoreError>(false);
@@ -175,7 +178,9 @@ impl Gate {
             tx.append(made.rows.clone());
             tx.answer(true)
         });
-        match debiting.await {
+        let debited = debiting.await;
+        drop(turn);
+        match debited {
             Ok(true) => {
                 admission.ended = true;
                 self.finisher.announce(finished.news);

@@ -2,10 +2,15 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use async_trait::async_trait;
 use futures_util::future::join_all;
+use tokio::sync::{mpsc, oneshot};
 
 use super::*;
-use crate::capability::testing::Yielding;
+use crate::{
+    capability::testing::Yielding,
+    store::{Batch, Changes, Direction, Durability, KeyRange, Pairs},
+};
 
 fn by_credit(token: &str, key: Option<&str>) -> Offered {
     Offered::Credit(CreditOffer { token: token.to_owned(), idempotency_key: key.map(str::to_owned), witness: None })
@@ -308,4 +313,79 @@ async fn a_credit_revoked_among_calls_loses_what_is_left_and_no_more() {
     assert_eq!((left(&bench, &token).await, bench.receipts().await.len() as u64), (0, settled));
     assert_eq!(revoked.revoked.unwrap().amount.0, (1_000 - settled) * PRICE.0);
     faults::check_movements(&bench, "revoked among calls").await;
+}
+
+/// A store in memory that is as slow as a disk: neighbours share a sync, and what comes meanwhile waits for the next.
+struct SlowDisk {
+    held: Arc<MemoryStore>,
+    queue: mpsc::UnboundedSender<(Batch, Durability, oneshot::Sender<Outcome>)>,
+}
+
+type Outcome = Result<Vec<i64>, StoreError>;
+
+impl SlowDisk {
+    fn new(sync: Duration) -> Self {
+        let held = Arc::new(MemoryStore::new());
+        let (queue, mut jobs) = mpsc::unbounded_channel::<(Batch, Durability, oneshot::Sender<Outcome>)>();
+        let store = Arc::clone(&held);
+        tokio::spawn(async move {
+            let mut queued = Vec::new();
+            while jobs.recv_many(&mut queued, 256).await > 0 {
+                let mut waiting = Vec::new();
+                for (batch, durability, answer) in queued.drain(..) {
+                    match (store.apply(batch, durability).await, durability) {
+                        (Ok(sums), Durability::Durable) => waiting.push((answer, sums)),
+                        (outcome, _) => _ = answer.send(outcome),
+                    }
+                }
+                if !waiting.is_empty() {
+                    tokio::time::sleep(sync).await;
+                }
+                waiting.into_iter().for_each(|(answer, sums)| _ = answer.send(Ok(sums)));
+            }
+        });
+        Self { held, queue }
+    }
+}
+
+#[async_trait]
+impl Store for SlowDisk {
+    async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.held.get(space, key).await
+    }
+
+    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
+        self.held.scan(space, range, limit, direction).await
+    }
+
+    async fn count(&self, space: Space, range: KeyRange, most: usize) -> Result<usize, StoreError> {
+        self.held.count(space, range, most).await
+    }
+
+    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i64>, StoreError> {
+        let (answer, outcome) = oneshot::channel();
+        self.queue.send((batch, durability, answer)).unwrap_or_else(|_| panic!("the writer is there"));
+        outcome.await.unwrap()
+    }
+
+    async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
+        self.held.changes(after, limit).await
+    }
+}
+
+#[tokio::test]
+async fn calls_of_one_credit_that_end_together_are_all_debited() {
+    const CALLS: usize = 300;
+    let bench = Arc::new(Bench::over(Arc::new(SlowDisk::new(Duration::from_millis(10)))));
+    let token = minted(&bench, CALLS as u64).await.token;
+    let admitted = join_all((0..CALLS).map(|_| bench.run(by_credit(&token, None)))).await;
+    let mut calls = tokio::task::JoinSet::new();
+    for admission in admitted {
+        let bench = Arc::clone(&bench);
+        calls.spawn(async move { bench.settle(admission).await });
+    }
+    let ended = calls.join_all().await;
+    let uncharged: Vec<_> = ended.iter().filter_map(|ended| ended.as_ref().err()).collect();
+    assert!(uncharged.is_empty(), "{} of {CALLS}, such as {:?}", uncharged.len(), uncharged[0]);
+    assert_eq!(left(&bench, &token).await, 0);
 }
