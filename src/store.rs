@@ -239,7 +239,7 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError::Away`].
     async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError>;
 
-    /// How many keys a range has; no more than `most` are counted.
+    /// How many keys a range has; no more than `most` are counted. Of more than a thousand it is a walk, not one moment.
     ///
     /// # Errors
     ///

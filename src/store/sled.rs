@@ -36,6 +36,8 @@ use super::{Batch, Changes, Direction, Durability, KeyRange, Pairs, Sizes, Space
 const QUEUE: usize = 1_024;
 /// Commits that share one sync, at most.
 const NEIGHBOURS: usize = 256;
+/// Keys counted before commits have their turn.
+const COUNTED: usize = 1_000;
 
 /// A store in a folder. Dropping it waits for what was committed to be on disk, then lets go of the folder.
 #[derive(Debug)]
@@ -103,6 +105,20 @@ impl SledStore {
     }
 }
 
+impl SledStore {
+    /// The number of keys of a range, at most `some`, and the last of them.
+    fn count_some(&self, range: (Bound<Vec<u8>>, Bound<Vec<u8>>), some: usize) -> ::sled::Result<(usize, Option<Vec<u8>>)> {
+        let _moment = self.moment.read().unwrap_or_else(PoisonError::into_inner);
+        let mut last = None;
+        let mut found = 0;
+        for key in self.db.range::<Vec<u8>, _>(range).keys().take(some) {
+            last = Some(key?);
+            found += 1;
+        }
+        Ok((found, last.map(|last| last.to_vec())))
+    }
+}
+
 impl Drop for SledStore {
     fn drop(&mut self) {
         drop(self.queue.take());
@@ -147,9 +163,19 @@ impl Store for SledStore {
         if range.is_empty() {
             return Ok(0);
         }
-        let _moment = self.moment.read().unwrap_or_else(PoisonError::into_inner);
-        let keys = self.db.range::<Vec<u8>, _>(bounds(space, range)).keys();
-        keys.take(most).try_fold(0, |count, key| key.map(|_| count + 1)).map_err(away)
+        let (mut start, end) = bounds(space, range);
+        let mut counted = 0;
+        loop {
+            let some = COUNTED.min(most - counted);
+            let (found, last) = self.count_some((start, end.clone()), some).map_err(away)?;
+            counted += found;
+            match last {
+                Some(last) if found == some && counted < most => start = Bound::Excluded(last),
+                Some(_) | None => return Ok(counted),
+            }
+            // The writer, and others on this thread, go first.
+            tokio::task::yield_now().await;
+        }
     }
 
     async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i64>, StoreError> {

@@ -225,3 +225,18 @@ async fn figures_of_the_disk() {
     println!("get: {:.0}/s", 100_000.0 / start.elapsed().as_secs_f64());
     println!("{} KiB on disk", store.disk_bytes().unwrap() / 1_024);
 }
+
+#[tokio::test]
+async fn who_counts_many_keys_lets_others_go_between() {
+    let folder = folder();
+    let store = open(&folder);
+    let writes = (0..2_500_u32).map(|n| Write::put(Space::Kv, n.to_be_bytes(), b"")).collect();
+    store.apply(Batch::of(vec![], writes), Buffered).await.unwrap();
+    let mut counting = std::pin::pin!(store.count(Space::Kv, KeyRange::all(), usize::MAX));
+    tokio::select! {
+        biased;
+        counted = &mut counting => panic!("{counted:?} in one go"),
+        () = std::future::ready(()) => {}
+    }
+    assert_eq!(counting.await.unwrap(), 2_500);
+}

@@ -389,6 +389,20 @@ pub async fn count_is_of_what_a_range_has(store: impl Store) {
     assert_eq!(count(KeyRange::prefix(b"nothing"), 100).await, 0);
     assert_eq!(count(KeyRange { start: Bound::Excluded(vec![1]), end: Bound::Excluded(vec![1]) }, 100).await, 0);
     assert_eq!(store.count(Space::Logs, KeyRange::all(), 100).await.unwrap(), 0);
+    // Of so many that they are counted some at a time.
+    for thousand in 0..3_u32 {
+        let writes = (0..1_000).map(|n| Write::put(Space::Events, (thousand * 1_000 + n).to_be_bytes(), b"")).collect();
+        store.apply(Batch::of(vec![], writes), Buffered).await.unwrap();
+    }
+    for most in [0, 1, 999, 1_000, 1_001, 2_000, 2_999, 3_000, 3_001, usize::MAX] {
+        assert_eq!(store.count(Space::Events, KeyRange::all(), most).await.unwrap(), most.min(3_000));
+    }
+    for last in [998_u32, 999, 1_000, 1_999, 2_999] {
+        let to = |end| KeyRange { start: Bound::Unbounded, end };
+        let (with, without) = (to(Bound::Included(last.to_be_bytes().to_vec())), to(Bound::Excluded(last.to_be_bytes().to_vec())));
+        assert_eq!(store.count(Space::Events, with, usize::MAX).await.unwrap(), last as usize + 1);
+        assert_eq!(store.count(Space::Events, without, usize::MAX).await.unwrap(), last as usize);
+    }
 }
 
 /// What each of two commits wants absent, the other writes: if both came through, each would have been decided on what the
