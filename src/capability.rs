@@ -194,33 +194,21 @@ impl Ops {
     }
 
     async fn perform(&self, request: OpRequest) -> Result<OpValue, OpFailure> {
-        match request {
-            OpRequest::KvGet { key } => self.kv()?.get(&key).await,
-            OpRequest::KvSet { key, value, ttl_ms } => self.kv()?.set(key, value, ttl_ms).await,
-            OpRequest::KvDelete { key } => self.kv()?.delete(key).await,
-            OpRequest::KvList { prefix, limit, cursor } => self.kv()?.list(&prefix, limit, cursor.as_deref()).await,
-            OpRequest::KvAtomic { checks, writes } => self.kv()?.atomic(&checks, &writes).await,
-            OpRequest::FileRead { path } => self.files()?.read(&path).await,
-            OpRequest::FileWrite { path, content } => self.files()?.write(&path, content).await,
-            OpRequest::FileDelete { path } => self.files()?.delete(&path).await,
-            OpRequest::FileList { prefix, limit, cursor } => self.files()?.list(&prefix, limit, cursor.as_deref()).await,
-            OpRequest::HttpGetJson { url, headers, timeout_ms, auth } => {
-                let hosts = self.call.grant.http()?;
-                let outgoing = http::Outgoing {
-                    guard: &self.services.guard,
-                    hosts: &hosts,
-                    call: &self.call,
-                    counters: &self.http,
-                    hidden: self.hidden(),
-                };
-                outgoing.get_json(http::GetJson { url: &url, headers: &headers, timeout_ms, auth: auth.as_ref() }).await
-            }
-            OpRequest::Sleep { ms } => {
-                // A call has no use for a timer beyond its own end.
-                tokio::time::sleep(Duration::from_millis(ms.min(self.call.limits.wall_ms))).await;
-                Ok(OpValue::None)
-            }
+        macro_rules! perform {
+            ($($(#[$about:meta])* $part:ident.$method:ident $op:ident $request:ident {
+                $($(#[$what:meta])* $field:ident: $kind:ty = $given:ident,)*
+            } $($writes:ident)?;)*) => {
+                match request {
+                    $(OpRequest::$request { $($field),* } => self.$part()?.$method($($field),*).await,)*
+                    OpRequest::Sleep { ms } => {
+                        // A call has no use for a timer beyond its own end.
+                        tokio::time::sleep(Duration::from_millis(ms.min(self.call.limits.wall_ms))).await;
+                        Ok(OpValue::None)
+                    }
+                }
+            };
         }
+        tollhouse_protocol::ops!(perform)
     }
 
     fn kv(&self) -> Result<kv::Scoped<'_>, OpFailure> {
@@ -233,6 +221,11 @@ impl Ops {
         self.call.grant.files()?;
         let files = self.scratch.as_ref().map_or(&self.services.files, |scratch| &scratch.files);
         Ok(files.scoped(&self.call.endpoint_id, &self.call.limits))
+    }
+
+    fn http(&self) -> Result<http::Outgoing<'_>, OpFailure> {
+        let hosts = self.call.grant.http()?;
+        Ok(http::Outgoing { guard: &self.services.guard, hosts, call: &self.call, counters: &self.http, hidden: self.hidden() })
     }
 }
 

@@ -121,8 +121,8 @@ pub(super) struct Scoped {
 }
 
 impl Scoped {
-    pub(super) async fn read(&self, path: &str) -> Result<OpValue, OpFailure> {
-        let path = normalize(path)?;
+    pub(super) async fn read(&self, path: String) -> Result<OpValue, OpFailure> {
+        let path = normalize(&path)?;
         let key = self.key(path);
         for _ in 0..ATTEMPTS {
             let stored = FILES.get(&*self.files.store, &key).await?;
@@ -137,8 +137,8 @@ impl Scoped {
         Err(failure::contended())
     }
 
-    pub(super) async fn write(self, path: &str, content: Bytes) -> Result<OpValue, OpFailure> {
-        let path = normalize(path)?;
+    pub(super) async fn write(self, path: String, content: Bytes) -> Result<OpValue, OpFailure> {
+        let path = normalize(&path)?;
         if content.len() as u64 > self.limits.file_bytes {
             return Err(quota_exceeded(format!("file is {} bytes, limit {}", content.len(), self.limits.file_bytes)));
         }
@@ -173,8 +173,8 @@ impl Scoped {
         Ok(OpValue::None)
     }
 
-    pub(super) async fn delete(self, path: &str) -> Result<OpValue, OpFailure> {
-        let path = normalize(path)?;
+    pub(super) async fn delete(self, path: String) -> Result<OpValue, OpFailure> {
+        let path = normalize(&path)?;
         let key = self.key(path);
         let files = Arc::clone(&self.files);
         let delete = async move {
@@ -189,14 +189,14 @@ impl Scoped {
         files.to_its_end(delete).await
     }
 
-    pub(super) async fn list(&self, prefix: &str, limit: u32, cursor: Option<&str>) -> Result<OpValue, OpFailure> {
+    pub(super) async fn list(&self, prefix: String, limit: u32, cursor: Option<String>) -> Result<OpValue, OpFailure> {
         if !(1..=LIST_LIMIT).contains(&limit) {
             return Err(invalid_argument(format!("limit of list is {limit}, it must be 1 to {LIST_LIMIT}")));
         }
-        let mut range = FILES.under(&(Counted(self.endpoint.clone()), Starting(prefix)));
+        let mut range = FILES.under(&(Counted(self.endpoint.clone()), Starting(&prefix)));
         if let Some(cursor) = cursor {
             let path = URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|path| String::from_utf8(path).ok());
-            let path = path.filter(|path| path.starts_with(prefix));
+            let path = path.filter(|path| path.starts_with(&prefix));
             let path = path.ok_or_else(|| invalid_argument("cursor is not one that this list gave out"))?;
             range = range.after(&self.key(path));
         }

@@ -86,18 +86,10 @@ impl Default for Counters {
     }
 }
 
-/// The op's arguments.
-pub(super) struct GetJson<'a> {
-    pub(super) url: &'a str,
-    pub(super) headers: &'a [(String, String)],
-    pub(super) timeout_ms: Option<u64>,
-    pub(super) auth: Option<&'a HeaderFromEnv>,
-}
-
 /// A call's way out: made for one op, from the grant of that moment.
 pub(super) struct Outgoing<'a> {
     pub(super) guard: &'a Guard,
-    pub(super) hosts: &'a AllowedHosts,
+    pub(super) hosts: AllowedHosts,
     pub(super) call: &'a CallGrants,
     pub(super) counters: &'a Counters,
     /// Hides what the handler must not see.
@@ -105,18 +97,24 @@ pub(super) struct Outgoing<'a> {
 }
 
 impl Outgoing<'_> {
-    pub(super) async fn get_json(&self, asked: GetJson<'_>) -> Result<OpValue, OpFailure> {
+    pub(super) async fn get_json(
+        &self,
+        url: String,
+        headers: Vec<(String, String)>,
+        timeout_ms: Option<u64>,
+        auth: Option<HeaderFromEnv>,
+    ) -> Result<OpValue, OpFailure> {
         let limits = &self.call.limits;
-        let mut headers = request_headers(asked.headers)?;
+        let mut headers = request_headers(&headers)?;
         headers.entry(ACCEPT).or_insert(HeaderValue::from_static("application/json"));
-        let credential = asked.auth.map(|auth| self.credential(auth)).transpose()?;
+        let credential = auth.map(|auth| self.credential(&auth)).transpose()?;
         if self.counters.used.fetch_add(1, Ordering::Relaxed) >= limits.http_requests {
             let message = format!("the call used its {} requests of ctx.httpGetJson", limits.http_requests);
             return Err(failure::quota_exceeded(message));
         }
-        let wall = Duration::from_millis(asked.timeout_ms.unwrap_or(limits.http_wall_ms).min(limits.http_wall_ms));
+        let wall = Duration::from_millis(timeout_ms.unwrap_or(limits.http_wall_ms).min(limits.http_wall_ms));
         let body_bytes = usize::try_from(limits.http_body_bytes).unwrap_or(usize::MAX);
-        let request = Fetch { headers, credential, hosts: Some(self.hosts), ..Fetch::get(asked.url, wall, body_bytes) };
+        let request = Fetch { headers, credential, hosts: Some(&self.hosts), ..Fetch::get(&url, wall, body_bytes) };
         let fetched = async {
             let _turn = self.counters.open.acquire().await.map_err(|_| FetchError::Unreachable("the call has ended".into()))?;
             self.guard.fetch(request).await

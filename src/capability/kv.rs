@@ -111,9 +111,9 @@ pub(super) struct Scoped<'a> {
 }
 
 impl Scoped<'_> {
-    pub(super) async fn get(&self, key: &str) -> Result<OpValue, OpFailure> {
-        self.check_key(key)?;
-        let entry = KV.get(&*self.kv.store, &self.key(key)).await?;
+    pub(super) async fn get(&self, key: String) -> Result<OpValue, OpFailure> {
+        self.check_key(&key)?;
+        let entry = KV.get(&*self.kv.store, &self.key(&key)).await?;
         let now = self.kv.clock.now();
         Ok(entry.filter(|entry| entry.live(now)).map_or(OpValue::None, |entry| OpValue::Json(entry.json)))
     }
@@ -128,7 +128,7 @@ impl Scoped<'_> {
         Ok(OpValue::None)
     }
 
-    pub(super) async fn atomic(&self, checks: &[AtomicCheck], writes: &[AtomicWrite]) -> Result<OpValue, OpFailure> {
+    pub(super) async fn atomic(&self, checks: Vec<AtomicCheck>, writes: Vec<AtomicWrite>) -> Result<OpValue, OpFailure> {
         if checks.len() > ATOMIC_LIMIT || writes.len() > ATOMIC_LIMIT {
             return Err(invalid_argument(format!(
                 "atomic has {} checks and {} writes, limit {ATOMIC_LIMIT} of each",
@@ -136,17 +136,17 @@ impl Scoped<'_> {
                 writes.len()
             )));
         }
-        let ok = self.transact(checks, writes).await?;
+        let ok = self.transact(&checks, &writes).await?;
         Ok(OpValue::Json(Bytes::from_static(if ok { br#"{"ok":true}"# } else { br#"{"ok":false}"# })))
     }
 
-    pub(super) async fn list(&self, prefix: &str, limit: u32, cursor: Option<&str>) -> Result<OpValue, OpFailure> {
+    pub(super) async fn list(&self, prefix: String, limit: u32, cursor: Option<String>) -> Result<OpValue, OpFailure> {
         if !(1..=LIST_LIMIT).contains(&limit) {
             return Err(invalid_argument(format!("limit of list is {limit}, it must be 1 to {LIST_LIMIT}")));
         }
-        let mut range = KV.under(&(Counted(self.endpoint.clone()), Starting(prefix)));
+        let mut range = KV.under(&(Counted(self.endpoint.clone()), Starting(&prefix)));
         if let Some(cursor) = cursor {
-            range = range.after(&self.key(&decode_cursor(cursor, prefix)?));
+            range = range.after(&self.key(&decode_cursor(&cursor, &prefix)?));
         }
         let now = self.kv.clock.now();
         let (mut page, mut bytes, mut seen, limit) = (Page::default(), 0, 0, limit as usize);

@@ -70,6 +70,22 @@ async fn every_op_needs_its_grant_and_loses_it_while_the_call_runs() {
 }
 
 #[tokio::test]
+async fn no_op_of_the_table_is_done_without_a_grant() {
+    let (services, _folder) = services(Guard::new(GuardSettings::default()).unwrap());
+    let grant = Grant::new(Granted::default());
+    let ops = Ops::new(call(&grant), services);
+    for request in OpRequest::each() {
+        let failure = ops.op(request.clone()).await.unwrap_err();
+        assert!(failure.code == "not_granted" && failure.message.contains("`capabilities."), "{request:?}: {failure:?}");
+    }
+    grant.set(everything());
+    for request in OpRequest::each() {
+        let code = ops.op(request.clone()).await.err().map(|failure| failure.code);
+        assert_ne!(code.as_deref(), Some("not_granted"), "{request:?}");
+    }
+}
+
+#[tokio::test]
 async fn one_capability_is_taken_back_without_the_others() {
     let (services, _folder) = services(Guard::new(GuardSettings::default()).unwrap());
     let grant = Grant::new(everything());

@@ -5,88 +5,130 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// One request of a running call. Each is made by an op of the worker's scripts; between the processes it travels as
-/// postcard.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum OpRequest {
-    /// → [`OpValue::Json`] or [`OpValue::None`].
-    KvGet {
-        /// Which one.
-        key: String,
-    },
-    /// `value` is JSON text. → [`OpValue::None`].
-    KvSet {
-        /// Which one.
-        key: String,
-        /// JSON text.
-        value: Bytes,
-        /// After how many milliseconds it is gone; never where there is none.
-        ttl_ms: Option<u64>,
-    },
-    /// → [`OpValue::None`], whether the key was there or not.
-    KvDelete {
-        /// Which one.
-        key: String,
-    },
-    /// → [`OpValue::Json`]: `{"entries":[{"key","value"}],"cursor":string|null}`.
-    KvList {
-        /// What the keys begin with.
-        prefix: String,
-        /// Most entries, at most [`LIST_LIMIT`](crate::limits::LIST_LIMIT).
-        limit: u32,
-        /// Where the page before ended.
-        cursor: Option<String>,
-    },
-    /// All writes or none. → [`OpValue::Json`]: `{"ok":bool}`, false when a check failed.
-    KvAtomic {
-        /// What has to hold.
-        checks: Vec<AtomicCheck>,
-        /// What is done then.
-        writes: Vec<AtomicWrite>,
-    },
-    /// → [`OpValue::Bytes`] or [`OpValue::None`].
-    FileRead {
-        /// Which one.
-        path: String,
-    },
-    /// → [`OpValue::None`].
-    FileWrite {
-        /// Which one.
-        path: String,
-        /// All of it.
-        content: Bytes,
-    },
-    /// → [`OpValue::None`], whether the file was there or not.
-    FileDelete {
-        /// Which one.
-        path: String,
-    },
-    /// → [`OpValue::Json`]: `{"files":[{"path","size","modifiedAt"}],"cursor":string|null}`.
-    FileList {
-        /// What the paths begin with.
-        prefix: String,
-        /// Most entries, at most [`LIST_LIMIT`](crate::limits::LIST_LIMIT).
-        limit: u32,
-        /// Where the page before ended.
-        cursor: Option<String>,
-    },
-    /// `ctx.httpGetJson`. → [`OpValue::Json`]: `{"status","headers","json"}`.
-    HttpGetJson {
-        /// As the handler gave it.
-        url: String,
-        /// What the handler wants sent. The host drops what is not its to say.
-        headers: Vec<(String, String)>,
-        /// In milliseconds, at most the limit of the call.
-        timeout_ms: Option<u64>,
-        /// A secret to be sent.
-        auth: Option<HeaderFromEnv>,
-    },
-    /// A timer: answered with [`OpValue::None`] after `ms`.
-    Sleep {
-        /// In milliseconds.
-        ms: u64,
-    },
+/// Hands the table of ops to the macro `$then`: here it declares [`OpRequest`], in the worker it makes what the scripts call,
+/// in the host it performs what was asked.
+///
+/// A row is the part of the host and its method that perform the op, the name that scripts call it by, and the request
+/// with what its fields are given as: `text` (JSON where the field is no text), `number` or `buffer`. Behind it stands whether it `writes`:
+/// it changes what is kept, so that the call does not end before it is done.
+#[macro_export]
+macro_rules! ops {
+    ($then:ident) => {
+        $then! {
+            /// → [`OpValue::Json`] or [`OpValue::None`].
+            kv.get op_kv_get KvGet {
+                /// Which one.
+                key: String = text,
+            };
+            /// `value` is JSON text. → [`OpValue::None`].
+            kv.set op_kv_set KvSet {
+                /// Which one.
+                key: String = text,
+                /// JSON text.
+                value: Bytes = text,
+                /// After how many milliseconds it is gone; never where there is none.
+                ttl_ms: Option<u64> = number,
+            } writes;
+            /// → [`OpValue::None`], whether the key was there or not.
+            kv.delete op_kv_delete KvDelete {
+                /// Which one.
+                key: String = text,
+            } writes;
+            /// → [`OpValue::Json`]: `{"entries":[{"key","value"}],"cursor":string|null}`.
+            kv.list op_kv_list KvList {
+                /// What the keys begin with.
+                prefix: String = text,
+                /// Most entries, at most [`LIST_LIMIT`](crate::limits::LIST_LIMIT).
+                limit: u32 = number,
+                /// Where the page before ended.
+                cursor: Option<String> = text,
+            };
+            /// All writes or none. → [`OpValue::Json`]: `{"ok":bool}`, false when a check failed.
+            kv.atomic op_kv_atomic KvAtomic {
+                /// What has to hold.
+                checks: Vec<AtomicCheck> = text,
+                /// What is done then.
+                writes: Vec<AtomicWrite> = text,
+            } writes;
+            /// → [`OpValue::Bytes`] or [`OpValue::None`].
+            files.read op_file_read FileRead {
+                /// Which one.
+                path: String = text,
+            };
+            /// → [`OpValue::None`].
+            files.write op_file_write FileWrite {
+                /// Which one.
+                path: String = text,
+                /// All of it.
+                content: Bytes = buffer,
+            } writes;
+            /// → [`OpValue::None`], whether the file was there or not.
+            files.delete op_file_delete FileDelete {
+                /// Which one.
+                path: String = text,
+            } writes;
+            /// → [`OpValue::Json`]: `{"files":[{"path","size","modifiedAt"}],"cursor":string|null}`.
+            files.list op_file_list FileList {
+                /// What the paths begin with.
+                prefix: String = text,
+                /// Most entries, at most [`LIST_LIMIT`](crate::limits::LIST_LIMIT).
+                limit: u32 = number,
+                /// Where the page before ended.
+                cursor: Option<String> = text,
+            };
+            /// `ctx.httpGetJson`. → [`OpValue::Json`]: `{"status","headers","json"}`.
+            http.get_json op_http_get_json HttpGetJson {
+                /// As the handler gave it.
+                url: String = text,
+                /// What the handler wants sent. The host drops what is not its to say.
+                headers: Vec<(String, String)> = text,
+                /// In milliseconds, at most the limit of the call.
+                timeout_ms: Option<u64> = number,
+                /// A secret to be sent.
+                auth: Option<HeaderFromEnv> = text,
+            };
+        }
+    };
 }
+
+macro_rules! declare {
+    (@writes) => { false };
+    (@writes writes) => { true };
+    ($($(#[$about:meta])* $part:ident.$method:ident $op:ident $request:ident {
+        $($(#[$what:meta])* $field:ident: $kind:ty = $given:ident,)*
+    } $($writes:ident)?;)*) => {
+        /// One request of a running call. Each is made by an op of the worker's scripts; between the processes it travels as
+        /// postcard.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        pub enum OpRequest {
+            $($(#[$about])* $request { $($(#[$what])* $field: $kind,)* },)*
+            /// A timer: answered with [`OpValue::None`] after `ms`.
+            Sleep {
+                /// In milliseconds.
+                ms: u64,
+            },
+        }
+
+        impl OpRequest {
+            /// Whether it changes what is kept: a call does not end before it is done.
+            #[must_use]
+            pub fn writes(&self) -> bool {
+                match self {
+                    $(Self::$request { .. } => declare!(@writes $($writes)?),)*
+                    Self::Sleep { .. } => false,
+                }
+            }
+
+            /// Each row of the table, asking for nothing in particular: for tests that every op has to pass.
+            #[must_use]
+            pub fn each() -> Vec<Self> {
+                vec![$(Self::$request { $($field: Default::default(),)* },)*]
+            }
+        }
+    };
+}
+
+ops!(declare);
 
 /// A check of `ctx.kv.atomic()`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -162,14 +162,7 @@ impl OpQueue {
             return 0;
         }
         self.last_op += 1;
-        let writes = matches!(
-            request,
-            OpRequest::KvSet { .. }
-                | OpRequest::KvDelete { .. }
-                | OpRequest::KvAtomic { .. }
-                | OpRequest::FileWrite { .. }
-                | OpRequest::FileDelete { .. }
-        );
+        let writes = request.writes();
         self.waiting.push(Waiting { number: self.last_op, sent: None, writes, sleeps, heard: true, request: Some(request) });
         self.last_op
     }

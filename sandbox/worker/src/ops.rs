@@ -4,11 +4,9 @@
 //! a number and answers that; [`CallState`] sends the request and delivers the answer.
 
 mod args;
+mod asks;
 mod crypto;
 mod end;
-mod files;
-mod http;
-mod kv;
 mod log;
 mod progress;
 mod text;
@@ -36,18 +34,8 @@ const NEEDED_BY_CORE: &[&str] =
     if cfg!(feature = "v8") { &[] } else { &["op_get_extras_binding_object", "op_get_ext_import_meta_proto", "op_set_captured_bootstrap"] };
 
 fn table() -> Vec<OpDecl> {
-    vec![
-        kv::op_kv_get(),
-        kv::op_kv_set(),
-        kv::op_kv_delete(),
-        kv::op_kv_list(),
-        kv::op_kv_atomic(),
-        files::op_file_read(),
-        files::op_file_write(),
-        files::op_file_write_text(),
-        files::op_file_delete(),
-        files::op_file_list(),
-        http::op_http_get_json(),
+    let own = vec![
+        asks::op_file_write_text(),
         timers::op_sleep(),
         timers::op_forget(),
         log::op_log(),
@@ -74,5 +62,6 @@ fn table() -> Vec<OpDecl> {
         end::op_threw(),
         end::op_loaded(),
         end::op_unloadable(),
-    ]
+    ];
+    asks::table().into_iter().chain(own).collect()
 }

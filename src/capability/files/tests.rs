@@ -85,19 +85,19 @@ fn json(value: OpValue) -> Value {
 async fn a_file_comes_back_under_any_spelling_of_its_path() {
     let (host, endpoint, limits) = (Host::new(), EndpointId::generate(), Limits::default());
     let files = || host.files[0].scoped(&endpoint, &limits);
-    files().write("notes//today/./a.txt", Bytes::from_static(b"one")).await.unwrap();
-    assert_eq!(files().read("./notes/today/a.txt").await.unwrap(), OpValue::Bytes("one".into()));
-    files().write("notes/today/a.txt", Bytes::from_static(b"three")).await.unwrap();
-    assert_eq!(files().read("notes/today/a.txt").await.unwrap(), OpValue::Bytes("three".into()));
-    let listed = json(files().list("notes/", 10, None).await.unwrap());
+    files().write("notes//today/./a.txt".into(), Bytes::from_static(b"one")).await.unwrap();
+    assert_eq!(files().read("./notes/today/a.txt".into()).await.unwrap(), OpValue::Bytes("one".into()));
+    files().write("notes/today/a.txt".into(), Bytes::from_static(b"three")).await.unwrap();
+    assert_eq!(files().read("notes/today/a.txt".into()).await.unwrap(), OpValue::Bytes("three".into()));
+    let listed = json(files().list("notes/".into(), 10, None).await.unwrap());
     assert_eq!(
         listed,
         json!({"files": [{"path": "notes/today/a.txt", "size": 5, "modifiedAt": "2023-11-14T22:13:20.000Z"}], "cursor": null})
     );
     assert_eq!(host.usage(&[&endpoint]).await, [Usage { items: 1, bytes: 5 }]);
-    files().delete("notes/today/a.txt").await.unwrap();
-    files().delete("notes/today/a.txt").await.unwrap();
-    assert_eq!(files().read("notes/today/a.txt").await.unwrap(), OpValue::None);
+    files().delete("notes/today/a.txt".into()).await.unwrap();
+    files().delete("notes/today/a.txt".into()).await.unwrap();
+    assert_eq!(files().read("notes/today/a.txt".into()).await.unwrap(), OpValue::None);
     assert_eq!(host.usage(&[&endpoint]).await, [Usage::default()]);
 }
 
@@ -126,12 +126,12 @@ async fn paths_that_lead_elsewhere_are_refused() {
         &long_segment,
         &long_path,
     ] {
-        assert_eq!(files().write(path, Bytes::new()).await.unwrap_err().code, "invalid_argument", "{path:?}");
-        assert_eq!(files().read(path).await.unwrap_err().code, "invalid_argument", "{path:?}");
-        assert_eq!(files().delete(path).await.unwrap_err().code, "invalid_argument", "{path:?}");
+        assert_eq!(files().write(path.into(), Bytes::new()).await.unwrap_err().code, "invalid_argument", "{path:?}");
+        assert_eq!(files().read(path.into()).await.unwrap_err().code, "invalid_argument", "{path:?}");
+        assert_eq!(files().delete(path.into()).await.unwrap_err().code, "invalid_argument", "{path:?}");
     }
     for path in ["..a", "a..", "...", "ä/ö", "C:", "con", &"s".repeat(SEGMENT_BYTES)] {
-        files().write(path, Bytes::new()).await.unwrap();
+        files().write(path.into(), Bytes::new()).await.unwrap();
     }
 }
 
@@ -144,7 +144,7 @@ async fn quotas_hold_when_two_hosts_write_at_once() {
             let (host, endpoint) = (host.clone(), endpoint.clone());
             tokio::spawn(async move {
                 let content = Bytes::from(vec![b'x'; 5 + n % 28]);
-                host.files[n % 2].scoped(&endpoint, &limits).write(&format!("f{}", n % 12), content).await
+                host.files[n % 2].scoped(&endpoint, &limits).write(format!("f{}", n % 12), content).await
             })
         })
         .collect();
@@ -163,17 +163,19 @@ async fn quotas_hold_when_two_hosts_write_at_once() {
 async fn a_reader_meets_one_whole_version() {
     let (host, endpoint) = (Arc::new(Host::new()), EndpointId::generate());
     let limits = Limits::default();
-    host.files[0].scoped(&endpoint, &limits).write("f", Bytes::from(vec![0; 100])).await.unwrap();
+    host.files[0].scoped(&endpoint, &limits).write("f".into(), Bytes::from(vec![0; 100])).await.unwrap();
     let writer = tokio::spawn({
         let (host, endpoint) = (host.clone(), endpoint.clone());
         async move {
             for n in 1..200_u8 {
-                host.files[1].scoped(&endpoint, &limits).write("f", Bytes::from(vec![n; 100 + usize::from(n)])).await.unwrap();
+                host.files[1].scoped(&endpoint, &limits).write("f".into(), Bytes::from(vec![n; 100 + usize::from(n)])).await.unwrap();
             }
         }
     });
     while !writer.is_finished() {
-        let OpValue::Bytes(content) = host.files[0].scoped(&endpoint, &limits).read("f").await.unwrap() else { panic!("the file is gone") };
+        let OpValue::Bytes(content) = host.files[0].scoped(&endpoint, &limits).read("f".into()).await.unwrap() else {
+            panic!("the file is gone")
+        };
         assert!(content.len() == 100 + usize::from(content[0]) && content.iter().all(|byte| *byte == content[0]));
     }
     writer.await.unwrap();
@@ -185,12 +187,12 @@ async fn list_pages_in_order_and_forgetting_leaves_others() {
     let (host, ours, theirs, limits) = (Host::new(), EndpointId::generate(), EndpointId::generate(), Limits::default());
     let files = || host.files[0].scoped(&ours, &limits);
     for n in 0..25 {
-        files().write(&format!("d/{n:02}"), Bytes::from_static(b"x")).await.unwrap();
+        files().write(format!("d/{n:02}"), Bytes::from_static(b"x")).await.unwrap();
     }
-    host.files[1].scoped(&theirs, &limits).write("d/99", Bytes::from_static(b"y")).await.unwrap();
+    host.files[1].scoped(&theirs, &limits).write("d/99".into(), Bytes::from_static(b"y")).await.unwrap();
     let (mut paths, mut cursor) = (Vec::new(), None::<String>);
     loop {
-        let page = json(files().list("d/", 10, cursor.as_deref()).await.unwrap());
+        let page = json(files().list("d/".into(), 10, cursor.clone()).await.unwrap());
         paths.extend(page["files"].as_array().unwrap().iter().map(|file| file["path"].as_str().unwrap().to_owned()));
         cursor = page["cursor"].as_str().map(str::to_owned);
         if cursor.is_none() {
@@ -198,8 +200,8 @@ async fn list_pages_in_order_and_forgetting_leaves_others() {
         }
     }
     assert_eq!(paths, (0..25).map(|n| format!("d/{n:02}")).collect::<Vec<_>>());
-    assert_eq!(files().list("d/", 10, Some("zz!")).await.unwrap_err().code, "invalid_argument");
-    assert_eq!(files().list("d/", 0, None).await.unwrap_err().code, "invalid_argument");
+    assert_eq!(files().list("d/".into(), 10, Some("zz!".into())).await.unwrap_err().code, "invalid_argument");
+    assert_eq!(files().list("d/".into(), 0, None).await.unwrap_err().code, "invalid_argument");
     host.files[0].forget(&ours).await.unwrap();
     assert_eq!(host.usage(&[&ours, &theirs]).await, [Usage::default(), Usage { items: 1, bytes: 1 }]);
 }
@@ -223,18 +225,18 @@ async fn endpoints_never_meet() {
             match random.below(4) {
                 0 | 1 => {
                     let content = format!("{place} {step}").into_bytes();
-                    match files().write(&path, content.clone().into()).await {
+                    match files().write(path.clone(), content.clone().into()).await {
                         Ok(_) => drop(model.insert(path, content)),
                         Err(failure) => assert!(failure.code == "quota_exceeded" && model.len() == 5, "seed {seed}"),
                     }
                 }
                 2 => {
-                    files().delete(&path).await.unwrap();
+                    files().delete(path.clone()).await.unwrap();
                     model.remove(&path);
                 }
                 _ => {
                     let expected = model.get(&path).map_or(OpValue::None, |content| OpValue::Bytes(content.clone().into()));
-                    assert_eq!(files().read(&path).await.unwrap(), expected, "seed {seed}, step {step}");
+                    assert_eq!(files().read(path.clone()).await.unwrap(), expected, "seed {seed}, step {step}");
                 }
             }
         }
@@ -246,7 +248,7 @@ async fn endpoints_never_meet() {
 async fn a_write_that_its_call_does_not_wait_for_leaves_nothing_uncounted() {
     let (host, endpoint, limits) = (Host::new(), EndpointId::generate(), Limits::default());
     for polls in 1..12 {
-        let mut writing = Box::pin(host.files[0].scoped(&endpoint, &limits).write("f", Bytes::from(vec![0; polls])));
+        let mut writing = Box::pin(host.files[0].scoped(&endpoint, &limits).write("f".into(), Bytes::from(vec![0; polls])));
         for _ in 0..polls {
             if std::future::poll_fn(|context| std::task::Poll::Ready(writing.as_mut().poll(context).is_ready())).await {
                 break;
@@ -255,8 +257,8 @@ async fn a_write_that_its_call_does_not_wait_for_leaves_nothing_uncounted() {
         }
         drop(writing);
         // The next write waits for its turn, and so for the one before.
-        host.files[0].scoped(&endpoint, &limits).write("g", Bytes::from_static(b"g")).await.unwrap();
-        host.files[0].scoped(&endpoint, &limits).delete("g").await.unwrap();
+        host.files[0].scoped(&endpoint, &limits).write("g".into(), Bytes::from_static(b"g")).await.unwrap();
+        host.files[0].scoped(&endpoint, &limits).delete("g".into()).await.unwrap();
         assert_eq!(host.usage(&[&endpoint]).await, [Usage { items: 1, bytes: polls as u64 }]);
     }
 }

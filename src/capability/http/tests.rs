@@ -26,6 +26,14 @@ fn call(limits: Limits) -> CallGrants {
     }
 }
 
+/// The arguments of one request.
+struct GetJson<'a> {
+    url: &'a str,
+    headers: &'a [(String, String)],
+    timeout_ms: Option<u64>,
+    auth: Option<&'a HeaderFromEnv>,
+}
+
 struct Caller {
     guard: Guard,
     hosts: AllowedHosts,
@@ -47,8 +55,9 @@ impl Caller {
 
     async fn ask(&self, asked: GetJson<'_>) -> Result<Value, OpFailure> {
         let outgoing =
-            Outgoing { guard: &self.guard, hosts: &self.hosts, call: &self.call, counters: &self.counters, hidden: &self.hidden };
-        match outgoing.get_json(asked).await? {
+            Outgoing { guard: &self.guard, hosts: self.hosts.clone(), call: &self.call, counters: &self.counters, hidden: &self.hidden };
+        let GetJson { url, headers, timeout_ms, auth } = asked;
+        match outgoing.get_json(url.to_owned(), headers.to_vec(), timeout_ms, auth.cloned()).await? {
             OpValue::Json(json) => Ok(serde_json::from_slice(&json).unwrap()),
             OpValue::None | OpValue::Bytes(_) => panic!("expected JSON"),
         }
@@ -103,9 +112,14 @@ async fn only_json_comes_through() {
         assert_eq!(caller.get(&format!("{base}{path}")).await.unwrap()["json"], expected, "{path}");
     }
     let url = format!("{base}/deep");
-    let outgoing =
-        Outgoing { guard: &caller.guard, hosts: &caller.hosts, call: &caller.call, counters: &caller.counters, hidden: &caller.hidden };
-    assert!(outgoing.get_json(GetJson { url: &url, headers: &[], timeout_ms: None, auth: None }).await.is_ok());
+    let outgoing = Outgoing {
+        guard: &caller.guard,
+        hosts: caller.hosts.clone(),
+        call: &caller.call,
+        counters: &caller.counters,
+        hidden: &caller.hidden,
+    };
+    assert!(outgoing.get_json(url, vec![], None, None).await.is_ok());
 }
 
 #[tokio::test]

@@ -63,12 +63,12 @@ async fn set(kv: &Scoped<'_>, key: &str, value: impl Into<Bytes>) -> Result<OpVa
 async fn a_value_comes_back_until_it_is_deleted() {
     let (hosts, endpoint, limits) = (Hosts::new(), endpoint(), Limits::default());
     let kv = hosts.kvs[0].scoped(&endpoint, &limits);
-    assert_eq!(kv.get("a").await.unwrap(), OpValue::None);
+    assert_eq!(kv.get("a".into()).await.unwrap(), OpValue::None);
     set(&kv, "a", r#"{"n":1}"#).await.unwrap();
-    assert_eq!(text(&kv.get("a").await.unwrap()), Some(json!({"n": 1})));
+    assert_eq!(text(&kv.get("a".into()).await.unwrap()), Some(json!({"n": 1})));
     kv.delete("a".into()).await.unwrap();
     kv.delete("a".into()).await.unwrap();
-    assert_eq!(kv.get("a").await.unwrap(), OpValue::None);
+    assert_eq!(kv.get("a".into()).await.unwrap(), OpValue::None);
     assert_eq!(hosts.usage(&endpoint).await, Usage::default());
 }
 
@@ -77,8 +77,8 @@ async fn arguments_beyond_the_limits_are_refused() {
     let (hosts, endpoint) = (Hosts::new(), endpoint());
     let limits = Limits { kv_key_bytes: 8, kv_value_bytes: 10, ..Limits::default() };
     let kv = hosts.kvs[0].scoped(&endpoint, &limits);
-    assert_eq!(code(kv.get("").await), "invalid_argument");
-    assert_eq!(code(kv.get("123456789").await), "invalid_argument");
+    assert_eq!(code(kv.get("".into()).await), "invalid_argument");
+    assert_eq!(code(kv.get("123456789".into()).await), "invalid_argument");
     assert_eq!(code(kv.delete("123456789".into()).await), "invalid_argument");
     assert_eq!(code(set(&kv, "k", "\"0123456789\"").await), "quota_exceeded");
     for not_json in ["", "{", "undefined", "1 2", "'a'", "\u{feff}1", "\"\\x\""] {
@@ -89,12 +89,12 @@ async fn arguments_beyond_the_limits_are_refused() {
         assert_eq!(code(kv.set("k".into(), "1".into(), Some(ttl)).await), "invalid_argument");
     }
     for limit in [0, LIST_LIMIT + 1] {
-        let refusal = kv.list("", limit, None).await.unwrap_err();
+        let refusal = kv.list("".into(), limit, None).await.unwrap_err();
         assert_eq!(refusal.code, "invalid_argument");
         assert!(refusal.message.ends_with(&format!("it must be 1 to {LIST_LIMIT}")), "{}", refusal.message);
     }
     let many = vec![AtomicWrite::Delete { key: "a".into() }; ATOMIC_LIMIT + 1];
-    assert_eq!(code(kv.atomic(&[], &many).await), "invalid_argument");
+    assert_eq!(code(kv.atomic(vec![], many).await), "invalid_argument");
     assert!(hosts.entries(&endpoint).await.is_empty());
 }
 
@@ -150,18 +150,21 @@ async fn an_expired_entry_is_absent_and_makes_room() {
     kv.set("long".into(), "2".into(), Some(60_000)).await.unwrap();
     set(&kv, "ever", "3").await.unwrap();
     hosts.pass(999);
-    assert_eq!(text(&kv.get("short").await.unwrap()), Some(json!(1)));
+    assert_eq!(text(&kv.get("short".into()).await.unwrap()), Some(json!(1)));
     assert_eq!(code(set(&kv, "more", "4").await), "quota_exceeded");
     hosts.pass(1_000);
-    assert_eq!(kv.get("short").await.unwrap(), OpValue::None);
-    assert_eq!(text(&kv.list("", 10, None).await.unwrap()).unwrap()["entries"], json!([{"key":"ever","value":3},{"key":"long","value":2}]));
-    assert_eq!(text(&kv.atomic(&[AtomicCheck { key: "short".into(), value: None }], &[]).await.unwrap()), Some(json!({"ok": true})));
+    assert_eq!(kv.get("short".into()).await.unwrap(), OpValue::None);
+    assert_eq!(
+        text(&kv.list("".into(), 10, None).await.unwrap()).unwrap()["entries"],
+        json!([{"key":"ever","value":3},{"key":"long","value":2}])
+    );
+    assert_eq!(text(&kv.atomic(vec![AtomicCheck { key: "short".into(), value: None }], vec![]).await.unwrap()), Some(json!({"ok": true})));
     set(&kv, "more", "4").await.unwrap();
     assert_eq!(hosts.usage(&endpoint).await.items, 3);
     hosts.pass(60_000);
     kv.set("long".into(), "5".into(), None).await.unwrap();
     hosts.pass(10_000_000);
-    assert_eq!(text(&kv.get("long").await.unwrap()), Some(json!(5)));
+    assert_eq!(text(&kv.get("long".into()).await.unwrap()), Some(json!(5)));
 }
 
 #[tokio::test]
@@ -173,10 +176,10 @@ async fn atomic_writes_all_or_nothing() {
     let check = |key: &str, value: Option<&'static str>| AtomicCheck { key: key.into(), value: value.map(Bytes::from) };
     let no = json!({"ok": false});
     for checks in [[check("a", None)], [check("a", Some(r#"{"x":1}"#))], [check("b", Some("1"))]] {
-        let answer = kv.atomic(&checks, &[write("a", "0"), write("b", "0")]).await.unwrap();
+        let answer = kv.atomic(checks.to_vec(), vec![write("a", "0"), write("b", "0")]).await.unwrap();
         assert_eq!(text(&answer), Some(no.clone()), "{checks:?}");
     }
-    assert_eq!(kv.get("b").await.unwrap(), OpValue::None);
+    assert_eq!(kv.get("b".into()).await.unwrap(), OpValue::None);
     let checks = [check("a", Some(r#"{ "y": [2], "x": 1 }"#)), check("b", None)];
     let writes = [
         write("b", "1"),
@@ -185,12 +188,15 @@ async fn atomic_writes_all_or_nothing() {
         write("c", "3"),
         write("c", "4"),
     ];
-    assert_eq!(text(&kv.atomic(&checks, &writes).await.unwrap()), Some(json!({"ok": true})));
-    assert_eq!(text(&kv.list("", 10, None).await.unwrap()).unwrap()["entries"], json!([{"key":"b","value":42},{"key":"c","value":4}]));
+    assert_eq!(text(&kv.atomic(checks.to_vec(), writes.to_vec()).await.unwrap()), Some(json!({"ok": true})));
+    assert_eq!(
+        text(&kv.list("".into(), 10, None).await.unwrap()).unwrap()["entries"],
+        json!([{"key":"b","value":42},{"key":"c","value":4}])
+    );
     // One write too many for the quota: none of them happens.
     let tight = Limits { kv_keys: 3, ..limits };
     let kv = hosts.kvs[0].scoped(&endpoint, &tight);
-    assert_eq!(code(kv.atomic(&[], &[write("d", "1"), write("e", "1")]).await), "quota_exceeded");
+    assert_eq!(code(kv.atomic(vec![], vec![write("d", "1"), write("e", "1")]).await), "quota_exceeded");
     assert_eq!(hosts.usage(&endpoint).await.items, 2);
 }
 
@@ -203,7 +209,7 @@ async fn add_never_loses_an_update() {
             tokio::spawn(async move {
                 let limits = Limits::default();
                 let kv = hosts.kvs[n % 2].scoped(&endpoint, &limits);
-                kv.atomic(&[], &[AtomicWrite::Add { key: "n".into(), by: 3 }]).await
+                kv.atomic(vec![], vec![AtomicWrite::Add { key: "n".into(), by: 3 }]).await
             })
         })
         .collect();
@@ -216,7 +222,7 @@ async fn add_never_loses_an_update() {
     }
     let limits = Limits::default();
     assert!(added >= 150, "{added}");
-    assert_eq!(text(&hosts.kvs[0].scoped(&endpoint, &limits).get("n").await.unwrap()), Some(json!(added)));
+    assert_eq!(text(&hosts.kvs[0].scoped(&endpoint, &limits).get("n".into()).await.unwrap()), Some(json!(added)));
     hosts.usage(&endpoint).await;
 }
 
@@ -224,7 +230,7 @@ async fn add_never_loses_an_update() {
 async fn add_keeps_to_integers_that_javascript_can_read() {
     let (hosts, endpoint, limits) = (Hosts::new(), endpoint(), Limits::default());
     let kv = hosts.kvs[0].scoped(&endpoint, &limits);
-    let add = async |key: &str, by| kv.atomic(&[], &[AtomicWrite::Add { key: key.into(), by }]).await;
+    let add = async |key: &str, by| kv.atomic(vec![], vec![AtomicWrite::Add { key: key.into(), by }]).await;
     add("n", MAX_SAFE_INTEGER).await.unwrap();
     assert_eq!(code(add("n", 1).await), "invalid_argument");
     assert_eq!(code(add("n", i64::MAX).await), "invalid_argument");
@@ -237,9 +243,9 @@ async fn add_keeps_to_integers_that_javascript_can_read() {
     kv.set("brief".into(), "1".into(), Some(50)).await.unwrap();
     add("brief", 1).await.unwrap();
     hosts.pass(60);
-    assert_eq!(kv.get("brief").await.unwrap(), OpValue::None);
+    assert_eq!(kv.get("brief".into()).await.unwrap(), OpValue::None);
     add("brief", 5).await.unwrap();
-    assert_eq!(text(&kv.get("brief").await.unwrap()), Some(json!(5)));
+    assert_eq!(text(&kv.get("brief".into()).await.unwrap()), Some(json!(5)));
 }
 
 #[tokio::test]
@@ -255,7 +261,7 @@ async fn list_pages_through_a_prefix_in_order() {
     hosts.pass(10);
     let (mut keys, mut cursor): (Vec<String>, Option<String>) = (Vec::new(), None);
     loop {
-        let page = text(&kv.list("user/", 33, cursor.as_deref()).await.unwrap()).unwrap();
+        let page = text(&kv.list("user/".into(), 33, cursor.clone()).await.unwrap()).unwrap();
         let entries = page["entries"].as_array().unwrap();
         assert!(entries.len() <= 33);
         keys.extend(entries.iter().map(|entry| entry["key"].as_str().unwrap().to_owned()));
@@ -268,7 +274,7 @@ async fn list_pages_through_a_prefix_in_order() {
     assert_eq!(keys, expected);
     let elsewhere = encode_cursor("ä");
     for cursor in ["%%%", elsewhere.as_str()] {
-        assert_eq!(code(kv.list("user/", 10, Some(cursor)).await), "invalid_argument");
+        assert_eq!(code(kv.list("user/".into(), 10, Some(cursor.to_owned())).await), "invalid_argument");
     }
 }
 
@@ -279,10 +285,10 @@ async fn a_page_of_large_values_stays_below_a_frame() {
     for n in 0..40 {
         set(&kv, &format!("{n:02}"), format!("\"{}\"", "v".repeat(60_000))).await.unwrap();
     }
-    let OpValue::Json(page) = kv.list("", LIST_LIMIT, None).await.unwrap() else { panic!() };
+    let OpValue::Json(page) = kv.list("".into(), LIST_LIMIT, None).await.unwrap() else { panic!() };
     assert!(page.len() < PAGE_BYTES + 70_000);
     let page: Value = serde_json::from_slice(&page).unwrap();
-    let rest = kv.list("", LIST_LIMIT, page["cursor"].as_str()).await.unwrap();
+    let rest = kv.list("".into(), LIST_LIMIT, page["cursor"].as_str().map(str::to_owned)).await.unwrap();
     assert_eq!(page["entries"].as_array().unwrap().len() + text(&rest).unwrap()["entries"].as_array().unwrap().len(), 34);
 }
 
@@ -318,7 +324,7 @@ async fn endpoints_never_meet() {
                 }
                 5 => hosts.pass(random.below(40)),
                 6 => {
-                    let cursor_free = text(&kv.list(&key, LIST_LIMIT, None).await.unwrap()).unwrap();
+                    let cursor_free = text(&kv.list(key.clone(), LIST_LIMIT, None).await.unwrap()).unwrap();
                     let expected: Vec<_> =
                         model.iter().filter(|(k, _)| k.starts_with(&key)).map(|(k, (v, _))| json!({"key": k, "value": v})).collect();
                     assert_eq!(cursor_free["entries"], json!(expected), "seed {seed}, step {step}");
@@ -329,7 +335,7 @@ async fn endpoints_never_meet() {
                 }
                 _ => {
                     let expected = model.get(&key).map(|(value, _)| value.clone());
-                    assert_eq!(text(&kv.get(&key).await.unwrap()), expected, "seed {seed}, step {step}");
+                    assert_eq!(text(&kv.get(key.clone()).await.unwrap()), expected, "seed {seed}, step {step}");
                 }
             }
         }
@@ -361,7 +367,7 @@ async fn a_store_that_is_away_is_not_the_handlers_fault() {
         }
     }
     let (kv, endpoint, limits) = (Kv::new(Arc::new(Away), Clock::default()), endpoint(), Limits::default());
-    let failure = kv.scoped(&endpoint, &limits).get("a").await.unwrap_err();
+    let failure = kv.scoped(&endpoint, &limits).get("a".into()).await.unwrap_err();
     assert_eq!(failure.code, "store_unavailable");
     assert!(!failure.message.contains("secret"), "{failure}");
 }

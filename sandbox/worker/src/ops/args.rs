@@ -1,21 +1,76 @@
 //! Arguments as the scripts pass them.
 
-use tollhouse_protocol::limits::{LIST_DEFAULT, LIST_LIMIT};
+use bytes::Bytes;
+use deno_core::serde::de::DeserializeOwned;
+use tollhouse_protocol::{
+    HeaderFromEnv,
+    limits::{LIST_DEFAULT, LIST_LIMIT},
+};
+
+/// A field of a request, made of what the scripts pass.
+pub(super) trait Argument<Passed>: Sized {
+    /// `None` where it does not read.
+    fn read(passed: Passed) -> Option<Self>;
+}
+
+impl Argument<String> for String {
+    fn read(text: String) -> Option<Self> {
+        Some(text)
+    }
+}
+
+/// An optional text: empty is none.
+impl Argument<String> for Option<String> {
+    fn read(text: String) -> Option<Self> {
+        Some((!text.is_empty()).then_some(text))
+    }
+}
+
+/// JSON text that the host reads.
+impl Argument<String> for Bytes {
+    fn read(text: String) -> Option<Self> {
+        Some(text.into())
+    }
+}
+
+/// Rows as JSON, made by the scripts.
+impl<Row: DeserializeOwned> Argument<String> for Vec<Row> {
+    fn read(json: String) -> Option<Self> {
+        serde_json::from_str(&json).ok()
+    }
+}
+
+/// An object as JSON, made by the scripts: empty is none.
+impl Argument<String> for Option<HeaderFromEnv> {
+    fn read(json: String) -> Option<Self> {
+        if json.is_empty() { Some(None) } else { serde_json::from_str(&json).ok() }
+    }
+}
+
+impl Argument<&[u8]> for Bytes {
+    fn read(buffer: &[u8]) -> Option<Self> {
+        Some(Self::copy_from_slice(buffer))
+    }
+}
+
+/// An optional number: below 0 is none.
+impl Argument<f64> for Option<u64> {
+    fn read(number: f64) -> Option<Self> {
+        Some(whole(number))
+    }
+}
+
+/// The `limit` of a list: as many as are asked for, and no more than there may be.
+impl Argument<f64> for u32 {
+    fn read(limit: f64) -> Option<Self> {
+        Some(whole(limit).map_or(LIST_DEFAULT, |limit| Self::try_from(limit).unwrap_or(Self::MAX).min(LIST_LIMIT)))
+    }
+}
 
 /// An optional number: below 0 is none.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates, and below 0 is none")]
 pub(super) fn whole(number: f64) -> Option<u64> {
     (number >= 0.0).then_some(number as u64)
-}
-
-/// An optional text: empty is none.
-pub(super) fn some(text: String) -> Option<String> {
-    (!text.is_empty()).then_some(text)
-}
-
-/// The `limit` of a list: as many as are asked for, and no more than there may be.
-pub(super) fn page(limit: f64) -> u32 {
-    whole(limit).map_or(LIST_DEFAULT, |limit| u32::try_from(limit).unwrap_or(u32::MAX).min(LIST_LIMIT))
 }
 
 #[cfg(test)]
@@ -25,7 +80,7 @@ mod tests {
     #[test]
     fn page_is_what_is_asked_for_up_to_the_limit() {
         for (asked, page) in [(-1.0, LIST_DEFAULT), (1.0, 1), (f64::from(LIST_LIMIT), LIST_LIMIT), (9_007_199_254_740_991.0, LIST_LIMIT)] {
-            assert_eq!(super::page(asked), page, "{asked}");
+            assert_eq!(u32::read(asked), Some(page), "{asked}");
         }
     }
 }

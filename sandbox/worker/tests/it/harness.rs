@@ -263,10 +263,6 @@ impl Worker {
                 self.files.insert(path.clone(), content.to_vec());
                 Ok(OpValue::None)
             }
-            OpRequest::FileDelete { path } => {
-                self.files.remove(path);
-                Ok(OpValue::None)
-            }
             OpRequest::FileList { prefix, .. } => {
                 let rows: Vec<Value> = self
                     .files
@@ -284,6 +280,13 @@ impl Worker {
             }
             OpRequest::Sleep { ms } => {
                 std::thread::sleep(Duration::from_millis((*ms).min(50)));
+                Ok(OpValue::None)
+            }
+            // Nothing here asks for it but `FileDelete`.
+            other => {
+                if let OpRequest::FileDelete { path } = other {
+                    self.files.remove(path);
+                }
                 Ok(OpValue::None)
             }
         };

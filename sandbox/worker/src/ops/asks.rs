@@ -1,0 +1,50 @@
+//! What asks something of the host: one op for each row of the protocol's table.
+
+use deno_core::{OpDecl, OpState, op2};
+use tollhouse_protocol::OpRequest;
+
+use super::args::Argument;
+use crate::call_state::CallState;
+
+/// Makes an op of each row. Its arguments come in the order of the request's fields.
+macro_rules! bind {
+    (@op $op:ident $request:ident [$($argument:tt)*] [$($field:ident)*]) => {
+        #[op2(fast)]
+        #[smi]
+        fn $op(state: &mut OpState, $($argument)*) -> u32 {
+            $(let Some($field) = Argument::read($field) else {
+                return CallState::of(state).ops().refuse("invalid_argument", concat!("`", stringify!($field), "` does not read"));
+            };)*
+            CallState::of(state).ops().request(OpRequest::$request { $($field),* })
+        }
+    };
+    (@op $op:ident $request:ident [$($argument:tt)*] [$($done:ident)*]
+        $(#[$what:meta])* $field:ident: $kind:ty = text, $($rest:tt)*) => {
+        bind!(@op $op $request [$($argument)* #[string] $field: String,] [$($done)* $field] $($rest)*);
+    };
+    (@op $op:ident $request:ident [$($argument:tt)*] [$($done:ident)*]
+        $(#[$what:meta])* $field:ident: $kind:ty = number, $($rest:tt)*) => {
+        bind!(@op $op $request [$($argument)* $field: f64,] [$($done)* $field] $($rest)*);
+    };
+    (@op $op:ident $request:ident [$($argument:tt)*] [$($done:ident)*]
+        $(#[$what:meta])* $field:ident: $kind:ty = buffer, $($rest:tt)*) => {
+        bind!(@op $op $request [$($argument)* #[buffer] $field: &[u8],] [$($done)* $field] $($rest)*);
+    };
+    ($($(#[$about:meta])* $part:ident.$method:ident $op:ident $request:ident { $($fields:tt)* } $($writes:ident)?;)*) => {
+        $(bind!(@op $op $request [] [] $($fields)*);)*
+
+        /// Every one of them.
+        pub(super) fn table() -> Vec<OpDecl> {
+            vec![$($op()),*]
+        }
+    };
+}
+
+tollhouse_protocol::ops!(bind);
+
+/// A file as text: the same request, without a buffer made by the scripts.
+#[op2(fast)]
+#[smi]
+pub(super) fn op_file_write_text(state: &mut OpState, #[string] path: String, #[string] content: String) -> u32 {
+    CallState::of(state).ops().request(OpRequest::FileWrite { path, content: content.into() })
+}
