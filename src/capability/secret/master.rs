@@ -22,6 +22,8 @@ use hkdf::Hkdf;
 use sha2::Sha256;
 use zeroize::Zeroizing;
 
+use crate::base::folder;
+
 /// Bytes of a key.
 const KEY_BYTES: usize = 32;
 
@@ -233,6 +235,5 @@ fn write(path: &Path, keys: &[MasterKey]) -> Result<(), KeyError> {
     }
     file.sync_all().map_err(io)?;
     fs::rename(&aside, path).map_err(io)?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(io)
+    folder::sync_entry(path).map_err(io)
 }

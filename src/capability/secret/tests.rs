@@ -260,6 +260,19 @@ fn the_key_file_is_made_once_and_refused_when_others_may_read_it() {
 }
 
 #[test]
+fn what_a_crash_left_of_a_key_file_is_replaced_and_what_cannot_be_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, left) = (folder.path().join("master-key"), folder.path().join("master-key.new"));
+    std::fs::write(&left, "half a k").unwrap();
+    Keyring::open(None, None, &file).unwrap();
+    assert!(file.exists() && !left.exists());
+    std::fs::remove_file(&file).unwrap();
+    std::fs::create_dir(&left).unwrap();
+    let Err(KeyError::Io { source, .. }) = Keyring::open(None, None, &file) else { panic!("there is no place for it") };
+    assert_eq!(source.kind(), std::io::ErrorKind::IsADirectory);
+}
+
+#[test]
 fn a_key_file_that_cannot_be_read_is_not_passed_over() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let given = hex::encode([1; 32]);

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
 use super::{Draft, OfferReceipt, Payment, Record, Signed, Transfer, canonical, jws, offer::Payload};
-use crate::store::StoreError;
+use crate::{base::folder, store::StoreError};
 
 /// The key file: PKCS#8 in PEM, for its owner alone.
 const KEY_FILE: &str = "receipt-key.pem";
@@ -231,7 +231,7 @@ fn write_beside(path: &Path, bytes: &[u8], put: impl FnOnce(&Path) -> io::Result
         file.write_all(bytes)?;
         file.sync_all()?;
         put(&draft)?;
-        File::open(path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")))?.sync_all()
+        folder::sync_entry(path)
     };
     let outcome = written();
     match fs::remove_file(&draft) {

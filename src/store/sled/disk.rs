@@ -14,7 +14,10 @@ use std::{
 use sled::{Db, Error};
 
 use super::{OpenError, SledConfig, journal::Journal, sizes::Counter, values};
-use crate::store::{Batch, Sizes, StoreError, add};
+use crate::{
+    base::folder,
+    store::{Batch, Sizes, StoreError, add},
+};
 
 /// sled syncs what is buffered this often by itself, in milliseconds.
 const FLUSH_EVERY_MS: u64 = 500;
@@ -56,9 +59,7 @@ pub(super) fn open(path: &Path, config: &SledConfig) -> Result<(Db, Disk), OpenE
     let mut disk = Disk { db: db.clone(), moment: Arc::default(), log, blobs, synced_blobs, counter, journal, broken: None };
     disk.sync_files().map_err(io)?;
     // The names of new files are entries of folders, which have to be on disk too.
-    for folder in [Some(path), path.parent().filter(|p| !p.as_os_str().is_empty())].into_iter().flatten() {
-        File::open(folder).and_then(|folder| folder.sync_all()).map_err(io)?;
-    }
+    File::open(path).and_then(|folder| folder.sync_all()).and_then(|()| folder::sync_entry(path)).map_err(io)?;
     Ok((db, disk))
 }
 
