@@ -14,18 +14,20 @@ use futures_util::future::BoxFuture;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::UnixStream,
+    sync::oneshot,
 };
 use tollhouse_protocol::{
-    Limits, LogLevel, LogLine, OpFailure, OpRequest, OpValue, Outcome, ReplyBody, Said, Spent, Start, StopReason, ToHost, ToWorker,
-    ToolReply, Work, frame,
+    Bundle, Checked, Limits, Load, LoadFault, Loaded, LogLevel, LogLine, OpFailure, OpRequest, OpValue, Outcome, ReplyBody, Said, Schemas,
+    Spent, Start, StopReason, ToHost, ToWorker, ToolReply, Work, frame,
 };
 
 use super::*;
 use crate::{
     breaker::BreakerRules,
+    budget::Budget,
     job::OpHost,
     pipeline::Pipeline,
-    process::Link,
+    process::{Handover, Link},
     scheduler::{Ask, Rules, Scheduler},
     watchdog::Meter,
     wire::Buffers,
@@ -83,8 +85,14 @@ impl OpHost for Host {
     }
 }
 
+/// To a worker that takes two calls ahead.
 fn link(stream: UnixStream) -> Link {
-    Link { stream, pipeline: Pipeline::new(0, Duration::ZERO), meter: Meter::new(Arc::default()) }
+    Link { stream, pipeline: Pipeline::new(2, Duration::MAX), meter: Meter::new(Arc::default()) }
+}
+
+/// Sends a call ahead, without a word: what is said of it is up to the test.
+fn send_ahead(link: &Link) -> oneshot::Receiver<Handover> {
+    link.pipeline.send(&link.stream, b"", Budget::of_call(&Limits::default())).unwrap()
 }
 
 fn scheduler() -> Scheduler {
@@ -140,6 +148,36 @@ async fn run_within<F: Future<Output = ()>>(limits: &Limits, host: &Host, script
     let (ended, ()) = tokio::join!(call, peer);
     assert!(link.meter.is_free(), "no budget is left in force");
     ended
+}
+
+/// Loads a bundle into a worker that says this to it.
+async fn load(answer: &[ToHost]) -> Result<Loaded, LoadFault> {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let (link, mut buffers, mut peer) = (link(ours), Buffers::default(), Peer(theirs));
+    peer.say(answer).await;
+    let bundle = Bundle { version: "1".into(), specifier: "tool:/x/1".into(), source: None, schemas: Schemas::default() };
+    let loaded = super::load(&link, &mut buffers, Load { bundle, limits: Limits::default() }).await;
+    loaded.map(|(loaded, _)| loaded)
+}
+
+fn loaded() -> ToHost {
+    ToHost::Loaded(Ok(Loaded { checked: Checked { source: Bytes::new() }, spent: Spent::default() }))
+}
+
+#[tokio::test]
+async fn bundle_may_log_while_it_loads_as_much_as_a_call_and_a_line_more() {
+    let line = || ToHost::Log(LogLine { level: LogLevel::Info, message: "m".into(), fields: String::new() });
+    let lines = Limits::default().log_lines as usize + 1;
+    let answer = |lines: usize| (0..lines).map(|_| line()).chain([loaded()]).collect::<Vec<_>>();
+    assert!(load(&answer(lines)).await.is_ok());
+    assert!(matches!(load(&answer(lines + 1)).await, Err(LoadFault::Stopped(StopReason::Crashed))));
+}
+
+#[tokio::test]
+async fn worker_that_goes_on_after_its_bundle_is_loaded_is_not_used() {
+    assert!(load(&[loaded()]).await.is_ok());
+    assert!(matches!(load(&[loaded(), op(1)]).await, Err(LoadFault::Stopped(StopReason::Crashed))));
+    assert!(matches!(load(&[op(1), loaded()]).await, Err(LoadFault::Stopped(StopReason::Crashed))));
 }
 
 async fn crash(bytes: &'static [u8]) -> Ended {
@@ -258,6 +296,40 @@ async fn answer_that_a_worker_does_not_take_is_a_failure_of_its_op() {
 async fn call_that_was_not_sent_cannot_be_declined() {
     let ended = run(&Host::default(), |mut peer| async move { peer.say(&[ToHost::Declined, done(b"1")]).await }).await;
     assert!(is_crash(&ended));
+}
+
+#[tokio::test]
+async fn nothing_more_is_sent_ahead_of_a_call_that_asks_for_something() {
+    let ended = run_within(&Limits::default(), &Host::default(), |mut peer, link| async move {
+        assert_eq!(link.pipeline.room(), 2);
+        peer.say(&[op(1)]).await;
+        peer.hear().await;
+        assert_eq!(link.pipeline.room(), 0);
+        peer.say(&[done(b"1")]).await;
+    })
+    .await;
+    assert!(ended.clean.is_some());
+}
+
+#[tokio::test]
+async fn call_that_was_sent_ahead_is_declined_and_goes_elsewhere() {
+    let ended = run_within(&Limits::default(), &Host::default(), |mut peer, link| async move {
+        let turn = send_ahead(&link);
+        peer.say(&[ToHost::Declined, done(b"1")]).await;
+        assert!(turn.await.is_err());
+    })
+    .await;
+    assert!(ended.clean.is_some());
+}
+
+#[tokio::test]
+async fn what_comes_behind_an_answer_is_the_next_calls_if_one_was_sent_ahead() {
+    let ended = run_within(&Limits::default(), &Host::default(), |mut peer, link| async move {
+        let _turn = send_ahead(&link);
+        peer.say(&[done(b"1"), op(1)]).await;
+    })
+    .await;
+    assert!(ended.clean.is_some());
 }
 
 #[tokio::test]
