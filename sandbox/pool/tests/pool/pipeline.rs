@@ -64,9 +64,9 @@ impl Stopped {
         signal(self.worker, Signal::CONT);
     }
 
-    /// Whether the worker is there no more.
-    fn is_gone(&self) -> bool {
-        !self.house.processes().contains(&self.worker)
+    /// Waits until the worker is there no more: the system lets go of a killed process when it comes to it.
+    async fn until_gone(&self) {
+        self.house.until(|_| !self.house.processes().contains(&self.worker)).await;
     }
 }
 
@@ -232,7 +232,7 @@ async fn call_given_up_behind_another_costs_the_worker_and_not_the_other() {
     let (first, third) = stopped.call_and(others).await;
     assert_eq!(json(first), count(1), "the first is none the worse for it");
     assert_eq!(json(third), "1", "the third was run by a worker that knows nothing of the second");
-    assert!(stopped.is_gone());
+    stopped.until_gone().await;
     stopped.house.close().await;
 }
 
@@ -248,7 +248,7 @@ async fn call_behind_one_that_takes_long_goes_elsewhere() {
     let (first, ()) = stopped.call_and(second).await;
     assert_eq!(json(first), count(1));
     assert_eq!(json(stopped.call().await), "2", "what the first worker made of the call that went away nobody sees");
-    assert!(stopped.is_gone());
+    stopped.until_gone().await;
     stopped.house.close().await;
 }
 
