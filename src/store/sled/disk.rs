@@ -45,6 +45,9 @@ pub(super) fn open(path: &Path, config: &SledConfig) -> Result<(Db, Disk), OpenE
     let new = db.is_empty();
     match db.get(values::FORMAT_KEY).map_err(|error| refusal(path, error))? {
         Some(found) if found == values::FORMAT.as_bytes() => {}
+        Some(found) if found == values::UNMARKED.as_bytes() => {
+            db.insert(values::FORMAT_KEY, values::FORMAT).map_err(|error| refusal(path, error))?;
+        }
         Some(found) => return Err(OpenError::Format { path: path.to_owned(), found: String::from_utf8_lossy(&found).into_owned() }),
         None if new => {
             db.insert(values::FORMAT_KEY, values::FORMAT).map_err(|error| refusal(path, error))?;
@@ -198,5 +201,33 @@ fn refusal(path: &Path, error: Error) -> OpenError {
         Error::Io(source) if source.to_string().contains("could not acquire lock") => OpenError::Locked(path),
         Error::Io(source) => OpenError::Io { path, source },
         other => OpenError::Corrupt { path, detail: other.to_string() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The format that a store has after it was opened with this one.
+    fn opened_with(format: &str) -> Result<String, OpenError> {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, config) = (folder.path().join("store"), SledConfig::default());
+        let (db, disk) = open(&path, &config)?;
+        db.insert(values::FORMAT_KEY, format).unwrap();
+        db.flush().unwrap();
+        drop((db, disk));
+        let (db, _disk) = open(&path, &config)?;
+        Ok(String::from_utf8(db.get(values::FORMAT_KEY).unwrap().unwrap().to_vec()).unwrap())
+    }
+
+    #[test]
+    fn a_store_of_values_without_formats_is_read_and_closed_to_versions_that_know_no_others() {
+        assert_eq!(opened_with(values::UNMARKED).unwrap(), values::FORMAT);
+        assert_eq!(opened_with(values::FORMAT).unwrap(), values::FORMAT);
+    }
+
+    #[test]
+    fn a_store_of_a_later_version_is_refused() {
+        assert!(matches!(opened_with("3"), Err(OpenError::Format { found, .. }) if found == "3"));
     }
 }

@@ -11,8 +11,10 @@ use sled::{Batch, IVec, Tree};
 
 use crate::store::{Space, Write};
 
-/// The number of the layout described here, kept in the tree itself.
-pub(super) const FORMAT: &str = "1";
+/// The number of the layout described here, kept in the tree itself: a version that knows lower ones alone does not open it.
+pub(super) const FORMAT: &str = "2";
+/// The layout in which no value says its own format. What is there reads as it did.
+pub(super) const UNMARKED: &str = "1";
 /// Where [`FORMAT`] lies.
 pub(super) const FORMAT_KEY: &[u8] = b"\xfeformat";
 
