@@ -114,10 +114,11 @@ impl Flags {
     pub fn resolve(self) -> Result<Settings, SettingsError> {
         let host = self.host;
         let listen = host.listen.unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4020));
+        let base_url = host.base_url()?;
         Ok(Settings {
             listen,
             data: host.data.unwrap_or_else(|| PathBuf::from("data")),
-            base_url: host.base_url.map(|url| url.trim_end_matches('/').to_owned()),
+            base_url,
             store_cache_bytes: host.store_cache_bytes.unwrap_or(64 << 20),
             drain: Duration::from_millis(host.drain_ms.unwrap_or(30_000)),
             log: host.log.unwrap_or_else(|| "info,rmcp=warn".to_owned()),

@@ -85,10 +85,12 @@ async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::
     secret::keep_private()?;
     raise_descriptors();
     let settings = flags.over_file(file)?.resolve()?;
-    log_to_stderr(&settings.log)?;
+    log_to_stderr(&settings.log).map_err(|error| format!("the log filter `{}` does not read: {error}", settings.log))?;
     // Heard from here on: a host that is told to end while it starts brings to its end what it has begun.
     let told_to_end = told_to_end()?;
-    let listener = tokio::net::TcpListener::bind(settings.listen).await?;
+    let listener = tokio::net::TcpListener::bind(settings.listen).await;
+    let listener =
+        listener.map_err(|error| format!("cannot listen on `{}`, name another address in `TOLLHOUSE_LISTEN`: {error}", settings.listen))?;
     let address = listener.local_addr()?;
     let base_url = settings.base_url.clone().unwrap_or_else(|| format!("http://{address}"));
     let app = App::start(&settings, base_url).await?;

@@ -22,6 +22,8 @@ pub enum SettingsError {
         "the simulated facilitator accepts play money, so it listens on loopback only; `{0}` is not. Set `TOLLHOUSE_FACILITATOR=http`, or `--allow-simulated-public` if you mean it"
     )]
     SimulatedInPublic(SocketAddr),
+    #[error("`{0}` is no base URL: it begins with `http://` or `https://` and a host, and has no query; set `TOLLHOUSE_BASE_URL` to one")]
+    BaseUrl(String),
     #[error("the fee is {0} basis points; it is at most {WHOLE_BPS}, the whole price")]
     Fee(u16),
     #[error("the conformance suite's tools are for tests, so they are served on loopback only; `{0}` is not")]

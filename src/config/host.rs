@@ -2,7 +2,9 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
-use super::layered::flags;
+use url::Url;
+
+use super::{error::SettingsError, layered::flags};
 
 flags! {
 /// Of the host itself.
@@ -26,4 +28,15 @@ pub struct HostFlags {
     #[arg(long, env = "TOLLHOUSE_LOG")]
     pub log: Option<String>,
 }
+}
+
+impl HostFlags {
+    /// The public URL as records begin with it: without a slash at its end.
+    pub(super) fn base_url(&self) -> Result<Option<String>, SettingsError> {
+        let fits = |url: Url| matches!(url.scheme(), "http" | "https") && url.query().is_none() && url.fragment().is_none();
+        match self.base_url.as_deref() {
+            Some(given) if !Url::parse(given).is_ok_and(fits) => Err(SettingsError::BaseUrl(given.to_owned())),
+            given => Ok(given.map(|url| url.trim_end_matches('/').to_owned())),
+        }
+    }
 }

@@ -438,6 +438,13 @@ async fn a_host_with_settings_that_cannot_work_says_why_and_does_not_start() {
     assert!(refuses(&["--worker", "nowhere/tollhouse-worker"]).contains("no worker at"));
     assert!(refuses(&["--listen", "127.0.0.1:0", "--network", "eip155:999"]).contains("not known"));
     assert!(refuses(&["--listen", "127.0.0.1:0", "--admin-token", "short"]).contains("needs 16"));
+    for wrong in ["tools.example.com", "ftp://tools.example.com", "https://", "https://tools.example.com/?a=b"] {
+        assert!(refuses(&["--listen", "127.0.0.1:0", "--base-url", wrong]).contains("TOLLHOUSE_BASE_URL"), "{wrong}");
+    }
+    assert!(refuses(&["--listen", "127.0.0.1:0", "--log", "["]).contains("log filter"));
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    assert!(refuses(&["--listen", &address]).contains(&address));
 }
 
 #[tokio::test]
