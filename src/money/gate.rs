@@ -18,6 +18,8 @@ use super::{
     StoredAnswer, Terms, Verdict, WireVersion,
     credit::Hold,
     gate::record::{Record, Tail},
+    offered::checked_key,
+    receipt::Kind,
     x402::wire,
 };
 use crate::{
@@ -25,7 +27,6 @@ use crate::{
         clock::{Clock, Timestamp},
         id::RequestId,
     },
-    money::receipt::Kind,
     store::{Decided, Durability, Entry, Row, Store, StoreError, Table, Tx, schema, update},
 };
 
@@ -40,9 +41,6 @@ const PAYMENT_EXPIRY: Table<(Timestamp, String), ()> = schema::PAYMENT_EXPIRY.ho
 fn open_intent(id: &PaymentId, record: &Record) -> Option<Entry> {
     matches!(record.state, State::Reserved | State::Settling).then(|| schema::OPEN_INTENTS.entry(id, &()))
 }
-
-/// Most characters of an idempotency key.
-const MAX_IDEMPOTENCY_KEY: usize = 255;
 
 /// Longest time that an authorisation may still be valid when it is shown: as long as its record must be kept. Clients
 /// sign for the minutes that the terms ask for.
@@ -426,10 +424,4 @@ impl Drop for Admission {
             runtime.spawn(async move { gate.give_back(&id, &record).await });
         }
     }
-}
-
-/// An idempotency key, or what is wrong with it.
-pub(super) fn checked_key(key: String) -> Result<String, String> {
-    let fits = (1..=MAX_IDEMPOTENCY_KEY).contains(&key.len()) && key.bytes().all(|b| b.is_ascii_graphic());
-    if fits { Ok(key) } else { Err(format!("`Idempotency-Key` is 1 to {MAX_IDEMPOTENCY_KEY} visible ASCII characters")) }
 }

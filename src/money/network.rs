@@ -137,7 +137,7 @@ impl PaymentConfig {
                 "network": network.v1_name,
                 "maxAmountRequired": amount,
                 "resource": terms.resource_url,
-                "description": super::x402::wire::short(&terms.description),
+                "description": super::terms::short(&terms.description),
                 "mimeType": "application/json",
                 "outputSchema": { "input": { "type": "http", "method": "POST", "discoverable": true }, "output": *terms.output_schema },
                 "payTo": self.pay_to,

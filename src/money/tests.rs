@@ -26,7 +26,14 @@ use bytes::Bytes;
 use k256::ecdsa::SigningKey;
 use serde_json::{Value, json};
 
-use super::{facilitator::simulated::SimulatedFacilitator, network::NETWORKS, x402::eip3009::Transfer, *};
+use super::{
+    facilitator::simulated::SimulatedFacilitator,
+    network::NETWORKS,
+    receipt::{self, Signer},
+    sale::Sales,
+    x402::eip3009::Transfer,
+    *,
+};
 use crate::{
     base::{
         clock::{Clock, Timestamp},
@@ -34,12 +41,8 @@ use crate::{
     },
     call::{Closing, ReceiptFinisher},
     event::{EventSettings, Events},
-    money::{
-        receipt::{self, Signer},
-        sale::Sales,
-    },
     store::{Batch, Changes, Direction, Durability, KeyRange, Pairs, Space, Store, StoreError, Value as _, Write, memory::MemoryStore},
-    tool::Owner,
+    tool::{MicroUsd, Owner},
 };
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);

@@ -10,6 +10,7 @@ use super::*;
 use crate::{
     capability::testing::Yielding,
     store::{Batch, Changes, Direction, Durability, KeyRange, Pairs},
+    tool::MicroUsd,
 };
 
 fn by_credit(token: &str, key: Option<&str>) -> Offered {

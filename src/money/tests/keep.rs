@@ -1,6 +1,7 @@
 //! What is kept of a payment, and for how long: until nothing can be asked of it any more.
 
 use super::*;
+use crate::tool::MicroUsd;
 
 const HOUR: u64 = 3_600_000;
 const DAY: u64 = 24 * HOUR;

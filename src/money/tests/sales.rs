@@ -5,6 +5,7 @@ use crate::{
     base::id::BuilderId,
     event::{Event, EventQuery, Kind},
     money::sale::Unpaid,
+    tool::MicroUsd,
 };
 
 const FEE: MicroUsd = MicroUsd(333);

@@ -4,8 +4,9 @@ use std::borrow::Cow;
 
 use alloy_primitives::{Address, B256, Signature, U256};
 use alloy_sol_types::{Eip712Domain, SolStruct, sol};
+use serde::{Deserialize, Serialize};
 
-use crate::money::{Authorization, Network};
+use crate::money::Network;
 
 sol! {
     /// The typed data that a payer signs (EIP-3009).
@@ -17,6 +18,24 @@ sol! {
         uint256 validBefore;
         bytes32 nonce;
     }
+}
+
+/// An EIP-3009 authorisation, as texts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Authorization {
+    /// Who pays.
+    pub from: String,
+    /// Who is paid.
+    pub to: String,
+    /// In the token's smallest unit, decimal.
+    pub value: String,
+    /// In seconds since 1970, decimal; it is worth nothing before.
+    pub valid_after: String,
+    /// In seconds since 1970, decimal; it is worth nothing from then on.
+    pub valid_before: String,
+    /// 32 bytes in hex, which the token takes once.
+    pub nonce: String,
 }
 
 /// An authorisation with its fields as numbers.

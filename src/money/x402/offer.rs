@@ -1,33 +1,18 @@
 //! An x402 payment as a client sent it: decoded, and held against what the server asked for.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::{eip3009::Transfer, wire};
+use super::{
+    eip3009::{Authorization, Transfer},
+    wire,
+};
 use crate::money::{Network, PaymentConfig, PaymentId, Refusal, Terms, WireVersion, network::NETWORKS};
 
 /// Largest payment header, in bytes.
 const MAX_HEADER_BYTES: usize = 16 << 10;
-
-/// An EIP-3009 authorisation, as texts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Authorization {
-    /// Who pays.
-    pub from: String,
-    /// Who is paid.
-    pub to: String,
-    /// In the token's smallest unit, decimal.
-    pub value: String,
-    /// In seconds since 1970, decimal; it is worth nothing before.
-    pub valid_after: String,
-    /// In seconds since 1970, decimal; it is worth nothing from then on.
-    pub valid_before: String,
-    /// 32 bytes in hex, which the token takes once.
-    pub nonce: String,
-}
 
 /// A payment that names the terms the server set. Its signature is not checked yet.
 #[derive(Debug, Clone)]

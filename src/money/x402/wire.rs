@@ -3,10 +3,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-use crate::money::{PaymentConfig, Refusal, Settlement, SettlementNotice, Terms, WireVersion};
-
-/// Longest description in a challenge, in characters: facilitators refuse longer ones.
-const MAX_DESCRIPTION: usize = 500;
+use crate::money::{PaymentConfig, Refusal, Settlement, SettlementNotice, Terms, WireVersion, terms::short};
 
 /// Largest `PAYMENT-REQUIRED` header, in bytes: proxies cut longer ones.
 const MAX_HEADER_BYTES: usize = 8 << 10;
@@ -153,9 +150,4 @@ pub(in crate::money) fn settle_response(settlement: &Settlement, version: WireVe
 /// What a payment is told as whose settlement was refused. Nothing was taken.
 pub(in crate::money) fn settle_refusal(reason: &str, message: &str, network: &str, payer: &str) -> Value {
     json!({ "success": false, "errorReason": reason, "errorMessage": message, "transaction": "", "network": network, "payer": payer })
-}
-
-/// At most [`MAX_DESCRIPTION`] characters of `text`.
-pub(in crate::money) fn short(text: &str) -> String {
-    text.chars().take(MAX_DESCRIPTION).collect()
 }

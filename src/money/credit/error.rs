@@ -1,0 +1,37 @@
+//! Why a credit is not made, found or changed.
+
+use crate::{store::StoreError, tool::MicroUsd};
+
+/// Longest label, in characters.
+pub(super) const MAX_LABEL: usize = 120;
+
+/// Longest reason of an admin's, in characters.
+pub(super) const MAX_REASON: usize = 1_000;
+
+/// Why a credit was not made or found.
+#[derive(Debug, Clone, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
+pub enum CreditError {
+    #[error("a credit is minted with more than 0 USD")]
+    Nothing,
+    #[error("a balance is at most {} USD", MicroUsd::MAX.to_usd())]
+    TooMuch,
+    #[error("no credit has this id")]
+    Unknown,
+    #[error("the credit is revoked")]
+    Revoked,
+    #[error("the credit is not revoked")]
+    NotRevoked,
+    #[error("a reason has at most {MAX_REASON} characters")]
+    Reason,
+    #[error("a label has at most {MAX_LABEL} characters")]
+    Label,
+    #[error("{0}")]
+    Key(String),
+    #[error("this `Idempotency-Key` was used for another minting")]
+    Reused,
+    #[error("the system gave no randomness: {0}")]
+    Random(String),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}

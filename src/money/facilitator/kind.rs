@@ -1,0 +1,58 @@
+//! The facilitators there are, and the making of each.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::{Facilitator, ledger::Ledger, remote::HttpFacilitator, simulated::SimulatedFacilitator};
+use crate::{
+    base::clock::Clock,
+    money::network::{ConfigError, PaymentConfig},
+    store::Store,
+};
+
+/// Who verifies and settles, as settings name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum FacilitatorKind {
+    /// A ledger in the store; real signatures, no real money.
+    #[default]
+    Simulated,
+    /// An x402 facilitator over HTTP.
+    Http,
+}
+
+/// A facilitator, and the ledger that it settles on where that is our own.
+type Started = (Arc<dyn Facilitator>, Option<Arc<Ledger>>);
+
+/// What a facilitator is made with.
+pub struct Means<'a> {
+    /// Where payments are made, and to whom.
+    pub config: &'a PaymentConfig,
+    /// Where it is, if it is elsewhere.
+    pub url: Option<&'a str>,
+    /// A node of the network, to look settlements up at.
+    pub rpc_url: Option<&'a str>,
+    /// Where a ledger of our own is kept.
+    pub store: &'a Arc<dyn Store>,
+    /// The time that a ledger of our own goes by.
+    pub clock: &'a Clock,
+}
+
+impl FacilitatorKind {
+    /// A facilitator of this kind, and the ledger that it settles on where that is our own.
+    ///
+    /// # Errors
+    ///
+    /// An address that is no URL.
+    pub fn start(self, with: &Means<'_>) -> Result<Started, ConfigError> {
+        match self {
+            Self::Simulated => {
+                let ledger = Arc::new(Ledger::new(Arc::clone(with.store), with.config));
+                let facilitator = SimulatedFacilitator::new(Arc::clone(&ledger), with.clock.clone());
+                Ok((Arc::new(facilitator), Some(ledger)))
+            }
+            Self::Http => Ok((Arc::new(HttpFacilitator::new(with.url.unwrap_or_default(), with.rpc_url)?), None)),
+        }
+    }
+}

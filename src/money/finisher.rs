@@ -1,0 +1,40 @@
+//! What the gate asks of whoever makes receipts.
+
+use serde_json::Value;
+
+use super::{gate::record::StoredAnswer, settlement::Settlement};
+use crate::{event::Event, store::Batch, tool::Owner};
+
+/// A receipt and the answer it belongs to, ready to be stored in the commit that ends a payment.
+#[derive(Debug)]
+pub struct Finished {
+    /// What its commit writes besides.
+    pub rows: Batch,
+    /// What the caller is given, now and when the payment is shown again.
+    pub answer: StoredAnswer,
+    /// Members for `extensions` of the settle response.
+    pub extensions: Option<Value>,
+    /// Told once the commit is done.
+    pub news: News,
+}
+
+/// What a commit has made true, to be told once it has answered.
+#[derive(Debug)]
+pub struct News {
+    /// Whose they are.
+    pub owner: Owner,
+    /// What happened.
+    pub events: Vec<Event>,
+}
+
+/// Makes receipts for the gate: at the end of a call, or for one that a crash cut off.
+pub trait Finisher: Send + Sync + 'static {
+    /// `draft` is what the call gave to [`Gate::settle`].
+    fn finish(&self, draft: &[u8], settlement: &Settlement, answer: StoredAnswer) -> Finished;
+
+    /// What is written when the payment is refused after all.
+    fn refuse(&self, draft: &[u8], reason: &str) -> (Batch, News);
+
+    /// Tells those who follow live.
+    fn announce(&self, news: News);
+}

@@ -1,0 +1,56 @@
+//! Why a payment does not admit a call, or its result is withheld.
+
+use super::gate::record::SettlementNotice;
+use crate::{base::id::PaymentId, store::StoreError, tool::MicroUsd};
+
+/// Why a payment does not admit a call. Nothing was taken.
+#[derive(Debug, Clone, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
+pub enum Refusal {
+    #[error("payment required")]
+    NoPayment,
+    /// `reason` is a code of x402; `message` is for people.
+    #[error("{message}")]
+    Invalid { reason: String, message: String },
+    #[error("this payment was made for another request")]
+    Reused,
+    /// Others change its record faster than this request can.
+    #[error("payment `{0}` is being used by other requests")]
+    InProgress(PaymentId),
+    #[error("the facilitator could not verify the payment: {0}")]
+    FacilitatorUnavailable(String),
+    #[error("no developer credit has this token")]
+    CreditUnknown,
+    #[error("this developer credit was revoked")]
+    CreditRevoked,
+    #[error("developer credit is {balance} USD, the call costs {price} USD")]
+    InsufficientCredit { balance: MicroUsd, price: MicroUsd },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Refusal {
+    pub(super) fn invalid(reason: &str, message: impl Into<String>) -> Self {
+        Self::Invalid { reason: reason.to_owned(), message: message.into() }
+    }
+}
+
+/// Why a result is withheld after its handler ran.
+#[derive(Debug, Clone, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
+pub enum SettleError {
+    /// Nothing was taken.
+    #[error("settlement was refused: {message}")]
+    Refused {
+        reason: String,
+        message: String,
+        /// What the payer is told of it; `None` for credit, and where another replica found it out.
+        notice: Option<SettlementNotice>,
+    },
+    /// It is not known whether money moved; the intent is kept until it is.
+    #[error("settlement was not confirmed")]
+    Unknown { payment: PaymentId },
+    /// Nothing was taken.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}

@@ -1,0 +1,43 @@
+//! What a call costs.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::{
+    base::id::EndpointId,
+    tool::{MicroUsd, Slug},
+};
+
+/// Longest description in a challenge, in characters: facilitators refuse longer ones.
+const MAX_DESCRIPTION: usize = 500;
+
+/// What a call of one endpoint version costs, and the words of its challenge.
+#[derive(Debug, Clone)]
+pub struct Terms {
+    /// The tool that is paid for.
+    pub slug: Slug,
+    /// The endpoint behind the slug.
+    pub endpoint_id: EndpointId,
+    /// Version that runs.
+    pub version: String,
+    /// Absolute URL of the tool: what a payment is bound to.
+    pub resource_url: String,
+    /// For wallets that show what is paid for.
+    pub description: String,
+    /// What is asked.
+    pub price: MicroUsd,
+    /// For who wants to know before paying.
+    pub input_schema: Arc<Value>,
+    /// For who wants to know before paying.
+    pub output_schema: Arc<Value>,
+    /// For directories of what can be paid for.
+    pub tags: Vec<String>,
+    /// How long an authorisation must stay valid, in seconds: the tool's wall limit, and time to settle.
+    pub timeout_secs: u64,
+}
+
+/// At most [`MAX_DESCRIPTION`] characters of `text`.
+pub(super) fn short(text: &str) -> String {
+    text.chars().take(MAX_DESCRIPTION).collect()
+}
