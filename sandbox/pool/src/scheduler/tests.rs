@@ -220,8 +220,10 @@ async fn closed_scheduler_lets_nobody_in_and_drains() {
     running.park();
     running.ask_to_resume();
     running.resumed().await;
-    assert!(scheduler.drained().now_or_never().is_none());
+    let mut drained = Box::pin(scheduler.drained());
+    assert!((&mut drained).now_or_never().is_none());
     drop(running);
+    assert!((&mut drained).now_or_never().is_some(), "who waits for the end is told of it");
     scheduler.drained().await;
 }
 
