@@ -108,6 +108,7 @@ fn asked(room: &Room, folder: &Path, args: &Args) -> Result<String, Failure> {
     if living.is_empty() {
         return Ok(living);
     }
+    note_hangs(&folder.join(room.name).join("mutants.out"))?;
     let (binary, claims) = room.outside;
     let mut outside = cargo(room, folder, args)?;
     outside.args(["--iterate", "--cargo-arg=--test", &format!("--cargo-arg={binary}"), "--", "--"]).args(claims);
@@ -124,6 +125,12 @@ fn cargo(room: &Room, folder: &Path, args: &Args) -> Result<Command, Failure> {
     cargo.args(room.files.iter().flat_map(|glob| ["--file", glob])).args(room.without.iter().flat_map(|glob| ["--exclude", glob]));
     cargo.args(&args.rest).current_dir(place::root()).env("TMPDIR", folder).env("CARGO_TARGET_DIR", folder.join(BUILD));
     Ok(cargo)
+}
+
+/// Puts those that made tests hang among those caught: they were noticed, and to be asked about them again takes longest.
+fn note_hangs(out: &Path) -> Result<(), Failure> {
+    let lists = fs::read_to_string(out.join("caught.txt")).and_then(|caught| Ok(caught + &fs::read_to_string(out.join("timeout.txt"))?));
+    lists.and_then(|lists| fs::write(out.join("caught.txt"), lists)).map_err(|why| format!("cannot note hangs in {}: {why}", out.display()))
 }
 
 /// The mutants that tests let live. One that makes them hang is noticed.
