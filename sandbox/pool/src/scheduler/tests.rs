@@ -278,6 +278,8 @@ async fn call_goes_ahead_where_its_endpoint_is_busy_and_nobody_waits() {
     drop((first, entered));
     assert!(other.now_or_never().is_some());
     assert_eq!(scheduler.occupancy(), Occupancy { admitted: 0, running: 0, queued: 0 });
+    let after = wait(&scheduler, ask("a", "x"), Ahead::Now).await.unwrap();
+    assert!(matches!(after, Admitted::Permit(_)), "its endpoint is busy no more");
 }
 
 #[tokio::test(start_paused = true)]
