@@ -426,19 +426,21 @@ impl Calls {
             now: task.started,
             progress: task.progress.as_ref(),
             scratch: None,
+            turn: &task.turn,
             spent: &task.spent,
         }));
-        let began = Instant::now();
+        let (began, before) = (Instant::now(), task.turn.total());
         let produced = tokio::select! {
             biased;
             produced = &mut running => produced,
             () = self.taken_back(task, admission) => Err(CallError::Cancelled),
         };
-        match (task.spent.get(), &produced) {
-            (Some(spent), _) => task.cost(Duration::from_micros(spent.cpu_us)),
-            // Nobody was told what it had used when it was stopped: no more than the time that passed.
-            (None, Err(CallError::Cancelled)) => task.cost(began.elapsed()),
-            (None, _) => {}
+        let told = task.turn.total() - before;
+        // Nobody was told what it had used when it was stopped: no more than the time that passed.
+        let untold = if matches!(produced, Err(CallError::Cancelled)) { began.elapsed().saturating_sub(told) } else { Duration::ZERO };
+        task.turn.spent(untold);
+        if told + untold > Duration::ZERO {
+            task.live.usual_cost.add(told + untold);
         }
         produced
     }
@@ -502,12 +504,6 @@ struct NewCall {
 }
 
 impl NewCall {
-    /// The call's run took so much processor time.
-    fn cost(&self, time: Duration) {
-        self.turn.spent(time);
-        self.live.usual_cost.add(time);
-    }
-
     /// What the call costs whom it is made by.
     fn price(&self) -> MicroUsd {
         match self.by {

@@ -247,6 +247,8 @@ impl OpHost for Ops {
             listener.hear(&said, &self.call.limits, self.redactor());
         }
     }
+
+    fn used(&self, _cpu: Duration) {}
 }
 
 #[cfg(test)]

@@ -207,6 +207,11 @@ impl Turn {
         self.spent.fetch_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Relaxed);
     }
 
+    /// What was said to be spent in it so far.
+    pub fn total(&self) -> Duration {
+        Duration::from_micros(self.spent.load(Relaxed))
+    }
+
     /// Does `work` that waits for nothing, in this turn.
     pub fn work<T>(&self, work: impl FnOnce() -> T) -> T {
         let began = Instant::now();

@@ -10,7 +10,10 @@ use tollhouse_protocol::Spent;
 
 use super::{CallError, CalledBy, Calls, Input, RequestHead};
 use crate::{
-    base::id::{CallId, ReceiptId},
+    base::{
+        id::{CallId, ReceiptId},
+        share::Turn,
+    },
     call::run::{Produced, Task},
     capability::{LogEntry, Scratch},
     catalog::Live,
@@ -33,7 +36,7 @@ impl Calls {
     /// # Errors
     ///
     /// Why it did not run: an input that does not fit, or what is the host's fault.
-    pub async fn dry_run(&self, live: Arc<Live>, input: Value) -> Result<DryRun, CallError> {
+    pub async fn dry_run(&self, live: Arc<Live>, input: Value, turn: &Turn) -> Result<DryRun, CallError> {
         let _running = self.running.token();
         let (input, _) = Input::Json(input).read(&live).await?;
         let input = input.check()?;
@@ -57,6 +60,7 @@ impl Calls {
             now: self.clock.now(),
             progress: None,
             scratch: Some(&scratch),
+            turn,
             spent: &spent,
         });
         match ran.await {

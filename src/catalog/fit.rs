@@ -1,6 +1,6 @@
 //! Whether a value fits an endpoint's schema, where no handler of its own is asked: the endpoint's worker tells.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -8,7 +8,10 @@ use tollhouse_pool::{Job, OpHost, Pool, PoolError};
 use tollhouse_protocol::{Bundle, Isolation, LogLine, OpFailure, OpRequest, OpValue, Outcome, Said, Side, Start, StopReason, Work};
 
 use super::{Catalog, Live, PublishError};
-use crate::tool::{Endpoint, Handler, Mismatch};
+use crate::{
+    base::share::Turn,
+    tool::{Endpoint, Handler, Mismatch},
+};
 
 /// Why a value is not known to fit.
 #[derive(Debug)]
@@ -22,12 +25,14 @@ pub enum Unfit {
 }
 
 /// For whom a value is held against its schema.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asker {
-    /// A call, which may have been paid for.
-    Call,
-    /// An upload, or a dry run.
-    Draft,
+#[derive(Debug, Clone, Copy)]
+pub enum Asker<'a> {
+    /// A call, which may have been paid for, in the turn of its caller.
+    Call(&'a Turn),
+    /// A dry run, in the turn of its owner.
+    DryRun(&'a Turn),
+    /// An upload: whoever publishes pays with its turn for all of it.
+    Upload,
 }
 
 impl Live {
@@ -39,13 +44,13 @@ impl Live {
     /// # Errors
     ///
     /// [`Unfit`]; never for a schema of which the host can tell by itself, see [`Shape`](crate::tool::Shape).
-    pub async fn fits(&self, pool: &Pool, side: Side, text: Bytes, asker: Asker) -> Result<(), Unfit> {
+    pub async fn fits(&self, pool: &Pool, side: Side, text: Bytes, asker: Asker<'_>) -> Result<(), Unfit> {
         let Some(bundle) = self.bundle.as_ref().filter(|bundle| bundle.schemas.get(side).is_some()) else { return Ok(()) };
         let endpoint = &self.endpoint;
         // What a draft does wrong is held against no call of its endpoint, and it shares no process with one.
         let (key, isolation) = match asker {
-            Asker::Call => (endpoint.id.as_str(), Isolation::Warm),
-            Asker::Draft => (&*format!("{}/dry", endpoint.id), Isolation::Fresh),
+            Asker::Call(_) => (endpoint.id.as_str(), Isolation::Warm),
+            Asker::DryRun(_) | Asker::Upload => (&*format!("{}/dry", endpoint.id), Isolation::Fresh),
         };
         let job = Job {
             bundle,
@@ -64,7 +69,7 @@ impl Live {
                 limits: endpoint.limits,
             },
         };
-        match pool.run(job, &Nothing).await.map_err(Unfit::Pool)?.outcome {
+        match pool.run(job, &Checking(asker)).await.map_err(Unfit::Pool)?.outcome {
             Outcome::Returned(_) => Ok(()),
             Outcome::Unfit(_, problems) => Err(Unfit::Mismatch(Mismatch { problems })),
             Outcome::Stopped(reason) => Err(Unfit::Stopped(reason)),
@@ -87,7 +92,7 @@ impl Catalog {
     pub(super) async fn answers_fit(&self, live: &Live) -> Result<(), PublishError> {
         let Handler::Static(response) = &live.endpoint.handler else { return Ok(()) };
         let unfit = match live.output.check(response) {
-            Ok(()) => live.fits(&self.pool, Side::Output, Bytes::from(response.to_string()), Asker::Draft).await,
+            Ok(()) => live.fits(&self.pool, Side::Output, Bytes::from(response.to_string()), Asker::Upload).await,
             Err(mismatch) => Err(Unfit::Mismatch(mismatch)),
         };
         unfit.map_err(unpromised)
@@ -108,9 +113,9 @@ fn unpromised(unfit: Unfit) -> PublishError {
 }
 
 /// Grants nothing.
-struct Nothing;
+struct Checking<'a>(Asker<'a>);
 
-impl OpHost for Nothing {
+impl OpHost for Checking<'_> {
     fn op(&self, _request: OpRequest) -> BoxFuture<'_, Result<OpValue, OpFailure>> {
         let failure = OpFailure { code: "not_granted".to_owned(), message: "nothing is granted to a check".to_owned() };
         Box::pin(std::future::ready(Err(failure)))
@@ -119,6 +124,13 @@ impl OpHost for Nothing {
     fn log(&self, _line: LogLine) {}
 
     fn progress(&self, _said: Said) {}
+
+    fn used(&self, cpu: Duration) {
+        match self.0 {
+            Asker::Call(turn) | Asker::DryRun(turn) => turn.spent(cpu),
+            Asker::Upload => {}
+        }
+    }
 }
 
 #[cfg(test)]

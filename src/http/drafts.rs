@@ -1,7 +1,7 @@
 //! `/ai/endpoints/check` and `/ai/endpoints/{slug}/run`: what an upload would come to, and what a handler does, before
 //! anybody else knows of it.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use axum::{Json, extract::State};
 use serde::Deserialize;
@@ -99,9 +99,8 @@ pub(super) async fn run(
     };
     let _one = one_of(&publishing, &managed.caller)?;
     let live = turn.during(publishing.catalog.trial(&managed.live, tried, managed.caller.by())).await?;
-    let ran = publishing.calls.dry_run(Arc::clone(&live), input.unwrap_or_else(|| json!({}))).await;
+    let ran = publishing.calls.dry_run(Arc::clone(&live), input.unwrap_or_else(|| json!({})), &turn).await;
     let DryRun { ended, log, spent } = ran?;
-    turn.spent(Duration::from_micros(spent.cpu_us));
     let granted = live.grant.now();
     let mut run = json!({
         "version": live.endpoint.version,

@@ -4,7 +4,7 @@ use std::{net::Ipv4Addr, thread, time::Duration};
 
 use futures_util::future::join_all;
 use reqwest::Client;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::harness::{Answer, Host, js};
@@ -17,18 +17,41 @@ const COMPUTES: &str = "export default (req) => {
 
 #[tokio::test]
 async fn one_address_cannot_have_the_processor_for_itself_while_others_want_it() {
+    is_refused_its_fill(&js("greedy", 0.0, COMPUTES), &json!({ "turns": 30_000_000 })).await;
+}
+
+#[tokio::test]
+async fn the_start_of_a_worker_counts_for_whose_call_it_is() {
+    let mut tool = js("greedy", 0.0, "export default () => ({});");
+    tool["isolation"] = json!("fresh");
+    is_refused_its_fill(&tool, &json!({})).await;
+}
+
+#[tokio::test]
+async fn the_check_of_an_input_counts_for_whose_it_is_where_the_tool_is_built_in() {
+    let level = |n: usize| json!({ "$ref": format!("#/$defs/{n}") });
+    let mut twice: serde_json::Map<_, _> = (0..10).map(|n| (n.to_string(), json!({ "allOf": [level(n + 1), level(n + 1)] }))).collect();
+    twice.insert("10".to_owned(), json!({ "type": "integer" }));
+    let schema = json!({ "type": "object", "properties": { "a": { "items": level(0) } }, "$defs": twice });
+    let tool = json!({ "slug": "greedy", "title": "Echo", "priceUsd": 0, "handlerType": "receipt_echo", "inputSchema": schema });
+    is_refused_its_fill(&tool, &json!({ "a": vec![1; 2_000] })).await;
+}
+
+/// Has one address call `tool` as often as it can while another one makes cheap calls.
+async fn is_refused_its_fill(tool: &Value, input: &Value) {
     let host = Host::builder().flag("--address-cpu-percent", 1).start().await;
-    host.publish(&js("computes", 0.0, COMPUTES)).await;
+    host.publish(&js("cheap", 0.0, "export default () => ({});")).await;
+    host.publish(tool).await;
     let elsewhere = Client::builder().no_proxy().local_address(Some(Ipv4Addr::new(127, 0, 0, 2).into())).build().unwrap();
-    let computes = || elsewhere.post(format!("{}/tools/computes", host.url)).json(&json!({ "turns": 30_000_000 }));
+    let calls = || elsewhere.post(format!("{}/tools/greedy", host.url)).json(input);
     let until = Instant::now() + Duration::from_secs(6);
 
     // More of it than the machine has cores.
     let takes_all = async || {
         let mut refused: Option<Answer> = None;
         while Instant::now() < until {
-            let answer = host.send(computes()).await;
-            if answer.status == 429 {
+            let answer = host.send(calls()).await;
+            if answer.status == 429 && answer.json()["error"]["message"].as_str().is_some_and(|said| said.contains("processor time")) {
                 refused = Some(answer);
                 sleep(Duration::from_millis(100)).await;
             }
@@ -37,7 +60,7 @@ async fn one_address_cannot_have_the_processor_for_itself_while_others_want_it()
     };
     let others = async {
         while Instant::now() < until {
-            host.call("computes", &json!({ "turns": 1 })).await.is(200);
+            host.call("cheap", &json!({})).await.is(200);
             sleep(Duration::from_millis(50)).await;
         }
     };
@@ -49,5 +72,5 @@ async fn one_address_cannot_have_the_processor_for_itself_while_others_want_it()
 
     // Nobody else asks any more.
     sleep(Duration::from_millis(1_100)).await;
-    host.send(computes()).await.is(200);
+    host.send(calls()).await.is(200);
 }

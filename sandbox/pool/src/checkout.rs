@@ -1,6 +1,6 @@
 //! A worker for a handler: a warm one if there is one, else a blank one that loads it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tollhouse_protocol::{Bundle, Isolation, Limits, LoadFault, StopReason};
 
@@ -12,6 +12,7 @@ use crate::{
     lease::Lease,
     process::{Holding, Process},
     status::count,
+    usage::Usage,
 };
 
 /// A handler that wants a worker.
@@ -30,28 +31,33 @@ impl Wanted<'_> {
 }
 
 impl Core {
-    /// Leases a worker that holds `wanted`: a warm one if there is one, else one that loads it now.
+    /// Leases a worker that holds `wanted`: a warm one if there is one, else one that loads it now. What its start and the
+    /// load took of the processor is said to `used`, also where it does not load.
     ///
     /// # Errors
     ///
     /// [`PoolError::Load`] when the handler does not load, [`PoolError::Spawn`] when there is no
     /// process to load it.
-    pub(crate) async fn lease(self: &Arc<Self>, wanted: Wanted<'_>) -> Result<Lease<'_>, PoolError> {
+    pub(crate) async fn lease(self: &Arc<Self>, wanted: Wanted<'_>, used: impl FnOnce(Duration)) -> Result<Lease<'_>, PoolError> {
         if wanted.isolation == Isolation::Warm
             && let Some(lease) = self.lease_idle(wanted)
         {
             return Ok(lease);
         }
         count(&self.counters.cold_calls);
-        let loaded = self.lease_loaded(wanted).await;
+        let loaded = self.lease_loaded(wanted, used).await;
         // Only now, so that the replacement does not compete with the load.
         self.refill();
         loaded.map(|(lease, _)| lease)
     }
 
     /// Leases a worker that has loaded `wanted` and served nobody, and the proof that loading it
-    /// ended as it should.
-    pub(crate) async fn lease_loaded(self: &Arc<Self>, wanted: Wanted<'_>) -> Result<(Lease<'_>, Clean), PoolError> {
+    /// ended as it should. `used` as of [`lease`](Self::lease).
+    pub(crate) async fn lease_loaded(
+        self: &Arc<Self>,
+        wanted: Wanted<'_>,
+        used: impl FnOnce(Duration),
+    ) -> Result<(Lease<'_>, Clean), PoolError> {
         let mut lease = self.lease_blank().await?;
         let mut loaded = lease.load(wanted.bundle, wanted.limits).await;
         if matches!(loaded, Err(LoadFault::Stopped(StopReason::Crashed))) {
@@ -59,6 +65,7 @@ impl Core {
             lease = self.boot().await?;
             loaded = lease.load(wanted.bundle, wanted.limits).await;
         }
+        used(Usage::cpu_since_birth(lease.process().pid));
         let (_, clean) = loaded.map_err(|fault| self.load_error(wanted.endpoint, fault))?;
         let holding = Holding {
             bundle: Arc::clone(wanted.bundle),

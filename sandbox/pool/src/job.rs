@@ -1,6 +1,6 @@
 //! What a pool is given to run, and what it gives back.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use tollhouse_protocol::{Bundle, Isolation, LogLine, OpFailure, OpRequest, OpValue, Outcome, Said, Spent, Start};
@@ -16,6 +16,9 @@ pub trait OpHost: Send + Sync {
     fn log(&self, line: LogLine);
     /// Takes what the caller may hear. Counted and cut to the limits already; must not block.
     fn progress(&self, said: Said);
+    /// So much processor time went to the call, beside what was said before: to start and load a worker, where there was
+    /// none that was ready, then to run. Not told of a call whose future was dropped.
+    fn used(&self, cpu: Duration);
 }
 
 /// One call, ready to run.

@@ -18,6 +18,14 @@ pub(crate) enum UsageError {
 }
 
 impl Usage {
+    /// What a process has used of the processor since it began, also one that has ended. The kernel rounds down the time in
+    /// the process and the time in the kernel, each to its tick: one tick more is as often too much as too little.
+    pub(crate) fn cpu_since_birth(pid: u32) -> Duration {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let usage = text.rsplit_once(')').and_then(|(_, fields)| Self::parse_fields(fields));
+        usage.map_or(Duration::ZERO, |usage| usage.cpu + Duration::from_millis(1_000 / rustix::param::clock_ticks_per_second()))
+    }
+
     /// Reads it from `/proc`. The caller holds the process unreaped, so `pid` is still its own.
     pub(crate) fn of(pid: u32) -> Result<Self, UsageError> {
         let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).map_err(|error| match error.kind() {

@@ -1,6 +1,6 @@
 //! Handlers in the sandbox: from a task to a job of the pool, and from its outcome to an answer.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -150,6 +150,10 @@ impl OpHost for Hearing<'_> {
 
     fn progress(&self, said: Said) {
         self.ops.progress(said);
+    }
+
+    fn used(&self, cpu: Duration) {
+        self.task.turn.spent(cpu);
     }
 }
 

@@ -9,6 +9,7 @@ use crate::{
     base::{
         clock::Timestamp,
         id::{CallId, PaymentId, ReceiptId},
+        share::Turn,
     },
     call::{
         ParsedInput,
@@ -42,7 +43,9 @@ pub struct Task<'a> {
     pub progress: Option<&'a mpsc::Sender<Progress>>,
     /// Of a dry run: what it keeps, in place of what its endpoint has.
     pub scratch: Option<&'a Arc<Scratch>>,
-    /// Takes what a run in the sandbox cost, however it ended.
+    /// Is told all the processor time that goes to it in the sandbox, of whatever worker.
+    pub turn: &'a Turn,
+    /// Takes what the handler's run in the sandbox used, however it ended.
     pub spent: &'a OnceLock<Spent>,
 }
 
@@ -53,8 +56,8 @@ impl Task<'_> {
     }
 
     /// For whom its values are held against their schemas.
-    pub(super) fn asker(&self) -> Asker {
-        if self.scratch.is_some() { Asker::Draft } else { Asker::Call }
+    pub(super) fn asker(&self) -> Asker<'_> {
+        if self.scratch.is_some() { Asker::DryRun(self.turn) } else { Asker::Call(self.turn) }
     }
 
     /// Tells who listens that the handler starts. A reader that is gone or slow does not stop the call.

@@ -83,6 +83,8 @@ impl OpHost for Host {
     fn progress(&self, said: Said) {
         self.logged.lock().unwrap().push(said.message);
     }
+
+    fn used(&self, _: Duration) {}
 }
 
 /// To a worker that takes two calls ahead.

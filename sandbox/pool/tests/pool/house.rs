@@ -5,7 +5,7 @@ use std::{
     os::unix::fs::symlink,
     path::PathBuf,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -27,6 +27,8 @@ pub const ENDLESS: &str = "export default () => { for (;;) {} };";
 pub struct House {
     pub pool: Pool,
     pub name: String,
+    /// What calls were told to have used, oldest first.
+    pub used: Mutex<Vec<Duration>>,
     link: PathBuf,
 }
 
@@ -40,7 +42,7 @@ impl House {
         config.patience = Duration::from_secs(10);
         settings(&mut config);
         let pool = Pool::start(config).unwrap();
-        Self { pool, name, link }
+        Self { pool, name, used: Mutex::default(), link }
     }
 
     pub async fn call(&self, tool: &Tool) -> Result<Ran, PoolError> {
@@ -61,7 +63,7 @@ impl House {
                 limits: tool.limits,
             },
         };
-        self.pool.run(job, &Sleeper).await
+        self.pool.run(job, &Sleeper(&self.used)).await
     }
 
     /// Waits until `holds`; fails after 20 s.
@@ -130,9 +132,9 @@ impl Tool {
 }
 
 /// Grants nothing but time.
-struct Sleeper;
+struct Sleeper<'a>(&'a Mutex<Vec<Duration>>);
 
-impl OpHost for Sleeper {
+impl OpHost for Sleeper<'_> {
     fn op(&self, request: OpRequest) -> BoxFuture<'_, Result<OpValue, OpFailure>> {
         Box::pin(async move {
             match request {
@@ -148,6 +150,10 @@ impl OpHost for Sleeper {
     fn log(&self, _: LogLine) {}
 
     fn progress(&self, _: Said) {}
+
+    fn used(&self, cpu: Duration) {
+        self.0.lock().unwrap().push(cpu);
+    }
 }
 
 pub fn sleeping(ms: u64) -> String {

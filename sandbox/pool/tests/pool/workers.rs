@@ -17,6 +17,23 @@ async fn warm_calls_share_a_process_and_its_state() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_start_of_a_worker_is_told_to_the_call_that_needs_it() {
+    let house = House::start(|config| config.spares = 1).await;
+    house.until(|pool| pool.status().spares == 1).await;
+    let told = || std::mem::take(&mut *house.used.lock().unwrap());
+    let (tool, broken) = (Tool::new("counter", COUNTER), Tool::new("broken", "throw new Error('no')"));
+    house.call(&tool).await.unwrap();
+    let [start, run] = told()[..] else { panic!("not both") };
+    assert!(start > Duration::from_millis(5) && run < start, "a start of {start:?}, a run of {run:?}");
+    house.call(&tool).await.unwrap();
+    assert_eq!(told().len(), 1, "a worker that waits has its start behind it");
+    house.call(&broken).await.unwrap_err();
+    let [start] = told()[..] else { panic!("a load that fails was not told of") };
+    assert!(start > Duration::from_millis(5), "a start of {start:?}");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_module_that_logs_at_its_top_level_loads_and_runs() {
     let house = House::start(|_| {}).await;
     for (name, top) in [("one", "console.log(1)"), ("many", "for (let n = 0; n < 2000; n++) console.error('line', n)")] {
