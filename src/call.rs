@@ -27,7 +27,6 @@ use std::{
     collections::HashMap,
     fmt,
     net::IpAddr,
-    pin::pin,
     sync::{Arc, Mutex, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
@@ -414,7 +413,8 @@ impl Calls {
 
     async fn run(&self, task: &NewCall, input: input::Parsed, admission: Option<&Admission>) -> Result<Produced, CallError> {
         let call = task.call.clone();
-        let mut running = pin!(self.runner.run(Task {
+        let before = task.turn.total();
+        let running = self.runner.run(Task {
             live: &task.live,
             by: task.by,
             call,
@@ -428,19 +428,16 @@ impl Calls {
             scratch: None,
             turn: &task.turn,
             spent: &task.spent,
-        }));
-        let (began, before) = (Instant::now(), task.turn.total());
+        });
+        // What it used is told when it ends, or is dropped here.
         let produced = tokio::select! {
             biased;
-            produced = &mut running => produced,
+            produced = running => produced,
             () = self.taken_back(task, admission) => Err(CallError::Cancelled),
         };
-        let told = task.turn.total() - before;
-        // Nobody was told what it had used when it was stopped: no more than the time that passed.
-        let untold = if matches!(produced, Err(CallError::Cancelled)) { began.elapsed().saturating_sub(told) } else { Duration::ZERO };
-        task.turn.spent(untold);
-        if told + untold > Duration::ZERO {
-            task.live.usual_cost.add(told + untold);
+        let used = task.turn.total() - before;
+        if used > Duration::ZERO {
+            task.live.usual_cost.add(used);
         }
         produced
     }

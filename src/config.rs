@@ -136,7 +136,37 @@ impl Flags {
 
 #[cfg(test)]
 mod tests {
+    use clap::{Args as _, Command, FromArgMatches as _};
+
     use super::*;
+
+    #[test]
+    fn every_default_that_is_told_is_in_force() {
+        let command = Flags::augment_args(Command::new("serve"));
+        let with = |words: &[&str]| {
+            let given = command.clone().get_matches_from(["serve"].iter().chain(words));
+            format!("{:?}", Flags::from_arg_matches(&given).unwrap().resolve().unwrap())
+        };
+        let mut compared = 0;
+        for flag in command.get_arguments() {
+            let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
+            let Some((_, told)) = help.strip_suffix(']').and_then(|help| help.split_once("[default: ")) else { continue };
+            let (value, condition) = told.split_once(", ").unwrap_or((told, ""));
+            let flag = format!("--{}", flag.get_long().unwrap());
+            // In words, or the pool's own.
+            if value.contains(' ') || flag.starts_with("--sandbox-") {
+                continue;
+            }
+            let elsewhere: &[&str] = if condition.contains("loopback") {
+                &["--listen", "192.0.2.1:4020", "--base-url", "https://a.test", "--allow-simulated-public"]
+            } else {
+                &[]
+            };
+            assert_eq!(with(elsewhere), with(&[elsewhere, &[&flag, value]].concat()), "{flag} says {told}");
+            compared += 1;
+        }
+        assert!(compared > 30, "{compared} of them are told");
+    }
 
     #[test]
     fn a_file_speaks_where_a_flag_is_silent() {

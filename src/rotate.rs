@@ -18,7 +18,7 @@ pub(crate) struct Args {
     /// Admin token of the running host
     #[arg(long, env = "TOLLHOUSE_ADMIN_TOKEN", hide_env_values = true)]
     admin_token: Option<Hidden>,
-    /// Data folder of a stopped host [default: ./data]
+    /// Data folder of a stopped host [default: data]
     #[arg(long, env = "TOLLHOUSE_DATA")]
     data: Option<PathBuf>,
     /// Master key, where it is not in the data folder

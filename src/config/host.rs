@@ -12,7 +12,7 @@ pub struct HostFlags {
     /// Address to listen on; port 0 picks a free one [default: 127.0.0.1:4020]
     #[arg(long, env = "TOLLHOUSE_LISTEN")]
     pub listen: Option<SocketAddr>,
-    /// Folder of the store, the files and the keys [default: ./data]
+    /// Folder of the store, the files and the keys [default: data]
     #[arg(long, env = "TOLLHOUSE_DATA")]
     pub data: Option<PathBuf>,
     /// Public URL of this host, as it stands in records and payments [default: the listening address]

@@ -11,7 +11,7 @@ use rustix::process::{Resource, getrlimit};
 use super::layered::flags;
 
 /// Percent of all processor time for one address when nothing else is set.
-const ADDRESS_CPU_PERCENT: u8 = 3;
+const ADDRESS_CPU_PERCENT: u8 = 2;
 
 /// Wrong credentials per minute of one address when nothing else is set.
 const AUTH_FAILURES: u32 = 60;
@@ -34,7 +34,7 @@ pub struct HttpFlags {
     /// Requests per second of one client address; 0 is no limit [default: 100, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_RATE_LIMIT")]
     pub rate_limit: Option<u32>,
-    /// Share of all processor time that one client address may use while others want it and none is left over, in percent; 0 is no limit [default: 3]
+    /// Share of all processor time that one client address may use while others want it and none is left over, in percent; 0 is no limit [default: 2]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_CPU_PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     pub address_cpu_percent: Option<u8>,
     /// Wrong credentials per minute of one client address, before all of its are refused for a while; 0 is no limit [default: 60]

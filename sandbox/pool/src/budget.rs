@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use tollhouse_protocol::{Limits, StopReason};
 
+use crate::watchdog::TICK;
+
 /// A budget that is in force.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Budget {
@@ -45,6 +47,13 @@ pub(crate) struct Seen {
     pub(crate) verdict: Option<StopReason>,
     /// Whether the call ended within its limits, without the grace.
     pub(crate) within: bool,
+}
+
+impl Seen {
+    /// No less than what was used of the processor: there is a tick before the watchdog's first look, and one after its last.
+    pub(crate) fn cpu_at_most(&self) -> Duration {
+        self.cpu.map_or(self.wall, |cpu| self.wall.min(cpu + 2 * TICK))
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tollhouse_protocol::{Bundle, Isolation, Limits, LoadFault, StopReason};
+use tollhouse_protocol::{Bundle, Isolation, Limits, LoadFault, Loaded, StopReason};
 
 use crate::{
     core::Core,
@@ -30,6 +30,9 @@ impl Wanted<'_> {
     }
 }
 
+/// Takes what a worker used of the processor.
+pub(crate) type Used<'a> = dyn Fn(Duration) + Sync + 'a;
+
 impl Core {
     /// Leases a worker that holds `wanted`: a warm one if there is one, else one that loads it now. What its start and the
     /// load took of the processor is said to `used`, also where it does not load.
@@ -38,7 +41,7 @@ impl Core {
     ///
     /// [`PoolError::Load`] when the handler does not load, [`PoolError::Spawn`] when there is no
     /// process to load it.
-    pub(crate) async fn lease(self: &Arc<Self>, wanted: Wanted<'_>, used: impl FnOnce(Duration)) -> Result<Lease<'_>, PoolError> {
+    pub(crate) async fn lease(self: &Arc<Self>, wanted: Wanted<'_>, used: &Used<'_>) -> Result<Lease<'_>, PoolError> {
         if wanted.isolation == Isolation::Warm
             && let Some(lease) = self.lease_idle(wanted)
         {
@@ -53,19 +56,14 @@ impl Core {
 
     /// Leases a worker that has loaded `wanted` and served nobody, and the proof that loading it
     /// ended as it should. `used` as of [`lease`](Self::lease).
-    pub(crate) async fn lease_loaded(
-        self: &Arc<Self>,
-        wanted: Wanted<'_>,
-        used: impl FnOnce(Duration),
-    ) -> Result<(Lease<'_>, Clean), PoolError> {
+    pub(crate) async fn lease_loaded(self: &Arc<Self>, wanted: Wanted<'_>, used: &Used<'_>) -> Result<(Lease<'_>, Clean), PoolError> {
         let mut lease = self.lease_blank().await?;
-        let mut loaded = lease.load(wanted.bundle, wanted.limits).await;
+        let mut loaded = load(&mut lease, wanted, used).await;
         if matches!(loaded, Err(LoadFault::Stopped(StopReason::Crashed))) {
             // It may have been dying when it was leased. What has not run may be tried again.
             lease = self.boot().await?;
-            loaded = lease.load(wanted.bundle, wanted.limits).await;
+            loaded = load(&mut lease, wanted, used).await;
         }
-        used(Usage::cpu_since_birth(lease.process().pid));
         let (_, clean) = loaded.map_err(|fault| self.load_error(wanted.endpoint, fault))?;
         let holding = Holding {
             bundle: Arc::clone(wanted.bundle),
@@ -96,5 +94,23 @@ impl Core {
             idle.pipelined.push(Arc::clone(&warm.process));
         }
         Some(warm)
+    }
+}
+
+/// Loads `wanted` into a blank worker. `used` takes what that worker used since it began, also where nobody waits for the end.
+async fn load(lease: &mut Lease<'_>, wanted: Wanted<'_>, used: &Used<'_>) -> Result<(Loaded, Clean), LoadFault> {
+    let _starting = Starting { pid: lease.process().pid, used };
+    lease.load(wanted.bundle, wanted.limits).await
+}
+
+/// A worker that takes a handler in: its process is not waited for as long as this lives.
+struct Starting<'a> {
+    pid: u32,
+    used: &'a Used<'a>,
+}
+
+impl Drop for Starting<'_> {
+    fn drop(&mut self) {
+        (self.used)(Usage::cpu_since_birth(self.pid));
     }
 }

@@ -17,7 +17,8 @@ pub trait OpHost: Send + Sync {
     /// Takes what the caller may hear. Counted and cut to the limits already; must not block.
     fn progress(&self, said: Said);
     /// So much processor time went to the call, beside what was said before: to start and load a worker, where there was
-    /// none that was ready, then to run. Not told of a call whose future was dropped.
+    /// none that was ready, then to run. Also of a
+    /// call whose future is dropped.
     fn used(&self, cpu: Duration);
 }
 

@@ -139,7 +139,7 @@ impl Core {
 async fn replace(core: Arc<Core>, old: Arc<Process>) {
     let Some(holding) = old.loaded.get() else { return };
     let wanted = Wanted { bundle: &holding.bundle, endpoint: &holding.endpoint, limits: &holding.limits, isolation: Isolation::Warm };
-    match core.lease_loaded(wanted, |_| ()).await {
+    match core.lease_loaded(wanted, &|_| ()).await {
         // Retired meanwhile: nobody is to take its place.
         Ok(_) if old.is_retired() => {}
         Ok((fresh, clean)) => {

@@ -1,6 +1,6 @@
 //! The pool, as the host sees it.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use tollhouse_protocol::{Bundle, Isolation, JailLayer, Limits, Loaded};
 
@@ -84,7 +84,7 @@ impl Pool {
         let ran = async {
             let mut lease = match lease {
                 Some(lease) => lease,
-                None => core.lease(wanted, |cpu| host.used(cpu)).await?,
+                None => core.lease(wanted, &|cpu| host.used(cpu)).await?,
             };
             let ended = lease.drive((&limits, work), begin, host, &mut permit).await;
             Ok((lease, ended))
@@ -92,7 +92,6 @@ impl Pool {
         let ran = ran.await;
         cancel.disarm();
         let (lease, ended) = ran?;
-        host.used(Duration::from_micros(ended.spent.cpu_us));
         core.note_end(endpoint, &ended.outcome);
         match (ended.clean, isolation) {
             (Some(clean), Isolation::Warm) => lease.hand_over(clean, &ended.spent, permit),

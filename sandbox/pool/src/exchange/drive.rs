@@ -1,6 +1,6 @@
 //! A call is run.
 
-use std::io;
+use std::{io, mem::ManuallyDrop, time::Duration};
 
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use tokio::time::Instant;
@@ -8,11 +8,12 @@ use tollhouse_protocol::{Limits, OpFailure, OpRequest, OpValue, Outcome, Spent, 
 
 use super::end::{Cut, Ended};
 use crate::{
-    budget::Budget,
+    budget::{Budget, Seen},
     job::OpHost,
     ledger::{Breach, Ledger, OpKind, Step},
     process::Link,
     scheduler::Permit,
+    watchdog::Meter,
     wire::Buffers,
 };
 
@@ -43,13 +44,34 @@ pub(crate) async fn drive(
         Begin::SentAhead(since) => Some(*since),
     };
     let mut ledger = Ledger::new(*limits, work);
+    let running = Running { meter: &link.meter, host };
     let done = exchange(link, buffers, begin, host, permit, &mut ledger).await;
-    let mut seen = link.meter.finish();
+    let mut seen = running.ended();
     // It may have run before its turn.
     seen.wall = sent_ahead.map_or(seen.wall, |since| since.elapsed());
     // What came behind the answer is the next call's, if there is one.
     let is_silent = buffers.nothing_to_take() || link.pipeline.len() > 0;
-    Ended::of(done, &seen, ledger.ops(), is_silent && buffers.nothing_to_send())
+    let ended = Ended::of(done, &seen, ledger.ops(), is_silent && buffers.nothing_to_send());
+    host.used(Duration::from_micros(ended.spent.cpu_us));
+    ended
+}
+
+/// A call that runs. Its host is told what it used also where nobody waits for its end.
+struct Running<'a> {
+    meter: &'a Meter,
+    host: &'a dyn OpHost,
+}
+
+impl Running<'_> {
+    fn ended(self) -> Seen {
+        ManuallyDrop::new(self).meter.finish()
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.host.used(self.meter.finish().cpu_at_most());
+    }
 }
 
 async fn exchange(

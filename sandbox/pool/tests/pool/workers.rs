@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use tokio::time::timeout;
 use tollhouse_protocol::{Isolation, Outcome};
 
-use crate::house::{COUNTER, House, Tool, json, kill, sleeping};
+use crate::house::{COUNTER, ENDLESS, House, Tool, json, kill, sleeping};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn warm_calls_share_a_process_and_its_state() {
@@ -30,6 +31,21 @@ async fn the_start_of_a_worker_is_told_to_the_call_that_needs_it() {
     house.call(&broken).await.unwrap_err();
     let [start] = told()[..] else { panic!("a load that fails was not told of") };
     assert!(start > Duration::from_millis(5), "a start of {start:?}");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_dropped_call_used_is_told() {
+    let house = House::start(|_| {}).await;
+    let endless = Tool::new("endless", ENDLESS);
+    timeout(Duration::from_millis(500), house.call(&endless)).await.unwrap_err();
+    let [_, run] = house.used.lock().unwrap()[..] else { panic!("not both") };
+    assert!(run > Duration::from_millis(100) && run < Duration::from_millis(600), "a run of {run:?}");
+    let waits = Tool::new("waits", &sleeping(60_000));
+    house.used.lock().unwrap().clear();
+    timeout(Duration::from_millis(1_500), house.call(&waits)).await.unwrap_err();
+    let [_, run] = house.used.lock().unwrap()[..] else { panic!("not both") };
+    assert!(run < Duration::from_millis(300), "waiting takes no processor time, but {run:?}");
     house.close().await;
 }
 
