@@ -10,12 +10,15 @@
 //! be made again by the caller.
 
 mod content;
+mod done;
 mod dry;
 mod error;
 mod finish;
 mod history;
+mod in_flight;
 mod input;
 mod metrics;
+mod new_call;
 mod receipts;
 mod register;
 mod request;
@@ -24,19 +27,16 @@ mod under_way;
 mod write_behind;
 
 use std::{
-    collections::HashMap,
     fmt,
-    net::IpAddr,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
-use tokio::sync::{mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tollhouse_protocol::Spent;
 
 pub use self::{
     content::{Content, bodiless, chosen_headers, content_type, json_bytes, says_json},
+    done::Done,
     dry::DryRun,
     error::CallError,
     finish::{Closing, ReceiptFinisher},
@@ -45,68 +45,31 @@ pub use self::{
     metrics::{Asked, Metrics, MetricsSettings, Series, Step, StepError},
     receipts::Receipts,
     register::{Registered, Registration, registration_terms},
-    request::{CalledBy, Progress, RequestHead},
+    request::{Call, CalledBy, Progress, RequestHead},
     run::{ReadinessClient, Runner},
     under_way::UnderWay,
     write_behind::{WriteBehind, WriteBehindParts},
 };
 use self::{
-    history::{CallOutcome, Charge},
+    done::Shared,
+    history::Charge,
+    in_flight::InFlight,
+    new_call::NewCall,
     run::{Produced, Task},
-    write_behind::Failed,
 };
 use crate::{
     base::{
-        clock::{Clock, Timestamp},
+        clock::Clock,
         id::{CallId, ReceiptId},
-        share::{Shares, Turn},
+        share::Shares,
     },
     catalog::{Catalog, Live},
-    money::{Admission, Admit, Ended, Gate, Offered, PaymentId, Refusal, SettleError, StoredAnswer, Terms, receipt, sale::FeeBps},
-    tool::{Availability, MicroUsd, Owner},
+    money::{Admission, Admit, Gate, Offered, Refusal, SettleError, Terms, receipt, sale::FeeBps},
+    tool::{Availability, Owner},
 };
-
-/// How long a call waits for another replica that runs the same payment, beyond the tool's own wall limit.
-const JOIN_PATIENCE: Duration = Duration::from_secs(90);
 
 /// What a call is recorded as whose handler chose an error status itself.
 const ERROR_STATUS: &str = "error_status";
-
-/// Time between two looks at a payment that another replica is running.
-const JOIN_POLL: Duration = Duration::from_millis(100);
-
-/// One call, as a front hands it over.
-pub struct Call {
-    /// Found by the front already, so that it can bound the body.
-    pub live: Arc<Live>,
-    /// Who calls.
-    pub by: CalledBy,
-    /// What to call with.
-    pub input: Input,
-    /// What it is paid with.
-    pub offered: Offered,
-    /// What a handler may know of the request.
-    pub head: RequestHead,
-    /// Whose network asks, for its share of the processor.
-    pub from: IpAddr,
-    /// Takes what happens on the way, for callers who stream.
-    pub progress: Option<mpsc::Sender<Progress>>,
-}
-
-/// A call that was answered. `Clone` is cheap.
-#[derive(Debug, Clone)]
-pub struct Done {
-    /// What the caller is given.
-    pub answer: Arc<StoredAnswer>,
-    /// Which wire version the settlement is told in; `None` for free calls and credit.
-    pub payment: Option<PaymentId>,
-    /// False when the tool itself answered with an error status: then nothing was charged and there is no receipt.
-    pub success: bool,
-}
-
-/// How a call ended, for all that share it.
-type Shared = Result<Done, Arc<CallError>>;
-type InFlight = watch::Sender<Option<Shared>>;
 
 /// What the record of a call that came to nothing names its error: the code that its caller is told.
 pub type CodeOf = fn(&CallError) -> &'static str;
@@ -121,8 +84,7 @@ pub struct Calls {
     shares: Arc<Shares>,
     clock: Clock,
     code: CodeOf,
-    /// The payments whose calls are under way in this process, so that a repeated one joins them.
-    in_flight: Mutex<HashMap<PaymentId, InFlight>>,
+    in_flight: InFlight,
     /// Calls under way, and dry runs.
     running: TaskTracker,
 }
@@ -168,7 +130,7 @@ impl Calls {
             shares,
             clock,
             code,
-            in_flight: Mutex::default(),
+            in_flight: InFlight::default(),
             running: TaskTracker::new(),
         })
     }
@@ -264,12 +226,12 @@ impl Calls {
         }
         let (parsed, hash) = task.turn.during(input.read(&task.live)).await.map_err(Arc::new)?;
         match self.admit(&task.live.terms, offered, &hash).await? {
-            Admit::Stored(payment, answer) => Ok(Done { payment: Some(payment), answer: Arc::new(answer), success: true }),
-            Admit::InFlight(payment) => self.join(&payment, task.live.endpoint.limits.wall_ms).await,
+            Admit::Stored(payment, answer) => Ok(Done::paid(payment, answer)),
+            Admit::InFlight(payment) => self.in_flight.join(&self.gate, &payment, task.live.endpoint.limits.wall_ms).await,
             Admit::Run(admission) => {
-                let tracked = self.track(admission.id());
+                let tracked = self.in_flight.track(admission.id());
                 let ended = self.paid(task, parsed, hash, admission).await.map_err(Arc::new);
-                tracked.ended.send_replace(Some(ended.clone()));
+                tracked.end(ended.clone());
                 ended
             }
         }
@@ -279,7 +241,7 @@ impl Calls {
         task.input_bytes = input.text.len();
         let ran = self.run(&task, input, None).await.inspect_err(|error| self.failed(&task, error))?;
         let closing = task.closing(hash, &ran, self.clock.now(), self.fee);
-        let answer = told(ran, &closing.receipt);
+        let answer = Done::of(ran, &closing.receipt);
         if answer.success {
             self.write_behind.succeeded(closing).await.map_err(CallError::Store).inspect_err(|error| self.failed(&task, error))?;
             self.record(&task, None, Charge::No);
@@ -307,11 +269,11 @@ impl Calls {
                 let ran = other.inspect_err(|error| self.failed(&task, error))?;
                 self.came_to_nothing(&task, ERROR_STATUS);
                 let closing = task.closing(hash, &ran, self.clock.now(), self.fee);
-                return Ok(told(ran, &closing.receipt));
+                return Ok(Done::of(ran, &closing.receipt));
             }
         };
         let closing = task.closing(hash, &ran, self.clock.now(), self.fee);
-        let answer = Arc::unwrap_or_clone(told(ran, &closing.receipt).answer);
+        let answer = Arc::unwrap_or_clone(Done::of(ran, &closing.receipt).answer);
         let settled = self.gate.settle(admission, answer, &ReceiptFinisher::encode(&closing)).await;
         let answer = settled.map_err(|error| self.unsettled(&task.live.terms, error)).inspect_err(|error| {
             // The gate has told of a refusal; what is unknown may turn out well.
@@ -322,7 +284,7 @@ impl Calls {
             }
         })?;
         self.record(&task, None, Charge::Yes);
-        Ok(Done { answer: Arc::new(answer), payment: Some(payment), success: true })
+        Ok(Done::paid(payment, answer))
     }
 
     /// What is told who offers nothing for what costs something under `terms`.
@@ -353,62 +315,12 @@ impl Calls {
     /// Records that a call came to nothing.
     fn came_to_nothing(&self, task: &NewCall, code: &'static str) {
         self.record(task, Some(code), Charge::No);
-        let endpoint = &task.live.endpoint;
-        self.write_behind.failed(Failed {
-            call: task.call.clone(),
-            owner: endpoint.owner.clone(),
-            endpoint: endpoint.id.clone(),
-            slug: endpoint.slug.clone(),
-            by: task.by,
-            code,
-            at: self.clock.now(),
-        });
+        self.write_behind.failed(task.failed(code, self.clock.now()));
     }
 
     /// Leaves the record of a call: failed where there is a code.
     fn record(&self, task: &NewCall, code: Option<&str>, charged: Charge) {
-        let endpoint = &task.live.endpoint;
-        let outcome = if code.is_some() { CallOutcome::Failed } else { CallOutcome::Succeeded };
-        let record = CallRecord {
-            call_id: task.call.clone(),
-            at: self.clock.now(),
-            outcome,
-            code: code.map(str::to_owned),
-            charged,
-            price_usd: task.price(),
-            owner: task.by == CalledBy::Owner,
-            payment: task.payment,
-            duration_ms: millis(task.begun.elapsed().as_micros()),
-            cpu_ms: task.spent.get().map(|spent| millis(spent.cpu_us.into())),
-            input_bytes: task.input_bytes as u64,
-            receipt_id: (outcome == CallOutcome::Succeeded).then(|| task.receipt.clone()),
-            version: endpoint.version.clone(),
-        };
-        self.write_behind.ended(&endpoint.id, record);
-    }
-
-    /// Waits for the call that has the payment, here or on another replica, and shares its end.
-    async fn join(&self, payment: &PaymentId, wall_ms: u64) -> Shared {
-        let deadline = Instant::now() + Duration::from_millis(wall_ms) + JOIN_PATIENCE;
-        loop {
-            let joined = self.in_flight().get(payment).map(watch::Sender::subscribe);
-            // A call whose task ended without an end: the record says what became of the payment.
-            if let Some(mut joined) = joined
-                && let Ok(ended) = joined.wait_for(Option::is_some).await
-            {
-                return ended.clone().unwrap_or_else(|| Err(Arc::new(CallError::Internal)));
-            }
-            match self.gate.ended(payment).await.map_err(|error| Arc::new(error.into()))? {
-                Ended::Answer(answer) => return Ok(Done { answer: Arc::new(answer), payment: Some(payment.clone()), success: true }),
-                Ended::Without => return Err(Arc::new(CallError::Joined(payment.clone()))),
-                Ended::Open => return Err(Arc::new(CallError::SettlementUnknown(payment.clone()))),
-                Ended::NotYet => {}
-            }
-            if Instant::now() > deadline {
-                return Err(Arc::new(CallError::Joined(payment.clone())));
-            }
-            tokio::time::sleep(JOIN_POLL).await;
-        }
+        self.write_behind.ended(&task.live.endpoint.id, task.record(code, charged, self.clock.now()));
     }
 
     async fn run(&self, task: &NewCall, input: input::Parsed, admission: Option<&Admission>) -> Result<Produced, CallError> {
@@ -445,101 +357,8 @@ impl Calls {
     /// Returns once nobody wants the call any more.
     async fn taken_back(&self, task: &NewCall, admission: Option<&Admission>) {
         task.cancel.cancelled().await;
-        let joined = admission.and_then(|admission| self.in_flight().get(admission.id()).cloned());
-        if let Some(call) = joined {
-            call.closed().await;
+        if let Some(admission) = admission {
+            self.in_flight.left(admission.id()).await;
         }
     }
-
-    /// Lets others join the call that has `payment`, until what this answers is dropped.
-    fn track(&self, payment: &PaymentId) -> Tracked<'_> {
-        let ended = watch::Sender::new(None);
-        self.in_flight().insert(payment.clone(), ended.clone());
-        Tracked { calls: self, payment: payment.clone(), ended }
-    }
-
-    fn in_flight(&self) -> std::sync::MutexGuard<'_, HashMap<PaymentId, InFlight>> {
-        self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A call that others may join. Whoever joined keeps what `ended` was last told.
-struct Tracked<'a> {
-    calls: &'a Calls,
-    payment: PaymentId,
-    ended: watch::Sender<Option<Shared>>,
-}
-
-impl Drop for Tracked<'_> {
-    fn drop(&mut self) {
-        let mut in_flight = self.calls.in_flight();
-        // Released, the payment may have been admitted again, and its next call tracked.
-        if in_flight.get(&self.payment).is_some_and(|call| call.same_channel(&self.ended)) {
-            in_flight.remove(&self.payment);
-        }
-    }
-}
-
-/// What belongs to a call from its start to its receipt.
-struct NewCall {
-    live: Arc<Live>,
-    by: CalledBy,
-    head: RequestHead,
-    progress: Option<mpsc::Sender<Progress>>,
-    cancel: CancellationToken,
-    started: Timestamp,
-    /// The same moment, for telling how long it takes.
-    begun: Instant,
-    call: CallId,
-    receipt: ReceiptId,
-    payment: receipt::Kind,
-    input_bytes: usize,
-    /// Of its run in the sandbox, once that has ended.
-    spent: OnceLock<Spent>,
-    /// Of the caller's network.
-    turn: Turn,
-}
-
-impl NewCall {
-    /// What the call costs whom it is made by.
-    fn price(&self) -> MicroUsd {
-        match self.by {
-            CalledBy::Anyone => self.live.endpoint.price_usd,
-            CalledBy::Owner => MicroUsd::ZERO,
-        }
-    }
-
-    fn closing(&self, request_hash: String, ran: &Produced, ended: Timestamp, fee: FeeBps) -> Closing {
-        let endpoint = &self.live.endpoint;
-        let receipt = receipt::Draft {
-            receipt_id: self.receipt.clone(),
-            slug: endpoint.slug.clone(),
-            endpoint_id: endpoint.id.clone(),
-            version: endpoint.version.clone(),
-            price_usd: self.price(),
-            owner: self.by == CalledBy::Owner,
-            resource_url: self.live.terms.resource_url.clone(),
-            request_hash,
-            result_hash: ran.result_hash.clone(),
-            started_at: self.started,
-            issued_at: ended,
-        };
-        let fee = fee.of(self.price(), &endpoint.owner);
-        Closing { receipt, call: self.call.clone(), owner: endpoint.owner.clone(), fee, registered: None }
-    }
-}
-
-/// An answer as it is stored and told.
-fn told(produced: Produced, draft: &receipt::Draft) -> Done {
-    let success = produced.success();
-    let Produced { status, headers, body, .. } = produced;
-    let receipt_id = if success { draft.receipt_id.to_string() } else { String::new() };
-    let answer = StoredAnswer { status, headers, body, receipt_id, settlement: None };
-    Done { answer: Arc::new(answer), payment: None, success }
-}
-
-/// Microseconds as milliseconds.
-#[expect(clippy::cast_precision_loss, reason = "of a call, at most minutes")]
-fn millis(micros: u128) -> f64 {
-    micros as f64 / 1_000.0
 }

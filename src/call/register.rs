@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{CallError, Calls, Closing, Done, ReceiptFinisher, Shared, json_bytes};
+use super::{CallError, Calls, Closing, Done, ReceiptFinisher, done::Shared, json_bytes};
 use crate::{
     account::{
         builder::{Builder, BuilderError},
@@ -103,15 +103,15 @@ impl Calls {
             return Err(Arc::new(self.unpaid(&terms)));
         }
         match self.admit(&terms, offered, &hash).await? {
-            Admit::Stored(payment, answer) => joined(Ok(Done { payment: Some(payment), answer: Arc::new(answer), success: true })),
-            Admit::InFlight(payment) => joined(self.join(&payment, 0).await),
+            Admit::Stored(payment, answer) => joined(Ok(Done::paid(payment, answer))),
+            Admit::InFlight(payment) => joined(self.in_flight.join(&self.gate, &payment, 0).await),
             Admit::Run(admission) => {
-                let tracked = self.track(admission.id());
+                let tracked = self.in_flight.track(admission.id());
                 let payment = admission.id().clone();
                 let registered = match self.make(&terms, &applicant, hash) {
                     Ok(Joining { closing, answer, key }) => {
                         let settled = self.gate.settle(admission, answer, &ReceiptFinisher::encode(&closing)).await;
-                        let done = settled.map(|answer| Done { answer: Arc::new(answer), payment: Some(payment), success: true });
+                        let done = settled.map(|answer| Done::paid(payment, answer));
                         done.map(|done| Registered { done, key: Some(key) }).map_err(|error| self.unsettled(&terms, error))
                     }
                     Err(error) => {
@@ -121,7 +121,7 @@ impl Calls {
                 };
                 let registered = registered.map_err(Arc::new);
                 let shared = registered.as_ref().map(|registered| registered.done.clone()).map_err(Arc::clone);
-                tracked.ended.send_replace(Some(shared));
+                tracked.end(shared);
                 registered
             }
         }

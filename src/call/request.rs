@@ -1,13 +1,35 @@
-//! What a handler may know of the request beyond its input.
+//! A call as a front hands it over, and what a handler may know of its request beyond the input.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use serde::Serialize;
+use tokio::sync::mpsc;
 
+use super::input::Input;
 use crate::{
     base::id::{CallId, PaymentId, ReceiptId},
     capability::ProgressUpdate,
+    catalog::Live,
+    money::Offered,
 };
+
+/// One call, as a front hands it over.
+pub struct Call {
+    /// Found by the front already, so that it can bound the body.
+    pub live: Arc<Live>,
+    /// Who calls.
+    pub by: CalledBy,
+    /// What to call with.
+    pub input: Input,
+    /// What it is paid with.
+    pub offered: Offered,
+    /// What a handler may know of the request.
+    pub head: RequestHead,
+    /// Whose network asks, for its share of the processor.
+    pub from: IpAddr,
+    /// Takes what happens on the way, for callers who stream.
+    pub progress: Option<mpsc::Sender<Progress>>,
+}
 
 /// Everything of `req` but the body and the caller. Never credentials, payment or addresses.
 #[derive(Debug, Clone, Serialize)]

@@ -1,0 +1,98 @@
+//! Calls under way, by what they are paid with: a payment that is shown again while its call runs joins that call, and shares
+//! its end.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use tokio::sync::watch;
+
+use super::{
+    done::{Done, Shared},
+    error::CallError,
+};
+use crate::money::{Ended, Gate, PaymentId};
+
+/// How long a call waits for another replica that runs the same payment, beyond the tool's own wall limit.
+const JOIN_PATIENCE: Duration = Duration::from_secs(90);
+
+/// Time between two looks at a payment that another replica is running.
+const JOIN_POLL: Duration = Duration::from_millis(100);
+
+/// Told once how the call ended.
+type End = watch::Sender<Option<Shared>>;
+
+/// The payments whose calls are under way in this process.
+#[derive(Default)]
+pub(super) struct InFlight(Mutex<HashMap<PaymentId, End>>);
+
+impl InFlight {
+    /// Lets others join the call that has `payment`, until what this answers is dropped.
+    pub(super) fn track(&self, payment: &PaymentId) -> Tracked<'_> {
+        let end = End::new(None);
+        self.calls().insert(payment.clone(), end.clone());
+        Tracked { in_flight: self, payment: payment.clone(), end }
+    }
+
+    /// Waits for the call that has the payment, here or on another replica, and shares its end.
+    pub(super) async fn join(&self, gate: &Gate, payment: &PaymentId, wall_ms: u64) -> Shared {
+        let deadline = Instant::now() + Duration::from_millis(wall_ms) + JOIN_PATIENCE;
+        loop {
+            let joined = self.calls().get(payment).map(End::subscribe);
+            // A call whose task ended without an end: the record says what became of the payment.
+            if let Some(mut joined) = joined
+                && let Ok(ended) = joined.wait_for(Option::is_some).await
+            {
+                return ended.clone().unwrap_or_else(|| Err(Arc::new(CallError::Internal)));
+            }
+            match gate.ended(payment).await.map_err(|error| Arc::new(error.into()))? {
+                Ended::Answer(answer) => return Ok(Done::paid(payment.clone(), answer)),
+                Ended::Without => return Err(Arc::new(CallError::Joined(payment.clone()))),
+                Ended::Open => return Err(Arc::new(CallError::SettlementUnknown(payment.clone()))),
+                Ended::NotYet => {}
+            }
+            if Instant::now() > deadline {
+                return Err(Arc::new(CallError::Joined(payment.clone())));
+            }
+            tokio::time::sleep(JOIN_POLL).await;
+        }
+    }
+
+    /// Returns once nobody who joined waits for the call any more.
+    pub(super) async fn left(&self, payment: &PaymentId) {
+        let call = self.calls().get(payment).cloned();
+        if let Some(call) = call {
+            call.closed().await;
+        }
+    }
+
+    fn calls(&self) -> MutexGuard<'_, HashMap<PaymentId, End>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A call that others may join. Whoever joined keeps what its end was last told.
+pub(super) struct Tracked<'a> {
+    in_flight: &'a InFlight,
+    payment: PaymentId,
+    end: End,
+}
+
+impl Tracked<'_> {
+    /// Tells all who joined how it ended.
+    pub(super) fn end(self, ended: Shared) {
+        self.end.send_replace(Some(ended));
+    }
+}
+
+impl Drop for Tracked<'_> {
+    fn drop(&mut self) {
+        let mut calls = self.in_flight.calls();
+        // Released, the payment may have been admitted again, and its next call tracked.
+        if calls.get(&self.payment).is_some_and(|call| call.same_channel(&self.end)) {
+            calls.remove(&self.payment);
+        }
+    }
+}
