@@ -1,0 +1,59 @@
+//! One commit's worth of what waited.
+
+use bytes::Bytes;
+use serde_json::json;
+
+use super::waiting::Taken;
+use crate::{
+    base::id::{ReceiptId, RequestId},
+    call::history::{Chapter, History},
+    event::{Event, Events, Kind},
+    money::receipt::FreeReceipts,
+    store,
+    tool::Owner,
+};
+
+/// One commit's worth.
+pub(super) struct Batch {
+    /// Its first row is new: there when the batch is.
+    pub(super) rows: store::Batch,
+    pub(super) receipts: Vec<ReceiptId>,
+    pub(super) events: Vec<(Owner, Event)>,
+    pub(super) calls: Vec<Chapter>,
+    pub(super) owners: Vec<Owner>,
+    /// Whether it may have been written already.
+    pub(super) unsure: bool,
+}
+
+impl Batch {
+    /// The rows of what was taken; `None` where that is nothing.
+    pub(super) fn made_of(taken: Taken, free: &FreeReceipts, told: &Events) -> Option<Self> {
+        let Taken { receipts, stored, mut events, calls, calls_left_out, dropped, sales } = taken;
+        if calls_left_out > 0 {
+            tracing::warn!(calls = calls_left_out, "records of calls were left out: the store could not keep up");
+        }
+        let mut rows = free.stored(receipts.iter().zip(stored.iter().map(Bytes::as_ref)));
+        let (records, calls) = History::stored(calls);
+        rows.append(records);
+        for (owner, count) in dropped {
+            tracing::warn!(owner = owner.share(), events = count, "events of failed calls were dropped: the store could not keep up");
+            let data = json!({ "code": "events_dropped", "dropped": count, "charged": false });
+            events.push((owner, told.event(Kind::CallFailed, None, data)));
+        }
+        for (owner, event) in &events {
+            rows.append(Events::stored(owner, event));
+        }
+        // Every batch has a receipt, an event or a call.
+        if rows.changes_nothing() {
+            return None;
+        }
+        // The row's own name: another batch of the same moment has another.
+        let name = RequestId::generate();
+        let mut owners = Vec::with_capacity(sales.len());
+        for (owner, at, sale) in sales {
+            rows.append(sale.row(&owner, at, &format!("{name}{}", sale.endpoint)));
+            owners.push(owner);
+        }
+        Some(Self { rows, receipts, events, calls, owners, unsure: false })
+    }
+}

@@ -1,0 +1,122 @@
+use super::{waiting::MAX_FAILED, *};
+use crate::{
+    base::{
+        clock::Clock,
+        id::{BuilderId, ReceiptId},
+    },
+    call::{HistorySettings, MetricsSettings},
+    event::{EventQuery, EventSettings},
+    money::receipt::{Draft, FreeReceiptSettings},
+    store::{
+        faulty::{Fault, FaultyStore},
+        memory::MemoryStore,
+    },
+    tool::MicroUsd,
+};
+
+const NOW: Timestamp = Timestamp(1_800_000_000_000);
+
+async fn write_behind() -> (WriteBehind, Arc<FaultyStore<MemoryStore>>) {
+    let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+    let any: Arc<dyn Store> = Arc::clone(&store) as _;
+    let events = Arc::new(Events::new(Arc::clone(&any), Clock::fixed(NOW), EventSettings::default()));
+    let sales = Sales::new(Arc::clone(&any));
+    let receipts = FreeReceipts::open(Arc::clone(&any), Clock::fixed(NOW), FreeReceiptSettings::default()).await.unwrap();
+    let history = History::new(Arc::clone(&any), Clock::fixed(NOW), HistorySettings::default());
+    let metrics = Metrics::new(Arc::clone(&any), Clock::fixed(NOW), MetricsSettings::default());
+    (WriteBehind::new(any, WriteBehindParts { receipts, events, sales, history, metrics }), store)
+}
+
+fn failure(owner: &Owner, endpoint: &EndpointId) -> Failed {
+    let slug = "some-tool".parse().unwrap();
+    Failed {
+        call: CallId::generate(),
+        owner: owner.clone(),
+        endpoint: endpoint.clone(),
+        slug,
+        by: CalledBy::Anyone,
+        code: "handler_failed",
+        at: NOW,
+    }
+}
+
+fn free(n: usize) -> Closing {
+    let receipt = Draft {
+        receipt_id: ReceiptId::generate(),
+        slug: "some-tool".parse().unwrap(),
+        endpoint_id: EndpointId::generate(),
+        version: n.to_string(),
+        price_usd: MicroUsd::ZERO,
+        owner: false,
+        resource_url: String::new(),
+        request_hash: String::new(),
+        result_hash: String::new(),
+        started_at: NOW,
+        issued_at: NOW,
+    };
+    Closing { receipt, call: CallId::generate(), owner: Owner::Platform, fee: MicroUsd::ZERO, registered: None }
+}
+
+#[tokio::test]
+async fn a_store_that_takes_nothing_keeps_no_free_call_waiting_for_ever() {
+    let (write_behind, _store) = write_behind().await;
+    for n in 0..MAX_WAITING {
+        write_behind.succeeded(free(n)).await.unwrap();
+    }
+    let before = std::time::Instant::now();
+    assert!(matches!(write_behind.succeeded(free(MAX_WAITING)).await, Err(StoreError::Away(_))));
+    assert!(before.elapsed() >= PATIENCE);
+    write_behind.write().await.unwrap();
+    write_behind.succeeded(free(MAX_WAITING)).await.unwrap();
+    write_behind.write_all().await.unwrap();
+    assert_eq!(write_behind.waiting().receipts(), 0, "all that waited is written, however many batches that takes");
+}
+
+#[tokio::test]
+async fn a_batch_counts_once_whatever_becomes_of_its_commits() {
+    let (owner, endpoint) = (Owner::Builder(BuilderId::generate()), EndpointId::generate());
+    for faults in [vec![], vec![Fault::Before], vec![Fault::After], vec![Fault::Lost, Fault::After], vec![Fault::After, Fault::Before]] {
+        let (write_behind, store) = write_behind().await;
+        for (n, fault) in (1..).zip(&faults) {
+            store.fail_nth(n, *fault);
+        }
+        for _ in 0..3 {
+            write_behind.failed(failure(&owner, &endpoint));
+        }
+        let mut tries = 0;
+        while write_behind.write().await.is_err() {
+            // Folded in between, its rows are gone, and only the witness tells that they were there.
+            _ = write_behind.sales.fold_all().await;
+            tries += 1;
+            assert!(tries <= faults.len(), "{faults:?}");
+        }
+        let report = write_behind.sales.report(&owner, NOW).await.unwrap();
+        assert_eq!((report.totals.calls, report.totals.failed_calls), (3, 3), "{faults:?}");
+        let query = EventQuery { limit: 10, ..EventQuery::default() };
+        assert_eq!(write_behind.events.list(&owner, &query).await.unwrap().events.len(), 3, "{faults:?}");
+    }
+}
+
+#[tokio::test]
+async fn failures_beyond_what_may_wait_are_counted_and_told() {
+    let (write_behind, _store) = write_behind().await;
+    let (owner, endpoint) = (Owner::Builder(BuilderId::generate()), EndpointId::generate());
+    for _ in 0..MAX_FAILED + 7 {
+        write_behind.failed(failure(&owner, &endpoint));
+    }
+    write_behind.write().await.unwrap();
+    let report = write_behind.sales.report(&owner, NOW).await.unwrap();
+    assert_eq!(report.totals.failed_calls, MAX_FAILED as u64 + 7);
+    let query = EventQuery { limit: 100_000, ..EventQuery::default() };
+    let (mut told, mut query) = (vec![], query);
+    loop {
+        let page = write_behind.events.list(&owner, &query).await.unwrap();
+        told.extend(page.events);
+        query.cursor = page.next;
+        if query.cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(told.len(), MAX_FAILED + 1);
+    assert_eq!(told.iter().filter(|event| event.data["dropped"] == 7).count(), 1);
+}
