@@ -11,23 +11,26 @@
 //! - A reader may see a durable commit before it is on disk; only its committer is told when it is.
 //! - Keys are at most [`MAX_KEY_BYTES`], values at most [`MAX_VALUE_BYTES`].
 
-use std::{collections::BTreeMap, ops::Bound};
+use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 
 pub use self::{
-    add::{Add, Limit},
+    add::Add,
     batch::Batch,
     changes::{Change, Changes, KEPT as CHANGES_KEPT},
+    declared::Declared,
+    error::StoreError,
     key::{Counted, Ended, Key, Part, StartOf, Starting},
+    limit::Limit,
     place::{Place, SaleKey},
-    plan::{Declared, Entry, Index, Kept, Plan},
-    range::Range,
-    schema::Space,
+    plan::{Entry, Index, Kept, Plan},
+    range::{KeyRange, Range},
+    space::Space,
     table::{Counter, Row, Table, Unread},
     update::{Decided, Tx, update},
     value::{Formatted, Value, read_postcard, write_json, write_postcard},
+    write::{Check, Write},
 };
 
 pub(crate) use self::value::{json_values, postcard_values};
@@ -35,8 +38,11 @@ pub(crate) use self::value::{json_values, postcard_values};
 mod add;
 mod batch;
 mod changes;
+mod declared;
+mod error;
 pub mod faulty;
 mod key;
+mod limit;
 pub mod memory;
 pub mod pack;
 mod place;
@@ -44,9 +50,11 @@ mod plan;
 mod range;
 pub mod schema;
 pub mod sled;
+mod space;
 mod table;
 mod update;
 mod value;
+mod write;
 
 /// Longest key, in bytes.
 pub const MAX_KEY_BYTES: usize = 1_024;
@@ -71,28 +79,6 @@ pub struct Sizes {
     pub complete: bool,
 }
 
-/// What must hold for a commit to happen.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Check {
-    /// Where the key is.
-    pub space: Space,
-    /// The key.
-    pub key: Vec<u8>,
-    /// The value that must be there, byte for byte; `None` wants the key absent.
-    pub expected: Option<Bytes>,
-}
-
-/// One change of a commit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Write {
-    /// Where the key is.
-    pub space: Space,
-    /// The key.
-    pub key: Vec<u8>,
-    /// `None` deletes.
-    pub value: Option<Vec<u8>>,
-}
-
 /// When a commit may answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
@@ -109,114 +95,6 @@ pub enum Direction {
     Forward,
     /// From the last.
     Backward,
-}
-
-/// A part of a space, by key.
-#[derive(Debug, Clone)]
-pub struct KeyRange {
-    /// Where it begins.
-    pub start: Bound<Vec<u8>>,
-    /// Where it ends.
-    pub end: Bound<Vec<u8>>,
-}
-
-impl KeyRange {
-    /// Every key that starts with `prefix`.
-    #[must_use]
-    pub fn prefix(prefix: &[u8]) -> Self {
-        let mut end = prefix.to_vec();
-        while let Some(last) = end.last_mut() {
-            if *last < u8::MAX {
-                *last += 1;
-                return Self { start: Bound::Included(prefix.to_vec()), end: Bound::Excluded(end) };
-            }
-            end.pop();
-        }
-        Self { start: Bound::Included(prefix.to_vec()), end: Bound::Unbounded }
-    }
-
-    /// Every key of the space.
-    #[must_use]
-    pub fn all() -> Self {
-        Self { start: Bound::Unbounded, end: Bound::Unbounded }
-    }
-
-    /// The keys of this range that come after `key`: the next page of a forward scan that ended with it.
-    #[must_use]
-    pub fn after(self, key: &[u8]) -> Self {
-        Self { start: Bound::Excluded(key.to_vec()), end: self.end }
-    }
-
-    /// The keys of this range that come before `key`: the next page of a backward scan that ended with it.
-    #[must_use]
-    pub fn before(self, key: &[u8]) -> Self {
-        Self { start: self.start, end: Bound::Excluded(key.to_vec()) }
-    }
-
-    /// Whether no key can be in it, because its end lies before its start.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        match (&self.start, &self.end) {
-            (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
-            (Bound::Included(start), Bound::Included(end)) => start > end,
-            (Bound::Included(start) | Bound::Excluded(start), Bound::Included(end) | Bound::Excluded(end)) => start >= end,
-        }
-    }
-}
-
-impl Check {
-    /// Wants `key` to hold exactly `value`.
-    #[must_use]
-    pub fn holds(space: Space, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> Self {
-        Self { space, key: key.into(), expected: Some(Bytes::from(value.into())) }
-    }
-
-    /// Wants `key` to be absent.
-    #[must_use]
-    pub fn absent(space: Space, key: impl Into<Vec<u8>>) -> Self {
-        Self { space, key: key.into(), expected: None }
-    }
-}
-
-impl Write {
-    /// Puts `value` at `key`.
-    #[must_use]
-    pub fn put(space: Space, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> Self {
-        Self { space, key: key.into(), value: Some(value.into()) }
-    }
-
-    /// Takes `key` away, if it is there.
-    #[must_use]
-    pub fn delete(space: Space, key: impl Into<Vec<u8>>) -> Self {
-        Self { space, key: key.into(), value: None }
-    }
-}
-
-/// Why the store did not do what was asked. After any error but [`StoreError::Unknown`] nothing was written.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum StoreError {
-    /// A check failed: read again and decide again.
-    #[error("the value at a checked key is another")]
-    Conflict,
-    /// An addition would make its sum pass its limit.
-    #[error("a sum of {sum} may not pass its {limit}")]
-    Beyond {
-        /// Which addition of the batch.
-        place: usize,
-        /// What it would pass.
-        limit: Limit,
-        /// What the sum is.
-        sum: i64,
-    },
-    /// Others wrote the same keys at every try.
-    #[error("others were faster every time")]
-    Contended,
-    /// The backend did not take the request.
-    #[error("the store is away: {0}")]
-    Away(String),
-    /// The backend took the commit and did not say how it ended.
-    #[error("the store did not confirm a commit: {0}")]
-    Unknown(String),
 }
 
 /// Keys and values, in the order that was asked for.

@@ -3,9 +3,7 @@
 //! Whoever reads a sum, checks it and writes another conflicts with everyone who does the same. An addition says only by how
 //! much, and within what limit: commits that add to one key never conflict, and are refused by the limit alone.
 
-use std::fmt;
-
-use super::{Space, StoreError, Write, value};
+use super::{error::StoreError, limit::Limit, space::Space, value, write::Write};
 
 /// One addition of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,34 +16,6 @@ pub struct Add {
     pub by: i64,
     /// What the sum must not pass.
     pub limit: Limit,
-}
-
-/// What a sum must not pass. A key without a sum counts as zero.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
-    /// At least this much is left.
-    Floor(i64),
-    /// At most this much is there.
-    Ceiling(i64),
-}
-
-impl Limit {
-    /// `sum` and `by` together, where they keep to it. Sums end where `i64` does.
-    fn add(self, sum: i64, by: i64) -> Option<i64> {
-        sum.checked_add(by).filter(|sum| match self {
-            Self::Floor(floor) => *sum >= floor,
-            Self::Ceiling(ceiling) => *sum <= ceiling,
-        })
-    }
-}
-
-impl fmt::Display for Limit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Floor(floor) => write!(f, "floor of {floor}"),
-            Self::Ceiling(ceiling) => write!(f, "ceiling of {ceiling}"),
-        }
-    }
 }
 
 /// Decides `adds` in their order, on what `stored` has and `writes` will have put there; appends the writes that they come

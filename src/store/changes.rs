@@ -3,7 +3,7 @@
 //! It tells keys, not values: whoever reads it reads the rows again. It is kept for the last [`KEPT`] commits that changed a
 //! followed table; whoever asks for more is told that it is gone, reads all rows anew, and goes on from the newest number.
 
-use super::Space;
+use super::space::Space;
 
 /// Commits that the log tells of. A reader that asks each tenth of a second is behind by less.
 pub const KEPT: u64 = 8_192;

@@ -6,7 +6,7 @@
 
 use std::str::FromStr;
 
-use super::Formatted;
+use super::value::Formatted;
 use crate::base::{
     clock::Timestamp,
     id::{AuditId, BuilderId, CallId, CreditId, EndpointId, EventId, PaymentId, PayoutId, ReceiptId, RequestId},

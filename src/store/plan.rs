@@ -1,13 +1,6 @@
 //! Plans: what the schema says of a table, before its values have a type.
 
-use std::{fmt, marker::PhantomData};
-
-use super::{
-    Space, Write,
-    key::{Key, StartOf},
-    table::{Counter, Table},
-    value::Value,
-};
+use super::{key::StartOf, space::Space, write::Write};
 
 /// What the schema says of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,58 +36,12 @@ pub enum Kept {
     Until(&'static str),
 }
 
-/// A table of the schema, whose values have no type yet.
-pub struct Declared<K> {
-    pub(super) plan: &'static Plan,
-    keys: PhantomData<fn(K) -> K>,
-}
-
 /// The entry that a row has in an index of its table; `None` for rows that have none. Written with the row.
 pub type Index<K, V> = fn(&K, &V) -> Option<Entry>;
 
 /// A row of an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry(Write);
-
-impl<K: Key> Declared<K> {
-    /// The table that this plan is of.
-    #[must_use]
-    pub const fn new(plan: &'static Plan) -> Self {
-        Self { plan, keys: PhantomData }
-    }
-
-    /// What the schema says of it.
-    #[must_use]
-    pub const fn plan(self) -> &'static Plan {
-        self.plan
-    }
-
-    /// The table, with values of type `V`.
-    #[must_use]
-    pub const fn holding<V: Value>(self) -> Table<K, V> {
-        Table { plan: self.plan, indexes: &[], types: PhantomData }
-    }
-
-    /// The table, with values of type `V` and its indexes.
-    #[must_use]
-    pub const fn indexed<V: Value>(self, indexes: &'static [Index<K, V>]) -> Table<K, V> {
-        Table { plan: self.plan, indexes, types: PhantomData }
-    }
-
-    /// The table as one of sums.
-    #[must_use]
-    pub const fn counting(self) -> Counter<K> {
-        Counter { plan: self.plan, keys: PhantomData }
-    }
-}
-
-impl<K: Key> Declared<K> {
-    /// A row of it, where it is an index.
-    #[must_use]
-    pub fn entry<V: Value>(self, key: &K, value: &V) -> Entry {
-        Entry(Write { space: self.plan.space, key: stored_key(self.plan, key), value: Some(value.to_bytes()) })
-    }
-}
+pub struct Entry(pub(super) Write);
 
 impl Entry {
     /// The write that puts it.
@@ -114,18 +61,4 @@ pub(super) fn stored_key<K>(plan: &Plan, key: &impl StartOf<K>) -> Vec<u8> {
     at.extend_from_slice(plan.prefix.as_bytes());
     key.begin(&mut at);
     at
-}
-
-impl<K> Clone for Declared<K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K> Copy for Declared<K> {}
-
-impl<K> fmt::Debug for Declared<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.plan.name)
-    }
 }

@@ -1,11 +1,61 @@
-//! Ranges: some of the rows of a table, by their keys.
+//! Ranges: a part of a space, or of a table, by its keys.
 
 use std::{fmt, marker::PhantomData, ops::Bound};
 
-use super::{
-    KeyRange,
-    key::{Key, StartOf},
-};
+use super::key::{Key, StartOf};
+
+/// A part of a space, by key.
+#[derive(Debug, Clone)]
+pub struct KeyRange {
+    /// Where it begins.
+    pub start: Bound<Vec<u8>>,
+    /// Where it ends.
+    pub end: Bound<Vec<u8>>,
+}
+
+impl KeyRange {
+    /// Every key that starts with `prefix`.
+    #[must_use]
+    pub fn prefix(prefix: &[u8]) -> Self {
+        let mut end = prefix.to_vec();
+        while let Some(last) = end.last_mut() {
+            if *last < u8::MAX {
+                *last += 1;
+                return Self { start: Bound::Included(prefix.to_vec()), end: Bound::Excluded(end) };
+            }
+            end.pop();
+        }
+        Self { start: Bound::Included(prefix.to_vec()), end: Bound::Unbounded }
+    }
+
+    /// Every key of the space.
+    #[must_use]
+    pub fn all() -> Self {
+        Self { start: Bound::Unbounded, end: Bound::Unbounded }
+    }
+
+    /// The keys of this range that come after `key`: the next page of a forward scan that ended with it.
+    #[must_use]
+    pub fn after(self, key: &[u8]) -> Self {
+        Self { start: Bound::Excluded(key.to_vec()), end: self.end }
+    }
+
+    /// The keys of this range that come before `key`: the next page of a backward scan that ended with it.
+    #[must_use]
+    pub fn before(self, key: &[u8]) -> Self {
+        Self { start: self.start, end: Bound::Excluded(key.to_vec()) }
+    }
+
+    /// Whether no key can be in it, because its end lies before its start.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        match (&self.start, &self.end) {
+            (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
+            (Bound::Included(start), Bound::Included(end)) => start > end,
+            (Bound::Included(start) | Bound::Excluded(start), Bound::Included(end) | Bound::Excluded(end)) => start >= end,
+        }
+    }
+}
 
 /// Some of the rows of a table, by their keys.
 pub struct Range<K> {

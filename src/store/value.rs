@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::StoreError;
+use super::error::StoreError;
 
 /// What every value with a format starts with.
 pub(super) const MARK: u8 = 0xf5;

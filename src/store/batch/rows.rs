@@ -1,0 +1,95 @@
+//! What a batch does to the rows of tables, and to their sums.
+
+use super::Batch;
+use crate::store::{
+    add::Add,
+    key::Key,
+    limit::Limit,
+    plan::{Entry, stored_key},
+    table::{Counter, Row, Table},
+    value::Value,
+    write::Check,
+};
+
+impl Batch {
+    /// Wants no row at `key`.
+    pub fn absent<K: Key, V: Value>(&mut self, table: &Table<K, V>, key: &K) -> &mut Self {
+        let plan = table.plan;
+        self.checks.push(Check { space: plan.space, key: stored_key(plan, key), expected: None });
+        self
+    }
+
+    /// Wants `row` to be there still, as it was read.
+    pub fn holds<K: Key, V: Value>(&mut self, table: &Table<K, V>, row: &Row<K, V>) -> &mut Self {
+        let space = table.plan.space;
+        // Inside an update it is wanted already.
+        let same = |check: &Check| check.space == space && check.key == row.at && check.expected.as_ref() == Some(&row.bytes);
+        if !self.checks.iter().any(same) {
+            self.checks.push(Check { space, key: row.at.clone(), expected: Some(row.bytes.clone()) });
+        }
+        self
+    }
+
+    /// Puts `value` at `key`, whatever is there. Not for tables with indexes, whose rows are inserted and replaced.
+    pub fn put<K: Key, V: Value>(&mut self, table: &Table<K, V>, key: &K, value: &V) -> &mut Self {
+        debug_assert!(table.indexes.is_empty(), "{table:?} has indexes: they need the row that was there");
+        let at = stored_key(table.plan, key);
+        self.write(table.plan, at, Some(value.to_bytes()))
+    }
+
+    /// Puts a row where none is.
+    pub fn insert<K: Key, V: Value>(&mut self, table: &Table<K, V>, key: &K, value: &V) -> &mut Self {
+        self.absent(table, key).put_new(table, key, value)
+    }
+
+    /// Puts a row, and its entries in the table's indexes, where none is: for keys that nobody else can have made.
+    pub fn put_new<K: Key, V: Value>(&mut self, table: &Table<K, V>, key: &K, value: &V) -> &mut Self {
+        for index in table.indexes {
+            self.writes.extend(index(key, value).map(Entry::put));
+        }
+        let at = stored_key(table.plan, key);
+        self.write(table.plan, at, Some(value.to_bytes()))
+    }
+
+    /// Puts `value` in the place of `row`, which must be there still. Once for a row.
+    pub fn replace<K: Key, V: Value>(&mut self, table: &Table<K, V>, row: &Row<K, V>, value: &V) -> &mut Self {
+        self.holds(table, row);
+        for index in table.indexes {
+            let (before, after) = (index(&row.key, &row.value), index(&row.key, value));
+            if before != after {
+                self.writes.extend(before.map(Entry::delete));
+                self.writes.extend(after.map(Entry::put));
+            }
+        }
+        self.write(table.plan, row.at.clone(), Some(value.to_bytes()))
+    }
+
+    /// Takes away `row`, which must be there still.
+    pub fn remove<K: Key, V: Value>(&mut self, table: &Table<K, V>, row: &Row<K, V>) -> &mut Self {
+        self.holds(table, row).sweep(table, row)
+    }
+
+    /// Takes away `row` and its entries, whatever became of it: for rows that nobody changes any more.
+    pub fn sweep<K: Key, V: Value>(&mut self, table: &Table<K, V>, row: &Row<K, V>) -> &mut Self {
+        for index in table.indexes {
+            self.writes.extend(index(&row.key, &row.value).map(Entry::delete));
+        }
+        self.write(table.plan, row.at.clone(), None)
+    }
+
+    /// Takes away what is at `key`, if anything is. Not for tables with indexes.
+    pub fn delete<K: Key, V: Value>(&mut self, table: &Table<K, V>, key: &K) -> &mut Self {
+        debug_assert!(table.indexes.is_empty(), "{table:?} has indexes: they need the row that was there");
+        self.write(table.plan, stored_key(table.plan, key), None)
+    }
+
+    /// Adds `by` to the sum at `key`, which must stay within `limit`.
+    pub fn add<K: Key>(&mut self, counter: &Counter<K>, key: &K, by: i64, limit: Limit) -> &mut Self {
+        let at = stored_key(counter.plan, key);
+        if counter.plan.followed {
+            self.told.push((counter.plan.space, at.clone()));
+        }
+        self.adds.push(Add { space: counter.plan.space, key: at, by, limit });
+        self
+    }
+}
