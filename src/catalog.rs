@@ -15,6 +15,7 @@ mod commit;
 mod draft;
 mod error;
 mod fit;
+mod limits;
 mod list;
 mod live;
 mod policy;
@@ -249,7 +250,7 @@ impl Catalog {
 
     fn limits_of(&self, endpoint: &Endpoint) -> tollhouse_protocol::Limits {
         let policy = self.policy.load();
-        standing::limits_in_force(&endpoint.own_limits, &endpoint.owner, &policy.policy.limits, &endpoint.limit_caps)
+        limits::limits_in_force(&endpoint.own_limits, &endpoint.owner, &policy.policy.limits, &endpoint.limit_caps)
     }
 
     /// A permit of `owner` for what an upload may cost the sandbox. Only builders' are counted.

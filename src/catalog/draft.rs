@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tollhouse_protocol::{Isolation, Language, Limits, Side};
 
-use super::{By, Policy, PublishError};
+use super::{By, Policy, PublishError, limits::limits_over};
 use crate::{
     capability::AllowedHosts,
     tool::{self, Capabilities, Endpoint, HandlerType, MicroUsd, Slug, Status},
@@ -235,21 +235,6 @@ pub(super) fn ceilings(policy: &Policy, by: By) -> Limits {
         By::Host | By::Admin => Limits::ceilings(),
         By::Builder => policy.limits,
     }
-}
-
-/// `limits`, changed as named.
-pub(super) fn limits_over(mut limits: Limits, changed: &Map<String, Value>, ceilings: &Limits) -> Result<Limits, PublishError> {
-    for (name, value) in changed {
-        let pointer = format!("/limits/{name}");
-        let Some(ceiling) = ceilings.get(name) else {
-            return Err(PublishError::field(pointer, format!("there is no limit called `{name}`")));
-        };
-        match value.as_u64() {
-            Some(value) if (1..=ceiling).contains(&value) => _ = limits.set(name, value),
-            _ => return Err(PublishError::field(pointer, format!("`{name}` is a whole number from 1 to {ceiling}"))),
-        }
-    }
-    Ok(limits)
 }
 
 /// What of an input schema matters to no call, but to the clients that list the tool.

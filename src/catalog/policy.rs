@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tollhouse_protocol::{Limits, limits::TABLE};
 
-use super::{PublishError, draft};
+use super::{PublishError, limits::limits_over};
 use crate::tool::Capabilities;
 
 /// Endpoints of one builder when the policy does not say.
@@ -52,7 +52,7 @@ impl PolicyDraft {
         let default = Policy::default();
         Ok(Policy {
             builder_capabilities: self.builder_capabilities.unwrap_or(default.builder_capabilities),
-            limits: draft::limits_over(default.limits, &self.limits, &Limits::ceilings())?,
+            limits: limits_over(default.limits, &self.limits, &Limits::ceilings())?,
             require_review: self.require_review,
             max_endpoints_per_builder: self.max_endpoints_per_builder.unwrap_or(default.max_endpoints_per_builder),
         })

@@ -1,11 +1,7 @@
-//! The rules of granting and narrowing: pure, from what an endpoint has and what somebody wants to what it gets.
-
-use std::collections::BTreeMap;
-
-use tollhouse_protocol::Limits;
+//! The rules of granting: pure, from what an endpoint has and what somebody wants to what it gets.
 
 use super::Policy;
-use crate::tool::{Capabilities, Endpoint, Owner};
+use crate::tool::{Capabilities, Endpoint};
 
 /// Who changes an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,24 +119,9 @@ impl Standing {
     }
 }
 
-/// The limits in force: of each the lowest that owner, policy and admin allow. Ceilings are for builders.
-pub(super) fn limits_in_force(own: &Limits, owner: &Owner, ceilings: &Limits, caps: &BTreeMap<String, u64>) -> Limits {
-    let mut limits = match owner {
-        Owner::Platform => *own,
-        Owner::Builder(_) => own.narrowed_to(ceilings),
-    };
-    for (name, cap) in caps {
-        if let Some(value) = limits.get(name) {
-            limits.set(name, value.min(*cap));
-        }
-    }
-    limits
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::id::BuilderId;
 
     /// `kv files http logs` and hosts by a dot in them.
     fn reach(words: &str) -> Reach {
@@ -212,16 +193,5 @@ mod tests {
             assert_eq!(again.granted.intersection(&reach(taken)), Reach::default(), "{taken}");
             assert_eq!(again.requested, reach(taken));
         }
-    }
-
-    #[test]
-    fn limits_are_the_lowest_that_anyone_allows() {
-        let own = Limits { cpu_ms: 900, wall_ms: 20_000, ..Limits::default() };
-        let ceilings = Limits { cpu_ms: 500, ..Limits::ceilings() };
-        let caps = BTreeMap::from([("wallMs".to_owned(), 5_000), ("cpuMs".to_owned(), 700)]);
-        let builder = limits_in_force(&own, &Owner::Builder(BuilderId::generate()), &ceilings, &caps);
-        assert_eq!((builder.cpu_ms, builder.wall_ms, builder.heap_bytes), (500, 5_000, own.heap_bytes));
-        let platform = limits_in_force(&own, &Owner::Platform, &ceilings, &caps);
-        assert_eq!((platform.cpu_ms, platform.wall_ms), (700, 5_000));
     }
 }

@@ -10,6 +10,7 @@
 //! same key; the record's own signature covers it. That one names the payer in full, as the extension
 //! wants it; the record shortens it.
 
+mod draft;
 mod free;
 mod hash;
 mod jws;
@@ -18,10 +19,11 @@ mod offer;
 mod record;
 mod verify;
 
+pub use draft::{Draft, Kind, Payment, Transfer};
 pub use free::{FreeReceiptSettings, FreeReceipts};
 pub use hash::{bytes_hash, canonical, json_hash, request_hash};
 pub use jws::JwsError;
 pub use key::{KeyError, Signer};
 pub use offer::OfferReceipt;
-pub use record::{Draft, Kind, Payment, Record, Signed, Stored, Transfer, paid, shortened};
+pub use record::{Record, Signed, Stored, paid, shortened};
 pub use verify::{Part, Verified, VerifyError, verify};

@@ -5,6 +5,7 @@ mod facilitator;
 mod host;
 mod mcp;
 mod payer;
+mod payment;
 mod process;
 mod random;
 pub mod raw;
@@ -19,7 +20,8 @@ pub use self::{
     facilitator::{Facilitator, Settles},
     host::{Host, PAY_TO, micros, tollhouse},
     mcp::{Mcp, Replied},
-    payer::{Payer, Payment},
+    payer::Payer,
+    payment::Payment,
     random::Random,
 };
 

@@ -1,6 +1,6 @@
 //! Additions, which the writer decides.
 
-use super::*;
+use super::harness::*;
 
 const FLOOR: Limit = Limit::Floor(0);
 const NONE: Limit = Limit::Ceiling(i64::MAX);

@@ -1,6 +1,6 @@
 //! The log of changes.
 
-use super::*;
+use super::harness::*;
 
 fn told(number: u64, keys: &[&str]) -> Change {
     Change { number, keys: keys.iter().map(|key| (Space::Builders, key.as_bytes().to_vec())).collect() }

@@ -9,9 +9,9 @@ use tollhouse::store::sled::OpenError;
 
 use super::{
     changes::telling,
+    harness::*,
     history::{Chance, same_as, step},
     questions::{counted, told},
-    *,
 };
 
 #[tokio::test]

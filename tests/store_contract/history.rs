@@ -1,6 +1,6 @@
 //! Histories at random, against a map.
 
-use super::{random::Random, *};
+use super::{harness::*, random::Random};
 
 pub async fn random_history_matches_a_map(store: impl Store) {
     let mut chance = Chance::seeded();

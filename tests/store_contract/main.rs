@@ -5,25 +5,14 @@
 mod adds;
 mod changes;
 mod disk;
+mod harness;
 mod history;
 mod questions;
 #[path = "../it/harness/random.rs"]
 mod random;
 mod tables;
 
-use std::{collections::BTreeMap, ops::Bound, sync::Arc};
-
-use tempfile::TempDir;
-use tollhouse::store::{
-    Add, Batch, CHANGES_KEPT, Change, Check, Counter, Declared, Direction, Durability, Ended, Entry, Kept, KeyRange, Limit, MAX_KEY_BYTES,
-    MAX_VALUE_BYTES, Pairs, Plan, Size, Space, Store, StoreError, Table, Write,
-    faulty::{Fault, FaultyStore},
-    memory::MemoryStore,
-    sled::{SledConfig, SledStore},
-};
-
-use Direction::{Backward, Forward};
-use Durability::{Buffered, Durable};
+use harness::{FaultyStore, MemoryStore, folder, open};
 
 /// Runs each question once per backend, on a store of its own.
 macro_rules! contract {
@@ -101,64 +90,4 @@ contract! {
     tables::an_update_that_never_comes_through_gives_up,
     tables::an_update_that_refuses_writes_nothing,
     questions::faults_are_as_planned,
-}
-
-fn folder() -> TempDir {
-    tempfile::tempdir().unwrap()
-}
-
-fn open(folder: &TempDir) -> SledStore {
-    SledStore::open(folder.path().join("store"), SledConfig::default()).unwrap()
-}
-
-async fn put(store: &impl Store, space: Space, key: &[u8], value: &[u8]) {
-    store.apply(Batch::of(vec![], vec![Write::put(space, key, value)]), Buffered).await.unwrap();
-}
-
-async fn delete(store: &impl Store, space: Space, key: &[u8]) {
-    store.apply(Batch::of(vec![], vec![Write::delete(space, key)]), Buffered).await.unwrap();
-}
-
-async fn all(store: &impl Store, space: Space) -> Pairs {
-    store.scan(space, KeyRange::all(), usize::MAX, Forward).await.unwrap()
-}
-
-async fn fill(store: &impl Store, count: usize) {
-    let writes = (0..count).map(|n| Write::put(Space::Kv, key(n), bytes(n))).collect();
-    store.apply(Batch::of(vec![], writes), Buffered).await.unwrap();
-}
-
-async fn number(store: &impl Store, key: &[u8]) -> u64 {
-    let value = store.get(Space::Kv, key).await.unwrap();
-    value.map_or(0, |value| u64::from_be_bytes(value.try_into().unwrap()))
-}
-
-async fn increment(store: &impl Store, key: &[u8], durability: Durability) {
-    loop {
-        let before = store.get(Space::Kv, key).await.unwrap();
-        let after = before.clone().map_or(0, |value| u64::from_be_bytes(value.try_into().unwrap())) + 1;
-        let check = Check { space: Space::Kv, key: key.to_vec(), expected: before.map(Into::into) };
-        match store.apply(Batch::of(vec![check], vec![Write::put(Space::Kv, key, after.to_be_bytes())]), durability).await {
-            Ok(_) => return,
-            Err(StoreError::Conflict) => {}
-            Err(error) => panic!("{error}"),
-        }
-    }
-}
-
-fn names(pairs: &Pairs) -> Vec<&[u8]> {
-    pairs.iter().map(|(key, _)| &key[..]).collect()
-}
-
-fn key(n: usize) -> [u8; 4] {
-    u32::try_from(n).unwrap().to_be_bytes()
-}
-
-fn bytes(size: usize) -> Vec<u8> {
-    (0..size).map(|n| (n * 31 + n / 251 + size) as u8).collect()
-}
-
-/// `size` bytes that all tell the round they are of.
-fn bytes_of(round: usize, size: usize) -> Vec<u8> {
-    vec![u8::try_from(round).unwrap(); size]
 }

@@ -1,6 +1,6 @@
 //! What every backend is asked.
 
-use super::*;
+use super::harness::*;
 
 pub async fn absent_key_has_no_value(store: impl Store) {
     assert_eq!(store.get(Space::Kv, b"nothing").await.unwrap(), None);

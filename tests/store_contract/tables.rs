@@ -2,7 +2,7 @@
 
 use tollhouse::store::{Decided, Formatted, Starting, Tx, update};
 
-use super::*;
+use super::harness::*;
 
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 struct Guest {

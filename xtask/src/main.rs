@@ -12,6 +12,7 @@ mod conformance;
 mod deny;
 mod docs;
 mod engine;
+mod failure;
 mod lint;
 mod mutants;
 mod packages;
@@ -25,6 +26,8 @@ mod tools;
 mod workers;
 
 use std::process::ExitCode;
+
+use failure::Failure;
 
 const HELP: &str = "\
 cargo xtask serve [--engine v8|quickjs] [-- ARGS]        build in release and start the host on ./data
@@ -42,9 +45,6 @@ cargo xtask mutants ROOM [-- ARGS]                       small changes of a room
 
 ARGS go to `tollhouse serve` (`-- --listen 127.0.0.1:8080`), or to cargo-mutants (`-- --re FILE`). FILTERs are parts of test names.
 The engine may also come from TOLLHOUSE_ENGINE; without either V8 is taken where its archive can be had.";
-
-/// Why xtask stops: one sentence for people.
-pub(crate) type Failure = String;
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);

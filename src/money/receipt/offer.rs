@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Draft, Transfer};
+use super::draft::{Draft, Transfer};
 
 /// What goes into a settlement's `extensions["offer-receipt"].info.receipt`, and into the record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,12 +4,10 @@ use std::{borrow::Cow, time::UNIX_EPOCH};
 
 use alloy_primitives::{Address, B256, U256};
 use alloy_sol_types::{Eip712Domain, SolStruct, sol};
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use k256::ecdsa::SigningKey;
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
-use super::Host;
+use super::{Host, Payment};
 
 sol! {
     /// The typed data of EIP-3009.
@@ -28,15 +26,6 @@ sol! {
 pub struct Payer {
     key: SigningKey,
     pub address: String,
-}
-
-/// A signed payment. `Clone` is the same payment again.
-#[derive(Debug, Clone)]
-pub struct Payment {
-    pub header: &'static str,
-    pub payload: Value,
-    network: String,
-    asset: String,
 }
 
 impl Payer {
@@ -120,32 +109,5 @@ impl Payer {
         let hash = message.eip712_signing_hash(&domain);
         let (signature, recovery) = self.key.sign_prehash_recoverable(hash.as_slice()).unwrap();
         format!("0x{}{:02x}", hex::encode(signature.to_bytes()), 27 + recovery.to_byte())
-    }
-}
-
-impl Payment {
-    /// The header's value.
-    pub fn encoded(&self) -> String {
-        STANDARD.encode(self.payload.to_string())
-    }
-
-    /// The payment's id at a host: computed by who signed it.
-    pub fn id(&self) -> String {
-        let authorization = &self.payload["payload"]["authorization"];
-        let lower = |text: &str| text.to_ascii_lowercase();
-        let parts = [
-            self.network.clone(),
-            lower(&self.asset),
-            lower(authorization["from"].as_str().unwrap()),
-            lower(authorization["nonce"].as_str().unwrap()),
-        ];
-        format!("pmt_{}", &hex::encode(Sha256::digest(parts.join("\n")))[..32])
-    }
-
-    /// The same payment with one place of it changed.
-    pub fn altered(&self, pointer: &str, value: Value) -> Self {
-        let mut altered = self.clone();
-        *altered.payload.pointer_mut(pointer).unwrap() = value;
-        altered
     }
 }

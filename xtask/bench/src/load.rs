@@ -11,6 +11,10 @@ use crate::{
     client::{Client, Request},
 };
 
+/// What every kind of echo is sent.
+pub(crate) const INPUT: &str = r#"{"text":"the quick brown fox","numbers":[1,2,3],"nested":{"flag":true}}"#;
+pub(crate) const CONNECTIONS: [usize; 2] = [1, 16];
+
 /// How long the calls of one run took.
 #[derive(Debug)]
 pub(crate) struct Figures {
@@ -96,6 +100,12 @@ fn repeat(address: SocketAddr, request: &Request, end: Instant) -> Result<Vec<Du
         taken.push(client.timed(request)?);
     }
     Ok(taken)
+}
+
+/// The median and the 99th percentile, as a table has them.
+pub(crate) fn latencies(figures: &Figures) -> String {
+    let shown = |quantile| format!("{:>8.0} µs", figures.quantile(quantile).as_secs_f64() * 1e6);
+    format!("{}{}", shown(0.5), shown(0.99))
 }
 
 #[cfg(test)]

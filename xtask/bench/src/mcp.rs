@@ -9,12 +9,11 @@ use std::{
 use serde_json::json;
 
 use crate::{
-    CONNECTIONS, Failure, INPUT, Options,
+    Failure, Options,
     bare::Bare,
     client::Request,
     host::Host,
-    latencies,
-    load::{self, Subject},
+    load::{self, CONNECTIONS, INPUT, Subject, latencies},
 };
 
 pub(crate) fn measure(options: &Options) -> Result<(), Failure> {

@@ -31,8 +31,7 @@ use crate::{
     Failure, Options,
     client::{Client, Request},
     host::{ADMIN_TOKEN, Host},
-    latencies,
-    load::{self, Figures},
+    load::{self, Figures, latencies},
 };
 
 const RECEIPTS: u64 = 100_000;

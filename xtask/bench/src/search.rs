@@ -10,8 +10,7 @@ use tollhouse::catalog::search::{Index, Query, Text};
 use crate::{
     Failure,
     corpus::{Asked, Corpus, Tool},
-    latencies,
-    load::Figures,
+    load::{Figures, latencies},
 };
 
 /// How often each tool is in the index that is timed.

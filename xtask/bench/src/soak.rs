@@ -20,9 +20,10 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
-    Failure, INPUT, Options,
+    Failure, Options,
     client::{Client, Request},
     host::Host,
+    load::INPUT,
 };
 
 /// Connections, each with one call under way.

@@ -21,10 +21,10 @@ use std::{
 use serde_json::json;
 
 use crate::{
-    Failure, INPUT, Options,
+    Failure, Options,
     client::{Client, Request},
     host::{ADMIN_TOKEN, Host},
-    load::{self, Figures},
+    load::{self, Figures, INPUT},
     mcp, schemas,
 };
 

@@ -1,0 +1,55 @@
+//! The limits of an endpoint: as somebody sets them, and as they are in force.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+use tollhouse_protocol::Limits;
+
+use super::PublishError;
+use crate::tool::Owner;
+
+/// `limits`, changed as named.
+pub(super) fn limits_over(mut limits: Limits, changed: &Map<String, Value>, ceilings: &Limits) -> Result<Limits, PublishError> {
+    for (name, value) in changed {
+        let pointer = format!("/limits/{name}");
+        let Some(ceiling) = ceilings.get(name) else {
+            return Err(PublishError::field(pointer, format!("there is no limit called `{name}`")));
+        };
+        match value.as_u64() {
+            Some(value) if (1..=ceiling).contains(&value) => _ = limits.set(name, value),
+            _ => return Err(PublishError::field(pointer, format!("`{name}` is a whole number from 1 to {ceiling}"))),
+        }
+    }
+    Ok(limits)
+}
+
+/// The limits in force: of each the lowest that owner, policy and admin allow. Ceilings are for builders.
+pub(super) fn limits_in_force(own: &Limits, owner: &Owner, ceilings: &Limits, caps: &BTreeMap<String, u64>) -> Limits {
+    let mut limits = match owner {
+        Owner::Platform => *own,
+        Owner::Builder(_) => own.narrowed_to(ceilings),
+    };
+    for (name, cap) in caps {
+        if let Some(value) = limits.get(name) {
+            limits.set(name, value.min(*cap));
+        }
+    }
+    limits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::id::BuilderId;
+
+    #[test]
+    fn limits_are_the_lowest_that_anyone_allows() {
+        let own = Limits { cpu_ms: 900, wall_ms: 20_000, ..Limits::default() };
+        let ceilings = Limits { cpu_ms: 500, ..Limits::ceilings() };
+        let caps = BTreeMap::from([("wallMs".to_owned(), 5_000), ("cpuMs".to_owned(), 700)]);
+        let builder = limits_in_force(&own, &Owner::Builder(BuilderId::generate()), &ceilings, &caps);
+        assert_eq!((builder.cpu_ms, builder.wall_ms, builder.heap_bytes), (500, 5_000, own.heap_bytes));
+        let platform = limits_in_force(&own, &Owner::Platform, &ceilings, &caps);
+        assert_eq!((platform.cpu_ms, platform.wall_ms), (700, 5_000));
+    }
+}

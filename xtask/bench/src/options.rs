@@ -1,0 +1,15 @@
+//! What is measured, and with what.
+
+use std::path::PathBuf;
+
+/// As xtask says it.
+pub(crate) struct Options {
+    pub(crate) subject: String,
+    pub(crate) host: PathBuf,
+    pub(crate) worker: PathBuf,
+    pub(crate) engine: String,
+    pub(crate) seconds: u64,
+    /// Node, and the folder of the MCP clients, for the server that MCP is held against.
+    pub(crate) node: PathBuf,
+    pub(crate) clients: PathBuf,
+}
