@@ -4,6 +4,8 @@
 //! outcome tells of an action that the end of the host cut off. Entries hold names only, never a value that was sent
 //! and never a credential. They go when they are too old.
 
+mod entry;
+
 use std::{
     fmt,
     str::FromStr,
@@ -11,19 +13,16 @@ use std::{
     time::Duration,
 };
 
-use serde::{Deserialize, Serialize};
-
+use self::entry::{AUDIT, key};
+pub use self::entry::{Action, ActionOutcome, Actor, Entry};
 use crate::{
     base::{
         clock::{Clock, Timestamp},
-        id::{AuditId, BuilderId, RequestId},
+        id::{AuditId, BuilderId},
     },
-    store::{Batch, Direction, Durability, Store, StoreError, Table, schema},
+    store::{Direction, Durability, Store, StoreError},
     tool::Slug,
 };
-
-const AUDIT: Table<(Timestamp, AuditId), Entry> = schema::AUDIT.holding();
-crate::store::json_values!(Entry);
 
 /// Age at which an entry goes when nothing else is set, in days: more than a year, for whoever looks once a year.
 pub const DEFAULT_DAYS: u32 = 400;
@@ -34,71 +33,6 @@ const SWEEP_EVERY: Duration = Duration::from_secs(3_600);
 const SCAN: usize = 250;
 /// Entries that one read looks at, matching or not.
 const SCAN_LIMIT: usize = 5_000;
-
-/// Who acted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "lowercase")]
-pub enum Actor {
-    /// Whoever has the admin token.
-    Admin,
-    /// A builder, by their key.
-    #[serde(rename_all = "camelCase")]
-    Builder {
-        /// Who it is.
-        builder_id: BuilderId,
-    },
-}
-
-/// An action, as it is known before it begins.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Action {
-    /// Who acts.
-    pub actor: Actor,
-    /// Method of the request.
-    pub method: String,
-    /// Without the query.
-    pub path: String,
-    /// The endpoint that it is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub slug: Option<Slug>,
-    /// The builder whom an admin named in the query.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub builder_id: Option<BuilderId>,
-    /// The id that its answer has, too.
-    pub request_id: RequestId,
-    /// Names of the body's members.
-    pub fields: Vec<String>,
-}
-
-/// How an action ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ActionOutcome {
-    /// When it ended.
-    pub at: Timestamp,
-    /// HTTP status of its answer.
-    pub status: u16,
-    /// `code` of the error that refused it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub code: Option<String>,
-}
-
-/// One entry of the trail.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Entry {
-    /// Its place in the trail.
-    pub id: AuditId,
-    /// When it began.
-    pub at: Timestamp,
-    /// What was done.
-    #[serde(flatten)]
-    pub action: Action,
-    /// Absent while it is under way, and for good when the host ended before it did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub outcome: Option<ActionOutcome>,
-}
 
 /// Whose entries to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,20 +77,6 @@ pub struct Audit {
 impl fmt::Debug for Audit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Audit").finish_non_exhaustive()
-    }
-}
-
-impl Entry {
-    /// An action that ended well at the moment it is told of.
-    #[must_use]
-    pub fn done(action: Action, at: Timestamp) -> Self {
-        Self { id: AuditId::of_time(at), at, action, outcome: Some(ActionOutcome { at, status: 200, code: None }) }
-    }
-
-    /// What stores it.
-    #[must_use]
-    pub fn stored(&self) -> Batch {
-        AUDIT.put(&key(&self.id), self)
     }
 }
 
@@ -277,16 +197,15 @@ impl FromStr for By {
     }
 }
 
-fn key(id: &AuditId) -> (Timestamp, AuditId) {
-    (id.made_at(), id.clone())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{
-        faulty::{Fault, FaultyStore},
-        memory::MemoryStore,
+    use crate::{
+        base::id::RequestId,
+        store::{
+            faulty::{Fault, FaultyStore},
+            memory::MemoryStore,
+        },
     };
 
     const DAY: u64 = 24 * 3_600 * 1_000;

@@ -7,18 +7,20 @@
 //! An expired entry is absent to every reader and counts until it is swept, which happens when its
 //! key is written or the endpoint comes to its quota. Writes are [`Durability::Buffered`].
 
+mod entry;
+mod list;
+
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
     sync::{Arc, Mutex},
 };
 
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::Bytes;
-use serde::Serialize;
-use serde_json::{Value, value::RawValue};
-use tollhouse_protocol::{AtomicCheck, AtomicWrite, Limits, OpFailure, OpValue, limits::LIST_LIMIT};
+use serde_json::value::RawValue;
+use tollhouse_protocol::{AtomicCheck, AtomicWrite, Limits, OpFailure, OpValue};
 
+use self::entry::{Entry, apply, holds};
 use super::{
     failure::{self, invalid_argument, quota_exceeded},
     scope::{Turns, Usage},
@@ -28,7 +30,7 @@ use crate::{
         clock::{Clock, Timestamp},
         id::EndpointId,
     },
-    store::{Batch, Counted, Decided, Direction, Durability, Row, Starting, Store, StoreError, Table, Tx, Value as Stored, schema, update},
+    store::{Batch, Counted, Decided, Direction, Durability, Row, Store, StoreError, Table, Tx, schema, update},
 };
 
 const KV: Table<Key, Entry> = schema::KV.holding();
@@ -41,17 +43,10 @@ type Key = (Counted<EndpointId>, String);
 const ATOMIC_LIMIT: usize = 100;
 /// Longest `ttlMs`: 10 years.
 const MAX_TTL_MS: u64 = 10 * 365 * 24 * 3_600 * 1_000;
-/// A page of `list` ends at the first entry beyond this many bytes, well below a frame.
-const PAGE_BYTES: usize = 1 << 20;
 /// Entries read at once while listing or sweeping.
 const SCAN: usize = 64;
-/// Entries one `list` looks at, expired ones included.
-const SCAN_LIMIT: usize = 4_000;
 /// Least time between two sweeps of one endpoint, so that writing at the quota is not a scan each.
 const RECLAIM_EVERY_MS: u64 = 1_000;
-/// Integers that JavaScript tells apart from their neighbours.
-const MAX_SAFE_INTEGER: i64 = (1 << 53) - 1;
-
 /// The keys and values of all endpoints.
 pub struct Kv {
     store: Arc<dyn Store>,
@@ -138,44 +133,6 @@ impl Scoped<'_> {
         }
         let ok = self.transact(&checks, &writes).await?;
         Ok(OpValue::Json(Bytes::from_static(if ok { br#"{"ok":true}"# } else { br#"{"ok":false}"# })))
-    }
-
-    pub(super) async fn list(&self, prefix: String, limit: u32, cursor: Option<String>) -> Result<OpValue, OpFailure> {
-        if !(1..=LIST_LIMIT).contains(&limit) {
-            return Err(invalid_argument(format!("limit of list is {limit}, it must be 1 to {LIST_LIMIT}")));
-        }
-        let mut range = KV.under(&(Counted(self.endpoint.clone()), Starting(&prefix)));
-        if let Some(cursor) = cursor {
-            range = range.after(&self.key(&decode_cursor(&cursor, &prefix)?));
-        }
-        let now = self.kv.clock.now();
-        let (mut page, mut bytes, mut seen, limit) = (Page::default(), 0, 0, limit as usize);
-        loop {
-            let rows = KV.page(&*self.kv.store, &range, SCAN, Direction::Forward).await?;
-            let last = rows.len() < SCAN;
-            if let Some(row) = rows.last() {
-                range = range.after(&row.key);
-            }
-            for Row { key: (_, key), value: entry, .. } in rows {
-                seen += 1;
-                if entry.live(now) {
-                    if page.entries.len() == limit || (bytes + entry.json.len() > PAGE_BYTES && !page.entries.is_empty()) {
-                        page.cursor = page.entries.last().map(|last| encode_cursor(&last.key));
-                        return page.encode();
-                    }
-                    bytes += entry.json.len() + key.len();
-                    let value = serde_json::from_slice(&entry.json).map_err(|_| failure::damaged("kv value"))?;
-                    page.entries.push(Line { key: key.clone(), value });
-                }
-                if seen == SCAN_LIMIT {
-                    page.cursor = Some(encode_cursor(&key));
-                    return page.encode();
-                }
-            }
-            if last {
-                return page.encode();
-            }
-        }
     }
 
     /// Applies `writes`, in order, if all `checks` hold; false when one does not.
@@ -359,105 +316,10 @@ impl Touched {
     }
 }
 
-/// A stored value: a format byte of its own, the expiry in milliseconds since 1970 (0: never), JSON text.
-#[derive(Clone)]
-struct Entry {
-    expires: Timestamp,
-    json: Bytes,
-}
-
-impl Entry {
-    const FORMAT: u8 = 1;
-
-    fn live(&self, now: Timestamp) -> bool {
-        self.expires.0 == 0 || self.expires > now
-    }
-}
-
-impl Stored for Entry {
-    fn to_bytes(&self) -> Vec<u8> {
-        [&[Self::FORMAT], &self.expires.0.to_be_bytes()[..], &self.json].concat()
-    }
-
-    fn of_bytes(stored: &[u8]) -> Option<Self> {
-        match stored.split_first_chunk::<9>() {
-            Some(([Self::FORMAT, expires @ ..], json)) => {
-                Some(Self { expires: Timestamp(u64::from_be_bytes(*expires)), json: Bytes::copy_from_slice(json) })
-            }
-            _ => None,
-        }
-    }
-}
-
-#[derive(Default, Serialize)]
-struct Page {
-    entries: Vec<Line>,
-    cursor: Option<String>,
-}
-
-#[derive(Serialize)]
-struct Line {
-    key: String,
-    value: Box<RawValue>,
-}
-
-impl Page {
-    fn encode(&self) -> Result<OpValue, OpFailure> {
-        serde_json::to_vec(self).map(|json| OpValue::Json(json.into())).map_err(|_| failure::damaged("kv page"))
-    }
-}
-
 fn written_key(write: &AtomicWrite) -> &str {
     match write {
         AtomicWrite::Set { key, .. } | AtomicWrite::Delete { key } | AtomicWrite::Add { key, .. } => key,
     }
-}
-
-/// Whether a check's value is the current one: the same JSON, whatever its spelling.
-fn holds(expected: Option<&[u8]>, current: Option<&[u8]>) -> bool {
-    match (expected, current) {
-        (None, None) => true,
-        (Some(expected), Some(current)) => {
-            expected == current
-                || matches!(
-                    (serde_json::from_slice::<Value>(expected), serde_json::from_slice::<Value>(current)),
-                    (Ok(expected), Ok(current)) if expected == current
-                )
-        }
-        (None, Some(_)) | (Some(_), None) => false,
-    }
-}
-
-/// What `write` makes of `current`, which is live or absent.
-fn apply(write: &AtomicWrite, current: Option<Entry>, now: Timestamp) -> Result<Option<Entry>, OpFailure> {
-    match write {
-        AtomicWrite::Delete { .. } => Ok(None),
-        AtomicWrite::Set { value, ttl_ms, .. } => {
-            let expires = ttl_ms.map_or(Timestamp(0), |ttl| now.plus_millis(ttl));
-            Ok(Some(Entry { expires, json: value.clone() }))
-        }
-        AtomicWrite::Add { key, by } => {
-            let number = match &current {
-                None => 0,
-                Some(entry) => serde_json::from_slice::<i64>(&entry.json)
-                    .map_err(|_| invalid_argument(format!("the value at `{key}` is not an integer")))?,
-            };
-            let sum = number.checked_add(*by).filter(|sum| sum.abs() <= MAX_SAFE_INTEGER);
-            let sum = sum.ok_or_else(|| invalid_argument(format!("the sum at `{key}` is beyond JavaScript's safe integers")))?;
-            let expires = current.map_or(Timestamp(0), |entry| entry.expires);
-            Ok(Some(Entry { expires, json: sum.to_string().into() }))
-        }
-    }
-}
-
-fn encode_cursor(key: &str) -> String {
-    URL_SAFE_NO_PAD.encode(key)
-}
-
-/// The key a cursor names. A forged one can only name a place inside the endpoint's own prefix.
-fn decode_cursor(cursor: &str, prefix: &str) -> Result<String, OpFailure> {
-    let key = URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|key| String::from_utf8(key).ok()).filter(|key| key.starts_with(prefix));
-    key.ok_or_else(|| invalid_argument("cursor is not one that this list gave out"))
 }
 
 #[cfg(test)]

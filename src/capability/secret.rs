@@ -8,15 +8,16 @@
 //! Values and keys are wiped from memory when they are dropped. It does *not* wipe the buffers
 //! between host and worker, nor what a handler makes of a value.
 
+mod error;
 mod master;
 mod memory;
+mod name;
 mod rotate;
 mod sealed;
 
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
-    str::FromStr,
     sync::Arc,
 };
 
@@ -28,8 +29,10 @@ use zeroize::Zeroizing;
 
 use self::sealed::{Binding, Sealed};
 pub use self::{
+    error::SecretError,
     master::{KeyError, Keyring, MasterKey},
     memory::keep_private,
+    name::SecretName,
     rotate::Rotated,
     sealed::Visibility,
 };
@@ -49,16 +52,8 @@ crate::store::json_values!(Sealed);
 /// The endpoint, and the name.
 type Key = (Counted<EndpointId>, String);
 
-/// Longest name, in bytes.
-const MAX_NAME: usize = 64;
-
 /// Records read from the store at once.
 const PAGE: usize = 200;
-
-/// The name of a secret: `^[A-Z][A-Z0-9_]{0,63}$`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(transparent)]
-pub struct SecretName(String);
 
 /// A secret as its owner sees it: never its value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -83,30 +78,6 @@ pub struct Secret {
     pub value: Zeroizing<String>,
     /// Whether the handler may read it.
     pub visibility: Visibility,
-}
-
-/// Why a secret was not set, found or opened.
-#[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
-pub enum SecretError {
-    /// A field cannot be what it is.
-    #[error("{message}")]
-    Field { pointer: &'static str, message: String },
-    #[error("the endpoint has no secret `{0}`")]
-    Unknown(String),
-    /// Its key is not held, or it is not where it was sealed for.
-    #[error("a secret of the endpoint cannot be opened: restore the master key it was sealed with, or set it again")]
-    Unopened,
-    #[error("the system gave no randomness")]
-    Random,
-    #[error(
-        "the master key is given in `TOLLHOUSE_MASTER_KEY`: start with a new one there and this one in `TOLLHOUSE_MASTER_KEY_OLD`, then rotate"
-    )]
-    GivenKey,
-    #[error(transparent)]
-    Key(#[from] KeyError),
-    #[error(transparent)]
-    Store(#[from] StoreError),
 }
 
 /// The endpoint that a secret is set for.
@@ -193,7 +164,7 @@ impl Secrets {
     pub async fn set(&self, to: &Holder, name: SecretName, value: &str, visibility: Visibility) -> Result<SecretInfo, SecretError> {
         let limit = to.value_bytes;
         if value.is_empty() || value.len() as u64 > limit {
-            return Err(field("/value", format!("a value has 1 to {limit} bytes, this one {}", value.len())));
+            return Err(SecretError::field("/value", format!("a value has 1 to {limit} bytes, this one {}", value.len())));
         }
         let _one = self.changing.lock().await;
         let key = key(&to.id, &name);
@@ -201,7 +172,7 @@ impl Secrets {
         let state = self.state.load_full();
         let known = state.sealed.get(&to.id).map_or(0, |all| all.len()) as u64;
         if stored.is_none() && known >= to.names {
-            return Err(field("/name", format!("the endpoint has {known} secrets, limit {}", to.names)));
+            return Err(SecretError::field("/name", format!("the endpoint has {known} secrets, limit {}", to.names)));
         }
         let now = self.clock.now();
         let created = stored.as_ref().map_or(now, |row| row.value.created_at);
@@ -228,7 +199,7 @@ impl Secrets {
     /// [`SecretError::Unknown`], the store's.
     pub async fn remove(&self, of: &Holder, name: &SecretName) -> Result<(), SecretError> {
         let _one = self.changing.lock().await;
-        let row = SECRETS.row(&*self.store, &key(&of.id, name)).await?.ok_or_else(|| SecretError::Unknown(name.0.clone()))?;
+        let row = SECRETS.row(&*self.store, &key(&of.id, name)).await?.ok_or_else(|| SecretError::Unknown(name.as_str().to_owned()))?;
         let event = self.events.event(Kind::SecretRemoved, Some(&of.slug), json!({ "name": name }));
         let mut batch = Events::stored(&of.owner, &event);
         batch.remove(&SECRETS, &row);
@@ -269,7 +240,7 @@ impl Secrets {
         let open = |(name, sealed): (&SecretName, &Sealed)| {
             let place = Binding { owner: owner.share(), endpoint: endpoint.as_str(), name: name.as_str() };
             let value = sealed.open(&state.ring, place).ok_or(SecretError::Unopened)?;
-            Ok(Secret { name: name.0.clone(), value, visibility: sealed.visibility })
+            Ok(Secret { name: name.as_str().to_owned(), value, visibility: sealed.visibility })
         };
         all.iter().map(open).collect()
     }
@@ -351,34 +322,12 @@ impl fmt::Debug for Secret {
     }
 }
 
-impl SecretName {
-    /// The name as it was given.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for SecretName {
-    type Err = SecretError;
-
-    fn from_str(text: &str) -> Result<Self, SecretError> {
-        let tail = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
-        let fits = text.len() <= MAX_NAME && text.starts_with(|first: char| first.is_ascii_uppercase()) && text.bytes().all(tail);
-        if fits { Ok(Self(text.to_owned())) } else { Err(field("/name", "a name is `^[A-Z][A-Z0-9_]{0,63}$`".to_owned())) }
-    }
-}
-
-fn field(pointer: &'static str, message: String) -> SecretError {
-    SecretError::Field { pointer, message }
-}
-
 fn info(name: &SecretName, sealed: &Sealed) -> SecretInfo {
     SecretInfo { name: name.clone(), visibility: sealed.visibility, created_at: sealed.created_at, updated_at: sealed.updated_at }
 }
 
 fn key(endpoint: &EndpointId, name: &SecretName) -> Key {
-    (Counted(endpoint.clone()), name.0.clone())
+    (Counted(endpoint.clone()), name.as_str().to_owned())
 }
 
 #[cfg(test)]

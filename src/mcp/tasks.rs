@@ -4,6 +4,8 @@
 //! name. The process that runs a task says so every [`BEAT`]; a task whose process has fallen silent ends as its
 //! payment says: settled, the answer is there; released, nothing was taken and nothing is run again.
 
+mod record;
+
 use std::{
     collections::HashMap,
     fmt,
@@ -11,15 +13,8 @@ use std::{
     time::Duration,
 };
 
-use rmcp::{
-    ErrorData,
-    model::{CreateTaskResult, DetailedTask, GetTaskResult, JsonObject, Task, TaskPayload, TaskStatus},
-};
-use serde::{Deserialize, Serialize};
-use serde_json::{
-    Value,
-    value::{RawValue, to_raw_value},
-};
+use rmcp::{ErrorData, model::CreateTaskResult};
+use serde_json::value::to_raw_value;
 use tokio::{
     sync::mpsc,
     time::{Instant, interval_at},
@@ -29,6 +24,8 @@ use tokio_util::{
     task::TaskTracker,
 };
 
+pub(super) use self::record::Looked;
+use self::record::{Record, State, TASKS, as_object, is_id, new_id};
 use super::{
     answer::{self, Told},
     begun::Begun,
@@ -37,21 +34,13 @@ use super::{
     services::Services,
 };
 use crate::{
-    base::{
-        aside::aside,
-        clock::{Clock, Timestamp},
-        id::CallId,
-    },
+    base::{aside::aside, clock::Clock, id::CallId},
     call::{CallError, Done, Progress},
     front::Fault,
-    money::{Ended, Gate, PaymentId},
-    store::{Batch, Direction, Durability, Row, Store, StoreError, Table, schema, update},
+    money::{Ended, Gate},
+    store::{Batch, Direction, Durability, Row, Store, StoreError, update},
 };
 
-/// How long a task is kept from its start: as long as the answer of its payment.
-const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
-/// How often a client should look.
-const POLL: Duration = Duration::from_secs(2);
 /// How often the process that runs a task says that it lives.
 const BEAT: Duration = Duration::from_secs(2);
 /// Silence after which a process counts as gone.
@@ -88,66 +77,6 @@ struct Running {
     cancel: CancellationToken,
     /// What its handler said last.
     said: Option<String>,
-}
-
-/// A task as it is stored.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Record {
-    holder: String,
-    payment: Option<PaymentId>,
-    state: State,
-    created_at: Timestamp,
-    updated_at: Timestamp,
-    /// Asked for by a client of another process.
-    #[serde(default)]
-    cancel: bool,
-}
-crate::store::json_values!(Record);
-
-const TASKS: Table<String, Record> = schema::TASKS.holding();
-
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-enum State {
-    Working,
-    /// A result of `tools/call`, an error of the tool included, as it is sent.
-    Completed(Box<RawValue>),
-    /// An error of JSON-RPC.
-    Failed(JsonObject),
-    Cancelled,
-}
-
-impl State {
-    fn is_working(&self) -> bool {
-        matches!(self, Self::Working)
-    }
-}
-
-/// A task as it is told.
-pub(super) struct Looked {
-    pub(super) task: GetTaskResult,
-    /// The call's result, which the task itself has empty then.
-    result: Option<Box<RawValue>>,
-}
-
-/// The same as it is sent.
-#[derive(Serialize)]
-struct WithResult {
-    result: Box<RawValue>,
-    /// All else.
-    #[serde(flatten)]
-    task: JsonObject,
-}
-
-impl Looked {
-    /// The whole of a task that has a result; `None` where rmcp's form has all there is.
-    pub(super) fn written(&mut self) -> Option<Box<RawValue>> {
-        let result = self.result.take()?;
-        let mut task = as_object(&self.task);
-        task.remove("result");
-        to_raw_value(&WithResult { result, task }).ok()
-    }
 }
 
 /// What came of starting a call as a task.
@@ -211,7 +140,7 @@ impl Tasks {
             return Err(error);
         }
         begun.stop.take().map(DropGuard::disarm);
-        let created = CreateTaskResult::new(task(&id, &record, Some("running".to_owned())));
+        let created = CreateTaskResult::new(record.told(&id, Some("running".to_owned())));
         let tasks = Arc::clone(self);
         self.background.spawn(async move { tasks.follow(id, dialect, begun).await });
         Ok(Started::Task(Told { response: created.into(), structured: None }))
@@ -302,14 +231,7 @@ impl Tasks {
             }
         }
         let said = self.running().get(id).map(|running| running.said.clone().unwrap_or_else(|| "running".to_owned()));
-        let task = task(id, &record, said);
-        let (payload, result) = match record.state {
-            State::Working => (TaskPayload::Working, None),
-            State::Completed(result) => (TaskPayload::Completed { result: JsonObject::new() }, Some(result)),
-            State::Failed(error) => (TaskPayload::Failed { error }, None),
-            State::Cancelled => (TaskPayload::Cancelled, None),
-        };
-        Ok(Some(Looked { task: GetTaskResult::new(DetailedTask::new(task, payload)), result }))
+        Ok(Some(Looked::of(id, record, said)))
     }
 
     /// How a task ended whose process is not this one; `None` while it may still be running or settling.
@@ -354,7 +276,9 @@ impl Tasks {
             return Ok(false);
         }
         let cancelling = update(&*self.store, Durability::Durable, |mut tx| async move {
-            let Some(row) = tx.row(&TASKS, &id.to_owned()).await?.filter(|row| !self.expired(&row.value)) else { return tx.answer(false) };
+            let Some(row) = tx.row(&TASKS, &id.to_owned()).await?.filter(|row| !row.value.is_expired(self.clock.now())) else {
+                return tx.answer(false);
+            };
             if row.value.state.is_working() && !row.value.cancel {
                 tx.replace(&TASKS, &row, &Record { cancel: true, ..row.value.clone() });
             }
@@ -376,7 +300,7 @@ impl Tasks {
         if !is_id(id) {
             return Ok(None);
         }
-        Ok(TASKS.row(&*self.store, &id.to_owned()).await?.filter(|row| !self.expired(&row.value)))
+        Ok(TASKS.row(&*self.store, &id.to_owned()).await?.filter(|row| !row.value.is_expired(self.clock.now())))
     }
 
     async fn replace(&self, row: &Row<String, Record>, record: &Record, durability: Durability) -> Result<(), StoreError> {
@@ -385,15 +309,12 @@ impl Tasks {
         batch.commit(&*self.store, durability).await.map(|_| ())
     }
 
-    fn expired(&self, record: &Record) -> bool {
-        self.clock.now().0.saturating_sub(record.created_at.0) > kept_ms()
-    }
-
     /// Forgets tasks past their time. Ids sort by time.
     async fn forget(&self) -> Result<(), StoreError> {
         loop {
+            let now = self.clock.now();
             let oldest = TASKS.readable(&*self.store, &TASKS.all(), BATCH, Direction::Forward).await?;
-            let expired = |record: &Option<Record>| record.as_ref().is_some_and(|record| self.expired(record));
+            let expired = |record: &Option<Record>| record.as_ref().is_some_and(|record| record.is_expired(now));
             let mut batch = Batch::new();
             oldest.iter().take_while(|(_, record)| expired(record)).for_each(|(id, _)| _ = batch.delete(&TASKS, id));
             if batch.changes_nothing() {
@@ -405,38 +326,6 @@ impl Tasks {
 
     fn running(&self) -> std::sync::MutexGuard<'_, HashMap<String, Running>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// What every id starts with.
-const PREFIX: &str = "task_";
-/// Longest id, in bytes.
-const MAX_ID: usize = 64;
-
-fn is_id(id: &str) -> bool {
-    id.starts_with(PREFIX) && id.len() <= MAX_ID
-}
-
-/// A time to sort by, and 128 bits that nobody guesses.
-fn new_id() -> Result<String, StoreError> {
-    let mut secret = [0; 16];
-    getrandom::fill(&mut secret).map_err(|error| StoreError::Away(format!("the system gave no randomness: {error}")))?;
-    Ok(format!("{PREFIX}{}{}", CallId::generate().as_str().trim_start_matches(CallId::PREFIX), hex::encode(secret)))
-}
-
-fn task(id: &str, record: &Record, said: Option<String>) -> Task {
-    let status = match record.state {
-        State::Working => TaskStatus::Working,
-        State::Completed(_) => TaskStatus::Completed,
-        State::Failed(_) => TaskStatus::Failed,
-        State::Cancelled => TaskStatus::Cancelled,
-    };
-    let task = Task::new(id, status, record.created_at.to_string(), record.updated_at.to_string())
-        .with_ttl_ms(kept_ms())
-        .with_poll_interval_ms(u64::try_from(POLL.as_millis()).unwrap_or(u64::MAX));
-    match said {
-        Some(said) if record.state.is_working() => task.with_status_message(said),
-        Some(_) | None => task,
     }
 }
 
@@ -455,15 +344,4 @@ async fn next(happened: &mut Option<mpsc::Receiver<Progress>>) -> Option<Progres
 /// Who asks for a task is of the newest revision. Challenges came before the task.
 fn completed(told: Told) -> State {
     State::Completed(to_raw_value(&told.written(Era::Modern, false)).expect("results have text keys"))
-}
-
-fn as_object(value: &impl Serialize) -> JsonObject {
-    match serde_json::to_value(value) {
-        Ok(Value::Object(object)) => object,
-        _ => JsonObject::new(),
-    }
-}
-
-fn kept_ms() -> u64 {
-    u64::try_from(KEPT.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,6 +1,11 @@
-use serde_json::json;
+use serde_json::{Value, json};
+use tollhouse_protocol::limits::LIST_LIMIT;
 
-use super::*;
+use super::{
+    entry::MAX_SAFE_INTEGER,
+    list::{PAGE_BYTES, encode_cursor},
+    *,
+};
 use crate::{
     base::random::Random,
     capability::testing::Yielding,

@@ -1,0 +1,115 @@
+//! What serde finds wrong, kept in pieces until it is known where.
+
+use std::fmt;
+
+use serde::de::{self, Expected, Unexpected};
+
+/// Characters of a wrong value that are repeated.
+const REPEATED: usize = 40;
+
+/// What serde found wrong, before it is put into words.
+#[derive(Debug)]
+pub(super) enum Wrong {
+    Shape {
+        got: String,
+        wanted: String,
+    },
+    Missing(String),
+    Twice(String),
+    Unknown(String, &'static [&'static str]),
+    /// A text that is none of the known ones.
+    Value(String, &'static [&'static str]),
+    Said(String),
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Wrong {}
+
+impl de::Error for Wrong {
+    fn custom<T: fmt::Display>(message: T) -> Self {
+        Self::Said(message.to_string())
+    }
+
+    fn invalid_type(got: Unexpected<'_>, wanted: &dyn Expected) -> Self {
+        Self::Shape { got: shape(&got), wanted: plain(&wanted.to_string()) }
+    }
+
+    fn invalid_value(got: Unexpected<'_>, wanted: &dyn Expected) -> Self {
+        Self::invalid_type(got, wanted)
+    }
+
+    fn invalid_length(length: usize, wanted: &dyn Expected) -> Self {
+        Self::Shape { got: format!("of {length} items"), wanted: plain(&wanted.to_string()) }
+    }
+
+    fn unknown_variant(variant: &str, known: &'static [&'static str]) -> Self {
+        Self::Value(variant.to_owned(), known)
+    }
+
+    fn unknown_field(field: &str, known: &'static [&'static str]) -> Self {
+        Self::Unknown(short(field), known)
+    }
+
+    fn missing_field(field: &'static str) -> Self {
+        Self::Missing(field.to_owned())
+    }
+
+    fn duplicate_field(field: &'static str) -> Self {
+        Self::Twice(field.to_owned())
+    }
+}
+
+/// What a value is, as JSON has it. Texts are not repeated: some are secrets.
+fn shape(got: &Unexpected<'_>) -> String {
+    match got {
+        Unexpected::Bool(value) => value.to_string(),
+        Unexpected::Unsigned(value) => value.to_string(),
+        Unexpected::Signed(value) => value.to_string(),
+        Unexpected::Float(value) => value.to_string(),
+        Unexpected::Char(_) | Unexpected::Str(_) => "a string".to_owned(),
+        Unexpected::Unit | Unexpected::Option => "null".to_owned(),
+        Unexpected::Seq => "an array".to_owned(),
+        Unexpected::Map => "an object".to_owned(),
+        Unexpected::Bytes(_)
+        | Unexpected::NewtypeStruct
+        | Unexpected::Enum
+        | Unexpected::UnitVariant
+        | Unexpected::NewtypeVariant
+        | Unexpected::TupleVariant
+        | Unexpected::StructVariant
+        | Unexpected::Other(_) => "something else".to_owned(),
+    }
+}
+
+/// What serde expects, as JSON has it. What a type says of itself (`expecting`) stays.
+fn plain(wanted: &str) -> String {
+    let known = match wanted.split(' ').next().unwrap_or_default() {
+        "struct" => "an object",
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number from 0",
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
+        "f32" | "f64" => "a number",
+        "enum" | "variant" | "field" => "a string",
+        "tuple" => "an array",
+        _ => match wanted {
+            "a map" => "an object",
+            "a sequence" => "an array",
+            "a boolean" => "true or false",
+            other => other,
+        },
+    };
+    known.to_owned()
+}
+
+/// What is repeated of a text that was sent.
+pub(super) fn short(text: &str) -> String {
+    let mut cut: String = text.chars().filter(|character| !character.is_control()).take(REPEATED).collect();
+    if text.chars().count() > REPEATED {
+        cut.push('…');
+    }
+    cut
+}

@@ -1,0 +1,34 @@
+//! Why a secret was not set, found or opened.
+
+use super::master::KeyError;
+use crate::store::StoreError;
+
+/// Why a secret was not set, found or opened.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
+pub enum SecretError {
+    /// A field cannot be what it is.
+    #[error("{message}")]
+    Field { pointer: &'static str, message: String },
+    #[error("the endpoint has no secret `{0}`")]
+    Unknown(String),
+    /// Its key is not held, or it is not where it was sealed for.
+    #[error("a secret of the endpoint cannot be opened: restore the master key it was sealed with, or set it again")]
+    Unopened,
+    #[error("the system gave no randomness")]
+    Random,
+    #[error(
+        "the master key is given in `TOLLHOUSE_MASTER_KEY`: start with a new one there and this one in `TOLLHOUSE_MASTER_KEY_OLD`, then rotate"
+    )]
+    GivenKey,
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl SecretError {
+    pub(super) fn field(pointer: &'static str, message: String) -> Self {
+        Self::Field { pointer, message }
+    }
+}
