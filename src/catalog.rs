@@ -18,8 +18,10 @@ mod fit;
 mod limits;
 mod list;
 mod live;
+mod patch;
 mod policy;
 mod publish;
+mod rescan;
 mod review;
 pub mod safety;
 mod scan;
@@ -45,14 +47,15 @@ use tollhouse_protocol::Bundle;
 
 pub use self::{
     check::Checked,
-    draft::{Draft, HandlerDraft, Patch},
+    draft::{Draft, HandlerDraft},
     error::PublishError,
     fit::{Asker, Unfit},
     list::Page,
     live::{Fixed, Form, Live, MakeForm},
+    patch::Patch,
     policy::{Policy, PolicyDraft, PolicyInForce},
+    rescan::Rescanned,
     review::Verdict,
-    scan::Rescanned,
     snapshot::{Counts, Filter, Snapshot},
     standing::By,
     trial::Tried,

@@ -4,6 +4,8 @@
 //! A write stores the content first and then commits the entry, so an entry never names content
 //! that is not there; content whose entry was replaced is deleted after. Usage is kept as in `kv`.
 
+mod path;
+
 use std::{fmt, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -12,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::task::TaskTracker;
 use tollhouse_protocol::{Limits, OpFailure, OpValue, limits::LIST_LIMIT};
 
+use self::path::normalize;
 use super::{
     Objects,
     failure::{self, invalid_argument, quota_exceeded},
@@ -25,10 +28,6 @@ use crate::{
     store::{Batch, Counted, Decided, Direction, Durability, Starting, Store, StoreError, Table, Tx, schema, update},
 };
 
-/// Longest path, in bytes.
-const PATH_BYTES: usize = 512;
-/// Longest part of a path between slashes, in bytes.
-const SEGMENT_BYTES: usize = 255;
 /// Reads of content that is replaced meanwhile, before the call is told so.
 const ATTEMPTS: u32 = 12;
 /// Entries removed at once.
@@ -270,30 +269,6 @@ struct Line {
     path: String,
     size: u64,
     modified_at: Timestamp,
-}
-
-/// The one spelling of a path: parts between single slashes, none of them `.` or `..`.
-fn normalize(path: &str) -> Result<String, OpFailure> {
-    let refused = |why: &str| Err(invalid_argument(format!("file path {why}")));
-    if path.is_empty() || path.len() > PATH_BYTES {
-        return refused(&format!("is {} bytes, it must be 1 to {PATH_BYTES}", path.len()));
-    }
-    if path.starts_with('/') || path.ends_with('/') {
-        return refused("is relative and names a file: no `/` at either end");
-    }
-    if path.chars().any(|c| c.is_control() || c == '\\') {
-        return refused("has no control characters and no `\\`");
-    }
-    let mut parts = Vec::new();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => return refused("does not lead outside: no `..`"),
-            part if part.len() > SEGMENT_BYTES => return refused(&format!("has a part of {} bytes, limit {SEGMENT_BYTES}", part.len())),
-            part => parts.push(part),
-        }
-    }
-    if parts.is_empty() { refused("names no file") } else { Ok(parts.join("/")) }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The bodies of create and update: what a builder may say of an endpoint, and what is refused.
+//! The body of create: what a builder may say of an endpoint, and what is refused.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tollhouse_protocol::{Isolation, Language, Limits, Side};
 use super::{By, Policy, PublishError, limits::limits_over};
 use crate::{
     capability::AllowedHosts,
-    tool::{self, Capabilities, Endpoint, HandlerType, MicroUsd, Slug, Status},
+    tool::{self, Capabilities, HandlerType, MicroUsd, Slug, Status},
 };
 
 /// Longest title, in characters.
@@ -116,40 +116,6 @@ pub struct SafetyAttestation {
     pub accepted: bool,
 }
 
-/// The body of `PATCH /ai/endpoints/{slug}`: what is named changes.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-pub struct Patch {
-    /// Whether it is to take calls.
-    pub status: Option<Status>,
-    /// For people.
-    pub title: Option<String>,
-    /// For people and for models that choose a tool.
-    pub description: Option<String>,
-    /// What one call is to cost.
-    pub price_usd: Option<MicroUsd>,
-    /// For who searches.
-    pub tags: Option<Vec<String>>,
-    /// What an input must fit.
-    pub input_schema: Option<Arc<Value>>,
-    /// What an answer must fit.
-    pub output_schema: Option<Arc<Value>>,
-    /// What it is to touch.
-    pub capabilities: Option<Capabilities>,
-    /// What answers.
-    pub handler: Option<HandlerDraft>,
-    /// An earlier version to roll back to, in place of `handler`.
-    pub version: Option<String>,
-    /// In place of those it had.
-    pub limits: Option<Map<String, Value>>,
-    /// Hosts that `httpGetJson` is to reach.
-    pub allowed_hosts: Option<Vec<String>>,
-    /// Whether a process may serve more than one call.
-    pub isolation: Option<Isolation>,
-    /// What builders vouch for, of a new handler.
-    pub safety_attestation: Option<SafetyAttestation>,
-}
-
 impl Draft {
     /// The limits in force: the defaults, changed as the draft says.
     pub(super) fn limits(&self, ceilings: &Limits) -> Result<Limits, PublishError> {
@@ -176,59 +142,6 @@ impl Draft {
     }
 }
 
-impl Patch {
-    /// Whether it brings anything that a worker looks at.
-    pub(super) fn is_looked_at(&self) -> bool {
-        self.handler.is_some() || self.version.is_some() || self.input_schema.is_some() || self.output_schema.is_some()
-    }
-
-    /// The names of the fields that it changes, but for `status`, which has events of its own.
-    pub(super) fn changed(&self) -> Vec<&'static str> {
-        let all = [
-            ("title", self.title.is_some()),
-            ("description", self.description.is_some()),
-            ("priceUsd", self.price_usd.is_some()),
-            ("tags", self.tags.is_some()),
-            ("inputSchema", self.input_schema.is_some()),
-            ("outputSchema", self.output_schema.is_some()),
-            ("capabilities", self.capabilities.is_some()),
-            ("handler", self.handler.is_some()),
-            ("version", self.version.is_some()),
-            ("limits", self.limits.is_some()),
-            ("allowedHosts", self.allowed_hosts.is_some()),
-            ("isolation", self.isolation.is_some()),
-            ("safetyAttestation", self.safety_attestation.is_some()),
-        ];
-        all.into_iter().filter_map(|(name, named)| named.then_some(name)).collect()
-    }
-
-    /// Changes `endpoint` as the patch says, all but its handler and what it may touch.
-    pub(super) fn apply(&self, endpoint: &mut Endpoint, ceilings: &Limits) -> Result<(), PublishError> {
-        let Self { status, title, description, price_usd, tags, input_schema, output_schema, .. } = self.clone();
-        endpoint.status = status.unwrap_or(endpoint.status);
-        endpoint.price_usd = price_usd.unwrap_or(endpoint.price_usd);
-        endpoint.isolation = self.isolation.unwrap_or(endpoint.isolation);
-        replace(&mut endpoint.title, title);
-        replace(&mut endpoint.description, description);
-        replace(&mut endpoint.tags, tags);
-        replace(&mut endpoint.input_schema, input_schema);
-        replace(&mut endpoint.output_schema, output_schema);
-        if let Some(input) = &self.input_schema {
-            check_input(input)?;
-        }
-        if let Some(changed) = &self.limits {
-            endpoint.own_limits = limits_over(Limits::default(), changed, ceilings)?;
-        }
-        text_problems(&endpoint.title, &endpoint.description, &endpoint.tags).into_iter().next().map_or(Ok(()), Err)
-    }
-}
-
-fn replace<T>(place: &mut T, value: Option<T>) {
-    if let Some(value) = value {
-        *place = value;
-    }
-}
-
 /// How high whoever changes an endpoint may set its limits.
 pub(super) fn ceilings(policy: &Policy, by: By) -> Limits {
     match by {
@@ -238,11 +151,12 @@ pub(super) fn ceilings(policy: &Policy, by: By) -> Limits {
 }
 
 /// What of an input schema matters to no call, but to the clients that list the tool.
-fn check_input(schema: &Value) -> Result<(), PublishError> {
+pub(super) fn check_input(schema: &Value) -> Result<(), PublishError> {
     tool::check_headers(schema).map_err(|error| PublishError::schema(Side::Input, error))
 }
 
-fn text_problems(title: &str, description: &str, tags: &[String]) -> Vec<PublishError> {
+/// Everything that is wrong with what people read.
+pub(super) fn text_problems(title: &str, description: &str, tags: &[String]) -> Vec<PublishError> {
     let mut problems = Vec::new();
     if title.trim().is_empty() || title.chars().count() > MAX_TITLE {
         problems.push(PublishError::field("/title", format!("a title has 1 to {MAX_TITLE} characters")));

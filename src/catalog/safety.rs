@@ -17,6 +17,7 @@ mod code;
 mod decode;
 mod lexer;
 mod operator;
+mod phrase;
 mod reach;
 mod report;
 mod rules;

@@ -5,27 +5,20 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{
-    By, Catalog, HandlerDraft, PublishError,
-    commit::{Change, transitions},
-};
+use super::{By, Catalog, HandlerDraft, PublishError};
 use crate::{
     base::clock::Timestamp,
     catalog::safety::{self, Report},
-    event::Kind,
     money::receipt::json_hash,
-    store::{Batch, Durability, Table, schema},
+    store::{Batch, Table, schema},
     tool::{
         ContentSafety, Endpoint, Hold, HoldKind, Owner, Review,
         finding::{Finding, ScanOutcome, Severity},
     },
 };
 
-/// Where the version of the rules that all endpoints were scanned by is stored.
-const SCANNED_BY: Table<(), String> = schema::SCANNED_BY.holding();
 /// Version → the share of who uploaded it first.
 const VERSION_OWNERS: Table<String, String> = schema::VERSION_OWNERS.holding();
 
@@ -38,18 +31,6 @@ pub(super) struct Upload<'a> {
     pub(super) handler: Option<&'a HandlerDraft>,
     pub(super) attested_at: Option<Timestamp>,
     pub(super) by: By,
-}
-
-/// What a scan of all builders' endpoints came to.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Rescanned {
-    /// Endpoints that were scanned.
-    pub endpoints: u64,
-    /// Now held back for an admin's decision, and not before.
-    pub review: u64,
-    /// Now blocked, and not before.
-    pub blocked: u64,
 }
 
 impl Catalog {
@@ -107,99 +88,8 @@ impl Catalog {
         Ok(held_after(open, self.policy().policy.require_review, &endpoint.review))
     }
 
-    /// Scans all builders' endpoints if they were not by the rules in force.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Catalog::rescan`].
-    pub async fn rescan_if_due(&self) -> Result<(), PublishError> {
-        let scanned_by = SCANNED_BY.get(&*self.store, &()).await?;
-        if scanned_by.as_deref() == Some(self.scanner.policy_version()) {
-            return Ok(());
-        }
-        let found = self.rescan().await?;
-        tracing::info!(
-            scanned.endpoints = found.endpoints,
-            scanned.review = found.review,
-            scanned.blocked = found.blocked,
-            "endpoints were scanned by the rules in force"
-        );
-        Ok(())
-    }
-
-    /// Scans all builders' endpoints. What is found anew pauses them.
-    ///
-    /// # Errors
-    ///
-    /// The store's; what was scanned by then is recorded.
-    pub async fn rescan(&self) -> Result<Rescanned, PublishError> {
-        let mut found = Rescanned::default();
-        let slugs: Vec<_> =
-            self.all().values().filter(|live| live.endpoint.owner != Owner::Platform).map(|live| live.endpoint.slug.clone()).collect();
-        for slug in slugs {
-            match self.rescan_one(slug.as_str()).await {
-                Ok(kind) => {
-                    found.endpoints += 1;
-                    found.review += u64::from(kind == Some(HoldKind::ContentReview));
-                    found.blocked += u64::from(kind == Some(HoldKind::ContentBlocked));
-                }
-                // Deleted meanwhile.
-                Err(PublishError::Unknown(_)) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        SCANNED_BY.put(&(), &self.scanner.policy_version().to_owned()).commit(&*self.store, Durability::Durable).await?;
-        Ok(found)
-    }
-
-    /// Scans one endpoint; answers how it is held back now, if it was not so before.
-    async fn rescan_one(&self, slug: &str) -> Result<Option<HoldKind>, PublishError> {
-        let _one = self.changing.lock().await;
-        let before = self.at_revision(slug, None).await?;
-        let old = &before.live.endpoint;
-        let handler = self.uploaded(&old.version).await?;
-        let first = self.first_owner(old, handler.as_ref()).await?;
-        let report = self.scan(old, handler.as_ref(), is_anothers(first.as_deref(), &old.owner)).await?;
-        let mut endpoint = old.clone();
-        let open = open_outcome(&report.findings, old);
-        let found = match open {
-            ScanOutcome::Pass => None,
-            ScanOutcome::Review => Some(HoldKind::ContentReview),
-            ScanOutcome::Block => Some(HoldKind::ContentBlocked),
-        };
-        // What is held back stays so, and never less.
-        let kind = old.review.hold.as_ref().map(|hold| hold.kind).max(found);
-        hold(&mut endpoint, kind, self.clock.now());
-        let outcome = match kind {
-            None => ScanOutcome::Pass,
-            Some(HoldKind::ContentReview) => ScanOutcome::Review,
-            Some(HoldKind::ContentBlocked) => ScanOutcome::Block,
-        };
-        endpoint.content_safety = Some(ContentSafety {
-            outcome,
-            policy_version: self.scanner.policy_version().to_owned(),
-            attested_at: old.content_safety.as_ref().and_then(|safety| safety.attested_at),
-            findings: report.findings,
-        });
-        if (&endpoint.content_safety, &endpoint.review) == (&old.content_safety, &old.review) {
-            return Ok(None);
-        }
-        let newly = kind.filter(|kind| old.review.hold.as_ref().is_none_or(|hold| hold.kind != *kind));
-        if newly.is_some() {
-            endpoint.decided_on = None;
-        }
-        endpoint.revision += 1;
-        let mut events = transitions(old, &endpoint, By::Host, None);
-        if let Some(kind) = newly {
-            events.insert(0, (Kind::EndpointReviewed, json!({ "state": kind.as_str(), "by": By::Host.as_str() })));
-        }
-        let bundle = before.live.bundle.clone();
-        self.put(Change { before: Some(&before), endpoint, bundle, rows: Batch::new(), events }).await?;
-        Ok(newly)
-    }
-
     /// Who uploaded the source first.
-    async fn first_owner(&self, endpoint: &Endpoint, handler: Option<&HandlerDraft>) -> Result<Option<String>, PublishError> {
+    pub(super) async fn first_owner(&self, endpoint: &Endpoint, handler: Option<&HandlerDraft>) -> Result<Option<String>, PublishError> {
         match handler {
             Some(HandlerDraft::Source { .. }) => Ok(VERSION_OWNERS.get(&*self.store, &endpoint.version).await?),
             Some(HandlerDraft::Response { .. }) | None => Ok(None),
@@ -207,7 +97,12 @@ impl Catalog {
     }
 
     /// Reads the content on a thread for such work: a large source takes a while.
-    async fn scan(&self, endpoint: &Endpoint, handler: Option<&HandlerDraft>, hash_of_another: bool) -> Result<Report, PublishError> {
+    pub(super) async fn scan(
+        &self,
+        endpoint: &Endpoint,
+        handler: Option<&HandlerDraft>,
+        hash_of_another: bool,
+    ) -> Result<Report, PublishError> {
         let (scanner, handler) = (Arc::clone(&self.scanner), handler.cloned());
         let (title, description, tags) = (endpoint.title.clone(), endpoint.description.clone(), endpoint.tags.clone());
         let (input, output) = (Arc::clone(&endpoint.input_schema), Arc::clone(&endpoint.output_schema));
@@ -232,7 +127,7 @@ impl Catalog {
     }
 }
 
-fn is_anothers(first: Option<&str>, owner: &Owner) -> bool {
+pub(super) fn is_anothers(first: Option<&str>, owner: &Owner) -> bool {
     first.is_some_and(|first| first != owner.share())
 }
 
@@ -242,13 +137,13 @@ fn held_after(open: ScanOutcome, required: bool, review: &Review) -> bool {
     open != ScanOutcome::Pass || required || review.refused
 }
 
-fn hold(endpoint: &mut Endpoint, kind: Option<HoldKind>, now: Timestamp) {
+pub(super) fn hold(endpoint: &mut Endpoint, kind: Option<HoldKind>, now: Timestamp) {
     let since = endpoint.review.hold.as_ref().map_or(now, |hold| hold.since);
     endpoint.review.hold = kind.map(|kind| Hold { kind, since });
 }
 
 /// The gravest of what no admin has approved.
-fn open_outcome(findings: &[Finding], endpoint: &Endpoint) -> ScanOutcome {
+pub(super) fn open_outcome(findings: &[Finding], endpoint: &Endpoint) -> ScanOutcome {
     let approved: BTreeSet<_> = endpoint.review.approved.iter().map(String::as_str).collect();
     let open = findings.iter().filter(|finding| !approved.contains(key(finding, endpoint).as_str()));
     match open.map(|finding| finding.severity).max() {

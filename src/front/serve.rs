@@ -1,6 +1,7 @@
 //! The listener: takes connections in as far as there is room, and lets them end when the host does.
 
 mod connection;
+mod outgoing;
 mod pulse;
 
 use std::{

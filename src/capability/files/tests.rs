@@ -10,7 +10,7 @@ use std::{
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::*;
+use super::{path::SEGMENT_BYTES, *};
 use crate::{base::random::Random, capability::testing::Yielding};
 
 /// Content in memory, so that a test sees what is left over.

@@ -6,10 +6,11 @@ use serde_json::Value;
 
 use super::{
     Upload,
-    check::{self, Candidate, entropy},
+    check::{Candidate, entropy},
     code::{Code, Literal},
     decode,
     operator::{HASH_RULE, Operator},
+    phrase::seed_phrase,
     report::{Findings, Report, redacted},
     rules::{Row, Rules, Scope},
     unicode,
@@ -276,7 +277,7 @@ impl<'r> Scan<'r> {
     }
 
     fn phrase(&mut self, field: &str, text: &[u8], place: Origin<'_>) {
-        if let Some(found) = check::seed_phrase(text) {
+        if let Some(found) = seed_phrase(text) {
             let words = String::from_utf8_lossy(&text[found.clone()]).into_owned();
             self.report_row("secret.seed-phrase", field, &words, found.start, place);
         }

@@ -1,0 +1,113 @@
+//! Reading the trail: whose entries, newest first, page by page.
+
+use std::str::FromStr;
+
+use super::{
+    Audit,
+    entry::{AUDIT, Actor, Entry, key},
+};
+use crate::{
+    base::{
+        clock::Timestamp,
+        id::{AuditId, BuilderId},
+    },
+    store::{Direction, StoreError},
+    tool::Slug,
+};
+
+/// Entries read at once.
+const SCAN: usize = 250;
+/// Entries that one read looks at, matching or not.
+const SCAN_LIMIT: usize = 5_000;
+
+/// Whose entries to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum By {
+    /// Admins'.
+    Admin,
+    /// One builder's.
+    Builder(BuilderId),
+}
+
+/// Which entries to read.
+#[derive(Debug, Clone, Default)]
+pub struct AuditQuery {
+    /// Only entries from then on.
+    pub since: Option<Timestamp>,
+    /// Default: everybody's.
+    pub by: Option<By>,
+    /// Only entries about this endpoint.
+    pub slug: Option<Slug>,
+    /// Most entries of the answer.
+    pub limit: usize,
+    /// As the page before gave it.
+    pub before: Option<AuditId>,
+}
+
+/// Entries, newest first.
+#[derive(Debug, Clone, Default)]
+pub struct AuditPage {
+    /// Those that are wanted, up to the limit.
+    pub entries: Vec<Entry>,
+    /// There while there may be more.
+    pub next: Option<AuditId>,
+}
+
+impl Audit {
+    /// The entries that `query` asks for.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn list(&self, query: &AuditQuery) -> Result<AuditPage, StoreError> {
+        let oldest = self.oldest().max(query.since.unwrap_or(Timestamp(0)));
+        let mut range = AUDIT.all().from(&oldest);
+        if let Some(before) = &query.before {
+            range = range.before(&key(before));
+        }
+        let (mut page, mut seen) = (AuditPage::default(), 0);
+        while !range.is_empty() {
+            let rows = AUDIT.readable(&*self.store, &range, SCAN, Direction::Backward).await?;
+            let last = rows.len() < SCAN;
+            for (key, entry) in rows {
+                seen += 1;
+                range = range.before(&key);
+                let Some(entry) = entry else { continue };
+                let id = entry.id.clone();
+                if query.wants(&entry) {
+                    page.entries.push(entry);
+                }
+                if page.entries.len() >= query.limit || seen >= SCAN_LIMIT {
+                    page.next = Some(id);
+                    return Ok(page);
+                }
+            }
+            if last {
+                break;
+            }
+        }
+        Ok(page)
+    }
+}
+
+impl AuditQuery {
+    fn wants(&self, entry: &Entry) -> bool {
+        let by = match (&self.by, &entry.action.actor) {
+            (None, _) | (Some(By::Admin), Actor::Admin) => true,
+            (Some(By::Builder(wanted)), Actor::Builder { builder_id }) => wanted == builder_id,
+            (Some(By::Admin), Actor::Builder { .. }) | (Some(By::Builder(_)), Actor::Admin) => false,
+        };
+        by && self.slug.as_ref().is_none_or(|slug| entry.action.slug.as_ref() == Some(slug))
+    }
+}
+
+impl FromStr for By {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "admin" => Ok(Self::Admin),
+            id => id.parse().map(Self::Builder).map_err(|_| "`actor` is `admin` or the id of a builder"),
+        }
+    }
+}

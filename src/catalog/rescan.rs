@@ -1,0 +1,123 @@
+//! Content safety after the upload: all builders' endpoints by the rules in force.
+
+use serde::Serialize;
+use serde_json::json;
+
+use super::{
+    By, Catalog, PublishError,
+    commit::{Change, transitions},
+    scan::{hold, is_anothers, open_outcome},
+};
+use crate::{
+    event::Kind,
+    store::{Batch, Durability, Table, schema},
+    tool::{ContentSafety, HoldKind, Owner, finding::ScanOutcome},
+};
+
+/// Where the version of the rules that all endpoints were scanned by is stored.
+const SCANNED_BY: Table<(), String> = schema::SCANNED_BY.holding();
+
+/// What a scan of all builders' endpoints came to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Rescanned {
+    /// Endpoints that were scanned.
+    pub endpoints: u64,
+    /// Now held back for an admin's decision, and not before.
+    pub review: u64,
+    /// Now blocked, and not before.
+    pub blocked: u64,
+}
+
+impl Catalog {
+    /// Scans all builders' endpoints if they were not by the rules in force.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Catalog::rescan`].
+    pub async fn rescan_if_due(&self) -> Result<(), PublishError> {
+        let scanned_by = SCANNED_BY.get(&*self.store, &()).await?;
+        if scanned_by.as_deref() == Some(self.scanner.policy_version()) {
+            return Ok(());
+        }
+        let found = self.rescan().await?;
+        tracing::info!(
+            scanned.endpoints = found.endpoints,
+            scanned.review = found.review,
+            scanned.blocked = found.blocked,
+            "endpoints were scanned by the rules in force"
+        );
+        Ok(())
+    }
+
+    /// Scans all builders' endpoints. What is found anew pauses them.
+    ///
+    /// # Errors
+    ///
+    /// The store's; what was scanned by then is recorded.
+    pub async fn rescan(&self) -> Result<Rescanned, PublishError> {
+        let mut found = Rescanned::default();
+        let slugs: Vec<_> =
+            self.all().values().filter(|live| live.endpoint.owner != Owner::Platform).map(|live| live.endpoint.slug.clone()).collect();
+        for slug in slugs {
+            match self.rescan_one(slug.as_str()).await {
+                Ok(kind) => {
+                    found.endpoints += 1;
+                    found.review += u64::from(kind == Some(HoldKind::ContentReview));
+                    found.blocked += u64::from(kind == Some(HoldKind::ContentBlocked));
+                }
+                // Deleted meanwhile.
+                Err(PublishError::Unknown(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        SCANNED_BY.put(&(), &self.scanner.policy_version().to_owned()).commit(&*self.store, Durability::Durable).await?;
+        Ok(found)
+    }
+
+    /// Scans one endpoint; answers how it is held back now, if it was not so before.
+    async fn rescan_one(&self, slug: &str) -> Result<Option<HoldKind>, PublishError> {
+        let _one = self.changing.lock().await;
+        let before = self.at_revision(slug, None).await?;
+        let old = &before.live.endpoint;
+        let handler = self.uploaded(&old.version).await?;
+        let first = self.first_owner(old, handler.as_ref()).await?;
+        let report = self.scan(old, handler.as_ref(), is_anothers(first.as_deref(), &old.owner)).await?;
+        let mut endpoint = old.clone();
+        let open = open_outcome(&report.findings, old);
+        let found = match open {
+            ScanOutcome::Pass => None,
+            ScanOutcome::Review => Some(HoldKind::ContentReview),
+            ScanOutcome::Block => Some(HoldKind::ContentBlocked),
+        };
+        // What is held back stays so, and never less.
+        let kind = old.review.hold.as_ref().map(|hold| hold.kind).max(found);
+        hold(&mut endpoint, kind, self.clock.now());
+        let outcome = match kind {
+            None => ScanOutcome::Pass,
+            Some(HoldKind::ContentReview) => ScanOutcome::Review,
+            Some(HoldKind::ContentBlocked) => ScanOutcome::Block,
+        };
+        endpoint.content_safety = Some(ContentSafety {
+            outcome,
+            policy_version: self.scanner.policy_version().to_owned(),
+            attested_at: old.content_safety.as_ref().and_then(|safety| safety.attested_at),
+            findings: report.findings,
+        });
+        if (&endpoint.content_safety, &endpoint.review) == (&old.content_safety, &old.review) {
+            return Ok(None);
+        }
+        let newly = kind.filter(|kind| old.review.hold.as_ref().is_none_or(|hold| hold.kind != *kind));
+        if newly.is_some() {
+            endpoint.decided_on = None;
+        }
+        endpoint.revision += 1;
+        let mut events = transitions(old, &endpoint, By::Host, None);
+        if let Some(kind) = newly {
+            events.insert(0, (Kind::EndpointReviewed, json!({ "state": kind.as_str(), "by": By::Host.as_str() })));
+        }
+        let bundle = before.live.bundle.clone();
+        self.put(Change { before: Some(&before), endpoint, bundle, rows: Batch::new(), events }).await?;
+        Ok(newly)
+    }
+}

@@ -1,0 +1,78 @@
+//! Seed phrases of wallets, found by their word list and their checksum.
+
+use std::ops::Range;
+
+use bip39::Language;
+use sha2::{Digest as _, Sha256};
+
+/// A wallet's seed phrase: where one begins and ends.
+///
+/// Words of the BIP-39 list on end, 12 to 24 of them and few more, with a checksum that holds. Many
+/// more are a word list, and so are those in alphabetical order.
+pub(super) fn seed_phrase(text: &[u8]) -> Option<Range<usize>> {
+    let mut run: Vec<(u16, usize, usize)> = Vec::new();
+    let mut at = 0;
+    while at < text.len() {
+        if !text[at].is_ascii_alphabetic() {
+            at += 1;
+            continue;
+        }
+        let end = at + text[at..].iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
+        let touches =
+            |other: Option<&u8>| other.is_some_and(|byte| byte.is_ascii_digit() || *byte == b'_' || *byte == b'$' || *byte >= 0x80);
+        let whole = !touches(at.checked_sub(1).and_then(|before| text.get(before))) && !touches(text.get(end));
+        let word = if whole { list_index(&text[at..end]) } else { None };
+        if run.last().is_some_and(|(_, _, last)| !separates(&text[*last..at])) || word.is_none() {
+            if let Some(found) = phrase_in(&run) {
+                return Some(found);
+            }
+            run.clear();
+        }
+        run.extend(word.map(|index| (index, at, end)));
+        at = end;
+    }
+    phrase_in(&run)
+}
+
+/// Words of the list that may stand beside a phrase in the text.
+const STRAY_WORDS: usize = 3;
+/// Most bytes between two words of a phrase.
+const GAP: usize = 8;
+
+fn separates(gap: &[u8]) -> bool {
+    gap.len() <= GAP && gap.iter().all(|byte| byte.is_ascii_whitespace() || byte.is_ascii_digit() || b",\"'`.)+\\;-".contains(byte))
+}
+
+fn list_index(word: &[u8]) -> Option<u16> {
+    if !(3..=8).contains(&word.len()) {
+        return None;
+    }
+    let word = std::str::from_utf8(word).ok()?.to_ascii_lowercase();
+    Language::English.word_list().binary_search(&word.as_str()).ok().and_then(|index| u16::try_from(index).ok())
+}
+
+fn phrase_in(run: &[(u16, usize, usize)]) -> Option<Range<usize>> {
+    let found = [24, 21, 18, 15, 12]
+        .into_iter()
+        .filter(|length| (*length..=*length + STRAY_WORDS).contains(&run.len()))
+        .find_map(|length| run.windows(length).find(|window| is_phrase(window)))?;
+    Some(found[0].1..found[found.len() - 1].2)
+}
+
+fn is_phrase(words: &[(u16, usize, usize)]) -> bool {
+    if words.windows(2).all(|pair| pair[0].0 <= pair[1].0) {
+        return false;
+    }
+    // 11 bits a word: entropy, then one bit of its hash for each 32 bits of it.
+    let mut bits = [0u8; 33];
+    for (index, (word, _, _)) in words.iter().enumerate() {
+        for bit in 0..11 {
+            let place = index * 11 + bit;
+            bits[place / 8] |= (u8::from(word >> (10 - bit) & 1 == 1)) << (7 - place % 8);
+        }
+    }
+    let checksum_bits = words.len() / 3;
+    let entropy_bytes = (words.len() * 11 - checksum_bits) / 8;
+    let mask = 0xFFu8 << (8 - checksum_bits);
+    (bits[entropy_bytes] ^ Sha256::digest(&bits[..entropy_bytes])[0]) & mask == 0
+}
