@@ -1,4 +1,4 @@
-//! The HTTP front: its routes, by who comes.
+//! The HTTP front: its routes, by who comes. Those of management stand as rows in the file of their subject.
 
 mod account;
 mod admin;
@@ -23,6 +23,7 @@ mod payouts;
 mod receipts;
 mod reply;
 mod revenue;
+mod route;
 mod safety;
 mod secrets;
 mod services;
@@ -36,8 +37,36 @@ use axum::{
     routing::{MethodFilter, get, on, post},
 };
 
-use self::services::Http;
-pub use self::services::{Accounts, Auditing, Calling, Earning, Offering, Operating, Proving, Publishing, Sealing, Services, Watching};
+use self::{route::Route, services::Http};
+pub use self::{
+    route::{Row, Whose},
+    services::{Accounts, Auditing, Calling, Earning, Offering, Operating, Proving, Publishing, Sealing, Services, Watching},
+};
+
+/// The routes of management, subject by subject.
+fn management() -> Vec<Route> {
+    let subjects = [
+        endpoints::routes(),
+        drafts::routes(),
+        logs::routes(),
+        calls::routes(),
+        secrets::routes(),
+        builders::routes(),
+        events::routes(),
+        revenue::routes(),
+        payouts::routes(),
+        credits::routes(),
+        admin::routes(),
+        audit::routes(),
+    ];
+    subjects.into_iter().flatten().collect()
+}
+
+/// What the routes of management are, who may ask them, and what for.
+#[must_use]
+pub fn rows() -> Vec<Row> {
+    management().into_iter().map(|route| route.row).collect()
+}
 
 /// Every route of the front, by who comes.
 pub fn routes(services: Services) -> Router {
@@ -53,39 +82,9 @@ pub fn routes(services: Services) -> Router {
         .route("/ai/content-safety/policy", get(safety::policy))
         .route("/.well-known/jwks.json", get(receipts::jwks))
         .route("/dev/faucet", post(account::faucet).get(account::balance));
-    let management = Router::new()
-        .route("/ai/endpoints/create", post(endpoints::create))
-        .route("/ai/endpoints/check", post(drafts::check))
-        .route("/ai/endpoints/{slug}/run", post(drafts::run))
-        .route("/ai/endpoints/{slug}", get(endpoints::inspect).patch(endpoints::update).delete(endpoints::delete))
-        .route("/ai/endpoints/{slug}/source", get(endpoints::source))
-        .route("/ai/admin/policy", get(admin::policy).put(admin::set_policy))
-        .route("/ai/admin/endpoints", get(admin::list))
-        .route("/ai/admin/reviews", get(admin::reviews))
-        .route("/ai/admin/reviews/{slug}", post(admin::decide))
-        .route("/ai/admin/rescan", post(admin::rescan))
-        .route("/ai/endpoints/{slug}/logs", get(logs::logs))
-        .route("/ai/endpoints/{slug}/calls", get(calls::calls))
-        .route("/ai/endpoints/{slug}/metrics", get(calls::metrics))
-        .route("/ai/builders/register", post(builders::register))
-        .route("/ai/builders/me", get(builders::me))
-        .route("/ai/builders/keys", post(builders::rotate))
-        .route("/ai/builders/endpoints", get(builders::endpoints))
-        .route("/ai/admin/builders", get(builders::list))
-        .route("/ai/admin/builders/{id}", post(builders::judge))
-        .route("/ai/admin/audit", get(audit::list))
-        .route("/ai/builders/revenue", get(revenue::revenue))
-        .route("/ai/admin/revenue", get(revenue::platform))
-        .route("/ai/builders/events", get(events::events))
-        .route("/ai/builders/payout-settings", get(payouts::settings).post(payouts::set))
-        .route("/ai/builders/payouts", get(payouts::list).post(payouts::pay_out))
-        .route("/ai/builders/payouts/{id}", get(payouts::one))
-        .route("/ai/admin/payouts", get(payouts::list_all))
-        .route("/ai/admin/payouts/{id}", post(payouts::decide))
-        .route("/ai/endpoints/{slug}/secrets", get(secrets::list).post(secrets::set).delete(secrets::remove))
-        .route("/ai/credits", post(credits::mint).get(credits::read))
-        .route("/ai/admin/credits/{id}", post(credits::decide))
-        .route("/ai/admin/secrets/rotate", post(secrets::rotate))
+    let management = management()
+        .into_iter()
+        .fold(Router::new(), |router, route| route.join(router))
         .route_layer(middleware::from_fn_with_state(Arc::clone(&http.auditing), audit::enter));
     let operators = Router::new()
         .route("/health", get(operations::health))

@@ -10,6 +10,7 @@ use clap::Args as _;
 use tollhouse::{
     config::Flags,
     front::{Code, Row},
+    http,
 };
 use tollhouse_protocol::limits::{self, TABLE};
 
@@ -19,7 +20,8 @@ const MODE: &str = "TOLLHOUSE_DOCS";
 /// A table by its name between the marks of a document, and what makes it.
 type Table = (&'static str, fn() -> String);
 
-const TABLES: &[Table] = &[("settings", settings), ("limits", limits), ("errors", errors), ("ctx", ctx), ("globals", globals)];
+const TABLES: &[Table] =
+    &[("settings", settings), ("limits", limits), ("errors", errors), ("routes", routes), ("ctx", ctx), ("globals", globals)];
 
 const END: &str = "<!-- end -->\n";
 
@@ -87,6 +89,17 @@ fn errors() -> String {
         format!("| {status} | `{name}` | {} | {} | {sentence}{hint} |\n", fault.as_str(), charged.as_str())
     });
     format!("| status | code | fault | charged | what, and what to do |\n|---:|---|---|---|---|\n{}", rows.collect::<String>())
+}
+
+/// The routes of management, by path.
+fn routes() -> String {
+    let mut rows = http::rows();
+    rows.sort_by_key(|row| row.path);
+    let rows = rows.into_iter().map(|http::Row { method, path, whose, query, what }| {
+        let query = query.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        format!("| `{method} {path}` | {} | {query} | {what} |\n", whose.as_str())
+    });
+    format!("| route | for | query | what |\n|---|---|---|---|\n{}", rows.collect::<String>())
 }
 
 fn contract() -> String {

@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use super::{
     auth::Admin,
     endpoints::{self, Body, Subject, if_match, owned, with_etag},
-    page::{Asked, At, Limit, behind, cursor_at},
+    page::{At, Limit, behind, cursor_at},
+    route::{Route, get, post, put},
     services::Publishing,
 };
 use crate::{
@@ -31,11 +32,23 @@ impl Subject for Verdict {
     const CODE: Code = Code::InvalidDecision;
 }
 
-pub(super) async fn policy(_: Admin, State(publishing): State<Arc<Publishing>>) -> Response {
+/// The routes of this file.
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        get("/ai/admin/policy", "the policy in force, with its revision as `ETag`", policy),
+        put("/ai/admin/policy", "replaces the policy whole", set_policy),
+        get("/ai/admin/endpoints", "all endpoints in brief, by slug", list),
+        get("/ai/admin/reviews", "the endpoints of which something is to be decided", reviews),
+        post("/ai/admin/reviews/{slug}", "decides on an endpoint", decide),
+        post("/ai/admin/rescan", "scans builders' endpoints by the rules in force", rescan),
+    ]
+}
+
+async fn policy(_: Admin, State(publishing): State<Arc<Publishing>>) -> Response {
     in_force(&publishing.catalog.policy())
 }
 
-pub(super) async fn set_policy(
+async fn set_policy(
     _: Admin,
     State(publishing): State<Arc<Publishing>>,
     headers: HeaderMap,
@@ -53,14 +66,14 @@ fn in_force(policy: &PolicyInForce) -> Response {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Pages {
+struct Pages {
     #[serde(default)]
     limit: Limit,
     cursor: Option<String>,
 }
 
 /// The endpoints of which something is to be decided, by slug.
-pub(super) async fn reviews(_: Admin, State(publishing): State<Arc<Publishing>>, Asked(pages): Asked<Pages>) -> Result<Json<Value>, Fault> {
+async fn reviews(Admin(pages): Admin<Pages>, State(publishing): State<Arc<Publishing>>) -> Result<Json<Value>, Fault> {
     let page = publishing.catalog.queue(behind(pages.cursor)?.as_ref(), pages.limit.0).await;
     let reviews: Vec<_> = page.endpoints.iter().map(|live| waiting_for(&live.endpoint)).collect();
     let mut answer = json!({ "ok": true, "reviews": reviews });
@@ -72,7 +85,7 @@ pub(super) async fn reviews(_: Admin, State(publishing): State<Arc<Publishing>>,
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Narrowed {
+struct Narrowed {
     state: Option<EndpointState>,
     /// `platform` or a builder's id.
     owner: Option<String>,
@@ -82,7 +95,7 @@ pub(super) struct Narrowed {
 }
 
 /// All endpoints, in whatever state, by slug.
-pub(super) async fn list(_: Admin, State(publishing): State<Arc<Publishing>>, Asked(asked): Asked<Narrowed>) -> Result<Json<Value>, Fault> {
+async fn list(Admin(asked): Admin<Narrowed>, State(publishing): State<Arc<Publishing>>) -> Result<Json<Value>, Fault> {
     let owner = asked.owner.map(|owner| match owner.as_str() {
         "platform" => Ok(Owner::Platform),
         id => id.parse().map(Owner::Builder).map_err(|_| Fault::bad_request("`owner` is `platform` or a builder's id")),
@@ -109,7 +122,7 @@ fn waiting_for(endpoint: &Endpoint) -> Value {
     })
 }
 
-pub(super) async fn decide(
+async fn decide(
     _: Admin,
     State(publishing): State<Arc<Publishing>>,
     At(slug): At<String>,
@@ -123,7 +136,7 @@ pub(super) async fn decide(
 }
 
 /// Scans all builders' endpoints by the rules in force; answers when it is done.
-pub(super) async fn rescan(_: Admin, State(publishing): State<Arc<Publishing>>) -> Result<Response, Fault> {
+async fn rescan(_: Admin, State(publishing): State<Arc<Publishing>>) -> Result<Response, Fault> {
     let found = publishing.catalog.rescan().await?;
     Ok(Json(json!({ "ok": true, "rescan": found })).into_response())
 }

@@ -19,7 +19,8 @@ use serde_json::{Value, json};
 
 use super::{
     auth::Admin,
-    page::{Asked, Limit, Span, bad_cursor},
+    page::{Limit, Span, bad_cursor},
+    route::{Route, get},
     services::Auditing,
 };
 use crate::{
@@ -170,7 +171,7 @@ impl<'de> Visitor<'de> for Members {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Query {
+struct Query {
     since: Option<Span>,
     actor: Option<String>,
     slug: Option<Slug>,
@@ -179,8 +180,12 @@ pub(super) struct Query {
     cursor: Option<String>,
 }
 
-/// `GET /ai/admin/audit`: the trail, newest first.
-pub(super) async fn list(_: Admin, State(auditing): State<Arc<Auditing>>, Asked(asked): Asked<Query>) -> Result<Json<Value>, Fault> {
+/// The routes of this file.
+pub(super) fn routes() -> Vec<Route> {
+    vec![get("/ai/admin/audit", "the audit trail, newest first", list)]
+}
+
+async fn list(Admin(asked): Admin<Query>, State(auditing): State<Arc<Auditing>>) -> Result<Json<Value>, Fault> {
     let query = AuditQuery {
         since: asked.since.map(|since| since.before(auditing.clock.now())),
         by: asked.actor.map(|actor| actor.parse()).transpose().map_err(Fault::bad_request)?,

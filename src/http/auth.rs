@@ -1,6 +1,8 @@
-//! What handlers ask of their caller: that it is an admin, that it may manage what the path names, whose business it is.
+//! What handlers ask of their caller: that it is an admin, that it may manage what the path names, whose business it is; and what
+//! the query says.
 //!
-//! Credentials are looked at before the path's subject is. A builder learns of what is another's nothing but 403.
+//! Credentials are looked at before the path's subject is, and that before the query. A builder learns of what is another's nothing
+//! but 403.
 
 use std::sync::Arc;
 
@@ -12,6 +14,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
     page::{Asked, At},
+    route::{Asker, Nothing, Whose},
     services::Http,
 };
 use crate::{
@@ -22,32 +25,84 @@ use crate::{
     tool::Owner,
 };
 
-impl FromRequestParts<Http> for Caller {
+/// Whose credential a request shows: nobody who is suspended.
+async fn admitted(parts: &Parts, http: &Http) -> Result<Caller, Fault> {
+    http.shared.callers.identify(&parts.headers, &parts.extensions).await?.admitted()
+}
+
+async fn query<Q: DeserializeOwned>(parts: &mut Parts, http: &Http) -> Result<Q, Fault> {
+    let Asked(asked) = Asked::from_request_parts(parts, http).await?;
+    Ok(asked)
+}
+
+/// Lets nobody but admins go on.
+pub(super) async fn only_admins(parts: &Parts, http: &Http) -> Result<(), Fault> {
+    match admitted(parts, http).await? {
+        Caller::Admin => Ok(()),
+        Caller::Builder(_) => Err(Fault::new(Code::NotOwner, "this is for admins")),
+    }
+}
+
+/// Whoever asks.
+pub(super) struct Everyone;
+
+impl Asker for Everyone {
+    const WHOSE: Whose = Whose::Everyone;
+    type Query = Nothing;
+}
+
+impl FromRequestParts<Http> for Everyone {
     type Rejection = Fault;
 
     async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
-        http.shared.callers.identify(&parts.headers, &parts.extensions).await?.admitted()
+        query::<Nothing>(parts, http).await.map(|Nothing {}| Self)
+    }
+}
+
+/// The admin, or a builder.
+pub(super) struct Anyone<Q = Nothing>(pub(super) Caller, pub(super) Q);
+
+impl<Q: DeserializeOwned> Asker for Anyone<Q> {
+    const WHOSE: Whose = Whose::Builders;
+    type Query = Q;
+}
+
+impl<Q: DeserializeOwned> FromRequestParts<Http> for Anyone<Q> {
+    type Rejection = Fault;
+
+    async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
+        let caller = admitted(parts, http).await?;
+        Ok(Self(caller, query(parts, http).await?))
     }
 }
 
 /// A request with the admin token. A builder's key is 403 here.
-pub(super) struct Admin;
+pub(super) struct Admin<Q = Nothing>(pub(super) Q);
 
-impl FromRequestParts<Http> for Admin {
+impl<Q: DeserializeOwned> Asker for Admin<Q> {
+    const WHOSE: Whose = Whose::Admins;
+    type Query = Q;
+}
+
+impl<Q: DeserializeOwned> FromRequestParts<Http> for Admin<Q> {
     type Rejection = Fault;
 
     async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
-        match Caller::from_request_parts(parts, http).await? {
-            Caller::Admin => Ok(Self),
-            Caller::Builder(_) => Err(Fault::new(Code::NotOwner, "this is for admins")),
-        }
+        only_admins(parts, http).await?;
+        query(parts, http).await.map(Self)
     }
 }
 
 /// The endpoint that `{slug}` in the path names, and a caller who may manage it.
-pub(super) struct Managed {
+pub(super) struct Managed<Q = Nothing> {
     pub(super) caller: Caller,
     pub(super) live: Arc<Live>,
+    pub(super) asked: Q,
+}
+
+impl<Q: DeserializeOwned> Asker for Managed<Q> {
+    const WHOSE: Whose = Whose::Owner;
+    type Query = Q;
 }
 
 /// Without a credential: the stranger's view. With a wrong one: 401. A builder sees another's endpoint as a stranger does.
@@ -71,18 +126,21 @@ struct SlugPath {
     slug: String,
 }
 
-impl FromRequestParts<Http> for Managed {
+impl<Q: DeserializeOwned> FromRequestParts<Http> for Managed<Q> {
     type Rejection = Fault;
 
     async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
-        let caller = Caller::from_request_parts(parts, http).await?;
+        let caller = admitted(parts, http).await?;
         let At(SlugPath { slug }) = At::from_request_parts(parts, http).await?;
         let live = http.publishing.catalog.find(&slug).ok_or_else(|| Fault::unknown_endpoint(&slug))?;
-        if caller.manages(&live.endpoint.owner) { Ok(Self { caller, live }) } else { Err(Code::NotOwner.into()) }
+        if !caller.manages(&live.endpoint.owner) {
+            return Err(Code::NotOwner.into());
+        }
+        Ok(Self { caller, live, asked: query(parts, http).await? })
     }
 }
 
-impl Managed {
+impl<Q> Managed<Q> {
     /// Refuses what stays as it is while the owner is suspended, whoever asks.
     pub(super) async fn not_frozen(&self, builders: &Builders) -> Result<(), Fault> {
         match &self.live.endpoint.owner {
@@ -117,12 +175,22 @@ impl OfBuilder for Named {
     }
 }
 
+impl<Q: OfBuilder> Asker for Business<Q> {
+    const WHOSE: Whose = Whose::Themselves;
+    type Query = Q;
+}
+
+impl<Q: OfBuilder> Asker for Books<Q> {
+    const WHOSE: Whose = Whose::Themselves;
+    type Query = Q;
+}
+
 impl<Q: OfBuilder> FromRequestParts<Http> for Business<Q> {
     type Rejection = Fault;
 
     async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
-        let caller = Caller::from_request_parts(parts, http).await?;
-        let Asked(asked) = Asked::<Q>::from_request_parts(parts, http).await?;
+        let caller = admitted(parts, http).await?;
+        let asked: Q = query(parts, http).await?;
         Ok(Self(named(caller, asked.builder_id(), &http.accounts.builders).await?, asked))
     }
 }
@@ -132,7 +200,7 @@ impl<Q: OfBuilder> FromRequestParts<Http> for Books<Q> {
 
     async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
         let caller = http.shared.callers.identify(&parts.headers, &parts.extensions).await?;
-        let Asked(asked) = Asked::<Q>::from_request_parts(parts, http).await?;
+        let asked: Q = query(parts, http).await?;
         Ok(Self(named(caller, asked.builder_id(), &http.accounts.builders).await?, asked))
     }
 }

@@ -11,10 +11,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    auth::{Admin, Business},
+    auth::{Admin, Anyone, Business, Everyone},
     endpoints::{self, Body, For, Subject, Wanted, whose},
-    page::{Asked, At, Limit, bad_cursor},
+    page::{At, Limit, bad_cursor},
     reply,
+    route::{Route, get, post},
     services::{Accounts, Http, Publishing},
 };
 use crate::{
@@ -42,8 +43,21 @@ impl Subject for Verdict {
     const CODE: Code = Code::InvalidDecision;
 }
 
-/// `POST /ai/builders/register`: priced and paid like a tool. The key is shown once.
-pub(super) async fn register(
+/// The routes of this file.
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        post("/ai/builders/register", "makes a builder; priced and paid like a tool", register),
+        get("/ai/builders/me", "the builder's own record", me),
+        post("/ai/builders/keys", "a new key, shown once; the old one is worth nothing from now on", rotate),
+        get("/ai/builders/endpoints", "the builder's endpoints, in whatever state, by slug; for admins all", endpoints),
+        get("/ai/admin/builders", "all builders, the oldest first", list),
+        post("/ai/admin/builders/{id}", "suspends a builder, or restores them", judge),
+    ]
+}
+
+/// The key is shown once.
+async fn register(
+    _: Everyone,
     State(http): State<Http>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     request: Request,
@@ -82,13 +96,11 @@ fn told(registered: &Registered) -> Response {
     response
 }
 
-/// `GET /ai/builders/me`: the builder's own record.
-pub(super) async fn me(Business(builder, _): Business) -> Json<Value> {
+async fn me(Business(builder, _): Business) -> Json<Value> {
     Json(json!({ "ok": true, "builder": builder.own() }))
 }
 
-/// `POST /ai/builders/keys`: a new key, shown once; the old one is worth nothing from now on.
-pub(super) async fn rotate(Business(builder, _): Business, State(accounts): State<Arc<Accounts>>) -> Result<Json<Value>, Fault> {
+async fn rotate(Business(builder, _): Business, State(accounts): State<Arc<Accounts>>) -> Result<Json<Value>, Fault> {
     let owner = Owner::Builder(builder.id.clone());
     let event = accounts.events.event(Kind::BuilderKeyRotated, None, json!({}));
     let (builder, key) = accounts.builders.rotate(&builder.id, Events::stored(&owner, &event)).await?;
@@ -99,7 +111,7 @@ pub(super) async fn rotate(Business(builder, _): Business, State(accounts): Stat
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Own {
+struct Own {
     builder_id: Option<BuilderId>,
     state: Option<EndpointState>,
     #[serde(default)]
@@ -107,13 +119,8 @@ pub(super) struct Own {
     cursor: Option<String>,
 }
 
-/// `GET /ai/builders/endpoints`: the builder's own, also those that nobody else sees, by slug; for admins all, or those of
-/// the builder whom they name.
-pub(super) async fn endpoints(
-    caller: Caller,
-    State(publishing): State<Arc<Publishing>>,
-    Asked(asked): Asked<Own>,
-) -> Result<Json<Value>, Fault> {
+/// The builder's own, also those that nobody else sees; for admins all, or those of the builder whom they name.
+async fn endpoints(Anyone(caller, asked): Anyone<Own>, State(publishing): State<Arc<Publishing>>) -> Result<Json<Value>, Fault> {
     let Own { builder_id, state, limit, cursor } = asked;
     let owner = match (&caller, &builder_id) {
         (Caller::Admin, None) => None,
@@ -124,14 +131,13 @@ pub(super) async fn endpoints(
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Page {
+struct Page {
     #[serde(default)]
     limit: Limit,
     cursor: Option<String>,
 }
 
-/// `GET /ai/admin/builders`: all builders, the oldest first.
-pub(super) async fn list(_: Admin, State(accounts): State<Arc<Accounts>>, Asked(page): Asked<Page>) -> Result<Json<Value>, Fault> {
+async fn list(Admin(page): Admin<Page>, State(accounts): State<Arc<Accounts>>) -> Result<Json<Value>, Fault> {
     let after = page.cursor.map(|cursor| cursor.parse::<BuilderId>()).transpose().map_err(|_| bad_cursor())?;
     let builders = accounts.builders.list(after.as_ref(), page.limit.0).await?;
     let mut answer = json!({ "ok": true, "builders": builders.iter().map(crate::account::builder::Builder::own).collect::<Vec<_>>() });
@@ -141,8 +147,7 @@ pub(super) async fn list(_: Admin, State(accounts): State<Arc<Accounts>>, Asked(
     Ok(Json(answer))
 }
 
-/// `POST /ai/admin/builders/{id}`: suspends a builder, or restores them.
-pub(super) async fn judge(
+async fn judge(
     _: Admin,
     State(accounts): State<Arc<Accounts>>,
     At(id): At<String>,

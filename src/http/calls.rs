@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 use super::{
     auth::Managed,
     follow::{self, Entry, Source},
-    page::{Asked, Limit, Span, bad_cursor},
+    page::{Limit, Span, bad_cursor},
+    route::{Route, get},
     services::Watching,
 };
 use crate::{
@@ -32,7 +33,7 @@ const DEFAULT_STEP: Step = Step::Hour;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct CallsAsked {
+struct CallsAsked {
     since: Option<Span>,
     outcome: Option<Ending>,
     #[serde(default)]
@@ -42,18 +43,22 @@ pub(super) struct CallsAsked {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct MetricsAsked {
+struct MetricsAsked {
     since: Option<Span>,
     step: Option<String>,
 }
 
-pub(super) async fn calls(
-    managed: Managed,
-    State(watching): State<Arc<Watching>>,
-    headers: HeaderMap,
-    Asked(asked): Asked<CallsAsked>,
-) -> Result<Response, Fault> {
-    let endpoint = managed.live.endpoint.id.clone();
+/// The routes of this file.
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        get("/ai/endpoints/{slug}/calls", "how its calls ended, newest first, or live", calls),
+        get("/ai/endpoints/{slug}/metrics", "its calls added up in buckets", metrics),
+    ]
+}
+
+async fn calls(managed: Managed<CallsAsked>, State(watching): State<Arc<Watching>>, headers: HeaderMap) -> Result<Response, Fault> {
+    let Managed { live, asked, .. } = managed;
+    let endpoint = live.endpoint.id.clone();
     let since = asked.since.map(|since| since.before(watching.clock.now()));
     let ending = asked.outcome;
     if sse::wanted(&headers) {
@@ -75,15 +80,12 @@ pub(super) async fn calls(
     Ok(Json(answer).into_response())
 }
 
-pub(super) async fn metrics(
-    managed: Managed,
-    State(watching): State<Arc<Watching>>,
-    Asked(asked): Asked<MetricsAsked>,
-) -> Result<Json<Value>, Fault> {
+async fn metrics(managed: Managed<MetricsAsked>, State(watching): State<Arc<Watching>>) -> Result<Json<Value>, Fault> {
+    let Managed { live, asked, .. } = managed;
     let back = asked.since.unwrap_or(DEFAULT_SINCE).millis();
     let step = asked.step.map_or(Ok(DEFAULT_STEP), |step| step.parse());
     let fitting = step.and_then(|step| watching.metrics.asked(back, step)).map_err(|error| Fault::bad_request(error.to_string()))?;
-    let series = watching.metrics.series(&managed.live.endpoint.id, fitting).await?;
+    let series = watching.metrics.series(&live.endpoint.id, fitting).await?;
     let mut answer = json!(series);
     answer["ok"] = json!(true);
     Ok(Json(answer))

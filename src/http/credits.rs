@@ -11,9 +11,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    auth::Admin,
+    auth::{Admin, only_admins},
     endpoints::{Body, Subject},
     page::{Asked, At, Limit, bad_cursor},
+    route::{Asker, Route, Whose, get, post},
     services::{Earning, Http},
 };
 use crate::{
@@ -25,7 +26,7 @@ use crate::{
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Mint {
+struct Mint {
     amount_usd: MicroUsd,
     label: Option<String>,
     /// The credit to add to. Absent: a new one.
@@ -40,14 +41,17 @@ impl Subject for CreditVerdict {
     const CODE: Code = Code::InvalidDecision;
 }
 
-/// `POST /ai/credits`: a prepaid balance, whose token is shown this once; or more of one that is there. Asked for again
-/// with the same `Idempotency-Key`, the same record without the token.
-pub(super) async fn mint(
-    _: Admin,
-    State(earning): State<Arc<Earning>>,
-    headers: HeaderMap,
-    Body(mint): Body<Mint>,
-) -> Result<Json<Value>, Fault> {
+/// The routes of this file.
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        post("/ai/credits", "mints a credit, whose token is shown this once, or adds to one", mint),
+        get("/ai/credits", "a credit with its movements, newest first; for admins all credits", read),
+        post("/ai/admin/credits/{id}", "revokes a credit, or restores it", decide),
+    ]
+}
+
+/// Asked for again with the same `Idempotency-Key`, the same record without the token.
+async fn mint(_: Admin, State(earning): State<Arc<Earning>>, headers: HeaderMap, Body(mint): Body<Mint>) -> Result<Json<Value>, Fault> {
     let credits = earning.gate.credits();
     let request = json!({ "amountUsd": mint.amount_usd, "label": mint.label, "creditId": mint.credit_id });
     let key = headers.get(&names::IDEMPOTENCY_KEY).map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
@@ -68,8 +72,7 @@ pub(super) async fn mint(
     Ok(Json(about(&credit)))
 }
 
-/// `POST /ai/admin/credits/{id}`: revokes a credit, or restores it.
-pub(super) async fn decide(
+async fn decide(
     _: Admin,
     State(earning): State<Arc<Earning>>,
     At(id): At<String>,
@@ -81,23 +84,39 @@ pub(super) async fn decide(
 }
 
 /// Who reads about credits.
-pub(super) enum Reader {
+enum Reader {
     Admin,
     Holder(Credit),
 }
 
-/// A management credential where one is sent, else the credit's token. Whatever is wrong with the token, the answer is the same.
-impl FromRequestParts<Http> for Reader {
+/// A reader, and what they ask.
+struct Reading(Reader, Query);
+
+impl Asker for Reading {
+    const WHOSE: Whose = Whose::Holder;
+    type Query = Query;
+}
+
+impl FromRequestParts<Http> for Reading {
     type Rejection = Fault;
 
     async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
+        let reader = Reader::of(parts, http).await?;
+        let Asked(asked) = Asked::from_request_parts(parts, http).await?;
+        Ok(Self(reader, asked))
+    }
+}
+
+impl Reader {
+    /// A management credential where one is sent, else the credit's token. Whatever is wrong with the token, the answer is the same.
+    async fn of(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
         let unauthorized = || {
             Fault::from(Code::Unauthorized)
                 .hint("send the credit's token in `X-Developer-Credit` or `Authorization: Bearer`, or `X-Admin-Token`")
         };
         if names::shows_caller(&parts.headers) {
-            return match Admin::from_request_parts(parts, http).await {
-                Ok(Admin) => Ok(Self::Admin),
+            return match only_admins(parts, http).await {
+                Ok(()) => Ok(Self::Admin),
                 Err(error) if error.code() == Code::Unauthorized => Err(unauthorized()),
                 Err(error) => Err(error),
             };
@@ -109,16 +128,15 @@ impl FromRequestParts<Http> for Reader {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Query {
+struct Query {
     credit_id: Option<String>,
     #[serde(default)]
     limit: Limit,
     cursor: Option<String>,
 }
 
-/// `GET /ai/credits`: for its holder, and for admins with `?creditId=`, one credit with its movements, the newest first;
-/// else all credits, the oldest first.
-pub(super) async fn read(reader: Reader, State(earning): State<Arc<Earning>>, Asked(asked): Asked<Query>) -> Result<Json<Value>, Fault> {
+/// For its holder, and for admins with `?creditId=`, one credit; else all credits, the oldest first.
+async fn read(Reading(reader, asked): Reading, State(earning): State<Arc<Earning>>) -> Result<Json<Value>, Fault> {
     let credit = match (reader, &asked.credit_id) {
         (Reader::Admin, None) => return list(&earning, &asked).await,
         (Reader::Admin, Some(id)) => earning.gate.credits().get(&known(id)?).await?.ok_or(CreditError::Unknown)?,

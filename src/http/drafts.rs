@@ -8,11 +8,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    auth::Managed,
+    auth::{Anyone, Managed},
     endpoints::{Body, For, Subject, unknown_version, whose},
     invoked::ResultBody,
     paced::Paced,
-    page::Asked,
+    route::{Route, post},
     services::Publishing,
 };
 use crate::{
@@ -33,12 +33,19 @@ impl Subject for Run {
     const CODE: Code = Code::InvalidMember;
 }
 
-/// What an upload would come to. Nothing of it is stored, nor entered in the audit trail.
-pub(super) async fn check(
-    caller: Caller,
+/// The routes of this file.
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        post("/ai/endpoints/check", "what an upload would come to; nothing of it is stored", check),
+        post("/ai/endpoints/{slug}/run", "runs a draft, or a version that is kept, for nothing", run),
+    ]
+}
+
+/// Not entered in the audit trail either.
+async fn check(
+    Anyone(caller, named): Anyone<For>,
     State(publishing): State<Arc<Publishing>>,
     Paced(turn): Paced,
-    Asked(named): Asked<For>,
     Body(given): Body<Map<String, Value>>,
 ) -> Result<Json<Value>, Fault> {
     let owner = whose(&publishing, &caller, named).await?;
@@ -76,15 +83,15 @@ fn all_of(errors: Vec<PublishError>) -> Fault {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Run {
+struct Run {
     /// Default: `{}`.
     input: Option<Value>,
     version: Option<String>,
     handler: Option<HandlerDraft>,
 }
 
-/// Runs the owner's draft, or a version that is kept, for nothing and to nobody else's knowledge.
-pub(super) async fn run(
+/// To nobody else's knowledge.
+async fn run(
     managed: Managed,
     State(publishing): State<Arc<Publishing>>,
     Paced(turn): Paced,

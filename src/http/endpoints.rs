@@ -12,9 +12,10 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::{
-    auth::Managed,
+    auth::{Anyone, Everyone, Managed},
     paced::Paced,
-    page::{Asked, At, Limit, behind, cursor_at},
+    page::{At, Limit, behind, cursor_at},
+    route::{Route, delete, get, patch, post},
     services::{Http, Publishing},
 };
 use crate::{
@@ -54,6 +55,17 @@ impl<T: DeserializeOwned + Subject + Send, const MOST_BYTES: usize> FromRequest<
     }
 }
 
+/// The routes of this file.
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        post("/ai/endpoints/create", "publishes an endpoint", create),
+        get("/ai/endpoints/{slug}", "its record; for its owner all of it but the source", inspect),
+        patch("/ai/endpoints/{slug}", "changes it", update),
+        delete("/ai/endpoints/{slug}", "removes it", remove),
+        get("/ai/endpoints/{slug}/source", "a version's handler as it was uploaded", source),
+    ]
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct For {
@@ -61,11 +73,10 @@ pub(super) struct For {
     pub(super) builder: Option<BuilderId>,
 }
 
-pub(super) async fn create(
-    caller: Caller,
+async fn create(
+    Anyone(caller, named): Anyone<For>,
     State(publishing): State<Arc<Publishing>>,
     Paced(turn): Paced,
-    Asked(named): Asked<For>,
     Body(draft): Body<Draft>,
 ) -> Result<Response, Fault> {
     let owner = whose(&publishing, &caller, named).await?;
@@ -88,7 +99,8 @@ pub(super) async fn whose(publishing: &Publishing, caller: &Caller, named: For) 
 }
 
 /// The record for everyone; for its owner and admins, all of it but the source.
-pub(super) async fn inspect(
+async fn inspect(
+    _: Everyone,
     State(publishing): State<Arc<Publishing>>,
     managed: Option<Managed>,
     At(slug): At<String>,
@@ -100,7 +112,7 @@ pub(super) async fn inspect(
     Ok(tagged(&live, json!({ "ok": true, "endpoint": live.endpoint.public(&publishing.base_url, CatalogForm::Newer) })))
 }
 
-pub(super) async fn update(
+async fn update(
     managed: Managed,
     State(publishing): State<Arc<Publishing>>,
     Paced(turn): Paced,
@@ -115,7 +127,7 @@ pub(super) async fn update(
     Ok(changed(&publishing, &live, &warnings))
 }
 
-pub(super) async fn delete(managed: Managed, State(publishing): State<Arc<Publishing>>, headers: HeaderMap) -> Result<Response, Fault> {
+async fn remove(managed: Managed, State(publishing): State<Arc<Publishing>>, headers: HeaderMap) -> Result<Response, Fault> {
     let slug = managed.live.endpoint.slug.as_str();
     let live = publishing.catalog.delete(slug, if_match(&headers)?, managed.caller.by()).await?;
     tracing::info!(endpoint.slug = slug, "endpoint was deleted");
@@ -124,7 +136,7 @@ pub(super) async fn delete(managed: Managed, State(publishing): State<Arc<Publis
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Which {
+struct Which {
     version: Option<String>,
 }
 
@@ -132,14 +144,10 @@ pub(super) fn unknown_version() -> Fault {
     Fault::from(Code::UnknownVersion)
 }
 
-/// A version's handler as it was uploaded, for its owner and admins. Default: the one that runs.
-pub(super) async fn source(
-    managed: Managed,
-    State(publishing): State<Arc<Publishing>>,
-    Asked(which): Asked<Which>,
-) -> Result<Response, Fault> {
+/// Default: of the version that runs.
+async fn source(managed: Managed<Which>, State(publishing): State<Arc<Publishing>>) -> Result<Response, Fault> {
     let endpoint = &managed.live.endpoint;
-    let version = which.version.unwrap_or_else(|| endpoint.version.clone());
+    let version = managed.asked.version.unwrap_or_else(|| endpoint.version.clone());
     if !endpoint.keeps(&version) {
         return Err(unknown_version());
     }

@@ -16,6 +16,7 @@ use super::{
     auth::{Business, OfBuilder},
     follow::{self, Entry, Source},
     page::{Limit, Span, bad_cursor},
+    route::{Route, get},
     services::Watching,
 };
 use crate::{
@@ -34,7 +35,7 @@ const DEFAULT_SINCE: Span = Span::days(7);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Query {
+struct Query {
     builder_id: Option<String>,
     since: Option<Span>,
     endpoint_slug: Option<Slug>,
@@ -50,7 +51,12 @@ impl OfBuilder for Query {
     }
 }
 
-pub(super) async fn events(
+/// The routes of this file.
+pub(super) fn routes() -> Vec<Route> {
+    vec![get("/ai/builders/events", "what happened to the builder's endpoints and money, newest first, or live", events)]
+}
+
+async fn events(
     Business(builder, asked): Business<Query>,
     State(watching): State<Arc<Watching>>,
     headers: HeaderMap,

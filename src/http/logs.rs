@@ -16,7 +16,8 @@ use tollhouse_protocol::LogLevel;
 use super::{
     auth::Managed,
     follow::{self, Entry, Source},
-    page::{Asked, Limit, Span, bad_cursor},
+    page::{Limit, Span, bad_cursor},
+    route::{Route, get},
     services::Watching,
 };
 use crate::{
@@ -32,7 +33,7 @@ use crate::{
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Query {
+struct Query {
     since: Option<Span>,
     level: Option<LogLevel>,
     call_id: Option<CallId>,
@@ -41,13 +42,14 @@ pub(super) struct Query {
     cursor: Option<String>,
 }
 
-pub(super) async fn logs(
-    managed: Managed,
-    State(watching): State<Arc<Watching>>,
-    headers: HeaderMap,
-    Asked(asked): Asked<Query>,
-) -> Result<Response, Fault> {
-    let endpoint = managed.live.endpoint.id.clone();
+/// The routes of this file.
+pub(super) fn routes() -> Vec<Route> {
+    vec![get("/ai/endpoints/{slug}/logs", "what its handler wrote, newest first, or live", logs)]
+}
+
+async fn logs(managed: Managed<Query>, State(watching): State<Arc<Watching>>, headers: HeaderMap) -> Result<Response, Fault> {
+    let Managed { live, asked, .. } = managed;
+    let endpoint = live.endpoint.id.clone();
     let since = asked.since.map(|since| since.before(watching.clock.now()));
     let query = LogQuery { since, level: asked.level, call: asked.call_id, limit: asked.limit.0, cursor: asked.cursor };
     if sse::wanted(&headers) {

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use super::{
     auth::{Admin, Books, Business, OfBuilder},
     endpoints::{Body, Subject},
-    page::{Asked, At, Limit, bad_cursor},
+    page::{At, Limit, bad_cursor},
+    route::{Route, get, post},
     services::Earning,
 };
 use crate::{
@@ -26,12 +27,24 @@ impl Subject for Verdict {
     const CODE: Code = Code::InvalidDecision;
 }
 
-/// Where payouts go; `null` before it was said.
-pub(super) async fn settings(Books(builder, _): Books, State(earning): State<Arc<Earning>>) -> Result<Json<Value>, Fault> {
+/// The routes of this file.
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        get("/ai/builders/payout-settings", "where payouts go; `null` before it was said", settings),
+        post("/ai/builders/payout-settings", "says where payouts go", set),
+        get("/ai/builders/payouts", "the builder's packets, newest first", list),
+        post("/ai/builders/payouts", "makes a packet of all that waits", pay_out),
+        get("/ai/builders/payouts/{id}", "one packet, with its receipts", one),
+        get("/ai/admin/payouts", "the packets of all builders", list_all),
+        post("/ai/admin/payouts/{id}", "decides on a packet", decide),
+    ]
+}
+
+async fn settings(Books(builder, _): Books, State(earning): State<Arc<Earning>>) -> Result<Json<Value>, Fault> {
     Ok(Json(json!({ "ok": true, "payoutSettings": earning.payouts.settings(&builder.id).await? })))
 }
 
-pub(super) async fn set(
+async fn set(
     Business(builder, _): Business,
     State(earning): State<Arc<Earning>>,
     Body(draft): Body<SettingsDraft>,
@@ -42,8 +55,7 @@ pub(super) async fn set(
     Ok(Json(json!({ "ok": true, "payoutSettings": settings })))
 }
 
-/// A packet of all that waits.
-pub(super) async fn pay_out(Business(builder, _): Business, State(earning): State<Arc<Earning>>) -> Result<Json<Value>, Fault> {
+async fn pay_out(Business(builder, _): Business, State(earning): State<Arc<Earning>>) -> Result<Json<Value>, Fault> {
     not_suspended(&builder)?;
     let packet = earning.payouts.pay_out(&builder.id).await?;
     let empty = || json!({ "id": null, "status": "empty", "amountUsd": 0, "receiptCount": 0 });
@@ -53,7 +65,7 @@ pub(super) async fn pay_out(Business(builder, _): Business, State(earning): Stat
 /// A page of what one builder has.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Own {
+struct Own {
     builder_id: Option<String>,
     #[serde(default)]
     limit: Limit,
@@ -66,17 +78,12 @@ impl OfBuilder for Own {
     }
 }
 
-pub(super) async fn list(Books(builder, asked): Books<Own>, State(earning): State<Arc<Earning>>) -> Result<Json<Value>, Fault> {
+async fn list(Books(builder, asked): Books<Own>, State(earning): State<Arc<Earning>>) -> Result<Json<Value>, Fault> {
     let (packets, next) = earning.payouts.list(&builder.id, asked.limit.0, cursor(asked.cursor)?.as_ref()).await?;
     Ok(page(&packets, next))
 }
 
-/// One packet, with its receipts.
-pub(super) async fn one(
-    Books(builder, asked): Books<Own>,
-    State(earning): State<Arc<Earning>>,
-    At(id): At<String>,
-) -> Result<Json<Value>, Fault> {
+async fn one(Books(builder, asked): Books<Own>, State(earning): State<Arc<Earning>>, At(id): At<String>) -> Result<Json<Value>, Fault> {
     let id = payout(&id)?;
     let packet = earning.payouts.get(&builder.id, &id).await?;
     let cursor = asked.cursor.map(|cursor| cursor.parse::<ReceiptId>().map_err(|_| bad_cursor())).transpose()?;
@@ -91,20 +98,19 @@ pub(super) async fn one(
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Query {
+struct Query {
     status: Option<Status>,
     #[serde(default)]
     limit: Limit,
     cursor: Option<String>,
 }
 
-/// The packets of all builders.
-pub(super) async fn list_all(_: Admin, State(earning): State<Arc<Earning>>, Asked(asked): Asked<Query>) -> Result<Json<Value>, Fault> {
+async fn list_all(Admin(asked): Admin<Query>, State(earning): State<Arc<Earning>>) -> Result<Json<Value>, Fault> {
     let (packets, next) = earning.payouts.list_all(asked.status, asked.limit.0, cursor(asked.cursor)?.as_ref()).await?;
     Ok(page(&packets, next))
 }
 
-pub(super) async fn decide(
+async fn decide(
     _: Admin,
     State(earning): State<Arc<Earning>>,
     At(id): At<String>,

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     auth::{Admin, Books, OfBuilder},
-    page::{Asked, Span},
+    page::Span,
+    route::{Route, get},
     services::Earning,
 };
 use crate::{
@@ -20,13 +21,13 @@ const DEFAULT_SINCE: Span = Span::days(30);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Since {
+struct Since {
     since: Option<Span>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Own {
+struct Own {
     builder_id: Option<String>,
     since: Option<Span>,
 }
@@ -37,26 +38,30 @@ impl OfBuilder for Own {
     }
 }
 
+/// The routes of this file.
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        get("/ai/builders/revenue", "what the builder's endpoints earned", revenue),
+        get("/ai/admin/revenue", "what the host itself earned", platform),
+    ]
+}
+
 /// Whole UTC days, from the one that `since` falls on.
-pub(super) async fn revenue(Books(builder, asked): Books<Own>, State(earning): State<Arc<Earning>>) -> Result<Json<Answer<Report>>, Fault> {
+async fn revenue(Books(builder, asked): Books<Own>, State(earning): State<Arc<Earning>>) -> Result<Json<Answer<Report>>, Fault> {
     let since = asked.since.unwrap_or(DEFAULT_SINCE).before(earning.clock.now());
     let report = earning.sales.report(&Owner::Builder(builder.id), since).await?;
     Ok(Json(Answer { ok: true, report }))
 }
 
-/// What the host itself earned, by the same days.
-pub(super) async fn platform(
-    _: Admin,
-    State(earning): State<Arc<Earning>>,
-    Asked(asked): Asked<Since>,
-) -> Result<Json<Answer<HostReport>>, Fault> {
+/// By the same days.
+async fn platform(Admin(asked): Admin<Since>, State(earning): State<Arc<Earning>>) -> Result<Json<Answer<HostReport>>, Fault> {
     let since = asked.since.unwrap_or(DEFAULT_SINCE).before(earning.clock.now());
     Ok(Json(Answer { ok: true, report: earning.sales.host_report(since).await? }))
 }
 
 /// Written as it is: a report may have a line for each of many endpoints.
 #[derive(Serialize)]
-pub(super) struct Answer<T> {
+struct Answer<T> {
     ok: bool,
     #[serde(flatten)]
     report: T,

@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 use super::{
     auth::{Admin, Managed},
     endpoints::{Body, Subject},
-    page::Asked,
+    route::{Route, delete, get, post},
     services::Sealing,
 };
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NewSecret {
+struct NewSecret {
     name: String,
     #[serde(deserialize_with = "hidden")]
     value: Zeroizing<String>,
@@ -40,16 +40,21 @@ fn hidden<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Zeroizing<String
     }
 }
 
-pub(super) async fn list(managed: Managed, State(sealing): State<Arc<Sealing>>) -> Json<Value> {
+/// The routes of this file.
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        get("/ai/endpoints/{slug}/secrets", "the names of its secrets", list),
+        post("/ai/endpoints/{slug}/secrets", "sets or replaces a secret", set),
+        delete("/ai/endpoints/{slug}/secrets", "removes the secret that `name` names", remove),
+        post("/ai/admin/secrets/rotate", "rotates the master key", rotate),
+    ]
+}
+
+async fn list(managed: Managed, State(sealing): State<Arc<Sealing>>) -> Json<Value> {
     Json(json!({ "ok": true, "secrets": sealing.secrets.list(&managed.live.endpoint.id) }))
 }
 
-/// Sets or replaces one.
-pub(super) async fn set(
-    managed: Managed,
-    State(sealing): State<Arc<Sealing>>,
-    Body(secret): Body<NewSecret>,
-) -> Result<Json<Value>, Fault> {
+async fn set(managed: Managed, State(sealing): State<Arc<Sealing>>, Body(secret): Body<NewSecret>) -> Result<Json<Value>, Fault> {
     let endpoint = &managed.live.endpoint;
     let name: SecretName = secret.name.parse()?;
     managed.not_frozen(&sealing.builders).await?;
@@ -66,27 +71,21 @@ pub(super) async fn set(
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Named {
+struct Named {
     name: String,
 }
 
-/// Removes the one that `?name=` names.
-pub(super) async fn remove(
-    managed: Managed,
-    State(sealing): State<Arc<Sealing>>,
-    Asked(Named { name }): Asked<Named>,
-) -> Result<Json<Value>, Fault> {
+async fn remove(managed: Managed<Named>, State(sealing): State<Arc<Sealing>>) -> Result<Json<Value>, Fault> {
     let endpoint = &managed.live.endpoint;
     let unknown = || Fault::from(Code::UnknownSecret);
-    let name: SecretName = name.parse().map_err(|_| unknown())?;
+    let name: SecretName = managed.asked.name.parse().map_err(|_| unknown())?;
     managed.not_frozen(&sealing.builders).await?;
     sealing.secrets.remove(&endpoint.into(), &name).await?;
     sealing.pool.retire(&endpoint.version);
     Ok(Json(json!({ "ok": true, "removed": true, "name": name })))
 }
 
-/// Rotates the master key.
-pub(super) async fn rotate(_: Admin, State(sealing): State<Arc<Sealing>>) -> Result<Json<Value>, Fault> {
+async fn rotate(_: Admin, State(sealing): State<Arc<Sealing>>) -> Result<Json<Value>, Fault> {
     let rotated = sealing.secrets.rotate().await?;
     Ok(Json(json!({ "ok": true, "rotation": rotated })))
 }

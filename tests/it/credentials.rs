@@ -1,100 +1,54 @@
-//! Every management route, asked by everyone: a stranger learns nothing but 401, another builder nothing but 403.
-
-use std::collections::BTreeSet;
+//! Every management route, as the host declares it, asked by everyone: a stranger learns nothing but 401, another builder nothing but
+//! 403, and nobody is heard who asks what the query does not take.
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use tollhouse::http::{self, Row, Whose};
 
 use crate::harness::{Answer, Host, js};
 
-/// Where builders and admins manage; what stands in [`OPEN`] is for everyone.
+/// Where builders and admins manage.
 const MANAGED: [&str; 4] = ["/ai/endpoints", "/ai/builders", "/ai/admin", "/ai/credits"];
 
-/// Routes below [`MANAGED`] that strangers may use: the catalogue, a record's public view, and becoming a builder.
+/// What strangers may ask for there: the catalogue, a record's public view, and becoming a builder.
 const OPEN: [&str; 3] = ["GET /ai/endpoints", "GET /ai/endpoints/{slug}", "POST /ai/builders/register"];
 
-/// Whose business a route is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum For {
-    /// Any builder's, for what becomes their own.
-    Anyone,
-    /// The builder's who shows the key; an admin names one by `?builderId=`, and a builder names no other.
-    Themselves,
-    /// The owner's of what the path names.
-    Owner,
-    Admins,
-    /// Not a builder's; whoever holds the credit's token asks with that.
-    Holder,
-}
-use For::{Admins, Anyone, Holder, Owner, Themselves};
-
-/// Every management route, whose it is, and a body for it. What takes away stands last.
-const ROUTES: &[(&str, For, &str)] = &[
-    ("POST /ai/endpoints/create", Anyone, "{}"),
-    ("POST /ai/endpoints/check", Anyone, "{}"),
-    ("POST /ai/endpoints/{slug}/run", Owner, "{}"),
-    ("PATCH /ai/endpoints/{slug}", Owner, r#"{"description": "changed"}"#),
-    ("GET /ai/endpoints/{slug}/source", Owner, ""),
-    ("GET /ai/endpoints/{slug}/logs", Owner, ""),
-    ("GET /ai/endpoints/{slug}/calls", Owner, ""),
-    ("GET /ai/endpoints/{slug}/metrics", Owner, ""),
-    ("POST /ai/endpoints/{slug}/secrets", Owner, r#"{"name": "API_TOKEN", "value": "a value"}"#),
-    ("GET /ai/endpoints/{slug}/secrets", Owner, ""),
-    ("DELETE /ai/endpoints/{slug}/secrets", Owner, ""),
-    ("GET /ai/builders/me", Themselves, ""),
-    ("GET /ai/builders/endpoints", Themselves, ""),
-    ("GET /ai/builders/revenue", Themselves, ""),
-    ("GET /ai/builders/events", Themselves, ""),
-    ("GET /ai/builders/payout-settings", Themselves, ""),
-    ("POST /ai/builders/payout-settings", Themselves, "{}"),
-    ("GET /ai/builders/payouts", Themselves, ""),
-    ("POST /ai/builders/payouts", Themselves, ""),
-    ("GET /ai/builders/payouts/{id}", Owner, ""),
-    ("GET /ai/admin/builders", Admins, ""),
-    ("POST /ai/admin/builders/{id}", Admins, r#"{"decision": "restore"}"#),
-    ("GET /ai/admin/endpoints", Admins, ""),
-    ("GET /ai/admin/revenue", Admins, ""),
-    ("POST /ai/admin/credits/{id}", Admins, r#"{"decision": "restore"}"#),
-    ("GET /ai/admin/audit", Admins, ""),
-    ("GET /ai/admin/policy", Admins, ""),
-    ("PUT /ai/admin/policy", Admins, "{}"),
-    ("GET /ai/admin/reviews", Admins, ""),
-    ("POST /ai/admin/reviews/{slug}", Admins, r#"{"decision": "takedown"}"#),
-    ("POST /ai/admin/rescan", Admins, ""),
-    ("GET /ai/admin/payouts", Admins, ""),
-    ("POST /ai/admin/payouts/{id}", Admins, r#"{"decision": "approve"}"#),
-    ("POST /ai/admin/secrets/rotate", Admins, "{}"),
-    ("GET /ai/credits", Holder, ""),
-    ("POST /ai/credits", Admins, r#"{"amountUsd": 1}"#),
-    ("DELETE /ai/endpoints/{slug}", Owner, ""),
-    ("POST /ai/builders/keys", Themselves, ""),
+/// Bodies with which the routes that are asked with them would change something. Others are asked with `{}`.
+const BODIES: &[(&str, &str)] = &[
+    ("PATCH /ai/endpoints/{slug}", r#"{"description": "changed"}"#),
+    ("POST /ai/endpoints/{slug}/secrets", r#"{"name": "API_TOKEN", "value": "a value"}"#),
+    ("POST /ai/admin/builders/{id}", r#"{"decision": "restore"}"#),
+    ("POST /ai/admin/credits/{id}", r#"{"decision": "restore"}"#),
+    ("POST /ai/admin/reviews/{slug}", r#"{"decision": "takedown"}"#),
+    ("POST /ai/admin/payouts/{id}", r#"{"decision": "approve"}"#),
+    ("POST /ai/credits", r#"{"amountUsd": 1}"#),
 ];
 
-/// The routes of `src/http.rs` as `METHOD /path`.
-fn routes() -> BTreeSet<String> {
-    let methods = ["get", "post", "put", "patch", "delete"];
-    let mut found = BTreeSet::new();
-    for route in include_str!("../../src/http.rs").split(".route(").skip(1) {
-        let path = route.split('"').nth(1).unwrap();
-        for (at, _) in route.match_indices('(') {
-            let word = route[..at].rsplit(|char: char| !char.is_ascii_alphanumeric() && char != '_').next().unwrap();
-            found.extend(methods.iter().filter(|method| **method == word).map(|method| format!("{} {path}", method.to_uppercase())));
-        }
-    }
-    found
+/// What takes away what the others need.
+const LAST: [&str; 2] = ["DELETE /ai/endpoints/{slug}", "POST /ai/builders/keys"];
+
+fn name(row: &Row) -> String {
+    format!("{} {}", row.method, row.path)
+}
+
+/// Every route that is not everyone's.
+fn guarded() -> Vec<Row> {
+    let mut rows = http::rows();
+    rows.retain(|row| row.whose != Whose::Everyone);
+    rows.sort_by_key(|row| LAST.iter().position(|last| *last == name(row)));
+    rows
 }
 
 #[test]
-fn every_management_route_is_in_the_table() {
-    let managed = routes().into_iter().filter(|route| {
-        let (_, path) = route.split_once(' ').unwrap();
-        MANAGED.iter().any(|start| path.starts_with(start)) && !OPEN.contains(&route.as_str())
-    });
-    let (managed, table): (BTreeSet<_>, BTreeSet<_>) =
-        (managed.collect(), ROUTES.iter().map(|(route, _, _)| (*route).to_owned()).collect());
-    assert!(managed.len() > 15, "{managed:?}");
-    assert_eq!(table.len(), ROUTES.len(), "a route stands twice");
-    assert_eq!(managed, table);
+fn strangers_manage_nothing() {
+    let open = http::rows().into_iter().filter(|row| row.whose == Whose::Everyone).map(|row| name(&row));
+    // Those that are no rows stand in the front itself.
+    let bare = include_str!("../../src/http.rs").split(".route(\"").skip(1).filter_map(|route| route.split('"').next());
+    let bare = bare.filter(|path| MANAGED.iter().any(|start| path.starts_with(start))).map(|path| format!("GET {path}"));
+    let mut found: Vec<_> = open.chain(bare).collect();
+    found.sort();
+    assert_eq!(found, OPEN);
+    assert!(guarded().len() > 30 && guarded().iter().all(|row| MANAGED.iter().any(|start| row.path.starts_with(start))));
 }
 
 /// Who asks, by the headers that say so.
@@ -107,18 +61,26 @@ struct Stage {
 }
 
 impl Stage {
-    async fn ask(&self, (route, whose, body): (&str, For, &str), named: bool, headers: Headers<'_>) -> Answer {
-        let (method, path) = route.split_once(' ').unwrap();
-        let mut path = path.replace("{slug}", "a-tool").replace("{id}", &self.packet);
-        if named && whose == Themselves {
-            path += &format!("?builderId={}", self.owner);
-        }
-        let mut request = self.host.request(Method::from_bytes(method.as_bytes()).unwrap(), &path);
+    async fn ask(&self, row: &Row, named: bool, headers: Headers<'_>) -> Answer {
+        let query = if named && row.whose == Whose::Themselves { format!("?builderId={}", self.owner) } else { String::new() };
+        self.ask_with(row, &query, headers).await
+    }
+
+    async fn ask_with(&self, row: &Row, query: &str, headers: Headers<'_>) -> Answer {
+        let path = row.path.replace("{slug}", "a-tool").replace("{id}", &self.packet);
+        let mut request = self.host.request(Method::from_bytes(row.method.as_bytes()).unwrap(), &format!("{path}{query}"));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let request = if body.is_empty() { request } else { request.header("content-type", "application/json").body(body.to_owned()) };
+        if !["GET", "DELETE"].contains(&row.method) {
+            let body = BODIES.iter().find(|(route, _)| *route == name(row)).map_or("{}", |(_, body)| body);
+            request = request.header("content-type", "application/json").body(body);
+        }
         self.host.send(request).await
+    }
+
+    async fn record(&self) -> Value {
+        self.host.manage(Method::GET, "/ai/endpoints/a-tool", &Value::Null).await.is(200).json()["endpoint"].clone()
     }
 }
 
@@ -160,42 +122,59 @@ async fn a_stranger_learns_nothing_but_401_and_another_builder_nothing_but_403()
         &[("x-admin-token", &key), ("x-builder-key", &key)],
         &[("x-builder-key", &admin)],
     ];
-    let revision = async || stage.host.manage(Method::GET, "/ai/endpoints/a-tool", &Value::Null).await.is(200).json()["endpoint"].clone();
-    let before = revision().await;
+    let before = stage.record().await;
     let mut told = vec![];
-    for route in ROUTES {
+    let rows = guarded();
+    for row in &rows {
+        let holder = row.whose == Whose::Holder;
         for (number, stranger) in strangers.iter().enumerate() {
             for named in [false, true] {
-                let answer = stage.ask(*route, named, stranger).await;
+                let answer = stage.ask(row, named, stranger).await;
                 answer.fails(401, "unauthorized", "caller");
                 let said = said(&answer);
                 // What the token of a credit is for is hinted at where one may be sent: to every stranger alike.
-                told.push((route.1 == Holder, said.clone()));
-                assert!(told.iter().all(|(holder, other)| *holder != (route.1 == Holder) || *other == said), "{route:?} {number}: {said}");
+                told.push((holder, said.clone()));
+                assert!(told.iter().all(|(holders, other)| *holders != holder || *other == said), "{row:?} {number}: {said}");
             }
         }
-        if route.1 != Anyone {
-            let answer = stage.ask(*route, true, &[("x-builder-key", &other)]).await;
-            if route.1 == Holder && answer.status == 401 {
+        if row.whose != Whose::Builders {
+            let answer = stage.ask(row, true, &[("x-builder-key", &other)]).await;
+            if holder && answer.status == 401 {
                 continue;
             }
             answer.fails(403, "not_owner", "caller");
         }
     }
-    assert_eq!(revision().await, before, "a refused request changed something");
+    assert_eq!(stage.record().await, before, "a refused request changed something");
 
-    for route in ROUTES {
-        let by_owner = stage.ask(*route, false, &[("x-builder-key", &key)]).await;
-        match route.1 {
-            Anyone | Themselves | Owner => assert!(allowed(&by_owner), "{route:?} {by_owner:?}"),
-            Admins => _ = by_owner.fails(403, "not_owner", "caller"),
-            Holder => assert!(stage.ask(*route, false, &[("x-developer-credit", &credit)]).await.status == 200),
+    for row in &rows {
+        let by_owner = stage.ask(row, false, &[("x-builder-key", &key)]).await;
+        match row.whose {
+            Whose::Builders | Whose::Themselves | Whose::Owner => assert!(allowed(&by_owner), "{row:?} {by_owner:?}"),
+            Whose::Admins => _ = by_owner.fails(403, "not_owner", "caller"),
+            Whose::Holder => assert_eq!(stage.ask(row, false, &[("x-developer-credit", &credit)]).await.status, 200, "{row:?}"),
+            Whose::Everyone => unreachable!("it is not guarded"),
         }
-        if route.1 != Holder {
-            let by_admin = stage.ask(*route, true, &[("x-admin-token", &admin)]).await;
-            assert!(allowed(&by_admin), "{route:?} {by_admin:?}");
+        if row.whose != Whose::Holder {
+            let by_admin = stage.ask(row, true, &[("x-admin-token", &admin)]).await;
+            assert!(allowed(&by_admin), "{row:?} {by_admin:?}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_query_that_a_route_does_not_take_is_refused_before_anything_is_done() {
+    let (stage, _, _, _) = stage().await;
+    let before = stage.record().await;
+    for row in http::rows() {
+        let taken = row.query.iter().find(|name| **name == "builderId").map(|name| format!("&{name}={}", stage.owner));
+        let asked = format!("?bogus=1{}", taken.unwrap_or_default());
+        let answer = stage.ask_with(&row, &asked, &[("x-admin-token", &stage.host.admin)]).await;
+        answer.fails(400, "invalid_request", "caller");
+        let message = answer.json()["error"]["message"].to_string();
+        assert!(message.contains("`bogus`") && row.query.iter().all(|name| message.contains(&format!("`{name}`"))), "{row:?} {message}");
+    }
+    assert_eq!(stage.record().await, before, "a refused request changed something");
 }
 
 /// Neither refused for who asks, nor failed.
