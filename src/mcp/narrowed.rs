@@ -3,8 +3,10 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use axum::http::request::Parts;
+use serde::Deserialize;
 
 use super::listed::SEARCH;
+use crate::base::misfit;
 
 /// Most names in `?tools=`.
 const MAX_NAMES: usize = 100;
@@ -15,19 +17,26 @@ const MAX_QUERY_BYTES: usize = 16 << 10;
 #[derive(Debug, Clone)]
 pub(super) struct Narrowed(pub(super) Option<Arc<BTreeSet<String>>>);
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    /// Apart by commas.
+    tools: Option<String>,
+}
+
 impl Narrowed {
     /// To those in `tools`, if that is there.
     ///
     /// # Errors
     ///
-    /// Too many names, in words.
+    /// Too many names, or a parameter that is none, in words.
     pub(super) fn by(query: Option<&str>) -> Result<Self, String> {
-        let query = query.unwrap_or_default();
+        let Some(query) = query else { return Ok(Self::NOT) };
         if query.len() > MAX_QUERY_BYTES {
             return Err(format!("the query of the URL is {} bytes, limit {MAX_QUERY_BYTES}", query.len()));
         }
-        let mut given = form_urlencoded::parse(query.as_bytes());
-        let Some((_, names)) = given.find(|(name, _)| name == "tools") else { return Ok(Self(None)) };
+        let Asked { tools } = misfit::query(query).map_err(|misfit| misfit.message)?;
+        let Some(names) = tools else { return Ok(Self(None)) };
         let names: BTreeSet<_> = names.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
         if names.len() > MAX_NAMES {
             return Err(format!("`tools` has {} names, limit {MAX_NAMES}; `{}` finds tools among all", names.len(), SEARCH));
@@ -54,9 +63,17 @@ mod tests {
 
     #[test]
     fn a_query_narrows_to_its_tools() {
-        let narrowed = Narrowed::by(Some("x=1&tools=a,%20b,")).unwrap();
+        let narrowed = Narrowed::by(Some("tools=a,%20b,")).unwrap();
         assert!(narrowed.has("a") && narrowed.has("b") && !narrowed.has("c"));
-        assert!(Narrowed::by(Some("x=1")).unwrap().has("c"));
+        assert!(Narrowed::by(Some("")).unwrap().has("c"));
         assert!(!Narrowed::by(Some("tools=")).unwrap().has("c"));
+    }
+
+    #[test]
+    fn what_a_query_does_not_take_is_refused() {
+        for query in ["tool=a", "x=1&tools=a", "tools=a&tools=b"] {
+            let refused = Narrowed::by(Some(query)).unwrap_err();
+            assert!(refused.contains("`tool"), "{query}: {refused}");
+        }
     }
 }
