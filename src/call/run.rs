@@ -19,7 +19,7 @@ use crate::{
     capability::CapabilityServices,
     catalog::{Fixed, Live},
     money::receipt,
-    tool::{Builtin, Runs},
+    tool::Runs,
 };
 
 /// Runs handlers.
@@ -58,7 +58,7 @@ impl Runner {
             }
             Runs::Builtin(builtin) => {
                 self.begin(&task).await?;
-                let produced = self.builtin(*builtin, &task).await?;
+                let produced = builtin::answer(*builtin, &self.readiness, &task).await?;
                 if task.live.bundle.is_some() {
                     let output = task.live.fits(&self.pool, Side::Output, produced.body.clone(), task.asker());
                     Box::pin(output).await.map_err(|unfit| unfitting(unfit, CallError::Output))?;
@@ -76,16 +76,6 @@ impl Runner {
         }
         task.accept();
         Ok(())
-    }
-
-    async fn builtin(&self, builtin: Builtin, task: &Task<'_>) -> Result<Produced, CallError> {
-        match builtin {
-            Builtin::ReceiptEcho => aside(task.input.text.len(), || Produced::json(task.live, &builtin::receipt_echo(task))).await,
-            Builtin::X402ReadinessCheck => {
-                let report = Box::pin(builtin::readiness_check(&self.readiness, task)).await;
-                Produced::json(task.live, &report)
-            }
-        }
     }
 }
 

@@ -173,7 +173,7 @@ impl Catalog {
                 let stored = Some(StoredVersion::Static { response: Arc::clone(response) });
                 Ok(Prepared { handler: Handler::Static(Arc::clone(response)), version, bundle: None, stored })
             }
-            (HandlerType::ReceiptEcho | HandlerType::X402ReadinessCheck, None) => {
+            (HandlerType::Builtin(_), None) => {
                 self.try_schemas(owner, slug, schemas, limits).await?;
                 let version =
                     crate::money::receipt::bytes_hash(format!("{}@{}", handler_type.as_str(), env!("CARGO_PKG_VERSION")).as_bytes());
@@ -183,7 +183,7 @@ impl Catalog {
                 Err(PublishError::field("/handler", "`js_request_response` needs `handler: {source, language}`"))
             }
             (HandlerType::StaticJson, _) => Err(PublishError::field("/handler", "`static_json` needs `handler: {response}`")),
-            (HandlerType::ReceiptEcho | HandlerType::X402ReadinessCheck, Some(_)) => {
+            (HandlerType::Builtin(_), Some(_)) => {
                 Err(PublishError::field("/handler", format!("`{}` is built in and takes no handler", handler_type.as_str())))
             }
         }

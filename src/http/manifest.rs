@@ -65,7 +65,7 @@ fn envelope(base: &str, form: CatalogForm) -> Value {
     if form == CatalogForm::Newer {
         lifecycle.insert("contentSafetyPolicy".to_owned(), json!(format!("GET {base}/ai/content-safety/policy")));
     }
-    let handler_types: Map<String, Value> = HandlerType::ALL.iter().map(|(kind, what)| (kind.as_str().to_owned(), json!(what))).collect();
+    let handler_types: Map<String, Value> = HandlerType::all().map(|kind| (kind.as_str().to_owned(), json!(kind.what()))).collect();
     let mut envelope = json!({
         "ok": true,
         "schema": CATALOG_SCHEMA,

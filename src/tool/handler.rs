@@ -2,69 +2,124 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::Value;
 use tollhouse_protocol::Language;
 
 use super::{Endpoint, Slug};
 
+macro_rules! builtins {
+    ($($builtin:ident $name:literal $reach:ident $what:literal;)*) => {
+        /// A handler of the host's own.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Builtin { $(#[doc = $what] $builtin,)* }
+
+        impl Builtin {
+            const ALL: &[Self] = &[$(Self::$builtin,)*];
+            const NAMES: &[&str] = &[$($name,)* STATIC, JS];
+
+            fn row(self) -> Row {
+                match self {
+                    $(Self::$builtin => Row { name: $name, reach: Reach::$reach, what: $what },)*
+                }
+            }
+        }
+    };
+}
+
+// A row is its name in records, where it reaches, and what `supportedHandlerTypes` of the catalogue says of it.
+builtins! {
+    ReceiptEcho "receipt_echo" Inside "Echoes a public-safe request summary and the receipt";
+    X402ReadinessCheck "x402_readiness_check" Outside
+        "Inspects a submitted MCP/x402 metadata URL; returns readiness notes, expected discovery URLs and safe next actions";
+}
+
+const STATIC: &str = "static_json";
+const JS: &str = "js_request_response";
+
+/// What is known of a handler type.
+struct Row {
+    name: &'static str,
+    reach: Reach,
+    what: &'static str,
+}
+
+/// What the host's own code touches.
+#[derive(PartialEq, Eq)]
+enum Reach {
+    /// What the request brought.
+    Inside,
+    /// What somebody else serves.
+    Outside,
+}
+
 /// What kind of code answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HandlerType {
-    /// The request, and the receipt it will have.
-    ReceiptEcho,
+    /// The host's own.
+    Builtin(Builtin),
     /// Always the same JSON.
     StaticJson,
-    /// A look at a service that may want to be paid.
-    X402ReadinessCheck,
     /// A builder's code.
     JsRequestResponse,
 }
 
 impl HandlerType {
-    /// Every type, with what it does: `supportedHandlerTypes` of the catalogue.
-    pub const ALL: [(Self, &'static str); 4] = [
-        (Self::ReceiptEcho, "Echoes a public-safe request summary and the receipt"),
-        (Self::StaticJson, "Returns a static JSON response"),
-        (
-            Self::X402ReadinessCheck,
-            "Inspects a submitted MCP/x402 metadata URL; returns readiness notes, expected discovery URLs and safe next actions",
-        ),
-        (
-            Self::JsRequestResponse,
-            "Runs an async function (req, ctx) in a sandbox; ctx offers kv, files, env, httpGetJson and log as granted",
-        ),
-    ];
+    /// Every type.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Builtin::ALL.iter().map(|builtin| Self::Builtin(*builtin)).chain([Self::StaticJson, Self::JsRequestResponse])
+    }
 
     /// Where such code runs.
     #[must_use]
     pub fn runtime(self) -> Runtime {
         match self {
             Self::JsRequestResponse => Runtime::AdminGatedJs,
-            Self::ReceiptEcho | Self::StaticJson | Self::X402ReadinessCheck => Runtime::ManagedBuiltin,
+            Self::Builtin(_) | Self::StaticJson => Runtime::ManagedBuiltin,
         }
     }
 
     /// The name on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
+        self.row().name
+    }
+
+    /// What it does, as the catalogue says it.
+    #[must_use]
+    pub fn what(self) -> &'static str {
+        self.row().what
+    }
+
+    /// Whether the host's own code asks others.
+    #[must_use]
+    pub fn reaches_out(self) -> bool {
+        self.row().reach == Reach::Outside
+    }
+
+    fn row(self) -> Row {
+        let inside = |name, what| Row { name, reach: Reach::Inside, what };
         match self {
-            Self::ReceiptEcho => "receipt_echo",
-            Self::StaticJson => "static_json",
-            Self::X402ReadinessCheck => "x402_readiness_check",
-            Self::JsRequestResponse => "js_request_response",
+            Self::Builtin(builtin) => builtin.row(),
+            Self::StaticJson => inside(STATIC, "Returns a static JSON response"),
+            Self::JsRequestResponse => {
+                inside(JS, "Runs an async function (req, ctx) in a sandbox; ctx offers kv, files, env, httpGetJson and log as granted")
+            }
         }
     }
 }
 
-/// A handler of the host's own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Builtin {
-    /// Of [`HandlerType::ReceiptEcho`].
-    ReceiptEcho,
-    /// Of [`HandlerType::X402ReadinessCheck`].
-    X402ReadinessCheck,
+impl Serialize for HandlerType {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for HandlerType {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Self::all().find(|known| known.as_str() == name).ok_or_else(|| D::Error::unknown_variant(&name, Builtin::NAMES))
+    }
 }
 
 /// What runs when an endpoint is called: its handler, which is one of its type.
@@ -122,8 +177,7 @@ impl Endpoint {
     /// [`ForeignHandler`].
     pub fn runs(&self) -> Result<Runs, ForeignHandler> {
         match (self.handler_type, &self.handler) {
-            (HandlerType::ReceiptEcho, Handler::Builtin) => Ok(Runs::Builtin(Builtin::ReceiptEcho)),
-            (HandlerType::X402ReadinessCheck, Handler::Builtin) => Ok(Runs::Builtin(Builtin::X402ReadinessCheck)),
+            (HandlerType::Builtin(builtin), Handler::Builtin) => Ok(Runs::Builtin(builtin)),
             (HandlerType::StaticJson, Handler::Static(response)) => Ok(Runs::Static(Arc::clone(response))),
             (HandlerType::JsRequestResponse, Handler::Js { .. }) => Ok(Runs::Js),
             (handler_type, Handler::Builtin | Handler::Static(_) | Handler::Js { .. }) => {
@@ -152,23 +206,32 @@ mod tests {
     #[test]
     fn a_handler_runs_only_where_the_record_is_of_its_type() {
         let handlers = [json!("builtin"), json!({ "static": { "a": 1 } }), json!({ "js": { "language": "js" } })];
-        for (place, (handler_type, runs)) in [
-            ("receipt_echo", Runs::Builtin(Builtin::ReceiptEcho)),
-            ("x402_readiness_check", Runs::Builtin(Builtin::X402ReadinessCheck)),
-            ("static_json", Runs::Static(Arc::new(json!({ "a": 1 })))),
-            ("js_request_response", Runs::Js),
-        ]
-        .into_iter()
-        .enumerate()
-        {
+        for known in HandlerType::all() {
+            let (place, runs) = match known {
+                HandlerType::Builtin(builtin) => (0, Runs::Builtin(builtin)),
+                HandlerType::StaticJson => (1, Runs::Static(Arc::new(json!({ "a": 1 })))),
+                HandlerType::JsRequestResponse => (2, Runs::Js),
+            };
             for (number, handler) in handlers.iter().enumerate() {
-                let known = endpoint(handler_type, handler).runs();
-                if number == place.saturating_sub(1) {
-                    assert_eq!(known, Ok(runs.clone()));
+                let known_runs = endpoint(known.as_str(), handler).runs();
+                if number == place {
+                    assert_eq!(known_runs, Ok(runs.clone()));
                 } else {
-                    assert!(known.unwrap_err().to_string().contains(handler_type), "{handler_type} {handler}");
+                    assert!(known_runs.unwrap_err().to_string().contains(known.as_str()), "{known:?} {handler}");
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_type_is_read_by_the_name_it_is_written_by_and_no_other_name_is_one() {
+        for known in HandlerType::all() {
+            assert_eq!(serde_json::from_value::<HandlerType>(json!(known)).unwrap(), known);
+            assert!(Builtin::NAMES.contains(&known.as_str()) && !known.what().is_empty(), "{known:?}");
+        }
+        for name in ["", "receipt_ech", "ReceiptEcho", "builtin"] {
+            assert!(serde_json::from_value::<HandlerType>(json!(name)).unwrap_err().to_string().contains(JS), "{name}");
+        }
+        assert_eq!(Builtin::NAMES.len(), HandlerType::all().count());
     }
 }

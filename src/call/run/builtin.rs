@@ -6,11 +6,26 @@ mod summary;
 use serde_json::{Value, json};
 
 use self::readiness::ReadinessClient;
-use super::Task;
-use crate::tool::MicroUsd;
+use super::{Produced, Task};
+use crate::{
+    base::aside::aside,
+    call::CallError,
+    tool::{Builtin, MicroUsd},
+};
+
+/// Answers a call with the host's own code.
+pub(super) async fn answer(builtin: Builtin, client: &ReadinessClient, task: &Task<'_>) -> Result<Produced, CallError> {
+    match builtin {
+        Builtin::ReceiptEcho => aside(task.input.text.len(), || Produced::json(task.live, &receipt_echo(task))).await,
+        Builtin::X402ReadinessCheck => {
+            let report = Box::pin(readiness_check(client, task)).await;
+            Produced::json(task.live, &report)
+        }
+    }
+}
 
 /// Echoes a public-safe summary of the request, and the receipt it will have.
-pub(super) fn receipt_echo(task: &Task<'_>) -> Value {
+fn receipt_echo(task: &Task<'_>) -> Value {
     let endpoint = &task.live.endpoint;
     json!({
         "ok": true,
@@ -34,7 +49,7 @@ pub(super) fn receipt_echo(task: &Task<'_>) -> Value {
 }
 
 /// Looks at a metadata URL and says what is there and what is missing.
-pub(super) async fn readiness_check(client: &ReadinessClient, task: &Task<'_>) -> Value {
+async fn readiness_check(client: &ReadinessClient, task: &Task<'_>) -> Value {
     let url = task.input.value.get("url").and_then(Value::as_str).unwrap_or_default();
     let by_a_check = task.head.headers.iter().any(|(name, value)| *name == "user-agent" && value == readiness::request::AGENT);
     if by_a_check { readiness::of_a_check(url) } else { readiness::check(client, url).await }
