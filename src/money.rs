@@ -35,8 +35,10 @@ pub use self::{
     credit::{Credit, CreditDecision, CreditError, CreditVerdict, Credits, Minted, Movement, MovementKind, Movements, Once, Revoked},
     facilitator::{
         Facilitator, SettleOutcome, Verdict,
-        kind::{FacilitatorKind, Means},
-        ledger::{Ledger, LedgerError},
+        kind::{
+            FacilitatorKind, Means,
+            ledger::{Ledger, LedgerError},
+        },
     },
     finisher::{Finished, Finisher, News},
     gate::{

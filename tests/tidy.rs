@@ -33,7 +33,7 @@ const HOMES: &[(&str, &[&str], &str)] = &[
     ("deno_core", &["sandbox/worker"], "only the worker links the engine"),
     (
         "Client::builder",
-        &["src/capability", "src/money/facilitator/remote.rs"],
+        &["src/capability", "src/money/facilitator/kind/remote.rs"],
         "outgoing requests go through the guard or the facilitator",
     ),
     ("reqwest::get", &["src/verify.rs"], "outgoing requests go through the guard or the facilitator"),

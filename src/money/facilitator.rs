@@ -1,9 +1,6 @@
 //! Who verifies and settles: one trait for all.
 
 pub(super) mod kind;
-pub(super) mod ledger;
-pub(super) mod remote;
-pub(super) mod simulated;
 
 use async_trait::async_trait;
 

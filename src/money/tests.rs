@@ -27,7 +27,7 @@ use k256::ecdsa::SigningKey;
 use serde_json::{Value, json};
 
 use super::{
-    facilitator::simulated::SimulatedFacilitator,
+    facilitator::kind::simulated::SimulatedFacilitator,
     network::NETWORKS,
     receipt::{self, Signer},
     sale::Sales,

@@ -1,10 +1,15 @@
 //! The facilitators there are, and the making of each.
 
+pub(in crate::money) mod ledger;
+pub(in crate::money) mod remote;
+pub(in crate::money) mod simulated;
+
 use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::{Facilitator, ledger::Ledger, remote::HttpFacilitator, simulated::SimulatedFacilitator};
+use self::{ledger::Ledger, remote::HttpFacilitator, simulated::SimulatedFacilitator};
+use super::Facilitator;
 use crate::{
     base::clock::Clock,
     money::network::{ConfigError, PaymentConfig},

@@ -13,7 +13,7 @@ use axum::{
 use super::*;
 use crate::money::facilitator::{
     NOT_SERVED,
-    remote::{HttpFacilitator, Patience},
+    kind::remote::{HttpFacilitator, Patience},
 };
 
 const TRANSACTION: &str = "0x1111111111111111111111111111111111111111111111111111111111111111";

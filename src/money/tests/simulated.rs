@@ -1,7 +1,7 @@
 //! The simulated facilitator checks what a chain checks, and moves what was signed.
 
 use super::*;
-use crate::{money::facilitator::ledger::MAX_FAUCET, tool::MicroUsd};
+use crate::{money::facilitator::kind::ledger::MAX_FAUCET, tool::MicroUsd};
 
 /// Verifies a payment whose authorisation was changed before it was signed.
 async fn verdict(bench: &Bench, change: impl FnOnce(&mut Authorization)) -> Verdict {

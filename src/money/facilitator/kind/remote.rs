@@ -12,8 +12,11 @@ use async_trait::async_trait;
 use reqwest::{Client, StatusCode, Url, redirect};
 use serde_json::{Value, json};
 
-use super::{NOT_SERVED, settlement};
-use crate::money::{ConfigError, Facilitator, Payment, SettleOutcome, Verdict, WireVersion, x402::eip3009::Transfer};
+use crate::money::{
+    ConfigError, Facilitator, Payment, SettleOutcome, Verdict, WireVersion,
+    facilitator::{NOT_SERVED, settlement},
+    x402::eip3009::Transfer,
+};
 
 /// How long answers are waited for.
 #[derive(Debug, Clone, Copy)]

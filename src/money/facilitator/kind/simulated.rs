@@ -5,9 +5,9 @@ use std::sync::Arc;
 use alloy_primitives::{Address, U256};
 use async_trait::async_trait;
 
-use super::{ledger::Move, settlement};
+use super::ledger::Move;
 use crate::base::clock::Clock;
-use crate::money::{Facilitator, Ledger, LedgerError, Payment, SettleOutcome, Verdict, x402::eip3009::Transfer};
+use crate::money::{Facilitator, Ledger, LedgerError, Payment, SettleOutcome, Verdict, facilitator::settlement, x402::eip3009::Transfer};
 
 /// An authorisation must still be valid this long, in seconds, as facilitators of real chains want it.
 const MIN_VALIDITY_SECS: u64 = 6;
