@@ -56,7 +56,9 @@ fn settings() -> String {
             Some((what, default)) => (what.to_owned(), default.to_owned()),
             None => (help, String::new()),
         };
-        Some(format!("| `{variable}` | `--{name}` | {default} | {what} |\n"))
+        let one_of: Vec<_> = flag.get_possible_values().iter().map(|value| format!("`{}`", value.get_name())).collect();
+        let one_of = if one_of.is_empty() || one_of[0] == "`true`" { String::new() } else { format!(": {}", one_of.join(", ")) };
+        Some(format!("| `{variable}` | `--{name}` | {default} | {what}{one_of} |\n"))
     });
     format!("| variable | flag | default | what |\n|---|---|---|---|\n{}", rows.collect::<String>())
 }

@@ -2,7 +2,10 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
-use crate::{catalog::safety::ListError, money::sale::WHOLE_BPS};
+use crate::{
+    catalog::safety::ListError,
+    money::{FacilitatorKind, sale::WHOLE_BPS},
+};
 
 /// Settings that cannot work.
 #[derive(Debug, thiserror::Error)]
@@ -14,10 +17,10 @@ pub enum SettingsError {
     Parse { path: PathBuf, source: toml::de::Error },
     #[error("`{path}` has a key that is no setting: `{key}`")]
     Key { path: PathBuf, key: String },
-    #[error("the facilitator `http` needs its address in `X402_FACILITATOR_URL`")]
-    NoFacilitatorUrl,
-    #[error("the facilitator `http` takes real money: set `TOLLHOUSE_PAY_TO` to the address it should go to")]
-    NoPayTo,
+    #[error("the facilitator `{0}` needs its address in `X402_FACILITATOR_URL`")]
+    NoFacilitatorUrl(FacilitatorKind),
+    #[error("the facilitator `{0}` takes real money: set `TOLLHOUSE_PAY_TO` to the address it should go to")]
+    NoPayTo(FacilitatorKind),
     #[error(
         "the simulated facilitator accepts play money, so it listens on loopback only; `{0}` is not. Set `TOLLHOUSE_FACILITATOR=http`, or `--allow-simulated-public` if you mean it"
     )]

@@ -17,7 +17,7 @@ const DEFAULT_FEE_BPS: u16 = 500;
 flags! {
 /// Of money.
 pub struct MoneyFlags {
-    /// Who verifies and settles payments: `simulated` or `http` [default: simulated]
+    /// Who verifies and settles payments [default: simulated]
     #[arg(long, env = "TOLLHOUSE_FACILITATOR")]
     pub facilitator: Option<FacilitatorKind>,
     /// Base URL of the x402 facilitator, for `http`
@@ -61,16 +61,16 @@ pub struct MoneySettings {
 impl MoneyFlags {
     pub(super) fn resolve(self, listen: SocketAddr) -> Result<MoneySettings, SettingsError> {
         let facilitator = self.facilitator.unwrap_or_default();
-        let pay_to = match (facilitator, self.pay_to) {
-            (_, Some(pay_to)) => pay_to,
-            (FacilitatorKind::Simulated, None) => SIMULATED_PAY_TO.to_owned(),
-            (FacilitatorKind::Http, None) => return Err(SettingsError::NoPayTo),
+        let pay_to = match self.pay_to {
+            Some(pay_to) => pay_to,
+            None if facilitator.plays() => SIMULATED_PAY_TO.to_owned(),
+            None => return Err(SettingsError::NoPayTo(facilitator)),
         };
-        if facilitator == FacilitatorKind::Http && self.facilitator_url.is_none() {
-            return Err(SettingsError::NoFacilitatorUrl);
+        if facilitator.elsewhere() && self.facilitator_url.is_none() {
+            return Err(SettingsError::NoFacilitatorUrl(facilitator));
         }
         let in_public = !listen.ip().is_loopback() && !self.allow_simulated_public.unwrap_or(false);
-        if facilitator == FacilitatorKind::Simulated && in_public {
+        if facilitator.plays() && in_public {
             return Err(SettingsError::SimulatedInPublic(listen));
         }
         let fee = self.fee_bps.unwrap_or(DEFAULT_FEE_BPS);

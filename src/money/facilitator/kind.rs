@@ -4,8 +4,9 @@ pub(in crate::money) mod ledger;
 pub(in crate::money) mod remote;
 pub(in crate::money) mod simulated;
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
+use clap::ValueEnum;
 use serde::Deserialize;
 
 use self::{ledger::Ledger, remote::HttpFacilitator, simulated::SimulatedFacilitator};
@@ -17,7 +18,7 @@ use crate::{
 };
 
 /// Who verifies and settles, as settings name it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum FacilitatorKind {
     /// A ledger in the store; real signatures, no real money.
@@ -25,6 +26,13 @@ pub enum FacilitatorKind {
     Simulated,
     /// An x402 facilitator over HTTP.
     Http,
+}
+
+/// As settings name it.
+impl fmt::Display for FacilitatorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.to_possible_value().map_or(Ok(()), |value| f.write_str(value.get_name()))
+    }
 }
 
 /// A facilitator, and the ledger that it settles on where that is our own.
@@ -45,6 +53,24 @@ pub struct Means<'a> {
 }
 
 impl FacilitatorKind {
+    /// Whether it moves play money: then no address to pay to has to be set, and strangers are not to rely on it.
+    #[must_use]
+    pub fn plays(self) -> bool {
+        match self {
+            Self::Simulated => true,
+            Self::Http => false,
+        }
+    }
+
+    /// Whether it is elsewhere, at an address that has to be set.
+    #[must_use]
+    pub fn elsewhere(self) -> bool {
+        match self {
+            Self::Http => true,
+            Self::Simulated => false,
+        }
+    }
+
     /// A facilitator of this kind, and the ledger that it settles on where that is our own.
     ///
     /// # Errors
