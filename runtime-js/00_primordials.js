@@ -18,6 +18,9 @@ globalThis.__tollhouse = ((primordials) => {
   /** What may stand on the global object, by name; each file adds its own. */
   const globals = { __proto__: null };
 
+  /** What `ctx` has in every call, by name. */
+  const given = { __proto__: null };
+
   /** Offers `value` to handlers as a global, writable as the platform's own are. */
   function offer(name, value) {
     globals[name] = value;
@@ -41,5 +44,10 @@ globalThis.__tollhouse = ((primordials) => {
     ObjectDefineProperty(object, name, { __proto__: null, value, writable: true, enumerable: true, configurable: true });
   }
 
-  return { __proto__: null, primordials, ops, limits, globals, offer, freeze, define };
+  /** Puts a member into every `ctx`. */
+  function give(name, value) {
+    given[name] = value;
+  }
+
+  return { __proto__: null, primordials, ops, limits, globals, given, offer, give, freeze, define };
 })(globalThis.__bootstrap.primordials);

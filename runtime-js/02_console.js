@@ -124,6 +124,6 @@
     },
   };
 
-  parts.log = parts.freeze(log);
+  parts.give("log", parts.freeze(log));
   parts.offer("console", console);
 })(globalThis.__tollhouse);

@@ -85,5 +85,5 @@
 
   ObjectFreeze(Atomic.prototype);
   ObjectFreeze(Atomic);
-  parts.kv = parts.freeze(kv);
+  parts.give("kv", parts.freeze(kv));
 })(globalThis.__tollhouse);

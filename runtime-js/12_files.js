@@ -66,5 +66,5 @@
   };
 
   parts.bytesOf = bytesOf;
-  parts.files = parts.freeze(files);
+  parts.give("files", parts.freeze(files));
 })(globalThis.__tollhouse);

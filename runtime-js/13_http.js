@@ -40,5 +40,5 @@
     });
   }
 
-  parts.httpGetJson = ObjectFreeze(httpGetJson);
+  parts.give("httpGetJson", ObjectFreeze(httpGetJson));
 })(globalThis.__tollhouse);

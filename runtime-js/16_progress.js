@@ -15,5 +15,5 @@
     ops.op_progress(message, absent ? -1 : fraction);
   };
 
-  parts.progress = ObjectFreeze(progress);
+  parts.give("progress", ObjectFreeze(progress));
 })(globalThis.__tollhouse);

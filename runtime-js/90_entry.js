@@ -67,15 +67,14 @@
     if (!intl) ReflectDeleteProperty(globalThis, "Intl");
   }
 
-  const shared = { __proto__: null, kv: parts.kv, files: parts.files, log: parts.log, httpGetJson: parts.httpGetJson, progress: parts.progress };
+  const members = ObjectKeys(parts.given);
   const plainContext = context("");
   let handler;
 
   function context(granted) {
-    return ObjectFreeze({
-      kv: shared.kv, files: shared.files, env: env(granted), log: shared.log, httpGetJson: shared.httpGetJson,
-      progress: shared.progress,
-    });
+    const ctx = { env: env(granted) };
+    for (let i = 0; i < members.length; i++) parts.define(ctx, members[i], parts.given[members[i]]);
+    return ObjectFreeze(ctx);
   }
 
   /** Reports what the handler gave back. */

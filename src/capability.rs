@@ -199,7 +199,11 @@ impl Ops {
                 $($(#[$what:meta])* $field:ident: $kind:ty = $given:ident,)*
             } $($writes:ident)?;)*) => {
                 match request {
-                    $(OpRequest::$request { $($field),* } => self.$part()?.$method($($field),*).await,)*
+                    $(OpRequest::$request { $($field),* } => {
+                        // Nothing is reached but from behind the gate of its capability.
+                        let part = self.$part(&*self.call.grant.$part()?);
+                        part.$method($($field),*).await
+                    })*
                     OpRequest::Sleep { ms } => {
                         // A call has no use for a timer beyond its own end.
                         tokio::time::sleep(Duration::from_millis(ms.min(self.call.limits.wall_ms))).await;
@@ -211,21 +215,19 @@ impl Ops {
         tollhouse_protocol::ops!(perform)
     }
 
-    fn kv(&self) -> Result<kv::Scoped<'_>, OpFailure> {
-        self.call.grant.kv()?;
+    fn kv(&self, _: &Granted) -> kv::Scoped<'_> {
         let kv = self.scratch.as_ref().map_or(&self.services.kv, |scratch| &scratch.kv);
-        Ok(kv.scoped(&self.call.endpoint_id, &self.call.limits))
+        kv.scoped(&self.call.endpoint_id, &self.call.limits)
     }
 
-    fn files(&self) -> Result<files::Scoped, OpFailure> {
-        self.call.grant.files()?;
+    fn files(&self, _: &Granted) -> files::Scoped {
         let files = self.scratch.as_ref().map_or(&self.services.files, |scratch| &scratch.files);
-        Ok(files.scoped(&self.call.endpoint_id, &self.call.limits))
+        files.scoped(&self.call.endpoint_id, &self.call.limits)
     }
 
-    fn http(&self) -> Result<http::Outgoing<'_>, OpFailure> {
-        let hosts = self.call.grant.http()?;
-        Ok(http::Outgoing { guard: &self.services.guard, hosts, call: &self.call, counters: &self.http, hidden: self.hidden() })
+    fn http_get_json(&self, granted: &Granted) -> http::Outgoing<'_> {
+        let hosts = granted.hosts.clone();
+        http::Outgoing { guard: &self.services.guard, hosts, call: &self.call, counters: &self.http, hidden: self.hidden() }
     }
 }
 
@@ -235,7 +237,7 @@ impl OpHost for Ops {
     }
 
     fn log(&self, line: LogLine) {
-        if !self.call.grant.logs() {
+        if self.call.grant.logs().is_err() {
             return;
         }
         let entry = LogEntry::of_handler(self.services.logs.now(), &line, &self.call, self.redactor());

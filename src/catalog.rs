@@ -334,11 +334,5 @@ fn granted(endpoint: &Endpoint) -> Result<Granted, PublishError> {
 /// What an endpoint was granted.
 fn reach(endpoint: &Endpoint) -> Result<Granted, PublishError> {
     let hosts = AllowedHosts::parse(&endpoint.allowed_hosts).map_err(|error| PublishError::field("/allowedHosts", error.to_string()))?;
-    let capabilities = endpoint.capabilities;
-    Ok(Granted {
-        kv: capabilities.kv,
-        files: capabilities.files,
-        http: capabilities.http_get_json.then_some(hosts),
-        logs: capabilities.logs,
-    })
+    Ok(Granted { capabilities: endpoint.capabilities, hosts })
 }

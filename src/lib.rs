@@ -10,7 +10,7 @@
 //!            catalog     money    tool   call/run      money, money/receipt
 //!               │         │                │ ├─ builtin
 //!               └─ store ─┴─ facilitator   │ └─ sandbox/pool ══ tollhouse-worker
-//!                                          capability: kv, files, env, httpGetJson, log
+//!                                          capability: what `ctx` asks for, each behind its grant
 //! ```
 //!
 //! `http` and `mcp` do not know each other, nor [`app`], which gives each the few services that it takes: what they share is

@@ -1,5 +1,6 @@
 //! The nouns: what a tool is. No IO, no imports of ours but `clock`, `id` and what a scan finds.
 
+mod capability;
 mod endpoint;
 pub mod finding;
 mod handler;
@@ -10,7 +11,9 @@ mod review;
 mod schema;
 mod slug;
 
-pub use endpoint::{Availability, Capabilities, DecidedOn, Endpoint, EndpointState, Owner, PricingMode, Status, Version};
+pub(crate) use capability::capabilities;
+pub use capability::{Capabilities, Capability, CapabilityRow, Touches};
+pub use endpoint::{Availability, DecidedOn, Endpoint, EndpointState, Owner, PricingMode, Status, Version};
 pub use handler::{Builtin, ForeignHandler, Handler, HandlerType, Runs, Runtime};
 pub use header::check_headers;
 pub use price::{MicroUsd, PriceError};

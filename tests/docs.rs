@@ -11,6 +11,7 @@ use tollhouse::{
     config::Flags,
     front::{Code, Row},
     http,
+    tool::{Capability, CapabilityRow},
 };
 use tollhouse_protocol::limits::{self, TABLE};
 
@@ -165,6 +166,17 @@ fn globals() -> String {
         text += &format!("{gap}{item}");
     }
     text + "\n"
+}
+
+#[test]
+fn every_capability_opens_a_member_of_ctx_that_says_so() {
+    let members = ctx();
+    let said: BTreeSet<_> = members.lines().filter_map(|line| line.split_once("` | Capability `")?.1.split('`').next()).collect();
+    assert_eq!(said, Capability::ALL.iter().map(|capability| capability.row().name).collect());
+    for capability in Capability::ALL {
+        let CapabilityRow { name, member, .. } = capability.row();
+        assert!(members.contains(&format!("`ctx.{member}` | Capability `{name}`.")), "{capability:?}: {members}");
+    }
 }
 
 /// A document with its tables as they ought to be.

@@ -2,22 +2,19 @@
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use tollhouse_protocol::OpFailure;
 
 use super::{AllowedHosts, failure};
+use crate::tool::{Capabilities, Capability, capabilities};
 
-/// The capabilities of an endpoint at one moment. Default: none.
+/// What an endpoint may touch at one moment. Default: nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Granted {
-    /// `ctx.kv`.
-    pub kv: bool,
-    /// `ctx.files`.
-    pub files: bool,
-    /// `ctx.httpGetJson`, and the hosts it reaches.
-    pub http: Option<AllowedHosts>,
-    /// `ctx.log` and `console`.
-    pub logs: bool,
+    /// Which of `ctx`.
+    pub capabilities: Capabilities,
+    /// The hosts that those reach which reach out.
+    pub hosts: AllowedHosts,
 }
 
 /// The grant of one endpoint, live: the catalogue sets it, running calls ask it at every op.
@@ -44,20 +41,32 @@ impl Grant {
         self.0.load_full()
     }
 
-    pub(super) fn kv(&self) -> Result<(), OpFailure> {
-        if self.0.load().kv { Ok(()) } else { Err(failure::not_granted("ctx.kv", "`capabilities.kv: true`")) }
-    }
-
-    pub(super) fn files(&self) -> Result<(), OpFailure> {
-        if self.0.load().files { Ok(()) } else { Err(failure::not_granted("ctx.files", "`capabilities.files: true`")) }
-    }
-
-    pub(super) fn http(&self) -> Result<AllowedHosts, OpFailure> {
-        let refused = || failure::not_granted("ctx.httpGetJson", "`capabilities.httpGetJson: true` and `allowedHosts`");
-        self.0.load().http.clone().ok_or_else(refused)
-    }
-
-    pub(super) fn logs(&self) -> bool {
-        self.0.load().logs
+    /// The grant at this moment, if the capability is there.
+    fn having(&self, capability: Capability) -> Result<Guard<Arc<Granted>>, Denied> {
+        let granted = self.0.load();
+        if granted.capabilities.has(capability) { Ok(granted) } else { Err(Denied(capability)) }
     }
 }
+
+/// What the call was not granted.
+#[derive(Debug)]
+pub(super) struct Denied(Capability);
+
+impl From<Denied> for OpFailure {
+    fn from(Denied(capability): Denied) -> Self {
+        failure::not_granted(&format!("ctx.{}", capability.row().member), &capability.asked_by())
+    }
+}
+
+/// A gate for each capability, under the name that its ops go by: an op of another name does not compile.
+macro_rules! gates {
+    ($($field:ident $capability:ident $name:literal $member:literal $touches:ident $without:literal;)*) => {
+        impl Grant {
+            $(pub(super) fn $field(&self) -> Result<Guard<Arc<Granted>>, Denied> {
+                self.having(Capability::$capability)
+            })*
+        }
+    };
+}
+
+capabilities!(gates);

@@ -97,7 +97,7 @@ pub(super) struct Outgoing<'a> {
 }
 
 impl Outgoing<'_> {
-    pub(super) async fn get_json(
+    pub(super) async fn get(
         &self,
         url: String,
         headers: Vec<(String, String)>,

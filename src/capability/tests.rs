@@ -3,7 +3,7 @@ use serde_json::json;
 use tollhouse_protocol::Limits;
 
 use super::{secret::Secret, testing::serve, *};
-use crate::{base::id::CallId, store::memory::MemoryStore};
+use crate::{base::id::CallId, store::memory::MemoryStore, tool::Capabilities};
 
 fn services(guard: Guard) -> (Arc<CapabilityServices>, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
@@ -26,7 +26,7 @@ fn call(grant: &Arc<Grant>) -> CallGrants {
 }
 
 fn everything() -> Granted {
-    Granted { kv: true, files: true, http: Some(AllowedHosts::parse(&["127.0.0.1"]).unwrap()), logs: true }
+    Granted { capabilities: Capabilities::ALL, hosts: AllowedHosts::parse(&["127.0.0.1"]).unwrap() }
 }
 
 fn requests(url: &str) -> Vec<(&'static str, OpRequest)> {
@@ -90,11 +90,11 @@ async fn one_capability_is_taken_back_without_the_others() {
     let (services, _folder) = services(Guard::new(GuardSettings::default()).unwrap());
     let grant = Grant::new(everything());
     let ops = Ops::new(call(&grant), services);
-    grant.set(Granted { kv: false, ..everything() });
+    grant.set(Granted { capabilities: Capabilities { kv: false, ..Capabilities::ALL }, ..everything() });
     assert_eq!(ops.op(OpRequest::KvGet { key: "a".into() }).await.unwrap_err().code, "not_granted");
     assert_eq!(ops.op(OpRequest::FileRead { path: "a".into() }).await.unwrap(), OpValue::None);
     let narrowed = AllowedHosts::parse(&["api.example.com"]).unwrap();
-    grant.set(Granted { http: Some(narrowed), ..everything() });
+    grant.set(Granted { hosts: narrowed, ..everything() });
     let request = OpRequest::HttpGetJson { url: "https://127.0.0.1/".into(), headers: Vec::new(), timeout_ms: None, auth: None };
     assert_eq!(ops.op(request).await.unwrap_err().code, "not_granted");
 }
@@ -109,7 +109,7 @@ async fn log_lines_go_to_the_store() {
     let log = |message: &str| ops.log(LogLine { level: LogLevel::Info, message: message.into(), fields: String::new() });
     log("one");
     log("super-secret-value");
-    grant.set(Granted { logs: false, ..everything() });
+    grant.set(Granted { capabilities: Capabilities { logs: false, ..Capabilities::ALL }, ..everything() });
     log("not granted");
     ops.report(LogLevel::Error, "handler threw super-secret-value", json!({"stack": ["at a", "at super-secret-value"]}));
     services.logs().flush().await;

@@ -5,7 +5,7 @@ use serde_json::Map;
 use super::{Catalog, Draft, HandlerDraft};
 use crate::{
     catalog::safety::{Reach, reaches},
-    tool::Endpoint,
+    tool::{CapabilityRow, Endpoint},
 };
 
 impl Catalog {
@@ -46,19 +46,15 @@ async fn reached(endpoint: &Endpoint, source: String) -> Vec<String> {
 
 fn warning(endpoint: &Endpoint, reach: &Reach) -> Option<String> {
     let Reach { name, capability, line } = *reach;
-    if endpoint.capabilities.names().any(|granted| granted == capability) {
+    if endpoint.capabilities.has(capability) {
         return None;
     }
-    let what = match (name, capability) {
-        ("console", _) => "`console` writes nothing".to_owned(),
-        (_, "logs") => format!("`ctx.{name}` writes nothing"),
-        _ => format!("`ctx.{name}` is refused"),
-    };
-    let requested = endpoint.requested_capabilities.names().any(|asked| asked == capability);
-    let next = if requested {
-        format!("`capabilities.{capability}` waits for an admin")
+    let CapabilityRow { name: of, member, without, .. } = capability.row();
+    let what = if name == *member { format!("ctx.{name}") } else { name.to_owned() };
+    let next = if endpoint.requested_capabilities.has(capability) {
+        format!("`capabilities.{of}` waits for an admin")
     } else {
-        format!("ask for it with `capabilities.{capability}: true`")
+        format!("ask for it with `capabilities.{of}: true`")
     };
-    Some(format!("{what} (line {line}): {next}"))
+    Some(format!("`{what}` {without} (line {line}): {next}"))
 }

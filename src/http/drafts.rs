@@ -18,10 +18,10 @@ use super::{
 use crate::{
     base::rate::Permit,
     call::{Content, DryRun},
-    capability::AllowedHosts,
+    capability::Granted,
     catalog::{Checked, HandlerDraft, PublishError, Tried},
     front::{Caller, Code, Fault, Party},
-    tool::finding::Finding,
+    tool::{Touches, finding::Finding},
 };
 
 /// The body of a check, read member by member.
@@ -108,7 +108,6 @@ async fn run(
     let live = turn.during(publishing.catalog.trial(&managed.live, tried, managed.caller.by())).await?;
     let ran = publishing.calls.dry_run(Arc::clone(&live), input.unwrap_or_else(|| json!({})), &turn).await;
     let DryRun { ended, log, spent } = ran?;
-    let granted = live.grant.now();
     let mut run = json!({
         "version": live.endpoint.version,
         "log": log,
@@ -118,13 +117,7 @@ async fn run(
             "heapBytes": spent.heap_bytes,
             "ops": spent.ops,
         },
-        "granted": {
-            "kv": granted.kv,
-            "files": granted.files,
-            "httpGetJson": granted.http.is_some(),
-            "logs": granted.logs,
-            "hosts": granted.http.iter().flat_map(AllowedHosts::iter).collect::<Vec<_>>(),
-        },
+        "granted": granted_to(&live.grant.now()),
     });
     match ended {
         Ok(produced) => {
@@ -134,6 +127,14 @@ async fn run(
         Err(error) => run["error"] = Fault::from(error).problem(),
     }
     Ok(Json(json!({ "ok": true, "run": run })))
+}
+
+/// Capabilities by their names, and the hosts that they reach.
+fn granted_to(granted: &Granted) -> Value {
+    let reached = granted.capabilities.touch(Touches::Others).then(|| granted.hosts.iter());
+    let mut told = json!(granted.capabilities);
+    told["hosts"] = json!(reached.into_iter().flatten().collect::<Vec<_>>());
+    told
 }
 
 /// One of the checks and dry runs that the caller may have at once, as long as it is held.

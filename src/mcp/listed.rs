@@ -15,7 +15,7 @@ use super::{
 use crate::{
     catalog::{Form, Live, MakeForm},
     money::Gate,
-    tool::Availability,
+    tool::{Availability, Touches},
 };
 
 /// The front's own tool that finds others by words.
@@ -119,8 +119,8 @@ fn is_of_objects(schema: &JsonObject) -> bool {
 fn annotations(live: &Live) -> ToolAnnotations {
     let endpoint = &live.endpoint;
     let can = endpoint.capabilities;
-    let (free, keeps) = (endpoint.price_usd.is_zero(), can.kv || can.files);
-    let open_world = can.http_get_json || endpoint.handler_type.reaches_out();
+    let (free, keeps) = (endpoint.price_usd.is_zero(), can.touch(Touches::Keeps));
+    let open_world = can.touch(Touches::Others) || endpoint.handler_type.reaches_out();
     let annotations = ToolAnnotations::with_title(endpoint.title.clone()).read_only(free && !keeps).open_world(open_world);
     if free || keeps { annotations } else { annotations.destructive(false).idempotent(false) }
 }

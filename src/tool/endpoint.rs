@@ -7,7 +7,7 @@ use serde_json::Value;
 use tollhouse_protocol::{Isolation, Limits};
 
 use super::{
-    Handler, HandlerType, MicroUsd, Slug,
+    Capabilities, Handler, HandlerType, MicroUsd, Slug,
     review::{ContentSafety, Hold, HoldKind, Review},
 };
 use crate::{
@@ -189,62 +189,6 @@ impl PricingMode {
     #[must_use]
     pub fn of(price: MicroUsd) -> Self {
         if price.is_zero() { Self::FreePublicUtility } else { Self::FixedPriceSuccessReceipt }
-    }
-}
-
-/// What a handler may touch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-pub struct Capabilities {
-    /// `ctx.kv`.
-    pub kv: bool,
-    /// `ctx.files`.
-    pub files: bool,
-    /// `ctx.httpGetJson`.
-    pub http_get_json: bool,
-    /// `ctx.log` and `console`.
-    pub logs: bool,
-}
-
-impl Capabilities {
-    /// What `self` has and `other` has not.
-    #[must_use]
-    pub fn without(self, other: Self) -> Self {
-        Self {
-            kv: self.kv && !other.kv,
-            files: self.files && !other.files,
-            http_get_json: self.http_get_json && !other.http_get_json,
-            logs: self.logs && !other.logs,
-        }
-    }
-
-    /// What either has.
-    #[must_use]
-    pub fn union(self, other: Self) -> Self {
-        Self {
-            kv: self.kv || other.kv,
-            files: self.files || other.files,
-            http_get_json: self.http_get_json || other.http_get_json,
-            logs: self.logs || other.logs,
-        }
-    }
-
-    /// What both have.
-    #[must_use]
-    pub fn intersection(self, other: Self) -> Self {
-        self.without(self.without(other))
-    }
-
-    /// Whether there is one at all.
-    #[must_use]
-    pub fn any(self) -> bool {
-        self != Self::default()
-    }
-
-    /// The names of those that are there.
-    pub fn names(self) -> impl Iterator<Item = &'static str> {
-        let all = [(self.kv, "kv"), (self.files, "files"), (self.http_get_json, "httpGetJson"), (self.logs, "logs")];
-        all.into_iter().filter_map(|(there, name)| there.then_some(name))
     }
 }
 

@@ -103,7 +103,7 @@ impl HandlerType {
             Self::Builtin(builtin) => builtin.row(),
             Self::StaticJson => inside(STATIC, "Returns a static JSON response"),
             Self::JsRequestResponse => {
-                inside(JS, "Runs an async function (req, ctx) in a sandbox; ctx offers kv, files, env, httpGetJson and log as granted")
+                inside(JS, "Runs an async function (req, ctx) in a sandbox; ctx offers its secrets, and what its capabilities grant")
             }
         }
     }

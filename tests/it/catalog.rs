@@ -4,11 +4,16 @@ use std::collections::BTreeSet;
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use tollhouse::tool::HandlerType;
+use tollhouse::tool::{Capabilities, HandlerType};
 
 use crate::harness::{Answer, Host, js};
 
 const ECHO: &str = "export default async (req) => ({ echo: req.input });";
+
+/// The names of all that a handler may be granted, in their order.
+fn every_capability() -> BTreeSet<&'static str> {
+    Capabilities::ALL.names().collect()
+}
 
 /// Whether a value is what it should be.
 type Fits = fn(&Value) -> bool;
@@ -60,7 +65,9 @@ fn is_record(record: &Value, base: &str, newer: bool) {
     if free && !js {
         assert_eq!(record["capabilities"], json!({}));
     } else {
-        assert_eq!(names(&record["capabilities"]), set("kv files httpGetJson logs"));
+        let capabilities = names(&record["capabilities"]);
+        assert!(capabilities.is_superset(&set("kv files httpGetJson logs")), "{capabilities:?}");
+        assert_eq!(capabilities, every_capability());
     }
     for time in ["createdAt", "updatedAt"] {
         let time = record[time].as_str().unwrap();

@@ -10,6 +10,7 @@ use axum::{Json, Router, routing::get};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::process::Command;
+use tollhouse::tool::Capabilities;
 
 use crate::harness::{Host, Payer, Replied, js};
 
@@ -81,7 +82,7 @@ async fn the_contract_is_what_a_handler_gets_in_every_way() {
     for (slug, price) in [("asks", 0.01), ("asks-free", 0.0)] {
         let mut tool = js(slug, price, &source);
         tool["handler"]["language"] = json!("ts");
-        tool["capabilities"] = json!({ "kv": true, "files": true, "logs": true, "httpGetJson": true });
+        tool["capabilities"] = json!(Capabilities::ALL);
         tool["allowedHosts"] = json!(["127.0.0.1"]);
         host.publish(&tool).await;
         let secret = json!({ "name": "SECRET", "value": "a-secret-of-the-tool" });

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Hands the table of ops to the macro `$then`: here it declares [`OpRequest`], in the worker it makes what the scripts call,
 /// in the host it performs what was asked.
 ///
-/// A row is the part of the host and its method that perform the op, the name that scripts call it by, and the request
+/// A row is the capability that the op is of and the method of its part of the host that performs it, the name that scripts call it by, and the request
 /// with what its fields are given as: `text` (JSON where the field is no text), `number` or `buffer`. Behind it stands whether it `writes`:
 /// it changes what is kept, so that the call does not end before it is done.
 #[macro_export]
@@ -77,7 +77,7 @@ macro_rules! ops {
                 cursor: Option<String> = text,
             };
             /// `ctx.httpGetJson`. → [`OpValue::Json`]: `{"status","headers","json"}`.
-            http.get_json op_http_get_json HttpGetJson {
+            http_get_json.get op_http_get_json HttpGetJson {
                 /// As the handler gave it.
                 url: String = text,
                 /// What the handler wants sent. The host drops what is not its to say.

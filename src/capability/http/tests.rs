@@ -57,7 +57,7 @@ impl Caller {
         let outgoing =
             Outgoing { guard: &self.guard, hosts: self.hosts.clone(), call: &self.call, counters: &self.counters, hidden: &self.hidden };
         let GetJson { url, headers, timeout_ms, auth } = asked;
-        match outgoing.get_json(url.to_owned(), headers.to_vec(), timeout_ms, auth.cloned()).await? {
+        match outgoing.get(url.to_owned(), headers.to_vec(), timeout_ms, auth.cloned()).await? {
             OpValue::Json(json) => Ok(serde_json::from_slice(&json).unwrap()),
             OpValue::None | OpValue::Bytes(_) => panic!("expected JSON"),
         }
@@ -119,7 +119,7 @@ async fn only_json_comes_through() {
         counters: &caller.counters,
         hidden: &caller.hidden,
     };
-    assert!(outgoing.get_json(url, vec![], None, None).await.is_ok());
+    assert!(outgoing.get(url, vec![], None, None).await.is_ok());
 }
 
 #[tokio::test]

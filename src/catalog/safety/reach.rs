@@ -4,6 +4,7 @@
 //! other names, or is handed on to a function, is not followed.
 
 use super::lexer::{Kind, Token, tokens};
+use crate::tool::Capability;
 
 /// Tokens of a handler's parameters that are looked at.
 const PARAMETER_TOKENS: usize = 256;
@@ -14,14 +15,13 @@ pub struct Reach {
     /// As the source writes it.
     pub name: &'static str,
     /// The capability that it wants.
-    pub capability: &'static str,
+    pub capability: Capability,
     /// Of its first use, from 1.
     pub line: usize,
 }
 
-/// Members of `ctx` with the capability of each, and `console`, which is no member.
-const CONSOLE: (&str, &str) = ("console", "logs");
-const MEMBERS: [(&str, &str); 4] = [("kv", "kv"), ("files", "files"), ("httpGetJson", "httpGetJson"), ("log", "logs")];
+/// What writes to the log and is no member of `ctx`.
+const CONSOLE: &str = "console";
 
 /// What `source` reaches for, by its first use.
 #[must_use]
@@ -83,14 +83,14 @@ impl<'s> Code<'s> {
     }
 
     /// What the word at `at` reaches for.
-    fn reach(&self, at: usize, context: &Context<'_>) -> Option<(&'static str, &'static str)> {
+    fn reach(&self, at: usize, context: &Context<'_>) -> Option<(&'static str, Capability)> {
         if self.kind(at)? != Kind::Word {
             return None;
         }
         let text = self.text(at);
         let of_something = at >= 1 && self.is(at - 1, ".");
-        if text == CONSOLE.0 {
-            return (!of_something && self.is(at + 1, ".")).then_some(CONSOLE);
+        if text == CONSOLE {
+            return (!of_something && self.is(at + 1, ".")).then_some((CONSOLE, Capability::Logs));
         }
         let (name, capability) = member(text)?;
         let used = match context {
@@ -125,8 +125,10 @@ impl<'s> Code<'s> {
     }
 }
 
-fn member(text: &str) -> Option<(&'static str, &'static str)> {
-    MEMBERS.iter().find(|(name, _)| *name == text).copied()
+/// The member of `ctx` of this name, if a capability opens it.
+fn member(text: &str) -> Option<(&'static str, Capability)> {
+    let capability = Capability::ALL.iter().find(|capability| capability.row().member == text)?;
+    Some((capability.row().member, *capability))
 }
 
 #[cfg(test)]
