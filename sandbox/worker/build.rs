@@ -1,31 +1,50 @@
-//! Makes the start-up snapshot from `runtime-js`. For V8: QuickJS cannot write classes with private
-//! fields into one, and runs the scripts when it boots.
+//! Lists the files of `runtime-js`, and makes the start-up snapshot of them. That is for V8 alone: QuickJS cannot write classes with
+//! private fields into one, and runs the scripts when it boots.
 
-#[cfg(feature = "v8")]
-#[path = "src/scripts.rs"]
-mod scripts;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
+#[expect(clippy::disallowed_methods, reason = "reading the scripts and writing what is built of them is what this script is for")]
 fn main() {
     println!("cargo:rerun-if-changed=../../runtime-js");
-    println!("cargo:rerun-if-changed=src/scripts.rs");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runtime-js");
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let mut scripts: Vec<_> = fs::read_dir(folder).expect("the scripts are there").flatten().map(|entry| entry.path()).collect();
+    scripts.retain(|path| path.extension().is_some_and(|extension| extension == "js"));
+    scripts.sort();
+    let rows = scripts.iter().map(|path| format!("script!({:?}, {:?}),\n", specifier(path), path.display().to_string()));
+    fs::write(out.join("scripts.rs"), format!("&[\n{}]\n", rows.collect::<String>())).expect("OUT_DIR is writable");
     #[cfg(feature = "v8")]
-    write_snapshot();
+    fs::write(out.join("snapshot.bin"), snapshot(&scripts)).expect("OUT_DIR is writable");
+}
+
+/// The name that a script goes by in stacks.
+fn specifier(path: &Path) -> String {
+    format!("ext:tollhouse/{}", path.file_name().unwrap_or_default().to_string_lossy())
 }
 
 #[cfg(feature = "v8")]
-#[expect(clippy::disallowed_methods, reason = "writing the snapshot is what this script is for")]
-fn write_snapshot() {
-    use deno_core::snapshot::{CreateSnapshotOptions, create_snapshot};
+#[expect(clippy::disallowed_methods, reason = "reading the scripts is what this script is for")]
+fn snapshot(scripts: &[PathBuf]) -> Box<[u8]> {
+    use deno_core::{
+        Extension, ExtensionFileSource,
+        snapshot::{CreateSnapshotOptions, create_snapshot},
+    };
 
+    let source = |path: &PathBuf| {
+        let text = fs::read_to_string(path).expect("a script is text");
+        ExtensionFileSource::new_computed(specifier(path).leak(), text.into())
+    };
+    let extension = Extension { name: "tollhouse", js_files: scripts.iter().map(source).collect(), ..Default::default() };
     let options = CreateSnapshotOptions {
         cargo_manifest_dir: env!("CARGO_MANIFEST_DIR"),
         startup_snapshot: None,
         skip_op_registration: false,
-        extensions: vec![scripts::extension()],
+        extensions: vec![extension],
         extension_transpiler: None,
         with_runtime_cb: None,
     };
-    let snapshot = create_snapshot(options, None).expect("runtime-js runs");
-    let out = std::path::PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    std::fs::write(out.join("snapshot.bin"), &snapshot.output).expect("OUT_DIR is writable");
+    create_snapshot(options, None).expect("runtime-js runs").output
 }
