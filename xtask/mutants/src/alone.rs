@@ -1,0 +1,75 @@
+//! Mutants that can ask no switch: cargo-mutants builds them, one at a time.
+
+use std::{fs, path::Path};
+
+use crate::{Cargo, Failure, rooms::Room};
+
+/// How cargo-mutants ends when all were tried: all caught, some missed, some timed out.
+const TRIED: [i32; 3] = [0, 2, 3];
+
+/// What became of them: their names, in lists.
+#[derive(Debug, Default)]
+pub(crate) struct Tried {
+    pub(crate) own: Vec<String>,
+    pub(crate) outside: Vec<String>,
+    pub(crate) living: Vec<String>,
+    pub(crate) unviable: Vec<String>,
+}
+
+/// Asks both kinds of tests, one after the other, about the mutants of these names.
+///
+/// # Errors
+///
+/// What kept them from being tried.
+pub(crate) fn ask(room: &Room, cargo: &Cargo, folder: &Path, names: &[&str]) -> Result<Tried, Failure> {
+    _ = fs::remove_dir_all(folder);
+    fs::create_dir_all(folder).map_err(|why| format!("cannot make {}: {why}", folder.display()))?;
+    let mut tried = Tried::default();
+    if names.is_empty() {
+        return Ok(tried);
+    }
+    run(room, cargo, folder, names, &["--cargo-arg=--lib"], room.own)?;
+    let list = |name: &str| -> Result<Vec<String>, Failure> {
+        let file = folder.join("mutants.out").join(name);
+        let text = fs::read_to_string(&file).map_err(|why| format!("cannot read {}: {why}", file.display()))?;
+        Ok(text.lines().map(str::to_owned).collect())
+    };
+    (tried.unviable, tried.living) = (list("unviable.txt")?, list("missed.txt")?);
+    tried.own = [list("caught.txt")?, list("timeout.txt")?].concat();
+    if !tried.living.is_empty() {
+        let (binary, claims) = room.outside;
+        let left: Vec<_> = tried.living.iter().map(String::as_str).collect();
+        run(room, cargo, folder, &left, &["--cargo-arg=--test", &format!("--cargo-arg={binary}")], claims)?;
+        tried.outside = [list("caught.txt")?, list("timeout.txt")?].concat();
+        tried.living = list("missed.txt")?;
+    }
+    Ok(tried)
+}
+
+fn run(room: &Room, cargo: &Cargo, folder: &Path, names: &[&str], kind: &[&str], claims: &[&str]) -> Result<(), Failure> {
+    let mut mutants = cargo.mutants();
+    mutants
+        .args(["--no-shuffle", "--output"])
+        .arg(folder)
+        .args(room.sources())
+        .args(names.iter().flat_map(|name| ["--re".to_owned(), exactly(name)]));
+    mutants.args(kind).args(["--", "--"]).args(claims).env("CARGO_TARGET_DIR", &cargo.target).env("TMPDIR", folder);
+    let status = mutants.status().map_err(|why| format!("cannot start cargo-mutants: {why}"))?;
+    if status.code().is_some_and(|code| TRIED.contains(&code)) { Ok(()) } else { Err(format!("cargo-mutants failed: {status}")) }
+}
+
+/// A pattern that only this text fits.
+fn exactly(name: &str) -> String {
+    let plain: String = name.chars().flat_map(|c| c.is_ascii_punctuation().then_some('\\').into_iter().chain([c])).collect();
+    format!("^{plain}$")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_no_patterns() {
+        assert_eq!(exactly("a.rs:1: * with /"), r"^a\.rs\:1\: \* with \/$");
+    }
+}

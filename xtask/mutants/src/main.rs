@@ -1,0 +1,163 @@
+//! Asks the tests about every mutant of a room: `cargo xtask mutants` builds what they need, and starts this.
+//!
+//! cargo-mutants says what the mutants are. All of them are built at once, each behind a [switch](switch), and each test is
+//! run alone to see which mutants it comes by: a mutant is asked about with the tests that come by it, those beside the code
+//! first, for they take a moment; those over HTTP only about what is left. The few that can ask no switch are
+//! [built one by one](alone).
+
+#![warn(missing_docs)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool speaks to its terminal")]
+
+mod alone;
+mod mutant;
+mod rooms;
+mod switch;
+mod tests;
+mod tree;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+    thread,
+};
+
+use mutant::Mutant;
+use tests::{Suite, Verdict};
+
+/// Why this stops: one sentence for people.
+type Failure = String;
+
+/// Processes at once that run tests over HTTP, and tests at once in each: more of them, and their clocks disturb them.
+const OUTSIDE: (usize, usize) = (3, 2);
+
+/// cargo-mutants, and where it builds.
+struct Cargo {
+    program: PathBuf,
+    target: PathBuf,
+}
+
+impl Cargo {
+    fn mutants(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg("mutants").current_dir(root());
+        command
+    }
+}
+
+/// What became of the mutants of a room: the name of each, and for those that are noticed the test that does.
+#[derive(Debug, Default)]
+struct Report {
+    own: Vec<String>,
+    outside: Vec<String>,
+    living: Vec<String>,
+    unviable: Vec<String>,
+}
+
+fn main() -> ExitCode {
+    let words: Vec<_> = std::env::args().skip(1).collect();
+    let [program, folder, room, asked @ ..] = words.as_slice() else {
+        eprintln!("`cargo xtask mutants` starts this with cargo-mutants, a folder, a room and options for cargo-mutants");
+        return ExitCode::FAILURE;
+    };
+    match run(PathBuf::from(program), Path::new(folder), room, asked) {
+        Ok(report) if report.living.is_empty() => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The repository's root.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).map(PathBuf::from).unwrap_or_default()
+}
+
+fn run(program: PathBuf, folder: &Path, room: &str, asked: &[String]) -> Result<Report, Failure> {
+    let room = rooms::find(room)?;
+    let cargo = Cargo { program, target: folder.join("build") };
+    let mutants = mutant::list(&mut cargo.mutants(), room, asked)?;
+    let copy = folder.join("tree");
+    tree::copy(&root(), &copy)?;
+    let built = tree::build(room, &copy, &cargo.target, &mutants)?;
+    println!(
+        "{} mutants: {} in one build, {} unviable, {} one by one",
+        mutants.len(),
+        built.switched.len(),
+        built.unviable.len(),
+        built.alone.len()
+    );
+
+    let lists = folder.join(room.name);
+    let mut report = Report { unviable: built.unviable.iter().map(|&number| mutants[number].name.clone()).collect(), ..Report::default() };
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let own = Suite { program: built.own, home: built.home.clone(), jobs: cores, threads: 2 };
+    let (noticed, left) = noticed(&own, room.own, &folder.join("reached"), &built.switched.into_iter().collect::<Vec<_>>(), &mutants)?;
+    report.own = noticed;
+    println!("{} noticed by the room's own tests, {} not", report.own.len(), left.len());
+    let outside = Suite { program: built.outside, home: built.home, jobs: OUTSIDE.0, threads: OUTSIDE.1 };
+    let (noticed, left) = self::noticed(&outside, room.outside.1, &folder.join("reached"), &left, &mutants)?;
+    report.outside = noticed;
+    report.living = left.iter().map(|&number| mutants[number].name.clone()).collect();
+    println!("{} of these by tests over HTTP, {} not", report.outside.len(), left.len());
+
+    let names: Vec<_> = built.alone.iter().map(|&number| mutants[number].name.as_str()).collect();
+    let tried = alone::ask(room, &cargo, &lists.join("alone"), &names)?;
+    report.own.extend(tried.own);
+    report.outside.extend(tried.outside);
+    report.living.extend(tried.living);
+    report.unviable.extend(tried.unviable);
+    report.write(&lists)?;
+    report.tell(room.name);
+    Ok(report)
+}
+
+/// What of these the tests of a suite notice, each with the test that does; and what they do not.
+fn noticed(
+    suite: &Suite,
+    filters: &[&str],
+    folder: &Path,
+    asked: &[usize],
+    mutants: &[Mutant],
+) -> Result<(Vec<String>, Vec<usize>), Failure> {
+    if asked.is_empty() {
+        return Ok((Vec::new(), Vec::new()));
+    }
+    let tests = suite.survey(filters, folder)?;
+    let (mut noticed, mut left) = (Vec::new(), Vec::new());
+    for (number, verdict) in suite.ask(&tests, asked, |number| eprintln!("not noticed so far: {}", mutants[number].name))? {
+        let name = &mutants[number].name;
+        match verdict {
+            Verdict::Fails(test) => noticed.push(format!("{name}\t{test}")),
+            Verdict::Hangs => noticed.push(format!("{name}\ttests hang")),
+            Verdict::Passes | Verdict::Unreached => left.push(number),
+        }
+    }
+    Ok((noticed, left))
+}
+
+impl Report {
+    fn lists(&self) -> [(&'static str, &[String]); 4] {
+        [("own", &self.own), ("outside", &self.outside), ("living", &self.living), ("unviable", &self.unviable)]
+    }
+
+    /// A file for each list.
+    fn write(&self, folder: &Path) -> Result<(), Failure> {
+        for (name, list) in self.lists() {
+            let file = folder.join(format!("{name}.txt"));
+            let text: String = list.iter().map(|line| format!("{line}\n")).collect();
+            fs::write(&file, text).map_err(|why| format!("cannot write {}: {why}", file.display()))?;
+        }
+        Ok(())
+    }
+
+    fn tell(&self, room: &str) {
+        let counts: Vec<_> = self.lists().iter().map(|(name, list)| format!("{} {name}", list.len())).collect();
+        println!("{room}: {}", counts.join(", "));
+        if !self.living.is_empty() {
+            println!("no test notices:\n{}", self.living.join("\n"));
+        }
+    }
+}

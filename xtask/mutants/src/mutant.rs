@@ -1,0 +1,119 @@
+//! What cargo-mutants says that a mutant is.
+
+use std::{ops::Range, process::Command};
+
+use serde::Deserialize;
+
+use crate::{Failure, rooms::Room};
+
+/// A small change of the code.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Mutant {
+    /// Where it is and what it does, in a line.
+    pub(crate) name: String,
+    /// Its source, from the root of the tree.
+    pub(crate) file: String,
+    pub(crate) genre: Genre,
+    /// What stands in the place of `span`; empty where that is deleted.
+    pub(crate) replacement: String,
+    span: Span,
+    function: Option<Function>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub(crate) enum Genre {
+    /// The statements of a function.
+    FnValue,
+    /// The operator between two operands.
+    BinaryOperator,
+    /// The operator before an operand.
+    UnaryOperator,
+    /// An arm of a `match`.
+    MatchArm,
+    /// The condition of an arm.
+    MatchArmGuard,
+    /// A field of a struct whose others come from a base.
+    StructField,
+    #[serde(other)]
+    Other,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+struct Span {
+    start: Place,
+    end: Place,
+}
+
+/// Both from 1; columns in characters.
+#[derive(Debug, Clone, Copy, Deserialize)]
+struct Place {
+    line: usize,
+    column: usize,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Function {
+    return_type: String,
+}
+
+impl Mutant {
+    /// The bytes of `source` that it replaces.
+    pub(crate) fn range(&self, source: &str) -> Range<usize> {
+        self.span.start.byte(source)..self.span.end.byte(source)
+    }
+
+    /// Whether its function answers with a type that it does not name: both ends of a switch would have to agree on it.
+    pub(crate) fn is_of_hidden_type(&self) -> bool {
+        self.function.as_ref().is_some_and(|function| function.return_type.contains("impl "))
+    }
+}
+
+impl Place {
+    fn byte(self, source: &str) -> usize {
+        let line: usize = source.split_inclusive('\n').take(self.line - 1).map(str::len).sum();
+        line + source[line..].chars().take(self.column - 1).map(char::len_utf8).sum::<usize>()
+    }
+}
+
+/// All mutants of a room but those that `.cargo/mutants.toml` lists; `asked` narrows them, as options of cargo-mutants.
+///
+/// # Errors
+///
+/// What kept cargo-mutants from listing them.
+pub(crate) fn list(cargo_mutants: &mut Command, room: &Room, asked: &[String]) -> Result<Vec<Mutant>, Failure> {
+    cargo_mutants.args(["--list", "--json"]).args(room.sources()).args(asked);
+    let done = cargo_mutants.output().map_err(|why| format!("cannot start cargo-mutants: {why}"))?;
+    if !done.status.success() {
+        return Err(format!("cargo-mutants failed: {}\n{}", done.status, String::from_utf8_lossy(&done.stderr)));
+    }
+    serde_json::from_slice(&done.stdout).map_err(|why| format!("cargo-mutants lists what is not understood: {why}"))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// The mutant that changes the `nth` occurrence of `what` into `replacement`.
+    pub(crate) fn mutant(source: &str, genre: Genre, what: &str, replacement: &str) -> Mutant {
+        let start = source.find(what).expect("the text is there");
+        let place = |byte: usize| {
+            let before = &source[..byte];
+            let line = before.rfind('\n').map_or(0, |newline| newline + 1);
+            Place { line: before.matches('\n').count() + 1, column: before[line..].chars().count() + 1 }
+        };
+        Mutant {
+            name: format!("replace {what} with {replacement}"),
+            file: "src/lib.rs".to_owned(),
+            genre,
+            replacement: replacement.to_owned(),
+            span: Span { start: place(start), end: place(start + what.len()) },
+            function: None,
+        }
+    }
+
+    #[test]
+    fn columns_count_characters() {
+        let source = "// ä\nlet ö = a + b;\n";
+        assert_eq!(&source[mutant(source, Genre::BinaryOperator, "+", "-").range(source)], "+");
+    }
+}

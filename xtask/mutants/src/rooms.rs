@@ -1,0 +1,120 @@
+//! The rooms of the house that can be asked about.
+
+use crate::Failure;
+
+/// A part of the tree whose tests have to notice every change of it.
+pub(crate) struct Room {
+    pub(crate) name: &'static str,
+    pub(crate) package: &'static str,
+    /// The root of the package's crate.
+    pub(crate) crate_root: &'static str,
+    /// Sources, as globs.
+    files: &'static [&'static str],
+    /// Sources among these that are rooms of their own.
+    without: &'static [&'static str],
+    /// The tests beside the code: parts of their names.
+    pub(crate) own: &'static [&'static str],
+    /// The tests of the other kind: their binary, and parts of their names.
+    pub(crate) outside: (&'static str, &'static [&'static str]),
+}
+
+const GUARD: &[&str] = &["src/capability/guard.rs", "src/capability/guard/**"];
+const SECRETS: &[&str] = &["src/capability/secret.rs", "src/capability/secret/**"];
+
+const ROOMS: &[Room] = &[
+    Room {
+        name: "money",
+        package: "tollhouse",
+        crate_root: "src/lib.rs",
+        files: &["src/money.rs", "src/money/**"],
+        without: &[],
+        own: &["money::"],
+        outside: ("it", &["payments::", "credits::", "crash::", "revenue::", "payouts::", "bearer::", "story::", "gates::"]),
+    },
+    Room {
+        name: "call",
+        package: "tollhouse",
+        crate_root: "src/lib.rs",
+        files: &["src/call.rs", "src/call/**"],
+        without: &[],
+        own: &["call::"],
+        outside: (
+            "it",
+            &["errors::", "ways::", "payments::", "calls::", "long::", "streams::", "drafts::", "owners::", "mcp::", "readiness::"],
+        ),
+    },
+    Room {
+        name: "capability",
+        package: "tollhouse",
+        crate_root: "src/lib.rs",
+        files: &["src/capability.rs", "src/capability/**"],
+        without: &[GUARD[0], GUARD[1], SECRETS[0], SECRETS[1]],
+        own: &["capability::"],
+        outside: ("it", &["apart::", "contract::", "fixtures::", "logs::", "secrets::", "gates::", "errors::"]),
+    },
+    Room {
+        name: "guard",
+        package: "tollhouse",
+        crate_root: "src/lib.rs",
+        files: GUARD,
+        without: &[],
+        own: &["capability::guard::"],
+        outside: ("it", &["readiness::", "secrets::", "contract::", "story::"]),
+    },
+    Room {
+        name: "secrets",
+        package: "tollhouse",
+        crate_root: "src/lib.rs",
+        files: SECRETS,
+        without: &[],
+        own: &["capability::secret::"],
+        outside: ("it", &["secrets::"]),
+    },
+    Room {
+        name: "pool",
+        package: "tollhouse-pool",
+        crate_root: "sandbox/pool/src/lib.rs",
+        files: &["sandbox/pool/src/**"],
+        without: &[],
+        own: &[],
+        outside: ("pool", &[]),
+    },
+];
+
+/// The room of this name.
+///
+/// # Errors
+///
+/// Names those that there are.
+pub(crate) fn find(name: &str) -> Result<&'static Room, Failure> {
+    let names: Vec<_> = ROOMS.iter().map(|room| format!("`{}`", room.name)).collect();
+    ROOMS.iter().find(|room| room.name == name).ok_or_else(|| format!("`cargo xtask mutants` takes one room of {}", names.join(", ")))
+}
+
+impl Room {
+    /// Its package and sources, as options of cargo-mutants.
+    pub(crate) fn sources(&self) -> Vec<&'static str> {
+        let files = self.files.iter().flat_map(|glob| ["--file", *glob]);
+        let without = self.without.iter().flat_map(|glob| ["--exclude", *glob]);
+        ["--package", self.package].into_iter().chain(files).chain(without).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_and_tests_of_every_room_are_there() {
+        let there = |path: String| assert!(crate::root().join(&path).exists(), "{path}");
+        for room in ROOMS {
+            there(room.crate_root.to_owned());
+            for glob in room.files.iter().chain(room.without) {
+                there(glob.trim_end_matches("/**").to_owned());
+            }
+            for claims in room.outside.1 {
+                there(format!("tests/it/{}.rs", claims.trim_end_matches("::")));
+            }
+        }
+    }
+}

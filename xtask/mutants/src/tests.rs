@@ -1,0 +1,178 @@
+//! Test binaries: which of their tests come by a mutant, and whether one of these notices it.
+
+use std::{
+    collections::HashSet,
+    ffi::OsStr,
+    fs,
+    io::{BufRead, BufReader},
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::Failure;
+
+/// A test that is silent for this long, and for so many times as long as it takes else, hangs.
+const PATIENCE: (Duration, u32) = (Duration::from_secs(20), 5);
+
+/// A test binary.
+pub(crate) struct Suite {
+    pub(crate) program: PathBuf,
+    /// Where cargo would run it.
+    pub(crate) home: PathBuf,
+    /// Processes at once.
+    pub(crate) jobs: usize,
+    /// Tests at once in each of them.
+    pub(crate) threads: usize,
+}
+
+/// A test, and what it comes by.
+pub(crate) struct Test {
+    name: String,
+    took: Duration,
+    reached: HashSet<usize>,
+}
+
+/// How the tests that come by a mutant end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// This one fails.
+    Fails(String),
+    /// They do not end.
+    Hangs,
+    /// All pass.
+    Passes,
+    /// There is none.
+    Unreached,
+}
+
+impl Suite {
+    /// Runs each test alone, with no mutant on, to see what it comes by. One that does not pass so is left out, and told of.
+    ///
+    /// # Errors
+    ///
+    /// What kept the tests from being run.
+    pub(crate) fn survey(&self, filters: &[&str], folder: &Path) -> Result<Vec<Test>, Failure> {
+        _ = fs::remove_dir_all(folder);
+        fs::create_dir_all(folder).map_err(|why| format!("cannot make {}: {why}", folder.display()))?;
+        let listed = Command::new(&self.program).arg("--list").args(filters).current_dir(&self.home).output();
+        let listed = listed.map_err(|why| format!("cannot start {}: {why}", self.program.display()))?.stdout;
+        let names: Vec<_> =
+            String::from_utf8_lossy(&listed).lines().filter_map(|line| Some(line.strip_suffix(": test")?.to_owned())).collect();
+        let surveyed = at_once(self.jobs, &names, |number, name| self.test(name, &folder.join(number.to_string())));
+        surveyed.into_iter().filter_map(Result::transpose).collect()
+    }
+
+    fn test(&self, name: &str, reached: &Path) -> Result<Option<Test>, Failure> {
+        for _ in 0..2 {
+            let began = Instant::now();
+            if self.run(&[name], reached.as_os_str(), PATIENCE.0 * PATIENCE.1)? == Verdict::Passes {
+                let numbers = fs::read_to_string(reached).unwrap_or_default();
+                let reached = numbers.lines().filter_map(|number| number.parse().ok()).collect();
+                return Ok(Some(Test { name: name.to_owned(), took: began.elapsed(), reached }));
+            }
+        }
+        eprintln!("left out, for it does not pass without a mutant: {name}");
+        Ok(None)
+    }
+
+    /// Asks the tests that come by each mutant, and says of those that none notices as soon as it is known. A test that fails is
+    /// asked again, so that its mood is not taken for a mutant.
+    ///
+    /// # Errors
+    ///
+    /// What kept the tests from being run.
+    pub(crate) fn ask(&self, tests: &[Test], mutants: &[usize], say: impl Fn(usize) + Sync) -> Result<Vec<(usize, Verdict)>, Failure> {
+        let asked = at_once(self.jobs, mutants, |_, &mutant| {
+            let reaching: Vec<_> = tests.iter().filter(|test| test.reached.contains(&mutant)).collect();
+            let verdict = self.verdict(&reaching, mutant)?;
+            if matches!(verdict, Verdict::Passes | Verdict::Unreached) {
+                say(mutant);
+            }
+            Ok((mutant, verdict))
+        });
+        asked.into_iter().collect()
+    }
+
+    fn verdict(&self, reaching: &[&Test], mutant: usize) -> Result<Verdict, Failure> {
+        let Some(longest) = reaching.iter().map(|test| test.took).max() else { return Ok(Verdict::Unreached) };
+        let patience = PATIENCE.0 + longest * PATIENCE.1;
+        let on = mutant.to_string();
+        let mut names: Vec<_> = reaching.iter().map(|test| test.name.as_str()).collect();
+        while !names.is_empty() {
+            let name = match self.run(&names, on.as_ref(), patience)? {
+                Verdict::Fails(name) => name,
+                other => return Ok(other),
+            };
+            if name.is_empty() || self.run(&[&name], on.as_ref(), patience)? != Verdict::Passes {
+                return Ok(Verdict::Fails(name));
+            }
+            names.retain(|other| *other != name);
+        }
+        Ok(Verdict::Passes)
+    }
+
+    /// Runs these tests up to the first that fails.
+    fn run(&self, names: &[&str], switch: &OsStr, patience: Duration) -> Result<Verdict, Failure> {
+        let mut command = Command::new(&self.program);
+        command.args(["--exact", "--test-threads", &self.threads.to_string()]).args(names);
+        command.current_dir(&self.home).env("CARGO_MANIFEST_DIR", &self.home).env("TOLLHOUSE_MUTANT", switch);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
+        let mut child = command.spawn().map_err(|why| format!("cannot start {}: {why}", self.program.display()))?;
+        let heard = heard(&mut child, patience);
+        // What a test started ends with it.
+        _ = i32::try_from(child.id()).ok().and_then(Pid::from_raw).map(|group| kill_process_group(group, Signal::KILL));
+        let status = child.wait().map_err(|why| why.to_string())?;
+        Ok(match heard {
+            Verdict::Passes if !status.success() => Verdict::Fails(String::new()),
+            heard => heard,
+        })
+    }
+}
+
+/// Listens up to the first test that fails.
+fn heard(child: &mut Child, patience: Duration) -> Verdict {
+    let Some(stdout) = child.stdout.take() else { return Verdict::Passes };
+    let (say, said) = mpsc::channel();
+    thread::spawn(move || BufReader::new(stdout).lines().map_while(Result::ok).try_for_each(|line| say.send(line)));
+    loop {
+        match said.recv_timeout(patience) {
+            Ok(line) => {
+                if let Some(name) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
+                    return Verdict::Fails(name.to_owned());
+                }
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => return Verdict::Hangs,
+            Err(mpsc::RecvTimeoutError::Disconnected) => return Verdict::Passes,
+        }
+    }
+}
+
+/// `work` on all things, some at once; in their order.
+fn at_once<T: Sync, R: Send>(jobs: usize, things: &[T], work: impl Fn(usize, &T) -> R + Sync) -> Vec<R> {
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(thing) = things.get(number) else { return };
+                    let result = work(number, thing);
+                    done.lock().unwrap_or_else(PoisonError::into_inner).push((number, result));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, result)| result).collect()
+}
