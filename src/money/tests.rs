@@ -54,10 +54,10 @@ const REQUEST: &str = "the hash of a request";
 const ANSWER: &[u8] = b"{\"answer\":42}";
 
 /// Someone who signs.
-struct Payer(SigningKey);
+pub(super) struct Payer(SigningKey);
 
 impl Payer {
-    fn new(seed: u8) -> Self {
+    pub(super) fn new(seed: u8) -> Self {
         Self(SigningKey::from_slice(&[seed; 32]).unwrap())
     }
 
@@ -120,7 +120,7 @@ impl Payer {
     }
 
     /// The payment as a facilitator sees it.
-    fn payment(&self, nonce: u64) -> Payment {
+    pub(super) fn payment(&self, nonce: u64) -> Payment {
         decode(&self.payload(&self.authorization(nonce))).unwrap()
     }
 }
