@@ -23,7 +23,7 @@ use crate::{
     base::{clock::Timestamp, id::EndpointId},
     call::{CallPlace, CallQuery, Ending, History, Placed, Step},
     event::feed::{Crowded, Follower},
-    front::{Fault, sse},
+    front::{Code, Fault, sse},
     store::StoreError,
 };
 
@@ -60,7 +60,7 @@ async fn calls(managed: Managed<CallsAsked>, State(watching): State<Arc<Watching
     let Managed { live, asked, .. } = managed;
     let endpoint = live.endpoint.id.clone();
     let since = asked.since.map(|since| since.before(watching.clock.now()));
-    let ending = asked.outcome;
+    let ending = asked.outcome.map(known).transpose()?;
     if sse::wanted(&headers) {
         let wrong = || Fault::bad_request("`Last-Event-ID` is the id of a call of this stream");
         let from = match follow::last_id(&headers) {
@@ -78,6 +78,16 @@ async fn calls(managed: Managed<CallsAsked>, State(watching): State<Arc<Watching
         answer["nextCursor"] = json!(next.to_cursor());
     }
     Ok(Json(answer).into_response())
+}
+
+/// An ending that a call can have.
+fn known(ending: Ending) -> Result<Ending, Fault> {
+    match &ending {
+        Ending::With(code) if Code::ALL.iter().all(|known| known.row().name != code) => {
+            Err(Fault::bad_request(format!("`outcome` is `succeeded`, `failed`, or the code of a failure; `{code}` is none")))
+        }
+        Ending::As(_) | Ending::With(_) => Ok(ending),
+    }
 }
 
 async fn metrics(managed: Managed<MetricsAsked>, State(watching): State<Arc<Watching>>) -> Result<Json<Value>, Fault> {

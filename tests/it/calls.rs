@@ -110,6 +110,7 @@ async fn what_cannot_be_had_of_calls_says_what_can() {
     host.publish(&tool("a-tool", 0.0, SOMETIMES)).await;
     let wrong = [
         ("calls?outcome=Well", "handler_failed"),
+        ("calls?outcome=handler_faild", "`handler_faild` is none"),
         ("calls?since=1w", "30d"),
         ("calls?cursor=zz", "nextCursor"),
         ("metrics?step=2m", "`1m`, `5m`, `1h` or `1d`"),
