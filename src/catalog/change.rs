@@ -150,7 +150,7 @@ impl Catalog {
             return Err(PublishError::field("/version", "send `version` or `handler`, not both"));
         }
         let kept = if endpoint.keeps(version) { self.uploaded(version).await? } else { None };
-        kept.map(Some).ok_or_else(|| PublishError::field("/version", "the endpoint keeps no such version"))
+        kept.map(Some).ok_or(PublishError::UnknownVersion)
     }
 }
 

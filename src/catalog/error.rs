@@ -31,6 +31,8 @@ pub enum PublishError {
     /// What was found, without the matched text.
     #[error("the upload contains what this host does not publish")]
     Blocked(Vec<Finding>),
+    #[error("the endpoint keeps no such version")]
+    UnknownVersion,
     #[error("the endpoint is under review: it resumes when an admin approves it")]
     UnderReview,
     #[error("the endpoint was taken down by an admin")]

@@ -40,7 +40,7 @@ impl Catalog {
                 let prepared = if endpoint.keeps(&version) { self.prepared(&endpoint.slug, &version).await? } else { None };
                 let built_in = endpoint.handler_type.runtime() == Runtime::ManagedBuiltin && version == endpoint.version;
                 if prepared.is_none() && !built_in {
-                    return Err(PublishError::field("/version", "the endpoint keeps no such version"));
+                    return Err(PublishError::UnknownVersion);
                 }
                 prepared
             }

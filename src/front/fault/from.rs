@@ -147,6 +147,7 @@ impl AboutBody for PublishError {
                 let findings: Vec<_> = findings.iter().map(Finding::brief).collect();
                 Fault::new(Code::ContentBlocked, message).with("findings", json!(findings))
             }
+            PublishError::UnknownVersion => Fault::new(Code::UnknownVersion, message),
             PublishError::UnderReview => Fault::new(Code::UnderReview, message),
             PublishError::OwnerSuspended => Fault::new(Code::BuilderSuspended, message),
             PublishError::TakenDown => Fault::new(Code::TakenDown, message),
