@@ -31,6 +31,8 @@ pub enum SettingsError {
     Fee(u16),
     #[error("the conformance suite's tools are for tests, so they are served on loopback only; `{0}` is not")]
     ConformanceInPublic(SocketAddr),
+    #[error("`{flag}` is 0; it is at least {least}")]
+    Least { flag: &'static str, least: usize },
     #[error("the content safety lists do not read: {0}")]
     SafetyLists(#[from] ListError),
     #[error("no worker at `{0}`: build it with `cargo xtask serve`, or name it in `TOLLHOUSE_WORKER`")]

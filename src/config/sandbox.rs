@@ -54,12 +54,17 @@ impl SandboxFlags {
         Ok(SandboxSettings {
             worker,
             spares: self.sandbox_spares,
-            running: self.sandbox_running,
+            running: at_least_one("--sandbox-running", self.sandbox_running)?,
             pipeline: self.sandbox_pipeline,
-            processes: self.sandbox_processes,
+            processes: at_least_one("--sandbox-processes", self.sandbox_processes)?,
             guard_allow: self.guard_allow,
         })
     }
+}
+
+/// What there has to be one of, for any handler to run.
+fn at_least_one(flag: &'static str, value: Option<usize>) -> Result<Option<usize>, SettingsError> {
+    if value == Some(0) { Err(SettingsError::Least { flag, least: 1 }) } else { Ok(value) }
 }
 
 fn beside_this_binary() -> PathBuf {

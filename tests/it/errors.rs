@@ -433,6 +433,9 @@ async fn a_host_with_settings_that_cannot_work_says_why_and_does_not_start() {
         String::from_utf8(output.stderr).unwrap()
     };
     assert!(refuses(&["--listen", "0.0.0.0:0"]).contains("loopback"));
+    for flag in ["--sandbox-running", "--sandbox-processes"] {
+        assert!(refuses(&[flag, "0"]).contains(&format!("`{flag}` is 0; it is at least 1")));
+    }
     assert!(refuses(&["--facilitator", "http", "--pay-to", PAY_TO]).contains("X402_FACILITATOR_URL"));
     assert!(refuses(&["--facilitator", "http", "--facilitator-url", "https://facilitator.example.com"]).contains("TOLLHOUSE_PAY_TO"));
     assert!(refuses(&["--worker", "nowhere/tollhouse-worker"]).contains("no worker at"));
