@@ -125,7 +125,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for At<T> {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Fault> {
         let named = Path::from_request_parts(parts, state).await;
         named.map(|Path(named)| Self(named)).map_err(|error| match error.status() {
-            StatusCode::BAD_REQUEST => Fault::bad_request(error.body_text()),
+            StatusCode::BAD_REQUEST => Fault::bad_request("what the path names is no text: percent-encoded, it is UTF-8"),
             // The route has no such parameters.
             _ => {
                 tracing::error!(%error, "a path does not fit its handler");
