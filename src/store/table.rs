@@ -3,7 +3,7 @@
 //! [`super::schema`] declares each table; the module whose rows they are says once what type its values have
 //! ([`Declared::holding`]). Nothing above the store sees the bytes of a key.
 
-use std::{fmt, marker::PhantomData};
+use std::{fmt, marker::PhantomData, ops::Bound};
 
 use bytes::Bytes;
 
@@ -124,6 +124,26 @@ impl<K: Key, V: Value> Table<K, V> {
     ) -> Result<Vec<Unread>, StoreError> {
         let pairs = store.scan(self.plan.space, range.bounds.clone(), limit, direction).await?;
         Ok(pairs.into_iter().map(|(at, bytes)| Unread { at, bytes }).collect())
+    }
+
+    /// As [`Table::page`] from the start on, for those who go through all rows and whom one that does not read is not to stop: it is
+    /// logged and left out. With the rest of the range; `None` at its end.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn sound(
+        &self,
+        store: &(impl Store + ?Sized),
+        range: &Range<K>,
+        limit: usize,
+    ) -> Result<Option<(Vec<Row<K, V>>, Range<K>)>, StoreError> {
+        let found = self.unread(store, range, limit, Direction::Forward).await?;
+        let Some(last) = found.last() else { return Ok(None) };
+        let mut rest = range.clone();
+        rest.bounds.start = Bound::Excluded(last.at.clone());
+        let logged = |error| tracing::error!(%error, "a row is passed over; it stays as it is");
+        Ok(Some((found.into_iter().filter_map(|found| self.read(found).map_err(logged).ok()).collect(), rest)))
     }
 
     /// The row at `key`, not read yet.

@@ -13,7 +13,7 @@ use crate::{
         Payment, PaymentId, SettleError, State,
         gate::record::{Due, Record, Tail},
     },
-    store::{Batch, Direction, Durability, Row, StoreError},
+    store::{Batch, Durability, Row, StoreError},
 };
 
 /// Longest time between two questions about one open settlement.
@@ -108,28 +108,26 @@ impl Gate {
     pub(super) async fn open_records(&self) -> Result<Vec<Row<PaymentId, Record>>, StoreError> {
         let mut records = Vec::new();
         let mut range = OPEN_INTENTS.all();
-        loop {
-            let page = OPEN_INTENTS.page(&*self.store, &range, BATCH, Direction::Forward).await?;
-            let Some(last) = page.last() else { return Ok(records) };
-            range = range.after(&last.key);
+        while let Some((page, rest)) = OPEN_INTENTS.sound(&*self.store, &range, BATCH).await? {
+            range = rest;
             for intent in &page {
                 records.extend(self.read_among_others(&intent.key).await?);
             }
         }
+        Ok(records)
     }
 
     /// Forgets what is due.
     async fn forget(&self) -> Result<(), StoreError> {
         let now = self.clock.now();
         let mut due = PAYMENT_EXPIRY.all().before(&now);
-        loop {
-            let page = PAYMENT_EXPIRY.page(&*self.store, &due, BATCH, Direction::Forward).await?;
-            let Some(last) = page.last() else { return Ok(()) };
-            due = due.after(&last.key);
+        while let Some((page, rest)) = PAYMENT_EXPIRY.sound(&*self.store, &due, BATCH).await? {
+            due = rest;
             for row in &page {
                 self.forget_one(row, now).await?;
             }
         }
+        Ok(())
     }
 
     /// Forgets what is due of one payment, and says when to look again.
@@ -150,10 +148,15 @@ impl Gate {
                         None => batch.remove(&PAYMENTS, &row),
                     };
                     if let Some(name) = name
-                        && let Some(named) = PAYMENT_NAMES.row(&*self.store, &name).await?
-                        && named.value == id
+                        && let Some(found) = PAYMENT_NAMES.found(&*self.store, &name).await?
                     {
-                        batch.remove(&PAYMENT_NAMES, &named);
+                        match PAYMENT_NAMES.read(found) {
+                            Ok(named) if named.value == id => _ = batch.remove(&PAYMENT_NAMES, &named),
+                            Ok(_) => {}
+                            Err(error) => {
+                                tracing::error!(payment.id = %id, %error, "the name of a payment does not read; it stays as it is")
+                            }
+                        }
                     }
                 }
                 Due::Answer => {

@@ -50,6 +50,15 @@ async fn a_settlement_that_was_cut_off_after_the_money_moved_is_found() {
 }
 
 #[tokio::test]
+async fn an_open_intent_that_does_not_read_holds_up_no_other() {
+    let (bench, id) = killed(Mood::SettlesInSilence).await;
+    let damaged = Write::put(Space::OpenIntents, b"pmt_!".to_vec(), vec![]);
+    bench.store.apply(Batch::of(vec![], vec![damaged]), Durability::Buffered).await.unwrap();
+    bench.gate.recover().await.unwrap();
+    assert_eq!((bench.state(&id).await, bench.earned().await, bench.receipts().await.len()), (Some(State::Settled), PRICE.0, 1));
+}
+
+#[tokio::test]
 async fn a_settlement_without_an_answer_is_found() {
     let (bench, id) = killed(Mood::SettlesUnsure).await;
     bench.gate.recover().await.unwrap();

@@ -207,3 +207,22 @@ async fn one_record_that_does_not_read_holds_up_no_other() {
     bench.wait_until(DAY + 1).await;
     assert_eq!(bench.kept().await, [10, 0, 0, 0]);
 }
+
+#[tokio::test]
+async fn neither_a_name_nor_a_key_that_does_not_read_holds_up_any_other() {
+    let bench = Bench::new().await;
+    for (nonce, name) in [(1, "order-0001-of-today"), (2, "order-0002-of-today")] {
+        bench.buy(Payer::new(1).pays_as(nonce, name)).await;
+    }
+    let damage = async |space, key: Vec<u8>| {
+        bench.store.apply(Batch::of(vec![], vec![Write::put(space, key, b"\xff".to_vec())]), Durability::Buffered).await.unwrap();
+    };
+    let named =
+        |rows: Vec<(Vec<u8>, Vec<u8>)>| rows.into_iter().map(|(key, _)| key).filter(|key| key.starts_with(b"cid/")).collect::<Vec<_>>();
+    damage(Space::Payments, named(bench.all(Space::Payments).await).remove(0)).await;
+    damage(Space::PaymentExpiry, vec![0]).await;
+    damage(Space::OpenIntents, b"pmt_!".to_vec()).await;
+    bench.wait_until(DAY + 1).await;
+    assert_eq!(named(bench.all(Space::Payments).await).len(), 1, "the damaged one alone stays");
+    assert_eq!(bench.kept().await[1], 1, "what is due of the payments was looked at");
+}
