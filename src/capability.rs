@@ -25,7 +25,10 @@ pub mod secret;
 
 use std::{
     fmt,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -142,6 +145,7 @@ pub struct Ops {
     listener: Option<progress::Listener>,
     /// Where a dry run keeps what it keeps.
     scratch: Option<Arc<Scratch>>,
+    host_failed: AtomicBool,
 }
 
 impl Ops {
@@ -149,7 +153,7 @@ impl Ops {
     #[must_use]
     pub fn new(call: CallGrants, services: Arc<CapabilityServices>) -> Self {
         let (http, redactor, hidden) = (http::Counters::default(), OnceLock::new(), OnceLock::new());
-        Self { call, services, http, redactor, hidden, listener: None, scratch: None }
+        Self { call, services, http, redactor, hidden, listener: None, scratch: None, host_failed: AtomicBool::new(false) }
     }
 
     /// Keeps nothing of the endpoint's: its kv, its files and its log are those of `scratch`.
@@ -176,6 +180,12 @@ impl Ops {
     fn hidden(&self) -> &Redactor {
         let hidden = self.call.secrets.iter().filter(|secret| secret.visibility == Visibility::Auth);
         self.hidden.get_or_init(|| Redactor::new(hidden.map(|secret| secret.value.as_str())))
+    }
+
+    /// Whether an op was not done by a fault of the host's: what the handler makes of that is none of its own.
+    #[must_use]
+    pub fn host_failed(&self) -> bool {
+        self.host_failed.load(Ordering::Relaxed)
     }
 
     /// Writes a line of the host's own into the builder's log, such as why a call ended. Cleaned
@@ -233,7 +243,13 @@ impl Ops {
 
 impl OpHost for Ops {
     fn op(&self, request: OpRequest) -> BoxFuture<'_, Result<OpValue, OpFailure>> {
-        Box::pin(self.perform(request))
+        Box::pin(async {
+            let done = self.perform(request).await;
+            if done.as_ref().is_err_and(failure::is_the_hosts) {
+                self.host_failed.store(true, Ordering::Relaxed);
+            }
+            done
+        })
     }
 
     fn log(&self, line: LogLine) {

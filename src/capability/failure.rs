@@ -7,6 +7,11 @@ use crate::store::StoreError;
 /// The host could not reach its own storage.
 pub(super) const STORE_UNAVAILABLE: &str = "store_unavailable";
 
+/// Whether it is the host that failed, and neither the handler nor whom it asked.
+pub(super) fn is_the_hosts(failure: &OpFailure) -> bool {
+    failure.code == STORE_UNAVAILABLE
+}
+
 fn failure(code: &str, message: impl Into<String>) -> OpFailure {
     OpFailure { code: code.to_owned(), message: message.into() }
 }

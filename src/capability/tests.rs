@@ -3,7 +3,14 @@ use serde_json::json;
 use tollhouse_protocol::Limits;
 
 use super::{secret::Secret, testing::serve, *};
-use crate::{base::id::CallId, store::memory::MemoryStore, tool::Capabilities};
+use crate::{
+    base::id::CallId,
+    store::{
+        faulty::{Fault, FaultyStore},
+        memory::MemoryStore,
+    },
+    tool::Capabilities,
+};
 
 fn services(guard: Guard) -> (Arc<CapabilityServices>, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
@@ -83,6 +90,23 @@ async fn no_op_of_the_table_is_done_without_a_grant() {
         let code = ops.op(request.clone()).await.err().map(|failure| failure.code);
         assert_ne!(code.as_deref(), Some("not_granted"), "{request:?}");
     }
+}
+
+#[tokio::test]
+async fn an_op_that_the_host_could_not_do_is_told_from_one_that_the_handler_may_not_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+    let secrets = Arc::new(Secrets::empty(store.clone()));
+    let guard = Guard::new(GuardSettings::default()).unwrap();
+    let objects = Arc::new(FolderObjects::new(folder.path()));
+    let services = CapabilityServices::new(store.clone(), Clock::default(), guard, objects, LogSettings::default(), secrets);
+    let ops = Ops::new(call(&Grant::new(everything())), services);
+    let set = |key: &str| OpRequest::KvSet { key: key.into(), value: "1".into(), ttl_ms: None };
+    assert_eq!(ops.op(set("")).await.unwrap_err().code, "invalid_argument");
+    assert!(!ops.host_failed());
+    store.fail_all(Fault::Before);
+    assert_eq!(ops.op(set("a")).await.unwrap_err().code, "store_unavailable");
+    assert!(ops.host_failed());
 }
 
 #[tokio::test]

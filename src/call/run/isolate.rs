@@ -19,6 +19,7 @@ use crate::{
     capability::{CallGrants, CapabilityServices, Ops, Redactor, Scratch, secret::Visibility},
     catalog::Live,
     money::PaymentId,
+    store::StoreError,
     tool::{Mismatch, depth},
 };
 
@@ -119,7 +120,8 @@ pub(super) async fn run(pool: &Pool, services: &Arc<CapabilityServices>, task: T
             let clean = |text: String| ops.redactor().redact_cut(&text).into_owned();
             let thrown = Thrown { message: clean(thrown.message), stack: clean(thrown.stack) };
             ops.report(LogLevel::Error, &thrown.message, json!({ "stack": thrown.stack }));
-            Err(CallError::Threw(thrown))
+            // What it threw, it threw because the host had failed it.
+            Err(if ops.host_failed() { StoreError::Away("for an op of the call".to_owned()).into() } else { CallError::Threw(thrown) })
         }
         Outcome::Stopped(reason) => {
             let error = stopped(reason);
