@@ -147,3 +147,19 @@ async fn a_handler_that_reaches_for_what_is_not_there_is_told_what_is() {
     let error = host.call("ungranted", &json!({})).await.fails(502, "handler_failed", "tool");
     assert!(error["message"].as_str().unwrap().contains("capabilities.kv"), "{error}");
 }
+
+#[tokio::test]
+async fn a_schema_that_cannot_be_says_why_in_words_that_help() {
+    let host = Host::start().await;
+    for (schema, said) in [
+        (json!({ "$ref": "https://example.com/schema.json" }), "`https://example.com/schema.json`, which is not in this schema"),
+        (json!({ "pattern": "(?:a{1000}){1000}" }), "or one that takes more than 1048576 bytes"),
+        (json!({ "pattern": "(" }), "no regular expression"),
+    ] {
+        let mut odd = js("odd", 0.0, "export default () => 1;");
+        odd["inputSchema"] = schema;
+        let answer = host.manage(Method::POST, "/ai/endpoints/create", &odd).await;
+        let error = answer.fails(422, "invalid_endpoint", "caller");
+        assert!(error["message"].as_str().unwrap().contains(said), "{error}");
+    }
+}

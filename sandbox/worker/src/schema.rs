@@ -9,7 +9,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use jsonschema::{PatternOptions, ValidationError, Validator, error::ValidationErrorKind};
+use jsonschema::{PatternOptions, ReferencingError, ValidationError, Validator, error::ValidationErrorKind};
 use serde_json::Value;
 use tollhouse_protocol::{Limits, MAX_PROBLEMS, Problem, ReplyBody, STRUCTURED, SchemaFault, Side, ToolReply, are_blocks};
 
@@ -164,6 +164,13 @@ fn plain(error: &ValidationError<'_>) -> String {
                 0 => format!("unknown properties: {named}"),
                 more => format!("unknown properties: {named} and {more} more"),
             }
+        }
+        // A schema is looked at by itself: nothing is fetched.
+        ValidationErrorKind::Referencing(ReferencingError::Unretrievable { uri, .. }) => {
+            format!("`$ref` leads to `{uri}`, which is not in this schema; put it under `$defs`")
+        }
+        ValidationErrorKind::Format { format } if format == "regex" => {
+            format!("the value is no regular expression, or one that takes more than {PATTERN_BYTES} bytes")
         }
         _ => error.masked_with("the value").to_string(),
     }
