@@ -44,6 +44,19 @@ fn signatures_of_viem_are_accepted_on_their_own_network_only() {
 }
 
 #[test]
+fn every_network_of_the_table_is_paid_on_and_signed_for_alone() {
+    for (place, network) in NETWORKS.iter().enumerate() {
+        assert_eq!(network.caip2, format!("eip155:{}", network.chain_id));
+        assert!(Address::parse_checksummed(network.asset, None).is_ok(), "{network:?}");
+        for name in [network.caip2, network.v1_name] {
+            assert_eq!(PaymentConfig::for_network(name, PAY_TO).unwrap().network, network);
+        }
+        let hash = transfer().signing_hash(network);
+        assert!(NETWORKS[..place].iter().all(|other| transfer().signing_hash(other) != hash), "{network:?}");
+    }
+}
+
+#[test]
 fn a_signature_covers_every_field() {
     let one = |change: fn(&mut Transfer)| {
         let mut other = transfer();
