@@ -1,5 +1,7 @@
 //! Schemas of builders: what they cost is theirs, and no one else's.
 
+mod shapes;
+
 use std::time::{Duration, Instant};
 
 use reqwest::Method;
@@ -9,186 +11,13 @@ use tollhouse::store::{
     sled::{SledConfig, SledStore},
 };
 
+use self::shapes::{Fate, Shape, chain, in_a, recursive, shapes};
 use crate::harness::{Answer, Host, js};
 
 const SAYS: &str = "export default async (req) => req.input.answer;";
 
 /// How long `/health/live` may take beside whatever is going on, on a shared machine and in a debug build.
 const LIVELY: Duration = Duration::from_millis(750);
-
-/// What becomes of a schema.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    /// It is refused when it is published.
-    Refused,
-    /// Its calls are stopped, in its own name.
-    Stopped,
-    /// It says no at once, and would be long in saying why: its calls are told no.
-    Unfit,
-    /// It looks worse than it is: its calls are answered.
-    Answered,
-}
-
-/// A schema that is made to freeze whoever evaluates it, and the input that does.
-struct Shape {
-    name: &'static str,
-    schema: Value,
-    input: Value,
-    fate: Fate,
-}
-
-impl Shape {
-    /// The schema is of the member `value`.
-    fn within_value(mut self) -> Self {
-        self.schema = json!({ "properties": { "value": self.schema } });
-        self
-    }
-}
-
-/// Definitions of which each is made of the next.
-fn chain(levels: usize, made: impl Fn(Value) -> Value) -> Value {
-    let next = |level: usize| json!({ "$ref": format!("#/$defs/d{level}") });
-    let mut defs: Map<_, _> = (0..levels).map(|level| (format!("d{level}"), made(next(level + 1)))).collect();
-    defs.insert(format!("d{levels}"), json!({ "type": "object" }));
-    json!({ "$defs": defs, "$ref": "#/$defs/d0" })
-}
-
-fn doubling(name: &'static str, made: impl Fn(Value) -> Value) -> Shape {
-    Shape { name, schema: chain(28, made), input: json!({}), fate: Fate::Refused }
-}
-
-fn refused(name: &'static str, schema: Value) -> Shape {
-    Shape { name, schema, input: json!({}), fate: Fate::Refused }
-}
-
-/// A schema that applies itself more than once to a part of each value, and a value that is deep and does not fit.
-fn recursive(name: &'static str, made: impl Fn(Value) -> Value, deeper: impl Fn(Value) -> Value) -> Shape {
-    let mut node = made(json!({ "$ref": "#/$defs/n" }));
-    node["type"] = json!(["object", "array"]);
-    let schema = json!({ "$defs": { "n": node }, "$ref": "#/$defs/n" });
-    Shape { name, schema, input: (0..60).fold(json!(1), |inner, _| deeper(inner)), fate: Fate::Unfit }
-}
-
-/// As many steps as `schema` has times as `input` has.
-fn product(name: &'static str, schema: Value, input: Value) -> Shape {
-    Shape { name, schema, input, fate: Fate::Stopped }
-}
-
-fn linear(name: &'static str, schema: Value, input: Value) -> Shape {
-    Shape { name, schema, input: json!({ "answer": true, "value": input }), fate: Fate::Answered }.within_value()
-}
-
-/// Text of which no part is like another.
-fn random_ab(length: usize) -> String {
-    let mut state = 1_u64;
-    let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        if state >> 63 == 0 { 'a' } else { 'b' }
-    };
-    (0..length).map(|_| next()).collect()
-}
-
-fn in_a(inner: Value) -> Value {
-    json!({ "a": inner })
-}
-
-fn in_ab(inner: Value) -> Value {
-    json!({ "ab": inner })
-}
-
-fn in_list(inner: Value) -> Value {
-    json!([inner])
-}
-
-fn shapes() -> Vec<Shape> {
-    let all = |count: usize, one: &dyn Fn(usize) -> Value| json!({ "allOf": (0..count).map(one).collect::<Vec<_>>() });
-    let keys = |count: usize| Value::Object((0..count).map(|at| (format!("k{at}"), json!(1))).collect());
-    let items = |count: usize, one: &dyn Fn(usize) -> Value| Value::Array((0..count).map(one).collect());
-    let long = |part: &str| json!(part.repeat(900_000 / part.len()));
-    vec![
-        doubling("allOf", |next| json!({ "allOf": [next, next] })),
-        doubling("anyOf", |next| json!({ "anyOf": [{ "not": next }, next] })),
-        doubling("oneOf", |next| json!({ "oneOf": [{ "not": next }, next] })),
-        doubling("not not", |next| json!({ "not": { "not": next }, "allOf": [next] })),
-        doubling("if then else", |next| json!({ "if": next, "then": next, "else": next })),
-        doubling("dependentSchemas", |next| json!({ "dependentSchemas": { "a": next, "b": next } })),
-        doubling("properties and patternProperties", |next| json!({ "properties": { "ab": next }, "patternProperties": { "a": next } })),
-        doubling("unevaluatedProperties", |next| json!({ "allOf": [next], "unevaluatedProperties": next })),
-        doubling("items and contains", |next| json!({ "items": next, "contains": next })),
-        refused("nested deeply", (0..40).fold(json!({}), |inner, _| json!({ "not": inner }))),
-        refused("many patterns", {
-            json!({ "properties": (0..1_000).map(|at| (format!("p{at}"), json!({ "pattern": format!("^\\w{{9}}{at}") }))).collect::<Map<_, _>>() })
-        }),
-        refused("long patterns", json!({ "pattern": format!("^({})$", "a|".repeat(5_000)) })),
-        refused("a huge enum", json!({ "enum": (0..30_000).collect::<Vec<_>>() })),
-        recursive("allOf of itself", |n| json!({ "properties": { "a": { "allOf": [n, n] } } }), in_a),
-        recursive(
-            "oneOf of itself",
-            |n| json!({ "oneOf": [{ "properties": { "a": n } }, { "properties": { "a": n }, "required": ["b"] }] }),
-            in_a,
-        ),
-        recursive(
-            "anyOf that fits last",
-            |n| json!({ "anyOf": [{ "properties": { "a": n }, "required": ["b"] }, { "properties": { "a": n } }] }),
-            in_a,
-        ),
-        recursive("two patterns of one name", |n| json!({ "patternProperties": { "a": n, "b": n } }), in_ab),
-        recursive(
-            "dependentSchemas of itself",
-            |n| json!({ "properties": { "a": n }, "dependentSchemas": { "a": { "properties": { "a": n } } } }),
-            in_a,
-        ),
-        recursive("items of itself, twice", |n| json!({ "items": n, "allOf": [{ "items": n }] }), in_list),
-        recursive("prefixItems of itself, twice", |n| json!({ "prefixItems": [n], "anyOf": [{ "prefixItems": [n] }] }), in_list),
-        recursive(
-            "unevaluatedProperties of itself",
-            |n| json!({ "anyOf": [{ "properties": { "a": n } }], "unevaluatedProperties": n, "additionalProperties": n }),
-            in_a,
-        ),
-        Shape {
-            schema: json!({
-                "$dynamicAnchor": "n",
-                "type": "object",
-                "properties": { "a": { "allOf": [{ "$dynamicRef": "#n" }, { "$dynamicRef": "#n" }] } },
-            }),
-            ..recursive("$dynamicRef", |n| n, in_a)
-        },
-        product("uniqueItems again and again", all(2_800, &|_| json!({ "uniqueItems": true })), items(90_000, &|at| json!(at))),
-        product(
-            "contains again and again",
-            all(2_000, &|at| json!({ "contains": { "const": at + 90_000 } })),
-            items(92_000, &|at| json!(at)),
-        ),
-        product(
-            "a long enum of objects",
-            json!({ "items": { "enum": (0..5_000).map(|at| json!([at])).collect::<Vec<_>>() } }),
-            items(60_000, &|at| json!([at % 5_000])),
-        ),
-        product("propertyNames", json!({ "propertyNames": all(2_000, &|at| json!({ "maxLength": at + 10 })) }), keys(60_000)),
-        product(
-            "patternProperties",
-            json!({ "patternProperties": (0..60).map(|at| (format!("[ab]*a[ab]{{14}}c{at}"), json!({}))).collect::<Map<_, _>>() }),
-            Value::Object((0..60).map(|at| (format!("{at}{}", random_ab(13_000)), json!(1))).collect()),
-        ),
-        Shape {
-            fate: Fate::Unfit,
-            ..product(
-                "a long required",
-                json!({ "items": { "required": (0..5_000).map(|at| format!("k{at}")).collect::<Vec<_>>() } }),
-                items(60_000, &|_| json!({})),
-            )
-        },
-        linear("lengths of a long string", all(1_000, &|at| json!({ "minLength": at })), long("é")),
-        linear("a pattern that others go back in", json!({ "not": { "pattern": "^(a+)+$" } }), json!(format!("{}b", "a".repeat(900_000)))),
-        linear("a long const", json!({ "not": { "const": vec![1; 20_000] } }), items(20_000, &|at| json!(at / 20_000))),
-        product("formats of a long string", all(2_000, &|_| json!({ "not": { "format": "uri" } })), long("a")),
-        product(
-            "patterns over a long string",
-            all(60, &|at| json!({ "pattern": format!("[ab]*a[ab]{{14}}c{at}") })),
-            json!(random_ab(900_000)),
-        ),
-    ]
-}
 
 /// Asks for `/health/live` until `done`; answers that, and the longest that an answer took.
 async fn health<T>(host: &Host, done: impl Future<Output = T>) -> (T, Duration) {
