@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tollhouse_protocol::{Limits, StopReason};
 
-use crate::watchdog::TICK;
+/// How often the watchdog looks.
+pub(crate) const TICK: Duration = Duration::from_millis(50);
 
 /// A budget that is in force.
 #[derive(Debug, Clone, Copy)]

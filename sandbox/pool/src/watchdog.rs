@@ -21,12 +21,9 @@ use tokio::{sync::Notify, time::Instant};
 use tollhouse_protocol::StopReason;
 
 use crate::{
-    budget::{Budget, Seen},
+    budget::{Budget, Seen, TICK},
     usage::{Usage, UsageError},
 };
-
-/// How often the watchdog looks.
-pub(crate) const TICK: Duration = Duration::from_millis(50);
 
 /// Ticks between two looks at a call that waits in ops.
 const PARKED_TICKS: u32 = 5;

@@ -9,6 +9,8 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool speaks to its terminal")]
 
 mod alone;
+mod cargo;
+mod failure;
 mod mutant;
 mod rooms;
 mod switch;
@@ -18,32 +20,17 @@ mod tree;
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Command, ExitCode},
+    process::ExitCode,
     thread,
 };
 
+use cargo::{Cargo, root};
+use failure::Failure;
 use mutant::Mutant;
 use tests::{Suite, Verdict};
 
-/// Why this stops: one sentence for people.
-type Failure = String;
-
 /// Processes at once that run tests over HTTP, and tests at once in each: more of them, and their clocks disturb them.
 const OUTSIDE: (usize, usize) = (3, 2);
-
-/// cargo-mutants, and where it builds.
-struct Cargo {
-    program: PathBuf,
-    target: PathBuf,
-}
-
-impl Cargo {
-    fn mutants(&self) -> Command {
-        let mut command = Command::new(&self.program);
-        command.arg("mutants").current_dir(root());
-        command
-    }
-}
 
 /// What became of the mutants of a room: the name of each, and for those that are noticed the test that does.
 #[derive(Debug, Default)]
@@ -68,11 +55,6 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// The repository's root.
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).map(PathBuf::from).unwrap_or_default()
 }
 
 fn run(program: PathBuf, folder: &Path, room: &str, asked: &[String]) -> Result<Report, Failure> {

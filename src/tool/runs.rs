@@ -1,0 +1,83 @@
+//! What runs when an endpoint is called.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Builtin, Endpoint, Handler, HandlerType, Slug};
+
+/// What runs when an endpoint is called: its handler, which is one of its type.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Runs {
+    /// Code of the host's own, in this process.
+    Builtin(Builtin),
+    /// Nothing: this is always the answer.
+    Static(Arc<Value>),
+    /// Its source, in the sandbox.
+    Js,
+}
+
+/// A record whose handler is not one of its type. No host has made it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("endpoint `{slug}` is of type `{}`, and its handler is not", handler_type.as_str())]
+pub struct ForeignHandler {
+    /// Whose record it is.
+    pub slug: Slug,
+    /// The type of which the handler is not.
+    pub handler_type: HandlerType,
+}
+
+impl Endpoint {
+    /// What runs when it is called.
+    ///
+    /// # Errors
+    ///
+    /// [`ForeignHandler`].
+    pub fn runs(&self) -> Result<Runs, ForeignHandler> {
+        match (self.handler_type, &self.handler) {
+            (HandlerType::Builtin(builtin), Handler::Builtin) => Ok(Runs::Builtin(builtin)),
+            (HandlerType::StaticJson, Handler::Static(response)) => Ok(Runs::Static(Arc::clone(response))),
+            (HandlerType::JsRequestResponse, Handler::Js { .. }) => Ok(Runs::Js),
+            (handler_type, Handler::Builtin | Handler::Static(_) | Handler::Js { .. }) => {
+                Err(ForeignHandler { slug: self.slug.clone(), handler_type })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::base::{clock::Timestamp, id::EndpointId};
+
+    fn endpoint(handler_type: &str, handler: &Value) -> Endpoint {
+        let record = json!({
+            "slug": "some-tool", "id": EndpointId::generate(), "title": "t", "description": "", "status": "active", "priceUsd": 0,
+            "handlerType": handler_type, "tags": [], "inputSchema": {}, "outputSchema": {}, "capabilities": {}, "contentSafety": null,
+            "owner": "platform", "handler": handler, "version": "v", "revision": 1, "createdAt": Timestamp(0), "updatedAt": Timestamp(0),
+        });
+        serde_json::from_value(record).unwrap()
+    }
+
+    #[test]
+    fn a_handler_runs_only_where_the_record_is_of_its_type() {
+        let handlers = [json!("builtin"), json!({ "static": { "a": 1 } }), json!({ "js": { "language": "js" } })];
+        for known in HandlerType::all() {
+            let (place, runs) = match known {
+                HandlerType::Builtin(builtin) => (0, Runs::Builtin(builtin)),
+                HandlerType::StaticJson => (1, Runs::Static(Arc::new(json!({ "a": 1 })))),
+                HandlerType::JsRequestResponse => (2, Runs::Js),
+            };
+            for (number, handler) in handlers.iter().enumerate() {
+                let known_runs = endpoint(known.as_str(), handler).runs();
+                if number == place {
+                    assert_eq!(known_runs, Ok(runs.clone()));
+                } else {
+                    assert!(known_runs.unwrap_err().to_string().contains(known.as_str()), "{known:?} {handler}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! cargo-mutants, on this repository.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// cargo-mutants, and where it builds.
+pub(crate) struct Cargo {
+    pub(crate) program: PathBuf,
+    pub(crate) target: PathBuf,
+}
+
+impl Cargo {
+    pub(crate) fn mutants(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg("mutants").current_dir(root());
+        command
+    }
+}
+
+/// The repository's root.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).map(PathBuf::from).unwrap_or_default()
+}

@@ -1,0 +1,4 @@
+//! Why this stops.
+
+/// One sentence for people.
+pub(crate) type Failure = String;
