@@ -42,7 +42,7 @@ pub use self::{
     finish::{Closing, ReceiptFinisher},
     history::{CallPage, CallPlace, CallQuery, CallRecord, Ending, History, HistorySettings, Placed},
     input::{Input, MAX_QUERY_FIELDS, Parsed as ParsedInput, check_query},
-    metrics::{Asked, Metrics, MetricsSettings, Series, Step, StepError},
+    metrics::{Metrics, MetricsSettings, Series, SeriesQuery, Step, StepError},
     receipts::Receipts,
     register::{Registered, Registration, registration_terms},
     request::{Call, CalledBy, Progress, RequestHead},

@@ -1,6 +1,6 @@
 //! What happened to a builder's endpoints and money: the feed that builders read and follow.
 //!
-//! An event that tells of a change is written in the commit that makes the change ([`Events::write`]),
+//! An event that tells of a change is written in the commit that makes the change ([`Events::stored`]),
 //! and announced to those who follow live once the commit has answered ([`Events::announce`]). Events go
 //! when they are too old or their owner has too many.
 

@@ -17,7 +17,6 @@ mod listing;
 mod logs;
 mod manifest;
 mod operations;
-mod paced;
 mod page;
 mod payouts;
 mod receipts;
@@ -29,6 +28,7 @@ mod secrets;
 mod services;
 mod stream;
 mod tools;
+mod turn;
 
 use std::sync::Arc;
 

@@ -14,7 +14,6 @@
 
 mod accept;
 mod answer;
-mod asked;
 mod batch;
 mod begun;
 mod beside;
@@ -30,6 +29,7 @@ mod origins;
 mod own;
 mod progress;
 mod refusal;
+mod request;
 mod revision;
 mod server;
 mod services;

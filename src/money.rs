@@ -46,7 +46,7 @@ pub use self::{
         record::{PaymentState, SettlementNotice, State, StoredAnswer},
     },
     network::{ConfigError, Network, PaymentConfig, checked_address},
-    offered::{CreditOffer, Offered, WireVersion, Witness},
+    offered::{CredentialObserver, CreditOffer, Offered, WireVersion},
     refusal::{Refusal, SettleError},
     settlement::{Settlement, SettlementKind},
     terms::Terms,

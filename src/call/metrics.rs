@@ -16,7 +16,7 @@ use std::{
 };
 
 use self::bucket::Bucket;
-pub use self::read::{Asked, Series, Step, StepError};
+pub use self::read::{Series, SeriesQuery, Step, StepError};
 use super::history::CallRecord;
 use crate::{
     base::{

@@ -224,7 +224,7 @@ impl WriteBehind {
             *slot = self.next();
         }
         let Some(batch) = slot.as_mut() else { return Ok(()) };
-        let written = batch.unsure && batch.rows.landed(&*self.store).await?;
+        let written = batch.unsure && batch.rows.was_committed(&*self.store).await?;
         if !written {
             let committed = batch.rows.clone().commit(&*self.store, Durability::Buffered).await;
             batch.unsure |= matches!(committed, Err(StoreError::Unknown(_)));

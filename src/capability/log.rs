@@ -33,7 +33,7 @@ use crate::{
         clock::{Clock, Timestamp},
         id::{CallId, EndpointId},
     },
-    event::feed::{Crowded, Feed, Follower},
+    event::feed::{Crowded, Feed, Follower, Position as _},
     store::{Counted, Direction, Store, StoreError},
 };
 

@@ -11,6 +11,8 @@ use std::{
 
 use tokio::sync::broadcast::{self, error::RecvError};
 
+use crate::base::clock::Timestamp;
+
 /// Entries that wait for a slow follower; it misses those before.
 pub const BUFFER: usize = 256;
 /// Followers of one subject at once.
@@ -39,6 +41,21 @@ pub enum FeedItem<T> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{MAX_FOLLOWERS} others follow this already")]
 pub struct Crowded;
+
+/// Where an entry stands among the stored ones of its subject: by its time, then by what tells it from others of that time.
+pub trait Position: Clone + Ord + Send + Sync {
+    /// Before all entries of `at`.
+    fn start_of(at: Timestamp) -> Self;
+
+    /// The time of it.
+    fn at(&self) -> Timestamp;
+
+    /// As [`Position::to_cursor`] gave it; `None` for other texts.
+    fn from_cursor(text: &str) -> Option<Self>;
+
+    /// As clients show it again.
+    fn to_cursor(&self) -> String;
+}
 
 impl<T> Default for Feed<T> {
     fn default() -> Self {

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::{EVENTS, EventPlace, Events, of};
+use super::{EVENTS, EventPlace, Events, feed::Position as _, of};
 use crate::store::StoreError;
 
 /// How often events that are too many are looked for.

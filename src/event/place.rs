@@ -2,6 +2,7 @@
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
+use super::feed::Position;
 use crate::{
     base::{clock::Timestamp, id::EventId},
     store,
@@ -12,34 +13,28 @@ use crate::{
 pub struct EventPlace(pub(super) store::Place);
 
 impl EventPlace {
-    /// Before all events of `at`.
-    #[must_use]
-    pub fn start_of(at: Timestamp) -> Self {
-        Self(store::Place::of(&at))
-    }
-
     /// That of an event.
     #[must_use]
     pub fn of(id: &EventId) -> Self {
         Self(store::Place::of(&(id.made_at(), id.clone())))
     }
+}
 
-    /// The time of it.
-    #[must_use]
-    pub fn at(&self) -> Timestamp {
+impl Position for EventPlace {
+    fn start_of(at: Timestamp) -> Self {
+        Self(store::Place::of(&at))
+    }
+
+    fn at(&self) -> Timestamp {
         self.0.split().map_or(Timestamp(0), |(at, _)| at)
     }
 
-    /// As [`EventPlace::to_cursor`] gave it; `None` for other texts.
-    #[must_use]
-    pub fn from_cursor(text: &str) -> Option<Self> {
+    fn from_cursor(text: &str) -> Option<Self> {
         let place = URL_SAFE_NO_PAD.decode(text).ok().filter(|place| (8..=64).contains(&place.len()));
         place.map(|place| Self(store::Place::of_bytes(place)))
     }
 
-    /// As clients show it again.
-    #[must_use]
-    pub fn to_cursor(&self) -> String {
+    fn to_cursor(&self) -> String {
         URL_SAFE_NO_PAD.encode(self.0.as_bytes())
     }
 }

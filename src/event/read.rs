@@ -1,6 +1,6 @@
 //! Reading events: newest first in pages, or oldest first from a place on.
 
-use super::{EVENTS, Event, Events, Kind, of, place::EventPlace};
+use super::{EVENTS, Event, Events, Kind, feed::Position as _, of, place::EventPlace};
 use crate::{
     base::clock::Timestamp,
     store::{Direction, StoreError},
@@ -84,12 +84,12 @@ impl Events {
     /// # Errors
     ///
     /// The store's.
-    pub async fn after(&self, owner: &Owner, place: &EventPlace, limit: usize) -> Result<Vec<(EventPlace, Event)>, StoreError> {
+    pub async fn after(&self, owner: &Owner, place: &EventPlace, limit: usize) -> Result<Vec<Event>, StoreError> {
         let own = of(owner.share());
         let from = place.clone().max(EventPlace::start_of(self.oldest()));
         let range = EVENTS.under(&own).after(&(own, from.0));
         let rows = EVENTS.readable(&*self.store, &range, limit, Direction::Forward).await?;
-        Ok(rows.into_iter().filter_map(|((_, place), event)| Some((EventPlace(place), event?))).collect())
+        Ok(rows.into_iter().filter_map(|(_, event)| event).collect())
     }
 
     /// Events from before then are no longer kept.

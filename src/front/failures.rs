@@ -25,7 +25,7 @@ use super::{
     names,
     payment::{bearer, credit},
 };
-use crate::money::Witness;
+use crate::money::CredentialObserver;
 
 /// The time that the budget of an address is for.
 const WINDOW: Duration = Duration::from_secs(60);
@@ -75,8 +75,8 @@ impl Failures {
     }
 
     /// Who counts a credential of an address that is yet to be looked up, if it is wrong.
-    pub(super) fn witness(failures: &Arc<Self>, address: IpAddr) -> Arc<dyn Witness> {
-        Arc::new(Stranger { failures: Arc::clone(failures), address })
+    pub(super) fn observer(failures: &Arc<Self>, address: IpAddr) -> Arc<dyn CredentialObserver> {
+        Arc::new(WrongCredentials { failures: Arc::clone(failures), address })
     }
 
     fn wait(&self, address: IpAddr, now: Instant) -> Option<Duration> {
@@ -150,14 +150,14 @@ impl Shown {
     }
 }
 
-/// Who has shown a credential that is yet to be looked up.
+/// Counts a credential that is yet to be looked up against the address that showed it, if it is wrong.
 #[derive(Debug)]
-struct Stranger {
+struct WrongCredentials {
     failures: Arc<Failures>,
     address: IpAddr,
 }
 
-impl Witness for Stranger {
+impl CredentialObserver for WrongCredentials {
     fn saw_wrong(&self) {
         self.failures.count(self.address);
     }

@@ -77,17 +77,17 @@ impl Limits {
         self.failures.as_deref()
     }
 
-    /// The offer, with a witness that counts its developer credit if no credit has the token. An answer that streams, or comes
+    /// The offer, with an observer that counts its developer credit if no credit has the token. An answer that streams, or comes
     /// in a message, does not say so in its head. A credit that is not looked up, as for a free tool, is not counted: nobody
     /// learns anything of it.
-    pub(crate) fn witnessed(&self, address: IpAddr, mut offered: Offered) -> Offered {
+    pub(crate) fn observed(&self, address: IpAddr, mut offered: Offered) -> Offered {
         if let (Some(failures), Offered::Credit(credit)) = (&self.failures, &mut offered) {
-            credit.witness = Some(Failures::witness(failures, address));
+            credit.observer = Some(Failures::observer(failures, address));
         }
         offered
     }
 
-    /// [`Limits::witnessed`], of an offer that came in a message, where nobody has looked at it before.
+    /// [`Limits::observed`], of an offer that came in a message, where nobody has looked at it before.
     ///
     /// # Errors
     ///
@@ -96,7 +96,7 @@ impl Limits {
         if let (Some(failures), Offered::Credit(_)) = (&self.failures, &offered) {
             failures.check(address)?;
         }
-        Ok(self.witnessed(address, offered))
+        Ok(self.observed(address, offered))
     }
 
     /// Counts a wrong credential that is refused in a message, where nobody looks at the answer's head.

@@ -23,7 +23,7 @@ pub(crate) fn offered(headers: &HeaderMap) -> Offered {
     }
     match credit(headers) {
         Some(token) => {
-            Offered::Credit(CreditOffer { token: token.into_owned(), idempotency_key: text(&names::IDEMPOTENCY_KEY), witness: None })
+            Offered::Credit(CreditOffer { token: token.into_owned(), idempotency_key: text(&names::IDEMPOTENCY_KEY), observer: None })
         }
         None => Offered::Nothing,
     }

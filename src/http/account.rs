@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     endpoints::{Body, Subject},
-    page::Asked,
+    page::QueryParams,
 };
 use crate::{
     front::{Code, Fault, body::SMALL_BODY_BYTES},
@@ -44,7 +44,10 @@ pub(super) struct Address {
 }
 
 /// `GET /dev/faucet?address=…`: what an address has.
-pub(super) async fn balance(State(ledger): State<Option<Arc<Ledger>>>, Asked(query): Asked<Address>) -> Result<Json<Value>, Fault> {
+pub(super) async fn balance(
+    State(ledger): State<Option<Arc<Ledger>>>,
+    QueryParams(query): QueryParams<Address>,
+) -> Result<Json<Value>, Fault> {
     let ledger = ledger.ok_or_else(no_ledger)?;
     let balance = ledger.balance(&query.address).await?;
     Ok(Json(json!({ "ok": true, "simulated": true, "address": query.address, "balanceUsd": balance })))

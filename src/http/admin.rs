@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::{
     auth::Admin,
     endpoints::{self, Body, Subject, if_match, owned, with_etag},
-    page::{At, Limit, behind, cursor_at},
+    page::{Limit, PathParams, behind, cursor_at},
     route::{Route, get, post, put},
     services::Publishing,
 };
@@ -125,7 +125,7 @@ fn waiting_for(endpoint: &Endpoint) -> Value {
 async fn decide(
     _: Admin,
     State(publishing): State<Arc<Publishing>>,
-    At(slug): At<String>,
+    PathParams(slug): PathParams<String>,
     headers: HeaderMap,
     Body(verdict): Body<Verdict>,
 ) -> Result<Response, Fault> {

@@ -15,11 +15,11 @@ use serde::{
     Deserialize,
     de::{Deserializer as _, IgnoredAny, MapAccess, Visitor},
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     auth::Admin,
-    page::{Limit, Span, bad_cursor},
+    page::{Limit, Span, bad_cursor, paged},
     route::{Route, get},
     services::Auditing,
 };
@@ -194,15 +194,13 @@ async fn list(Admin(asked): Admin<Query>, State(auditing): State<Arc<Auditing>>)
         before: asked.cursor.map(|cursor| cursor.parse::<AuditId>()).transpose().map_err(|_| bad_cursor())?,
     };
     let page = auditing.audit.list(&query).await?;
-    let mut answer = json!({ "ok": true, "entries": page.entries });
-    if let Some(next) = page.next {
-        answer["nextCursor"] = json!(next);
-    }
-    Ok(Json(answer))
+    Ok(paged("entries", &page.entries, page.next.map(|next| next.to_string())))
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -13,7 +13,7 @@ use axum::{
 use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
-    page::{Asked, At},
+    page::{PathParams, QueryParams},
     route::{Asker, Nothing, Whose},
     services::Http,
 };
@@ -31,7 +31,7 @@ async fn admitted(parts: &Parts, http: &Http) -> Result<Caller, Fault> {
 }
 
 async fn query<Q: DeserializeOwned>(parts: &mut Parts, http: &Http) -> Result<Q, Fault> {
-    let Asked(asked) = Asked::from_request_parts(parts, http).await?;
+    let QueryParams(asked) = QueryParams::from_request_parts(parts, http).await?;
     Ok(asked)
 }
 
@@ -131,7 +131,7 @@ impl<Q: DeserializeOwned> FromRequestParts<Http> for Managed<Q> {
 
     async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
         let caller = admitted(parts, http).await?;
-        let At(SlugPath { slug }) = At::from_request_parts(parts, http).await?;
+        let PathParams(SlugPath { slug }) = PathParams::from_request_parts(parts, http).await?;
         let live = http.publishing.catalog.find(&slug).ok_or_else(|| Fault::unknown_endpoint(&slug))?;
         if !caller.manages(&live.endpoint.owner) {
             return Err(Code::NotOwner.into());
@@ -152,10 +152,10 @@ impl<Q> Managed<Q> {
 
 /// The builder whose business is asked about: who shows the key, or whom the admin names by `?builderId=`; and what else the
 /// query asks.
-pub(super) struct Business<Q = Named>(pub(super) Builder, pub(super) Q);
+pub(super) struct ForBuilder<Q = BuilderParam>(pub(super) Builder, pub(super) Q);
 
 /// The same for what is only read of their money: a suspended builder reads it too.
-pub(super) struct Books<Q = Named>(pub(super) Builder, pub(super) Q);
+pub(super) struct ForBuilderReadOnly<Q = BuilderParam>(pub(super) Builder, pub(super) Q);
 
 /// A query that may name a builder.
 pub(super) trait OfBuilder: DeserializeOwned + Send + Sync {
@@ -165,27 +165,27 @@ pub(super) trait OfBuilder: DeserializeOwned + Send + Sync {
 /// One that asks nothing else.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Named {
+pub(super) struct BuilderParam {
     builder_id: Option<String>,
 }
 
-impl OfBuilder for Named {
+impl OfBuilder for BuilderParam {
     fn builder_id(&self) -> Option<&str> {
         self.builder_id.as_deref()
     }
 }
 
-impl<Q: OfBuilder> Asker for Business<Q> {
+impl<Q: OfBuilder> Asker for ForBuilder<Q> {
     const WHOSE: Whose = Whose::Themselves;
     type Query = Q;
 }
 
-impl<Q: OfBuilder> Asker for Books<Q> {
+impl<Q: OfBuilder> Asker for ForBuilderReadOnly<Q> {
     const WHOSE: Whose = Whose::Themselves;
     type Query = Q;
 }
 
-impl<Q: OfBuilder> FromRequestParts<Http> for Business<Q> {
+impl<Q: OfBuilder> FromRequestParts<Http> for ForBuilder<Q> {
     type Rejection = Fault;
 
     async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
@@ -195,7 +195,7 @@ impl<Q: OfBuilder> FromRequestParts<Http> for Business<Q> {
     }
 }
 
-impl<Q: OfBuilder> FromRequestParts<Http> for Books<Q> {
+impl<Q: OfBuilder> FromRequestParts<Http> for ForBuilderReadOnly<Q> {
     type Rejection = Fault;
 
     async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {

@@ -11,9 +11,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    auth::{Admin, Anyone, Business, Everyone},
+    auth::{Admin, Anyone, Everyone, ForBuilder},
     endpoints::{self, Body, For, Subject, Wanted, whose},
-    page::{At, Limit, bad_cursor},
+    page::{Limit, PathParams, bad_cursor},
     reply,
     route::{Route, get, post},
     services::{Accounts, Http, Publishing},
@@ -63,7 +63,7 @@ async fn register(
     request: Request,
 ) -> Result<Response, Fault> {
     let accounts = &http.accounts;
-    let offered = accounts.shared.limits.witnessed(peer.ip(), offered(request.headers()));
+    let offered = accounts.shared.limits.observed(peer.ip(), offered(request.headers()));
     if matches!(offered, Offered::Nothing) && !accounts.registration.price.is_zero() {
         return Err(accounts.calls.unpaid(&accounts.registration).into());
     }
@@ -96,11 +96,11 @@ fn told(registered: &Registered) -> Response {
     response
 }
 
-async fn me(Business(builder, _): Business) -> Json<Value> {
+async fn me(ForBuilder(builder, _): ForBuilder) -> Json<Value> {
     Json(json!({ "ok": true, "builder": builder.own() }))
 }
 
-async fn rotate(Business(builder, _): Business, State(accounts): State<Arc<Accounts>>) -> Result<Json<Value>, Fault> {
+async fn rotate(ForBuilder(builder, _): ForBuilder, State(accounts): State<Arc<Accounts>>) -> Result<Json<Value>, Fault> {
     let owner = Owner::Builder(builder.id.clone());
     let event = accounts.events.event(Kind::BuilderKeyRotated, None, json!({}));
     let (builder, key) = accounts.builders.rotate(&builder.id, Events::stored(&owner, &event)).await?;
@@ -150,7 +150,7 @@ async fn list(Admin(page): Admin<Page>, State(accounts): State<Arc<Accounts>>) -
 async fn judge(
     _: Admin,
     State(accounts): State<Arc<Accounts>>,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
     Body(verdict): Body<Verdict>,
 ) -> Result<Json<Value>, Fault> {
     let id: BuilderId = id.parse().map_err(|_| BuilderError::Unknown)?;

@@ -15,14 +15,14 @@ use serde_json::{Value, json};
 use super::{
     auth::Managed,
     follow::{self, Entry, Source},
-    page::{Limit, Span, bad_cursor},
+    page::{Limit, Span, bad_cursor, paged},
     route::{Route, get},
     services::Watching,
 };
 use crate::{
-    base::{clock::Timestamp, id::EndpointId},
+    base::id::EndpointId,
     call::{CallPlace, CallQuery, Ending, History, Placed, Step},
-    event::feed::{Crowded, Follower},
+    event::feed::{Crowded, Follower, Position as _},
     front::{Code, Fault, sse},
     store::StoreError,
 };
@@ -33,7 +33,7 @@ const DEFAULT_STEP: Step = Step::Hour;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct CallsAsked {
+struct CallsQuery {
     since: Option<Span>,
     outcome: Option<Ending>,
     #[serde(default)]
@@ -43,7 +43,7 @@ struct CallsAsked {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct MetricsAsked {
+struct MetricsQuery {
     since: Option<Span>,
     step: Option<String>,
 }
@@ -56,28 +56,20 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn calls(managed: Managed<CallsAsked>, State(watching): State<Arc<Watching>>, headers: HeaderMap) -> Result<Response, Fault> {
+async fn calls(managed: Managed<CallsQuery>, State(watching): State<Arc<Watching>>, headers: HeaderMap) -> Result<Response, Fault> {
     let Managed { live, asked, .. } = managed;
     let endpoint = live.endpoint.id.clone();
     let since = asked.since.map(|since| since.before(watching.clock.now()));
     let ending = asked.outcome.map(known).transpose()?;
     if sse::wanted(&headers) {
-        let wrong = || Fault::bad_request("`Last-Event-ID` is the id of a call of this stream");
-        let from = match follow::last_id(&headers) {
-            Some(last) => Some(CallPlace::from_cursor(last).ok_or_else(wrong)?),
-            None => since.map(CallPlace::start_of),
-        };
+        let from = follow::from(&headers, since, CallPlace::from_cursor, "a call of this stream")?;
         // A reader that comes back has its place; what it asked to begin with is past.
         let query = CallQuery { ending, ..CallQuery::default() };
         return follow::stream(&watching.shared.shutdown, Calls { history: Arc::clone(&watching.history), endpoint, query }, from);
     }
     let cursor = asked.cursor.map(|cursor| CallPlace::from_cursor(&cursor).ok_or_else(bad_cursor)).transpose()?;
     let page = watching.history.list(&endpoint, &CallQuery { since, ending, limit: asked.limit.0, cursor }).await?;
-    let mut answer = json!({ "ok": true, "calls": page.calls });
-    if let Some(next) = page.next {
-        answer["nextCursor"] = json!(next.to_cursor());
-    }
-    Ok(Json(answer).into_response())
+    Ok(paged("calls", &page.calls, page.next.map(|next| next.to_cursor())).into_response())
 }
 
 /// An ending that a call can have.
@@ -90,7 +82,7 @@ fn known(ending: Ending) -> Result<Ending, Fault> {
     }
 }
 
-async fn metrics(managed: Managed<MetricsAsked>, State(watching): State<Arc<Watching>>) -> Result<Json<Value>, Fault> {
+async fn metrics(managed: Managed<MetricsQuery>, State(watching): State<Arc<Watching>>) -> Result<Json<Value>, Fault> {
     let Managed { live, asked, .. } = managed;
     let back = asked.since.unwrap_or(DEFAULT_SINCE).millis();
     let step = asked.step.map_or(Ok(DEFAULT_STEP), |step| step.parse());
@@ -108,33 +100,25 @@ struct Calls {
     query: CallQuery,
 }
 
-impl Calls {
-    fn wanted(&self, placed: &Placed) -> Option<Entry> {
-        let entry = || Entry { id: placed.place.to_cursor(), name: "call", data: json!(placed.call) };
-        self.query.wants(&placed.call).then(entry)
-    }
-}
-
 #[async_trait]
 impl Source for Calls {
     type Place = CallPlace;
-    type Live = Arc<Placed>;
+    type Item = Placed;
 
     fn follow(&self) -> Result<Follower<Arc<Placed>>, Crowded> {
         self.history.follow(&self.endpoint)
     }
 
-    async fn after(&self, place: &CallPlace, limit: usize) -> Result<(Option<CallPlace>, Vec<Entry>), StoreError> {
-        let read = self.history.after(&self.endpoint, place, limit).await?;
-        let end = read.last().map(|placed| placed.place.clone());
-        Ok((end, read.iter().filter_map(|placed| self.wanted(placed)).collect()))
+    async fn after(&self, place: &CallPlace, limit: usize) -> Result<Vec<Placed>, StoreError> {
+        self.history.after(&self.endpoint, place, limit).await
     }
 
-    fn entry(&self, live: Arc<Placed>) -> Option<Entry> {
-        self.wanted(&live)
+    fn place(item: &Placed) -> CallPlace {
+        item.place.clone()
     }
 
-    fn back(&self, place: &CallPlace, millis: u64) -> CallPlace {
-        CallPlace::start_of(Timestamp(place.at().0.saturating_sub(millis)))
+    fn entry(&self, item: &Placed) -> Option<Entry> {
+        let entry = || Entry { id: item.place.to_cursor(), name: "call", data: json!(item.call) };
+        self.query.wants(&item.call).then(entry)
     }
 }

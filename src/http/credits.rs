@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{
     auth::{Admin, only_admins},
     endpoints::{Body, Subject},
-    page::{Asked, At, Limit, bad_cursor},
+    page::{Limit, PathParams, QueryParams, bad_cursor},
     route::{Asker, Route, Whose, get, post},
     services::{Earning, Http},
 };
@@ -75,7 +75,7 @@ async fn mint(_: Admin, State(earning): State<Arc<Earning>>, headers: HeaderMap,
 async fn decide(
     _: Admin,
     State(earning): State<Arc<Earning>>,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
     Body(verdict): Body<CreditVerdict>,
 ) -> Result<Json<Value>, Fault> {
     let credit = earning.gate.credits().judge(&known(&id)?, &verdict).await?;
@@ -102,7 +102,7 @@ impl FromRequestParts<Http> for Reading {
 
     async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
         let reader = Reader::of(parts, http).await?;
-        let Asked(asked) = Asked::from_request_parts(parts, http).await?;
+        let QueryParams(asked) = QueryParams::from_request_parts(parts, http).await?;
         Ok(Self(reader, asked))
     }
 }

@@ -11,9 +11,9 @@ use super::{
     auth::{Anyone, Managed},
     endpoints::{Body, For, Subject, unknown_version, whose},
     invoked::ResultBody,
-    paced::Paced,
     route::{Route, post},
     services::Publishing,
+    turn::ProcessorTurn,
 };
 use crate::{
     base::rate::Permit,
@@ -45,7 +45,7 @@ pub(super) fn routes() -> Vec<Route> {
 async fn check(
     Anyone(caller, named): Anyone<For>,
     State(publishing): State<Arc<Publishing>>,
-    Paced(turn): Paced,
+    ProcessorTurn(turn): ProcessorTurn,
     Body(given): Body<Map<String, Value>>,
 ) -> Result<Json<Value>, Fault> {
     let owner = whose(&publishing, &caller, named).await?;
@@ -94,7 +94,7 @@ struct Run {
 async fn run(
     managed: Managed,
     State(publishing): State<Arc<Publishing>>,
-    Paced(turn): Paced,
+    ProcessorTurn(turn): ProcessorTurn,
     Body(asked): Body<Run>,
 ) -> Result<Json<Value>, Fault> {
     let Run { input, version, handler } = asked;

@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 
 use super::{
     auth::{Anyone, Everyone, Managed},
-    paced::Paced,
-    page::{At, Limit, behind, cursor_at},
+    page::{Limit, PathParams, behind, cursor_at},
     route::{Route, delete, get, patch, post},
     services::{Http, Publishing},
+    turn::ProcessorTurn,
 };
 use crate::{
     base::{aside::aside, id::BuilderId, misfit},
@@ -76,7 +76,7 @@ pub(super) struct For {
 async fn create(
     Anyone(caller, named): Anyone<For>,
     State(publishing): State<Arc<Publishing>>,
-    Paced(turn): Paced,
+    ProcessorTurn(turn): ProcessorTurn,
     Body(draft): Body<Draft>,
 ) -> Result<Response, Fault> {
     let owner = whose(&publishing, &caller, named).await?;
@@ -103,7 +103,7 @@ async fn inspect(
     _: Everyone,
     State(publishing): State<Arc<Publishing>>,
     managed: Option<Managed>,
-    At(slug): At<String>,
+    PathParams(slug): PathParams<String>,
 ) -> Result<Response, Fault> {
     if let Some(Managed { live, .. }) = managed {
         return Ok(owned(&publishing, &live));
@@ -115,7 +115,7 @@ async fn inspect(
 async fn update(
     managed: Managed,
     State(publishing): State<Arc<Publishing>>,
-    Paced(turn): Paced,
+    ProcessorTurn(turn): ProcessorTurn,
     headers: HeaderMap,
     Body(patch): Body<Patch>,
 ) -> Result<Response, Fault> {

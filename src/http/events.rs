@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use axum::{
-    Json,
     extract::State,
     http::HeaderMap,
     response::{IntoResponse, Response},
@@ -13,17 +12,17 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    auth::{Business, OfBuilder},
+    auth::{ForBuilder, OfBuilder},
     follow::{self, Entry, Source},
-    page::{Limit, Span, bad_cursor},
+    page::{Limit, Span, bad_cursor, paged},
     route::{Route, get},
     services::Watching,
 };
 use crate::{
-    base::{clock::Timestamp, id::EventId},
+    base::id::EventId,
     event::{
         Event, EventPlace, EventQuery, Events, Kind,
-        feed::{Crowded, Follower},
+        feed::{Crowded, Follower, Position as _},
     },
     front::{Fault, sse},
     store::StoreError,
@@ -57,7 +56,7 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 async fn events(
-    Business(builder, asked): Business<Query>,
+    ForBuilder(builder, asked): ForBuilder<Query>,
     State(watching): State<Arc<Watching>>,
     headers: HeaderMap,
 ) -> Result<Response, Fault> {
@@ -65,24 +64,16 @@ async fn events(
     let now = watching.clock.now();
     let mut query = EventQuery { since: None, slug: asked.endpoint_slug, kind: asked.kind, limit: asked.limit.0, cursor: None };
     if sse::wanted(&headers) {
-        let since = || asked.since.map(|since| EventPlace::start_of(since.before(now)));
-        let from = match follow::last_id(&headers) {
-            Some(last) => {
-                Some(EventPlace::of(&last.parse::<EventId>().map_err(|_| Fault::bad_request("`Last-Event-ID` is the id of an event"))?))
-            }
-            None => since(),
-        };
+        let since = asked.since.map(|since| since.before(now));
+        let place = |id: &str| id.parse::<EventId>().ok().map(|id| EventPlace::of(&id));
+        let from = follow::from(&headers, since, place, "an event")?;
         let events = Arc::clone(&watching.events);
         return follow::stream(&watching.shared.shutdown, Feed { events, owner, query }, from);
     }
     query.since = Some(asked.since.unwrap_or(DEFAULT_SINCE).before(now));
     query.cursor = asked.cursor.map(|cursor| EventPlace::from_cursor(&cursor).ok_or_else(bad_cursor)).transpose()?;
     let page = watching.events.list(&owner, &query).await?;
-    let mut answer = json!({ "ok": true, "events": page.events });
-    if let Some(next) = page.next {
-        answer["nextCursor"] = json!(next.to_cursor());
-    }
-    Ok(Json(answer).into_response())
+    Ok(paged("events", &page.events, page.next.map(|next| next.to_cursor())).into_response())
 }
 
 /// A builder's events, as one reader asks for them.
@@ -92,33 +83,25 @@ struct Feed {
     query: EventQuery,
 }
 
-impl Feed {
-    fn entry_of(event: &Event) -> Entry {
-        Entry { id: event.id.to_string(), name: "event", data: json!(event) }
-    }
-}
-
 #[async_trait]
 impl Source for Feed {
     type Place = EventPlace;
-    type Live = Arc<Event>;
+    type Item = Event;
 
     fn follow(&self) -> Result<Follower<Arc<Event>>, Crowded> {
         self.events.follow(&self.owner)
     }
 
-    async fn after(&self, place: &EventPlace, limit: usize) -> Result<(Option<EventPlace>, Vec<Entry>), StoreError> {
-        let read = self.events.after(&self.owner, place, limit).await?;
-        let end = read.last().map(|(place, _)| place.clone());
-        let wanted = read.iter().filter(|(_, event)| self.query.wants(event));
-        Ok((end, wanted.map(|(_, event)| Self::entry_of(event)).collect()))
+    async fn after(&self, place: &EventPlace, limit: usize) -> Result<Vec<Event>, StoreError> {
+        self.events.after(&self.owner, place, limit).await
     }
 
-    fn entry(&self, live: Arc<Event>) -> Option<Entry> {
-        self.query.wants(&live).then(|| Self::entry_of(&live))
+    fn place(item: &Event) -> EventPlace {
+        EventPlace::of(&item.id)
     }
 
-    fn back(&self, place: &EventPlace, millis: u64) -> EventPlace {
-        EventPlace::start_of(Timestamp(place.at().0.saturating_sub(millis)))
+    fn entry(&self, item: &Event) -> Option<Entry> {
+        let entry = || Entry { id: item.id.to_string(), name: "event", data: json!(item) };
+        self.query.wants(item).then(entry)
     }
 }

@@ -6,6 +6,7 @@
 use std::{
     collections::{HashSet, VecDeque},
     convert::Infallible,
+    sync::Arc,
 };
 
 use async_trait::async_trait;
@@ -18,7 +19,8 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    event::feed::{Crowded, FeedItem, Follower},
+    base::clock::Timestamp,
+    event::feed::{Crowded, FeedItem, Follower, Position},
     front::{Code, Fault, Shutdown, sse},
     store::StoreError,
 };
@@ -43,24 +45,33 @@ pub(super) struct Entry {
 /// Something that is stored in an order, and happens.
 #[async_trait]
 pub(super) trait Source: Send + Sync + 'static {
-    type Place: Clone + Ord + Send + Sync;
-    type Live: Clone + Send;
+    type Place: Position;
+    type Item: Send + Sync;
 
     /// All that is published from now on.
-    fn follow(&self) -> Result<Follower<Self::Live>, Crowded>;
+    fn follow(&self) -> Result<Follower<Arc<Self::Item>>, Crowded>;
     /// Waits until what was published is stored.
     async fn settle(&self) {}
-    /// What is stored after `place`, oldest first: where the reading ended, and those that the reader asked for.
-    async fn after(&self, place: &Self::Place, limit: usize) -> Result<(Option<Self::Place>, Vec<Entry>), StoreError>;
-    /// The entry of what was published; `None` when the reader did not ask for it.
-    fn entry(&self, live: Self::Live) -> Option<Entry>;
-    /// The place so long before `place`.
-    fn back(&self, place: &Self::Place, millis: u64) -> Self::Place;
+    /// What is stored after `place`, oldest first.
+    async fn after(&self, place: &Self::Place, limit: usize) -> Result<Vec<Self::Item>, StoreError>;
+    /// Where it stands.
+    fn place(item: &Self::Item) -> Self::Place;
+    /// As a reader gets it; `None` when this one did not ask for it.
+    fn entry(&self, item: &Self::Item) -> Option<Entry>;
 }
 
-/// What the reader had last, when it comes back.
-pub(super) fn last_id(headers: &HeaderMap) -> Option<&str> {
-    headers.get("last-event-id").and_then(|value| value.to_str().ok()).filter(|id| !id.is_empty())
+/// Where a stream begins: behind what the reader had last, when it comes back, or at `since`. `read` knows the place by an id, and
+/// `what` says of what the ids are.
+pub(super) fn from<P: Position>(
+    headers: &HeaderMap,
+    since: Option<Timestamp>,
+    read: impl FnOnce(&str) -> Option<P>,
+    what: &str,
+) -> Result<Option<P>, Fault> {
+    match headers.get("last-event-id").and_then(|value| value.to_str().ok()).filter(|id| !id.is_empty()) {
+        Some(last) => read(last).map(Some).ok_or_else(|| Fault::bad_request(format!("`Last-Event-ID` is the id of {what}"))),
+        None => Ok(since.map(P::start_of)),
+    }
 }
 
 /// Streams what is stored after `from`, then what happens. Without `from` only what happens.
@@ -93,8 +104,8 @@ enum Phase<S: Source> {
     /// Reading what is stored after the place.
     Stored(S::Place),
     /// Following, and reading the last of what is stored.
-    Joining(S::Place, Follower<S::Live>),
-    Live(Follower<S::Live>),
+    Joining(S::Place, Follower<Arc<S::Item>>),
+    Live(Follower<Arc<S::Item>>),
     Over,
 }
 
@@ -110,15 +121,12 @@ impl<S: Source> Following<S> {
             }
             match std::mem::replace(&mut self.phase, Phase::Over) {
                 Phase::Over => return None,
-                Phase::Stored(place) => match self.source.after(&place, PAGE).await {
-                    Ok((Some(end), entries)) => {
-                        self.ready.extend(entries);
-                        self.phase = Phase::Stored(end);
-                    }
-                    Ok((None, _)) => match self.source.follow() {
+                Phase::Stored(place) => match self.read(&place).await {
+                    Ok(Some(end)) => self.phase = Phase::Stored(end),
+                    Ok(None) => match self.source.follow() {
                         Ok(follower) => {
                             self.source.settle().await;
-                            let back = self.source.back(&place, OVERLAP_MS);
+                            let back = S::Place::start_of(Timestamp(place.at().0.saturating_sub(OVERLAP_MS)));
                             let from = self.from.iter().cloned().chain([back]).max().unwrap_or(place);
                             self.phase = Phase::Joining(from, follower);
                         }
@@ -126,12 +134,9 @@ impl<S: Source> Following<S> {
                     },
                     Err(error) => return Some(self.away(&error)),
                 },
-                Phase::Joining(place, follower) => match self.source.after(&place, PAGE).await {
-                    Ok((Some(end), entries)) => {
-                        self.ready.extend(entries);
-                        self.phase = Phase::Joining(end, follower);
-                    }
-                    Ok((None, _)) => self.phase = Phase::Live(follower),
+                Phase::Joining(place, follower) => match self.read(&place).await {
+                    Ok(Some(end)) => self.phase = Phase::Joining(end, follower),
+                    Ok(None) => self.phase = Phase::Live(follower),
                     Err(error) => return Some(self.away(&error)),
                 },
                 Phase::Live(mut follower) => {
@@ -141,11 +146,18 @@ impl<S: Source> Following<S> {
                         FeedItem::Missed(missed) => {
                             return Some(Event::default().event("lagged").data(json!({ "missed": missed }).to_string()));
                         }
-                        FeedItem::Entry(live) => self.ready.extend(self.source.entry(live)),
+                        FeedItem::Entry(item) => self.ready.extend(self.source.entry(&item)),
                     }
                 }
             }
         }
+    }
+
+    /// Reads on behind `place`; answers where the reading ended, `None` where nothing more is stored.
+    async fn read(&mut self, place: &S::Place) -> Result<Option<S::Place>, StoreError> {
+        let items = self.source.after(place, PAGE).await?;
+        self.ready.extend(items.iter().filter_map(|item| self.source.entry(item)));
+        Ok(items.last().map(S::place))
     }
 
     /// The end of a stream that cannot go on. Readers come back with the last id they had.

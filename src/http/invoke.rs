@@ -57,7 +57,7 @@ pub(super) async fn invoke(
         return Err(Fault::new(Code::StreamingRequired, message).hint("send `\"stream\": true` or `Accept: text/event-stream`"));
     }
     let head = tools::request_head(&calling, "POST", &parts.uri, vec![], &parts.headers);
-    let offered = calling.shared.limits.witnessed(peer.ip(), offered(&parts.headers));
+    let offered = calling.shared.limits.observed(peer.ip(), offered(&parts.headers));
     let input = Input::Body(input.map(|input| Bytes::from(Box::<str>::from(input).into_string())).unwrap_or_default());
     let call = Call { live, by, input, offered, head, from: network(peer.ip()), progress: None };
     if streamed {

@@ -12,8 +12,8 @@ use serde_json::{Map, Value, json};
 
 use super::{
     listing::{Listing, with_records},
-    paced::Paced,
     services::Offering,
+    turn::ProcessorTurn,
 };
 use crate::{
     front::Fault,
@@ -28,7 +28,7 @@ const CATALOG_SCHEMA: &str = "tollhouse.x402.hosted-endpoint-catalog.v1";
 /// The catalogue, a page of it at a time.
 pub(super) async fn catalog(
     State(offering): State<Arc<Offering>>,
-    Paced(turn): Paced,
+    ProcessorTurn(turn): ProcessorTurn,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Fault> {
     let listing = Listing::read(query.as_deref().unwrap_or_default())?;

@@ -3,10 +3,12 @@
 use std::str::FromStr;
 
 use axum::{
+    Json,
     extract::{FromRequestParts, Path},
     http::{StatusCode, request::Parts},
 };
-use serde::{Deserialize, Deserializer, de::DeserializeOwned, de::Error as _};
+use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned, de::Error as _};
+use serde_json::{Value, json};
 
 use crate::{
     base::{clock::Timestamp, misfit},
@@ -91,9 +93,9 @@ impl<'de> Deserialize<'de> for Limit {
 }
 
 /// A query; what does not fit is 400.
-pub(super) struct Asked<T>(pub(super) T);
+pub(super) struct QueryParams<T>(pub(super) T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T> {
     type Rejection = Fault;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Fault> {
@@ -117,9 +119,9 @@ pub(super) fn behind(cursor: Option<String>) -> Result<Option<Slug>, Fault> {
 }
 
 /// What a path names; 400 where that is no text.
-pub(super) struct At<T>(pub(super) T);
+pub(super) struct PathParams<T>(pub(super) T);
 
-impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for At<T> {
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathParams<T> {
     type Rejection = Fault;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Fault> {
@@ -133,6 +135,15 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for At<T> {
             }
         })
     }
+}
+
+/// A page of a list: its entries under their name, and where the next one begins.
+pub(super) fn paged(name: &str, entries: &impl Serialize, next: Option<String>) -> Json<Value> {
+    let mut answer = json!({ "ok": true, name: entries });
+    if let Some(next) = next {
+        answer["nextCursor"] = json!(next);
+    }
+    Json(answer)
 }
 
 /// What to say of a cursor that is not one of ours.
@@ -157,7 +168,7 @@ mod tests {
     #[tokio::test]
     async fn a_route_that_does_not_fit_its_handler_is_the_hosts_fault() {
         let (mut parts, ()) = axum::http::Request::new(()).into_parts();
-        let at = At::<String>::from_request_parts(&mut parts, &()).await;
+        let at = PathParams::<String>::from_request_parts(&mut parts, &()).await;
         assert_eq!(at.err().map(|fault| fault.code()), Some(Code::Internal), "no route put a parameter there");
     }
 }

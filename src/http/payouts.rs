@@ -7,9 +7,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    auth::{Admin, Books, Business, OfBuilder},
+    auth::{Admin, ForBuilder, ForBuilderReadOnly, OfBuilder},
     endpoints::{Body, Subject},
-    page::{At, Limit, bad_cursor},
+    page::{Limit, PathParams, bad_cursor, paged},
     route::{Route, get, post},
     services::Earning,
 };
@@ -40,12 +40,12 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn settings(Books(builder, _): Books, State(earning): State<Arc<Earning>>) -> Result<Json<Value>, Fault> {
+async fn settings(ForBuilderReadOnly(builder, _): ForBuilderReadOnly, State(earning): State<Arc<Earning>>) -> Result<Json<Value>, Fault> {
     Ok(Json(json!({ "ok": true, "payoutSettings": earning.payouts.settings(&builder.id).await? })))
 }
 
 async fn set(
-    Business(builder, _): Business,
+    ForBuilder(builder, _): ForBuilder,
     State(earning): State<Arc<Earning>>,
     Body(draft): Body<SettingsDraft>,
 ) -> Result<Json<Value>, Fault> {
@@ -55,7 +55,7 @@ async fn set(
     Ok(Json(json!({ "ok": true, "payoutSettings": settings })))
 }
 
-async fn pay_out(Business(builder, _): Business, State(earning): State<Arc<Earning>>) -> Result<Json<Value>, Fault> {
+async fn pay_out(ForBuilder(builder, _): ForBuilder, State(earning): State<Arc<Earning>>) -> Result<Json<Value>, Fault> {
     not_suspended(&builder)?;
     let packet = earning.payouts.pay_out(&builder.id).await?;
     let empty = || json!({ "id": null, "status": "empty", "amountUsd": 0, "receiptCount": 0 });
@@ -78,12 +78,19 @@ impl OfBuilder for Own {
     }
 }
 
-async fn list(Books(builder, asked): Books<Own>, State(earning): State<Arc<Earning>>) -> Result<Json<Value>, Fault> {
+async fn list(
+    ForBuilderReadOnly(builder, asked): ForBuilderReadOnly<Own>,
+    State(earning): State<Arc<Earning>>,
+) -> Result<Json<Value>, Fault> {
     let (packets, next) = earning.payouts.list(&builder.id, asked.limit.0, cursor(asked.cursor)?.as_ref()).await?;
     Ok(page(&packets, next))
 }
 
-async fn one(Books(builder, asked): Books<Own>, State(earning): State<Arc<Earning>>, At(id): At<String>) -> Result<Json<Value>, Fault> {
+async fn one(
+    ForBuilderReadOnly(builder, asked): ForBuilderReadOnly<Own>,
+    State(earning): State<Arc<Earning>>,
+    PathParams(id): PathParams<String>,
+) -> Result<Json<Value>, Fault> {
     let id = payout(&id)?;
     let packet = earning.payouts.get(&builder.id, &id).await?;
     let cursor = asked.cursor.map(|cursor| cursor.parse::<ReceiptId>().map_err(|_| bad_cursor())).transpose()?;
@@ -113,7 +120,7 @@ async fn list_all(Admin(asked): Admin<Query>, State(earning): State<Arc<Earning>
 async fn decide(
     _: Admin,
     State(earning): State<Arc<Earning>>,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
     Body(verdict): Body<Verdict>,
 ) -> Result<Json<Value>, Fault> {
     let id = payout(&id)?;
@@ -128,11 +135,7 @@ async fn decide(
 }
 
 fn page(packets: &[Packet], next: Option<PayoutId>) -> Json<Value> {
-    let mut answer = json!({ "ok": true, "payouts": packets.iter().map(Packet::public).collect::<Vec<_>>() });
-    if let Some(next) = next {
-        answer["nextCursor"] = json!(next);
-    }
-    Json(answer)
+    paged("payouts", &packets.iter().map(Packet::public).collect::<Vec<_>>(), next.map(|next| next.to_string()))
 }
 
 fn cursor(text: Option<String>) -> Result<Option<PayoutId>, Fault> {

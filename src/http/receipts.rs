@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{Json, extract::State};
 use serde_json::{Value, json};
 
-use super::page::At;
+use super::page::PathParams;
 use super::services::Proving;
 use crate::{
     base::id::ReceiptId,
@@ -13,7 +13,7 @@ use crate::{
     money::PaymentId,
 };
 
-pub(super) async fn receipt(State(proving): State<Arc<Proving>>, At(id): At<String>) -> Result<Json<Value>, Fault> {
+pub(super) async fn receipt(State(proving): State<Arc<Proving>>, PathParams(id): PathParams<String>) -> Result<Json<Value>, Fault> {
     let unknown = || Fault::from(Code::UnknownReceipt);
     let id: ReceiptId = id.parse().map_err(|_| unknown())?;
     let receipt = proving.receipts.find(id.as_str()).await?.ok_or_else(unknown)?;
@@ -21,7 +21,7 @@ pub(super) async fn receipt(State(proving): State<Arc<Proving>>, At(id): At<Stri
 }
 
 /// The state of one payment, so that a caller whose connection broke need not pay to find out.
-pub(super) async fn payment(State(proving): State<Arc<Proving>>, At(id): At<String>) -> Result<Json<Value>, Fault> {
+pub(super) async fn payment(State(proving): State<Arc<Proving>>, PathParams(id): PathParams<String>) -> Result<Json<Value>, Fault> {
     let unknown =
         || Fault::from(Code::UnknownPayment).hint("the id is in `X-Payment-Id`, in the `accepted` event, and in errors about the payment");
     let id: PaymentId = id.parse().map_err(|_| unknown())?;

@@ -6,7 +6,7 @@ use axum::{Json, extract::State};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    auth::{Admin, Books, OfBuilder},
+    auth::{Admin, ForBuilderReadOnly, OfBuilder},
     page::Span,
     route::{Route, get},
     services::Earning,
@@ -47,7 +47,10 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 /// Whole UTC days, from the one that `since` falls on.
-async fn revenue(Books(builder, asked): Books<Own>, State(earning): State<Arc<Earning>>) -> Result<Json<Answer<Report>>, Fault> {
+async fn revenue(
+    ForBuilderReadOnly(builder, asked): ForBuilderReadOnly<Own>,
+    State(earning): State<Arc<Earning>>,
+) -> Result<Json<Answer<Report>>, Fault> {
     let since = asked.since.unwrap_or(DEFAULT_SINCE).before(earning.clock.now());
     let report = earning.sales.report(&Owner::Builder(builder.id), since).await?;
     Ok(Json(Answer { ok: true, report }))

@@ -71,11 +71,11 @@ async fn set(managed: Managed, State(sealing): State<Arc<Sealing>>, Body(secret)
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Named {
+struct BuilderParam {
     name: String,
 }
 
-async fn remove(managed: Managed<Named>, State(sealing): State<Arc<Sealing>>) -> Result<Json<Value>, Fault> {
+async fn remove(managed: Managed<BuilderParam>, State(sealing): State<Arc<Sealing>>) -> Result<Json<Value>, Fault> {
     let endpoint = &managed.live.endpoint;
     let unknown = || Fault::from(Code::UnknownSecret);
     let name: SecretName = managed.asked.name.parse().map_err(|_| unknown())?;

@@ -13,7 +13,7 @@ use axum::{
 };
 use serde_json::json;
 
-use super::{page::At, reply, services::Calling, stream};
+use super::{page::PathParams, reply, services::Calling, stream};
 use crate::{
     call::{Call, CallError, Input, MAX_QUERY_FIELDS, RequestHead, check_query},
     catalog::Live,
@@ -28,7 +28,7 @@ static TOLD: LazyLock<Vec<HeaderName>> = LazyLock::new(|| RequestHead::HEADERS.i
 /// Calls a tool: the body of a POST or the query of a GET is its input.
 pub(super) async fn call(
     State(calling): State<Arc<Calling>>,
-    At(slug): At<String>,
+    PathParams(slug): PathParams<String>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     request: Request,
 ) -> Result<Response, Fault> {
@@ -38,7 +38,7 @@ pub(super) async fn call(
         return inspect(&calling, &slug);
     }
     let (live, by) = calling.shared.callers.called(&calling.calls, &parts.headers, &slug).await?;
-    let offered = calling.shared.limits.witnessed(peer.ip(), offered(&parts.headers));
+    let offered = calling.shared.limits.observed(peer.ip(), offered(&parts.headers));
     check_offered(&calling.calls, &live, by, &offered)?;
     check_query(&query)?;
     let input = match parts.method {
@@ -55,7 +55,11 @@ pub(super) async fn call(
 }
 
 /// HEAD: the challenge of a paid tool, whatever is offered; never a run, never a settlement.
-pub(super) async fn head(State(calling): State<Arc<Calling>>, At(slug): At<String>, headers: HeaderMap) -> Result<Response, Fault> {
+pub(super) async fn head(
+    State(calling): State<Arc<Calling>>,
+    PathParams(slug): PathParams<String>,
+    headers: HeaderMap,
+) -> Result<Response, Fault> {
     let (live, by) = calling.shared.callers.called(&calling.calls, &headers, &slug).await?;
     check_offered(&calling.calls, &live, by, &Offered::Nothing)?;
     Ok(StatusCode::OK.into_response())

@@ -40,7 +40,7 @@ const HEADERS: &str = "tollhouse/headers";
 
 /// What answers a call.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct ToolAnswer {
     pub(super) response: CallToolResponse,
     /// The structured content that a handler wrote; the response itself has none then.
     pub(super) structured: Option<Box<RawValue>>,
@@ -61,13 +61,13 @@ pub(super) enum Written {
     Challenge(Value),
 }
 
-impl From<CallToolResult> for Told {
+impl From<CallToolResult> for ToolAnswer {
     fn from(result: CallToolResult) -> Self {
         Self { response: result.into(), structured: None }
     }
 }
 
-impl Told {
+impl ToolAnswer {
     /// As a client of `era` reads it, who knows x402's extension or not.
     pub(super) fn written(self, era: Era, extension: bool) -> Written {
         if let Some(challenge) = extension.then(|| extension_challenge(&self.response)).flatten() {
@@ -87,7 +87,7 @@ impl Told {
 }
 
 /// What a call answered.
-pub(super) fn done(done: &Done, base_url: &str, dialect: Dialect) -> Told {
+pub(super) fn done(done: &Done, base_url: &str, dialect: Dialect) -> ToolAnswer {
     let (mut result, structured) = content(&done.answer, dialect.era);
     // A tool's own error is none of its results.
     let structured = structured.filter(|_| done.success);
@@ -113,7 +113,7 @@ pub(super) fn done(done: &Done, base_url: &str, dialect: Dialect) -> Told {
         settled(&mut meta, notice, dialect);
     }
     result.meta = (!meta.is_empty()).then_some(MetaObject(meta));
-    Told { structured, ..result.into() }
+    ToolAnswer { structured, ..result.into() }
 }
 
 /// Puts a settle response where the payer looks for it.

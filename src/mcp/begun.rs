@@ -9,9 +9,9 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    asked::Asked,
     cancel::{Cancellable, Session},
-    progress::{Hearer, Teller},
+    progress::{Notifier, Subscriber},
+    request::CallRequest,
     revision::Era,
     services::Services,
 };
@@ -38,33 +38,38 @@ impl Begun {
     /// In 2026-07-28 a client takes back its request by closing the connection: the call is then stopped if its payment is
     /// not being settled yet. In older revisions a broken connection is no more than that: the call goes on to its end, unless
     /// `notifications/cancelled` takes it back.
-    pub(super) fn begin(services: &Services, cancellable: &Arc<Cancellable>, mut call: Call, asked: &Asked<'_>) -> Self {
-        let session = if asked.era == Era::Legacy { Session::of(&asked.parts.headers) } else { None };
-        let held = session.and_then(|session| cancellable.hold(session, asked.id));
+    pub(super) fn begin(services: &Services, cancellable: &Arc<Cancellable>, mut call: Call, request: &CallRequest<'_>) -> Self {
+        let session = if request.era == Era::Legacy { Session::of(&request.parts.headers) } else { None };
+        let held = session.and_then(|session| cancellable.hold(session, request.id));
         let cancel = held.as_ref().map_or_else(CancellationToken::new, |held| held.cancel.clone());
-        let as_task = asked.takes_tasks && call.live.endpoint.long_running(services.long_running_ms);
-        let happened = (as_task || asked.hearer.is_some()).then(|| {
+        let as_task = request.takes_tasks && call.live.endpoint.long_running(services.long_running_ms);
+        let happened = (as_task || request.subscriber.is_some()).then(|| {
             let (progress, happened) = mpsc::channel(BUFFER);
             call.progress = Some(progress);
             happened
         });
-        let stop = (asked.era == Era::Modern).then(|| cancel.clone().drop_guard());
+        let stop = (request.era == Era::Modern).then(|| cancel.clone().drop_guard());
         // To its end the call keeps what it is taken back by.
         let performing = services.calls.begin(call, cancel.clone(), held);
         Self { performing, happened, cancel, stop, as_task }
     }
 
-    /// Waits for the end; a hearer is told what the handler says and, now and then, that it runs.
-    pub(super) async fn ended(mut self, hearer: Option<&Hearer<'_>>, every: Duration) -> Result<Done, Arc<CallError>> {
-        match (hearer, self.happened.take()) {
-            (Some(hearer), Some(happened)) => Box::pin(self.told(hearer, happened, every)).await,
+    /// Waits for the end; a subscriber is told what the handler says and, now and then, that it runs.
+    pub(super) async fn ended(mut self, subscriber: Option<&Subscriber<'_>>, every: Duration) -> Result<Done, Arc<CallError>> {
+        match (subscriber, self.happened.take()) {
+            (Some(subscriber), Some(happened)) => Box::pin(self.told(subscriber, happened, every)).await,
             (Some(_), None) | (None, _) => self.performing.await,
         }
     }
 
-    async fn told(mut self, hearer: &Hearer<'_>, mut happened: mpsc::Receiver<Progress>, every: Duration) -> Result<Done, Arc<CallError>> {
+    async fn told(
+        mut self,
+        subscriber: &Subscriber<'_>,
+        mut happened: mpsc::Receiver<Progress>,
+        every: Duration,
+    ) -> Result<Done, Arc<CallError>> {
         let begun = Instant::now();
-        let mut told = Teller::new(hearer, begun);
+        let mut told = Notifier::new(subscriber, begun);
         let mut beat = interval_at(begun + every, every);
         loop {
             tokio::select! {

@@ -18,13 +18,13 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{
-    answer::{self, Told},
-    asked::Asked,
+    answer::{self, ToolAnswer},
     begun::Begun,
     front::Front,
     narrowed::Narrowed,
     offer::{Dialect, offer},
     own,
+    request::CallRequest,
     revision::Era,
     services::Services,
     tasks::Started,
@@ -49,24 +49,24 @@ struct Ending {
 const GONE: Ending = Ending { outcome: "cancelled", charged: "unknown" };
 
 /// A call's line in the log: written when the call ends, or when its caller goes before.
-struct Line<'a> {
-    asked: &'a Asked<'a>,
+struct LogLine<'a> {
+    request: &'a CallRequest<'a>,
     address: IpAddr,
     begun: Instant,
     ending: Ending,
 }
 
-impl<'a> Line<'a> {
-    fn begin(asked: &'a Asked<'a>, address: IpAddr) -> Self {
-        Self { asked, address, begun: Instant::now(), ending: GONE }
+impl<'a> LogLine<'a> {
+    fn begin(request: &'a CallRequest<'a>, address: IpAddr) -> Self {
+        Self { request, address, begun: Instant::now(), ending: GONE }
     }
 }
 
-impl Drop for Line<'_> {
+impl Drop for LogLine<'_> {
     fn drop(&mut self) {
-        let name = self.asked.name;
+        let name = self.request.name;
         tracing::info!(
-            request.id = %self.asked.parts.extensions.get::<RequestId>().map(RequestId::as_str).unwrap_or_default(),
+            request.id = %self.request.parts.extensions.get::<RequestId>().map(RequestId::as_str).unwrap_or_default(),
             caller.address = %self.address,
             tool.name = %name.get(..64).unwrap_or(name),
             outcome = self.ending.outcome,
@@ -82,33 +82,33 @@ impl Drop for Line<'_> {
 /// # Errors
 ///
 /// See [`answer::failed`].
-pub(super) async fn perform(front: &Arc<Front>, asked: Asked<'_>, arguments: JsonObject) -> Result<Told, ErrorData> {
-    let address = peer(&asked.parts.extensions);
-    let mut line = Line::begin(&asked, address);
-    let (mut told, ending) = answered(front, &asked, address, Bulk::new(Value::Object(arguments))).await;
+pub(super) async fn perform(front: &Arc<Front>, request: CallRequest<'_>, arguments: JsonObject) -> Result<ToolAnswer, ErrorData> {
+    let address = peer(&request.parts.extensions);
+    let mut line = LogLine::begin(&request, address);
+    let (mut told, ending) = answered(front, &request, address, Bulk::new(Value::Object(arguments))).await;
     line.ending = ending;
     match told.as_mut().map(|told| &mut told.response) {
-        Ok(CallToolResponse::Complete(result)) if asked.era == Era::Modern => front.sign(&mut result.meta),
+        Ok(CallToolResponse::Complete(result)) if request.era == Era::Modern => front.sign(&mut result.meta),
         Ok(CallToolResponse::Task(result)) => front.sign(&mut result.meta),
         _ => {}
     }
     told
 }
 
-async fn answered(front: &Front, asked: &Asked<'_>, address: IpAddr, arguments: Bulk) -> (Result<Told, ErrorData>, Ending) {
-    let (services, narrowed) = (&front.services, Narrowed::of(asked.parts));
-    if let Err(fault) = count(services, address, asked.name) {
-        return refused(&fault, Dialect::of(asked.era, asked.meta, &Offered::Nothing));
+async fn answered(front: &Front, request: &CallRequest<'_>, address: IpAddr, arguments: Bulk) -> (Result<ToolAnswer, ErrorData>, Ending) {
+    let (services, narrowed) = (&front.services, Narrowed::of(request.parts));
+    if let Err(fault) = count(services, address, request.name) {
+        return refused(&fault, Dialect::of(request.era, request.meta, &Offered::Nothing));
     }
-    if let Some(answered) = own::perform(services, address, &narrowed, asked.name, &arguments).await {
+    if let Some(answered) = own::perform(services, address, &narrowed, request.name, &arguments).await {
         let ending = Ending { outcome: answered.as_ref().map_or_else(|fault| fault.code().row().name, |_| "ok"), charged: "no" };
         return (Ok(answered.unwrap_or_else(|fault| answer::refused(&fault)).into()), ending);
     }
-    let (call, dialect) = match admit(services, asked, address, &narrowed, arguments).await {
+    let (call, dialect) = match admit(services, request, address, &narrowed, arguments).await {
         Ok(admitted) => admitted,
         Err((fault, dialect)) => return refused(&fault, dialect),
     };
-    let begun = Begun::begin(services, &front.cancellable, call, asked);
+    let begun = Begun::begin(services, &front.cancellable, call, request);
     let ended = if begun.as_task {
         match Box::pin(front.tasks.keep(begun, dialect)).await {
             Ok(Started::Task(task)) => return (Ok(task), Ending { outcome: "task", charged: "no" }),
@@ -116,7 +116,7 @@ async fn answered(front: &Front, asked: &Asked<'_>, address: IpAddr, arguments: 
             Err(error) => return refused(&Fault::from(error), dialect),
         }
     } else {
-        waited_for(begun, asked, services).await
+        waited_for(begun, request, services).await
     };
     match ended {
         Ok(done) => {
@@ -142,34 +142,34 @@ fn count(services: &Services, address: IpAddr, name: &str) -> Result<(), Fault> 
 /// The call, of a tool that takes it of this caller, with what they offer; and how they are to be told what becomes of it.
 async fn admit(
     services: &Services,
-    asked: &Asked<'_>,
+    request: &CallRequest<'_>,
     address: IpAddr,
     narrowed: &Narrowed,
     arguments: Bulk,
 ) -> Result<(Call, Dialect), (Fault, Dialect)> {
     let limits = &services.shared.limits;
-    let unpaid = Dialect::of(asked.era, asked.meta, &Offered::Nothing);
-    let found = if narrowed.has(asked.name) {
-        services.shared.callers.called(&services.calls, &asked.parts.headers, &services.settings.slug_of(asked.name)).await
+    let unpaid = Dialect::of(request.era, request.meta, &Offered::Nothing);
+    let found = if narrowed.has(request.name) {
+        services.shared.callers.called(&services.calls, &request.parts.headers, &services.settings.slug_of(request.name)).await
     } else {
-        Err(Fault::unknown_endpoint(asked.name))
+        Err(Fault::unknown_endpoint(request.name))
     };
     let (live, by) = found.map_err(|fault| {
         limits.wrong_credential(address, &fault);
         (fault, unpaid)
     })?;
-    let offered = limits.limit_credit(address, offer(asked.meta, &asked.parts.headers)).map_err(|fault| (fault, unpaid))?;
-    let dialect = Dialect::of(asked.era, asked.meta, &offered);
+    let offered = limits.limit_credit(address, offer(request.meta, &request.parts.headers)).map_err(|fault| (fault, unpaid))?;
+    let dialect = Dialect::of(request.era, request.meta, &offered);
     check_offered(&services.calls, &live, by, &offered).map_err(|fault| (fault, dialect))?;
-    let head = asked.head(&live);
+    let head = request.head(&live);
     let input = Input::Json(arguments.take());
     Ok((Call { live, by, input, offered, head, from: network(address), progress: None }, dialect))
 }
 
 /// The end of a call, or that its caller went before.
-async fn waited_for(begun: Begun, asked: &Asked<'_>, services: &Services) -> Result<Done, Arc<CallError>> {
-    let ended = begun.ended(asked.hearer.as_ref(), services.settings.progress);
-    let Some(gone) = asked.gone else { return ended.await };
+async fn waited_for(begun: Begun, request: &CallRequest<'_>, services: &Services) -> Result<Done, Arc<CallError>> {
+    let ended = begun.ended(request.subscriber.as_ref(), services.settings.progress);
+    let Some(gone) = request.gone else { return ended.await };
     tokio::select! {
         biased;
         ended = ended => ended,
@@ -181,7 +181,7 @@ fn charged(done: &Done) -> &'static str {
     if done.payment.is_some() && done.success { "yes" } else { "no" }
 }
 
-fn refused(fault: &Fault, dialect: Dialect) -> (Result<Told, ErrorData>, Ending) {
+fn refused(fault: &Fault, dialect: Dialect) -> (Result<ToolAnswer, ErrorData>, Ending) {
     let row = fault.code().row();
-    (answer::failed(fault, dialect).map(Told::from), Ending { outcome: row.name, charged: row.charged.as_str() })
+    (answer::failed(fault, dialect).map(ToolAnswer::from), Ending { outcome: row.name, charged: row.charged.as_str() })
 }

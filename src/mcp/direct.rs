@@ -18,10 +18,10 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     accept::Accepted,
-    asked::Asked,
     call, extension,
     front::Front,
     narrowed::Narrowed,
+    request::CallRequest,
     revision::{Era, era, is_json, sole},
     tools,
 };
@@ -94,8 +94,8 @@ impl<'a> Plain<'a> {
     /// Performs the call and answers it. In 2026-07-28, dropping the future takes the call back.
     pub(super) async fn answer(self, front: &Arc<Front>, parts: &Parts) -> Response {
         let Self { id, name, arguments, meta, era, extension } = self;
-        let asked = Asked { id: &id, name, meta: &meta, parts, era, takes_tasks: false, hearer: None, gone: None };
-        match call::perform(front, asked, arguments).await {
+        let request = CallRequest { id: &id, name, meta: &meta, parts, era, takes_tasks: false, subscriber: None, gone: None };
+        match call::perform(front, request, arguments).await {
             Ok(told) => {
                 let (bytes, result) = (told.bytes(), told.written(era, extension));
                 aside(bytes, move || json(&JsonRpcResponse { jsonrpc: JsonRpcVersion2_0, id, result })).await

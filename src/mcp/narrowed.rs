@@ -19,7 +19,7 @@ pub(super) struct Narrowed(pub(super) Option<Arc<BTreeSet<String>>>);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct Query {
     /// Apart by commas.
     tools: Option<String>,
 }
@@ -35,7 +35,7 @@ impl Narrowed {
         if query.len() > MAX_QUERY_BYTES {
             return Err(format!("the query of the URL is {} bytes, limit {MAX_QUERY_BYTES}", query.len()));
         }
-        let Asked { tools } = misfit::query(query).map_err(|misfit| misfit.message)?;
+        let Query { tools } = misfit::query(query).map_err(|misfit| misfit.message)?;
         let Some(names) = tools else { return Ok(Self(None)) };
         let names: BTreeSet<_> = names.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
         if names.len() > MAX_NAMES {

@@ -52,7 +52,7 @@ pub(super) fn offer(meta: &MetaObject, headers: &HeaderMap) -> Offered {
         Some(Value::String(encoded)) => Offered::X402 { version: version(&decoded(encoded)), header: encoded.clone() },
         Some(payment) => Offered::X402 { version: version(payment), header: payment.to_string() },
         None => match text(CREDIT) {
-            Some(token) => Offered::Credit(CreditOffer { token, idempotency_key: text(IDEMPOTENCY_KEY), witness: None }),
+            Some(token) => Offered::Credit(CreditOffer { token, idempotency_key: text(IDEMPOTENCY_KEY), observer: None }),
             None => offered(headers),
         },
     }

@@ -7,14 +7,14 @@ use rmcp::{
 use tokio::time::Instant;
 
 /// Who gave a token for a call's progress.
-pub(super) struct Hearer<'a> {
+pub(super) struct Subscriber<'a> {
     pub(super) peer: &'a Peer<RoleServer>,
     pub(super) token: ProgressToken,
 }
 
 /// Sends `notifications/progress`.
-pub(super) struct Teller<'a> {
-    hearer: &'a Hearer<'a>,
+pub(super) struct Notifier<'a> {
+    subscriber: &'a Subscriber<'a>,
     /// As the first message has it.
     scale: Option<Scale>,
     last: f64,
@@ -33,9 +33,9 @@ enum Scale {
 /// By how much progress rises at least.
 const STEP: f64 = 1e-6;
 
-impl<'a> Teller<'a> {
-    pub(super) fn new(hearer: &'a Hearer<'a>, begun: Instant) -> Self {
-        Self { hearer, scale: None, last: f64::NEG_INFINITY, begun }
+impl<'a> Notifier<'a> {
+    pub(super) fn new(subscriber: &'a Subscriber<'a>, begun: Instant) -> Self {
+        Self { subscriber, scale: None, last: f64::NEG_INFINITY, begun }
     }
 
     pub(super) async fn tell(&mut self, message: String, fraction: Option<f64>) {
@@ -48,9 +48,9 @@ impl<'a> Teller<'a> {
             }
         };
         self.last = progress.max(self.last + STEP);
-        let mut told = ProgressNotificationParam::new(self.hearer.token.clone(), self.last).with_message(message);
+        let mut told = ProgressNotificationParam::new(self.subscriber.token.clone(), self.last).with_message(message);
         told.total = total;
         // A reader that has gone does not stop the call: the payment may be settling.
-        _ = self.hearer.peer.notify_progress(told).await;
+        _ = self.subscriber.peer.notify_progress(told).await;
     }
 }

@@ -18,7 +18,6 @@ use serde_json::value::to_raw_value;
 
 use super::{
     accept::{JsonOnly, Sent},
-    asked::Asked,
     beside::Beside,
     call,
     direct::has_cursor,
@@ -26,8 +25,9 @@ use super::{
     front::{Front, NAME, VERSION},
     listed::for_legacy,
     narrowed::Narrowed,
-    progress::Hearer,
+    progress::Subscriber,
     refusal::told_as,
+    request::CallRequest,
     revision::{Era, VERSIONS},
     services::Services,
     tools,
@@ -158,14 +158,14 @@ impl ServerHandler for Server {
         let extension = client.as_ref().is_some_and(extension::declared);
         let streams = parts.extensions.get::<JsonOnly>().is_none();
         let token = context.meta.get_progress_token().filter(|_| streams);
-        let asked = Asked {
+        let asked = CallRequest {
             id: &context.id,
             name: &request.name,
             meta: &context.meta,
             parts: &parts,
             era,
             takes_tasks: client.is_some_and(|client| client.supports_tasks()),
-            hearer: token.map(|token| Hearer { peer: &context.peer, token }),
+            subscriber: token.map(|token| Subscriber { peer: &context.peer, token }),
             gone: Some(&context.ct),
         };
         let id = parts.extensions.get::<RequestId>().cloned().unwrap_or_else(RequestId::generate);

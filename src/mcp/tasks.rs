@@ -27,7 +27,7 @@ use tokio_util::{
 pub(super) use self::record::Looked;
 use self::record::{Record, State, TASKS, as_object, is_id, new_id};
 use super::{
-    answer::{self, Told},
+    answer::{self, ToolAnswer},
     begun::Begun,
     offer::Dialect,
     revision::Era,
@@ -81,7 +81,7 @@ struct Running {
 
 /// What came of starting a call as a task.
 pub(super) enum Started {
-    Task(Told),
+    Task(ToolAnswer),
     /// It ended before it ran for long, or was refused.
     Ended(Result<Done, Arc<CallError>>),
 }
@@ -143,7 +143,7 @@ impl Tasks {
         let created = CreateTaskResult::new(record.told(&id, Some("running".to_owned())));
         let tasks = Arc::clone(self);
         self.background.spawn(async move { tasks.follow(id, dialect, begun).await });
-        Ok(Started::Task(Told { response: created.into(), structured: None }))
+        Ok(Started::Task(ToolAnswer { response: created.into(), structured: None }))
     }
 
     /// Waits for the end of a task, and says on the way that it is looked after.
@@ -342,6 +342,6 @@ async fn next(happened: &mut Option<mpsc::Receiver<Progress>>) -> Option<Progres
 }
 
 /// Who asks for a task is of the newest revision. Challenges came before the task.
-fn completed(told: Told) -> State {
+fn completed(told: ToolAnswer) -> State {
     State::Completed(to_raw_value(&told.written(Era::Modern, false)).expect("results have text keys"))
 }

@@ -209,8 +209,8 @@ impl Gate {
 
     async fn admit_credit(self: &Arc<Self>, terms: &Terms, offer: CreditOffer, request: &str) -> Result<Admit, Refusal> {
         let Some(credit) = self.credits.find(&offer.token).await? else {
-            if let Some(witness) = offer.witness {
-                witness.saw_wrong();
+            if let Some(observer) = offer.observer {
+                observer.saw_wrong();
             }
             return Err(Refusal::CreditUnknown);
         };

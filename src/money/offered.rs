@@ -40,11 +40,11 @@ pub struct CreditOffer {
     /// Makes a repeated call the same call. 1 to 255 visible ASCII characters.
     pub idempotency_key: Option<String>,
     /// Told if no credit has the token.
-    pub witness: Option<Arc<dyn Witness>>,
+    pub observer: Option<Arc<dyn CredentialObserver>>,
 }
 
 /// Who wants to know of wrong credentials, from where they are looked up.
-pub trait Witness: fmt::Debug + Send + Sync {
+pub trait CredentialObserver: fmt::Debug + Send + Sync {
     /// A credential was shown that is none.
     fn saw_wrong(&self);
 }

@@ -7,6 +7,7 @@ use crate::{
         clock::Timestamp,
         id::{EndpointId, RequestId},
     },
+    event::feed::Position,
     store::{Ended, Place},
 };
 
@@ -20,42 +21,36 @@ pub struct CallPlace {
 }
 
 impl CallPlace {
-    /// Before all calls of `at`.
-    #[must_use]
-    pub fn start_of(at: Timestamp) -> Self {
-        Self { at, call: None }
-    }
-
     pub(super) fn within(at: Timestamp, pack: RequestId, part: u32, number: u32) -> Self {
         Self { at, call: Some((pack, part, number)) }
-    }
-
-    /// The time of it.
-    #[must_use]
-    pub fn at(&self) -> Timestamp {
-        self.at
-    }
-
-    /// As [`CallPlace::to_cursor`] gave it; `None` for other texts.
-    #[must_use]
-    pub fn from_cursor(text: &str) -> Option<Self> {
-        let (at, pack, part, number) = Place::of_bytes(URL_SAFE_NO_PAD.decode(text).ok()?).parts()?;
-        Some(Self::within(at, pack, part, number))
-    }
-
-    /// As clients show it again.
-    #[must_use]
-    pub fn to_cursor(&self) -> String {
-        let place = match self.call.clone() {
-            Some((pack, part, number)) => Place::of(&(self.at, pack, part, number)),
-            None => Place::of(&self.at),
-        };
-        URL_SAFE_NO_PAD.encode(place.as_bytes())
     }
 
     /// The key of its pack among those of `own`.
     pub(super) fn pack(&self, own: Ended<EndpointId>) -> Option<(Ended<EndpointId>, Timestamp, RequestId, u32)> {
         let (pack, part, _) = self.call.clone()?;
         Some((own, self.at, pack, part))
+    }
+}
+
+impl Position for CallPlace {
+    fn start_of(at: Timestamp) -> Self {
+        Self { at, call: None }
+    }
+
+    fn at(&self) -> Timestamp {
+        self.at
+    }
+
+    fn from_cursor(text: &str) -> Option<Self> {
+        let (at, pack, part, number) = Place::of_bytes(URL_SAFE_NO_PAD.decode(text).ok()?).parts()?;
+        Some(Self::within(at, pack, part, number))
+    }
+
+    fn to_cursor(&self) -> String {
+        let place = match self.call.clone() {
+            Some((pack, part, number)) => Place::of(&(self.at, pack, part, number)),
+            None => Place::of(&self.at),
+        };
+        URL_SAFE_NO_PAD.encode(place.as_bytes())
     }
 }

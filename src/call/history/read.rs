@@ -8,6 +8,7 @@ use crate::{
         clock::Timestamp,
         id::{EndpointId, RequestId},
     },
+    event::feed::Position as _,
     store::{Direction, Ended, StoreError, pack::Pack},
 };
 

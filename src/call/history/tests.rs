@@ -1,5 +1,8 @@
 use super::*;
-use crate::store::{Durability, memory::MemoryStore};
+use crate::{
+    event::feed::Position as _,
+    store::{Durability, memory::MemoryStore},
+};
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 const DAY: u64 = 24 * 3_600_000;

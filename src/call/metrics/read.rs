@@ -29,7 +29,7 @@ pub enum Step {
 
 /// A span of time and a step that fit each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asked {
+pub struct SeriesQuery {
     since: Timestamp,
     step: Step,
 }
@@ -129,10 +129,10 @@ impl Metrics {
     /// # Errors
     ///
     /// [`StepError::TooFar`] and [`StepError::NotKept`] say what can.
-    pub fn asked(&self, back: u64, step: Step) -> Result<Asked, StepError> {
+    pub fn asked(&self, back: u64, step: Step) -> Result<SeriesQuery, StepError> {
         let reach = |step: Step| self.kept_ms(step.span()).min((MAX_BUCKETS - 1) * step.millis());
         if back <= reach(step) {
-            return Ok(Asked { since: Timestamp(self.clock.now().0.saturating_sub(back)), step });
+            return Ok(SeriesQuery { since: Timestamp(self.clock.now().0.saturating_sub(back)), step });
         }
         let mut wider = step.wider();
         while wider != Step::Day && back > reach(wider) {
@@ -150,10 +150,10 @@ impl Metrics {
     /// # Errors
     ///
     /// The store's.
-    pub async fn series(&self, endpoint: &EndpointId, asked: Asked) -> Result<Series, StoreError> {
+    pub async fn series(&self, endpoint: &EndpointId, asked: SeriesQuery) -> Result<Series, StoreError> {
         // What is not stored yet counts too.
         self.write().await?;
-        let Asked { since, step } = asked;
+        let SeriesQuery { since, step } = asked;
         let width = step.millis();
         let first = since.0 / width * width;
         let now = self.clock.now().0.max(since.0);

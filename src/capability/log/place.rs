@@ -5,6 +5,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use super::entry::LogEntry;
 use crate::{
     base::{clock::Timestamp, id::EndpointId},
+    event::feed::Position,
     store::{Counted, Place, Table, schema},
 };
 
@@ -14,29 +15,21 @@ pub(super) const LOGS: Table<(Counted<EndpointId>, Timestamp, u64), LogEntry> = 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LogPlace(pub(super) Timestamp, pub(super) u64);
 
-impl LogPlace {
-    /// Before all lines of `at`.
-    #[must_use]
-    pub fn start_of(at: Timestamp) -> Self {
+impl Position for LogPlace {
+    fn start_of(at: Timestamp) -> Self {
         Self(at, 0)
     }
 
-    /// As [`LogPlace::to_cursor`] gave it; `None` for other texts.
-    #[must_use]
-    pub fn from_cursor(text: &str) -> Option<Self> {
+    fn at(&self) -> Timestamp {
+        self.0
+    }
+
+    fn from_cursor(text: &str) -> Option<Self> {
         let (at, number) = Place::of_bytes(URL_SAFE_NO_PAD.decode(text).ok()?).parts()?;
         Some(Self(at, number))
     }
 
-    /// As clients show it again.
-    #[must_use]
-    pub fn to_cursor(&self) -> String {
+    fn to_cursor(&self) -> String {
         URL_SAFE_NO_PAD.encode(Place::of(&(self.0, self.1)).as_bytes())
-    }
-
-    /// The time of it.
-    #[must_use]
-    pub fn at(&self) -> Timestamp {
-        self.0
     }
 }

@@ -14,7 +14,7 @@ use crate::{
 };
 
 fn by_credit(token: &str, key: Option<&str>) -> Offered {
-    Offered::Credit(CreditOffer { token: token.to_owned(), idempotency_key: key.map(str::to_owned), witness: None })
+    Offered::Credit(CreditOffer { token: token.to_owned(), idempotency_key: key.map(str::to_owned), observer: None })
 }
 
 struct Fresh {
@@ -65,18 +65,18 @@ async fn a_token_is_not_kept_and_a_wrong_secret_is_refused() {
 #[derive(Debug, Default)]
 struct Counter(AtomicUsize);
 
-impl Witness for Counter {
+impl CredentialObserver for Counter {
     fn saw_wrong(&self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 }
 
 #[tokio::test]
-async fn a_witness_sees_each_wrong_token_once_and_no_right_one() {
+async fn an_observer_sees_each_wrong_token_once_and_no_right_one() {
     let bench = Bench::new().await;
     let (credit, counter) = (minted(&bench, 1).await, Arc::new(Counter::default()));
     let offer = |token: &str| {
-        Offered::Credit(CreditOffer { token: token.to_owned(), idempotency_key: None, witness: Some(Arc::clone(&counter) as _) })
+        Offered::Credit(CreditOffer { token: token.to_owned(), idempotency_key: None, observer: Some(Arc::clone(&counter) as _) })
     };
     bench.buy(offer(&credit.token)).await;
     assert!(matches!(bench.admit(offer(&credit.token)).await, Err(Refusal::InsufficientCredit { .. })));

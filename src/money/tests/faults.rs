@@ -147,7 +147,7 @@ async fn whichever_write_fails_a_credit_is_debited_once() {
             let store = Arc::new(FaultyStore::new(MemoryStore::new()));
             let bench = Bench::over(Arc::clone(&store) as _);
             let token = bench.gate.credits().mint(FUNDS, "", None).await.unwrap().token.unwrap();
-            let offered = || Offered::Credit(CreditOffer { token: token.clone(), idempotency_key: Some("key".to_owned()), witness: None });
+            let offered = || Offered::Credit(CreditOffer { token: token.clone(), idempotency_key: Some("key".to_owned()), observer: None });
             store.fail_nth(nth, fault);
             attempt(&bench, offered()).await;
             store.heal();

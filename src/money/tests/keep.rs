@@ -139,7 +139,7 @@ async fn an_idempotency_key_names_one_call_for_a_week() {
     let minted = bench.gate.credits().mint(MicroUsd(10 * PRICE.0), "a test", None).await.unwrap();
     let token = minted.token.unwrap();
     let by =
-        |key: Option<&str>| Offered::Credit(CreditOffer { token: token.clone(), idempotency_key: key.map(str::to_owned), witness: None });
+        |key: Option<&str>| Offered::Credit(CreditOffer { token: token.clone(), idempotency_key: key.map(str::to_owned), observer: None });
     let first = bench.buy(by(Some("a-key"))).await;
     bench.buy(by(None)).await;
     assert_eq!(bench.kept().await, [2, 2, 0, 0]);

@@ -10,7 +10,7 @@ impl Batch {
     /// # Errors
     ///
     /// The store's.
-    pub async fn landed(&self, store: &(impl Store + ?Sized)) -> Result<bool, StoreError> {
+    pub async fn was_committed(&self, store: &(impl Store + ?Sized)) -> Result<bool, StoreError> {
         match self.writes.first() {
             Some(write) => Ok(store.get(write.space, &write.key).await?.is_some()),
             None => Ok(true),

@@ -9,9 +9,9 @@ use crate::{
 };
 
 /// A turn of the caller's, for what is computed here for it: the handler says what that cost.
-pub(super) struct Paced(pub(super) Turn);
+pub(super) struct ProcessorTurn(pub(super) Turn);
 
-impl FromRequestParts<Http> for Paced {
+impl FromRequestParts<Http> for ProcessorTurn {
     type Rejection = Fault;
 
     async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {

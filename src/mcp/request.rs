@@ -1,4 +1,4 @@
-//! A call as it is asked for, whichever way it came in.
+//! A call of a tool as it is requested, whichever way it came in.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use rmcp::model::{MetaObject, RequestId as MessageId};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::{progress::Hearer, revision::Era};
+use super::{progress::Subscriber, revision::Era};
 use crate::{call::RequestHead, catalog::Live};
 
 /// Which call is wanted, and by whom, whichever way it came in.
-pub(super) struct Asked<'a> {
+pub(super) struct CallRequest<'a> {
     /// The request's own.
     pub(super) id: &'a MessageId,
     pub(super) name: &'a str,
@@ -21,12 +21,12 @@ pub(super) struct Asked<'a> {
     /// Whether a long-running call may be answered with a task.
     pub(super) takes_tasks: bool,
     /// Who is told of progress, if anybody.
-    pub(super) hearer: Option<Hearer<'a>>,
+    pub(super) subscriber: Option<Subscriber<'a>>,
     /// Cancelled when the caller is gone. `None` where the future is dropped then.
     pub(super) gone: Option<&'a CancellationToken>,
 }
 
-impl Asked<'_> {
+impl CallRequest<'_> {
     /// What the handler knows of the request: the same as over HTTP, so that it need not know of MCP.
     pub(super) fn head(&self, live: &Live) -> RequestHead {
         let traced = |name: &str| self.meta.get(name).and_then(Value::as_str).map(str::to_owned);
