@@ -1,4 +1,15 @@
-//! Who may name whom (the layers of `src/lib.rs`), held by reading the sources.
+//! Who may name whom (the layers of `src/lib.rs`), and how long files are, held by reading the sources.
+
+#[path = "tidy/arrows.rs"]
+mod arrows;
+#[path = "tidy/circles.rs"]
+mod circles;
+#[path = "tidy/modules.rs"]
+mod modules;
+#[path = "tidy/sizes.rs"]
+mod sizes;
+#[path = "tidy/tokens.rs"]
+mod tokens;
 
 use std::{
     fs, iter,
@@ -27,8 +38,8 @@ const HOMES: &[(&str, &[&str], &str)] = &[
     ("env::var", &["src/config", "sandbox/worker/build.rs"], "the environment is read in `config`"),
     ("into_data_stream", &["src/front/body.rs", "src/mcp/beside.rs"], "bodies of requests are read in `front::body`, within their limits"),
     ("): Json<", &[], "a body is taken as `Body`: within its limits, and refused in the envelope"),
-    ("): Path<", &[], "what a path names is taken as `At`: refused in the envelope"),
-    ("): Query<", &[], "a query is taken as `Asked`: refused in the envelope"),
+    ("): Path<", &[], "what a path names is taken as `PathParams`: refused in the envelope"),
+    ("): Query<", &[], "a query is taken as `QueryParams`: refused in the envelope"),
     ("for Fault {", &["src/front/fault", "src/front/body.rs"], "what a room's error is told as stands in one place"),
     ("deno_core", &["sandbox/worker"], "only the worker links the engine"),
     (
@@ -225,6 +236,10 @@ fn every_table_holds_what_the_schema_says() {
 #[test]
 fn a_room_imports_whom_it_may() {
     let mut astray = Vec::new();
+    for (place, (room, lower)) in ROOMS.iter().enumerate() {
+        let above = lower.iter().filter(|name| !ROOMS[..place].iter().any(|(below, _)| below == *name));
+        astray.extend(above.map(|name| format!("the row of `{room}` names `{name}`, which is not below it")));
+    }
     for (file, text) in sources("src") {
         let room = file.trim_start_matches("src/").trim_end_matches(".rs").split('/').next().unwrap_or_default();
         if ["lib", "main", "rotate", "verify"].contains(&room) || file.contains("/tests") {

@@ -47,6 +47,7 @@ mod reviews;
 mod safety;
 mod schemas;
 mod secrets;
+mod settlements;
 mod shares;
 mod shutdown;
 mod story;
