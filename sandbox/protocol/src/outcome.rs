@@ -15,7 +15,7 @@ pub enum Outcome {
     Returned(ToolReply),
     /// The handler threw, or answered what has no JSON form.
     Threw(Thrown),
-    /// The input, or the result, does not fit its schema: how, at least once and at most [`MAX_PROBLEMS`](crate::MAX_PROBLEMS) times.
+    /// The input, or the result, does not fit its schema: how, at least once and at most [`MAX_PROBLEMS`] times.
     Unfit(Side, #[serde(deserialize_with = "few::<_, _, MAX_PROBLEMS>")] Vec<Problem>),
     /// It was ended before the handler had.
     Stopped(StopReason),

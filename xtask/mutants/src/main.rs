@@ -1,6 +1,6 @@
 //! Asks the tests about every mutant of a room: `cargo xtask mutants` builds what they need, and starts this.
 //!
-//! cargo-mutants says what the mutants are. All of them are built at once, each behind a [switch](switch), and each test is
+//! cargo-mutants says what the mutants are. All of them are built at once, each behind a [switch], and each test is
 //! run alone to see which mutants it comes by: a mutant is asked about with the tests that come by it, those beside the code
 //! first, for they take a moment; those over HTTP only about what is left. The few that can ask no switch are
 //! [built one by one](alone).
