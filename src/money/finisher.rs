@@ -29,7 +29,7 @@ pub struct News {
 
 /// Makes receipts for the gate: at the end of a call, or for one that a crash cut off.
 pub trait Finisher: Send + Sync + 'static {
-    /// `draft` is what the call gave to [`Gate::settle`].
+    /// `draft` is what the call gave to [`super::Gate::settle`].
     fn finish(&self, draft: &[u8], settlement: &Settlement, answer: StoredAnswer) -> Finished;
 
     /// What is written when the payment is refused after all.

@@ -1,7 +1,7 @@
 //! Tables: the rows of one kind, with keys and values that have types.
 //!
 //! [`super::schema`] declares each table; the module whose rows they are says once what type its values have
-//! ([`Declared::holding`]). Nothing above the store sees the bytes of a key.
+//! ([`super::Declared::holding`]). Nothing above the store sees the bytes of a key.
 
 use std::{fmt, marker::PhantomData, ops::Bound};
 
