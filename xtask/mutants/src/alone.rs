@@ -36,6 +36,10 @@ pub(crate) fn ask(room: &Room, cargo: &Cargo, folder: &Path, names: &[&str]) -> 
     };
     (tried.unviable, tried.living) = (list("unviable.txt")?, list("missed.txt")?);
     tried.own = [list("caught.txt")?, list("timeout.txt")?].concat();
+    let told = tried.unviable.len() + tried.living.len() + tried.own.len();
+    if told < names.len() {
+        return Err(format!("cargo-mutants tells of {told} mutants, and was asked about {}", names.len()));
+    }
     if !tried.living.is_empty() {
         let (binary, claims) = room.outside;
         let left: Vec<_> = tried.living.iter().map(String::as_str).collect();
@@ -60,7 +64,9 @@ fn run(room: &Room, cargo: &Cargo, folder: &Path, names: &[&str], kind: &[&str],
 
 /// A pattern that only this text fits.
 fn exactly(name: &str) -> String {
-    let plain: String = name.chars().flat_map(|c| c.is_ascii_punctuation().then_some('\\').into_iter().chain([c])).collect();
+    // These two mean themselves, and behind a `\` the edge of a word.
+    let is_escaped = |c: char| c.is_ascii_punctuation() && !matches!(c, '<' | '>');
+    let plain: String = name.chars().flat_map(|c| is_escaped(c).then_some('\\').into_iter().chain([c])).collect();
     format!("^{plain}$")
 }
 
@@ -71,5 +77,6 @@ mod tests {
     #[test]
     fn names_are_no_patterns() {
         assert_eq!(exactly("a.rs:1: * with /"), r"^a\.rs\:1\: \* with \/$");
+        assert_eq!(exactly("f -> u8 with <<"), r"^f \-> u8 with <<$");
     }
 }
