@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// First size of a frame that is sent ahead, in bytes.
-const FRAME_BYTES: usize = 1 << 10;
+const FRAME_BYTES: usize = 1_024;
 
 /// Largest frame that is sent ahead, in bytes. Sixteen of them about fill a socket's buffer.
 const MAX_AHEAD_BYTES: usize = 16 << 10;
@@ -43,8 +43,8 @@ impl Core {
     ///
     /// As [`Scheduler::acquire`](crate::scheduler::Scheduler::acquire).
     pub(crate) async fn ready<'a>(self: &'a Arc<Self>, wanted: Wanted<'_>, ask: Ask<'a>, start: Start) -> Result<Ready<'a>, PoolError> {
-        let (warm, deadline) = (wanted.isolation == Isolation::Warm && self.config.pipeline > 0, self.scheduler.deadline());
-        let mut ahead = if warm { Ahead::Now } else { Ahead::Never };
+        let deadline = self.scheduler.deadline();
+        let mut ahead = if wanted.isolation == Isolation::Warm { Ahead::Now } else { Ahead::Never };
         let call = ToWorker::Call(start);
         loop {
             if let Admitted::Permit(permit) = self.scheduler.wait(ask, ahead, deadline).await? {
@@ -116,5 +116,49 @@ impl Drop for SentAhead<'_> {
         if let Ok(turn) = self.turn.try_recv() {
             drop(self.take(turn));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{config::PoolConfig, process::Holding, wire::Buffers};
+
+    fn core() -> Arc<Core> {
+        Core::new(PoolConfig::new("/bin/false")).unwrap()
+    }
+
+    /// A worker at a call of `endpoint` that takes others ahead.
+    fn busy(core: &Core, endpoint: &str) -> Arc<Process> {
+        let (process, _) = Process::stand_in();
+        process.loaded.set(Holding::stand_in(endpoint)).unwrap();
+        process.link.pipeline.open();
+        core.idle().pipelined.push(Arc::clone(&process));
+        process
+    }
+
+    #[tokio::test]
+    async fn call_goes_ahead_only_to_a_worker_with_its_code_that_goes_on_and_has_room() {
+        let (core, holding) = (core(), Holding::stand_in("x"));
+        busy(&core, "y");
+        busy(&core, "x").retire();
+        busy(&core, "x").link.pipeline.close(&mut Buffers::default());
+        assert!(core.pipelined(Wanted::of(&holding)).is_none());
+        let process = busy(&core, "x");
+        assert!(core.pipelined(Wanted::of(&holding)).is_some_and(|found| Arc::ptr_eq(&found, &process)));
+    }
+
+    #[tokio::test]
+    async fn worker_whose_turn_comes_to_a_call_just_given_up_is_ended_and_its_slot_is_free() {
+        let (core, ask) = (core(), Ask { owner: "a", endpoint: "x", concurrency: 1 });
+        let (process, _theirs) = Process::stand_in();
+        let (hands_over, turn) = oneshot::channel();
+        let sent = SentAhead { core: &core, ask, turn, since: Instant::now() };
+        let permit = core.scheduler.acquire(ask).await.unwrap();
+        hands_over.send(Handover { process: Arc::clone(&process), buffers: Buffers::default() }).unwrap();
+        permit.hand_over();
+        drop(sent);
+        assert!(!process.is_live());
+        assert_eq!(core.scheduler.occupancy().admitted, 0);
     }
 }

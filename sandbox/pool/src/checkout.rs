@@ -24,7 +24,13 @@ pub(crate) struct Wanted<'a> {
     pub(crate) isolation: Isolation,
 }
 
-impl Wanted<'_> {
+impl<'a> Wanted<'a> {
+    /// A handler that a worker holds already.
+    pub(crate) fn of(holding: &'a Holding) -> Self {
+        let Holding { bundle, endpoint, limits, isolation } = holding;
+        Self { bundle, endpoint, limits, isolation: *isolation }
+    }
+
     pub(crate) fn is_held_by(&self, process: &Process) -> bool {
         process.loaded.get().is_some_and(|holding| holding.serves(self.endpoint, self.bundle, self.limits))
     }

@@ -127,19 +127,20 @@ impl Core {
 
     fn has_grown(&self, process: &Process) -> bool {
         let Ok(Usage { rss_bytes, .. }) = Usage::of(process.pid) else { return false };
-        let first = process.first_idle_bytes.load(Ordering::Relaxed);
-        if first == 0 {
-            process.first_idle_bytes.store(rss_bytes, Ordering::Relaxed);
-        }
-        first > 0 && rss_bytes > first.saturating_mul(self.config.max_growth).max(PROCESS_BYTES)
+        let first = process.first_idle_bytes.compare_exchange(0, rss_bytes, Ordering::Relaxed, Ordering::Relaxed);
+        first.is_err_and(|first| is_leak(first, rss_bytes, self.config.max_growth))
     }
+}
+
+/// Whether a process that held `first` bytes holds too many `now`. Up to [`PROCESS_BYTES`] it is a young heap that fills up.
+fn is_leak(first: u64, now: u64, max_growth: u64) -> bool {
+    now > first.saturating_mul(max_growth).max(PROCESS_BYTES)
 }
 
 /// Makes a worker ready that takes the place of `old`, then lets the old one go.
 async fn replace(core: Arc<Core>, old: Arc<Process>) {
     let Some(holding) = old.loaded.get() else { return };
-    let wanted = Wanted { bundle: &holding.bundle, endpoint: &holding.endpoint, limits: &holding.limits, isolation: Isolation::Warm };
-    match core.lease_loaded(wanted, &|_| ()).await {
+    match core.lease_loaded(Wanted::of(holding), &|_| ()).await {
         // Retired meanwhile: nobody is to take its place.
         Ok(_) if old.is_retired() => {}
         Ok((fresh, clean)) => {
@@ -153,5 +154,77 @@ async fn replace(core: Arc<Core>, old: Arc<Process>) {
             tracing::warn!(error = %error, "a worker's replacement could not be made ready");
             old.is_being_replaced.store(false, Ordering::Release);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{net::UnixStream, time::Instant};
+
+    use super::*;
+    use crate::{idle::Warm, process::Holding, wire::Buffers};
+
+    fn core() -> Arc<Core> {
+        Core::new(PoolConfig { max_calls: 3, ..PoolConfig::new("/bin/false") }).unwrap()
+    }
+
+    fn worker(isolation: Isolation, calls: u64) -> (Arc<Process>, UnixStream) {
+        let (process, theirs) = Process::stand_in();
+        process.loaded.set(Holding { isolation, ..Holding::stand_in("x") }).unwrap();
+        process.calls.store(calls, Ordering::Relaxed);
+        (process, theirs)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn worker_is_due_when_it_has_served_enough_or_is_old() {
+        let core = core();
+        let [unused, used, worn] = [0, 2, 3].map(|calls| worker(Isolation::Warm, calls).0);
+        assert_eq!([&unused, &used, &worn].map(|worker| core.is_due(worker)), [false, false, true]);
+        tokio::time::advance(core.config.max_life).await;
+        assert!(core.is_due(&unused));
+    }
+
+    #[tokio::test]
+    async fn worker_is_measured_from_its_first_call_on() {
+        let core = core();
+        let [unused, used] = [0, 1].map(|calls| worker(Isolation::Warm, calls).0);
+        let first = |worker: &Process| worker.first_idle_bytes.load(Ordering::Relaxed);
+        assert!(!core.is_due(&unused) && !core.is_due(&used) && first(&unused) == 0 && first(&used) > 0);
+        used.first_idle_bytes.store(1, Ordering::Relaxed);
+        assert!(!core.is_due(&used) && first(&used) == 1, "what it held first is kept");
+        assert!(!is_leak(1, PROCESS_BYTES, 2) && is_leak(1, PROCESS_BYTES + 1, 2));
+        assert!(!is_leak(PROCESS_BYTES, 2 * PROCESS_BYTES, 2) && is_leak(PROCESS_BYTES, 2 * PROCESS_BYTES + 1, 2));
+    }
+
+    #[tokio::test]
+    async fn worker_that_serves_nobody_further_is_not_replaced() {
+        let core = core();
+        let [retired, replaced] = [3, 3].map(|calls| worker(Isolation::Warm, calls).0);
+        retired.retire();
+        replaced.is_being_replaced.store(true, Ordering::Release);
+        let (fresh, (blank, _)) = (worker(Isolation::Fresh, 3).0, Process::stand_in());
+        blank.calls.store(3, Ordering::Relaxed);
+        assert_eq!([retired, replaced, fresh, blank].map(|worker| core.is_due(&worker)), [false; 4]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn worker_that_nobody_used_for_long_is_ended() {
+        let (core, (process, _theirs)) = (core(), worker(Isolation::Warm, 1));
+        core.put_idle(Warm { process: Arc::clone(&process), buffers: Buffers::default(), since: Instant::now() });
+        core.sweep_idle();
+        assert!(process.is_live());
+        tokio::time::advance(core.config.max_idle_time).await;
+        core.sweep_idle();
+        assert!(!process.is_live() && core.idle().warm.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_goes_on_behind_a_pool_that_was_dropped() {
+        let core = start(PoolConfig { spares: 0, ..PoolConfig::new("/bin/false") }).unwrap();
+        let tasks = || Handle::current().metrics().num_alive_tasks();
+        assert_eq!(tasks(), 2);
+        drop(core);
+        tokio::time::sleep(2 * PERIOD).await;
+        assert_eq!(tasks(), 0);
     }
 }

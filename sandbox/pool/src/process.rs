@@ -159,3 +159,53 @@ impl Process {
         (Arc::new(Self::new(pid, child, Link { stream, pipeline, meter: Meter::new(Arc::default()) })), theirs)
     }
 }
+
+#[cfg(test)]
+impl Holding {
+    /// Code that does nothing.
+    pub(crate) fn stand_in(endpoint: &str) -> Self {
+        let schemas = tollhouse_protocol::Schemas::default();
+        let bundle = Bundle { version: "1".into(), specifier: "tool:/x/1".into(), source: None, schemas };
+        Self { bundle: Arc::new(bundle), endpoint: endpoint.into(), limits: Limits::default(), isolation: Isolation::Warm }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+    use tollhouse_protocol::{Schemas, frame};
+
+    use super::*;
+
+    #[test]
+    fn code_serves_calls_of_its_endpoint_version_schemas_and_memory_alone() {
+        let holding = Holding::stand_in("x");
+        let (bundle, limits) = (&holding.bundle, holding.limits);
+        let another = |version: &str, input: Option<&str>| {
+            let schemas = Schemas { input: input.map(|schema| schema.as_bytes().to_vec().into()), ..Schemas::default() };
+            Arc::new(Bundle { version: version.into(), schemas, ..(**bundle).clone() })
+        };
+        assert!(holding.serves("x", bundle, &limits) && holding.serves("x", &another("1", None), &limits));
+        assert!(holding.serves("x", bundle, &Limits { cpu_ms: 1, ..limits }), "each call brings its own");
+        assert!(!holding.serves("y", bundle, &limits) && !holding.serves("y", &another("1", None), &limits));
+        assert!(!holding.serves("x", &another("2", None), &limits) && !holding.serves("x", &another("1", Some("{}")), &limits));
+        assert!(!holding.serves("x", bundle, &Limits { heap_bytes: 1, ..limits }));
+        assert!(!holding.serves("x", bundle, &Limits { buffer_bytes: 1, ..limits }));
+    }
+
+    #[tokio::test]
+    async fn worker_is_ready_when_it_says_so_and_nothing_else() {
+        let ready = ToHost::Ready { jail: vec![JailLayer::Seccomp] };
+        for (says, fits) in
+            [(vec![ready.clone()], true), (vec![ready.clone(), ToHost::Begun], false), (vec![ToHost::Begun], false), (vec![], false)]
+        {
+            let (process, mut theirs) = Process::stand_in();
+            let mut bytes = Vec::new();
+            says.iter().for_each(|message| frame::encode(message, &mut bytes).unwrap());
+            theirs.write_all(&bytes).await.unwrap();
+            theirs.shutdown().await.unwrap();
+            assert_eq!(process.wait_until_ready(&PoolConfig::new("")).await.is_ok(), fits, "{says:?}");
+            assert_eq!(process.jail(), fits.then_some(&[JailLayer::Seccomp][..]));
+        }
+    }
+}

@@ -60,6 +60,14 @@ async fn nothing_is_sent_ahead_where_it_is_closed_or_full() {
 }
 
 #[tokio::test]
+async fn nothing_is_sent_ahead_to_a_worker_that_is_about_to_be_idle() {
+    let pipeline = open(2, 5);
+    assert_eq!(pipeline.room(), 2);
+    assert!(pipeline.next(&Spent::default()).is_none());
+    assert_eq!(pipeline.room(), 0);
+}
+
+#[tokio::test]
 async fn what_the_socket_does_not_take_is_written_by_whoever_comes_next() {
     // More than it takes at once.
     let frame: Vec<_> = (0..1 << 20).flat_map(u32::to_le_bytes).collect();

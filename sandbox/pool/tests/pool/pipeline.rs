@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use rustix::process::Signal;
 use tokio::time::Instant;
 use tollhouse_pool::{PoolConfig, PoolError, Ran};
-use tollhouse_protocol::{Outcome, ReplyBody, StopReason};
+use tollhouse_protocol::{Isolation, Outcome, ReplyBody, StopReason};
 
 use crate::house::{COUNTER, House, Tool, json, kill, signal};
 
@@ -158,6 +158,21 @@ async fn no_call_is_sent_ahead_where_the_pipeline_is_closed() {
     let stopped = Stopped::start(COUNTER, |config| config.pipeline = 0).await;
     let second = async {
         assert_eq!(json(stopped.call().await), "1", "another worker");
+        stopped.wake();
+    };
+    let (first, ()) = stopped.call_and(second).await;
+    assert_eq!(json(first), count(1));
+    assert_eq!(stopped.house.pool.status().totals.pipelined, 0);
+    stopped.house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn call_that_wants_a_process_of_its_own_is_not_sent_ahead() {
+    let stopped = Stopped::start(COUNTER, |_| {}).await;
+    let mut fresh = Tool::new("brief", COUNTER);
+    fresh.isolation = Isolation::Fresh;
+    let second = async {
+        assert_eq!(json(stopped.house.call(&fresh).await), "1");
         stopped.wake();
     };
     let (first, ()) = stopped.call_and(second).await;
