@@ -70,4 +70,13 @@ mod tests {
         assert_eq!(budget.overrun(wall, cpu + more, 4_096, grace), Some(StopReason::CpuTime { limit_ms: 100 }));
         assert_eq!(budget.overrun(wall, cpu, 4_097, grace), Some(StopReason::Memory { limit_bytes: 4_096 }));
     }
+
+    #[test]
+    fn ticks_that_nobody_saw_count_as_used_up_to_the_time_that_passed() {
+        let at_most = |wall, cpu: Option<u64>| {
+            let [wall, cpu] = [Some(wall), cpu].map(|ms| ms.map(Duration::from_millis));
+            Seen { wall: wall.unwrap_or_default(), cpu, ..Seen::default() }.cpu_at_most().as_millis()
+        };
+        assert_eq!((at_most(1_000, Some(100)), at_most(150, Some(100)), at_most(1_000, None)), (200, 150, 1_000));
+    }
 }

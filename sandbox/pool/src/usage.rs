@@ -75,4 +75,19 @@ mod tests {
         assert!(Usage::of(std::process::id()).unwrap().rss_bytes > 100_000);
         assert_eq!(Usage::of(u32::MAX), Err(UsageError::Gone));
     }
+
+    #[test]
+    fn process_that_has_ended_still_says_what_it_used_and_a_tick_more() {
+        let count = "n=0; while [ $n -lt 20000 ]; do n=$((n + 1)); done";
+        let mut child = std::process::Command::new("/bin/sh").args(["-c", count]).spawn().unwrap();
+        while Usage::of(child.id()) != Err(UsageError::Gone) {
+            std::thread::yield_now();
+        }
+        let text = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+        let counted = Usage::parse(&text.replace(") Z ", ") S ")).unwrap().cpu;
+        let tick = Duration::from_secs(1) / u32::try_from(rustix::param::clock_ticks_per_second()).unwrap();
+        assert_eq!(Usage::cpu_since_birth(child.id()), counted + tick);
+        child.wait().unwrap();
+        assert_eq!(Usage::cpu_since_birth(child.id()), Duration::ZERO);
+    }
 }

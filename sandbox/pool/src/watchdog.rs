@@ -229,4 +229,61 @@ mod tests {
         assert!(seen.verdict.is_none() && !seen.within);
         assert!(meter.is_free());
     }
+
+    #[tokio::test]
+    async fn call_that_waits_is_looked_at_less_often() {
+        let meter = Meter::new(Arc::default());
+        meter.begin(Budget { rss_bytes: 4_096, ..AMPLE });
+        meter.set_parked(true);
+        let mut looks = (1..).map(|_| meter.look(std::process::id(), Duration::ZERO));
+        assert_eq!(looks.position(|look| matches!(look, Look::Over(_))), Some(PARKED_TICKS as usize - 1));
+        meter.begin(Budget { rss_bytes: 4_096, ..AMPLE });
+        meter.set_parked(true);
+        meter.set_parked(false);
+        assert!(matches!(meter.look(std::process::id(), Duration::ZERO), Look::Over(_)));
+    }
+
+    #[tokio::test]
+    async fn processor_time_is_known_between_two_looks() {
+        let meter = Meter::new(Arc::default());
+        for looks in 0..3 {
+            meter.begin(AMPLE);
+            (0..looks).for_each(|_| drop(meter.look(std::process::id(), Duration::ZERO)));
+            assert_eq!(meter.finish().cpu.is_some(), looks > 1, "{looks} looks");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn watchdog_looks_while_any_budget_is_in_force_and_no_longer() {
+        let (alarm, looks) = (Arc::new(Alarm::default()), AtomicUsize::new(0));
+        let rings = alarm.ring(|| looks.fetch_add(1, Ordering::Relaxed) < 100);
+        let calls = async {
+            let looks = async |ticks: u32| {
+                looks.store(0, Ordering::Relaxed);
+                tokio::time::sleep(ticks * TICK).await;
+                looks.load(Ordering::Relaxed)
+            };
+            assert_eq!(looks(9).await, 0);
+            let [one, other] = [(); 2].map(|()| Meter::new(Arc::clone(&alarm)));
+            for _ in 0..2 {
+                one.begin(AMPLE);
+                tokio::time::sleep(TICK / 2).await;
+                assert_eq!(looks(9).await, 9);
+                other.begin(AMPLE);
+                one.finish();
+                assert_eq!(looks(9).await, 9);
+                other.finish();
+                looks(1).await;
+                assert_eq!(looks(9).await, 0);
+            }
+            one.begin(AMPLE);
+            drop(one);
+            looks(2).await;
+            assert_eq!(looks(9).await, 0, "nobody will end that budget");
+            other.begin(AMPLE);
+            looks(110).await
+        };
+        let ((), looked) = tokio::join!(rings, calls);
+        assert_eq!(looked, 101, "until it says that it is over");
+    }
 }

@@ -123,3 +123,73 @@ impl Buffers {
 pub(crate) fn is_silent(stream: &UnixStream) -> bool {
     matches!(stream.try_read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream as Socket;
+
+    use rustix::net::{AddressFamily, SocketType, socket};
+
+    use super::*;
+
+    fn holding(bytes: usize) -> Buffers {
+        Buffers { out: Vec::with_capacity(bytes), input: Vec::with_capacity(bytes), ..Buffers::default() }
+    }
+
+    #[test]
+    fn buffers_of_usual_calls_are_kept_and_larger_ones_let_go() {
+        for (bytes, kept) in [(1_024, 1_024), (KEPT_BYTES, KEPT_BYTES), (KEPT_BYTES + 1, 0)] {
+            let mut buffers = holding(bytes);
+            buffers.trim();
+            assert_eq!((buffers.out.capacity(), buffers.input.capacity()), (kept, kept));
+        }
+        let mut read = Buffers { input: vec![1, 2], taken: 2, ..Buffers::default() };
+        read.trim();
+        assert!(read.input.is_empty() && read.are_empty());
+    }
+
+    #[tokio::test]
+    async fn read_takes_what_is_there() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        theirs.writable().await.unwrap();
+        assert_eq!(theirs.try_write(&[0; READ_BYTES]).unwrap(), READ_BYTES);
+        let mut buffers = Buffers::default();
+        buffers.changed(&ours).await.unwrap();
+        buffers.fill(&ours).unwrap();
+        assert_eq!(buffers.input.len(), 16_384);
+    }
+
+    #[tokio::test]
+    async fn frame_on_its_way_gets_the_room_that_it_needs_and_no_more() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (length, mut buffers) = (1 << 20, Buffers::default());
+        theirs.writable().await.unwrap();
+        theirs.try_write(&u32::to_le_bytes(length)).unwrap();
+        buffers.changed(&ours).await.unwrap();
+        buffers.fill(&ours).unwrap();
+        assert!(buffers.next().unwrap().is_none());
+        theirs.try_write(&[0]).unwrap();
+        buffers.changed(&ours).await.unwrap();
+        buffers.fill(&ours).unwrap();
+        assert_eq!(buffers.input.capacity(), PREFIX_BYTES + length as usize);
+    }
+
+    #[tokio::test]
+    async fn end_of_a_worker_is_found_by_reading_and_a_socket_that_fails_at_once() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        drop(theirs);
+        ours.writable().await.unwrap();
+        let mut buffers = Buffers { out: vec![1], ..Buffers::default() };
+        assert!(buffers.flush(&ours).is_ok() && buffers.nothing_to_send());
+        ours.readable().await.unwrap();
+        assert_eq!(buffers.fill(&ours).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+
+        let unconnected = Socket::from(socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap());
+        unconnected.set_nonblocking(true).unwrap();
+        let failing = UnixStream::from_std(unconnected).unwrap();
+        failing.writable().await.unwrap();
+        failing.readable().await.unwrap();
+        let mut buffers = Buffers { out: vec![1], ..Buffers::default() };
+        assert!(buffers.flush(&failing).is_err() && buffers.fill(&failing).is_err());
+    }
+}
