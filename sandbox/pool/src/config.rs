@@ -96,9 +96,12 @@ impl PoolConfig {
 }
 
 fn affordable_processes() -> usize {
-    let by_memory = memory_bytes() / 2 / PROCESS_BYTES;
-    let by_descriptors = rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / 2;
-    usize::try_from(by_memory.min(by_descriptors)).unwrap_or(usize::MAX).max(4)
+    processes_within(memory_bytes(), rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX))
+}
+
+fn processes_within(memory_bytes: u64, descriptors: u64) -> usize {
+    let processes = (memory_bytes / 2 / PROCESS_BYTES).min(descriptors / 2);
+    usize::try_from(processes).unwrap_or(usize::MAX).max(4)
 }
 
 fn memory_bytes() -> u64 {
@@ -106,4 +109,19 @@ fn memory_bytes() -> u64 {
     let machine = u64::from(info.mem_unit).saturating_mul(info.totalram);
     let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
     group.map_or(machine, |group: u64| group.min(machine))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_take_half_of_the_memory_and_of_the_descriptors_and_are_a_few_at_least() {
+        let gigabyte = 1 << 30;
+        assert_eq!(processes_within(4 * gigabyte, 1 << 20), 32);
+        assert_eq!(processes_within(1_000 * gigabyte, 256), 128);
+        assert_eq!(processes_within(gigabyte / 4, 256), 4);
+        assert!(PoolConfig::new("").max_processes >= 4);
+        assert!(memory_bytes() > PROCESS_BYTES, "this process uses as much");
+    }
 }

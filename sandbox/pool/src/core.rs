@@ -145,3 +145,26 @@ fn rules(config: &PoolConfig) -> Rules {
         breaker: BreakerRules { kills: config.breaker_kills.max(1), window: config.breaker_window, hold: config.breaker_hold },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scheduler::Ask;
+
+    #[tokio::test]
+    async fn calls_that_wait_for_the_host_are_told_from_those_that_compute() {
+        let core = Core::new(PoolConfig { running: 2, ..PoolConfig::new("/bin/false") }).unwrap();
+        let ask = Ask { owner: "a", endpoint: "x", concurrency: 2 };
+        let _computes = core.scheduler.acquire(ask).await.unwrap();
+        let mut waits = core.scheduler.acquire(ask).await.unwrap();
+        waits.park();
+        let status = core.status();
+        assert_eq!((status.running, status.waiting_in_ops), (1, 1));
+    }
+
+    #[test]
+    fn owner_has_a_part_of_the_running_slots_and_one_at_least() {
+        let share = |running, owner_share| rules(&PoolConfig { running, owner_share, ..PoolConfig::new("") }).owner_running;
+        assert_eq!([share(9, 2), share(9, 3), share(9, 0), share(1, 2)], [4, 3, 9, 1]);
+    }
+}

@@ -114,5 +114,8 @@ mod tests {
         reaper.all_reaped().await;
         drop(adopted);
         assert_eq!(reaper.live(), 0, "it was ended once");
+        drop(reaper.adopt(Command::new("/bin/sleep").arg("600").spawn().unwrap()));
+        assert_eq!(reaper.live(), 0, "nobody holds it");
+        reaper.all_reaped().await;
     }
 }

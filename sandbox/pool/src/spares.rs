@@ -97,3 +97,43 @@ impl Drop for Booting<'_> {
         self.0.idle().booting -= 1;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::PoolConfig;
+
+    #[tokio::test]
+    async fn spares_on_their_way_count_as_those_that_are_there_until_they_fail() {
+        for (spares, max_processes) in [(2, 9), (9, 2)] {
+            let core = Core::new(PoolConfig { spares, max_processes, ..PoolConfig::new("/bin/false") }).unwrap();
+            core.refill();
+            core.refill();
+            assert_eq!(core.idle().booting, 2);
+            core.tasks.close();
+            core.tasks.wait().await;
+            let idle = core.idle();
+            assert_eq!((idle.booting, idle.starting, core.spawner.live()), (0, 0, 0));
+        }
+    }
+
+    #[tokio::test]
+    async fn spare_is_used_if_it_is_fit_before_a_process_is_started() {
+        let core = Core::new(PoolConfig::new("/bin/false")).unwrap();
+        let [(fit, _fit), (retired, _retired)] = [(); 2].map(|()| Process::stand_in());
+        retired.retire();
+        core.idle().spares = vec![Arc::clone(&fit), Arc::clone(&retired)];
+        assert_eq!(core.lease_blank().await.unwrap().process().pid, fit.pid);
+        let totals = core.counters.totals();
+        assert_eq!((totals.started, totals.idle_faults, retired.is_live()), (0, 1, false));
+    }
+
+    #[tokio::test]
+    async fn pool_that_ends_has_no_spares() {
+        let core = Core::new(PoolConfig::new("/bin/false")).unwrap();
+        core.idle().closed = true;
+        core.refill();
+        assert_eq!(core.idle().booting, 0);
+        assert!(core.boot().await.is_err() && core.spawner.live() == 0);
+    }
+}

@@ -102,3 +102,24 @@ fn spawn(config: &PoolConfig) -> io::Result<(Child, Socket)> {
 fn failed(error: impl std::fmt::Display) -> PoolError {
     PoolError::Spawn(error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn started_process_counts_until_it_is_dropped_and_is_waited_for() {
+        let config = PoolConfig::new("/bin/false");
+        let spawner = Spawner::new(&config).unwrap();
+        assert_eq!(spawner.live(), 0);
+        let alarm = Arc::default();
+        let processes = tokio::try_join!(spawner.start(&config, &alarm), spawner.start(&config, &alarm)).unwrap();
+        assert_eq!(spawner.live(), 2);
+        assert!(spawner.all_reaped().now_or_never().is_none());
+        drop(processes);
+        spawner.all_reaped().await;
+        assert_eq!(spawner.live(), 0);
+    }
+}

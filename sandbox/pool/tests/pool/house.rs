@@ -79,6 +79,15 @@ impl House {
         processes_called(&self.name)
     }
 
+    /// Lets no further process start.
+    pub fn take_worker_away(&self) {
+        fs::remove_file(&self.link).unwrap();
+    }
+
+    pub fn put_worker_back(&self) {
+        symlink(worker(), &self.link).unwrap();
+    }
+
     /// The one process there is.
     pub fn process(&self) -> i32 {
         let [process] = self.processes()[..] else { panic!("not one process: {:?}", self.pool.status()) };

@@ -118,6 +118,16 @@ async fn spares_are_kept_and_a_cold_call_takes_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn pool_that_is_ready_has_a_spare_and_says_how_it_is_jailed() {
+    let house = House::start(|config| config.spares = 0).await;
+    let jail = house.pool.ready().await.unwrap();
+    let status = house.pool.status();
+    assert!(!jail.is_empty());
+    assert_eq!((status.jail, status.spares, status.processes), (jail, 1, 1));
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn thrown_error_keeps_the_process() {
     let house = House::start(|_| {}).await;
     let tool = Tool::new("thrower", "let calls = 0; export default () => { if (++calls < 2) throw new Error('no'); return calls; };");
@@ -172,6 +182,33 @@ async fn worker_after_its_last_call_is_replaced_and_nothing_is_lost() {
     let cold = house.pool.status().totals.cold_calls;
     assert_eq!(json(house.call(&tool).await), "1", "the successor has served nobody");
     assert_eq!(house.pool.status().totals.cold_calls, cold, "and was ready before it was needed");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replacement_that_cannot_be_made_is_tried_again() {
+    let house = House::start(|config| (config.max_calls, config.spares) = (2, 0)).await;
+    let tool = Tool::new("counter", COUNTER);
+    house.call(&tool).await.unwrap();
+    house.take_worker_away();
+    assert_eq!(json(house.call(&tool).await), "2");
+    house.until(|pool| pool.status().totals.failed_starts > 1).await;
+    assert_eq!(json(house.call(&tool).await), "3", "the old one stays until there is a new one");
+    house.put_worker_back();
+    house.until(|pool| pool.status().totals.replaced == 1).await;
+    assert_eq!(json(house.call(&tool).await), "1");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn version_that_is_retired_while_its_worker_is_replaced_has_none_left() {
+    let house = House::start(|config| (config.max_calls, config.spares) = (1, 0)).await;
+    let tool = Tool::new("slow", "for (let n = 0; n < 2e7; n++) {}; export default () => 1;");
+    house.call(&tool).await.unwrap();
+    house.until(|pool| pool.status().totals.started == 2).await;
+    house.pool.retire(&tool.bundle.version);
+    house.until(|_| house.processes().is_empty()).await;
+    assert_eq!(house.pool.status().totals.replaced, 0);
     house.close().await;
 }
 
