@@ -7,6 +7,7 @@
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
+    fmt,
     ops::Range,
 };
 
@@ -93,7 +94,7 @@ impl Redactor {
         let Some(finder) = &self.finder else { return Cow::Borrowed(text) };
         let mut places = self.found(finder, text.as_bytes());
         // With its whole head in the text, a value was found above.
-        let from = (text.len() + 1).saturating_sub(HEAD_BYTES);
+        let from = text.len().saturating_sub(HEAD_BYTES);
         let until = (text.len() + 1).saturating_sub(MIN_BYTES);
         let begun = |start: &usize| self.forms.iter().flatten().any(|form| form.as_bytes().starts_with(&text.as_bytes()[*start..]));
         if let Some(start) = (from..until).filter(|&at| text.is_char_boundary(at)).find(begun) {
@@ -118,20 +119,21 @@ impl Redactor {
         }
     }
 
-    /// Where values are, as far as each goes on. A head amid what is hidden already is passed
-    /// over, which keeps this linear for texts that repeat themselves.
+    /// Where values are, as far as each goes on. A head amid a place of the same head is passed
+    /// over, which keeps this linear for texts that repeat themselves; amid a place of another
+    /// it is not, for its value may go on behind that.
     fn found(&self, finder: &AhoCorasick, text: &[u8]) -> Vec<Range<usize>> {
-        let mut heads: Vec<_> = finder.find_overlapping_iter(text).collect();
-        heads.sort_by_key(aho_corasick::Match::start);
         let mut places: Vec<Range<usize>> = Vec::new();
-        for head in heads {
-            if places.last().is_some_and(|last| head.start() > last.start && head.end() <= last.end) {
+        let mut ends = BTreeMap::new();
+        for head in finder.find_overlapping_iter(text) {
+            if ends.get(&head.pattern()).is_some_and(|end| head.end() <= *end) {
                 continue;
             }
             let rest = &text[head.start()..];
             let same = |form: &String| form.as_bytes().iter().zip(rest).take_while(|(a, b)| a == b).count();
             let longest = self.forms[head.pattern().as_usize()].iter().map(same).max().unwrap_or(0);
             places.push(head.start()..head.start() + longest);
+            ends.insert(head.pattern(), head.start() + longest);
         }
         places
     }
@@ -142,8 +144,8 @@ fn finder_of(heads: &[Vec<u8>]) -> Result<AhoCorasick, aho_corasick::BuildError>
     AhoCorasick::builder().kind(Some(AhoCorasickKind::NoncontiguousNFA)).build(heads)
 }
 
-impl std::fmt::Debug for Redactor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Redactor").field("forms", &self.forms.len()).finish_non_exhaustive()
     }
 }
