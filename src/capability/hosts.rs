@@ -2,12 +2,9 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 /// Hosts by exact name (`api.example.com`) or by suffix (`*.example.com`, which is not
 /// `example.com` itself). Names are kept in lower case and as ASCII; an empty list reaches nothing.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Vec<String>", into = "Vec<String>")]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllowedHosts(Arc<[String]>);
 
 /// An entry of `allowedHosts` that names no host.
@@ -38,25 +35,6 @@ impl AllowedHosts {
     /// The entries.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)
-    }
-
-    /// Whether no host is allowed.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-impl TryFrom<Vec<String>> for AllowedHosts {
-    type Error = HostPatternError;
-    fn try_from(entries: Vec<String>) -> Result<Self, HostPatternError> {
-        Self::parse(&entries)
-    }
-}
-
-impl From<AllowedHosts> for Vec<String> {
-    fn from(hosts: AllowedHosts) -> Self {
-        hosts.0.to_vec()
     }
 }
 
@@ -89,6 +67,7 @@ mod tests {
             ("a.example.org", true),
             ("a.b.example.org", true),
             ("example.org", false),
+            (".example.org", false),
             ("evilexample.org", false),
             ("xn--mnchen-3ya.example", true),
         ];
@@ -96,6 +75,7 @@ mod tests {
             assert_eq!(hosts.allows(host), allowed, "{host}");
         }
         assert!(!AllowedHosts::default().allows("api.example.com"));
+        assert!(hosts.iter().eq(["api.example.com", "*.example.org", "xn--mnchen-3ya.example"]));
     }
 
     #[test]
