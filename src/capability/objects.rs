@@ -92,10 +92,9 @@ impl Objects for FolderObjects {
         let place = self.place(&name)?;
         let folder = place.parent().unwrap_or(&self.root);
         fs::create_dir_all(folder).await?;
-        let unfinished = Unfinished(Some(place.with_extension("part")));
-        write_synced(unfinished.path(), &content).await?;
-        fs::rename(unfinished.path(), &place).await?;
-        unfinished.keep();
+        let unfinished = Unfinished(place.with_extension("part"));
+        write_synced(&unfinished.0, &content).await?;
+        fs::rename(&unfinished.0, &place).await?;
         Ok(name)
     }
 
@@ -121,24 +120,12 @@ async fn write_synced(path: &Path, content: &[u8]) -> io::Result<()> {
     file.sync_data().await
 }
 
-/// A file that goes away unless it is kept: its write can fail, or be cut short with the call.
-struct Unfinished(Option<PathBuf>);
-
-impl Unfinished {
-    fn path(&self) -> &Path {
-        self.0.as_deref().unwrap_or(Path::new(""))
-    }
-
-    fn keep(mut self) {
-        self.0 = None;
-    }
-}
+/// A file that goes away unless it was renamed: its write can fail, or be cut short with the call.
+struct Unfinished(PathBuf);
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        if let Some(path) = &self.0 {
-            let _ = std::fs::remove_file(path);
-        }
+        let _ = std::fs::remove_file(&self.0);
     }
 }
 
@@ -162,6 +149,27 @@ mod tests {
         objects.delete(&name).await.unwrap();
         assert_eq!(objects.get(&name).await.unwrap(), None);
         assert_eq!(objects.get(&other).await.unwrap().unwrap(), "hello");
+    }
+
+    #[tokio::test]
+    async fn a_blob_that_cannot_be_reached_is_not_told_as_absent() {
+        let root = tempfile::tempdir().unwrap();
+        let objects = FolderObjects::new(root.path());
+        let name = objects.put(Bytes::from_static(b"hello")).await.unwrap();
+        let place = objects.place(&name).unwrap();
+        std::fs::remove_file(&place).unwrap();
+        std::fs::create_dir(&place).unwrap();
+        assert_eq!(objects.get(&name).await.unwrap_err().kind(), ErrorKind::IsADirectory);
+        assert!(objects.delete(&name).await.is_err());
+    }
+
+    #[test]
+    fn a_write_that_is_cut_short_leaves_no_file() {
+        let root = tempfile::tempdir().unwrap();
+        let part = root.path().join("blob.part");
+        std::fs::write(&part, "half a bl").unwrap();
+        drop(Unfinished(part.clone()));
+        assert!(!part.exists());
     }
 
     #[tokio::test]
