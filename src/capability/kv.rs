@@ -144,16 +144,14 @@ impl Scoped<'_> {
             self.check_write(write)?;
         }
         let _turn = self.kv.turns.take(self.endpoint).await;
-        let mut swept = false;
         loop {
             match update(&*self.kv.store, Durability::Buffered, |tx| self.attempt(tx, checks, writes)).await? {
                 Attempt::Decided => return Ok(true),
                 Attempt::CheckFailed => return Ok(false),
                 Attempt::OverQuota(refusal) => {
-                    if swept || !self.reclaim().await? {
+                    if !self.reclaim().await? {
                         return Err(refusal);
                     }
-                    swept = true;
                 }
             }
         }

@@ -7,7 +7,7 @@ use tollhouse_protocol::{AtomicWrite, OpFailure};
 use crate::{base::clock::Timestamp, capability::failure::invalid_argument, store::Value as Stored};
 
 /// Integers that JavaScript tells apart from their neighbours.
-pub(super) const MAX_SAFE_INTEGER: i64 = (1 << 53) - 1;
+const MAX_SAFE_INTEGER: i64 = (1 << 53) - 1;
 
 /// A stored value: a format byte of its own, the expiry in milliseconds since 1970 (0: never), JSON text.
 #[derive(Clone)]

@@ -2,15 +2,21 @@ use serde_json::{Value, json};
 use tollhouse_protocol::limits::LIST_LIMIT;
 
 use super::{
-    entry::MAX_SAFE_INTEGER,
     list::{PAGE_BYTES, encode_cursor},
     *,
 };
 use crate::{
     base::random::Random,
     capability::testing::Yielding,
-    store::{Changes, KeyRange, Pairs, Space},
+    store::{
+        Changes, KeyRange, Pairs, Space,
+        faulty::{Fault, FaultyStore},
+        memory::MemoryStore,
+    },
 };
+
+/// Integers up to this one are told apart from their neighbours.
+const MAX_SAFE_INTEGER: i64 = 9_007_199_254_740_991;
 
 /// Two hosts over one store, so that commits meet each other.
 struct Hosts {
@@ -90,7 +96,8 @@ async fn arguments_beyond_the_limits_are_refused() {
         assert_eq!(code(set(&kv, "k", not_json).await), "invalid_argument", "{not_json}");
     }
     assert_eq!(code(set(&kv, "k", Bytes::from_static(b"\"\xff\"")).await), "invalid_argument");
-    for ttl in [0, MAX_TTL_MS + 1] {
+    let ten_years_ms = 315_360_000_000;
+    for ttl in [0, ten_years_ms + 1] {
         assert_eq!(code(kv.set("k".into(), "1".into(), Some(ttl)).await), "invalid_argument");
     }
     for limit in [0, LIST_LIMIT + 1] {
@@ -98,9 +105,57 @@ async fn arguments_beyond_the_limits_are_refused() {
         assert_eq!(refusal.code, "invalid_argument");
         assert!(refusal.message.ends_with(&format!("it must be 1 to {LIST_LIMIT}")), "{}", refusal.message);
     }
-    let many = vec![AtomicWrite::Delete { key: "a".into() }; ATOMIC_LIMIT + 1];
-    assert_eq!(code(kv.atomic(vec![], many).await), "invalid_argument");
+    let checks = vec![AtomicCheck { key: "a".into(), value: None }; ATOMIC_LIMIT + 1];
+    let writes = vec![AtomicWrite::Delete { key: "a".into() }; ATOMIC_LIMIT + 1];
+    assert_eq!(code(kv.atomic(vec![], writes.clone()).await), "invalid_argument");
+    assert_eq!(code(kv.atomic(checks.clone(), vec![]).await), "invalid_argument");
     assert!(hosts.entries(&endpoint).await.is_empty());
+    // As much as the limits say is taken.
+    kv.atomic(checks[1..].to_vec(), writes[1..].to_vec()).await.unwrap();
+    kv.set("12345678".into(), "\"01234567\"".into(), Some(ten_years_ms)).await.unwrap();
+}
+
+#[tokio::test]
+async fn as_much_as_the_quotas_say_can_be_kept_and_no_more() {
+    let (hosts, endpoint) = (Hosts::new(), endpoint());
+    let limits = Limits { kv_keys: 3, kv_bytes: 10, ..Limits::default() };
+    let set = async |limits: &Limits, key: &str, value: &'static str| {
+        let written = hosts.kvs[0].scoped(&endpoint, limits).set(key.into(), value.into(), None).await;
+        written.map(|_| ()).map_err(|failure| failure.code)
+    };
+    let over = || Err("quota_exceeded".to_owned());
+    assert_eq!(set(&limits, "a", "1234").await, Ok(()));
+    assert_eq!(set(&limits, "b", "12345").await, over());
+    assert_eq!(set(&limits, "b", "12").await, Ok(()));
+    assert_eq!(set(&limits, "c", "1").await, Ok(()));
+    assert_eq!(set(&Limits { kv_bytes: 100, ..limits }, "d", "1").await, over());
+    // What is above a quota that was lowered may stay as large as it is.
+    for lowered in [Limits { kv_keys: 2, ..limits }, Limits { kv_bytes: 5, ..limits }] {
+        assert_eq!(set(&lowered, "a", "4321").await, Ok(()));
+    }
+    assert_eq!(hosts.usage(&endpoint).await, Usage { items: 3, bytes: 10 });
+}
+
+#[tokio::test]
+async fn a_full_endpoint_is_searched_for_expired_entries_once_a_second() {
+    let (hosts, endpoint) = (Hosts::new(), endpoint());
+    let limits = Limits { kv_keys: 1, ..Limits::default() };
+    let kv = hosts.kvs[0].scoped(&endpoint, &limits);
+    kv.set("brief".into(), "1".into(), Some(500)).await.unwrap();
+    assert_eq!(code(set(&kv, "more", "2").await), "quota_exceeded");
+    hosts.pass(999);
+    assert_eq!(code(set(&kv, "more", "2").await), "quota_exceeded");
+    hosts.pass(1);
+    set(&kv, "more", "2").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_check_of_one_key_writes_nothing() {
+    let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+    let (kv, endpoint, limits) = (Kv::new(store.clone(), Clock::default()), endpoint(), Limits::default());
+    store.fail_all(Fault::Before);
+    let absent = AtomicCheck { key: "a".into(), value: None };
+    assert!(kv.scoped(&endpoint, &limits).transact(&[absent], &[]).await.unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -277,6 +332,8 @@ async fn list_pages_through_a_prefix_in_order() {
     }
     let expected: Vec<_> = (0..150).filter(|n| n % 3 != 0).map(|n| format!("user/{n:03}")).collect();
     assert_eq!(keys, expected);
+    let all = text(&kv.list("user/".into(), LIST_LIMIT, None).await.unwrap()).unwrap();
+    assert_eq!((all["entries"].as_array().unwrap().len(), &all["cursor"]), (100, &Value::Null));
     let elsewhere = encode_cursor("ä");
     for cursor in ["%%%", elsewhere.as_str()] {
         assert_eq!(code(kv.list("user/".into(), 10, Some(cursor.to_owned())).await), "invalid_argument");
@@ -295,6 +352,37 @@ async fn a_page_of_large_values_stays_below_a_frame() {
     let page: Value = serde_json::from_slice(&page).unwrap();
     let rest = kv.list("".into(), LIST_LIMIT, page["cursor"].as_str().map(str::to_owned)).await.unwrap();
     assert_eq!(page["entries"].as_array().unwrap().len() + text(&rest).unwrap()["entries"].as_array().unwrap().len(), 34);
+}
+
+#[tokio::test]
+async fn a_page_holds_a_mebibyte_and_not_a_byte_more() {
+    for (spare, fits) in [(0, true), (1, false)] {
+        let (hosts, endpoint) = (Hosts::new(), endpoint());
+        let limits = Limits { kv_value_bytes: 1 << 20, ..Limits::default() };
+        let kv = hosts.kvs[0].scoped(&endpoint, &limits);
+        let long = |bytes: usize| format!("\"{}\"", "v".repeat(bytes - 2));
+        set(&kv, "key-1", long(500_000)).await.unwrap();
+        set(&kv, "key-2", long(1_048_576 - 500_000 - "key-1".len() + spare)).await.unwrap();
+        let page = text(&kv.list("".into(), 10, None).await.unwrap()).unwrap();
+        assert_eq!((page["entries"].as_array().unwrap().len() == 2, page["cursor"].is_null()), (fits, fits));
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_finds_little_says_where_to_go_on() {
+    let (hosts, endpoint) = (Hosts::new(), endpoint());
+    let limits = Limits { kv_keys: 10_000, ..Limits::default() };
+    let kv = hosts.kvs[0].scoped(&endpoint, &limits);
+    for hundred in 0..40 {
+        let brief = |n| AtomicWrite::Set { key: format!("{hundred:02}{n:02}"), value: Bytes::from_static(b"1"), ttl_ms: Some(1) };
+        kv.transact(&[], &(0..100).map(brief).collect::<Vec<_>>()).await.unwrap();
+    }
+    set(&kv, "last", "2").await.unwrap();
+    hosts.pass(1);
+    let page = text(&kv.list("".into(), 10, None).await.unwrap()).unwrap();
+    assert_eq!(page["entries"], json!([]));
+    let rest = text(&kv.list("".into(), 10, page["cursor"].as_str().map(str::to_owned)).await.unwrap()).unwrap();
+    assert_eq!(rest, json!({"entries": [{"key": "last", "value": 2}], "cursor": null}));
 }
 
 /// Random operations of three endpoints against a map each: what one does, no other sees.
