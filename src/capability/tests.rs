@@ -123,6 +123,75 @@ async fn one_capability_is_taken_back_without_the_others() {
     assert_eq!(ops.op(request).await.unwrap_err().code, "not_granted");
 }
 
+#[test]
+fn what_is_granted_now_can_be_told() {
+    let grant = Grant::new(Granted::default());
+    grant.set(everything());
+    assert_eq!(*grant.now(), everything());
+}
+
+#[tokio::test]
+async fn a_dry_run_keeps_nothing_of_its_endpoints_and_tells_its_log() {
+    let (services, _folder) = services(Guard::new(GuardSettings::default()).unwrap());
+    let grant = Grant::new(everything());
+    let (kept, dry) = (call(&grant), Scratch::new(&Clock::default()));
+    let endpoint = kept.endpoint_id.clone();
+    let ops = [Ops::new(kept.clone(), Arc::clone(&services)), Ops::new(kept, Arc::clone(&services)).in_scratch(Arc::clone(&dry))];
+    for (ops, content) in ops.iter().zip(["1", "2"]) {
+        ops.op(OpRequest::KvSet { key: "a".into(), value: content.into(), ttl_ms: None }).await.unwrap();
+        ops.op(OpRequest::FileWrite { path: "a".into(), content: content.into() }).await.unwrap();
+        ops.log(LogLine { level: LogLevel::Info, message: content.into(), fields: String::new() });
+        ops.report(LogLevel::Info, "ended", json!({}));
+    }
+    for (ops, content) in ops.iter().zip(["1", "2"]) {
+        assert_eq!(ops.op(OpRequest::KvGet { key: "a".into() }).await.unwrap(), OpValue::Json(content.into()));
+        assert_eq!(ops.op(OpRequest::FileRead { path: "a".into() }).await.unwrap(), OpValue::Bytes(content.into()));
+    }
+    services.logs().flush().await;
+    let page = services.logs().list(&endpoint, &LogQuery { limit: 10, ..LogQuery::default() }).await.unwrap().unwrap();
+    let messages = |entries: &[LogEntry]| entries.iter().map(|entry| entry.message.clone()).collect::<Vec<_>>();
+    assert_eq!(messages(&page.entries), ["ended", "1"]);
+    assert_eq!(messages(&dry.take_log()), ["2", "ended"]);
+}
+
+#[test]
+fn a_dry_run_may_keep_less_than_a_call_and_never_more() {
+    let most = Limits { kv_keys: u64::MAX, kv_bytes: u64::MAX, files_bytes: u64::MAX, ..Limits::default() };
+    let narrowed = Scratch::narrowed(most);
+    assert_eq!((narrowed.kv_keys, narrowed.kv_bytes, narrowed.files_bytes), (1_000, 4_194_304, 4_194_304));
+    let least = Limits { kv_keys: 1, kv_bytes: 2, files_bytes: 3, wall_ms: 4, ..Limits::default() };
+    assert_eq!(Scratch::narrowed(least), least);
+}
+
+#[tokio::test]
+async fn a_host_that_ends_waits_for_what_calls_have_left_to_be_written() {
+    let (services, _folder) = services(Guard::new(GuardSettings::default()).unwrap());
+    let call = call(&Grant::new(everything()));
+    let endpoint = call.endpoint_id.clone();
+    let ops = Ops::new(call, Arc::clone(&services));
+    let mut writing = ops.op(OpRequest::FileWrite { path: "a".into(), content: "1".into() });
+    assert!(futures_util::poll!(&mut writing).is_pending());
+    drop(writing);
+    ops.log(LogLine { level: LogLevel::Info, message: "line".into(), fields: String::new() });
+    services.finish().await;
+    assert_eq!(ops.op(OpRequest::FileRead { path: "a".into() }).await.unwrap(), OpValue::Bytes("1".into()));
+    assert_eq!(services.logs().list(&endpoint, &LogQuery { limit: 10, ..LogQuery::default() }).await.unwrap().unwrap().entries.len(), 1);
+}
+
+#[tokio::test]
+async fn what_only_servers_may_have_is_hidden_from_the_handler_and_what_it_reads_itself_is_not() {
+    let server = axum::Router::new().route("/", axum::routing::get(|| async { axum::Json(["super-secret-value", "for servers only"]) }));
+    let address = serve(server).await;
+    let guard = Guard::new(GuardSettings { allow: vec![address.to_string()], ..GuardSettings::default() }).unwrap();
+    let (services, _folder) = services(guard);
+    let mut call = call(&Grant::new(everything()));
+    call.secrets.push(Secret::new("SELLER_KEY", "for servers only", Visibility::Auth));
+    let request = OpRequest::HttpGetJson { url: format!("http://{address}/"), headers: Vec::new(), timeout_ms: None, auth: None };
+    let OpValue::Json(answer) = Ops::new(call, services).op(request).await.unwrap() else { panic!("expected JSON") };
+    let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
+    assert_eq!(answer["json"], json!(["super-secret-value", "[redacted]"]));
+}
+
 #[tokio::test]
 async fn log_lines_go_to_the_store() {
     let (services, _folder) = services(Guard::new(GuardSettings::default()).unwrap());
@@ -147,15 +216,15 @@ async fn log_lines_go_to_the_store() {
 async fn what_a_caller_hears_is_clean_and_so_many_in_a_second() {
     let (services, _folder) = services(Guard::new(GuardSettings::default()).unwrap());
     let mut call = call(&Grant::new(Granted::default()));
-    call.limits = Limits { progress_per_second: 4, progress_bytes: 24, ..call.limits };
+    call.limits = Limits { progress_per_second: 5, progress_bytes: 24, ..call.limits };
     let (hear, heard) = std::sync::mpsc::channel();
     let ops = Ops::new(call, services).with_listener(move |message: ProgressUpdate| hear.send(message).unwrap());
-    let messages = ["one", "two\n\u{1b}[31mlines", "super-secret-value", "cut amid a super-sec", "one too many"];
+    let messages = ["one", "two\n\u{1b}[31mlines", "super-secret-value", "cut amid a super-sec", "whole: super-sec", "one too many"];
     for message in messages {
         ops.progress(Said { message: message.into(), fraction: Some(0.5) });
     }
     let said: Vec<_> = heard.try_iter().map(|heard| heard.message).collect();
-    assert_eq!(said, ["one", "two lines", "[redacted]", "cut amid a [redacted]"]);
+    assert_eq!(said, ["one", "two lines", "[redacted]", "cut amid a [redacted]", "whole: super-sec"]);
     tokio::time::sleep(Duration::from_millis(1_001)).await;
     ops.progress(Said { message: "in the next second".into(), fraction: None });
     assert_eq!(heard.try_iter().count(), 1);

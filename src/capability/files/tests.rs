@@ -11,7 +11,14 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use super::{path::SEGMENT_BYTES, *};
-use crate::{base::random::Random, capability::testing::Yielding};
+use crate::{
+    base::random::Random,
+    capability::testing::Yielding,
+    store::{
+        faulty::{Fault, FaultyStore},
+        memory::MemoryStore,
+    },
+};
 
 /// Content in memory, so that a test sees what is left over.
 #[derive(Default)]
@@ -130,9 +137,97 @@ async fn paths_that_lead_elsewhere_are_refused() {
         assert_eq!(files().read(path.into()).await.unwrap_err().code, "invalid_argument", "{path:?}");
         assert_eq!(files().delete(path.into()).await.unwrap_err().code, "invalid_argument", "{path:?}");
     }
-    for path in ["..a", "a..", "...", "ä/ö", "C:", "con", &"s".repeat(SEGMENT_BYTES)] {
+    let longest = format!("{0}/{0}/2", "s".repeat(SEGMENT_BYTES));
+    assert_eq!(longest.len() - 1, 512);
+    for path in ["..a", "a..", "...", "ä/ö", "C:", "con", &longest[1..]] {
         files().write(path.into(), Bytes::new()).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn as_much_as_the_limits_say_can_be_kept_and_no_more() {
+    let (host, endpoint) = (Host::new(), EndpointId::generate());
+    let limits = Limits { files: 3, files_bytes: 10, file_bytes: 6, ..Limits::default() };
+    let write = async |limits: &Limits, path: &str, bytes: usize| {
+        let written = host.files[0].scoped(&endpoint, limits).write(path.into(), Bytes::from(vec![b'x'; bytes])).await;
+        written.map(|_| ()).map_err(|failure| failure.code)
+    };
+    let over = || Err("quota_exceeded".to_owned());
+    assert_eq!(write(&limits, "a", 7).await, over());
+    assert_eq!(write(&limits, "a", 6).await, Ok(()));
+    assert_eq!(write(&limits, "b", 5).await, over());
+    assert_eq!(write(&limits, "b", 4).await, Ok(()));
+    assert_eq!(write(&limits, "c", 0).await, Ok(()));
+    assert_eq!(write(&limits, "d", 0).await, over());
+    // What is above a limit that was lowered may stay as large as it is, and not grow.
+    for lowered in [Limits { files: 2, ..limits }, Limits { files_bytes: 5, ..limits }] {
+        assert_eq!(write(&lowered, "a", 6).await, Ok(()));
+        assert_eq!(write(&lowered, "a", 5).await, Ok(()));
+        assert_eq!(write(&limits, "a", 6).await, Ok(()));
+    }
+    assert_eq!(write(&Limits { files: 2, ..limits }, "d", 0).await, over());
+    assert_eq!(write(&Limits { files_bytes: 9, ..limits }, "b", 5).await, over());
+    assert_eq!(host.usage(&[&endpoint]).await, [Usage { items: 3, bytes: 10 }]);
+}
+
+#[tokio::test]
+async fn content_that_is_gone_is_the_hosts_trouble() {
+    let (host, endpoint, limits) = (Host::new(), EndpointId::generate(), Limits::default());
+    host.files[0].scoped(&endpoint, &limits).write("a".into(), Bytes::from_static(b"1")).await.unwrap();
+    host.objects.contents.lock().unwrap().clear();
+    let failure = host.files[0].scoped(&endpoint, &limits).read("a".into()).await.unwrap_err();
+    assert_eq!(failure.code, failure::STORE_UNAVAILABLE);
+}
+
+/// Replaces a file whenever its content is asked for, before it answers.
+struct Overtaken {
+    host: Arc<Host>,
+    endpoint: EndpointId,
+    times: AtomicU64,
+}
+
+#[async_trait]
+impl Objects for Overtaken {
+    async fn put(&self, content: Bytes) -> io::Result<String> {
+        self.host.objects.put(content).await
+    }
+
+    async fn get(&self, name: &str) -> io::Result<Option<Bytes>> {
+        let left = self.times.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |times| times.checked_sub(1));
+        if let Ok(left) = left {
+            let files = self.host.files[1].scoped(&self.endpoint, &Limits::default());
+            files.write("a".into(), format!("{left} to come").into()).await.unwrap();
+        }
+        self.host.objects.get(name).await
+    }
+
+    async fn delete(&self, name: &str) -> io::Result<()> {
+        self.host.objects.delete(name).await
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_replaced_while_it_is_read_is_read_as_it_is_now() {
+    let (host, endpoint, limits) = (Arc::new(Host::new()), EndpointId::generate(), Limits::default());
+    host.files[0].scoped(&endpoint, &limits).write("a".into(), Bytes::from_static(b"old")).await.unwrap();
+    let read = async |times: u64| {
+        let objects = Arc::new(Overtaken { host: Arc::clone(&host), endpoint: endpoint.clone(), times: AtomicU64::new(times) });
+        let files = Files::new(host.store.clone(), Clock::default(), objects);
+        files.scoped(&endpoint, &limits).read("a".into()).await
+    };
+    assert_eq!(read(3).await.unwrap(), OpValue::Bytes("1 to come".into()));
+    assert_eq!(read(u64::MAX).await.unwrap_err().code, "contended");
+}
+
+#[tokio::test]
+async fn content_stays_when_nobody_knows_whether_its_entry_was_written() {
+    let (store, objects) = (Arc::new(FaultyStore::new(MemoryStore::new())), Arc::new(Heap::default()));
+    let files = Files::new(store.clone(), Clock::default(), objects.clone());
+    let (endpoint, limits) = (EndpointId::generate(), Limits::default());
+    store.fail_nth(1, Fault::After);
+    let failure = files.scoped(&endpoint, &limits).write("a".into(), Bytes::from_static(b"1")).await.unwrap_err();
+    assert_eq!(failure.code, failure::STORE_UNAVAILABLE);
+    assert_eq!(files.scoped(&endpoint, &limits).read("a".into()).await.unwrap(), OpValue::Bytes("1".into()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -200,6 +295,8 @@ async fn list_pages_in_order_and_forgetting_leaves_others() {
         }
     }
     assert_eq!(paths, (0..25).map(|n| format!("d/{n:02}")).collect::<Vec<_>>());
+    let all = json(files().list("d/".into(), 25, None).await.unwrap());
+    assert_eq!((all["files"].as_array().unwrap().len(), &all["cursor"]), (25, &Value::Null));
     assert_eq!(files().list("d/".into(), 10, Some("zz!".into())).await.unwrap_err().code, "invalid_argument");
     assert_eq!(files().list("d/".into(), 0, None).await.unwrap_err().code, "invalid_argument");
     host.files[0].forget(&ours).await.unwrap();

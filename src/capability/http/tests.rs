@@ -96,7 +96,8 @@ async fn only_json_comes_through() {
     let server = Router::new()
         .route("/html", typed("text/html", b"<p>1"))
         .route("/text", typed("text/plain", b"1"))
-        .route("/jsonp", typed("application/javascript", b"f(1)"))
+        .route("/script", typed("application/javascript", b"1"))
+        .route("/drawing", typed("image/svg+json", b"1"))
         .route("/broken", typed("application/json", b"{\"a\":"))
         .route("/two", typed("application/json", b"1 2"))
         .route("/latin", typed("application/json", b"\"\xe4\""))
@@ -105,7 +106,7 @@ async fn only_json_comes_through() {
         .route("/empty", get(|| async { StatusCode::NO_CONTENT }))
         .route("/deep", get(|| async { ([("content-type", "application/json")], "[".repeat(50_000) + &"]".repeat(50_000)) }));
     let (caller, base) = local(server, Limits { http_requests: 50, ..Limits::default() }).await;
-    for path in ["/html", "/text", "/jsonp", "/broken", "/two", "/latin"] {
+    for path in ["/html", "/text", "/script", "/drawing", "/broken", "/two", "/latin"] {
         assert_eq!(caller.get(&format!("{base}{path}")).await.unwrap_err().code, "not_json", "{path}");
     }
     for (path, expected) in [("/problem", json!({"title": "x"})), ("/bom", json!([1])), ("/empty", Value::Null)] {
@@ -212,13 +213,22 @@ async fn a_handler_sets_its_own_headers_only() {
         ("x", "a\r\nHost: b"),
         ("x", "a\0"),
         ("accept-encoding", "gzip"),
-        ("x", &"v".repeat(HEADER_BYTES)),
+        ("x", &"v".repeat(8_192)),
     ];
     for (name, value) in refused {
         let headers = [(name.to_owned(), value.to_owned())];
         let refused = caller.ask(GetJson { url: &base, headers: &headers, timeout_ms: None, auth: None }).await.unwrap_err();
         assert_eq!(refused.code, "invalid_argument", "{name}");
     }
+    let ask = async |headers: &[(String, String)]| {
+        let answer = caller.ask(GetJson { url: &base, headers, timeout_ms: None, auth: None }).await;
+        answer.map(|answer| answer["json"].as_object().unwrap().keys().filter(|name| name.starts_with("own-")).count())
+    };
+    let longest = [("own-1".to_owned(), "v".repeat(8_192 - "own-1".len()))];
+    assert_eq!(ask(&longest).await.unwrap(), 1);
+    let own: Vec<_> = (0..33).map(|n| (format!("own-{n}"), "v".to_owned())).collect();
+    assert_eq!(ask(&own[..32]).await.unwrap(), 32);
+    assert_eq!(ask(&own).await.unwrap_err().code, "invalid_argument");
 }
 
 #[tokio::test]

@@ -94,6 +94,47 @@ async fn a_log_is_bounded_by_count_and_age() {
     assert!(messages(&logs, &endpoint, query()).await.is_empty());
 }
 
+#[tokio::test]
+async fn lines_that_have_grown_too_old_go_also_where_nobody_writes_any_more() {
+    let (store, clock) = (Arc::new(MemoryStore::new()), Clock::fixed(Timestamp(100 * DAY_MS)));
+    let start = || Logs::start(store.clone(), clock.clone(), LogSettings { age_ms: DAY_MS, ..LogSettings::default() });
+    let (logs, silent, other, call) = (start(), EndpointId::generate(), EndpointId::generate(), CallId::generate());
+    for endpoint in [&silent, &other] {
+        logs.write(endpoint, line(&logs, LogLevel::Info, "old", &call));
+    }
+    logs.flush().await;
+    clock.set(Timestamp(101 * DAY_MS + 1));
+    logs.write(&other, line(&logs, LogLevel::Info, "new", &call));
+    logs.flush().await;
+    let again = start();
+    let stored = async |endpoint: &EndpointId| LOGS.count(&*store, &LOGS.under(&Counted(endpoint.clone())), 10).await.unwrap();
+    let gone = async {
+        while stored(&silent).await + stored(&other).await > 1 {
+            again.flush().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), gone).await.expect("old lines are looked for at the start");
+    assert_eq!((stored(&silent).await, stored(&other).await), (0, 1));
+}
+
+#[tokio::test]
+async fn a_search_that_finds_little_says_where_to_go_on() {
+    let (logs, clock) = logs(LogSettings { lines: 10_000, ..LogSettings::default() });
+    let (endpoint, call) = (EndpointId::generate(), CallId::generate());
+    logs.write(&endpoint, line(&logs, LogLevel::Error, "wanted", &call));
+    clock.set(Timestamp(100 * DAY_MS + 1));
+    for _ in 0..5_000 {
+        logs.write(&endpoint, line(&logs, LogLevel::Info, "not wanted", &call));
+    }
+    logs.flush().await;
+    let mut query = LogQuery { limit: 10, level: Some(LogLevel::Error), ..LogQuery::default() };
+    let page = logs.list(&endpoint, &query).await.unwrap().unwrap();
+    assert!(page.entries.is_empty() && page.next_cursor.is_some());
+    query.cursor = page.next_cursor;
+    let page = logs.list(&endpoint, &query).await.unwrap().unwrap();
+    assert_eq!((page.entries.len(), page.next_cursor), (1, None));
+}
+
 /// A store that answers nothing until it is let go.
 struct Stuck {
     inner: MemoryStore,
