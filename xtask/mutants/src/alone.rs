@@ -53,11 +53,11 @@ pub(crate) fn ask(room: &Room, cargo: &Cargo, folder: &Path, names: &[&str]) -> 
 fn run(room: &Room, cargo: &Cargo, folder: &Path, names: &[&str], kind: &[&str], claims: &[&str]) -> Result<(), Failure> {
     let mut mutants = cargo.mutants();
     mutants
-        .args(["--no-shuffle", "--output"])
+        .args(["--in-place", "--no-shuffle", "--output"])
         .arg(folder)
         .args(room.sources())
         .args(names.iter().flat_map(|name| ["--re".to_owned(), exactly(name)]));
-    mutants.args(kind).args(["--", "--"]).args(claims).env("CARGO_TARGET_DIR", &cargo.target).env("TMPDIR", folder);
+    mutants.args(kind).args(["--", "--"]).args(claims).env("CARGO_TARGET_DIR", &cargo.target);
     let status = mutants.status().map_err(|why| format!("cannot start cargo-mutants: {why}"))?;
     if status.code().is_some_and(|code| TRIED.contains(&code)) { Ok(()) } else { Err(format!("cargo-mutants failed: {status}")) }
 }

@@ -5,16 +5,17 @@ use std::{
     process::Command,
 };
 
-/// cargo-mutants, and where it builds.
+/// cargo-mutants, the copy of the tree that is changed, and where that is built.
 pub(crate) struct Cargo {
     pub(crate) program: PathBuf,
+    pub(crate) copy: PathBuf,
     pub(crate) target: PathBuf,
 }
 
 impl Cargo {
     pub(crate) fn mutants(&self) -> Command {
         let mut command = Command::new(&self.program);
-        command.arg("mutants").current_dir(root());
+        command.arg("mutants").current_dir(&self.copy);
         command
     }
 }

@@ -59,11 +59,10 @@ fn main() -> ExitCode {
 
 fn run(program: PathBuf, folder: &Path, room: &str, asked: &[String]) -> Result<Report, Failure> {
     let room = rooms::find(room)?;
-    let cargo = Cargo { program, target: folder.join("build") };
+    let cargo = Cargo { program, copy: folder.join("tree"), target: folder.join("build") };
+    tree::copy(&root(), &cargo.copy)?;
     let mutants = mutant::list(&mut cargo.mutants(), room, asked)?;
-    let copy = folder.join("tree");
-    tree::copy(&root(), &copy)?;
-    let built = tree::build(room, &copy, &cargo.target, &mutants)?;
+    let built = tree::build(room, &cargo.copy, &cargo.target, &mutants)?;
     println!(
         "{} mutants: {} in one build, {} unviable, {} one by one",
         mutants.len(),
@@ -75,16 +74,17 @@ fn run(program: PathBuf, folder: &Path, room: &str, asked: &[String]) -> Result<
     let lists = folder.join(room.name);
     let mut report = Report { unviable: built.unviable.iter().map(|&number| mutants[number].name.clone()).collect(), ..Report::default() };
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    let own = Suite { program: built.own, home: built.home.clone(), jobs: cores, threads: 2 };
-    let (noticed, left) = noticed(&own, room.own, &folder.join("reached"), &built.switched.into_iter().collect::<Vec<_>>(), &mutants)?;
+    let suite = |program: &Path, (jobs, threads)| Suite { program: program.to_owned(), home: built.home.clone(), jobs, threads };
+    let switched: Vec<_> = built.switched.iter().copied().collect();
+    let (noticed, left) = noticed(&suite(&built.own, (cores, 2)), room.own, &folder.join("reached"), &switched, &mutants)?;
     report.own = noticed;
     println!("{} noticed by the room's own tests, {} not", report.own.len(), left.len());
-    let outside = Suite { program: built.outside, home: built.home, jobs: OUTSIDE.0, threads: OUTSIDE.1 };
-    let (noticed, left) = self::noticed(&outside, room.outside.1, &folder.join("reached"), &left, &mutants)?;
+    let (noticed, left) = self::noticed(&suite(&built.outside, OUTSIDE), room.outside.1, &folder.join("reached"), &left, &mutants)?;
     report.outside = noticed;
     report.living = left.iter().map(|&number| mutants[number].name.clone()).collect();
     println!("{} of these by tests over HTTP, {} not", report.outside.len(), left.len());
 
+    built.restore()?;
     let names: Vec<_> = built.alone.iter().map(|&number| mutants[number].name.as_str()).collect();
     let tried = alone::ask(room, &cargo, &lists.join("alone"), &names)?;
     report.own.extend(tried.own);

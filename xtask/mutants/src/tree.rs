@@ -34,6 +34,19 @@ pub(crate) struct Built {
     pub(crate) unviable: BTreeSet<usize>,
     /// Those that have to be built one by one.
     pub(crate) alone: BTreeSet<usize>,
+    /// The sources as they were.
+    originals: Vec<(PathBuf, String)>,
+}
+
+impl Built {
+    /// Takes all mutants out of the copy.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be written.
+    pub(crate) fn restore(&self) -> Result<(), Failure> {
+        self.originals.iter().try_for_each(|(file, text)| write(file, text))
+    }
 }
 
 /// Copies what git knows of the tree.
@@ -83,7 +96,9 @@ pub(crate) fn build(room: &Room, copy: &Path, target: &Path, mutants: &[Mutant])
                 let home = copy.join(room.crate_root).ancestors().nth(2).unwrap_or(copy).to_owned();
                 let switched =
                     files.into_values().flatten().filter(|number| !alone.contains(number) && !unviable.contains(number)).collect();
-                return Ok(Built { own, outside, home, switched, unviable, alone });
+                let mut originals: Vec<_> = sources.into_iter().map(|(file, text)| (copy.join(file), text)).collect();
+                originals.push((copy.join(room.crate_root), root));
+                return Ok(Built { own, outside, home, switched, unviable, alone, originals });
             }
             Err(messages) => messages,
         };
