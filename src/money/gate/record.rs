@@ -250,6 +250,16 @@ mod tests {
     }
 
     #[test]
+    fn of_a_payment_that_is_spent_for_good_nobody_learns_what_it_bought() {
+        let answer = settled(None).answer.unwrap();
+        let texts = || "text".to_owned();
+        let intent = Intent { version: WireVersion::V2, payload: texts(), requirements: texts(), draft: vec![1], answer };
+        let spent = Record { intent: Some(intent), ..settled(Some(Tail { showable_until_ms: 7, named: None })) }.spent();
+        assert_eq!([&spent.holder, &spent.request, &spent.digest], ["", "", ""]);
+        assert_eq!((spent.state, spent.answer, spent.intent, spent.tail), (State::Settled, None, None, None));
+    }
+
+    #[test]
     fn a_record_goes_when_nothing_can_be_asked_of_it() {
         let (day, hour) = (24 * 3_600_000, 3_600_000);
         let tail = |showable_until_ms| Some(Tail { showable_until_ms, named: None });

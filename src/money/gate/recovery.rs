@@ -224,7 +224,27 @@ impl Gate {
     pub(super) fn ask_later(&self, id: &PaymentId) {
         let mut open = self.retries();
         let retry = open.entry(id.clone()).or_insert(Retry { at: None, tries: 0 });
-        let wait = Duration::from_secs(1u64 << retry.tries.min(16)).min(MAX_BACKOFF);
-        *retry = Retry { at: Some(Instant::now() + wait), tries: retry.tries + 1 };
+        *retry = retry.next(Instant::now());
+    }
+}
+
+impl Retry {
+    /// Twice as long after each try.
+    fn next(self, now: Instant) -> Self {
+        let wait = Duration::from_secs(1u64 << self.tries.min(16)).min(MAX_BACKOFF);
+        Self { at: Some(now + wait), tries: self.tries + 1 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_open_settlement_is_asked_about_ever_more_rarely() {
+        let now = Instant::now();
+        let tries = std::iter::successors(Some(Retry { at: None, tries: 0 }), |retry| Some(retry.next(now)));
+        let waits: Vec<_> = tries.take(12).filter_map(|retry| Some(retry.at?.duration_since(now).as_secs())).collect();
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
     }
 }

@@ -67,7 +67,8 @@ impl Bench {
     }
 
     async fn decide(&self, id: &PayoutId, decision: Decision, transaction: Option<&str>) -> Result<Status, PayoutError> {
-        let verdict = Verdict { decision, transaction: transaction.map(str::to_owned), reason: None };
+        let reason = (decision == Decision::Failed).then(|| "why".to_owned());
+        let verdict = Verdict { decision, transaction: transaction.map(str::to_owned), reason };
         self.payouts.decide(id, &verdict).await.map(|packet| packet.status)
     }
 }
@@ -144,7 +145,8 @@ async fn a_packet_goes_through_its_states_in_order_only() {
     let hash = format!("0x{}", "Ab".repeat(32));
     let wrong = |decided: Result<Status, PayoutError>| assert!(matches!(decided, Err(PayoutError::WrongState { .. })), "{decided:?}");
     wrong(bench.decide(&id, Decision::Paid, Some(&hash)).await);
-    wrong(bench.decide(&id, Decision::Failed, None).await);
+    let refused = bench.decide(&id, Decision::Failed, None).await.unwrap_err();
+    assert_eq!(refused.to_string(), "a payout that is `created` cannot become `failed`");
     assert_eq!(bench.decide(&id, Decision::Approve, None).await.unwrap(), Status::Approved);
     wrong(bench.decide(&id, Decision::Approve, None).await);
     for bad in [None, Some("0x1234"), Some("paid"), Some(&hash[2..])] {
@@ -159,8 +161,52 @@ async fn a_packet_goes_through_its_states_in_order_only() {
     }
     let packet = bench.payouts.get(&bench.builder, &id).await.unwrap();
     assert_eq!(packet.transaction, Some(hash.to_ascii_lowercase()));
+    let query = EventQuery { limit: 10, ..EventQuery::default() };
+    let events = bench.payouts.events.list(&Owner::Builder(bench.builder.clone()), &query).await.unwrap().events;
+    let told: Vec<_> = events.iter().map(|event| (event.kind, event.data["transaction"].as_str(), event.data["reason"].as_str())).collect();
+    let paid = packet.transaction.as_deref();
+    assert!(told.contains(&(Kind::PayoutPaid, paid, None)) && told.contains(&(Kind::PayoutFailed, None, Some("why"))), "{told:?}");
+    assert_eq!(told.iter().filter(|(_, transaction, reason)| transaction.is_some() || reason.is_some()).count(), 2, "{told:?}");
     assert!(matches!(bench.payouts.get(&BuilderId::generate(), &id).await, Err(PayoutError::NotOwner)));
     assert!(matches!(bench.payouts.get(&bench.builder, &PayoutId::generate()).await, Err(PayoutError::Unknown)));
+}
+
+#[tokio::test]
+async fn a_reason_has_500_characters_and_no_control_character() {
+    let bench = Bench::new().settled().await;
+    bench.earn(&bench.builder, [5]).await;
+    let id = bench.payouts.pay_out(&bench.builder).await.unwrap().unwrap().id;
+    let because = async |reason: String| {
+        bench.payouts.decide(&id, &Verdict { decision: Decision::Approve, transaction: None, reason: Some(reason) }).await
+    };
+    for bad in ["ä".repeat(501), "line\nfeed".to_owned()] {
+        assert!(matches!(because(bad).await, Err(PayoutError::Field { pointer: "/reason", .. })));
+    }
+    assert_eq!(because("ä".repeat(500)).await.unwrap().reason, Some("ä".repeat(500)));
+}
+
+#[tokio::test]
+async fn packets_are_read_in_pages_to_the_last() {
+    let bench = Bench::new().settled().await;
+    let other = BuilderId::generate();
+    bench.set(&other, 0).await;
+    let mut made = vec![];
+    for builder in [&bench.builder, &other, &bench.builder, &other, &bench.builder] {
+        bench.earn(builder, [5]).await;
+        made.insert(0, bench.payouts.pay_out(builder).await.unwrap().unwrap().id);
+    }
+    bench.decide(&made[4], Decision::Approve, None).await.unwrap();
+    let ids = |(packets, next): Page| (packets.into_iter().map(|packet| packet.id).collect::<Vec<_>>(), next);
+    let own = async |limit, cursor: Option<&PayoutId>| ids(bench.payouts.list(&bench.builder, limit, cursor).await.unwrap());
+    let [newest, middle, oldest] = [0, 2, 4].map(|n| made[n].clone());
+    assert_eq!(own(2, None).await, (vec![newest.clone(), middle.clone()], Some(middle.clone())));
+    assert_eq!(own(2, Some(&middle)).await, (vec![oldest.clone()], None));
+    assert_eq!(own(10, None).await, (vec![newest, middle, oldest.clone()], None));
+    let all = async |status, limit, cursor: Option<&PayoutId>| ids(bench.payouts.list_all(status, limit, cursor).await.unwrap());
+    assert_eq!(all(None, 2, None).await, (made[..2].to_vec(), Some(made[1].clone())));
+    assert_eq!(all(None, 2, Some(&made[1])).await, (made[2..4].to_vec(), Some(made[3].clone())));
+    assert_eq!(all(None, 2, Some(&made[3])).await, (made[4..].to_vec(), None));
+    assert_eq!(all(Some(Status::Approved), 2, None).await, (vec![oldest], None), "behind pages without any");
 }
 
 #[tokio::test]
@@ -172,6 +218,32 @@ async fn of_two_verdicts_at_once_one_counts() {
     let hash = format!("0x{}", "1".repeat(64));
     let (paid, failed) = tokio::join!(bench.decide(&id, Decision::Paid, Some(&hash)), bench.decide(&id, Decision::Failed, None));
     assert!(paid.is_ok() != failed.is_ok(), "{paid:?} {failed:?}");
+}
+
+#[tokio::test]
+async fn a_packet_that_was_cut_off_is_complete_after_the_next_start() {
+    let bench = Bench::new().settled().await;
+    bench.earn(&bench.builder, [5]).await;
+    // Begun and filled, not sealed.
+    bench.store.fail_nth(3, Fault::Before);
+    bench.payouts.pay_out(&bench.builder).await.unwrap_err();
+    let status = async || bench.payouts.list(&bench.builder, 10, None).await.unwrap().0[0].status;
+    assert_eq!(status().await, Status::Collecting);
+    bench.payouts.resume().await.unwrap();
+    assert_eq!(status().await, Status::Created);
+}
+
+#[tokio::test]
+async fn a_packet_that_is_not_the_sum_of_its_receipts_is_not_sealed() {
+    let bench = Bench::new().settled().await;
+    bench.earn(&bench.builder, [5]).await;
+    bench.store.fail_nth(3, Fault::Before);
+    bench.payouts.pay_out(&bench.builder).await.unwrap_err();
+    let id = bench.payouts.list(&bench.builder, 10, None).await.unwrap().0[0].id.clone();
+    let stray = PAYOUT_RECEIPTS.put(&(Ended(id.clone()), ReceiptId::generate().to_string()), &Unpaid { net: 1, at_ms: NOW.0 });
+    stray.commit(bench.store.inner(), Durability::Buffered).await.unwrap();
+    bench.payouts.resume().await.unwrap_err();
+    assert_eq!(bench.payouts.get(&bench.builder, &id).await.unwrap().status, Status::Collecting);
 }
 
 /// Random earnings of two builders and payouts of both, some at the same time, whose commits fail before,

@@ -200,7 +200,7 @@ impl FreeReceipts {
         let oldest = self.clock.now().0.saturating_sub(self.settings.age_ms) / WINDOW_MS;
         let mut excess = self.size().entries.saturating_sub(self.settings.count);
         let all = FREE_RECEIPTS.all();
-        let range = if excess > 0 { all } else { all.before(&oldest) };
+        let range = if excess == 0 { all.before(&oldest) } else { all };
         let packs = FREE_RECEIPTS.page(&*self.store, &range, SOME, Direction::Forward).await?;
         // Only this task removes.
         let mut sum = *lock(&self.removed);

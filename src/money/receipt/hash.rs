@@ -89,6 +89,15 @@ mod tests {
         assert_eq!(canonical_text(given), wanted);
     }
 
+    #[test]
+    fn integers_that_no_double_holds_are_the_nearest_that_one_does() {
+        for (given, wanted) in
+            [("9007199254740992", "9007199254740992"), ("9007199254740993", "9007199254740992"), ("-9007199254740993", "-9007199254740992")]
+        {
+            assert_eq!(canonical_text(given), wanted);
+        }
+    }
+
     /// RFC 8785, section 3.2.3: members are sorted by UTF-16 code units.
     #[test]
     fn rfc_8785_order_of_members() {

@@ -317,6 +317,13 @@ mod tests {
     }
 
     #[test]
+    fn retired_keys_that_cannot_be_read_are_not_forgotten() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join(RETIRED_FILE)).unwrap();
+        assert!(matches!(Signer::open(folder.path()), Err(KeyError::Io { .. })));
+    }
+
+    #[test]
     fn rotation_keeps_the_public_keys() {
         let folder = tempfile::tempdir().unwrap();
         let mut kids = vec![Signer::open(folder.path()).unwrap().kid().to_owned()];

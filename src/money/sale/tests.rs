@@ -1,8 +1,11 @@
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::*;
 use crate::{
-    base::{id::BuilderId, random::Random},
+    base::{
+        id::{BuilderId, ReceiptId},
+        random::Random,
+    },
     store::{
         Durability,
         faulty::{Fault, FaultyStore},
@@ -63,6 +66,35 @@ async fn a_report_has_totals_endpoints_and_days_from_the_first_day_on() {
     assert_eq!(report, expected);
     let other = serde_json::to_value(sales.report(&builder(), NOW).await.unwrap()).unwrap();
     assert_eq!((&other["totals"]["calls"], &other["byDay"]), (&zero["paidCalls"], &serde_json::json!([])));
+}
+
+#[tokio::test]
+async fn what_is_sold_is_folded_by_itself_once_that_is_started() {
+    let sales = Sales::new(Arc::new(MemoryStore::new()));
+    sales.start();
+    let owner = builder();
+    let sale = Sale { endpoint: EndpointId::generate(), slug: slug(1), totals: Totals::FREE };
+    // Twice: what comes after the first fold is another one's.
+    for round in ["a", "b"] {
+        let rows = (0..3).map(|n| sale.row(&owner, NOW, &format!("{round}{n}"))).fold(Batch::new(), Batch::and);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        rows.commit(&*sales.store, Durability::Buffered).await.unwrap();
+        sales.sold(&owner);
+        let folded = async {
+            while SALES.count(&*sales.store, &SALES.all(), 10).await.unwrap() > 1 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), folded).await.unwrap();
+    }
+}
+
+#[test]
+fn what_leaves_nothing_does_not_wait_to_be_paid_out() {
+    let (id, waits) = (ReceiptId::generate(), |net| Unpaid { net, at_ms: NOW.0 });
+    assert!(waits(0).stored(&builder(), &id).changes_nothing());
+    assert!(waits(1).stored(&Owner::Platform, &id).changes_nothing());
+    assert!(!waits(1).stored(&builder(), &id).changes_nothing());
 }
 
 /// Random calls of three owners, folds that fail before, after and amid their commits, and reports in between:

@@ -92,6 +92,7 @@ async fn a_credit_of_nothing_or_with_an_endless_label_is_not_minted() {
     let bench = Bench::new().await;
     assert!(matches!(bench.gate.credits().mint(MicroUsd(0), "", None).await, Err(CreditError::Nothing)));
     assert!(matches!(bench.gate.credits().mint(PRICE, &"x".repeat(121), None).await, Err(CreditError::Label)));
+    assert_eq!(bench.gate.credits().mint(PRICE, &"x".repeat(120), None).await.unwrap().credit.label, "x".repeat(120));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -172,6 +173,7 @@ async fn every_movement_is_kept_and_read_in_pages() {
     }
     use MovementKind::{Debit, Mint};
     assert_eq!(seen, [(Mint, 1, 2), (Debit, 1, 1), (Mint, 2, 2)]);
+    assert!(credits.movements(&credit.id, None, 3).await.unwrap().next.is_none(), "nothing is before the first");
     let all = credits.movements(&credit.id, None, 10).await.unwrap();
     assert!(all.next.is_none());
     let debit = &all.movements[1];
@@ -218,7 +220,9 @@ async fn calls_under_way_hold_what_they_may_cost() {
     let (first, second) = (bench.run(by_credit(&token, None)).await, bench.run(by_credit(&token, None)).await);
     assert!(matches!(bench.admit(by_credit(&token, None)).await, Err(Refusal::InsufficientCredit { .. })));
     first.release().await;
-    bench.buy(by_credit(&token, None)).await;
+    let third = bench.run(by_credit(&token, None)).await;
+    assert!(matches!(bench.admit(by_credit(&token, None)).await, Err(Refusal::InsufficientCredit { .. })), "the others still hold");
+    bench.settle(third).await.unwrap();
     bench.settle(second).await.unwrap();
     assert_eq!((left(&bench, &token).await, bench.receipts().await.len()), (0, 2));
 }
@@ -285,6 +289,18 @@ async fn a_call_that_was_admitted_by_a_credit_since_revoked_is_refused() {
     let Ok(Admit::Run(admission)) = bench.admit(by_credit(&credit.token, None)).await else { panic!("it admits again") };
     bench.settle(admission).await.unwrap();
     assert_eq!(left(&bench, &credit.token).await, 0);
+}
+
+#[tokio::test]
+async fn why_a_credit_is_revoked_is_said_in_1000_characters() {
+    let bench = Bench::new().await;
+    let credit = minted(&bench, 1).await;
+    let revoke = async |length| {
+        let verdict = CreditVerdict { decision: CreditDecision::Revoke, reason: Some("ä".repeat(length)) };
+        bench.gate.credits().judge(&credit.id, &verdict).await
+    };
+    assert!(matches!(revoke(1_001).await, Err(CreditError::Reason)));
+    assert_eq!(revoke(1_000).await.unwrap().revoked.unwrap().reason, Some("ä".repeat(1_000)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

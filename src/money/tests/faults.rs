@@ -139,6 +139,26 @@ async fn a_reservation_that_the_store_did_not_confirm_is_no_dead_end() {
     }
 }
 
+/// Nothing was asked to settle: the caller is told that nothing was taken, not that it is unknown.
+#[tokio::test]
+async fn a_payment_whose_intent_was_not_written_is_not_in_doubt() {
+    for (fault, always) in [(Fault::Lost, false), (Fault::Before, false), (Fault::Before, true)] {
+        let story = format!("{fault:?}, always {always}");
+        let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+        let bench = Bench::over(Arc::clone(&store) as _);
+        bench.fund().await;
+        let admission = bench.run(Payer::new(1).pays(1)).await;
+        if always {
+            store.fail_all(fault)
+        } else {
+            store.fail_nth(1, fault)
+        };
+        let settled = bench.settle(admission).await;
+        assert!(matches!(settled, Err(SettleError::Store(_))), "{story}: {settled:?}");
+        assert_eq!((bench.gate.open_intents(), bench.earned().await), (0, 0), "{story}");
+    }
+}
+
 #[tokio::test]
 async fn whichever_write_fails_a_credit_is_debited_once() {
     for fault in MODES {

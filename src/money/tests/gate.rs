@@ -59,6 +59,7 @@ async fn a_v1_payment_is_told_in_the_words_of_v1() {
     assert_eq!(notice.version, WireVersion::V1);
     let body: Value = serde_json::from_str(&notice.body).unwrap();
     assert_eq!((&body["success"], &body["network"]), (&json!(true), &json!("base-sepolia")));
+    assert_eq!(body.get("amount"), None, "a member of v2");
     // The same authorisation in v2 is the same payment.
     assert_eq!(stored(bench.admit(Payer::new(1).pays(1)).await).body, ANSWER);
 }
@@ -155,6 +156,17 @@ async fn what_is_not_settled_yet_is_in_flight() {
     let admission = bench.run(Payer::new(1).pays(1)).await;
     let id = admission.id().clone();
     assert!(matches!(bench.gate.ended(&id).await.unwrap(), Ended::NotYet));
+    bench.facilitator.feel(Mood::SettlesInSilence);
+    let waiting = tokio::time::timeout(Duration::from_millis(50), bench.settle(admission)).await;
+    assert!(waiting.is_err() && bench.state(&id).await == Some(State::Settling));
+    assert!(matches!(bench.gate.ended(&id).await.unwrap(), Ended::NotYet), "its first answer is awaited");
+}
+
+#[tokio::test]
+async fn what_may_be_settled_is_in_flight_until_that_is_known() {
+    let bench = Bench::new().await;
+    let admission = bench.run(Payer::new(1).pays(1)).await;
+    let id = admission.id().clone();
     bench.facilitator.feel(Mood::SettlesUnsure);
     assert!(matches!(bench.settle(admission).await, Err(SettleError::Unknown { .. })));
     assert_eq!((bench.state(&id).await, bench.gate.open_intents()), (Some(State::Settling), 1));
@@ -165,6 +177,57 @@ async fn what_is_not_settled_yet_is_in_flight() {
     assert_eq!((bench.state(&id).await, bench.gate.open_intents()), (Some(State::Settled), 0));
     assert_eq!(stored(bench.admit(Payer::new(1).pays(1)).await).body, ANSWER);
     assert_eq!((bench.earned().await, bench.receipts().await.len()), (PRICE.0, 1));
+}
+
+#[tokio::test]
+async fn what_another_replica_has_resolved_is_open_no_more() {
+    let bench = Bench::new().await;
+    bench.facilitator.feel(Mood::Unsure);
+    let first = bench.run(Payer::new(1).pays(1)).await;
+    bench.settle(first).await.unwrap_err();
+    bench.restarted().gate.recover().await.unwrap();
+    let second = bench.run(Payer::new(1).pays(2)).await;
+    bench.settle(second).await.unwrap_err();
+    assert_eq!(bench.gate.open_intents(), 2);
+    bench.gate.tick().await.unwrap();
+    assert_eq!(bench.gate.open_intents(), 1);
+}
+
+/// Two replicas learn of one refusal: the second finds what the first has written.
+#[tokio::test]
+async fn a_settlement_that_another_replica_saw_refused_is_refused() {
+    let memory = Arc::new(MemoryStore::new());
+    let other = Bench::over(Arc::clone(&memory) as _);
+    let payer = Payer::new(1);
+    other.ledger.faucet(&payer.address(), PRICE).await.unwrap();
+    // Reservation, intent, then before the end:
+    let interrupted = Interrupted::before_commit(3, memory);
+    let bench = other.restarted_over(Arc::clone(&interrupted) as _);
+    let admission = bench.run(payer.pays(1)).await;
+    let id = admission.id().clone();
+    other.buy(payer.pays(2)).await;
+    let gate = Arc::clone(&other.gate);
+    interrupted.by(async move { gate.recover().await.unwrap() });
+    let settled = bench.settle(admission).await;
+    assert!(matches!(settled, Err(SettleError::Refused { .. })), "{settled:?}");
+    assert_eq!((bench.state(&id).await, bench.gate.open_intents()), (Some(State::Refused), 0));
+}
+
+#[tokio::test]
+async fn what_payments_are_taken_is_described() {
+    let bench = Bench::new().await;
+    let described = bench.gate.describe();
+    let said = ["payTo", "network", "networkV1", "facilitator"].map(|name| described[name].as_str().unwrap());
+    assert_eq!(said, [PAY_TO, "eip155:84532", "base-sepolia", "moody"]);
+    assert!(described["simulated"] == true && described["faucet"].is_string(), "{described}");
+}
+
+#[tokio::test]
+async fn payers_are_shown_by_the_ends_of_their_addresses() {
+    let bench = Bench::new().await;
+    let (payer, address) = (Payer::new(1), Payer::new(1).address());
+    let shown = bench.run(payer.pays(1)).await.payer().unwrap();
+    assert_eq!(shown, format!("{}…{}", &address[..6], &address[38..]));
 }
 
 const NAME: &str = "order-0001-of-today";

@@ -84,6 +84,9 @@ async fn an_authorization_that_is_valid_for_more_than_a_week_is_refused() {
             assert_eq!(code(bench.admit(offered).await), EXPIRED);
         }
     }
+    let refused = bench.admit(offer(&payer.payload(&payer.valid_for(1, 8 * DAY)))).await;
+    let Err(Refusal::Invalid { message, .. }) = refused else { panic!("{}", what(&refused)) };
+    assert!(message.contains("more than 7 days ahead"), "{message}");
     assert_eq!(bench.kept().await, [0; 4]);
     bench.buy(offer(&payer.payload(&payer.valid_for(1, 7 * DAY)))).await;
 }

@@ -109,7 +109,7 @@ async fn an_answer_that_is_no_clear_success_is_unknown() {
         ("success with an endless transaction", says(200, json!({ "success": true, "transaction": "0".repeat(1_000) }))),
         ("an array", says(200, json!([ok]))),
         ("null", says(200, json!(null))),
-        ("too large", Says::Text(200, format!("{ok}{}", " ".repeat(300 << 10)))),
+        ("too large", Says::Text(200, format!("{ok}{}", " ".repeat((256 << 10) + 1 - ok.to_string().len())))),
         ("pending", says(200, json!({ "success": false, "errorReason": "settlement_pending", "transaction": TRANSACTION }))),
         ("unexpected", refuses("unexpected_settle_error")),
         ("unexpected, as x402-rs says it", refuses("unexpected_error")),
@@ -142,6 +142,27 @@ async fn a_clear_yes_settles_and_a_clear_no_refuses() {
         let outcome = settle(says(400, json!({ "success": false, "errorReason": reason, "transaction": "" }))).await;
         assert!(matches!(outcome, SettleOutcome::Refused { .. }), "{outcome:?}");
     }
+}
+
+#[tokio::test]
+async fn only_the_simulated_facilitator_moves_play_money() {
+    let real = HttpFacilitator::new("http://127.0.0.1:1", None).unwrap();
+    let bench = Bench::new().await;
+    let played = &bench.facilitator.inner;
+    assert_eq!(((real.name(), real.simulated()), (played.name(), played.simulated())), (("http", false), ("simulated", true)));
+}
+
+#[tokio::test]
+async fn an_answer_of_256_kib_is_read_to_its_end() {
+    let text = json!({ "success": true, "transaction": TRANSACTION }).to_string();
+    let outcome = settle(Says::Text(200, format!("{text}{}", " ".repeat((256 << 10) - text.len())))).await;
+    assert!(matches!(outcome, SettleOutcome::Settled(_)), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn a_refusal_that_may_have_moved_money_says_what_it_was() {
+    let SettleOutcome::Unknown(why) = settle(refuses("unexpected_settle_error")).await else { panic!("not unknown") };
+    assert!(why.contains("unexpected_settle_error"), "{why}");
 }
 
 #[tokio::test]

@@ -26,6 +26,32 @@ fn paid() -> Value {
 }
 
 #[test]
+fn a_header_of_the_greatest_size_is_read() {
+    let of_size = |bytes: usize| {
+        let text = paid().to_string();
+        Payment::decode(WireVersion::V2, &format!("{text}{}", " ".repeat(bytes - text.len())), &terms(), &config())
+    };
+    of_size(16 << 10).unwrap();
+    assert_eq!(reason(of_size((16 << 10) + 1)), "invalid_payload");
+}
+
+#[test]
+fn each_wrong_address_and_nonce_is_told() {
+    for (name, wrong) in [
+        ("from", format!("0x{}", "g".repeat(40))),
+        ("from", format!("0x{}", "1".repeat(39))),
+        ("to", format!("0x{}", "1".repeat(41))),
+        ("nonce", format!("0x{}", "1".repeat(63))),
+        ("nonce", "1".repeat(64)),
+    ] {
+        let mut payload = paid();
+        payload["payload"]["authorization"][name] = json!(wrong);
+        let Err(Refusal::Invalid { message, .. }) = decode(&payload) else { panic!("{name} of {wrong} is accepted") };
+        assert!(message.contains("`from` and `to` are addresses, `nonce` is 32 bytes in hex"), "{name} {wrong}: {message}");
+    }
+}
+
+#[test]
 fn a_v2_challenge_has_all_that_a_stock_client_checks() {
     let challenge = challenge(&terms());
     let v2 = decoded(&challenge);

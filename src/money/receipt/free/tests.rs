@@ -134,6 +134,41 @@ async fn those_that_are_too_old_go_however_few_there_are() {
     assert_eq!(bench.free.size(), bench.counted().await);
 }
 
+#[tokio::test]
+async fn a_pack_goes_whole_where_that_leaves_enough_and_else_stays() {
+    let bench = Bench::keeping(100).await;
+    let first = bench.add(NOW, 10).await;
+    bench.add(NOW.plus_millis(1_000), 100).await;
+    bench.free.turn().await.unwrap();
+    assert_eq!((bench.how_many(&first).await, bench.free.size().entries), (0, 100));
+    // One more than are wanted, and the oldest pack, of the last moment that is kept, has more than that.
+    bench.add(NOW.plus_millis(DAY), 1).await;
+    bench.clock.set(NOW.plus_millis(1_000 + 7 * DAY));
+    bench.free.turn().await.unwrap();
+    assert_eq!(bench.free.size().entries, 101);
+}
+
+#[tokio::test]
+async fn what_is_too_much_goes_by_itself_once_that_is_started() {
+    let bench = Bench::keeping(10).await;
+    for n in 0..5 {
+        bench.add(NOW.plus_millis(n * 1_000), 10).await;
+    }
+    bench.free.start();
+    let removed = async {
+        while bench.free.size().entries > 10 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), removed).await.unwrap();
+}
+
+#[test]
+fn how_far_a_later_version_has_sorted_is_not_guessed() {
+    assert_eq!(SortedTo::read(SortedTo::FORMAT, &[EVERYWHERE]), Some(SortedTo::Everywhere));
+    assert_eq!(SortedTo::read(SortedTo::FORMAT + 1, &[EVERYWHERE]), None);
+}
+
 /// A host that runs already has its receipts of free and paid calls in one space.
 #[tokio::test]
 async fn free_receipts_of_an_older_version_are_sorted_out_of_the_paid_ones() {

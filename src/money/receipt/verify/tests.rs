@@ -73,6 +73,26 @@ fn receipts_hold_after_storage_and_transport() {
 }
 
 #[test]
+fn verified_receipt_is_told_in_a_sentence() {
+    let (_folder, signer) = signer();
+    let told = |payment| {
+        let sent = serde_json::to_value(signer.receipt(draft(), payment)).unwrap();
+        verify(&sent, &signer.jwks()).unwrap().to_string()
+    };
+    let real = Transfer { simulated: false, ..transfer() };
+    let [free, credit, _] = payments();
+    for (payment, how) in [
+        (free, " USD (free), issued ".to_owned()),
+        (credit, " USD by developer credit, issued ".to_owned()),
+        (Payment::X402(real), format!(" USD by {} on eip155:84532, issued ", transfer().transaction)),
+        (Payment::X402(transfer()), format!(" USD simulated as {} on eip155:84532, issued ", transfer().transaction)),
+    ] {
+        let told = told(payment);
+        assert!(told.contains(&how) && told.ends_with(signer.kid()), "{told}");
+    }
+}
+
+#[test]
 fn unsigned_record_is_signed_alike_every_time_it_is_presented() {
     let (_folder, signer) = signer();
     let record = Record::free(draft());
@@ -94,6 +114,22 @@ fn record_shows_no_payer_in_full() {
     assert_eq!(receipt["priceUsd"], 0.00123);
     assert_eq!(receipt["startedAt"], "2026-09-21T14:13:20.123Z");
     assert_eq!((&receipt["kind"], &receipt["x402Version"], &receipt["simulated"]), (&json!("x402"), &json!(2), &json!(true)));
+    assert_eq!((&receipt["asset"], &receipt["scheme"]), (&json!(transfer().asset), &json!("exact")));
+    let by_credit = signer.receipt(draft(), payments()[1].clone());
+    assert_eq!(by_credit.record.payer.as_deref(), Some("crd_01…0000"));
+}
+
+#[test]
+fn what_was_altered_is_named_in_the_refusal() {
+    let (_folder, signer) = signer();
+    let mut receipt = paid(&signer);
+    let told = |receipt: &Value| verify(receipt, &signer.jwks()).unwrap_err().to_string();
+    let mut numbered = receipt.clone();
+    numbered["signature"] = json!(7);
+    assert!(told(&numbered).contains("receipt's signature"), "{}", told(&numbered));
+    (receipt["slug"], receipt["network"]) = (json!("other-tool"), json!("eip155:8453"));
+    let altered = told(&receipt);
+    assert!(altered.ends_with("`network`, `slug`"), "{altered}");
 }
 
 #[test]
