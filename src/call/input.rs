@@ -145,13 +145,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_input_is_about_as_long_as_its_text() {
+        let field = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+        assert_eq!(Input::Body(Bytes::from_static(b"[1, 2]")).bytes(), 6);
+        assert_eq!(Input::Query(vec![field("abc", "de"), field("f", "")]).bytes(), 6);
+    }
+
+    #[test]
+    fn a_query_has_256_fields_at_most() {
+        let fields = |count| vec![("name".to_owned(), "text".to_owned()); count];
+        assert!(check_query(&fields(256)).is_ok() && check_query(&[]).is_ok());
+        assert!(matches!(check_query(&fields(257)), Err(CallError::Input(_))));
+    }
+
+    #[test]
     fn a_query_takes_the_types_of_the_schema() {
         let schema = json!({ "properties": {
             "n": { "type": "integer" }, "yes": { "type": "boolean" }, "tags": { "type": "array", "items": { "type": "string" } },
+            "ones": { "type": "array" },
         }});
-        let fields = [("n", "3"), ("yes", "true"), ("tags", "1"), ("tags", "b"), ("free", "7"), ("two", "a"), ("two", "b")];
+        let fields = [("n", "3"), ("yes", "true"), ("tags", "1"), ("tags", "b"), ("ones", "a"), ("free", "7"), ("two", "a"), ("two", "b")];
         let fields = fields.map(|(name, text)| (name.to_owned(), text.to_owned())).to_vec();
         let value = from_query(fields, &schema);
-        assert_eq!(value, json!({ "n": 3, "yes": true, "tags": ["1", "b"], "free": "7", "two": ["a", "b"] }));
+        assert_eq!(value, json!({ "n": 3, "yes": true, "tags": ["1", "b"], "ones": ["a"], "free": "7", "two": ["a", "b"] }));
     }
 }

@@ -154,9 +154,7 @@ impl Metrics {
             }
         }
         let beyond = adding.full.len().saturating_sub(MAX_FULL);
-        if beyond > 0 {
-            adding.full.drain(..beyond);
-        }
+        adding.full.drain(..beyond);
     }
 
     /// Writes what changed.

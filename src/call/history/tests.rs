@@ -141,6 +141,34 @@ async fn an_endpoint_keeps_its_last_calls_and_no_others_pay_for_it() {
 }
 
 #[tokio::test]
+async fn calls_are_removed_once_there_are_a_tenth_too_many_and_down_to_the_count() {
+    let bench = Bench::keeping(100);
+    let endpoint = EndpointId::generate();
+    let add = async |count: usize| {
+        let some: Vec<_> = (0..count).map(|_| (&endpoint, call(NOW, None))).collect();
+        bench.add(&some).await;
+        bench.history.trim().await.unwrap();
+        bench.list(&endpoint, &all(50)).await.len()
+    };
+    for (count, left) in [(25, 25), (75, 100), (10, 110), (15, 100)] {
+        assert_eq!(add(count).await, left, "after {count} more");
+    }
+    // The oldest pack has more than are too many.
+    assert_eq!(add(11).await, 111);
+}
+
+#[test]
+fn an_ending_is_an_outcome_or_a_code() {
+    let ending = |text: &str| Ending::try_from(text.to_owned());
+    assert_eq!(ending("succeeded"), Ok(Ending::As(CallOutcome::Succeeded)));
+    assert_eq!(ending("failed"), Ok(Ending::As(CallOutcome::Failed)));
+    assert_eq!(ending("handler_failed"), Ok(Ending::With("handler_failed".to_owned())));
+    for none in ["", "Failed", "handler failed", "handler-failed", "busy!"] {
+        assert!(ending(none).is_err(), "{none}");
+    }
+}
+
+#[tokio::test]
 async fn old_calls_go_and_are_not_shown_before_they_do() {
     let bench = Bench::keeping(100);
     let endpoint = EndpointId::generate();

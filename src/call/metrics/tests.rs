@@ -154,6 +154,19 @@ async fn old_buckets_go_those_of_minutes_first() {
     }
 }
 
+#[tokio::test]
+async fn what_was_counted_is_written_by_itself_once_that_is_started() {
+    let bench = Bench::new();
+    bench.metrics.start();
+    bench.call(NOW, 1.0, 0, None);
+    let written = async {
+        while bench.rows().await == 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), written).await.unwrap();
+}
+
 #[test]
 fn what_cannot_be_had_says_what_can() {
     let bench = Bench::new();
@@ -162,6 +175,12 @@ fn what_cannot_be_had_says_what_can() {
     assert_eq!(refused(40 * HOUR, Step::Minute), "`step=1m` reaches back 36h; ask for a shorter `since`, or for `step=5m`");
     assert_eq!(refused(91 * DAY, Step::Hour), "buckets are kept 90d; ask for a shorter `since`");
     assert_eq!(refused(91 * DAY, Step::Minute), "buckets are kept 90d; ask for a shorter `since`");
+    // Two days of minutes are kept, and 2,200 buckets shown at most.
+    assert_eq!(refused(2 * DAY + 1, Step::Minute), "`step=1m` reaches back 36h; ask for a shorter `since`, or for `step=1h`");
+    assert_eq!(refused(2 * DAY, Step::Minute), "`step=1m` reaches back 36h; ask for a shorter `since`, or for `step=5m`");
+    assert_eq!(refused(90 * DAY, Step::Minute), "`step=1m` reaches back 36h; ask for a shorter `since`, or for `step=1h`");
+    assert!(bench.metrics.asked(2_199 * MINUTE, Step::Minute).is_ok());
+    assert!(bench.metrics.asked(2_199 * MINUTE + 1, Step::Minute).is_err());
     for (back, step) in [(36 * HOUR, Step::Minute), (2 * DAY, Step::FiveMinutes), (90 * DAY, Step::Hour), (90 * DAY, Step::Day)] {
         assert!(bench.metrics.asked(back, step).is_ok(), "{back} ms by {step:?}");
     }

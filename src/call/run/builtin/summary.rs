@@ -124,6 +124,35 @@ mod tests {
         assert_eq!(text.matches("hidden name").count(), 4, "{summary:#}");
     }
 
+    /// A number of a card has 12 digits and more, a key 16 letters and digits, some of each.
+    #[test]
+    fn names_are_shown_up_to_where_they_could_be_a_secret_themselves() {
+        for shown in
+            ["12345678901", "1234567890123 or so", "a2345678901234", "abcdefghijklmnopqrst", "line 1 of the address 2", &"x".repeat(40)]
+        {
+            assert!(is_shown(shown), "{shown}");
+        }
+        for hidden in ["123456789012", "1234-5678-9012", "a234567890123456", "abcdefghijklmno1", "a@b", "a\nb", &"x".repeat(41)] {
+            assert!(!is_shown(hidden), "{hidden}");
+        }
+    }
+
+    #[test]
+    fn four_levels_are_described_and_a_hundred_values() {
+        let of_type = |kind: &str| json!({ "type": kind });
+        let list = |items: usize, shape: Vec<Value>| json!({ "type": "array", "items": items, "shape": shape });
+        let object = |shape: Value| json!({ "type": "object", "members": 1, "shape": shape });
+        let deep = json!({ "a": [{ "b": [{ "c": 1 }] }] });
+        let lowest = json!({ "type": "object", "members": 1, "shape": {} });
+        assert_eq!(of(&deep), object(json!({ "a": list(1, vec![object(json!({ "b": list(1, vec![lowest]) }))]) })));
+        let wide: Vec<_> = (0..150).collect();
+        assert_eq!(of(&json!(wide)), list(150, vec![of_type("number"); 99]));
+        let wide: Map<_, _> = (0..150).map(|n| (format!("n{n:03}"), json!(null))).collect();
+        assert_eq!(of(&Value::Object(wide))["shape"].as_object().unwrap().len(), 99);
+        let two_keys = json!({ "123456789012": 1, "123456789013": 2 });
+        assert_eq!(of(&two_keys)["shape"], json!({ "(hidden name 1)": of_type("number"), "(hidden name 2)": of_type("number") }));
+    }
+
     #[test]
     fn a_large_or_deep_input_has_a_short_summary() {
         let wide: Value = (0..100_000).collect();

@@ -68,7 +68,7 @@ pub(super) async fn read(client: &ReadinessClient, url: &str, found: &mut Map<St
     true
 }
 
-fn tools(listed: &Value, about: &mut Value, notes: &mut Notes) {
+pub(super) fn tools(listed: &Value, about: &mut Value, notes: &mut Notes) {
     let Some(tools) = listed["result"]["tools"].as_array() else {
         return notes.warning("mcp_tools", "`tools/list` does not answer a list of tools");
     };

@@ -1,3 +1,5 @@
+mod details;
+
 use std::{
     sync::{
         Arc, Mutex,
