@@ -207,6 +207,11 @@ impl Turn {
         self.spent.fetch_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Relaxed);
     }
 
+    /// Whose it is.
+    pub fn address(&self) -> IpAddr {
+        self.address
+    }
+
     /// What was said to be spent in it so far.
     pub fn total(&self) -> Duration {
         Duration::from_micros(self.spent.load(Relaxed))

@@ -35,6 +35,15 @@ pub enum Asker<'a> {
     Upload,
 }
 
+impl<'a> Asker<'a> {
+    fn turn(self) -> Option<&'a Turn> {
+        match self {
+            Self::Call(turn) | Self::DryRun(turn) => Some(turn),
+            Self::Upload => None,
+        }
+    }
+}
+
 impl Live {
     /// Calls of one endpoint under way at once.
     pub const CONCURRENCY: usize = 64;
@@ -56,6 +65,7 @@ impl Live {
             bundle,
             owner: endpoint.owner.share(),
             endpoint: key,
+            caller: asker.turn().map(Turn::address),
             isolation,
             concurrency: Self::CONCURRENCY,
             start: Start {
@@ -126,9 +136,8 @@ impl OpHost for Checking<'_> {
     fn progress(&self, _said: Said) {}
 
     fn used(&self, cpu: Duration) {
-        match self.0 {
-            Asker::Call(turn) | Asker::DryRun(turn) => turn.spent(cpu),
-            Asker::Upload => {}
+        if let Some(turn) = self.0.turn() {
+            turn.spent(cpu);
         }
     }
 }

@@ -150,7 +150,7 @@ mod tests {
 
     #[tokio::test]
     async fn worker_whose_turn_comes_to_a_call_just_given_up_is_ended_and_its_slot_is_free() {
-        let (core, ask) = (core(), Ask { owner: "a", endpoint: "x", concurrency: 1 });
+        let (core, ask) = (core(), Ask { owner: "a", endpoint: "x", caller: None, concurrency: 1 });
         let (process, _theirs) = Process::stand_in();
         let (hands_over, turn) = oneshot::channel();
         let sent = SentAhead { core: &core, ask, turn, since: Instant::now() };

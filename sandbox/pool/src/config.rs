@@ -41,6 +41,16 @@ pub struct PoolConfig {
     /// Largest part of [`running`](Self::running) that one owner holds while others wait, as a
     /// divisor: 2 is a half. Default: 2.
     pub owner_share: usize,
+    /// Part of [`running`](Self::running) that the calls of one caller may be computing at once, whether others wait or not, in
+    /// percent, and one at least. Default: 75.
+    pub caller_running_percent: usize,
+    /// The same of [`max_processes`](Self::max_processes), whatever its calls do there. Default: 50.
+    pub caller_process_percent: usize,
+    /// The same of [`queue`](Self::queue). Default: 50.
+    pub caller_queue_percent: usize,
+    /// How long a call computes until it gives its slot to those who compute for less, and goes on where they leave the
+    /// processor free. As many as [`running`](Self::running) may do so at once. Default: 100 ms.
+    pub quantum: Duration,
     /// Kills within [`breaker_window`](Self::breaker_window) after which an endpoint is held.
     /// Default: 5.
     pub breaker_kills: usize,
@@ -82,6 +92,10 @@ impl PoolConfig {
             queue: 256,
             patience: Duration::from_secs(1),
             owner_share: 2,
+            caller_running_percent: 75,
+            caller_process_percent: 50,
+            caller_queue_percent: 50,
+            quantum: Duration::from_millis(100),
             breaker_kills: 5,
             breaker_window: Duration::from_mins(1),
             breaker_hold: Duration::from_mins(1),

@@ -135,12 +135,22 @@ impl Drop for Core {
     }
 }
 
+/// A part of what there is, and one at least.
+fn part(whole: usize, percent: usize) -> usize {
+    (whole * percent / 100).max(1)
+}
+
 fn rules(config: &PoolConfig) -> Rules {
     Rules {
         running: config.running.max(1),
         processes: config.max_processes.max(1),
         owner_running: (config.running / config.owner_share.max(1)).max(1),
+        caller_running: part(config.running, config.caller_running_percent),
+        caller_processes: part(config.max_processes, config.caller_process_percent),
+        background: config.running.max(1),
+        quantum: config.quantum,
         queue: config.queue,
+        caller_queue: part(config.queue, config.caller_queue_percent),
         patience: config.patience,
         breaker: BreakerRules { kills: config.breaker_kills.max(1), window: config.breaker_window, hold: config.breaker_hold },
     }
@@ -154,7 +164,7 @@ mod tests {
     #[tokio::test]
     async fn calls_that_wait_for_the_host_are_told_from_those_that_compute() {
         let core = Core::new(PoolConfig { running: 2, ..PoolConfig::new("/bin/false") }).unwrap();
-        let ask = Ask { owner: "a", endpoint: "x", concurrency: 2 };
+        let ask = Ask { owner: "a", endpoint: "x", caller: None, concurrency: 2 };
         let _computes = core.scheduler.acquire(ask).await.unwrap();
         let mut waits = core.scheduler.acquire(ask).await.unwrap();
         waits.park();

@@ -1,6 +1,6 @@
 //! What a pool is given to run, and what it gives back.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use tollhouse_protocol::{Bundle, Isolation, LogLine, OpFailure, OpRequest, OpValue, Outcome, Said, Spent, Start};
@@ -30,6 +30,8 @@ pub struct Job<'a> {
     pub owner: &'a str,
     /// Which endpoint's concurrency and breaker this call counts for.
     pub endpoint: &'a str,
+    /// Who calls: what its calls may have at once is bounded. `None` is the host itself.
+    pub caller: Option<IpAddr>,
     /// Which process may serve it.
     pub isolation: Isolation,
     /// Most calls of this endpoint under way at once.

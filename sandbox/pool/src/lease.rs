@@ -50,9 +50,9 @@ impl<'a> Lease<'a> {
 
     /// Hands the worker over to the first of the calls that were sent ahead, and the running slot with it. Without one the
     /// worker is idle, and then the slot is free.
-    pub(crate) fn hand_over(mut self, proof: Clean, spent: &Spent, permit: Permit<'_>) {
+    pub(crate) fn hand_over(mut self, proof: Clean, spent: &Spent, mut permit: Permit<'_>) {
         let Some(Next { budget, turn }) = self.process().link.pipeline.next(spent) else { return self.recycle(proof) };
-        let may_go_on = !self.process().is_retired() && self.process().link.meter.is_free() && permit.is_running();
+        let may_go_on = self.may_serve_on() && permit.regain_slot();
         if let Some(process) = self.process.take_if(|_| may_go_on) {
             // In force from here on: the worker may have begun.
             process.link.meter.begin(budget);
@@ -69,7 +69,7 @@ impl<'a> Lease<'a> {
 
     /// Lets the worker wait for its handler's next call.
     pub(crate) fn recycle(mut self, _proof: Clean) {
-        let fit = self.buffers.are_empty() && !self.process().is_retired() && self.process().link.meter.is_free();
+        let fit = self.buffers.are_empty() && self.may_serve_on();
         if !fit {
             return;
         }
@@ -78,6 +78,12 @@ impl<'a> Lease<'a> {
         if let Some(process) = self.process.take() {
             self.core.put_idle(Warm { process, buffers, since: Instant::now() });
         }
+    }
+
+    /// Whether the worker may serve another call after one that ended as it should.
+    fn may_serve_on(&self) -> bool {
+        let process = self.process();
+        !process.is_retired() && process.link.meter.is_free() && process.link.meter.regain_pace(process.pid)
     }
 
     /// Puts a blank worker among the spares.

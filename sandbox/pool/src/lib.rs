@@ -34,6 +34,7 @@ mod job;
 mod lease;
 mod ledger;
 mod maintenance;
+mod pace;
 mod pipeline;
 mod pool;
 mod process;

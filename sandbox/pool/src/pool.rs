@@ -58,7 +58,7 @@ impl Pool {
     pub async fn check(&self, owner: &str, bundle: &Bundle, limits: Limits) -> Result<Loaded, PoolError> {
         // Whoever uploads what does not end holds up their own uploads, whatever those are called, and nobody else's.
         let endpoint = &format!("{owner}/publishing");
-        let ask = Ask { owner, endpoint, concurrency: CHECKS };
+        let ask = Ask { owner, endpoint, caller: None, concurrency: CHECKS };
         let permit = self.core.scheduler.acquire(ask).await.inspect_err(|_| count(&self.core.counters.refused))?;
         let mut lease = self.core.lease_blank().await?;
         let loaded = lease.load(bundle, &limits).await.map_err(|fault| self.core.load_error(endpoint, fault));
@@ -76,8 +76,8 @@ impl Pool {
     /// did wrong is in [`Ran::outcome`].
     pub async fn run(&self, job: Job<'_>, host: &dyn OpHost) -> Result<Ran, PoolError> {
         let core = &self.core;
-        let Job { bundle, owner, endpoint, isolation, concurrency, start } = job;
-        let (ask, limits, work) = (Ask { owner, endpoint, concurrency }, start.limits, start.work);
+        let Job { bundle, owner, endpoint, caller, isolation, concurrency, start } = job;
+        let (ask, limits, work) = (Ask { owner, endpoint, caller, concurrency }, start.limits, start.work);
         let wanted = Wanted { bundle, endpoint, limits: &limits, isolation };
         let Ready { lease, mut permit, begin } = core.ready(wanted, ask, start).await.inspect_err(|_| count(&core.counters.refused))?;
         let cancel = Cancel(core);

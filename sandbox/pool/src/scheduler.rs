@@ -59,7 +59,7 @@ impl Scheduler {
 
     /// The permit that another call of the same owner and endpoint left behind, see [`Permit::hand_over`].
     pub(crate) fn take_over<'a>(&'a self, ask: Ask<'a>) -> Permit<'a> {
-        Permit::running(&self.0, ask)
+        Permit::taken_over(&self.0, ask)
     }
 
     /// Waits for a running slot and a process.
@@ -97,7 +97,7 @@ impl Scheduler {
                 queue.admit(ask);
                 return Ok(Admitted::Permit(Permit::running(shared, ask)));
             }
-            if queue.is_full(rules) {
+            if queue.is_full(rules, ask.caller) {
                 return Err(self.busy());
             }
             queue.enqueue(ask, ahead != Ahead::Never)
@@ -170,10 +170,10 @@ impl<'a> Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let mut queue = self.shared.lock();
-        queue.dequeue(self.turn.ticket);
+        queue.dequeue(self.turn.ticket, self.ask.caller);
         if self.turn.granted.try_recv() == Ok(Granted::Slot) {
-            queue.pause(self.ask.owner);
-            queue.leave(self.ask.endpoint);
+            queue.pause(self.ask);
+            queue.leave(self.ask);
         }
         self.shared.settle(&mut queue);
     }

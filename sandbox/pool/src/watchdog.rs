@@ -12,7 +12,7 @@
 use std::{
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -22,6 +22,7 @@ use tollhouse_protocol::StopReason;
 
 use crate::{
     budget::{Budget, Seen, TICK},
+    pace,
     usage::{Usage, UsageError},
 };
 
@@ -32,6 +33,8 @@ const PARKED_TICKS: u32 = 5;
 #[derive(Debug)]
 pub(crate) struct Meter {
     watch: Mutex<Option<Watch>>,
+    /// Whether the process gets only what others leave.
+    is_slowed: AtomicBool,
     alarm: Arc<Alarm>,
 }
 
@@ -40,6 +43,8 @@ struct Watch {
     budget: Budget,
     since: Instant,
     parked: bool,
+    /// Whether the process is to get only what others leave, from the next look on.
+    slow: bool,
     ticks: u32,
     first: Option<Usage>,
     cpu: Duration,
@@ -48,12 +53,13 @@ struct Watch {
 
 impl Meter {
     pub(crate) fn new(alarm: Arc<Alarm>) -> Self {
-        Self { watch: Mutex::default(), alarm }
+        Self { watch: Mutex::default(), is_slowed: AtomicBool::new(false), alarm }
     }
 
     /// Puts a budget in force.
     pub(crate) fn begin(&self, budget: Budget) {
-        let watch = Watch { budget, since: Instant::now(), parked: false, ticks: 0, first: None, cpu: Duration::ZERO, verdict: None };
+        let watch =
+            Watch { budget, since: Instant::now(), parked: false, slow: false, ticks: 0, first: None, cpu: Duration::ZERO, verdict: None };
         *self.lock() = Some(watch);
         self.alarm.arm();
     }
@@ -63,6 +69,21 @@ impl Meter {
         if let Some(watch) = &mut *self.lock() {
             watch.parked = parked;
         }
+    }
+
+    /// Lets the process have what others leave of the processor, soon.
+    pub(crate) fn slow_down(&self) {
+        if let Some(watch) = &mut *self.lock() {
+            watch.slow = true;
+        }
+    }
+
+    /// Lets a process that was slowed have as much as others again. False where the system does not: then it is to serve
+    /// nobody else.
+    pub(crate) fn regain_pace(&self, pid: u32) -> bool {
+        let is_slowed = self.is_slowed.load(Ordering::Acquire) && pace::raise(pid).is_err();
+        self.is_slowed.store(is_slowed, Ordering::Release);
+        !is_slowed
     }
 
     /// Ends the budget.
@@ -83,6 +104,12 @@ impl Meter {
     pub(crate) fn look(&self, pid: u32, grace: Duration) -> Look {
         let mut watch = self.lock();
         let Some(watch) = watch.as_mut().filter(|watch| watch.verdict.is_none()) else { return Look::Well };
+        if std::mem::take(&mut watch.slow) {
+            match pace::lower(pid) {
+                Ok(()) => self.is_slowed.store(true, Ordering::Release),
+                Err(error) => tracing::warn!(%error, "a worker that computes for long could not be slowed"),
+            }
+        }
         let look = watch.look(pid, grace);
         if let Look::Over(reason) = &look {
             watch.verdict = Some(reason.clone());

@@ -89,6 +89,7 @@ pub(super) async fn run(pool: &Pool, services: &Arc<CapabilityServices>, task: T
         bundle,
         owner: endpoint.owner.share(),
         endpoint: key,
+        caller: Some(task.turn.address()),
         isolation,
         concurrency: Live::CONCURRENCY,
         start: Start {

@@ -1,9 +1,9 @@
 //! A call is run.
 
-use std::{io, mem::ManuallyDrop, time::Duration};
+use std::{io, mem::ManuallyDrop, pin::pin, time::Duration};
 
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use tollhouse_protocol::{Limits, OpFailure, OpRequest, OpValue, Outcome, Spent, ToWorker, Work, frame::FrameError};
 
 use super::end::{Cut, Ended};
@@ -98,6 +98,7 @@ async fn exchange(
         }
     }
     permit.send_ahead(link.pipeline.room());
+    let mut quantum = pin!(sleep(permit.quantum()));
     loop {
         while let Some(message) = buffers.next()? {
             match ledger.admit(message)? {
@@ -139,13 +140,22 @@ async fn exchange(
                 }
                 permit.ask_to_resume();
             }
-            () = permit.resumed(), if permit.is_resuming() => link.meter.set_parked(false),
+            () = permit.resumed(), if permit.is_resuming() => {
+                link.meter.set_parked(false);
+                quantum.as_mut().reset(Instant::now() + permit.quantum());
+            }
             changed = buffers.changed(stream) => {
                 changed?;
                 buffers.fill(stream)?;
             }
+            () = &mut quantum, if permit.is_running() => {
+                if permit.enter_background() {
+                    link.meter.slow_down();
+                }
+                quantum.as_mut().reset(Instant::now() + permit.quantum());
+            }
         }
-        if permit.is_running() {
+        if permit.computes() {
             buffers.flush(stream)?;
         }
     }
@@ -154,7 +164,7 @@ async fn exchange(
 /// Lets nothing more be sent ahead to the worker: its call asks for something, or waits.
 fn close(link: &Link, buffers: &mut Buffers, permit: &Permit<'_>) -> io::Result<()> {
     link.pipeline.close(buffers);
-    if permit.is_running() { buffers.flush(&link.stream) } else { Ok(()) }
+    if permit.computes() { buffers.flush(&link.stream) } else { Ok(()) }
 }
 
 async fn answer(host: &dyn OpHost, op: u32, request: OpRequest) -> (u32, OpKind, Result<OpValue, OpFailure>) {

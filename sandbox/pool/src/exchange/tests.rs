@@ -99,7 +99,19 @@ fn send_ahead(link: &Link) -> oneshot::Receiver<Handover> {
 
 fn scheduler() -> Scheduler {
     let breaker = BreakerRules { kills: 5, window: Duration::from_secs(60), hold: Duration::from_secs(60) };
-    Scheduler::new(Rules { running: 1, processes: 10, owner_running: 1, queue: 10, patience: Duration::from_secs(1), breaker })
+    Scheduler::new(Rules {
+        running: 1,
+        processes: 10,
+        owner_running: 1,
+        caller_running: 1,
+        caller_processes: 5,
+        background: 1,
+        quantum: Duration::from_millis(100),
+        queue: 10,
+        caller_queue: 5,
+        patience: Duration::from_secs(1),
+        breaker,
+    })
 }
 
 fn begin() -> Begin {
@@ -134,7 +146,7 @@ async fn run<F: Future<Output = ()>>(host: &Host, script: impl FnOnce(Peer) -> F
 async fn run_within<F: Future<Output = ()>>(limits: &Limits, host: &Host, script: impl FnOnce(Peer, Arc<Link>) -> F) -> Ended {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let (link, scheduler) = (Arc::new(link(ours)), scheduler());
-    let mut permit = scheduler.acquire(Ask { owner: "a", endpoint: "x", concurrency: 1 }).await.unwrap();
+    let mut permit = scheduler.acquire(Ask { owner: "a", endpoint: "x", caller: None, concurrency: 1 }).await.unwrap();
     let mut buffers = Buffers::default();
     let call = async {
         let ended = drive(&link, &mut buffers, (limits, Work::Handle), begin(), host, &mut permit).await;
@@ -246,7 +258,7 @@ async fn ops_are_answered_and_logs_are_taken_in_order() {
 async fn call_with_an_answer_and_no_slot_sleeps_until_there_is_one() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let (link, scheduler, host) = (link(ours), scheduler(), Host::default());
-    let mut permit = scheduler.acquire(Ask { owner: "a", endpoint: "x", concurrency: 1 }).await.unwrap();
+    let mut permit = scheduler.acquire(Ask { owner: "a", endpoint: "x", caller: None, concurrency: 1 }).await.unwrap();
     let mut buffers = Buffers::default();
     let mut polls = 0;
     let limits = Limits::default();
@@ -259,7 +271,7 @@ async fn call_with_an_answer_and_no_slot_sleeps_until_there_is_one() {
         let mut peer = Peer(theirs);
         peer.hear().await;
         peer.say(&[ToHost::Op { op: 1, request: OpRequest::Sleep { ms: 20 } }, ToHost::Waiting]).await;
-        let other = scheduler.acquire(Ask { owner: "b", endpoint: "y", concurrency: 1 }).await.unwrap();
+        let other = scheduler.acquire(Ask { owner: "b", endpoint: "y", caller: None, concurrency: 1 }).await.unwrap();
         tokio::time::sleep(Duration::from_millis(60)).await;
         assert_eq!(scheduler.occupancy().running, 1);
         assert_eq!(peer.0.try_read(&mut [0]).unwrap_err().kind(), io::ErrorKind::WouldBlock, "no answer without a slot");
@@ -338,7 +350,7 @@ async fn what_comes_behind_an_answer_is_the_next_calls_if_one_was_sent_ahead() {
 async fn call_that_waits_for_nothing_keeps_its_slot() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let (link, scheduler, host) = (link(ours), scheduler(), Host::default());
-    let mut permit = scheduler.acquire(Ask { owner: "a", endpoint: "x", concurrency: 1 }).await.unwrap();
+    let mut permit = scheduler.acquire(Ask { owner: "a", endpoint: "x", caller: None, concurrency: 1 }).await.unwrap();
     let (mut buffers, limits) = (Buffers::default(), Limits::default());
     let call = drive(&link, &mut buffers, (&limits, Work::Handle), begin(), &host, &mut permit);
     let others = async {

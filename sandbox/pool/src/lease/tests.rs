@@ -5,7 +5,7 @@ use tollhouse_protocol::{Checked, Schemas, ToHost, ToWorker, frame};
 use super::*;
 use crate::{PoolConfig, budget::Budget, scheduler::Ask};
 
-const ASK: Ask<'_> = Ask { owner: "a", endpoint: "x", concurrency: 1 };
+const ASK: Ask<'_> = Ask { owner: "a", endpoint: "x", caller: None, concurrency: 1 };
 
 fn core() -> Arc<Core> {
     Core::new(PoolConfig::new("/bin/false")).unwrap()

@@ -1,5 +1,7 @@
 //! Leave to use a process, and to compute.
 
+use std::time::Duration;
+
 use super::{
     queue::Shared,
     rules::Ask,
@@ -17,6 +19,8 @@ pub(crate) struct Permit<'a> {
 #[derive(Debug)]
 enum Pace {
     Running,
+    /// It computes for long, and holds nobody up: its slot is given back.
+    Background,
     Parked,
     Resuming(Turn),
 }
@@ -27,14 +31,35 @@ impl<'a> Permit<'a> {
         Self { shared, ask, pace: Pace::Running }
     }
 
-    /// Gives the running slot back.
+    /// For one that another left behind, see [`hand_over`](Self::hand_over).
+    pub(super) fn taken_over(shared: &'a Shared, ask: Ask<'a>) -> Self {
+        shared.lock().taken_over(ask.caller);
+        Self::running(shared, ask)
+    }
+
+    /// Computes no more.
     pub(crate) fn park(&mut self) {
-        if matches!(self.pace, Pace::Running) {
-            self.pace = Pace::Parked;
-            let mut queue = self.shared.lock();
-            queue.pause(self.ask.owner);
+        if !self.computes() {
+            return;
+        }
+        let mut queue = self.shared.lock();
+        match self.pace {
+            Pace::Background => queue.leave_background(self.ask),
+            _ => queue.pause(self.ask),
+        }
+        self.pace = Pace::Parked;
+        queue.dispatch(&self.shared.rules);
+    }
+
+    /// Gives the running slot back to those who compute for less, and goes on. False where too many do so already.
+    pub(crate) fn enter_background(&mut self) -> bool {
+        let mut queue = self.shared.lock();
+        let goes = self.is_running() && queue.enter_background(&self.shared.rules, self.ask.owner);
+        if goes {
+            self.pace = Pace::Background;
             queue.dispatch(&self.shared.rules);
         }
+        goes
     }
 
     /// Gets in line for a running slot, ahead of those who ask to be admitted.
@@ -56,6 +81,19 @@ impl<'a> Permit<'a> {
         }
     }
 
+    /// Whether it has a running slot, which one in the background takes again where one is free.
+    pub(crate) fn regain_slot(&mut self) -> bool {
+        if matches!(self.pace, Pace::Background) && self.shared.lock().regain_slot(&self.shared.rules, self.ask.owner) {
+            self.pace = Pace::Running;
+        }
+        self.is_running()
+    }
+
+    /// How long it computes until it is to go [to the background](Self::enter_background).
+    pub(crate) fn quantum(&self) -> Duration {
+        self.shared.rules.quantum
+    }
+
     /// Sends at most `room` of those ahead who wait for this endpoint, if nobody is before them.
     pub(crate) fn send_ahead(&self, room: usize) {
         if room > 0 {
@@ -67,11 +105,17 @@ impl<'a> Permit<'a> {
     /// [take it over](super::Scheduler::take_over).
     pub(crate) fn hand_over(self) {
         debug_assert!(self.is_running(), "a call that waits has no slot to hand over");
+        self.shared.lock().handed_over(self.ask.caller);
         std::mem::forget(self);
     }
 
     pub(crate) fn is_running(&self) -> bool {
         matches!(self.pace, Pace::Running)
+    }
+
+    /// Whether its worker may compute.
+    pub(crate) fn computes(&self) -> bool {
+        matches!(self.pace, Pace::Running | Pace::Background)
     }
 
     pub(crate) fn is_resuming(&self) -> bool {
@@ -82,15 +126,19 @@ impl<'a> Permit<'a> {
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
         let mut queue = self.shared.lock();
-        let computes = match &self.pace {
+        let runs = match &self.pace {
             Pace::Running => true,
+            Pace::Background => {
+                queue.leave_background(self.ask);
+                false
+            }
             Pace::Parked => false,
             Pace::Resuming(turn) => !queue.dequeue_resuming(turn.ticket),
         };
-        if computes {
-            queue.pause(self.ask.owner);
+        if runs {
+            queue.pause(self.ask);
         }
-        queue.leave(self.ask.endpoint);
+        queue.leave(self.ask);
         self.shared.settle(&mut queue);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
+    net::IpAddr,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -44,10 +45,12 @@ impl Shared {
 pub(super) struct Queue {
     admitted: usize,
     running: usize,
+    background: usize,
     closed: bool,
     tickets: u64,
     owners: HashMap<Box<str>, usize>,
     endpoints: HashMap<Box<str>, Endpoint>,
+    callers: HashMap<IpAddr, Caller>,
     /// Before those who ask to be admitted.
     resuming: VecDeque<Waiter>,
     queued: VecDeque<Waiter>,
@@ -57,6 +60,15 @@ pub(super) struct Queue {
 struct Endpoint {
     admitted: usize,
     breaker: Breaker,
+}
+
+/// What one caller has.
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
+struct Caller {
+    admitted: usize,
+    /// With a running slot, or in the background.
+    computing: usize,
+    queued: usize,
 }
 
 impl Queue {
@@ -94,6 +106,7 @@ impl Queue {
     pub(super) fn forget_absent(&mut self, rules: &Rules) {
         let now = Instant::now();
         self.owners.retain(|_, running| *running > 0);
+        self.callers.retain(|_, caller| *caller != Caller::default());
         self.endpoints.retain(|_, endpoint| endpoint.admitted > 0 || !endpoint.breaker.is_forgotten(&rules.breaker, now));
     }
 
@@ -103,15 +116,18 @@ impl Queue {
     pub(super) fn dispatch(&mut self, rules: &Rules) {
         while self.running < rules.running {
             let rivals = self.has_rivals(rules);
-            if let Some(at) = self.resuming.iter().position(|waiter| !rivals || self.is_below_share(rules, &waiter.owner)) {
+            let may_resume =
+                |waiter: &Waiter| self.may_compute(rules, waiter.caller) && (!rivals || self.is_below_share(rules, &waiter.owner));
+            if let Some(at) = self.resuming.iter().position(may_resume) {
                 let Some(waiter) = self.resuming.remove(at) else { return };
-                self.run(&waiter.owner);
+                self.run(waiter.ask());
                 waiter.wake(Granted::Slot);
                 continue;
             }
             let may_enter = |waiter: &Waiter| self.has_room(rules, waiter.ask()) && (!rivals || self.is_below_share(rules, &waiter.owner));
             let Some(at) = self.queued.iter().position(may_enter).filter(|_| !self.closed) else { return };
             let Some(waiter) = self.queued.remove(at) else { return };
+            self.caller(waiter.caller, |caller| caller.queued -= 1);
             self.admit(waiter.ask());
             waiter.wake(Granted::Slot);
         }
@@ -125,6 +141,7 @@ impl Queue {
         for _ in 0..room {
             let goes = |waiter: &mut Waiter| waiter.may_go_ahead && *waiter.endpoint == *endpoint;
             let Some(waiter) = self.queued.pop_front_if(goes) else { return };
+            self.caller(waiter.caller, |caller| caller.queued -= 1);
             waiter.wake(Granted::Ahead);
         }
     }
@@ -139,36 +156,79 @@ impl Queue {
         self.queued.is_empty() && self.resuming.is_empty() && self.endpoints.get(endpoint).is_some_and(|endpoint| endpoint.admitted > 0)
     }
 
-    pub(super) fn is_full(&self, rules: &Rules) -> bool {
-        self.queued.len() >= rules.queue
+    pub(super) fn is_full(&self, rules: &Rules, caller: Option<IpAddr>) -> bool {
+        self.queued.len() >= rules.queue || self.of(caller).queued >= rules.caller_queue
     }
 
     /// Takes a process and a running slot.
     pub(super) fn admit(&mut self, ask: Ask<'_>) {
         self.admitted += 1;
         self.endpoint(ask.endpoint).admitted += 1;
-        self.run(ask.owner);
+        self.caller(ask.caller, |caller| caller.admitted += 1);
+        self.run(ask);
     }
 
     /// Gives a running slot back.
-    pub(super) fn pause(&mut self, owner: &str) {
-        self.running -= 1;
-        if let Some(running) = self.owners.get_mut(owner) {
-            *running -= 1;
+    pub(super) fn pause(&mut self, ask: Ask<'_>) {
+        self.caller(ask.caller, |caller| caller.computing -= 1);
+        self.give_back(ask.owner);
+    }
+
+    /// Gives a running slot back, and goes on computing; false where too many do.
+    pub(super) fn enter_background(&mut self, rules: &Rules, owner: &str) -> bool {
+        let has_room = self.background < rules.background;
+        if has_room {
+            self.background += 1;
+            self.give_back(owner);
         }
+        has_room
+    }
+
+    /// Takes a running slot for what computed without one; false where none is free.
+    pub(super) fn regain_slot(&mut self, rules: &Rules, owner: &str) -> bool {
+        let is_free = self.running < rules.running;
+        if is_free {
+            self.background -= 1;
+            self.take_slot(owner);
+        }
+        is_free
+    }
+
+    /// Ends what computed in the background.
+    pub(super) fn leave_background(&mut self, ask: Ask<'_>) {
+        self.background -= 1;
+        self.caller(ask.caller, |caller| caller.computing -= 1);
     }
 
     /// Gives a process back.
-    pub(super) fn leave(&mut self, endpoint: &str) {
+    pub(super) fn leave(&mut self, ask: Ask<'_>) {
         self.admitted -= 1;
-        if let Some(endpoint) = self.endpoints.get_mut(endpoint) {
+        self.caller(ask.caller, |caller| caller.admitted -= 1);
+        if let Some(endpoint) = self.endpoints.get_mut(ask.endpoint) {
             endpoint.admitted -= 1;
         }
+    }
+
+    /// Lets what was counted for one caller count for nobody, until [`taken_over`](Self::taken_over).
+    pub(super) fn handed_over(&mut self, caller: Option<IpAddr>) {
+        self.caller(caller, |caller| {
+            caller.admitted -= 1;
+            caller.computing -= 1;
+        });
+    }
+
+    /// Counts for its caller what was [handed over](Self::handed_over).
+    pub(super) fn taken_over(&mut self, caller: Option<IpAddr>) {
+        self.caller(caller, |caller| {
+            caller.admitted += 1;
+            caller.computing += 1;
+        });
     }
 
     /// Gets in line for a process and a running slot.
     pub(super) fn enqueue(&mut self, ask: Ask<'_>, may_go_ahead: bool) -> Turn {
         let (waiter, turn) = Waiter::new(self.ticket(), ask, may_go_ahead);
+        self.caller(ask.caller, |caller| caller.queued += 1);
         self.queued.push_back(waiter);
         turn
     }
@@ -181,8 +241,12 @@ impl Queue {
     }
 
     /// Takes a waiter out of line; false when it is not there any more.
-    pub(super) fn dequeue(&mut self, ticket: u64) -> bool {
-        take(&mut self.queued, ticket)
+    pub(super) fn dequeue(&mut self, ticket: u64, caller: Option<IpAddr>) -> bool {
+        let was_queued = take(&mut self.queued, ticket);
+        if was_queued {
+            self.caller(caller, |caller| caller.queued -= 1);
+        }
+        was_queued
     }
 
     /// As [`dequeue`](Self::dequeue), of those that resume.
@@ -190,9 +254,18 @@ impl Queue {
         take(&mut self.resuming, ticket)
     }
 
-    /// Whether there is a process for `ask`, and its endpoint may have it.
+    /// Whether there is a process for `ask`, and its caller and its endpoint may have it.
     fn has_room(&self, rules: &Rules, ask: Ask<'_>) -> bool {
-        self.admitted < rules.processes && self.endpoints.get(ask.endpoint).map_or(0, |endpoint| endpoint.admitted) < ask.concurrency.max(1)
+        self.admitted < rules.processes
+            && self.of(ask.caller).admitted < rules.caller_processes
+            && self.may_compute(rules, ask.caller)
+            && self.endpoints.get(ask.endpoint).map_or(0, |endpoint| endpoint.admitted) < ask.concurrency.max(1)
+    }
+
+    /// Whether one more call of a caller may compute. What it holds is bounded even while nobody else waits: whoever comes
+    /// then would have to wait until it lets go.
+    fn may_compute(&self, rules: &Rules, caller: Option<IpAddr>) -> bool {
+        self.of(caller).computing < rules.caller_running
     }
 
     fn is_below_share(&self, rules: &Rules, owner: &str) -> bool {
@@ -202,18 +275,41 @@ impl Queue {
     /// Whether an owner below its share waits for nothing but a slot: it goes before those who have theirs.
     fn has_rivals(&self, rules: &Rules) -> bool {
         let entering = self.queued.iter().filter(|waiter| self.has_room(rules, waiter.ask()));
-        self.resuming.iter().chain(entering).any(|waiter| self.is_below_share(rules, &waiter.owner))
+        let resuming = self.resuming.iter().filter(|waiter| self.may_compute(rules, waiter.caller));
+        resuming.chain(entering).any(|waiter| self.is_below_share(rules, &waiter.owner))
     }
 
     fn running_of(&self, owner: &str) -> usize {
         self.owners.get(owner).copied().unwrap_or(0)
     }
 
-    fn run(&mut self, owner: &str) {
+    fn run(&mut self, ask: Ask<'_>) {
+        self.caller(ask.caller, |caller| caller.computing += 1);
+        self.take_slot(ask.owner);
+    }
+
+    fn take_slot(&mut self, owner: &str) {
         self.running += 1;
         match self.owners.get_mut(owner) {
             Some(running) => *running += 1,
             None => drop(self.owners.insert(owner.into(), 1)),
+        }
+    }
+
+    fn give_back(&mut self, owner: &str) {
+        self.running -= 1;
+        if let Some(running) = self.owners.get_mut(owner) {
+            *running -= 1;
+        }
+    }
+
+    fn of(&self, caller: Option<IpAddr>) -> Caller {
+        caller.and_then(|caller| self.callers.get(&caller)).copied().unwrap_or_default()
+    }
+
+    fn caller(&mut self, caller: Option<IpAddr>, change: impl FnOnce(&mut Caller)) {
+        if let Some(caller) = caller {
+            change(self.callers.entry(caller).or_default());
         }
     }
 
@@ -231,11 +327,18 @@ impl Queue {
 
     #[cfg(test)]
     pub(super) fn remembers_nobody(&self) -> bool {
-        self.endpoints.is_empty() && self.owners.is_empty()
+        self.endpoints.is_empty() && self.owners.is_empty() && self.callers.is_empty()
+    }
+
+    #[cfg(test)]
+    pub(super) fn computing_of(&self, caller: IpAddr) -> usize {
+        self.of(Some(caller)).computing
     }
 
     #[cfg(test)]
     pub(super) fn counts_nobody(&self) -> bool {
-        self.owners.values().all(|running| *running == 0)
+        self.background == 0
+            && self.owners.values().all(|running| *running == 0)
+            && self.callers.values().all(|caller| *caller == Caller::default())
     }
 }

@@ -1,6 +1,6 @@
 //! What the scheduler goes by, and how full it says it is.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use crate::breaker::BreakerRules;
 
@@ -11,7 +11,16 @@ pub(crate) struct Rules {
     pub(crate) processes: usize,
     /// Running slots of one owner while others wait.
     pub(crate) owner_running: usize,
+    /// Calls of one caller that compute at once, and that have a process, whether others wait or not.
+    pub(crate) caller_running: usize,
+    pub(crate) caller_processes: usize,
+    /// Calls that compute for long, and gave their running slots back.
+    pub(crate) background: usize,
+    /// How long that is.
+    pub(crate) quantum: Duration,
     pub(crate) queue: usize,
+    /// Of these, places of one caller.
+    pub(crate) caller_queue: usize,
     pub(crate) patience: Duration,
     pub(crate) breaker: BreakerRules,
 }
@@ -21,6 +30,8 @@ pub(crate) struct Rules {
 pub(crate) struct Ask<'a> {
     pub(crate) owner: &'a str,
     pub(crate) endpoint: &'a str,
+    /// Whose calls no more than a part of all may be at once; `None` is the host itself.
+    pub(crate) caller: Option<IpAddr>,
     pub(crate) concurrency: usize,
 }
 

@@ -1,6 +1,6 @@
 //! Those who wait: for a permit, or for a running slot again.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, net::IpAddr};
 
 use tokio::sync::oneshot;
 
@@ -21,6 +21,7 @@ pub(super) struct Waiter {
     ticket: u64,
     pub(super) owner: Box<str>,
     pub(super) endpoint: Box<str>,
+    pub(super) caller: Option<IpAddr>,
     concurrency: usize,
     pub(super) may_go_ahead: bool,
     /// Gone when the scheduler was closed.
@@ -41,6 +42,7 @@ impl Waiter {
             ticket,
             owner: ask.owner.into(),
             endpoint: ask.endpoint.into(),
+            caller: ask.caller,
             concurrency: ask.concurrency,
             may_go_ahead,
             wake: Some(wake),
@@ -49,7 +51,7 @@ impl Waiter {
     }
 
     pub(super) fn ask(&self) -> Ask<'_> {
-        Ask { owner: &self.owner, endpoint: &self.endpoint, concurrency: self.concurrency }
+        Ask { owner: &self.owner, endpoint: &self.endpoint, caller: self.caller, concurrency: self.concurrency }
     }
 
     /// Tells the waiter of its turn. One that has gone away meanwhile gives the turn back when it

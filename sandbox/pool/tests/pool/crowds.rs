@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use rustix::process::{Pid, getpriority_process};
 use tokio::time::Instant;
 use tollhouse_protocol::Isolation;
 
@@ -81,4 +82,49 @@ async fn storm_of_calls_leaves_nothing_behind() {
     assert!(status.processes <= 10 && status.idle + status.spares <= status.processes, "{status:?}");
     house.call(&tools[0]).await.unwrap();
     house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_of_one_caller_that_compute_for_long_keep_nobody_else_waiting() {
+    let house = House::start(|config| config.running = 4).await;
+    let mut endless = Tool::new("endless", ENDLESS);
+    endless.limits.cpu_ms = 3_000;
+    endless.caller = Some([127, 0, 0, 1].into());
+    let mut quick = Tool::new("quick", "export default () => 1;");
+    quick.caller = Some([127, 0, 0, 2].into());
+    let hogs = join_all((0..16).map(|_| house.call(&endless)));
+    let others = async {
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        let began = Instant::now();
+        for _ in 0..100 {
+            assert_eq!(json(house.call(&quick).await), "1");
+        }
+        let slowed = house.processes().into_iter().filter(|pid| niceness(*pid) == 19).count();
+        assert!((1..=3).contains(&slowed), "{slowed} workers have what others leave");
+        began.elapsed()
+    };
+    let (_, took) = tokio::join!(hogs, others);
+    assert!(took < Duration::from_secs(2), "a hundred calls took {took:?}");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_that_was_slowed_is_as_quick_as_others_for_its_next_call() {
+    let house = House::start(|config| config.spares = 0).await;
+    let tool = Tool::new(
+        "long",
+        "export default () => { let sum = 0; for (let n = 0; n < 300_000_000; n++) sum += n % 7; return sum > 1 ? 1 : 0; };",
+    );
+    let call = house.call(&tool);
+    let slowed = house.until(|_| house.processes().iter().any(|pid| niceness(*pid) == 19));
+    let (ran, ()) = tokio::join!(call, slowed);
+    json(ran);
+    // Where the system does not let it, it was ended.
+    assert!(house.processes().iter().all(|pid| niceness(*pid) == niceness(0)));
+    house.close().await;
+}
+
+/// Of a process, or of this one.
+fn niceness(pid: i32) -> i32 {
+    getpriority_process(Pid::from_raw(pid)).unwrap_or_default()
 }

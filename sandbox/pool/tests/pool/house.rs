@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    net::IpAddr,
     os::unix::fs::symlink,
     path::PathBuf,
     sync::{
@@ -50,6 +51,7 @@ impl House {
             bundle: &tool.bundle,
             owner: &tool.owner,
             endpoint: &tool.endpoint,
+            caller: tool.caller,
             isolation: tool.isolation,
             concurrency: 1_000,
             start: Start {
@@ -111,6 +113,7 @@ pub struct Tool {
     pub bundle: Arc<Bundle>,
     endpoint: String,
     owner: String,
+    pub caller: Option<IpAddr>,
     pub isolation: Isolation,
     pub limits: Limits,
     pub body: &'static str,
@@ -128,6 +131,7 @@ impl Tool {
             bundle: Arc::new(bundle),
             endpoint: endpoint.into(),
             owner: "builder".into(),
+            caller: None,
             isolation: Isolation::Warm,
             limits: Limits::default(),
             body: "{}",

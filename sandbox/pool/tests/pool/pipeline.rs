@@ -270,7 +270,10 @@ async fn call_behind_one_that_takes_long_goes_elsewhere() {
 /// The queue's patience is that of calls that were sent ahead, too.
 #[tokio::test(flavor = "multi_thread")]
 async fn call_sent_ahead_is_refused_when_its_patience_is_over() {
-    let stopped = Stopped::start(COUNTER, |config| (config.running, config.patience) = (1, Duration::from_millis(400))).await;
+    let stopped = Stopped::start(COUNTER, |config| {
+        (config.running, config.patience, config.quantum) = (1, Duration::from_millis(400), Duration::from_secs(60));
+    })
+    .await;
     let second = async {
         let second = stopped.call().await;
         stopped.wake();

@@ -92,7 +92,7 @@ async fn weigh(ended: &Ended) -> (Counted, Endpoint, Worker) {
         (1, 0, 1) => Counted::Crash,
         counts => panic!("counted {counts:?}"),
     };
-    let endpoint = match core.scheduler.acquire(Ask { owner: "a", endpoint: "x", concurrency: 1 }).await {
+    let endpoint = match core.scheduler.acquire(Ask { owner: "a", endpoint: "x", caller: None, concurrency: 1 }).await {
         Ok(_) => Endpoint::Untouched,
         Err(PoolError::Held { .. }) => Endpoint::Held,
         Err(error) => panic!("{error}"),
