@@ -62,7 +62,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 
 /// The host's tests, with a worker to start and payers to pay with.
 fn host(worker: &Path, clients: &Path) -> Command {
-    let packages = ["tollhouse-protocol", "tollhouse-pool", "tollhouse", "xtask", "tollhouse-bench", "tollhouse-mutants"]
+    let packages = ["tollhouse-protocol", "tollhouse-pace", "tollhouse-pool", "tollhouse", "xtask", "tollhouse-bench", "tollhouse-mutants"]
         .iter()
         .flat_map(|name| ["--package", name]);
     let mut cargo = shell::cargo(&["test", "--no-fail-fast"]);

@@ -34,7 +34,6 @@ mod job;
 mod lease;
 mod ledger;
 mod maintenance;
-mod pace;
 mod pipeline;
 mod pool;
 mod process;

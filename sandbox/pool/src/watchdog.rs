@@ -18,11 +18,11 @@ use std::{
 };
 
 use tokio::{sync::Notify, time::Instant};
+use tollhouse_pace as pace;
 use tollhouse_protocol::StopReason;
 
 use crate::{
     budget::{Budget, Seen, TICK},
-    pace,
     usage::{Usage, UsageError},
 };
 
