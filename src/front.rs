@@ -22,6 +22,7 @@ pub(crate) mod sse;
 pub(crate) use self::{
     address::{network, peer},
     caller::{Caller, Known, not_suspended},
+    compress::Document,
     fault::{AboutBody, REQUEST, code_of},
     payment::{check_offered, credit, offered, settlement},
 };

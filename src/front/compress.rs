@@ -22,14 +22,27 @@ const AT_ONCE: usize = 16 << 10;
 /// Larger answers that are compressed at once. While so many are, further ones go out as they are: nobody waits for it.
 static LARGE: Semaphore = Semaphore::const_new(2);
 
-/// Where calls are, and what else is not for it.
+/// Where calls are: no answer there is compressed but those that are marked.
 const NEVER: [&str; 3] = ["/tools/", "/ai/invoke", "/ai/mcp"];
 
-/// Whether the client takes gzip. `None` for a request whose answer is never compressed.
-pub(crate) fn asked(request: &Request) -> Option<bool> {
+/// Mark of an answer that is a list or a document, where the request does not say so: on a path that has calls as well.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Document;
+
+/// What a request says of its answer's form.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    /// The client takes gzip.
+    takes_gzip: bool,
+    /// Only an answer with the mark of a [`Document`] is one.
+    marked_only: bool,
+}
+
+/// What the request says of its answer's form.
+pub(crate) fn asked(request: &Request) -> Asked {
     let path = request.uri().path();
-    let never = request.method() != Method::GET || NEVER.iter().any(|start| path.starts_with(start));
-    (!never).then(|| takes_gzip(request.headers()))
+    let marked_only = request.method() != Method::GET || NEVER.iter().any(|start| path.starts_with(start));
+    Asked { takes_gzip: takes_gzip(request.headers()), marked_only }
 }
 
 fn takes_gzip(headers: &HeaderMap) -> bool {
@@ -49,8 +62,9 @@ fn takes_gzip(headers: &HeaderMap) -> bool {
 }
 
 /// The answer, compressed where that is asked for and worth it.
-pub(crate) async fn compressed(mut response: Response, takes_gzip: bool) -> Response {
-    if !is_document(&response) {
+pub(crate) async fn compressed(mut response: Response, asked: Asked) -> Response {
+    let Asked { takes_gzip, marked_only } = asked;
+    if marked_only && response.extensions().get::<Document>().is_none() || !is_document(&response) {
         return response;
     }
     response.headers_mut().append(header::VARY, HeaderValue::from_static("accept-encoding"));

@@ -103,15 +103,12 @@ async fn frame(wordings: &'static [Wording], mut request: Request, next: Next) -
     let id = RequestId::generate();
     request.extensions_mut().insert(id.clone());
     let wording = wordings.iter().find(|wording| wording.path == request.uri().path());
-    let compress = compress::asked(&request);
+    let asked = compress::asked(&request);
     let mut response = REQUEST.scope(id.clone(), next.run(request)).await;
     if let Some(wording) = wording.filter(|_| code_of(&response).is_some()) {
         response = (wording.told)(response).await;
     }
-    if let Some(takes_gzip) = compress {
-        response = compress::compressed(response, takes_gzip).await;
-    }
-    framed(&id, response)
+    framed(&id, compress::compressed(response, asked).await)
 }
 
 /// With the headers of every answer.

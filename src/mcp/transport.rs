@@ -33,7 +33,7 @@ use super::{
 };
 use crate::{
     base::aside::{aside, begun_aside},
-    front::{Code, Fault, body, names, peer},
+    front::{Code, Document, Fault, body, names, peer},
 };
 
 /// Largest request, in bytes. A tool's own limit on its input is lower.
@@ -44,6 +44,9 @@ const MAX_HEEDED_BYTES: usize = 64 << 10;
 
 /// The notification that takes a call back.
 const CANCELLED: &str = "notifications/cancelled";
+
+/// Methods whose answers are lists and documents: none has anything of a call in it.
+const DOCUMENTS: [&str; 2] = ["tools/list", "server/discover"];
 
 /// Both of the types that an answer may have, as the specification wants a client to name them.
 const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
@@ -111,39 +114,47 @@ impl Transport {
             return plain.answer(&self.front, &parts).await;
         }
         if let Some(page) = aside(body.len(), || direct::listed(&self.front, &parts, accepted, &body)).await {
-            return page;
+            return as_document(page);
         }
         if accepted == Accepted::JsonOnly {
             parts.extensions.insert(JsonOnly);
         }
-        let greets = aside(body.len(), || self.heed(&parts.headers, &body)).await;
+        let heeded = aside(body.len(), || self.heed(&parts.headers, &body)).await;
         let beside = Beside::default();
         parts.extensions.insert(beside.clone());
         // Boxed as all that is rare: a plain call's future is moved, and must be small.
         let mut response = Box::pin(async { beside.pass(self.through_rmcp(parts, body, accepted).await).await }).await;
-        if greets
+        if heeded == Asks::ToBegin
             && response.status() == StatusCode::OK
             && let Some(session) = Session::new()
         {
             response.headers_mut().insert(&names::MCP_SESSION, session.to_header());
         }
-        response
+        if heeded == Asks::ForOther { response } else { as_document(response) }
     }
 
-    /// Does what a message of the older revisions wants of the transport itself: takes back the call that a cancellation names.
-    /// True for a greeting, whose answer has a session.
-    fn heed(&self, headers: &HeaderMap, body: &[u8]) -> bool {
-        let modern = sole(headers, "mcp-protocol-version") == Some(ProtocolVersion::V_2026_07_28.as_str());
-        if modern || body.len() > MAX_HEEDED_BYTES {
-            return false;
+    /// What a message asks for. Does what one of the older revisions wants of the transport itself: takes back the call that a
+    /// cancellation names.
+    fn heed(&self, headers: &HeaderMap, body: &[u8]) -> Asks {
+        if sole(headers, "mcp-protocol-version") == Some(ProtocolVersion::V_2026_07_28.as_str()) {
+            // rmcp holds the header against the message.
+            let documents = |method| DOCUMENTS.contains(&method);
+            return if sole(headers, "mcp-method").is_some_and(documents) { Asks::ForDocument } else { Asks::ForOther };
         }
-        let Ok(Heeded { method, params }) = serde_json::from_slice(body) else { return false };
+        if body.len() > MAX_HEEDED_BYTES {
+            return Asks::ForOther;
+        }
+        let Ok(Heeded { method, params }) = serde_json::from_slice(body) else { return Asks::ForOther };
         if method == CANCELLED
             && let (Some(session), Some(id)) = (Session::of(headers), params.and_then(|params| params.request_id))
         {
             self.front.cancellable.cancel(session, id);
         }
-        method == "initialize"
+        match &*method {
+            "initialize" => Asks::ToBegin,
+            method if DOCUMENTS.contains(&method) => Asks::ForDocument,
+            _ => Asks::ForOther,
+        }
     }
 
     /// Answers each member that wants an answer, as if it had come alone; 202 if none does.
@@ -211,6 +222,23 @@ impl Transport {
         let said = axum::body::to_bytes(response.into_body(), 4096).await.unwrap_or_default();
         in_json_rpc(status, &said, &body, asked.as_ref())
     }
+}
+
+/// What a message asks for, as far as the transport has to know.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asks {
+    /// Its answer is a document, and has a session.
+    ToBegin,
+    /// Its answer is a list or a document.
+    ForDocument,
+    /// Anything else: perhaps a call.
+    ForOther,
+}
+
+/// An answer that may be compressed.
+fn as_document(mut response: Response) -> Response {
+    response.extensions_mut().insert(Document);
+    response
 }
 
 /// What of a message the transport itself may heed.

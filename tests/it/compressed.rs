@@ -54,6 +54,28 @@ async fn lists_and_documents_are_compressed_for_who_asks() {
 }
 
 #[tokio::test]
+async fn lists_of_tools_are_compressed_for_who_asks_in_every_revision() {
+    let host = host().await;
+    for mut client in [host.mcp(), host.mcp_legacy()] {
+        // The second has a member that only rmcp reads.
+        for params in [json!({}), json!({ "other": 1 })] {
+            let plain = host.send(client.request("tools/list", params.clone())).await.is(200);
+            assert_eq!((plain.header("content-encoding"), plain.has("vary")), (None, "accept-encoding"), "{params}");
+            let packed = asked(&host, client.request("tools/list", params.clone())).await.is(200);
+            assert_eq!((packed.has("content-encoding"), packed.has("vary")), ("gzip", "accept-encoding"), "{params}");
+            assert!(packed.body.len() < plain.body.len() / 2, "{params}: {} of {}", packed.body.len(), plain.body.len());
+            let tools = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap()["result"]["tools"].clone();
+            assert_eq!(tools(&unpacked(&packed)), tools(&plain.body));
+        }
+        client.accept = "text/event-stream";
+        let streamed = asked(&host, client.request("tools/list", json!({}))).await.is(200);
+        assert_eq!(streamed.header("content-encoding"), None);
+    }
+    let discovered = asked(&host, host.mcp().request("server/discover", json!({}))).await.is(200);
+    assert_eq!(discovered.has("vary"), "accept-encoding");
+}
+
+#[tokio::test]
 async fn answers_of_calls_and_streams_are_never_compressed() {
     let host = host().await;
     let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": "long", "arguments": {} } });
@@ -64,6 +86,9 @@ async fn answers_of_calls_and_streams_are_never_compressed() {
         host.request(Method::POST, "/ai/invoke").json(&json!({ "slug": "long" })),
         host.request(Method::POST, "/ai/invoke").json(&json!({ "slug": "long", "stream": true })),
         host.request(Method::POST, "/ai/mcp").header("accept", accept).json(&message),
+        host.request(Method::POST, "/ai/mcp").header("accept", accept).json(&json!([message])),
+        host.mcp().request("tools/call", json!({ "name": "long", "arguments": {} })),
+        host.mcp().request("tools/call", json!({ "name": "long", "arguments": {}, "other": 1 })),
     ] {
         let answer = asked(&host, request).await.is(200);
         assert_eq!(answer.header("content-encoding"), None, "{answer:?}");
