@@ -13,7 +13,7 @@ use axum::{
 use rmcp::model::{
     ClientCapabilities, JsonObject, JsonRpcError, JsonRpcResponse, JsonRpcVersion2_0, MetaObject, ProtocolVersion, RequestId, ServerResult,
 };
-use serde::{Deserialize, Deserializer, Serialize, de::IgnoredAny};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
 
 use super::{
@@ -119,24 +119,20 @@ struct ListMessage<'a> {
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 struct ListParams {
-    #[serde(default, deserialize_with = "text")]
     cursor: Option<String>,
     #[serde(rename = "_meta", default)]
     meta: JsonObject,
 }
 
-/// A text, which `null` is not.
-fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    String::deserialize(deserializer).map(Some)
-}
-
-/// Whether a message has a cursor, of whatever kind. rmcp reads one that is no text as if it were not there.
+/// Whether a message has a cursor, of whatever kind but `null`, by which some clients ask for the first page. rmcp reads one
+/// that is no text as if it were not there.
 pub(super) fn has_cursor(message: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Listing {
-        params: Option<BTreeMap<String, IgnoredAny>>,
+        params: Option<BTreeMap<String, Option<IgnoredAny>>>,
     }
-    serde_json::from_slice(message).is_ok_and(|Listing { params }| params.is_some_and(|params| params.contains_key("cursor")))
+    let has = |params: &BTreeMap<_, Option<_>>| params.get("cursor").is_some_and(Option::is_some);
+    serde_json::from_slice(message).is_ok_and(|Listing { params }| params.as_ref().is_some_and(has))
 }
 
 /// A list's result.

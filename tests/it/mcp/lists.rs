@@ -119,7 +119,7 @@ async fn a_cursor_that_was_made_up_is_refused() {
         // Such as are no text are none of ours either.
         for accept in ["application/json, text/event-stream", "text/event-stream"] {
             client.accept = accept;
-            for cursor in [json!(null), json!(5), json!(false), json!({}), json!([next])] {
+            for cursor in [json!(5), json!(false), json!({}), json!([next])] {
                 client.ask("tools/list", json!({ "cursor": cursor })).await.fails(200, -32602);
             }
         }
@@ -127,6 +127,18 @@ async fn a_cursor_that_was_made_up_is_refused() {
         client.ask("tools/list", json!({ "cursor": next })).await.result();
         client.query = "?tools=tool-001,tool-204";
         client.ask("tools/list", json!({ "cursor": next })).await.fails(200, -32602);
+    }
+}
+
+#[tokio::test]
+async fn a_cursor_that_is_null_asks_for_the_first_page() {
+    let host = crowded().await;
+    for mut client in [host.mcp(), host.mcp_legacy()] {
+        let first = client.ask("tools/list", json!({})).await.result();
+        for accept in ["application/json, text/event-stream", "text/event-stream"] {
+            client.accept = accept;
+            assert_eq!(client.ask("tools/list", json!({ "cursor": null })).await.result(), first, "{accept}");
+        }
     }
 }
 
