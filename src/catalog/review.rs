@@ -66,10 +66,12 @@ impl Catalog {
                 self.something(decidable(old) || lowered || given != had.requested)?;
                 self.stand(&mut endpoint, had.approved(&given));
                 endpoint.decided_on = decidable(old).then(|| decided_on(old));
+                if decidable(old) {
+                    endpoint.review.approved_version = Some(endpoint.version.clone());
+                }
                 if endpoint.review.hold.take().is_some() {
                     approve_findings(&mut endpoint);
                     endpoint.review.refused = false;
-                    endpoint.review.approved_version = Some(endpoint.version.clone());
                     outcome(&mut endpoint, ScanOutcome::Pass);
                 }
             }
@@ -88,6 +90,8 @@ impl Catalog {
                 let asked = Reach { capabilities: before.requested_capabilities, hosts: before.requested_hosts.clone() };
                 self.stand(&mut endpoint, had.reopened(&asked));
                 reopen(&mut endpoint, before);
+                // All that was asked is granted, and stays so: `revoke` takes it back.
+                self.something(decidable(&endpoint))?;
             }
             Decision::Revoke => {
                 let taken = Reach::named(verdict.capabilities, verdict.allowed_hosts.as_ref(), &Reach::default())?;
@@ -179,6 +183,7 @@ fn decided_on(endpoint: &Endpoint) -> DecidedOn {
 
 /// Content stands as it did when it was decided about. What was not held back then was not decided about.
 fn reopen(endpoint: &mut Endpoint, before: DecidedOn) {
+    endpoint.review.approved_version = before.approved_version;
     if before.hold.is_none() {
         return;
     }
@@ -187,7 +192,6 @@ fn reopen(endpoint: &mut Endpoint, before: DecidedOn) {
     }
     endpoint.review.hold = before.hold;
     endpoint.review.refused = before.refused;
-    endpoint.review.approved_version = before.approved_version;
     if let Some(before) = before.outcome {
         outcome(endpoint, before);
     }

@@ -52,7 +52,7 @@ pub struct Review {
     pub last: Option<Decided>,
     /// What an admin has approved, each by the hash of rule, field and the field's content; newest last.
     pub approved: Vec<String>,
-    /// The version whose content an admin approved last.
+    /// The version that an admin approved last: its content, or what it asks to touch.
     pub approved_version: Option<String>,
 }
 
@@ -103,7 +103,7 @@ pub enum Decision {
     Approve,
     /// Clears what was asked, and holds the content back for good.
     Reject,
-    /// Undoes the last of these two, as far as it was about content and requests: both wait again.
+    /// Undoes the last of these two: the content waits again, and of the request what is not granted.
     Reopen,
     /// Takes capabilities or hosts back.
     Revoke,

@@ -319,6 +319,28 @@ async fn a_rejection_is_undone_by_approving_or_by_reopening() {
 }
 
 #[tokio::test]
+async fn an_approved_request_names_its_version_and_is_reopened_as_far_as_it_was_not_granted() {
+    let host = Host::start().await;
+    let (_, key) = host.register("Asks").await;
+    let mut asks = tool("asks", 0.0, PLAIN);
+    asks["capabilities"] = json!({ "files": true, "httpGetJson": true });
+    host.as_builder(&key, Method::POST, CREATE, &asks).await.is(200);
+    let some = json!({ "decision": "approve", "capabilities": { "files": true } });
+    let approved = decide(&host, "asks", some).await.is(200).json()["endpoint"].clone();
+    assert_eq!(approved["review"]["approvedVersion"], approved["version"]);
+    // What was granted stays so; the rest is asked for again.
+    let reopened = decide(&host, "asks", json!({ "decision": "reopen" })).await.is(200).json()["endpoint"].clone();
+    assert_eq!((&reopened["capabilities"]["files"], &reopened["requestedCapabilities"]["httpGetJson"]), (&json!(true), &json!(true)));
+    assert_eq!(reopened["review"]["approvedVersion"], Value::Null);
+    assert_eq!(queue(&host).await, ["asks"]);
+    // Where all of it is granted nothing would wait.
+    decide(&host, "asks", json!({ "decision": "approve" })).await.is(200);
+    decide(&host, "asks", json!({ "decision": "reopen" })).await.fails(409, "nothing_to_review", "caller");
+    let stays = at(&host, &key, "asks").await;
+    assert_eq!((&stays["review"]["approvedVersion"], &stays["capabilities"]["httpGetJson"]), (&stays["version"], &json!(true)));
+}
+
+#[tokio::test]
 async fn what_was_revoked_is_given_back_by_an_approval_that_names_it() {
     let host = Host::start().await;
     let (_, key) = host.register("Given").await;
