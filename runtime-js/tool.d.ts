@@ -40,7 +40,7 @@ type ToolHandler<Input = any> = (req: ToolRequest<Input>, ctx: ToolContext) => T
  * What a handler answers. A JSON value is a 200 with it; nothing at all is `null`. A `Response` says status and headers too: of
  * the headers `content-type`, `content-language`, `content-disposition`, `location`, `retry-after` and `link` are told.
  * A call that throws, answers what JSON cannot say, or says `application/json` of what is not JSON, is not charged; nor is
- * one with a status other than 2xx.
+ * one with a status other than 2xx, or one of MCP's own blocks (`application/vnd.mcp.tool-result+json`) with `isError: true`.
  *
  * Every way to call gives the same. Where the caller gets JSON, a body that is not JSON is `{ mediaType, text }` if it is `text/*` in
  * UTF-8, else `{ mediaType, base64 }`; over MCP it is a block of its kind.

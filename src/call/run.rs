@@ -87,5 +87,5 @@ async fn fixed(live: &Live, response: &Value) -> Produced {
         // How long it is shows only then.
         None => aside(usize::MAX, || live.fixed.get_or_init(make)).await,
     };
-    Produced { status: 200, headers: vec![], body: body.clone(), result_hash: hash.clone() }
+    Produced { status: 200, headers: vec![], body: body.clone(), result_hash: hash.clone(), success: true }
 }

@@ -8,7 +8,7 @@ mod bound;
 
 use bytes::Bytes;
 use serde_json::Value;
-use tollhouse_protocol::{STRUCTURED, Schemas, are_blocks};
+use tollhouse_protocol::{FAILED, STRUCTURED, Schemas, are_blocks};
 
 pub use self::bound::{SchemaError, bound, depth};
 pub use tollhouse_protocol::Problem;
@@ -108,6 +108,8 @@ impl Shape {
         }
         let pointer = format!("/{STRUCTURED}");
         match envelope.get(STRUCTURED) {
+            // Of a failure the schema says nothing.
+            _ if envelope[FAILED] == true => Ok(()),
             Some(value) => self.check(value).map_err(|_| Mismatch::at(pointer, "the value is not of type \"object\"")),
             None if self == Self::Anything => Ok(()),
             None => Err(Mismatch::at(pointer, format!("{STRUCTURED} is required: the outputSchema speaks of it"))),
@@ -184,6 +186,9 @@ mod tests {
             (json!({ "content": [text], "structuredContent": {} }), Ok(()), Ok(())),
             (json!({ "content": [text], "structuredContent": 1 }), Ok(()), Err("/structuredContent")),
             (json!({ "structuredContent": {} }), Err("/content"), Err("/content")),
+            (json!({ "content": [text], "isError": true, "structuredContent": 1 }), Ok(()), Ok(())),
+            (json!({ "content": [text], "isError": false }), Ok(()), Err("/structuredContent")),
+            (json!({ "isError": true }), Err("/content"), Err("/content")),
             (json!({ "content": [text, { "type": "image" }], "structuredContent": {} }), Err("/content/1"), Err("/content/1")),
             (json!({ "content": [{ "type": "resource", "resource": { "uri": "a:b" } }] }), Err("/content/0"), Err("/content/0")),
         ] {

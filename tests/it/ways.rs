@@ -114,6 +114,11 @@ fn says_json(content_type: Option<&String>) -> bool {
     })
 }
 
+/// Whether an answer is charged: a case may say that its own words tell of a failure.
+fn is_success(status: u16, case: &Value) -> bool {
+    (200..300).contains(&status) && case["fails"] != true
+}
+
 /// What a case says an answer is.
 fn wanted(case: &Value) -> Got {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -161,12 +166,12 @@ async fn call(host: &Host, way: Way, slug: &str, credit: Option<&str>, case: &Va
         Way::Http => over_http(&answer, case),
         Way::Invoke => {
             let text = std::str::from_utf8(&answer.body).unwrap();
-            let got = told(text);
+            let got = told(text, case);
             let status = if let Got::Answer(told) = &got { told.status } else { answer.status };
             assert_eq!(answer.status, if matches!(status, 204 | 304) { 200 } else { status }, "{}", case["name"]);
             got
         }
-        Way::HttpStream | Way::InvokeStream => told(&answer.events().last().unwrap().text),
+        Way::HttpStream | Way::InvokeStream => told(&answer.events().last().unwrap().text, case),
         Way::Mcp | Way::McpStream | Way::McpEvents | Way::McpLegacy => {
             let replied = Replied::read(&answer);
             assert!(replied.streamed || way != Way::McpEvents, "{answer:?}");
@@ -208,7 +213,7 @@ fn over_http(answer: &Answer, case: &Value) -> Got {
 }
 
 /// The document of `/ai/invoke` and of a stream's last event.
-fn told(text: &str) -> Got {
+fn told(text: &str, case: &Value) -> Got {
     let document: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
     if let Some(error) = error(&document) {
         return error;
@@ -220,7 +225,7 @@ fn told(text: &str) -> Got {
     let result = &document["result"];
     let member = |name: &str| result[name].as_str().map(str::to_owned);
     let status = document.get("status").map_or(200, |status| status.as_u64().unwrap() as u16);
-    assert_eq!(document["ok"], (200..300).contains(&status));
+    assert_eq!(document["ok"], is_success(status, case));
     let body = if matches!(status, 204 | 304) {
         assert_eq!(result, &Value::Null);
         Body::Nothing
@@ -242,7 +247,7 @@ fn over_mcp(result: &Value, structured: Option<&str>, case: &Value) -> Got {
         return error;
     }
     let status = meta.get("tollhouse/status").map_or(200, |status| status.as_u64().unwrap() as u16);
-    assert_eq!(result["isError"], !(200..300).contains(&status), "{result}");
+    assert_eq!(result["isError"], !is_success(status, case), "{result}");
     let headers: BTreeMap<String, String> =
         meta.get("tollhouse/headers").map_or_else(BTreeMap::new, |headers| serde_json::from_value(headers.clone()).unwrap());
     let receipt = meta["tollhouse/receipt"]["receiptId"].as_str().map(str::to_owned);
@@ -294,7 +299,7 @@ async fn wrong(host: &Host, slug: &str, credit: Option<&str>, case: &Value) -> V
         let before = if let Some(credit) = credit { host.credit_balance(credit).await } else { 0 };
         let mut got = call(host, way, slug, credit, case).await;
         let charged = if let Some(credit) = credit { before - host.credit_balance(credit).await } else { 0 };
-        let success = matches!(&got, Got::Answer(told) if (200..300).contains(&told.status));
+        let success = matches!(&got, Got::Answer(told) if is_success(told.status, case));
         if charged != if success && credit.is_some() { MICROS } else { 0 } {
             wrong.push(format!("{slug}: {name}: {way:?}: charged {charged}"));
         }

@@ -34,5 +34,5 @@ pub use message::{
     ToWorker, Work,
 };
 pub use op::{AtomicCheck, AtomicWrite, HeaderFromEnv, OpFailure, OpRequest, OpValue};
-pub use outcome::{Outcome, ReplyBody, STRUCTURED, Spent, StopReason, Thrown, ToolReply, are_blocks};
+pub use outcome::{FAILED, Outcome, ReplyBody, STRUCTURED, Spent, StopReason, Thrown, ToolReply, are_blocks};
 pub use schema::{MAX_PROBLEMS, Problem, SchemaFault, Schemas, Side};

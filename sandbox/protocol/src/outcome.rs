@@ -40,6 +40,9 @@ const BLOCKS: &str = "application/vnd.mcp.tool-result+json";
 /// The member of such an answer that is its result proper.
 pub const STRUCTURED: &str = "structuredContent";
 
+/// The member of such an answer by which, where it is `true`, the tool says that it failed: there is no result proper then.
+pub const FAILED: &str = "isError";
+
 /// Whether an answer with these headers is made of MCP's own blocks.
 #[must_use]
 pub fn are_blocks(headers: &[(String, String)]) -> bool {

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use jsonschema::{PatternOptions, ReferencingError, ValidationError, Validator, error::ValidationErrorKind};
 use serde_json::Value;
-use tollhouse_protocol::{Limits, MAX_PROBLEMS, Problem, ReplyBody, STRUCTURED, SchemaFault, Side, ToolReply, are_blocks};
+use tollhouse_protocol::{FAILED, Limits, MAX_PROBLEMS, Problem, ReplyBody, STRUCTURED, SchemaFault, Side, ToolReply, are_blocks};
 
 use crate::{budget::Budget, heap};
 
@@ -76,6 +76,8 @@ impl Schemas {
             let envelope = parse(body)?;
             let pointer = format!("/{STRUCTURED}");
             match envelope.get(STRUCTURED) {
+                // Of a failure the schema says nothing.
+                _ if envelope[FAILED] == true => Ok(()),
                 Some(value) => Fit { schema, side: Side::Output, budget, limits }.check(&pointer, value),
                 None => Err(problem(&pointer, format!("{STRUCTURED} is required: the outputSchema speaks of it"))),
             }

@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde_json::json;
 use tollhouse_pool::{Job, OpHost, Pool};
 use tollhouse_protocol::{
-    Isolation, LogLevel, LogLine, OpFailure, OpRequest, OpValue, Outcome, Problem, ReplyBody, STRUCTURED, Said, Side, Start, StopReason,
-    Thrown, ToolReply, Work, are_blocks,
+    FAILED, Isolation, LogLevel, LogLine, OpFailure, OpRequest, OpValue, Outcome, Problem, ReplyBody, STRUCTURED, Said, Side, Start,
+    StopReason, Thrown, ToolReply, Work, are_blocks,
 };
 
 use super::{Produced, Task, produced::unfitting};
@@ -197,16 +197,20 @@ async fn hidden(pool: &Pool, task: &Task<'_>, reply: ToolReply, redactor: &Redac
     })
     .await;
     if let (true, ReplyBody::Json(body), 200..300) = (has_secrets, &reply.body, reply.status) {
-        let proper = if are_blocks(&reply.headers) { structured(body) } else { body.clone() };
-        Box::pin(task.live.fits(pool, Side::Output, proper, task.asker())).await.map_err(|unfit| unfitting(unfit, CallError::Output))?;
+        let proper = if are_blocks(&reply.headers) { structured(body) } else { Some(body.clone()) };
+        if let Some(proper) = proper {
+            Box::pin(task.live.fits(pool, Side::Output, proper, task.asker()))
+                .await
+                .map_err(|unfit| unfitting(unfit, CallError::Output))?;
+        }
     }
     Ok(reply)
 }
 
-/// The result proper of an answer made of MCP's own blocks.
-fn structured(envelope: &[u8]) -> Bytes {
+/// The result proper of an answer made of MCP's own blocks; a failure has none.
+fn structured(envelope: &[u8]) -> Option<Bytes> {
     let envelope: serde_json::Value = serde_json::from_slice(envelope).unwrap_or_default();
-    Bytes::from(envelope[STRUCTURED].to_string())
+    (envelope[FAILED] != true).then(|| Bytes::from(envelope[STRUCTURED].to_string()))
 }
 
 /// Every value in its place, or [`Redactor::redact`]'s mark.

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use serde_json::Value;
+use tollhouse_protocol::{FAILED, are_blocks};
 
 use crate::{
     call::CallError,
@@ -10,7 +11,8 @@ use crate::{
     tool::Mismatch,
 };
 
-/// What a handler answered: an answer that fits the tool's schema, or an error status that the handler chose itself.
+/// What a handler answered: an answer that fits the tool's schema, or a failure that the handler tells of itself: an error status,
+/// or MCP's own blocks with `isError`.
 #[derive(Debug)]
 pub struct Produced {
     /// HTTP status that the handler chose.
@@ -21,6 +23,8 @@ pub struct Produced {
     pub body: Bytes,
     /// Of the canonical form where that is JSON and a success; else of the bytes.
     pub result_hash: String,
+    /// Whether it is charged.
+    pub(super) success: bool,
 }
 
 impl Produced {
@@ -38,21 +42,23 @@ impl Produced {
         body: Bytes,
         value: Option<&Value>,
     ) -> Result<Self, CallError> {
-        let mut produced = Self { status, headers, body, result_hash: String::new() };
-        if produced.success() {
-            live.output.check_answer(&produced.headers, value).map_err(CallError::Output)?;
+        let good = (200..300).contains(&status);
+        if good {
+            live.output.check_answer(&headers, value).map_err(CallError::Output)?;
         }
-        produced.result_hash = match value.filter(|_| produced.success()) {
+        let failed = are_blocks(&headers) && value.is_some_and(|blocks| blocks[FAILED] == true);
+        let success = good && !failed;
+        let result_hash = match value.filter(|_| success) {
             Some(value) => receipt::json_hash(value),
-            None => receipt::bytes_hash(&produced.body),
+            None => receipt::bytes_hash(&body),
         };
-        Ok(produced)
+        Ok(Self { status, headers, body, result_hash, success })
     }
 
-    /// True for an answer that is charged: 2xx.
+    /// True for an answer that is charged: 2xx, and no blocks of MCP's by which the tool says that it failed.
     #[must_use]
     pub fn success(&self) -> bool {
-        (200..300).contains(&self.status)
+        self.success
     }
 }
 
