@@ -153,8 +153,14 @@ async fn a_schema_that_cannot_be_says_why_in_words_that_help() {
     let host = Host::start().await;
     for (schema, said) in [
         (json!({ "$ref": "https://example.com/schema.json" }), "`https://example.com/schema.json`, which is not in this schema"),
-        (json!({ "pattern": "(?:a{1000}){1000}" }), "or one that takes more than 1048576 bytes"),
-        (json!({ "pattern": "(" }), "no regular expression"),
+        (json!({ "pattern": "(?:a{1000}){1000}" }), "takes more than 1048576 bytes"),
+        (json!({ "pattern": "^.{1,4000}$" }), "takes more than 1048576 bytes"),
+        (json!({ "patternProperties": { "^\\p{L}{1,500}$": {} } }), "takes more than 1048576 bytes"),
+        (json!({ "pattern": "^(?!foo)bar" }), "without lookaround"),
+        (json!({ "pattern": "(?<=foo)bar" }), "without lookaround"),
+        (json!({ "patternProperties": { "^(a)\\1$": {} } }), "without backreferences"),
+        (json!({ "pattern": "\\a" }), "no regular expression: it is none of ECMAScript's"),
+        (json!({ "pattern": "(" }), "no regular expression: unclosed group"),
     ] {
         let mut odd = js("odd", 0.0, "export default () => 1;");
         odd["inputSchema"] = schema;

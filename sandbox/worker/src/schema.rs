@@ -10,6 +10,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use jsonschema::{PatternOptions, ReferencingError, ValidationError, Validator, error::ValidationErrorKind};
+use regex_syntax::ast::ErrorKind;
 use serde_json::Value;
 use tollhouse_protocol::{FAILED, Limits, MAX_PROBLEMS, Problem, ReplyBody, STRUCTURED, SchemaFault, Side, ToolReply, are_blocks};
 
@@ -171,11 +172,36 @@ fn plain(error: &ValidationError<'_>) -> String {
         ValidationErrorKind::Referencing(ReferencingError::Unretrievable { uri, .. }) => {
             format!("`$ref` leads to `{uri}`, which is not in this schema; put it under `$defs`")
         }
-        ValidationErrorKind::Format { format } if format == "regex" => {
-            format!("the value is no regular expression, or one that takes more than {PATTERN_BYTES} bytes")
-        }
+        ValidationErrorKind::Format { format } if format == "regex" => misfit_of_pattern(error.instance().as_str().unwrap_or_default()),
         _ => error.masked_with("the value").to_string(),
     }
+}
+
+/// Why a pattern is none that can be used. The engine itself tells only that it is none.
+fn misfit_of_pattern(pattern: &str) -> String {
+    let engine = "regular expressions are matched in linear time here";
+    let why = match regex_syntax::parse(pattern) {
+        Ok(_) if !is_ecmascript(pattern) => "it is none of ECMAScript's".to_owned(),
+        Ok(_) => {
+            return format!("the regular expression takes more than {PATTERN_BYTES} bytes once compiled; repeat less in it, or less often");
+        }
+        Err(regex_syntax::Error::Parse(error)) => match error.kind() {
+            ErrorKind::UnsupportedLookAround => {
+                return format!("`(?=`, `(?!`, `(?<=` and `(?<!` cannot be used: {engine}, without lookaround");
+            }
+            ErrorKind::UnsupportedBackreference => return format!("`\\1` and the like cannot be used: {engine}, without backreferences"),
+            other => other.to_string(),
+        },
+        Err(regex_syntax::Error::Translate(error)) => error.kind().to_string(),
+        Err(other) => other.to_string(),
+    };
+    format!("the value is no regular expression: {why}")
+}
+
+/// Whether a pattern reads, whatever it takes.
+fn is_ecmascript(pattern: &str) -> bool {
+    let reads = jsonschema::options().should_validate_formats(true).build(&serde_json::json!({ "format": "regex" }));
+    reads.is_ok_and(|reads| reads.is_valid(&Value::from(pattern)))
 }
 
 fn cut(mut text: String, limits: &Limits) -> String {
