@@ -108,7 +108,7 @@ impl App {
         let (facilitator, ledger) = payment.facilitator.start(&means).map_err(StartError::Payment)?;
         let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), settings.kept.events));
         events.start();
-        let audit = Arc::new(Audit::new(Arc::clone(&store), clock.clone(), settings.kept.audit_age_ms));
+        let audit = Arc::new(Audit::new(Arc::clone(&store), clock.clone(), settings.kept.audit));
         audit.start();
         let sales = Sales::new(Arc::clone(&store));
         sales.start();

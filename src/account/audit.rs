@@ -2,7 +2,7 @@
 //!
 //! An entry is on disk before its action begins, and gets its outcome when the action has ended: one without an
 //! outcome tells of an action that the end of the host cut off. Entries hold names only, never a value that was sent
-//! and never a credential. They go when they are too old.
+//! and never a credential. They go when they are too old or too many.
 
 mod entry;
 mod list;
@@ -23,19 +23,32 @@ use crate::{
         clock::{Clock, Timestamp},
         id::AuditId,
     },
-    store::{Durability, Store, StoreError},
+    store::{Durability, Space, Store, StoreError},
 };
 
-/// Age at which an entry goes when nothing else is set, in days: more than a year, for whoever looks once a year.
-pub const DEFAULT_DAYS: u32 = 400;
+/// How often entries that are too old or too many are looked for.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
-/// How often old entries are looked for.
-const SWEEP_EVERY: Duration = Duration::from_secs(3_600);
+/// How many entries are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AuditSettings {
+    /// Older ones go. A tenth more, and those of a minute, may be there until they are trimmed. Default: 1,000,000.
+    pub count: u64,
+    /// Age at which an entry goes, in milliseconds. Default: 400 days, for whoever looks once a year.
+    pub age_ms: u64,
+}
+
+impl Default for AuditSettings {
+    fn default() -> Self {
+        Self { count: 1_000_000, age_ms: 400 * 24 * 3_600 * 1_000 }
+    }
+}
+
 /// The trail of a host.
 pub struct Audit {
     store: Arc<dyn Store>,
     clock: Clock,
-    age_ms: u64,
+    settings: AuditSettings,
 }
 
 impl fmt::Debug for Audit {
@@ -45,10 +58,10 @@ impl fmt::Debug for Audit {
 }
 
 impl Audit {
-    /// A trail whose entries go after `age_ms` milliseconds.
+    /// A trail that keeps so many entries, and so long.
     #[must_use]
-    pub fn new(store: Arc<dyn Store>, clock: Clock, age_ms: u64) -> Self {
-        Self { store, clock, age_ms }
+    pub fn new(store: Arc<dyn Store>, clock: Clock, settings: AuditSettings) -> Self {
+        Self { store, clock, settings }
     }
 
     /// Enters an action that is about to begin. It must not begin unless this succeeds.
@@ -89,18 +102,25 @@ impl Audit {
         });
     }
 
-    /// Removes what is too old.
+    /// Removes what is too old or too many.
     ///
     /// # Errors
     ///
     /// The store's; the rest is tried again the next time.
     pub async fn sweep(&self) -> Result<(), StoreError> {
-        AUDIT.clear(&*self.store, &AUDIT.all().before(&self.oldest()), u64::MAX).await.map(|_| ())
+        AUDIT.clear(&*self.store, &AUDIT.all().before(&self.oldest()), u64::MAX).await?;
+        // What the store knows without looking may be wrong after a crash: it says when to count.
+        let about = self.store.sizes().spaces.get(&Space::Audit).map_or(0, |size| size.entries);
+        if about > self.settings.count.saturating_add(self.settings.count / 10) {
+            let stored = AUDIT.count(&*self.store, &AUDIT.all(), usize::MAX).await? as u64;
+            AUDIT.clear(&*self.store, &AUDIT.all(), stored.saturating_sub(self.settings.count)).await?;
+        }
+        Ok(())
     }
 
     /// Entries from before then are no longer kept.
     fn oldest(&self) -> Timestamp {
-        Timestamp(self.clock.now().0.saturating_sub(self.age_ms))
+        Timestamp(self.clock.now().0.saturating_sub(self.settings.age_ms))
     }
 }
 
@@ -116,6 +136,7 @@ mod tests {
     };
 
     const DAY: u64 = 24 * 3_600 * 1_000;
+    const FEW: AuditSettings = AuditSettings { count: 3, age_ms: 400 * DAY };
 
     fn action(actor: Actor, slug: Option<&str>) -> Action {
         Action {
@@ -132,7 +153,7 @@ mod tests {
     #[tokio::test]
     async fn entries_are_read_newest_first_by_actor_and_endpoint() {
         let clock = Clock::fixed(Timestamp(1_000 * DAY));
-        let audit = Audit::new(Arc::new(MemoryStore::new()), clock.clone(), 400 * DAY);
+        let audit = Audit::new(Arc::new(MemoryStore::new()), clock.clone(), AuditSettings::default());
         let builders = [BuilderId::generate(), BuilderId::generate()];
         for n in 0..600_u64 {
             clock.set(Timestamp(1_000 * DAY + n));
@@ -172,7 +193,7 @@ mod tests {
     #[tokio::test]
     async fn old_entries_are_not_shown_and_are_removed() {
         let (store, clock) = (Arc::new(MemoryStore::new()), Clock::fixed(Timestamp(1_000 * DAY)));
-        let audit = Audit::new(Arc::clone(&store) as _, clock.clone(), 400 * DAY);
+        let audit = Audit::new(Arc::clone(&store) as _, clock.clone(), AuditSettings::default());
         for day in [1_000, 1_001, 1_400, 1_401] {
             clock.set(Timestamp(day * DAY));
             audit.begin(action(Actor::Admin, None)).await.unwrap();
@@ -188,9 +209,25 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn of_entries_that_are_too_many_the_newest_stay() {
+        let (store, clock) = (Arc::new(MemoryStore::new()), Clock::fixed(Timestamp(1_000 * DAY)));
+        let audit = Audit::new(Arc::clone(&store) as _, clock.clone(), FEW);
+        for n in 0..3_000 {
+            clock.set(Timestamp(1_000 * DAY + n));
+            audit.begin(action(Actor::Admin, None)).await.unwrap();
+        }
+        audit.sweep().await.unwrap();
+        let page = audit.list(&AuditQuery { limit: 50, ..AuditQuery::default() }).await.unwrap();
+        assert_eq!(page.entries.iter().map(|entry| entry.at.0 - 1_000 * DAY).collect::<Vec<_>>(), [2_999, 2_998, 2_997]);
+        assert_eq!(AUDIT.count(&*store, &AUDIT.all(), 50).await.unwrap(), 3);
+        audit.sweep().await.unwrap();
+        assert_eq!(AUDIT.count(&*store, &AUDIT.all(), 50).await.unwrap(), 3);
+    }
+
+    #[tokio::test]
     async fn what_the_store_does_not_take_is_not_begun() {
         let store = Arc::new(FaultyStore::new(MemoryStore::new()));
-        let audit = Audit::new(Arc::clone(&store) as _, Clock::fixed(Timestamp(DAY)), DAY);
+        let audit = Audit::new(Arc::clone(&store) as _, Clock::fixed(Timestamp(DAY)), AuditSettings::default());
         store.fail_nth(1, Fault::Before);
         assert!(audit.begin(action(Actor::Admin, None)).await.is_err());
         let entry = audit.begin(action(Actor::Admin, None)).await.unwrap();

@@ -2,7 +2,7 @@
 
 use super::layered::flags;
 use crate::{
-    account::audit,
+    account::audit::AuditSettings,
     call::{HistorySettings, MetricsSettings},
     capability::LogSettings,
     event::EventSettings,
@@ -39,6 +39,9 @@ pub struct KeptFlags {
     /// Days that metrics of calls are kept by the hour; by the minute it is 2 [default: 90]
     #[arg(long, env = "TOLLHOUSE_METRIC_DAYS")]
     pub metric_days: Option<u32>,
+    /// Entries of the audit trail kept; the oldest go [default: 1000000]
+    #[arg(long, env = "TOLLHOUSE_AUDIT_KEPT")]
+    pub audit_kept: Option<u64>,
     /// Days that entries of the audit trail are kept [default: 400]
     #[arg(long, env = "TOLLHOUSE_AUDIT_DAYS")]
     pub audit_days: Option<u32>,
@@ -58,13 +61,13 @@ pub struct KeptSettings {
     pub history: HistorySettings,
     /// How long metrics are kept.
     pub metrics: MetricsSettings,
-    /// Age at which an entry of the audit trail goes, in milliseconds.
-    pub audit_age_ms: u64,
+    /// How long entries of the audit trail are kept.
+    pub audit: AuditSettings,
 }
 
 impl KeptFlags {
     pub(super) fn resolve(self) -> KeptSettings {
-        let (events, logs) = (EventSettings::default(), LogSettings::default());
+        let (events, logs, audit) = (EventSettings::default(), LogSettings::default(), AuditSettings::default());
         let (free_receipts, history, metrics) = (FreeReceiptSettings::default(), HistorySettings::default(), MetricsSettings::default());
         KeptSettings {
             events: EventSettings {
@@ -85,7 +88,7 @@ impl KeptFlags {
                 age_ms: self.call_days.map_or(history.age_ms, days_ms),
             },
             metrics: MetricsSettings { hours_ms: self.metric_days.map_or(metrics.hours_ms, days_ms), ..metrics },
-            audit_age_ms: days_ms(self.audit_days.unwrap_or(audit::DEFAULT_DAYS)),
+            audit: AuditSettings { count: self.audit_kept.unwrap_or(audit.count), age_ms: self.audit_days.map_or(audit.age_ms, days_ms) },
         }
     }
 }

@@ -125,7 +125,7 @@ tables! {
     /// Where a builder's payouts go.
     PAYOUT_SETTINGS: PayoutSettings "", BuilderId => "PayoutSettings", Forever;
     /// What admins and builders did, or tried to, by time.
-    AUDIT: Audit "", (Timestamp, AuditId) => "Entry", Until("the settings' age");
+    AUDIT: Audit "", (Timestamp, AuditId) => "Entry", Until("the settings' age or count");
     /// Long-running MCP calls.
     TASKS: Tasks "", String => "Record", Until("its time to live");
     /// Calls, in packs: by endpoint, time, a name, and the number of the pack.
