@@ -22,6 +22,7 @@ mod cancel;
 mod direct;
 mod extension;
 mod front;
+mod heed;
 mod listed;
 mod narrowed;
 mod offer;

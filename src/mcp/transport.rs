@@ -1,6 +1,6 @@
 //! In front of rmcp's transport: what clients really send gets in, plain calls go past it, and every refusal is JSON-RPC.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     Router,
@@ -11,10 +11,9 @@ use axum::{
     routing::post,
 };
 use rmcp::{
-    model::{ErrorCode, ErrorData, ProtocolVersion, RequestId},
+    model::{ErrorCode, ErrorData, ProtocolVersion},
     transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService, session::never::NeverSessionManager},
 };
-use serde::Deserialize;
 use serde_json::{Value, json};
 use tower::Service as _;
 
@@ -25,9 +24,10 @@ use super::{
     cancel::Session,
     direct::{self, Plain},
     front::Front,
+    heed::{Asks, MAX_HEEDED_BYTES, heed},
     narrowed::Narrowed,
     refusal::{self, PATH, id_of, refusal, told, told_as},
-    revision::{VERSIONS, sole},
+    revision::VERSIONS,
     server::Server,
     services::Services,
 };
@@ -38,15 +38,6 @@ use crate::{
 
 /// Largest request, in bytes. A tool's own limit on its input is lower.
 const MAX_BODY_BYTES: usize = 4 << 20;
-
-/// Largest message that is heeded on its way to rmcp, in bytes: greetings and cancellations are small.
-const MAX_HEEDED_BYTES: usize = 64 << 10;
-
-/// The notification that takes a call back.
-const CANCELLED: &str = "notifications/cancelled";
-
-/// Methods whose answers are lists and documents: none has anything of a call in it.
-const DOCUMENTS: [&str; 2] = ["tools/list", "server/discover"];
 
 /// Both of the types that an answer may have, as the specification wants a client to name them.
 const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
@@ -119,7 +110,7 @@ impl Transport {
         if accepted == Accepted::JsonOnly {
             parts.extensions.insert(JsonOnly);
         }
-        let heeded = aside(body.len(), || self.heed(&parts.headers, &body)).await;
+        let heeded = aside(body.len(), || heed(&self.front, &parts.headers, &body)).await;
         let beside = Beside::default();
         parts.extensions.insert(beside.clone());
         // Boxed as all that is rare: a plain call's future is moved, and must be small.
@@ -131,30 +122,6 @@ impl Transport {
             response.headers_mut().insert(&names::MCP_SESSION, session.to_header());
         }
         if heeded == Asks::ForOther { response } else { as_document(response) }
-    }
-
-    /// What a message asks for. Does what one of the older revisions wants of the transport itself: takes back the call that a
-    /// cancellation names.
-    fn heed(&self, headers: &HeaderMap, body: &[u8]) -> Asks {
-        if sole(headers, "mcp-protocol-version") == Some(ProtocolVersion::V_2026_07_28.as_str()) {
-            // rmcp holds the header against the message.
-            let documents = |method| DOCUMENTS.contains(&method);
-            return if sole(headers, "mcp-method").is_some_and(documents) { Asks::ForDocument } else { Asks::ForOther };
-        }
-        if body.len() > MAX_HEEDED_BYTES {
-            return Asks::ForOther;
-        }
-        let Ok(Heeded { method, params }) = serde_json::from_slice(body) else { return Asks::ForOther };
-        if method == CANCELLED
-            && let (Some(session), Some(id)) = (Session::of(headers), params.and_then(|params| params.request_id))
-        {
-            self.front.cancellable.cancel(session, id);
-        }
-        match &*method {
-            "initialize" => Asks::ToBegin,
-            method if DOCUMENTS.contains(&method) => Asks::ForDocument,
-            _ => Asks::ForOther,
-        }
     }
 
     /// Answers each member that wants an answer, as if it had come alone; 202 if none does.
@@ -172,7 +139,7 @@ impl Transport {
                 Member::Request(request) => self.message(parts.clone(), request, Accepted::JsonOnly).await,
                 Member::Wrong(why, id) => refusal(StatusCode::BAD_REQUEST, id, told(&Fault::bad_request(why))),
                 Member::Silent(message) => {
-                    self.heed(&parts.headers, &message);
+                    heed(&self.front, &parts.headers, &message);
                     continue;
                 }
             };
@@ -224,35 +191,10 @@ impl Transport {
     }
 }
 
-/// What a message asks for, as far as the transport has to know.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Asks {
-    /// Its answer is a document, and has a session.
-    ToBegin,
-    /// Its answer is a list or a document.
-    ForDocument,
-    /// Anything else: perhaps a call.
-    ForOther,
-}
-
 /// An answer that may be compressed.
 fn as_document(mut response: Response) -> Response {
     response.extensions_mut().insert(Document);
     response
-}
-
-/// What of a message the transport itself may heed.
-#[derive(Deserialize)]
-struct Heeded<'a> {
-    #[serde(borrow)]
-    method: Cow<'a, str>,
-    params: Option<HeededParams>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct HeededParams {
-    request_id: Option<RequestId>,
 }
 
 /// True for the content types of JSON-RPC answers.

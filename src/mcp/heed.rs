@@ -1,0 +1,67 @@
+//! What of a message the transport has to know before rmcp reads it.
+
+use std::borrow::Cow;
+
+use axum::http::HeaderMap;
+use rmcp::model::{ProtocolVersion, RequestId};
+use serde::Deserialize;
+
+use super::{cancel::Session, front::Front, revision::sole};
+
+/// Largest message that is heeded on its way to rmcp, in bytes: greetings and cancellations are small.
+pub(super) const MAX_HEEDED_BYTES: usize = 64 << 10;
+
+/// The notification that takes a call back.
+const CANCELLED: &str = "notifications/cancelled";
+
+/// Methods whose answers are lists and documents: none has anything of a call in it.
+const DOCUMENTS: [&str; 2] = ["tools/list", "server/discover"];
+
+/// What a message asks for, as far as the transport has to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asks {
+    /// Its answer is a document, and has a session.
+    ToBegin,
+    /// Its answer is a list or a document.
+    ForDocument,
+    /// Anything else: perhaps a call.
+    ForOther,
+}
+
+/// What of a message the transport itself may heed.
+#[derive(Deserialize)]
+struct Heeded<'a> {
+    #[serde(borrow)]
+    method: Cow<'a, str>,
+    params: Option<HeededParams>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct HeededParams {
+    request_id: Option<RequestId>,
+}
+
+/// What a message asks for. Does what one of the older revisions wants of the transport itself: takes back the call that a
+/// cancellation names.
+pub(super) fn heed(front: &Front, headers: &HeaderMap, body: &[u8]) -> Asks {
+    if sole(headers, "mcp-protocol-version") == Some(ProtocolVersion::V_2026_07_28.as_str()) {
+        // rmcp holds the header against the message.
+        let documents = |method| DOCUMENTS.contains(&method);
+        return if sole(headers, "mcp-method").is_some_and(documents) { Asks::ForDocument } else { Asks::ForOther };
+    }
+    if body.len() > MAX_HEEDED_BYTES {
+        return Asks::ForOther;
+    }
+    let Ok(Heeded { method, params }) = serde_json::from_slice(body) else { return Asks::ForOther };
+    if method == CANCELLED
+        && let (Some(session), Some(id)) = (Session::of(headers), params.and_then(|params| params.request_id))
+    {
+        front.cancellable.cancel(session, id);
+    }
+    match &*method {
+        "initialize" => Asks::ToBegin,
+        method if DOCUMENTS.contains(&method) => Asks::ForDocument,
+        _ => Asks::ForOther,
+    }
+}
