@@ -11,7 +11,11 @@ use tollhouse_pool::{Pool, PoolConfig};
 
 use self::rooms::Rooms;
 use crate::{
-    account::{admin::AdminToken, audit::Audit, builder::Builders},
+    account::{
+        admin::{AdminToken, TokenError},
+        audit::Audit,
+        builder::Builders,
+    },
     base::{clock::Clock, share::Shares},
     call::{
         CallParts, Calls, History, Metrics, ReadinessClient, ReceiptFinisher, Receipts, Runner, WriteBehind, WriteBehindParts,
@@ -61,6 +65,8 @@ impl fmt::Debug for App {
 pub enum StartError {
     #[error("the data folder `{0}` cannot be made or read")]
     Data(String, #[source] std::io::Error),
+    #[error("the admin token cannot be used")]
+    AdminToken(#[source] TokenError),
     #[error("the store does not open")]
     Store(#[source] crate::store::sled::OpenError),
     #[error("the sandbox does not start")]
@@ -100,7 +106,7 @@ impl App {
         let clock = Clock::default();
         let sled = SledConfig { cache_bytes: settings.store_cache_bytes, ..SledConfig::default() };
         let store: Arc<dyn Store> = Arc::new(SledStore::open(data.join("store"), sled).map_err(StartError::Store)?);
-        let admin = AdminToken::open(settings.account.admin_token.as_deref(), &data.join("admin-token")).map_err(folder)?;
+        let admin = AdminToken::open(settings.account.admin_token.as_deref(), &data.join("admin-token")).map_err(StartError::AdminToken)?;
         let signer = Arc::new(Signer::open(data).map_err(StartError::Key)?);
         let (payment, config) = (&settings.money, payment_config(settings)?);
         let (url, rpc_url) = (payment.facilitator_url.as_deref(), payment.rpc_url.as_deref());

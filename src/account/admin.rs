@@ -14,6 +14,18 @@ use subtle::ConstantTimeEq as _;
 /// Shortest admin token that is accepted, in bytes.
 pub const MIN_BYTES: usize = 16;
 
+/// Why there is no admin token to go by.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
+pub enum TokenError {
+    #[error("it has {found} bytes and needs {MIN_BYTES}")]
+    TooShort { found: usize },
+    #[error("`{0}` can be read by others: set its mode to 0600")]
+    Readable(String),
+    #[error("`{0}` cannot be made or read")]
+    File(String, #[source] io::Error),
+}
+
 /// The hash of the admin token; the token itself is not kept.
 pub struct AdminToken([u8; 32]);
 
@@ -29,20 +41,20 @@ impl AdminToken {
     /// # Errors
     ///
     /// A file that cannot be read or made, that others may read, or a token that is too short.
-    pub fn open(given: Option<&str>, file: &Path) -> io::Result<Self> {
+    pub fn open(given: Option<&str>, file: &Path) -> Result<Self, TokenError> {
+        let place = || file.display().to_string();
+        let unread = |error| TokenError::File(place(), error);
         let token = match given {
             Some(token) => token.to_owned(),
             None => match std::fs::metadata(file) {
-                Ok(metadata) if metadata.permissions().mode() & 0o077 != 0 => {
-                    return Err(io::Error::other(format!("`{}` can be read by others: set its mode to 0600", file.display())));
-                }
-                Ok(_) => std::fs::read_to_string(file)?.trim().to_owned(),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => make(file)?,
-                Err(error) => return Err(error),
+                Ok(metadata) if metadata.permissions().mode() & 0o077 != 0 => return Err(TokenError::Readable(place())),
+                Ok(_) => std::fs::read_to_string(file).map_err(unread)?.trim().to_owned(),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => make(file).map_err(unread)?,
+                Err(error) => return Err(unread(error)),
             },
         };
         if token.len() < MIN_BYTES {
-            return Err(io::Error::other(format!("the admin token has {} bytes; it needs {MIN_BYTES}", token.len())));
+            return Err(TokenError::TooShort { found: token.len() });
         }
         Ok(Self(Sha256::digest(token.as_bytes()).into()))
     }

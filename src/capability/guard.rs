@@ -104,7 +104,7 @@ impl Guard {
         if url.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
             return Err(FetchError::InvalidUrl("has white space, control characters or `\\`".into()));
         }
-        let url = Url::parse(url).map_err(|error| FetchError::InvalidUrl(error.to_string()))?;
+        let url = Url::parse(url).map_err(|error| FetchError::InvalidUrl(unreadable(error)))?;
         self.check_parsed(&url, hosts)?;
         Ok(url)
     }
@@ -152,6 +152,15 @@ impl Guard {
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guard").field("allow_http", &self.0.allow_http).field("allow", &self.0.allow).finish_non_exhaustive()
+    }
+}
+
+/// What is wrong with a text that is no URL, as the end of a sentence that begins with it.
+fn unreadable(error: url::ParseError) -> String {
+    match error {
+        url::ParseError::RelativeUrlWithoutBase => "has no scheme: write it whole, such as `https://example.com/`".to_owned(),
+        url::ParseError::EmptyHost => "has no host".to_owned(),
+        other => format!("does not read: {other}"),
     }
 }
 

@@ -8,15 +8,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct MicroUsd(pub u64);
 
-/// A number that is no price.
+/// A number that is no amount of money: a price, a credit, the least of a payout.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each says itself what it is")]
 pub enum PriceError {
-    #[error("a price must be a finite number of US dollars, 0 or more")]
+    #[error("an amount must be a finite number of US dollars, 0 or more")]
     NotAPrice,
-    #[error("a price has at most 6 decimals")]
+    #[error("an amount has at most 6 decimals")]
     TooFine,
-    #[error("a price is at most {} USD", MicroUsd::MAX.to_usd())]
+    #[error("an amount is at most {} USD", MicroUsd::MAX.to_usd())]
     TooLarge,
 }
 

@@ -32,6 +32,17 @@ async fn a_host_checks_nothing_of_itself_that_is_not_for_everyone() {
 }
 
 #[tokio::test]
+async fn what_is_no_url_is_told_so_in_words_for_people() {
+    let host = Host::builder().with_catalogue().start().await;
+    for (given, said) in
+        [("nope", "the URL has no scheme: write it whole, such as `https://example.com/`"), ("https://", "the URL has no host")]
+    {
+        let report = host.call(CHECK, &json!({ "url": given })).await.is(200).json();
+        assert_eq!(report["reason"]["message"], said, "{report:#}");
+    }
+}
+
+#[tokio::test]
 async fn a_check_of_a_check_ends_there() {
     let host = Host::builder().with_catalogue().start().await;
     let inner = format!("/tools/{CHECK}?url={}/tools/{CHECK}", host.url);
