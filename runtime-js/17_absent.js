@@ -19,7 +19,7 @@
     [["require", "module", "exports", "__dirname", "__filename"], MODULE],
     [["process"], "settings and secrets are in `ctx.env`, and a handler ends by returning or throwing"],
     [["Deno", "Bun"], "a handler has `req`, `ctx` and the globals of the web that `tool.d.ts` names"],
-    [["window", "document", "navigator", "localStorage", "sessionStorage", "indexedDB", "caches"], PAGE],
+    [["window", "document", "navigator", "location", "alert", "confirm", "prompt", "localStorage", "sessionStorage", "indexedDB", "caches"], PAGE],
     [["global"], "use globalThis"],
     [["setImmediate"], "use queueMicrotask or setTimeout"],
     [["eval", "WebAssembly"], STRINGS],
@@ -32,9 +32,9 @@
 
   /** Longest message that is looked at: a name, and what engines say around it. */
   const LONGEST = 80;
-  const MISSING = new SafeRegExp(/^(?:globalThis\.|self\.)?'?([A-Za-z_]+)'? is not (?:defined|a function|a constructor)$/);
+  const MISSING = new SafeRegExp(/^(?:(?:globalThis|self|ctx|context|req)\.)?'?([A-Za-z_]+)'? is not (?:defined|a function|a constructor)$/);
 
-  const RECORD = new SafeRegExp(/^[\w.]*\b(headers|query)\.(?:get|has|entries) is not a function$/);
+  const RECORD = new SafeRegExp(/^[\w.]*\b(headers|query|env)\.(?:get|has|entries) is not a function$/);
 
   /** The message of an error, with what there is instead of the name that was not there. */
   function advised(message) {
@@ -42,14 +42,15 @@
     const missing = RegExpPrototypeExec(MISSING, message);
     if (missing !== null && ADVICE.has(missing[1])) return `${message}: ${ADVICE.get(missing[1])}`;
     const record = RegExpPrototypeExec(RECORD, message);
-    return record === null ? message : `${message}: it is a record, such as \`req.${record[1]}["name"]\``;
+    if (record === null) return message;
+    return `${message}: it is a record, such as \`${record[1] === "env" ? 'ctx.env["NAME"]' : `req.${record[1]}["name"]`}\``;
   }
 
   /** Under every `req`: what a web `Request` has and this is not. */
   const habits = {};
   for (const [name, instead] of [
     ["json", "the input is read and checked already, in `req.input`"],
-    ["text", "the body is read already: `JSON.stringify(req.input)` is its text"],
+    ["text", "the body is read already, and its text is `req.inputText`"],
     ["arrayBuffer", "the body is read already, in `req.input`"],
     ["bytes", "the body is read already, in `req.input`"],
     ["blob", "the body is read already, in `req.input`"],

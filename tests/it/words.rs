@@ -149,6 +149,36 @@ async fn a_handler_that_reaches_for_what_is_not_there_is_told_what_is() {
 }
 
 #[tokio::test]
+async fn types_in_what_is_sent_as_javascript_are_told_with_the_language_that_has_them() {
+    let host = Host::start().await;
+    let tell = async |source: &str| {
+        let answer = host.manage(Method::POST, "/ai/endpoints/create", &js("typed", 0.0, source)).await;
+        answer.fails(422, "invalid_handler", "caller")["message"].as_str().unwrap().to_owned()
+    };
+    for typed in ["export default (req: any, ctx: any) => ({});", "export default function (a) { const b: string = 'c'; return b; }"] {
+        let message = tell(typed).await;
+        assert!(message.contains("SyntaxError") && message.contains("`language: \"ts\"`"), "{message}");
+    }
+    for neither in ["export default (req => {", "const a = 1; const a = 2; export default () => a;"] {
+        let message = tell(neither).await;
+        assert!(!message.contains("language"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn an_amount_below_nothing_is_told_as_an_amount_and_no_price() {
+    let host = Host::builder().flag("--registration-price-usd", 0).start().await;
+    let (_, key) = host.register("Amounts").await;
+    let settings = json!({ "address": "0x000000000000000000000000000000000000dEaD", "minimumUsd": -1 });
+    let credit = host.manage(Method::POST, "/ai/credits", &json!({ "amountUsd": -1 })).await.fails(422, "invalid_credit", "caller");
+    let answer = host.as_builder(&key, Method::POST, "/ai/builders/payout-settings", &settings).await;
+    for (error, pointer) in [(credit, "/amountUsd"), (answer.fails(422, "invalid_payout", "caller"), "/minimumUsd")] {
+        let message = error["message"].as_str().unwrap();
+        assert!(error["pointer"] == pointer && message.contains("an amount must be") && !message.contains("price"), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn a_schema_that_cannot_be_says_why_in_words_that_help() {
     let host = Host::start().await;
     for (schema, said) in [

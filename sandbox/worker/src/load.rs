@@ -75,6 +75,14 @@ pub(crate) fn javascript(source: &str) -> Result<String, LoadError> {
     Ok(stripped.strip_prefix(before).and_then(|text| text.strip_suffix(after)).unwrap_or(body).to_owned())
 }
 
+/// The error of a source that came as JavaScript: one that would be TypeScript was hardly meant to be anything else.
+pub(crate) fn or_typescript(error: LoadError, source: &str) -> LoadError {
+    if !javascript(source).is_ok_and(|stripped| stripped != source) {
+        return error;
+    }
+    LoadError { message: format!("{}: it reads as TypeScript, send `language: \"ts\"` with it", error.message), ..error }
+}
+
 fn compile(
     scope: &mut PinScope<'_, '_>,
     driver: &Driver,

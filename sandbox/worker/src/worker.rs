@@ -126,7 +126,8 @@ impl Worker {
         };
         let Self { runtime, driver, state, budget, host, .. } = self;
         scope!(scope, runtime);
-        load::start(scope, driver, specifier, stripped.as_deref().unwrap_or(source), started.wall_ms())?;
+        let begun = load::start(scope, driver, specifier, stripped.as_deref().unwrap_or(source), started.wall_ms());
+        begun.map_err(|error| if language == Language::Js { load::or_typescript(error, source) } else { error })?;
         let ended = pump(scope, driver, state, budget, host, started);
         let result = call_of(state, CallState::take_loaded);
         match (ended, result) {

@@ -23,6 +23,9 @@ pub struct Reach {
 /// What writes to the log and is no member of `ctx`.
 const CONSOLE: &str = "console";
 
+/// Names of the global object.
+const GLOBAL: [&str; 2] = ["globalThis", "self"];
+
 /// What `source` reaches for, by its first use.
 #[must_use]
 pub fn reaches(source: &str) -> Vec<Reach> {
@@ -90,7 +93,7 @@ impl<'s> Code<'s> {
         let text = self.text(at);
         let of_something = at >= 1 && self.is(at - 1, ".");
         if text == CONSOLE {
-            return (!of_something && self.is(at + 1, ".")).then_some((CONSOLE, Capability::Logs));
+            return self.is_console(at).then_some((CONSOLE, Capability::Logs));
         }
         let (name, capability) = member(text)?;
         let used = match context {
@@ -102,6 +105,17 @@ impl<'s> Code<'s> {
             Context::Taken(names) => !of_something && names.contains(&name) && (self.is(at + 1, ".") || self.is(at + 1, "(")),
         };
         used.then_some((name, capability))
+    }
+
+    /// Whether the word at `at` is the global `console`: no other's member, no name of a member, and not one that is only asked for.
+    fn is_console(&self, at: usize) -> bool {
+        let before = |back: usize| at.checked_sub(back).map_or("", |at| self.text(at));
+        let dots = usize::from(before(1) == ".") + usize::from(before(1) == "." && before(2) == "?");
+        if dots > 0 {
+            return GLOBAL.contains(&before(dots + 1)) && before(dots + 2) != ".";
+        }
+        let is_key = self.is(at + 1, ":") && matches!(before(1), "{" | ",");
+        !is_key && before(1) != "typeof"
     }
 
     /// `{ …, name, … } = ctx`.
@@ -154,6 +168,11 @@ mod tests {
             ("export default async ({ input }, { kv, log }) => { log.info(1); };", vec![("log", 1)]),
             ("const main = async (req, ctx) => { const { kv } = ctx; };\nexport default main;", vec![("kv", 1)]),
             ("export default () => { console.log(1); console.error(2); };", vec![("console", 1)]),
+            ("export default () => { const c = console; c.log(1); };", vec![("console", 1)]),
+            ("export default () => {\n  console['log'](1);\n};", vec![("console", 2)]),
+            ("export default () => { globalThis.console.error(1); };", vec![("console", 1)]),
+            ("export default () => { self?.console?.error(1); };", vec![("console", 1)]),
+            ("const { log } = console; export default () => log(1);", vec![("console", 1)]),
         ] {
             assert_eq!(found(source), wanted, "{source}");
         }
@@ -166,6 +185,7 @@ mod tests {
             "export default (req) => ({ kv: req.input.kv, log: Math.log(2), files: [] });",
             "export default (req, c) => { const ctx = { kv: { get() {} } }; return ctx.kv.get(); };",
             "export default (req, { env }) => env.A;",
+            "export default (req) => ({ console: req.input.globalThis.console, known: typeof console });",
             "",
         ] {
             assert_eq!(found(source), [], "{source}");
