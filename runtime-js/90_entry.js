@@ -134,6 +134,8 @@
       const input = body === "" ? null : JSONParse(body);
       parts.define(req, "body", input);
       parts.define(req, "input", input);
+      // Not enumerable: an answer made of `req` does not repeat its input once more.
+      ObjectDefineProperty(req, "inputText", { __proto__: null, value: body === "" ? "null" : body, writable: true, enumerable: false, configurable: true });
       ObjectSetPrototypeOf(req, parts.habits);
       answer(await handler(req, granted === "" ? plainContext : context(granted)));
     } catch (error) {

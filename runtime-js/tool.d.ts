@@ -68,6 +68,11 @@ interface ToolRequest<Input = any> {
   readonly body: Input;
   /** The same value as `body`. */
   readonly input: Input;
+  /**
+   * The JSON text of the input, as the caller sent it: with the digits of numbers that a double does not hold. Over MCP, and of
+   * a GET, it is what the host made of the request.
+   */
+  readonly inputText: string;
   readonly caller: ToolCaller;
   /** @deprecated As a web `Request` has it, and this has not: no call compiles, and each throws. Use `input`. */
   json(use: "input"): never;

@@ -100,7 +100,10 @@ async fn run(kind: &str) {
                 (created.clone(), began.elapsed())
             } else {
                 let began = Instant::now();
-                (host.call_credit(draft["slug"].as_str().unwrap(), &case["input"], &credit).await, began.elapsed())
+                let text = case["inputText"].as_str().map_or_else(|| case["input"].to_string(), str::to_owned);
+                let path = format!("/tools/{}", draft["slug"].as_str().unwrap());
+                let request = host.request(Method::POST, &path).header("x-developer-credit", &credit);
+                (host.send(request.header("content-type", "application/json").body(text)).await, began.elapsed())
             };
             if let Some(wrong) = wrong(case, &reply, took) {
                 let text: String = String::from_utf8_lossy(&reply.body).chars().take(400).collect();
