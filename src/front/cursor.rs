@@ -26,32 +26,6 @@ pub fn read(of: &[&str], cursor: &str) -> Option<Vec<u8>> {
     (checked == check(of, &place)).then_some(place)
 }
 
-/// Where a page of a list by names begins.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct PageStart {
-    /// How many entries are on the pages before.
-    pub passed: usize,
-    /// The name of the last of them; empty at the beginning.
-    pub after: String,
-}
-
-impl PageStart {
-    /// The cursor of the page in the list that `of` names.
-    #[must_use]
-    pub fn write(&self, of: &[&str]) -> String {
-        let passed = u32::try_from(self.passed).unwrap_or(u32::MAX).to_be_bytes();
-        write(of, &[&passed, self.after.as_bytes()].concat())
-    }
-
-    /// Where a cursor of this list begins; `None` for one that [`PageStart::write`] did not make for it.
-    #[must_use]
-    pub fn read(of: &[&str], cursor: &str) -> Option<Self> {
-        let place = read(of, cursor)?;
-        let (passed, after) = place.split_first_chunk()?;
-        Some(Self { passed: u32::from_be_bytes(*passed) as usize, after: String::from_utf8(after.to_vec()).ok()? })
-    }
-}
-
 fn check(of: &[&str], place: &[u8]) -> [u8; CHECK] {
     let mut hash = Sha256::new();
     for part in of.iter().map(|part| part.as_bytes()).chain([place]) {

@@ -7,10 +7,7 @@ use serde_json::Value;
 use super::page::{Limit, bad_cursor};
 use crate::{
     catalog::{Catalog, Filter, Live, search::Query},
-    front::{
-        Fault,
-        cursor::{self, PageStart},
-    },
+    front::{Fault, cursor},
     tool::{CatalogForm, MicroUsd, PricingMode},
 };
 
@@ -42,8 +39,6 @@ pub(super) struct Page {
     pub(super) records: Vec<u8>,
     /// All that the query finds.
     pub(super) total: usize,
-    /// Those of it behind this page.
-    pub(super) remaining: usize,
     pub(super) next: Option<String>,
 }
 
@@ -123,30 +118,27 @@ impl Listing {
     /// 400 for a cursor of another list, or of none.
     pub(super) fn page(&self, catalog: &Catalog) -> Result<Page, Fault> {
         let of: Vec<_> = self.asked.iter().map(String::as_str).collect();
-        let page = match &self.words {
-            Some(words) => self.found(catalog, words, &of),
-            None => self.named(catalog, &of),
-        };
-        page.ok_or_else(bad_cursor)
+        let place = self.cursor.as_ref().map(|cursor| cursor::read(&of, cursor).ok_or_else(bad_cursor)).transpose()?;
+        match &self.words {
+            Some(words) => self.found(catalog, words, &of, place),
+            None => self.named(catalog, &of, place),
+        }
     }
 
-    /// By how well they fit. Their place is a number. `None` for a cursor of another list, or of none.
-    fn found(&self, catalog: &Catalog, words: &Query, of: &[&str]) -> Option<Page> {
-        let skip = self.cursor.as_ref().map_or(Some([0; 4]), |cursor| cursor::read(of, cursor)?.try_into().ok())?;
-        let skip = u32::from_be_bytes(skip) as usize;
+    /// By how well they fit. Their place is a number.
+    fn found(&self, catalog: &Catalog, words: &Query, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, Fault> {
+        let skip = place.map_or(Ok(0), |place| place.try_into().map(u32::from_be_bytes)).map_err(|_| bad_cursor())? as usize;
         let found = catalog.all().search(words, skip, self.limit.0, |live| self.filter.takes(&live.endpoint));
         let mut page = Records::new(self);
         let taken = found.items.iter().take_while(|live| page.add(live)).count();
         let end = skip + taken;
-        let remaining = found.total.saturating_sub(end);
-        let next = (remaining > 0).then(|| cursor::write(of, &u32::try_from(end).unwrap_or(u32::MAX).to_be_bytes()));
-        Some(Page { records: page.json, total: found.total, remaining, next })
+        let next = (end < found.total).then(|| cursor::write(of, &u32::try_from(end).unwrap_or(u32::MAX).to_be_bytes()));
+        Ok(Page { records: page.json, total: found.total, next })
     }
 
-    /// By their names. `None` as above.
-    fn named(&self, catalog: &Catalog, of: &[&str]) -> Option<Page> {
-        let PageStart { mut passed, after } =
-            self.cursor.as_ref().map_or(Some(PageStart::default()), |cursor| PageStart::read(of, cursor))?;
+    /// By their names. Their place is the last one's name.
+    fn named(&self, catalog: &Catalog, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, Fault> {
+        let after = place.map_or(Ok(String::new()), String::from_utf8).map_err(|_| bad_cursor())?;
         let all = catalog.all();
         let wanted = |live: &&Arc<Live>| live.endpoint.listed() && self.filter.takes(&live.endpoint);
         let total = if self.filter.is_empty() { all.counts().listed } else { all.values().filter(wanted).count() };
@@ -154,15 +146,10 @@ impl Listing {
         let mut rest = all.after(&after).filter(wanted).peekable();
         let mut last = None;
         while let Some(live) = rest.next_if(|live| page.add(live)) {
-            passed += 1;
             last = Some(live);
         }
-        let next = last
-            .filter(|_| rest.peek().is_some())
-            .map(|last| PageStart { passed, after: last.endpoint.slug.as_str().to_owned() }.write(of));
-        // What comes and goes between two pages is not known: only the last page is sure of what is behind it.
-        let remaining = if next.is_some() { total.saturating_sub(passed) } else { 0 };
-        Some(Page { records: page.json, total, remaining, next })
+        let next = last.filter(|_| rest.peek().is_some()).map(|last| cursor::write(of, last.endpoint.slug.as_str().as_bytes()));
+        Ok(Page { records: page.json, total, next })
     }
 }
 

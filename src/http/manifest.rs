@@ -35,7 +35,6 @@ pub(super) async fn catalog(
     let page = turn.work(|| listing.page(&offering.catalog))?;
     let mut envelope = envelope(&offering.base_url, listing.form);
     envelope["total"] = json!(page.total);
-    envelope["remaining"] = json!(page.remaining);
     if let Some(next) = page.next {
         envelope["nextCursor"] = json!(next);
     }

@@ -16,7 +16,7 @@ use super::{
     revision::Era,
     services::Services,
 };
-use crate::{front::cursor::PageStart, tool::Slug};
+use crate::{front::cursor, tool::Slug};
 
 /// Tools of one page. Clients that read one page only see a usual catalogue whole.
 const PAGE: usize = 200;
@@ -57,6 +57,15 @@ impl Page {
     }
 }
 
+/// Where a page begins.
+#[derive(Default)]
+struct PageStart {
+    /// How many tools are on the pages before.
+    passed: usize,
+    /// The last of them; empty at the beginning.
+    after: String,
+}
+
 /// The tool called `name`: our own, or an active endpoint's.
 pub(super) fn find(services: &Services, name: &str) -> Option<Arc<Listed>> {
     OWN.iter().find(|own| own.tool.name == name).cloned().or_else(|| of(&*services.catalog.find(&services.settings.slug_of(name))?))
@@ -66,7 +75,7 @@ pub(super) fn find(services: &Services, name: &str) -> Option<Arc<Listed>> {
 pub(super) fn page(services: &Services, narrowed: &Narrowed, cursor: Option<&str>) -> Option<Page> {
     let names: Vec<_> = narrowed.0.iter().flat_map(|names| names.iter().map(String::as_str)).collect();
     let list = [&["tools/list"][..], &names].concat();
-    let begins = cursor.map_or(Some(PageStart::default()), |cursor| PageStart::read(&list, cursor))?;
+    let begins = cursor.map_or(Some(PageStart::default()), |cursor| PageStart::read(&cursor::read(&list, cursor)?))?;
     let catalogue = services.catalog.all();
     let own = OWN.iter().filter(|own| narrowed.has(&own.tool.name)).cloned();
     let mut page = Filling::default();
@@ -87,7 +96,9 @@ pub(super) fn page(services: &Services, narrowed: &Narrowed, cursor: Option<&str
         }
     };
     let passed = begins.passed + page.tools.len();
-    let next = page.full.then(|| PageStart { passed, after: page.last.map_or(begins.after, |slug| slug.to_string()) }.write(&list));
+    let next = page
+        .full
+        .then(|| cursor::write(&list, &PageStart { passed, after: page.last.map_or(begins.after, |slug| slug.to_string()) }.bytes()));
     let remaining = if next.is_some() { total.saturating_sub(passed) } else { 0 };
     let meta = [(TOTAL, total), (REMAINING, remaining)].map(|(name, count)| (name.to_owned(), json!(count)));
     Some(Page { tools: page.tools, next, meta: MetaObject(meta.into_iter().collect()) })
@@ -114,6 +125,18 @@ impl Filling {
             self.tools.push(listed);
             self.last = slug.or(self.last.take());
         }
+    }
+}
+
+impl PageStart {
+    fn bytes(&self) -> Vec<u8> {
+        let passed = u32::try_from(self.passed).unwrap_or(u32::MAX).to_be_bytes();
+        [&passed, self.after.as_bytes()].concat()
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let (passed, after) = bytes.split_first_chunk()?;
+        Some(Self { passed: u32::from_be_bytes(*passed) as usize, after: String::from_utf8(after.to_vec()).ok()? })
     }
 }
 

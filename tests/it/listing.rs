@@ -55,7 +55,6 @@ async fn pages_of_the_catalogue_have_every_endpoint_once() {
             assert_eq!(page["total"], whole["total"], "{query}");
             assert!(page["endpoints"].as_array().unwrap().len() <= 2);
             records.extend(page["endpoints"].as_array().unwrap().clone());
-            assert_eq!(page["remaining"], json!(whole["endpoints"].as_array().unwrap().len() - records.len()), "{query}");
             match page["nextCursor"].as_str() {
                 Some(next) => cursor = format!("&cursor={next}"),
                 None => break,
