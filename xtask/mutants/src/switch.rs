@@ -49,7 +49,7 @@ pub(crate) struct Switched {
     pub(crate) parts: Vec<Part>,
     /// Mutants that cannot ask a switch.
     pub(crate) alone: Vec<usize>,
-    /// Mutants that are no Rust: `||` beside a `let`.
+    /// Mutants that are no Rust: `||` beside a `let`, and `<` behind a cast.
     pub(crate) unviable: Vec<usize>,
 }
 
@@ -73,7 +73,13 @@ pub(crate) fn switched(source: &str, mutants: &[(usize, &Mutant)]) -> Result<Swi
     for &(number, mutant) in mutants {
         match found.site(source, mutant) {
             Some((range, shape, text)) => sites.entry((range.start, range.end, shape)).or_default().push((number, text)),
-            None if found.operations.get(&mutant.range(source).start).is_some_and(|operation| operation.has_let) => unviable.push(number),
+            None if found
+                .operations
+                .get(&mutant.range(source).start)
+                .is_some_and(|operation| operation.is_no_rust_with(&mutant.replacement)) =>
+            {
+                unviable.push(number);
+            }
             None => alone.push(number),
         }
         if let Some((_, _, whole)) = found.arms.get(&mutant.range(source).start) {
@@ -130,6 +136,14 @@ struct Operation {
     whole: Range<usize>,
     operator: Range<usize>,
     has_let: bool,
+    /// Whether its left side ends with a type: `<` begins the arguments of that.
+    is_of_cast: bool,
+}
+
+impl Operation {
+    fn is_no_rust_with(&self, operator: &str) -> bool {
+        self.has_let || self.is_of_cast && matches!(operator, "<" | "<<")
+    }
 }
 
 impl Found {
@@ -145,7 +159,11 @@ impl Found {
         match mutant.genre {
             Genre::FnValue => Some((range, Shape::Body, mutant.replacement.clone())),
             Genre::BinaryOperator | Genre::UnaryOperator => {
-                let Operation { whole, operator, has_let: false } = self.operations.get(&range.start)? else { return None };
+                let operation = self.operations.get(&range.start)?;
+                if operation.is_no_rust_with(&mutant.replacement) {
+                    return None;
+                }
+                let Operation { whole, operator, .. } = operation;
                 Some((whole.clone(), Shape::Expression, without(whole, operator, &mutant.replacement)))
             }
             Genre::MatchArm => {
@@ -179,13 +197,15 @@ impl<'ast> Visit<'ast> for Found {
     fn visit_expr_binary(&mut self, binary: &'ast ExprBinary) {
         let operator = binary.op.span().byte_range();
         let has_let = matches!(binary.op, BinOp::And(_)) && (has_let(&binary.left) || has_let(&binary.right));
-        self.operations.insert(operator.start, Operation { whole: binary.span().byte_range(), operator, has_let });
+        let is_of_cast = matches!(*binary.left, Expr::Cast(_));
+        self.operations.insert(operator.start, Operation { whole: binary.span().byte_range(), operator, has_let, is_of_cast });
         visit::visit_expr_binary(self, binary);
     }
 
     fn visit_expr_unary(&mut self, unary: &'ast ExprUnary) {
         let operator = unary.op.span().byte_range();
-        self.operations.insert(operator.start, Operation { whole: unary.span().byte_range(), operator, has_let: false });
+        let whole = unary.span().byte_range();
+        self.operations.insert(operator.start, Operation { whole, operator, has_let: false, is_of_cast: false });
         visit::visit_expr_unary(self, unary);
     }
 
@@ -432,6 +452,14 @@ mod tests {
         assert!(is_alone("impl S { const fn f() -> u8 { 1 + 2 } }", Genre::BinaryOperator, "+", "-"));
         assert!(is_alone("fn f() -> [u8; 1 + 2] { g() }", Genre::BinaryOperator, "+", "-"));
         assert!(is_alone("fn f() { m!(a + b) }", Genre::BinaryOperator, "+", "-"));
+    }
+
+    #[test]
+    fn casts_are_not_less_than_anything() {
+        let source = "fn f() { a as u64 > b }";
+        let unviable =
+            |operator| switched(source, &[(0, &mutant(source, Genre::BinaryOperator, ">", operator))]).expect("a source").unviable;
+        assert_eq!((unviable("<"), unviable("<<"), unviable("<=")), (vec![0], vec![0], vec![]));
     }
 
     #[test]

@@ -16,10 +16,10 @@ use crate::{
     switch::{self, Part},
 };
 
-/// Faults of types and names: with these a mutant can be built in no way, switched or not.
+/// Faults of types and names, and of what is private: with these a mutant can be built in no way, switched or not.
 const TYPES: &[&str] = &[
     "E0061", "E0107", "E0271", "E0277", "E0282", "E0283", "E0308", "E0368", "E0369", "E0412", "E0423", "E0425", "E0432", "E0433", "E0533",
-    "E0599", "E0600", "E0605", "E0606", "E0607", "E0614", "E0618", "E0782",
+    "E0599", "E0600", "E0605", "E0606", "E0607", "E0614", "E0618", "E0624", "E0782",
 ];
 
 /// The tests that were built, with the mutants that they can be asked about.
