@@ -309,3 +309,21 @@ async fn every_receipt_is_in_one_packet() {
         assert_eq!(all.len(), own, "seed {seed}");
     }
 }
+
+#[tokio::test]
+async fn one_read_of_all_packets_looks_at_a_thousand_and_says_where_to_go_on() {
+    let bench = Bench::new().settled().await;
+    bench.earn(&bench.builder, [1]).await;
+    let packet = bench.payouts.pay_out(&bench.builder).await.unwrap().unwrap();
+    let mut batch = crate::store::Batch::new();
+    for at in 1..=SCAN_LIMIT as u64 {
+        let id = PayoutId::of_time(Timestamp(packet.id.made_at().0 + at));
+        batch.insert(&PAYOUTS, &key(&bench.builder, &id), &Packet { id: id.clone(), ..packet.clone() });
+    }
+    batch.commit(bench.store.inner(), Durability::Buffered).await.unwrap();
+    let paid = async |cursor: Option<PayoutId>| bench.payouts.list_all(Some(Status::Paid), 300, cursor.as_ref()).await.unwrap();
+    let (found, next) = paid(None).await;
+    let next = next.expect("one is left");
+    assert_eq!((found.len(), next.made_at().0), (0, packet.id.made_at().0 + 1));
+    assert_eq!(paid(Some(next)).await, (vec![], None));
+}
