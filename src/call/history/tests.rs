@@ -142,19 +142,70 @@ async fn an_endpoint_keeps_its_last_calls_and_no_others_pay_for_it() {
 
 #[tokio::test]
 async fn calls_are_removed_once_there_are_a_tenth_too_many_and_down_to_the_count() {
+    // Batches of so many calls, one after the other, and how many are left after each: packs go whole.
+    let oldest_is_large = [(25, 25), (75, 100), (10, 110), (15, 100), (11, 111)];
+    let oldest_is_small = [(5, 5), (95, 100), (10, 110), (1, 106)];
+    for batches in [&oldest_is_large[..], &oldest_is_small] {
+        let bench = Bench::keeping(100);
+        let endpoint = EndpointId::generate();
+        for (at, (count, left)) in (NOW.0 - 100..).zip(batches) {
+            bench.add(&vec![(&endpoint, call(Timestamp(at), None)); *count]).await;
+            bench.history.trim().await.unwrap();
+            assert_eq!(bench.list(&endpoint, &all(50)).await.len(), *left, "after {count} more of {batches:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn too_many_calls_are_removed_by_themselves_once_that_is_started() {
+    let bench = Bench::keeping(1);
+    let endpoint = EndpointId::generate();
+    bench.history.start();
+    // It begins with those that are too old, and counts anew after.
+    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    for at in 0..3 {
+        bench.add(&[(&endpoint, call(Timestamp(NOW.0 - 10 + at), None))]).await;
+    }
+    let removed = async {
+        while bench.packs().await > 1 {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(10), removed).await.unwrap();
+}
+
+#[tokio::test]
+async fn one_read_shows_as_many_as_are_asked_for_and_looks_at_a_bounded_number() {
+    let bench = Bench::keeping(10_000);
+    let endpoint = EndpointId::generate();
+    for at in 0..101 {
+        bench.add(&vec![(&endpoint, call(Timestamp(NOW.0 - 1_000 + at), None)); 50]).await;
+    }
+    let read = async |query: &CallQuery| bench.history.list(&endpoint, query).await.unwrap();
+    for limit in [1, 50, 51, 4_999] {
+        let page = read(&all(limit)).await;
+        assert_eq!((page.calls.len(), page.next.is_some()), (limit, true));
+    }
+    // None of these is wanted: it is said where to go on.
+    let failed = CallQuery { ending: Some(Ending::As(CallOutcome::Failed)), ..all(10) };
+    let page = read(&failed).await;
+    assert_eq!((page.calls.len(), page.next.as_ref().map(|next| next.at())), (0, Some(Timestamp(NOW.0 - 999))));
+    let rest = read(&CallQuery { cursor: page.next, ..all(100) }).await;
+    assert_eq!((rest.calls.len(), rest.next), (50, None));
+    for limit in [1, 50, 51, 4_999, 5_050] {
+        let after = bench.history.after(&endpoint, &CallPlace::start_of(Timestamp(0)), limit).await.unwrap();
+        assert_eq!(after.len(), limit);
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_too_old_is_not_shown_for_the_sake_of_a_younger_one() {
     let bench = Bench::keeping(100);
     let endpoint = EndpointId::generate();
-    let add = async |count: usize| {
-        let some: Vec<_> = (0..count).map(|_| (&endpoint, call(NOW, None))).collect();
-        bench.add(&some).await;
-        bench.history.trim().await.unwrap();
-        bench.list(&endpoint, &all(50)).await.len()
-    };
-    for (count, left) in [(25, 25), (75, 100), (10, 110), (15, 100)] {
-        assert_eq!(add(count).await, left, "after {count} more");
-    }
-    // The oldest pack has more than are too many.
-    assert_eq!(add(11).await, 111);
+    let young = call(NOW.plus_millis(DAY), None);
+    bench.add(&[(&endpoint, call(NOW, None)), (&endpoint, young.clone())]).await;
+    bench.clock.set(NOW.plus_millis(30 * DAY + 1));
+    assert_eq!(bench.list(&endpoint, &all(50)).await, [young]);
 }
 
 #[test]
