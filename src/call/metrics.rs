@@ -99,7 +99,7 @@ impl fmt::Debug for Metrics {
 impl Span {
     const ALL: [Self; 2] = [Self::Minute, Self::Hour];
 
-    const fn millis(self) -> u64 {
+    fn millis(self) -> u64 {
         match self {
             Self::Minute => 60 * 1_000,
             Self::Hour => 3_600 * 1_000,

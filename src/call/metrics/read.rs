@@ -79,7 +79,7 @@ pub struct Line {
 }
 
 impl Step {
-    const fn millis(self) -> u64 {
+    fn millis(self) -> u64 {
         match self {
             Self::Minute => 60 * 1_000,
             Self::FiveMinutes => 5 * 60 * 1_000,
@@ -89,14 +89,14 @@ impl Step {
     }
 
     /// What it is made of.
-    const fn span(self) -> Span {
+    fn span(self) -> Span {
         match self {
             Self::Minute | Self::FiveMinutes => Span::Minute,
             Self::Hour | Self::Day => Span::Hour,
         }
     }
 
-    const fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::Minute => "1m",
             Self::FiveMinutes => "5m",
@@ -105,7 +105,7 @@ impl Step {
         }
     }
 
-    const fn wider(self) -> Self {
+    fn wider(self) -> Self {
         match self {
             Self::Minute => Self::FiveMinutes,
             Self::FiveMinutes => Self::Hour,

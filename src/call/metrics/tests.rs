@@ -90,6 +90,16 @@ async fn buckets_are_aligned_and_have_no_gaps() {
 }
 
 #[tokio::test]
+async fn calls_of_one_minute_are_one_row_and_those_of_an_hour_another() {
+    let bench = Bench::new();
+    for (at, rows) in [(0, 2), (59_999, 2), (MINUTE, 3), (HOUR - 1, 4), (HOUR, 6)] {
+        bench.call(NOW.plus_millis(at), 1.0, 0, None);
+        bench.metrics.write().await.unwrap();
+        assert_eq!(bench.rows().await, rows, "after {at} ms");
+    }
+}
+
+#[tokio::test]
 async fn money_codes_and_lengths_are_added_up() {
     let bench = Bench::new();
     for n in 1..=100 {
