@@ -23,6 +23,8 @@ mod receipts;
 mod register;
 mod request;
 pub mod run;
+#[cfg(test)]
+mod tests;
 mod under_way;
 mod write_behind;
 
@@ -53,7 +55,7 @@ pub use self::{
 use self::{
     done::Shared,
     history::Charge,
-    in_flight::InFlight,
+    in_flight::{InFlight, JOIN_PATIENCE},
     new_call::NewCall,
     run::{Produced, Task},
 };
@@ -227,7 +229,7 @@ impl Calls {
         let (parsed, hash) = task.turn.during(input.read(&task.live)).await.map_err(Arc::new)?;
         match self.admit(&task.live.terms, offered, &hash).await? {
             Admit::Stored(payment, answer) => Ok(Done::paid(payment, answer)),
-            Admit::InFlight(payment) => self.in_flight.join(&self.gate, &payment, task.live.endpoint.limits.wall_ms).await,
+            Admit::InFlight(payment) => self.in_flight.join(&self.gate, &payment, patience(task.live.endpoint.limits.wall_ms)).await,
             Admit::Run(admission) => {
                 let tracked = self.in_flight.track(admission.id());
                 let ended = self.paid(task, parsed, hash, admission).await.map_err(Arc::new);
@@ -347,8 +349,8 @@ impl Calls {
             produced = running => produced,
             () = self.taken_back(task, admission) => Err(CallError::Cancelled),
         };
-        let used = task.turn.total() - before;
-        if used > Duration::ZERO {
+        let used = task.turn.total().saturating_sub(before);
+        if !used.is_zero() {
             task.live.usual_cost.add(used);
         }
         produced
@@ -361,4 +363,9 @@ impl Calls {
             self.in_flight.left(admission.id()).await;
         }
     }
+}
+
+/// How long the call of another replica is waited for, of a tool that may run for `wall_ms`.
+fn patience(wall_ms: u64) -> Duration {
+    Duration::from_millis(wall_ms) + JOIN_PATIENCE
 }

@@ -16,7 +16,7 @@ use super::{
 use crate::money::{Ended, Gate, PaymentId};
 
 /// How long a call waits for another replica that runs the same payment, beyond the tool's own wall limit.
-const JOIN_PATIENCE: Duration = Duration::from_secs(90);
+pub(super) const JOIN_PATIENCE: Duration = Duration::from_secs(90);
 
 /// Time between two looks at a payment that another replica is running.
 const JOIN_POLL: Duration = Duration::from_millis(100);
@@ -36,9 +36,10 @@ impl InFlight {
         Tracked { in_flight: self, payment: payment.clone(), end }
     }
 
-    /// Waits for the call that has the payment, here or on another replica, and shares its end.
-    pub(super) async fn join(&self, gate: &Gate, payment: &PaymentId, wall_ms: u64) -> Shared {
-        let deadline = Instant::now() + Duration::from_millis(wall_ms) + JOIN_PATIENCE;
+    /// Waits for the call that has the payment, and shares its end: here for as long as it takes, on another replica for as
+    /// long as there is `patience`.
+    pub(super) async fn join(&self, gate: &Gate, payment: &PaymentId, patience: Duration) -> Shared {
+        let began = Instant::now();
         loop {
             let joined = self.calls().get(payment).map(End::subscribe);
             // A call whose task ended without an end: the record says what became of the payment.
@@ -53,7 +54,7 @@ impl InFlight {
                 Ended::Open => return Err(Arc::new(CallError::SettlementUnknown(payment.clone()))),
                 Ended::NotYet => {}
             }
-            if Instant::now() > deadline {
+            if began.elapsed() > patience {
                 return Err(Arc::new(CallError::Joined(payment.clone())));
             }
             tokio::time::sleep(JOIN_POLL).await;
@@ -68,7 +69,7 @@ impl InFlight {
         }
     }
 
-    fn calls(&self) -> MutexGuard<'_, HashMap<PaymentId, End>> {
+    pub(super) fn calls(&self) -> MutexGuard<'_, HashMap<PaymentId, End>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

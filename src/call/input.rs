@@ -148,7 +148,7 @@ mod tests {
     fn an_input_is_about_as_long_as_its_text() {
         let field = |name: &str, text: &str| (name.to_owned(), text.to_owned());
         assert_eq!(Input::Body(Bytes::from_static(b"[1, 2]")).bytes(), 6);
-        assert_eq!(Input::Query(vec![field("abc", "de"), field("f", "")]).bytes(), 6);
+        assert_eq!(Input::Query(vec![field("abc", "defg"), field("h", "")]).bytes(), 8);
     }
 
     #[test]

@@ -116,3 +116,13 @@ impl NewCall {
 fn millis(micros: u128) -> f64 {
     micros as f64 / 1_000.0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_told_in_milliseconds_with_their_fractions() {
+        assert_eq!([0, 1, 1_500, 2_000_000].map(millis), [0.0, 0.001, 1.5, 2_000.0]);
+    }
+}

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{CallError, Calls, Closing, Done, ReceiptFinisher, done::Shared, json_bytes};
+use super::{CallError, Calls, Closing, Done, ReceiptFinisher, done::Shared, in_flight::JOIN_PATIENCE, json_bytes};
 use crate::{
     account::{
         builder::{Builder, BuilderError},
@@ -104,7 +104,7 @@ impl Calls {
         }
         match self.admit(&terms, offered, &hash).await? {
             Admit::Stored(payment, answer) => joined(Ok(Done::paid(payment, answer))),
-            Admit::InFlight(payment) => joined(self.in_flight.join(&self.gate, &payment, 0).await),
+            Admit::InFlight(payment) => joined(self.in_flight.join(&self.gate, &payment, JOIN_PATIENCE).await),
             Admit::Run(admission) => {
                 let tracked = self.in_flight.track(admission.id());
                 let payment = admission.id().clone();

@@ -1,5 +1,8 @@
 //! Handlers in the sandbox: from a task to a job of the pool, and from its outcome to an answer.
 
+#[cfg(test)]
+mod tests;
+
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
@@ -108,14 +111,10 @@ pub(super) async fn run(pool: &Pool, services: &Arc<CapabilityServices>, task: T
     match ran.outcome {
         Outcome::Returned(reply) => {
             let answered = async { answer(hidden(pool, &task, reply, ops.redactor()).await?, task.live).await };
-            answered.await.inspect_err(|error| report(&ops, error))
+            answered.await.map_err(|error| reported(&ops, error))
         }
         Outcome::Unfit(Side::Input, problems) => Err(CallError::Input(told(problems, ops.redactor()))),
-        Outcome::Unfit(Side::Output, problems) => {
-            let error = CallError::Output(told(problems, ops.redactor()));
-            report(&ops, &error);
-            Err(error)
-        }
+        Outcome::Unfit(Side::Output, problems) => Err(reported(&ops, CallError::Output(told(problems, ops.redactor())))),
         Outcome::Threw(thrown) => {
             // The worker cut both to a length, perhaps amid a secret.
             let clean = |text: String| ops.redactor().redact_cut(&text).into_owned();
@@ -124,11 +123,7 @@ pub(super) async fn run(pool: &Pool, services: &Arc<CapabilityServices>, task: T
             // What it threw, it threw because the host had failed it.
             Err(if ops.host_failed() { StoreError::Away("for an op of the call".to_owned()).into() } else { CallError::Threw(thrown) })
         }
-        Outcome::Stopped(reason) => {
-            let error = stopped(reason);
-            report(&ops, &error);
-            Err(error)
-        }
+        Outcome::Stopped(reason) => Err(reported(&ops, stopped(reason))),
     }
 }
 
@@ -168,8 +163,10 @@ fn told(problems: Vec<Problem>, redactor: &Redactor) -> Mismatch {
     Mismatch { problems: problems.collect() }
 }
 
-fn report(ops: &Ops, error: &CallError) {
+/// An error that the log of the endpoint tells of.
+fn reported(ops: &Ops, error: CallError) -> CallError {
     ops.report(LogLevel::Error, &error.to_string(), json!({}));
+    error
 }
 
 fn stopped(reason: StopReason) -> CallError {

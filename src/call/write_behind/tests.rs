@@ -120,3 +120,37 @@ async fn failures_beyond_what_may_wait_are_counted_and_told() {
     assert_eq!(told.len(), MAX_FAILED + 1);
     assert_eq!(told.iter().filter(|event| event.data["dropped"] == 7).count(), 1);
 }
+
+#[tokio::test]
+async fn what_must_not_be_lost_is_written_before_the_answer_or_refused() {
+    let (write_behind, store) = write_behind().await;
+    let event = write_behind.events.event(Kind::CallFailed, None, json!({}));
+    let rows = Events::stored(&Owner::Platform, &event);
+    store.fail_nth(1, Fault::Before);
+    assert!(matches!(write_behind.durably(rows.clone()).await, Err(StoreError::Away(_))));
+    write_behind.durably(rows).await.unwrap();
+    let query = EventQuery { limit: 10, ..EventQuery::default() };
+    assert_eq!(write_behind.events.list(&Owner::Platform, &query).await.unwrap().events, [event]);
+}
+
+#[tokio::test]
+async fn records_of_calls_wait_up_to_forty_thousand() {
+    let (write_behind, _store) = write_behind().await;
+    let record: CallRecord = serde_json::from_value(json!({
+        "callId": CallId::generate(), "at": NOW, "outcome": "succeeded", "charged": false, "priceUsd": 0, "payment": "free",
+        "durationMs": 1.5, "inputBytes": 2, "version": "v",
+    }))
+    .unwrap();
+    let endpoint = EndpointId::generate();
+    for _ in 0..40_001 {
+        write_behind.ended(&endpoint, record.clone());
+    }
+    let mut waiting = write_behind.waiting();
+    let (mut calls, mut left_out) = (0, 0);
+    while !waiting.is_empty() {
+        let taken = waiting.take();
+        calls += taken.calls.len();
+        left_out += taken.calls_left_out;
+    }
+    assert_eq!((calls, left_out), (40_000, 1));
+}

@@ -163,3 +163,36 @@ fn answer(json: &[u8]) -> Option<Value> {
     let answers = message.get("result").is_some() || message.get("error").is_some();
     (message["jsonrpc"] == "2.0" && answers).then_some(message)
 }
+
+#[cfg(test)]
+mod tests {
+    use reqwest::{StatusCode, header::HeaderMap};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn mcp_is_spoken_to_what_is_called_so_or_answers_so() {
+        let looks = async |url: &str, body: &'static str| {
+            let url = Url::parse(url).unwrap();
+            let body = Bytes::from_static(body.as_bytes());
+            looks_like_one(&url, &Fetched { url: url.clone(), status: StatusCode::BAD_REQUEST, headers: HeaderMap::new(), body }).await
+        };
+        for called_so in ["https://a.example/ai/mcp", "https://a.example/MCP", "https://a.example/my-mcp.json"] {
+            assert!(looks(called_so, "").await, "{called_so}");
+        }
+        for other in ["https://a.example/", "https://a.example/tools", "https://mcp.example/mcps"] {
+            assert!(!looks(other, "{}").await, "{other}");
+        }
+        assert!(looks("https://a.example/", r#"{"jsonrpc":"2.0","error":{"code":-32600}}"#).await);
+    }
+
+    #[test]
+    fn a_long_event_is_an_answer_by_what_it_begins_with() {
+        let long = |member: &str| format!("{{\"jsonrpc\":\"2.0\",\"{member}\":\"{}\"}}", "x".repeat(READ_BYTES));
+        for (member, is_answer) in [("result", true), ("error", true), ("params", false)] {
+            assert_eq!(seems_answer(long(member).as_bytes()), is_answer, "{member}");
+        }
+        assert!(!seems_answer(&[b"x".repeat(READ_BYTES), b"\"result\"".to_vec()].concat()), "it does not begin so");
+        assert!(seems_answer(br#"{"jsonrpc":"2.0","id":1,"result":{}}"#) && !seems_answer(br#"{"jsonrpc":"2.0","method":"result"}"#));
+    }
+}

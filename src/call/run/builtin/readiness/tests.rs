@@ -292,6 +292,7 @@ async fn an_mcp_endpoint_is_greeted_and_its_tools_counted() {
         );
         assert_eq!(codes(&report, "error"), ["mcp_tools"]);
         assert_eq!(codes(&report, "info"), ["mcp_prices", "discovery_missing"]);
+        assert!(!codes(&report, "warning").contains(&"mcp_server_info".to_owned()), "its server has a name");
     }
 }
 

@@ -1,0 +1,161 @@
+use std::sync::OnceLock;
+
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::{
+    base::{
+        clock::{Clock, Timestamp},
+        id::{CallId, ReceiptId},
+        share::Shares,
+    },
+    call::{
+        Input,
+        tests::{Bench, head},
+    },
+};
+
+fn reply(status: u16, headers: &[(&str, &str)], body: ReplyBody) -> ToolReply {
+    let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    ToolReply { status, headers, body }
+}
+
+fn json(text: &str) -> ReplyBody {
+    ReplyBody::Json(Bytes::copy_from_slice(text.as_bytes()))
+}
+
+fn raw(text: &str) -> ReplyBody {
+    ReplyBody::Raw(Bytes::copy_from_slice(text.as_bytes()))
+}
+
+#[tokio::test]
+async fn a_handler_answers_with_statuses_that_are_its_own() {
+    let live = Bench::new().await.tool(0.0).await;
+    for (status, is_one) in
+        [(199, false), (200, true), (299, true), (300, true), (400, true), (401, false), (402, false), (404, true), (407, false)]
+            .into_iter()
+            .chain([(599, true), (600, false)])
+    {
+        for body in [json("{}"), raw("text")] {
+            let answered = answer(reply(status, &[], body), &live).await;
+            match answered {
+                Ok(produced) => assert!(is_one && produced.status == status && produced.success() == (status < 300)),
+                Err(error) => assert!(!is_one && matches!(error, CallError::Misbehaved(_)), "{status}: {error}"),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_may_be_as_long_and_as_deep_as_the_limits_say() {
+    let mut live = Live::clone(&*Bench::new().await.tool(0.0).await);
+    (live.endpoint.limits.output_bytes, live.endpoint.limits.output_depth) = (8, 2);
+    let answered = async |body| answer(reply(200, &[], body), &live).await;
+    for body in [json("[[1234]]"), json("12345678"), raw("12345678")] {
+        answered(body).await.unwrap();
+    }
+    let stopped = |error| match error {
+        Err(CallError::Stopped(reason)) => reason,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(stopped(answered(raw("123456789")).await), StopReason::OutputSize { limit_bytes: 8 });
+    assert_eq!(stopped(answered(json("[[[1]]]")).await), StopReason::OutputDepth { limit: 2 });
+}
+
+#[tokio::test]
+async fn bytes_are_what_their_content_type_says_and_json_only_where_they_are() {
+    let live = Bench::new().await.tool(0.0).await;
+    let plain = answer(reply(200, &[], raw("x")), &live).await.unwrap();
+    assert_eq!(plain.headers, [("content-type".to_owned(), BYTES.to_owned())]);
+    let text = answer(reply(200, &[("content-type", "text/plain")], raw("x")), &live).await.unwrap();
+    assert_eq!((text.headers.len(), &*text.body), (1, &b"x"[..]));
+    let json = [("content-type", "application/json")];
+    assert!(matches!(answer(reply(200, &json, raw("x")), &live).await, Err(CallError::Output(_))));
+    // Its own error may say what it likes, and what has no body says nothing.
+    assert_eq!(&*answer(reply(404, &json, raw("x")), &live).await.unwrap().body, b"x");
+    assert_eq!(&*answer(reply(204, &json, raw("x")), &live).await.unwrap().body, b"");
+}
+
+#[test]
+fn an_answer_carries_the_headers_that_do_not_speak_for_the_host() {
+    let given = [
+        ("Link", "<a>"),
+        ("set-cookie", "a=b"),
+        ("content-type", "text/plain"),
+        ("link", "<b>"),
+        ("payment-response", "x"),
+        ("Content-Type", "text/csv"),
+        ("location", "a\tb"),
+        ("retry-after", "1\r\nset-cookie: a=b"),
+    ];
+    let given = given.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    let carried = [("Link", "<a>, <b>"), ("content-type", "text/csv"), ("location", "a\tb")];
+    assert_eq!(chosen(given), carried.map(|(name, value)| (name.to_owned(), value.to_owned())));
+}
+
+#[test]
+fn secrets_are_hidden_in_bodies_and_headers_and_nothing_else_changes() {
+    let redactor = Redactor::new(["super-secret-value"]);
+    let headers = [("link", "<super-secret-value>")];
+    for (body, told) in [
+        (json(r#"{"a": "super-secret-value"}"#), json(r#"{"a":"[redacted]"}"#)),
+        (json(r#"{"a":  1.10, "b": 12345678901234567890.1}"#), json(r#"{"a":  1.10, "b": 12345678901234567890.1}"#)),
+        (raw("a super-secret-value"), raw("a [redacted]")),
+        (raw("nothing"), raw("nothing")),
+    ] {
+        let hidden = redacted(reply(201, &headers, body), &redactor);
+        assert_eq!(hidden, reply(201, &[("link", "<[redacted]>")], told));
+    }
+}
+
+#[test]
+fn the_result_proper_of_blocks_is_their_structured_content() {
+    let proper = structured(br#"{ "content": [], "structuredContent": { "a": 1 } }"#);
+    assert_eq!(proper, Some(Bytes::from_static(br#"{"a":1}"#)));
+    assert_eq!(structured(br#"{ "content": [], "structuredContent": { "a": 1 }, "isError": true }"#), None, "a failure has none");
+}
+
+#[tokio::test]
+async fn what_a_worker_says_of_a_call_reaches_its_caller_its_owner_and_its_turn() {
+    let bench = Bench::new().await;
+    let live = bench.tool(0.0).await;
+    let shares = Shares::new(None);
+    let turn = shares.turn([127, 0, 0, 1].into(), Duration::ZERO).await.unwrap();
+    let (input, _) = Input::Json(serde_json::json!({})).read(&live).await.unwrap();
+    let (receipt, spent, head) = (ReceiptId::generate(), OnceLock::new(), head());
+    let (progress, mut told) = mpsc::channel(4);
+    let task = Task {
+        live: &live,
+        by: CalledBy::Anyone,
+        call: CallId::generate(),
+        receipt: &receipt,
+        head: &head,
+        input: &input,
+        payer: None,
+        payment: None,
+        now: Timestamp(0),
+        progress: Some(&progress),
+        scratch: None,
+        turn: &turn,
+        spent: &spent,
+    };
+    let grants = CallGrants {
+        endpoint_id: live.endpoint.id.clone(),
+        call_id: task.call.clone(),
+        by_owner: false,
+        grant: Arc::clone(&live.grant),
+        secrets: vec![],
+        limits: live.endpoint.limits,
+    };
+    let scratch = Scratch::new(&Clock::fixed(Timestamp(0)));
+    let ops = Ops::new(grants, Arc::clone(&bench.services)).in_scratch(Arc::clone(&scratch));
+    let hearing = Hearing { ops: &ops, task: &task };
+    hearing.begun();
+    assert!(matches!(told.try_recv(), Ok(Progress::Accepted { receipt: told, .. }) if told == receipt));
+    hearing.used(Duration::from_millis(3));
+    hearing.used(Duration::from_millis(4));
+    assert_eq!(turn.total(), Duration::from_millis(7));
+    assert!(matches!(reported(&ops, CallError::Misbehaved("it said `teapot`".to_owned())), CallError::Misbehaved(_)));
+    let log = scratch.take_log();
+    assert!(log.len() == 1 && log[0].message.contains("it said `teapot`"), "{log:?}");
+}

@@ -1,0 +1,252 @@
+//! The pipeline over a store that may fail, with tools that need no sandbox, and a facilitator that settles as it is told.
+
+mod asked;
+mod joined;
+mod left;
+
+use std::{collections::BTreeMap, net::IpAddr, sync::Mutex};
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use tokio::sync::{Notify, mpsc};
+use tollhouse_pool::{Pool, PoolConfig};
+
+use super::*;
+use crate::{
+    base::{
+        clock::Timestamp,
+        id::{BuilderId, PaymentId},
+    },
+    capability::{CapabilityServices, FolderObjects, Guard, GuardSettings, LogSettings, secret::Secrets},
+    catalog::{By, CatalogParts, safety::Scanner},
+    event::{Event, EventQuery, EventSettings, Events, Kind},
+    money::{
+        Facilitator, Payment, PaymentConfig, SettleOutcome, Settlement, SettlementKind, Verdict, WireVersion,
+        receipt::{FreeReceipts, Signer},
+        sale::Sales,
+    },
+    store::{Store, faulty::FaultyStore, memory::MemoryStore},
+    tool::{MicroUsd, Runs},
+};
+
+const NOW: Timestamp = Timestamp(1_800_000_000_000);
+const FROM: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
+
+/// How settlements end.
+#[derive(Debug, Clone, Copy)]
+enum Settles {
+    Well,
+    Refused(&'static str),
+    /// It does not say.
+    Unsure,
+    /// Once there is a [`go`](Told::go): as it is told by then, or well.
+    Later,
+}
+
+/// A facilitator that takes every payment.
+struct Told {
+    settles: Mutex<Settles>,
+    go: Notify,
+}
+
+#[async_trait]
+impl Facilitator for Told {
+    async fn verify(&self, _payment: &Payment) -> Verdict {
+        Verdict::Valid
+    }
+
+    async fn settle(&self, payment: &Payment) -> SettleOutcome {
+        let settles = || *self.settles.lock().unwrap();
+        if matches!(settles(), Settles::Later) {
+            self.go.notified().await;
+        }
+        match settles() {
+            Settles::Refused(reason) => return SettleOutcome::Refused { reason: reason.to_owned(), message: "a test".to_owned() },
+            Settles::Unsure => return SettleOutcome::Unknown("a test".to_owned()),
+            Settles::Well | Settles::Later => {}
+        }
+        SettleOutcome::Settled(Settlement {
+            kind: SettlementKind::X402,
+            transaction: "0x402".to_owned(),
+            network: "eip155:84532".to_owned(),
+            asset: "the asset".to_owned(),
+            amount: payment.authorization.value.clone(),
+            payer: payment.authorization.from.clone(),
+            scheme: "exact".to_owned(),
+            version: Some(payment.version),
+        })
+    }
+
+    async fn resolve(&self, payment: &Payment) -> SettleOutcome {
+        self.settle(payment).await
+    }
+
+    fn name(&self) -> &'static str {
+        "told"
+    }
+}
+
+/// A payment that the facilitator takes, of one nonce.
+fn pays(nonce: u64) -> Offered {
+    let payment = json!({
+        "x402Version": 1,
+        "scheme": "exact",
+        "network": "base-sepolia",
+        "payload": {
+            "signature": format!("0x{}", "11".repeat(65)),
+            "authorization": {
+                "from": PAY_TO,
+                "to": PAY_TO,
+                "value": "10000",
+                "validAfter": "0",
+                "validBefore": (NOW.as_secs() + 300).to_string(),
+                "nonce": format!("0x{nonce:064x}"),
+            },
+        },
+    });
+    Offered::X402 { version: WireVersion::V1, header: payment.to_string() }
+}
+
+pub(super) fn head() -> RequestHead {
+    RequestHead { method: "POST", url: String::new(), path: "/tools/x".to_owned(), query: BTreeMap::new(), headers: BTreeMap::new() }
+}
+
+/// Calls, and all around them.
+pub(super) struct Bench {
+    store: Arc<FaultyStore<MemoryStore>>,
+    catalog: Arc<Catalog>,
+    events: Arc<Events>,
+    history: Arc<History>,
+    metrics: Arc<Metrics>,
+    sales: Arc<Sales>,
+    write_behind: Arc<WriteBehind>,
+    receipts: Receipts,
+    gate: Arc<Gate>,
+    facilitator: Arc<Told>,
+    pub(super) services: Arc<CapabilityServices>,
+    calls: Arc<Calls>,
+    /// Who owns all tools.
+    owner: Owner,
+    _folder: tempfile::TempDir,
+}
+
+impl Bench {
+    pub(super) async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, clock) = (Arc::new(FaultyStore::new(MemoryStore::new())), Clock::fixed(NOW));
+        let any: Arc<dyn Store> = Arc::clone(&store) as _;
+        let events = Arc::new(Events::new(Arc::clone(&any), clock.clone(), EventSettings::default()));
+        let sales = Sales::new(Arc::clone(&any));
+        let signer = Arc::new(Signer::open(folder.path()).unwrap());
+        let facilitator = Arc::new(Told { settles: Mutex::new(Settles::Well), go: Notify::new() });
+        let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&signer), false, Arc::clone(&events), Arc::clone(&sales)));
+        let config = PaymentConfig::for_network("eip155:84532", PAY_TO).unwrap();
+        let gate = Gate::new(Arc::clone(&any), Arc::clone(&facilitator) as _, clock.clone(), config, finisher);
+        // Nobody asks it for a worker.
+        let pool = Pool::start(PoolConfig { spares: 0, ..PoolConfig::new("/bin/false") }).unwrap();
+        let guard = Guard::new(GuardSettings::default()).unwrap();
+        let (objects, secrets) = (Arc::new(FolderObjects::new(folder.path())), Arc::new(Secrets::empty(Arc::clone(&any))));
+        let services = CapabilityServices::new(Arc::clone(&any), clock.clone(), guard.clone(), objects, LogSettings::default(), secrets);
+        let parts = CatalogParts {
+            clock: clock.clone(),
+            pool: pool.clone(),
+            services: Arc::clone(&services),
+            events: Arc::clone(&events),
+            scanner: Arc::new(Scanner::new(&Default::default())),
+            suspended: Default::default(),
+            base_url: "https://tools.example".to_owned(),
+            make_form: Box::new(|_| None),
+        };
+        let catalog = Arc::new(Catalog::open(Arc::clone(&any), parts).await.unwrap());
+        let free = FreeReceipts::open(Arc::clone(&any), clock.clone(), Default::default()).await.unwrap();
+        let history = History::new(Arc::clone(&any), clock.clone(), HistorySettings::default());
+        let metrics = Metrics::new(Arc::clone(&any), clock.clone(), MetricsSettings::default());
+        let parts = WriteBehindParts {
+            receipts: Arc::clone(&free),
+            events: Arc::clone(&events),
+            sales: Arc::clone(&sales),
+            history: Arc::clone(&history),
+            metrics: Arc::clone(&metrics),
+        };
+        let write_behind = WriteBehind::start(Arc::clone(&any), parts);
+        let calls = Calls::new(CallParts {
+            catalog: Arc::clone(&catalog),
+            gate: Arc::clone(&gate),
+            runner: Runner::new(pool, Arc::clone(&services), ReadinessClient::new(guard, "https://tools.example").unwrap()),
+            write_behind: Arc::clone(&write_behind),
+            fee: FeeBps(500),
+            shares: Shares::new(None),
+            clock,
+            code: |error| match error {
+                CallError::Internal => "internal",
+                CallError::Store(_) => "store",
+                CallError::SettlementUnknown(_) => "settlement_unknown",
+                CallError::SettlementRefused(_) => "refused",
+                _ => "other",
+            },
+        });
+        let receipts = Receipts::new(Arc::clone(&write_behind), free, any, signer);
+        let owner = Owner::Builder(BuilderId::generate());
+        Self {
+            store,
+            catalog,
+            events,
+            history,
+            metrics,
+            sales,
+            write_behind,
+            receipts,
+            gate,
+            facilitator,
+            services,
+            calls,
+            owner,
+            _folder: folder,
+        }
+    }
+
+    /// A tool that always answers `{"answer": 42}`.
+    pub(super) async fn tool(&self, price_usd: f64) -> Arc<Live> {
+        self.publish(json!({ "priceUsd": price_usd, "handlerType": "static_json", "handler": { "response": { "answer": 42 } } })).await
+    }
+
+    async fn publish(&self, mut draft: Value) -> Arc<Live> {
+        draft["slug"] = json!("some-tool");
+        draft["title"] = json!("Some tool");
+        self.catalog.create(serde_json::from_value(draft).unwrap(), self.owner.clone(), By::Admin).await.unwrap()
+    }
+
+    fn call(&self, live: &Arc<Live>, offered: Offered) -> Call {
+        let (live, input) = (Arc::clone(live), Input::Json(json!({})));
+        Call { live, by: CalledBy::Anyone, input, offered, head: head(), from: FROM, progress: None }
+    }
+
+    async fn perform(&self, live: &Arc<Live>, offered: Offered) -> Shared {
+        self.calls.perform(self.call(live, offered)).await
+    }
+
+    fn settle(&self, settles: Settles) {
+        *self.facilitator.settles.lock().unwrap() = settles;
+    }
+
+    /// The records of the tool's calls, newest first, as their owner reads them.
+    async fn records(&self, live: &Live) -> Vec<Value> {
+        self.write_behind.write_all().await.unwrap();
+        let query = CallQuery { limit: 100, ..CallQuery::default() };
+        let page = self.history.list(&live.endpoint.id, &query).await.unwrap();
+        page.calls.iter().map(|call| serde_json::to_value(call).unwrap()).collect()
+    }
+
+    /// The events of one kind, newest first.
+    async fn events(&self, kind: Kind) -> Vec<Event> {
+        self.write_behind.write_all().await.unwrap();
+        let query = EventQuery { kind: Some(kind), limit: 100, ..EventQuery::default() };
+        self.events.list(&self.owner, &query).await.unwrap().events
+    }
+}
+
+/// The tool, as one whose handler does not run: that is the host's fault.
+fn broken(live: &Live) -> Arc<Live> {
+    Arc::new(Live { runs: Runs::Js, ..live.clone() })
+}

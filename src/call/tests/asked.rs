@@ -1,0 +1,95 @@
+//! Who may call what, with what, and what the host's own handlers say of it.
+
+use super::*;
+use crate::call::run::builtin::readiness;
+
+#[tokio::test]
+async fn a_paused_tool_is_its_owners_to_call() {
+    let bench = Bench::new().await;
+    let paused = json!({ "status": "paused", "handlerType": "static_json", "handler": { "response": {} } });
+    bench.publish(paused).await;
+    let find = |by| bench.calls.find("some-tool", |owner| if *owner == bench.owner { by } else { panic!("of {owner:?}") });
+    assert!(matches!(find(CalledBy::Owner), Ok((_, CalledBy::Owner))));
+    assert!(matches!(find(CalledBy::Anyone), Err(CallError::Paused(_))));
+    assert!(matches!(bench.calls.find("other-tool", |_| CalledBy::Owner), Err(CallError::UnknownEndpoint(_))));
+}
+
+#[tokio::test]
+async fn an_input_may_be_as_long_and_as_deep_as_the_limits_say() {
+    let bench = Bench::new().await;
+    let mut live = Live::clone(&*bench.tool(0.0).await);
+    (live.endpoint.limits.input_bytes, live.endpoint.limits.input_depth) = (10, 3);
+    let read = async |input: Input| input.read(&live).await.map(|(parsed, _)| parsed);
+    let too_large = |read: Result<ParsedInput, CallError>| matches!(read, Err(CallError::BodyTooLarge { limit: 10 }));
+    let body = |text: &'static [u8]| Input::Body(bytes::Bytes::from_static(text));
+    let parsed = read(body(br#"{"a": 123}"#)).await.unwrap();
+    assert_eq!((&parsed.value, &*parsed.text), (&json!({ "a": 123 }), &br#"{"a": 123}"#[..]));
+    assert!(too_large(read(body(br#"{"a": 1234}"#)).await));
+    assert_eq!(read(Input::Json(json!({ "a": 1234 }))).await.unwrap().text.len(), 10);
+    assert!(too_large(read(Input::Json(json!({ "a": 12345 }))).await));
+    let depths = [(json!([]), true), (json!([[[]]]), true), (json!([[[[]]]]), false)];
+    for (value, is_read) in depths {
+        let read = read(Input::Json(value.clone())).await;
+        assert!(if is_read { read.is_ok() } else { matches!(read, Err(CallError::InvalidJson(_))) }, "{value}");
+    }
+    // No body is an empty object, and a blank one is none.
+    for blank in [&b""[..], b" \r\n"] {
+        assert_eq!(&*read(body(blank)).await.unwrap().text, b"{}");
+    }
+    assert!(matches!(read(body(b"{")).await, Err(CallError::InvalidJson(_))));
+    // A handler of its own parses the text itself.
+    let js = Live { runs: Runs::Js, ..live.clone() };
+    assert_eq!(Input::Json(json!({ "a": 1 })).read(&js).await.unwrap().0.value, Value::Null);
+}
+
+#[tokio::test]
+async fn who_listens_is_told_that_a_call_begins_and_under_which_receipt() {
+    let bench = Bench::new().await;
+    let live = bench.tool(0.01).await;
+    let (progress, mut told) = mpsc::channel(4);
+    let done = bench.calls.perform(Call { progress: Some(progress), ..bench.call(&live, pays(1)) }).await.unwrap();
+    let Some(Progress::Accepted { payment, receipt, .. }) = told.recv().await else { panic!("nothing was told") };
+    assert_eq!((payment, receipt.as_str()), (done.payment, &*done.answer.receipt_id));
+    assert!(told.recv().await.is_none(), "once");
+}
+
+#[tokio::test]
+async fn an_echo_says_what_the_receipt_will() {
+    let bench = Bench::new().await;
+    let live = bench.publish(json!({ "priceUsd": 0.01, "handlerType": "receipt_echo" })).await;
+    let echoed = async |call: Call| {
+        let done = bench.calls.perform(call).await.unwrap();
+        let echo: Value = serde_json::from_slice(&done.answer.body).unwrap();
+        assert_eq!((&echo["ok"], &echo["request"]["path"]), (&json!(true), &json!("/tools/x")));
+        assert_eq!((&echo["receipt"]["receiptId"], &echo["receipt"]["slug"]), (&json!(done.answer.receipt_id), &json!("some-tool")));
+        echo["receipt"].clone()
+    };
+    let paid = echoed(bench.call(&live, pays(1))).await;
+    assert_eq!((&paid["kind"], &paid["priceUsd"]), (&json!("paid"), &json!(0.01)));
+    let own = echoed(Call { by: CalledBy::Owner, ..bench.call(&live, Offered::Nothing) }).await;
+    assert!(own["kind"] == "free" && own["priceUsd"] == 0.0 && own["payer"].is_null(), "{own}");
+    let free = Arc::new({
+        let mut live = Live::clone(&live);
+        live.endpoint.price_usd = MicroUsd::ZERO;
+        live
+    });
+    assert_eq!(echoed(bench.call(&free, Offered::Nothing)).await["kind"], "free");
+}
+
+#[tokio::test]
+async fn a_check_that_asks_for_a_check_is_told_so() {
+    let bench = Bench::new().await;
+    let live = bench.publish(json!({ "handlerType": "x402_readiness_check" })).await;
+    let checked = async |name: &'static str, value: &str| {
+        let headers = BTreeMap::from([(name, value.to_owned())]);
+        let call = Call { head: RequestHead { headers, ..head() }, ..bench.call(&live, Offered::Nothing) };
+        let done = bench.calls.perform(call).await.unwrap();
+        serde_json::from_slice::<Value>(&done.answer.body).unwrap()
+    };
+    assert_eq!(checked("user-agent", readiness::request::AGENT).await, readiness::of_a_check(""));
+    for (name, value) in [("user-agent", "curl"), ("accept", readiness::request::AGENT)] {
+        let report = checked(name, value).await;
+        assert!(report.is_object() && report != readiness::of_a_check(""), "{report}");
+    }
+    assert!(readiness::of_a_check("https://a.example").to_string().contains("a check does not ask for another one"));
+}

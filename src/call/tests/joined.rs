@@ -1,0 +1,94 @@
+//! Calls that share a payment, and calls that are waited for.
+
+use super::*;
+use crate::money::Admit;
+
+const LONG: Duration = Duration::from_secs(20);
+
+/// Two calls with one payment: the second one comes while the first one's settlement is under way.
+async fn two_at_once(bench: &Bench, live: &Arc<Live>, settles: Settles) -> (Shared, Shared) {
+    bench.settle(Settles::Later);
+    let both = async { tokio::join!(bench.perform(live, pays(1)), bench.perform(live, pays(1))) };
+    let go = async {
+        while bench.calls.in_flight.calls().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        assert!(!bench.calls.drain(Duration::from_millis(50)).await, "they are under way");
+        bench.settle(settles);
+        bench.facilitator.go.notify_one();
+    };
+    tokio::time::timeout(LONG, async { tokio::join!(both, go) }).await.unwrap().0
+}
+
+#[tokio::test]
+async fn whoever_shows_a_payment_whose_call_runs_gets_the_answer_of_that_call() {
+    let bench = Bench::new().await;
+    let live = bench.tool(0.01).await;
+    let (first, second) = two_at_once(&bench, &live, Settles::Well).await;
+    let (first, second) = (first.unwrap(), second.unwrap());
+    assert_eq!((&first.answer.receipt_id, &first.answer.body), (&second.answer.receipt_id, &second.answer.body));
+    assert!(!first.answer.receipt_id.is_empty());
+    assert_eq!(bench.records(&live).await.len(), 1);
+    assert!(bench.calls.drain(LONG).await, "none is under way any more");
+    assert_eq!(bench.calls.in_flight.calls().len(), 0, "nothing is held of what has ended");
+}
+
+#[tokio::test]
+async fn whoever_joined_a_call_is_told_why_it_came_to_nothing() {
+    let bench = Bench::new().await;
+    let live = bench.tool(0.01).await;
+    let (first, second) = two_at_once(&bench, &live, Settles::Refused("insufficient_funds")).await;
+    for ended in [first, second] {
+        assert!(matches!(ended.as_ref().map_err(|error| &**error), Err(CallError::SettlementRefused(_))), "{ended:?}");
+    }
+    assert_eq!(bench.records(&live).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_call_of_another_replica_is_waited_for_while_there_is_patience() {
+    let bench = Bench::new().await;
+    let live = bench.tool(0.01).await;
+    let Ok(Admit::Run(admission)) = bench.gate.admit(&live.terms, pays(1), "a request").await else { panic!("not admitted") };
+    let (in_flight, payment) = (InFlight::default(), admission.id().clone());
+    let began = Instant::now();
+    let ended = tokio::time::timeout(LONG, in_flight.join(&bench.gate, &payment, Duration::from_millis(250))).await.unwrap();
+    assert!(matches!(ended.as_ref().map_err(|error| &**error), Err(CallError::Joined(joined)) if *joined == payment), "{ended:?}");
+    assert!(began.elapsed() >= Duration::from_millis(250), "{:?}", began.elapsed());
+    let join = in_flight.join(&bench.gate, &payment, LONG);
+    let (ended, ()) = tokio::time::timeout(LONG, async { tokio::join!(join, admission.release()) }).await.unwrap();
+    assert!(matches!(ended.as_ref().map_err(|error| &**error), Err(CallError::Joined(_))), "it ended without an answer: {ended:?}");
+    assert_eq!((patience(0), patience(10_000)), (Duration::from_secs(90), Duration::from_secs(100)));
+}
+
+#[tokio::test]
+async fn a_call_that_its_caller_takes_back_goes_on_for_who_joined_it() {
+    let in_flight = InFlight::default();
+    let payment = PaymentId::of(&["a", "test"]);
+    let tracked = in_flight.track(&payment);
+    let joined = in_flight.calls().get(&payment).map(tokio::sync::watch::Sender::subscribe).unwrap();
+    let left = in_flight.left(&payment);
+    tokio::pin!(left);
+    assert!(tokio::time::timeout(Duration::from_millis(50), &mut left).await.is_err(), "somebody waits for it");
+    drop(joined);
+    tokio::time::timeout(LONG, left).await.unwrap();
+    // Admitted again, the payment has another call, which is not the first one's to forget.
+    let again = in_flight.track(&payment);
+    drop(tracked);
+    assert_eq!(in_flight.calls().len(), 1);
+    drop(again);
+    assert_eq!(in_flight.calls().len(), 0);
+}
+
+#[tokio::test]
+async fn calls_under_way_are_waited_for_no_longer_than_said() {
+    let bench = Bench::new().await;
+    let (go, gone) = tokio::sync::oneshot::channel::<()>();
+    let under_way = bench.calls.detached(async move {
+        _ = gone.await;
+        Ok(())
+    });
+    assert!(!bench.calls.drain(Duration::from_millis(20)).await);
+    go.send(()).unwrap();
+    under_way.await.unwrap();
+    assert!(bench.calls.drain(LONG).await);
+}
