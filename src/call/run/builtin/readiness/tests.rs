@@ -329,6 +329,7 @@ async fn discovery_documents_are_looked_for_in_few_requests() {
     assert_eq!(place("/favicon.ico").get("found"), None);
     assert!(codes(&report, "info").contains(&"discovery_missing".to_owned()));
     assert!(count.load(Ordering::SeqCst) <= MAX_REQUESTS, "{}", count.load(Ordering::SeqCst));
+    assert_eq!(MAX_REQUESTS, 11);
 }
 
 #[tokio::test]
