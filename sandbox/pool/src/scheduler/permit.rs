@@ -105,7 +105,11 @@ impl<'a> Permit<'a> {
     /// [take it over](super::Scheduler::take_over).
     pub(crate) fn hand_over(self) {
         debug_assert!(self.is_running(), "a call that waits has no slot to hand over");
-        self.shared.lock().handed_over(self.ask.caller);
+        let mut queue = self.shared.lock();
+        queue.handed_over(self.ask.caller);
+        // Its caller may have another call in line that waited for just this.
+        queue.dispatch(&self.shared.rules);
+        drop(queue);
         std::mem::forget(self);
     }
 

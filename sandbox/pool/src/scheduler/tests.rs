@@ -437,3 +437,16 @@ async fn who_takes_a_worker_over_is_counted_and_who_left_it_is_not() {
     drop(taken);
     assert!(scheduler.0.lock().counts_nobody());
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_leaves_a_worker_to_another_caller_lets_its_own_next_call_run() {
+    let scheduler = Scheduler::new(Rules { caller_running: 1, ..rules(4) });
+    let first = scheduler.acquire(of(1)).await.unwrap();
+    let mut next = Box::pin(scheduler.acquire(of(1)));
+    assert!((&mut next).now_or_never().is_none(), "one of this caller computes");
+    first.hand_over();
+    let taken = scheduler.take_over(of(2));
+    let next = (&mut next).now_or_never().expect("none of this caller computes").unwrap();
+    drop((taken, next));
+    assert!(scheduler.0.lock().counts_nobody());
+}
