@@ -14,6 +14,7 @@
 
 mod accept;
 mod answer;
+mod arguments;
 mod batch;
 mod begun;
 mod beside;

@@ -74,10 +74,6 @@ impl Bulk {
     pub(crate) fn new(value: Value) -> Self {
         Self(value)
     }
-
-    pub(crate) fn take(mut self) -> Value {
-        self.0.take()
-    }
 }
 
 impl Drop for Bulk {

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use serde_json::Value;
+use bytes::Bytes;
 use tollhouse_protocol::Spent;
 
 use super::{CallError, CalledBy, Calls, Input, RequestHead};
@@ -36,9 +36,9 @@ impl Calls {
     /// # Errors
     ///
     /// Why it did not run: an input that does not fit, or what is the host's fault.
-    pub async fn dry_run(&self, live: Arc<Live>, input: Value, turn: &Turn) -> Result<DryRun, CallError> {
+    pub async fn dry_run(&self, live: Arc<Live>, input: Bytes, turn: &Turn) -> Result<DryRun, CallError> {
         let _running = self.running.token();
-        let (input, _) = Input::Json(input).read(&live).await?;
+        let (input, _) = Input::Body(input).read(&live).await?;
         let input = input.check()?;
         let head = RequestHead {
             method: "POST",

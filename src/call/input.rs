@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::CallError;
 use crate::{
-    base::aside::{aside, length},
+    base::aside::aside,
     catalog::Live,
     money::receipt::request_hash,
     tool::{Mismatch, Runs, depth},
@@ -17,12 +17,10 @@ pub const MAX_QUERY_FIELDS: usize = 256;
 /// The input as it came.
 #[derive(Debug, Clone)]
 pub enum Input {
-    /// The body of a POST; empty counts as `{}`.
+    /// JSON as it was sent, such as the body of a POST; empty counts as `{}`.
     Body(Bytes),
     /// The query of a GET, [of few enough fields](check_query).
     Query(Vec<(String, String)>),
-    /// JSON that a front has parsed already.
-    Json(Value),
 }
 
 /// Input as JSON, and as the text that the handler parses.
@@ -55,7 +53,6 @@ impl Input {
         match self {
             Self::Body(body) => body.len(),
             Self::Query(fields) => fields.iter().map(|(name, text)| name.len() + text.len()).sum(),
-            Self::Json(value) => length(value),
         }
     }
 
@@ -73,13 +70,6 @@ impl Input {
             Self::Query(fields) => {
                 let value = from_query(fields, &live.endpoint.input_schema);
                 let text = super::json_bytes(&value);
-                (value, text)
-            }
-            Self::Json(value) => {
-                let text = super::json_bytes(&value);
-                if text.len() as u64 > limits.input_bytes {
-                    return Err(CallError::BodyTooLarge { limit: limits.input_bytes });
-                }
                 (value, text)
             }
         };

@@ -7,6 +7,7 @@ mod left;
 use std::{collections::BTreeMap, net::IpAddr, sync::Mutex};
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 use tollhouse_pool::{Pool, PoolConfig};
@@ -218,7 +219,7 @@ impl Bench {
     }
 
     fn call(&self, live: &Arc<Live>, offered: Offered) -> Call {
-        let (live, input) = (Arc::clone(live), Input::Json(json!({})));
+        let (live, input) = (Arc::clone(live), Input::Body(Bytes::new()));
         Call { live, by: CalledBy::Anyone, input, offered, head: head(), from: FROM, progress: None }
     }
 

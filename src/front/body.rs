@@ -11,11 +11,16 @@ use axum::{
 };
 use bytes::Bytes;
 use futures_util::StreamExt as _;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
 
 use super::{fault::Fault, faults::Code, intake::Intake, quota::Share};
 use crate::{
-    base::aside::{Bulk, aside},
+    base::{
+        aside::{Bulk, aside},
+        misfit::{self, Misfit},
+    },
     call::CallError,
 };
 
@@ -153,6 +158,28 @@ pub(crate) fn check_json(headers: &HeaderMap) -> Result<(), Fault> {
 pub(crate) async fn json(text: &Bytes) -> Result<Bulk, Fault> {
     let parsed = aside(text.len(), || serde_json::from_slice(text)).await;
     parsed.map(Bulk::new).map_err(|error| Fault::new(Code::InvalidJson, format!("the body is not JSON: {error}")))
+}
+
+/// A member that stays the text that it is, so that its numbers keep digits that a double has no room for.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Verbatim(Box<RawValue>);
+
+impl From<Verbatim> for Bytes {
+    fn from(Verbatim(text): Verbatim) -> Self {
+        Box::<str>::from(text).into_string().into()
+    }
+}
+
+/// A body with members that are [`Verbatim`]. Only what does not fit is read again, as `Told`, to be told in words.
+pub(crate) async fn verbatim<T: DeserializeOwned, Told: DeserializeOwned>(text: &Bytes, code: Code) -> Result<T, Fault> {
+    if let Ok(read) = aside(text.len(), || serde_json::from_slice(text)).await {
+        return Ok(read);
+    }
+    let value = json(text).await?;
+    let misfit = aside(text.len(), || misfit::json::<Told>(&value)).await.err();
+    let Misfit { message, pointer } = misfit.ok_or_else(|| Fault::bad_request("the body does not fit"))?;
+    Err(Fault::invalid(code, message, &pointer))
 }
 
 #[cfg(test)]

@@ -3,16 +3,20 @@
 
 use std::sync::Arc;
 
-use axum::{Json, extract::State};
-use serde::Deserialize;
+use axum::{
+    Json,
+    extract::{FromRequest, Request, State},
+};
+use bytes::Bytes;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Map, Value, json};
 
 use super::{
     auth::{Anyone, Managed},
-    endpoints::{Body, For, Subject, unknown_version, whose},
+    endpoints::{Body, For, Subject, management_body, unknown_version, whose},
     invoked::ResultBody,
     route::{Route, post},
-    services::Publishing,
+    services::{Http, Publishing},
     turn::ProcessorTurn,
 };
 use crate::{
@@ -20,17 +24,16 @@ use crate::{
     call::{Content, DryRun},
     capability::Granted,
     catalog::{Checked, HandlerDraft, PublishError, Tried},
-    front::{Caller, Code, Fault, Party},
+    front::{
+        Caller, Code, Fault, Party,
+        body::{self, Verbatim},
+    },
     tool::{Touches, finding::Finding},
 };
 
 /// The body of a check, read member by member.
 impl Subject for Map<String, Value> {
     const CODE: Code = Code::InvalidEndpoint;
-}
-
-impl Subject for Run {
-    const CODE: Code = Code::InvalidMember;
 }
 
 /// The routes of this file.
@@ -83,11 +86,23 @@ fn all_of(errors: Vec<PublishError>) -> Fault {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Run {
+struct Run<I> {
     /// Default: `{}`.
-    input: Option<Value>,
+    input: Option<I>,
     version: Option<String>,
     handler: Option<HandlerDraft>,
+}
+
+/// Which run is asked for.
+struct Asked(Run<Verbatim>);
+
+impl FromRequest<Http> for Asked {
+    type Rejection = Fault;
+
+    async fn from_request(request: Request, http: &Http) -> Result<Self, Fault> {
+        let text = management_body(request, http, body::MANAGEMENT_BODY_BYTES).await?;
+        body::verbatim::<_, Run<IgnoredAny>>(&text, Code::InvalidMember).await.map(Self)
+    }
 }
 
 /// To nobody else's knowledge.
@@ -95,7 +110,7 @@ async fn run(
     managed: Managed,
     State(publishing): State<Arc<Publishing>>,
     ProcessorTurn(turn): ProcessorTurn,
-    Body(asked): Body<Run>,
+    Asked(asked): Asked,
 ) -> Result<Json<Value>, Fault> {
     let Run { input, version, handler } = asked;
     let tried = match (version, handler) {
@@ -106,7 +121,7 @@ async fn run(
     };
     let _one = one_of(&publishing, &managed.caller)?;
     let live = turn.during(publishing.catalog.trial(&managed.live, tried, managed.caller.by())).await?;
-    let ran = publishing.calls.dry_run(Arc::clone(&live), input.unwrap_or_else(|| json!({})), &turn).await;
+    let ran = publishing.calls.dry_run(Arc::clone(&live), input.map(Bytes::from).unwrap_or_default(), &turn).await;
     let DryRun { ended, log, spent } = ran?;
     let mut run = json!({
         "version": live.endpoint.version,

@@ -8,6 +8,7 @@ use axum::{
     http::{HeaderMap, HeaderValue, header},
     response::{IntoResponse, Response},
 };
+use bytes::Bytes;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
@@ -45,14 +46,19 @@ impl<T: DeserializeOwned + Subject + Send, const MOST_BYTES: usize> FromRequest<
     type Rejection = Fault;
 
     async fn from_request(request: Request, http: &Http) -> Result<Self, Fault> {
-        let (parts, body) = request.into_parts();
-        body::check_json(&parts.headers)?;
-        let text = body::read(&http.shared.intake, peer(&parts.extensions), body, MOST_BYTES).await?;
+        let text = management_body(request, http, MOST_BYTES).await?;
         // As JSON first, so that what is no JSON and what does not fit are told apart.
         let value = body::json(&text).await?;
         let read = aside(text.len(), || misfit::json(&value).map(Self)).await;
         read.map_err(|misfit| Fault::invalid(T::CODE, misfit.message, &misfit.pointer))
     }
+}
+
+/// The text of a JSON body of at most so many bytes.
+pub(super) async fn management_body(request: Request, http: &Http, most: usize) -> Result<Bytes, Fault> {
+    let (parts, body) = request.into_parts();
+    body::check_json(&parts.headers)?;
+    body::read(&http.shared.intake, peer(&parts.extensions), body, most).await
 }
 
 /// The routes of this file.

@@ -9,7 +9,6 @@ use axum::{
 };
 use bytes::Bytes;
 use serde::{Deserialize, de::IgnoredAny};
-use serde_json::value::RawValue;
 use tollhouse_protocol::limits::Limits;
 
 use super::{
@@ -19,12 +18,12 @@ use super::{
     stream, tools,
 };
 use crate::{
-    base::{
-        aside::aside,
-        misfit::{self, Misfit},
-    },
     call::{Call, Done, Input, bodiless},
-    front::{Code, Fault, body, network, offered, sse},
+    front::{
+        Code, Fault,
+        body::{self, Verbatim},
+        network, offered, sse,
+    },
 };
 
 #[derive(Deserialize)]
@@ -49,7 +48,7 @@ pub(super) async fn invoke(
     let (parts, body) = request.into_parts();
     body::check_json(&parts.headers)?;
     let text = body::read(&calling.shared.intake, peer.ip(), body, MOST_BYTES).await?;
-    let Invoke { slug, input, stream } = read(&text).await?;
+    let Invoke { slug, input, stream } = body::verbatim::<Invoke<Verbatim>, Invoke<IgnoredAny>>(&text, Code::InvalidMember).await?;
     let (live, by) = calling.shared.callers.called(&calling.calls, &parts.headers, &slug).await?;
     let streamed = stream || sse::wanted(&parts.headers);
     if !streamed && live.endpoint.long_running(calling.long_running_ms) {
@@ -58,23 +57,12 @@ pub(super) async fn invoke(
     }
     let head = tools::request_head(&calling, "POST", &parts.uri, vec![], &parts.headers);
     let offered = calling.shared.limits.observed(peer.ip(), offered(&parts.headers));
-    let input = Input::Body(input.map(|input| Bytes::from(Box::<str>::from(input).into_string())).unwrap_or_default());
+    let input = Input::Body(input.map(Bytes::from).unwrap_or_default());
     let call = Call { live, by, input, offered, head, from: network(peer.ip()), progress: None };
     if streamed {
         return Ok(stream::events(calling, call));
     }
     with_receipt(&calling, &calling.calls.perform(call).await?).await
-}
-
-/// Reads the body. The input stays the text that it is; only what does not fit is read again, to be told in words.
-async fn read(text: &Bytes) -> Result<Invoke<Box<RawValue>>, Fault> {
-    if let Ok(invoke) = aside(text.len(), || serde_json::from_slice(text)).await {
-        return Ok(invoke);
-    }
-    let value = body::json(text).await?;
-    let misfit = aside(text.len(), || misfit::json::<Invoke<IgnoredAny>>(&value)).await.err();
-    let Misfit { message, pointer } = misfit.ok_or_else(|| Fault::bad_request("the body does not fit"))?;
-    Err(Fault::invalid(Code::InvalidMember, message, &pointer))
 }
 
 async fn with_receipt(calling: &Calling, done: &Done) -> Result<Response, Fault> {

@@ -10,15 +10,12 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use rmcp::{
-    ErrorData,
-    model::{CallToolResponse, JsonObject},
-};
-use serde_json::Value;
+use rmcp::{ErrorData, model::CallToolResponse};
 use tokio::time::Instant;
 
 use super::{
     answer::{self, ToolAnswer},
+    arguments::Arguments,
     begun::Begun,
     front::Front,
     narrowed::Narrowed,
@@ -30,11 +27,8 @@ use super::{
     tasks::Started,
 };
 use crate::{
-    base::{
-        aside::{Bulk, aside},
-        id::RequestId,
-    },
-    call::{Call, CallError, Done, Input},
+    base::{aside::aside, id::RequestId},
+    call::{Call, CallError, Done},
     front::{Code, Fault, check_offered, network, peer},
     money::Offered,
 };
@@ -82,10 +76,10 @@ impl Drop for LogLine<'_> {
 /// # Errors
 ///
 /// See [`answer::failed`].
-pub(super) async fn perform(front: &Arc<Front>, request: CallRequest<'_>, arguments: JsonObject) -> Result<ToolAnswer, ErrorData> {
+pub(super) async fn perform(front: &Arc<Front>, request: CallRequest<'_>, arguments: Arguments) -> Result<ToolAnswer, ErrorData> {
     let address = peer(&request.parts.extensions);
     let mut line = LogLine::begin(&request, address);
-    let (mut told, ending) = answered(front, &request, address, Bulk::new(Value::Object(arguments))).await;
+    let (mut told, ending) = answered(front, &request, address, arguments).await;
     line.ending = ending;
     match told.as_mut().map(|told| &mut told.response) {
         Ok(CallToolResponse::Complete(result)) if request.era == Era::Modern => front.sign(&mut result.meta),
@@ -95,7 +89,12 @@ pub(super) async fn perform(front: &Arc<Front>, request: CallRequest<'_>, argume
     told
 }
 
-async fn answered(front: &Front, request: &CallRequest<'_>, address: IpAddr, arguments: Bulk) -> (Result<ToolAnswer, ErrorData>, Ending) {
+async fn answered(
+    front: &Front,
+    request: &CallRequest<'_>,
+    address: IpAddr,
+    arguments: Arguments,
+) -> (Result<ToolAnswer, ErrorData>, Ending) {
     let (services, narrowed) = (&front.services, Narrowed::of(request.parts));
     if let Err(fault) = count(services, address, request.name) {
         return refused(&fault, Dialect::of(request.era, request.meta, &Offered::Nothing));
@@ -145,7 +144,7 @@ async fn admit(
     request: &CallRequest<'_>,
     address: IpAddr,
     narrowed: &Narrowed,
-    arguments: Bulk,
+    arguments: Arguments,
 ) -> Result<(Call, Dialect), (Fault, Dialect)> {
     let limits = &services.shared.limits;
     let unpaid = Dialect::of(request.era, request.meta, &Offered::Nothing);
@@ -162,8 +161,7 @@ async fn admit(
     let dialect = Dialect::of(request.era, request.meta, &offered);
     check_offered(&services.calls, &live, by, &offered).map_err(|fault| (fault, dialect))?;
     let head = request.head(&live);
-    let input = Input::Json(arguments.take());
-    Ok((Call { live, by, input, offered, head, from: network(address), progress: None }, dialect))
+    Ok((Call { live, by, input: arguments.input(), offered, head, from: network(address), progress: None }, dialect))
 }
 
 /// The end of a call, or that its caller went before.

@@ -18,6 +18,7 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     accept::Accepted,
+    arguments::Arguments,
     call, extension,
     front::Front,
     narrowed::Narrowed,
@@ -47,7 +48,8 @@ struct Message<'a> {
 #[serde(deny_unknown_fields)]
 struct Params<'a> {
     name: &'a str,
-    arguments: Option<JsonObject>,
+    #[serde(borrow)]
+    arguments: Option<&'a RawValue>,
     #[serde(rename = "_meta")]
     meta: Option<JsonObject>,
 }
@@ -56,7 +58,7 @@ struct Params<'a> {
 pub(super) struct Plain<'a> {
     id: RequestId,
     name: &'a str,
-    arguments: JsonObject,
+    arguments: Arguments,
     meta: MetaObject,
     era: Era,
     /// Its client knows x402's extension.
@@ -65,13 +67,14 @@ pub(super) struct Plain<'a> {
 
 impl<'a> Plain<'a> {
     /// `None` for anything else, whether right or wrong.
-    pub(super) fn read(front: &Front, headers: &HeaderMap, accepted: Accepted, body: &'a [u8]) -> Option<Self> {
+    pub(super) fn read(front: &Front, headers: &HeaderMap, accepted: Accepted, body: &'a Bytes) -> Option<Self> {
         let era = era(headers)?;
         if accepted == Accepted::EventsOnly || !is_json(headers) {
             return None;
         }
         let Message { jsonrpc: "2.0", id, method: "tools/call", params } = serde_json::from_slice(body).ok()? else { return None };
         let Params { name, arguments, meta } = params;
+        let arguments = Arguments::within(body, arguments)?;
         let meta = meta.unwrap_or_default();
         // Whoever hears of progress is answered with a stream.
         if meta.contains_key(PROGRESS) && accepted != Accepted::JsonOnly {
@@ -88,7 +91,7 @@ impl<'a> Plain<'a> {
                 extension::declared(&capabilities)
             }
         };
-        Some(Self { id, name, arguments: arguments.unwrap_or_default(), meta: MetaObject(meta), era, extension })
+        Some(Self { id, name, arguments, meta: MetaObject(meta), era, extension })
     }
 
     /// Performs the call and answers it. In 2026-07-28, dropping the future takes the call back.

@@ -3,16 +3,16 @@
 use std::{net::IpAddr, sync::Arc};
 
 use rmcp::model::{CallToolResult, ContentBlock, Tool, ToolAnnotations};
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
+    arguments::Arguments,
     listed::{SEARCH, of},
     narrowed::Narrowed,
     services::Services,
 };
 use crate::{
-    base::misfit::{self, Misfit},
     catalog::{Filter, Live, search::Query},
     front::{Code, Fault},
     tool::MicroUsd,
@@ -81,7 +81,7 @@ pub(super) async fn perform(
     address: IpAddr,
     narrowed: &Narrowed,
     name: &str,
-    arguments: &Value,
+    arguments: &Arguments,
 ) -> Option<Result<CallToolResult, Fault>> {
     match name {
         SEARCH => Some(search(services, address, narrowed, arguments).await),
@@ -90,13 +90,9 @@ pub(super) async fn perform(
     }
 }
 
-async fn search(services: &Services, address: IpAddr, narrowed: &Narrowed, arguments: &Value) -> Result<CallToolResult, Fault> {
-    let search = read(arguments)?;
+async fn search(services: &Services, address: IpAddr, narrowed: &Narrowed, arguments: &Arguments) -> Result<CallToolResult, Fault> {
+    let search = arguments.read().await?;
     services.shared.limits.turn(address).await?.work(|| found(services, narrowed, search))
-}
-
-fn read<T: DeserializeOwned>(arguments: &Value) -> Result<T, Fault> {
-    misfit::json(arguments).map_err(|Misfit { message, .. }| unfit(message))
 }
 
 fn unfit(message: String) -> Fault {
@@ -122,8 +118,8 @@ fn found(services: &Services, narrowed: &Narrowed, search: Search) -> Result<Cal
     Ok(answered(json!({ "tools": tools, "total": found.total })))
 }
 
-async fn receipt(services: &Services, arguments: &Value) -> Result<CallToolResult, Fault> {
-    let Receipt { receipt_id: id } = read(arguments)?;
+async fn receipt(services: &Services, arguments: &Arguments) -> Result<CallToolResult, Fault> {
+    let Receipt { receipt_id: id } = arguments.read().await?;
     let unknown = || Fault::new(Code::UnknownReceipt, format!("no receipt `{}`", id.chars().take(64).collect::<String>()));
     let receipt = services.receipts.find(&id).await?.ok_or_else(unknown)?;
     Ok(answered(json!({ "receipt": receipt })))

@@ -18,6 +18,7 @@ use serde_json::value::to_raw_value;
 
 use super::{
     accept::{JsonOnly, Sent},
+    arguments::Arguments,
     beside::Beside,
     call,
     direct::has_cursor,
@@ -169,7 +170,9 @@ impl ServerHandler for Server {
             gone: Some(&context.ct),
         };
         let id = parts.extensions.get::<RequestId>().cloned().unwrap_or_else(RequestId::generate);
-        let told = REQUEST.scope(id, call::perform(&self.front, asked, request.arguments.unwrap_or_default())).await?;
+        let sent = parts.extensions.get().map(|Sent(body)| body);
+        let arguments = Arguments::of(sent, request.arguments).await;
+        let told = REQUEST.scope(id, call::perform(&self.front, asked, arguments)).await?;
         if let CallToolResponse::Complete(_) = told.response
             && let Some(beside) = parts.extensions.get::<Beside>()
         {

@@ -151,8 +151,12 @@ async fn half_sent_bodies_hold_no_more_than_the_memory_for_bodies() {
     }))
     .await;
     let intake = || async { host.get("/health").await.is(200).json()["intake"]["bodyBytesHeld"].as_u64().unwrap() };
-    let held = intake().await;
-    assert!(held <= HELD && held > HELD / 4, "{held}");
+    let held = eventually("what was sent is read", SECONDS, || async {
+        let held = intake().await;
+        assert!(held <= HELD, "{held}");
+        (held > HELD / 4).then_some(held)
+    })
+    .await;
     let grown = rss(&host).saturating_sub(before);
     println!("{} MiB half sent in 60 bodies: {} MiB are held, {} MiB more are resident", (60 * SENT) >> 20, held >> 20, grown >> 20);
     // Beyond what is held: the buffers of 60 connections, and what the allocator keeps.
@@ -222,9 +226,7 @@ async fn http2_has_so_many_streams_and_no_rapid_reset() {
     many.begin_http2(&[]).await;
     let settings = many.frame_of(SETTINGS).await.unwrap();
     assert_eq!(settings.setting(MAX_CONCURRENT_STREAMS), Some(4));
-    for stream in 0..5 {
-        many.send(Frame::get(2 * stream + 1, "/tools/slow?ms=400").bytes()).await;
-    }
+    many.send((0..5).flat_map(|stream| Frame::get(2 * stream + 1, "/tools/slow?ms=1000").bytes()).collect::<Vec<_>>()).await;
     let refused = many.frame_of(RST_STREAM).await.unwrap();
     assert_eq!((refused.stream, refused.payload), (9, 7_u32.to_be_bytes().to_vec()), "REFUSED_STREAM");
     for _ in 0..4 {
@@ -242,7 +244,7 @@ async fn http2_has_so_many_streams_and_no_rapid_reset() {
     }
     // Told to go away, or cut off.
     if let Some(told) = rapid.frame_of(GOAWAY).await {
-        assert_eq!(told.payload[4..8], 11_u32.to_be_bytes(), "ENHANCE_YOUR_CALM");
+        assert_eq!(told.payload[4..8], 11_u32.to_be_bytes(), "ENHANCE_YOUR_CALM, not {told:?}");
         rapid.rest().await;
     }
 
@@ -258,7 +260,8 @@ async fn http2_has_so_many_streams_and_no_rapid_reset() {
         steady.try_send(&Frame::reset(stream).bytes(), SECONDS).await;
         taken_back += 1;
     }
-    assert!((100..200).contains(&taken_back), "{taken_back} requests were taken back");
+    // A few more may be on their way while it is cut off.
+    assert!((100..500).contains(&taken_back), "{taken_back} requests were taken back");
     host.get("/health/live").await.is(200);
 }
 

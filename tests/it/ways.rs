@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use reqwest::Method;
+use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -140,10 +140,10 @@ fn wanted(case: &Value) -> Got {
     Got::Answer(Told { status: case["status"].as_u64().unwrap_or(200) as u16, headers, body, receipt: None })
 }
 
-async fn call(host: &Host, way: Way, slug: &str, credit: Option<&str>, case: &Value) -> Got {
-    let input = &case["input"];
-    let mut request = match way {
-        Way::Http | Way::HttpStream => host.request(Method::POST, &format!("/tools/{slug}")).json(input),
+fn request(host: &Host, way: Way, slug: &str, input: &Value) -> RequestBuilder {
+    match way {
+        Way::Http => host.request(Method::POST, &format!("/tools/{slug}")).json(input),
+        Way::HttpStream => request(host, Way::Http, slug, input).header("accept", "text/event-stream"),
         Way::Invoke => host.request(Method::POST, "/ai/invoke").json(&json!({ "slug": slug, "input": input })),
         Way::InvokeStream => host.request(Method::POST, "/ai/invoke").json(&json!({ "slug": slug, "input": input, "stream": true })),
         Way::Mcp => host.mcp().request("tools/call", json!({ "name": slug, "arguments": input })),
@@ -154,10 +154,11 @@ async fn call(host: &Host, way: Way, slug: &str, credit: Option<&str>, case: &Va
         }
         Way::McpStream => host.mcp().request("tools/call", json!({ "name": slug, "arguments": input, "_meta": { "progressToken": "p" } })),
         Way::McpLegacy => host.mcp_legacy().request("tools/call", json!({ "name": slug, "arguments": input })),
-    };
-    if way == Way::HttpStream {
-        request = request.header("accept", "text/event-stream");
     }
+}
+
+async fn call(host: &Host, way: Way, slug: &str, credit: Option<&str>, case: &Value) -> Got {
+    let mut request = request(host, way, slug, &case["input"]);
     if let Some(credit) = credit {
         request = request.header("x-developer-credit", credit);
     }
@@ -343,4 +344,39 @@ async fn every_way_to_call_gives_the_same_answer_for_the_same_price() {
         all.extend(wrong(&host, "paid", Some(&credit), case).await);
     }
     assert!(all.is_empty(), "{} wrong:\n{}", all.len(), all.join("\n"));
+}
+
+/// Stands in a request for [`NUMBER`], which no value of a test holds.
+const PLACE: &str = "the number";
+const NUMBER: &str = "0.1000000000000000055511151231257827021181583404541015625";
+
+/// The same request with other text.
+fn rewritten(request: RequestBuilder, rewrite: impl FnOnce(&str) -> String) -> RequestBuilder {
+    let (client, request) = request.build_split();
+    let mut request = request.unwrap();
+    let body = rewrite(std::str::from_utf8(request.body().unwrap().as_bytes().unwrap()).unwrap());
+    *request.body_mut() = Some(body.into());
+    RequestBuilder::from_parts(client, request)
+}
+
+#[tokio::test]
+async fn a_number_of_an_input_has_all_its_digits_for_the_handler_whichever_way_it_came() {
+    let host = Host::start().await;
+    host.publish(&js("exact", 0.0, "export default (req) => ({ text: req.inputText });")).await;
+    let input = json!({ "n": PLACE });
+    let mut batch = host.mcp();
+    batch.revision = "2025-03-26";
+    let called = || json!({ "name": "exact", "arguments": input });
+    let dry = host.request(Method::POST, "/ai/endpoints/exact/run").header("x-admin-token", &host.admin);
+    let others = [
+        ("a dry run", dry.json(&json!({ "input": input }))),
+        ("a batch", rewritten(batch.request("tools/call", called()), |message| format!("[{message}]"))),
+    ];
+    let ways = WAYS.map(|way| (format!("{way:?}"), request(&host, way, "exact", &input)));
+    for (way, request) in ways.into_iter().chain(others.map(|(way, request)| (way.to_owned(), request))) {
+        let request = rewritten(request, |body| body.replace(&format!("\"{PLACE}\""), NUMBER));
+        let answer = host.send(request).await.is(200);
+        let body = std::str::from_utf8(&answer.body).unwrap();
+        assert!(body.contains(NUMBER), "{way}: {body}");
+    }
 }

@@ -108,7 +108,7 @@ async fn a_handler_that_does_not_run_gives_the_payment_back() {
 async fn a_paid_input_that_does_not_fit_gives_the_payment_back_and_leaves_nothing() {
     let bench = Bench::new().await;
     let live = bench.tool(0.01).await;
-    let call = Call { input: Input::Json(json!(["no object"])), ..bench.call(&live, pays(1)) };
+    let call = Call { input: Input::Body(Bytes::from_static(br#"["no object"]"#)), ..bench.call(&live, pays(1)) };
     let ended = bench.calls.perform(call).await;
     assert!(matches!(ended.as_ref().map_err(|error| &**error), Err(CallError::Input(_))), "{ended:?}");
     assert!(bench.records(&live).await.is_empty() && bench.events(Kind::CallFailed).await.is_empty());
