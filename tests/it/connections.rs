@@ -237,7 +237,7 @@ async fn http2_has_so_many_streams_and_no_rapid_reset() {
     rapid.begin_http2(&[]).await;
     for number in 0..5_000 {
         let stream = 2 * number + 1;
-        let pair = [Frame::get(stream, "/tools/slow?ms=5000").bytes(), Frame::reset(stream).bytes()].concat();
+        let pair = [Frame::post(stream, "/tools/slow").bytes(), Frame::reset(stream).bytes()].concat();
         if !rapid.try_send(&pair, SECONDS).await {
             break;
         }
@@ -248,20 +248,19 @@ async fn http2_has_so_many_streams_and_no_rapid_reset() {
         rapid.rest().await;
     }
 
-    // Each is begun before it is taken back.
+    // Each is begun before it is taken back, and none is answered, as one would be that finds no worker free.
     let mut steady = Raw::open(&host).await;
     steady.begin_http2(&[]).await;
     let mut taken_back = 0;
     for stream in (1..2_001).step_by(2) {
-        let begun = [Frame::get(stream, "/tools/slow?ms=5000").bytes(), Frame::ping().bytes()].concat();
+        let begun = [Frame::post(stream, "/tools/slow").bytes(), Frame::ping().bytes()].concat();
         if !steady.try_send(&begun, SECONDS).await || steady.frame_of(PING).await.is_none() {
             break;
         }
         steady.try_send(&Frame::reset(stream).bytes(), SECONDS).await;
         taken_back += 1;
     }
-    // A few more may be on their way while it is cut off.
-    assert!((100..500).contains(&taken_back), "{taken_back} requests were taken back");
+    assert!((100..200).contains(&taken_back), "{taken_back} requests were taken back");
     host.get("/health/live").await.is(200);
 }
 

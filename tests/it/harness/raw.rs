@@ -148,6 +148,16 @@ impl Frame {
         Self { kind: HEADERS, flags: END_STREAM | END_HEADERS, stream, payload }
     }
 
+    /// The head of `POST path` with a JSON body, which is still to come: nothing answers it yet.
+    pub fn post(stream: u32, path: &str) -> Self {
+        let mut head = Self { flags: END_HEADERS, ..Self::get(stream, path) };
+        head.payload[0] = 0x83;
+        // `content-type`, which is number 31, and its text.
+        head.payload.extend([0x0f, 0x10, 16]);
+        head.payload.extend(b"application/json");
+        head
+    }
+
     /// Takes the request of a stream back.
     pub fn reset(stream: u32) -> Self {
         Self { kind: RST_STREAM, flags: 0, stream, payload: 8_u32.to_be_bytes().to_vec() }
