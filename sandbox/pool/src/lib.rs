@@ -12,11 +12,11 @@
 //!              watchdog     kills at limit + grace by the host's own clocks: `budget`, `usage`
 //!           ─▶ lease        back to the idle for the next call, or ended, and reaped by `reaper`
 //! core                      what all share
-//! maintenance               age and memory, the watchdog's rounds, shutdown: off the path of calls
+//! maintenance               age and memory, the watchdog's rounds and the slowed calls' `turns`, shutdown: off the path of calls
 //! ```
 //!
 //! Each of these names only those further down in: `pool`, `maintenance`, `ahead`, `checkout`, `spares`, `lease`, `faults`,
-//! `core`, `idle`, `exchange`, `ledger`, `spawner`, `process`, `pipeline`, `watchdog`, `scheduler`, and what knows of none.
+//! `core`, `idle`, `exchange`, `ledger`, `spawner`, `turns`, `process`, `pipeline`, `watchdog`, `scheduler`, and what knows of none.
 
 #![warn(missing_docs)]
 
@@ -42,6 +42,7 @@ mod scheduler;
 mod spares;
 mod spawner;
 mod status;
+mod turns;
 mod usage;
 mod watchdog;
 mod wire;

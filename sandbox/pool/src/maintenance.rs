@@ -15,6 +15,7 @@ use crate::{
     error::PoolError,
     process::Process,
     status::count,
+    turns::Turns,
     usage::Usage,
     watchdog::{Alarm, Look},
 };
@@ -42,9 +43,10 @@ pub(crate) fn start(config: PoolConfig) -> Result<Arc<Core>, PoolError> {
 }
 
 async fn watch(alarm: Arc<Alarm>, core: Weak<Core>) {
+    let mut turns = Turns::of_this_machine();
     let look = || {
         core.upgrade().is_some_and(|core| {
-            core.look_at_everyone();
+            core.look_at_everyone(&mut turns);
             true
         })
     };
@@ -83,8 +85,9 @@ impl Core {
     }
 
     /// One look of the watchdog at every process.
-    fn look_at_everyone(&self) {
-        for process in self.everyone() {
+    fn look_at_everyone(&self, turns: &mut Turns) {
+        let everyone = self.everyone();
+        for process in &everyone {
             match process.link.meter.look(process.pid, self.config.kill_grace) {
                 Look::Well => {}
                 Look::Dead => process.end(),
@@ -95,6 +98,7 @@ impl Core {
                 }
             }
         }
+        turns.tick(everyone.iter().map(|process| &**process));
     }
 
     /// One round: what nobody used for long goes, and what is due is replaced.

@@ -29,6 +29,9 @@ use crate::{
 /// Ticks between two looks at a call that waits in ops.
 const PARKED_TICKS: u32 = 5;
 
+/// Processor time from one look to the next below which a slowed process starves.
+const STARVED: Duration = TICK.checked_div(5).unwrap();
+
 /// The budget that a process is under, if any.
 #[derive(Debug)]
 pub(crate) struct Meter {
@@ -45,9 +48,13 @@ struct Watch {
     parked: bool,
     /// Whether the process is to get only what others leave, from the next look on.
     slow: bool,
+    /// When its last turn beside others began, or the call.
+    last_turn: Instant,
     ticks: u32,
     first: Option<Usage>,
     cpu: Duration,
+    /// The part of that since the last look.
+    gained: Duration,
     verdict: Option<StopReason>,
 }
 
@@ -58,9 +65,19 @@ impl Meter {
 
     /// Puts a budget in force.
     pub(crate) fn begin(&self, budget: Budget) {
-        let watch =
-            Watch { budget, since: Instant::now(), parked: false, slow: false, ticks: 0, first: None, cpu: Duration::ZERO, verdict: None };
-        *self.lock() = Some(watch);
+        let since = Instant::now();
+        *self.lock() = Some(Watch {
+            budget,
+            since,
+            parked: false,
+            slow: false,
+            last_turn: since,
+            ticks: 0,
+            first: None,
+            cpu: Duration::ZERO,
+            gained: Duration::ZERO,
+            verdict: None,
+        });
         self.alarm.arm();
     }
 
@@ -75,6 +92,21 @@ impl Meter {
     pub(crate) fn slow_down(&self) {
         if let Some(watch) = &mut *self.lock() {
             watch.slow = true;
+        }
+    }
+
+    /// Since when a slowed process has had no turn, if others leave it next to nothing.
+    pub(crate) fn starves_since(&self) -> Option<Instant> {
+        let starves = |watch: &&Watch| !watch.slow && !watch.parked && watch.verdict.is_none() && watch.gained < STARVED;
+        let is_slowed = self.is_slowed.load(Ordering::Acquire);
+        self.lock().as_ref().filter(starves).filter(|_| is_slowed).map(|watch| watch.last_turn)
+    }
+
+    /// Lets a process that [starves](Self::starves_since) have as much as others until the next look, if the system does.
+    pub(crate) fn have_turn(&self, pid: u32, since: Instant) {
+        if let Some(watch) = self.lock().as_mut().filter(|watch| watch.last_turn == since) {
+            watch.last_turn = Instant::now();
+            watch.slow = pace::raise(pid).is_ok();
         }
     }
 
@@ -151,7 +183,9 @@ impl Watch {
                 Err(UsageError::Unreadable) => return Look::Over(StopReason::Crashed),
             };
             let first = *self.first.get_or_insert(now);
-            self.cpu = now.cpu.saturating_sub(first.cpu);
+            let cpu = now.cpu.saturating_sub(first.cpu);
+            self.gained = cpu.saturating_sub(self.cpu);
+            self.cpu = cpu;
             rss_bytes = now.rss_bytes;
         }
         self.budget.overrun(wall, self.cpu, rss_bytes, grace).map_or(Look::Well, Look::Over)
@@ -234,6 +268,38 @@ mod tests {
         assert_eq!(reason, StopReason::CpuTime { limit_ms: 100 });
         assert!(seen.cpu.is_some_and(|cpu| (150..400).contains(&cpu.as_millis())), "limit and grace: {seen:?}");
         assert!(!seen.within && seen.verdict == Some(reason));
+    }
+
+    /// One that has a core with others: `taskset` is in every Linux.
+    fn busy_on_one_core() -> Busy {
+        Busy(Command::new("taskset").args(["-c", "0", "/bin/sh", "-c", "while :; do :; done"]).spawn().unwrap())
+    }
+
+    #[tokio::test]
+    async fn who_is_slowed_gets_on_by_its_turns_however_much_others_want() {
+        let others = [(); 3].map(|()| busy_on_one_core());
+        let (slowed, meter) = (busy_on_one_core(), Meter::new(Arc::default()));
+        let pid = slowed.0.id();
+        if pace::lower(pid).and_then(|()| pace::raise(pid)).is_err() {
+            println!("not judged: this system does not let a process that was slowed have as much as others again");
+            return;
+        }
+        let computed = async |turns: bool| {
+            meter.begin(AMPLE);
+            meter.slow_down();
+            for tick in 0..30 {
+                assert!(matches!(meter.look(pid, Duration::ZERO), Look::Well));
+                if let Some(since) = meter.starves_since().filter(|_| turns && tick % 3 == 2) {
+                    meter.have_turn(pid, since);
+                }
+                tokio::time::sleep(TICK).await;
+            }
+            meter.finish().cpu.unwrap()
+        };
+        let (without, with) = (computed(false).await, computed(true).await);
+        assert!(with >= without + TICK, "{without:?} without turns, {with:?} with them");
+        assert!(meter.regain_pace(pid));
+        drop(others);
     }
 
     #[tokio::test]

@@ -40,10 +40,15 @@ const LOOKS: f64 = 50.0;
 /// How long an attacker waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// The same for calls that are waited for to their end.
+const LONG_PATIENCE: Duration = Duration::from_secs(60);
+
 /// What an attacker does, for as long as it is let.
 enum Attack {
     /// Asks for these in turn, so many times a second.
     Asks(Vec<Request>, f64),
+    /// Makes these calls at once, each over a connection of its own, and waits for the end of all of them.
+    Calls(Vec<Request>),
     /// Opens so many connections, sends each these bytes, and then nothing more.
     Holds(usize, Vec<u8>),
 }
@@ -62,7 +67,10 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     println!("{VICTIMS} victims over HTTP and MCP; the attacker asks {PACE} times a second over {ATTACKERS} connections\n");
     println!("{:<44}{:>18}{:>20}{:>17}{:>8}  met", "", "victims' calls/s", "p99", "/health/live p99", "MB");
     for (what, attack) in attacks(&host)? {
-        beside(&host, &what, Arc::new(attack), options.seconds)?;
+        beside(&host, VICTIM, &what, Arc::new(attack), options.seconds)?;
+    }
+    for (what, attack) in hogs(&host)? {
+        beside(&host, JS_VICTIM, &what, Arc::new(attack), options.seconds)?;
     }
     let (refused, published) = schemas::publish(&host)?;
     println!(
@@ -72,7 +80,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
         refused.join(", ")
     );
     for (what, requests) in published {
-        beside(&host, &format!("calls of a tool with {what}"), Arc::new(Attack::Asks(requests, PACE)), options.seconds)?;
+        beside(&host, VICTIM, &format!("calls of a tool with {what}"), Arc::new(Attack::Asks(requests, PACE)), options.seconds)?;
     }
     host.stop()
 }
@@ -103,8 +111,39 @@ fn write_tools(folder: &Path) -> Result<(), Failure> {
     Ok(fs::write(place.join("tool.json"), own.to_string())?)
 }
 
-/// The tool that the victims call.
+/// The tools that the victims call: the host's own code, and a handler.
 const VICTIM: &str = "receipt-echo-free";
+const JS_VICTIM: &str = "victim-in-javascript";
+
+/// Calls that keep workers for longer than they are measured beside, each tool's victims being handlers too.
+fn hogs(host: &Host) -> Result<Vec<(String, Attack)>, Failure> {
+    const COMPUTES: &str = "export default () => { const end = Date.now() + 1500; while (Date.now() < end); return {}; };";
+    const SLEEPS: &str = "export default () => new Promise((done) => setTimeout(() => done({}), 1500));";
+    publish(host, JS_VICTIM, "export default () => ({ ok: 1 });")?;
+    let calls = |name: &str, source: &str, tools: usize, each: usize| {
+        let slugs: Vec<_> = (0..tools).map(|n| format!("{name}-{n}")).collect();
+        for slug in &slugs {
+            publish(host, slug, source)?;
+        }
+        let requests = slugs.iter().flat_map(|slug| vec![Request::post(&format!("/tools/{slug}"), INPUT); each]);
+        Ok::<_, Failure>(Attack::Calls(requests.collect()))
+    };
+    Ok(vec![
+        ("nothing, the victims being handlers".to_owned(), Attack::Calls(vec![])),
+        ("16 calls of a handler that computes".to_owned(), calls("computes-alone", COMPUTES, 1, 16)?),
+        ("16 calls of 4 handlers that compute".to_owned(), calls("computes", COMPUTES, 4, 4)?),
+        ("64 calls of a handler that computes".to_owned(), calls("computes-much", COMPUTES, 1, 64)?),
+        ("320 calls of 8 handlers that sleep".to_owned(), calls("sleeps", SLEEPS, 8, 40)?),
+    ])
+}
+
+fn publish(host: &Host, slug: &str, source: &str) -> Result<(), Failure> {
+    let handler = json!({ "source": source, "language": "js" });
+    let limits = json!({ "cpuMs": 10_000 });
+    let tool = json!({ "slug": slug, "title": slug, "priceUsd": 0, "handlerType": "js_request_response", "handler": handler, "limits": limits, "inputSchema": { "type": "object" } });
+    let publish = Request::post("/ai/endpoints/create", &tool.to_string()).with("x-admin-token", ADMIN_TOKEN);
+    Client::connect(host.address())?.expect_ok(&publish)
+}
 
 fn attacks(host: &Host) -> Result<Vec<(String, Attack)>, Failure> {
     let list = |query: &str| mcp::asked(&format!("/ai/mcp{query}"), "tools/list", json!({}));
@@ -154,16 +193,16 @@ fn bodies() -> Vec<Request> {
 }
 
 /// Measures the victims with and without the attack, a second each in turns, and prints a line.
-fn beside(host: &Host, what: &str, attack: Arc<Attack>, seconds: u64) -> Result<(), Failure> {
+fn beside(host: &Host, victim: &str, what: &str, attack: Arc<Attack>, seconds: u64) -> Result<(), Failure> {
     let (mut alone, mut attacked) = (Sum::default(), Sum::default());
     let (mut met, mut most) = (Met::new(), 0);
     for turn in 0..=seconds {
         let quiet = look(host);
-        let figures = victims(host)?;
+        let figures = victims(host, victim)?;
         alone.add(turn, figures, quiet.ended());
         let attackers = Attackers::begin(host.address(), &attack);
         let beside = look(host);
-        let figures = victims(host).map_err(|why| format!("{what}: a victim was not served: {why}"))?;
+        let figures = victims(host, victim).map_err(|why| format!("{what}: a victim was not served: {why}"))?;
         most = most.max(host.memory_mb()?);
         attacked.add(turn, figures, beside.ended());
         for (status, count) in attackers.end() {
@@ -208,10 +247,10 @@ impl Sum {
 }
 
 /// A second of calls.
-fn victims(host: &Host) -> Result<(Vec<Duration>, Duration), Failure> {
-    let over_http = Request::post(&format!("/tools/{VICTIM}"), INPUT);
+fn victims(host: &Host, victim: &str) -> Result<(Vec<Duration>, Duration), Failure> {
+    let over_http = Request::post(&format!("/tools/{victim}"), INPUT);
     let requests: Vec<_> =
-        (0..VICTIMS).map(|n| if n % 2 == 0 { over_http.clone() } else { mcp::legacy_request("/ai/mcp", VICTIM) }).collect();
+        (0..VICTIMS).map(|n| if n % 2 == 0 { over_http.clone() } else { mcp::legacy_request("/ai/mcp", victim) }).collect();
     load::run_each(host.address(), &requests, Duration::from_secs(1)).map(Figures::into_parts)
 }
 
@@ -263,6 +302,10 @@ impl Attackers {
                     thread::spawn(move || ask(address, &attack, n, pace, &ending))
                 })
                 .collect(),
+            Attack::Calls(ref requests) => {
+                let calls = requests.iter().cloned();
+                calls.map(|request| thread::spawn(move || Met::from([(call_once(address, &request), 1)]))).collect()
+            }
             Attack::Holds(..) => {
                 let (ending, attack) = (Arc::clone(&ending), Arc::clone(attack));
                 vec![thread::spawn(move || hold(address, &attack, &ending))]
@@ -307,6 +350,11 @@ fn ask(address: SocketAddr, attack: &Attack, number: usize, pace: f64, ending: &
         *met.entry(status).or_default() += 1;
     }
     met
+}
+
+/// One call to its end: the status of its answer, 0 where none came.
+fn call_once(address: SocketAddr, request: &Request) -> u16 {
+    Client::from_elsewhere(address, LONG_PATIENCE).and_then(|mut client| client.ask(request)).unwrap_or(0)
 }
 
 /// Holds connections with a request that never ends.
