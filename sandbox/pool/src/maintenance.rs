@@ -193,7 +193,12 @@ mod tests {
         let core = core();
         let [unused, used] = [0, 1].map(|calls| worker(Isolation::Warm, calls).0);
         let first = |worker: &Process| worker.first_idle_bytes.load(Ordering::Relaxed);
-        assert!(!core.is_due(&unused) && !core.is_due(&used) && first(&unused) == 0 && first(&used) > 0);
+        assert!(!core.is_due(&unused) && first(&unused) == 0);
+        // A process that has only begun may hold nothing yet, as far as the system counts.
+        while first(&used) == 0 {
+            assert!(!core.is_due(&used));
+            tokio::task::yield_now().await;
+        }
         used.first_idle_bytes.store(1, Ordering::Relaxed);
         assert!(!core.is_due(&used) && first(&used) == 1, "what it held first is kept");
         assert!(!is_leak(1, PROCESS_BYTES, 2) && is_leak(1, PROCESS_BYTES + 1, 2));
