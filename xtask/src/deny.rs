@@ -1,6 +1,6 @@
 //! Licences, sources, versions and known faults of the dependencies, as `.deny.toml` has them.
 
-use std::{fs, process::Command};
+use std::{fs, path::Path, process::Command};
 
 use crate::{Failure, place, shell, tools};
 
@@ -39,6 +39,27 @@ fn list() -> List {
     if shell::succeeds(Command::new("curl").args(["-sfIL", "--connect-timeout", "3", "--max-time", "8", ADVISORIES])) {
         return List::Fetched;
     }
-    let kept = fs::read_dir(place::cargo_home().join("advisory-dbs")).is_ok_and(|mut lists| lists.next().is_some());
-    if kept { List::Kept } else { List::Away }
+    if holds_a_list(&place::cargo_home().join("advisory-dbs")) { List::Kept } else { List::Away }
+}
+
+/// Whether a list lies in cargo-deny's folder, which has a lock in it from the first try to fetch one on.
+fn holds_a_list(folder: &Path) -> bool {
+    fs::read_dir(folder).is_ok_and(|mut lists| lists.any(|list| list.is_ok_and(|list| list.path().join(".git").is_dir())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_alone_is_no_list_of_known_faults() {
+        let lists = std::env::temp_dir().join(format!("xtask-deny-{}", std::process::id()));
+        assert!(!holds_a_list(&lists));
+        fs::create_dir(&lists).unwrap();
+        fs::write(lists.join("db.lock"), "").unwrap();
+        assert!(!holds_a_list(&lists));
+        fs::create_dir_all(lists.join("advisory-db-1/.git")).unwrap();
+        assert!(holds_a_list(&lists));
+        fs::remove_dir_all(lists).unwrap();
+    }
 }
