@@ -1,7 +1,7 @@
 //! Spaces: where tables lie, each apart from the others.
 
 macro_rules! spaces {
-    ($($name:ident = $number:literal,)+) => {
+    ($($name:ident = $number:literal $($kind:literal)?,)+) => {
         /// Where tables lie. The number is the place on disk and never changes.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
@@ -11,44 +11,55 @@ macro_rules! spaces {
         impl Space {
             /// Every space, each at the place of its number.
             pub const ALL: [Self; [$($number),+].len()] = [$(Self::$name),+];
+
+            /// What operators are told its size under. `None` where that is told otherwise, or is always small.
+            #[must_use]
+            pub const fn kind(self) -> Option<&'static str> {
+                match self {
+                    $(Self::$name => spaces!(@kind $($kind)?),)+
+                }
+            }
         }
     };
+    (@kind) => { None };
+    (@kind $kind:literal) => { Some($kind) };
 }
 
+// A row is the space, its number, and the kind of what is in it, as operators know it.
 spaces! {
     Meta = 0,
-    Endpoints = 1,
-    Versions = 2,
-    Receipts = 3,
-    Payments = 4,
-    OpenIntents = 5,
-    PaymentExpiry = 6,
-    Credits = 7,
-    LedgerBalances = 8,
-    LedgerNonces = 9,
-    Kv = 10,
-    KvUsage = 11,
-    Files = 12,
-    FilesUsage = 13,
-    Logs = 14,
-    Secrets = 15,
-    Builders = 16,
-    Events = 17,
-    Sales = 18,
-    Unpaid = 19,
-    Payouts = 20,
-    PayoutReceipts = 21,
-    PayoutSettings = 22,
-    Audit = 23,
-    CreditMovements = 24,
-    RetiredSlugs = 25,
-    VersionOwners = 26,
-    Tasks = 27,
-    Mintings = 28,
+    Endpoints = 1 "endpoints",
+    Versions = 2 "versions",
+    Receipts = 3 "paidReceipts",
+    Payments = 4 "payments",
+    OpenIntents = 5 "payments",
+    PaymentExpiry = 6 "payments",
+    Credits = 7 "credits",
+    LedgerBalances = 8 "simulatedLedger",
+    LedgerNonces = 9 "simulatedLedger",
+    Kv = 10 "kv",
+    KvUsage = 11 "kv",
+    Files = 12 "files",
+    FilesUsage = 13 "files",
+    Logs = 14 "logs",
+    Secrets = 15 "secrets",
+    Builders = 16 "builders",
+    Events = 17 "events",
+    Sales = 18 "sales",
+    Unpaid = 19 "payouts",
+    Payouts = 20 "payouts",
+    PayoutReceipts = 21 "payouts",
+    PayoutSettings = 22 "payouts",
+    Audit = 23 "audit",
+    CreditMovements = 24 "credits",
+    RetiredSlugs = 25 "endpoints",
+    VersionOwners = 26 "versions",
+    Tasks = 27 "tasks",
+    Mintings = 28 "credits",
     FreeReceipts = 29,
-    LedgerExpiry = 30,
-    Calls = 31,
-    CallMetrics = 32,
+    LedgerExpiry = 30 "simulatedLedger",
+    Calls = 31 "calls",
+    CallMetrics = 32 "callMetrics",
 }
 
 impl Space {

@@ -10,7 +10,7 @@ fn every_space_is_at_its_number() {
         assert_eq!(space as u8, number);
         assert_eq!(Space::of_number(number), Some(space));
     }
-    assert_eq!(Space::of_number(Space::CallMetrics as u8 + 1), None);
+    assert_eq!(Space::of_number(u8::try_from(Space::ALL.len()).unwrap()), None);
 }
 
 #[test]
@@ -18,6 +18,12 @@ fn every_space_has_a_table() {
     for space in Space::ALL {
         assert!(TABLES.iter().any(|table| table.space == space), "{space:?}");
     }
+}
+
+#[test]
+fn the_size_of_every_space_is_told_or_small_or_counted_elsewhere() {
+    let untold: Vec<_> = Space::ALL.into_iter().filter(|space| space.kind().is_none()).collect();
+    assert_eq!(untold, [Space::Meta, Space::FreeReceipts]);
 }
 
 #[test]
@@ -51,6 +57,15 @@ fn stored<K: Key + Clone + PartialEq + std::fmt::Debug>(table: Declared<K>, key:
 
 fn start<K: Key>(table: Declared<K>, start: &impl StartOf<K>) -> String {
     stored_key(table.plan(), start).escape_ascii().to_string()
+}
+
+#[test]
+fn the_place_of_every_table_is_held_below() {
+    let (_, held) = include_str!("tests.rs").split_once("fn keys_are_where_they_always_were").unwrap();
+    let words: Vec<_> = held.split(|character: char| character != '_' && !character.is_alphanumeric()).collect();
+    for table in TABLES {
+        assert!(words.contains(&table.name), "{} is not", table.name);
+    }
 }
 
 /// As the versions before this schema wrote them.
