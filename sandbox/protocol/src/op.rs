@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 /// in the host it performs what was asked.
 ///
 /// A row is the capability that the op is of and the method of its part of the host that performs it, the name that scripts call it by, and the request
-/// with what its fields are given as: `text` (JSON where the field is no text), `number` or `buffer`. Behind it stands whether it `writes`:
-/// it changes what is kept, so that the call does not end before it is done.
+/// with what its fields are given as: `text` (JSON where the field is no text), `number`, `page` (how much of a list, within what one page
+/// may have) or `buffer`. Behind it stands whether it `writes`: it changes what is kept, so that the call does not end before it is done.
 #[macro_export]
 macro_rules! ops {
     ($then:ident) => {
@@ -39,7 +39,7 @@ macro_rules! ops {
                 /// What the keys begin with.
                 prefix: String = text,
                 /// Most entries, at most [`LIST_LIMIT`](crate::limits::LIST_LIMIT).
-                limit: u32 = number,
+                limit: u32 = page,
                 /// Where the page before ended.
                 cursor: Option<String> = text,
             };
@@ -72,7 +72,7 @@ macro_rules! ops {
                 /// What the paths begin with.
                 prefix: String = text,
                 /// Most entries, at most [`LIST_LIMIT`](crate::limits::LIST_LIMIT).
-                limit: u32 = number,
+                limit: u32 = page,
                 /// Where the page before ended.
                 cursor: Option<String> = text,
             };

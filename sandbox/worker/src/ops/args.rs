@@ -60,11 +60,16 @@ impl Argument<f64> for Option<u64> {
     }
 }
 
-/// The `limit` of a list: as many as are asked for, and no more than there may be.
+/// A number that has to be given.
 impl Argument<f64> for u32 {
-    fn read(limit: f64) -> Option<Self> {
-        Some(whole(limit).map_or(LIST_DEFAULT, |limit| Self::try_from(limit).unwrap_or(Self::MAX).min(LIST_LIMIT)))
+    fn read(number: f64) -> Option<Self> {
+        whole(number).and_then(|number| Self::try_from(number).ok())
     }
+}
+
+/// The `limit` of a list: as many as are asked for, and no more than there may be.
+pub(super) fn page(limit: f64) -> Option<u32> {
+    Some(whole(limit).map_or(LIST_DEFAULT, |limit| u32::try_from(limit).unwrap_or(u32::MAX).min(LIST_LIMIT)))
 }
 
 /// An optional number: below 0 is none.
@@ -80,7 +85,15 @@ mod tests {
     #[test]
     fn page_is_what_is_asked_for_up_to_the_limit() {
         for (asked, page) in [(-1.0, LIST_DEFAULT), (1.0, 1), (f64::from(LIST_LIMIT), LIST_LIMIT), (9_007_199_254_740_991.0, LIST_LIMIT)] {
-            assert_eq!(u32::read(asked), Some(page), "{asked}");
+            assert_eq!(super::page(asked), Some(page), "{asked}");
+        }
+    }
+
+    #[test]
+    fn number_is_taken_as_it_is_or_not_at_all() {
+        let most = f64::from(u32::MAX);
+        for (given, read) in [(0.0, Some(0)), (5_000.0, Some(5_000)), (most, Some(u32::MAX)), (most + 1.0, None), (-1.0, None)] {
+            assert_eq!(u32::read(given), read, "{given}");
         }
     }
 }

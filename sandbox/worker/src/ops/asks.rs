@@ -3,32 +3,36 @@
 use deno_core::{OpDecl, OpState, op2};
 use tollhouse_protocol::OpRequest;
 
-use super::args::Argument;
+use super::args::{Argument, page};
 use crate::call_state::CallState;
 
 /// Makes an op of each row. Its arguments come in the order of the request's fields.
 macro_rules! bind {
-    (@op $op:ident $request:ident [$($argument:tt)*] [$($field:ident)*]) => {
+    (@op $op:ident $request:ident [$($argument:tt)*] [$($field:ident = $read:path;)*]) => {
         #[op2(fast)]
         #[smi]
         fn $op(state: &mut OpState, $($argument)*) -> u32 {
-            $(let Some($field) = Argument::read($field) else {
+            $(let Some($field) = $read($field) else {
                 return CallState::of(state).ops().refuse("invalid_argument", concat!("`", stringify!($field), "` does not read"));
             };)*
             CallState::of(state).ops().request(OpRequest::$request { $($field),* })
         }
     };
-    (@op $op:ident $request:ident [$($argument:tt)*] [$($done:ident)*]
+    (@op $op:ident $request:ident [$($argument:tt)*] [$($done:tt)*]
         $(#[$what:meta])* $field:ident: $kind:ty = text, $($rest:tt)*) => {
-        bind!(@op $op $request [$($argument)* #[string] $field: String,] [$($done)* $field] $($rest)*);
+        bind!(@op $op $request [$($argument)* #[string] $field: String,] [$($done)* $field = Argument::read;] $($rest)*);
     };
-    (@op $op:ident $request:ident [$($argument:tt)*] [$($done:ident)*]
+    (@op $op:ident $request:ident [$($argument:tt)*] [$($done:tt)*]
         $(#[$what:meta])* $field:ident: $kind:ty = number, $($rest:tt)*) => {
-        bind!(@op $op $request [$($argument)* $field: f64,] [$($done)* $field] $($rest)*);
+        bind!(@op $op $request [$($argument)* $field: f64,] [$($done)* $field = Argument::read;] $($rest)*);
     };
-    (@op $op:ident $request:ident [$($argument:tt)*] [$($done:ident)*]
+    (@op $op:ident $request:ident [$($argument:tt)*] [$($done:tt)*]
+        $(#[$what:meta])* $field:ident: $kind:ty = page, $($rest:tt)*) => {
+        bind!(@op $op $request [$($argument)* $field: f64,] [$($done)* $field = page;] $($rest)*);
+    };
+    (@op $op:ident $request:ident [$($argument:tt)*] [$($done:tt)*]
         $(#[$what:meta])* $field:ident: $kind:ty = buffer, $($rest:tt)*) => {
-        bind!(@op $op $request [$($argument)* #[buffer] $field: &[u8],] [$($done)* $field] $($rest)*);
+        bind!(@op $op $request [$($argument)* #[buffer] $field: &[u8],] [$($done)* $field = Argument::read;] $($rest)*);
     };
     ($($(#[$about:meta])* $part:ident.$method:ident $op:ident $request:ident { $($fields:tt)* } $($writes:ident)?;)*) => {
         $(bind!(@op $op $request [] [] $($fields)*);)*
