@@ -3,7 +3,8 @@
 //! A worker only asks. [`Ops`] holds the grant of one call and answers; nothing of the world is
 //! reachable except through the scoped values it hands out ([`Kv`], [`Files`], [`Guard`]), each
 //! bound to the call's endpoint and limits. The [`Grant`] behind it is shared with the catalogue:
-//! what an admin takes back, a running call loses at its next op.
+//! what an admin takes back, a running call loses at its next op. A request goes to no host but those of
+//! the grant ([`AllowedHosts`]): the guard asks them at each step, redirects too.
 //!
 //! It does *not* count ops or cut log lines: the pool does both before anything comes here.
 

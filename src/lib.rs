@@ -14,7 +14,8 @@
 //! ```
 //!
 //! `http` and `mcp` do not know each other, nor [`app`], which gives each the few services that it takes: what they share is
-//! in [`front`].
+//! in [`front`]. Beside the call: [`account`] (who someone is), [`event`] (what builders are told), [`operate`] (what an operator
+//! looks at), [`config`] (the settings).
 //!
 //! Invariants, and who keeps them:
 //! - One payment authorisation buys at most one run and one answer: [`money`].

@@ -11,6 +11,8 @@
 //!     └──── released ◀─────┘                         └──────────▶ refused
 //! ```
 //!
+//! [`Gate::admit`] judges what is offered: it is read against the call's [`Terms`], looked up, and verified by the [`Facilitator`].
+//!
 //! A `settling` record without an answer from the facilitator stays until it is resolved by asking
 //! again with the identical payload. Released and refused authorisations are unspent and may be used again.
 
