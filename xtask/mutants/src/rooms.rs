@@ -29,7 +29,10 @@ const ROOMS: &[Room] = &[
         files: &["src/money.rs", "src/money/**"],
         without: &[],
         own: &["money::"],
-        outside: ("it", &["payments::", "credits::", "crash::", "revenue::", "payouts::", "bearer::", "story::", "gates::"]),
+        outside: (
+            "it",
+            &["payments::", "settlements::", "credits::", "crash::", "revenue::", "payouts::", "bearer::", "story::", "gates::"],
+        ),
     },
     Room {
         name: "call",
@@ -40,7 +43,21 @@ const ROOMS: &[Room] = &[
         own: &["call::"],
         outside: (
             "it",
-            &["errors::", "ways::", "payments::", "calls::", "long::", "streams::", "drafts::", "owners::", "mcp::", "readiness::"],
+            &[
+                "errors::",
+                "ways::",
+                "payments::",
+                "settlements::",
+                "calls::",
+                "logs::",
+                "shares::",
+                "long::",
+                "streams::",
+                "drafts::",
+                "owners::",
+                "mcp::",
+                "readiness::",
+            ],
         ),
     },
     Room {
