@@ -94,7 +94,7 @@ pub enum StartError {
 }
 
 impl App {
-    /// Opens the store, starts the sandbox, resolves what a crash left open, publishes the shipped tools.
+    /// Opens the store, starts the sandbox, takes up what a crash left open, publishes the shipped tools.
     ///
     /// # Errors
     ///
@@ -110,7 +110,7 @@ impl App {
         let signer = Arc::new(Signer::open(data).map_err(StartError::Key)?);
         let (payment, config) = (&settings.money, payment_config(settings)?);
         let (url, rpc_url) = (payment.facilitator_url.as_deref(), payment.rpc_url.as_deref());
-        let means = Means { config: &config, url, rpc_url, store: &store, clock: &clock };
+        let means = Means { config: &config, url, access: &payment.access, rpc_url, store: &store, clock: &clock };
         let (facilitator, ledger) = payment.facilitator.start(&means).map_err(StartError::Payment)?;
         let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), settings.kept.events));
         events.start();
@@ -223,6 +223,7 @@ impl App {
             mcp,
         };
         let app = Arc::new(Self { rooms, shared: Arc::new(shared) });
+        app.settle_open();
         app.sweep();
         app.rescan();
         Ok(app)
@@ -272,7 +273,7 @@ impl App {
         });
     }
 
-    /// Resolves open settlements and forgets old answers, for as long as the host lives.
+    /// Forgets who has been quiet, for as long as the host lives.
     fn sweep(self: &Arc<Self>) {
         let app = Arc::downgrade(self);
         tokio::spawn(async move {
@@ -281,6 +282,16 @@ impl App {
                 let Some(app) = app.upgrade() else { return };
                 app.shared.limits.forget_quiet();
                 app.rooms.mcp.forget_quiet();
+            }
+        });
+    }
+
+    /// Resolves open settlements and forgets old answers, from the start on, for as long as the host lives. Nothing else waits for it: a
+    /// facilitator may take its time.
+    fn settle_open(self: &Arc<Self>) {
+        let app = Arc::downgrade(self);
+        tokio::spawn(async move {
+            while let Some(app) = app.upgrade() {
                 if let Err(error) = app.rooms.gate.tick().await {
                     tracing::error!(%error, "open settlements could not be looked at");
                 } else if let Some(ledger) = app.rooms.ledger.as_ref().filter(|_| app.rooms.gate.open_intents() == 0)
@@ -288,6 +299,8 @@ impl App {
                 {
                     tracing::error!(%error, "nonces that expired could not be forgotten");
                 }
+                drop(app);
+                tokio::time::sleep(SWEEP).await;
             }
         });
     }

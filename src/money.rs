@@ -16,6 +16,7 @@
 //! A `settling` record without an answer from the facilitator stays until it is resolved by asking
 //! again with the identical payload. Released and refused authorisations are unspent and may be used again.
 
+mod begun;
 mod credit;
 mod facilitator;
 mod finisher;
@@ -32,13 +33,13 @@ mod terms;
 mod tests;
 mod x402;
 
-pub(crate) use self::{credit::PREFIX as CREDIT_PREFIX, facilitator::NOT_SERVED};
 pub use self::{
+    begun::Begun,
     credit::{Credit, CreditDecision, CreditError, CreditVerdict, Credits, Minted, Movement, MovementKind, Movements, Once, Revoked},
     facilitator::{
         Facilitator, SettleOutcome, Verdict,
         kind::{
-            FacilitatorKind, Means,
+            FacilitatorAccess, FacilitatorKind, Means,
             ledger::{Ledger, LedgerError},
         },
     },
@@ -54,4 +55,5 @@ pub use self::{
     terms::Terms,
     x402::{eip3009::Authorization, offer::Payment, wire::Challenge},
 };
+pub(crate) use self::{credit::PREFIX as CREDIT_PREFIX, facilitator::NOT_SERVED};
 pub use crate::base::id::{PaymentId, PaymentIdError};

@@ -42,11 +42,7 @@ const HOMES: &[(&str, &[&str], &str)] = &[
     ("): Query<", &[], "a query is taken as `QueryParams`: refused in the envelope"),
     ("for Fault {", &["src/front/fault", "src/front/body.rs"], "what a room's error is told as stands in one place"),
     ("deno_core", &["sandbox/worker"], "only the worker links the engine"),
-    (
-        "Client::builder",
-        &["src/capability", "src/money/facilitator/kind/remote.rs"],
-        "outgoing requests go through the guard or the facilitator",
-    ),
+    ("Client::builder", &["src/capability", "src/money/facilitator/post.rs"], "outgoing requests go through the guard or the facilitator"),
     ("reqwest::get", &["src/verify.rs"], "outgoing requests go through the guard or the facilitator"),
 ];
 

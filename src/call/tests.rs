@@ -22,7 +22,7 @@ use crate::{
     catalog::{By, CatalogParts, safety::Scanner},
     event::{Event, EventQuery, EventSettings, Events, Kind},
     money::{
-        Facilitator, Payment, PaymentConfig, SettleOutcome, Settlement, SettlementKind, Verdict, WireVersion,
+        Begun, Facilitator, Payment, PaymentConfig, SettleOutcome, Settlement, SettlementKind, Verdict, WireVersion,
         receipt::{FreeReceipts, Signer},
         sale::Sales,
     },
@@ -57,7 +57,7 @@ impl Facilitator for Told {
         Verdict::Valid
     }
 
-    async fn settle(&self, payment: &Payment) -> SettleOutcome {
+    async fn settle(&self, payment: &Payment, _begun: &Begun) -> SettleOutcome {
         let settles = || *self.settles.lock().unwrap();
         if matches!(settles(), Settles::Later) {
             self.go.notified().await;
@@ -79,8 +79,8 @@ impl Facilitator for Told {
         })
     }
 
-    async fn resolve(&self, payment: &Payment) -> SettleOutcome {
-        self.settle(payment).await
+    async fn resolve(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
+        self.settle(payment, begun).await
     }
 
     fn name(&self) -> &'static str {

@@ -19,6 +19,8 @@ pub enum SettingsError {
     Key { path: PathBuf, key: String },
     #[error("the facilitator `{0}` needs its address in `X402_FACILITATOR_URL`")]
     NoFacilitatorUrl(FacilitatorKind),
+    #[error("`CDP_API_KEY_ID` and `CDP_API_KEY_SECRET` are set together, or not at all")]
+    HalfAKey,
     #[error("the facilitator `{0}` takes real money: set `TOLLHOUSE_PAY_TO` to the address it should go to")]
     NoPayTo(FacilitatorKind),
     #[error(

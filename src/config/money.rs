@@ -2,9 +2,9 @@
 
 use std::net::SocketAddr;
 
-use super::{error::SettingsError, layered::flags};
+use super::{error::SettingsError, layered::flags, secret::Hidden};
 use crate::money::{
-    FacilitatorKind,
+    FacilitatorAccess, FacilitatorKind,
     sale::{FeeBps, WHOLE_BPS},
 };
 
@@ -23,6 +23,15 @@ pub struct MoneyFlags {
     /// Base URL of the x402 facilitator, for `http`
     #[arg(long, env = "X402_FACILITATOR_URL")]
     pub facilitator_url: Option<String>,
+    /// Headers that are sent to the facilitator with every question, each as `Name: value`, one a line
+    #[arg(long, env = "TOLLHOUSE_FACILITATOR_HEADERS", hide_env_values = true, value_delimiter = '\n')]
+    pub facilitator_headers: Vec<Hidden>,
+    /// Id of the key by which Coinbase's facilitator knows this host
+    #[arg(long, env = "CDP_API_KEY_ID")]
+    pub cdp_api_key_id: Option<String>,
+    /// Secret of that key, Ed25519, in base64
+    #[arg(long, env = "CDP_API_KEY_SECRET", hide_env_values = true)]
+    pub cdp_api_key_secret: Option<Hidden>,
     /// Address that payments go to; required with a real facilitator
     #[arg(long, env = "TOLLHOUSE_PAY_TO")]
     pub pay_to: Option<String>,
@@ -48,6 +57,8 @@ pub struct MoneySettings {
     pub facilitator: FacilitatorKind,
     /// Its address, for `http`.
     pub facilitator_url: Option<String>,
+    /// By what it knows us, for `http`.
+    pub access: FacilitatorAccess,
     /// Address that payments go to.
     pub pay_to: String,
     /// CAIP-2 name of the network that payments are made on.
@@ -73,6 +84,15 @@ impl MoneyFlags {
         if facilitator.plays() && in_public {
             return Err(SettingsError::SimulatedInPublic(listen));
         }
+        let text = |hidden: &Hidden| hidden.expose().to_owned();
+        let access = FacilitatorAccess {
+            headers: self.facilitator_headers.iter().map(text).filter(|line| !line.trim().is_empty()).collect(),
+            cdp_key: match (self.cdp_api_key_id, &self.cdp_api_key_secret) {
+                (Some(id), Some(secret)) => Some((id, text(secret))),
+                (None, None) => None,
+                _ => return Err(SettingsError::HalfAKey),
+            },
+        };
         let fee = self.fee_bps.unwrap_or(DEFAULT_FEE_BPS);
         if fee > WHOLE_BPS {
             return Err(SettingsError::Fee(fee));
@@ -80,6 +100,7 @@ impl MoneyFlags {
         Ok(MoneySettings {
             facilitator,
             facilitator_url: self.facilitator_url,
+            access,
             pay_to,
             network: self.network.unwrap_or_else(|| "eip155:84532".to_owned()),
             rpc_url: self.rpc_url,

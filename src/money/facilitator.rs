@@ -1,10 +1,13 @@
 //! Who verifies and settles: one trait for all.
 
+pub(super) mod chain;
 pub(super) mod kind;
+pub(super) mod post;
+mod reason;
 
 use async_trait::async_trait;
 
-use super::{Payment, Settlement, settlement::SettlementKind};
+use super::{Begun, Payment, Settlement, settlement::SettlementKind};
 
 /// What a facilitator says of a payment before the work.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,10 +18,10 @@ pub enum Verdict {
     Invalid {
         /// Code of x402, where it has one.
         reason: String,
-        /// For people.
+        /// For people. In our own words: payers read it.
         message: String,
     },
-    /// No clear answer: the call is not admitted.
+    /// No clear answer, for the log: the call is not admitted.
     Unavailable(String),
 }
 
@@ -31,16 +34,21 @@ pub enum SettleOutcome {
     Refused {
         /// Code of x402, where it has one.
         reason: String,
-        /// For people.
+        /// For people. In our own words: payers read it.
         message: String,
     },
-    /// No clear answer: money may have moved. Ask again with [`Facilitator::resolve`].
+    /// Nobody was asked to move the money, for the reason told to the log: the payment may be shown again.
+    Unsent(String),
+    /// No clear answer, for the log: money may have moved. Ask again with [`Facilitator::resolve`].
     Unknown(String),
 }
 
 /// The reason of a refusal that has nothing against the payment: the facilitator does not serve this host, or does not take
 /// what it asks for.
 pub(crate) const NOT_SERVED: &str = "facilitator_unavailable";
+
+/// Name of the facilitator whose money is on no chain.
+pub(super) const PLAYS: &str = "simulated";
 
 /// Verifies payments and moves money.
 #[async_trait]
@@ -49,14 +57,25 @@ pub trait Facilitator: Send + Sync + 'static {
     async fn verify(&self, payment: &Payment) -> Verdict;
 
     /// Moves the money. Called at most once for a payment by a host that did not crash.
-    async fn settle(&self, payment: &Payment) -> SettleOutcome;
+    async fn settle(&self, payment: &Payment, begun: &Begun) -> SettleOutcome;
 
-    /// Finds out what became of a settlement that did not answer. Asks with the identical payload,
+    /// Finds out what became of a settlement of its own that did not answer. Asks with the identical payload,
     /// whose nonce lets it move money once at most.
-    async fn resolve(&self, payment: &Payment) -> SettleOutcome;
+    async fn resolve(&self, payment: &Payment, begun: &Begun) -> SettleOutcome;
+
+    /// Finds out what became of a settlement that another facilitator was asked for: moves nothing, and takes nobody's word but
+    /// that of the chain where the money is.
+    async fn look_up(&self, _payment: &Payment, _begun: &Begun) -> SettleOutcome {
+        SettleOutcome::Unknown("the facilitator in force has no chain to ask".to_owned())
+    }
 
     /// `simulated`, `http`.
     fn name(&self) -> &'static str;
+
+    /// What intents name it by: its name, and where it is if it is elsewhere.
+    fn identity(&self) -> String {
+        self.name().to_owned()
+    }
 
     /// True when the money is play money.
     fn simulated(&self) -> bool {
@@ -76,4 +95,9 @@ pub(super) fn settlement(payment: &Payment, transaction: String) -> Settlement {
         scheme: "exact".to_owned(),
         version: Some(payment.version),
     }
+}
+
+/// At most so many characters of a text of others.
+fn cut(text: &str, chars: usize) -> String {
+    text.chars().take(chars).collect()
 }

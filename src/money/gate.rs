@@ -184,7 +184,10 @@ impl Gate {
                     None => Err(Refusal::Invalid { reason, message }),
                 };
             }
-            Verdict::Unavailable(why) => return Err(Refusal::FacilitatorUnavailable(why)),
+            Verdict::Unavailable(why) => {
+                tracing::warn!(payment.id = %id, why, "the facilitator could not verify a payment");
+                return Err(Refusal::FacilitatorUnavailable(why));
+            }
         }
         let payer = payment.payer();
         let tail = Tail::new(showable_until_ms, payment.client_id.as_deref().map(|name| (payer.as_str(), name)));

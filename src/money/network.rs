@@ -90,6 +90,13 @@ pub enum ConfigError {
     PayTo(String),
     #[error("the facilitator's address `{0}` is no URL")]
     FacilitatorUrl(String),
+    // Without the text: the address of a node has the key of who runs it in it.
+    #[error("the node's address in `TOLLHOUSE_RPC_URL` is no URL")]
+    RpcUrl,
+    #[error("a header for the facilitator is not of the form `Name: value`")]
+    FacilitatorHeader,
+    #[error("the secret in `CDP_API_KEY_SECRET` is no Ed25519 key: 64 bytes in base64, as the platform shows it")]
+    CdpKey,
     #[error("no HTTP client could be made: {0}")]
     Client(String),
 }

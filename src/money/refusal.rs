@@ -17,7 +17,8 @@ pub enum Refusal {
     /// Others change its record faster than this request can.
     #[error("payment `{0}` is being used by other requests")]
     InProgress(PaymentId),
-    #[error("the facilitator could not verify the payment: {0}")]
+    /// Why is for the log: it is in the facilitator's words.
+    #[error("the facilitator could not verify the payment")]
     FacilitatorUnavailable(String),
     #[error("no developer credit has this token")]
     CreditUnknown,

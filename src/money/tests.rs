@@ -1,11 +1,13 @@
 //! The gate put together with a simulated ledger, and payers with keys of their own.
 
+mod chain;
 mod crash;
 mod credit;
 mod eip712;
 mod faults;
 mod gate;
 mod keep;
+mod node;
 mod remote;
 mod sales;
 mod simulated;
@@ -169,6 +171,11 @@ fn draft() -> Vec<u8> {
     ReceiptFinisher::encode(&Closing { receipt, call: CallId::generate(), owner: Owner::Platform, fee: MicroUsd::ZERO, registered: None })
 }
 
+/// What is known of a settlement of [`Moody`] that begins now.
+fn begun() -> Begun {
+    Begun { at: NOW, facilitator: Some("moody".to_owned()) }
+}
+
 fn answer(body: &[u8]) -> StoredAnswer {
     StoredAnswer { status: 200, headers: vec![], body: Bytes::copy_from_slice(body), receipt_id: String::new(), settlement: None }
 }
@@ -184,6 +191,8 @@ enum Mood {
     /// Moves nothing and answers that it does not know.
     Unsure,
     Refuses,
+    /// Cannot be reached.
+    Away,
 }
 
 /// A simulated facilitator with moods, that counts.
@@ -192,9 +201,14 @@ struct Moody {
     mood: Mutex<Mood>,
     verified: AtomicUsize,
     settled: AtomicUsize,
+    identity: Mutex<&'static str>,
 }
 
 impl Moody {
+    fn call_yourself(&self, name: &'static str) {
+        *self.identity.lock().unwrap() = name;
+    }
+
     fn feel(&self, mood: Mood) {
         *self.mood.lock().unwrap() = mood;
     }
@@ -212,6 +226,7 @@ impl Moody {
                 SettleOutcome::Unknown("a test".to_owned())
             }
             Mood::Unsure => SettleOutcome::Unknown("a test".to_owned()),
+            Mood::Away => SettleOutcome::Unsent("a test".to_owned()),
             Mood::Refuses => SettleOutcome::Refused { reason: "insufficient_funds".to_owned(), message: "a test".to_owned() },
         }
     }
@@ -224,21 +239,25 @@ impl Facilitator for Moody {
         self.inner.verify(payment).await
     }
 
-    async fn settle(&self, payment: &Payment) -> SettleOutcome {
+    async fn settle(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
         self.settled.fetch_add(1, Ordering::SeqCst);
-        self.moodily(self.inner.settle(payment)).await
+        self.moodily(self.inner.settle(payment, begun)).await
     }
 
-    async fn resolve(&self, payment: &Payment) -> SettleOutcome {
+    async fn resolve(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
         // It refuses no money that moved.
-        match self.moodily(self.inner.resolve(payment)).await {
-            SettleOutcome::Refused { .. } => self.inner.resolve(payment).await,
+        match self.moodily(self.inner.resolve(payment, begun)).await {
+            SettleOutcome::Refused { .. } => self.inner.resolve(payment, begun).await,
             outcome => outcome,
         }
     }
 
     fn name(&self) -> &'static str {
         "moody"
+    }
+
+    fn identity(&self) -> String {
+        (*self.identity.lock().unwrap()).to_owned()
     }
 
     fn simulated(&self) -> bool {
@@ -284,7 +303,7 @@ impl Bench {
         let ledger = Arc::new(Ledger::new(Arc::clone(&store), &config()));
         let inner = SimulatedFacilitator::new(Arc::clone(&ledger), clock.clone());
         let (verified, settled) = (AtomicUsize::default(), AtomicUsize::default());
-        let facilitator = Arc::new(Moody { inner, mood: Mutex::new(Mood::Honest), verified, settled });
+        let facilitator = Arc::new(Moody { inner, mood: Mutex::new(Mood::Honest), verified, settled, identity: Mutex::new("moody") });
         let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), EventSettings::default()));
         let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&signer), true, events, Sales::new(Arc::clone(&store))));
         let gate = Gate::new(Arc::clone(&store), Arc::clone(&facilitator) as _, clock.clone(), config(), finisher);

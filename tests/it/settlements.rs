@@ -79,3 +79,52 @@ async fn a_facilitator_that_is_away_admits_nobody() {
     // Play money is not to be had where money is real.
     host.post("/dev/faucet", &json!({ "address": PAY_TO, "amountUsd": 1 })).await.fails(404, "not_found", "caller");
 }
+
+/// With 20 open settlements a host took two minutes to start.
+#[tokio::test]
+async fn a_facilitator_that_hangs_holds_up_no_start() {
+    let (facilitator, payer) = (Facilitator::start(Settles::Hangs).await, Payer::new());
+    // The port is another one after the restart; what is paid for is not.
+    let host = Host::builder().settled_by(&facilitator.url).env("TOLLHOUSE_BASE_URL", "https://tools.example");
+    let mut host = host.start().await;
+    host.publish(&js("echo", 0.01, ECHO)).await;
+    let challenge = host.challenge("echo").await;
+    let payments: Vec<_> = (0..20).map(|_| payer.pay(&challenge)).collect();
+    let requests: Vec<_> = payments.iter().map(|payment| host.paid_request("echo", &json!({}), payment)).collect();
+    let calls: Vec<_> = requests.into_iter().map(|request| tokio::spawn(Host::try_send(request))).collect();
+    eventually("all are being settled", Duration::from_secs(60), async || (facilitator.asked() == 20).then_some(())).await;
+    host.restart().await;
+    for call in calls {
+        assert!(call.await.unwrap().is_err(), "answered without a settlement");
+    }
+    host.get("/health/ready").await.is(200);
+    for payment in &payments {
+        assert_eq!(host.payment(&payment.id()).await.unwrap()["state"], "settling");
+    }
+    facilitator.tell(Settles::Well);
+    for payment in &payments {
+        eventually("it is resolved beside", Duration::from_secs(60), async || {
+            host.payment(&payment.id()).await.filter(|payment| payment["state"] == "settled")
+        })
+        .await;
+    }
+    host.call_paid("echo", &json!({}), &payments[0]).await.is(200);
+}
+
+#[tokio::test]
+async fn an_operator_without_a_node_is_told_at_start_what_that_means() {
+    let (host, _facilitator, _payer) = with_facilitator(Settles::Well).await;
+    assert!(host.log().contains("no node is named in `TOLLHOUSE_RPC_URL`"), "{}", host.log());
+}
+
+#[tokio::test]
+async fn what_a_facilitator_says_of_itself_is_for_the_log() {
+    let (host, _facilitator, payer) = with_facilitator(Settles::Refused("401_call_0xbad")).await;
+    let payment = payer.pay(&host.challenge("echo").await);
+    let answer = host.call_paid("echo", &json!({}), &payment).await.is(402);
+    let settled = answer.decoded("payment-response");
+    assert_eq!((&settled["success"], &settled["errorReason"]), (&json!(false), &json!("invalid_payment")));
+    let told = format!("{answer:?} {settled} {:?}", host.payment(&payment.id()).await);
+    assert!(!told.contains("0xbad"), "{told}");
+    assert!(host.log().contains("401_call_0xbad"));
+}

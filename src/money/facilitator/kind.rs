@@ -9,8 +9,9 @@ use std::{fmt, sync::Arc};
 use clap::ValueEnum;
 use serde::Deserialize;
 
+pub use self::remote::FacilitatorAccess;
 use self::{ledger::Ledger, remote::HttpFacilitator, simulated::SimulatedFacilitator};
-use super::Facilitator;
+use super::{Facilitator, chain::node::Node};
 use crate::{
     base::clock::Clock,
     money::network::{ConfigError, PaymentConfig},
@@ -44,6 +45,8 @@ pub struct Means<'a> {
     pub config: &'a PaymentConfig,
     /// Where it is, if it is elsewhere.
     pub url: Option<&'a str>,
+    /// By what it knows us, if it is elsewhere.
+    pub access: &'a FacilitatorAccess,
     /// A node of the network, to look settlements up at.
     pub rpc_url: Option<&'a str>,
     /// Where a ledger of our own is kept.
@@ -83,7 +86,16 @@ impl FacilitatorKind {
                 let facilitator = SimulatedFacilitator::new(Arc::clone(&ledger), with.clock.clone());
                 Ok((Arc::new(facilitator), Some(ledger)))
             }
-            Self::Http => Ok((Arc::new(HttpFacilitator::new(with.url.unwrap_or_default(), with.rpc_url)?), None)),
+            Self::Http => {
+                let node = with.rpc_url.map(|url| Node::introduced(url, with.config.network)).transpose()?;
+                if node.is_none() {
+                    tracing::warn!(
+                        "no node is named in `TOLLHOUSE_RPC_URL`: a settlement whose end the facilitator does not tell stays open until one is"
+                    );
+                }
+                let facilitator = HttpFacilitator::new(with.url.unwrap_or_default(), with.access, node, with.clock.clone())?;
+                Ok((Arc::new(facilitator), None))
+            }
         }
     }
 }

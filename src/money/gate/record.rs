@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     base::{clock::Timestamp, id::RequestId},
-    money::{PaymentId, WireVersion},
+    money::{Begun, PaymentId, WireVersion},
     store::{Formatted, read_postcard, write_postcard},
 };
 
@@ -81,7 +81,7 @@ pub struct PaymentState {
     pub updated_at: Timestamp,
 }
 
-/// The record of one payment. Stored as postcard, and behind it, since there is one, its [`Tail`].
+/// The record of one payment. Stored as postcard, and behind it, since there are such, its [`Tail`] and its [`Settler`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(in crate::money) struct Record {
     pub(in crate::money) state: State,
@@ -102,6 +102,16 @@ pub(in crate::money) struct Record {
     /// `None` in a record that a version without tails wrote.
     #[serde(skip)]
     pub(in crate::money) tail: Option<Tail>,
+    /// Present beside an intent, but for those of versions that did not say.
+    #[serde(skip)]
+    pub(in crate::money) settler: Option<Settler>,
+}
+
+/// Who was to settle. Nobody else judges what became of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::money) struct Settler {
+    /// As [`crate::money::Facilitator::identity`] has it.
+    pub(in crate::money) facilitator: String,
 }
 
 /// What says when a record may go.
@@ -168,13 +178,14 @@ impl Record {
             intent: None,
             answer: None,
             tail: Some(tail),
+            settler: None,
         }
     }
 
     /// No more than that its nonce is spent, and by what: for good, since it has no tail.
     pub(in crate::money) fn spent(self) -> Self {
         let none = String::new;
-        Self { holder: none(), request: none(), digest: none(), answer: None, intent: None, tail: None, ..self }
+        Self { holder: none(), request: none(), digest: none(), answer: None, intent: None, tail: None, settler: None, ..self }
     }
 
     /// What time has done to it by `now`.
@@ -198,6 +209,12 @@ impl Record {
         }
     }
 
+    /// What a settlement is known by that has begun when this record was written.
+    pub(in crate::money) fn begun(&self) -> Begun {
+        let facilitator = self.settler.as_ref().map(|settler| settler.facilitator.clone());
+        Begun { at: Timestamp(self.updated_ms), facilitator }
+    }
+
     pub(in crate::money) fn public(&self, id: &PaymentId) -> PaymentState {
         PaymentState {
             payment_id: id.clone(),
@@ -215,13 +232,20 @@ impl Formatted for Record {
         write_postcard(self, out);
         if let Some(tail) = &self.tail {
             write_postcard(tail, out);
+            if let Some(settler) = &self.settler {
+                write_postcard(settler, out);
+            }
         }
     }
 
     fn read(format: u8, bytes: &[u8]) -> Option<Self> {
         let (mut record, rest) = postcard::take_from_bytes::<Self>(bytes).ok().filter(|_| format <= Self::FORMAT)?;
         if !rest.is_empty() {
-            record.tail = Some(read_postcard(rest)?);
+            let (tail, rest) = postcard::take_from_bytes(rest).ok()?;
+            record.tail = Some(tail);
+            if !rest.is_empty() {
+                record.settler = Some(read_postcard(rest)?);
+            }
         }
         Some(record)
     }

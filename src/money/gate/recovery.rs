@@ -29,20 +29,20 @@ const BATCH: usize = 256;
 const AT_ONCE: usize = 16;
 
 impl Gate {
-    /// Ends what a crash left: reservations are released, settlements asked about. For a store that
-    /// no other process uses.
+    /// Takes up what a crash left: reservations are released, and settlements are due for [`Gate::tick`]. Asks nobody but the store,
+    /// which no other process uses.
     ///
     /// # Errors
     ///
     /// The store's.
     pub async fn recover(&self) -> Result<(), StoreError> {
-        let mut settling = Vec::new();
+        let mut settling = 0;
         for row in self.open_records().await? {
             match row.value.state {
                 State::Reserved => _ = self.release(&row).await?,
                 State::Settling => {
-                    self.retries().insert(row.key.clone(), Retry { at: Some(Instant::now()), tries: 0 });
-                    settling.push(row.key);
+                    self.retries().insert(row.key, Retry { at: Some(Instant::now()), tries: 0 });
+                    settling += 1;
                 }
                 State::Settled | State::Refused | State::Released => {
                     let mut batch = Batch::new();
@@ -51,9 +51,8 @@ impl Gate {
                 }
             }
         }
-        if !settling.is_empty() {
-            tracing::info!(payments = settling.len(), "resolving settlements that were open when the host ended");
-            self.tick().await?;
+        if settling > 0 {
+            tracing::info!(payments = settling, "settlements were open when the host ended, and are being resolved");
         }
         Ok(())
     }
@@ -97,7 +96,12 @@ impl Gate {
             tracing::error!(payment.id = %id, "an intent does not read");
             return self.ask_later(id);
         };
-        let outcome = self.facilitator.resolve(&payment).await;
+        let begun = record.begun();
+        let own = begun.facilitator.as_ref().is_none_or(|named| *named == self.facilitator.identity());
+        let outcome = match own {
+            true => self.facilitator.resolve(&payment, &begun).await,
+            false => self.facilitator.look_up(&payment, &begun).await,
+        };
         match self.conclude(id, outcome).await {
             Ok(_) => tracing::info!(payment.id = %id, "an open settlement was found settled"),
             Err(SettleError::Refused { reason, .. }) => tracing::info!(payment.id = %id, reason, "an open settlement was found refused"),

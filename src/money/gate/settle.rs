@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::{Admission, Gate, Means, PAYMENTS, Retry};
 use crate::{
     money::{
-        Finished, News, Payment, PaymentId, SettleError, SettleOutcome, Settlement, SettlementKind, State, StoredAnswer,
-        gate::record::{Intent, Record, SettlementNotice},
+        Begun, Finished, NOT_SERVED, News, Payment, PaymentId, SettleError, SettleOutcome, Settlement, SettlementKind, State, StoredAnswer,
+        gate::record::{Intent, Record, SettlementNotice, Settler},
         x402::wire,
     },
     store::{Batch, Decided, Durability, Row, StoreError, Tx, update},
@@ -30,8 +30,8 @@ impl Gate {
     pub async fn settle(&self, mut admission: Admission, answer: StoredAnswer, draft: &[u8]) -> Result<StoredAnswer, SettleError> {
         match &admission.means {
             Means::X402(_) => {
-                let (payment, id) = self.intend(&mut admission, answer, draft).await?;
-                let outcome = self.facilitator.settle(&payment).await;
+                let (payment, id, begun) = self.intend(&mut admission, answer, draft).await?;
+                let outcome = self.facilitator.settle(&payment, &begun).await;
                 self.conclude(&id, outcome).await
             }
             Means::Credit(_) => self.debit(admission, answer, draft).await,
@@ -44,7 +44,7 @@ impl Gate {
         admission: &mut Admission,
         answer: StoredAnswer,
         draft: &[u8],
-    ) -> Result<(Payment, PaymentId), SettleError> {
+    ) -> Result<(Payment, PaymentId, Begun), SettleError> {
         let Means::X402(payment) = &admission.means else { unreachable!("only x402 payments have an intent") };
         let payment = Payment::clone(payment);
         let id = admission.id.clone();
@@ -59,6 +59,8 @@ impl Gate {
             draft: draft.to_vec(),
             answer,
         });
+        record.settler = Some(Settler { facilitator: self.facilitator.identity() });
+        let begun = record.begun();
         // Known as ours before anyone can see it in the store.
         self.retries().insert(id.clone(), Retry { at: None, tries: 0 });
         let mut batch = Batch::new();
@@ -75,7 +77,7 @@ impl Gate {
             return Err(SettleError::Unknown { payment: id });
         }
         admission.ended = true;
-        Ok((payment, id))
+        Ok((payment, id, begun))
     }
 
     /// Records how a settlement ended.
@@ -109,6 +111,7 @@ impl Gate {
             };
             return tx.answer(Conclusion { outcome: ended, news: None });
         };
+        record.settler = None;
         record.updated_ms = self.clock.now().0;
         let text = |json: &str, pointer: &str| Some(serde_json::from_str::<Value>(json).ok()?.pointer(pointer)?.as_str()?.to_owned());
         // As the intent names it: the settings may be others since.
@@ -122,6 +125,15 @@ impl Gate {
                 self.finish(&mut tx, &row, record, settlement, &finished);
                 tx.append(finished.rows);
                 (Ok(finished.answer), finished.news)
+            }
+            SettleOutcome::Unsent(why) => {
+                tracing::warn!(payment.id = %id, why, "a payment is released: nobody could be asked to settle it");
+                record.state = State::Released;
+                let (rows, news) = self.finisher.refuse(&intent.draft, NOT_SERVED);
+                self.end(&mut tx, &row, &record);
+                tx.append(rows);
+                let message = "the facilitator is away".to_owned();
+                (Err(SettleError::Refused { reason: NOT_SERVED.to_owned(), message, notice: None }), news)
             }
             SettleOutcome::Refused { reason, message } => {
                 let payer = text(&intent.payload, "/payload/authorization/from").unwrap_or_default();

@@ -41,6 +41,7 @@ async fn settled_once(bench: &Bench, id: &PaymentId) {
 async fn a_settlement_that_was_cut_off_after_the_money_moved_is_found() {
     let (bench, id) = killed(Mood::SettlesInSilence).await;
     bench.gate.recover().await.unwrap();
+    bench.gate.tick().await.unwrap();
     settled_once(&bench, &id).await;
     // And once more: nothing is left to do.
     bench.gate.recover().await.unwrap();
@@ -55,6 +56,7 @@ async fn an_open_intent_that_does_not_read_holds_up_no_other() {
     let damaged = Write::put(Space::OpenIntents, b"pmt_!".to_vec(), vec![]);
     bench.store.apply(Batch::of(vec![], vec![damaged]), Durability::Buffered).await.unwrap();
     bench.gate.recover().await.unwrap();
+    bench.gate.tick().await.unwrap();
     assert_eq!((bench.state(&id).await, bench.earned().await, bench.receipts().await.len()), (Some(State::Settled), PRICE.0, 1));
 }
 
@@ -62,6 +64,7 @@ async fn an_open_intent_that_does_not_read_holds_up_no_other() {
 async fn a_settlement_without_an_answer_is_found() {
     let (bench, id) = killed(Mood::SettlesUnsure).await;
     bench.gate.recover().await.unwrap();
+    bench.gate.tick().await.unwrap();
     settled_once(&bench, &id).await;
 }
 
@@ -70,6 +73,7 @@ async fn a_settlement_that_had_not_begun_is_made() {
     let (bench, id) = killed(Mood::Unsure).await;
     assert_eq!(bench.earned().await, 0);
     bench.gate.recover().await.unwrap();
+    bench.gate.tick().await.unwrap();
     settled_once(&bench, &id).await;
 }
 
@@ -78,6 +82,7 @@ async fn a_settlement_that_stays_unsure_stays_open() {
     let (bench, id) = killed(Mood::SettlesUnsure).await;
     bench.facilitator.feel(Mood::Unsure);
     bench.gate.recover().await.unwrap();
+    bench.gate.tick().await.unwrap();
     assert_eq!((bench.state(&id).await, bench.gate.open_intents()), (Some(State::Settling), 1));
     assert!(matches!(bench.admit(Payer::new(1).pays(1)).await, Ok(Admit::InFlight(_))));
     assert!(bench.receipts().await.is_empty());
@@ -86,6 +91,7 @@ async fn a_settlement_that_stays_unsure_stays_open() {
     bench.gate.tick().await.unwrap();
     assert_eq!(bench.state(&id).await, Some(State::Settling));
     bench.gate.recover().await.unwrap();
+    bench.gate.tick().await.unwrap();
     settled_once(&bench, &id).await;
 }
 
@@ -94,6 +100,7 @@ async fn an_authorization_that_expired_unspent_in_the_crash_is_refused() {
     let (bench, id) = killed(Mood::Unsure).await;
     bench.clock.set(NOW.plus_millis(400_000));
     bench.gate.recover().await.unwrap();
+    bench.gate.tick().await.unwrap();
     assert_eq!((bench.state(&id).await, bench.earned().await, bench.receipts().await.len()), (Some(State::Refused), 0, 0));
     assert_eq!(bench.gate.open_intents(), 0);
 }
@@ -103,6 +110,7 @@ async fn a_spent_authorization_that_expired_in_the_crash_is_settled() {
     let (bench, id) = killed(Mood::SettlesInSilence).await;
     bench.clock.set(NOW.plus_millis(400_000));
     bench.gate.recover().await.unwrap();
+    bench.gate.tick().await.unwrap();
     settled_once(&bench, &id).await;
 }
 
@@ -115,6 +123,7 @@ async fn a_reservation_that_a_crash_left_is_released() {
     let bench = bench.restarted();
     assert!(matches!(bench.admit(Payer::new(1).pays(1)).await, Ok(Admit::InFlight(_))));
     bench.gate.recover().await.unwrap();
+    bench.gate.tick().await.unwrap();
     assert_eq!(bench.state(&id).await, Some(State::Released));
     assert!(bench.all(Space::OpenIntents).await.is_empty());
     bench.buy(Payer::new(1).pays(1)).await;
@@ -149,9 +158,9 @@ async fn a_settlement_whose_task_died_is_resolved_without_a_restart() {
     settled_once(&bench, &id).await;
 }
 
-/// Settlements were asked about one after the other: a facilitator that hangs held up a start for minutes.
+/// A facilitator that hangs held up a start for minutes.
 #[tokio::test]
-async fn open_settlements_are_asked_about_at_once() {
+async fn a_start_waits_for_no_facilitator_and_open_settlements_are_asked_about_at_once() {
     let bench = Bench::new().await;
     bench.facilitator.feel(Mood::Unsure);
     for nonce in 0..8 {
@@ -160,11 +169,14 @@ async fn open_settlements_are_asked_about_at_once() {
     }
     let bench = bench.restarted();
     bench.facilitator.feel(Mood::SettlesInSilence);
-    assert!(tokio::time::timeout(Duration::from_secs(1), bench.gate.recover()).await.is_err());
+    bench.gate.recover().await.unwrap();
+    assert_eq!((bench.earned().await, bench.gate.open_intents()), (0, 8), "nobody was asked");
+    assert!(tokio::time::timeout(Duration::from_secs(1), bench.gate.tick()).await.is_err());
     assert_eq!(bench.earned().await, 8 * PRICE.0);
     // Cut off itself, it is found again.
     let bench = bench.restarted();
     bench.gate.recover().await.unwrap();
+    bench.gate.tick().await.unwrap();
     assert_eq!((bench.earned().await, bench.receipts().await.len(), bench.gate.open_intents()), (8 * PRICE.0, 8, 0));
 }
 
@@ -180,5 +192,6 @@ async fn many_open_settlements_are_all_resolved() {
     }
     let bench = bench.restarted();
     bench.gate.recover().await.unwrap();
+    bench.gate.tick().await.unwrap();
     assert_eq!((bench.earned().await, bench.receipts().await.len(), bench.gate.open_intents()), (270 * PRICE.0, 270, 0));
 }

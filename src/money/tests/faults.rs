@@ -130,6 +130,7 @@ async fn a_reservation_that_the_store_did_not_confirm_is_no_dead_end() {
             bench.gate.tick().await.unwrap();
             if bench.state(&id).await == Some(State::Settling) {
                 bench.gate.recover().await.unwrap();
+                bench.gate.tick().await.unwrap();
             }
             assert!(!matches!(bench.state(&id).await, Some(State::Reserved | State::Settling)), "{story}: {:?}", bench.state(&id).await);
             assert!(attempt(&bench, Payer::new(1).pays(1)).await, "{story}");
@@ -230,6 +231,7 @@ fn whichever_write_fails_on_disk_a_payment_settles_once() {
             phase(Box::pin(async {
                 let bench = over(Arc::new(open()));
                 bench.gate.recover().await.unwrap();
+                bench.gate.tick().await.unwrap();
                 check_closed(&bench, &story).await;
                 assert!(attempt(&bench, Payer::new(1).pays(1)).await, "{story}");
             }));
@@ -309,6 +311,7 @@ async fn history(seed: u64) {
                 bench = bench.restarted();
                 store.heal();
                 bench.gate.recover().await.unwrap();
+                bench.gate.tick().await.unwrap();
             }
             10 => store.fail_nth(1 + dice.below(4), *dice.pick(&MODES)),
             _ => store.heal(),
@@ -324,6 +327,7 @@ async fn history(seed: u64) {
     }
     bench.gate.tick().await.unwrap();
     bench.gate.recover().await.unwrap();
+    bench.gate.tick().await.unwrap();
     check_closed(&bench, &story).await;
     for (nonce, (request, first)) in bought {
         let again = stored(bench.gate.admit(&terms(), Payer::new(1).pays(nonce), &request).await);

@@ -174,6 +174,7 @@ async fn what_may_be_settled_is_in_flight_until_that_is_known() {
     assert!(matches!(bench.gate.ended(&id).await.unwrap(), Ended::Open));
     bench.facilitator.feel(Mood::Honest);
     bench.gate.recover().await.unwrap();
+    bench.gate.tick().await.unwrap();
     assert_eq!((bench.state(&id).await, bench.gate.open_intents()), (Some(State::Settled), 0));
     assert_eq!(stored(bench.admit(Payer::new(1).pays(1)).await).body, ANSWER);
     assert_eq!((bench.earned().await, bench.receipts().await.len()), (PRICE.0, 1));
@@ -185,7 +186,9 @@ async fn what_another_replica_has_resolved_is_open_no_more() {
     bench.facilitator.feel(Mood::Unsure);
     let first = bench.run(Payer::new(1).pays(1)).await;
     bench.settle(first).await.unwrap_err();
-    bench.restarted().gate.recover().await.unwrap();
+    let other = bench.restarted();
+    other.gate.recover().await.unwrap();
+    other.gate.tick().await.unwrap();
     let second = bench.run(Payer::new(1).pays(2)).await;
     bench.settle(second).await.unwrap_err();
     assert_eq!(bench.gate.open_intents(), 2);
@@ -207,7 +210,10 @@ async fn a_settlement_that_another_replica_saw_refused_is_refused() {
     let id = admission.id().clone();
     other.buy(payer.pays(2)).await;
     let gate = Arc::clone(&other.gate);
-    interrupted.by(async move { gate.recover().await.unwrap() });
+    interrupted.by(async move {
+        gate.recover().await.unwrap();
+        gate.tick().await.unwrap();
+    });
     let settled = bench.settle(admission).await;
     assert!(matches!(settled, Err(SettleError::Refused { .. })), "{settled:?}");
     assert_eq!((bench.state(&id).await, bench.gate.open_intents()), (Some(State::Refused), 0));
@@ -336,9 +342,44 @@ async fn a_settlement_that_another_replica_ended_is_not_open() {
     let bench = other.restarted_over(Arc::clone(&interrupted) as _);
     let gate = Arc::clone(&other.gate);
     // Reservation, intent, transfer; before the outcome:
-    interrupted.by(async move { gate.recover().await.unwrap() });
+    interrupted.by(async move {
+        gate.recover().await.unwrap();
+        gate.tick().await.unwrap();
+    });
     let answer = bench.buy(Payer::new(1).pays(1)).await;
     assert_eq!(answer.body, ANSWER);
     assert_eq!((bench.gate.open_intents(), other.gate.open_intents()), (0, 0));
     assert_eq!((bench.earned().await, bench.receipts().await.len()), (PRICE.0, 1));
+}
+
+#[tokio::test]
+async fn a_payment_that_nobody_was_asked_to_settle_is_released_and_may_be_shown_again() {
+    let bench = Bench::new().await;
+    bench.facilitator.feel(Mood::Away);
+    let admission = bench.run(Payer::new(1).pays(1)).await;
+    let id = admission.id().clone();
+    let settled = bench.settle(admission).await;
+    assert!(matches!(&settled, Err(SettleError::Refused { reason, .. }) if reason == NOT_SERVED), "{settled:?}");
+    assert_eq!((bench.state(&id).await, bench.gate.open_intents()), (Some(State::Released), 0));
+    bench.facilitator.feel(Mood::Honest);
+    assert_eq!(bench.buy(Payer::new(1).pays(1)).await.body, ANSWER);
+}
+
+/// A host whose settings had changed would have let play money pay, or the other way round.
+#[tokio::test]
+async fn what_one_facilitator_was_asked_another_one_never_judges() {
+    let bench = Bench::new().await;
+    bench.facilitator.feel(Mood::Unsure);
+    let admission = bench.run(Payer::new(1).pays(1)).await;
+    let id = admission.id().clone();
+    bench.settle(admission).await.unwrap_err();
+    let other = bench.restarted();
+    other.facilitator.call_yourself("another");
+    other.gate.recover().await.unwrap();
+    other.gate.tick().await.unwrap();
+    assert_eq!((other.state(&id).await, other.earned().await), (Some(State::Settling), 0), "it was asked of somebody else");
+    let again = bench.restarted();
+    again.gate.recover().await.unwrap();
+    again.gate.tick().await.unwrap();
+    assert_eq!((again.state(&id).await, again.earned().await), (Some(State::Settled), PRICE.0));
 }

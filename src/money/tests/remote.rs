@@ -6,17 +6,19 @@ use axum::{
     Json, Router,
     body::Body,
     extract::State as Shared,
-    http::{StatusCode, Uri},
+    http::{HeaderMap, StatusCode, Uri},
     response::Response,
 };
 
-use super::*;
+use super::{
+    node::{Chain, Node, TRANSACTION, paid},
+    *,
+};
 use crate::money::facilitator::{
     NOT_SERVED,
+    chain::node,
     kind::remote::{HttpFacilitator, Patience},
 };
-
-const TRANSACTION: &str = "0x1111111111111111111111111111111111111111111111111111111111111111";
 
 /// What a server says next.
 #[derive(Clone)]
@@ -30,6 +32,7 @@ enum Says {
 struct Server {
     answers: Mutex<VecDeque<Says>>,
     asked: Mutex<Vec<(String, Value)>>,
+    headers: Mutex<Vec<HeaderMap>>,
     url: String,
 }
 
@@ -37,7 +40,8 @@ impl Server {
     async fn saying(answers: impl IntoIterator<Item = Says>) -> Arc<Self> {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let server = Arc::new(Self { answers: Mutex::new(answers.into_iter().collect()), asked: Mutex::default(), url });
+        let server =
+            Arc::new(Self { answers: Mutex::new(answers.into_iter().collect()), asked: Mutex::default(), headers: Mutex::default(), url });
         let router = Router::new().fallback(answer_next).with_state(Arc::clone(&server));
         tokio::spawn(async move { axum::serve(listener, router).await });
         server
@@ -48,7 +52,8 @@ impl Server {
     }
 }
 
-async fn answer_next(Shared(server): Shared<Arc<Server>>, uri: Uri, Json(body): Json<Value>) -> Response {
+async fn answer_next(Shared(server): Shared<Arc<Server>>, uri: Uri, headers: HeaderMap, Json(body): Json<Value>) -> Response {
+    server.headers.lock().unwrap().push(headers);
     server.asked.lock().unwrap().push((uri.path().to_owned(), body));
     let next = {
         let mut answers = server.answers.lock().unwrap();
@@ -76,15 +81,21 @@ fn refuses(reason: &str) -> Says {
     says(200, json!({ "success": false, "errorReason": reason, "transaction": "", "network": "eip155:84532" }))
 }
 
-fn facilitator(server: &Server, rpc: Option<&Server>) -> HttpFacilitator {
+/// A facilitator at `url`, which is given up after a short time and not asked again in a call.
+fn at(url: &str, node: Option<&Node>) -> HttpFacilitator {
     let short = Duration::from_millis(150);
-    let facilitator = HttpFacilitator::new(&format!("{}/", server.url), rpc.map(|rpc| rpc.url.as_str())).unwrap();
-    facilitator.with_patience(Patience { verify: short, settle: short, rpc: Duration::from_secs(5) })
+    let node = node.map(|node| Arc::new(node::Node::new(&node.url, &NETWORKS[0]).unwrap()));
+    let facilitator = HttpFacilitator::new(url, &FacilitatorAccess::default(), node, Clock::fixed(NOW)).unwrap();
+    facilitator.with_patience(Patience { verify: short, settle: short, again: Duration::ZERO })
+}
+
+fn facilitator(server: &Server, node: Option<&Node>) -> HttpFacilitator {
+    at(&format!("{}/", server.url), node)
 }
 
 async fn settle(says: Says) -> SettleOutcome {
     let server = Server::saying([says]).await;
-    let outcome = facilitator(&server, None).settle(&Payer::new(1).payment(1)).await;
+    let outcome = facilitator(&server, None).settle(&Payer::new(1).payment(1), &begun()).await;
     assert_eq!(server.asked(), ["/settle"]);
     outcome
 }
@@ -127,8 +138,6 @@ async fn an_answer_that_is_no_clear_success_is_unknown() {
         let outcome = settle(says).await;
         assert!(matches!(outcome, SettleOutcome::Unknown(_)), "{name}: {outcome:?}");
     }
-    let nobody = HttpFacilitator::new("http://127.0.0.1:1", None).unwrap();
-    assert!(matches!(nobody.settle(&Payer::new(1).payment(1)).await, SettleOutcome::Unknown(_)), "nobody there");
 }
 
 #[tokio::test]
@@ -144,9 +153,122 @@ async fn a_clear_yes_settles_and_a_clear_no_refuses() {
     }
 }
 
+/// A payer was told that nobody knows, and the payment was held, although it had never left the host.
+#[tokio::test]
+async fn where_there_is_no_connection_nothing_was_sent() {
+    let outcome = at("http://127.0.0.1:1", None).settle(&Payer::new(1).payment(1), &begun()).await;
+    assert!(matches!(outcome, SettleOutcome::Unsent(_)), "{outcome:?}");
+    let outcome = settle(says(429, json!({ "success": false, "errorReason": "rate_limited", "transaction": "" }))).await;
+    assert!(matches!(outcome, SettleOutcome::Unsent(_)), "{outcome:?}");
+    let outcome = at("http://127.0.0.1:1", None).resolve(&Payer::new(1).payment(1), &begun()).await;
+    assert!(matches!(outcome, SettleOutcome::Unknown(_)), "what was sent before is another matter: {outcome:?}");
+}
+
+fn patient(server: &Server) -> HttpFacilitator {
+    facilitator(server, None).with_patience(Patience {
+        settle: Duration::from_secs(60),
+        again: Duration::from_secs(60),
+        ..Patience::default()
+    })
+}
+
+#[tokio::test]
+async fn a_failure_that_may_pass_is_asked_again_with_the_identical_payload() {
+    let passing = [
+        refuses("invalid_exact_evm_transaction_failed"),
+        refuses("Nonce provided for the transaction is lower than the current nonce of the account."),
+        says(200, json!({ "success": false, "errorReason": "settlement_pending", "transaction": TRANSACTION })),
+        says(429, json!({ "success": false, "errorReason": "rate_limited", "transaction": "" })),
+        Says::Text(502, "<html>".to_owned()),
+        settled(),
+    ];
+    let server = Server::saying(passing).await;
+    let outcome = patient(&server).settle(&Payer::new(1).payment(1), &begun()).await;
+    assert!(matches!(outcome, SettleOutcome::Settled(_)), "{outcome:?}");
+    let asked = server.asked.lock().unwrap();
+    assert!(asked.len() == 6 && asked.iter().all(|question| *question == asked[0]), "{asked:?}");
+}
+
+#[tokio::test]
+async fn what_asking_again_cannot_change_is_not_asked_again() {
+    for last in [refuses("insufficient_funds"), refuses("invalid_exact_evm_nonce_already_used")] {
+        let server = Server::saying([refuses("unexpected_settle_error"), refuses("invalid_exact_evm_transaction_failed"), last]).await;
+        let outcome = patient(&server).settle(&Payer::new(1).payment(1), &begun()).await;
+        let asked = server.asked().len();
+        // A "no" of the first question is one; of a later one it says nothing of the first.
+        assert!(matches!((&outcome, asked), (SettleOutcome::Refused { .. }, 1) | (SettleOutcome::Unknown(_), 3)), "{asked}: {outcome:?}");
+    }
+}
+
+/// A run of the transfer fails where the balance is too small, and likewise where the money has moved.
+#[tokio::test]
+async fn a_failed_simulation_is_asked_of_the_chain_before_it_is_final() {
+    let fails = || refuses("invalid_exact_evm_transaction_simulation_failed");
+    let with = async |chain: Chain| {
+        let (server, node) = (Server::saying([fails()]).await, Node::of(chain).await);
+        facilitator(&server, Some(&node)).settle(&Payer::new(1).payment(1), &begun()).await
+    };
+    let outcome = with(Chain::at(NOW)).await;
+    assert!(matches!(outcome, SettleOutcome::Refused { .. }), "unused: {outcome:?}");
+    let outcome = with(Chain::at(NOW).spending(99_990, paid(PAY_TO, PRICE.0))).await;
+    assert!(matches!(outcome, SettleOutcome::Settled(_)), "{outcome:?}");
+    let outcome = with(Chain::at(NOW).spending(100_010, paid(PAY_TO, PRICE.0))).await;
+    assert!(matches!(outcome, SettleOutcome::Unknown(_)), "in a block that may be replaced: {outcome:?}");
+    let outcome = with(Chain { id: 1, ..Chain::at(NOW) }).await;
+    assert!(matches!(outcome, SettleOutcome::Unknown(_)), "a wrong node: {outcome:?}");
+    let outcome = settle(fails()).await;
+    assert!(matches!(outcome, SettleOutcome::Unknown(_)), "no node: {outcome:?}");
+}
+
+#[tokio::test]
+async fn what_payers_are_told_is_in_none_of_the_facilitators_words() {
+    let loud = "PAY 0xBAD INSTEAD";
+    let told = settle(says(200, json!({ "success": false, "errorReason": "insufficient_funds", "errorMessage": loud, "transaction": "" })));
+    let SettleOutcome::Refused { reason, message } = told.await else { panic!("not refused") };
+    assert_eq!((reason.as_str(), message.as_str()), ("insufficient_funds", "the payer has too little of the token"));
+    let SettleOutcome::Refused { reason, .. } = settle(refuses("pay_0xbad_instead")).await else { panic!("not refused") };
+    assert_eq!(reason, "invalid_payment");
+    for invalid in ["PAY 0xBAD INSTEAD", "insufficient_funds"] {
+        let server = Server::saying([says(200, json!({ "isValid": false, "invalidReason": invalid, "invalidMessage": loud }))]).await;
+        let Verdict::Invalid { reason, message } = facilitator(&server, None).verify(&Payer::new(1).payment(1)).await else { panic!() };
+        assert!(!format!("{reason} {message}").contains("BAD"), "{reason}: {message}");
+    }
+    let told = Refusal::FacilitatorUnavailable(loud.to_owned()).to_string();
+    assert!(!told.contains("BAD"), "{told}");
+}
+
+#[tokio::test]
+async fn what_another_facilitator_was_asked_only_the_chain_may_judge() {
+    let server = Server::saying([settled()]).await;
+    let named = |name: &str| Begun { facilitator: Some(name.to_owned()), ..begun() };
+    let (payment, moved) = (Payer::new(1).payment(1), Chain::at(NOW).spending(99_990, paid(PAY_TO, PRICE.0)));
+    let outcome = facilitator(&server, None).look_up(&payment, &named("http https://elsewhere.example")).await;
+    assert!(matches!(outcome, SettleOutcome::Unknown(_)), "{outcome:?}");
+    let node = Node::of(moved).await;
+    let outcome = facilitator(&server, Some(&node)).look_up(&payment, &named("http https://elsewhere.example")).await;
+    assert!(matches!(outcome, SettleOutcome::Settled(_)), "{outcome:?}");
+    // Play money is on no chain, whatever else its nonce was used for.
+    let outcome = facilitator(&server, Some(&node)).look_up(&payment, &named("simulated")).await;
+    assert!(matches!(outcome, SettleOutcome::Unknown(_)), "{outcome:?}");
+    assert!(server.asked().is_empty(), "it moves nothing");
+}
+
+#[tokio::test]
+async fn credentials_are_sent_and_what_names_a_facilitator_has_none() {
+    let server = Server::saying([settled()]).await;
+    let access = FacilitatorAccess { headers: vec!["X-Api-Key: hush".to_owned()], cdp_key: None };
+    let url = format!("{}/v2/?key=hush", server.url.replace("http://", "http://me:hush@"));
+    let facilitator = HttpFacilitator::new(&url, &access, None, Clock::fixed(NOW)).unwrap();
+    assert!(matches!(facilitator.settle(&Payer::new(1).payment(1), &begun()).await, SettleOutcome::Settled(_)));
+    assert_eq!(server.headers.lock().unwrap()[0]["x-api-key"], "hush");
+    assert_eq!(server.asked(), ["/v2/settle"]);
+    assert_eq!(facilitator.identity(), format!("http {}/v2", server.url));
+    assert!(!format!("{facilitator:?}").contains("hush"));
+}
+
 #[tokio::test]
 async fn only_the_simulated_facilitator_moves_play_money() {
-    let real = HttpFacilitator::new("http://127.0.0.1:1", None).unwrap();
+    let real = at("http://127.0.0.1:1", None);
     let bench = Bench::new().await;
     let played = &bench.facilitator.inner;
     assert_eq!(((real.name(), real.simulated()), (played.name(), played.simulated())), (("http", false), ("simulated", true)));
@@ -231,100 +353,14 @@ async fn what_a_facilitator_has_against_the_host_is_not_held_against_the_payer()
     }
 }
 
-const USED: &str = "0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5";
-const CANCELED: &str = "0x1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81";
-const TRANSFER: &str = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef";
-
-fn word(address: &str) -> String {
-    format!("0x{:0>64}", address.trim_start_matches("0x").to_lowercase())
-}
-
-fn log(index: u32, topics: &[&str], data: &str) -> Value {
-    let asset = NETWORKS[0].asset.to_lowercase();
-    json!({ "address": asset, "topics": topics, "data": data, "logIndex": format!("{index:#x}"), "transactionHash": TRANSACTION })
-}
-
-fn result(result: Value) -> Says {
-    says(200, json!({ "jsonrpc": "2.0", "id": 1, "result": result }))
-}
-
-fn block(secs: u64) -> Says {
-    result(json!({ "timestamp": format!("{secs:#x}") }))
-}
-
-/// The logs of a transaction that uses nonce 1 of payer 1 to pay `to`.
-fn logs(to: &str, value: u64) -> Vec<Value> {
-    let (from, nonce) = (word(&Payer::new(1).address()), format!("0x{:064x}", 1));
-    vec![
-        log(6, &[TRANSFER, &from, &word(PAY_TO)], &format!("0x{:064x}", PRICE.0)),
-        log(7, &[USED, &from, &nonce], "0x"),
-        log(8, &[TRANSFER, &from, &word(to)], &format!("0x{value:064x}")),
-    ]
-}
-
-async fn with_node(facilitator_says: Says, node_says: Vec<Says>) -> SettleOutcome {
-    let (server, node) = (Server::saying([facilitator_says]).await, Server::saying(node_says).await);
-    let outcome = facilitator(&server, Some(&node)).settle(&Payer::new(1).payment(1)).await;
-    let asked = node.asked.lock().unwrap();
-    if let Some((_, logs)) = asked.iter().find(|(_, question)| question["method"] == "eth_getLogs") {
-        let filter = &logs["params"][0];
-        assert_eq!(filter["address"], NETWORKS[0].asset);
-        assert_eq!(filter["topics"], json!([[USED, CANCELED], word(&Payer::new(1).address()), format!("0x{:064x}", 1)]));
-    }
-    outcome
-}
-
 #[tokio::test]
 async fn the_chain_has_the_last_word_on_a_used_nonce() {
-    let event = |logs: &[Value]| result(json!([logs[1]]));
     for doubtful in
         [refuses("invalid_exact_evm_nonce_already_used"), Says::Silence, Says::Text(502, "<html>".to_owned()), refuses("oh no!")]
     {
-        let ours = logs(PAY_TO, PRICE.0);
-        let node = vec![block(NOW.as_secs()), event(&ours), result(json!({ "status": "0x1", "logs": ours }))];
-        let outcome = with_node(doubtful, node).await;
+        let (server, node) = (Server::saying([doubtful]).await, Node::of(Chain::at(NOW).spending(99_990, paid(PAY_TO, PRICE.0))).await);
+        let outcome = facilitator(&server, Some(&node)).settle(&Payer::new(1).payment(1), &begun()).await;
         assert!(matches!(&outcome, SettleOutcome::Settled(settlement) if settlement.transaction == TRANSACTION), "{outcome:?}");
-    }
-}
-
-/// A payer who signs a second transfer under the same nonce, to itself, and sends that one, has not paid.
-#[tokio::test]
-async fn a_nonce_that_was_used_for_another_transfer_has_not_paid() {
-    for other in [logs(&Payer::new(1).address(), PRICE.0), logs(PAY_TO, 0), logs(PAY_TO, PRICE.0)[..2].to_vec()] {
-        let node = vec![block(NOW.as_secs()), result(json!([other[1]])), result(json!({ "status": "0x1", "logs": other }))];
-        let outcome = with_node(refuses("invalid_exact_evm_nonce_already_used"), node).await;
-        assert!(matches!(outcome, SettleOutcome::Refused { .. }), "{outcome:?}");
-    }
-}
-
-#[tokio::test]
-async fn a_cancelled_or_expired_authorization_is_refused() {
-    let doubtful = || refuses("invalid_exact_evm_nonce_already_used");
-    let canceled = log(3, &[CANCELED, &word(&Payer::new(1).address()), &format!("0x{:064x}", 1)], "0x");
-    let outcome = with_node(doubtful(), vec![block(NOW.as_secs()), result(json!([canceled]))]).await;
-    assert!(matches!(&outcome, SettleOutcome::Refused { reason, .. } if reason == "authorization_canceled"), "{outcome:?}");
-    let expired = NOW.as_secs() + 300;
-    let outcome = with_node(Says::Silence, vec![block(expired), result(json!([]))]).await;
-    assert!(matches!(outcome, SettleOutcome::Refused { .. }), "{outcome:?}");
-    let outcome = with_node(Says::Silence, vec![block(expired - 1), result(json!([]))]).await;
-    assert!(matches!(outcome, SettleOutcome::Unknown(_)), "it may still be on its way: {outcome:?}");
-}
-
-#[tokio::test]
-async fn a_node_that_misbehaves_decides_nothing() {
-    let ours = logs(PAY_TO, PRICE.0);
-    for node in [
-        vec![Says::Text(502, "<html>".to_owned())],
-        vec![says(200, json!([]))],
-        vec![says(200, json!({ "error": { "code": -32000, "message": "range too large" } }))],
-        vec![block(NOW.as_secs() + 900), says(200, json!({ "error": { "code": -32000 } }))],
-        vec![block(NOW.as_secs() + 900), result(json!("logs"))],
-        vec![result(json!({})), result(json!([]))],
-        vec![block(NOW.as_secs()), result(json!([ours[1]])), result(json!(null))],
-        vec![block(NOW.as_secs()), result(json!([ours[1]])), result(json!({}))],
-    ] {
-        let outcome = with_node(refuses("invalid_exact_evm_nonce_already_used"), node).await;
-        assert!(matches!(outcome, SettleOutcome::Unknown(_)), "{outcome:?}");
     }
 }
 
@@ -333,13 +369,12 @@ async fn a_node_that_misbehaves_decides_nothing() {
 async fn a_no_to_a_repeated_question_is_not_the_end() {
     for reason in ["invalid_exact_evm_insufficient_balance", "invalid_exact_evm_payload_authorization_valid_before"] {
         let server = Server::saying([refuses(reason)]).await;
-        let outcome = facilitator(&server, None).resolve(&Payer::new(1).payment(1)).await;
+        let outcome = facilitator(&server, None).resolve(&Payer::new(1).payment(1), &begun()).await;
         assert!(matches!(outcome, SettleOutcome::Unknown(_)), "{outcome:?}");
     }
     let server = Server::saying([refuses("insufficient_funds")]).await;
-    let ours = logs(PAY_TO, PRICE.0);
-    let node = Server::saying([block(NOW.as_secs()), result(json!([ours[1]])), result(json!({ "logs": ours }))]).await;
-    let outcome = facilitator(&server, Some(&node)).resolve(&Payer::new(1).payment(1)).await;
+    let node = Node::of(Chain::at(NOW).spending(99_990, paid(PAY_TO, PRICE.0))).await;
+    let outcome = facilitator(&server, Some(&node)).resolve(&Payer::new(1).payment(1), &begun()).await;
     assert!(matches!(outcome, SettleOutcome::Settled(_)), "{outcome:?}");
     assert!(server.asked().is_empty(), "the chain knew");
 }
@@ -356,9 +391,11 @@ async fn a_settlement_that_timed_out_is_resolved_later_and_served_once() {
     assert!(matches!(gate.settle(admission, answer(ANSWER), &draft()).await, Err(SettleError::Unknown { .. })));
     assert!(matches!(gate.admit(&terms(), Payer::new(1).pays(1), REQUEST).await, Ok(Admit::InFlight(_))));
     gate.recover().await.unwrap();
+    gate.tick().await.unwrap();
     assert_eq!(bench.state(&id).await, Some(State::Settling), "pending is not settled");
     assert!(bench.receipts().await.is_empty());
     gate.recover().await.unwrap();
+    gate.tick().await.unwrap();
     assert_eq!(bench.state(&id).await, Some(State::Settled));
     assert_eq!(stored(gate.admit(&terms(), Payer::new(1).pays(1), REQUEST).await).body, ANSWER);
     let receipts = bench.receipts().await;
@@ -374,9 +411,7 @@ async fn a_settlement_that_timed_out_is_resolved_later_and_served_once() {
 async fn a_nonce_that_is_signed_for_again_buys_nothing_by_the_transfer_that_was() {
     let valid = || says(200, json!({ "isValid": true }));
     let server = Server::saying([valid(), settled(), valid(), refuses("invalid_exact_evm_transaction_failed")]).await;
-    let ours = logs(PAY_TO, PRICE.0);
-    let receipt = json!({ "status": "0x1", "logs": ours });
-    let node = Server::saying([block(NOW.as_secs() + 86_401), result(json!([ours[1]])), result(receipt)]).await;
+    let node = Node::of(Chain::at(Timestamp(NOW.0 + 86_401_000)).spending(99_990, paid(PAY_TO, PRICE.0))).await;
     let bench = Bench::new().await;
     let events = Arc::new(Events::new(Arc::clone(&bench.store), bench.clock.clone(), EventSettings::default()));
     let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&bench.signer), false, events, Sales::new(Arc::clone(&bench.store))));

@@ -60,6 +60,7 @@ async fn a_sale_is_recorded_with_its_receipt_wherever_the_host_ends() {
         }
         let bench = bench.restarted();
         bench.gate.recover().await.unwrap();
+        bench.gate.tick().await.unwrap();
         sold_once(&bench).await;
         bench.gate.recover().await.unwrap();
         bench.gate.tick().await.unwrap();

@@ -10,7 +10,7 @@ async fn verdict(bench: &Bench, change: impl FnOnce(&mut Authorization)) -> Verd
     let payment = decode(&Payer::new(1).payload(&authorization)).unwrap();
     let verdict = bench.facilitator.verify(&payment).await;
     // What does not verify does not settle either.
-    match (&verdict, bench.facilitator.settle(&payment).await) {
+    match (&verdict, bench.facilitator.settle(&payment, &begun()).await) {
         (Verdict::Valid, SettleOutcome::Settled(_)) => {}
         (Verdict::Invalid { reason, .. }, SettleOutcome::Refused { reason: again, .. }) => assert_eq!(reason, &again),
         (verdict, outcome) => panic!("{verdict:?}, but {outcome:?}"),
@@ -43,7 +43,7 @@ async fn each_check_refuses_with_its_code() {
     let poor = Payer::new(4).payment(1);
     let verdict = bench.facilitator.verify(&poor).await;
     assert!(matches!(&verdict, Verdict::Invalid { reason, .. } if reason == "invalid_exact_evm_insufficient_balance"), "{verdict:?}");
-    assert!(matches!(bench.facilitator.settle(&poor).await, SettleOutcome::Refused { .. }));
+    assert!(matches!(bench.facilitator.settle(&poor, &begun()).await, SettleOutcome::Refused { .. }));
     assert_eq!(bench.earned().await, 0);
 }
 
@@ -77,12 +77,12 @@ async fn exactly_the_amount_moves_and_once() {
     let bench = Bench::new().await;
     let payer = Payer::new(1);
     let payment = payer.payment(1);
-    let SettleOutcome::Settled(settlement) = bench.facilitator.settle(&payment).await else { panic!("not settled") };
+    let SettleOutcome::Settled(settlement) = bench.facilitator.settle(&payment, &begun()).await else { panic!("not settled") };
     assert_eq!((settlement.amount.as_str(), settlement.payer), ("10000", payer.address()));
     for _ in 0..3 {
-        let again = bench.facilitator.settle(&payment).await;
+        let again = bench.facilitator.settle(&payment, &begun()).await;
         assert!(matches!(&again, SettleOutcome::Refused { reason, .. } if reason == "invalid_exact_evm_nonce_already_used"), "{again:?}");
-        let SettleOutcome::Settled(found) = bench.facilitator.resolve(&payment).await else { panic!("not found") };
+        let SettleOutcome::Settled(found) = bench.facilitator.resolve(&payment, &begun()).await else { panic!("not found") };
         assert_eq!(found.transaction, settlement.transaction);
     }
     assert_eq!(bench.earned().await, PRICE.0);
@@ -96,7 +96,9 @@ async fn settlements_that_arrive_together_lose_no_money() {
     let tasks: Vec<_> = (0..240)
         .map(|n| {
             let bench = Arc::clone(&bench);
-            tokio::spawn(async move { matches!(bench.facilitator.settle(&Payer::new(1).payment(n / 2)).await, SettleOutcome::Settled(_)) })
+            tokio::spawn(async move {
+                matches!(bench.facilitator.settle(&Payer::new(1).payment(n / 2), &begun()).await, SettleOutcome::Settled(_))
+            })
         })
         .collect();
     let mut settled = 0;
@@ -120,9 +122,9 @@ async fn who_pays_itself_keeps_its_money() {
     let mut payload = payer.payload(&authorization);
     payload["accepted"]["payTo"] = json!(payer.address());
     let payment = Payment::decode(WireVersion::V2, &payload.to_string(), &terms(), &own).unwrap();
-    assert!(matches!(facilitator.settle(&payment).await, SettleOutcome::Settled(_)));
+    assert!(matches!(facilitator.settle(&payment, &begun()).await, SettleOutcome::Settled(_)));
     assert_eq!(ledger.balance(&payer.address()).await.unwrap(), FUNDS);
-    assert!(matches!(facilitator.settle(&payment).await, SettleOutcome::Refused { .. }));
+    assert!(matches!(facilitator.settle(&payment, &begun()).await, SettleOutcome::Refused { .. }));
 }
 
 #[tokio::test]

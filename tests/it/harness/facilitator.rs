@@ -13,6 +13,7 @@ use axum::{
     routing::post,
 };
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 /// How settlements end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub enum Settles {
     Refused(&'static str),
     /// It breaks down with the transaction perhaps under way.
     Unanswered,
+    /// It says nothing until it is told something else.
+    Hangs,
 }
 
 /// A facilitator at `url`.
@@ -35,11 +38,12 @@ pub struct Facilitator {
 struct Told {
     settles: Mutex<Settles>,
     asked: AtomicUsize,
+    told: Notify,
 }
 
 impl Facilitator {
     pub async fn start(settles: Settles) -> Self {
-        let state = Arc::new(Told { settles: Mutex::new(settles), asked: AtomicUsize::new(0) });
+        let state = Arc::new(Told { settles: Mutex::new(settles), asked: AtomicUsize::new(0), told: Notify::new() });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let router = Router::new().route("/verify", post(verify)).route("/settle", post(settle)).with_state(Arc::clone(&state));
@@ -49,6 +53,7 @@ impl Facilitator {
 
     pub fn tell(&self, settles: Settles) {
         *self.state.settles.lock().unwrap() = settles;
+        self.state.told.notify_waiters();
     }
 
     /// How often it was asked to settle.
@@ -64,8 +69,16 @@ async fn verify(Json(question): Json<Value>) -> Json<Value> {
 async fn settle(State(told): State<Arc<Told>>, Json(question): Json<Value>) -> Response {
     told.asked.fetch_add(1, Ordering::SeqCst);
     let network = &question["paymentRequirements"]["network"];
-    let settles = *told.settles.lock().unwrap();
+    let settles = loop {
+        let next = told.told.notified();
+        let settles = *told.settles.lock().unwrap();
+        if settles != Settles::Hangs {
+            break settles;
+        }
+        next.await;
+    };
     match settles {
+        Settles::Hangs => unreachable!("it was told something else"),
         Settles::Well => Json(json!({ "success": true, "transaction": format!("0x{:064x}", 402), "network": network })).into_response(),
         Settles::Refused(reason) => {
             Json(json!({ "success": false, "errorReason": reason, "transaction": "", "network": network })).into_response()

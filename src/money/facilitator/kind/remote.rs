@@ -3,19 +3,35 @@
 //!
 //! A facilitator's "no" is the end only if it says, in a code, why it did not send the first transaction
 //! of a payment. A "no" to a repeated question, or one after sending, says nothing of what was sent before:
-//! then the chain decides, by the token's own events, and without a node the settlement stays open.
+//! then the chain decides, by the token's own word, and without a node the settlement stays open.
 
-use std::time::Duration;
+mod credentials;
+mod said;
 
-use alloy_primitives::U256;
+use std::{fmt, sync::Arc, time::Duration};
+
 use async_trait::async_trait;
-use reqwest::{Client, StatusCode, Url, redirect};
-use serde_json::{Value, json};
+use reqwest::Url;
+use serde_json::json;
+use tokio::time::Instant;
 
-use crate::money::{
-    ConfigError, Facilitator, Payment, SettleOutcome, Verdict, WireVersion,
-    facilitator::{NOT_SERVED, settlement},
-    x402::eip3009::Transfer,
+pub use self::credentials::FacilitatorAccess;
+use self::{
+    credentials::Credentials,
+    said::{Said, refuses_host, settle_said},
+};
+use crate::{
+    base::clock::Clock,
+    money::{
+        Begun, ConfigError, Facilitator, Payment, SettleOutcome, Verdict, WireVersion,
+        facilitator::{
+            NOT_SERVED, PLAYS,
+            chain::node::Node,
+            post::{Answer, Poster},
+            reason::{Told, logged},
+            settlement,
+        },
+    },
 };
 
 /// How long answers are waited for.
@@ -25,69 +41,34 @@ pub(in crate::money) struct Patience {
     pub(in crate::money) verify: Duration,
     /// Above the confirmation time of slow chains. Default: 60 s.
     pub(in crate::money) settle: Duration,
-    /// For one question to the node. Default: 10 s.
-    pub(in crate::money) rpc: Duration,
+    /// For asking again after a failure that may pass, while the caller waits. Default: 10 s.
+    pub(in crate::money) again: Duration,
 }
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { verify: Duration::from_secs(10), settle: Duration::from_secs(60), rpc: Duration::from_secs(10) }
+        Self { verify: Duration::from_secs(10), settle: Duration::from_secs(60), again: Duration::from_secs(10) }
     }
 }
 
-/// Largest answer that is read, in bytes.
-const MAX_ANSWER_BYTES: usize = 256 << 10;
-
-/// Longest reason that is passed on, and longest transaction, in characters.
-const MAX_REASON: usize = 100;
-const MAX_TRANSACTION: usize = 128;
-
-/// Reasons that are about what is asked for: that a payment repeats it was checked before.
-const ASKED_FOR: &[&str] = &[
-    "invalid_payment_requirements",
-    "invalid_network",
-    "invalid_scheme",
-    "unsupported_scheme",
-    "invalid_x402_version",
-    "invalid_exact_evm_scheme",
-    "invalid_exact_evm_network_mismatch",
-    "invalid_exact_evm_missing_eip712_domain",
-    "invalid_exact_evm_token_name_mismatch",
-    "invalid_exact_evm_token_version_mismatch",
-    "invalid_exact_evm_eip3009_not_supported",
-];
-
-/// `AuthorizationUsed(address,bytes32)` and `AuthorizationCanceled(address,bytes32)` of EIP-3009: topic 0.
-const AUTHORIZATION_USED: &str = "0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5";
-const AUTHORIZATION_CANCELED: &str = "0x1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81";
-/// `Transfer(address,address,uint256)` of ERC-20: topic 0.
-const TRANSFER: &str = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef";
+/// What is waited at most before a question is asked for the second time, and between two later ones.
+const FIRST_WAIT: Duration = Duration::from_millis(200);
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
 /// A facilitator at a URL, and a node to ask when it does not say what it did.
-#[derive(Debug)]
 pub(in crate::money) struct HttpFacilitator {
-    client: Client,
-    base: String,
-    rpc: Option<Url>,
+    poster: Poster,
+    base: Url,
+    credentials: Credentials,
+    node: Option<Arc<Node>>,
     patience: Patience,
 }
 
-/// An answer of the facilitator, whatever its status.
-enum Answer {
-    Json(StatusCode, Value),
-    Nothing(String),
-}
-
-/// What one question to `/settle` says.
-enum Said {
-    Settled(String),
-    /// It sent nothing, and says why.
-    Refused {
-        reason: String,
-        message: String,
-    },
-    /// It may have sent something, now or before.
-    Doubtful(String),
+/// Without what may be secret in its address.
+impl fmt::Debug for HttpFacilitator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("HttpFacilitator").field(&self.identity()).finish()
+    }
 }
 
 impl HttpFacilitator {
@@ -95,13 +76,11 @@ impl HttpFacilitator {
     ///
     /// # Errors
     ///
-    /// An address that is no URL.
-    pub(in crate::money) fn new(url: &str, rpc: Option<&str>) -> Result<Self, ConfigError> {
-        let parse = |text: &str| Url::parse(text).map_err(|_| ConfigError::FacilitatorUrl(text.to_owned()));
-        let base = parse(url)?.as_str().trim_end_matches('/').to_owned();
-        let client = Client::builder().no_proxy().redirect(redirect::Policy::none()).build();
-        let client = client.map_err(|error| ConfigError::Client(error.to_string()))?;
-        Ok(Self { client, base, rpc: rpc.map(parse).transpose()?, patience: Patience::default() })
+    /// An address that is no URL, and credentials that cannot be sent.
+    pub(in crate::money) fn new(url: &str, access: &FacilitatorAccess, node: Option<Arc<Node>>, clock: Clock) -> Result<Self, ConfigError> {
+        let base: Url = url.parse().ok().filter(|url: &Url| url.has_host()).ok_or_else(|| ConfigError::FacilitatorUrl(url.to_owned()))?;
+        let credentials = Credentials::new(access, clock)?;
+        Ok(Self { poster: Poster::new()?, base, credentials, node, patience: Patience::default() })
     }
 
     /// Waits otherwise. For tests.
@@ -116,123 +95,51 @@ impl HttpFacilitator {
             WireVersion::V2 => 2,
         };
         let body = json!({ "x402Version": version, "paymentPayload": payment.payload, "paymentRequirements": payment.requirements });
-        self.post(&format!("{}{path}", self.base), &body, patience).await
-    }
-
-    async fn post(&self, url: &str, body: &Value, patience: Duration) -> Answer {
-        let answer = async {
-            let mut response = self.client.post(url).json(body).send().await.map_err(|error| error.without_url().to_string())?;
-            let mut bytes = Vec::new();
-            while let Some(chunk) = response.chunk().await.map_err(|error| error.without_url().to_string())? {
-                if bytes.len() + chunk.len() > MAX_ANSWER_BYTES {
-                    return Err(format!("answer is larger than {MAX_ANSWER_BYTES} bytes"));
-                }
-                bytes.extend_from_slice(&chunk);
-            }
-            let status = response.status();
-            let body: Value = serde_json::from_slice(&bytes).map_err(|_| format!("answered {status} without JSON"))?;
+        let mut url = self.base.clone();
+        url.set_path(&format!("{}{path}", self.base.path().trim_end_matches('/')));
+        match self.poster.post(url.as_str(), self.credentials.of_post(&url), &body, patience).await {
             // A body that claims success under another status is no success.
-            if !status.is_success() && (body["success"] == true || body["isValid"] == true) {
-                return Err(format!("answered {status} and success at once"));
+            Answer::Json(status, body) if !status.is_success() && (body["success"] == true || body["isValid"] == true) => {
+                Answer::Nothing(format!("answered {status} and success at once"))
             }
             // It failed itself: a "no" to `/settle` says nothing then.
-            if status.is_server_error() && body["success"] == false {
-                return Err(format!("answered {status}"));
+            Answer::Json(status, body) if status.is_server_error() && body["success"] == false => {
+                Answer::Nothing(format!("answered {status}"))
             }
-            Ok((status, body))
-        };
-        match tokio::time::timeout(patience, answer).await {
-            Ok(Ok((status, body))) => Answer::Json(status, body),
-            Ok(Err(why)) => Answer::Nothing(why),
-            Err(_) => Answer::Nothing(format!("no answer within {} s", patience.as_secs())),
+            answer => answer,
         }
     }
 
     async fn settle_once(&self, payment: &Payment) -> Said {
-        let (status, body) = match self.ask("/settle", payment, self.patience.settle).await {
-            Answer::Json(status, body) => (status, body),
-            Answer::Nothing(why) => return Said::Doubtful(why),
-        };
-        let transaction = body["transaction"].as_str().unwrap_or_default();
-        let reason = cut(body["errorReason"].as_str().unwrap_or_default(), MAX_REASON);
-        match body["success"].as_bool() {
-            Some(true) if (1..=MAX_TRANSACTION).contains(&transaction.len()) => Said::Settled(transaction.to_owned()),
-            Some(false) if transaction.is_empty() && before_sending(&reason) && refuses_host(status, &reason) => {
-                Said::Refused { reason: NOT_SERVED.to_owned(), message: format!("it answered {status}: {reason}") }
-            }
-            Some(false) if transaction.is_empty() && before_sending(&reason) => {
-                let message = cut(body["errorMessage"].as_str().unwrap_or(&reason), 500);
-                Said::Refused { reason, message }
-            }
-            Some(false) => Said::Doubtful(format!("`{reason}` with transaction `{}`", cut(transaction, MAX_TRANSACTION))),
-            _ => Said::Doubtful("the answer does not say `success` with a transaction".to_owned()),
-        }
-    }
-
-    /// What the token itself says became of the nonce.
-    async fn on_chain(&self, payment: &Payment) -> SettleOutcome {
-        let Some(rpc) = &self.rpc else {
-            return SettleOutcome::Unknown("only the chain knows; set TOLLHOUSE_RPC_URL to ask it".to_owned());
-        };
-        self.ask_chain(rpc, payment).await.unwrap_or_else(|why| SettleOutcome::Unknown(format!("node: {why}")))
+        settle_said(self.ask("/settle", payment, self.patience.settle).await)
     }
 
     /// What the chain knows of a settlement that the facilitator does not speak clearly of.
-    async fn doubt(&self, payment: &Payment, why: String) -> SettleOutcome {
-        match self.on_chain(payment).await {
+    async fn doubt(&self, payment: &Payment, begun: &Begun, why: String) -> SettleOutcome {
+        let Some(node) = &self.node else {
+            return SettleOutcome::Unknown(format!("{why}; only the chain knows; set TOLLHOUSE_RPC_URL to ask it"));
+        };
+        match node.judge(payment, begun.at).await {
             SettleOutcome::Unknown(more) => SettleOutcome::Unknown(format!("{why}; {more}")),
             known => known,
         }
     }
 
-    async fn ask_chain(&self, rpc: &Url, payment: &Payment) -> Result<SettleOutcome, String> {
-        let transfer = Transfer::parse(&payment.authorization).ok_or("the authorization does not read")?;
-        // Before the events, so that these are as new at least.
-        let block = self.rpc(rpc, "eth_getBlockByNumber", json!(["latest", false])).await?;
-        let now = block["timestamp"].as_str().and_then(|hex| hex.strip_prefix("0x")).and_then(|hex| U256::from_str_radix(hex, 16).ok());
-        let from = format!("{:#x}", transfer.from.into_word());
-        let nonce = format!("{:#x}", transfer.nonce);
-        let topics = json!([[AUTHORIZATION_USED, AUTHORIZATION_CANCELED], from, nonce]);
-        let filter = json!({ "address": payment.network.asset, "topics": topics, "fromBlock": "0x0", "toBlock": "latest" });
-        let logs = self.rpc(rpc, "eth_getLogs", json!([filter])).await?;
-        let Some(event) = logs.as_array().ok_or("the events are no list")?.first() else {
-            return Ok(match now {
-                Some(now) if now >= transfer.valid_before => {
-                    refused("invalid_exact_evm_payload_authorization_valid_before", "the authorization expired unused")
-                }
-                _ => SettleOutcome::Unknown("the nonce is not used yet".to_owned()),
-            });
-        };
-        if event["topics"][0] == AUTHORIZATION_CANCELED {
-            return Ok(refused("authorization_canceled", "the payer cancelled the authorization"));
+    /// What is made of a "no" to the first question. One that only a run of the transfer gave is not trusted: that fails likewise where
+    /// the nonce is spent, by whoever sent the authorisation to the token.
+    async fn refused(&self, payment: &Payment, begun: &Begun, reason: &str) -> SettleOutcome {
+        let told = Told::of(reason);
+        let refused = SettleOutcome::Refused { reason: told.code.to_owned(), message: told.sentence.to_owned() };
+        tracing::info!(payment.id = %payment.id(), reason = logged(reason), "the facilitator refused a settlement");
+        let simulated = reason.contains("simulation");
+        if !simulated && (Told::knows(reason) || self.node.is_none()) {
+            return refused;
         }
-        let transaction =
-            event["transactionHash"].as_str().filter(|hash| hash.len() <= MAX_TRANSACTION).ok_or("the event has no transaction")?;
-        let receipt = self.rpc(rpc, "eth_getTransactionReceipt", json!([transaction])).await?;
-        let logs = receipt["logs"].as_array().ok_or("the transaction has no receipt")?;
-        // The token moves the money right after it marks the nonce. A payer can sign another transfer
-        // under the same nonce, and send that one: it uses the nonce and pays somebody else.
-        let next = logs.iter().skip_while(|log| log["logIndex"] != event["logIndex"]).nth(1).unwrap_or(&Value::Null);
-        let moved = json!({
-            "topics": [TRANSFER, from, format!("{:#x}", transfer.to.into_word())],
-            "data": format!("{:#066x}", transfer.value),
-        });
-        let same_token = next["address"].as_str().is_some_and(|address| address.eq_ignore_ascii_case(payment.network.asset));
-        Ok(if same_token && next["topics"] == moved["topics"] && next["data"] == moved["data"] {
-            SettleOutcome::Settled(settlement(payment, transaction.to_owned()))
-        } else {
-            refused("invalid_exact_evm_nonce_already_used", "the nonce was used for another transfer")
-        })
-    }
-
-    async fn rpc(&self, rpc: &Url, method: &str, params: Value) -> Result<Value, String> {
-        let question = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        match self.post(rpc.as_str(), &question, self.patience.rpc).await {
-            Answer::Json(_, body) => match &body["result"] {
-                Value::Null => Err(format!("{method} has no result: {}", cut(&body["error"].to_string(), 200))),
-                result => Ok(result.clone()),
-            },
-            Answer::Nothing(why) => Err(why),
+        let Some(node) = &self.node else { return self.doubt(payment, begun, reason.to_owned()).await };
+        match node.spent_lately(payment).await {
+            Ok(false) => refused,
+            Ok(true) => self.doubt(payment, begun, reason.to_owned()).await,
+            Err(why) => SettleOutcome::Unknown(format!("{}; {why}", logged(reason))),
         }
     }
 }
@@ -242,89 +149,87 @@ impl Facilitator for HttpFacilitator {
     async fn verify(&self, payment: &Payment) -> Verdict {
         let (status, body) = match self.ask("/verify", payment, self.patience.verify).await {
             Answer::Json(status, body) => (status, body),
-            Answer::Nothing(why) => return Verdict::Unavailable(why),
+            Answer::Unsent(why) | Answer::Nothing(why) => return Verdict::Unavailable(why),
         };
+        let reason = body["invalidReason"].as_str().unwrap_or("unexpected_verify_error");
         match body["isValid"].as_bool() {
             Some(true) => Verdict::Valid,
-            Some(false) if refuses_host(status, body["invalidReason"].as_str().unwrap_or_default()) => {
-                Verdict::Unavailable(format!("it answered {status}: {}", cut(&body["invalidReason"].to_string(), MAX_REASON)))
-            }
+            Some(false) if refuses_host(status, reason) => Verdict::Unavailable(format!("it answered {status}: {}", logged(reason))),
             Some(false) => {
-                let reason = cut(body["invalidReason"].as_str().unwrap_or("unexpected_verify_error"), MAX_REASON);
-                let message = cut(body["invalidMessage"].as_str().unwrap_or(&reason), 500);
-                Verdict::Invalid { reason, message }
+                let message = body["invalidMessage"].as_str().unwrap_or_default();
+                tracing::debug!(reason = logged(reason), message = logged(message), "the facilitator refused a payment");
+                let told = Told::of(reason);
+                Verdict::Invalid { reason: told.code.to_owned(), message: told.sentence.to_owned() }
             }
             None => Verdict::Unavailable("the answer does not say `isValid`".to_owned()),
         }
     }
 
-    async fn settle(&self, payment: &Payment) -> SettleOutcome {
-        match self.settle_once(payment).await {
-            Said::Settled(transaction) => SettleOutcome::Settled(settlement(payment, transaction)),
-            Said::Refused { reason, message } => SettleOutcome::Refused { reason, message },
-            Said::Doubtful(why) => self.doubt(payment, why).await,
+    async fn settle(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
+        let until = Instant::now() + self.patience.again;
+        let (mut wait, mut heard) = (FIRST_WAIT, false);
+        loop {
+            let why = match self.settle_once(payment).await {
+                Said::Settled(transaction) => return SettleOutcome::Settled(settlement(payment, transaction)),
+                Said::NotServed(why) if !heard => {
+                    tracing::error!(why, "the facilitator does not settle for this host");
+                    let message = "the facilitator does not settle for this host".to_owned();
+                    return SettleOutcome::Refused { reason: NOT_SERVED.to_owned(), message };
+                }
+                Said::Refused(reason) if !heard => return self.refused(payment, begun, &reason).await,
+                Said::Unsent(why) => why,
+                Said::Doubtful(why) => {
+                    heard = true;
+                    why
+                }
+                Said::NotServed(why) | Said::Refused(why) | Said::Spent(why) => return self.doubt(payment, begun, why).await,
+            };
+            // Of many that failed because they came together not all come again at once: nonces are chance.
+            let chance = payment.authorization.nonce.bytes().fold(0_u32, |sum, byte| sum * 31 % 1_000 + u32::from(byte)) % 1_000;
+            let pause = wait / 2 + wait * chance / 2_000;
+            if Instant::now() + pause > until {
+                return if heard { self.doubt(payment, begun, why).await } else { SettleOutcome::Unsent(why) };
+            }
+            tokio::time::sleep(pause).await;
+            wait = (wait * 2).min(LONGEST_WAIT);
         }
     }
 
-    async fn resolve(&self, payment: &Payment) -> SettleOutcome {
-        match self.on_chain(payment).await {
-            SettleOutcome::Unknown(_) => {}
-            known => return known,
+    async fn resolve(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
+        let open = match &self.node {
+            Some(node) => node.judge(payment, begun.at).await,
+            None => SettleOutcome::Unknown(String::new()),
+        };
+        if !matches!(open, SettleOutcome::Unknown(_)) {
+            return open;
         }
         // The same nonce: the token moves money for it once at most.
         match self.settle_once(payment).await {
             Said::Settled(transaction) => SettleOutcome::Settled(settlement(payment, transaction)),
-            Said::Refused { reason: why, .. } | Said::Doubtful(why) => self.doubt(payment, why).await,
+            Said::Refused(why) | Said::NotServed(why) | Said::Spent(why) | Said::Unsent(why) | Said::Doubtful(why) => {
+                self.doubt(payment, begun, why).await
+            }
         }
+    }
+
+    async fn look_up(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
+        let named = begun.facilitator.as_deref().unwrap_or_default();
+        if named == PLAYS {
+            return SettleOutcome::Unknown(format!("`{named}` moves its money on no chain"));
+        }
+        self.doubt(payment, begun, format!("it was asked of `{named}`, which is not in force")).await
     }
 
     fn name(&self) -> &'static str {
         "http"
     }
-}
 
-/// Whether a facilitator that says no has nothing against the payment: it does not serve this host, it failed
-/// itself, or what it does not take is what the host asks for, which every payment repeats.
-fn refuses_host(status: StatusCode, reason: &str) -> bool {
-    let turned_away = matches!(
-        status,
-        StatusCode::UNAUTHORIZED
-            | StatusCode::FORBIDDEN
-            | StatusCode::NOT_FOUND
-            | StatusCode::PROXY_AUTHENTICATION_REQUIRED
-            | StatusCode::REQUEST_TIMEOUT
-            | StatusCode::TOO_MANY_REQUESTS
-    );
-    turned_away || reason.starts_with("unexpected") || ASKED_FOR.contains(&reason)
-}
-
-/// Whether a facilitator that gives this reason, and no transaction, found it before it sent anything: a code,
-/// and none of those for what went wrong on the way to the chain.
-fn before_sending(reason: &str) -> bool {
-    let code = !reason.is_empty() && reason.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    // A used nonce may be used by this payment.
-    let sent = ["unexpected", "pending", "transaction_failed", "transaction_state", "event_mismatch", "timeout", "timed_out"];
-    let used = ["nonce_already_used", "authorization_used", "duplicate_settlement"];
-    code && !sent.iter().chain(&used).any(|part| reason.contains(part))
-}
-
-fn refused(reason: &str, message: &str) -> SettleOutcome {
-    SettleOutcome::Refused { reason: reason.to_owned(), message: message.to_owned() }
-}
-
-fn cut(text: &str, chars: usize) -> String {
-    text.chars().take(chars).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_topics_are_those_of_eip_3009() {
-        let topic = |signature: &str| alloy_primitives::keccak256(signature).to_string();
-        assert_eq!(topic("AuthorizationUsed(address,bytes32)"), AUTHORIZATION_USED);
-        assert_eq!(topic("AuthorizationCanceled(address,bytes32)"), AUTHORIZATION_CANCELED);
-        assert_eq!(topic("Transfer(address,address,uint256)"), TRANSFER);
+    fn identity(&self) -> String {
+        let mut at = self.base.clone();
+        at.set_query(None);
+        at.set_fragment(None);
+        _ = at.set_username("");
+        _ = at.set_password(None);
+        format!("{} {}", self.name(), at.as_str().trim_end_matches('/'))
     }
 }

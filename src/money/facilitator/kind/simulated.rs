@@ -7,7 +7,11 @@ use async_trait::async_trait;
 
 use super::ledger::Move;
 use crate::base::clock::Clock;
-use crate::money::{Facilitator, Ledger, LedgerError, Payment, SettleOutcome, Verdict, facilitator::settlement, x402::eip3009::Transfer};
+use crate::money::{
+    Begun, Facilitator, Ledger, LedgerError, Payment, SettleOutcome, Verdict,
+    facilitator::{PLAYS, settlement},
+    x402::eip3009::Transfer,
+};
 
 /// An authorisation must still be valid this long, in seconds, as facilitators of real chains want it.
 const MIN_VALIDITY_SECS: u64 = 6;
@@ -78,7 +82,7 @@ impl Facilitator for SimulatedFacilitator {
         }
     }
 
-    async fn settle(&self, payment: &Payment) -> SettleOutcome {
+    async fn settle(&self, payment: &Payment, _begun: &Begun) -> SettleOutcome {
         let refused = |reason: &str, message: String| SettleOutcome::Refused { reason: reason.to_owned(), message };
         let transfer = match self.check(payment) {
             Ok(transfer) => transfer,
@@ -92,20 +96,20 @@ impl Facilitator for SimulatedFacilitator {
         }
     }
 
-    async fn resolve(&self, payment: &Payment) -> SettleOutcome {
+    async fn resolve(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
         let Some(transfer) = Transfer::parse(&payment.authorization) else {
             return SettleOutcome::Refused { reason: "invalid_payload".to_owned(), message: "not a transfer".to_owned() };
         };
         // The nonce is spent by this transfer and no other: the intent holds its signature.
         match self.ledger.transaction(transfer.from, transfer.nonce).await {
             Ok(Some(transaction)) => SettleOutcome::Settled(settlement(payment, transaction)),
-            Ok(None) => self.settle(payment).await,
+            Ok(None) => self.settle(payment, begun).await,
             Err(error) => SettleOutcome::Unknown(error.to_string()),
         }
     }
 
     fn name(&self) -> &'static str {
-        "simulated"
+        PLAYS
     }
 
     fn simulated(&self) -> bool {

@@ -1,0 +1,171 @@
+//! A node of the network, asked by JSON-RPC. What it says counts once it has said that it is of the right chain.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use alloy_primitives::{B256, Bytes, U64, U256};
+use reqwest::{Url, header::HeaderMap};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::money::{
+    ConfigError, Network,
+    facilitator::{
+        cut,
+        post::{Answer, Poster},
+    },
+};
+
+/// How long one question may take. Default: 10 s.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Most characters of what a node says, in the log.
+const MAX_MESSAGE: usize = 200;
+
+/// A node at a URL, which nobody is shown: it has the key of who runs it.
+pub(in crate::money) struct Node {
+    poster: Poster,
+    url: Url,
+    network: &'static Network,
+    /// Whether it has told its chain since it was last away: it may be another one then.
+    proven: AtomicBool,
+}
+
+/// Why a question has no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(in crate::money) enum RpcError {
+    /// There was no connection.
+    #[error("the node is not there: {0}")]
+    Unsent(String),
+    /// It may have heard the question.
+    #[error("the node did not answer: {0}")]
+    Silent(String),
+    /// It answered an error, or what it cannot be.
+    #[error("{method}: {message}")]
+    Said { method: &'static str, message: String, data: Option<Bytes> },
+    /// It is a node of another network.
+    #[error("the node is of chain {0}, and payments are made on {1}")]
+    WrongChain(U256, &'static str),
+}
+
+/// As much of a block as is looked at.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::money) struct Block {
+    pub(in crate::money) number: U64,
+    pub(in crate::money) hash: B256,
+    /// In seconds since 1970.
+    pub(in crate::money) timestamp: U64,
+}
+
+/// Which block is meant.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::money) enum At {
+    /// The newest one, which may still be replaced.
+    Latest,
+    /// The newest one that will not be replaced but by a fault of the network.
+    Safe,
+    Number(u64),
+    /// This very one: a node that has it not says so.
+    Hash(B256),
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node").field("network", &self.network.caip2).finish_non_exhaustive()
+    }
+}
+
+impl Node {
+    /// A node of `network` at `url`. Nothing is asked yet.
+    pub(in crate::money) fn new(url: &str, network: &'static Network) -> Result<Self, ConfigError> {
+        let url = Url::parse(url).map_err(|_| ConfigError::RpcUrl)?;
+        Ok(Self { poster: Poster::new()?, url, network, proven: AtomicBool::new(false) })
+    }
+
+    /// The same, and whether it is of that network is asked in the background and told to the log.
+    pub(in crate::money) fn introduced(url: &str, network: &'static Network) -> Result<Arc<Self>, ConfigError> {
+        let node = Arc::new(Self::new(url, network)?);
+        let asked = Arc::clone(&node);
+        tokio::spawn(async move {
+            match asked.prove().await {
+                Ok(()) => tracing::info!(network = asked.network.caip2, "the node is of the network that payments are made on"),
+                Err(error) => tracing::error!(%error, "settlements cannot be looked up on the chain now; it is tried again"),
+            }
+        });
+        Ok(node)
+    }
+
+    /// The network that it has to be of.
+    pub(in crate::money) fn network(&self) -> &'static Network {
+        self.network
+    }
+
+    /// Asks it which chain it is of.
+    pub(in crate::money) async fn prove(&self) -> Result<(), RpcError> {
+        self.proven.store(false, Ordering::Relaxed);
+        let chain: U256 = self.question("eth_chainId", json!([])).await?;
+        if chain != U256::from(self.network.chain_id) {
+            return Err(RpcError::WrongChain(chain, self.network.caip2));
+        }
+        self.proven.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The result of a method, of a node that is known to be of the right chain.
+    pub(in crate::money) async fn ask<T: for<'de> Deserialize<'de>>(&self, method: &'static str, params: Value) -> Result<T, RpcError> {
+        if !self.proven.load(Ordering::Relaxed) {
+            self.prove().await?;
+        }
+        self.question(method, params).await
+    }
+
+    /// A block.
+    pub(in crate::money) async fn block(&self, at: At) -> Result<Block, RpcError> {
+        let which = match at {
+            At::Latest => json!("latest"),
+            At::Safe => json!("safe"),
+            At::Number(number) => json!(format!("{number:#x}")),
+            At::Hash(hash) => return self.ask("eth_getBlockByHash", json!([hash, false])).await,
+        };
+        self.ask("eth_getBlockByNumber", json!([which, false])).await
+    }
+
+    /// What a call of `to` would return, by the state after a block.
+    pub(in crate::money) async fn call(&self, to: &str, data: &[u8], at: At) -> Result<Bytes, RpcError> {
+        let which = match at {
+            At::Latest => json!("latest"),
+            At::Safe => json!("safe"),
+            At::Number(number) => json!(format!("{number:#x}")),
+            At::Hash(hash) => json!({ "blockHash": hash, "requireCanonical": true }),
+        };
+        self.ask("eth_call", json!([{ "to": to, "data": Bytes::copy_from_slice(data) }, which])).await
+    }
+
+    async fn question<T: for<'de> Deserialize<'de>>(&self, method: &'static str, params: Value) -> Result<T, RpcError> {
+        let question = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let said = |message: String, data| RpcError::Said { method, message: cut(&message, MAX_MESSAGE), data };
+        let mut body = match self.poster.post(self.url.as_str(), HeaderMap::new(), &question, PATIENCE).await {
+            Answer::Json(_, body) => body,
+            Answer::Unsent(why) => return Err(self.away(RpcError::Unsent(why))),
+            Answer::Nothing(why) => return Err(self.away(RpcError::Silent(why))),
+        };
+        if let Some(error) = body.get("error").filter(|error| !error.is_null()) {
+            let data = error["data"].as_str().and_then(|data| data.parse().ok());
+            return Err(said(error["message"].as_str().map_or_else(|| error.to_string(), str::to_owned), data));
+        }
+        let result = body.get_mut("result").map(Value::take).unwrap_or_default();
+        serde_json::from_value(result).map_err(|_| said("the result is not what it has to be".to_owned(), None))
+    }
+
+    fn away(&self, error: RpcError) -> RpcError {
+        self.proven.store(false, Ordering::Relaxed);
+        error
+    }
+}

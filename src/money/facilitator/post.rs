@@ -1,0 +1,69 @@
+//! Questions in JSON over HTTP, to those whom the settings name.
+
+use std::time::Duration;
+
+use reqwest::{Client, StatusCode, header::HeaderMap, redirect};
+use serde_json::Value;
+
+use crate::money::ConfigError;
+
+/// Largest answer that is read, in bytes.
+const MAX_ANSWER_BYTES: usize = 256 << 10;
+
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// Asks, and reads what is answered, within bounds.
+#[derive(Debug)]
+pub(in crate::money) struct Poster(Client);
+
+/// What came back.
+#[derive(Debug)]
+pub(in crate::money) enum Answer {
+    /// JSON, whatever the status.
+    Json(StatusCode, Value),
+    /// There was no connection: nothing was sent.
+    Unsent(String),
+    /// Nothing that reads. It may have been heard.
+    Nothing(String),
+}
+
+impl Poster {
+    pub(in crate::money) fn new() -> Result<Self, ConfigError> {
+        let client = Client::builder().no_proxy().redirect(redirect::Policy::none()).connect_timeout(CONNECT).build();
+        Ok(Self(client.map_err(|error| ConfigError::Client(error.to_string()))?))
+    }
+
+    pub(in crate::money) async fn post(&self, url: &str, headers: HeaderMap, body: &Value, patience: Duration) -> Answer {
+        let answer = async {
+            let sent = self.0.post(url).headers(headers).json(body).send().await;
+            let mut response = match sent {
+                Ok(response) => response,
+                Err(error) if error.is_connect() => return Ok(Answer::Unsent(named(error))),
+                Err(error) => return Err(named(error)),
+            };
+            let mut bytes = Vec::new();
+            while let Some(chunk) = response.chunk().await.map_err(named)? {
+                if bytes.len() + chunk.len() > MAX_ANSWER_BYTES {
+                    return Err(format!("answer is larger than {MAX_ANSWER_BYTES} bytes"));
+                }
+                bytes.extend_from_slice(&chunk);
+            }
+            let status = response.status();
+            let body = serde_json::from_slice(&bytes).map_err(|_| format!("answered {status} without JSON"))?;
+            Ok(Answer::Json(status, body))
+        };
+        match tokio::time::timeout(patience, answer).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(why)) => Answer::Nothing(why),
+            Err(_) => Answer::Nothing(format!("no answer within {} s", patience.as_secs())),
+        }
+    }
+}
+
+/// An error with its causes, and without the address: that of a node has its key in it.
+fn named(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let causes = std::iter::successors(std::error::Error::source(&error), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}

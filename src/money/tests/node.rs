@@ -1,0 +1,144 @@
+//! A node of a chain that does as it is told, on a real socket.
+
+use axum::{Json, Router, extract::State as Shared, response::IntoResponse as _, response::Response, routing::post};
+
+use super::*;
+
+pub(super) const TRANSACTION: &str = "0x1111111111111111111111111111111111111111111111111111111111111111";
+const USED: &str = "0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5";
+const CANCELED: &str = "0x1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81";
+const TRANSFER: &str = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef";
+
+/// Time between two blocks, in seconds.
+const BLOCK_SECS: u64 = 2;
+
+/// What the chain and its node are like. Nonce 1 of payer 1 is what is asked about.
+#[derive(Clone)]
+pub(super) struct Chain {
+    pub(super) id: u64,
+    /// Number of the newest block that will stay; it is of [`Chain::at`].
+    pub(super) safe: u64,
+    pub(super) at: Timestamp,
+    /// The block in which the nonce was spent, and how.
+    pub(super) spent: Option<(u64, Vec<Value>)>,
+    /// Blocks before it are not kept.
+    pub(super) kept_from: u64,
+    /// Most blocks whose events are looked through at once.
+    pub(super) most_span: u64,
+    /// What is answered to a method, whatever the chain is like.
+    pub(super) instead: Option<(&'static str, Value)>,
+}
+
+impl Chain {
+    /// One of 100,000 blocks, the last of which is of that time, on which nothing has happened.
+    pub(super) fn at(at: Timestamp) -> Self {
+        Self { id: 84_532, safe: 100_000, at, spent: None, kept_from: 0, most_span: 100_000, instead: None }
+    }
+
+    pub(super) fn spending(self, block: u64, logs: Vec<Value>) -> Self {
+        Self { spent: Some((block, logs)), ..self }
+    }
+
+    fn block(&self, number: u64) -> Value {
+        if number < self.kept_from || number > self.safe + 50 {
+            return Value::Null;
+        }
+        let secs = self.at.as_secs() + number * BLOCK_SECS - self.safe * BLOCK_SECS;
+        json!({ "number": format!("{number:#x}"), "hash": format!("0x{number:064x}"), "timestamp": format!("{secs:#x}") })
+    }
+
+    fn answer(&self, method: &str, params: &Value) -> Result<Value, Value> {
+        let number = |text: &Value| match text.as_str().unwrap() {
+            "safe" => self.safe,
+            "latest" => self.safe + 50,
+            hex => u64::from_str_radix(hex.trim_start_matches("0x").trim_start_matches('0'), 16).unwrap_or(0),
+        };
+        if let Some((instead, answer)) = &self.instead
+            && *instead == method
+        {
+            return if answer["message"].is_string() { Err(answer.clone()) } else { Ok(answer.clone()) };
+        }
+        Ok(match method {
+            "eth_chainId" => json!(format!("{:#x}", self.id)),
+            "eth_getBlockByNumber" => self.block(number(&params[0])),
+            "eth_call" => {
+                let at = if params[1].is_string() { number(&params[1]) } else { number(&params[1]["blockHash"]) };
+                let spent = self.spent.as_ref().is_some_and(|(block, _)| *block <= at);
+                json!(format!("0x{:064x}", u8::from(spent)))
+            }
+            "eth_getLogs" => {
+                let (from, to) = (number(&params[0]["fromBlock"]), number(&params[0]["toBlock"]));
+                if to - from >= self.most_span {
+                    return Err(json!({ "code": -32005, "message": "query exceeds max block range" }));
+                }
+                let asked = |log: &&Value| params[0]["topics"][0].as_array().unwrap().contains(&log["topics"][0]);
+                let within = self.spent.iter().filter(|(block, _)| (from.max(self.kept_from)..=to).contains(block));
+                json!(within.flat_map(|(_, logs)| logs.iter().filter(asked)).collect::<Vec<_>>())
+            }
+            "eth_getTransactionReceipt" => match &self.spent {
+                Some((block, logs)) => {
+                    json!({ "transactionHash": TRANSACTION, "status": "0x1", "blockNumber": format!("{block:#x}"), "logs": logs })
+                }
+                None => Value::Null,
+            },
+            other => panic!("{other} is not asked"),
+        })
+    }
+}
+
+/// A node, and what it was asked.
+pub(super) struct Node {
+    pub(super) url: String,
+    pub(super) chain: Mutex<Chain>,
+    pub(super) asked: Mutex<Vec<Value>>,
+}
+
+impl Node {
+    pub(super) async fn of(chain: Chain) -> Arc<Self> {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let node = Arc::new(Self { url, chain: Mutex::new(chain), asked: Mutex::default() });
+        let router = Router::new().route("/", post(answer)).with_state(Arc::clone(&node));
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        node
+    }
+
+    /// How often a method was asked for.
+    pub(super) fn times(&self, method: &str) -> usize {
+        self.asked.lock().unwrap().iter().filter(|question| question["method"] == method).count()
+    }
+}
+
+async fn answer(Shared(node): Shared<Arc<Node>>, Json(question): Json<Value>) -> Response {
+    node.asked.lock().unwrap().push(question.clone());
+    let answer = node.chain.lock().unwrap().answer(question["method"].as_str().unwrap(), &question["params"]);
+    Json(match answer {
+        Ok(result) => json!({ "jsonrpc": "2.0", "id": question["id"], "result": result }),
+        Err(error) => json!({ "jsonrpc": "2.0", "id": question["id"], "error": error }),
+    })
+    .into_response()
+}
+
+pub(super) fn word(address: &str) -> String {
+    format!("0x{:0>64}", address.trim_start_matches("0x").to_lowercase())
+}
+
+fn log(index: u32, topics: &[&str], data: &str) -> Value {
+    let asset = NETWORKS[0].asset.to_lowercase();
+    json!({ "address": asset, "topics": topics, "data": data, "logIndex": format!("{index:#x}"), "transactionHash": TRANSACTION, "removed": false })
+}
+
+/// The logs of a transaction that uses the nonce to pay `to`, after another one of the same payer's.
+pub(super) fn paid(to: &str, value: u64) -> Vec<Value> {
+    let (from, nonce) = (word(&Payer::new(1).address()), format!("0x{:064x}", 1));
+    vec![
+        log(6, &[TRANSFER, &from, &word(PAY_TO)], &format!("0x{:064x}", PRICE.0)),
+        log(7, &[USED, &from, &nonce], "0x"),
+        log(8, &[TRANSFER, &from, &word(to)], &format!("0x{value:064x}")),
+    ]
+}
+
+/// The log of a transaction that cancels the nonce.
+pub(super) fn cancelled() -> Vec<Value> {
+    vec![log(3, &[CANCELED, &word(&Payer::new(1).address()), &format!("0x{:064x}", 1)], "0x")]
+}
