@@ -1,24 +1,23 @@
 //! Stock x402 clients, unmodified, pay a JavaScript tool; the receipts they get can be checked by anyone.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Output,
-};
+use std::{path::Path, process::Output};
 
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use crate::harness::{Host, js, tollhouse};
+use crate::harness::{Host, Payer, chain::clients, js, tollhouse};
 
 const SHOUT: &str = "export default async (req) => ({ shout: req.input.text.toUpperCase() });";
 
-/// A stock client pays for one call, as a child process. Answers what it printed.
-async fn pays_with(program: &Path, script: &str, host: &Host) -> Value {
+/// A stock client pays for one call, as a child process, with this payer's key; without one it has the faucet give it money. Answers what
+/// it printed.
+pub async fn pays_with(program: &Path, script: &str, host: &Host, payer: Option<&Payer>) -> Value {
     let input = json!({ "text": "hello" }).to_string();
     let output = Command::new(program)
         .arg(clients().join(script))
         .args([format!("{}/tools/shout", host.url), input])
         .env_remove("PRIVATE_KEY")
+        .envs(payer.map(|payer| ("PRIVATE_KEY", payer.secret())))
         .env("NO_PROXY", "127.0.0.1,localhost")
         .kill_on_drop(true)
         .output()
@@ -28,15 +27,6 @@ async fn pays_with(program: &Path, script: &str, host: &Host) -> Value {
     let (said, complained) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
     assert!(status.success(), "{script} ended with {status}: {said}\n{complained}\n{}", host.log());
     serde_json::from_str(said.lines().last().unwrap_or_default()).unwrap_or_else(|error| panic!("{error}: {said}\n{complained}"))
-}
-
-/// The folder of the clients.
-pub fn clients() -> PathBuf {
-    let folder = std::env::var_os("TOLLHOUSE_CLIENTS");
-    let folder =
-        PathBuf::from(folder.expect("TOLLHOUSE_CLIENTS names no folder of stock x402 clients: run `cargo xtask test`, which prepares one"));
-    assert!(folder.join("node_modules").is_dir() && folder.join("venv").is_dir(), "`{}` has no node_modules and venv", folder.display());
-    folder
 }
 
 async fn host() -> Host {
@@ -96,21 +86,21 @@ async fn verify(args: &[&str]) -> (bool, String) {
 #[tokio::test]
 async fn the_stock_typescript_client_pays_on_the_v2_wire() {
     let host = host().await;
-    let done = pays_with(Path::new("node"), "pay.mjs", &host).await;
+    let done = pays_with(Path::new("node"), "pay.mjs", &host, None).await;
     paid_for(&host, &done, "eip155:84532", 2).await;
 }
 
 #[tokio::test]
 async fn the_stock_typescript_client_of_v1_pays_on_its_wire() {
     let host = host().await;
-    let done = pays_with(Path::new("node"), "pay-v1.mjs", &host).await;
+    let done = pays_with(Path::new("node"), "pay-v1.mjs", &host, None).await;
     paid_for(&host, &done, "base-sepolia", 1).await;
 }
 
 #[tokio::test]
 async fn the_stock_python_client_pays() {
     let host = host().await;
-    let done = pays_with(&clients().join("venv/bin/python"), "pay.py", &host).await;
+    let done = pays_with(&clients().join("venv/bin/python"), "pay.py", &host, None).await;
     paid_for(&host, &done, "eip155:84532", 2).await;
 }
 

@@ -11,9 +11,8 @@ use tempfile::TempDir;
 use tokio::process::Command;
 
 use crate::{
-    clients::clients,
     contract::installed,
-    harness::{Host, tollhouse},
+    harness::{Host, chain::clients, tollhouse},
 };
 
 /// In document order of a newcomer: a later block may use what an earlier one published.

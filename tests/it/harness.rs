@@ -1,6 +1,7 @@
 //! What the tests speak: a host that runs as a process, payers who sign, a facilitator that does as it is told.
 
 mod answer;
+pub mod chain;
 mod facilitator;
 mod host;
 mod mcp;
@@ -17,8 +18,9 @@ use serde_json::{Value, json};
 
 pub use self::{
     answer::Answer,
+    chain::Chain,
     facilitator::{Facilitator, Settles},
-    host::{Host, PAY_TO, micros, tollhouse},
+    host::{Host, HostBuilder, PAY_TO, micros, tollhouse},
     mcp::{Mcp, Replied},
     payer::Payer,
     payment::Payment,

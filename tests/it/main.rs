@@ -18,6 +18,7 @@ mod browsers;
 mod builders;
 mod calls;
 mod catalog;
+mod chain;
 mod clients;
 mod compressed;
 mod connections;

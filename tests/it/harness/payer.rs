@@ -38,6 +38,11 @@ impl Payer {
         Self { key, address }
     }
 
+    /// The key, as clients take it.
+    pub fn secret(&self) -> String {
+        format!("0x{}", hex::encode(self.key.to_bytes()))
+    }
+
     /// A payer with play money.
     pub async fn funded(host: &Host, amount_usd: f64) -> Self {
         let payer = Self::new();

@@ -1,0 +1,146 @@
+//! A chain of its own, with the dollar token at its address on Base Sepolia, and the stock facilitator before it.
+
+use std::{
+    io::{BufRead as _, BufReader},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+};
+
+use alloy_primitives::{Address, U256};
+use reqwest::Client;
+use serde_json::{Value, json};
+
+/// The token, as x402 clients know it.
+pub const TOKEN: &str = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
+
+/// Where clients look for Multicall3 on every chain.
+const MULTICALL: &str = "0xcA11bde05977b3631167028862bE2a173976CA11";
+
+/// The first of the keys that anvil gives money to.
+pub const GAS_KEY: &str = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
+
+/// anvil, as a process that ends with it.
+pub struct Chain {
+    process: Child,
+    pub url: String,
+    client: Client,
+    /// Code by the name of its contract.
+    code: Value,
+}
+
+/// A program that says in its first line where it listens.
+pub struct Listening {
+    process: Child,
+    pub url: String,
+}
+
+/// The folder of the stock clients.
+pub fn clients() -> PathBuf {
+    let folder = std::env::var_os("TOLLHOUSE_CLIENTS");
+    let folder =
+        PathBuf::from(folder.expect("TOLLHOUSE_CLIENTS names no folder of stock x402 clients: run `cargo xtask test`, which prepares one"));
+    assert!(folder.join("node_modules").is_dir() && folder.join("venv").is_dir(), "`{}` has no node_modules and venv", folder.display());
+    folder
+}
+
+/// The first line of a program that has `marker` in it.
+fn first_line(process: &mut Child, marker: &str) -> String {
+    let mut stdout = BufReader::new(process.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.contains(marker) {
+        line.clear();
+        assert!(stdout.read_line(&mut line).unwrap() > 0, "it ended before it said `{marker}`");
+    }
+    // It goes on talking, to somebody who listens.
+    std::thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
+    line
+}
+
+impl Chain {
+    /// A chain that makes a block of each transaction at once.
+    pub async fn start() -> Self {
+        Self::with(&[]).await
+    }
+
+    /// A chain with more arguments for anvil. What has a block behind it is safe.
+    pub async fn with(args: &[&str]) -> Self {
+        let (mut process, code) = tokio::task::spawn_blocking({
+            let args: Vec<_> = args.iter().map(ToString::to_string).collect();
+            move || {
+                let anvil = clients().join("node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil");
+                let mut command = Command::new(anvil);
+                command.args(["--chain-id", "84532", "--port", "0", "--slots-in-an-epoch", "1"]).args(args).stdout(Stdio::piped());
+                let process = command.spawn().expect("anvil is not among the stock clients: run `cargo xtask test`, which installs it");
+                let compiled = Command::new("node").arg(clients().join("compile-token.mjs")).output().unwrap();
+                assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+                (process, serde_json::from_slice::<Value>(&compiled.stdout).unwrap())
+            }
+        })
+        .await
+        .unwrap();
+        let line = first_line(&mut process, "Listening on");
+        let url = format!("http://{}", line.trim().trim_start_matches("Listening on "));
+        let client = Client::builder().no_proxy().build().unwrap();
+        let chain = Self { process, url, client, code };
+        chain.etch(TOKEN, "Token").await;
+        chain.etch(MULTICALL, "Multicall3").await;
+        chain
+    }
+
+    /// Puts a contract at an address.
+    pub async fn etch(&self, address: &str, contract: &str) {
+        self.rpc("anvil_setCode", json!([address, self.code[contract]])).await;
+    }
+
+    pub async fn rpc(&self, method: &str, params: Value) -> Value {
+        let question = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let answer: Value = self.client.post(&self.url).json(&question).send().await.unwrap().json().await.unwrap();
+        assert!(answer["error"].is_null(), "{method}: {answer}");
+        answer["result"].clone()
+    }
+
+    /// Gives an address micro-dollars.
+    pub async fn mint(&self, to: &str, micros: u64) {
+        let (to, data) = (word(to), format!("{micros:064x}"));
+        let mint = json!({ "from": "0x70997970C51812dc3A010C7d01b50e0d17dc79C8", "to": TOKEN, "data": format!("0x40c10f19{to}{data}") });
+        self.rpc("eth_sendTransaction", json!([mint])).await;
+    }
+
+    /// What an address has, in micro-dollars.
+    pub async fn balance(&self, of: &str) -> u64 {
+        let call = json!({ "to": TOKEN, "data": format!("0x70a08231{}", word(of)) });
+        self.rpc("eth_call", json!([call, "latest"])).await.as_str().unwrap().parse::<U256>().unwrap().to()
+    }
+
+    /// The stock TypeScript facilitator, which pays gas with the key that anvil gave money to.
+    pub async fn stock_facilitator(&self) -> Listening {
+        let mut command = Command::new("node");
+        command.arg(clients().join("facilitator.mjs")).arg(&self.url).env("PRIVATE_KEY", GAS_KEY).stdout(Stdio::piped());
+        tokio::task::spawn_blocking(move || {
+            let mut process = command.spawn().unwrap();
+            let url = first_line(&mut process, "http://").trim().to_owned();
+            Listening { process, url }
+        })
+        .await
+        .unwrap()
+    }
+}
+
+/// An address as an argument.
+fn word(address: &str) -> String {
+    hex::encode(address.parse::<Address>().unwrap().into_word())
+}
+
+impl Drop for Chain {
+    fn drop(&mut self) {
+        _ = self.process.kill();
+        _ = self.process.wait();
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        _ = self.process.kill();
+        _ = self.process.wait();
+    }
+}
