@@ -8,7 +8,7 @@
 //!
 //! - Commits happen one after the other. Each sees all those before it.
 //! - `get` and `scan` see a commit whole or not at all. A scan is one moment, not a walk.
-//! - A reader may see a durable commit before it is on disk; only its committer is told when it is.
+//! - A reader sees a durable commit once it is on disk, and not before.
 //! - Keys are at most [`MAX_KEY_BYTES`], values at most [`MAX_VALUE_BYTES`].
 
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub use self::{
     place::{Place, SaleKey},
     plan::{Entry, Index, Kept, Plan},
     range::{KeyRange, Range},
-    space::Space,
+    space::{Space, Stake},
     table::{Counter, Row, Table, Unread},
     update::{Decided, Tx, update},
     value::{Formatted, Value, read_postcard, write_json, write_postcard},
@@ -41,6 +41,7 @@ mod changes;
 mod declared;
 mod error;
 pub mod faulty;
+mod journal;
 mod key;
 mod limit;
 pub mod memory;
@@ -75,7 +76,7 @@ pub struct Size {
 pub struct Sizes {
     /// Space → size; empty spaces may be absent.
     pub spaces: BTreeMap<Space, Size>,
-    /// False while a store of a version that did not count is being counted.
+    /// False while what is there is still being counted.
     pub complete: bool,
 }
 
@@ -143,7 +144,7 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError::Away`].
     async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError>;
 
-    /// What each space holds, without looking. A crash may leave it wrong by what was committed in the last moments before.
+    /// What each space holds, without looking.
     /// Stores of tests need not know.
     fn sizes(&self) -> Sizes {
         Sizes::default()

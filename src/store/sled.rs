@@ -1,65 +1,91 @@
-//! The store on one machine's disk: sled.
+//! The store on one machine's disk: a journal, and sled as the index of it.
 //!
-//! One tree holds every space, so that one batch is atomic over spaces. All commits go through one
-//! thread: it takes what is queued, checks and applies each in turn, then makes all of them durable
-//! with a single sync and answers. Commits are serial without a lock, and neighbours share the fsync.
-//! Reads do not pass through the thread.
+//! One tree holds every space. All commits go through one thread: it takes what is queued, and decides each over the tree and
+//! those before it (`group`); then all of them are one frame of the journal, and one `fdatasync` if any is to be durable. Only
+//! then is the tree brought there, in one batch, and they are answered (`disk`). Commits are serial without a lock, neighbours
+//! share the sync, and no reader sees a durable commit that is not on disk. Reads do not pass through the thread.
 //!
-//! sled's own `flush` writes the log but leaves the file's length to the kernel, so a commit is called
-//! durable only after an `fdatasync` of our own (`disk`). Large values are cut into pieces (`values`).
+//! The tree is never waited for: sled writes it out when it likes, and says in it which frame it was brought to (`position`). At
+//! the next start it is brought to the journal's end, or, where it is not right, made anew (`open`). A row keeps a checksum, a
+//! space a total (`recount`). Large values are cut into pieces (`values`). Checkpoints are made beside (`keeper`).
 //!
-//! When a sync fails, the state in memory is ahead of the disk and nobody can tell by how much. Those who
+//! When a write or a sync of the journal fails, nobody can tell what the disk has. Those who
 //! waited get [`StoreError::Unknown`], and from then on every commit is refused as [`StoreError::Away`]
 //! until the host is started again and reads what the disk has. Reads go on.
 
+mod away;
+mod begin;
 mod config;
 mod disk;
-mod journal;
-mod sizes;
+mod footing;
+mod group;
+mod job;
+mod keeper;
+mod make;
+mod moment;
+mod older;
+mod open;
+mod position;
+mod recount;
+mod repair;
+mod told;
+mod tree;
 mod values;
 
 use std::{
+    fmt,
+    fs::File,
     ops::Bound,
     path::{Path, PathBuf},
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, PoisonError, RwLockReadGuard, atomic::Ordering::Relaxed},
     thread::JoinHandle,
 };
 
 use async_trait::async_trait;
 use tokio::sync::{mpsc, oneshot};
 
-pub use self::config::{OpenError, SledConfig};
-use self::disk::Disk;
-use super::{Batch, Changes, Direction, Durability, KeyRange, Pairs, Sizes, Space, Store, StoreError, check_sizes};
+use self::{
+    away::away,
+    disk::Disk,
+    group::Group,
+    job::{Answer, Job},
+    keeper::{Keeper, Kept},
+    moment::Moment,
+    position::Position,
+};
+pub use self::{
+    config::{OpenError, SledConfig},
+    repair::{Checked, Repair, check, repair},
+};
+pub use super::journal::Damage;
+use super::{Batch, Changes, Direction, Durability, KeyRange, Pairs, Sizes, Space, Store, StoreError, check_sizes, journal::Counts};
 
 /// Commits that may wait for the writing thread before callers wait for a place in the queue.
 const QUEUE: usize = 1_024;
-/// Commits that share one sync, at most.
+/// Commits that share one frame, at most.
 const NEIGHBOURS: usize = 256;
 /// Keys counted before commits have their turn.
 const COUNTED: usize = 1_000;
 
 /// A store in a folder. Dropping it waits for what was committed to be on disk, then lets go of the folder.
-#[derive(Debug)]
 pub struct SledStore {
     path: PathBuf,
     config: SledConfig,
     db: ::sled::Db,
-    /// Held shared by whoever reads more than one key, and alone while a commit is applied.
-    moment: Arc<RwLock<()>>,
-    sizes: Arc<RwLock<Sizes>>,
+    moment: Arc<Moment>,
+    counts: Arc<Counts>,
     queue: Option<mpsc::Sender<Job>>,
     writer: Option<JoinHandle<()>>,
+    keeper: Option<Keeper>,
+    /// Held locked.
+    _lock: File,
 }
 
-/// A commit on its way to the writing thread.
-struct Job {
-    batch: Batch,
-    durability: Durability,
-    answer: Answer,
+impl fmt::Debug for SledStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SledStore").field("path", &self.path).field("config", &self.config).finish_non_exhaustive()
+    }
 }
-
-type Answer = oneshot::Sender<Result<Vec<i64>, StoreError>>;
 
 impl SledStore {
     /// Opens the store in the folder `path`; makes it if it is not there.
@@ -70,12 +96,20 @@ impl SledStore {
     /// or of another format.
     pub fn open(path: impl AsRef<Path>, config: SledConfig) -> Result<Self, OpenError> {
         let path = path.as_ref().to_owned();
-        let (db, disk) = disk::open(&path, &config)?;
-        let (moment, sizes) = (disk.moment(), disk.sizes());
+        let open::Opened { db, disk, moment, counts, lock } = open::open(&path, &config)?;
         let (queue, jobs) = mpsc::channel(QUEUE);
-        let writer = std::thread::Builder::new().name("store-writer".to_owned()).spawn(move || write_all(jobs, disk));
-        let writer = writer.map_err(|source| OpenError::Io { path: path.clone(), source })?;
-        Ok(Self { path, config, db, moment, sizes, queue: Some(queue), writer: Some(writer) })
+        let io = |source| OpenError::Io { path: path.clone(), source };
+        let writer = std::thread::Builder::new().name("store-writer".to_owned()).spawn(move || write_all(jobs, disk)).map_err(io)?;
+        let keeper = Keeper::start(Kept {
+            store: path.clone(),
+            db: db.clone(),
+            moment: Arc::clone(&moment),
+            counts: Arc::clone(&counts),
+            queue: queue.downgrade(),
+            checkpoint_bytes: config.checkpoint_bytes,
+        });
+        let keeper = Some(keeper.map_err(io)?);
+        Ok(Self { path, config, db, moment, counts, queue: Some(queue), writer: Some(writer), keeper, _lock: lock })
     }
 
     /// Closes the store and opens it again: what a restart would find. For tests.
@@ -95,7 +129,13 @@ impl SledStore {
         &self.path
     }
 
-    /// Bytes on disk.
+    /// How many times commits were synced since the store was opened.
+    #[must_use]
+    pub fn syncs(&self) -> u64 {
+        self.counts.syncs.load(Relaxed)
+    }
+
+    /// Bytes of the tree on disk.
     ///
     /// # Errors
     ///
@@ -106,9 +146,14 @@ impl SledStore {
 }
 
 impl SledStore {
+    /// Nothing is applied while it is held.
+    fn still(&self) -> RwLockReadGuard<'_, Position> {
+        self.moment.position.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The number of keys of a range, at most `some`, and the last of them.
     fn count_some(&self, range: (Bound<Vec<u8>>, Bound<Vec<u8>>), some: usize) -> ::sled::Result<(usize, Option<Vec<u8>>)> {
-        let _moment = self.moment.read().unwrap_or_else(PoisonError::into_inner);
+        let _still = self.still();
         let mut last = None;
         let mut found = 0;
         for key in self.db.range::<Vec<u8>, _>(range).keys().take(some) {
@@ -122,6 +167,7 @@ impl SledStore {
 impl Drop for SledStore {
     fn drop(&mut self) {
         drop(self.queue.take());
+        drop(self.keeper.take());
         if let Some(writer) = self.writer.take() {
             // A panic in it was reported when it happened; its commits answered `Unknown`.
             let _ = writer.join();
@@ -133,30 +179,29 @@ impl Drop for SledStore {
 impl Store for SledStore {
     async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         let Some(head) = self.db.get(values::head_key(space, key)).map_err(away)? else { return Ok(None) };
-        if let Some(value) = values::inline(&head) {
-            return Ok(Some(value.to_vec()));
+        if values::is_inline(&head) {
+            return values::resolve(&self.db, space as u8, key, &head).map(Some);
         }
-        let _moment = self.moment.read().unwrap_or_else(PoisonError::into_inner);
-        values::get(&self.db, space, key).map_err(away)
+        let _still = self.still();
+        values::get(&self.db, space, key)
     }
 
     async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
         if range.is_empty() || limit == 0 {
             return Ok(Pairs::new());
         }
-        let _moment = self.moment.read().unwrap_or_else(PoisonError::into_inner);
+        let _still = self.still();
         let found = self.db.range::<Vec<u8>, _>(bounds(space, range));
         let read = |pair: ::sled::Result<(::sled::IVec, ::sled::IVec)>| {
-            let (key, head) = pair?;
+            let (key, head) = pair.map_err(away)?;
             let key = key[1..].to_vec();
-            let value = values::resolve(&self.db, space, &key, &head)?;
+            let value = values::resolve(&self.db, space as u8, &key, &head)?;
             Ok((key, value))
         };
-        let pairs: ::sled::Result<Pairs> = match direction {
+        match direction {
             Direction::Forward => found.take(limit).map(read).collect(),
             Direction::Backward => found.rev().take(limit).map(read).collect(),
-        };
-        pairs.map_err(away)
+        }
     }
 
     async fn count(&self, space: Space, range: KeyRange, most: usize) -> Result<usize, StoreError> {
@@ -188,53 +233,46 @@ impl Store for SledStore {
     }
 
     async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
-        let _moment = self.moment.read().unwrap_or_else(PoisonError::into_inner);
-        journal::read(&self.db, after, limit).map_err(away)
+        let _still = self.still();
+        told::read(&self.db, after, limit)
     }
 
     fn sizes(&self) -> Sizes {
-        self.sizes.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.still().sizes()
     }
 }
 
 /// The writing thread: until the store is dropped, takes what is queued and answers it.
 fn write_all(mut jobs: mpsc::Receiver<Job>, mut disk: Disk) {
     let mut queued = Vec::with_capacity(NEIGHBOURS);
-    let mut waiting = Vec::new();
-    while take(&mut jobs, &mut queued, &mut disk) {
-        for job in queued.drain(..) {
-            match (disk.apply(job.batch), job.durability) {
-                (Ok(sums), Durability::Durable) => waiting.push((job.answer, sums)),
-                (outcome, _) => answer(job.answer, outcome),
-            }
-        }
-        disk.keep_count();
-        if !waiting.is_empty() {
-            let outcome = disk.sync();
-            for (waiter, sums) in waiting.drain(..) {
-                answer(waiter, outcome.clone().map(|()| sums));
-            }
+    while jobs.blocking_recv_many(&mut queued, NEIGHBOURS) > 0 {
+        let mut left = queued.drain(..);
+        while left.len() > 0 {
+            write_group(&mut left, &mut disk);
         }
     }
-    if let Err(error) = disk.sync() {
+    if let Err(error) = disk.commit(Group::default(), Durability::Durable) {
         tracing::error!(%error, "the store could not write its last commits when it was closed");
     }
 }
 
-/// Takes what is queued, and waits for something to be. While a store of an older version is not counted yet, it counts
-/// instead of waiting. False once the store is dropped.
-fn take(jobs: &mut mpsc::Receiver<Job>, queued: &mut Vec<Job>, disk: &mut Disk) -> bool {
-    while disk.is_counting() {
-        match jobs.try_recv() {
-            Ok(job) => {
-                queued.push(job);
-                return true;
-            }
-            Err(mpsc::error::TryRecvError::Empty) => disk.count_some(),
-            Err(mpsc::error::TryRecvError::Disconnected) => return false,
+/// Commits as many as go together, and answers them. Who is refused is answered with the others, since it may be for what
+/// these write.
+fn write_group(jobs: &mut impl Iterator<Item = Job>, disk: &mut Disk) {
+    let (mut group, mut durability) = (Group::default(), Durability::Buffered);
+    let mut decided = Vec::new();
+    while !group.is_full()
+        && let Some(job) = jobs.next()
+    {
+        if job.durability == Durability::Durable {
+            durability = Durability::Durable;
         }
+        decided.push((job.answer, disk.decide(&mut group, job.batch)));
     }
-    jobs.blocking_recv_many(queued, NEIGHBOURS) > 0
+    let outcome = disk.commit(group, durability);
+    for (waiter, sums) in decided {
+        answer(waiter, sums.and_then(|sums| outcome.clone().map(|()| sums)));
+    }
 }
 
 /// Whoever asked may have gone; the commit stands.
@@ -255,9 +293,4 @@ fn bounds(space: Space, range: KeyRange) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
         Bound::Unbounded => Bound::Excluded(vec![space as u8 + 1]),
     };
     (start, end)
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "fits `map_err`")]
-fn away(error: ::sled::Error) -> StoreError {
-    StoreError::Away(error.to_string())
 }

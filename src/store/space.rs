@@ -62,7 +62,33 @@ spaces! {
     CallMetrics = 32 "callMetrics",
 }
 
+/// What is at stake in a space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stake {
+    /// Who paid, who is owed, and what proves it: stays in the archive of the journal.
+    Money,
+    /// What the host cannot do without. As the money, it is counted again before a host starts.
+    Host,
+    /// What calls leave, as much as there may be: counted again while the host runs.
+    Bulk,
+}
+
 impl Space {
+    /// What is at stake in it.
+    #[must_use]
+    pub fn stake(self) -> Stake {
+        match self {
+            Self::Receipts | Self::Payments | Self::OpenIntents | Self::PaymentExpiry | Self::Credits | Self::CreditMovements => {
+                Stake::Money
+            }
+            Self::LedgerBalances | Self::LedgerNonces | Self::LedgerExpiry | Self::Mintings | Self::Sales | Self::Unpaid => Stake::Money,
+            Self::Payouts | Self::PayoutReceipts | Self::PayoutSettings => Stake::Money,
+            Self::Meta | Self::Endpoints | Self::Versions | Self::VersionOwners | Self::RetiredSlugs | Self::KvUsage => Stake::Host,
+            Self::FilesUsage | Self::Secrets | Self::Builders | Self::Events | Self::Audit | Self::Tasks => Stake::Host,
+            Self::Kv | Self::Files | Self::Logs | Self::Calls | Self::CallMetrics | Self::FreeReceipts => Stake::Bulk,
+        }
+    }
+
     /// The space with this number.
     #[must_use]
     pub fn of_number(number: u8) -> Option<Self> {

@@ -2,10 +2,11 @@
 
 use std::{
     io::{BufRead as _, BufReader},
+    path::Path,
     process::{Command, Stdio},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+    time::Duration,
 };
-
-use tollhouse::store::sled::OpenError;
 
 use super::{
     changes::telling,
@@ -61,67 +62,139 @@ async fn changes_and_sums_survive_a_restart() {
     assert_eq!(told(&store).await, counted(&store).await);
 }
 
-/// A host that runs already has a store without sizes. It is counted while others write, and after a restart amid that.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_of_an_older_version_is_counted_while_it_serves() {
-    let folder = folder();
-    let mut store = open(&folder);
-    for space in [Space::Endpoints, Space::Kv, Space::Calls] {
-        let writes = (0..20_000).map(|n| Write::put(space, key(n), bytes(n % 50))).collect();
-        store.apply(Batch::of(vec![], writes), Buffered).await.unwrap();
-    }
-    put(&store, Space::Kv, b"large", &bytes(100_000)).await;
-    let path = store.path().to_owned();
-    drop(store);
-    // The closed store lets go of its lock a moment later.
-    let tree = (0..100).find_map(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-        ::sled::open(&path).ok()
-    });
-    tree.unwrap().remove(b"\xfesizes").unwrap().unwrap();
-    store = open(&folder);
-    let mut chance = Chance::seeded();
-    let mut turns = 0;
-    while !store.sizes().complete || turns < 300 {
-        turns += 1;
-        let n = chance.below(20_000);
-        match chance.below(3) {
-            0 => delete(&store, Space::Kv, &key(n)).await,
-            1 => put(&store, Space::Calls, &key(n + 10_000), &bytes(n % 9_000)).await,
-            _ => put(&store, Space::Endpoints, &key(n), b"other").await,
+/// What the versions before the journal left: values without checksums, and without formats before that.
+#[tokio::test]
+async fn a_store_of_an_older_version_is_taken_over() {
+    for format in ["1", "2"] {
+        let folder = folder();
+        let path = folder.path().join("store");
+        older_store(&path, format);
+        for _ in 0..2 {
+            let store = open(&folder);
+            assert_eq!(all(&store, Space::Receipts).await.len(), 2_000);
+            assert_eq!(store.get(Space::Kv, b"large").await.unwrap(), Some(bytes(10_000)));
+            assert_eq!(store.changes(0, 10).await.unwrap().changes[0].keys, [(Space::Builders, b"b".to_vec())]);
+            assert_eq!(told(&store).await, counted(&store).await);
+            put(&store, Space::Kv, b"later", b"value").await;
         }
-        if turns == 5 {
-            assert!(!store.sizes().complete, "there is nothing left to test");
-            store = store.reopen().unwrap();
-        }
+        assert!(!path.join("aside").exists(), "the tree of the older version is still there");
     }
-    assert_eq!(told(&store).await, counted(&store).await);
+}
+
+/// A store as versions without a journal wrote it.
+fn older_store(path: &Path, format: &str) {
+    let tree = ::sled::open(path).unwrap();
+    tree.insert(b"\xfeformat", format).unwrap();
+    for n in 0..2_000 {
+        tree.insert([&[Space::Receipts as u8][..], &key(n)].concat(), [&[0], &bytes(n % 300)[..]].concat()).unwrap();
+    }
+    let place = [&[Space::Kv as u8][..], b"large"].concat();
+    tree.insert(place, [&[1], &10_000_u32.to_be_bytes()[..]].concat()).unwrap();
+    for (number, piece) in (0_u32..).zip(bytes(10_000).chunks(4_096)) {
+        let place = [&[0xff, Space::Kv as u8][..], &5_u32.to_be_bytes(), b"large", &number.to_be_bytes()].concat();
+        tree.insert(place, piece).unwrap();
+    }
+    // One entry in the log of changes, of one key of builders: `b`.
+    let entry = [1, Space::Builders as u8, 1, b'b'];
+    tree.insert([&[0xfd][..], &1_u64.to_be_bytes()].concat(), &entry[..]).unwrap();
+    tree.flush().unwrap();
 }
 
 #[tokio::test]
 async fn folder_in_use_is_refused_by_name() {
     let folder = folder();
     let store = open(&folder);
-    let config = SledConfig { lock_patience: std::time::Duration::ZERO, ..SledConfig::default() };
+    let config = SledConfig { lock_patience: Duration::ZERO, ..SledConfig::default() };
     let refused = SledStore::open(store.path(), config).unwrap_err();
     assert!(matches!(&refused, OpenError::Locked(path) if path == store.path()), "{refused:?}");
     assert!(refused.to_string().contains("in use by another process"), "{refused}");
 }
 
 #[tokio::test]
-async fn damaged_folder_is_refused_with_advice() {
+async fn a_later_format_is_refused() {
     let folder = folder();
     let store = open(&folder);
-    fill(&store, 2_000).await;
     let path = store.path().to_owned();
     drop(store);
-    let conf = path.join("conf");
-    let mut settings = std::fs::read(&conf).unwrap();
-    settings[10] ^= 0xff;
-    std::fs::write(&conf, settings).unwrap();
-    let refused = SledStore::open(&path, SledConfig::default()).unwrap_err();
-    assert!(matches!(refused, OpenError::Corrupt { .. }), "{refused:?}");
-    assert!(refused.to_string().contains("restore the newest backup"), "{refused}");
+    let tree = tree_of(&path);
+    tree.insert(b"\xfeformat", "4").unwrap();
+    tree.flush().unwrap();
+    drop(tree);
+    assert!(matches!(try_open(&folder), Err(OpenError::Format { found, .. }) if found == "4"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_reader_sees_a_durable_commit_before_its_sync() {
+    let folder = folder();
+    let synced = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&synced);
+    // The commit is in the journal, and its sync takes its time.
+    let before_sync = Arc::new(move || {
+        std::thread::sleep(Duration::from_millis(20));
+        count.fetch_add(1, SeqCst);
+        Ok(())
+    });
+    let config = SledConfig { before_sync, ..SledConfig::default() };
+    let store = Arc::new(SledStore::open(folder.path().join("store"), config).unwrap());
+    let writer = {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move {
+            for n in 1..=20_u64 {
+                store.apply(Batch::of(vec![], vec![Write::put(Space::Kv, b"n", n.to_be_bytes())]), Durable).await.unwrap();
+            }
+        })
+    };
+    let mut reads = 0;
+    while !writer.is_finished() {
+        let found = number(&*store, b"n").await;
+        assert!(found <= synced.load(SeqCst), "{found} was seen while it was synced");
+        reads += 1;
+        tokio::task::yield_now().await;
+    }
+    assert!(reads > 100, "{reads} reads");
+    writer.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_sync_that_fails_is_no_commit_and_refuses_what_follows() {
+    let folder = folder();
+    let failing = Arc::new(AtomicBool::new(false));
+    let fails = Arc::clone(&failing);
+    let before_sync = Arc::new(move || if fails.load(SeqCst) { Err(std::io::Error::other("the disk is gone")) } else { Ok(()) });
+    let config = SledConfig { before_sync, ..SledConfig::default() };
+    let store = SledStore::open(folder.path().join("store"), config).unwrap();
+    increment(&store, b"n", Durable).await;
+    failing.store(true, SeqCst);
+    let write = || Batch::of(vec![], vec![Write::put(Space::Kv, b"n", 7_u64.to_be_bytes())]);
+    assert!(matches!(store.apply(write(), Durable).await, Err(StoreError::Unknown(why)) if why.contains("the disk is gone")));
+    assert_eq!(number(&store, b"n").await, 1, "what may not be on disk was seen");
+    failing.store(false, SeqCst);
+    assert!(matches!(store.apply(write(), Durable).await, Err(StoreError::Away(_))));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn checkpoints_are_made_while_others_write() {
+    let folder = folder();
+    let config = SledConfig { segment_bytes: 64 * 1024, checkpoint_bytes: 128 * 1024, ..SledConfig::default() };
+    let open = || SledStore::open(folder.path().join("store"), config.clone()).unwrap();
+    let store = open();
+    let (mut chance, mut model) = (Chance::seeded(), BTreeMap::new());
+    let checkpoints = || std::fs::read_dir(folder.path().join("store/checkpoint")).map_or(0, Iterator::count);
+    let archived = || std::fs::read_dir(folder.path().join("store/archive")).map_or(0, Iterator::count);
+    let mut turns = 0_u64;
+    while archived() < 3 {
+        turns += 1;
+        step(&store, &mut model, &mut chance).await;
+        put(&store, Space::Audit, b"turns", &turns.to_be_bytes()).await;
+    }
+    assert!(checkpoints() <= 2, "{} checkpoints", checkpoints());
+    assert!(segments(&folder)[0].file_name().unwrap() != "00000000000000000001.journal", "the first segment is still there");
+    drop(store);
+    flip(&folder.path().join("store/conf"), 10);
+    let store = open();
+    assert_eq!(store.get(Space::Audit, b"turns").await.unwrap().unwrap(), turns.to_be_bytes());
+    same_as(&store, &model).await;
+    assert_eq!(told(&store).await, counted(&store).await);
 }
 
 #[tokio::test]
@@ -170,7 +243,9 @@ async fn killed_process_loses_nothing_durable() {
 async fn child_commits_until_killed() {
     #[expect(clippy::disallowed_methods, reason = "how the parent names the folder")]
     let Ok(folder) = std::env::var(CHILD_FOLDER) else { return };
-    let store = SledStore::open(folder, SledConfig::default()).unwrap();
+    // Small, so that kills fall into new segments and checkpoints too.
+    let config = SledConfig { segment_bytes: 64 * 1024, checkpoint_bytes: 128 * 1024, ..SledConfig::default() };
+    let store = SledStore::open(folder, config).unwrap();
     for n in number(&store, b"n").await + 1.. {
         let writes = vec![Write::put(Space::Kv, b"n", n.to_be_bytes()), Write::put(Space::Receipts, b"n", receipt_of(n))];
         let durability = if n % 3 == 0 { Buffered } else { Durable };
@@ -195,7 +270,7 @@ async fn figures_of_the_disk() {
     let rounds =
         [(Durable, 1, 500), (Durable, 16, 200), (Durable, 64, 100), (Buffered, 1, 20_000), (Buffered, 16, 2_000), (Durable, 1, 500)];
     for (round, (durability, tasks, each)) in rounds.into_iter().enumerate() {
-        let start = std::time::Instant::now();
+        let (start, synced) = (std::time::Instant::now(), store.syncs());
         let running: Vec<_> = (0..tasks)
             .map(|task| {
                 let store = Arc::clone(&store);
@@ -216,7 +291,9 @@ async fn figures_of_the_disk() {
             task.await.unwrap();
         }
         let took = start.elapsed();
-        println!("{durability:?}, {tasks} tasks: {:.0} commits/s", (tasks * each) as f64 / took.as_secs_f64());
+        let (commits, syncs) = ((tasks * each) as f64, store.syncs() - synced);
+        let (rate, share) = (commits / took.as_secs_f64(), syncs as f64 / commits);
+        println!("{durability:?}, {tasks} tasks: {rate:.0} commits/s, {share:.3} syncs each");
     }
     let start = std::time::Instant::now();
     for n in 0..100_000 {

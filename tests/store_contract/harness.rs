@@ -1,6 +1,10 @@
 //! What the questions speak: a store by its bytes, and values of every size.
 
 pub use std::{collections::BTreeMap, ops::Bound, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 pub use tempfile::TempDir;
 pub use tollhouse::store::{
@@ -8,7 +12,7 @@ pub use tollhouse::store::{
     MAX_VALUE_BYTES, Pairs, Plan, Size, Space, Store, StoreError, Table, Write,
     faulty::{Fault, FaultyStore},
     memory::MemoryStore,
-    sled::{SledConfig, SledStore},
+    sled::{OpenError, SledConfig, SledStore},
 };
 
 pub use Direction::{Backward, Forward};
@@ -72,4 +76,40 @@ pub fn bytes(size: usize) -> Vec<u8> {
 /// `size` bytes that all tell the round they are of.
 pub fn bytes_of(round: usize, size: usize) -> Vec<u8> {
     vec![u8::try_from(round).unwrap(); size]
+}
+
+pub fn try_open(folder: &TempDir) -> Result<SledStore, OpenError> {
+    SledStore::open(folder.path().join("store"), SledConfig::default())
+}
+
+/// The tree of a closed store. It lets go of its lock a moment later.
+pub fn tree_of(path: &Path) -> ::sled::Db {
+    let tree = (0..100).find_map(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        ::sled::open(path).ok()
+    });
+    tree.unwrap()
+}
+
+pub fn segments(folder: &TempDir) -> Vec<PathBuf> {
+    let mut found = files_of(&folder.path().join("store/journal"));
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "journal"));
+    found.sort();
+    found
+}
+
+pub fn files_of(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(files_of(&path)) } else { found.push(path) }
+    }
+    found.sort();
+    found
+}
+
+pub fn flip(file: &Path, at: usize) {
+    let mut bytes = std::fs::read(file).unwrap();
+    bytes[at] ^= 0x40;
+    std::fs::write(file, bytes).unwrap();
 }

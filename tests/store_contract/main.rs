@@ -4,6 +4,7 @@
 
 mod adds;
 mod changes;
+mod damage;
 mod disk;
 mod harness;
 mod history;

@@ -213,8 +213,8 @@ fn whichever_write_fails_on_disk_a_payment_settles_once() {
         for nth in 1..=4 {
             let story = format!("{fault:?} at {nth}, on disk");
             let folder = tempfile::tempdir().unwrap();
-            let open =
-                || SledStore::open(folder.path(), SledConfig { cache_bytes: 1 << 20, lock_patience: Duration::from_secs(5) }).unwrap();
+            let config = SledConfig { cache_bytes: 1 << 20, lock_patience: Duration::from_secs(5), ..SledConfig::default() };
+            let open = || SledStore::open(folder.path(), config.clone()).unwrap();
             let phase = |future: std::pin::Pin<Box<dyn Future<Output = ()> + '_>>| {
                 tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(future);
             };

@@ -1,21 +1,43 @@
 //! How the store is opened, and why it is not.
 
-use std::{path::PathBuf, time::Duration};
+use std::{fmt, io, path::PathBuf, sync::Arc, time::Duration};
 
 use super::values;
+use crate::store::journal::Damage;
 
 /// Settings of the store on disk.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct SledConfig {
     /// Memory for pages read before, in bytes. Default: 64 MiB.
     pub cache_bytes: u64,
     /// How long to wait for another process to let go of the folder. Default: 1 s.
     pub lock_patience: Duration,
+    /// Bytes of a segment of the journal, at most, but for a commit that is longer. The first is smaller. Default: 64 MiB.
+    pub segment_bytes: u64,
+    /// Bytes of frames after which there is a new checkpoint, if all rows together are fewer. Default: 256 MiB.
+    pub checkpoint_bytes: u64,
+    /// Asked before each `fdatasync` of commits: for tests of what is seen before it, and of what happens when it fails.
+    pub before_sync: Arc<dyn Fn() -> io::Result<()> + Send + Sync>,
 }
 
 impl Default for SledConfig {
     fn default() -> Self {
-        Self { cache_bytes: 64 * 1024 * 1024, lock_patience: Duration::from_secs(1) }
+        Self {
+            cache_bytes: 64 * 1024 * 1024,
+            lock_patience: Duration::from_secs(1),
+            segment_bytes: 64 * 1024 * 1024,
+            checkpoint_bytes: 256 * 1024 * 1024,
+            before_sync: Arc::new(|| Ok(())),
+        }
+    }
+}
+
+impl fmt::Debug for SledConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cache_bytes, lock_patience, segment_bytes, checkpoint_bytes, before_sync: _ } = self;
+        let mut debug = f.debug_struct("SledConfig");
+        debug.field("cache_bytes", cache_bytes).field("lock_patience", lock_patience);
+        debug.field("segment_bytes", segment_bytes).field("checkpoint_bytes", checkpoint_bytes).finish_non_exhaustive()
     }
 }
 
@@ -27,6 +49,12 @@ pub enum OpenError {
     Locked(PathBuf),
     #[error("the store at `{}` is damaged ({detail}); keep a copy of the folder, then restore the newest backup over it", path.display())]
     Corrupt { path: PathBuf, detail: String },
+    #[error(
+        "the store at `{}` is damaged: {damage}; nothing was changed; keep a copy of the folder, then restore the newest backup over it, \
+         or see what `tollhouse store repair` would drop",
+        path.display()
+    )]
+    Damaged { path: PathBuf, damage: Box<Damage> },
     #[error("the store at `{}` has format {found}, this version reads {}; run the version that wrote it", path.display(), values::FORMAT)]
     Format { path: PathBuf, found: String },
     #[error("cannot open the store at `{}`", path.display())]

@@ -1,170 +1,105 @@
-//! What the writing thread does to the disk: open, apply, sync.
+//! What the writing thread does: decide, write to the journal, sync, apply.
 
 use std::{
-    collections::BTreeSet,
-    ffi::OsString,
-    fs::{self, File},
-    io,
     panic::{AssertUnwindSafe, catch_unwind},
-    path::{Path, PathBuf},
-    sync::{Arc, PoisonError, RwLock},
-    time::{Duration, Instant},
+    sync::{Arc, PoisonError},
 };
 
-use sled::{Db, Error};
+use sled::{Batch, Db};
 
-use super::{OpenError, SledConfig, journal::Journal, sizes::Counter, values};
-use crate::{
-    base::folder,
-    store::{Batch, Sizes, StoreError, add},
+use super::{away::away, group::Group, moment::Moment, position::Position, told, values};
+use crate::store::{
+    Durability, Space, Stake, StoreError,
+    journal::{Part, Row, Told, Total, Writer},
 };
 
-/// sled syncs what is buffered this often by itself, in milliseconds.
-const FLUSH_EVERY_MS: u64 = 500;
-
-/// The tree and its files, owned by the writing thread.
-#[derive(Debug)]
+/// The journal, and the tree that follows it.
 pub(super) struct Disk {
     db: Db,
-    moment: Arc<RwLock<()>>,
-    /// sled's log, opened a second time: syncing one descriptor syncs the file.
-    log: File,
-    /// Folder of the leaves too large for the log.
-    blobs: PathBuf,
-    synced_blobs: BTreeSet<OsString>,
-    counter: Counter,
-    journal: Journal,
+    moment: Arc<Moment>,
+    journal: Writer,
+    /// The number of the newest entry in the log of changes.
+    newest: u64,
     /// Why nothing is written any more.
     broken: Option<String>,
 }
 
-/// Opens or makes the store in a folder.
-pub(super) fn open(path: &Path, config: &SledConfig) -> Result<(Db, Disk), OpenError> {
-    let io = |source| OpenError::Io { path: path.to_owned(), source };
-    let db = open_unlocked(path, config)?;
-    let new = db.is_empty();
-    match db.get(values::FORMAT_KEY).map_err(|error| refusal(path, error))? {
-        Some(found) if found == values::FORMAT.as_bytes() => {}
-        Some(found) if found == values::UNMARKED.as_bytes() => {
-            db.insert(values::FORMAT_KEY, values::FORMAT).map_err(|error| refusal(path, error))?;
-        }
-        Some(found) => return Err(OpenError::Format { path: path.to_owned(), found: String::from_utf8_lossy(&found).into_owned() }),
-        None if new => {
-            db.insert(values::FORMAT_KEY, values::FORMAT).map_err(|error| refusal(path, error))?;
-        }
-        None => return Err(OpenError::Format { path: path.to_owned(), found: "none".to_owned() }),
-    }
-    let log = File::open(path.join("db")).map_err(io)?;
-    let blobs = path.join("blobs");
-    let counter = Counter::open(&db, new).map_err(|error| refusal(path, error))?;
-    let journal = Journal::open(&db).map_err(|error| refusal(path, error))?;
-    let synced_blobs = BTreeSet::new();
-    let mut disk = Disk { db: db.clone(), moment: Arc::default(), log, blobs, synced_blobs, counter, journal, broken: None };
-    disk.sync_files().map_err(io)?;
-    // The names of new files are entries of folders, which have to be on disk too.
-    File::open(path).and_then(|folder| folder.sync_all()).and_then(|()| folder::sync_entry(path)).map_err(io)?;
-    Ok((db, disk))
+/// A group on its way to the journal.
+struct Planned {
+    batch: Batch,
+    changes: Vec<values::Change>,
+    after: Position,
+    money: Part,
+    rest: Part,
 }
 
 impl Disk {
-    /// The lock that readers of many keys share.
-    pub(super) fn moment(&self) -> Arc<RwLock<()>> {
-        Arc::clone(&self.moment)
+    pub(super) fn new(db: Db, moment: Arc<Moment>, journal: Writer) -> Result<Self, StoreError> {
+        let newest = told::newest(&db)?;
+        Ok(Self { db, moment, journal, newest, broken: None })
     }
 
-    /// What each space holds.
-    pub(super) fn sizes(&self) -> Arc<RwLock<Sizes>> {
-        self.counter.shared()
-    }
-
-    /// True while what an older version wrote is not counted yet.
-    pub(super) fn is_counting(&self) -> bool {
-        self.counter.is_behind() && self.broken.is_none()
-    }
-
-    /// Counts some of what an older version wrote.
-    pub(super) fn count_some(&mut self) {
-        let counted = catch_unwind(AssertUnwindSafe(|| self.counter.go_on(&self.db)));
-        if !matches!(counted, Ok(Ok(()))) {
-            tracing::error!("the store could not be counted; the next start tries again");
-        }
-        self.keep_count();
-    }
-
-    /// Keeps the count of what was applied. One that is not kept is a little behind after the next start.
-    pub(super) fn keep_count(&mut self) {
-        if self.broken.is_some() {
-            return;
-        }
-        let kept = catch_unwind(AssertUnwindSafe(|| self.counter.keep(&self.db)));
-        match kept {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => _ = self.give_up(&error.to_string()),
-            Err(_) => _ = self.give_up("the tree stopped while it was counted"),
+    /// Takes a commit into a group.
+    pub(super) fn decide(&self, group: &mut Group, batch: crate::store::Batch) -> Result<Vec<i64>, StoreError> {
+        match &self.broken {
+            Some(reason) => Err(StoreError::Away(reason.clone())),
+            None => group.decide(&self.db, batch),
         }
     }
 
-    /// Checks, decides what is added, then applies. Readers see it; the disk may not have it yet.
-    pub(super) fn apply(&mut self, batch: Batch) -> Result<Vec<i64>, StoreError> {
+    /// Writes a group as one frame, has it on disk if it is to be, then lets readers see it.
+    pub(super) fn commit(&mut self, group: Group, durability: Durability) -> Result<(), StoreError> {
         if let Some(reason) = &self.broken {
-            return Err(StoreError::Away(reason.clone()));
+            return Err(StoreError::Unknown(reason.clone()));
         }
-        let away = |error: Error| StoreError::Away(error.to_string());
-        let Batch { checks, mut writes, adds, told } = batch;
-        for check in checks {
-            if values::get(&self.db, check.space, &check.key).map_err(away)?.as_deref() != check.expected.as_deref() {
-                return Err(StoreError::Conflict);
-            }
-        }
-        let sums = add::decide(adds, &mut writes, |space, key| values::get(&self.db, space, key).map_err(away))?;
-        if writes.is_empty() && told.is_empty() {
-            return Ok(sums);
-        }
-        let (mut batch, changes) = values::batch(&self.db, writes).map_err(away)?;
-        let newest = self.journal.tell(told, &mut batch).map_err(away)?;
-        let moment = self.moment.write().unwrap_or_else(PoisonError::into_inner);
-        let applied = catch_unwind(AssertUnwindSafe(|| self.db.apply_batch(batch)));
-        drop(moment);
-        match applied {
-            Ok(Ok(())) => {
-                self.counter.add(&changes);
-                self.journal.told(newest);
-                Ok(sums)
-            }
+        match catch_unwind(AssertUnwindSafe(|| self.write(group, durability))) {
+            Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(self.give_up(&error.to_string())),
             Err(_) => Err(self.give_up("the tree stopped in the middle of a commit")),
         }
     }
 
-    /// Puts everything applied so far on disk.
-    pub(super) fn sync(&mut self) -> Result<(), StoreError> {
-        if let Some(reason) = &self.broken {
-            return Err(StoreError::Unknown(reason.clone()));
+    fn write(&mut self, group: Group, durability: Durability) -> Result<(), StoreError> {
+        let io = |error: std::io::Error| StoreError::Away(error.to_string());
+        if group.is_empty() {
+            return if durability == Durability::Durable { self.journal.sync().map_err(io) } else { Ok(()) };
         }
-        match catch_unwind(AssertUnwindSafe(|| self.sync_files())) {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(self.give_up(&error.to_string())),
-            Err(_) => Err(self.give_up("the tree stopped in the middle of a sync")),
+        let Planned { mut batch, changes, mut after, money, rest } = self.plan(group)?;
+        let newest = rest.told.last().map_or(self.newest, |told| told.number);
+        self.journal.append(money.bytes(), rest.bytes()).map_err(io)?;
+        if durability == Durability::Durable {
+            self.journal.sync().map_err(io)?;
         }
+        (after.sequence, after.synced, after.link) = (self.journal.sequence(), self.journal.synced(), self.journal.link());
+        after.keep(&mut batch)?;
+        let mut position = self.moment.position.write().unwrap_or_else(PoisonError::into_inner);
+        self.db.apply_batch(batch).map_err(away)?;
+        *position = after;
+        self.moment.recount.lock().unwrap_or_else(PoisonError::into_inner).follow(&changes);
+        self.newest = newest;
+        Ok(())
     }
 
-    fn sync_files(&mut self) -> io::Result<()> {
-        self.db.flush().map_err(io::Error::from)?;
-        let blobs: BTreeSet<OsString> = fs::read_dir(&self.blobs)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<_>>()?;
-        let mut any_new = false;
-        for blob in blobs.difference(&self.synced_blobs) {
-            match File::open(self.blobs.join(blob)) {
-                Ok(file) => file.sync_data()?,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
-            any_new = true;
+    /// What a group does to the tree, and what the journal says of it.
+    fn plan(&self, group: Group) -> Result<Planned, StoreError> {
+        let (rows, told) = group.into_rows(self.newest);
+        let mut batch = Batch::default();
+        let mut after = *self.moment.position.read().unwrap_or_else(PoisonError::into_inner);
+        let (mut money, mut rest) = (Part::default(), Part { told, ..Part::default() });
+        let mut changes = Vec::with_capacity(rows.len());
+        for row in rows {
+            let change = values::write(&self.db, &row, &mut batch)?;
+            after.count(&change);
+            changes.push(change);
+            part_of(&mut money, &mut rest, row.space).rows.push(row);
         }
-        if any_new {
-            File::open(&self.blobs)?.sync_all()?;
+        for part in [&mut money, &mut rest] {
+            part.totals = totals_of(&part.rows, &mut after);
         }
-        self.synced_blobs = blobs;
-        self.log.sync_data()
+        for told in &rest.told {
+            told::keep(told, &mut batch)?;
+        }
+        Ok(Planned { batch, changes, after, money, rest })
     }
 
     /// Memory and disk may differ from here on: refuses all that follows.
@@ -175,59 +110,34 @@ impl Disk {
     }
 }
 
-/// Opens the tree, waiting for whoever has it open to let go.
-fn open_unlocked(path: &Path, config: &SledConfig) -> Result<Db, OpenError> {
-    let give_up_at = Instant::now() + config.lock_patience;
-    loop {
-        let tree = sled::Config::new().path(path).cache_capacity(config.cache_bytes).flush_every_ms(Some(FLUSH_EVERY_MS));
-        // sled panics on some kinds of damage instead of telling.
-        let opened = catch_unwind(AssertUnwindSafe(|| tree.open()));
-        let refused = match opened {
-            Ok(Ok(db)) => return Ok(db),
-            Ok(Err(error)) => refusal(path, error),
-            Err(_) => OpenError::Corrupt { path: path.to_owned(), detail: "its files contradict each other".to_owned() },
-        };
-        if !matches!(refused, OpenError::Locked(_)) || Instant::now() >= give_up_at {
-            return Err(refused);
+fn part_of<'a>(money: &'a mut Part, rest: &'a mut Part, space: u8) -> &'a mut Part {
+    let stake = Space::of_number(space).map(Space::stake);
+    if stake == Some(Stake::Money) { money } else { rest }
+}
+
+/// What the spaces of rows hold; rows of one space follow each other.
+fn totals_of(rows: &[Row], position: &mut Position) -> Vec<(u8, Total)> {
+    let mut spaces: Vec<u8> = rows.iter().map(|row| row.space).collect();
+    spaces.dedup();
+    spaces.into_iter().filter_map(|space| Some((space, *position.totals.of(space)?))).collect()
+}
+
+/// Brings a tree to where a frame leaves it, and says what it changed.
+pub(super) fn replay(tree: &Db, parts: [Part; 2], after: &mut Position) -> Result<Vec<values::Change>, StoreError> {
+    let mut batch = Batch::default();
+    let mut changes = Vec::new();
+    for Part { rows, totals, told } in parts {
+        for row in &rows {
+            match &row.value {
+                // A checkpoint holds these as the tree does.
+                Some(entry) if row.space == told::ENTRIES => told::put(&row.key, entry, &mut batch),
+                Some(_) | None => changes.push(values::write(tree, row, &mut batch)?),
+            }
         }
-        std::thread::sleep(Duration::from_millis(20));
+        told.iter().try_for_each(|told: &Told| told::keep(told, &mut batch))?;
+        after.totals.set(&totals);
     }
-}
-
-fn refusal(path: &Path, error: Error) -> OpenError {
-    let path = path.to_owned();
-    match error {
-        // sled wraps the refused lock in a text.
-        Error::Io(source) if source.to_string().contains("could not acquire lock") => OpenError::Locked(path),
-        Error::Io(source) => OpenError::Io { path, source },
-        other => OpenError::Corrupt { path, detail: other.to_string() },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The format that a store has after it was opened with this one.
-    fn opened_with(format: &str) -> Result<String, OpenError> {
-        let folder = tempfile::tempdir().unwrap();
-        let (path, config) = (folder.path().join("store"), SledConfig::default());
-        let (db, disk) = open(&path, &config)?;
-        db.insert(values::FORMAT_KEY, format).unwrap();
-        db.flush().unwrap();
-        drop((db, disk));
-        let (db, _disk) = open(&path, &config)?;
-        Ok(String::from_utf8(db.get(values::FORMAT_KEY).unwrap().unwrap().to_vec()).unwrap())
-    }
-
-    #[test]
-    fn a_store_of_values_without_formats_is_read_and_closed_to_versions_that_know_no_others() {
-        assert_eq!(opened_with(values::UNMARKED).unwrap(), values::FORMAT);
-        assert_eq!(opened_with(values::FORMAT).unwrap(), values::FORMAT);
-    }
-
-    #[test]
-    fn a_store_of_a_later_version_is_refused() {
-        assert!(matches!(opened_with("3"), Err(OpenError::Format { found, .. }) if found == "3"));
-    }
+    after.keep(&mut batch)?;
+    tree.apply_batch(batch).map_err(away)?;
+    Ok(changes)
 }

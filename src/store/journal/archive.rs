@@ -1,0 +1,125 @@
+//! The archive: the money of segments that are no longer needed.
+//!
+//! A file for each segment, with its frames that have money, and of these the money alone. In place of what all frames before
+//! come to, each has the chain before it and the rest that went in, from which the chain is followed ([`super::link`]). A file
+//! starts from where its segment did.
+
+use std::{
+    fs::{self, File},
+    io::{self, BufWriter, Write as _},
+    path::Path,
+};
+
+use super::{
+    damage::{Damage, JournalError},
+    frame::Frame,
+    link::Link,
+    reader::{Found, Reader},
+    segment::{Kind, Named, Opening},
+};
+use crate::base::folder;
+
+/// What the archive holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Archive {
+    pub(crate) files: u64,
+    pub(crate) frames: u64,
+    /// The number of the last frame in it.
+    pub(crate) last: u64,
+}
+
+impl Archive {
+    /// Keeps the money of the segments that hold no frame behind `sequence`, then removes them. The last one stays.
+    pub(crate) fn take(store: &Path, sequence: u64) -> Result<(), JournalError> {
+        let folder = store.join(Kind::Segment.folder());
+        let segments = Named::all(store, Kind::Segment).map_err(JournalError::io(&folder))?;
+        for pair in segments.windows(2) {
+            if let [segment, next] = pair
+                && next.sequence <= sequence + 1
+            {
+                Self::keep(store, segment, u64::MAX)?;
+                fs::remove_file(&segment.path).map_err(JournalError::io(&segment.path))?;
+            }
+        }
+        File::open(&folder).and_then(|folder| folder.sync_all()).map_err(JournalError::io(&folder))
+    }
+
+    /// Follows the chain through the archive.
+    pub(crate) fn check(store: &Path) -> Result<Self, JournalError> {
+        let folder = store.join(Kind::Archive.folder());
+        let mut archive = Self::default();
+        let mut chain = None;
+        for named in Named::all(store, Kind::Archive).map_err(JournalError::io(&folder))? {
+            let mut reader = Reader::open(&named.path, Kind::Archive)?;
+            let follows = chain.is_none_or(|chain| chain == reader.opening.link.chain) && reader.opening.sequence == named.sequence;
+            if !follows {
+                return Err(Damage::new(&named.path, "it does not follow from the file before it").at(0).into());
+            }
+            let mut here = reader.opening.link.chain;
+            loop {
+                let at = reader.at();
+                match reader.next(archive.last + 1)? {
+                    Found::Frame(frame) => {
+                        let head = frame.head;
+                        if head.link.chain != here || head.sequence <= archive.last {
+                            return Err(reader.damage("a frame that does not follow from those before it", at, head.sequence).into());
+                        }
+                        here = Link::of_money(here, head.sequence, &frame.money, head.link.rest).chain;
+                        archive.frames += 1;
+                        archive.last = head.sequence;
+                    }
+                    Found::Zeros { .. } => return Err(reader.damage("zeros in place of a frame", at, archive.last + 1).into()),
+                    Found::End => break,
+                }
+            }
+            archive.files += 1;
+            chain = Some(here);
+        }
+        Ok(archive)
+    }
+
+    /// Keeps the money of the frames of a segment up to `until`.
+    pub(crate) fn keep(store: &Path, segment: &Named, until: u64) -> Result<(), JournalError> {
+        let folder = store.join(Kind::Archive.folder());
+        let path = folder.join(Kind::Archive.file_name(segment.sequence));
+        let mut reader = Reader::open(&segment.path, Kind::Segment)?;
+        let opening = Opening { kind: Kind::Archive, size: 0, ..reader.opening };
+        let (mut sequence, mut link) = (opening.sequence, opening.link);
+        let created = fs::create_dir_all(&folder).and_then(|()| File::create(path.with_extension("tmp")));
+        let mut file = BufWriter::new(created.map_err(JournalError::io(&path))?);
+        let mut sectors = opening.sector();
+        loop {
+            file.write_all(&sectors).map_err(JournalError::io(&path))?;
+            sectors.clear();
+            if sequence > until {
+                break;
+            }
+            let at = reader.at();
+            match reader.next(sequence)? {
+                Found::Frame(frame) if frame.head.sequence == sequence && frame.head.link == link => {
+                    (sequence, link) = (sequence + 1, frame.link());
+                    kept(&frame).iter().for_each(|kept| kept.write(&mut sectors));
+                }
+                Found::Frame(_) => return Err(reader.damage("a frame that does not follow from those before it", at, sequence).into()),
+                Found::Zeros { .. } | Found::End => break,
+            }
+        }
+        finish(file, &path).map_err(JournalError::io(&path))
+    }
+}
+
+/// What stays of a frame: nothing, if it has no money.
+fn kept(frame: &Frame) -> Option<Frame> {
+    let head = frame.head;
+    let folded = head.link.next(head.sequence, b"", &frame.rest).rest;
+    let link = Link { chain: head.link.chain, rest: folded };
+    let money = Some(frame.money.clone()).filter(|money| !money.is_empty())?;
+    Frame::new(head.sequence, head.synced, link, money, vec![])
+}
+
+fn finish(file: BufWriter<File>, path: &Path) -> io::Result<()> {
+    file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+    fs::rename(path.with_extension("tmp"), path)?;
+    folder::sync_entry(path)?;
+    path.parent().map_or(Ok(()), folder::sync_entry)
+}

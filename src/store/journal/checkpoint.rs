@@ -1,0 +1,183 @@
+//! Checkpoints: all rows, so that no frame before them is needed.
+//!
+//! A checkpoint is walked out of the tree while others write to it, so it has some rows as they were, and some as they are by the
+//! time the walk ends. That is right: frames say what is there after them, and all from the checkpoint's number on are applied
+//! over it. It holds from the number on at which the walk ended.
+//!
+//! Its last frame has no row, but the totals at its number and those of the rows in it.
+
+use std::{
+    fs::{self, File},
+    io::{self, BufWriter, Write as _},
+    path::{Path, PathBuf},
+};
+
+use super::{
+    damage::{Damage, JournalError},
+    frame::Frame,
+    link::Link,
+    part::{Part, Row},
+    reader::{Found, Reader},
+    segment::{Kind, Named, Opening},
+    total::{Totals, Weight, checksum},
+};
+use crate::base::folder;
+
+/// Bytes of rows in a frame, about.
+const FRAME_BYTES: usize = 256 * 1024;
+
+/// A checkpoint being written.
+#[derive(Debug)]
+pub(crate) struct Dump {
+    file: BufWriter<File>,
+    path: PathBuf,
+    frames: u64,
+    link: Link,
+    rows: Vec<Row>,
+    row_bytes: usize,
+    totals: Totals,
+    buffer: Vec<u8>,
+}
+
+impl Dump {
+    /// Begins one of all frames up to `sequence`, which come to `link`.
+    pub(crate) fn begin(store: &Path, sequence: u64, link: Link) -> io::Result<Self> {
+        let folder = store.join(Kind::Checkpoint.folder());
+        fs::create_dir_all(&folder)?;
+        let path = folder.join(Kind::Checkpoint.file_name(sequence));
+        let mut file = BufWriter::new(File::create(path.with_extension("tmp"))?);
+        file.write_all(&Opening { kind: Kind::Checkpoint, size: 0, sequence, link }.sector())?;
+        let (link, totals) = (Link::default(), Totals::default());
+        Ok(Self { file, path, frames: 0, link, rows: vec![], row_bytes: 0, totals, buffer: Vec::new() })
+    }
+
+    /// Adds a row, of a space or of what else the tree keeps.
+    pub(crate) fn add(&mut self, space: u8, key: Vec<u8>, value: Vec<u8>) -> io::Result<()> {
+        if let Some(total) = self.totals.of(space) {
+            total.change(None, Some(Weight::of(space, &key, value.len(), checksum(space, &key, &value))));
+        }
+        self.row_bytes += key.len() + value.len();
+        self.rows.push(Row { space, key, value: Some(value) });
+        if self.row_bytes < FRAME_BYTES {
+            return Ok(());
+        }
+        self.flush()
+    }
+
+    /// What is in it.
+    pub(crate) fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// Has it on disk, under its name. `until` is the number at which the walk ended, and all frames up to it are on disk;
+    /// `totals` are those at the number at which it began.
+    pub(crate) fn finish(mut self, until: u64, totals: &Totals) -> io::Result<()> {
+        self.flush()?;
+        let [then, within] = [totals, &self.totals].map(|totals| Part { totals: totals.listed(), ..Part::default() });
+        self.frame(until, &then, &within)?;
+        let file = self.file.into_inner().map_err(io::IntoInnerError::into_error)?;
+        file.sync_all()?;
+        fs::rename(self.path.with_extension("tmp"), &self.path)?;
+        folder::sync_entry(&self.path)?;
+        // The folder itself may be new.
+        self.path.parent().map_or(Ok(()), folder::sync_entry)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        self.row_bytes = 0;
+        let rows = std::mem::take(&mut self.rows);
+        self.frame(0, &Part::default(), &Part { rows, ..Part::default() })
+    }
+
+    fn frame(&mut self, synced: u64, then: &Part, within: &Part) -> io::Result<()> {
+        let frame = Frame::new(self.frames + 1, synced, self.link, then.bytes(), within.bytes());
+        let frame = frame.ok_or_else(|| io::Error::new(io::ErrorKind::FileTooLarge, "a row is longer than a frame"))?;
+        (self.frames, self.link) = (frame.sequence(), frame.link());
+        self.buffer.clear();
+        frame.write(&mut self.buffer);
+        self.file.write_all(&self.buffer)
+    }
+}
+
+/// What a checkpoint holds.
+#[derive(Debug)]
+pub(crate) enum Held {
+    Rows(Vec<Row>),
+    End {
+        /// The number from which on it holds.
+        until: u64,
+        /// The totals at its own number.
+        totals: Box<Totals>,
+    },
+}
+
+/// A checkpoint being read.
+#[derive(Debug)]
+pub(crate) struct Checkpoint {
+    path: PathBuf,
+    reader: Reader,
+    /// What it holds all frames up to.
+    pub(crate) sequence: u64,
+    pub(crate) link: Link,
+    frames: u64,
+    frames_link: Link,
+    found: Totals,
+}
+
+impl Checkpoint {
+    /// The newest there is.
+    pub(crate) fn newest(store: &Path) -> Result<Option<Self>, JournalError> {
+        let folder = store.join(Kind::Checkpoint.folder());
+        let newest = Named::all(store, Kind::Checkpoint).map_err(JournalError::io(&folder))?.pop();
+        newest.map(|newest| Self::open(&newest)).transpose()
+    }
+
+    pub(crate) fn open(named: &Named) -> Result<Self, JournalError> {
+        let reader = Reader::open(&named.path, Kind::Checkpoint)?;
+        let (sequence, link) = (reader.opening.sequence, reader.opening.link);
+        if sequence != named.sequence {
+            return Err(Damage::new(&named.path, format!("it is that of frame {sequence}")).at(0).into());
+        }
+        let (path, frames_link, found) = (named.path.clone(), Link::default(), Totals::default());
+        Ok(Self { path, reader, sequence, link, frames: 0, frames_link, found })
+    }
+
+    /// The next of what it holds.
+    pub(crate) fn next(&mut self) -> Result<Held, JournalError> {
+        let (then, part, until) = self.part()?;
+        for Row { space, key, value } in &part.rows {
+            let (Some(total), Some(value)) = (self.found.of(*space), value) else { continue };
+            total.change(None, Some(Weight::of(*space, key, value.len(), checksum(*space, key, value))));
+        }
+        if !part.rows.is_empty() {
+            return Ok(Held::Rows(part.rows));
+        }
+        let [totals, within] = [then, part].map(|part| {
+            let mut said = Totals::default();
+            said.set(&part.totals);
+            said
+        });
+        if within != self.found {
+            return Err(self.damage("it does not hold what its end says").into());
+        }
+        Ok(Held::End { until, totals: Box::new(totals) })
+    }
+
+    fn part(&mut self) -> Result<(Part, Part, u64), JournalError> {
+        let (expected, at) = (self.frames + 1, self.reader.at());
+        let Found::Frame(frame) = self.reader.next(expected)? else { return Err(self.damage("it ends too early").at(at).into()) };
+        if frame.head.sequence != expected || frame.head.link != self.frames_link {
+            return Err(self.damage("a part that does not follow from those before it").at(at).into());
+        }
+        (self.frames, self.frames_link) = (expected, frame.link());
+        let [then, part] = frame.parts().ok_or_else(|| self.damage("a part of no form").at(at))?;
+        Ok((then, part, frame.head.synced))
+    }
+
+    fn damage(&self, what: &str) -> Damage {
+        Damage::new(&self.path, what)
+    }
+}

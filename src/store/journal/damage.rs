@@ -1,0 +1,102 @@
+//! Damage: what is wrong, where, and what it may have cost.
+
+use std::{
+    fmt, io,
+    path::{Path, PathBuf},
+};
+
+use crate::store::{Space, schema::TABLES};
+
+/// Rows that a message names; it says how many more there are.
+const NAMED: usize = 10;
+
+/// Something that was on disk and is not, or is another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// Where.
+    pub file: PathBuf,
+    /// Where in it, in bytes.
+    pub offset: Option<u64>,
+    /// What is wrong.
+    pub what: String,
+    /// The numbers of the first and the last frame that it is known to touch.
+    pub sequences: Option<(u64, u64)>,
+    /// Table and key of the rows in the damaged bytes, as far as they read.
+    pub rows: Vec<String>,
+    /// Whether there may be more rows than are named.
+    pub more_rows: bool,
+}
+
+impl Damage {
+    pub(crate) fn new(file: &Path, what: impl Into<String>) -> Self {
+        Self { file: file.to_owned(), offset: None, what: what.into(), sequences: None, rows: vec![], more_rows: false }
+    }
+
+    pub(super) fn at(self, offset: u64) -> Self {
+        Self { offset: Some(offset), ..self }
+    }
+
+    pub(super) fn of(self, from: u64, to: u64) -> Self {
+        Self { sequences: Some((from, to.max(from))), ..self }
+    }
+
+    pub(super) fn with_rows(self, keys: &[(u8, Vec<u8>)], all: bool) -> Self {
+        Self { rows: keys.iter().map(|(space, key)| name(*space, key)).collect(), more_rows: !all, ..self }
+    }
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`", self.file.display())?;
+        if let Some(offset) = self.offset {
+            write!(f, " at byte {offset}")?;
+        }
+        write!(f, ": {}", self.what)?;
+        match self.sequences {
+            Some((from, to)) if from == to => write!(f, "; frame {from}")?,
+            Some((from, to)) => write!(f, "; frames {from} to {to}")?,
+            None => {}
+        }
+        if !self.rows.is_empty() {
+            write!(f, "; rows: {}", self.rows[..self.rows.len().min(NAMED)].join(", "))?;
+        }
+        match self.rows.len().checked_sub(NAMED) {
+            Some(more) if more > 0 => write!(f, " and {more} more")?,
+            Some(_) | None => {}
+        }
+        if self.more_rows { f.write_str("; rows behind these cannot be told") } else { Ok(()) }
+    }
+}
+
+impl std::error::Error for Damage {}
+
+/// The table of a row and its key, for people.
+pub(crate) fn name(space: u8, key: &[u8]) -> String {
+    let Some(of_it) = Space::of_number(space) else { return "an entry of the log of changes".to_owned() };
+    let mut tables: Vec<_> = TABLES.iter().filter(|plan| plan.space == of_it && key.starts_with(plan.prefix.as_bytes())).collect();
+    tables.sort_by_key(|plan| plan.prefix.len());
+    let table = tables.last().map_or_else(|| format!("{of_it:?}"), |plan| plan.name.to_owned());
+    format!("{table} `{}`", key.escape_ascii())
+}
+
+/// Why a journal does not read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum JournalError {
+    #[error("{0}")]
+    Damaged(Box<Damage>),
+    #[error("`{}`: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+}
+
+impl JournalError {
+    pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
+        let path = path.to_owned();
+        |source| Self::Io { path, source }
+    }
+}
+
+impl From<Damage> for JournalError {
+    fn from(damage: Damage) -> Self {
+        Self::Damaged(Box::new(damage))
+    }
+}

@@ -1,0 +1,169 @@
+//! The two parts of a frame: the money, and the rest.
+
+use std::ops::Range;
+
+use super::{cut::Cut, total::Total};
+
+/// The length that stands for no value.
+const DELETED: u32 = u32::MAX;
+
+/// A key, and what is there from now on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Row {
+    /// The number of its space; or what else the tree keeps that a checkpoint has to hold.
+    pub(crate) space: u8,
+    pub(crate) key: Vec<u8>,
+    /// `None`: nothing is there.
+    pub(crate) value: Option<Vec<u8>>,
+}
+
+/// What a commit tells the log of changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) number: u64,
+    pub(crate) keys: Vec<(u8, Vec<u8>)>,
+}
+
+/// One part of a frame.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Part {
+    pub(crate) rows: Vec<Row>,
+    /// What the spaces of these rows hold afterwards.
+    pub(crate) totals: Vec<(u8, Total)>,
+    pub(crate) told: Vec<Told>,
+}
+
+impl Part {
+    /// As it lies in a frame. A part of nothing is no bytes.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        if *self == Self::default() {
+            return out;
+        }
+        count(self.rows.len(), &mut out);
+        for Row { space, key, value } in &self.rows {
+            write_key(*space, key, &mut out);
+            match value {
+                None => out.extend_from_slice(&DELETED.to_be_bytes()),
+                Some(value) => {
+                    count(value.len(), &mut out);
+                    out.extend_from_slice(value);
+                }
+            }
+        }
+        count(self.totals.len(), &mut out);
+        for (space, total) in &self.totals {
+            out.push(*space);
+            total.write(&mut out);
+        }
+        count(self.told.len(), &mut out);
+        for Told { number, keys } in &self.told {
+            out.extend_from_slice(&number.to_be_bytes());
+            count(keys.len(), &mut out);
+            for (space, key) in keys {
+                write_key(*space, key, &mut out);
+            }
+        }
+        out
+    }
+
+    /// `None` if these are not the bytes of a part.
+    pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
+        if bytes.is_empty() {
+            return Some(Self::default());
+        }
+        let mut cut = Cut(bytes);
+        let rows = (0..cut.u32()?).map(|_| read_row(&mut cut)).collect::<Option<_>>()?;
+        let totals = (0..cut.u32()?).map(|_| Some((cut.u8()?, Total::read(&mut cut)?))).collect::<Option<_>>()?;
+        let told = (0..cut.u32()?).map(|_| read_told(&mut cut)).collect::<Option<_>>()?;
+        cut.0.is_empty().then_some(Self { rows, totals, told })
+    }
+}
+
+/// The keys of rows that lie in the `damaged` bytes of a part, as far as it can be read; whether all of it could.
+pub(super) fn keys_within(bytes: &[u8], damaged: &[Range<usize>]) -> (Vec<(u8, Vec<u8>)>, bool) {
+    let mut cut = Cut(bytes);
+    let mut keys = Vec::new();
+    let Some(rows) = cut.u32() else { return (keys, bytes.is_empty()) };
+    for _ in 0..rows {
+        let start = bytes.len() - cut.0.len();
+        let Some(row) = read_row(&mut cut) else { return (keys, false) };
+        let end = bytes.len() - cut.0.len();
+        if damaged.iter().any(|damaged| damaged.start < end && start < damaged.end) {
+            keys.push((row.space, row.key));
+        }
+    }
+    (keys, true)
+}
+
+fn count(length: usize, out: &mut Vec<u8>) {
+    // Values end at 16 MiB, and the writer bounds what it takes into a frame.
+    out.extend_from_slice(&u32::try_from(length).unwrap_or(DELETED).to_be_bytes());
+}
+
+fn write_key(space: u8, key: &[u8], out: &mut Vec<u8>) {
+    out.push(space);
+    // Keys end at 1 KiB.
+    out.extend_from_slice(&u16::try_from(key.len()).unwrap_or(u16::MAX).to_be_bytes());
+    out.extend_from_slice(key);
+}
+
+fn read_key(cut: &mut Cut<'_>) -> Option<(u8, Vec<u8>)> {
+    let (space, length) = (cut.u8()?, cut.u16()?);
+    Some((space, cut.bytes(usize::from(length))?.to_vec()))
+}
+
+fn read_row(cut: &mut Cut<'_>) -> Option<Row> {
+    let (space, key) = read_key(cut)?;
+    let value = match cut.u32()? {
+        DELETED => None,
+        length => Some(cut.bytes(usize::try_from(length).ok()?)?.to_vec()),
+    };
+    Some(Row { space, key, value })
+}
+
+fn read_told(cut: &mut Cut<'_>) -> Option<Told> {
+    let (number, keys) = (cut.u64()?, cut.u32()?);
+    Some(Told { number, keys: (0..keys).map(|_| read_key(cut)).collect::<Option<_>>()? })
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(in crate::store::journal) fn row(space: u8, key: &str, value: Option<usize>) -> Row {
+        Row { space, key: key.as_bytes().to_vec(), value: value.map(|size| vec![space; size]) }
+    }
+
+    fn part() -> Part {
+        Part {
+            rows: vec![row(3, "a", Some(5)), row(3, "", None), row(10, "large", Some(5_000))],
+            totals: vec![(3, Total { entries: 1, bytes: 2, print: 3 })],
+            told: vec![Told { number: 9, keys: vec![(3, b"a".to_vec()), (10, vec![])] }],
+        }
+    }
+
+    #[test]
+    fn parts_are_read_as_they_were_written() {
+        assert_eq!(Part::read(&part().bytes()), Some(part()));
+        assert_eq!(Part::default().bytes(), b"");
+        assert_eq!(Part::read(b""), Some(Part::default()));
+    }
+
+    #[test]
+    fn what_is_cut_short_is_no_part() {
+        let bytes = part().bytes();
+        assert!((1..bytes.len()).all(|length| Part::read(&bytes[..length]).is_none()));
+        assert_eq!(Part::read(&[&bytes[..], b"x"].concat()), None);
+    }
+
+    #[test]
+    fn damaged_rows_are_told_by_their_keys() {
+        let bytes = part().bytes();
+        assert_eq!(keys_within(&bytes, std::slice::from_ref(&(14..15))), (vec![(3, b"a".to_vec())], true));
+        let (keys, all) = keys_within(&bytes, std::slice::from_ref(&(0..bytes.len())));
+        assert_eq!((keys.len(), all), (3, true));
+        let (keys, all) = keys_within(&bytes[..30], std::slice::from_ref(&(0..30)));
+        assert_eq!((keys.len(), all), (2, false));
+    }
+}

@@ -1,0 +1,117 @@
+//! Sectors: the least that a disk writes.
+//!
+//! A sector in use is a checksum of its rest, a mark that is never all zero, and its content. So one that was never written, all
+//! zeros, is told apart from one that was changed.
+
+/// Bytes of a sector.
+pub(super) const SECTOR: usize = 512;
+/// Bytes of checksum and mark.
+const HEAD: usize = 8;
+/// Bytes of content of a sector.
+pub(super) const ROOM: usize = SECTOR - HEAD;
+
+const USED: u32 = 1 << 31;
+const FIRST: u32 = 1 << 30;
+
+/// What a sector is found to be.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Sector<'a> {
+    /// Never written.
+    Zero,
+    /// Something else than was written.
+    Bad,
+    /// As it was written.
+    Good {
+        /// Whether a frame starts here.
+        first: bool,
+        /// The low bits of the frame's number: [`low_bits`].
+        low: u32,
+        content: &'a [u8],
+    },
+}
+
+/// As many bits of a number as a sector's mark has room for.
+pub(super) fn low_bits(sequence: u64) -> u32 {
+    (sequence & u64::from(FIRST - 1)) as u32
+}
+
+/// Sectors that so many bytes take.
+pub(super) fn sectors(bytes: usize) -> usize {
+    bytes.div_ceil(ROOM)
+}
+
+pub(super) fn read(sector: &[u8; SECTOR]) -> Sector<'_> {
+    if sector.iter().all(|byte| *byte == 0) {
+        return Sector::Zero;
+    }
+    let (checksum, rest) = sector.split_at(4);
+    let (mark, content) = rest.split_at(4);
+    let mark = u32::from_be_bytes(mark.try_into().unwrap_or_default());
+    if crc32fast::hash(rest).to_be_bytes() != checksum || mark & USED == 0 {
+        return Sector::Bad;
+    }
+    Sector::Good { first: mark & FIRST != 0, low: mark & (FIRST - 1), content }
+}
+
+/// Appends `content` to `out` in sectors; the last is filled with zeros.
+pub(super) fn write(content: &[u8], sequence: u64, out: &mut Vec<u8>) {
+    let mut mark = USED | FIRST | low_bits(sequence);
+    for room in content.chunks(ROOM) {
+        let start = out.len();
+        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&mark.to_be_bytes());
+        out.extend_from_slice(room);
+        out.resize(start + SECTOR, 0);
+        let checksum = crc32fast::hash(&out[start + 4..]);
+        out[start..start + 4].copy_from_slice(&checksum.to_be_bytes());
+        mark &= !FIRST;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(content: &[u8]) -> Vec<[u8; SECTOR]> {
+        let mut out = Vec::new();
+        write(content, 7, &mut out);
+        out.as_chunks().0.to_vec()
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let content: Vec<u8> = (0..=255).cycle().take(ROOM * 2 + 5).collect();
+        let sectors = written(&content);
+        let mut found = Vec::new();
+        for (place, sector) in sectors.iter().enumerate() {
+            let Sector::Good { first, low, content } = read(sector) else { panic!("{place}") };
+            assert_eq!((first, low), (place == 0, 7));
+            found.extend_from_slice(content);
+        }
+        found.truncate(content.len());
+        assert_eq!((sectors.len(), found), (3, content));
+    }
+
+    #[test]
+    fn each_changed_bit_is_told_from_what_was_never_written() {
+        let sector = written(b"content")[0];
+        for bit in 0..SECTOR * 8 {
+            let mut changed = sector;
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(read(&changed), Sector::Bad, "bit {bit}");
+            let mut blank = [0; SECTOR];
+            assert_eq!(read(&blank), Sector::Zero);
+            blank[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(read(&blank), Sector::Bad, "bit {bit} of a blank one");
+        }
+    }
+
+    #[test]
+    fn a_sector_of_zeros_is_in_use_whatever_its_number() {
+        for sequence in [0, 1 << 30, 1 << 40] {
+            let mut out = Vec::new();
+            write(&[0; ROOM], sequence, &mut out);
+            assert!(matches!(read(out.first_chunk().unwrap()), Sector::Good { .. }));
+        }
+    }
+}

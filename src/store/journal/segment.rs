@@ -1,0 +1,106 @@
+//! Files of frames: their names, and what they say of themselves in their first sector.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    cut::Cut,
+    link::Link,
+    sector::{self, SECTOR, Sector},
+};
+
+/// What a file of frames is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Segment,
+    Checkpoint,
+    Archive,
+}
+
+impl Kind {
+    fn mark(self) -> [u8; 8] {
+        *match self {
+            Self::Segment => b"thjrnl01",
+            Self::Checkpoint => b"thckpt01",
+            Self::Archive => b"tharch01",
+        }
+    }
+
+    /// The folder in the store's where such files lie.
+    pub(crate) fn folder(self) -> &'static str {
+        match self {
+            Self::Segment => "journal",
+            Self::Checkpoint => "checkpoint",
+            Self::Archive => "archive",
+        }
+    }
+
+    fn extension(self) -> &'static str {
+        self.folder()
+    }
+
+    pub(super) fn file_name(self, first: u64) -> String {
+        format!("{first:020}.{}", self.extension())
+    }
+}
+
+/// What the first sector of a file says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Opening {
+    pub(super) kind: Kind,
+    /// Bytes of the file; 0 where it grows.
+    pub(super) size: u64,
+    /// The number of the first frame; of a checkpoint: of the last before it.
+    pub(super) sequence: u64,
+    /// What all frames before come to; of a checkpoint: those that are in it.
+    pub(super) link: Link,
+}
+
+impl Opening {
+    pub(super) fn sector(&self) -> Vec<u8> {
+        let mut content = self.kind.mark().to_vec();
+        content.extend_from_slice(&self.size.to_be_bytes());
+        content.extend_from_slice(&self.sequence.to_be_bytes());
+        content.extend_from_slice(&self.link.bytes());
+        let mut out = Vec::with_capacity(SECTOR);
+        sector::write(&content, self.sequence, &mut out);
+        out
+    }
+
+    pub(super) fn read(bytes: &[u8; SECTOR], kind: Kind) -> Option<Self> {
+        let Sector::Good { first: true, content, .. } = sector::read(bytes) else { return None };
+        let mut cut = Cut(content);
+        (cut.array()? == kind.mark()).then_some(())?;
+        Some(Self { kind, size: cut.u64()?, sequence: cut.u64()?, link: Link::of_bytes(&cut.array()?) })
+    }
+}
+
+/// A file by its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Named {
+    /// The number in its name: that of its first frame, or of the last one in a checkpoint.
+    pub(crate) sequence: u64,
+    pub(crate) path: PathBuf,
+}
+
+impl Named {
+    /// The files of a kind in a store's folder, in their order. None if there is no such folder.
+    pub(crate) fn all(store: &Path, kind: Kind) -> io::Result<Vec<Self>> {
+        let entries = match fs::read_dir(store.join(kind.folder())) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
+            Err(error) => return Err(error),
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let path = entry?.path();
+            let is_of_kind = path.extension().is_some_and(|extension| extension == kind.extension());
+            let number = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse().ok());
+            found.extend(number.filter(|_| is_of_kind).map(|sequence| Self { sequence, path }));
+        }
+        found.sort_by_key(|named| named.sequence);
+        Ok(found)
+    }
+}

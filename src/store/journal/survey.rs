@@ -1,0 +1,78 @@
+//! What is left of a journal that does not read: every frame that is whole, wherever it stands.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{self, BufReader},
+    path::Path,
+};
+
+use super::{
+    damage::name,
+    frame::{Frame, HEAD, Head},
+    sector::{self, ROOM, SECTOR, Sector, low_bits, sectors},
+    segment::{Kind, Named},
+};
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(crate) struct Survey {
+    /// Table and key of the rows of each whole frame behind the one that was asked for.
+    pub(crate) rows: BTreeMap<u64, Vec<String>>,
+    /// The highest number that any sector tells of.
+    pub(crate) last: u64,
+}
+
+impl Survey {
+    /// Looks through all segments for frames behind `after`.
+    pub(crate) fn behind(store: &Path, after: u64) -> io::Result<Self> {
+        let mut survey = Self { last: after, ..Self::default() };
+        for named in Named::all(store, Kind::Segment)? {
+            survey.last = survey.last.max(named.sequence.saturating_sub(1));
+            survey.look(&named.path, after)?;
+        }
+        Ok(survey)
+    }
+
+    fn look(&mut self, path: &Path, after: u64) -> io::Result<()> {
+        let mut input = BufReader::new(File::open(path)?);
+        let mut sector = [0; SECTOR];
+        let mut begun: Option<(Head, Vec<u8>)> = None;
+        let mut is_opening = true;
+        while read(&mut input, &mut sector)? {
+            if std::mem::take(&mut is_opening) {
+                continue;
+            }
+            begun = match (sector::read(&sector), begun) {
+                (Sector::Good { first: true, content, .. }, _) => Head::read(content).map(|head| (head, content.to_vec())),
+                (Sector::Good { first: false, low, content }, Some((head, mut found))) if low == low_bits(head.sequence) => {
+                    found.extend_from_slice(content);
+                    Some((head, found))
+                }
+                _ => None,
+            };
+            if let Some((head, found)) = &begun {
+                self.last = self.last.max(head.sequence).max(head.synced);
+                let bytes = usize::try_from(head.frame_bytes()).unwrap_or(usize::MAX);
+                if found.len() == sectors(bytes).saturating_mul(ROOM) && head.sequence > after {
+                    let frame = found.get(HEAD..bytes).and_then(|parts| Frame::of(*head, parts));
+                    self.rows.insert(head.sequence, frame.map(|frame| rows(&frame)).unwrap_or_default());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn rows(frame: &Frame) -> Vec<String> {
+    let parts = frame.parts().into_iter().flatten();
+    parts.flat_map(|part| part.rows).map(|row| name(row.space, &row.key)).collect()
+}
+
+fn read(input: &mut impl io::Read, sector: &mut [u8; SECTOR]) -> io::Result<bool> {
+    match input.read_exact(sector) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error),
+    }
+}

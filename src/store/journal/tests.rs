@@ -1,0 +1,332 @@
+//! What the journal promises, on files.
+
+use std::{fs, io::Read as _, os::unix::fs::FileExt as _, path::Path, sync::Arc};
+
+use super::{part::tests::row, sector::SECTOR, walk::End, *};
+
+const MONEY: u8 = 3;
+const KV: u8 = 10;
+
+/// Of each frame, its number and the keys of its rows.
+type Keys = Vec<(u64, Vec<u8>)>;
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("journal")).unwrap();
+        Self(folder)
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn begin(&self) -> Writer {
+        Writer::begin(self.path(), settings(), 0, Link::default()).unwrap()
+    }
+
+    /// The frames behind `after`, and where they end.
+    fn read(&self, after: u64, link: Link) -> Result<(Keys, End), Damage> {
+        let read = || {
+            let mut walk = Walk::start(self.path(), after, link)?;
+            let mut frames = Vec::new();
+            while let Some(frame) = walk.next()? {
+                let [money, rest] = frame.parts().unwrap();
+                let keys = money.rows.iter().chain(&rest.rows).flat_map(|row| row.key.clone()).collect();
+                frames.push((frame.sequence(), keys));
+            }
+            Ok((frames, walk.end()))
+        };
+        read().map_err(|error| match error {
+            JournalError::Damaged(damage) => *damage,
+            JournalError::Io { path, source } => panic!("{}: {source}", path.display()),
+        })
+    }
+
+    fn all(&self) -> Result<(Keys, End), Damage> {
+        self.read(0, Link::default())
+    }
+}
+
+fn settings() -> WriterSettings {
+    WriterSettings { segment_bytes: 16 * 1024, before_sync: Arc::new(|| Ok(())) }
+}
+
+/// A frame of money, where its number says so, and of a value of some sectors.
+fn append(writer: &mut Writer, sync: bool) {
+    let sequence = writer.sequence() + 1;
+    let (paid, size) = (sequence.is_multiple_of(3), usize::try_from(sequence % 4).unwrap() * 700);
+    let money = Part { rows: paid.then(|| row(MONEY, &format!("r{sequence}"), Some(100))).into_iter().collect(), ..Part::default() };
+    let rest = Part { rows: vec![row(KV, &format!("k{sequence}"), Some(size))], ..Part::default() };
+    writer.append(money.bytes(), rest.bytes()).unwrap();
+    if sync {
+        writer.sync().unwrap();
+    }
+}
+
+fn damage(file: &Path, at: u64, change: impl FnOnce(&mut [u8; SECTOR])) {
+    let file = fs::OpenOptions::new().read(true).write(true).open(file).unwrap();
+    let mut sector = [0; SECTOR];
+    file.read_exact_at(&mut sector, at).unwrap();
+    change(&mut sector);
+    file.write_all_at(&sector, at).unwrap();
+}
+
+/// Where the last frames start, and where they end.
+fn starts(folder: &Folder, frames: u64, last: usize) -> (std::path::PathBuf, Vec<u64>) {
+    let mut writer = folder.begin();
+    let mut starts = vec![folder.all().unwrap().1.at];
+    for _ in 0..frames {
+        append(&mut writer, true);
+        starts.push(folder.all().unwrap().1.at);
+    }
+    (folder.all().unwrap().1.segment, starts[starts.len() - 1 - last..].to_vec())
+}
+
+#[test]
+fn frames_are_read_back_over_segments() {
+    let folder = Folder::new();
+    let mut writer = folder.begin();
+    let mut links = vec![writer.link()];
+    for _ in 0..60 {
+        append(&mut writer, true);
+        links.push(writer.link());
+    }
+    drop(writer);
+    assert!(Named::all(folder.path(), Kind::Segment).unwrap().len() > 2, "there is one segment to test");
+    for (after, link) in (0..).zip(links) {
+        let (frames, end) = folder.read(after, link).unwrap();
+        let numbers: Vec<_> = frames.iter().map(|(number, _)| *number).collect();
+        assert_eq!((numbers, end.sequence, end.torn), ((after + 1..=60).collect(), 60, false));
+    }
+    assert!(folder.read(5, Link::default()).is_err(), "another past was taken for the frames' own");
+}
+
+#[test]
+fn a_journal_goes_on_where_it_ended() {
+    let folder = Folder::new();
+    let mut writer = folder.begin();
+    for round in 1..=20 {
+        append(&mut writer, false);
+        append(&mut writer, true);
+        drop(writer);
+        let (frames, end) = folder.all().unwrap();
+        assert_eq!((frames.len() as u64, end.sequence), (round * 2, round * 2));
+        writer = Writer::go_on(folder.path(), settings(), &end).unwrap();
+    }
+}
+
+#[test]
+fn a_frame_longer_than_a_segment_has_one_of_its_own() {
+    let folder = Folder::new();
+    let mut writer = folder.begin();
+    append(&mut writer, true);
+    writer.append(vec![], Part { rows: vec![row(KV, "long", Some(100_000))], ..Part::default() }.bytes()).unwrap();
+    append(&mut writer, true);
+    drop(writer);
+    assert_eq!(folder.all().unwrap().1.sequence, 3);
+}
+
+#[test]
+fn each_flipped_byte_is_named() {
+    let folder = Folder::new();
+    let (file, starts) = starts(&folder, 7, 3);
+    let (from, to) = (starts[0], *starts.last().unwrap() + 1_024);
+    for at in from..to {
+        let flip = |sector: &mut [u8; SECTOR]| sector[usize::try_from(at).unwrap() % SECTOR] ^= 0x10;
+        let sector = at / SECTOR as u64 * SECTOR as u64;
+        damage(&file, sector, flip);
+        let found = folder.all().expect_err("a flipped byte was not noticed");
+        assert_eq!((&found.file, found.offset), (&file, Some(sector)), "{at}: {found}");
+        let (first, last) = found.sequences.unwrap();
+        let frame = 4 + starts.iter().filter(|start| **start <= at).count() as u64;
+        assert!(first <= frame && frame <= last + 1, "{at}: {found} is not frame {frame}");
+        damage(&file, sector, flip);
+    }
+    assert_eq!(folder.all().unwrap().1.sequence, 7);
+}
+
+#[test]
+fn a_damaged_row_is_named() {
+    let folder = Folder::new();
+    let (file, starts) = starts(&folder, 7, 1);
+    damage(&file, starts[0] + SECTOR as u64, |sector| sector[300] ^= 1);
+    let found = folder.all().unwrap_err();
+    assert_eq!((found.rows, found.more_rows), (vec!["KV `k7`".to_owned()], false));
+    damage(&file, starts[0] + SECTOR as u64, |sector| sector[300] ^= 1);
+    damage(&file, starts[0], |sector| sector[300] ^= 1);
+    assert_eq!(folder.all().unwrap_err().rows, ["KV `k7`"], "also in the first sector");
+}
+
+#[test]
+fn each_cut_is_named() {
+    let folder = Folder::new();
+    let (file, starts) = starts(&folder, 7, 3);
+    let mut whole = Vec::new();
+    fs::File::open(&file).unwrap().read_to_end(&mut whole).unwrap();
+    let ends = (starts[0]..starts[3] + 1_024).step_by(SECTOR).flat_map(|end| [end, end + 100]);
+    for end in ends {
+        fs::write(&file, &whole[..usize::try_from(end).unwrap()]).unwrap();
+        let found = folder.all().expect_err("a cut was not noticed");
+        assert_eq!(found.file, file, "{end}: {found}");
+    }
+    fs::write(&file, &whole).unwrap();
+    assert_eq!(folder.all().unwrap().1.sequence, 7);
+}
+
+#[test]
+fn the_torn_end_of_a_write_is_dropped() {
+    for sectors in 0..3 {
+        let folder = Folder::new();
+        let mut writer = folder.begin();
+        append(&mut writer, true);
+        append(&mut writer, true);
+        let at = folder.all().unwrap().1.at;
+        append(&mut writer, false);
+        append(&mut writer, false);
+        drop(writer);
+        let file = folder.all().unwrap().1.segment;
+        damage(&file, at + sectors * SECTOR as u64, |sector| *sector = [0; SECTOR]);
+        let (frames, end) = folder.all().unwrap();
+        assert_eq!((frames.len(), end.sequence, end.torn, end.at), (2, 2, true, at));
+        let mut writer = Writer::go_on(folder.path(), settings(), &end).unwrap();
+        assert!(!folder.all().unwrap().1.torn, "the torn end is still there");
+        append(&mut writer, true);
+        assert_eq!(folder.all().unwrap().1.sequence, 3);
+    }
+}
+
+#[test]
+fn zeros_in_place_of_what_was_on_disk_are_named() {
+    let folder = Folder::new();
+    let (file, starts) = starts(&folder, 7, 3);
+    for sectors in 0..2 {
+        let at = starts[0] + sectors * SECTOR as u64;
+        let mut kept = [0; SECTOR];
+        damage(&file, at, |sector| kept = std::mem::replace(sector, kept));
+        let found = folder.all().expect_err("a frame that is gone was not missed");
+        assert_eq!((found.offset, found.sequences), (Some(starts[0]), Some((5, 5))), "{found}");
+        damage(&file, at, |sector| *sector = kept);
+    }
+}
+
+#[test]
+fn a_missing_segment_is_named() {
+    let folder = Folder::new();
+    let mut writer = folder.begin();
+    for _ in 0..60 {
+        append(&mut writer, true);
+    }
+    drop(writer);
+    let segments = Named::all(folder.path(), Kind::Segment).unwrap();
+    let aside = folder.path().join("aside");
+    for (place, segment) in segments.iter().enumerate().take(segments.len() - 1) {
+        fs::rename(&segment.path, &aside).unwrap();
+        let found = folder.all().expect_err("a segment that is gone was not missed");
+        let to = segments[place + 1].sequence - 1;
+        assert_eq!(found.sequences, Some((segment.sequence, to)), "{found}");
+        fs::rename(&aside, &segment.path).unwrap();
+    }
+}
+
+#[test]
+fn a_segment_that_lost_zeros_behind_its_last_frame_lost_nothing() {
+    let folder = Folder::new();
+    let mut writer = folder.begin();
+    for _ in 0..60 {
+        append(&mut writer, true);
+    }
+    drop(writer);
+    let first = Named::all(folder.path(), Kind::Segment).unwrap().remove(0);
+    let file = fs::OpenOptions::new().write(true).open(&first.path).unwrap();
+    let whole = fs::read(&first.path).unwrap();
+    let used = whole.iter().rposition(|byte| *byte != 0).unwrap() / SECTOR + 1;
+    file.set_len((used * SECTOR) as u64).unwrap();
+    assert_eq!(folder.all().unwrap().1.sequence, 60);
+}
+
+fn dumped(folder: &Folder) -> Named {
+    let mut totals = Totals::default();
+    totals.set(&[(KV, Total { entries: 1, bytes: 2, print: 3 })]);
+    let mut dump = Dump::begin(folder.path(), 8, Link::default()).unwrap();
+    for n in 0..400_u32 {
+        dump.add(KV, n.to_be_bytes().to_vec(), vec![1; 1_000]).unwrap();
+    }
+    dump.finish(11, &totals).unwrap();
+    Named::all(folder.path(), Kind::Checkpoint).unwrap().remove(0)
+}
+
+/// How many rows there are, from which number on they hold, and the bytes of the totals at its own.
+fn rows_of(mut checkpoint: Checkpoint) -> Result<(usize, u64, u64), JournalError> {
+    let mut rows = 0;
+    loop {
+        match checkpoint.next()? {
+            Held::Rows(some) => rows += some.len(),
+            Held::End { until, totals } => return Ok((rows, until, totals.bytes())),
+        }
+    }
+}
+
+#[test]
+fn a_checkpoint_is_read_as_it_was_written() {
+    let folder = Folder::new();
+    dumped(&folder);
+    let checkpoint = Checkpoint::newest(folder.path()).unwrap().unwrap();
+    assert_eq!(checkpoint.sequence, 8);
+    assert_eq!(rows_of(checkpoint).unwrap(), (400, 11, 2));
+}
+
+#[test]
+fn what_is_changed_or_missing_in_a_checkpoint_is_named() {
+    let folder = Folder::new();
+    let named = dumped(&folder);
+    let whole = fs::read(&named.path).unwrap();
+    let check = || Checkpoint::open(&named).and_then(rows_of);
+    for at in (0..whole.len()).step_by(1_777) {
+        let mut changed = whole.clone();
+        changed[at] ^= 4;
+        fs::write(&named.path, changed).unwrap();
+        assert!(matches!(check(), Err(JournalError::Damaged(_))), "byte {at} of {}", whole.len());
+        fs::write(&named.path, &whole[..at]).unwrap();
+        assert!(matches!(check(), Err(JournalError::Damaged(_))), "cut at {at} of {}", whole.len());
+    }
+}
+
+#[test]
+fn the_archive_keeps_the_money_and_proves_it() {
+    let folder = Folder::new();
+    let mut writer = folder.begin();
+    for _ in 0..60 {
+        append(&mut writer, true);
+    }
+    let (end, link) = (writer.sequence(), writer.link());
+    drop(writer);
+    let last = Named::all(folder.path(), Kind::Segment).unwrap().pop().unwrap().sequence;
+    Archive::take(folder.path(), end).unwrap();
+    assert_eq!(Named::all(folder.path(), Kind::Segment).unwrap().len(), 1);
+    let archive = Archive::check(folder.path()).unwrap();
+    assert_eq!((archive.frames, archive.last), ((last - 1) / 3, (last - 1) / 3 * 3));
+    let file = Named::all(folder.path(), Kind::Archive).unwrap().remove(1).path;
+    let kept = fs::read(&file).unwrap();
+    for at in (0..kept.len()).step_by(97) {
+        let mut changed = kept.clone();
+        changed[at] ^= 1;
+        fs::write(&file, changed).unwrap();
+        assert!(Archive::check(folder.path()).is_err(), "byte {at}");
+    }
+    fs::remove_file(&file).unwrap();
+    assert!(Archive::check(folder.path()).is_err(), "a file of the archive is gone");
+    assert!(folder.read(end, link).is_ok());
+}
+
+#[test]
+fn a_sync_that_is_refused_leaves_frames_unsynced() {
+    let folder = Folder::new();
+    let refuse = WriterSettings { before_sync: Arc::new(|| Err(std::io::Error::other("no"))), ..settings() };
+    let mut writer = Writer::begin(folder.path(), refuse, 0, Link::default()).unwrap();
+    append(&mut writer, false);
+    assert!(writer.sync().is_err());
+    assert_eq!((writer.sequence(), writer.synced()), (1, 0));
+}

@@ -1,0 +1,181 @@
+//! All frames from a checkpoint on, over segments.
+
+use std::{
+    collections::VecDeque,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    damage::{Damage, JournalError},
+    frame::Frame,
+    link::Link,
+    reader::{Found, Reader},
+    segment::{Kind, Named},
+};
+
+/// Where the journal ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct End {
+    /// The last frame's number.
+    pub(crate) sequence: u64,
+    pub(crate) link: Link,
+    /// The last segment, and where its next frame goes.
+    pub(crate) segment: PathBuf,
+    pub(crate) at: u64,
+    pub(crate) size: u64,
+    /// Whether there is the torn end of a write behind it.
+    pub(crate) torn: bool,
+    /// The highest number that a frame knows to be on disk.
+    pub(crate) synced: u64,
+    /// Bytes of the frames behind the checkpoint.
+    pub(crate) bytes: u64,
+}
+
+impl End {
+    /// That frames up to `to` are not there.
+    pub(crate) fn short_of(&self, to: u64, what: &str) -> Damage {
+        Damage::new(&self.segment, what).at(self.at).of(self.sequence + 1, to).with_rows(&[], false)
+    }
+}
+
+/// A walk over the frames behind the one with the number `after`.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    after: u64,
+    link_after: Option<Link>,
+    waiting: VecDeque<Named>,
+    reader: Reader,
+    end: End,
+}
+
+impl Walk {
+    /// Starts behind a checkpoint: at the frame after `after`, where all frames up to it come to `link`.
+    pub(crate) fn start(store: &Path, after: u64, link: Link) -> Result<Self, JournalError> {
+        let folder = store.join(Kind::Segment.folder());
+        let segments = Named::all(store, Kind::Segment).map_err(JournalError::io(&folder))?;
+        let Some(first) = segments.iter().rposition(|segment| segment.sequence <= after + 1) else {
+            let what = "the segment with the first frame that is needed is missing";
+            let to = segments.first().map_or(after + 1, |segment| segment.sequence - 1);
+            return Err(Damage::new(&folder, what).of(after + 1, to).with_rows(&[], false).into());
+        };
+        let mut waiting: VecDeque<Named> = segments.into_iter().skip(first).collect();
+        let Some(named) = waiting.pop_front() else { return Err(Damage::new(&folder, "it holds no segment").into()) };
+        let reader = open(&named)?;
+        let opening = reader.opening;
+        let end = End {
+            sequence: opening.sequence - 1,
+            link: opening.link,
+            segment: named.path,
+            at: reader.at(),
+            size: opening.size,
+            torn: false,
+            synced: opening.sequence - 1,
+            bytes: 0,
+        };
+        let mut walk = Self { after, link_after: Some(link), waiting, reader, end };
+        walk.check_link()?;
+        Ok(walk)
+    }
+
+    /// The next frame; `None` at the end.
+    pub(crate) fn next(&mut self) -> Result<Option<Box<Frame>>, JournalError> {
+        loop {
+            let (expected, at) = (self.end.sequence + 1, self.reader.at());
+            match self.reader.next(expected)? {
+                Found::Frame(frame) => {
+                    if frame.head.sequence != expected || frame.head.link != self.end.link {
+                        return Err(self.reader.damage("a frame that does not follow from those before it", at, expected).into());
+                    }
+                    (self.end.sequence, self.end.link) = (expected, frame.link());
+                    self.end.synced = self.end.synced.max(frame.head.synced);
+                    self.end.at = self.reader.at();
+                    self.check_link()?;
+                    if expected > self.after {
+                        self.end.bytes += frame.disk_bytes();
+                        return Ok(Some(frame));
+                    }
+                }
+                Found::Zeros { begun } => {
+                    let torn = self.reader.rest(at, expected)? || begun;
+                    self.check_length()?;
+                    if !self.roll(torn)? {
+                        return self.finish();
+                    }
+                }
+                Found::End => {
+                    self.check_length()?;
+                    if !self.roll(false)? {
+                        return self.finish();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Where the journal ends, once there is no next frame.
+    pub(crate) fn end(self) -> End {
+        self.end
+    }
+
+    /// Goes on to the next segment, if there is one.
+    fn roll(&mut self, torn: bool) -> Result<bool, JournalError> {
+        let expected = self.end.sequence + 1;
+        let Some(named) = self.waiting.pop_front() else {
+            self.end.torn = torn;
+            return Ok(false);
+        };
+        // One segment is on disk before the next is begun.
+        if named.sequence != expected || torn {
+            let what = format!("frames are missing before `{}`", named.path.display());
+            let missing = Damage::new(&self.end.segment, what).at(self.end.at);
+            return Err(missing.of(expected, named.sequence.saturating_sub(1)).with_rows(&[], false).into());
+        }
+        self.reader = open(&named)?;
+        if self.reader.opening.link != self.end.link {
+            return Err(Damage::new(&named.path, "it does not follow from the segment before it").at(0).of(expected, expected).into());
+        }
+        (self.end.segment, self.end.at, self.end.size) = (named.path, self.reader.at(), self.reader.opening.size);
+        self.end.synced = self.end.synced.max(expected - 1);
+        Ok(true)
+    }
+
+    /// A segment is as long as it was made. One that is shorter lost nothing, where the next goes on from its last frame.
+    fn check_length(&self) -> Result<(), JournalError> {
+        let (length, size) = (self.reader.length, self.end.size);
+        if length >= size || self.waiting.front().is_some_and(|next| next.sequence == self.end.sequence + 1) {
+            return Ok(());
+        }
+        let what = format!("the file has {length} bytes in place of {size}; what was behind its end is gone, if it was not zeros");
+        Err(Damage::new(&self.end.segment, what).at(length).of(self.end.sequence + 1, self.end.sequence + 1).into())
+    }
+
+    /// What the checkpoint says of the frames in it is what they come to.
+    fn check_link(&mut self) -> Result<(), JournalError> {
+        if self.end.sequence != self.after {
+            return Ok(());
+        }
+        match self.link_after.take() {
+            Some(link) if link != self.end.link => {
+                let what = "its frames are not those that the checkpoint holds";
+                Err(Damage::new(&self.end.segment, what).at(self.end.at).of(self.after, self.after).into())
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn finish(&mut self) -> Result<Option<Box<Frame>>, JournalError> {
+        if self.end.sequence >= self.after {
+            return Ok(None);
+        }
+        let what = "the journal ends before its checkpoint";
+        Err(Damage::new(&self.end.segment, what).at(self.end.at).of(self.end.sequence + 1, self.after).with_rows(&[], false).into())
+    }
+}
+
+fn open(named: &Named) -> Result<Reader, JournalError> {
+    let reader = Reader::open(&named.path, Kind::Segment)?;
+    if reader.opening.sequence == named.sequence && named.sequence > 0 {
+        return Ok(reader);
+    }
+    Err(Damage::new(&named.path, format!("it holds frames from {} on", reader.opening.sequence)).at(0).into())
+}

@@ -1,0 +1,8 @@
+//! What sled refuses, as the store tells it.
+
+use crate::store::StoreError;
+
+#[expect(clippy::needless_pass_by_value, reason = "fits `map_err`")]
+pub(super) fn away(error: ::sled::Error) -> StoreError {
+    StoreError::Away(error.to_string())
+}

@@ -1,0 +1,65 @@
+//! Beginning a journal, where there is none: for a new store, or for one of an older version.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+};
+
+use sled::Db;
+
+use super::{
+    OpenError, SledConfig,
+    footing::{Base, base_of, corrupt, damaged, format, writer_settings},
+    make::make,
+    older,
+    position::Position,
+    tree, values,
+};
+use crate::store::{
+    StoreError,
+    journal::{Checkpoint, Damage, Kind, Writer},
+};
+
+/// Begins a journal, and makes a tree from it.
+pub(super) fn begin(store: &Path, config: &SledConfig, has_checkpoint: bool) -> Result<(Db, Position, Writer), OpenError> {
+    let io = |source| OpenError::Io { path: store.to_owned(), source };
+    let has_tree = tree::is_there(store);
+    if !has_tree && has_checkpoint {
+        let missing = Damage::new(&store.join(Kind::Segment.folder()), "the journal is missing, and so is the tree");
+        return Err(damaged(store, missing.into()));
+    }
+    let taken_over = has_tree && take_over(store, config, has_checkpoint)?;
+    let checkpoint = Checkpoint::newest(store).map_err(|error| damaged(store, error))?;
+    let Base { sequence, link } = base_of(checkpoint.as_ref());
+    drop(Writer::begin(store, writer_settings(config), sequence, link).map_err(io)?);
+    if taken_over {
+        tree::put_aside(store).map_err(io)?;
+    }
+    let (db, position, end) = make(store, config)?;
+    if taken_over {
+        tree::forget_aside(store).map_err(io)?;
+        tracing::info!("the store is of this version now");
+    }
+    Ok((db, position, Writer::go_on(store, writer_settings(config), &end).map_err(io)?))
+}
+
+/// Walks the tree of an older version into a checkpoint; whether it was one.
+fn take_over(store: &Path, config: &SledConfig, has_checkpoint: bool) -> Result<bool, OpenError> {
+    let refused = |error: StoreError| corrupt(store, error.to_string());
+    let db = tree::open(store, config)?;
+    match format(&db).map_err(refused)? {
+        None if db.is_empty() && !has_checkpoint => Ok(false),
+        Some(found) if older::FORMATS.contains(&found.as_str()) => {
+            tracing::info!("the store is of an older version, and is taken over; that takes a while where it is large");
+            let walked = catch_unwind(AssertUnwindSafe(|| older::take_over(store, &db)));
+            walked.unwrap_or_else(|_| Err(StoreError::Away("its files contradict each other".to_owned()))).map_err(refused)?;
+            Ok(true)
+        }
+        // Taken over, and stopped before the journal was begun.
+        Some(found) if found == values::FORMAT && has_checkpoint && Position::of(&db).map_err(refused)?.is_none() => Ok(true),
+        Some(found) if found == values::FORMAT => {
+            Err(damaged(store, Damage::new(&store.join(Kind::Segment.folder()), "the journal is missing").into()))
+        }
+        found => Err(OpenError::Format { path: store.to_owned(), found: found.unwrap_or_else(|| "none".to_owned()) }),
+    }
+}

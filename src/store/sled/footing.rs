@@ -1,0 +1,79 @@
+//! What opening, making and repairing a store stand on.
+
+use std::{path::Path, sync::Arc};
+
+use sled::Db;
+
+use super::{OpenError, SledConfig, away::away, values};
+use crate::store::{
+    StoreError,
+    journal::{Checkpoint, Damage, Frame, JournalError, Kind, Link, Part, WriterSettings},
+};
+
+/// What the length of a segment is a multiple of, in bytes.
+const PAGE: u64 = 4 * 1024;
+
+/// What a journal starts from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Base {
+    pub(super) sequence: u64,
+    pub(super) link: Link,
+}
+
+/// What is wrong with a tree; another can be made.
+pub(super) struct Unfit(pub(super) String);
+
+impl From<StoreError> for Unfit {
+    fn from(error: StoreError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// Why a tree is not brought to where the journal ends.
+pub(super) enum Stopped {
+    Journal(JournalError),
+    Tree(Unfit),
+}
+
+impl From<JournalError> for Stopped {
+    fn from(error: JournalError) -> Self {
+        Self::Journal(error)
+    }
+}
+
+impl From<StoreError> for Stopped {
+    fn from(error: StoreError) -> Self {
+        Self::Tree(error.into())
+    }
+}
+
+pub(super) fn parts_of(store: &Path, frame: &Frame) -> Result<[Part; 2], JournalError> {
+    let damage = || Damage::new(&store.join(Kind::Segment.folder()), format!("frame {} is of no form", frame.sequence()));
+    frame.parts().ok_or_else(|| damage().into())
+}
+
+pub(super) fn base_of(checkpoint: Option<&Checkpoint>) -> Base {
+    checkpoint.map_or(Base { sequence: 0, link: Link::default() }, |found| Base { sequence: found.sequence, link: found.link })
+}
+
+pub(super) fn format(db: &Db) -> Result<Option<String>, StoreError> {
+    let found = db.get(values::FORMAT_KEY).map_err(away)?;
+    Ok(found.map(|found| String::from_utf8_lossy(&found).into_owned()))
+}
+
+pub(super) fn writer_settings(config: &SledConfig) -> WriterSettings {
+    // Whole pages: a segment is as long as its first sector says.
+    let segment_bytes = config.segment_bytes.max(PAGE).next_multiple_of(PAGE);
+    WriterSettings { segment_bytes, before_sync: Arc::clone(&config.before_sync) }
+}
+
+pub(super) fn damaged(store: &Path, error: JournalError) -> OpenError {
+    match error {
+        JournalError::Damaged(damage) => OpenError::Damaged { path: store.to_owned(), damage },
+        JournalError::Io { path, source } => OpenError::Io { path, source },
+    }
+}
+
+pub(super) fn corrupt(store: &Path, detail: String) -> OpenError {
+    OpenError::Corrupt { path: store.to_owned(), detail }
+}

@@ -1,0 +1,72 @@
+//! Groups: commits that are decided one after the other, and written as one.
+//!
+//! Each sees the tree with the writes of those before it over it. Nothing of it can be read before all of it is written.
+
+use std::collections::BTreeMap;
+
+use sled::Tree;
+
+use super::values;
+use crate::store::{
+    Batch, Space, StoreError, add,
+    journal::{Row, Told},
+};
+
+/// Bytes of writes in a group, about: a longer one waits for no neighbours.
+const FULL: usize = 4 * 1024 * 1024;
+
+/// What commits write together.
+#[derive(Debug, Default)]
+pub(super) struct Group {
+    writes: BTreeMap<Space, BTreeMap<Vec<u8>, Option<Vec<u8>>>>,
+    told: Vec<Vec<(Space, Vec<u8>)>>,
+    bytes: usize,
+}
+
+impl Group {
+    /// Checks a commit, decides what it adds, and takes it in. One that is refused leaves nothing.
+    pub(super) fn decide(&mut self, tree: &Tree, batch: Batch) -> Result<Vec<i64>, StoreError> {
+        let Batch { checks, mut writes, adds, told } = batch;
+        for check in checks {
+            if self.get(tree, check.space, &check.key)?.as_deref() != check.expected.as_deref() {
+                return Err(StoreError::Conflict);
+            }
+        }
+        let sums = add::decide(adds, &mut writes, |space, key| self.get(tree, space, key))?;
+        for write in writes {
+            self.bytes += write.key.len() + write.value.as_ref().map_or(0, Vec::len);
+            self.writes.entry(write.space).or_default().insert(write.key, write.value);
+        }
+        if !told.is_empty() {
+            self.told.push(told);
+        }
+        Ok(sums)
+    }
+
+    /// Whether it takes no more.
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes >= FULL
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.writes.is_empty() && self.told.is_empty()
+    }
+
+    /// The rows it writes, and what it tells behind the change with the number `newest`.
+    pub(super) fn into_rows(self, newest: u64) -> (Vec<Row>, Vec<Told>) {
+        let rows = self
+            .writes
+            .into_iter()
+            .flat_map(|(space, keys)| keys.into_iter().map(move |(key, value)| Row { space: space as u8, key, value }));
+        let bytes = |keys: Vec<(Space, Vec<u8>)>| keys.into_iter().map(|(space, key)| (space as u8, key)).collect();
+        let told = (newest + 1..).zip(self.told).map(|(number, keys)| Told { number, keys: bytes(keys) });
+        (rows.collect(), told.collect())
+    }
+
+    fn get(&self, tree: &Tree, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        match self.writes.get(&space).and_then(|keys| keys.get(key)) {
+            Some(value) => Ok(value.clone()),
+            None => values::get(tree, space, key),
+        }
+    }
+}

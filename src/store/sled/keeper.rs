@@ -1,0 +1,228 @@
+//! What is done beside: frames that nobody waits for are synced, what there is much of is counted again, checkpoints are made.
+
+use std::{
+    ops::Bound,
+    path::PathBuf,
+    sync::{
+        Arc, PoisonError,
+        atomic::{
+            AtomicBool,
+            Ordering::{Relaxed, SeqCst},
+        },
+        mpsc::{RecvTimeoutError, Sender, channel},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use sled::{Db, Tree};
+use tokio::sync::{mpsc::WeakSender, oneshot};
+
+use super::{away::away, job::Job, moment::Moment, told, tree, values};
+use crate::store::{
+    Batch, Durability, Space, Stake, StoreError,
+    journal::{Archive, Checkpoint, Counts, Dump, Held, JournalError, Kind, Named},
+};
+
+/// How long a buffered commit may be lost by a crash.
+const BUFFERED: Duration = Duration::from_millis(500);
+/// Rows walked at once, and bytes of them, about; the next commit waits for them.
+const SOME: usize = 100;
+const SOME_BYTES: usize = 512 * 1024;
+/// After a checkpoint that could not be made.
+const AGAIN: Duration = Duration::from_secs(60);
+
+/// What the threads work on.
+pub(super) struct Kept {
+    pub(super) store: PathBuf,
+    pub(super) db: Db,
+    pub(super) moment: Arc<Moment>,
+    pub(super) counts: Arc<Counts>,
+    pub(super) queue: WeakSender<Job>,
+    pub(super) checkpoint_bytes: u64,
+}
+
+/// The threads; they end when it is dropped.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    ended: Arc<AtomicBool>,
+    /// Dropped, they look at once.
+    wake: Vec<Sender<()>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Keeper {
+    pub(super) fn start(kept: Kept) -> std::io::Result<Self> {
+        let mut keeper = Self { ended: Arc::default(), wake: vec![], threads: vec![] };
+        let kept = Arc::new(kept);
+        let clock = Arc::clone(&kept);
+        keeper.every("store-clock", move |_| clock.sync_what_waits())?;
+        let (mut counted, mut not_before) = (false, Instant::now());
+        keeper.every("store-keeper", move |ended| {
+            if !std::mem::replace(&mut counted, true) {
+                kept.recount(ended, |stake| stake == Stake::Bulk);
+                kept.reread_checkpoint(ended);
+            }
+            if Instant::now() >= not_before && kept.checkpoint_if_due(ended).is_err() {
+                not_before = Instant::now() + AGAIN;
+            }
+        })?;
+        Ok(keeper)
+    }
+
+    fn every(&mut self, name: &str, mut look: impl FnMut(&AtomicBool) + Send + 'static) -> std::io::Result<()> {
+        let (wake, woken) = channel();
+        let ended = Arc::clone(&self.ended);
+        let run = move || {
+            while woken.recv_timeout(BUFFERED) == Err(RecvTimeoutError::Timeout) {
+                look(&ended);
+            }
+        };
+        self.wake.push(wake);
+        self.threads.push(std::thread::Builder::new().name(name.to_owned()).spawn(run)?);
+        Ok(())
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.ended.store(true, SeqCst);
+        self.wake.clear();
+        for thread in self.threads.drain(..) {
+            // A panic in it was reported when it happened; nothing depends on it.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Kept {
+    fn sync_what_waits(&self) {
+        if self.counts.unsynced.load(Relaxed) > 0 {
+            // Whoever commits next is told why it failed.
+            let _ = self.sync();
+        }
+    }
+
+    /// Has every frame there is on disk.
+    fn sync(&self) -> Result<(), StoreError> {
+        let closed = || StoreError::Away("the store is closed".to_owned());
+        let (answer, outcome) = oneshot::channel();
+        let job = Job { batch: Batch::new(), durability: Durability::Durable, answer };
+        let queue = self.queue.upgrade().ok_or_else(closed)?;
+        queue.blocking_send(job).map_err(|_| closed())?;
+        drop(queue);
+        outcome.blocking_recv().map_err(|_| closed())?.map(|_| ())
+    }
+
+    /// Counts spaces again; whether they all hold what their totals say. A tree that does not is not trusted from then on.
+    fn recount(&self, ended: &AtomicBool, counted: impl Fn(Stake) -> bool) -> bool {
+        let mut all = true;
+        for space in Space::ALL.into_iter().filter(|space| counted(space.stake())) {
+            let wrong = match self.moment.recount(&self.db, space, || ended.load(Relaxed)) {
+                None => return false,
+                Some(Ok(true)) => continue,
+                Some(Ok(false)) => "rows are missing or are as they were before".to_owned(),
+                Some(Err(error)) => error.to_string(),
+            };
+            all = false;
+            tracing::error!(?space, wrong, "the store's tree is damaged; the next start makes it anew from the journal");
+            if let Err(error) = tree::distrust(&self.store) {
+                tracing::error!(%error, "the next start could not be told");
+            }
+        }
+        all
+    }
+
+    /// Reads the checkpoint, which nobody does while the tree is right; one that is damaged gives way to another.
+    fn reread_checkpoint(&self, ended: &AtomicBool) {
+        let read = || -> Result<(), JournalError> {
+            let Some(mut checkpoint) = Checkpoint::newest(&self.store)? else { return Ok(()) };
+            while !ended.load(Relaxed) && matches!(checkpoint.next()?, Held::Rows(_)) {}
+            Ok(())
+        };
+        if let Err(error) = read() {
+            tracing::error!(%error, "the store's checkpoint is damaged; another is made");
+            if let Err(error) = self.checkpoint(ended) {
+                tracing::error!(%error, "the store could not make another checkpoint");
+            }
+        }
+    }
+
+    fn checkpoint_if_due(&self, ended: &AtomicBool) -> Result<(), StoreError> {
+        let held = self.moment.position.read().unwrap_or_else(PoisonError::into_inner).totals.bytes();
+        if self.counts.bytes.load(Relaxed) <= self.checkpoint_bytes.max(held) {
+            return Ok(());
+        }
+        match self.checkpoint(ended) {
+            Ok(Some(frame)) => tracing::info!(frame, "the store made a checkpoint"),
+            Ok(None) => {}
+            Err(error) => {
+                tracing::error!(%error, "the store could not make a checkpoint; it tries again in a minute");
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Walks the tree into a checkpoint, then lets go of what is before it. `None` if the store is closed first.
+    fn checkpoint(&self, ended: &AtomicBool) -> Result<Option<u64>, StoreError> {
+        let io = |error: std::io::Error| StoreError::Away(error.to_string());
+        // What is before the checkpoint is let go of: the tree has to have it.
+        if tree::is_distrusted(&self.store) || !self.recount(ended, |_| true) {
+            return if ended.load(Relaxed) { Ok(None) } else { Err(StoreError::Away("the tree is damaged".to_owned())) };
+        }
+        let (start, bytes) = {
+            let position = self.moment.position.read().unwrap_or_else(PoisonError::into_inner);
+            (*position, self.counts.bytes.load(Relaxed))
+        };
+        let mut dump = Dump::begin(&self.store, start.sequence, start.link).map_err(io)?;
+        let mut place = Bound::Unbounded;
+        while let Some(last) = self.walk_still(place, &mut dump)? {
+            if ended.load(Relaxed) {
+                return Ok(None);
+            }
+            place = Bound::Excluded(last);
+        }
+        let until = self.moment.position.read().unwrap_or_else(PoisonError::into_inner).sequence;
+        self.sync()?;
+        dump.finish(until, &start.totals).map_err(io)?;
+        self.counts.bytes.fetch_sub(bytes, Relaxed);
+        // What the tree has not on disk by now is no longer in the journal.
+        self.db.flush().map_err(away)?;
+        self.let_go(start.sequence).map_err(|error| StoreError::Away(error.to_string()))?;
+        Ok(Some(start.sequence))
+    }
+
+    fn walk_still(&self, from: Bound<Vec<u8>>, dump: &mut Dump) -> Result<Option<Vec<u8>>, StoreError> {
+        let _still = self.moment.position.read().unwrap_or_else(PoisonError::into_inner);
+        walk_some(&self.db, from, dump)
+    }
+
+    /// Removes older checkpoints, and the segments that hold nothing behind this one, after their money is in the archive.
+    fn let_go(&self, sequence: u64) -> Result<(), JournalError> {
+        let folder = self.store.join(Kind::Checkpoint.folder());
+        for named in Named::all(&self.store, Kind::Checkpoint).map_err(JournalError::io(&folder))? {
+            if named.sequence < sequence {
+                std::fs::remove_file(&named.path).map_err(JournalError::io(&named.path))?;
+            }
+        }
+        Archive::take(&self.store, sequence)
+    }
+}
+
+/// Walks some rows, the log of changes too; answers where the last of them is.
+pub(super) fn walk_some(tree: &Tree, from: Bound<Vec<u8>>, dump: &mut Dump) -> Result<Option<Vec<u8>>, StoreError> {
+    let (mut last, mut bytes) = (None, 0);
+    for row in tree.range::<Vec<u8>, _>((from, Bound::Excluded(vec![told::ENTRIES + 1]))).take(SOME) {
+        let (place, head) = row.map_err(away)?;
+        let Some((space, key)) = place.split_first() else { continue };
+        let value = if *space == told::ENTRIES { head.to_vec() } else { values::resolve(tree, *space, key, &head)? };
+        bytes += value.len();
+        dump.add(*space, key.to_vec(), value).map_err(|error| StoreError::Away(error.to_string()))?;
+        last = Some(place.to_vec());
+        if bytes > SOME_BYTES {
+            break;
+        }
+    }
+    Ok(last)
+}

@@ -1,0 +1,108 @@
+//! Making a tree from checkpoint and journal.
+
+use std::path::Path;
+
+use sled::Db;
+
+use super::{
+    OpenError, SledConfig,
+    away::away,
+    disk,
+    footing::{Base, Stopped, Unfit, base_of, corrupt, damaged, parts_of},
+    position::Position,
+    tree, values,
+};
+use crate::store::{
+    StoreError,
+    journal::{Checkpoint, Damage, End, Held, Kind, Part, Totals, Walk},
+};
+
+/// Makes a tree, and has it on disk.
+pub(super) fn make(store: &Path, config: &SledConfig) -> Result<(Db, Position, End), OpenError> {
+    let refused = |stopped| match stopped {
+        Stopped::Journal(error) => damaged(store, error),
+        Stopped::Tree(Unfit(reason)) => corrupt(store, reason),
+    };
+    let db = tree::open(store, config)?;
+    let mut filled = Filled::with_rows(store, &db).map_err(refused)?;
+    let end = filled.add_frames(store, &db, u64::MAX).map_err(refused)?;
+    let wrong = filled.position.totals.differing(&filled.found);
+    if !wrong.is_empty() {
+        let what = format!("checkpoint and journal do not come to the totals that they say: {wrong:?}");
+        return Err(damaged(store, Damage::new(&store.join(Kind::Segment.folder()), what).into()));
+    }
+    finish(&db, &mut filled.position).map_err(|error| corrupt(store, error.to_string()))?;
+    Ok((db, filled.position, end))
+}
+
+/// A tree being filled.
+pub(super) struct Filled {
+    base: Base,
+    /// Where it is, with the totals that were said.
+    pub(super) position: Position,
+    /// The totals of what it holds.
+    found: Totals,
+    /// The frame from which on it is right.
+    holds_from: u64,
+}
+
+impl Filled {
+    /// With the rows of the newest checkpoint.
+    pub(super) fn with_rows(store: &Path, db: &Db) -> Result<Self, Stopped> {
+        let mut checkpoint = Checkpoint::newest(store)?;
+        let base = base_of(checkpoint.as_ref());
+        let position = Position { sequence: base.sequence, link: base.link, ..Position::default() };
+        let mut filled = Self { base, position, found: Totals::default(), holds_from: 0 };
+        while let Some(reading) = &mut checkpoint {
+            match reading.next()? {
+                Held::Rows(rows) => {
+                    let mut nowhere = Position::default();
+                    let changes = disk::replay(db, [Part { rows, ..Part::default() }, Part::default()], &mut nowhere)?;
+                    filled.count(&changes);
+                }
+                Held::End { until, totals } => {
+                    (filled.holds_from, filled.position.totals) = (until, *totals);
+                    break;
+                }
+            }
+        }
+        Ok(filled)
+    }
+
+    /// With the frames behind them, up to the one with the number `until`; answers where the walk ended.
+    pub(super) fn add_frames(&mut self, store: &Path, db: &Db, until: u64) -> Result<End, Stopped> {
+        let mut walk = Walk::start(store, self.base.sequence, self.base.link)?;
+        while self.position.sequence < until
+            && let Some(frame) = walk.next()?
+        {
+            (self.position.sequence, self.position.link) = (frame.sequence(), frame.link());
+            let changes = disk::replay(db, parts_of(store, &frame)?, &mut self.position)?;
+            self.count(&changes);
+        }
+        let end = walk.end();
+        if self.position.sequence < self.holds_from {
+            let what = "the journal ends before its checkpoint does";
+            return Err(Stopped::Journal(end.short_of(self.holds_from, what).into()));
+        }
+        Ok(end)
+    }
+
+    fn count(&mut self, changes: &[values::Change]) {
+        for change in changes {
+            if let Some(total) = change.place.first().and_then(|space| self.found.of(*space)) {
+                total.change(change.before, change.after);
+            }
+        }
+    }
+}
+
+/// Marks a tree as one of this version, and has it on disk.
+pub(super) fn finish(db: &Db, position: &mut Position) -> Result<(), StoreError> {
+    position.synced = position.sequence;
+    let mut batch = sled::Batch::default();
+    batch.insert(values::FORMAT_KEY, values::FORMAT);
+    position.keep(&mut batch)?;
+    db.apply_batch(batch).map_err(away)?;
+    db.flush().map_err(away)?;
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! Values as older versions wrote them: without a checksum, and without a journal.
+//!
+//! A store of such a version is walked into a first checkpoint, from which its tree is made as one of this version.
+
+use std::path::Path;
+
+use sled::Tree;
+
+use super::{away::away, told, values};
+use crate::store::{
+    Space, StoreError,
+    journal::{Dump, Link, Totals},
+};
+
+/// The layouts that are taken over.
+pub(super) const FORMATS: [&str; 2] = ["1", "2"];
+
+const INLINE: u8 = 0;
+const IN_PIECES: u8 = 1;
+
+/// Walks a tree of an older version into the first checkpoint. It is no longer opened as one of that version then.
+pub(super) fn take_over(store: &Path, tree: &Tree) -> Result<(), StoreError> {
+    let io = |error: std::io::Error| StoreError::Away(error.to_string());
+    let mut dump = Dump::begin(store, 0, Link::default()).map_err(io)?;
+    for row in tree.iter() {
+        let (place, head) = row.map_err(away)?;
+        let Some((space, key)) = place.split_first() else { continue };
+        if Space::of_number(*space).is_some() {
+            dump.add(*space, key.to_vec(), value(tree, *space, key, &head)?).map_err(io)?;
+        } else if *space == told::ENTRIES {
+            dump.add(*space, key.to_vec(), head.to_vec()).map_err(io)?;
+        }
+    }
+    let totals: Totals = dump.totals();
+    dump.finish(0, &totals).map_err(io)?;
+    tree.insert(values::FORMAT_KEY, values::FORMAT).map_err(away)?;
+    tree.flush().map_err(away)?;
+    Ok(())
+}
+
+fn value(tree: &Tree, space: u8, key: &[u8], head: &[u8]) -> Result<Vec<u8>, StoreError> {
+    let damaged = |what: &str| StoreError::Away(format!("a value of {} {what}", crate::store::journal::name(space, key)));
+    let (kind, rest) = head.split_first().ok_or_else(|| damaged("has no head"))?;
+    match *kind {
+        INLINE => Ok(rest.to_vec()),
+        IN_PIECES => {
+            let bytes = u32::from_be_bytes(rest.try_into().map_err(|_| damaged("has a head of no known kind"))?) as usize;
+            let mut value = Vec::new();
+            let mut number = 0;
+            while value.len() < bytes {
+                let piece = tree.get(values::piece_key(space, key, number)).map_err(away)?.ok_or_else(|| damaged("misses a piece"))?;
+                value.extend_from_slice(&piece);
+                number += 1;
+            }
+            if value.len() == bytes { Ok(value) } else { Err(damaged("has another length than its head says")) }
+        }
+        _ => Err(damaged("has a head of no known kind")),
+    }
+}

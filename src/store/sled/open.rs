@@ -1,0 +1,164 @@
+//! Opening: the tree is brought to where the journal ends, or made anew from it.
+
+use std::{
+    fs::{self, File},
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+    sync::{Arc, Mutex, RwLock},
+};
+
+use sled::Db;
+
+use super::{
+    OpenError, SledConfig,
+    begin::begin,
+    disk::{self, Disk},
+    footing::{Base, Stopped, Unfit, base_of, corrupt, damaged, format, parts_of, writer_settings},
+    make::make,
+    moment::Moment,
+    position::Position,
+    recount::{self, Recount},
+    tree, values,
+};
+use crate::{
+    base::folder,
+    store::{
+        StoreError,
+        journal::{Blank, Checkpoint, Counts, End, Kind, Named, Walk, Writer},
+    },
+};
+
+/// A store that is open.
+pub(super) struct Opened {
+    pub(super) db: Db,
+    pub(super) disk: Disk,
+    pub(super) moment: Arc<Moment>,
+    pub(super) counts: Arc<Counts>,
+    pub(super) lock: File,
+}
+
+/// Opens or makes the store in a folder.
+pub(super) fn open(store: &Path, config: &SledConfig) -> Result<Opened, OpenError> {
+    let io = |source| OpenError::Io { path: store.to_owned(), source };
+    fs::create_dir_all(store).map_err(io)?;
+    let lock = tree::lock(store, config)?;
+    clear_unfinished(store).map_err(io)?;
+    let segments = Named::all(store, Kind::Segment).map_err(io)?;
+    let checkpoints = Named::all(store, Kind::Checkpoint).map_err(io)?;
+    let (db, position, journal) = match segments.first() {
+        None => begin(store, config, !checkpoints.is_empty())?,
+        Some(_) => resume(store, config)?,
+    };
+    tree::trust(store).map_err(io)?;
+    // The names of new files are entries of folders, which have to be on disk too.
+    File::open(store).and_then(|folder| folder.sync_all()).and_then(|()| folder::sync_entry(store)).map_err(io)?;
+    let moment = Arc::new(Moment { position: RwLock::new(position), recount: Mutex::new(Recount::default()) });
+    let counts = journal.counts();
+    let disk = Disk::new(db.clone(), Arc::clone(&moment), journal).map_err(|error| corrupt(store, error.to_string()))?;
+    Ok(Opened { db, disk, moment, counts, lock })
+}
+
+/// Removes what was not finished under its name.
+fn clear_unfinished(store: &Path) -> io::Result<()> {
+    fs::create_dir_all(store.join(Kind::Segment.folder()))?;
+    Blank::clear(store)?;
+    for kind in [Kind::Checkpoint, Kind::Archive] {
+        for entry in fs::read_dir(store.join(kind.folder())).into_iter().flatten() {
+            let path = entry?.path();
+            if path.extension().is_some_and(|extension| extension == "tmp") {
+                fs::remove_file(path)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Brings the tree to where the journal ends.
+fn resume(store: &Path, config: &SledConfig) -> Result<(Db, Position, Writer), OpenError> {
+    let io = |source| OpenError::Io { path: store.to_owned(), source };
+    let base = base_of(Checkpoint::newest(store).map_err(|error| damaged(store, error))?.as_ref());
+    let brought = match tree_of(store, config)? {
+        Ok((db, position)) => bring(store, &db, position, base).map(|(position, end)| (db, position, end)),
+        Err(unfit) => Err(Stopped::Tree(unfit)),
+    };
+    let (db, position, end) = match brought {
+        Ok(brought) => brought,
+        Err(Stopped::Journal(error)) => return Err(damaged(store, error)),
+        Err(Stopped::Tree(Unfit(reason))) => {
+            let aside = tree::put_aside(store).map_err(io)?;
+            let aside_name = aside.display();
+            tracing::warn!(reason, aside = %aside_name, "the store's tree is not right, and is made anew from the journal");
+            let made = make(store, config)?;
+            tracing::info!(frames = made.2.sequence, "the store's tree is made anew");
+            made
+        }
+    };
+    let journal = Writer::go_on(store, writer_settings(config), &end).map_err(io)?;
+    if end.torn {
+        tracing::warn!(frame = end.sequence + 1, "the torn end of the last write, which nobody was told of, was dropped");
+    }
+    Ok((db, position, journal))
+}
+
+/// The tree, if it is one that the journal may go on from. It is refused only where others have it, or a later version wrote it.
+pub(super) fn tree_of(store: &Path, config: &SledConfig) -> Result<Result<(Db, Position), Unfit>, OpenError> {
+    if tree::is_distrusted(store) {
+        return Ok(Err(Unfit("it did not hold what its totals say".to_owned())));
+    }
+    if !tree::is_there(store) {
+        return Ok(Err(Unfit("it is not there".to_owned())));
+    }
+    let db = match tree::open(store, config) {
+        Ok(db) => db,
+        Err(OpenError::Locked(path)) => return Err(OpenError::Locked(path)),
+        Err(error) => return Ok(Err(Unfit(error.to_string()))),
+    };
+    let read = || Ok::<_, StoreError>((format(&db)?, Position::of(&db)?));
+    let read = catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(StoreError::Away("it stopped".to_owned())));
+    Ok(match read {
+        Ok((Some(found), _)) if found.parse().is_ok_and(|found: u32| found > 3) => {
+            return Err(OpenError::Format { path: store.to_owned(), found });
+        }
+        Ok((Some(found), Some(position))) if found == values::FORMAT => Ok((db, position)),
+        Ok(_) => Err(Unfit("it is not of this journal".to_owned())),
+        Err(error) => Err(error.into()),
+    })
+}
+
+/// Applies the frames that the tree does not have, and counts what the host cannot do without.
+fn bring(store: &Path, db: &Db, position: Position, base: Base) -> Result<(Position, End), Stopped> {
+    let unfit = |reason: &str| Stopped::Tree(Unfit(reason.to_owned()));
+    if position.sequence < base.sequence {
+        return Err(unfit("it is behind the checkpoint"));
+    }
+    let mut walk = Walk::start(store, base.sequence, base.link)?;
+    let (mut at, mut link) = (position, base.link);
+    let brought = catch_unwind(AssertUnwindSafe(|| {
+        while let Some(frame) = walk.next()? {
+            if frame.sequence() <= position.sequence {
+                link = frame.link();
+                continue;
+            }
+            if at.sequence == position.sequence && link != position.link {
+                return Err(unfit("it comes from another journal"));
+            }
+            (at.sequence, at.link) = (frame.sequence(), frame.link());
+            disk::replay(db, parts_of(store, &frame)?, &mut at)?;
+        }
+        let end = walk.end();
+        if position.synced > end.sequence {
+            let what = "the journal ends before frames that were on disk; the tree still holds what they wrote";
+            return Err(Stopped::Journal(end.short_of(position.synced, what).into()));
+        }
+        if position.sequence > end.sequence {
+            return Err(unfit("it is ahead of the journal"));
+        }
+        if at.sequence == position.sequence && link != position.link {
+            return Err(unfit("it comes from another journal"));
+        }
+        let wrong = recount::at_once(db, &at.totals)?;
+        if wrong.is_empty() { Ok((at, end)) } else { Err(unfit(&format!("it does not hold what its totals say: {wrong:?}"))) }
+    }));
+    brought.unwrap_or_else(|_| Err(unfit("it stopped while it was read")))
+}

@@ -1,0 +1,99 @@
+//! Counting again: whether the tree holds what its totals say.
+//!
+//! A row that is wrong tells so itself when it is read; one that is missing, or is as it was long ago, only shows in the total of
+//! its space. What the host cannot do without is counted before it starts, the rest while it runs.
+
+use std::ops::Bound;
+
+use sled::Tree;
+
+use super::{away::away, values};
+use crate::store::{
+    Space, Stake, StoreError,
+    journal::{Total, Totals},
+};
+
+/// Rows counted at once, and bytes of them, about; the next commit waits for them.
+const SOME: usize = 200;
+const SOME_BYTES: u64 = 512 * 1024;
+
+/// How far counting a space has come.
+#[derive(Debug, Default)]
+pub(super) struct Recount {
+    space: Option<Space>,
+    /// The last place that was counted.
+    place: Option<Vec<u8>>,
+    found: Total,
+}
+
+impl Recount {
+    /// Follows what is changed behind it.
+    pub(super) fn follow(&mut self, changes: &[values::Change]) {
+        let Some(space) = self.space else { return };
+        for change in changes {
+            if change.place.first() == Some(&(space as u8)) && self.place.as_ref().is_some_and(|place| change.place <= *place) {
+                self.found.change(change.before, change.after);
+            }
+        }
+    }
+
+    /// Begins a space.
+    pub(super) fn start(&mut self, space: Space) {
+        *self = Self { space: Some(space), ..Self::default() };
+    }
+
+    /// Counts some; answers the total once it has all.
+    pub(super) fn some(&mut self, tree: &Tree) -> Result<Option<Total>, StoreError> {
+        let Some(space) = self.space else { return Ok(Some(self.found)) };
+        let start = self.place.clone().map_or_else(|| Bound::Included(vec![space as u8]), Bound::Excluded);
+        let end = Bound::Excluded(vec![space as u8 + 1]);
+        let (mut last, mut bytes) = (None, 0);
+        for row in tree.range::<Vec<u8>, _>((start, end)).take(SOME) {
+            let (place, head) = row.map_err(away)?;
+            let (_, weight) = values::weighed(tree, space as u8, &place[1..], &head)?;
+            self.found.change(None, Some(weight));
+            last = Some(place);
+            bytes += weight.bytes;
+            if bytes > SOME_BYTES {
+                break;
+            }
+        }
+        match last {
+            Some(last) => {
+                self.place = Some(last.to_vec());
+                Ok(None)
+            }
+            None => {
+                self.space = None;
+                Ok(Some(self.found))
+            }
+        }
+    }
+}
+
+/// Counts the spaces with more at stake than `Bulk`, of a tree that nobody writes to; answers those that are wrong.
+pub(super) fn at_once(tree: &Tree, totals: &Totals) -> Result<Vec<Space>, StoreError> {
+    wrong(tree, totals, |space| space.stake() != Stake::Bulk)
+}
+
+/// Counts all spaces of a tree that nobody writes to; answers those that are wrong.
+pub(super) fn all(tree: &Tree, totals: &Totals) -> Result<Vec<Space>, StoreError> {
+    wrong(tree, totals, |_| true)
+}
+
+fn wrong(tree: &Tree, totals: &Totals, counted: impl Fn(Space) -> bool) -> Result<Vec<Space>, StoreError> {
+    let mut wrong = Vec::new();
+    for (space, said) in totals.spaces().filter(|(space, _)| counted(*space)) {
+        let mut recount = Recount::default();
+        recount.start(space);
+        let found = loop {
+            if let Some(found) = recount.some(tree)? {
+                break found;
+            }
+        };
+        if found != said {
+            wrong.push(space);
+        }
+    }
+    Ok(wrong)
+}

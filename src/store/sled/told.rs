@@ -1,0 +1,57 @@
+//! The log of changes in the tree: one entry for each commit that changed a followed table, written in its batch. The entry
+//! that falls out at the other end goes in the same batch.
+
+use sled::{Batch, Tree};
+
+use super::away::away;
+use crate::store::{
+    Change, Changes, Space, StoreError,
+    changes::{KEPT, numbers},
+    journal::Told,
+};
+
+/// First byte of the keys of entries; no space has this number.
+pub(super) const ENTRIES: u8 = 0xfd;
+
+/// Has `batch` keep an entry.
+pub(super) fn keep(Told { number, keys }: &Told, batch: &mut Batch) -> Result<(), StoreError> {
+    let entry = postcard::to_stdvec(keys).map_err(|error| StoreError::Away(error.to_string()))?;
+    batch.insert(entry_key(*number).as_slice(), entry);
+    if let Some(old) = number.checked_sub(KEPT) {
+        batch.remove(entry_key(old).as_slice());
+    }
+    Ok(())
+}
+
+/// Has `batch` keep an entry as it lies in a tree.
+pub(super) fn put(number: &[u8], entry: &[u8], batch: &mut Batch) {
+    batch.insert([&[ENTRIES], number].concat(), entry);
+}
+
+/// The changes after the one with the number `after`. The caller sees to it that no commit is applied meanwhile.
+pub(super) fn read(tree: &Tree, after: u64, limit: usize) -> Result<Changes, StoreError> {
+    let newest = newest(tree)?;
+    let Some((from, to)) = numbers(after, newest, limit) else { return Ok(Changes::none(newest, true)) };
+    let mut changes = Vec::new();
+    for number in from..=to {
+        // One that is not there, or does not read: told as all that is gone.
+        let entry = tree.get(entry_key(number)).map_err(away)?;
+        let keys = entry.and_then(|entry| postcard::from_bytes::<Vec<(u8, Vec<u8>)>>(&entry).ok());
+        let Some(keys) = keys else { return Ok(Changes::none(newest, true)) };
+        let keys = keys.into_iter().filter_map(|(space, key)| Some((Space::of_number(space)?, key))).collect();
+        changes.push(Change { number, keys });
+    }
+    Ok(Changes { changes, newest, gone: false })
+}
+
+/// The number of the newest entry, 0 before the first.
+pub(super) fn newest(tree: &Tree) -> Result<u64, StoreError> {
+    let last = tree.scan_prefix([ENTRIES]).keys().next_back().transpose().map_err(away)?;
+    Ok(last.and_then(|key| key.last_chunk().copied()).map_or(0, u64::from_be_bytes))
+}
+
+fn entry_key(number: u64) -> [u8; 9] {
+    let mut key = [ENTRIES; 9];
+    key[1..].copy_from_slice(&number.to_be_bytes());
+    key
+}

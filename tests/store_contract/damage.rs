@@ -1,0 +1,303 @@
+//! What is damaged on disk is made anew, or named.
+
+use std::{path::Path, time::Duration};
+
+use tollhouse::store::sled::{check, repair};
+
+use super::{
+    harness::*,
+    history::{Chance, same_as, step},
+    questions::{counted, told},
+};
+
+#[tokio::test]
+async fn damaged_journal_is_refused_with_advice() {
+    let folder = folder();
+    let store = open(&folder);
+    fill(&store, 2_000).await;
+    drop(store);
+    let segment = segments(&folder).remove(0);
+    let mut frames = std::fs::read(&segment).unwrap();
+    frames[700] ^= 0xff;
+    std::fs::write(&segment, frames).unwrap();
+    let refused = try_open(&folder).unwrap_err();
+    let OpenError::Damaged { damage, .. } = &refused else { panic!("{refused:?}") };
+    assert_eq!((&damage.file, damage.offset, damage.sequences), (&segment, Some(512), Some((1, 1))));
+    assert!(damage.rows[0].starts_with("KV `"), "{refused}");
+    assert!(refused.to_string().contains("restore the newest backup"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_damaged_tree_is_made_anew() {
+    let folder = folder();
+    let mut chance = Chance::seeded();
+    let mut model = BTreeMap::new();
+    let damages: [fn(&Path); 4] = [
+        |store| flip(&store.join("conf"), 10),
+        |store| flip(&store.join("db"), 20_000),
+        |store| std::fs::remove_file(store.join("db")).unwrap(),
+        |store| std::fs::write(store.join("snap.0000000000000100.generating"), b"half").unwrap(),
+    ];
+    for damage in damages {
+        let store = open(&folder);
+        for _ in 0..150 {
+            step(&store, &mut model, &mut chance).await;
+        }
+        drop(store);
+        damage(&folder.path().join("store"));
+        let store = open(&folder);
+        same_as(&store, &model).await;
+        assert_eq!(told(&store).await, counted(&store).await);
+    }
+}
+
+#[tokio::test]
+async fn the_journal_alone_makes_the_same_store() {
+    let folder = folder();
+    let mut chance = Chance::seeded();
+    let mut model = BTreeMap::new();
+    let config = SledConfig { segment_bytes: 64 * 1024, checkpoint_bytes: 512 * 1024, ..SledConfig::default() };
+    for _ in 0..4 {
+        let store = SledStore::open(folder.path().join("store"), config.clone()).unwrap();
+        same_as(&store, &model).await;
+        for _ in 0..150 {
+            step(&store, &mut model, &mut chance).await;
+        }
+        drop(store);
+        std::fs::remove_dir_all(folder.path().join("store/blobs")).unwrap();
+        std::fs::remove_file(folder.path().join("store/db")).unwrap();
+        std::fs::remove_file(folder.path().join("store/conf")).unwrap();
+    }
+}
+
+/// Also where the row is not one that is counted before the start.
+#[tokio::test]
+async fn a_wrong_row_is_never_read_as_a_value() {
+    let folder = folder();
+    let store = open(&folder);
+    put(&store, Space::Kv, b"small", b"value").await;
+    put(&store, Space::Kv, b"large", &bytes(20_000)).await;
+    let path = store.path().to_owned();
+    drop(store);
+    let tree = tree_of(&path);
+    for place in [&b"\x0asmall"[..], b"\xff\x0a\0\0\0\x05large\0\0\0\x01"] {
+        let mut wrong = tree.get(place).unwrap().unwrap().to_vec();
+        *wrong.last_mut().unwrap() ^= 1;
+        tree.insert(place, wrong).unwrap();
+    }
+    tree.flush().unwrap();
+    drop(tree);
+    let store = open(&folder);
+    for key in [&b"small"[..], b"large"] {
+        let refused = store.get(Space::Kv, key).await.unwrap_err();
+        assert!(matches!(&refused, StoreError::Away(why) if why.contains("KV `")), "{refused}");
+    }
+    assert!(store.scan(Space::Kv, KeyRange::all(), 10, Forward).await.is_err());
+    until(|| path.join("tree-is-wrong").exists()).await;
+    drop(store);
+    let store = open(&folder);
+    assert_eq!(store.get(Space::Kv, b"small").await.unwrap(), Some(b"value".to_vec()));
+    assert_eq!(store.get(Space::Kv, b"large").await.unwrap(), Some(bytes(20_000)));
+}
+
+#[tokio::test]
+async fn a_missing_row_of_money_is_back_at_the_next_start() {
+    let folder = folder();
+    let store = open(&folder);
+    put(&store, Space::Receipts, b"one", b"value").await;
+    put(&store, Space::Receipts, b"two", b"value").await;
+    let path = store.path().to_owned();
+    drop(store);
+    let tree = tree_of(&path);
+    tree.remove(b"\x03one").unwrap().unwrap();
+    tree.flush().unwrap();
+    drop(tree);
+    assert_eq!(all(&open(&folder), Space::Receipts).await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_missing_journal_is_refused() {
+    let folder = folder();
+    let store = open(&folder);
+    put(&store, Space::Receipts, b"one", b"value").await;
+    drop(store);
+    std::fs::remove_dir_all(folder.path().join("store/journal")).unwrap();
+    let refused = try_open(&folder).unwrap_err();
+    assert!(refused.to_string().contains("the journal is missing"), "{refused}");
+}
+
+/// The last frames, cut or changed anywhere: what was acknowledged is there, or what is wrong is named.
+#[tokio::test]
+async fn no_damage_to_the_journal_is_silent() {
+    let folder = folder();
+    let store = open(&folder);
+    let mut sectors = Vec::new();
+    for n in 0..6_u8 {
+        let writes = vec![Write::put(Space::Receipts, [n], bytes(700)), Write::put(Space::Kv, [n], bytes(5))];
+        store.apply(Batch::of(vec![], writes), Durable).await.unwrap();
+        sectors.push(used_sectors(&segments(&folder)[0]));
+    }
+    drop(store);
+    let segment = segments(&folder).remove(0);
+    let whole = std::fs::read(&segment).unwrap();
+    let (from, to) = (sectors[2] * 512, sectors[5] * 512);
+    let cuts = (from..=to).step_by(512).map(|end| whole[..end].to_vec());
+    let flips = (from..to + 512).step_by(61).map(|at| {
+        let mut changed = whole.clone();
+        changed[at] ^= 1 << (at % 8);
+        changed
+    });
+    for damaged in cuts.chain(flips) {
+        std::fs::write(&segment, &damaged).unwrap();
+        match try_open(&folder) {
+            Ok(store) => assert_eq!(all(&store, Space::Receipts).await.len(), 6),
+            Err(refused) => assert!(refused.to_string().contains("journal"), "{refused}"),
+        }
+    }
+}
+
+/// How many stores [`no_damage_to_any_file_is_silent`] damages: `cargo xtask damage` asks for more.
+const ROUNDS: &str = "TOLLHOUSE_DAMAGE_ROUNDS";
+
+/// A flip or a cut, anywhere in any file: what was acknowledged is there, or what is wrong is named.
+#[tokio::test]
+async fn no_damage_to_any_file_is_silent() {
+    #[expect(clippy::disallowed_methods, reason = "how the long form asks for more")]
+    let rounds = std::env::var(ROUNDS).ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(25);
+    let mut chance = Chance::seeded();
+    let folder = folder();
+    let config = SledConfig { segment_bytes: 64 * 1024, checkpoint_bytes: 64 * 1024, ..SledConfig::default() };
+    let store = SledStore::open(folder.path().join("store"), config).unwrap();
+    let written = folder.path().join("store/archive");
+    let mut n = 0;
+    while !written.exists() || n < 200 {
+        let writes = vec![Write::put(Space::Receipts, key(n), bytes(n % 1_400)), Write::put(Space::Credits, key(n % 5), bytes(n % 99))];
+        store.apply(Batch::of(vec![], writes), Durable).await.unwrap();
+        n += 1;
+    }
+    let (receipts, credits) = (all(&store, Space::Receipts).await, all(&store, Space::Credits).await);
+    drop(store);
+    let kept = folder.path().join("kept");
+    copy(&folder.path().join("store"), &kept);
+    let (mut refused, mut opened) = (0, 0);
+    for _ in 0..rounds {
+        std::fs::remove_dir_all(folder.path().join("store")).unwrap();
+        copy(&kept, &folder.path().join("store"));
+        let mut files = files_of(&folder.path().join("store"));
+        files.retain(|file| file.metadata().unwrap().len() > 0);
+        let file = &files[chance.below(files.len() as u64)];
+        let used = std::fs::read(file).unwrap().iter().rposition(|byte| *byte != 0).unwrap_or(0) + 1;
+        let (at, cut) = (chance.below(used as u64), chance.below(2) == 0);
+        if cut {
+            std::fs::OpenOptions::new().write(true).open(file).unwrap().set_len(at as u64).unwrap();
+        } else {
+            flip(file, at);
+        }
+        let story = format!("{} at {at}, {}", file.display(), if cut { "cut" } else { "flipped" });
+        match try_open(&folder) {
+            Ok(store) => {
+                opened += 1;
+                assert!(all(&store, Space::Receipts).await == receipts, "{story}");
+                assert!(all(&store, Space::Credits).await == credits, "{story}");
+            }
+            Err(error) => {
+                refused += 1;
+                assert!(matches!(error, OpenError::Damaged { .. }), "{story}: {error}");
+            }
+        }
+    }
+    println!("{opened} opened with all there was, {refused} were refused by name");
+}
+
+/// Six commits of a receipt each, in frames 1 to 6.
+async fn six(folder: &TempDir) {
+    let store = open(folder);
+    for n in 1..=6_u8 {
+        store.apply(Batch::of(vec![], vec![Write::put(Space::Receipts, [n], bytes(700))]), Durable).await.unwrap();
+    }
+}
+
+async fn receipts(folder: &TempDir) -> usize {
+    all(&open(folder), Space::Receipts).await.len()
+}
+
+#[tokio::test]
+async fn a_repair_takes_from_the_tree_what_the_journal_lost() {
+    let folder = folder();
+    six(&folder).await;
+    let path = folder.path().join("store");
+    flip(&segments(&folder)[0], 512 + 2 * 1_024 + 300);
+    let checked = check(&path, &SledConfig::default()).unwrap();
+    assert_eq!(checked.damages[0].sequences, Some((3, 3)), "{:?}", checked.damages);
+    let planned = repair(&path, &SledConfig::default()).unwrap();
+    assert_eq!((planned.kept, planned.last, planned.dropped.len()), (6, 6, 0));
+    drop(planned);
+    assert!(matches!(try_open(&folder), Err(OpenError::Damaged { .. })), "a plan has changed something");
+    let beside = repair(&path, &SledConfig::default()).unwrap().perform().unwrap();
+    assert!(beside.join("00000000000000000001.journal").exists());
+    assert_eq!((receipts(&folder).await, receipts(&folder).await), (6, 6));
+    assert!(check(&path, &SledConfig::default()).unwrap().damages.is_empty());
+}
+
+#[tokio::test]
+async fn a_repair_says_which_rows_it_drops() {
+    let folder = folder();
+    six(&folder).await;
+    let path = folder.path().join("store");
+    flip(&segments(&folder)[0], 512 + 2 * 1_024 + 300);
+    std::fs::remove_file(path.join("db")).unwrap();
+    let planned = repair(&path, &SledConfig::default()).unwrap();
+    assert_eq!((planned.kept, planned.last), (2, 6));
+    let frames: Vec<_> = planned.dropped.iter().map(|(frame, rows)| (*frame, rows.is_some())).collect();
+    assert_eq!(frames, [(3, false), (4, true), (5, true), (6, true)]);
+    assert_eq!(planned.dropped[3].1.as_deref(), Some(&["RECEIPTS `\\x06`".to_owned()][..]));
+    planned.perform().unwrap();
+    assert_eq!(receipts(&folder).await, 2);
+    put(&open(&folder), Space::Receipts, b"later", b"value").await;
+    flip(&path.join("conf"), 10);
+    assert_eq!(receipts(&folder).await, 3);
+}
+
+#[tokio::test]
+async fn a_repair_of_what_is_not_damaged_drops_nothing() {
+    let folder = folder();
+    six(&folder).await;
+    let planned = repair(&folder.path().join("store"), &SledConfig::default()).unwrap();
+    assert_eq!((planned.damages.len(), planned.dropped.len()), (0, 0));
+}
+
+#[tokio::test]
+async fn a_journal_that_is_gone_is_begun_anew_from_the_tree() {
+    let folder = folder();
+    six(&folder).await;
+    let path = folder.path().join("store");
+    std::fs::remove_dir_all(path.join("journal")).unwrap();
+    std::fs::create_dir(path.join("journal")).unwrap();
+    assert!(matches!(try_open(&folder), Err(OpenError::Damaged { .. })));
+    repair(&path, &SledConfig::default()).unwrap().perform().unwrap();
+    assert_eq!(receipts(&folder).await, 6);
+}
+
+/// Waits for what is done beside.
+async fn until(is_so: impl Fn() -> bool) {
+    for _ in 0..500 {
+        if is_so() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("it did not come to be");
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for file in files_of(from) {
+        let copied = to.join(file.strip_prefix(from).unwrap());
+        std::fs::create_dir_all(copied.parent().unwrap()).unwrap();
+        std::fs::copy(&file, copied).unwrap();
+    }
+}
+
+fn used_sectors(segment: &Path) -> usize {
+    std::fs::read(segment).unwrap().iter().rposition(|byte| *byte != 0).unwrap() / 512 + 1
+}
