@@ -1,5 +1,6 @@
 //! The `tollhouse` binary: reads settings, builds the host, serves, drains.
 
+mod mend;
 mod rotate;
 mod verify;
 
@@ -43,6 +44,9 @@ enum Command {
     /// The secrets of a host.
     #[command(subcommand)]
     Secrets(Secrets),
+    /// The store of a stopped host.
+    #[command(subcommand)]
+    Store(Store),
     /// Checks a receipt's signature, offline but for fetching what is named by URL.
     VerifyReceipt(verify::Args),
 }
@@ -51,6 +55,14 @@ enum Command {
 enum Secrets {
     /// Rotates the master key: seals every secret under a new one, and lets go of the old.
     Rotate(rotate::Args),
+}
+
+#[derive(Subcommand)]
+enum Store {
+    /// Says what the store holds, and what is damaged in it.
+    Check(mend::CheckArgs),
+    /// Leaves out what is damaged, after it said what it would drop. The damaged files are kept.
+    Repair(mend::RepairArgs),
 }
 
 fn main() -> ExitCode {
@@ -62,6 +74,8 @@ fn main() -> ExitCode {
     let ended = match cli.command {
         Command::Serve { flags, config } => runtime.block_on(serve(*flags, &config)),
         Command::Secrets(Secrets::Rotate(args)) => runtime.block_on(rotate::run(args)),
+        Command::Store(Store::Check(args)) => mend::check(&args),
+        Command::Store(Store::Repair(args)) => mend::repair(&args),
         Command::VerifyReceipt(args) => runtime.block_on(verify::run(args)),
     };
     match ended {

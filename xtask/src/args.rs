@@ -18,6 +18,8 @@ pub(crate) struct Args {
     pub(crate) seconds: Option<u32>,
     /// Length of `soak`. Default there: 30.
     pub(crate) minutes: Option<u32>,
+    /// Stores that `damage` damages. Default there: 200.
+    pub(crate) rounds: Option<u32>,
     /// The short form of `soak`, whatever its minutes.
     pub(crate) short: bool,
     /// Words without a dash: filters of `test`, the subject of `bench`.
@@ -42,6 +44,7 @@ impl Args {
                 "--engine" => args.engine = Some(asked(&value()?)?),
                 "--seconds" => args.seconds = Some(value()?.parse().map_err(|_| "`--seconds` wants a whole number".to_owned())?),
                 "--minutes" => args.minutes = Some(value()?.parse().map_err(|_| "`--minutes` wants a whole number".to_owned())?),
+                "--rounds" => args.rounds = Some(value()?.parse().map_err(|_| "`--rounds` wants a whole number".to_owned())?),
                 "--short" => args.short = true,
                 "--" => args.rest.extend(given.by_ref()),
                 _ if name.starts_with('-') => return Err(format!("no option `{name}`; options of the program itself go after `--`")),
@@ -76,10 +79,21 @@ mod tests {
 
     #[test]
     fn options_words_and_the_rest_are_told_apart() {
-        let args =
-            parse(&["--engine=quickjs", "payment", "--seconds", "3", "--minutes=10", "--short", "--", "--listen", "127.0.0.1:0"]).unwrap();
+        let args = parse(&[
+            "--engine=quickjs",
+            "payment",
+            "--seconds",
+            "3",
+            "--minutes=10",
+            "--rounds=9",
+            "--short",
+            "--",
+            "--listen",
+            "127.0.0.1:0",
+        ])
+        .unwrap();
         assert_eq!(args.engine, Some(Asked::QuickJs));
-        assert_eq!((args.seconds, args.minutes, args.short), (Some(3), Some(10), true));
+        assert_eq!((args.seconds, args.minutes, args.rounds, args.short), (Some(3), Some(10), Some(9), true));
         assert_eq!(args.words, ["payment"]);
         assert_eq!(args.rest, ["--listen", "127.0.0.1:0"]);
     }
