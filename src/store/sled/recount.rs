@@ -50,7 +50,7 @@ impl Recount {
         let (mut last, mut bytes) = (None, 0);
         for row in tree.range::<Vec<u8>, _>((start, end)).take(SOME) {
             let (place, head) = row.map_err(away)?;
-            let (_, weight) = values::weighed(tree, space as u8, &place[1..], &head)?;
+            let weight = values::weigh(tree, space as u8, &place[1..], &head)?;
             self.found.change(None, Some(weight));
             last = Some(place);
             bytes += weight.bytes;

@@ -97,29 +97,40 @@ pub(super) fn get(tree: &Tree, space: Space, key: &[u8]) -> Result<Option<Vec<u8
 
 /// The value of a head. The caller sees to it that no commit is applied meanwhile.
 pub(super) fn resolve(tree: &Tree, space: u8, key: &[u8], head: &[u8]) -> Result<Vec<u8>, StoreError> {
-    weighed(tree, space, key, head).map(|(value, _)| value)
+    let head = Head::read(head).ok_or_else(|| wrong(space, key, "its head is of no known kind"))?;
+    value_of(tree, space, key, &head)
 }
 
-/// The value of a head, and what the row adds to the total of its space.
-pub(super) fn weighed(tree: &Tree, space: u8, key: &[u8], head: &[u8]) -> Result<(Vec<u8>, Weight), StoreError> {
-    let wrong = |what: &str| StoreError::Away(format!("the row {} is damaged on disk: {what}", name(space, key)));
-    let head = Head::read(head).ok_or_else(|| wrong("its head is of no known kind"))?;
+/// What a row adds to the total of its space, once its value is found to be right.
+pub(super) fn weigh(tree: &Tree, space: u8, key: &[u8], head: &[u8]) -> Result<Weight, StoreError> {
+    let head = Head::read(head).ok_or_else(|| wrong(space, key, "its head is of no known kind"))?;
+    value_of(tree, space, key, &head)?;
+    Ok(head.weight(space, key))
+}
+
+fn value_of(tree: &Tree, space: u8, key: &[u8], head: &Head<'_>) -> Result<Vec<u8>, StoreError> {
     let value = match head.held {
         Held::Inline(value) => value.to_vec(),
         Held::InPieces(bytes) => {
             // As long as the pieces are, whatever a damaged head says.
             let mut value = Vec::new();
             for number in 0..pieces(bytes) {
-                let piece = tree.get(piece_key(space, key, number)).map_err(away)?.ok_or_else(|| wrong("a piece is missing"))?;
+                let piece = tree.get(piece_key(space, key, number)).map_err(away)?;
+                let piece = piece.ok_or_else(|| wrong(space, key, "a piece is missing"))?;
                 value.extend_from_slice(&piece);
             }
             value
         }
     };
     if value.len() != head.bytes() || checksum(space, key, &value) != head.checksum {
-        return Err(wrong("its checksum is another"));
+        return Err(wrong(space, key, "its checksum is another"));
     }
-    Ok((value, head.weight(space, key)))
+    Ok(value)
+}
+
+#[cold]
+fn wrong(space: u8, key: &[u8], what: &str) -> StoreError {
+    StoreError::Away(format!("the row {} is damaged on disk: {what}", name(space, key)))
 }
 
 /// Has `batch` do what a row says, and says what changes by it.
