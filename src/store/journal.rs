@@ -23,10 +23,12 @@ mod frame;
 mod link;
 mod part;
 mod reader;
+mod room;
 mod sector;
 mod segment;
 mod survey;
 mod total;
+mod unfinished;
 mod walk;
 mod writer;
 
@@ -39,11 +41,12 @@ pub(super) use self::{
     frame::Frame,
     link::Link,
     part::{Part, Row, Told},
+    room::{AskFree, Room, ask_system},
     segment::{Kind, Named},
     survey::Survey,
     total::{Total, Totals, Weight, checksum},
     walk::{End, Walk},
-    writer::{Counts, Writer, WriterSettings},
+    writer::{Counts, NotWritten, Writer, WriterSettings},
 };
 
 #[cfg(test)]

@@ -11,7 +11,8 @@
 //!
 //! When a write or a sync of the journal fails, nobody can tell what the disk has. Those who
 //! waited get [`StoreError::Unknown`], and from then on every commit is refused as [`StoreError::Away`]
-//! until the host is started again and reads what the disk has. Reads go on.
+//! until the host is started again and reads what the disk has. Where there is only no room for more, nothing was written:
+//! commits are refused until there is (`standing`). Reads go on.
 
 mod away;
 mod begin;
@@ -21,6 +22,7 @@ mod footing;
 mod group;
 mod job;
 mod keeper;
+mod look;
 mod make;
 mod moment;
 mod older;
@@ -28,6 +30,7 @@ mod open;
 mod position;
 mod recount;
 mod repair;
+mod standing;
 mod told;
 mod tree;
 mod values;
@@ -96,7 +99,7 @@ impl SledStore {
     /// or of another format.
     pub fn open(path: impl AsRef<Path>, config: SledConfig) -> Result<Self, OpenError> {
         let path = path.as_ref().to_owned();
-        let open::Opened { db, disk, moment, counts, lock } = open::open(&path, &config)?;
+        let open::Opened { db, disk, moment, counts, standing, lock } = open::open(&path, &config)?;
         let (queue, jobs) = mpsc::channel(QUEUE);
         let io = |source| OpenError::Io { path: path.clone(), source };
         let writer = std::thread::Builder::new().name("store-writer".to_owned()).spawn(move || write_all(jobs, disk)).map_err(io)?;
@@ -105,6 +108,8 @@ impl SledStore {
             db: db.clone(),
             moment: Arc::clone(&moment),
             counts: Arc::clone(&counts),
+            standing,
+            room: footing::room(&path, &config),
             queue: queue.downgrade(),
             checkpoint_bytes: config.checkpoint_bytes,
         });
@@ -294,3 +299,6 @@ fn bounds(space: Space, range: KeyRange) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
     };
     (start, end)
 }
+
+#[cfg(test)]
+mod tests;

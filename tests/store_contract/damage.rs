@@ -156,6 +156,38 @@ async fn no_damage_to_the_journal_is_silent() {
     }
 }
 
+/// Also where nobody waited for them: they were on disk half a second later, and when the store was closed.
+#[tokio::test]
+async fn last_frames_that_turn_to_zeros_are_missed() {
+    for durability in [Durable, Buffered] {
+        let folder = folder();
+        let store = open(&folder);
+        put(&store, Space::Receipts, b"one", b"value").await;
+        store.apply(Batch::of(vec![], vec![Write::put(Space::Kv, b"two", b"value")]), durability).await.unwrap();
+        drop(store);
+        let segment = segments(&folder).remove(0);
+        let mut frames = std::fs::read(&segment).unwrap();
+        let used = used_sectors(&segment) * 512;
+        frames[used - 512..used].fill(0);
+        std::fs::write(&segment, frames).unwrap();
+        let refused = try_open(&folder).expect_err("a frame that is gone was not missed");
+        assert!(matches!(&refused, OpenError::Damaged { damage, .. } if damage.sequences == Some((2, 2))), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_tree_is_not_put_aside_for_a_damaged_journal() {
+    let folder = folder();
+    six(&folder).await;
+    let path = folder.path().join("store");
+    flip(&segments(&folder)[0], 512 + 2 * 1_024 + 300);
+    flip(&path.join("conf"), 10);
+    for _ in 0..2 {
+        assert!(matches!(try_open(&folder), Err(OpenError::Damaged { .. })));
+        assert!(path.join("db").exists() && !path.join("aside").exists(), "what may be the last copy was moved");
+    }
+}
+
 /// How many stores [`no_damage_to_any_file_is_silent`] damages: `cargo xtask damage` asks for more.
 const ROUNDS: &str = "TOLLHOUSE_DAMAGE_ROUNDS";
 

@@ -11,6 +11,7 @@ mod history;
 mod questions;
 #[path = "../it/harness/random.rs"]
 mod random;
+mod room;
 mod tables;
 
 use harness::{FaultyStore, MemoryStore, folder, open};

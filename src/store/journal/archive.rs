@@ -6,7 +6,6 @@
 
 use std::{
     fs::{self, File},
-    io::{self, BufWriter, Write as _},
     path::Path,
 };
 
@@ -16,8 +15,11 @@ use super::{
     link::Link,
     reader::{Found, Reader},
     segment::{Kind, Named, Opening},
+    unfinished::Unfinished,
 };
-use crate::base::folder;
+
+/// The extension of a segment that could not be read when its money was to be kept.
+const DAMAGED: &str = "damaged";
 
 /// What the archive holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,19 +31,29 @@ pub(crate) struct Archive {
 }
 
 impl Archive {
-    /// Keeps the money of the segments that hold no frame behind `sequence`, then removes them. The last one stays.
+    /// Keeps the money of the segments that hold no frame behind `sequence`, then removes them. The last one stays. One that is
+    /// damaged stays too, under another name; what is wrong with the first of these is answered once all others are done.
     pub(crate) fn take(store: &Path, sequence: u64) -> Result<(), JournalError> {
         let folder = store.join(Kind::Segment.folder());
         let segments = Named::all(store, Kind::Segment).map_err(JournalError::io(&folder))?;
+        let mut damaged = Ok(());
         for pair in segments.windows(2) {
             if let [segment, next] = pair
                 && next.sequence <= sequence + 1
             {
-                Self::keep(store, segment, u64::MAX)?;
-                fs::remove_file(&segment.path).map_err(JournalError::io(&segment.path))?;
+                match Self::keep(store, segment, next.sequence - 1) {
+                    Ok(()) => fs::remove_file(&segment.path).map_err(JournalError::io(&segment.path))?,
+                    Err(JournalError::Damaged(damage)) => {
+                        let aside = segment.path.with_extension(DAMAGED);
+                        fs::rename(&segment.path, &aside).map_err(JournalError::io(&aside))?;
+                        damaged = damaged.and(Err(Damage { file: aside, ..*damage }.into()));
+                    }
+                    Err(error) => return Err(error),
+                }
             }
         }
-        File::open(&folder).and_then(|folder| folder.sync_all()).map_err(JournalError::io(&folder))
+        File::open(&folder).and_then(|folder| folder.sync_all()).map_err(JournalError::io(&folder))?;
+        damaged
     }
 
     /// Follows the chain through the archive.
@@ -78,33 +90,37 @@ impl Archive {
         Ok(archive)
     }
 
-    /// Keeps the money of the frames of a segment up to `until`.
+    /// Keeps the money of the frames of a segment up to `until`; where it is damaged, of those before.
     pub(crate) fn keep(store: &Path, segment: &Named, until: u64) -> Result<(), JournalError> {
-        let folder = store.join(Kind::Archive.folder());
-        let path = folder.join(Kind::Archive.file_name(segment.sequence));
+        let path = store.join(Kind::Archive.folder()).join(Kind::Archive.file_name(segment.sequence));
         let mut reader = Reader::open(&segment.path, Kind::Segment)?;
         let opening = Opening { kind: Kind::Archive, size: 0, ..reader.opening };
-        let (mut sequence, mut link) = (opening.sequence, opening.link);
-        let created = fs::create_dir_all(&folder).and_then(|()| File::create(path.with_extension("tmp")));
-        let mut file = BufWriter::new(created.map_err(JournalError::io(&path))?);
+        let mut file = Unfinished::begin(path.clone()).map_err(JournalError::io(&path))?;
         let mut sectors = opening.sector();
-        loop {
-            file.write_all(&sectors).map_err(JournalError::io(&path))?;
-            sectors.clear();
-            if sequence > until {
-                break;
-            }
-            let at = reader.at();
-            match reader.next(sequence)? {
-                Found::Frame(frame) if frame.head.sequence == sequence && frame.head.link == link => {
+        let (mut sequence, mut link) = (opening.sequence, opening.link);
+        let mut read = Ok(());
+        while read.is_ok() && sequence <= until {
+            match follow(&mut reader, sequence, link, until) {
+                Ok(frame) => {
                     (sequence, link) = (sequence + 1, frame.link());
                     kept(&frame).iter().for_each(|kept| kept.write(&mut sectors));
+                    file.write(&std::mem::take(&mut sectors)).map_err(JournalError::io(&path))?;
                 }
-                Found::Frame(_) => return Err(reader.damage("a frame that does not follow from those before it", at, sequence).into()),
-                Found::Zeros { .. } | Found::End => break,
+                Err(error) => read = Err(error),
             }
         }
-        finish(file, &path).map_err(JournalError::io(&path))
+        file.write(&sectors).and_then(|()| file.finish()).map_err(JournalError::io(&path))?;
+        read
+    }
+}
+
+/// The frame that has to come next.
+fn follow(reader: &mut Reader, sequence: u64, link: Link, until: u64) -> Result<Box<Frame>, JournalError> {
+    let at = reader.at();
+    match reader.next(sequence)? {
+        Found::Frame(frame) if frame.head.sequence == sequence && frame.head.link == link => Ok(frame),
+        Found::Frame(_) => Err(reader.damage("a frame that does not follow from those before it", at, sequence).into()),
+        Found::Zeros { .. } | Found::End => Err(reader.damage("it ends before its last frame", at, sequence).of(sequence, until).into()),
     }
 }
 
@@ -115,11 +131,4 @@ fn kept(frame: &Frame) -> Option<Frame> {
     let link = Link { chain: head.link.chain, rest: folded };
     let money = Some(frame.money.clone()).filter(|money| !money.is_empty())?;
     Frame::new(head.sequence, head.synced, link, money, vec![])
-}
-
-fn finish(file: BufWriter<File>, path: &Path) -> io::Result<()> {
-    file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
-    fs::rename(path.with_extension("tmp"), path)?;
-    folder::sync_entry(path)?;
-    path.parent().map_or(Ok(()), folder::sync_entry)
 }

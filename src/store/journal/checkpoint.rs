@@ -7,8 +7,7 @@
 //! Its last frame has no row, but the totals at its number and those of the rows in it.
 
 use std::{
-    fs::{self, File},
-    io::{self, BufWriter, Write as _},
+    io,
     path::{Path, PathBuf},
 };
 
@@ -20,8 +19,8 @@ use super::{
     reader::{Found, Reader},
     segment::{Kind, Named, Opening},
     total::{Totals, Weight, checksum},
+    unfinished::Unfinished,
 };
-use crate::base::folder;
 
 /// Bytes of rows in a frame, about.
 const FRAME_BYTES: usize = 256 * 1024;
@@ -29,8 +28,7 @@ const FRAME_BYTES: usize = 256 * 1024;
 /// A checkpoint being written.
 #[derive(Debug)]
 pub(crate) struct Dump {
-    file: BufWriter<File>,
-    path: PathBuf,
+    file: Unfinished,
     frames: u64,
     link: Link,
     rows: Vec<Row>,
@@ -42,13 +40,11 @@ pub(crate) struct Dump {
 impl Dump {
     /// Begins one of all frames up to `sequence`, which come to `link`.
     pub(crate) fn begin(store: &Path, sequence: u64, link: Link) -> io::Result<Self> {
-        let folder = store.join(Kind::Checkpoint.folder());
-        fs::create_dir_all(&folder)?;
-        let path = folder.join(Kind::Checkpoint.file_name(sequence));
-        let mut file = BufWriter::new(File::create(path.with_extension("tmp"))?);
-        file.write_all(&Opening { kind: Kind::Checkpoint, size: 0, sequence, link }.sector())?;
+        let path = store.join(Kind::Checkpoint.folder()).join(Kind::Checkpoint.file_name(sequence));
+        let mut file = Unfinished::begin(path)?;
+        file.write(&Opening { kind: Kind::Checkpoint, size: 0, sequence, link }.sector())?;
         let (link, totals) = (Link::default(), Totals::default());
-        Ok(Self { file, path, frames: 0, link, rows: vec![], row_bytes: 0, totals, buffer: Vec::new() })
+        Ok(Self { file, frames: 0, link, rows: vec![], row_bytes: 0, totals, buffer: Vec::new() })
     }
 
     /// Adds a row, of a space or of what else the tree keeps.
@@ -75,12 +71,7 @@ impl Dump {
         self.flush()?;
         let [then, within] = [totals, &self.totals].map(|totals| Part { totals: totals.listed(), ..Part::default() });
         self.frame(until, &then, &within)?;
-        let file = self.file.into_inner().map_err(io::IntoInnerError::into_error)?;
-        file.sync_all()?;
-        fs::rename(self.path.with_extension("tmp"), &self.path)?;
-        folder::sync_entry(&self.path)?;
-        // The folder itself may be new.
-        self.path.parent().map_or(Ok(()), folder::sync_entry)
+        self.file.finish()
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -98,7 +89,7 @@ impl Dump {
         (self.frames, self.link) = (frame.sequence(), frame.link());
         self.buffer.clear();
         frame.write(&mut self.buffer);
-        self.file.write_all(&self.buffer)
+        self.file.write(&self.buffer)
     }
 }
 

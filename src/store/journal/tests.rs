@@ -24,7 +24,7 @@ impl Folder {
     }
 
     fn begin(&self) -> Writer {
-        Writer::begin(self.path(), settings(), 0, Link::default()).unwrap()
+        Writer::begin(settings(self), 0, Link::default()).unwrap()
     }
 
     /// The frames behind `after`, and where they end.
@@ -50,8 +50,9 @@ impl Folder {
     }
 }
 
-fn settings() -> WriterSettings {
-    WriterSettings { segment_bytes: 16 * 1024, before_sync: Arc::new(|| Ok(())) }
+fn settings(folder: &Folder) -> WriterSettings {
+    let room = Room { store: folder.path().to_owned(), kept: 0, ask: Arc::new(|_| Ok(u64::MAX)) };
+    WriterSettings { segment_bytes: 16 * 1024, room, before_sync: Arc::new(|| Ok(())) }
 }
 
 /// A frame of money, where its number says so, and of a value of some sectors.
@@ -114,7 +115,7 @@ fn a_journal_goes_on_where_it_ended() {
         drop(writer);
         let (frames, end) = folder.all().unwrap();
         assert_eq!((frames.len() as u64, end.sequence), (round * 2, round * 2));
-        writer = Writer::go_on(folder.path(), settings(), &end).unwrap();
+        writer = Writer::go_on(settings(&folder), &end).unwrap();
     }
 }
 
@@ -191,7 +192,7 @@ fn the_torn_end_of_a_write_is_dropped() {
         damage(&file, at + sectors * SECTOR as u64, |sector| *sector = [0; SECTOR]);
         let (frames, end) = folder.all().unwrap();
         assert_eq!((frames.len(), end.sequence, end.torn, end.at), (2, 2, true, at));
-        let mut writer = Writer::go_on(folder.path(), settings(), &end).unwrap();
+        let mut writer = Writer::go_on(settings(&folder), &end).unwrap();
         assert!(!folder.all().unwrap().1.torn, "the torn end is still there");
         append(&mut writer, true);
         assert_eq!(folder.all().unwrap().1.sequence, 3);
@@ -324,9 +325,65 @@ fn the_archive_keeps_the_money_and_proves_it() {
 #[test]
 fn a_sync_that_is_refused_leaves_frames_unsynced() {
     let folder = Folder::new();
-    let refuse = WriterSettings { before_sync: Arc::new(|| Err(std::io::Error::other("no"))), ..settings() };
-    let mut writer = Writer::begin(folder.path(), refuse, 0, Link::default()).unwrap();
+    let refuse = WriterSettings { before_sync: Arc::new(|| Err(std::io::Error::other("no"))), ..settings(&folder) };
+    let mut writer = Writer::begin(refuse, 0, Link::default()).unwrap();
     append(&mut writer, false);
     assert!(writer.sync().is_err());
     assert_eq!((writer.sequence(), writer.synced()), (1, 0));
+}
+
+#[test]
+fn a_segment_that_cannot_be_made_changes_nothing() {
+    let folder = Folder::new();
+    let full = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let told = Arc::clone(&full);
+    let ask = Arc::new(move |_: &Path| Ok(if told.load(std::sync::atomic::Ordering::SeqCst) { 9 } else { u64::MAX }));
+    folder.begin();
+    let end = folder.all().unwrap().1;
+    let room = Room { ask, ..settings(&folder).room };
+    let mut writer = Writer::go_on(WriterSettings { room, ..settings(&folder) }, &end).unwrap();
+    let long = || Part { rows: vec![row(KV, "long", Some(100_000))], ..Part::default() }.bytes();
+    append(&mut writer, true);
+    assert!(matches!(writer.append(vec![], long()), Err(NotWritten::NoRoom(_))));
+    assert!(writer.make_room().is_err());
+    append(&mut writer, true);
+    assert_eq!(folder.all().unwrap().1.sequence, 2, "what fits is written where it was");
+    full.store(false, std::sync::atomic::Ordering::SeqCst);
+    writer.make_room().unwrap();
+    writer.append(vec![], long()).unwrap();
+    append(&mut writer, true);
+    assert_eq!(folder.all().unwrap().1.sequence, 4);
+    assert!(Blank::make(&Room { store: folder.path().join("none"), ..settings(&folder).room }, 8).is_err());
+}
+
+#[test]
+fn what_is_not_finished_does_not_stay() {
+    let folder = Folder::new();
+    let mut dump = Dump::begin(folder.path(), 8, Link::default()).unwrap();
+    dump.add(KV, vec![1], vec![1; 1_000_000]).unwrap();
+    let files = || fs::read_dir(folder.path().join("checkpoint")).unwrap().count();
+    assert_eq!(files(), 1);
+    drop(dump);
+    assert_eq!(files(), 0, "a checkpoint that failed is still there");
+}
+
+#[test]
+fn a_segment_that_lost_frames_is_not_removed() {
+    let folder = Folder::new();
+    let mut writer = folder.begin();
+    for _ in 0..60 {
+        append(&mut writer, true);
+    }
+    let (end, link) = (writer.sequence(), writer.link());
+    drop(writer);
+    let segments = Named::all(folder.path(), Kind::Segment).unwrap();
+    let short = &fs::read(&segments[1].path).unwrap()[..SECTOR * 3];
+    fs::write(&segments[1].path, short).unwrap();
+    let Err(JournalError::Damaged(found)) = Archive::take(folder.path(), end) else { panic!("a loss was not noticed") };
+    assert_eq!(found.file, segments[1].path.with_extension("damaged"), "{found}");
+    assert_eq!(fs::read(&found.file).unwrap(), short);
+    assert_eq!(Named::all(folder.path(), Kind::Segment).unwrap(), [segments.last().unwrap().clone()]);
+    assert!(Archive::check(folder.path()).is_err(), "nothing tells that money is missing from the archive");
+    Archive::take(folder.path(), end).unwrap();
+    assert!(folder.read(end, link).is_ok(), "what is needed does not read");
 }

@@ -32,6 +32,14 @@ pub(crate) struct End {
 }
 
 impl End {
+    /// Refuses a journal that ends before the number from which on its checkpoint holds.
+    pub(crate) fn reaches(&self, holds_from: u64) -> Result<(), JournalError> {
+        if self.sequence >= holds_from {
+            return Ok(());
+        }
+        Err(self.short_of(holds_from, "the journal ends before its checkpoint does").into())
+    }
+
     /// That frames up to `to` are not there.
     pub(crate) fn short_of(&self, to: u64, what: &str) -> Damage {
         Damage::new(&self.segment, what).at(self.at).of(self.sequence + 1, to).with_rows(&[], false)

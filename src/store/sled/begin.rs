@@ -31,7 +31,7 @@ pub(super) fn begin(store: &Path, config: &SledConfig, has_checkpoint: bool) -> 
     let taken_over = has_tree && take_over(store, config, has_checkpoint)?;
     let checkpoint = Checkpoint::newest(store).map_err(|error| damaged(store, error))?;
     let Base { sequence, link } = base_of(checkpoint.as_ref());
-    drop(Writer::begin(store, writer_settings(config), sequence, link).map_err(io)?);
+    drop(Writer::begin(writer_settings(store, config), sequence, link).map_err(io)?);
     if taken_over {
         tree::put_aside(store).map_err(io)?;
     }
@@ -40,7 +40,7 @@ pub(super) fn begin(store: &Path, config: &SledConfig, has_checkpoint: bool) -> 
         tree::forget_aside(store).map_err(io)?;
         tracing::info!("the store is of this version now");
     }
-    Ok((db, position, Writer::go_on(store, writer_settings(config), &end).map_err(io)?))
+    Ok((db, position, Writer::go_on(writer_settings(store, config), &end).map_err(io)?))
 }
 
 /// Walks the tree of an older version into a checkpoint; whether it was one.

@@ -3,7 +3,7 @@
 use std::{fmt, io, path::PathBuf, sync::Arc, time::Duration};
 
 use super::values;
-use crate::store::journal::Damage;
+use crate::store::journal::{AskFree, Damage, ask_system};
 
 /// Settings of the store on disk.
 #[derive(Clone)]
@@ -16,6 +16,10 @@ pub struct SledConfig {
     pub segment_bytes: u64,
     /// Bytes of frames after which there is a new checkpoint, if all rows together are fewer. Default: 256 MiB.
     pub checkpoint_bytes: u64,
+    /// Commits are refused while less is free on its disk, in bytes. Default: 128 MiB.
+    pub kept_free_bytes: u64,
+    /// Tells what is free there: for tests of a full one. Default: the system.
+    pub free_bytes: AskFree,
     /// Asked before each `fdatasync` of commits: for tests of what is seen before it, and of what happens when it fails.
     pub before_sync: Arc<dyn Fn() -> io::Result<()> + Send + Sync>,
 }
@@ -27,6 +31,8 @@ impl Default for SledConfig {
             lock_patience: Duration::from_secs(1),
             segment_bytes: 64 * 1024 * 1024,
             checkpoint_bytes: 256 * 1024 * 1024,
+            kept_free_bytes: 128 * 1024 * 1024,
+            free_bytes: Arc::new(ask_system),
             before_sync: Arc::new(|| Ok(())),
         }
     }
@@ -34,10 +40,10 @@ impl Default for SledConfig {
 
 impl fmt::Debug for SledConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { cache_bytes, lock_patience, segment_bytes, checkpoint_bytes, before_sync: _ } = self;
+        let Self { cache_bytes, lock_patience, segment_bytes, checkpoint_bytes, kept_free_bytes, free_bytes: _, before_sync: _ } = self;
         let mut debug = f.debug_struct("SledConfig");
-        debug.field("cache_bytes", cache_bytes).field("lock_patience", lock_patience);
-        debug.field("segment_bytes", segment_bytes).field("checkpoint_bytes", checkpoint_bytes).finish_non_exhaustive()
+        debug.field("cache_bytes", cache_bytes).field("lock_patience", lock_patience).field("segment_bytes", segment_bytes);
+        debug.field("checkpoint_bytes", checkpoint_bytes).field("kept_free_bytes", kept_free_bytes).finish_non_exhaustive()
     }
 }
 

@@ -3,25 +3,38 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, PoisonError},
+    time::{Duration, Instant},
 };
 
 use sled::{Batch, Db};
 
-use super::{away::away, group::Group, moment::Moment, position::Position, told, values};
+use super::{away::away, group::Group, moment::Moment, position::Position, standing::Standing, told, values};
 use crate::store::{
     Durability, Space, Stake, StoreError,
-    journal::{Part, Row, Told, Total, Writer},
+    journal::{NotWritten, Part, Row, Told, Total, Writer},
 };
+
+/// Between one look for room and the next.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// The journal, and the tree that follows it.
 pub(super) struct Disk {
     db: Db,
     moment: Arc<Moment>,
     journal: Writer,
+    standing: Arc<Standing>,
     /// The number of the newest entry in the log of changes.
     newest: u64,
-    /// Why nothing is written any more.
-    broken: Option<String>,
+    /// When it last looked for room.
+    looked: Option<Instant>,
+}
+
+/// How a commit failed.
+enum Failure {
+    /// Nothing was written.
+    Nothing(StoreError),
+    /// Nobody can tell what the disk has.
+    Unsure(String),
 }
 
 /// A group on its way to the journal.
@@ -34,50 +47,94 @@ struct Planned {
 }
 
 impl Disk {
-    pub(super) fn new(db: Db, moment: Arc<Moment>, journal: Writer) -> Result<Self, StoreError> {
+    pub(super) fn new(db: Db, moment: Arc<Moment>, journal: Writer, standing: Arc<Standing>) -> Result<Self, StoreError> {
         let newest = told::newest(&db)?;
-        Ok(Self { db, moment, journal, newest, broken: None })
+        Ok(Self { db, moment, journal, standing, newest, looked: None })
     }
 
     /// Takes a commit into a group.
-    pub(super) fn decide(&self, group: &mut Group, batch: crate::store::Batch) -> Result<Vec<i64>, StoreError> {
-        match &self.broken {
-            Some(reason) => Err(StoreError::Away(reason.clone())),
-            None => group.decide(&self.db, batch),
+    pub(super) fn decide(&mut self, group: &mut Group, batch: crate::store::Batch) -> Result<Vec<i64>, StoreError> {
+        self.standing.check()?;
+        if let Some(reason) = self.standing.full() {
+            self.look_for_room(reason)?;
         }
+        group.decide(&self.db, batch)
     }
 
     /// Writes a group as one frame, has it on disk if it is to be, then lets readers see it.
     pub(super) fn commit(&mut self, group: Group, durability: Durability) -> Result<(), StoreError> {
-        if let Some(reason) = &self.broken {
-            return Err(StoreError::Unknown(reason.clone()));
-        }
-        match catch_unwind(AssertUnwindSafe(|| self.write(group, durability))) {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(self.give_up(&error.to_string())),
-            Err(_) => Err(self.give_up("the tree stopped in the middle of a commit")),
-        }
+        self.standing.check()?;
+        let cause = match catch_unwind(AssertUnwindSafe(|| self.write(group, durability))) {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(Failure::Nothing(error))) => return Err(error),
+            Ok(Err(Failure::Unsure(cause))) => cause,
+            Err(_) => "the tree stopped in the middle of a commit".to_owned(),
+        };
+        // Memory and disk may differ from here on.
+        self.standing.end(&format!("a write failed ({cause})"));
+        Err(StoreError::Unknown(cause))
     }
 
-    fn write(&mut self, group: Group, durability: Durability) -> Result<(), StoreError> {
-        let io = |error: std::io::Error| StoreError::Away(error.to_string());
+    fn write(&mut self, group: Group, durability: Durability) -> Result<(), Failure> {
         if group.is_empty() {
-            return if durability == Durability::Durable { self.journal.sync().map_err(io) } else { Ok(()) };
+            return if durability == Durability::Durable { self.sync_all() } else { Ok(()) };
         }
-        let Planned { mut batch, changes, mut after, money, rest } = self.plan(group)?;
+        let Planned { mut batch, changes, mut after, money, rest } = self.plan(group).map_err(Failure::Nothing)?;
         let newest = rest.told.last().map_or(self.newest, |told| told.number);
-        self.journal.append(money.bytes(), rest.bytes()).map_err(io)?;
+        self.journal.append(money.bytes(), rest.bytes()).map_err(|error| self.not_written(error))?;
         if durability == Durability::Durable {
-            self.journal.sync().map_err(io)?;
+            self.journal.sync().map_err(unsure)?;
         }
         (after.sequence, after.synced, after.link) = (self.journal.sequence(), self.journal.synced(), self.journal.link());
-        after.keep(&mut batch)?;
+        after.keep(&mut batch).map_err(unsure)?;
         let mut position = self.moment.position.write().unwrap_or_else(PoisonError::into_inner);
-        self.db.apply_batch(batch).map_err(away)?;
+        self.db.apply_batch(batch).map_err(unsure)?;
         *position = after;
         self.moment.recount.lock().unwrap_or_else(PoisonError::into_inner).follow(&changes);
         self.newest = newest;
         Ok(())
+    }
+
+    /// Has all frames on disk, and the tree know that they are: so they are missed if they go.
+    fn sync_all(&mut self) -> Result<(), Failure> {
+        if self.journal.synced() == self.journal.sequence() {
+            return Ok(());
+        }
+        self.journal.sync().map_err(unsure)?;
+        let mut position = self.moment.position.write().unwrap_or_else(PoisonError::into_inner);
+        let mut batch = Batch::default();
+        let after = Position { synced: self.journal.synced(), ..*position };
+        after.keep(&mut batch).map_err(unsure)?;
+        self.db.apply_batch(batch).map_err(unsure)?;
+        *position = after;
+        Ok(())
+    }
+
+    fn not_written(&self, error: NotWritten) -> Failure {
+        match error {
+            NotWritten::TooLong => Failure::Nothing(StoreError::Away("the commits of a moment are longer than a frame".to_owned())),
+            NotWritten::NoRoom(error) => {
+                self.standing.fill(&error.to_string());
+                Failure::Nothing(StoreError::Away(self.standing.full().unwrap_or_default()))
+            }
+            NotWritten::Failed(error) => unsure(error),
+        }
+    }
+
+    /// Refuses for `reason`, unless there is room again.
+    fn look_for_room(&mut self, reason: String) -> Result<(), StoreError> {
+        if self.looked.is_some_and(|looked| looked.elapsed() < LOOK) {
+            return Err(StoreError::Away(reason));
+        }
+        let found = self.journal.make_room();
+        self.looked = Some(Instant::now());
+        match found {
+            Ok(()) => {
+                self.standing.clear();
+                Ok(())
+            }
+            Err(_) => Err(StoreError::Away(reason)),
+        }
     }
 
     /// What a group does to the tree, and what the journal says of it.
@@ -101,13 +158,10 @@ impl Disk {
         }
         Ok(Planned { batch, changes, after, money, rest })
     }
+}
 
-    /// Memory and disk may differ from here on: refuses all that follows.
-    fn give_up(&mut self, cause: &str) -> StoreError {
-        tracing::error!(cause, "the store failed to write; it refuses commits until the host is started again");
-        self.broken = Some(format!("a write failed ({cause}); start the host again"));
-        StoreError::Unknown(cause.to_owned())
-    }
+fn unsure(error: impl std::fmt::Display) -> Failure {
+    Failure::Unsure(error.to_string())
 }
 
 fn part_of<'a>(money: &'a mut Part, rest: &'a mut Part, space: u8) -> &'a mut Part {

@@ -7,7 +7,7 @@ use sled::Db;
 use super::{OpenError, SledConfig, away::away, values};
 use crate::store::{
     StoreError,
-    journal::{Checkpoint, Damage, Frame, JournalError, Kind, Link, Part, WriterSettings},
+    journal::{Checkpoint, Damage, Frame, JournalError, Kind, Link, Part, Room, WriterSettings},
 };
 
 /// What the length of a segment is a multiple of, in bytes.
@@ -61,10 +61,14 @@ pub(super) fn format(db: &Db) -> Result<Option<String>, StoreError> {
     Ok(found.map(|found| String::from_utf8_lossy(&found).into_owned()))
 }
 
-pub(super) fn writer_settings(config: &SledConfig) -> WriterSettings {
+pub(super) fn writer_settings(store: &Path, config: &SledConfig) -> WriterSettings {
     // Whole pages: a segment is as long as its first sector says.
     let segment_bytes = config.segment_bytes.max(PAGE).next_multiple_of(PAGE);
-    WriterSettings { segment_bytes, before_sync: Arc::clone(&config.before_sync) }
+    WriterSettings { segment_bytes, room: room(store, config), before_sync: Arc::clone(&config.before_sync) }
+}
+
+pub(super) fn room(store: &Path, config: &SledConfig) -> Room {
+    Room { store: store.to_owned(), kept: config.kept_free_bytes, ask: Arc::clone(&config.free_bytes) }
 }
 
 pub(super) fn damaged(store: &Path, error: JournalError) -> OpenError {

@@ -18,10 +18,10 @@ use std::{
 use sled::{Db, Tree};
 use tokio::sync::{mpsc::WeakSender, oneshot};
 
-use super::{away::away, job::Job, moment::Moment, told, tree, values};
+use super::{away::away, job::Job, moment::Moment, standing::Standing, told, tree, values};
 use crate::store::{
     Batch, Durability, Space, Stake, StoreError,
-    journal::{Archive, Checkpoint, Counts, Dump, Held, JournalError, Kind, Named},
+    journal::{Archive, Checkpoint, Counts, Dump, Held, JournalError, Kind, Named, Room},
 };
 
 /// How long a buffered commit may be lost by a crash.
@@ -38,6 +38,8 @@ pub(super) struct Kept {
     pub(super) db: Db,
     pub(super) moment: Arc<Moment>,
     pub(super) counts: Arc<Counts>,
+    pub(super) standing: Arc<Standing>,
+    pub(super) room: Room,
     pub(super) queue: WeakSender<Job>,
     pub(super) checkpoint_bytes: u64,
 }
@@ -56,7 +58,7 @@ impl Keeper {
         let mut keeper = Self { ended: Arc::default(), wake: vec![], threads: vec![] };
         let kept = Arc::new(kept);
         let clock = Arc::clone(&kept);
-        keeper.every("store-clock", move |_| clock.sync_what_waits())?;
+        keeper.every("store-clock", move |_| clock.look_after_writer())?;
         let (mut counted, mut not_before) = (false, Instant::now());
         keeper.every("store-keeper", move |ended| {
             if !std::mem::replace(&mut counted, true) {
@@ -96,8 +98,12 @@ impl Drop for Keeper {
 }
 
 impl Kept {
-    fn sync_what_waits(&self) {
-        if self.counts.unsynced.load(Relaxed) > 0 {
+    /// Has frames synced that nobody waits for, stops commits while there is no room, and has the writer look for it.
+    fn look_after_writer(&self) {
+        if let Err(error) = self.room.check(0) {
+            self.standing.fill(&error.to_string());
+        }
+        if self.counts.unsynced.load(Relaxed) > 0 || self.standing.full().is_some() {
             // Whoever commits next is told why it failed.
             let _ = self.sync();
         }
@@ -128,6 +134,10 @@ impl Kept {
             tracing::error!(?space, wrong, "the store's tree is damaged; the next start makes it anew from the journal");
             if let Err(error) = tree::distrust(&self.store) {
                 tracing::error!(%error, "the next start could not be told");
+            }
+            if space.stake() != Stake::Bulk {
+                // What is decided by wrong rows would be wrong in the journal too.
+                self.standing.end(&format!("rows of {space:?} are damaged on disk"));
             }
         }
         all

@@ -80,10 +80,7 @@ impl Filled {
             self.count(&changes);
         }
         let end = walk.end();
-        if self.position.sequence < self.holds_from {
-            let what = "the journal ends before its checkpoint does";
-            return Err(Stopped::Journal(end.short_of(self.holds_from, what).into()));
-        }
+        end.reaches(self.holds_from)?;
         Ok(end)
     }
 

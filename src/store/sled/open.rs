@@ -15,10 +15,12 @@ use super::{
     begin::begin,
     disk::{self, Disk},
     footing::{Base, Stopped, Unfit, base_of, corrupt, damaged, format, parts_of, writer_settings},
+    look,
     make::make,
     moment::Moment,
     position::Position,
     recount::{self, Recount},
+    standing::Standing,
     tree, values,
 };
 use crate::{
@@ -35,6 +37,7 @@ pub(super) struct Opened {
     pub(super) disk: Disk,
     pub(super) moment: Arc<Moment>,
     pub(super) counts: Arc<Counts>,
+    pub(super) standing: Arc<Standing>,
     pub(super) lock: File,
 }
 
@@ -55,8 +58,10 @@ pub(super) fn open(store: &Path, config: &SledConfig) -> Result<Opened, OpenErro
     File::open(store).and_then(|folder| folder.sync_all()).and_then(|()| folder::sync_entry(store)).map_err(io)?;
     let moment = Arc::new(Moment { position: RwLock::new(position), recount: Mutex::new(Recount::default()) });
     let counts = journal.counts();
-    let disk = Disk::new(db.clone(), Arc::clone(&moment), journal).map_err(|error| corrupt(store, error.to_string()))?;
-    Ok(Opened { db, disk, moment, counts, lock })
+    let standing = Arc::default();
+    let disk = Disk::new(db.clone(), Arc::clone(&moment), journal, Arc::clone(&standing));
+    let disk = disk.map_err(|error| corrupt(store, error.to_string()))?;
+    Ok(Opened { db, disk, moment, counts, standing, lock })
 }
 
 /// Removes what was not finished under its name.
@@ -86,6 +91,8 @@ fn resume(store: &Path, config: &SledConfig) -> Result<(Db, Position, Writer), O
         Ok(brought) => brought,
         Err(Stopped::Journal(error)) => return Err(damaged(store, error)),
         Err(Stopped::Tree(Unfit(reason))) => {
+            // Until it is known that another can be made, this one is not touched: it may have what the journal lost.
+            look::all(store).map_err(|error| damaged(store, error))?;
             let aside = tree::put_aside(store).map_err(io)?;
             let aside_name = aside.display();
             tracing::warn!(reason, aside = %aside_name, "the store's tree is not right, and is made anew from the journal");
@@ -94,7 +101,7 @@ fn resume(store: &Path, config: &SledConfig) -> Result<(Db, Position, Writer), O
             made
         }
     };
-    let journal = Writer::go_on(store, writer_settings(config), &end).map_err(io)?;
+    let journal = Writer::go_on(writer_settings(store, config), &end).map_err(io)?;
     if end.torn {
         tracing::warn!(frame = end.sequence + 1, "the torn end of the last write, which nobody was told of, was dropped");
     }

@@ -15,6 +15,7 @@ use sled::Db;
 use super::{
     OpenError, SledConfig,
     footing::{Stopped, Unfit, corrupt, damaged, writer_settings},
+    look::{self, Looked},
     make::{self, Filled},
     open,
     position::Position,
@@ -22,7 +23,7 @@ use super::{
 };
 use crate::store::{
     StoreError,
-    journal::{Archive, Checkpoint, Damage, Dump, Held, JournalError, Kind, Link, Named, Survey, Walk, Writer},
+    journal::{Archive, Damage, Dump, JournalError, Kind, Named, Survey, Writer},
 };
 
 /// What a store's folder holds, and what is wrong with it.
@@ -43,7 +44,7 @@ pub struct Checked {
 /// As [`super::SledStore::open`], but for damage.
 pub fn check(store: &Path, config: &SledConfig) -> Result<Checked, OpenError> {
     let _lock = lock(store, config)?;
-    let mut checked = look(store)?;
+    let mut checked = look_at(store)?;
     checked.found.push(match fit_tree(store, config)? {
         Ok((_, position)) => format!("the tree is right, at frame {}", position.sequence),
         Err(Unfit(reason)) => format!("the tree is not right, and the next start makes it anew from the journal: {reason}"),
@@ -82,7 +83,7 @@ enum From {
 /// As [`super::SledStore::open`]; [`OpenError::Damaged`] where nothing is left to repair from.
 pub fn repair(store: &Path, config: &SledConfig) -> Result<Repair, OpenError> {
     let lock = lock(store, config)?;
-    let Checked { damages, usable, .. } = look(store)?;
+    let Checked { damages, usable, .. } = look_at(store)?;
     let tree = fit_tree(store, config)?.ok();
     let in_tree = tree.as_ref().map(|(_, position)| position.sequence);
     let Some(kept) = in_tree.max(usable) else {
@@ -125,7 +126,7 @@ impl Repair {
         let sequence = self.last + 1;
         dump(store, &db, sequence, &position).map_err(|error| corrupt(store, error.to_string()))?;
         set_aside(store, &beside, sequence).map_err(io)?;
-        drop(Writer::begin(store, writer_settings(&self.config), sequence, position.link).map_err(io)?);
+        drop(Writer::begin(writer_settings(store, &self.config), sequence, position.link).map_err(io)?);
         let mut position = Position { sequence, ..position };
         make::finish(&db, &mut position).map_err(|error| corrupt(store, error.to_string()))?;
         tree::trust(store).map_err(io)?;
@@ -144,24 +145,22 @@ fn fill(store: &Path, db: &Db, kept: u64) -> Result<Position, Stopped> {
 }
 
 /// Looks at what the tree is made from.
-fn look(store: &Path) -> Result<Checked, OpenError> {
+fn look_at(store: &Path) -> Result<Checked, OpenError> {
     let mut checked = Checked::default();
-    let mut base = (0, Link::default());
-    let mut holds_from = 0;
-    match checkpoint(store) {
-        Ok(None) => {}
-        Ok(Some((sequence, link, rows, until))) => {
-            (base, holds_from) = ((sequence, link), until);
-            checked.found.push(format!("the checkpoint of frame {sequence} holds {rows} rows"));
-        }
+    let checkpoint = match look::checkpoint(store) {
+        Ok(checkpoint) => checkpoint,
         Err(error) => {
             checked.damages.push(damage_of(error)?);
             return Ok(checked);
         }
+    };
+    let Looked { base, rows, holds_from } = checkpoint;
+    if rows > 0 {
+        checked.found.push(format!("the checkpoint of frame {} holds {rows} rows", base.sequence));
     }
-    let mut last = base.0;
-    match walk(store, base, &mut last) {
-        Ok(()) => checked.found.push(format!("the journal behind it ends with frame {last}")),
+    let mut last = base.sequence;
+    match look::frames(store, base, &mut last) {
+        Ok(_) => checked.found.push(format!("the journal behind it ends with frame {last}")),
         Err(error) => checked.damages.push(damage_of(error)?),
     }
     checked.usable = Some(last).filter(|last| *last >= holds_from);
@@ -171,26 +170,6 @@ fn look(store: &Path) -> Result<Checked, OpenError> {
         Err(error) => checked.found.push(format!("the archive is damaged: {}", damage_of(error)?)),
     }
     Ok(checked)
-}
-
-fn checkpoint(store: &Path) -> Result<Option<(u64, Link, usize, u64)>, JournalError> {
-    let Some(mut checkpoint) = Checkpoint::newest(store)? else { return Ok(None) };
-    let mut rows = 0;
-    loop {
-        match checkpoint.next()? {
-            Held::Rows(some) => rows += some.len(),
-            Held::End { until, .. } => return Ok(Some((checkpoint.sequence, checkpoint.link, rows, until))),
-        }
-    }
-}
-
-/// Walks as far as the journal reads.
-fn walk(store: &Path, (sequence, link): (u64, Link), last: &mut u64) -> Result<(), JournalError> {
-    let mut walk = Walk::start(store, sequence, link)?;
-    while let Some(frame) = walk.next()? {
-        *last = frame.sequence();
-    }
-    Ok(())
 }
 
 /// The tree, if it holds what its totals say: all of it.
@@ -210,8 +189,10 @@ fn fit_tree(store: &Path, config: &SledConfig) -> Result<Result<(Db, Position), 
 /// Keeps the money of the frames that are kept, as far as they can be read.
 fn archive(store: &Path, kept: u64) -> Result<(), JournalError> {
     let folder = store.join(Kind::Segment.folder());
-    for segment in Named::all(store, Kind::Segment).map_err(JournalError::io(&folder))? {
-        match Archive::keep(store, &segment, kept) {
+    let segments = Named::all(store, Kind::Segment).map_err(JournalError::io(&folder))?;
+    let ends = segments.iter().skip(1).map(|next| next.sequence - 1).chain([u64::MAX]);
+    for (segment, end) in segments.iter().zip(ends).filter(|(segment, _)| segment.sequence <= kept) {
+        match Archive::keep(store, segment, end.min(kept)) {
             // What is behind is beside, with the damaged files.
             Err(JournalError::Damaged(_)) => return Ok(()),
             other => other?,

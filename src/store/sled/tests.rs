@@ -1,0 +1,24 @@
+//! What only the store's own parts can do to it.
+
+use super::*;
+use crate::store::Write;
+
+#[tokio::test]
+async fn money_that_is_found_wrong_stops_commits() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = SledConfig { segment_bytes: 64 * 1024, checkpoint_bytes: 64 * 1024, ..SledConfig::default() };
+    let store = SledStore::open(folder.path(), config).unwrap();
+    let put = |space, key: &[u8]| store.apply(Batch::of(vec![], vec![Write::put(space, key, vec![1; 3_000])]), Durability::Durable);
+    put(Space::Receipts, b"one").await.unwrap();
+    put(Space::Receipts, b"two").await.unwrap();
+    store.db.remove(b"\x03one").unwrap().unwrap();
+    let refused = loop {
+        if let Err(refused) = put(Space::Kv, b"n").await {
+            break refused;
+        }
+    };
+    assert!(matches!(&refused, StoreError::Away(why) if why.contains("Receipts")), "{refused:?}");
+    let store = store.reopen().unwrap();
+    assert!(store.get(Space::Receipts, b"one").await.unwrap().is_some(), "it is not back");
+    store.apply(Batch::new(), Durability::Durable).await.unwrap();
+}
