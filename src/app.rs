@@ -104,8 +104,7 @@ impl App {
         let folder = |error| StartError::Data(data.display().to_string(), error);
         std::fs::create_dir_all(data).map_err(folder)?;
         let clock = Clock::default();
-        let sled = SledConfig { cache_bytes: settings.store_cache_bytes, ..SledConfig::default() };
-        let store: Arc<dyn Store> = Arc::new(SledStore::open(data.join("store"), sled).map_err(StartError::Store)?);
+        let store: Arc<dyn Store> = Arc::new(SledStore::open(data.join("store"), settings.store.clone()).map_err(StartError::Store)?);
         let admin = AdminToken::open(settings.account.admin_token.as_deref(), &data.join("admin-token")).map_err(StartError::AdminToken)?;
         let signer = Arc::new(Signer::open(data).map_err(StartError::Key)?);
         let (payment, config) = (&settings.money, payment_config(settings)?);

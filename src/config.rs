@@ -33,6 +33,7 @@ pub use self::{
     sandbox::{SandboxFlags, SandboxSettings},
     secret::{Hidden, SecretFlags, SecretSettings},
 };
+use crate::store::sled::SledConfig;
 
 /// The file read when it is there.
 pub const FILE: &str = "tollhouse.toml";
@@ -62,8 +63,8 @@ pub struct Settings {
     pub data: PathBuf,
     /// Public URL. Default: the listening address.
     pub base_url: Option<String>,
-    /// Memory that the store caches.
-    pub store_cache_bytes: u64,
+    /// The store on disk.
+    pub store: SledConfig,
     /// For calls under way to end in after SIGTERM.
     pub drain: Duration,
     /// Filter, as `tracing` reads it.
@@ -114,12 +115,12 @@ impl Flags {
     pub fn resolve(self) -> Result<Settings, SettingsError> {
         let host = self.host;
         let listen = host.listen.unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4020));
-        let base_url = host.base_url()?;
+        let (base_url, store) = (host.base_url()?, host.store());
         Ok(Settings {
             listen,
             data: host.data.unwrap_or_else(|| PathBuf::from("data")),
             base_url,
-            store_cache_bytes: host.store_cache_bytes.unwrap_or(64 << 20),
+            store,
             drain: Duration::from_millis(host.drain_ms.unwrap_or(30_000)),
             log: host.log.unwrap_or_else(|| "info,rmcp=warn".to_owned()),
             account: self.account.resolve(),

@@ -58,7 +58,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("catalog", &["account", "base", "capability", "event", "money", "store", "tool"]),
     ("call", &["account", "base", "capability", "catalog", "event", "money", "store", "tool"]),
     ("operate", &["base"]),
-    ("config", &["account", "base", "call", "capability", "catalog", "event", "money", "tool"]),
+    ("config", &["account", "base", "call", "capability", "catalog", "event", "money", "store", "tool"]),
     ("front", &["account", "base", "call", "capability", "catalog", "config", "money", "store", "tool"]),
     ("http", &["account", "base", "call", "capability", "catalog", "event", "front", "money", "operate", "store", "tool"]),
     ("mcp", &["base", "call", "catalog", "config", "front", "money", "store", "tool"]),

@@ -5,6 +5,7 @@ use std::{net::SocketAddr, path::PathBuf};
 use url::Url;
 
 use super::{error::SettingsError, layered::flags};
+use crate::store::sled::SledConfig;
 
 flags! {
 /// Of the host itself.
@@ -21,6 +22,15 @@ pub struct HostFlags {
     /// Memory that the store caches, in bytes [default: 67108864]
     #[arg(long, env = "TOLLHOUSE_STORE_CACHE_BYTES")]
     pub store_cache_bytes: Option<u64>,
+    /// Length of a segment of the store's journal, in bytes; the first are shorter [default: 67108864]
+    #[arg(long, env = "TOLLHOUSE_STORE_SEGMENT_BYTES")]
+    pub store_segment_bytes: Option<u64>,
+    /// Length of the store's journal at which older segments go, in bytes; it may be as long as all rows together [default: 268435456]
+    #[arg(long, env = "TOLLHOUSE_STORE_JOURNAL_BYTES")]
+    pub store_journal_bytes: Option<u64>,
+    /// Commits are refused while less is free on the store's disk, in bytes [default: 134217728]
+    #[arg(long, env = "TOLLHOUSE_STORE_FREE_BYTES")]
+    pub store_free_bytes: Option<u64>,
     /// Time that calls under way have to end after SIGTERM, in ms [default: 30000]
     #[arg(long, env = "TOLLHOUSE_DRAIN_MS")]
     pub drain_ms: Option<u64>,
@@ -31,6 +41,18 @@ pub struct HostFlags {
 }
 
 impl HostFlags {
+    /// How the store is opened.
+    pub(super) fn store(&self) -> SledConfig {
+        let default = SledConfig::default();
+        SledConfig {
+            cache_bytes: self.store_cache_bytes.unwrap_or(default.cache_bytes),
+            segment_bytes: self.store_segment_bytes.unwrap_or(default.segment_bytes),
+            checkpoint_bytes: self.store_journal_bytes.unwrap_or(default.checkpoint_bytes),
+            kept_free_bytes: self.store_free_bytes.unwrap_or(default.kept_free_bytes),
+            ..default
+        }
+    }
+
     /// The public URL as records begin with it: without a slash at its end.
     pub(super) fn base_url(&self) -> Result<Option<String>, SettingsError> {
         let fits = |url: Url| matches!(url.scheme(), "http" | "https") && url.query().is_none() && url.fragment().is_none();

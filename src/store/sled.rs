@@ -99,7 +99,7 @@ impl SledStore {
     /// or of another format.
     pub fn open(path: impl AsRef<Path>, config: SledConfig) -> Result<Self, OpenError> {
         let path = path.as_ref().to_owned();
-        let open::Opened { db, disk, moment, counts, standing, lock } = open::open(&path, &config)?;
+        let open::Opened { db, disk, moment, counts, standing, left, lock } = open::open(&path, &config)?;
         let (queue, jobs) = mpsc::channel(QUEUE);
         let io = |source| OpenError::Io { path: path.clone(), source };
         let writer = std::thread::Builder::new().name("store-writer".to_owned()).spawn(move || write_all(jobs, disk)).map_err(io)?;
@@ -109,6 +109,7 @@ impl SledStore {
             moment: Arc::clone(&moment),
             counts: Arc::clone(&counts),
             standing,
+            left,
             room: footing::room(&path, &config),
             queue: queue.downgrade(),
             checkpoint_bytes: config.checkpoint_bytes,

@@ -6,7 +6,7 @@ use std::{
         Mutex,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -16,7 +16,12 @@ use serde_json::{Value, json};
 
 use crate::harness::{Answer, Host, Payer, Payment, Random, eventually, js};
 
+/// How many kills fall into paid calls, where [`ASKED`] does not say.
 const ROUNDS: usize = 30;
+/// How many there are to be: `cargo xtask crash` asks for more.
+const ASKED: &str = "TOLLHOUSE_CRASH_ROUNDS";
+/// Longest time to be ready again. Only asked of a machine that does nothing else, with [`ASKED`].
+const READY_WITHIN: Duration = Duration::from_secs(5);
 const PAYERS: usize = 8;
 /// Longest time from the first paid calls to the kill.
 const LONGEST_MS: u64 = 400;
@@ -39,7 +44,10 @@ struct Sent {
 async fn no_kill_loses_a_receipt_or_takes_a_payment_twice() {
     let mut random = Random::seeded();
     // The port changes from start to start; payments name the tool by its public address.
-    let mut host = Host::builder().env("TOLLHOUSE_BASE_URL", "https://tollhouse.example").start().await;
+    let how = Host::builder().env("TOLLHOUSE_BASE_URL", "https://tollhouse.example");
+    // Small, so that kills fall into new segments and checkpoints of the store too.
+    let how = how.env("TOLLHOUSE_STORE_SEGMENT_BYTES", 128 * 1024).env("TOLLHOUSE_STORE_JOURNAL_BYTES", 512 * 1024);
+    let mut host = how.start().await;
     let source = "export default async (req, ctx) => {
         await ctx.kv.set(`run ${req.input.n}`, ((await ctx.kv.get(`run ${req.input.n}`)) ?? 0) + 1);
         return { n: req.input.n, pad: 'x'.repeat(200) };
@@ -49,16 +57,24 @@ async fn no_kill_loses_a_receipt_or_takes_a_payment_twice() {
     let payers = join_all((0..PAYERS).map(|_| Payer::funded(&host, FUNDS as f64 / 1e6))).await;
 
     let credit = host.mint(1.0).await;
+    let asked = std::env::var(ASKED).ok().map(|rounds| rounds.parse().unwrap());
+    // Each kill under paid calls is followed by one of the host that starts on what it left.
+    let rounds = asked.map_or(ROUNDS, |kills: usize| kills.div_ceil(2));
     let mut spent = vec![0; PAYERS];
     let mut totals = [0; 3];
-    for round in 0..ROUNDS {
+    let mut slowest = Duration::ZERO;
+    for round in 0..rounds {
         // Every other host is killed warm: one that still starts its first worker settles little.
         if round % 2 == 1 {
             host.call_credit("pay", &json!({ "n": "warm" }), &credit).await.is(200);
         }
         let wait = Duration::from_millis(random.below(LONGEST_MS));
         let sent = pay_until_killed(&mut host, &payers, &challenge, round, wait).await;
+        let start = Duration::from_millis(random.below(slowest.as_millis().try_into().unwrap_or(u64::MAX).clamp(50, LONGEST_MS)));
+        host.restart_and_kill(start).await;
+        let begun = Instant::now();
         host.restart().await;
+        slowest = slowest.max(begun.elapsed());
         eventually("what was open is resolved beside", Duration::from_secs(60), async || {
             (host.get("/health").await.is(200).json()["openSettlements"] == 0).then_some(())
         })
@@ -74,8 +90,14 @@ async fn no_kill_loses_a_receipt_or_takes_a_payment_twice() {
         let acknowledged = sent.iter().filter(|sent| sent.acknowledged.is_some()).count();
         totals = [totals[0] + sent.len(), totals[1] + settled, totals[2] + acknowledged];
     }
-    println!("{ROUNDS} kills: {} payments sent, {} settled, {} of them acknowledged", totals[0], totals[1], totals[2]);
-    assert!(totals[2] >= ROUNDS / 3, "hardly a call was answered: {totals:?}");
+    let kills = rounds * 2;
+    println!(
+        "{kills} kills, half of them at start: {} payments sent, {} settled, {} of them acknowledged",
+        totals[0], totals[1], totals[2]
+    );
+    println!("ready again within {} ms", slowest.as_millis());
+    assert!(asked.is_none() || slowest < READY_WITHIN, "ready after {slowest:?}");
+    assert!(totals[2] >= rounds / 3, "hardly a call was answered: {totals:?}");
     assert!(totals[0] > totals[2], "no kill cut a call off: {totals:?}");
 }
 

@@ -82,7 +82,7 @@ async fn a_store_of_an_older_version_is_taken_over() {
 }
 
 /// A store as versions without a journal wrote it.
-fn older_store(path: &Path, format: &str) {
+pub fn older_store(path: &Path, format: &str) {
     let tree = ::sled::open(path).unwrap();
     tree.insert(b"\xfeformat", format).unwrap();
     for n in 0..2_000 {

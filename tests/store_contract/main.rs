@@ -12,6 +12,7 @@ mod questions;
 #[path = "../it/harness/random.rs"]
 mod random;
 mod room;
+mod start;
 mod tables;
 
 use harness::{FaultyStore, MemoryStore, folder, open};

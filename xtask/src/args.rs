@@ -18,7 +18,7 @@ pub(crate) struct Args {
     pub(crate) seconds: Option<u32>,
     /// Length of `soak`. Default there: 30.
     pub(crate) minutes: Option<u32>,
-    /// Stores that `damage` damages. Default there: 200.
+    /// Stores that `damage` damages, kills of `crash`. Default there: 200.
     pub(crate) rounds: Option<u32>,
     /// The short form of `soak`, whatever its minutes.
     pub(crate) short: bool,

@@ -9,12 +9,12 @@ mod args;
 mod bench;
 mod clients;
 mod conformance;
-mod damage;
 mod deny;
 mod docs;
 mod engine;
 mod failure;
 mod lint;
+mod long;
 mod mutants;
 mod packages;
 mod place;
@@ -39,6 +39,7 @@ cargo xtask bench revenue                                reports of 100,000 rece
 cargo xtask bench victims [--seconds N]                  others' calls beside what one address can do, at 10,000 endpoints
 cargo xtask bench search                                 how often the search finds what is meant, and how long it takes
 cargo xtask soak [--minutes 30] [--short]                free calls at full rate: memory and disk stay flat
+cargo xtask crash [--rounds 200]                         kills under paid calls and at start: no receipt is lost, nothing is taken twice
 cargo xtask damage [--rounds 200]                        flips and cuts in the files of stores: none is silent
 cargo xtask conformance [--engine v8|quickjs]            the MCP front against the protocol's suite and the clients of the field
 cargo xtask lint                                         formatting, clippy, documentation and dependencies, warnings refused
@@ -56,7 +57,8 @@ fn main() -> ExitCode {
         Some("bench") => args::Args::parse(words).and_then(bench::run),
         Some("soak") => args::Args::parse(words).and_then(|args| soak::run(&args)),
         Some("conformance") => args::Args::parse(words).and_then(|args| conformance::run(&args)),
-        Some("damage") => args::Args::parse(words).and_then(|args| damage::run(&args)),
+        Some("crash") => args::Args::parse(words).and_then(|args| long::crash(&args)),
+        Some("damage") => args::Args::parse(words).and_then(|args| long::damage(&args)),
         Some("lint") => args::Args::parse(words).and_then(lint::run),
         Some("docs") => args::Args::parse(words).and_then(|args| docs::run(&args)),
         Some("mutants") => args::Args::parse(words).and_then(|args| mutants::run(&args)),

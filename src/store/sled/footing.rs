@@ -6,7 +6,7 @@ use sled::Db;
 
 use super::{OpenError, SledConfig, away::away, values};
 use crate::store::{
-    StoreError,
+    Space, StoreError,
     journal::{Checkpoint, Damage, Frame, JournalError, Kind, Link, Part, Room, WriterSettings},
 };
 
@@ -18,6 +18,14 @@ const PAGE: u64 = 4 * 1024;
 pub(super) struct Base {
     pub(super) sequence: u64,
     pub(super) link: Link,
+}
+
+/// What is left to look at while the store is open.
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    /// Frames up to this one.
+    pub(super) until: u64,
+    pub(super) spaces: Vec<Space>,
 }
 
 /// What is wrong with a tree; another can be made.

@@ -18,7 +18,15 @@ use std::{
 use sled::{Db, Tree};
 use tokio::sync::{mpsc::WeakSender, oneshot};
 
-use super::{away::away, job::Job, moment::Moment, standing::Standing, told, tree, values};
+use super::{
+    away::away,
+    footing::{Left, base_of},
+    job::Job,
+    look,
+    moment::Moment,
+    standing::Standing,
+    told, tree, values,
+};
 use crate::store::{
     Batch, Durability, Space, Stake, StoreError,
     journal::{Archive, Checkpoint, Counts, Dump, Held, JournalError, Kind, Named, Room},
@@ -39,6 +47,7 @@ pub(super) struct Kept {
     pub(super) moment: Arc<Moment>,
     pub(super) counts: Arc<Counts>,
     pub(super) standing: Arc<Standing>,
+    pub(super) left: Left,
     pub(super) room: Room,
     pub(super) queue: WeakSender<Job>,
     pub(super) checkpoint_bytes: u64,
@@ -62,8 +71,8 @@ impl Keeper {
         let (mut counted, mut not_before) = (false, Instant::now());
         keeper.every("store-keeper", move |ended| {
             if !std::mem::replace(&mut counted, true) {
-                kept.recount(ended, |stake| stake == Stake::Bulk);
-                kept.reread_checkpoint(ended);
+                kept.recount(ended, &kept.left.spaces);
+                kept.reread(ended);
             }
             if Instant::now() >= not_before && kept.checkpoint_if_due(ended).is_err() {
                 not_before = Instant::now() + AGAIN;
@@ -121,10 +130,10 @@ impl Kept {
     }
 
     /// Counts spaces again; whether they all hold what their totals say. A tree that does not is not trusted from then on.
-    fn recount(&self, ended: &AtomicBool, counted: impl Fn(Stake) -> bool) -> bool {
+    fn recount(&self, ended: &AtomicBool, spaces: &[Space]) -> bool {
         let mut all = true;
-        for space in Space::ALL.into_iter().filter(|space| counted(space.stake())) {
-            let wrong = match self.moment.recount(&self.db, space, || ended.load(Relaxed)) {
+        for space in spaces {
+            let wrong = match self.moment.recount(&self.db, *space, || ended.load(Relaxed)) {
                 None => return false,
                 Some(Ok(true)) => continue,
                 Some(Ok(false)) => "rows are missing or are as they were before".to_owned(),
@@ -143,15 +152,23 @@ impl Kept {
         all
     }
 
-    /// Reads the checkpoint, which nobody does while the tree is right; one that is damaged gives way to another.
-    fn reread_checkpoint(&self, ended: &AtomicBool) {
+    /// Reads the checkpoint, and frames that were not read at the start: nobody does while the tree is right. What is damaged gives
+    /// way to another checkpoint.
+    fn reread(&self, ended: &AtomicBool) {
         let read = || -> Result<(), JournalError> {
-            let Some(mut checkpoint) = Checkpoint::newest(&self.store)? else { return Ok(()) };
-            while !ended.load(Relaxed) && matches!(checkpoint.next()?, Held::Rows(_)) {}
+            let mut checkpoint = Checkpoint::newest(&self.store)?;
+            let base = base_of(checkpoint.as_ref());
+            while let Some(reading) = &mut checkpoint
+                && !ended.load(Relaxed)
+                && matches!(reading.next()?, Held::Rows(_))
+            {}
+            if self.left.until > base.sequence {
+                look::frames(&self.store, base, &mut 0, |last| last < self.left.until && !ended.load(Relaxed))?;
+            }
             Ok(())
         };
         if let Err(error) = read() {
-            tracing::error!(%error, "the store's checkpoint is damaged; another is made");
+            tracing::error!(%error, "the store's checkpoint or its journal is damaged; another checkpoint is made");
             if let Err(error) = self.checkpoint(ended) {
                 tracing::error!(%error, "the store could not make another checkpoint");
             }
@@ -178,13 +195,15 @@ impl Kept {
     fn checkpoint(&self, ended: &AtomicBool) -> Result<Option<u64>, StoreError> {
         let io = |error: std::io::Error| StoreError::Away(error.to_string());
         // What is before the checkpoint is let go of: the tree has to have it.
-        if tree::is_distrusted(&self.store) || !self.recount(ended, |_| true) {
+        if tree::is_distrusted(&self.store) || !self.recount(ended, &Space::ALL) {
             return if ended.load(Relaxed) { Ok(None) } else { Err(StoreError::Away("the tree is damaged".to_owned())) };
         }
         let (start, bytes) = {
             let position = self.moment.position.read().unwrap_or_else(PoisonError::into_inner);
             (*position, self.counts.bytes.load(Relaxed))
         };
+        // What fills the disk would stop commits.
+        self.room.check(start.totals.bytes()).map_err(io)?;
         let mut dump = Dump::begin(&self.store, start.sequence, start.link).map_err(io)?;
         let mut place = Bound::Unbounded;
         while let Some(last) = self.walk_still(place, &mut dump)? {

@@ -26,10 +26,12 @@ pub(super) fn checkpoint(store: &Path) -> Result<Looked, JournalError> {
     Ok(Looked { base, rows, holds_from: 0 })
 }
 
-/// Reads the frames behind a checkpoint; `last` is the number of the last that read.
-pub(super) fn frames(store: &Path, base: Base, last: &mut u64) -> Result<End, JournalError> {
+/// Reads the frames behind a checkpoint while `goes_on`; `last` is the number of the last that read.
+pub(super) fn frames(store: &Path, base: Base, last: &mut u64, goes_on: impl Fn(u64) -> bool) -> Result<End, JournalError> {
     let mut walk = Walk::start(store, base.sequence, base.link)?;
-    while let Some(frame) = walk.next()? {
+    while goes_on(*last)
+        && let Some(frame) = walk.next()?
+    {
         *last = frame.sequence();
     }
     Ok(walk.end())
@@ -38,5 +40,5 @@ pub(super) fn frames(store: &Path, base: Base, last: &mut u64) -> Result<End, Jo
 /// Whether all of it reads, so that a tree can be made from it.
 pub(super) fn all(store: &Path) -> Result<(), JournalError> {
     let Looked { base, holds_from, .. } = checkpoint(store)?;
-    frames(store, base, &mut 0)?.reaches(holds_from)
+    frames(store, base, &mut 0, |_| true)?.reaches(holds_from)
 }

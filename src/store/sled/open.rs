@@ -14,7 +14,7 @@ use super::{
     OpenError, SledConfig,
     begin::begin,
     disk::{self, Disk},
-    footing::{Base, Stopped, Unfit, base_of, corrupt, damaged, format, parts_of, writer_settings},
+    footing::{Base, Left, Stopped, Unfit, base_of, corrupt, damaged, format, parts_of, writer_settings},
     look,
     make::make,
     moment::Moment,
@@ -26,8 +26,8 @@ use super::{
 use crate::{
     base::folder,
     store::{
-        StoreError,
-        journal::{Blank, Checkpoint, Counts, End, Kind, Named, Walk, Writer},
+        Space, StoreError,
+        journal::{Blank, Checkpoint, Counts, End, JournalError, Kind, Named, Walk, Writer},
     },
 };
 
@@ -38,6 +38,7 @@ pub(super) struct Opened {
     pub(super) moment: Arc<Moment>,
     pub(super) counts: Arc<Counts>,
     pub(super) standing: Arc<Standing>,
+    pub(super) left: Left,
     pub(super) lock: File,
 }
 
@@ -49,8 +50,11 @@ pub(super) fn open(store: &Path, config: &SledConfig) -> Result<Opened, OpenErro
     clear_unfinished(store).map_err(io)?;
     let segments = Named::all(store, Kind::Segment).map_err(io)?;
     let checkpoints = Named::all(store, Kind::Checkpoint).map_err(io)?;
-    let (db, position, journal) = match segments.first() {
-        None => begin(store, config, !checkpoints.is_empty())?,
+    let (db, position, journal, left) = match segments.first() {
+        None => {
+            let (db, position, journal) = begin(store, config, !checkpoints.is_empty())?;
+            (db, position, journal, Left::default())
+        }
         Some(_) => resume(store, config)?,
     };
     tree::trust(store).map_err(io)?;
@@ -61,7 +65,7 @@ pub(super) fn open(store: &Path, config: &SledConfig) -> Result<Opened, OpenErro
     let standing = Arc::default();
     let disk = Disk::new(db.clone(), Arc::clone(&moment), journal, Arc::clone(&standing));
     let disk = disk.map_err(|error| corrupt(store, error.to_string()))?;
-    Ok(Opened { db, disk, moment, counts, standing, lock })
+    Ok(Opened { db, disk, moment, counts, standing, left, lock })
 }
 
 /// Removes what was not finished under its name.
@@ -80,14 +84,14 @@ fn clear_unfinished(store: &Path) -> io::Result<()> {
 }
 
 /// Brings the tree to where the journal ends.
-fn resume(store: &Path, config: &SledConfig) -> Result<(Db, Position, Writer), OpenError> {
+fn resume(store: &Path, config: &SledConfig) -> Result<(Db, Position, Writer, Left), OpenError> {
     let io = |source| OpenError::Io { path: store.to_owned(), source };
     let base = base_of(Checkpoint::newest(store).map_err(|error| damaged(store, error))?.as_ref());
     let brought = match tree_of(store, config)? {
-        Ok((db, position)) => bring(store, &db, position, base).map(|(position, end)| (db, position, end)),
+        Ok((db, position)) => bring(store, config, &db, position, base).map(|brought| (db, brought)),
         Err(unfit) => Err(Stopped::Tree(unfit)),
     };
-    let (db, position, end) = match brought {
+    let (db, Brought { position, end, left }) = match brought {
         Ok(brought) => brought,
         Err(Stopped::Journal(error)) => return Err(damaged(store, error)),
         Err(Stopped::Tree(Unfit(reason))) => {
@@ -96,16 +100,16 @@ fn resume(store: &Path, config: &SledConfig) -> Result<(Db, Position, Writer), O
             let aside = tree::put_aside(store).map_err(io)?;
             let aside_name = aside.display();
             tracing::warn!(reason, aside = %aside_name, "the store's tree is not right, and is made anew from the journal");
-            let made = make(store, config)?;
-            tracing::info!(frames = made.2.sequence, "the store's tree is made anew");
-            made
+            let (db, position, end) = make(store, config)?;
+            tracing::info!(frames = end.sequence, "the store's tree is made anew");
+            (db, Brought { position, end, left: Left::default() })
         }
     };
     let journal = Writer::go_on(writer_settings(store, config), &end).map_err(io)?;
     if end.torn {
         tracing::warn!(frame = end.sequence + 1, "the torn end of the last write, which nobody was told of, was dropped");
     }
-    Ok((db, position, journal))
+    Ok((db, position, journal, left))
 }
 
 /// The tree, if it is one that the journal may go on from. It is refused only where others have it, or a later version wrote it.
@@ -133,8 +137,34 @@ pub(super) fn tree_of(store: &Path, config: &SledConfig) -> Result<Result<(Db, P
     })
 }
 
-/// Applies the frames that the tree does not have, and counts what the host cannot do without.
-fn bring(store: &Path, db: &Db, position: Position, base: Base) -> Result<(Position, End), Stopped> {
+/// A tree that was brought to where the journal ends.
+struct Brought {
+    position: Position,
+    end: End,
+    left: Left,
+}
+
+/// Brings a tree there. A journal that is too long to be read before the start is read from where the tree is, if that goes well.
+fn bring(store: &Path, config: &SledConfig, db: &Db, position: Position, base: Base) -> Result<Brought, Stopped> {
+    let folder = store.join(Kind::Segment.folder());
+    let segments = Named::all(store, Kind::Segment).map_err(JournalError::io(&folder))?;
+    let full = segments.iter().rev().skip(1).filter_map(|segment| segment.path.metadata().ok());
+    let bytes: u64 = full.map(|full| full.len()).sum();
+    let (counted, spaces) = recount::in_turns(&position.totals, config.start_bytes);
+    if bytes > config.start_bytes
+        && position.sequence >= base.sequence
+        && let Ok((position_after, end)) =
+            bring_from(Base { sequence: position.sequence, link: position.link }, store, db, position, &counted)
+    {
+        let left = Left { until: position.sequence, spaces };
+        return Ok(Brought { position: position_after, end: End { bytes: end.bytes + bytes, ..end }, left });
+    }
+    let (position, end) = bring_from(base, store, db, position, &counted)?;
+    Ok(Brought { position, end, left: Left { until: 0, spaces } })
+}
+
+/// Applies the frames that the tree does not have, and counts spaces.
+fn bring_from(base: Base, store: &Path, db: &Db, position: Position, counted: &[Space]) -> Result<(Position, End), Stopped> {
     let unfit = |reason: &str| Stopped::Tree(Unfit(reason.to_owned()));
     if position.sequence < base.sequence {
         return Err(unfit("it is behind the checkpoint"));
@@ -164,7 +194,7 @@ fn bring(store: &Path, db: &Db, position: Position, base: Base) -> Result<(Posit
         if at.sequence == position.sequence && link != position.link {
             return Err(unfit("it comes from another journal"));
         }
-        let wrong = recount::at_once(db, &at.totals)?;
+        let wrong = recount::some(db, &at.totals, counted)?;
         if wrong.is_empty() { Ok((at, end)) } else { Err(unfit(&format!("it does not hold what its totals say: {wrong:?}"))) }
     }));
     brought.unwrap_or_else(|_| Err(unfit("it stopped while it was read")))

@@ -71,19 +71,29 @@ impl Recount {
     }
 }
 
-/// Counts the spaces with more at stake than `Bulk`, of a tree that nobody writes to; answers those that are wrong.
-pub(super) fn at_once(tree: &Tree, totals: &Totals) -> Result<Vec<Space>, StoreError> {
-    wrong(tree, totals, |space| space.stake() != Stake::Bulk)
+/// Which spaces are counted before a host starts, and which while it runs: those with more at stake than `Bulk`, the smallest
+/// first, as long as they are not more than so many bytes together.
+pub(super) fn in_turns(totals: &Totals, bytes: u64) -> (Vec<Space>, Vec<Space>) {
+    let mut spaces: Vec<_> = totals.spaces().map(|(space, total)| (space.stake() == Stake::Bulk, total.bytes, space)).collect();
+    spaces.sort_unstable();
+    let mut sum = 0_u64;
+    let (first, later): (Vec<_>, Vec<_>) = spaces.into_iter().partition(|(bulk, bytes_of_it, _)| {
+        sum = sum.saturating_add(*bytes_of_it);
+        !bulk && sum <= bytes
+    });
+    let names = |spaces: Vec<(bool, u64, Space)>| spaces.into_iter().map(|(_, _, space)| space).collect();
+    (names(first), names(later))
 }
 
 /// Counts all spaces of a tree that nobody writes to; answers those that are wrong.
 pub(super) fn all(tree: &Tree, totals: &Totals) -> Result<Vec<Space>, StoreError> {
-    wrong(tree, totals, |_| true)
+    some(tree, totals, &Space::ALL)
 }
 
-fn wrong(tree: &Tree, totals: &Totals, counted: impl Fn(Space) -> bool) -> Result<Vec<Space>, StoreError> {
+/// Counts some spaces of a tree that nobody writes to; answers those that are wrong.
+pub(super) fn some(tree: &Tree, totals: &Totals, counted: &[Space]) -> Result<Vec<Space>, StoreError> {
     let mut wrong = Vec::new();
-    for (space, said) in totals.spaces().filter(|(space, _)| counted(*space)) {
+    for (space, said) in totals.spaces().filter(|(space, _)| counted.contains(space)) {
         let mut recount = Recount::default();
         recount.start(space);
         let found = loop {

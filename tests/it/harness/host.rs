@@ -107,6 +107,22 @@ impl Host {
     }
 
     async fn run(&mut self) {
+        let mut child = self.spawn();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        self.process = Some(child);
+        let ready = tokio::task::spawn_blocking(move || {
+            let mut line = String::new();
+            stdout.read_line(&mut line).unwrap();
+            line
+        });
+        let ready = tokio::time::timeout(Duration::from_secs(60), ready).await.expect("the host is not ready within a minute").unwrap();
+        let url = ready.trim().strip_prefix("listening on ");
+        self.url = url.unwrap_or_else(|| panic!("the host did not start: {ready}\n{}", self.log())).to_owned();
+        self.admin = fs::read_to_string(self.data.path().join("data/admin-token")).unwrap().trim().to_owned();
+    }
+
+    /// A process on the host's data, that starts.
+    fn spawn(&self) -> Child {
         let data = self.data.path();
         fs::create_dir_all(data.join("no-tools")).unwrap();
         let log = fs::File::options().create(true).append(true).open(data.join("host.log")).unwrap();
@@ -120,18 +136,7 @@ impl Host {
             command.arg("--tools").arg(data.join("no-tools"));
         }
         command.args(&self.how.flags).envs(self.how.env.iter().cloned()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
-        let mut child = command.spawn().unwrap();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        self.process = Some(child);
-        let ready = tokio::task::spawn_blocking(move || {
-            let mut line = String::new();
-            stdout.read_line(&mut line).unwrap();
-            line
-        });
-        let ready = tokio::time::timeout(Duration::from_secs(60), ready).await.expect("the host is not ready within a minute").unwrap();
-        let url = ready.trim().strip_prefix("listening on ");
-        self.url = url.unwrap_or_else(|| panic!("the host did not start: {ready}\n{}", self.log())).to_owned();
-        self.admin = fs::read_to_string(data.join("data/admin-token")).unwrap().trim().to_owned();
+        command.spawn().unwrap()
     }
 
     /// Kills the host as a power cut would. All of its workers must go with it.
@@ -169,6 +174,14 @@ impl Host {
     pub async fn restart(&mut self) {
         self.kill9();
         self.run().await;
+    }
+
+    /// Starts again on the same data, and is killed `wait` later, ready or not.
+    pub async fn restart_and_kill(&mut self, wait: Duration) {
+        self.kill9();
+        self.process = Some(self.spawn());
+        tokio::time::sleep(wait).await;
+        self.kill9();
     }
 
     pub fn pid(&self) -> u32 {
