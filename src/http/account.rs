@@ -49,7 +49,7 @@ pub(super) async fn balance(
     QueryParams(query): QueryParams<Address>,
 ) -> Result<Json<Value>, Fault> {
     let ledger = ledger.ok_or_else(no_ledger)?;
-    let balance = ledger.balance(&query.address).await?;
+    let balance = ledger.told_balance(&query.address).await?;
     Ok(Json(json!({ "ok": true, "simulated": true, "address": query.address, "balanceUsd": balance })))
 }
 

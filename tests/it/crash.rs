@@ -57,6 +57,7 @@ async fn no_kill_loses_a_receipt_or_takes_a_payment_twice() {
     let payers = join_all((0..PAYERS).map(|_| Payer::funded(&host, FUNDS as f64 / 1e6))).await;
 
     let credit = host.mint(1.0).await;
+    #[expect(clippy::disallowed_methods, reason = "how the long form asks for more")]
     let asked = std::env::var(ASKED).ok().map(|rounds| rounds.parse().unwrap());
     // Each kill under paid calls is followed by one of the host that starts on what it left.
     let rounds = asked.map_or(ROUNDS, |kills: usize| kills.div_ceil(2));

@@ -1,7 +1,11 @@
 //! The simulated facilitator checks what a chain checks, and moves what was signed.
 
 use super::*;
-use crate::{money::facilitator::kind::ledger::MAX_FAUCET, tool::MicroUsd};
+use crate::{
+    money::facilitator::kind::ledger::MAX_FAUCET,
+    store::faulty::{Fault, FaultyStore},
+    tool::MicroUsd,
+};
 
 /// Verifies a payment whose authorisation was changed before it was signed.
 async fn verdict(bench: &Bench, change: impl FnOnce(&mut Authorization)) -> Verdict {
@@ -138,4 +142,14 @@ async fn the_faucet_has_bounds() {
     assert_eq!(bench.ledger.faucet(&address, MAX_FAUCET).await.unwrap(), MAX_FAUCET);
     // An address is the same in every case.
     assert_eq!(bench.ledger.faucet(&address.to_lowercase(), PRICE).await.unwrap().0, MAX_FAUCET.0 + PRICE.0);
+}
+
+#[tokio::test]
+async fn nobody_is_told_a_balance_that_may_not_be_on_disk() {
+    let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+    let ledger = Ledger::new(Arc::clone(&store) as Arc<dyn Store>, &config());
+    ledger.faucet(PAY_TO, MicroUsd(5)).await.unwrap();
+    assert_eq!(ledger.told_balance(PAY_TO).await.unwrap(), MicroUsd(5));
+    store.fail_all(Fault::Before);
+    assert!(ledger.balance(PAY_TO).await.is_ok() && ledger.told_balance(PAY_TO).await.is_err());
 }

@@ -52,7 +52,7 @@ fn take_over(store: &Path, config: &SledConfig, has_checkpoint: bool) -> Result<
         Some(found) if older::FORMATS.contains(&found.as_str()) => {
             tracing::info!("the store is of an older version, and is taken over; that takes a while where it is large");
             let walked = catch_unwind(AssertUnwindSafe(|| older::take_over(store, &db)));
-            walked.unwrap_or_else(|_| Err(StoreError::Away("its files contradict each other".to_owned()))).map_err(refused)?;
+            walked.unwrap_or_else(|_| Err(corrupt(store, "its files contradict each other".to_owned())))?;
             Ok(true)
         }
         // Taken over, and stopped before the journal was begun.

@@ -58,7 +58,12 @@ impl Disk {
         if let Some(reason) = self.standing.full() {
             self.look_for_room(reason)?;
         }
-        group.decide(&self.db, batch)
+        // What panics was reading, and had taken nothing in.
+        catch_unwind(AssertUnwindSafe(|| group.decide(&self.db, batch))).unwrap_or_else(|_| {
+            let cause = "the tree stopped while it was read";
+            self.standing.end(cause);
+            Err(StoreError::Away(cause.to_owned()))
+        })
     }
 
     /// Writes a group as one frame, has it on disk if it is to be, then lets readers see it.

@@ -2,6 +2,7 @@
 
 use std::{
     ops::Bound,
+    panic::{AssertUnwindSafe, catch_unwind},
     path::PathBuf,
     sync::{
         Arc, PoisonError,
@@ -74,8 +75,11 @@ impl Keeper {
                 kept.recount(ended, &kept.left.spaces);
                 kept.reread(ended);
             }
-            if Instant::now() >= not_before && kept.checkpoint_if_due(ended).is_err() {
+            if Instant::now() >= not_before {
                 not_before = Instant::now() + AGAIN;
+                if kept.checkpoint_if_due(ended).is_ok() {
+                    not_before = Instant::now();
+                }
             }
         })?;
         Ok(keeper)
@@ -86,7 +90,9 @@ impl Keeper {
         let ended = Arc::clone(&self.ended);
         let run = move || {
             while woken.recv_timeout(BUFFERED) == Err(RecvTimeoutError::Timeout) {
-                look(&ended);
+                if catch_unwind(AssertUnwindSafe(|| look(&ended))).is_err() {
+                    tracing::error!("what is done beside the store stopped in the middle; it is tried again");
+                }
             }
         };
         self.wake.push(wake);
@@ -133,11 +139,13 @@ impl Kept {
     fn recount(&self, ended: &AtomicBool, spaces: &[Space]) -> bool {
         let mut all = true;
         for space in spaces {
-            let wrong = match self.moment.recount(&self.db, *space, || ended.load(Relaxed)) {
-                None => return false,
-                Some(Ok(true)) => continue,
-                Some(Ok(false)) => "rows are missing or are as they were before".to_owned(),
-                Some(Err(error)) => error.to_string(),
+            let counted = catch_unwind(AssertUnwindSafe(|| self.moment.recount(&self.db, *space, || ended.load(Relaxed))));
+            let wrong = match counted {
+                Ok(None) => return false,
+                Ok(Some(Ok(true))) => continue,
+                Ok(Some(Ok(false))) => "rows are missing or are as they were before".to_owned(),
+                Ok(Some(Err(error))) => error.to_string(),
+                Err(_) => "it stopped while it was read".to_owned(),
             };
             all = false;
             tracing::error!(?space, wrong, "the store's tree is damaged; the next start makes it anew from the journal");

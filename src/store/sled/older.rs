@@ -6,7 +6,7 @@ use std::path::Path;
 
 use sled::Tree;
 
-use super::{away::away, told, values};
+use super::{OpenError, away::away, footing::corrupt, told, values};
 use crate::store::{
     Space, StoreError,
     journal::{Dump, Link, Totals},
@@ -19,14 +19,16 @@ const INLINE: u8 = 0;
 const IN_PIECES: u8 = 1;
 
 /// Walks a tree of an older version into the first checkpoint. It is no longer opened as one of that version then.
-pub(super) fn take_over(store: &Path, tree: &Tree) -> Result<(), StoreError> {
-    let io = |error: std::io::Error| StoreError::Away(error.to_string());
+pub(super) fn take_over(store: &Path, tree: &Tree) -> Result<(), OpenError> {
+    let io = |source| OpenError::Io { path: store.to_owned(), source };
+    let refused = |error: StoreError| corrupt(store, error.to_string());
+    let away = |error| refused(away(error));
     let mut dump = Dump::begin(store, 0, Link::default()).map_err(io)?;
     for row in tree.iter() {
         let (place, head) = row.map_err(away)?;
         let Some((space, key)) = place.split_first() else { continue };
         if Space::of_number(*space).is_some() {
-            dump.add(*space, key.to_vec(), value(tree, *space, key, &head)?).map_err(io)?;
+            dump.add(*space, key.to_vec(), value(tree, *space, key, &head).map_err(refused)?).map_err(io)?;
         } else if *space == told::ENTRIES {
             dump.add(*space, key.to_vec(), head.to_vec()).map_err(io)?;
         }

@@ -94,6 +94,17 @@ impl Ledger {
         Ok(MicroUsd(unsigned(BALANCES.get(&*self.store, &self.balance_key(parse(address)?)).await?)))
     }
 
+    /// What an address has, on disk: for who is told it. A transfer is seen before it is there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ledger::balance`].
+    pub async fn told_balance(&self, address: &str) -> Result<MicroUsd, LedgerError> {
+        let balance = self.balance(address).await?;
+        Batch::new().commit(&*self.store, Durability::Durable).await?;
+        Ok(balance)
+    }
+
     /// The transaction that spent a nonce.
     pub(in crate::money) async fn transaction(&self, from: Address, nonce: B256) -> Result<Option<String>, LedgerError> {
         Ok(NONCES.get(&*self.store, &self.nonce_key(from, nonce)).await?)
