@@ -312,7 +312,7 @@ async fn a_journal_that_is_gone_is_begun_anew_from_the_tree() {
 
 /// Waits for what is done beside.
 pub async fn until(is_so: impl Fn() -> bool) {
-    for _ in 0..500 {
+    for _ in 0..3_000 {
         if is_so() {
             return;
         }

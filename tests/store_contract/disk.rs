@@ -295,11 +295,18 @@ async fn figures_of_the_disk() {
         let (rate, share) = (commits / took.as_secs_f64(), syncs as f64 / commits);
         println!("{durability:?}, {tasks} tasks: {rate:.0} commits/s, {share:.3} syncs each");
     }
+    let most = 1_000_000;
     let start = std::time::Instant::now();
-    for n in 0..100_000 {
+    for n in 0..most {
         store.get(Space::Receipts, &[key(3), key(0), key(n % 20_000)].concat()).await.unwrap().unwrap();
     }
-    println!("get: {:.0}/s", 100_000.0 / start.elapsed().as_secs_f64());
+    println!("get: {:.0}/s", most as f64 / start.elapsed().as_secs_f64());
+    let start = std::time::Instant::now();
+    for n in 0..most / 100 {
+        let range = KeyRange { start: Bound::Included([key(3), key(0), key(n % 19_900)].concat()), end: Bound::Unbounded };
+        assert_eq!(store.scan(Space::Receipts, range, 100, Forward).await.unwrap().len(), 100);
+    }
+    println!("scan: {:.0} rows/s", most as f64 / start.elapsed().as_secs_f64());
     println!("{} KiB on disk", store.disk_bytes().unwrap() / 1_024);
 }
 

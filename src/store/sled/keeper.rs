@@ -148,13 +148,13 @@ impl Kept {
                 Err(_) => "it stopped while it was read".to_owned(),
             };
             all = false;
-            tracing::error!(?space, wrong, "the store's tree is damaged; the next start makes it anew from the journal");
-            if let Err(error) = tree::distrust(&self.store) {
-                tracing::error!(%error, "the next start could not be told");
-            }
             if space.stake() != Stake::Bulk {
                 // What is decided by wrong rows would be wrong in the journal too.
                 self.standing.end(&format!("rows of {space:?} are damaged on disk"));
+            }
+            tracing::error!(?space, wrong, "the store's tree is damaged; the next start makes it anew from the journal");
+            if let Err(error) = tree::distrust(&self.store) {
+                tracing::error!(%error, "the next start could not be told");
             }
         }
         all
