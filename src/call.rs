@@ -9,7 +9,9 @@
 //! the result has passed its schema, and nothing is retried: a call that ended without a charge may
 //! be made again by the caller.
 
+mod bought;
 mod content;
+mod digits;
 mod done;
 mod dry;
 mod error;
@@ -37,6 +39,7 @@ use std::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::{
+    bought::Asked,
     content::{Content, bodiless, chosen_headers, content_type, json_bytes, says_json},
     done::Done,
     dry::DryRun,
@@ -55,7 +58,7 @@ pub use self::{
 use self::{
     done::Shared,
     history::Charge,
-    in_flight::{InFlight, JOIN_PATIENCE},
+    in_flight::InFlight,
     new_call::NewCall,
     run::{Produced, Task},
 };
@@ -213,7 +216,8 @@ impl Calls {
             spent: OnceLock::new(),
             turn,
         };
-        if task.price().is_zero() {
+        // Who pays for what is free today may have paid for it when it was not.
+        if task.price().is_zero() && (task.by == CalledBy::Owner || !offered.repeatable()) {
             let (parsed, hash) = task.turn.during(input.read(&task.live)).await.map_err(Arc::new)?;
             let checked = parsed.check().map_err(Arc::new)?;
             return self.free(task, checked, hash).await.map_err(Arc::new);
@@ -226,10 +230,18 @@ impl Calls {
         if matches!(offered, Offered::Nothing) {
             return Err(Arc::new(self.unpaid(&task.live.terms)));
         }
-        let (parsed, hash) = task.turn.during(input.read(&task.live)).await.map_err(Arc::new)?;
-        match self.admit(&task.live.terms, offered, &hash).await? {
+        let read = input.read_bound(&task.live, &task.head);
+        let (parsed, hash, binding) = task.turn.during(read).await.map_err(Arc::new)?;
+        let wall_ms = task.live.endpoint.limits.wall_ms;
+        if task.price().is_zero() {
+            return match self.earlier(&offered, &binding).await? {
+                Some(seen) => self.again(seen, wall_ms).await,
+                None => self.free(task, parsed.check().map_err(Arc::new)?, hash).await.map_err(Arc::new),
+            };
+        }
+        match self.admit(&task.live.terms, offered, &binding).await? {
             Admit::Stored(payment, answer) => Ok(Done::paid(payment, answer)),
-            Admit::InFlight(payment) => self.in_flight.join(&self.gate, &payment, patience(task.live.endpoint.limits.wall_ms)).await,
+            Admit::InFlight(payment) => self.join(&payment, wall_ms).await,
             Admit::Run(admission) => {
                 let tracked = self.in_flight.track(admission.id());
                 let ended = self.paid(task, parsed, hash, admission).await.map_err(Arc::new);
@@ -303,8 +315,8 @@ impl Calls {
         CallError::unsettled(error, |reason| self.gate.challenge(terms, reason))
     }
 
-    async fn admit(&self, terms: &Terms, offered: Offered, hash: &str) -> Result<Admit, Arc<CallError>> {
-        self.gate.admit(terms, offered, hash).await.map_err(|refusal| Arc::new(self.refused(terms, refusal)))
+    async fn admit(&self, terms: &Terms, offered: Offered, binding: &str) -> Result<Admit, Arc<CallError>> {
+        self.gate.admit(terms, offered, binding).await.map_err(|refusal| Arc::new(self.refused(terms, refusal)))
     }
 
     /// Records an error of a call whose handler ran, or was to run. It was not to where the input does not fit.
@@ -363,9 +375,4 @@ impl Calls {
             self.in_flight.left(admission.id()).await;
         }
     }
-}
-
-/// How long the call of another replica is waited for, of a tool that may run for `wall_ms`.
-fn patience(wall_ms: u64) -> Duration {
-    Duration::from_millis(wall_ms) + JOIN_PATIENCE
 }

@@ -17,6 +17,7 @@
 //! again with the identical payload. Released and refused authorisations are unspent and may be used again.
 
 mod begun;
+mod binding;
 mod credit;
 mod facilitator;
 mod finisher;
@@ -35,6 +36,7 @@ mod x402;
 
 pub use self::{
     begun::Begun,
+    binding::binding,
     credit::{Credit, CreditDecision, CreditError, CreditVerdict, Credits, Minted, Movement, MovementKind, Movements, Once, Revoked},
     facilitator::{
         Facilitator, SettleOutcome, Verdict,
@@ -45,7 +47,7 @@ pub use self::{
     },
     finisher::{Finished, Finisher, News},
     gate::{
-        Admission, Admit, Ended, Gate,
+        Admission, Admit, Ended, Gate, Seen,
         record::{PaymentState, SettlementNotice, State, StoredAnswer},
     },
     network::{ConfigError, Network, PaymentConfig, checked_address},

@@ -18,6 +18,11 @@ use crate::money::{Ended, Gate, PaymentId};
 /// How long a call waits for another replica that runs the same payment, beyond the tool's own wall limit.
 pub(super) const JOIN_PATIENCE: Duration = Duration::from_secs(90);
 
+/// How long the call of another replica is waited for, of a tool that may run for `wall_ms`.
+pub(super) fn patience(wall_ms: u64) -> Duration {
+    Duration::from_millis(wall_ms) + JOIN_PATIENCE
+}
+
 /// Time between two looks at a payment that another replica is running.
 const JOIN_POLL: Duration = Duration::from_millis(100);
 

@@ -3,11 +3,14 @@
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use super::CallError;
+use super::{CallError, RequestHead, digits::told_apart};
 use crate::{
     base::aside::aside,
     catalog::Live,
-    money::receipt::request_hash,
+    money::{
+        binding,
+        receipt::{canonical, request_hash},
+    },
     tool::{Mismatch, Runs, depth},
 };
 
@@ -36,16 +39,37 @@ pub struct Parsed {
 impl Input {
     /// Parses, and names the request by its hash. Does not check: a payment comes before the schema.
     pub(super) async fn read(self, live: &Live) -> Result<(Parsed, String), CallError> {
-        let bytes = self.bytes();
-        let read = || {
-            let mut parsed = self.parse(live)?;
-            let hash = request_hash(live.endpoint.id.as_str(), &parsed.value);
-            if live.runs == Runs::Js {
-                parsed.value = Value::Null;
-            }
-            Ok((parsed, hash))
+        let read = |input: Self| {
+            let parsed = input.parse(live)?;
+            let hash = request_hash(live.endpoint.id.as_str(), &canonical(&parsed.value));
+            Ok((parsed.kept(live), hash))
         };
-        aside(bytes, read).await
+        aside(self.bytes(), || read(self)).await
+    }
+
+    /// The same of a request that a payment is bound to, and what that is bound by.
+    pub(super) async fn read_bound(self, live: &Live, head: &RequestHead) -> Result<(Parsed, String, String), CallError> {
+        let read = |input: Self| {
+            let in_query = matches!(input, Self::Query(_));
+            let parsed = input.parse(live)?;
+            let canonical = canonical(&parsed.value);
+            let hash = request_hash(live.endpoint.id.as_str(), &canonical);
+            let body = if in_query { None } else { Some(told_apart(&parsed.text, &canonical)) };
+            let binding = binding(live.endpoint.slug.as_str(), head.method, head.raw_query(), body);
+            Ok((parsed.kept(live), hash, binding))
+        };
+        aside(self.bytes(), || read(self)).await
+    }
+
+    /// What a payment for a request with this input is bound by, whatever its tool is now; `None` where nobody can have paid
+    /// for it.
+    pub(super) async fn bound(self, slug: &str, method: &str, query: Option<&str>) -> Option<String> {
+        let read = |input: Self| {
+            let Self::Body(text) = input else { return Some(binding(slug, method, query, None)) };
+            let (value, text) = from_body(text).ok()?;
+            Some(binding(slug, method, query, Some(told_apart(&text, &canonical(&value)))))
+        };
+        aside(self.bytes(), || read(self)).await
     }
 
     /// How much there is to read, about.
@@ -59,14 +83,10 @@ impl Input {
     fn parse(self, live: &Live) -> Result<Parsed, CallError> {
         let limits = &live.endpoint.limits;
         let (value, text) = match self {
-            Self::Body(body) if body.trim_ascii().is_empty() => (json!({}), Bytes::from_static(b"{}")),
-            Self::Body(body) => {
-                if body.len() as u64 > limits.input_bytes {
-                    return Err(CallError::BodyTooLarge { limit: limits.input_bytes });
-                }
-                let value = serde_json::from_slice(&body).map_err(|error| CallError::InvalidJson(error.to_string()))?;
-                (value, body)
+            Self::Body(body) if body.len() as u64 > limits.input_bytes => {
+                return Err(CallError::BodyTooLarge { limit: limits.input_bytes });
             }
+            Self::Body(body) => from_body(body)?,
             Self::Query(fields) => {
                 let value = from_query(fields, &live.endpoint.input_schema);
                 let text = super::json_bytes(&value);
@@ -82,6 +102,11 @@ impl Input {
 }
 
 impl Parsed {
+    /// What is kept of it: what the handler reads itself is not.
+    fn kept(self, live: &Live) -> Self {
+        if live.runs == Runs::Js { Self { value: Value::Null, ..self } } else { self }
+    }
+
     /// Input that fits the tool, as far as the host can tell.
     pub(super) fn check(self) -> Result<Self, CallError> {
         match self.unfit {
@@ -89,6 +114,15 @@ impl Parsed {
             None => Ok(self),
         }
     }
+}
+
+/// The JSON of a body, and its text.
+fn from_body(body: Bytes) -> Result<(Value, Bytes), CallError> {
+    if body.trim_ascii().is_empty() {
+        return Ok((json!({}), Bytes::from_static(b"{}")));
+    }
+    let value = serde_json::from_slice(&body).map_err(|error| CallError::InvalidJson(error.to_string()))?;
+    Ok((value, body))
 }
 
 /// Refuses a query of more than [`MAX_QUERY_FIELDS`] fields: whether it is input, or told to the handler beside it.

@@ -18,7 +18,7 @@ use crate::{
         id::{CallId, EndpointId, ReceiptId, RequestId},
     },
     money::{
-        Admit, Offered, StoredAnswer, Terms,
+        Admit, Offered, StoredAnswer, Terms, binding,
         receipt::{self, request_hash},
     },
     store::StoreError,
@@ -40,6 +40,8 @@ pub struct Registration {
     pub name: String,
     /// How admins reach them.
     pub contact: Option<String>,
+    /// As it stands in the URL.
+    pub query: Option<String>,
     /// What it is paid with.
     pub offered: Offered,
     /// The request, as the audit trail names it.
@@ -90,10 +92,12 @@ impl Calls {
     }
 
     async fn register_here(&self, registration: Registration) -> Result<Registered, Arc<CallError>> {
-        let Registration { terms, name, contact, offered, request } = registration;
+        let Registration { terms, name, contact, query, offered, request } = registration;
         let applicant = Applicant { name, contact, request };
         let body = json!({ "name": applicant.name, "contact": applicant.contact });
+        let body = receipt::canonical(&body);
         let hash = request_hash(terms.endpoint_id.as_str(), &body);
+        let binding = binding(terms.slug.as_str(), "POST", query.as_deref(), Some(&body));
         let joined = |done: Shared| done.map(|done| Registered { done, key: None });
         if terms.price.is_zero() {
             let joining = self.make(&terms, &applicant, hash).map_err(Arc::new)?;
@@ -102,7 +106,7 @@ impl Calls {
         if matches!(offered, Offered::Nothing) {
             return Err(Arc::new(self.unpaid(&terms)));
         }
-        match self.admit(&terms, offered, &hash).await? {
+        match self.admit(&terms, offered, &binding).await? {
             Admit::Stored(payment, answer) => joined(Ok(Done::paid(payment, answer))),
             Admit::InFlight(payment) => joined(self.in_flight.join(&self.gate, &payment, JOIN_PATIENCE).await),
             Admit::Run(admission) => {

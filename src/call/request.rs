@@ -49,6 +49,11 @@ pub struct RequestHead {
 impl RequestHead {
     /// The headers that a handler sees.
     pub const HEADERS: &'static [&'static str] = &["accept", "accept-language", "content-type", "user-agent", "traceparent", "tracestate"];
+
+    /// The query as it stands in the URL.
+    pub(super) fn raw_query(&self) -> Option<&str> {
+        self.url.split_once('?').map(|(_, query)| query)
+    }
 }
 
 /// As whom a tool is called.

@@ -1,13 +1,13 @@
 //! What a request offers as payment, and how it is told of a settlement.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-use super::{fault::Fault, names};
+use super::{fault::Fault, faults::Code, names};
 use crate::{
-    call::{CalledBy, Calls},
+    call::{Asked, CalledBy, Calls, Done, UnderWay},
     catalog::Live,
     money::{CREDIT_PREFIX, CreditOffer, Offered, SettlementNotice, WireVersion},
 };
@@ -33,6 +33,14 @@ pub(crate) fn offered(headers: &HeaderMap) -> Offered {
 pub(crate) fn check_offered(calls: &Calls, live: &Live, by: CalledBy, offered: &Offered) -> Result<(), Fault> {
     let pays = by == CalledBy::Anyone && !live.endpoint.price_usd.is_zero();
     if pays && matches!(offered, Offered::Nothing) { Err(calls.unpaid(&live.terms).into()) } else { Ok(()) }
+}
+
+/// What the payment of a request has bought already that is `refused` for what its tool is now, or is no more; else the refusal.
+pub(crate) async fn bought(calls: &Arc<Calls>, refused: Fault, asked: Asked<'_>) -> Result<UnderWay<Done>, Fault> {
+    match refused.code() {
+        Code::UnknownEndpoint | Code::EndpointPaused | Code::StreamingRequired => calls.bought(asked).await?.ok_or(refused),
+        _ => Err(refused),
+    }
 }
 
 /// The token of a developer credit: in the header that is for it, or as `Authorization: Bearer dc_…`, since many clients

@@ -68,8 +68,9 @@ async fn register(
         return Err(accounts.calls.unpaid(&accounts.registration).into());
     }
     let request_id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(RequestId::generate);
+    let query = request.uri().query().map(str::to_owned);
     let Body(Applicant { name, contact }) = Body::<_, SMALL_BODY_BYTES>::from_request(request, &http).await?;
-    let registration = Registration { terms: Arc::clone(&accounts.registration), name, contact, offered, request: request_id };
+    let registration = Registration { terms: Arc::clone(&accounts.registration), name, contact, query, offered, request: request_id };
     let registered = accounts.calls.register(registration).await.map_err(|error| match &*error {
         CallError::Input(mismatch) => unfit(mismatch),
         other => other.into(),

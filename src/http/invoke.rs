@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use axum::{
     extract::{ConnectInfo, Request, State},
-    http::{StatusCode, header},
+    http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
@@ -18,11 +18,12 @@ use super::{
     stream, tools,
 };
 use crate::{
-    call::{Call, Done, Input, bodiless},
+    call::{Asked, Call, CalledBy, Done, Input, bodiless},
+    catalog::Live,
     front::{
         Code, Fault,
         body::{self, Verbatim},
-        network, offered, sse,
+        bought, network, offered, sse,
     },
 };
 
@@ -49,20 +50,33 @@ pub(super) async fn invoke(
     body::check_json(&parts.headers)?;
     let text = body::read(&calling.shared.intake, peer.ip(), body, MOST_BYTES).await?;
     let Invoke { slug, input, stream } = body::verbatim::<Invoke<Verbatim>, Invoke<IgnoredAny>>(&text, Code::InvalidMember).await?;
-    let (live, by) = calling.shared.callers.called(&calling.calls, &parts.headers, &slug).await?;
     let streamed = stream || sse::wanted(&parts.headers);
-    if !streamed && live.endpoint.long_running(calling.long_running_ms) {
-        let message = format!("`{slug}` may run for {} ms: its answer is streamed", live.endpoint.limits.wall_ms);
-        return Err(Fault::new(Code::StreamingRequired, message).hint("send `\"stream\": true` or `Accept: text/event-stream`"));
-    }
-    let head = tools::request_head(&calling, "POST", &parts.uri, vec![], &parts.headers);
     let offered = calling.shared.limits.observed(peer.ip(), offered(&parts.headers));
     let input = Input::Body(input.map(Bytes::from).unwrap_or_default());
+    let (live, by) = match called(&calling, &parts.headers, &slug, streamed).await {
+        Ok(called) => called,
+        Err(refused) => {
+            let asked = Asked { slug: &slug, method: "POST", query: parts.uri.query(), input, offered, from: network(peer.ip()) };
+            let performing = bought(&calling.calls, refused, asked).await?;
+            return if streamed { Ok(stream::bought(calling, performing)) } else { with_receipt(&calling, &performing.await?).await };
+        }
+    };
+    let head = tools::request_head(&calling, "POST", &parts.uri, vec![], &parts.headers);
     let call = Call { live, by, input, offered, head, from: network(peer.ip()), progress: None };
     if streamed {
         return Ok(stream::events(calling, call));
     }
     with_receipt(&calling, &calling.calls.perform(call).await?).await
+}
+
+/// The tool, if its answer can be told in this way.
+async fn called(calling: &Calling, headers: &HeaderMap, slug: &str, streamed: bool) -> Result<(Arc<Live>, CalledBy), Fault> {
+    let (live, by) = calling.shared.callers.called(&calling.calls, headers, slug).await?;
+    if !streamed && live.endpoint.long_running(calling.long_running_ms) {
+        let message = format!("`{slug}` may run for {} ms: its answer is streamed", live.endpoint.limits.wall_ms);
+        return Err(Fault::new(Code::StreamingRequired, message).hint("send `\"stream\": true` or `Accept: text/event-stream`"));
+    }
+    Ok((live, by))
 }
 
 async fn with_receipt(calling: &Calling, done: &Done) -> Result<Response, Fault> {

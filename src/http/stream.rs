@@ -15,7 +15,7 @@ use super::{
     services::Calling,
 };
 use crate::{
-    call::{Call, CallError, Done, Progress},
+    call::{Call, CallError, Done, Progress, UnderWay},
     capability::ProgressUpdate,
     front::{Fault, REQUEST, check_offered, sse},
 };
@@ -29,14 +29,28 @@ pub(super) fn events(calling: Arc<Calling>, mut call: Call) -> Response {
     if let Err(unpaid) = check_offered(&calling.calls, &call.live, call.by, &call.offered) {
         return unpaid.into_response();
     }
-    let (progress, mut happened) = mpsc::channel(BUFFER);
+    let (progress, happened) = mpsc::channel(BUFFER);
     call.progress = Some(progress);
+    let calls = Arc::clone(&calling.calls);
+    follow(calling, async move { calls.perform(call).await }, happened)
+}
+
+/// Tells the end of what was bought before, and nothing of the way there.
+pub(super) fn bought(calling: Arc<Calling>, performing: UnderWay<Done>) -> Response {
+    let (_, nothing) = mpsc::channel(1);
+    follow(calling, performing, nothing)
+}
+
+fn follow(
+    calling: Arc<Calling>,
+    performing: impl Future<Output = Result<Done, Arc<CallError>>> + Send + 'static,
+    mut happened: mpsc::Receiver<Progress>,
+) -> Response {
     let (events, written) = mpsc::channel::<Event>(BUFFER);
     let request = REQUEST.try_with(Clone::clone).ok();
     let tell = async move {
         let began = Instant::now();
         let mut beat = interval_at(began + calling.progress, calling.progress);
-        let performing = calling.calls.perform(call);
         tokio::pin!(performing);
         let ended = loop {
             tokio::select! {

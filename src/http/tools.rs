@@ -8,16 +8,16 @@ use std::{
 use axum::{
     body::Body,
     extract::{ConnectInfo, Request, State},
-    http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header},
+    http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header, request::Parts},
     response::{IntoResponse, Response},
 };
 use serde_json::json;
+use tollhouse_protocol::limits::Limits;
 
 use super::{page::PathParams, reply, services::Calling, stream};
 use crate::{
-    call::{Call, CallError, Input, MAX_QUERY_FIELDS, RequestHead, check_query},
-    catalog::Live,
-    front::{Fault, body, check_offered, network, offered, sse},
+    call::{Asked, Call, CallError, Input, MAX_QUERY_FIELDS, RequestHead, check_query},
+    front::{Fault, body, bought, check_offered, network, offered, sse},
     money::Offered,
     tool::CatalogForm,
 };
@@ -37,21 +37,33 @@ pub(super) async fn call(
     if parts.method == Method::GET && query.iter().any(|(name, value)| name == "inspect" && value.is_empty()) {
         return inspect(&calling, &slug);
     }
-    let (live, by) = calling.shared.callers.called(&calling.calls, &parts.headers, &slug).await?;
     let offered = calling.shared.limits.observed(peer.ip(), offered(&parts.headers));
+    let (live, by) = match calling.shared.callers.called(&calling.calls, &parts.headers, &slug).await {
+        Ok(called) => called,
+        Err(refused) => {
+            let Some(input) = paid_input(&calling, peer.ip(), &offered, &parts, body).await else { return Err(refused) };
+            let asked = Asked { slug: &slug, method: method(&parts), query: parts.uri.query(), input, offered, from: network(peer.ip()) };
+            let performing = bought(&calling.calls, refused, asked).await?;
+            return Ok(if sse::wanted(&parts.headers) { stream::bought(calling, performing) } else { reply::bare(&performing.await?) });
+        }
+    };
     check_offered(&calling.calls, &live, by, &offered)?;
     check_query(&query)?;
     let input = match parts.method {
         Method::GET => Input::Query(query.clone()),
-        _ => body_input(&calling, peer.ip(), &live, &parts.headers, body).await?,
+        _ => body_input(&calling, peer.ip(), &live.endpoint.limits, &parts.headers, body).await?,
     };
-    let method = if parts.method == Method::GET { "GET" } else { "POST" };
+    let method = method(&parts);
     let head = request_head(&calling, method, &parts.uri, query, &parts.headers);
     let call = Call { live, by, input, offered, head, from: network(peer.ip()), progress: None };
     if sse::wanted(&parts.headers) {
         return Ok(stream::events(calling, call));
     }
     Ok(reply::bare(&calling.calls.perform(call).await?))
+}
+
+fn method(parts: &Parts) -> &'static str {
+    if parts.method == Method::GET { "GET" } else { "POST" }
 }
 
 /// HEAD: the challenge of a paid tool, whatever is offered; never a run, never a settlement.
@@ -71,14 +83,25 @@ fn inspect(calling: &Calling, slug: &str) -> Result<Response, Fault> {
     Ok(axum::Json(json!({ "ok": true, "endpoint": record })).into_response())
 }
 
-async fn body_input(calling: &Calling, peer: IpAddr, live: &Live, headers: &HeaderMap, body: Body) -> Result<Input, Fault> {
+/// The input of a request that may have been paid for before, when its tool took it.
+async fn paid_input(calling: &Calling, peer: IpAddr, offered: &Offered, parts: &Parts, body: Body) -> Option<Input> {
+    if !offered.repeatable() {
+        return None;
+    }
+    match parts.method {
+        Method::GET => Some(Input::Query(vec![])),
+        _ => body_input(calling, peer, &Limits::ceilings(), &parts.headers, body).await.ok(),
+    }
+}
+
+async fn body_input(calling: &Calling, peer: IpAddr, limits: &Limits, headers: &HeaderMap, body: Body) -> Result<Input, Fault> {
     if let Some(value) = headers.get(header::CONTENT_TYPE) {
         let media = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         if media != "application/json" && !media.ends_with("+json") {
             return Err(CallError::UnsupportedMediaType(media).into());
         }
     }
-    let limit = usize::try_from(live.endpoint.limits.input_bytes).unwrap_or(usize::MAX);
+    let limit = usize::try_from(limits.input_bytes).unwrap_or(usize::MAX);
     Ok(Input::Body(body::read(&calling.shared.intake, peer, body, limit).await?))
 }
 

@@ -28,8 +28,8 @@ use super::{
 };
 use crate::{
     base::{aside::aside, id::RequestId},
-    call::{Call, CallError, Done},
-    front::{Code, Fault, check_offered, network, peer},
+    call::{Asked, Call, CallError, Done, UnderWay},
+    front::{Code, Fault, bought, check_offered, network, peer},
     money::Offered,
 };
 
@@ -103,11 +103,15 @@ async fn answered(
         let ending = Ending { outcome: answered.as_ref().map_or_else(|fault| fault.code().row().name, |_| "ok"), charged: "no" };
         return (Ok(answered.unwrap_or_else(|fault| answer::refused(&fault)).into()), ending);
     }
-    let (call, dialect) = match admit(services, request, address, &narrowed, arguments).await {
+    let (admitted, dialect) = match admit(services, request, address, &narrowed, arguments).await {
         Ok(admitted) => admitted,
         Err((fault, dialect)) => return refused(&fault, dialect),
     };
-    let begun = Begun::begin(services, &front.cancellable, call, request);
+    let call = match admitted {
+        Admitted::Call(call) => call,
+        Admitted::Bought(performing) => return told(performing.await, services, dialect).await,
+    };
+    let begun = Begun::begin(services, &front.cancellable, *call, request);
     let ended = if begun.as_task {
         match Box::pin(front.tasks.keep(begun, dialect)).await {
             Ok(Started::Task(task)) => return (Ok(task), Ending { outcome: "task", charged: "no" }),
@@ -117,6 +121,11 @@ async fn answered(
     } else {
         waited_for(begun, request, services).await
     };
+    told(ended, services, dialect).await
+}
+
+/// The end of a call, as it is told.
+async fn told(ended: Result<Done, Arc<CallError>>, services: &Services, dialect: Dialect) -> (Result<ToolAnswer, ErrorData>, Ending) {
     match ended {
         Ok(done) => {
             let ending = Ending { outcome: if done.success { "ok" } else { "tool_error" }, charged: charged(&done) };
@@ -138,6 +147,14 @@ fn count(services: &Services, address: IpAddr, name: &str) -> Result<(), Fault> 
     Err(Fault::new(Code::RateLimited, message).hint(format!("try again in {seconds} s")))
 }
 
+/// What a request is let in for.
+enum Admitted {
+    /// A call.
+    Call(Box<Call>),
+    /// What its payment has bought before, of a tool that takes no calls now.
+    Bought(UnderWay<Done>),
+}
+
 /// The call, of a tool that takes it of this caller, with what they offer; and how they are to be told what becomes of it.
 async fn admit(
     services: &Services,
@@ -145,23 +162,31 @@ async fn admit(
     address: IpAddr,
     narrowed: &Narrowed,
     arguments: Arguments,
-) -> Result<(Call, Dialect), (Fault, Dialect)> {
+) -> Result<(Admitted, Dialect), (Fault, Dialect)> {
     let limits = &services.shared.limits;
     let unpaid = Dialect::of(request.era, request.meta, &Offered::Nothing);
-    let found = if narrowed.has(request.name) {
-        services.shared.callers.called(&services.calls, &request.parts.headers, &services.settings.slug_of(request.name)).await
-    } else {
-        Err(Fault::unknown_endpoint(request.name))
+    if !narrowed.has(request.name) {
+        return Err((Fault::unknown_endpoint(request.name), unpaid));
+    }
+    let slug = services.settings.slug_of(request.name);
+    let found = services.shared.callers.called(&services.calls, &request.parts.headers, &slug).await;
+    let found = found.inspect_err(|fault| limits.wrong_credential(address, fault));
+    let offered = limits.limit_credit(address, offer(request.meta, &request.parts.headers));
+    let ((live, by), offered) = match (found, offered) {
+        (Ok(found), Ok(offered)) => (found, offered),
+        (Err(refused), Ok(offered)) => {
+            let dialect = Dialect::of(request.era, request.meta, &offered);
+            let asked = Asked { slug: &slug, method: "POST", query: None, input: arguments.input(), offered, from: network(address) };
+            let performing = bought(&services.calls, refused, asked).await.map_err(|fault| (fault, unpaid))?;
+            return Ok((Admitted::Bought(performing), dialect));
+        }
+        (Err(fault), Err(_)) | (Ok(_), Err(fault)) => return Err((fault, unpaid)),
     };
-    let (live, by) = found.map_err(|fault| {
-        limits.wrong_credential(address, &fault);
-        (fault, unpaid)
-    })?;
-    let offered = limits.limit_credit(address, offer(request.meta, &request.parts.headers)).map_err(|fault| (fault, unpaid))?;
     let dialect = Dialect::of(request.era, request.meta, &offered);
     check_offered(&services.calls, &live, by, &offered).map_err(|fault| (fault, dialect))?;
     let head = request.head(&live);
-    Ok((Call { live, by, input: arguments.input(), offered, head, from: network(address), progress: None }, dialect))
+    let call = Call { live, by, input: arguments.input(), offered, head, from: network(address), progress: None };
+    Ok((Admitted::Call(Box::new(call)), dialect))
 }
 
 /// The end of a call, or that its caller went before.

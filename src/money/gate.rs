@@ -14,13 +14,13 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    Challenge, CreditOffer, Credits, Facilitator, Finisher, Offered, Payment, PaymentConfig, PaymentId, PaymentState, Refusal, State,
-    StoredAnswer, Terms, Verdict, WireVersion,
+    Challenge, CredentialObserver, Credit, CreditOffer, Credits, Facilitator, Finisher, Offered, Payment, PaymentConfig, PaymentId,
+    PaymentState, Refusal, State, StoredAnswer, Terms, Verdict, WireVersion,
     credit::Hold,
     gate::record::{Record, Tail},
     offered::checked_key,
     receipt::Kind,
-    x402::wire,
+    x402::{offer::Shown, wire},
 };
 use crate::{
     base::{
@@ -58,6 +58,24 @@ pub enum Admit {
     Stored(PaymentId, StoredAnswer),
     /// The end of the run that has the payment.
     InFlight(PaymentId),
+}
+
+/// What became of a payment that was shown before.
+#[derive(Debug)]
+pub enum Seen {
+    /// The answer that it has bought.
+    Stored(PaymentId, StoredAnswer),
+    /// It is buying one.
+    InFlight(PaymentId),
+}
+
+impl From<Seen> for Admit {
+    fn from(seen: Seen) -> Self {
+        match seen {
+            Seen::Stored(id, answer) => Self::Stored(id, answer),
+            Seen::InFlight(id) => Self::InFlight(id),
+        }
+    }
 }
 
 /// A reserved payment. Dropping it releases the reservation; [`Gate::settle`] takes the money.
@@ -155,7 +173,8 @@ impl Gate {
         payment
     }
 
-    /// Verifies what is offered and reserves it for the request with this hash.
+    /// Verifies what is offered and reserves it for the request with this [`binding`](super::binding). What was seen before is
+    /// looked up before today's terms are matched: they may be others than those that it was paid under.
     ///
     /// # Errors
     ///
@@ -168,19 +187,44 @@ impl Gate {
         }
     }
 
-    async fn admit_x402(self: &Arc<Self>, terms: &Terms, version: WireVersion, header: &str, request: &str) -> Result<Admit, Refusal> {
-        let payment = Payment::decode(version, header, terms, &self.config)?;
-        let (id, digest) = (payment.id(), payment.digest());
-        if let Some(admit) = self.seen(&id, &digest, request).await? {
-            return Ok(admit);
+    /// What is offered has bought already, or is buying: for a request that nobody could pay for today. `None` where it is
+    /// unspent, or can be shown once.
+    ///
+    /// # Errors
+    ///
+    /// Why it buys nothing: it does not read, it was made for another request.
+    pub async fn earlier(&self, offered: &Offered, request: &str) -> Result<Option<Seen>, Refusal> {
+        let known = match offered {
+            Offered::Nothing => None,
+            Offered::X402 { version, header } => Shown::decode(*version, header)?.known(),
+            Offered::Credit(CreditOffer { idempotency_key: None, .. }) => None,
+            Offered::Credit(CreditOffer { token, idempotency_key: Some(key), observer }) => {
+                self.find_credit(token, observer.as_deref()).await?.map(|credit| credit_known(&credit, key))
+            }
+        };
+        match known {
+            Some((id, digest)) => self.seen(&id, &digest, request).await,
+            None => Ok(None),
         }
+    }
+
+    async fn admit_x402(self: &Arc<Self>, terms: &Terms, version: WireVersion, header: &str, request: &str) -> Result<Admit, Refusal> {
+        let shown = Shown::decode(version, header)?;
+        let known = shown.known();
+        if let Some((id, digest)) = &known
+            && let Some(seen) = self.seen(id, digest, request).await?
+        {
+            return Ok(seen.into());
+        }
+        let payment = shown.matching(terms, &self.config)?;
+        let Some((id, digest)) = known else { return Err(Refusal::invalid("invalid_payload", "the payment does not read")) };
         let showable_until_ms = self.valid_until(&payment)?;
         match self.facilitator.verify(&payment).await {
             Verdict::Valid => {}
             Verdict::Invalid { reason, message } => {
                 // It may have been spent by a twin that was faster than the facilitator.
                 return match self.seen(&id, &digest, request).await? {
-                    Some(admit) => Ok(admit),
+                    Some(seen) => Ok(seen.into()),
                     None => Err(Refusal::Invalid { reason, message }),
                 };
             }
@@ -211,12 +255,7 @@ impl Gate {
     }
 
     async fn admit_credit(self: &Arc<Self>, terms: &Terms, offer: CreditOffer, request: &str) -> Result<Admit, Refusal> {
-        let Some(credit) = self.credits.find(&offer.token).await? else {
-            if let Some(observer) = offer.observer {
-                observer.saw_wrong();
-            }
-            return Err(Refusal::CreditUnknown);
-        };
+        let credit = self.find_credit(&offer.token, offer.observer.as_deref()).await?.ok_or(Refusal::CreditUnknown)?;
         let (key, showable_until_ms) = match offer.idempotency_key {
             Some(key) => {
                 let kept = u64::try_from(KEY_KEPT.as_millis()).unwrap_or(u64::MAX);
@@ -226,11 +265,10 @@ impl Gate {
             // Each call is a payment of its own, which nobody can show again.
             None => (RequestId::generate().to_string(), 0),
         };
-        let id = PaymentId::of(&["credit", credit.id.as_str(), &key]);
-        // The token is checked already; a repeated call need not be affordable again.
-        let digest = credit.id.to_string();
-        if let Some(admit) = self.seen(&id, &digest, request).await? {
-            return Ok(admit);
+        let (id, digest) = credit_known(&credit, &key);
+        // A repeated call need not be affordable again.
+        if let Some(seen) = self.seen(&id, &digest, request).await? {
+            return Ok(seen.into());
         }
         if credit.revoked.is_some() {
             return Err(Refusal::CreditRevoked);
@@ -240,8 +278,17 @@ impl Gate {
         self.reserve(id, digest, request, Tail::new(showable_until_ms, None), Means::Credit(hold)).await
     }
 
+    /// The credit with this token; `observer` is told where there is none.
+    async fn find_credit(&self, token: &str, observer: Option<&dyn CredentialObserver>) -> Result<Option<Credit>, StoreError> {
+        let credit = self.credits.find(token).await?;
+        if let (None, Some(observer)) = (&credit, observer) {
+            observer.saw_wrong();
+        }
+        Ok(credit)
+    }
+
     /// What a payment that is known already admits to; `None` when it is unspent.
-    async fn seen(&self, id: &PaymentId, digest: &str, request: &str) -> Result<Option<Admit>, Refusal> {
+    async fn seen(&self, id: &PaymentId, digest: &str, request: &str) -> Result<Option<Seen>, Refusal> {
         match PAYMENTS.get(&*self.store, id).await? {
             Some(record) => admits(id, record, digest, request),
             None => Ok(None),
@@ -252,7 +299,7 @@ impl Gate {
     async fn reserve(self: &Arc<Self>, id: PaymentId, digest: String, request: &str, tail: Tail, means: Means) -> Result<Admit, Refusal> {
         let record = Record::reserved(request, digest, tail, self.clock.now());
         match update(&*self.store, Durability::Buffered, |tx| bind(tx, &id, &record)).await {
-            Ok(Some(admit)) => Ok(admit),
+            Ok(Some(seen)) => Ok(seen.into()),
             Ok(None) => Ok(Admit::Run(Admission { gate: Arc::clone(self), id, record: Box::new(record), means, ended: false })),
             Err(Refusal::Store(StoreError::Contended)) => Err(Refusal::InProgress(id)),
             Err(refusal) => {
@@ -311,8 +358,13 @@ impl Gate {
     }
 }
 
+/// What a call on credit is known by, and whose it is: the token is checked already.
+fn credit_known(credit: &Credit, key: &str) -> (PaymentId, String) {
+    (PaymentId::of(&["credit", credit.id.as_str(), key]), credit.id.to_string())
+}
+
 /// What the record of a payment admits to whoever shows it; `None` when it is unspent.
-fn admits(id: &PaymentId, record: Record, digest: &str, request: &str) -> Result<Option<Admit>, Refusal> {
+fn admits(id: &PaymentId, record: Record, digest: &str, request: &str) -> Result<Option<Seen>, Refusal> {
     if matches!(record.state, State::Released | State::Refused) {
         return Ok(None);
     }
@@ -324,23 +376,23 @@ fn admits(id: &PaymentId, record: Record, digest: &str, request: &str) -> Result
         return Err(Refusal::Reused);
     }
     match (record.state, record.answer) {
-        (State::Settled, Some(answer)) => Ok(Some(Admit::Stored(id.clone(), answer))),
+        (State::Settled, Some(answer)) => Ok(Some(Seen::Stored(id.clone(), answer))),
         (State::Settled, None) => {
             let message = "the authorization is spent, and its answer is no longer kept";
             Err(Refusal::invalid("invalid_exact_evm_nonce_already_used", message))
         }
-        _ => Ok(Some(Admit::InFlight(id.clone()))),
+        _ => Ok(Some(Seen::InFlight(id.clone()))),
     }
 }
 
 /// Writes a reservation, unless the payment, or the one that has its client's name, admits to something already. All that is
 /// read here must be so still when it is written.
-async fn bind<'a>(mut tx: Tx<'a>, id: &PaymentId, record: &Record) -> Result<Decided<'a, Option<Admit>>, Refusal> {
+async fn bind<'a>(mut tx: Tx<'a>, id: &PaymentId, record: &Record) -> Result<Decided<'a, Option<Seen>>, Refusal> {
     let earlier = tx.row(&PAYMENTS, id).await?;
     if let Some(row) = &earlier
-        && let Some(admit) = admits(id, row.value.clone(), &record.digest, &record.request)?
+        && let Some(seen) = admits(id, row.value.clone(), &record.digest, &record.request)?
     {
-        return tx.answer(Some(admit));
+        return tx.answer(Some(seen));
     }
     let name_of = |record: &Record| record.tail.as_ref().and_then(Tail::name);
     let name = name_of(record);
@@ -351,8 +403,8 @@ async fn bind<'a>(mut tx: Tx<'a>, id: &PaymentId, record: &Record) -> Result<Dec
         // Same payer, by the key; the payer signed the payment that names it (payment-identifier extension). While we take its
         // name it must not come back to life.
         let digest = named.digest.clone();
-        if let Some(admit) = admits(&other, named, &digest, &record.request)? {
-            return tx.answer(Some(admit));
+        if let Some(seen) = admits(&other, named, &digest, &record.request)? {
+            return tx.answer(Some(seen));
         }
     }
     // The name under which it was shown before: nothing else would remove it.

@@ -32,6 +32,18 @@ pub enum Offered {
     Credit(CreditOffer),
 }
 
+impl Offered {
+    /// Whether the same payment may be shown again: then it may have bought something.
+    #[must_use]
+    pub fn repeatable(&self) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::X402 { .. } => true,
+            Self::Credit(credit) => credit.idempotency_key.is_some(),
+        }
+    }
+}
+
 /// Developer credit, offered.
 #[derive(Debug, Clone)]
 pub struct CreditOffer {

@@ -21,6 +21,7 @@ mod verify;
 
 pub use draft::{Draft, Kind, Payment, Transfer};
 pub use free::{FreeReceiptSettings, FreeReceipts};
+pub(in crate::money) use hash::written;
 pub use hash::{bytes_hash, canonical, json_hash, request_hash};
 pub use jws::JwsError;
 pub use key::{KeyError, Signer};

@@ -33,7 +33,7 @@ use super::{
     network::NETWORKS,
     receipt::{self, Signer},
     sale::Sales,
-    x402::eip3009::Transfer,
+    x402::{eip3009::Transfer, offer::Shown},
     *,
 };
 use crate::{
@@ -132,7 +132,11 @@ fn offer(payload: &Value) -> Offered {
 }
 
 fn decode(payload: &Value) -> Result<Payment, Refusal> {
-    Payment::decode(WireVersion::V2, &STANDARD.encode(payload.to_string()), &terms(), &config())
+    shown(WireVersion::V2, &STANDARD.encode(payload.to_string()), &terms(), &config())
+}
+
+fn shown(version: WireVersion, header: &str, terms: &Terms, config: &PaymentConfig) -> Result<Payment, Refusal> {
+    Shown::decode(version, header)?.matching(terms, config)
 }
 
 fn config() -> PaymentConfig {

@@ -14,6 +14,7 @@
 mod apart;
 mod audit;
 mod bearer;
+mod bound;
 mod browsers;
 mod builders;
 mod calls;
@@ -42,6 +43,7 @@ mod mcp;
 mod owners;
 mod payments;
 mod payouts;
+mod reached;
 mod readiness;
 mod revenue;
 mod reviews;

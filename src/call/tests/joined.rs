@@ -57,7 +57,7 @@ async fn a_call_of_another_replica_is_waited_for_while_there_is_patience() {
     let join = in_flight.join(&bench.gate, &payment, LONG);
     let (ended, ()) = tokio::time::timeout(LONG, async { tokio::join!(join, admission.release()) }).await.unwrap();
     assert!(matches!(ended.as_ref().map_err(|error| &**error), Err(CallError::Joined(_))), "it ended without an answer: {ended:?}");
-    assert_eq!((patience(0), patience(10_000)), (Duration::from_secs(90), Duration::from_secs(100)));
+    assert_eq!((in_flight::patience(0), in_flight::patience(10_000)), (Duration::from_secs(90), Duration::from_secs(100)));
 }
 
 #[tokio::test]

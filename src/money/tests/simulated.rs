@@ -125,7 +125,7 @@ async fn who_pays_itself_keeps_its_money() {
     authorization.to = payer.address();
     let mut payload = payer.payload(&authorization);
     payload["accepted"]["payTo"] = json!(payer.address());
-    let payment = Payment::decode(WireVersion::V2, &payload.to_string(), &terms(), &own).unwrap();
+    let payment = shown(WireVersion::V2, &payload.to_string(), &terms(), &own).unwrap();
     assert!(matches!(facilitator.settle(&payment, &begun()).await, SettleOutcome::Settled(_)));
     assert_eq!(ledger.balance(&payer.address()).await.unwrap(), FUNDS);
     assert!(matches!(facilitator.settle(&payment, &begun()).await, SettleOutcome::Refused { .. }));

@@ -29,7 +29,7 @@ fn paid() -> Value {
 fn a_header_of_the_greatest_size_is_read() {
     let of_size = |bytes: usize| {
         let text = paid().to_string();
-        Payment::decode(WireVersion::V2, &format!("{text}{}", " ".repeat(bytes - text.len())), &terms(), &config())
+        shown(WireVersion::V2, &format!("{text}{}", " ".repeat(bytes - text.len())), &terms(), &config())
     };
     of_size(16 << 10).unwrap();
     assert_eq!(reason(of_size((16 << 10) + 1)), "invalid_payload");
@@ -134,18 +134,18 @@ fn malformed_headers_are_refused_with_a_reason() {
     ];
     for version in [WireVersion::V1, WireVersion::V2] {
         for header in &malformed {
-            let refused = reason(Payment::decode(version, header, &terms(), &config()));
+            let refused = reason(shown(version, header, &terms(), &config()));
             assert_eq!(refused, "invalid_payload", "{}", &header[..header.len().min(80)]);
         }
         for header in
             ["[]", "null", "1", "\"text\"", "true", "{}", "[{\"x402Version\":2}]", "{\"x402Version\":3}", "{\"x402Version\":\"2\"}"]
         {
-            let refused = reason(Payment::decode(version, &encoded(header), &terms(), &config()));
+            let refused = reason(shown(version, &encoded(header), &terms(), &config()));
             assert_eq!(refused, "invalid_x402_version", "{header}");
         }
     }
     // Each version has a header of its own.
-    assert_eq!(reason(Payment::decode(WireVersion::V1, &paid().to_string(), &terms(), &config())), "invalid_x402_version");
+    assert_eq!(reason(shown(WireVersion::V1, &paid().to_string(), &terms(), &config())), "invalid_x402_version");
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn what_a_client_may_add_is_accepted() {
     payload.as_object_mut().unwrap().remove("resource");
     assert!(decode(&payload).is_ok(), "`resource` is not required");
     let header = format!(" {payload}");
-    assert!(Payment::decode(WireVersion::V2, &header, &terms(), &config()).is_ok(), "JSON as it is");
+    assert!(shown(WireVersion::V2, &header, &terms(), &config()).is_ok(), "JSON as it is");
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn extensions_that_come_back_changed_are_refused() {
 #[test]
 fn a_v1_payment_of_another_scheme_or_network_is_refused() {
     let payer = Payer::new(1);
-    let decode = |payload: &Value| Payment::decode(WireVersion::V1, &STANDARD.encode(payload.to_string()), &terms(), &config());
+    let decode = |payload: &Value| shown(WireVersion::V1, &STANDARD.encode(payload.to_string()), &terms(), &config());
     let payload = payer.payload_v1(&payer.authorization(1));
     let payment = decode(&payload).unwrap();
     assert_eq!((payment.version, payment.requirements["maxAmountRequired"].as_str()), (WireVersion::V1, Some("10000")));

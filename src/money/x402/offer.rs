@@ -33,9 +33,25 @@ pub struct Payment {
     pub client_id: Option<String>,
 }
 
-impl Payment {
-    /// Decodes a payment header and matches it with `terms`.
-    pub(in crate::money) fn decode(version: WireVersion, header: &str, terms: &Terms, config: &PaymentConfig) -> Result<Self, Refusal> {
+/// A payment as it was shown: not held against any terms yet.
+pub(in crate::money) struct Shown {
+    version: WireVersion,
+    payload: Value,
+    /// What was signed, where that reads.
+    exact: Result<Exact, Refusal>,
+}
+
+/// The part of a payment that is signed, or stands beside that.
+struct Exact {
+    authorization: Authorization,
+    signature: String,
+    network: &'static Network,
+    client_id: Option<String>,
+}
+
+impl Shown {
+    /// Decodes a payment header.
+    pub(in crate::money) fn decode(version: WireVersion, header: &str) -> Result<Self, Refusal> {
         if header.len() > MAX_HEADER_BYTES {
             return Err(malformed(format!("payment header is {} bytes, limit {MAX_HEADER_BYTES}", header.len())));
         }
@@ -52,16 +68,35 @@ impl Payment {
         if payload["x402Version"] != wanted {
             return Err(Refusal::invalid("invalid_x402_version", format!("this header takes x402Version {wanted}")));
         }
+        let network = match version {
+            WireVersion::V1 => &payload["network"],
+            WireVersion::V2 => &payload["accepted"]["network"],
+        };
+        let exact = Exact::read(&payload, network);
+        Ok(Self { version, payload, exact })
+    }
+
+    /// What the payment is known by, and that it is held by who signed it; `None` where it cannot be one.
+    pub(in crate::money) fn known(&self) -> Option<(PaymentId, String)> {
+        let exact = self.exact.as_ref().ok()?;
+        Some((id(exact.network, &exact.authorization), digest(&exact.authorization, &exact.signature)))
+    }
+
+    /// The payment, if it is what `terms` ask for.
+    pub(in crate::money) fn matching(self, terms: &Terms, config: &PaymentConfig) -> Result<Payment, Refusal> {
+        let Self { version, payload, exact } = self;
         let requirements = config.requirements(terms, version);
         match version {
             WireVersion::V2 => match_v2(&payload, &requirements, terms)?,
             WireVersion::V1 => match_v1(&payload, &requirements)?,
         }
-        Self::from_parts(version, payload, requirements)
+        Ok(Payment::of(version, payload, requirements, exact?))
     }
+}
 
-    /// A payment whose terms were matched before: out of an intent.
-    pub(in crate::money) fn from_parts(version: WireVersion, payload: Value, requirements: Value) -> Result<Self, Refusal> {
+impl Exact {
+    /// Reads it out of a payment, which is to settle on the network of this name.
+    fn read(payload: &Value, network: &Value) -> Result<Self, Refusal> {
         let exact = &payload["payload"];
         let authorization =
             Authorization::deserialize(&exact["authorization"]).map_err(|error| malformed(format!("payload.authorization: {error}")))?;
@@ -75,11 +110,24 @@ impl Payment {
         if Transfer::parse(&authorization).is_none() {
             return Err(malformed("payload.authorization: `value`, `validAfter` and `validBefore` are decimal numbers"));
         }
-        let name = requirements["network"].as_str().unwrap_or_default();
+        let name = network.as_str().unwrap_or_default();
         let network = NETWORKS.iter().find(|known| known.caip2 == name || known.v1_name == name);
         let network = network.ok_or_else(|| Refusal::invalid("invalid_network", "unknown network"))?;
-        let client_id = client_id(&payload)?;
-        Ok(Self { version, payload, requirements, authorization, signature, network, client_id })
+        let client_id = client_id(payload)?;
+        Ok(Self { authorization, signature, network, client_id })
+    }
+}
+
+impl Payment {
+    /// A payment whose terms were matched before: out of an intent.
+    pub(in crate::money) fn from_parts(version: WireVersion, payload: Value, requirements: Value) -> Result<Self, Refusal> {
+        let exact = Exact::read(&payload, &requirements["network"])?;
+        Ok(Self::of(version, payload, requirements, exact))
+    }
+
+    fn of(version: WireVersion, payload: Value, requirements: Value, exact: Exact) -> Self {
+        let Exact { authorization, signature, network, client_id } = exact;
+        Self { version, payload, requirements, authorization, signature, network, client_id }
     }
 
     /// Who pays, in lower case.
@@ -91,20 +139,24 @@ impl Payment {
     /// The payment's identity.
     #[must_use]
     pub fn id(&self) -> PaymentId {
-        let nonce = self.authorization.nonce.to_ascii_lowercase();
-        PaymentId::of(&[self.network.caip2, &self.network.asset.to_ascii_lowercase(), &self.payer(), &nonce])
+        id(self.network, &self.authorization)
     }
 
     /// When the authorisation ends, in seconds since 1970; the last moment there is where it says later.
     pub(in crate::money) fn valid_before_secs(&self) -> u64 {
         Transfer::parse(&self.authorization).map_or(0, |transfer| transfer.valid_before_secs())
     }
+}
 
-    /// SHA-256 over authorisation and signature: only who holds the signed payment can show it again.
-    pub(in crate::money) fn digest(&self) -> String {
-        let authorization = serde_json::to_string(&self.authorization).unwrap_or_default().to_ascii_lowercase();
-        hex::encode(Sha256::new().chain_update(authorization).chain_update(self.signature.to_ascii_lowercase()).finalize())
-    }
+fn id(network: &Network, authorization: &Authorization) -> PaymentId {
+    let lower = |text: &str| text.to_ascii_lowercase();
+    PaymentId::of(&[network.caip2, &lower(network.asset), &lower(&authorization.from), &lower(&authorization.nonce)])
+}
+
+/// SHA-256 over authorisation and signature: only who holds the signed payment can show it again.
+fn digest(authorization: &Authorization, signature: &str) -> String {
+    let authorization = serde_json::to_string(authorization).unwrap_or_default().to_ascii_lowercase();
+    hex::encode(Sha256::new().chain_update(authorization).chain_update(signature.to_ascii_lowercase()).finalize())
 }
 
 fn malformed(message: impl Into<String>) -> Refusal {

@@ -149,11 +149,13 @@ async fn every_payment_that_another_could_replace_is_asked_for_again() {
     for client in [host.mcp(), host.mcp_legacy()] {
         client.call("count", json!({}), paid_in_meta(&spent)).await;
         client.call("count", json!({}), once(&rich)).await;
+        let foreign = payer.pay(&host.challenge("count").await);
         let expired = payer.pay(&host.challenge("count").await).altered("/payload/authorization/validBefore", json!("1"));
         for (tool, arguments, meta, reason) in [
             ("count", json!({ "ms": 0 }), paid_in_meta(&spent), "payment_reused"),
             ("count", json!({ "ms": 0 }), once(&rich), "payment_reused"),
-            ("other", json!({}), paid_in_meta(&spent), "invalid_payment_requirements"),
+            ("other", json!({}), paid_in_meta(&spent), "payment_reused"),
+            ("other", json!({}), paid_in_meta(&foreign), "invalid_payment_requirements"),
             ("count", json!({}), paid_in_meta(&expired), "invalid_exact_evm"),
             ("count", json!({}), json!({ "tollhouse/credit": "dc_nobody" }), "no developer credit"),
             ("count", json!({}), json!({ "tollhouse/credit": poor }), "developer credit is 0.001 USD"),

@@ -24,7 +24,7 @@ fn draft() -> Draft {
     Draft {
         receipt_id: ReceiptId::generate(),
         slug: "echo-tool".parse().unwrap(),
-        request_hash: request_hash(endpoint_id.as_str(), &json!({"text": "hi"})),
+        request_hash: request_hash(endpoint_id.as_str(), br#"{"text":"hi"}"#),
         endpoint_id,
         version: "sha256:00".to_owned(),
         price_usd: MicroUsd(1_230),

@@ -1,0 +1,68 @@
+//! What a payment has bought already: given again, whatever has become of its tool since. A tool that is paused or gone takes
+//! no calls, and what was paid for is no call of it any more.
+
+use std::{net::IpAddr, sync::Arc, time::Duration};
+
+use tollhouse_protocol::limits::Limits;
+
+use super::{CallError, Calls, Done, Input, UnderWay, done::Shared, in_flight::patience};
+use crate::money::{Offered, PaymentId, Refusal, Seen};
+
+/// A request for a tool that takes no calls now.
+#[derive(Debug)]
+pub struct Asked<'a> {
+    /// What the tool is called, or was.
+    pub slug: &'a str,
+    /// `GET` or `POST`.
+    pub method: &'static str,
+    /// As it stands in the URL.
+    pub query: Option<&'a str>,
+    /// What it was to be called with.
+    pub input: Input,
+    /// What it is paid with.
+    pub offered: Offered,
+    /// Whose network asks, for its share of the processor.
+    pub from: IpAddr,
+}
+
+impl Calls {
+    /// What the payment of this request has bought, or is buying; `None` where that is nothing: then there is nothing but the
+    /// tool's own refusal to tell.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::OverShare`], or the store's.
+    pub async fn bought(self: &Arc<Self>, asked: Asked<'_>) -> Result<Option<UnderWay<Done>>, Arc<CallError>> {
+        let Asked { slug, method, query, input, offered, from } = asked;
+        if !offered.repeatable() {
+            return Ok(None);
+        }
+        let turn = self.shares.turn(from, Duration::ZERO).await.map_err(|over| Arc::new(over.into()))?;
+        let Some(binding) = turn.during(input.bound(slug, method, query)).await else { return Ok(None) };
+        let Some(seen) = self.earlier(&offered, &binding).await? else { return Ok(None) };
+        let this = Arc::clone(self);
+        Ok(Some(self.detached(async move { this.again(seen, Limits::ceilings().wall_ms).await })))
+    }
+
+    /// What is offered has bought already, where that is this request: nobody asks for anything else of it.
+    pub(super) async fn earlier(&self, offered: &Offered, binding: &str) -> Result<Option<Seen>, Arc<CallError>> {
+        match self.gate.earlier(offered, binding).await {
+            Ok(seen) => Ok(seen),
+            Err(Refusal::Store(error)) => Err(Arc::new(error.into())),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// What a payment bought, of a tool that may run for `wall_ms`.
+    pub(super) async fn again(&self, seen: Seen, wall_ms: u64) -> Shared {
+        match seen {
+            Seen::Stored(payment, answer) => Ok(Done::paid(payment, answer)),
+            Seen::InFlight(payment) => self.join(&payment, wall_ms).await,
+        }
+    }
+
+    /// The end of the run that has the payment, of a tool that may run for `wall_ms`.
+    pub(super) async fn join(&self, payment: &PaymentId, wall_ms: u64) -> Shared {
+        self.in_flight.join(&self.gate, payment, patience(wall_ms)).await
+    }
+}
