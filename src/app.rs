@@ -281,6 +281,7 @@ impl App {
                 let Some(app) = app.upgrade() else { return };
                 app.shared.limits.forget_quiet();
                 app.rooms.mcp.forget_quiet();
+                app.rooms.gate.forget_quiet();
             }
         });
     }
@@ -306,7 +307,8 @@ impl App {
 }
 
 fn payment_config(settings: &Settings) -> Result<PaymentConfig, StartError> {
-    PaymentConfig::for_network(&settings.money.network, &settings.money.pay_to).map_err(StartError::Payment)
+    let config = PaymentConfig::for_network(&settings.money.network, &settings.money.pay_to).map_err(StartError::Payment)?;
+    Ok(PaymentConfig { failed_runs: settings.http.failed_runs, ..config })
 }
 
 fn pool_config(settings: &Settings) -> PoolConfig {

@@ -5,6 +5,7 @@ pub mod clock;
 pub(crate) mod folder;
 pub mod id;
 pub(crate) mod misfit;
+pub mod penalty;
 #[cfg(test)]
 pub(crate) mod random;
 pub mod rate;

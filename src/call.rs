@@ -49,7 +49,7 @@ pub use self::{
     input::{Input, MAX_QUERY_FIELDS, Parsed as ParsedInput, check_query},
     metrics::{Metrics, MetricsSettings, Series, SeriesQuery, Step, StepError},
     receipts::Receipts,
-    register::{Registered, Registration, registration_terms},
+    register::{Registration, registration_terms},
     request::{Call, CalledBy, Progress, RequestHead},
     run::{ReadinessClient, Runner},
     under_way::UnderWay,
@@ -279,7 +279,10 @@ impl Calls {
             Ok(ran) if ran.success() => ran,
             // Uncharged: the tool failed, or said itself that it did.
             other => {
-                admission.release().await;
+                match &other {
+                    Err(error) if !error.is_of_a_run() => admission.release().await,
+                    _ => admission.fail().await,
+                }
                 let ran = other.inspect_err(|error| self.failed(&task, error))?;
                 self.came_to_nothing(&task, ERROR_STATUS);
                 let closing = task.closing(hash, &ran, self.clock.now(), self.fee);

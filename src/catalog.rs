@@ -38,6 +38,7 @@ use std::{
     collections::HashSet,
     fmt,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use arc_swap::ArcSwap;
@@ -302,6 +303,7 @@ impl Catalog {
             input_schema: Arc::clone(&endpoint.input_schema),
             output_schema: Arc::clone(&endpoint.output_schema),
             tags: endpoint.tags.clone(),
+            wall: Duration::from_millis(endpoint.limits.wall_ms),
             timeout_secs: MIN_TIMEOUT_SECS.max(endpoint.limits.wall_ms / 1_000 + SETTLE_SECS),
         });
         let record = endpoint.record(&self.base_url);

@@ -49,6 +49,7 @@ pub use self::{
     gate::{
         Admission, Admit, Ended, Gate, Seen,
         record::{PaymentState, SettlementNotice, State, StoredAnswer},
+        slow::{FailedRuns, Slowed},
     },
     network::{ConfigError, Network, PaymentConfig, checked_address},
     offered::{CredentialObserver, CreditOffer, Offered, WireVersion},

@@ -11,7 +11,7 @@ use crate::{
         clock::{Clock, Timestamp},
         id::BuilderId,
     },
-    store::{Batch, Direction, Durability, Row, Store, StoreError, Table, schema},
+    store::{Batch, Direction, Durability, Row, Store, StoreError, Table, schema, update},
 };
 
 const BUILDERS: Table<BuilderId, Builder> = schema::BUILDERS.holding();
@@ -48,6 +48,9 @@ pub struct Builder {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspended: Option<Suspension>,
     key_sha256: SecretHash,
+    /// Nobody has shown the key yet: it may be lost with the answer that had it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    key_unused: bool,
 }
 
 /// Since when a builder is suspended, and why.
@@ -114,7 +117,19 @@ impl Builder {
         let id = BuilderId::generate();
         let (key, key_sha256) = new_key(&id)?;
         let contact = contact.map(str::to_owned);
-        Ok((Self { id, name: name.to_owned(), contact, created_at: now, key_created_at: now, suspended: None, key_sha256 }, key))
+        Ok((
+            Self {
+                id,
+                name: name.to_owned(),
+                contact,
+                created_at: now,
+                key_created_at: now,
+                suspended: None,
+                key_sha256,
+                key_unused: true,
+            },
+            key,
+        ))
     }
 
     /// The record for the builder and for admins.
@@ -169,7 +184,44 @@ impl Builders {
     pub async fn by_key(&self, key: &str) -> Result<Option<Builder>, StoreError> {
         let Some((id, secret)) = credential::parts(KEY_PREFIX, key) else { return Ok(None) };
         let Ok(id) = format!("{}{id}", BuilderId::PREFIX).parse::<BuilderId>() else { return Ok(None) };
-        Ok(self.get(&id).await?.filter(|builder| builder.key_sha256.matches(secret)))
+        match self.get(&id).await?.filter(|builder| builder.key_sha256.matches(secret)) {
+            Some(builder) if builder.key_unused => self.used(&id, secret).await,
+            known => Ok(known),
+        }
+    }
+
+    /// Notes that the key was shown. On disk before it opens anything: from then on no payment is given another one.
+    async fn used(&self, id: &BuilderId, secret: &str) -> Result<Option<Builder>, StoreError> {
+        let noting = update(&*self.store, Durability::Durable, |mut tx| async move {
+            let Some(row) = tx.row(&BUILDERS, id).await?.filter(|row| row.value.key_sha256.matches(secret)) else {
+                return tx.answer::<_, StoreError>(None);
+            };
+            let builder = Builder { key_unused: false, ..row.value.clone() };
+            tx.replace(&BUILDERS, &row, &builder);
+            tx.answer(Some(builder))
+        });
+        noting.await
+    }
+
+    /// Gives a builder a new key whose first one nobody has used, and writes what tells of it; `None` where somebody has. Nobody
+    /// but who paid for the registration may ask.
+    ///
+    /// # Errors
+    ///
+    /// As [`Builders::rotate`].
+    pub async fn complete(&self, id: &BuilderId, event: Batch) -> Result<Option<String>, BuilderError> {
+        let (key, hash) = new_key(id)?;
+        let (key, hash, event) = (&key, &hash, &event);
+        let completing = update(&*self.store, Durability::Durable, |mut tx| async move {
+            let Some(row) = tx.row(&BUILDERS, id).await?.filter(|row| row.value.key_unused) else {
+                return tx.answer::<_, BuilderError>(None);
+            };
+            let builder = Builder { key_sha256: hash.clone(), key_created_at: self.clock.now(), ..row.value.clone() };
+            tx.replace(&BUILDERS, &row, &builder);
+            tx.append(event.clone());
+            tx.answer(Some(key.clone()))
+        });
+        completing.await
     }
 
     /// The builder with this id.
@@ -192,6 +244,7 @@ impl Builders {
         let (key, hash) = new_key(id)?;
         builder.key_sha256 = hash;
         builder.key_created_at = self.clock.now();
+        builder.key_unused = false;
         self.replace(&before, &builder, event).await?;
         Ok((builder, key))
     }

@@ -7,7 +7,10 @@ use super::{
     builder::Builder,
 };
 use crate::{
-    base::{clock::Timestamp, id::RequestId},
+    base::{
+        clock::Timestamp,
+        id::{BuilderId, RequestId},
+    },
     store::Batch,
 };
 
@@ -27,17 +30,26 @@ impl Applicant {
 
     fn entry(&self, builder: &Builder, now: Timestamp) -> Entry {
         let contact = self.contact.as_ref().map(|_| "contact".to_owned());
-        let action = Action {
-            actor: Actor::Builder { builder_id: builder.id.clone() },
-            method: "POST".to_owned(),
-            path: "/ai/builders/register".to_owned(),
-            slug: None,
-            builder_id: None,
-            request_id: self.request.clone(),
-            fields: ["name".to_owned()].into_iter().chain(contact).collect(),
-        };
-        Entry::done(action, now)
+        entry(&builder.id, self.request.clone(), ["name".to_owned()].into_iter().chain(contact).collect(), now)
     }
+}
+
+/// The entry in the audit trail of a registration that was completed: its payment was shown again, and given a new key.
+pub(crate) fn completed(builder: &BuilderId, request: RequestId, now: Timestamp) -> Batch {
+    entry(builder, request, vec![], now).stored()
+}
+
+fn entry(builder: &BuilderId, request_id: RequestId, fields: Vec<String>, now: Timestamp) -> Entry {
+    let action = Action {
+        actor: Actor::Builder { builder_id: builder.clone() },
+        method: "POST".to_owned(),
+        path: "/ai/builders/register".to_owned(),
+        slug: None,
+        builder_id: None,
+        request_id,
+        fields,
+    };
+    Entry::done(action, now)
 }
 
 /// Who becomes a builder by a payment, and the entry of it in the audit trail.

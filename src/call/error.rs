@@ -7,7 +7,7 @@ use tollhouse_protocol::{StopReason, Thrown};
 
 use crate::{
     base::share::OverShare,
-    money::{Challenge, NOT_SERVED, PaymentId, Refusal, SettleError},
+    money::{Challenge, NOT_SERVED, PaymentId, Refusal, SettleError, Slowed},
     store::StoreError,
     tool::{Mismatch, Slug},
 };
@@ -46,6 +46,8 @@ pub enum CallError {
     FacilitatorUnavailable(String),
     #[error(transparent)]
     OverShare(#[from] OverShare),
+    #[error(transparent)]
+    Slowed(Slowed),
     #[error("no worker came free in time")]
     Busy { retry_after: Duration },
     #[error("endpoint is held for a moment after repeated faults")]
@@ -88,11 +90,22 @@ impl CallError {
         matches!(self, Self::Threw(_) | Self::Misbehaved(_) | Self::Output(_) | Self::Stopped(_))
     }
 
+    /// Whether a run that ended so has come to its end, or its caller took it back: all that was done for it nobody pays.
+    #[must_use]
+    pub fn is_of_a_run(&self) -> bool {
+        self.is_the_tools() || matches!(self, Self::Cancelled)
+    }
+
     /// Of a payment that does not admit; `challenge` makes what is asked for, for a reason.
     pub(super) fn refused(refusal: Refusal, challenge: impl FnOnce(&str) -> Challenge) -> Self {
         match refusal {
             // The reason is a code of x402.
             Refusal::Invalid { reason, .. } => Self::PaymentRequired(Arc::new(challenge(&reason))),
+            Refusal::TooShort { .. } => {
+                let challenge = challenge("invalid_exact_evm_payload_authorization_valid_before");
+                Self::PaymentRequired(Arc::new(challenge.explained(&refusal.to_string())))
+            }
+            Refusal::Slowed(slowed) => Self::Slowed(slowed),
             Refusal::NoPayment | Refusal::CreditUnknown | Refusal::CreditRevoked | Refusal::InsufficientCredit { .. } => {
                 Self::PaymentRequired(Arc::new(challenge(&refusal.to_string())))
             }

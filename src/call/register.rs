@@ -1,13 +1,17 @@
 //! Becoming a builder: paid through the same gate as a call, under the same invariant.
 //!
-//! The builder is written in the commit of the receipt. Their key is in no stored answer: it goes to the one
-//! request that registered, and a payment that is shown again gets the same answer without it.
+//! The builder is written in the commit of the receipt. Their key is in no stored answer: it goes to one of those who wait for
+//! the registration when it ends. Where that was lost, the same payment is given a new key, as long as nobody has used one.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::{CallError, Calls, Closing, Done, ReceiptFinisher, done::Shared, in_flight::JOIN_PATIENCE, json_bytes};
+use super::{
+    CallError, Calls, Closing, Done, ReceiptFinisher,
+    done::{Key, Shared},
+    json_bytes,
+};
 use crate::{
     account::{
         builder::{Builder, BuilderError},
@@ -48,15 +52,6 @@ pub struct Registration {
     pub request: RequestId,
 }
 
-/// Someone who registered.
-#[derive(Debug)]
-pub struct Registered {
-    /// The answer, as any call's.
-    pub done: Done,
-    /// Only for the request that registered.
-    pub key: Option<String>,
-}
-
 /// What registration costs, and the words of its challenge.
 #[must_use]
 pub fn registration_terms(price: MicroUsd, base_url: &str) -> Terms {
@@ -76,6 +71,7 @@ pub fn registration_terms(price: MicroUsd, base_url: &str) -> Terms {
         input_schema: Arc::new(input),
         output_schema: Arc::new(json!({ "type": "object" })),
         tags: vec!["builder".to_owned()],
+        wall: Duration::ZERO,
         timeout_secs: TIMEOUT_SECS,
     }
 }
@@ -86,19 +82,18 @@ impl Calls {
     /// # Errors
     ///
     /// As [`Calls::perform`]; [`CallError::Input`] for a name or contact that cannot be.
-    pub async fn register(self: &Arc<Self>, registration: Registration) -> Result<Registered, Arc<CallError>> {
+    pub async fn register(self: &Arc<Self>, registration: Registration) -> Shared {
         let this = Arc::clone(self);
         self.detached(async move { this.register_here(registration).await }).await
     }
 
-    async fn register_here(&self, registration: Registration) -> Result<Registered, Arc<CallError>> {
+    async fn register_here(&self, registration: Registration) -> Shared {
         let Registration { terms, name, contact, query, offered, request } = registration;
         let applicant = Applicant { name, contact, request };
         let body = json!({ "name": applicant.name, "contact": applicant.contact });
         let body = receipt::canonical(&body);
         let hash = request_hash(terms.endpoint_id.as_str(), &body);
         let binding = binding(terms.slug.as_str(), "POST", query.as_deref(), Some(&body));
-        let joined = |done: Shared| done.map(|done| Registered { done, key: None });
         if terms.price.is_zero() {
             let joining = self.make(&terms, &applicant, hash).map_err(Arc::new)?;
             return self.register_free(joining).await.map_err(|error| Arc::new(error.into()));
@@ -107,16 +102,16 @@ impl Calls {
             return Err(Arc::new(self.unpaid(&terms)));
         }
         match self.admit(&terms, offered, &binding).await? {
-            Admit::Stored(payment, answer) => joined(Ok(Done::paid(payment, answer))),
-            Admit::InFlight(payment) => joined(self.in_flight.join(&self.gate, &payment, JOIN_PATIENCE).await),
+            Admit::Stored(payment, answer) => Ok(Done::paid(payment, answer)),
+            Admit::InFlight(payment) => self.join(&payment, 0).await,
             Admit::Run(admission) => {
                 let tracked = self.in_flight.track(admission.id());
                 let payment = admission.id().clone();
                 let registered = match self.make(&terms, &applicant, hash) {
                     Ok(Joining { closing, answer, key }) => {
                         let settled = self.gate.settle(admission, answer, &ReceiptFinisher::encode(&closing)).await;
-                        let done = settled.map(|answer| Done::paid(payment, answer));
-                        done.map(|done| Registered { done, key: Some(key) }).map_err(|error| self.unsettled(&terms, error))
+                        let done = settled.map(|answer| Done { key: Some(Key::new(key)), ..Done::paid(payment, answer) });
+                        done.map_err(|error| self.unsettled(&terms, error))
                     }
                     Err(error) => {
                         admission.release().await;
@@ -124,21 +119,20 @@ impl Calls {
                     }
                 };
                 let registered = registered.map_err(Arc::new);
-                let shared = registered.as_ref().map(|registered| registered.done.clone()).map_err(Arc::clone);
-                tracked.end(shared);
+                tracked.end(registered.clone());
                 registered
             }
         }
     }
 
-    async fn register_free(&self, joining: Joining) -> Result<Registered, StoreError> {
+    async fn register_free(&self, joining: Joining) -> Result<Done, StoreError> {
         let Joining { closing, mut answer, key } = joining;
         answer.receipt_id = closing.receipt.receipt_id.to_string();
         self.write_behind.durably(closing.registered.as_ref().map(Registrant::stored).unwrap_or_default()).await?;
         if let Err(error) = self.write_behind.succeeded(closing).await {
             tracing::error!(%error, "a builder was registered, and the receipt of it is lost");
         }
-        Ok(Registered { done: Done { answer: Arc::new(answer), payment: None, success: true }, key: Some(key) })
+        Ok(Done { answer: Arc::new(answer), payment: None, success: true, key: Some(Key::new(key)) })
     }
 
     /// A builder who is not stored yet, and all that the commit which stores them says.
@@ -171,7 +165,7 @@ fn told(builder: &Builder) -> Value {
         "ok": true,
         "builderId": builder.id,
         "builder": builder.own(),
-        "note": "The key is shown once, to the request that registered. An admin gives a new one for a lost one: POST /ai/builders/keys?builderId=…",
+        "note": "The key is kept nowhere. Until it is first used, the payment that registered, shown again, is given a new one in its place; later, an admin gives one: POST /ai/builders/keys?builderId=…",
     })
 }
 

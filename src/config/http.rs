@@ -9,6 +9,7 @@ use std::{
 use rustix::process::{Resource, getrlimit};
 
 use super::layered::flags;
+use crate::money::FailedRuns;
 
 /// Percent of all processor time for one address when nothing else is set.
 const ADDRESS_CPU_PERCENT: u8 = 2;
@@ -40,6 +41,12 @@ pub struct HttpFlags {
     /// Wrong credentials per minute of one client address, before all of its are refused for a while; 0 is no limit [default: 60]
     #[arg(long, env = "TOLLHOUSE_AUTH_FAILURES")]
     pub auth_failures: Option<u32>,
+    /// Runs of one payer per minute that nobody pays for, since they fail, before further ones are told 429; 0 is no limit [default: 20]
+    #[arg(long, env = "TOLLHOUSE_PAYER_FAILURES")]
+    pub payer_failures: Option<u32>,
+    /// The same of one tool, of all payers together: beyond, those who made some of them are told 429; 0 is no limit [default: 200]
+    #[arg(long, env = "TOLLHOUSE_TOOL_FAILURES")]
+    pub tool_failures: Option<u32>,
     /// Checks and dry runs of one builder at once, or of all admins [default: 4]
     #[arg(long, env = "TOLLHOUSE_DRY_RUNS")]
     pub dry_runs: Option<usize>,
@@ -91,6 +98,8 @@ pub struct HttpSettings {
     pub address_cpu_percent: Option<NonZeroU8>,
     /// Wrong credentials per minute of one client address.
     pub auth_failures: Option<NonZeroU32>,
+    /// Runs that may fail in a minute, uncharged.
+    pub failed_runs: FailedRuns,
     /// Checks and dry runs of one owner at once.
     pub dry_runs: usize,
     /// What comes in, and how long it may take.
@@ -147,10 +156,17 @@ impl HttpFlags {
             rate_limit: NonZeroU32::new(self.rate_limit.unwrap_or(if listen.is_loopback() { 0 } else { 100 })),
             address_cpu_percent: NonZeroU8::new(self.address_cpu_percent.unwrap_or(ADDRESS_CPU_PERCENT)),
             auth_failures: NonZeroU32::new(self.auth_failures.unwrap_or(AUTH_FAILURES)),
+            failed_runs: self.failed_runs(),
             dry_runs: self.dry_runs.unwrap_or(4).max(1),
             progress: Duration::from_millis(self.progress_ms.unwrap_or(5_000).max(1)),
             intake: self.intake(listen),
         }
+    }
+
+    fn failed_runs(&self) -> FailedRuns {
+        let of = |given: Option<u32>, most| given.map_or(most, NonZeroU32::new);
+        let FailedRuns { of_payer, of_tool } = FailedRuns::default();
+        FailedRuns { of_payer: of(self.payer_failures, of_payer), of_tool: of(self.tool_failures, of_tool) }
     }
 
     fn intake(&self, listen: IpAddr) -> IntakeSettings {

@@ -3,7 +3,7 @@
 mod from;
 mod response;
 
-use std::{borrow::Cow, num::NonZeroU32, sync::Arc};
+use std::{borrow::Cow, num::NonZeroU32, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value, json};
 
@@ -30,6 +30,11 @@ pub struct Fault {
     policy: Option<Policy>,
     /// What is asked for, where it is for a payment that the request was refused.
     challenge: Option<Arc<Challenge>>,
+}
+
+/// A time as `Retry-After` tells it: no less than it is.
+pub(crate) fn whole_seconds(time: Duration) -> u64 {
+    time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }
 
 /// So much in so much time, as headers tell it: draft-ietf-httpapi-ratelimit-headers.

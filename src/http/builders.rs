@@ -19,9 +19,12 @@ use super::{
     services::{Accounts, Http, Publishing},
 };
 use crate::{
-    account::builder::{BuilderError, Verdict},
+    account::{
+        builder::{BuilderError, Verdict},
+        registration,
+    },
     base::id::{BuilderId, RequestId},
-    call::{CallError, Registered, Registration},
+    call::{CallError, Registration},
     event::{Events, Kind},
     front::{AboutBody as _, Caller, Code, Fault, body::SMALL_BODY_BYTES, offered},
     money::Offered,
@@ -55,7 +58,7 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// The key is shown once.
+/// The key is kept nowhere.
 async fn register(
     _: Everyone,
     State(http): State<Http>,
@@ -70,12 +73,37 @@ async fn register(
     let request_id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(RequestId::generate);
     let query = request.uri().query().map(str::to_owned);
     let Body(Applicant { name, contact }) = Body::<_, SMALL_BODY_BYTES>::from_request(request, &http).await?;
-    let registration = Registration { terms: Arc::clone(&accounts.registration), name, contact, query, offered, request: request_id };
-    let registered = accounts.calls.register(registration).await.map_err(|error| match &*error {
+    let registration =
+        Registration { terms: Arc::clone(&accounts.registration), name, contact, query, offered, request: request_id.clone() };
+    let done = accounts.calls.register(registration).await.map_err(|error| match &*error {
         CallError::Input(mismatch) => unfit(mismatch),
         other => other.into(),
     })?;
-    Ok(told(&registered))
+    let mut body: Value = serde_json::from_slice(&done.answer.body).unwrap_or_default();
+    let key = match &done.key {
+        Some(key) => key.take(),
+        None => completed(accounts, &body, request_id).await?,
+    };
+    if let (Some(body), Some(key)) = (body.as_object_mut(), key) {
+        body.insert("builderKey".to_owned(), json!(key));
+    }
+    let mut response = Json(body).into_response();
+    reply::mark(&mut response, &done);
+    Ok(response)
+}
+
+/// A key for who shows the payment of a registration again, and may not have got the first one; `None` once a key was used.
+async fn completed(accounts: &Accounts, registered: &Value, request: RequestId) -> Result<Option<String>, Fault> {
+    let Some(id) = registered["builderId"].as_str().and_then(|id| id.parse::<BuilderId>().ok()) else { return Ok(None) };
+    let owner = Owner::Builder(id.clone());
+    let event = accounts.events.event(Kind::BuilderKeyRotated, None, json!({}));
+    let told = Events::stored(&owner, &event).and(registration::completed(&id, request, event.at));
+    let key = accounts.builders.complete(&id, told).await?;
+    if key.is_some() {
+        accounts.events.announce(&owner, event);
+        tracing::info!(builder.id = %id, "a registration was completed by its payment");
+    }
+    Ok(key)
 }
 
 /// A name or contact that cannot be.
@@ -83,18 +111,6 @@ fn unfit(mismatch: &Mismatch) -> Fault {
     let problem = mismatch.problems.first();
     let (message, pointer) = problem.map_or(("the registration cannot be", ""), |problem| (&problem.message, &problem.pointer));
     Fault::invalid(Applicant::CODE, message, pointer)
-}
-
-/// The stored answer, and the key where it is shown.
-fn told(registered: &Registered) -> Response {
-    let Registered { done, key } = registered;
-    let mut body: Value = serde_json::from_slice(&done.answer.body).unwrap_or_default();
-    if let (Some(body), Some(key)) = (body.as_object_mut(), key) {
-        body.insert("builderKey".to_owned(), json!(key));
-    }
-    let mut response = Json(body).into_response();
-    reply::mark(&mut response, done);
-    response
 }
 
 async fn me(ForBuilder(builder, _): ForBuilder) -> Json<Value> {

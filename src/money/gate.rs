@@ -3,6 +3,7 @@
 pub(super) mod record;
 mod recovery;
 mod settle;
+pub(super) mod slow;
 
 use std::{
     collections::HashMap,
@@ -17,7 +18,10 @@ use super::{
     Challenge, CredentialObserver, Credit, CreditOffer, Credits, Facilitator, Finisher, Offered, Payment, PaymentConfig, PaymentId,
     PaymentState, Refusal, State, StoredAnswer, Terms, Verdict, WireVersion,
     credit::Hold,
-    gate::record::{Record, Tail},
+    gate::{
+        record::{Record, Tail},
+        slow::{Running, Slow},
+    },
     offered::checked_key,
     receipt::Kind,
     x402::{offer::Shown, wire},
@@ -45,6 +49,10 @@ fn open_intent(id: &PaymentId, record: &Record) -> Option<Entry> {
 /// Longest time that an authorisation may still be valid when it is shown: as long as its record must be kept. Clients
 /// sign for the minutes that the terms ask for.
 const MAX_VALIDITY: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// How long an authorisation must be valid beyond the time that a handler may take: to queue, and to settle. Facilitators refuse
+/// what ends within 6 s.
+const SETTLE_MARGIN: Duration = Duration::from_secs(30);
 
 /// How long an idempotency key of a credit names the same call, from its first use.
 const KEY_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -85,8 +93,19 @@ pub struct Admission {
     id: PaymentId,
     record: Box<Record>,
     means: Means,
+    running: Running,
     /// Set once the reservation is somebody else's to end.
     ended: bool,
+}
+
+/// What a reservation is made of.
+struct Reservation<'a> {
+    id: PaymentId,
+    digest: String,
+    request: &'a str,
+    tail: Tail,
+    means: Means,
+    running: Running,
 }
 
 /// What is paid with.
@@ -103,6 +122,8 @@ pub struct Gate {
     config: PaymentConfig,
     finisher: Arc<dyn Finisher>,
     credits: Arc<Credits>,
+    /// Whose runs fail.
+    slow: Slow,
     /// Settlements that this process has open: when to ask again, and how often it has asked.
     open: Mutex<HashMap<PaymentId, Retry>>,
     /// Reservations of this process that the store did not take back yet.
@@ -133,7 +154,8 @@ impl Gate {
         finisher: Arc<dyn Finisher>,
     ) -> Arc<Self> {
         let credits = Credits::new(Arc::clone(&store), clock.clone());
-        Arc::new(Self { store, facilitator, clock, config, finisher, credits, open: Mutex::default(), orphans: Mutex::default() })
+        let slow = Slow::new(config.failed_runs);
+        Arc::new(Self { store, facilitator, clock, config, finisher, credits, slow, open: Mutex::default(), orphans: Mutex::default() })
     }
 
     /// Developer credits.
@@ -218,7 +240,10 @@ impl Gate {
         }
         let payment = shown.matching(terms, &self.config)?;
         let Some((id, digest)) = known else { return Err(Refusal::invalid("invalid_payload", "the payment does not read")) };
-        let showable_until_ms = self.valid_until(&payment)?;
+        let showable_until_ms = self.valid_until(&payment, terms)?;
+        let payer = payment.payer();
+        let running = Running { payer: payer.clone(), tool: terms.slug.clone() };
+        self.slow.check(&running)?;
         match self.facilitator.verify(&payment).await {
             Verdict::Valid => {}
             Verdict::Invalid { reason, message } => {
@@ -233,14 +258,15 @@ impl Gate {
                 return Err(Refusal::FacilitatorUnavailable(why));
             }
         }
-        let payer = payment.payer();
         let tail = Tail::new(showable_until_ms, payment.client_id.as_deref().map(|name| (payer.as_str(), name)));
-        self.reserve(id, digest, request, tail, Means::X402(Box::new(payment))).await
+        let means = Means::X402(Box::new(payment));
+        self.reserve(Reservation { id, digest, request, tail, means, running }).await
     }
 
     /// Until when an authorisation can be shown, in milliseconds since 1970. An expired one is refused whatever the
     /// facilitator says: the record that it is spent may be gone.
-    fn valid_until(&self, payment: &Payment) -> Result<u64, Refusal> {
+    /// What ends before it can be settled is refused before the work.
+    fn valid_until(&self, payment: &Payment, terms: &Terms) -> Result<u64, Refusal> {
         let (now, until) = (self.clock.now().0, payment.valid_before_secs().saturating_mul(1_000));
         let refused = |message: String| Refusal::invalid("invalid_exact_evm_payload_authorization_valid_before", message);
         let most = u64::try_from(MAX_VALIDITY.as_millis()).unwrap_or(u64::MAX);
@@ -249,6 +275,9 @@ impl Gate {
             Some(left) if left > most => {
                 let days = MAX_VALIDITY.as_secs() / (24 * 60 * 60);
                 Err(refused(format!("`validBefore` is more than {days} days ahead; sign for the `maxTimeoutSeconds` that are asked for")))
+            }
+            Some(left) if Duration::from_millis(left) < terms.wall + SETTLE_MARGIN => {
+                Err(Refusal::TooShort { left: Duration::from_millis(left), wall: terms.wall, margin: SETTLE_MARGIN })
             }
             Some(_) => Ok(until),
         }
@@ -273,9 +302,12 @@ impl Gate {
         if credit.revoked.is_some() {
             return Err(Refusal::CreditRevoked);
         }
+        let running = Running { payer: credit.id.to_string(), tool: terms.slug.clone() };
+        self.slow.check(&running)?;
         let hold = self.credits.hold(&credit, terms.price, &terms.slug);
         let hold = hold.ok_or(Refusal::InsufficientCredit { balance: credit.balance, price: terms.price })?;
-        self.reserve(id, digest, request, Tail::new(showable_until_ms, None), Means::Credit(hold)).await
+        let tail = Tail::new(showable_until_ms, None);
+        self.reserve(Reservation { id, digest, request, tail, means: Means::Credit(hold), running }).await
     }
 
     /// The credit with this token; `observer` is told where there is none.
@@ -296,11 +328,12 @@ impl Gate {
     }
 
     /// Binds the payment to the request: of many that arrive together, one.
-    async fn reserve(self: &Arc<Self>, id: PaymentId, digest: String, request: &str, tail: Tail, means: Means) -> Result<Admit, Refusal> {
+    async fn reserve(self: &Arc<Self>, reservation: Reservation<'_>) -> Result<Admit, Refusal> {
+        let Reservation { id, digest, request, tail, means, running } = reservation;
         let record = Record::reserved(request, digest, tail, self.clock.now());
         match update(&*self.store, Durability::Buffered, |tx| bind(tx, &id, &record)).await {
             Ok(Some(seen)) => Ok(seen.into()),
-            Ok(None) => Ok(Admit::Run(Admission { gate: Arc::clone(self), id, record: Box::new(record), means, ended: false })),
+            Ok(None) => Ok(Admit::Run(Admission { gate: Arc::clone(self), id, record: Box::new(record), means, running, ended: false })),
             Err(Refusal::Store(StoreError::Contended)) => Err(Refusal::InProgress(id)),
             Err(refusal) => {
                 if matches!(refusal, Refusal::Store(StoreError::Unknown(_))) {
@@ -334,6 +367,11 @@ impl Gate {
             Some(Record { state: State::Reserved | State::Settling, .. }) => Ended::NotYet,
             _ => Ended::Without,
         })
+    }
+
+    /// Forgets payers and tools that have been quiet, so that memory stays flat.
+    pub fn forget_quiet(&self) {
+        self.slow.forget_quiet();
     }
 
     /// Settlements whose end is not known.
@@ -460,6 +498,12 @@ impl Admission {
             Means::X402(_) => Kind::X402,
             Means::Credit(_) => Kind::Credit,
         }
+    }
+
+    /// Gives the reservation back after a run that is not paid for.
+    pub async fn fail(self) {
+        self.gate.slow.failed(&self.running);
+        self.release().await;
     }
 
     /// Gives the reservation back, and waits until that is done.

@@ -3,7 +3,7 @@
 use alloy_primitives::Address;
 use serde_json::{Value, json};
 
-use super::{Terms, WireVersion};
+use super::{FailedRuns, Terms, WireVersion};
 
 /// A network that payments can be made on, and its dollar token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,13 +101,15 @@ pub enum ConfigError {
     Client(String),
 }
 
-/// Where payments go, and on what network.
+/// Where payments go, on what network, and how much is done for nothing.
 #[derive(Debug, Clone)]
 pub struct PaymentConfig {
     /// Where payments are made.
     pub network: &'static Network,
     /// To whom.
     pub pay_to: String,
+    /// How often runs may fail that nobody pays for.
+    pub failed_runs: FailedRuns,
 }
 
 impl PaymentConfig {
@@ -120,7 +122,7 @@ impl PaymentConfig {
         let known = NETWORKS.iter().find(|known| known.caip2 == network || known.v1_name == network);
         let network = known.ok_or_else(|| ConfigError::UnknownNetwork(network.to_owned()))?;
         let pay_to = checked_address(pay_to).ok_or_else(|| ConfigError::PayTo(pay_to.to_owned()))?;
-        Ok(Self { network, pay_to })
+        Ok(Self { network, pay_to, failed_runs: FailedRuns::default() })
     }
 
     /// The one entry of `accepts`, in the form of `version`.

@@ -1,6 +1,8 @@
 //! Why a payment does not admit a call, or its result is withheld.
 
-use super::gate::record::SettlementNotice;
+use std::time::Duration;
+
+use super::gate::{record::SettlementNotice, slow::Slowed};
 use crate::{base::id::PaymentId, store::StoreError, tool::MicroUsd};
 
 /// Why a payment does not admit a call. Nothing was taken.
@@ -12,6 +14,13 @@ pub enum Refusal {
     /// `reason` is a code of x402; `message` is for people.
     #[error("{message}")]
     Invalid { reason: String, message: String },
+    #[error(
+        "the authorization ends in {} s, and the tool may run for {} s and takes up to {} s to settle: sign for the `maxTimeoutSeconds` that are asked for",
+        .left.as_secs(), .wall.as_secs(), .margin.as_secs()
+    )]
+    TooShort { left: Duration, wall: Duration, margin: Duration },
+    #[error(transparent)]
+    Slowed(#[from] Slowed),
     #[error("this payment was made for another request")]
     Reused,
     /// Others change its record faster than this request can.

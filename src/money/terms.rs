@@ -1,6 +1,6 @@
 //! What a call costs.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
 
@@ -33,6 +33,8 @@ pub struct Terms {
     pub output_schema: Arc<Value>,
     /// For directories of what can be paid for.
     pub tags: Vec<String>,
+    /// How long the work may take that is paid for: the tool's wall limit.
+    pub wall: Duration,
     /// How long an authorisation must stay valid, in seconds: the tool's wall limit, and time to settle.
     pub timeout_secs: u64,
 }

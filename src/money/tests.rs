@@ -154,6 +154,7 @@ fn terms() -> Terms {
         input_schema: Arc::new(json!({ "type": "object", "properties": { "a": { "type": "number", "default": 1 } } })),
         output_schema: Arc::new(json!({ "type": "object" })),
         tags: vec!["maths".to_owned()],
+        wall: Duration::from_secs(10),
         timeout_secs: 60,
     }
 }

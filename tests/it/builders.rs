@@ -1,10 +1,12 @@
 //! Becoming a builder, and the key that says so.
 
+use std::time::Duration;
+
 use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Facilitator, Host, Payer, Payment, Settles};
+use crate::harness::{Answer, Facilitator, Host, Payer, Payment, Settles, eventually};
 
 const REGISTER: &str = "/ai/builders/register";
 
@@ -22,6 +24,10 @@ async fn builders(host: &Host) -> usize {
 
 async fn me(host: &Host, key: &str) -> Answer {
     host.as_builder(key, Method::GET, "/ai/builders/me", &Value::Null).await
+}
+
+fn key_in(answer: &Answer) -> Option<String> {
+    answer.json()["builderKey"].as_str().map(str::to_owned)
 }
 
 /// Everything below `folder`, but for the file that holds the admin token.
@@ -43,7 +49,7 @@ fn contains(bytes: &[u8], text: &str) -> bool {
 }
 
 #[tokio::test]
-async fn one_payment_makes_one_builder_whose_key_is_shown_once() {
+async fn one_payment_makes_one_builder_with_one_key() {
     let host = Host::start().await;
     let payer = Payer::funded(&host, 10.0).await;
     let challenges = (host.post(REGISTER, &json!({})).await.is(402), host.post(REGISTER, &applicant()).await.is(402));
@@ -51,9 +57,11 @@ async fn one_payment_makes_one_builder_whose_key_is_shown_once() {
     for (count, payment) in payments.iter().enumerate() {
         let body = applicant();
         let mut answers = join_all((0..8).map(|_| pay(&host, payment, &body))).await;
+        assert!(answers.iter().any(|answer| key_in(answer).is_some()), "none of them has a key: {answers:?}");
+        // Which of them is lost, nobody knows: the last one is the key.
         answers.push(pay(&host, payment, &body).await);
-        let keys: Vec<_> = answers.iter().filter_map(|answer| answer.json()["builderKey"].as_str().map(str::to_owned)).collect();
-        assert_eq!(keys.len(), 1, "the key is shown to one of them: {answers:?}");
+        let keys: Vec<_> = answers.iter().filter_map(key_in).collect();
+        let key = keys.last().unwrap();
         for answer in &answers {
             assert_eq!((answer.status, &answer.json()["builderId"]), (200, &answers[0].json()["builderId"]));
             assert_eq!(answer.receipt_id(), answers[0].receipt_id());
@@ -61,10 +69,16 @@ async fn one_payment_makes_one_builder_whose_key_is_shown_once() {
         let receipt = host.receipt(&answers[0].receipt_id()).await;
         assert_eq!((&receipt["slug"], &receipt["priceUsd"]), (&json!("builder-registration"), &json!(1)));
         host.verify_receipt(&receipt).unwrap();
-        let own = me(&host, &keys[0]).await.is(200).json();
+        for earlier in &keys[..keys.len() - 1] {
+            me(&host, earlier).await.fails(401, "unauthorized", "caller");
+        }
+        let own = me(&host, key).await.is(200).json();
+        answers.push(pay(&host, payment, &body).await);
+        assert_eq!(key_in(answers.last().unwrap()), None, "a key was used");
+        assert!(me(&host, key).await.status == 200 && answers.last().unwrap().json()["builderId"] == own["builder"]["builderId"]);
         assert_eq!((&own["builder"]["builderId"], &own["builder"]["name"]), (&answers[0].json()["builderId"], &json!("Toolsmith")));
         assert_eq!((builders(&host).await, host.balance(&payer.address).await), (count + 1, 9_000_000 - count as u64 * 1_000_000));
-        assert!(!contains(&bytes_below(&host.folder().join("data")), &keys[0]), "the key is in a file");
+        assert!(!contains(&bytes_below(&host.folder().join("data")), key), "the key is in a file");
         assert!(contains(&bytes_below(&host.folder().join("data")), own["builder"]["builderId"].as_str().unwrap()));
     }
     let another = json!({ "name": "Another", "contact": "hello@toolsmith.example" });
@@ -79,10 +93,55 @@ async fn credit_registers_and_an_idempotency_key_makes_it_once() {
         let request = host.request(Method::POST, REGISTER).header("x-developer-credit", &credit).header("idempotency-key", "one");
         host.send(request.json(&applicant()))
     };
-    let (first, again) = (register().await.is(200).json(), register().await.is(200).json());
-    assert_eq!((&first["builderId"], again.get("builderKey")), (&again["builderId"], None));
-    assert!(first["builderKey"].as_str().unwrap().starts_with("bk_"));
+    let (first, again) = (register().await.is(200), register().await.is(200));
+    assert_eq!(first.json()["builderId"], again.json()["builderId"]);
+    me(&host, &key_in(&first).unwrap()).await.fails(401, "unauthorized", "caller");
+    me(&host, &key_in(&again).unwrap()).await.is(200);
+    assert_eq!(key_in(&register().await.is(200)), None, "it was used");
     assert_eq!((host.credit_balance(&credit).await, builders(&host).await), (1_500_000, 1));
+}
+
+/// The answer that had the key was lost: on the way, or because the host ended before it was given.
+#[tokio::test]
+async fn a_paid_registration_whose_answer_is_lost_is_completed_by_its_payment() {
+    let mut host = Host::start().await;
+    let payer = Payer::funded(&host, 10.0).await;
+    let payment = payer.pay(&host.post(REGISTER, &applicant()).await.is(402).decoded("payment-required"));
+    let lost = pay(&host, &payment, &applicant()).await.is(200);
+    host.restart().await;
+    let completed = pay(&host, &payment, &applicant()).await.is(200);
+    assert_eq!((&completed.json()["builderId"], completed.receipt_id()), (&lost.json()["builderId"], lost.receipt_id()));
+    let key = key_in(&completed).unwrap();
+    let trail = host.manage(Method::GET, "/ai/admin/audit", &Value::Null).await.is(200).json();
+    let entries = trail["entries"].as_array().unwrap().iter().filter(|entry| entry["path"] == REGISTER).count();
+    assert_eq!(entries, 2, "who registered, and that they were given a key again: {trail}");
+    // Another application is another request, and another signature nobody's.
+    pay(&host, &payment, &json!({ "name": "Toolsmith" })).await.fails(409, "payment_reused", "caller");
+    let forged = payment.altered("/payload/signature", json!(format!("0x{}1b", "11".repeat(64))));
+    assert_eq!(pay(&host, &forged, &applicant()).await.is(402).json()["error"], "invalid_exact_evm_nonce_already_used");
+    me(&host, &key_in(&lost).unwrap()).await.fails(401, "unauthorized", "caller");
+    me(&host, &key).await.is(200);
+    // From its first use on, the key is the builder's alone: also after a restart, and where they have a new one.
+    host.restart().await;
+    assert_eq!(key_in(&pay(&host, &payment, &applicant()).await.is(200)), None);
+    let rotated = host.as_builder(&key, Method::POST, "/ai/builders/keys", &Value::Null).await.is(200).json();
+    assert_eq!(key_in(&pay(&host, &payment, &applicant()).await.is(200)), None);
+    me(&host, rotated["builderKey"].as_str().unwrap()).await.is(200);
+    assert_eq!((builders(&host).await, host.balance(&payer.address).await), (1, 9_000_000));
+}
+
+#[tokio::test]
+async fn a_registration_whose_caller_hung_up_has_its_key_for_the_next_who_shows_the_payment() {
+    let facilitator = Facilitator::start(Settles::Well).await;
+    let host = Host::builder().settled_by(&facilitator.url).start().await;
+    let payment = Payer::new().pay(&host.post(REGISTER, &applicant()).await.is(402).decoded("payment-required"));
+    let hasty = host.request(Method::POST, REGISTER).header(payment.header, payment.encoded()).json(&applicant());
+    _ = Host::try_send(hasty.timeout(Duration::from_millis(1))).await;
+    // While the first connection is not known to be gone, its request may have the key.
+    let shown_again = async || key_in(&pay(&host, &payment, &applicant()).await.is(200));
+    let key = eventually("the key is given", Duration::from_secs(20), shown_again).await;
+    me(&host, &key).await.is(200);
+    assert_eq!((builders(&host).await, facilitator.asked()), (1, 1));
 }
 
 #[tokio::test]

@@ -8,14 +8,14 @@ use serde_json::json;
 use tokio::task::JoinError;
 use tollhouse_protocol::StopReason;
 
-use super::Fault;
+use super::{Fault, Policy, whole_seconds};
 use crate::{
     account::builder::BuilderError,
     call::CallError,
     capability::secret::SecretError,
     catalog::PublishError,
     front::Code,
-    money::{CreditError, LedgerError, payout::PayoutError},
+    money::{CreditError, LedgerError, Slowed, payout::PayoutError},
     store::StoreError,
     tool::finding::Finding,
 };
@@ -44,7 +44,7 @@ impl Code {
             CallError::PaymentInProgress(_) | CallError::Joined(_) => Code::PaymentInProgress,
             CallError::FacilitatorUnavailable(_) => Code::FacilitatorUnavailable,
             CallError::SettlementUnknown(_) => Code::SettlementUnknown,
-            CallError::OverShare(_) => Code::RateLimited,
+            CallError::OverShare(_) | CallError::Slowed(_) => Code::RateLimited,
             CallError::Busy { .. } | CallError::Held { .. } | CallError::NoSandbox => Code::Busy,
             CallError::Threw(_) | CallError::Misbehaved(_) => Code::HandlerFailed,
             CallError::Output(_) => Code::InvalidOutput,
@@ -83,6 +83,10 @@ impl From<&CallError> for Fault {
                 .with("paymentId", json!(payment)),
             CallError::Busy { retry_after } | CallError::Held { retry_after } => fault.retry_after(retry_after.as_secs().max(1)),
             CallError::OverShare(over) => fault.retry_after(over.seconds),
+            CallError::Slowed(slowed) => {
+                let policy = Policy { name: "failed-runs", most: slowed.most, window_secs: Slowed::WINDOW.as_secs() };
+                Self::rate_limited(policy, whole_seconds(slowed.wait), error.to_string())
+            }
             CallError::NoSandbox | CallError::Store(_) => fault.retry_after(1),
             CallError::UnknownEndpoint(_)
             | CallError::Paused(_)

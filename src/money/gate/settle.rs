@@ -28,14 +28,21 @@ impl Gate {
     ///
     /// [`SettleError`]; the answer must be withheld.
     pub async fn settle(&self, mut admission: Admission, answer: StoredAnswer, draft: &[u8]) -> Result<StoredAnswer, SettleError> {
-        match &admission.means {
+        let running = admission.running.clone();
+        let settled = match &admission.means {
             Means::X402(_) => {
                 let (payment, id, begun) = self.intend(&mut admission, answer, draft).await?;
                 let outcome = self.facilitator.settle(&payment, &begun).await;
                 self.conclude(&id, outcome).await
             }
             Means::Credit(_) => self.debit(admission, answer, draft).await,
+        };
+        match &settled {
+            Ok(_) => self.slow.paid(running),
+            Err(SettleError::Refused { reason, .. }) if reason != NOT_SERVED => self.slow.failed(&running),
+            Err(_) => {}
         }
+        settled
     }
 
     /// Writes the intent. From here on only [`Gate::conclude`] ends the payment.

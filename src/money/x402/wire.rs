@@ -60,6 +60,14 @@ impl Challenge {
         let v1 = json!({ "x402Version": 1, "error": error, "accepts": [config.requirements(terms, WireVersion::V1)] });
         Self { sentence: sentence(terms, &error), error, v2, v2_header, v1, failed: None }
     }
+
+    /// The same, with what is wrong in words: for people, and for who reads the body.
+    #[must_use]
+    pub fn explained(mut self, message: &str) -> Self {
+        self.v1["message"] = json!(message);
+        self.sentence = format!("{} {message}.", self.sentence);
+        self
+    }
 }
 
 /// What a call costs, and why it was not made, in words.

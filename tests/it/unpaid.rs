@@ -1,0 +1,177 @@
+//! Work that nobody pays for: what could not be settled is not begun, and who fails again and again waits.
+
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::harness::{Answer, Facilitator, Host, Payer, Payment, Settles, eventually, js};
+
+const PRICE: f64 = 0.01;
+const MICROS: u64 = 10_000;
+const FUNDS: u64 = 1_000_000;
+const TOO_LATE: &str = "invalid_exact_evm_payload_authorization_valid_before";
+
+/// Fails as its input says.
+const MOODY: &str = "export default async (req) => {
+    if (req.input.mood === 'throws') throw new Error('no more');
+    if (req.input.mood === 'polite') return new Response('no', { status: 404 });
+    return { answered: true };
+};";
+
+fn throws() -> Value {
+    json!({ "mood": "throws" })
+}
+
+/// A payment that is valid for so long from now on.
+fn valid_for(payer: &Payer, challenge: &Value, time: Duration) -> Payment {
+    let mut payment = payer.pay(challenge);
+    payment.payload["payload"]["authorization"]["validBefore"] = json!((UNIX_EPOCH.elapsed().unwrap() + time).as_secs().to_string());
+    let signature = payer.sign(&payment.payload["payload"]["authorization"], &challenge["accepts"][0], 84_532);
+    payment.payload["payload"]["signature"] = json!(signature);
+    payment
+}
+
+/// A refusal because others of the payer's or the tool's runs failed.
+#[track_caller]
+fn slowed(answer: &Answer) {
+    answer.clone().fails(429, "rate_limited", "caller");
+    let wait: u64 = answer.has("retry-after").parse().unwrap();
+    assert!((1..=120).contains(&wait) && answer.has("ratelimit").contains("failed-runs"), "{answer:?}");
+}
+
+#[tokio::test]
+async fn what_ends_before_it_can_be_settled_is_refused_before_the_work() {
+    let host = Host::start().await;
+    host.publish(&js("moody", PRICE, MOODY)).await;
+    let payer = Payer::funded(&host, 1.0).await;
+    // The wall limit, and half a minute.
+    let challenge = host.challenge("moody").await;
+    let payment = valid_for(&payer, &challenge, Duration::from_secs(30));
+    let refused = host.call_paid("moody", &json!({}), &payment).await.is(402);
+    assert_eq!(refused.json()["error"], TOO_LATE);
+    assert_eq!(refused.decoded("payment-required")["error"], TOO_LATE);
+    let told = refused.json()["message"].as_str().unwrap().to_owned();
+    assert!(told.contains("the tool may run for 10 s") && told.contains("maxTimeoutSeconds"), "{told}");
+    let mcp = host.mcp().call("moody", json!({}), json!({ "x402/payment": payment.payload })).await;
+    assert_eq!((&mcp["isError"], &mcp["structuredContent"]["error"]), (&json!(true), &json!(TOO_LATE)));
+    assert!(mcp["content"][1]["text"].as_str().unwrap().contains("the tool may run for 10 s"), "{mcp}");
+    assert_eq!((host.payment(&payment.id()).await, host.balance(&payer.address).await), (None, FUNDS));
+
+    // Long enough for this tool, and not for a slower one.
+    let payment = valid_for(&payer, &challenge, Duration::from_secs(120));
+    host.change("moody", &json!({ "limits": { "wallMs": 150_000 } })).await;
+    assert_eq!(host.call_paid("moody", &json!({}), &payment).await.is(402).json()["error"], TOO_LATE);
+    host.change("moody", &json!({ "limits": { "wallMs": 10_000 } })).await;
+    host.call_paid("moody", &json!({}), &payment).await.is(200);
+    // What is asked for is enough for whatever it asks it of.
+    host.change("moody", &json!({ "limits": { "wallMs": 290_000 } })).await;
+    let challenge = host.challenge("moody").await;
+    let asked = Duration::from_secs(challenge["accepts"][0]["maxTimeoutSeconds"].as_u64().unwrap());
+    host.call_paid("moody", &json!({}), &valid_for(&payer, &challenge, asked)).await.is(200);
+    assert_eq!(host.balance(&payer.address).await, FUNDS - 2 * MICROS);
+}
+
+/// One authorisation ran a failing handler 300 times in less than a second, for nothing.
+#[tokio::test]
+async fn a_payment_whose_runs_fail_again_and_again_waits() {
+    let host = Host::start().await;
+    host.publish(&js("moody", PRICE, MOODY)).await;
+    let payer = Payer::funded(&host, 1.0).await;
+    let payment = payer.pay(&host.challenge("moody").await);
+    let (begun, mut runs) = (Instant::now(), 0);
+    for _ in 0..300 {
+        let answer = host.call_paid("moody", &throws(), &payment).await;
+        match answer.status {
+            502 => runs += 1,
+            _ => slowed(&answer),
+        }
+    }
+    let forgiven = begun.elapsed().as_secs() / 3;
+    assert!((20..=21 + forgiven).contains(&runs), "{runs} runs, and {forgiven} were forgiven meanwhile");
+    // Over MCP it is the same payer.
+    let told = host.mcp().call("moody", throws(), json!({ "x402/payment": payment.payload })).await;
+    assert_eq!(told["_meta"]["tollhouse/error"]["code"], "rate_limited", "{told}");
+    // The payment is as good as before once it has waited.
+    eventually("a run is forgiven", Duration::from_secs(60), || async {
+        let answer = host.call_paid("moody", &json!({}), &payment).await;
+        (answer.status == 200).then_some(())
+    })
+    .await;
+    assert_eq!(host.balance(&payer.address).await, FUNDS - MICROS);
+    // Who has paid is let in at once.
+    host.call_paid("moody", &throws(), &payer.pay(&host.challenge("moody").await)).await.fails(502, "handler_failed", "tool");
+}
+
+#[tokio::test]
+async fn a_payer_whose_runs_fail_waits_at_every_tool_and_nobody_else_does() {
+    let host = Host::builder().flag("--payer-failures", 3).start().await;
+    for slug in ["moody", "other"] {
+        host.publish(&js(slug, PRICE, MOODY)).await;
+    }
+    let (payer, another) = (Payer::funded(&host, 1.0).await, Payer::funded(&host, 1.0).await);
+    let (challenge, elsewhere) = (host.challenge("moody").await, host.challenge("other").await);
+    let bought = payer.pay(&challenge);
+    let first = host.call_paid("moody", &json!({}), &bought).await.is(200);
+    for input in [throws(), json!({ "mood": "polite" }), throws()] {
+        let answer = host.call_paid("moody", &input, &payer.pay(&challenge)).await;
+        assert!(matches!(answer.status, 502 | 404), "{answer:?}");
+    }
+    let waits = payer.pay(&elsewhere);
+    slowed(&host.call_paid("other", &json!({}), &waits).await);
+    assert_eq!(host.payment(&waits.id()).await, None);
+    // What was bought is no run, and neither is what another payer makes.
+    assert_eq!(host.call_paid("moody", &json!({}), &bought).await.is(200).body, first.body);
+    host.call_paid("moody", &throws(), &another.pay(&challenge)).await.fails(502, "handler_failed", "tool");
+
+    // A credit is a payer too.
+    let credit = host.mint(1.0).await;
+    for _ in 0..3 {
+        host.call_credit("moody", &throws(), &credit).await.fails(502, "handler_failed", "tool");
+    }
+    slowed(&host.call_credit("other", &json!({}), &credit).await);
+    assert_eq!(host.credit_balance(&credit).await, 1_000_000);
+}
+
+#[tokio::test]
+async fn a_tool_that_fails_whoever_pays_slows_those_who_saw_it_fail() {
+    let host = Host::builder().flag("--payer-failures", 0).flag("--tool-failures", 4).start().await;
+    host.publish(&js("moody", PRICE, MOODY)).await;
+    let challenge = host.challenge("moody").await;
+    let mut payers = vec![];
+    for _ in 0..4 {
+        let payer = Payer::funded(&host, 1.0).await;
+        host.call_paid("moody", &throws(), &payer.pay(&challenge)).await.fails(502, "handler_failed", "tool");
+        payers.push(payer);
+    }
+    slowed(&host.call_paid("moody", &json!({}), &payers[0].pay(&challenge)).await);
+    // Nobody shuts it for others; and where it works for one, it may work for all.
+    let fresh = Payer::funded(&host, 1.0).await;
+    host.call_paid("moody", &json!({}), &fresh.pay(&challenge)).await.is(200);
+    host.call_paid("moody", &json!({}), &payers[0].pay(&challenge)).await.is(200);
+}
+
+#[tokio::test]
+async fn runs_whose_settlement_is_refused_are_runs_for_nothing() {
+    let facilitator = Facilitator::start(Settles::Refused("insufficient_funds")).await;
+    let host = Host::builder().settled_by(&facilitator.url).flag("--payer-failures", 3).start().await;
+    host.publish(&js("moody", PRICE, MOODY)).await;
+    let payment = Payer::new().pay(&host.challenge("moody").await);
+    for _ in 0..3 {
+        host.call_paid("moody", &json!({}), &payment).await.is(402);
+    }
+    slowed(&host.call_paid("moody", &json!({}), &payment).await);
+    assert_eq!(facilitator.asked(), 3);
+    // An input that does not fit is no run, and what the host is to blame for is not the payer's.
+    let host = Host::builder().flag("--payer-failures", 1).start().await;
+    let mut tool = js("moody", PRICE, MOODY);
+    tool["inputSchema"] = json!({ "type": "object", "properties": { "mood": { "type": "string" } } });
+    host.publish(&tool).await;
+    let credit = host.mint(1.0).await;
+    for _ in 0..4 {
+        host.call_credit("moody", &json!({ "mood": 1 }), &credit).await.fails(422, "invalid_input", "caller");
+    }
+    let free = host.request(Method::POST, "/tools/moody").header("x-admin-token", &host.admin).json(&throws());
+    host.send(free).await.fails(502, "handler_failed", "tool");
+    host.call_credit("moody", &json!({}), &credit).await.is(200);
+}
