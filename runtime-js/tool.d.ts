@@ -96,8 +96,13 @@ interface ToolCaller {
   /** The receipt this call gets if it succeeds. */
   readonly receiptId: string;
   /**
-   * What the call is paid with; absent for a free one. A host that crashed between a run and its settlement may run the
-   * handler again for the same payment: this is the key by which to do once what must happen once.
+   * What the call is paid with: the key by which to do once what must happen once. A host that ended between a run and its
+   * settlement, where nothing was charged, runs the handler again when the same payment is shown again, and so it does after a run
+   * that failed. The payment has the same name then, after a restart too; a run that failed may be followed by one with another
+   * input. What the run before did outside, or wrote to `ctx.kv` and `ctx.files`, stays done.
+   *
+   * Of a call on credit it is the same for the same `Idempotency-Key`; without one each call has its own, and no crash repeats
+   * it. Absent where nobody pays: for a free call and the owner's, which no crash repeats either.
    */
   readonly paymentId?: string;
 }

@@ -1,6 +1,6 @@
 //! For those who keep the host running.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use axum::{Json, extract::State};
 use serde_json::{Value, json};
@@ -8,8 +8,11 @@ use serde_json::{Value, json};
 use super::services::Operating;
 use crate::{
     front::{Code, Fault},
-    store::{Batch, Durability, Size, Space},
+    store::{Batch, Durability, Size, Space, Store, StoreError},
 };
+
+/// How long a commit may take of a host that is ready: a disk that hangs refuses nothing, and does nothing.
+const COMMITS_WITHIN: Duration = Duration::from_secs(5);
 
 /// The process answers.
 pub(super) async fn live() -> Json<Value> {
@@ -18,11 +21,19 @@ pub(super) async fn live() -> Json<Value> {
 
 /// The host takes calls: the store takes commits.
 pub(super) async fn ready(State(operating): State<Arc<Operating>>) -> Result<Json<Value>, Fault> {
-    Batch::new().commit(&*operating.store, Durability::Buffered).await?;
+    takes_commits(&*operating.store, COMMITS_WITHIN).await?;
     if operating.shared.shutdown.begun() {
         return Err(Fault::new(Code::Busy, "the host is shutting down"));
     }
     Ok(Json(json!({ "ok": true })))
+}
+
+/// Refuses while the store refuses commits, or takes none in time: nothing that is paid for could be settled.
+async fn takes_commits(store: &dyn Store, within: Duration) -> Result<(), Fault> {
+    let late = |_| StoreError::Away(format!("it took no commit within {} s", within.as_secs()));
+    let taken = tokio::time::timeout(within, Batch::new().commit(store, Durability::Buffered)).await;
+    taken.map_err(late)??;
+    Ok(())
 }
 
 /// What is in force: the sandbox's jail and numbers, who settles. What there is: in the store by kind, and on the disk.
@@ -54,4 +65,64 @@ fn stored(operating: &Operating) -> Value {
     // False while a store of an older version is being counted.
     stored.insert("complete".to_owned(), json!(sizes.complete));
     Value::Object(stored)
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+
+    use super::*;
+    use crate::store::{
+        Changes, Direction, KeyRange, Pairs,
+        faulty::{self, FaultyStore},
+        memory::MemoryStore,
+    };
+
+    async fn refusal(store: &dyn Store, within: Duration) -> Option<(Code, Option<u64>)> {
+        takes_commits(store, within).await.err().map(|fault| (fault.code(), fault.retry_after_secs()))
+    }
+
+    #[tokio::test]
+    async fn a_host_is_not_ready_while_its_store_refuses_commits() {
+        let store = FaultyStore::new(MemoryStore::new());
+        assert_eq!(refusal(&store, COMMITS_WITHIN).await, None);
+        for refuses in [faulty::Fault::Before, faulty::Fault::Lost, faulty::Fault::After] {
+            store.fail_all(refuses);
+            assert_eq!(refusal(&store, COMMITS_WITHIN).await, Some((Code::StoreUnavailable, Some(1))), "{refuses:?}");
+            assert_eq!(Code::StoreUnavailable.row().status, 503);
+        }
+        store.heal();
+        assert_eq!(refusal(&store, COMMITS_WITHIN).await, None);
+    }
+
+    /// As when its disk hangs: it reads, and takes no commit.
+    struct Hanging(MemoryStore);
+
+    #[async_trait]
+    impl Store for Hanging {
+        async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+            self.0.get(space, key).await
+        }
+
+        async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
+            self.0.scan(space, range, limit, direction).await
+        }
+
+        async fn count(&self, space: Space, range: KeyRange, most: usize) -> Result<usize, StoreError> {
+            self.0.count(space, range, most).await
+        }
+
+        async fn apply(&self, _batch: Batch, _durability: Durability) -> Result<Vec<i64>, StoreError> {
+            std::future::pending().await
+        }
+
+        async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
+            self.0.changes(after, limit).await
+        }
+    }
+
+    #[tokio::test]
+    async fn a_host_is_not_ready_while_its_store_takes_no_commit() {
+        assert_eq!(refusal(&Hanging(MemoryStore::new()), Duration::from_millis(1)).await, Some((Code::StoreUnavailable, Some(1))));
+    }
 }

@@ -56,6 +56,7 @@ mod shutdown;
 mod story;
 mod streams;
 mod suspensions;
+mod twice;
 mod unpaid;
 mod versions;
 mod ways;
