@@ -15,7 +15,10 @@ use super::{
     revision::Era,
     services::Services,
 };
-use crate::call::{Call, CallError, Done, Progress, UnderWay};
+use crate::{
+    base::id::RequestId,
+    call::{Call, CallError, Done, Progress, UnderWay},
+};
 
 /// What happens on the way and waits for a slow reader; what is beyond it is left out.
 const BUFFER: usize = 64;
@@ -43,6 +46,10 @@ impl Begun {
         let held = session.and_then(|session| cancellable.hold(session, request.id));
         let cancel = held.as_ref().map_or_else(CancellationToken::new, |held| held.cancel.clone());
         let as_task = request.takes_tasks && call.live.endpoint.long_running(services.long_running_ms);
+        if as_task {
+            // Whoever asks for a task later is given the answer, which is kept for who can name the call.
+            call.offered.name(|| RequestId::generate().to_string());
+        }
         let happened = (as_task || request.subscriber.is_some()).then(|| {
             let (progress, happened) = mpsc::channel(BUFFER);
             call.progress = Some(progress);

@@ -86,12 +86,14 @@ impl From<Seen> for Admit {
     }
 }
 
-/// A reserved payment. Dropping it releases the reservation; [`Gate::settle`] takes the money.
+/// A payment that buys a run. Dropping it releases its reservation; [`Gate::settle`] takes the money.
 #[must_use]
 pub struct Admission {
     gate: Arc<Gate>,
     id: PaymentId,
     record: Box<Record>,
+    /// The record is written. It is not where nobody else can show the same payment: there is nothing to reserve.
+    reserved: bool,
     means: Means,
     running: Running,
     /// Set once the reservation is somebody else's to end.
@@ -285,18 +287,12 @@ impl Gate {
 
     async fn admit_credit(self: &Arc<Self>, terms: &Terms, offer: CreditOffer, request: &str) -> Result<Admit, Refusal> {
         let credit = self.find_credit(&offer.token, offer.observer.as_deref()).await?.ok_or(Refusal::CreditUnknown)?;
-        let (key, showable_until_ms) = match offer.idempotency_key {
-            Some(key) => {
-                let kept = u64::try_from(KEY_KEPT.as_millis()).unwrap_or(u64::MAX);
-                let key = checked_key(key).map_err(|message| Refusal::invalid("invalid_payload", message))?;
-                (key, self.clock.now().plus_millis(kept).0)
-            }
-            // Each call is a payment of its own, which nobody can show again.
-            None => (RequestId::generate().to_string(), 0),
-        };
-        let (id, digest) = credit_known(&credit, &key);
+        let key = offer.idempotency_key.map(checked_key).transpose().map_err(|message| Refusal::invalid("invalid_payload", message))?;
+        let known = key.map(|key| credit_known(&credit, &key));
         // A repeated call need not be affordable again.
-        if let Some(seen) = self.seen(&id, &digest, request).await? {
+        if let Some((id, digest)) = &known
+            && let Some(seen) = self.seen(id, digest, request).await?
+        {
             return Ok(seen.into());
         }
         if credit.revoked.is_some() {
@@ -305,9 +301,16 @@ impl Gate {
         let running = Running { payer: credit.id.to_string(), tool: terms.slug.clone() };
         self.slow.check(&running)?;
         let hold = self.credits.hold(&credit, terms.price, &terms.slug);
-        let hold = hold.ok_or(Refusal::InsufficientCredit { balance: credit.balance, price: terms.price })?;
-        let tail = Tail::new(showable_until_ms, None);
-        self.reserve(Reservation { id, digest, request, tail, means: Means::Credit(hold), running }).await
+        let means = Means::Credit(hold.ok_or(Refusal::InsufficientCredit { balance: credit.balance, price: terms.price })?);
+        let Some((id, digest)) = known else {
+            // A payment of its own, which nobody can show again: the commit of its debit says all there is to say of it.
+            let (id, _) = credit_known(&credit, RequestId::generate().as_str());
+            let record = Box::new(Record::reserved("", credit.id.to_string(), Tail::new(0, None), self.clock.now()));
+            return Ok(Admit::Run(Admission { gate: Arc::clone(self), id, record, reserved: false, means, running, ended: false }));
+        };
+        let kept = u64::try_from(KEY_KEPT.as_millis()).unwrap_or(u64::MAX);
+        let tail = Tail::new(self.clock.now().plus_millis(kept).0, None);
+        self.reserve(Reservation { id, digest, request, tail, means, running }).await
     }
 
     /// The credit with this token; `observer` is told where there is none.
@@ -333,7 +336,15 @@ impl Gate {
         let record = Record::reserved(request, digest, tail, self.clock.now());
         match update(&*self.store, Durability::Buffered, |tx| bind(tx, &id, &record)).await {
             Ok(Some(seen)) => Ok(seen.into()),
-            Ok(None) => Ok(Admit::Run(Admission { gate: Arc::clone(self), id, record: Box::new(record), means, running, ended: false })),
+            Ok(None) => Ok(Admit::Run(Admission {
+                gate: Arc::clone(self),
+                id,
+                record: Box::new(record),
+                reserved: true,
+                means,
+                running,
+                ended: false,
+            })),
             Err(Refusal::Store(StoreError::Contended)) => Err(Refusal::InProgress(id)),
             Err(refusal) => {
                 if matches!(refusal, Refusal::Store(StoreError::Unknown(_))) {
@@ -509,13 +520,15 @@ impl Admission {
     /// Gives the reservation back, and waits until that is done.
     pub async fn release(mut self) {
         self.ended = true;
-        self.gate.give_back(&self.id, &self.record).await;
+        if self.reserved {
+            self.gate.give_back(&self.id, &self.record).await;
+        }
     }
 }
 
 impl Drop for Admission {
     fn drop(&mut self) {
-        if self.ended {
+        if self.ended || !self.reserved {
             return;
         }
         let (gate, id, record) = (Arc::clone(&self.gate), self.id.clone(), self.record.clone());

@@ -42,6 +42,13 @@ impl Offered {
             Self::Credit(credit) => credit.idempotency_key.is_some(),
         }
     }
+
+    /// Has a call on credit that nobody could repeat be named by what `key` makes, so that its answer is kept.
+    pub fn name(&mut self, key: impl FnOnce() -> String) {
+        if let Self::Credit(credit) = self {
+            credit.idempotency_key.get_or_insert_with(key);
+        }
+    }
 }
 
 /// Developer credit, offered.

@@ -192,6 +192,11 @@ impl Gate {
         batch.replace(&PAYMENTS, row, record).append(self.look_again(&row.key, record));
     }
 
+    /// What is written of a payment that begins with its end.
+    pub(super) fn begin_ended(&self, batch: &mut Batch, id: &PaymentId, record: &Record) {
+        batch.put_new(&PAYMENTS, id, record).append(self.look_again(id, record));
+    }
+
     /// Releases a reservation. False when it has gone on without us: whoever changed it ends it.
     async fn release(&self, row: &Row<PaymentId, Record>) -> Result<bool, StoreError> {
         let mut record = row.value.clone();

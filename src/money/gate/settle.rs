@@ -162,16 +162,23 @@ impl Gate {
     }
 
     /// Ends a payment that was settled, in the commit of its receipt and answer.
-    fn finish(&self, batch: &mut Batch, row: &Row<PaymentId, Record>, mut record: Record, settlement: &Settlement, finished: &Finished) {
-        record.state = State::Settled;
-        record.updated_ms = self.clock.now().0;
-        record.receipt_id = Some(finished.answer.receipt_id.clone());
-        record.transaction = (!settlement.transaction.is_empty()).then(|| settlement.transaction.clone());
+    fn finish(&self, batch: &mut Batch, row: &Row<PaymentId, Record>, record: Record, settlement: &Settlement, finished: &Finished) {
+        let mut record = self.settled(record, settlement, finished);
         record.answer = Some(finished.answer.clone());
         self.end(batch, row, &record);
     }
 
-    /// Debits a credit: balance, movement, record, receipt and answer in one commit.
+    /// The record of a payment that was settled, without its answer.
+    fn settled(&self, mut record: Record, settlement: &Settlement, finished: &Finished) -> Record {
+        record.state = State::Settled;
+        record.updated_ms = self.clock.now().0;
+        record.receipt_id = Some(finished.answer.receipt_id.clone());
+        record.transaction = (!settlement.transaction.is_empty()).then(|| settlement.transaction.clone());
+        record
+    }
+
+    /// Debits a credit: balance, movement, record, receipt and answer in one commit. Of a call that nobody can repeat the answer is
+    /// nobody's to ask for.
     pub(super) async fn debit(&self, mut admission: Admission, answer: StoredAnswer, draft: &[u8]) -> Result<StoredAnswer, SettleError> {
         let Means::Credit(hold) = &admission.means else { unreachable!("only credits are debited") };
         let id = admission.id.clone();
@@ -187,13 +194,18 @@ impl Gate {
         };
         let finished = self.finisher.finish(draft, &settlement, answer);
         let before = PAYMENTS.own(id.clone(), Record::clone(&admission.record));
-        let (own, settled, made) = (&before, &settlement, &finished);
+        let (own, reserved, settled, made) = (&before, admission.reserved, &settlement, &finished);
         let turn = Arc::clone(&hold.turn).lock_owned().await;
         let debiting = update(&*self.store, Durability::Durable, |mut tx| async move {
             if !self.credits.debit(&mut tx, hold, &made.answer.receipt_id).await? {
                 return tx.answer::<_, StoreError>(false);
             }
-            self.finish(&mut tx, own, own.value.clone(), settled, made);
+            let record = own.value.clone();
+            if reserved {
+                self.finish(&mut tx, own, record, settled, made);
+            } else {
+                self.begin_ended(&mut tx, &own.key, &self.settled(record, settled, made));
+            }
             tx.append(made.rows.clone());
             tx.answer(true)
         });
@@ -218,8 +230,9 @@ impl Gate {
             Err(StoreError::Unknown(why)) => {
                 tracing::error!(payment.id = %id, why, "a debit was not confirmed");
                 admission.ended = true;
-                // Of the debit and the release, one is written.
-                Err(match self.give_back(&id, &admission.record).await {
+                // Of the debit and the release, one is written. Without a reservation it is the debit, or nothing.
+                let released = if reserved { self.give_back(&id, &admission.record).await } else { None };
+                Err(match released {
                     Some(true) => StoreError::Unknown(why).into(),
                     Some(false) | None => SettleError::Unknown { payment: id },
                 })

@@ -9,7 +9,11 @@ use tokio::sync::{mpsc, oneshot};
 use super::*;
 use crate::{
     capability::testing::Yielding,
-    store::{Batch, Changes, Direction, Durability, KeyRange, Pairs},
+    money::gate::record::Record,
+    store::{
+        Batch, Changes, Direction, Durability, KeyRange, Pairs,
+        faulty::{Fault, FaultyStore},
+    },
     tool::MicroUsd,
 };
 
@@ -134,21 +138,21 @@ async fn of_fifty_calls_on_a_balance_for_ten_exactly_ten_are_debited() {
 /// Two replicas hold for themselves: only the balance in the store is the same.
 #[tokio::test]
 async fn two_replicas_debit_one_credit_without_losing_a_call() {
-    for calls in [1, 2] {
+    // Before the debit: where it can be shown again, the call is reserved before.
+    for (calls, key, debit) in [(1, Some("a-key"), 2), (2, Some("a-key"), 2), (1, None, 1), (2, None, 1)] {
         let memory = Arc::new(MemoryStore::new());
         let other = Bench::over(Arc::clone(&memory) as _);
         let token = minted(&other, calls).await.token;
-        // Reservation, then before the debit:
-        let interrupted = Interrupted::before_commit(2, memory);
+        let interrupted = Interrupted::before_commit(debit, memory);
         let bench = other.restarted_over(Arc::clone(&interrupted) as _);
         let (admission, gate) = (other.run(by_credit(&token, None)).await, Arc::clone(&other.gate));
         interrupted.by(async move { _ = gate.settle(admission, answer(ANSWER), &draft()).await.unwrap() });
-        let admission = bench.run(by_credit(&token, None)).await;
+        let admission = bench.run(by_credit(&token, key)).await;
         let id = admission.id().clone();
         let settled = bench.settle(admission).await;
         if calls == 1 {
             assert!(matches!(settled, Err(SettleError::Refused { .. })), "{settled:?}");
-            assert_eq!(bench.state(&id).await, Some(State::Released));
+            assert_eq!(bench.state(&id).await, key.map(|_| State::Released));
         }
         assert_eq!((left(&bench, &token).await, bench.receipts().await.len() as u64), (0, calls));
     }
@@ -405,4 +409,43 @@ async fn calls_of_one_credit_that_end_together_are_all_debited() {
     let uncharged: Vec<_> = ended.iter().filter_map(|ended| ended.as_ref().err()).collect();
     assert!(uncharged.is_empty(), "{} of {CALLS}, such as {:?}", uncharged.len(), uncharged[0]);
     assert_eq!(left(&bench, &token).await, 0);
+}
+
+/// Nobody can ask for the answer of a call that has no name: neither a reservation nor the answer is written.
+#[tokio::test]
+async fn a_call_that_nobody_can_repeat_is_one_commit_and_keeps_no_answer() {
+    let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+    let bench = Bench::over(Arc::clone(&store) as _);
+    let credit = minted(&bench, 3).await;
+    let records = async || {
+        let rows = bench.all(Space::Payments).await;
+        rows.iter().map(|(_, bytes)| Record::of_bytes(bytes).unwrap()).collect::<Vec<_>>()
+    };
+    for (key, commits) in [(None, 1), (Some("a-key"), 2)] {
+        let (before, known) = (store.commits(), records().await.len());
+        let admission = bench.run(by_credit(&credit.token, key)).await;
+        let id = admission.id().clone();
+        assert_eq!(bench.state(&id).await, key.map(|_| State::Reserved));
+        let answer = bench.settle(admission).await.unwrap();
+        assert_eq!(store.commits() - before, commits, "{key:?}");
+        let state = bench.gate.state(&id).await.unwrap().unwrap();
+        assert_eq!((state.state, state.receipt_id), (State::Settled, Some(answer.receipt_id)), "it is told what it came to");
+        assert_eq!(records().await.len(), known + 1);
+        assert_eq!(records().await.iter().filter(|record| record.answer.is_some()).count(), usize::from(key.is_some()));
+    }
+    // One that comes to nothing leaves nothing.
+    let before = store.commits();
+    bench.run(by_credit(&credit.token, None)).await.release().await;
+    drop(bench.run(by_credit(&credit.token, None)).await);
+    assert_eq!((store.commits(), records().await.len()), (before, 2));
+    assert_eq!(left(&bench, &credit.token).await, PRICE.0);
+    // A debit that was not confirmed may have been made, and is not made again.
+    bench.gate.credits().top_up(&credit.id, PRICE, None).await.unwrap();
+    for fault in [Fault::After, Fault::Lost] {
+        let admission = bench.run(by_credit(&credit.token, None)).await;
+        let id = admission.id().clone();
+        store.fail_nth(1, fault);
+        assert!(matches!(bench.settle(admission).await, Err(SettleError::Unknown { payment }) if payment == id));
+        assert_eq!(bench.state(&id).await, (fault == Fault::After).then_some(State::Settled));
+    }
 }

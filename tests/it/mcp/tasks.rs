@@ -173,6 +173,33 @@ async fn a_task_killed_between_settling_and_answering_has_its_answer() {
     }
 }
 
+/// Who asks for the task after a restart can show no payment: the call's own name keeps the answer for it.
+#[tokio::test]
+async fn a_task_on_credit_is_reserved_though_its_call_has_no_name() {
+    let host = Host::start().await;
+    let source = "export default async (req, ctx) => {
+        ctx.progress(req.caller.paymentId);
+        await new Promise((done) => setTimeout(done, 1_500));
+        return {};
+    };";
+    let mut tool = js("names", PRICE, source);
+    tool["limits"] = json!({ "wallMs": 20_000 });
+    host.publish(&tool).await;
+    let credit = host.mint(1.0).await;
+    let mut client = host.mcp();
+    client.capabilities = takes_tasks();
+    let created = client.call("names", json!({}), json!({ "tollhouse/credit": credit })).await;
+    let id = created["taskId"].as_str().unwrap();
+    let reserved = eventually("the handler says its payment", Duration::from_secs(20), || async {
+        let said = task(&client, id).await["statusMessage"].as_str()?.to_owned();
+        host.payment(&said).await.filter(|_| said.starts_with("pmt_"))
+    })
+    .await;
+    assert_eq!(reserved["state"], "reserved");
+    assert_eq!(ended(&client, id).await["status"], "completed");
+    assert_eq!(host.credit_balance(&credit).await, 1_000_000 - MICROS);
+}
+
 #[tokio::test]
 async fn a_tasks_result_is_what_its_handler_wrote_to_the_last_digit() {
     let host = Host::start().await;
