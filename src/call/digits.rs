@@ -9,7 +9,7 @@ const LEAST_EXACT: f64 = f64::MIN_POSITIVE * 1e16;
 /// What tells one body from another: the JSON that it is, whatever its spacing and the order of its members; but the text as
 /// it stands where that has a number that a double cannot tell from others. A handler reads that too.
 pub(super) fn told_apart<'a>(text: &'a [u8], canonical: &'a [u8]) -> &'a [u8] {
-    if numbers(text).all(is_told_by_a_double) { canonical } else { text }
+    if numbers(text).all(is_told_by_a_double) { canonical } else { text.trim_ascii() }
 }
 
 /// The numbers of a JSON text.
@@ -74,9 +74,9 @@ mod tests {
             r#"["\\",12345678901234567890]"#,
             "1e-400",
             "[-5e-324]",
-            "1.0000000000000001",
+            " 1.0000000000000001\n",
         ] {
-            assert_eq!(told_apart(long.as_bytes(), b"canonical"), long.as_bytes(), "{long}");
+            assert_eq!(told_apart(long.as_bytes(), b"canonical"), long.trim().as_bytes(), "{long}");
         }
     }
 

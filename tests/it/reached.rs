@@ -169,7 +169,7 @@ async fn a_run_under_way_is_joined_though_its_tool_is_paused_meanwhile() {
     let host = Host::start().await;
     host.publish(&js("count", PRICE, COUNTER)).await;
     let payer = Payer::funded(&host, 1.0).await;
-    let (payment, input) = (payer.pay(&host.challenge("count").await), json!({ "ms": 1_500 }));
+    let (payment, input) = (payer.pay(&host.challenge("count").await), json!({ "ms": 5_000 }));
     let joins = async {
         let reserved = async || host.payment(&payment.id()).await.filter(|payment| payment["state"] == "reserved");
         eventually("it runs", Duration::from_secs(20), reserved).await;

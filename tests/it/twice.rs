@@ -14,7 +14,7 @@ const NAMES: &str = "export default async (req, ctx) => {
     const names = [...((await ctx.kv.get('names')) ?? []), req.caller.paymentId ?? null];
     await ctx.kv.set('names', names);
     ctx.progress('begun');
-    if (names.length <= (req.input.cut ?? 0)) await new Promise((done) => setTimeout(done, 9_000));
+    if (names.length <= (req.input.cut ?? 0)) await new Promise((done) => setTimeout(done, 50_000));
     return { names };
 };";
 
@@ -22,7 +22,9 @@ const NAMES: &str = "export default async (req, ctx) => {
 async fn a_run_that_a_crash_cut_off_and_the_one_after_it_are_told_one_payment_id() {
     // Payments name the tool by its public address.
     let mut host = Host::builder().env("TOLLHOUSE_BASE_URL", "https://tollhouse.example").start().await;
-    host.publish(&js("names", PRICE, NAMES)).await;
+    let mut tool = js("names", PRICE, NAMES);
+    tool["limits"] = json!({ "wallMs": 60_000 });
+    host.publish(&tool).await;
     let payer = Payer::funded(&host, 1.0).await;
     let payment = payer.pay(&host.challenge("names").await);
     let input = json!({ "cut": 1 });

@@ -60,7 +60,7 @@ async fn a_task_says_what_its_handler_says_and_nothing_of_its_log() {
     let source = "export default async (req, ctx) => {
         ctx.progress('half way', 0.5);
         ctx.log.info('for the owner');
-        await new Promise((done) => setTimeout(done, 1_500));
+        await new Promise((done) => setTimeout(done, 4_000));
         return {};
     };";
     let mut tool = js("talker", 0.0, source);
