@@ -230,7 +230,7 @@ impl Calls {
         if matches!(offered, Offered::Nothing) {
             return Err(Arc::new(self.unpaid(&task.live.terms)));
         }
-        let read = input.read_bound(&task.live, &task.head);
+        let read = input.read_bound(&task.live, task.head.method, task.head.raw_query());
         let (parsed, hash, binding) = task.turn.during(read).await.map_err(Arc::new)?;
         let wall_ms = task.live.endpoint.limits.wall_ms;
         if task.price().is_zero() {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use super::{CallError, RequestHead, digits::told_apart};
+use super::{CallError, digits::told_apart};
 use crate::{
     base::aside::aside,
     catalog::Live,
@@ -48,14 +48,14 @@ impl Input {
     }
 
     /// The same of a request that a payment is bound to, and what that is bound by.
-    pub(super) async fn read_bound(self, live: &Live, head: &RequestHead) -> Result<(Parsed, String, String), CallError> {
+    pub(super) async fn read_bound(self, live: &Live, method: &str, query: Option<&str>) -> Result<(Parsed, String, String), CallError> {
         let read = |input: Self| {
             let in_query = matches!(input, Self::Query(_));
             let parsed = input.parse(live)?;
             let canonical = canonical(&parsed.value);
             let hash = request_hash(live.endpoint.id.as_str(), &canonical);
             let body = if in_query { None } else { Some(told_apart(&parsed.text, &canonical)) };
-            let binding = binding(live.endpoint.slug.as_str(), head.method, head.raw_query(), body);
+            let binding = binding(live.endpoint.slug.as_str(), method, query, body);
             Ok((parsed.kept(live), hash, binding))
         };
         aside(self.bytes(), || read(self)).await

@@ -41,10 +41,10 @@ pub struct HttpFlags {
     /// Wrong credentials per minute of one client address, before all of its are refused for a while; 0 is no limit [default: 60]
     #[arg(long, env = "TOLLHOUSE_AUTH_FAILURES")]
     pub auth_failures: Option<u32>,
-    /// Runs of one payer per minute that nobody pays for, since they fail, before further ones are told 429; 0 is no limit [default: 20]
+    /// Runs of one payer per minute that nobody pays for, since they fail, before further ones are told 429; 0 is no limit [default: 30]
     #[arg(long, env = "TOLLHOUSE_PAYER_FAILURES")]
     pub payer_failures: Option<u32>,
-    /// The same of one tool, of all payers together: beyond, those who made some of them are told 429; 0 is no limit [default: 200]
+    /// The same of one tool, of all payers together: beyond, those who made some of them are told 429; 0 is no limit [default: 300]
     #[arg(long, env = "TOLLHOUSE_TOOL_FAILURES")]
     pub tool_failures: Option<u32>,
     /// Checks and dry runs of one builder at once, or of all admins [default: 4]

@@ -1,5 +1,6 @@
 //! Admitting: what a payment is, whom it lets in, and the record that says so.
 
+mod bind;
 pub(super) mod record;
 mod recovery;
 mod settle;
@@ -31,7 +32,7 @@ use crate::{
         clock::{Clock, Timestamp},
         id::RequestId,
     },
-    store::{Decided, Durability, Entry, Row, Store, StoreError, Table, Tx, schema, update},
+    store::{Entry, Row, Store, StoreError, Table, schema},
 };
 
 const PAYMENTS: Table<PaymentId, Record> = schema::PAYMENTS.indexed(&[open_intent]);
@@ -322,40 +323,6 @@ impl Gate {
         Ok(credit)
     }
 
-    /// What a payment that is known already admits to; `None` when it is unspent.
-    async fn seen(&self, id: &PaymentId, digest: &str, request: &str) -> Result<Option<Seen>, Refusal> {
-        match PAYMENTS.get(&*self.store, id).await? {
-            Some(record) => admits(id, record, digest, request),
-            None => Ok(None),
-        }
-    }
-
-    /// Binds the payment to the request: of many that arrive together, one.
-    async fn reserve(self: &Arc<Self>, reservation: Reservation<'_>) -> Result<Admit, Refusal> {
-        let Reservation { id, digest, request, tail, means, running } = reservation;
-        let record = Record::reserved(request, digest, tail, self.clock.now());
-        match update(&*self.store, Durability::Buffered, |tx| bind(tx, &id, &record)).await {
-            Ok(Some(seen)) => Ok(seen.into()),
-            Ok(None) => Ok(Admit::Run(Admission {
-                gate: Arc::clone(self),
-                id,
-                record: Box::new(record),
-                reserved: true,
-                means,
-                running,
-                ended: false,
-            })),
-            Err(Refusal::Store(StoreError::Contended)) => Err(Refusal::InProgress(id)),
-            Err(refusal) => {
-                if matches!(refusal, Refusal::Store(StoreError::Unknown(_))) {
-                    // Nobody runs under it, if it was written.
-                    self.give_back(&id, &record).await;
-                }
-                Err(refusal)
-            }
-        }
-    }
-
     /// The state of a payment, as everyone may see it.
     ///
     /// # Errors
@@ -410,67 +377,6 @@ impl Gate {
 /// What a call on credit is known by, and whose it is: the token is checked already.
 fn credit_known(credit: &Credit, key: &str) -> (PaymentId, String) {
     (PaymentId::of(&["credit", credit.id.as_str(), key]), credit.id.to_string())
-}
-
-/// What the record of a payment admits to whoever shows it; `None` when it is unspent.
-fn admits(id: &PaymentId, record: Record, digest: &str, request: &str) -> Result<Option<Seen>, Refusal> {
-    if matches!(record.state, State::Released | State::Refused) {
-        return Ok(None);
-    }
-    if record.digest != digest {
-        // Nonces are public once settled: the answer is for who holds the signature.
-        return Err(Refusal::invalid("invalid_exact_evm_nonce_already_used", "the authorization is spent"));
-    }
-    if record.request != request {
-        return Err(Refusal::Reused);
-    }
-    match (record.state, record.answer) {
-        (State::Settled, Some(answer)) => Ok(Some(Seen::Stored(id.clone(), answer))),
-        (State::Settled, None) => {
-            let message = "the authorization is spent, and its answer is no longer kept";
-            Err(Refusal::invalid("invalid_exact_evm_nonce_already_used", message))
-        }
-        _ => Ok(Some(Seen::InFlight(id.clone()))),
-    }
-}
-
-/// Writes a reservation, unless the payment, or the one that has its client's name, admits to something already. All that is
-/// read here must be so still when it is written.
-async fn bind<'a>(mut tx: Tx<'a>, id: &PaymentId, record: &Record) -> Result<Decided<'a, Option<Seen>>, Refusal> {
-    let earlier = tx.row(&PAYMENTS, id).await?;
-    if let Some(row) = &earlier
-        && let Some(seen) = admits(id, row.value.clone(), &record.digest, &record.request)?
-    {
-        return tx.answer(Some(seen));
-    }
-    let name_of = |record: &Record| record.tail.as_ref().and_then(Tail::name);
-    let name = name_of(record);
-    if let Some(name) = &name
-        && let Some(other) = tx.get(&PAYMENT_NAMES, name).await?.filter(|other| other != id)
-        && let Some(named) = tx.get(&PAYMENTS, &other).await?
-    {
-        // Same payer, by the key; the payer signed the payment that names it (payment-identifier extension). While we take its
-        // name it must not come back to life.
-        let digest = named.digest.clone();
-        if let Some(seen) = admits(&other, named, &digest, &record.request)? {
-            return tx.answer(Some(seen));
-        }
-    }
-    // The name under which it was shown before: nothing else would remove it.
-    let left = earlier.as_ref().and_then(|row| name_of(&row.value)).filter(|left| name.as_ref() != Some(left));
-    if let Some(left) = left
-        && tx.get(&PAYMENT_NAMES, &left).await?.as_ref() == Some(id)
-    {
-        tx.delete(&PAYMENT_NAMES, &left);
-    }
-    if let Some(name) = &name {
-        tx.put(&PAYMENT_NAMES, name, id);
-    }
-    match &earlier {
-        Some(row) => tx.replace(&PAYMENTS, row, record),
-        None => tx.put_new(&PAYMENTS, id, record),
-    };
-    tx.answer(None)
 }
 
 /// What became of a payment that someone else holds.

@@ -59,7 +59,7 @@ async fn a_payment_for_one_query_buys_no_other() {
 async fn a_payment_for_one_method_buys_no_other() {
     let posted = (Method::POST, "/tools/mirror", Some(r#"{"city":"Paris"}"#));
     let asked = (Method::GET, "/tools/mirror?city=Paris", None);
-    buys_no_other(posted.clone(), &[asked.clone()]).await;
+    buys_no_other(posted.clone(), std::slice::from_ref(&asked)).await;
     buys_no_other(asked, &[posted, (Method::POST, "/tools/mirror?city=Paris", Some(r#"{"city":"Paris"}"#))]).await;
 }
 

@@ -89,8 +89,8 @@ async fn register(host: &Host) -> (String, String) {
     let first = host.send(pay()).await.is(200);
     let again = host.send(pay()).await.is(200);
     assert_eq!((first.receipt_id(), &first.json()["builderId"]), (again.receipt_id(), &again.json()["builderId"]));
-    assert!(again.json().get("builderKey").is_none(), "{again:?}");
-    let text = |name: &str| first.json()[name].as_str().unwrap().to_owned();
+    // As if the first answer had been lost: the key is the last one that was given.
+    let text = |name: &str| again.json()[name].as_str().unwrap().to_owned();
     (text("builderId"), text("builderKey"))
 }
 

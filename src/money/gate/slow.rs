@@ -17,15 +17,15 @@ const LONGEST: Duration = WINDOW.saturating_mul(2);
 /// Runs that may fail in a minute before further ones wait; `None` is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FailedRuns {
-    /// Of one payer, of whatever tools. Default: 20.
+    /// Of one payer, of whatever tools. Default: 30.
     pub of_payer: Option<NonZeroU32>,
-    /// Of one tool, of all payers together: beyond, those wait who made some of them, and nobody else. Default: 200.
+    /// Of one tool, of all payers together: beyond, those wait who made some of them, and nobody else. Default: 300.
     pub of_tool: Option<NonZeroU32>,
 }
 
 impl Default for FailedRuns {
     fn default() -> Self {
-        Self { of_payer: NonZeroU32::new(20), of_tool: NonZeroU32::new(200) }
+        Self { of_payer: NonZeroU32::new(30), of_tool: NonZeroU32::new(300) }
     }
 }
 

@@ -1,0 +1,109 @@
+//! Binding a payment to its request, and what one that is bound buys.
+
+use std::sync::Arc;
+
+use super::{
+    Admission, Admit, Gate, PAYMENT_NAMES, PAYMENTS, Reservation, Seen,
+    record::{Record, Tail},
+};
+use crate::{
+    money::{PaymentId, Refusal, State},
+    store::{Decided, Durability, StoreError, Tx, update},
+};
+
+impl Gate {
+    /// What a payment that is known already admits to; `None` when it is unspent.
+    pub(super) async fn seen(&self, id: &PaymentId, digest: &str, request: &str) -> Result<Option<Seen>, Refusal> {
+        match PAYMENTS.get(&*self.store, id).await? {
+            Some(record) => admits(id, record, digest, request),
+            None => Ok(None),
+        }
+    }
+
+    /// Binds the payment to the request: of many that arrive together, one.
+    pub(super) async fn reserve(self: &Arc<Self>, reservation: Reservation<'_>) -> Result<Admit, Refusal> {
+        let Reservation { id, digest, request, tail, means, running } = reservation;
+        let record = Record::reserved(request, digest, tail, self.clock.now());
+        match update(&*self.store, Durability::Buffered, |tx| bind(tx, &id, &record)).await {
+            Ok(Some(seen)) => Ok(seen.into()),
+            Ok(None) => Ok(Admit::Run(Admission {
+                gate: Arc::clone(self),
+                id,
+                record: Box::new(record),
+                reserved: true,
+                means,
+                running,
+                ended: false,
+            })),
+            Err(Refusal::Store(StoreError::Contended)) => Err(Refusal::InProgress(id)),
+            Err(refusal) => {
+                if matches!(refusal, Refusal::Store(StoreError::Unknown(_))) {
+                    // Nobody runs under it, if it was written.
+                    self.give_back(&id, &record).await;
+                }
+                Err(refusal)
+            }
+        }
+    }
+}
+
+/// What the record of a payment admits to whoever shows it; `None` when it is unspent.
+fn admits(id: &PaymentId, record: Record, digest: &str, request: &str) -> Result<Option<Seen>, Refusal> {
+    if matches!(record.state, State::Released | State::Refused) {
+        return Ok(None);
+    }
+    if record.digest != digest {
+        // Nonces are public once settled: the answer is for who holds the signature.
+        return Err(Refusal::invalid("invalid_exact_evm_nonce_already_used", "the authorization is spent"));
+    }
+    if record.request != request {
+        return Err(Refusal::Reused);
+    }
+    match (record.state, record.answer) {
+        (State::Settled, Some(answer)) => Ok(Some(Seen::Stored(id.clone(), answer))),
+        (State::Settled, None) => {
+            let message = "the authorization is spent, and its answer is no longer kept";
+            Err(Refusal::invalid("invalid_exact_evm_nonce_already_used", message))
+        }
+        _ => Ok(Some(Seen::InFlight(id.clone()))),
+    }
+}
+
+/// Writes a reservation, unless the payment, or the one that has its client's name, admits to something already. All that is
+/// read here must be so still when it is written.
+async fn bind<'a>(mut tx: Tx<'a>, id: &PaymentId, record: &Record) -> Result<Decided<'a, Option<Seen>>, Refusal> {
+    let earlier = tx.row(&PAYMENTS, id).await?;
+    if let Some(row) = &earlier
+        && let Some(seen) = admits(id, row.value.clone(), &record.digest, &record.request)?
+    {
+        return tx.answer(Some(seen));
+    }
+    let name_of = |record: &Record| record.tail.as_ref().and_then(Tail::name);
+    let name = name_of(record);
+    if let Some(name) = &name
+        && let Some(other) = tx.get(&PAYMENT_NAMES, name).await?.filter(|other| other != id)
+        && let Some(named) = tx.get(&PAYMENTS, &other).await?
+    {
+        // Same payer, by the key; the payer signed the payment that names it (payment-identifier extension). While we take its
+        // name it must not come back to life.
+        let digest = named.digest.clone();
+        if let Some(seen) = admits(&other, named, &digest, &record.request)? {
+            return tx.answer(Some(seen));
+        }
+    }
+    // The name under which it was shown before: nothing else would remove it.
+    let left = earlier.as_ref().and_then(|row| name_of(&row.value)).filter(|left| name.as_ref() != Some(left));
+    if let Some(left) = left
+        && tx.get(&PAYMENT_NAMES, &left).await?.as_ref() == Some(id)
+    {
+        tx.delete(&PAYMENT_NAMES, &left);
+    }
+    if let Some(name) = &name {
+        tx.put(&PAYMENT_NAMES, name, id);
+    }
+    match &earlier {
+        Some(row) => tx.replace(&PAYMENTS, row, record),
+        None => tx.put_new(&PAYMENTS, id, record),
+    };
+    tx.answer(None)
+}
