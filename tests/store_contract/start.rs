@@ -68,6 +68,15 @@ async fn money_that_is_counted_later_stops_commits_where_it_is_missing() {
     assert_eq!(all(&open_at_once(&folder), Space::Receipts).await.len(), 60);
 }
 
+#[tokio::test]
+async fn a_store_of_an_older_version_that_was_killed_in_its_snapshot_is_taken_over() {
+    let folder = folder();
+    let path = folder.path().join("store");
+    older_store(&path, "2");
+    std::fs::write(path.join("snap.FFFFFFFFFFFFFFF0.generating"), b"half").unwrap();
+    assert_eq!(all(&open(&folder), Space::Receipts).await.len(), 2_000);
+}
+
 /// What the killed child opens: see [`no_kill_of_a_start_loses_anything`].
 const CHILD_FOLDER: &str = "TOLLHOUSE_TEST_OPENED_FOLDER";
 

@@ -53,6 +53,7 @@ fn lock_within(file: &File, patience: Duration) -> io::Result<bool> {
 pub(super) fn open(store: &Path, config: &SledConfig) -> Result<Db, OpenError> {
     let give_up_at = Instant::now() + config.lock_patience;
     loop {
+        forget_unfinished(store).map_err(|source| OpenError::Io { path: store.to_owned(), source })?;
         let tree = sled::Config::new().path(store).cache_capacity(config.cache_bytes).flush_every_ms(Some(FLUSH_EVERY_MS));
         // sled panics on some kinds of damage instead of telling.
         let opened = catch_unwind(AssertUnwindSafe(|| tree.open()));
@@ -66,6 +67,22 @@ pub(super) fn open(store: &Path, config: &SledConfig) -> Result<Db, OpenError> {
         }
         std::thread::sleep(LOOK);
     }
+}
+
+/// Removes a snapshot that was not finished, which sled reads as its newest one. Nothing is missing without it.
+fn forget_unfinished(store: &Path) -> io::Result<()> {
+    let in_use = |log: File| matches!(log.try_lock(), Err(TryLockError::WouldBlock));
+    if File::open(store.join("db")).is_ok_and(in_use) {
+        return Ok(());
+    }
+    for entry in fs::read_dir(store)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with("snap.") && name.ends_with(".generating") {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 fn refusal(path: &Path, error: Error) -> OpenError {
