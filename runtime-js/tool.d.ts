@@ -69,8 +69,8 @@ interface ToolRequest<Input = any> {
   /** The same value as `body`. */
   readonly input: Input;
   /**
-   * The JSON text of the input, as the caller sent it: with the digits of numbers that a double does not hold. Over MCP, and of
-   * a GET, it is what the host made of the request.
+   * The JSON text of the input, as the caller sent it, over MCP too: with the digits of numbers that a double does not hold. Of a
+   * GET it is what the host made of the query.
    */
   readonly inputText: string;
   readonly caller: ToolCaller;
