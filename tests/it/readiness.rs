@@ -1,5 +1,9 @@
 //! The readiness check of a running host, at the host itself.
 
+use std::net::Ipv4Addr;
+
+use futures_util::future::join_all;
+use reqwest::Client;
 use serde_json::{Value, json};
 
 use crate::harness::Host;
@@ -28,6 +32,23 @@ async fn a_host_checks_nothing_of_itself_that_is_not_for_everyone() {
     for path in ["/health", "/health/ready", "/metrics", "/dev/faucet?address=0x1", "/ai/admin/policy", "/ai/credits", "/tools/../health"] {
         let report = check(&host, path).await;
         assert_eq!((&report["reachable"], &report["reason"]["code"]), (&json!(false), &json!("forbidden_address")), "{path}: {report:#}");
+    }
+}
+
+#[tokio::test]
+async fn a_check_of_the_host_itself_is_its_askers_request_and_not_the_hosts() {
+    let host = Host::builder().flag("--rate-limit", 20).with_catalogue().start().await;
+    let elsewhere = Client::builder().no_proxy().local_address(Some(Ipv4Addr::new(127, 0, 0, 2).into())).build().unwrap();
+    let asked = json!({ "url": format!("{}/ai/mcp", host.url) });
+    let checks = join_all((0..40).map(|_| async {
+        let check = elsewhere.post(format!("{}/tools/{CHECK}", host.url)).json(&asked);
+        host.send(check).await.status
+    }));
+    let checks = checks.await;
+    assert!(checks.contains(&200) && checks.contains(&429), "{checks:?}");
+    // The host's own address has asked for nothing yet.
+    for _ in 0..10 {
+        host.get("/ai/manifest").await.is(200);
     }
 }
 

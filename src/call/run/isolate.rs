@@ -127,6 +127,10 @@ pub(super) async fn run(pool: &Pool, services: &Arc<CapabilityServices>, task: T
     }
 }
 
+/// What the host itself has to do for an op, a line of a log or a progress message, about: its caller's share pays for that
+/// as for the handler's own time.
+const HOSTS_WORK: Duration = Duration::from_micros(40);
+
 /// The grants of a call, and who waits for it to begin.
 struct Hearing<'a> {
     ops: &'a Ops,
@@ -135,6 +139,7 @@ struct Hearing<'a> {
 
 impl OpHost for Hearing<'_> {
     fn op(&self, request: OpRequest) -> BoxFuture<'_, Result<OpValue, OpFailure>> {
+        self.task.turn.spent(HOSTS_WORK);
         self.ops.op(request)
     }
 
@@ -143,10 +148,12 @@ impl OpHost for Hearing<'_> {
     }
 
     fn log(&self, line: LogLine) {
+        self.task.turn.spent(HOSTS_WORK);
         self.ops.log(line);
     }
 
     fn progress(&self, said: Said) {
+        self.task.turn.spent(HOSTS_WORK);
         self.ops.progress(said);
     }
 

@@ -35,7 +35,7 @@ use super::{
     outgoing::{FRAME_BYTES, Outgoing, WAITS},
     pulse::{Moment, Overdue, Pulse, look},
 };
-use crate::{config::ConnectionSettings, front::shutdown::Shutdown};
+use crate::{base::behalf, config::ConnectionSettings, front::shutdown::Shutdown};
 
 /// Bytes of bodies that a client of HTTP/2 may send before they are read: of one stream, and of one connection.
 const STREAM_WINDOW: u32 = 64 << 10;
@@ -92,7 +92,9 @@ impl Protocols {
             let http2 = request.version() == Version::HTTP_2;
             let answering = asked.begin(http2);
             let mut request = request.map(Body::new);
-            request.extensions_mut().insert(ConnectInfo(peer));
+            // A check of this host by itself is whoever's who asked for it.
+            let asks = behalf::take(request.headers_mut()).map_or(peer, |address| SocketAddr::new(address, peer.port()));
+            request.extensions_mut().insert(ConnectInfo(asks));
             let answer = service.clone().oneshot(request);
             async move { answer.await.map(|response| response.map(|body| Outgoing::new(body, answering, http2))) }
         });

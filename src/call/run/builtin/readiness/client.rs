@@ -4,13 +4,16 @@
 //! is this check's alone (handlers never have it), holds for the base URL's scheme, host and port, which the operator chose,
 //! and for the paths that everyone may read. No redirect leads there: each hop of another host is the ordinary guard's.
 
-use std::fmt;
+use std::{fmt, net::IpAddr};
 
 use url::{Origin, Url};
 
-use crate::capability::{
-    Guard, GuardSettings,
-    guard::{Fetch, FetchError, Fetched, GuardError},
+use crate::{
+    base::behalf,
+    capability::{
+        Guard, GuardSettings,
+        guard::{Fetch, FetchError, Fetched, GuardError},
+    },
 };
 
 /// What everyone may ask of this host: a path, or all below it where it ends in `/`.
@@ -22,6 +25,8 @@ const PUBLIC: &[&str] =
 pub struct ReadinessClient {
     guard: Guard,
     own: Option<Own>,
+    /// Who asked for the check, and whose requests to this host those of the check are.
+    asker: Option<IpAddr>,
 }
 
 #[derive(Clone)]
@@ -53,7 +58,12 @@ impl ReadinessClient {
             }
             None => None,
         };
-        Ok(Self { guard, own })
+        Ok(Self { guard, own, asker: None })
+    }
+
+    /// The same, for checks that somebody at `address` asked for.
+    pub(in crate::call::run) fn asked_by(&self, address: IpAddr) -> Self {
+        Self { asker: Some(address), ..self.clone() }
     }
 
     /// Whether `url` is of this host.
@@ -63,17 +73,23 @@ impl ReadinessClient {
 
     /// As [`Guard::check`], for any host.
     pub(super) fn check(&self, url: &str) -> Result<Url, FetchError> {
-        self.way(url).check(url, None)
+        self.own_way(url).unwrap_or(&self.guard).check(url, None)
     }
 
     /// As [`Guard::fetch`].
-    pub(super) async fn fetch(&self, request: Fetch<'_>) -> Result<Fetched, FetchError> {
-        self.way(request.url).fetch(request).await
+    pub(super) async fn fetch(&self, mut request: Fetch<'_>) -> Result<Fetched, FetchError> {
+        let Some(own) = self.own_way(request.url) else { return self.guard.fetch(request).await };
+        if let Some(asker) = self.asker {
+            // No redirect to another host takes it along.
+            behalf::put(&mut request.headers, asker);
+        }
+        own.fetch(request).await
     }
 
-    fn way(&self, url: &str) -> &Guard {
+    /// To this host, where that is where `url` leads, and everyone may go there.
+    fn own_way(&self, url: &str) -> Option<&Guard> {
         let own = self.own.as_ref().filter(|own| Url::parse(url).is_ok_and(|url| own.origin == url.origin() && is_public(url.path())));
-        own.map_or(&self.guard, |own| &own.guard)
+        own.map(|own| &own.guard)
     }
 }
 
