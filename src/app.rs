@@ -109,7 +109,15 @@ impl App {
         let signer = Arc::new(Signer::open(data).map_err(StartError::Key)?);
         let (payment, config) = (&settings.money, payment_config(settings)?);
         let (url, rpc_url) = (payment.facilitator_url.as_deref(), payment.rpc_url.as_deref());
-        let means = Means { config: &config, url, access: &payment.access, rpc_url, store: &store, clock: &clock };
+        let means = Means {
+            config: &config,
+            url,
+            access: &payment.access,
+            rpc_url,
+            gas_key: payment.gas_key.as_ref().map(Hidden::expose),
+            store: &store,
+            clock: &clock,
+        };
         let (facilitator, ledger) = payment.facilitator.start(&means).map_err(StartError::Payment)?;
         let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), settings.kept.events));
         events.start();

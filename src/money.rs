@@ -39,7 +39,7 @@ pub use self::{
     binding::binding,
     credit::{Credit, CreditDecision, CreditError, CreditVerdict, Credits, Minted, Movement, MovementKind, Movements, Once, Revoked},
     facilitator::{
-        Facilitator, SettleOutcome, Verdict,
+        Facilitator, SettleOutcome, Unprepared, Verdict,
         kind::{
             FacilitatorAccess, FacilitatorKind, Means,
             ledger::{Ledger, LedgerError},

@@ -19,6 +19,10 @@ pub enum SettingsError {
     Key { path: PathBuf, key: String },
     #[error("the facilitator `{0}` needs its address in `X402_FACILITATOR_URL`")]
     NoFacilitatorUrl(FacilitatorKind),
+    #[error("the facilitator `{0}` needs a node of the network: set `TOLLHOUSE_RPC_URL`")]
+    NoNode(FacilitatorKind),
+    #[error("the facilitator `{0}` pays gas: set `TOLLHOUSE_GAS_KEY`, or `TOLLHOUSE_GAS_KEY_FILE`, to the key of an account that has some")]
+    NoGasKey(FacilitatorKind),
     #[error("`CDP_API_KEY_ID` and `CDP_API_KEY_SECRET` are set together, or not at all")]
     HalfAKey,
     #[error("the facilitator `{0}` takes real money: set `TOLLHOUSE_PAY_TO` to the address it should go to")]

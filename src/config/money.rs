@@ -1,6 +1,6 @@
 //! Who verifies and settles payments, where they go, and what the host keeps.
 
-use std::net::SocketAddr;
+use std::{fs, net::SocketAddr, path::PathBuf};
 
 use super::{error::SettingsError, layered::flags, secret::Hidden};
 use crate::money::{
@@ -38,9 +38,15 @@ pub struct MoneyFlags {
     /// Network that payments are made on, CAIP-2 [default: eip155:84532, Base Sepolia]
     #[arg(long, env = "TOLLHOUSE_NETWORK")]
     pub network: Option<String>,
-    /// JSON-RPC URL of a node of the network, to look settlements up when the facilitator did not say
+    /// JSON-RPC URL of a node of the network: for `evm`, and to look settlements up when another facilitator did not say
     #[arg(long, env = "TOLLHOUSE_RPC_URL", hide_env_values = true)]
     pub rpc_url: Option<String>,
+    /// Key of the account that pays the gas, for `evm`: 32 bytes in hex
+    #[arg(long, env = "TOLLHOUSE_GAS_KEY", hide_env_values = true)]
+    pub gas_key: Option<Hidden>,
+    /// File that has the key of the account that pays the gas
+    #[arg(long, env = "TOLLHOUSE_GAS_KEY_FILE")]
+    pub gas_key_file: Option<PathBuf>,
     /// Let the simulated facilitator serve an address other than loopback
     #[arg(long, env = "TOLLHOUSE_ALLOW_SIMULATED_PUBLIC", num_args = 0..=1, default_missing_value = "true")]
     pub allow_simulated_public: Option<bool>,
@@ -65,6 +71,8 @@ pub struct MoneySettings {
     pub network: String,
     /// A node of that network, to look settlements up at.
     pub rpc_url: Option<String>,
+    /// What pays the gas, for `evm`.
+    pub gas_key: Option<Hidden>,
     /// What the host keeps of each sale.
     pub fee: FeeBps,
 }
@@ -80,6 +88,18 @@ impl MoneyFlags {
         if facilitator.elsewhere() && self.facilitator_url.is_none() {
             return Err(SettingsError::NoFacilitatorUrl(facilitator));
         }
+        if facilitator.sends() && self.rpc_url.is_none() {
+            return Err(SettingsError::NoNode(facilitator));
+        }
+        let gas_key = match (self.gas_key, self.gas_key_file) {
+            (Some(key), _) => Some(key),
+            (None, Some(path)) => {
+                let text = fs::read_to_string(&path).map_err(|source| SettingsError::Read { path, source })?;
+                Some(Hidden::from(text))
+            }
+            (None, None) if facilitator.sends() => return Err(SettingsError::NoGasKey(facilitator)),
+            (None, None) => None,
+        };
         let in_public = !listen.ip().is_loopback() && !self.allow_simulated_public.unwrap_or(false);
         if facilitator.plays() && in_public {
             return Err(SettingsError::SimulatedInPublic(listen));
@@ -104,6 +124,7 @@ impl MoneyFlags {
             pay_to,
             network: self.network.unwrap_or_else(|| "eip155:84532".to_owned()),
             rpc_url: self.rpc_url,
+            gas_key,
             fee: FeeBps(fee),
         })
     }

@@ -43,6 +43,7 @@ pub(super) async fn health(State(operating): State<Arc<Operating>>) -> Json<Valu
         "version": env!("CARGO_PKG_VERSION"),
         "sandbox": operating.pool.status(),
         "payment": operating.gate.describe(),
+        "facilitator": operating.gate.facilitator_status(),
         "openSettlements": operating.gate.open_intents(),
         "stored": stored(&operating),
         "disk": operating.disk.usage(),

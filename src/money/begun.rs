@@ -9,4 +9,6 @@ pub struct Begun {
     pub at: Timestamp,
     /// Who was to move the money, as [`super::Facilitator::identity`] has it; `None` in an intent of a version that did not say.
     pub facilitator: Option<String>,
+    /// The transaction that was prepared for it.
+    pub transaction: Option<String>,
 }

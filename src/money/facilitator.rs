@@ -1,11 +1,13 @@
 //! Who verifies and settles: one trait for all.
 
 pub(super) mod chain;
+mod exact;
 pub(super) mod kind;
 pub(super) mod post;
 mod reason;
 
 use async_trait::async_trait;
+use serde_json::Value;
 
 use super::{Begun, Payment, Settlement, settlement::SettlementKind};
 
@@ -43,6 +45,20 @@ pub enum SettleOutcome {
     Unknown(String),
 }
 
+/// Why a settlement cannot begin. Nothing was taken, and nobody was asked to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unprepared {
+    /// The payment cannot be settled.
+    Refused {
+        /// Code of x402.
+        reason: String,
+        /// For people. In our own words: payers read it.
+        message: String,
+    },
+    /// Nothing can be, for the reason told to the log.
+    Away(String),
+}
+
 /// The reason of a refusal that has nothing against the payment: the facilitator does not serve this host, or does not take
 /// what it asks for.
 pub(crate) const NOT_SERVED: &str = "facilitator_unavailable";
@@ -55,6 +71,18 @@ pub(super) const PLAYS: &str = "simulated";
 pub trait Facilitator: Send + Sync + 'static {
     /// Whether the payment would settle now.
     async fn verify(&self, payment: &Payment) -> Verdict;
+
+    /// Readies what will move the money, and names it for the intent, which is on disk before it is sent.
+    ///
+    /// # Errors
+    ///
+    /// How it has ended before it began: nothing was taken.
+    async fn prepare(&self, _payment: &Payment) -> Result<Option<String>, Unprepared> {
+        Ok(None)
+    }
+
+    /// Lets go of what was prepared: it is not sent.
+    fn abandon(&self, _transaction: &str) {}
 
     /// Moves the money. Called at most once for a payment by a host that did not crash.
     async fn settle(&self, payment: &Payment, begun: &Begun) -> SettleOutcome;
@@ -69,12 +97,17 @@ pub trait Facilitator: Send + Sync + 'static {
         SettleOutcome::Unknown("the facilitator in force has no chain to ask".to_owned())
     }
 
-    /// `simulated`, `http`.
+    /// `simulated`, `http`, `evm`.
     fn name(&self) -> &'static str;
 
     /// What intents name it by: its name, and where it is if it is elsewhere.
     fn identity(&self) -> String {
         self.name().to_owned()
+    }
+
+    /// How it fares, for operators.
+    fn status(&self) -> Option<Value> {
+        None
     }
 
     /// True when the money is play money.

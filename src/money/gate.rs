@@ -198,6 +198,12 @@ impl Gate {
         payment
     }
 
+    /// How the facilitator fares, for operators.
+    #[must_use]
+    pub fn facilitator_status(&self) -> Option<Value> {
+        self.facilitator.status()
+    }
+
     /// Verifies what is offered and reserves it for the request with this [`binding`](super::binding). What was seen before is
     /// looked up before today's terms are matched: they may be others than those that it was paid under.
     ///

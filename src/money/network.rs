@@ -95,6 +95,8 @@ pub enum ConfigError {
     RpcUrl,
     #[error("a header for the facilitator is not of the form `Name: value`")]
     FacilitatorHeader,
+    #[error("the key that pays the gas, in `TOLLHOUSE_GAS_KEY` or its file, is not 32 bytes in hex")]
+    GasKey,
     #[error("the secret in `CDP_API_KEY_SECRET` is no Ed25519 key: 64 bytes in base64, as the platform shows it")]
     CdpKey,
     #[error("no HTTP client could be made: {0}")]

@@ -4,6 +4,7 @@ mod chain;
 mod crash;
 mod credit;
 mod eip712;
+mod evm;
 mod faults;
 mod gate;
 mod keep;
@@ -178,7 +179,7 @@ fn draft() -> Vec<u8> {
 
 /// What is known of a settlement of [`Moody`] that begins now.
 fn begun() -> Begun {
-    Begun { at: NOW, facilitator: Some("moody".to_owned()) }
+    Begun { at: NOW, facilitator: Some("moody".to_owned()), transaction: None }
 }
 
 fn answer(body: &[u8]) -> StoredAnswer {

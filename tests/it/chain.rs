@@ -6,7 +6,11 @@ use serde_json::{Value, json};
 
 use crate::{
     clients::pays_with,
-    harness::{Chain, Host, HostBuilder, PAY_TO, Payer, chain::clients, eventually, js},
+    harness::{
+        Chain, Host, HostBuilder, PAY_TO, Payer,
+        chain::{CHAIN_PAYER_KEY, GAS_ADDRESS, GAS_KEY, clients},
+        eventually, js,
+    },
 };
 
 const ECHO: &str = "export default async (req) => ({ echo: req.input });";
@@ -48,7 +52,7 @@ async fn every_payer_pays(chain: &Chain, how: HostBuilder) {
 }
 
 /// Eight different payments of one payer's that arrive together are eight answers.
-async fn eight_at_once_are_served(chain: &Chain, how: HostBuilder) {
+async fn eight_at_once_are_served(chain: &Chain, how: HostBuilder) -> Vec<String> {
     let host = how.start().await;
     host.publish(&js("echo", 0.01, ECHO)).await;
     let payer = Payer::new();
@@ -70,6 +74,7 @@ async fn eight_at_once_are_served(chain: &Chain, how: HostBuilder) {
     transactions.sort();
     transactions.dedup();
     assert_eq!(transactions.len(), 8, "each has its own");
+    transactions
 }
 
 fn stock(facilitator: &str, chain: &Chain) -> HostBuilder {
@@ -89,6 +94,120 @@ async fn eight_different_payments_at_once_are_served_through_the_stock_facilitat
     let chain = Chain::start().await;
     let facilitator = chain.stock_facilitator().await;
     eight_at_once_are_served(&chain, stock(&facilitator.url, &chain)).await;
+}
+
+/// Without a facilitator: the host sends the transactions.
+fn evm(chain: &Chain) -> HostBuilder {
+    let how = Host::builder().env("TOLLHOUSE_FACILITATOR", "evm").env("TOLLHOUSE_RPC_URL", &chain.url);
+    how.env("TOLLHOUSE_GAS_KEY", GAS_KEY).env("TOLLHOUSE_PAY_TO", PAY_TO)
+}
+
+#[tokio::test]
+async fn every_stock_payer_pays_on_a_chain_without_a_facilitator() {
+    let chain = Chain::start().await;
+    every_payer_pays(&chain, evm(&chain)).await;
+}
+
+#[tokio::test]
+async fn eight_different_payments_at_once_are_served_without_a_facilitator() {
+    let chain = Chain::start().await;
+    eight_at_once_are_served(&chain, evm(&chain)).await;
+}
+
+/// They were sent one after the other, each when the one before was in a block.
+#[tokio::test]
+async fn settlements_share_a_block() {
+    let chain = Chain::with(&["--block-time", "2"]).await;
+    let transactions = eight_at_once_are_served(&chain, evm(&chain)).await;
+    let mut blocks = std::collections::BTreeSet::new();
+    for transaction in transactions {
+        blocks.insert(chain.rpc("eth_getTransactionReceipt", json!([transaction])).await["blockNumber"].as_str().unwrap().to_owned());
+    }
+    assert!(blocks.len() < 8, "each has a block of its own: {blocks:?}");
+}
+
+/// What was sent before the host ended is found after: by the transaction that its intent names, or by the token's event.
+#[tokio::test]
+async fn a_settlement_that_was_cut_off_while_no_block_came_is_found() {
+    let chain = Chain::start().await;
+    let mut host = evm(&chain).env("TOLLHOUSE_BASE_URL", "https://tools.example").start().await;
+    host.publish(&js("echo", 0.01, ECHO)).await;
+    let payer = Payer::new();
+    chain.mint(&payer.address, FUNDS).await;
+    chain.rpc("evm_setAutomine", json!([false])).await;
+    let payments: Vec<_> = {
+        let challenge = host.challenge("echo").await;
+        (0..3).map(|_| payer.pay(&challenge)).collect()
+    };
+    let requests: Vec<_> = payments.iter().map(|payment| host.paid_request("echo", &json!({}), payment)).collect();
+    let calls: Vec<_> = requests.into_iter().map(|request| tokio::spawn(Host::try_send(request))).collect();
+    eventually("all are sent", Duration::from_secs(60), async || {
+        let pool = chain.rpc("txpool_status", json!([])).await;
+        (pool["pending"] == "0x3").then_some(())
+    })
+    .await;
+    host.restart().await;
+    for call in calls {
+        assert!(call.await.unwrap().is_err(), "answered without a settlement");
+    }
+    chain.rpc("evm_setAutomine", json!([true])).await;
+    chain.rpc("anvil_mine", json!(["0x1"])).await;
+    for payment in &payments {
+        eventually("it is found", Duration::from_secs(60), async || {
+            host.payment(&payment.id()).await.filter(|payment| payment["state"] == "settled")
+        })
+        .await;
+        host.call_paid("echo", &json!({}), payment).await.is(200);
+    }
+    assert_eq!((chain.balance(&payer.address).await, chain.balance(PAY_TO).await), (FUNDS - 3 * PRICE, 3 * PRICE));
+}
+
+#[tokio::test]
+async fn a_wallet_that_is_a_contract_pays() {
+    let chain = Chain::start().await;
+    let host = evm(&chain).start().await;
+    host.publish(&js("echo", 0.01, ECHO)).await;
+    let (wallet, owner, stranger) = ("0x1234567890123456789012345678901234567890", Payer::of(CHAIN_PAYER_KEY), Payer::new());
+    chain.etch(wallet, "OwnedWallet").await;
+    chain.mint(wallet, FUNDS).await;
+    let challenge = host.challenge("echo").await;
+    host.call_paid("echo", &json!({}), &stranger.pay_for(wallet, &challenge)).await.is(402);
+    host.call_paid("echo", &json!({}), &owner.pay_for(wallet, &challenge)).await.is(200);
+    assert_eq!((chain.balance(wallet).await, chain.balance(PAY_TO).await), (FUNDS - PRICE, PRICE));
+}
+
+#[tokio::test]
+async fn an_operator_is_told_when_the_gas_runs_out_and_nobody_pays_for_nothing() {
+    let chain = Chain::start().await;
+    let host = evm(&chain).start().await;
+    host.publish(&js("echo", 0.01, ECHO)).await;
+    let told = eventually("the gas is looked at", Duration::from_secs(60), async || {
+        let told = host.get("/health").await.is(200).json()["facilitator"].clone();
+        told["balanceWei"].is_string().then_some(told)
+    })
+    .await;
+    assert_eq!((&told["low"], told["signer"].as_str()), (&json!(false), Some(GAS_ADDRESS)));
+    let payer = Payer::new();
+    chain.mint(&payer.address, FUNDS).await;
+    let payment = payer.pay(&host.challenge("echo").await);
+    chain.rpc("anvil_setBalance", json!([GAS_ADDRESS, "0x1"])).await;
+    host.call_paid("echo", &json!({}), &payment).await.fails(502, "facilitator_unavailable", "host");
+    let told = eventually("it is told", Duration::from_secs(60), async || {
+        let told = host.get("/health").await.is(200).json()["facilitator"].clone();
+        (told["low"] == true).then_some(told)
+    })
+    .await;
+    assert_eq!(told["settlementsLeft"], 0);
+    assert_eq!(chain.balance(&payer.address).await, FUNDS);
+    assert!(!host.log().contains(&GAS_KEY[2..]), "the key is in the log");
+    // It is unspent, and there is gas again.
+    chain.rpc("anvil_setBalance", json!([GAS_ADDRESS, "0x56bc75e2d63100000"])).await;
+    eventually("it is served", Duration::from_secs(150), async || {
+        let answer = host.call_paid("echo", &json!({}), &payment).await;
+        (answer.status == 200).then_some(())
+    })
+    .await;
+    assert_eq!(chain.balance(&payer.address).await, FUNDS - PRICE);
 }
 
 /// The facilitator moved the money and was not heard: the chain is asked, and the payer served.

@@ -3,3 +3,4 @@
 pub(in crate::money) mod events;
 pub(in crate::money) mod judge;
 pub(in crate::money) mod node;
+mod search;

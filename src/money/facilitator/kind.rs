@@ -1,5 +1,6 @@
 //! The facilitators there are, and the making of each.
 
+pub(in crate::money) mod evm;
 pub(in crate::money) mod ledger;
 pub(in crate::money) mod remote;
 pub(in crate::money) mod simulated;
@@ -10,7 +11,12 @@ use clap::ValueEnum;
 use serde::Deserialize;
 
 pub use self::remote::FacilitatorAccess;
-use self::{ledger::Ledger, remote::HttpFacilitator, simulated::SimulatedFacilitator};
+use self::{
+    evm::{EvmFacilitator, Patience},
+    ledger::Ledger,
+    remote::HttpFacilitator,
+    simulated::SimulatedFacilitator,
+};
 use super::{Facilitator, chain::node::Node};
 use crate::{
     base::clock::Clock,
@@ -27,6 +33,8 @@ pub enum FacilitatorKind {
     Simulated,
     /// An x402 facilitator over HTTP.
     Http,
+    /// The host itself, through a node and with a key that pays the gas.
+    Evm,
 }
 
 /// As settings name it.
@@ -49,6 +57,8 @@ pub struct Means<'a> {
     pub access: &'a FacilitatorAccess,
     /// A node of the network, to look settlements up at.
     pub rpc_url: Option<&'a str>,
+    /// What pays the gas of transactions of our own: 32 bytes in hex.
+    pub gas_key: Option<&'a str>,
     /// Where a ledger of our own is kept.
     pub store: &'a Arc<dyn Store>,
     /// The time that a ledger of our own goes by.
@@ -61,7 +71,7 @@ impl FacilitatorKind {
     pub fn plays(self) -> bool {
         match self {
             Self::Simulated => true,
-            Self::Http => false,
+            Self::Http | Self::Evm => false,
         }
     }
 
@@ -70,7 +80,16 @@ impl FacilitatorKind {
     pub fn elsewhere(self) -> bool {
         match self {
             Self::Http => true,
-            Self::Simulated => false,
+            Self::Simulated | Self::Evm => false,
+        }
+    }
+
+    /// Whether it sends transactions of its own, for which a node and a key have to be set.
+    #[must_use]
+    pub fn sends(self) -> bool {
+        match self {
+            Self::Evm => true,
+            Self::Simulated | Self::Http => false,
         }
     }
 
@@ -94,6 +113,11 @@ impl FacilitatorKind {
                     );
                 }
                 let facilitator = HttpFacilitator::new(with.url.unwrap_or_default(), with.access, node, with.clock.clone())?;
+                Ok((Arc::new(facilitator), None))
+            }
+            Self::Evm => {
+                let node = Node::introduced(with.rpc_url.unwrap_or_default(), with.config.network)?;
+                let facilitator = EvmFacilitator::new(node, with.gas_key.unwrap_or_default(), with.clock.clone(), Patience::default())?;
                 Ok((Arc::new(facilitator), None))
             }
         }

@@ -112,6 +112,8 @@ pub(in crate::money) struct Record {
 pub(in crate::money) struct Settler {
     /// As [`crate::money::Facilitator::identity`] has it.
     pub(in crate::money) facilitator: String,
+    /// The transaction that it has prepared, and sends once the intent is on disk.
+    pub(in crate::money) transaction: Option<String>,
 }
 
 /// What says when a record may go.
@@ -211,8 +213,9 @@ impl Record {
 
     /// What a settlement is known by that has begun when this record was written.
     pub(in crate::money) fn begun(&self) -> Begun {
-        let facilitator = self.settler.as_ref().map(|settler| settler.facilitator.clone());
-        Begun { at: Timestamp(self.updated_ms), facilitator }
+        let settler = self.settler.as_ref();
+        let facilitator = settler.map(|settler| settler.facilitator.clone());
+        Begun { at: Timestamp(self.updated_ms), facilitator, transaction: settler.and_then(|settler| settler.transaction.clone()) }
     }
 
     pub(in crate::money) fn public(&self, id: &PaymentId) -> PaymentState {

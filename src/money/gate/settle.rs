@@ -8,6 +8,7 @@ use super::{Admission, Gate, Means, PAYMENTS, Retry};
 use crate::{
     money::{
         Begun, Finished, NOT_SERVED, News, Payment, PaymentId, SettleError, SettleOutcome, Settlement, SettlementKind, State, StoredAnswer,
+        Unprepared,
         gate::record::{Intent, Record, SettlementNotice, Settler},
         x402::wire,
     },
@@ -55,6 +56,10 @@ impl Gate {
         let Means::X402(payment) = &admission.means else { unreachable!("only x402 payments have an intent") };
         let payment = Payment::clone(payment);
         let id = admission.id.clone();
+        let transaction = match self.facilitator.prepare(&payment).await {
+            Ok(transaction) => transaction,
+            Err(why) => return Err(self.unprepared(admission, draft, why).await),
+        };
         let before = PAYMENTS.own(id.clone(), Record::clone(&admission.record));
         let mut record = before.value.clone();
         record.state = State::Settling;
@@ -66,13 +71,14 @@ impl Gate {
             draft: draft.to_vec(),
             answer,
         });
-        record.settler = Some(Settler { facilitator: self.facilitator.identity() });
+        record.settler = Some(Settler { facilitator: self.facilitator.identity(), transaction: transaction.clone() });
         let begun = record.begun();
         // Known as ours before anyone can see it in the store.
         self.retries().insert(id.clone(), Retry { at: None, tries: 0 });
         let mut batch = Batch::new();
         batch.replace(&PAYMENTS, &before, &record);
         if let Err(error) = batch.commit(&*self.store, Durability::Durable).await {
+            transaction.iter().for_each(|transaction| self.facilitator.abandon(transaction));
             // Not asked to settle. Of the intent and the release, one is written.
             admission.ended = true;
             if self.give_back(&id, &admission.record).await == Some(true) || !matches!(error, StoreError::Unknown(_)) {
@@ -85,6 +91,33 @@ impl Gate {
         }
         admission.ended = true;
         Ok((payment, id, begun))
+    }
+
+    /// Releases a payment whose settlement cannot begin.
+    async fn unprepared(&self, admission: &mut Admission, draft: &[u8], why: Unprepared) -> SettleError {
+        let (reason, message) = match why {
+            Unprepared::Refused { reason, message } => (reason, message),
+            Unprepared::Away(why) => {
+                tracing::warn!(payment.id = %admission.id, why, "a payment is released: its settlement could not be prepared");
+                (NOT_SERVED.to_owned(), "the facilitator is away".to_owned())
+            }
+        };
+        admission.ended = true;
+        self.give_back(&admission.id, &admission.record).await;
+        let (rows, news) = self.finisher.refuse(draft, &reason);
+        match rows.commit(&*self.store, Durability::Buffered).await {
+            Ok(_) => self.finisher.announce(news),
+            Err(error) => tracing::warn!(payment.id = %admission.id, %error, "a settlement that could not be prepared was not recorded"),
+        }
+        let notice = match &admission.means {
+            Means::X402(payment) => {
+                let network = payment.requirements["network"].as_str().unwrap_or_default();
+                let body = wire::settle_refusal(&reason, &message, network, &payment.authorization.from);
+                Some(SettlementNotice { version: payment.version, body: body.to_string() })
+            }
+            Means::Credit(_) => None,
+        };
+        SettleError::Refused { reason, message, notice }
     }
 
     /// Records how a settlement ended.

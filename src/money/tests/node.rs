@@ -1,5 +1,6 @@
 //! A node of a chain that does as it is told, on a real socket.
 
+use alloy_primitives::B256;
 use axum::{Json, Router, extract::State as Shared, response::IntoResponse as _, response::Response, routing::post};
 
 use super::*;
@@ -27,12 +28,35 @@ pub(super) struct Chain {
     pub(super) most_span: u64,
     /// What is answered to a method, whatever the chain is like.
     pub(super) instead: Option<(&'static str, Value)>,
+    /// Transactions of the signer that are in blocks.
+    pub(super) used: u64,
+    /// What was sent, and is in no block.
+    pub(super) pool: Vec<Bytes>,
+    /// The hash of what is in the newest block, and has moved the money.
+    pub(super) mined: Option<B256>,
+    /// In this block.
+    pub(super) mined_in: u64,
+    /// Whether it was reverted there.
+    pub(super) reverts: bool,
 }
 
 impl Chain {
     /// One of 100,000 blocks, the last of which is of that time, on which nothing has happened.
     pub(super) fn at(at: Timestamp) -> Self {
-        Self { id: 84_532, safe: 100_000, at, spent: None, kept_from: 0, most_span: 100_000, instead: None }
+        Self {
+            id: 84_532,
+            safe: 100_000,
+            at,
+            spent: None,
+            kept_from: 0,
+            most_span: 100_000,
+            instead: None,
+            used: 7,
+            pool: vec![],
+            mined: None,
+            mined_in: 100_051,
+            reverts: false,
+        }
     }
 
     pub(super) fn spending(self, block: u64, logs: Vec<Value>) -> Self {
@@ -44,10 +68,10 @@ impl Chain {
             return Value::Null;
         }
         let secs = self.at.as_secs() + number * BLOCK_SECS - self.safe * BLOCK_SECS;
-        json!({ "number": format!("{number:#x}"), "hash": format!("0x{number:064x}"), "timestamp": format!("{secs:#x}") })
+        json!({ "number": format!("{number:#x}"), "hash": format!("0x{number:064x}"), "timestamp": format!("{secs:#x}"), "baseFeePerGas": "0x64" })
     }
 
-    fn answer(&self, method: &str, params: &Value) -> Result<Value, Value> {
+    fn answer(&mut self, method: &str, params: &Value) -> Result<Value, Value> {
         let number = |text: &Value| match text.as_str().unwrap() {
             "safe" => self.safe,
             "latest" => self.safe + 50,
@@ -75,6 +99,31 @@ impl Chain {
                 let within = self.spent.iter().filter(|(block, _)| (from.max(self.kept_from)..=to).contains(block));
                 json!(within.flat_map(|(_, logs)| logs.iter().filter(asked)).collect::<Vec<_>>())
             }
+            "eth_getTransactionCount" => json!(format!("{:#x}", self.used)),
+            "eth_maxPriorityFeePerGas" | "eth_gasPrice" => json!("0x64"),
+            "eth_getBalance" => json!("0xde0b6b3a7640000"),
+            "eth_estimateGas" => json!("0xea60"),
+            "eth_getTransactionByHash" => Value::Null,
+            "eth_sendRawTransaction" => {
+                let raw: Bytes = params[0].as_str().unwrap().parse::<alloy_primitives::Bytes>().unwrap().0;
+                self.pool.push(raw.clone());
+                json!(alloy_primitives::keccak256(raw))
+            }
+            "eth_getTransactionReceipt" if self.spent.is_none() => match self.mined {
+                Some(hash) if params[0] == json!(hash) => {
+                    let logs: Vec<_> = paid(PAY_TO, PRICE.0)
+                        .into_iter()
+                        .map(|mut log| {
+                            log["transactionHash"] = json!(hash);
+                            log
+                        })
+                        .collect();
+                    let (status, logs) = if self.reverts { ("0x0", vec![]) } else { ("0x1", logs) };
+                    let block = format!("{:#x}", self.mined_in);
+                    json!({ "transactionHash": hash, "status": status, "blockNumber": block, "logs": logs })
+                }
+                _ => Value::Null,
+            },
             "eth_getTransactionReceipt" => match &self.spent {
                 Some((block, logs)) => {
                     json!({ "transactionHash": TRANSACTION, "status": "0x1", "blockNumber": format!("{block:#x}"), "logs": logs })
@@ -111,7 +160,10 @@ impl Node {
 
 async fn answer(Shared(node): Shared<Arc<Node>>, Json(question): Json<Value>) -> Response {
     node.asked.lock().unwrap().push(question.clone());
-    let answer = node.chain.lock().unwrap().answer(question["method"].as_str().unwrap(), &question["params"]);
+    let answer = {
+        let mut chain = node.chain.lock().unwrap();
+        chain.answer(question["method"].as_str().unwrap(), &question["params"])
+    };
     Json(match answer {
         Ok(result) => json!({ "jsonrpc": "2.0", "id": question["id"], "result": result }),
         Err(error) => json!({ "jsonrpc": "2.0", "id": question["id"], "error": error }),

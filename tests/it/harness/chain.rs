@@ -4,11 +4,14 @@ use std::{
     io::{BufRead as _, BufReader},
     path::PathBuf,
     process::{Child, Command, Stdio},
+    time::Duration,
 };
 
 use alloy_primitives::{Address, U256};
 use reqwest::Client;
 use serde_json::{Value, json};
+
+use super::eventually;
 
 /// The token, as x402 clients know it.
 pub const TOKEN: &str = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
@@ -16,8 +19,10 @@ pub const TOKEN: &str = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
 /// Where clients look for Multicall3 on every chain.
 const MULTICALL: &str = "0xcA11bde05977b3631167028862bE2a173976CA11";
 
-/// The first of the keys that anvil gives money to.
+/// The first of the keys that anvil gives money to, and its address; and the second, which owns the wallet of `token.sol`.
 pub const GAS_KEY: &str = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
+pub const GAS_ADDRESS: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
+pub const CHAIN_PAYER_KEY: &str = "59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d";
 
 /// anvil, as a process that ends with it.
 pub struct Chain {
@@ -103,7 +108,11 @@ impl Chain {
     pub async fn mint(&self, to: &str, micros: u64) {
         let (to, data) = (word(to), format!("{micros:064x}"));
         let mint = json!({ "from": "0x70997970C51812dc3A010C7d01b50e0d17dc79C8", "to": TOKEN, "data": format!("0x40c10f19{to}{data}") });
-        self.rpc("eth_sendTransaction", json!([mint])).await;
+        let sent = self.rpc("eth_sendTransaction", json!([mint])).await;
+        eventually("it is in a block", Duration::from_secs(60), async || {
+            (!self.rpc("eth_getTransactionReceipt", json!([sent])).await.is_null()).then_some(())
+        })
+        .await;
     }
 
     /// What an address has, in micro-dollars.

@@ -33,7 +33,12 @@ impl Payer {
     pub fn new() -> Self {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).unwrap();
-        let key = SigningKey::from_slice(&secret).unwrap();
+        Self::of(&hex::encode(secret))
+    }
+
+    /// The payer whose key this is.
+    pub fn of(secret: &str) -> Self {
+        let key = SigningKey::from_slice(&hex::decode(secret).unwrap()).unwrap();
         let address = Address::from_private_key(&key).to_checksum(None);
         Self { key, address }
     }
@@ -60,6 +65,17 @@ impl Payer {
             network: accepted["network"].as_str().unwrap().to_owned(),
             asset: accepted["asset"].as_str().unwrap().to_owned(),
         }
+    }
+
+    /// A payment out of a wallet that is a contract, for what a v2 challenge asks: each part of the signature is a word.
+    pub fn pay_for(&self, wallet: &str, challenge: &Value) -> Payment {
+        let mut payment = self.pay(challenge);
+        let exact = &mut payment.payload["payload"];
+        exact["authorization"]["from"] = json!(wallet);
+        let signed = self.sign(&exact["authorization"], &challenge["accepts"][0], 84_532);
+        let (words, parity) = signed.split_at(signed.len() - 2);
+        exact["signature"] = json!(format!("{words}{parity:0>64}"));
+        payment
     }
 
     /// A payment for what a v1 challenge asks, on the v1 wire.

@@ -3,19 +3,19 @@
 //! A judgement is final, so it rests on what proves itself only: the state is asked of the very block whose time is read, which a node
 //! that lags has not, and whoever prunes finds no event for a nonce that is spent. Then the settlement stays open.
 
-use alloy_primitives::B256;
 use alloy_sol_types::{SolCall as _, sol};
 use serde_json::json;
 
 use super::{
-    events::{CANCELED, Log, Receipt, USED},
-    node::{At, Block, Node, RpcError},
+    events::{CANCELED, Receipt},
+    node::{At, Node},
+    search::Undecided,
 };
 use crate::{
     base::clock::Timestamp,
     money::{
-        Payment, SettleOutcome,
-        facilitator::{reason::Told, settlement},
+        Begun, Payment, SettleOutcome,
+        facilitator::{PLAYS, reason::Told, settlement},
         x402::eip3009::Transfer,
     },
 };
@@ -27,22 +27,6 @@ sol! {
 
 /// How much earlier than its intent a nonce may have been spent, in seconds: clocks differ, and a handler runs between.
 const EARLIER_SECS: u64 = 60 * 60;
-
-/// Blocks whose events are asked for at once, and the fewest of them for nodes that allow no more.
-const SPAN: u64 = 1_000;
-const LEAST_SPAN: u64 = 10;
-
-/// Questions for events in one judgement.
-const MOST_QUESTIONS: u32 = 100;
-
-/// Why a node decides nothing.
-#[derive(Debug, thiserror::Error)]
-enum Undecided {
-    #[error(transparent)]
-    Node(#[from] RpcError),
-    #[error("{0}")]
-    Says(String),
-}
 
 impl Node {
     /// What became of a payment whose settlement began at that time; unknown while it may still move, and where the node cannot tell.
@@ -78,6 +62,14 @@ impl Node {
         })
     }
 
+    /// What became of a payment that another facilitator was asked to settle.
+    pub(in crate::money) async fn look_up(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
+        match begun.facilitator.as_deref() {
+            Some(PLAYS) => SettleOutcome::Unknown(format!("`{PLAYS}` moves its money on no chain")),
+            _ => self.judge(payment, begun.at).await,
+        }
+    }
+
     /// Whether the nonce of a payment is spent, or about to be: by the newest block.
     pub(in crate::money) async fn spent_lately(&self, payment: &Payment) -> Result<bool, String> {
         let lately = async { self.spent(&self.transfer(payment)?, At::Latest).await };
@@ -96,53 +88,6 @@ impl Node {
         let answer = self.call(self.network().asset, &question.abi_encode(), at).await?;
         let read = authorizationStateCall::abi_decode_returns_validate(&answer);
         read.map_err(|_| Undecided::Says("the token does not say whether the nonce is used".to_owned()))
-    }
-
-    /// The event by which the nonce was spent, after about this time.
-    async fn event(&self, transfer: &Transfer, safe: &Block, after_secs: u64) -> Result<Log, Undecided> {
-        let first = self.block_before(safe, after_secs).await?;
-        let (last, mut from, mut span) = (safe.number.to::<u64>(), first, SPAN);
-        for _ in 0..MOST_QUESTIONS {
-            if from > last {
-                break;
-            }
-            let to = (from + span - 1).min(last);
-            match self.events(transfer, from, to).await {
-                Ok(logs) => match logs.into_iter().find(|log| log.spends(transfer, self.network())) {
-                    Some(event) => return Ok(event),
-                    None => from = to + 1,
-                },
-                // It may be more than the node looks through at once.
-                Err(RpcError::Said { .. }) if span > LEAST_SPAN => span = (span / 4).max(LEAST_SPAN),
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Err(Undecided::Says(format!("the nonce is spent, but no event from block {first} to {} says how", from.min(last + 1) - 1)))
-    }
-
-    async fn events(&self, transfer: &Transfer, from: u64, to: u64) -> Result<Vec<Log>, RpcError> {
-        let topics: (_, B256, B256) = ([USED, CANCELED], transfer.from.into_word(), transfer.nonce);
-        let (from, to) = (format!("{from:#x}"), format!("{to:#x}"));
-        let filter = json!({ "address": self.network().asset, "topics": topics, "fromBlock": from, "toBlock": to });
-        self.ask("eth_getLogs", json!([filter])).await
-    }
-
-    /// The number of a block that is not younger than that time, and not much older.
-    async fn block_before(&self, safe: &Block, secs: u64) -> Result<u64, RpcError> {
-        let older = async |number| Ok::<_, RpcError>(self.block(At::Number(number)).await?.timestamp.to::<u64>() <= secs);
-        let (mut young, mut step) = (safe.number.to::<u64>(), SPAN);
-        let mut old = loop {
-            let number = young.saturating_sub(step);
-            if number == 0 || older(number).await? {
-                break number;
-            }
-            (young, step) = (number, step * 2);
-        };
-        while young - old > SPAN {
-            let middle = old + (young - old) / 2;
-            if older(middle).await? { old = middle } else { young = middle }
-        }
-        Ok(old)
     }
 }
 

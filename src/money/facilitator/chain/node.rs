@@ -76,6 +76,13 @@ pub(in crate::money) enum At {
     Hash(B256),
 }
 
+impl RpcError {
+    /// Whether it is the contract that says no, and not the node.
+    pub(in crate::money) fn reverted(&self) -> bool {
+        matches!(self, Self::Said { message, data, .. } if data.is_some() || message.to_lowercase().contains("revert"))
+    }
+}
+
 impl fmt::Debug for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Node").field("network", &self.network.caip2).finish_non_exhaustive()

@@ -25,7 +25,7 @@ use crate::{
     money::{
         Begun, ConfigError, Facilitator, Payment, SettleOutcome, Verdict, WireVersion,
         facilitator::{
-            NOT_SERVED, PLAYS,
+            NOT_SERVED,
             chain::node::Node,
             post::{Answer, Poster},
             reason::{Told, logged},
@@ -213,11 +213,10 @@ impl Facilitator for HttpFacilitator {
     }
 
     async fn look_up(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
-        let named = begun.facilitator.as_deref().unwrap_or_default();
-        if named == PLAYS {
-            return SettleOutcome::Unknown(format!("`{named}` moves its money on no chain"));
+        match &self.node {
+            Some(node) => node.look_up(payment, begun).await,
+            None => SettleOutcome::Unknown("it was asked of a facilitator that is not in force, and there is no node".to_owned()),
         }
-        self.doubt(payment, begun, format!("it was asked of `{named}`, which is not in force")).await
     }
 
     fn name(&self) -> &'static str {

@@ -2,19 +2,15 @@
 
 use std::sync::Arc;
 
-use alloy_primitives::{Address, U256};
 use async_trait::async_trait;
 
 use super::ledger::Move;
 use crate::base::clock::Clock;
 use crate::money::{
     Begun, Facilitator, Ledger, LedgerError, Payment, SettleOutcome, Verdict,
-    facilitator::{PLAYS, settlement},
+    facilitator::{PLAYS, exact, reason::Told, settlement},
     x402::eip3009::Transfer,
 };
-
-/// An authorisation must still be valid this long, in seconds, as facilitators of real chains want it.
-const MIN_VALIDITY_SECS: u64 = 6;
 
 /// Verifies for real and moves play money.
 pub(in crate::money) struct SimulatedFacilitator {
@@ -29,32 +25,15 @@ impl SimulatedFacilitator {
         Self { ledger, clock }
     }
 
-    /// The transfer, if nothing but the balance and the nonce can stop it. In the order of the SDKs' own checks.
-    fn check(&self, payment: &Payment) -> Result<Move, (&'static str, String)> {
-        let refuse = |reason: &'static str, message: &str| Err((reason, message.to_owned()));
-        let Some(transfer) = Transfer::parse(&payment.authorization) else {
-            return refuse("invalid_payload", "the authorization's fields are not numbers");
-        };
-        let requirements = &payment.requirements;
+    /// The transfer, if nothing but the balance and the nonce can stop it.
+    fn check(&self, payment: &Payment) -> Result<Move, Told> {
+        let transfer = exact::transfer(payment)?;
         if !transfer.signed_by_payer(&payment.signature, payment.network) {
-            return refuse("invalid_exact_evm_signature", "the signature is not the payer's");
+            return Err(Told::of("invalid_exact_evm_signature"));
         }
-        let pay_to: Option<Address> = requirements["payTo"].as_str().and_then(|address| address.parse().ok());
-        if pay_to != Some(transfer.to) {
-            return refuse("invalid_exact_evm_recipient_mismatch", "the authorization pays another address");
-        }
-        let now = U256::from(self.clock.now().as_secs());
-        if transfer.valid_before < now + U256::from(MIN_VALIDITY_SECS) {
-            return refuse("invalid_exact_evm_payload_authorization_valid_before", "the authorization has expired, or is about to");
-        }
-        if transfer.valid_after > now {
-            return refuse("invalid_exact_evm_payload_authorization_valid_after", "the authorization is not valid yet");
-        }
-        let amount = requirements["amount"].as_str().or(requirements["maxAmountRequired"].as_str()).unwrap_or_default();
-        let micros = u64::try_from(transfer.value).ok().filter(|value| value.to_string() == amount);
-        let Some(micros) = micros else {
-            return refuse("invalid_exact_evm_payload_authorization_value_mismatch", "the authorization's value is not the price");
-        };
+        exact::fits(&transfer, payment, self.clock.now())?;
+        // More is no price.
+        let micros = u64::try_from(transfer.value).map_err(|_| Told::of("invalid_exact_evm_payload_authorization_value_mismatch"))?;
         Ok(Move { from: transfer.from, to: transfer.to, micros, nonce: transfer.nonce, valid_before_secs: transfer.valid_before_secs() })
     }
 }
@@ -65,7 +44,7 @@ impl Facilitator for SimulatedFacilitator {
         let invalid = |reason: &str, message: String| Verdict::Invalid { reason: reason.to_owned(), message };
         let transfer = match self.check(payment) {
             Ok(transfer) => transfer,
-            Err((reason, message)) => return invalid(reason, message),
+            Err(told) => return invalid(told.code, told.sentence.to_owned()),
         };
         match self.ledger.transaction(transfer.from, transfer.nonce).await {
             Ok(None) => {}
@@ -86,7 +65,7 @@ impl Facilitator for SimulatedFacilitator {
         let refused = |reason: &str, message: String| SettleOutcome::Refused { reason: reason.to_owned(), message };
         let transfer = match self.check(payment) {
             Ok(transfer) => transfer,
-            Err((reason, message)) => return refused(reason, message),
+            Err(told) => return refused(told.code, told.sentence.to_owned()),
         };
         match self.ledger.transfer(&transfer).await {
             Ok(transaction) => SettleOutcome::Settled(settlement(payment, transaction)),

@@ -1,0 +1,39 @@
+//! What the scheme `exact` wants of an authorisation, whoever settles it.
+
+use alloy_primitives::{Address, U256};
+
+use super::reason::Told;
+use crate::{
+    base::clock::Timestamp,
+    money::{Payment, x402::eip3009::Transfer},
+};
+
+/// An authorisation must still be valid this long, in seconds, as facilitators want it.
+const MIN_VALIDITY_SECS: u64 = 6;
+
+/// The transfer of a payment, unless something other than its signature and the state of the token is against it: then the reason. In
+/// the order of the SDKs' own checks.
+pub(super) fn transfer(payment: &Payment) -> Result<Transfer, Told> {
+    Transfer::parse(&payment.authorization).ok_or_else(|| Told::of("invalid_payload"))
+}
+
+/// Whether `transfer` is what `payment` is asked for, now.
+pub(super) fn fits(transfer: &Transfer, payment: &Payment, now: Timestamp) -> Result<(), Told> {
+    let requirements = &payment.requirements;
+    let pay_to: Option<Address> = requirements["payTo"].as_str().and_then(|address| address.parse().ok());
+    if pay_to != Some(transfer.to) {
+        return Err(Told::of("invalid_exact_evm_recipient_mismatch"));
+    }
+    let now = U256::from(now.as_secs());
+    if transfer.valid_before < now + U256::from(MIN_VALIDITY_SECS) {
+        return Err(Told::of("invalid_exact_evm_payload_authorization_valid_before"));
+    }
+    if transfer.valid_after > now {
+        return Err(Told::of("invalid_exact_evm_payload_authorization_valid_after"));
+    }
+    let amount = requirements["amount"].as_str().or(requirements["maxAmountRequired"].as_str()).unwrap_or_default();
+    if transfer.value.to_string() != amount {
+        return Err(Told::of("invalid_exact_evm_payload_authorization_value_mismatch"));
+    }
+    Ok(())
+}

@@ -1,0 +1,276 @@
+//! Settles itself: sends the token what the payer signed, and pays the gas with a key of its own.
+//!
+//! The transaction is signed before the intent is written, and its hash stands in it; sent it is after that. Whatever is lost between,
+//! the token moves money for an authorisation once at most, and its events tell by which transaction.
+
+mod desk;
+mod flights;
+mod gas;
+mod token;
+mod transaction;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use alloy_primitives::{Address, B256, Bytes, U64, U256};
+use alloy_sol_types::SolCall as _;
+use async_trait::async_trait;
+use k256::ecdsa::SigningKey;
+use serde_json::{Value, json};
+
+use self::{
+    desk::Desk,
+    flights::Ended,
+    gas::{Gas, MOST_GAS},
+    token::{SignedBy, Token, isValidSignatureCall},
+    transaction::Call,
+};
+use crate::{
+    base::clock::Clock,
+    money::{
+        Begun, ConfigError, Facilitator, Payment, SettleOutcome, Unprepared, Verdict,
+        facilitator::{
+            chain::{
+                events::Receipt,
+                node::{At, Node, RpcError},
+            },
+            exact,
+            reason::Told,
+            settlement,
+        },
+        x402::eip3009::Transfer,
+    },
+};
+
+/// How long transactions are waited for.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::money) struct Patience {
+    /// In no block, before one that pays more takes its place. Default: 30 s.
+    pub(in crate::money) stuck: Duration,
+    /// By a call, for its settlement. Default: 60 s.
+    pub(in crate::money) settle: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { stuck: Duration::from_secs(30), settle: Duration::from_secs(60) }
+    }
+}
+
+/// What is told of a nonce that is spent.
+const SPENT: &str = "invalid_exact_evm_nonce_already_used";
+
+/// A facilitator of our own.
+pub(in crate::money) struct EvmFacilitator {
+    node: Arc<Node>,
+    desk: Desk,
+    signer: Address,
+    gas: Arc<Gas>,
+    clock: Clock,
+    patience: Patience,
+}
+
+impl fmt::Debug for EvmFacilitator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EvmFacilitator").field("signer", &self.signer).finish_non_exhaustive()
+    }
+}
+
+impl EvmFacilitator {
+    /// A facilitator that sends through this node and pays gas with this key: 32 bytes in hex.
+    ///
+    /// # Errors
+    ///
+    /// A key that is none.
+    pub(in crate::money) fn new(node: Arc<Node>, key: &str, clock: Clock, patience: Patience) -> Result<Self, ConfigError> {
+        let bytes = zeroize::Zeroizing::new(hex::decode(key.trim().trim_start_matches("0x")).map_err(|_| ConfigError::GasKey)?);
+        let key = SigningKey::from_slice(&bytes).map_err(|_| ConfigError::GasKey)?;
+        let signer = Address::from_private_key(&key);
+        let desk = Desk::open(Arc::clone(&node), key, patience.stuck);
+        let gas = Gas::watch(Arc::clone(&node), signer);
+        Ok(Self { node, desk, signer, gas, clock, patience })
+    }
+
+    /// Who signed it, or the reason why nobody did.
+    async fn signed_by(&self, transfer: &Transfer, payment: &Payment) -> Result<SignedBy, Verdict> {
+        if transfer.signed_by_payer(&payment.signature, payment.network) {
+            return Ok(SignedBy::Key);
+        }
+        let Ok(signature) = payment.signature.parse::<Bytes>() else { return Err(invalid(Told::of("invalid_exact_evm_signature"))) };
+        let question = isValidSignatureCall { hash: transfer.signing_hash(payment.network), signature };
+        match self.node.call(&payment.authorization.from, &question.abi_encode(), At::Latest).await {
+            // Where there is no contract nothing is answered.
+            Ok(answer) if answer.len() == 32 && answer[..4] == isValidSignatureCall::SELECTOR => Ok(SignedBy::Contract),
+            Ok(_) => Err(invalid(Told::of("invalid_exact_evm_signature"))),
+            Err(error) if error.reverted() => Err(invalid(Told::of("invalid_exact_evm_signature"))),
+            Err(error) => Err(Verdict::Unavailable(error.to_string())),
+        }
+    }
+
+    /// Runs the transfer on the node, and answers the gas that it needs.
+    async fn tried(&self, data: &Bytes) -> Result<u64, RpcError> {
+        let call = json!({ "from": self.signer, "to": self.node.network().asset, "data": data });
+        let gas: U64 = self.node.ask("eth_estimateGas", json!([call])).await?;
+        Ok(gas.to())
+    }
+
+    /// What a transfer was reverted for.
+    async fn diagnosis(&self, transfer: &Transfer, payment: &Payment) -> Told {
+        if let Ok(true) = self.node.spent_lately(payment).await {
+            return Told::of(SPENT);
+        }
+        let question = Token::balanceOfCall { account: transfer.from }.abi_encode();
+        let balance = self.node.call(self.node.network().asset, &question, At::Latest).await;
+        let balance = balance.ok().and_then(|answer| Token::balanceOfCall::abi_decode_returns_validate(&answer).ok());
+        if balance.is_some_and(|balance: U256| balance < transfer.value) {
+            return Told::of("invalid_exact_evm_insufficient_balance");
+        }
+        Told::of("invalid_exact_evm_transaction_simulation_failed")
+    }
+
+    /// A call of the token that makes the transfer, by the state of the newest block.
+    async fn call(&self, transfer: &Transfer, payment: &Payment) -> Result<Call, Verdict> {
+        let by = self.signed_by(transfer, payment).await?;
+        let data = token::data(transfer, payment, &by);
+        let gas = match self.tried(&data).await {
+            // What a payer's contract does is its own; what it may cost is not.
+            Ok(gas) if gas > MOST_GAS => return Err(invalid(Told::of("invalid_exact_evm_transaction_simulation_failed"))),
+            Ok(gas) => gas,
+            Err(error) if error.reverted() => return Err(invalid(self.diagnosis(transfer, payment).await)),
+            Err(error) => return Err(Verdict::Unavailable(error.to_string())),
+        };
+        let to = self.node.network().asset.parse().map_err(|_| Verdict::Unavailable("the token has no address".to_owned()))?;
+        Ok(Call { to, data, gas: gas + gas / 2 })
+    }
+
+    async fn verified(&self, payment: &Payment) -> Result<(), Verdict> {
+        let transfer = exact::transfer(payment).map_err(invalid)?;
+        exact::fits(&transfer, payment, self.clock.now()).map_err(invalid)?;
+        self.call(&transfer, payment).await?;
+        self.gas.suffices().map_err(Verdict::Unavailable)
+    }
+
+    /// Signs the transfer; nothing where its nonce is spent already, by whoever sent the authorisation to the token.
+    async fn signed(&self, payment: &Payment) -> Result<Option<B256>, Unprepared> {
+        let away = Unprepared::Away;
+        let transfer = Transfer::parse(&payment.authorization).ok_or_else(|| away("the authorization does not read".to_owned()))?;
+        match self.call(&transfer, payment).await {
+            Ok(call) => self.desk.sign(call).await.map(Some).map_err(away),
+            Err(Verdict::Unavailable(why)) => Err(away(why)),
+            Err(Verdict::Invalid { reason, .. }) if reason == SPENT => Ok(None),
+            Err(Verdict::Invalid { reason, message }) => Err(Unprepared::Refused { reason, message }),
+            Err(Verdict::Valid) => Err(away("it is valid and is not".to_owned())),
+        }
+    }
+
+    /// Sends what was signed, and says what came of it.
+    async fn sent(&self, payment: &Payment, begun: &Begun, hash: B256) -> SettleOutcome {
+        match tokio::time::timeout(self.patience.settle, self.desk.send(hash)).await {
+            Ok(Ended::Mined(receipt)) => self.mined(payment, begun, &receipt).await,
+            Ok(Ended::Unsent(why)) => {
+                self.gas.look_again();
+                SettleOutcome::Unsent(why)
+            }
+            Ok(Ended::Lost) => self.node.judge(payment, begun.at).await,
+            Err(_) => SettleOutcome::Unknown(format!("`{hash}` is in no block yet")),
+        }
+    }
+
+    async fn mined(&self, payment: &Payment, begun: &Begun, receipt: &Receipt) -> SettleOutcome {
+        let Some(transfer) = Transfer::parse(&payment.authorization) else {
+            return SettleOutcome::Unknown("the authorization does not read".to_owned());
+        };
+        if receipt.made(&transfer, payment.network) {
+            return SettleOutcome::Settled(settlement(payment, receipt.transaction_hash.to_string()));
+        }
+        // Reverted, it moved nothing; somebody else may have sent the authorisation to the token before.
+        match (self.node.spent_lately(payment).await, self.node.block(At::Safe).await) {
+            (Ok(false), Ok(safe)) if receipt.block_number <= safe.number => {
+                let told = Told::of("invalid_exact_evm_transaction_failed");
+                SettleOutcome::Refused { reason: told.code.to_owned(), message: told.sentence.to_owned() }
+            }
+            (Ok(false), Ok(_)) => SettleOutcome::Unknown("it was reverted in a block that may be replaced".to_owned()),
+            (Ok(true), Ok(_)) => self.node.judge(payment, begun.at).await,
+            (Err(why), _) => SettleOutcome::Unknown(why),
+            (_, Err(error)) => SettleOutcome::Unknown(error.to_string()),
+        }
+    }
+
+    /// Where the transaction of an intent is: its end, if it has one; whether a node still has it.
+    async fn found(&self, payment: &Payment, begun: &Begun, hash: B256) -> Result<Option<SettleOutcome>, RpcError> {
+        let receipt: Option<Receipt> = self.node.ask("eth_getTransactionReceipt", json!([hash])).await?;
+        if let Some(receipt) = receipt {
+            return Ok(Some(self.mined(payment, begun, &receipt).await));
+        }
+        let pending: Value = self.node.ask("eth_getTransactionByHash", json!([hash])).await?;
+        Ok((!pending.is_null()).then(|| SettleOutcome::Unknown(format!("`{hash}` is in no block yet"))))
+    }
+}
+
+fn invalid(told: Told) -> Verdict {
+    Verdict::Invalid { reason: told.code.to_owned(), message: told.sentence.to_owned() }
+}
+
+#[async_trait]
+impl Facilitator for EvmFacilitator {
+    async fn verify(&self, payment: &Payment) -> Verdict {
+        if payment.network != self.node.network() {
+            return Verdict::Unavailable(format!("the node is not of {}", payment.network.caip2));
+        }
+        self.verified(payment).await.err().unwrap_or(Verdict::Valid)
+    }
+
+    async fn prepare(&self, payment: &Payment) -> Result<Option<String>, Unprepared> {
+        Ok(self.signed(payment).await?.map(|hash| hash.to_string()))
+    }
+
+    fn abandon(&self, transaction: &str) {
+        if let Ok(hash) = transaction.parse() {
+            self.desk.give_back(hash);
+        }
+    }
+
+    async fn settle(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
+        match begun.transaction.as_deref().and_then(|hash| hash.parse().ok()) {
+            Some(hash) => self.sent(payment, begun, hash).await,
+            None => self.node.judge(payment, begun.at).await,
+        }
+    }
+
+    async fn resolve(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
+        if let Some(hash) = begun.transaction.as_deref().and_then(|hash| hash.parse().ok()) {
+            match self.found(payment, begun, hash).await {
+                Ok(Some(outcome)) => return outcome,
+                Ok(None) => {}
+                Err(error) => return SettleOutcome::Unknown(error.to_string()),
+            }
+        }
+        let judged = self.node.judge(payment, begun.at).await;
+        let unsettled = matches!(judged, SettleOutcome::Unknown(_)) && self.node.spent_lately(payment).await == Ok(false);
+        if !unsettled || self.clock.now().as_secs() >= payment.valid_before_secs() {
+            return judged;
+        }
+        // Nobody has the transaction, and the nonce is not spent: it is sent anew. The token moves money for it once at most, and names
+        // the transaction in its event.
+        let hash = match self.signed(payment).await {
+            Ok(Some(hash)) => hash,
+            Ok(None) => return judged,
+            Err(why) => return SettleOutcome::Unknown(format!("it could not be sent anew: {why:?}")),
+        };
+        match self.sent(payment, begun, hash).await {
+            SettleOutcome::Unsent(why) => SettleOutcome::Unknown(why),
+            outcome => outcome,
+        }
+    }
+
+    async fn look_up(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
+        self.node.look_up(payment, begun).await
+    }
+
+    fn name(&self) -> &'static str {
+        "evm"
+    }
+
+    fn status(&self) -> Option<Value> {
+        Some(self.gas.status())
+    }
+}

@@ -1,0 +1,331 @@
+//! The signer: one task that owns the key's nonces, sends what is signed, and looks where it went.
+//!
+//! Transactions are signed one after the other and sent all at once, so that many are in one block. While any is on its way the
+//! newest block is asked for, and a new one is searched for all of them: a settlement takes about one block. What is in none for long
+//! is replaced for more, and a nonce that others wait for is filled, both within bounds.
+
+mod look;
+
+use std::{sync::Arc, time::Duration};
+
+use alloy_primitives::{Address, B256, Bytes, U64, U128};
+use k256::ecdsa::SigningKey;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinSet,
+    time::Instant,
+};
+
+use self::look::{Looked, looked};
+use super::{
+    flights::{Ended, Flight, Flights},
+    transaction::{Call, Fees, Signed, Transaction},
+};
+use crate::money::facilitator::chain::node::{Node, RpcError};
+
+/// How often the newest block is asked for while something is on its way: soon after it was sent, and then ever more rarely.
+const FIRST_LOOK: Duration = Duration::from_millis(20);
+const SLOWEST_LOOK: Duration = Duration::from_millis(250);
+
+/// How long prices of gas are good for.
+const FEES_KEPT: Duration = Duration::from_secs(10);
+
+/// Gas of a transaction that only uses up its nonce.
+const EMPTY_GAS: u64 = 21_000;
+
+/// Questions to the signer that may wait.
+const QUEUE: usize = 256;
+
+/// What the signer is asked.
+enum Ask {
+    Sign(Call, oneshot::Sender<Result<B256, String>>),
+    Send(B256, oneshot::Sender<Ended>),
+    GiveBack(B256),
+}
+
+/// What comes back from the node.
+enum Came {
+    Sent {
+        nonce: u64,
+        hash: B256,
+        result: Result<B256, RpcError>,
+    },
+    /// When so much was sent.
+    Looked(Result<(u64, Looked), RpcError>),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Priced {
+    base_fee_per_gas: U128,
+}
+
+/// Where the signer is asked.
+#[derive(Debug, Clone)]
+pub(super) struct Desk(mpsc::Sender<Ask>);
+
+/// The task itself.
+struct Clerk {
+    node: Arc<Node>,
+    key: SigningKey,
+    address: Address,
+    /// How long a transaction may be in no block before it is replaced.
+    patience: Duration,
+    flights: Flights,
+    fees: Option<(Instant, Fees)>,
+    work: JoinSet<Came>,
+    look: Option<Instant>,
+    pause: Duration,
+    looking: bool,
+    /// How often something was sent.
+    sendings: u64,
+    /// The newest block that was searched for all that was sent.
+    searched: Option<u64>,
+}
+
+impl Desk {
+    /// Starts the signer's task, which lives as long as somebody can ask it.
+    pub(super) fn open(node: Arc<Node>, key: SigningKey, patience: Duration) -> Self {
+        let (sender, asks) = mpsc::channel(QUEUE);
+        let address = Address::from_private_key(&key);
+        let (flights, work) = (Flights::default(), JoinSet::new());
+        let clerk = Clerk {
+            node,
+            key,
+            address,
+            patience,
+            flights,
+            fees: None,
+            work,
+            look: None,
+            pause: FIRST_LOOK,
+            looking: false,
+            sendings: 0,
+            searched: None,
+        };
+        tokio::spawn(clerk.run(asks));
+        Self(sender)
+    }
+
+    /// Signs a call, which is not sent before [`Desk::send`] is told its hash.
+    pub(super) async fn sign(&self, call: Call) -> Result<B256, String> {
+        let (reply, signed) = oneshot::channel();
+        let gone = || "the signer has ended".to_owned();
+        self.0.send(Ask::Sign(call, reply)).await.map_err(|_| gone())?;
+        signed.await.map_err(|_| gone())?
+    }
+
+    /// Sends what was signed, and answers when it is over. Waiting for that may be given up: it is looked after all the same.
+    pub(super) async fn send(&self, hash: B256) -> Ended {
+        let (reply, ended) = oneshot::channel();
+        if self.0.send(Ask::Send(hash, reply)).await.is_err() {
+            return Ended::Unsent("the signer has ended".to_owned());
+        }
+        ended.await.unwrap_or(Ended::Lost)
+    }
+
+    /// Gives back the nonce of what was signed and is not to be sent.
+    pub(super) fn give_back(&self, hash: B256) {
+        // Where the queue is full its nonce is taken back in a minute.
+        _ = self.0.try_send(Ask::GiveBack(hash));
+    }
+}
+
+impl Clerk {
+    async fn run(mut self, mut asks: mpsc::Receiver<Ask>) {
+        loop {
+            let look = self.look.filter(|_| !self.looking);
+            tokio::select! {
+                ask = asks.recv() => match ask {
+                    Some(ask) => self.answer(ask).await,
+                    None => return,
+                },
+                Some(Ok(came)) = self.work.join_next() => self.take(came),
+                () = tokio::time::sleep_until(look.unwrap_or_else(Instant::now)), if look.is_some() => self.look(),
+            }
+        }
+    }
+
+    async fn answer(&mut self, ask: Ask) {
+        match ask {
+            Ask::Sign(call, reply) => {
+                let signed = self.sign(call).await;
+                if let Err(Ok(hash)) = reply.send(signed) {
+                    self.flights.give_back(hash);
+                }
+            }
+            Ask::Send(hash, waiter) => match self.flights.send(hash, waiter, Instant::now()) {
+                Ok((nonce, signed)) => self.send(nonce, &signed),
+                Err(waiter) => _ = waiter.send(Ended::Unsent("it was signed too long ago".to_owned())),
+            },
+            Ask::GiveBack(hash) => self.flights.give_back(hash),
+        }
+    }
+
+    async fn sign(&mut self, call: Call) -> Result<B256, String> {
+        let now = Instant::now();
+        self.flights.forget_unsent(now);
+        if self.flights.unsure() {
+            self.begin().await?;
+        }
+        let fees = self.fees().await?;
+        let nonce = self.flights.take().ok_or("there is no nonce")?;
+        let Some(signed) = self.signed(nonce, fees, &call) else {
+            self.flights.refuse(nonce, String::new(), false);
+            return Err("the key signs nothing".to_owned());
+        };
+        let hash = signed.hash;
+        self.flights.put(nonce, Flight::new(call, fees, signed, now));
+        Ok(hash)
+    }
+
+    /// Asks the node for the first nonce. What an earlier life of the host has sent and no block has yet is looked after as well: all
+    /// that comes waits for it.
+    async fn begin(&mut self) -> Result<(), String> {
+        let used: U64 = self.ask("eth_getTransactionCount", json!([self.address, "latest"])).await?;
+        let count: U64 = self.ask("eth_getTransactionCount", json!([self.address, "pending"])).await?;
+        let fees = self.fees().await?;
+        for nonce in used.to::<u64>()..count.to() {
+            if self.flights.get_mut(nonce).is_none() {
+                let nothing = Signed { raw: Bytes::new(), hash: B256::ZERO };
+                self.flights.put(nonce, Flight { sent: true, ..Flight::new(self.nothing(), fees, nothing, Instant::now()) });
+                self.look_soon();
+            }
+        }
+        self.flights.begin_at(count.to());
+        Ok(())
+    }
+
+    /// A call that only uses up its nonce.
+    fn nothing(&self) -> Call {
+        Call { to: self.address, data: Bytes::new(), gas: EMPTY_GAS }
+    }
+
+    fn signed(&self, nonce: u64, fees: Fees, call: &Call) -> Option<Signed> {
+        Transaction { chain: self.node.network().chain_id, nonce, fees, call }.sign(&self.key)
+    }
+
+    /// Twice what a block asks now, so that it may rise for some blocks, and the tip.
+    async fn fees(&mut self) -> Result<Fees, String> {
+        if let Some((_, fees)) = self.fees.filter(|(at, _)| at.elapsed() < FEES_KEPT) {
+            return Ok(fees);
+        }
+        let (block, tip) = tokio::try_join!(
+            self.ask::<Priced>("eth_getBlockByNumber", json!(["latest", false])),
+            self.ask::<U128>("eth_maxPriorityFeePerGas", json!([])),
+        )?;
+        let tip: u128 = tip.to();
+        let fees = Fees { tip, most: block.base_fee_per_gas.to::<u128>().saturating_mul(2).saturating_add(tip) };
+        self.fees = Some((Instant::now(), fees));
+        Ok(fees)
+    }
+
+    async fn ask<T: for<'de> Deserialize<'de>>(&self, method: &'static str, params: serde_json::Value) -> Result<T, String> {
+        self.node.ask(method, params).await.map_err(|error| error.to_string())
+    }
+
+    fn send(&mut self, nonce: u64, signed: &Signed) {
+        let (node, raw, hash) = (Arc::clone(&self.node), signed.raw.clone(), signed.hash);
+        self.work.spawn(async move { Came::Sent { nonce, hash, result: node.ask("eth_sendRawTransaction", json!([raw])).await } });
+        self.sendings += 1;
+        self.searched = None;
+        self.look_soon();
+    }
+
+    fn look_soon(&mut self) {
+        self.pause = FIRST_LOOK;
+        self.look = Some(Instant::now() + FIRST_LOOK);
+    }
+
+    fn take(&mut self, came: Came) {
+        match came {
+            // It may be in a block by now.
+            Came::Sent { result: Ok(_), .. } => {
+                self.look_soon();
+                self.look = Some(Instant::now());
+            }
+            Came::Sent { nonce, hash, result: Err(error) } => self.unsent(nonce, hash, &error),
+            Came::Looked(looked) => {
+                self.looking = false;
+                match looked {
+                    Ok((sendings, looked)) => self.seen(sendings, looked),
+                    Err(error) => tracing::warn!(%error, "blocks could not be looked at for transactions on their way"),
+                }
+                self.hurry();
+                self.pause = (self.pause * 2).min(SLOWEST_LOOK);
+                self.look = (!self.flights.sent().is_empty()).then(|| Instant::now() + self.pause);
+            }
+        }
+    }
+
+    /// What becomes of a transaction that the node did not take. That of a replacement is still there as it was before.
+    fn unsent(&mut self, nonce: u64, hash: B256, error: &RpcError) {
+        let Some(flight) = self.flights.get_mut(nonce) else { return };
+        if !flight.former.is_empty() || flight.signed.hash != hash {
+            tracing::warn!(nonce, %error, "a transaction could not be replaced");
+            return;
+        }
+        let said = match error {
+            RpcError::Said { message, .. } => message.to_lowercase(),
+            // It may have it: what is sent again is the same.
+            RpcError::Silent(_) => return,
+            RpcError::Unsent(_) | RpcError::WrongChain(..) => String::new(),
+        };
+        if said.contains("already known") || said.contains("already imported") || said.contains("known transaction") {
+            return;
+        }
+        let taken = said.contains("nonce") || said.contains("underpriced");
+        tracing::warn!(nonce, %error, "a transaction was not sent");
+        self.fees = None;
+        self.flights.refuse(nonce, error.to_string(), taken);
+    }
+
+    /// Looks at the newest block, and if it is a new one, for what is on its way.
+    fn look(&mut self) {
+        let (node, address, sent, before) = (Arc::clone(&self.node), self.address, self.flights.sent(), self.searched);
+        // Whether others have used its nonces matters once a transaction takes long.
+        let count = self.flights.stuck(Instant::now(), self.patience).is_some();
+        self.looking = true;
+        let sendings = self.sendings;
+        self.work.spawn(async move { Came::Looked(looked(&node, address, sent, before, count).await.map(|seen| (sendings, seen))) });
+    }
+
+    fn seen(&mut self, sendings: u64, looked: Looked) {
+        if sendings == self.sendings {
+            self.searched = Some(looked.head);
+        }
+        for (nonce, receipt) in looked.receipts {
+            self.flights.end(nonce, Ended::Mined(receipt));
+        }
+        if let Some(used) = looked.used {
+            for (nonce, _) in self.flights.sent().into_iter().filter(|(nonce, _)| *nonce < used) {
+                self.flights.end(nonce, Ended::Lost);
+            }
+        }
+    }
+
+    /// Replaces what is in no block for too long, and fills what others wait for.
+    fn hurry(&mut self) {
+        let now = Instant::now();
+        if let Some((_, fees)) = self.fees
+            && let Some(nonce) = self.flights.gap(now, self.patience)
+        {
+            let call = self.nothing();
+            if let Some(signed) = self.signed(nonce, fees, &call) {
+                tracing::warn!(nonce, "a nonce that others wait for is used up");
+                self.flights.put(nonce, Flight { sent: true, ..Flight::new(call, fees, signed.clone(), now) });
+                self.send(nonce, &signed);
+            }
+        }
+        let Some((nonce, flight)) = self.flights.stuck(now, self.patience) else { return };
+        let (fees, call) = (flight.fees.raised(), flight.call.clone());
+        let Some(signed) = self.signed(nonce, fees, &call) else { return };
+        if let Some(flight) = self.flights.get_mut(nonce) {
+            tracing::warn!(nonce, "a transaction is in no block for long, and is replaced by one that pays more");
+            flight.replace(fees, signed.clone(), now);
+        }
+        self.send(nonce, &signed);
+    }
+}

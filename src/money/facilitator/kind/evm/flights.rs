@@ -1,0 +1,193 @@
+//! Which nonces of the signer are used, and for what.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use alloy_primitives::B256;
+use tokio::{sync::oneshot, time::Instant};
+
+use super::transaction::{Call, Fees, Signed};
+use crate::money::facilitator::chain::events::Receipt;
+
+/// How long a transaction that is signed may wait to be sent: until its intent is on disk. Then its nonce is another one's.
+const SIGNED_FOR: Duration = Duration::from_secs(60);
+
+/// How often a transaction may be replaced, each time for a quarter more: at the end it costs less than four times as much.
+const MOST_RAISES: u32 = 6;
+
+/// How the sending of a transaction ended.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// In a block, whatever it did there.
+    Mined(Receipt),
+    /// Nobody has it, and its nonce is another one's.
+    Unsent(String),
+    /// Another transaction has its nonce, or its block is not seen: only the token knows.
+    Lost,
+}
+
+/// Who waits for the end of a transaction.
+pub(super) type Waiter = oneshot::Sender<Ended>;
+
+/// A transaction on its way.
+#[derive(Debug)]
+pub(super) struct Flight {
+    pub(super) call: Call,
+    pub(super) fees: Fees,
+    pub(super) signed: Signed,
+    /// What it was before it was replaced.
+    pub(super) former: Vec<B256>,
+    /// When it was signed, sent or replaced last.
+    pub(super) since: Instant,
+    pub(super) sent: bool,
+    pub(super) waiter: Option<Waiter>,
+}
+
+/// The nonces of one signer.
+#[derive(Debug, Default)]
+pub(super) struct Flights {
+    /// The first that nothing has; `None` while the node is to say.
+    next: Option<u64>,
+    /// Given back, below `next`.
+    free: BTreeSet<u64>,
+    flights: BTreeMap<u64, Flight>,
+}
+
+impl Flight {
+    pub(super) fn new(call: Call, fees: Fees, signed: Signed, now: Instant) -> Self {
+        Self { call, fees, signed, former: Vec::new(), since: now, sent: false, waiter: None }
+    }
+
+    /// All that it may be found by in a block.
+    pub(super) fn hashes(&self) -> Vec<B256> {
+        self.former.iter().copied().chain([self.signed.hash]).collect()
+    }
+
+    /// Takes its own place, for more.
+    pub(super) fn replace(&mut self, fees: Fees, signed: Signed, now: Instant) {
+        self.former.push(std::mem::replace(&mut self.signed, signed).hash);
+        (self.fees, self.since) = (fees, now);
+    }
+
+    fn end(self, ended: Ended) {
+        if let Some(waiter) = self.waiter {
+            // Whoever gave up asks the chain.
+            _ = waiter.send(ended);
+        }
+    }
+}
+
+impl Flights {
+    /// Whether the node is to be asked for the next nonce.
+    pub(super) fn unsure(&self) -> bool {
+        self.next.is_none()
+    }
+
+    /// The node counts so many transactions, those in no block yet among them.
+    pub(super) fn begin_at(&mut self, count: u64) {
+        let after = self.flights.last_key_value().map_or(0, |(nonce, _)| nonce + 1);
+        self.next = Some(count.max(after));
+    }
+
+    /// The lowest nonce that nothing has.
+    pub(super) fn take(&mut self) -> Option<u64> {
+        let free = self.free.pop_first();
+        free.or_else(|| {
+            let nonce = self.next?;
+            self.next = Some(nonce + 1);
+            Some(nonce)
+        })
+    }
+
+    pub(super) fn put(&mut self, nonce: u64, flight: Flight) {
+        self.flights.insert(nonce, flight);
+    }
+
+    pub(super) fn get_mut(&mut self, nonce: u64) -> Option<&mut Flight> {
+        self.flights.get_mut(&nonce)
+    }
+
+    /// The transaction of this hash, as it is sent from now on, and its nonce.
+    pub(super) fn send(&mut self, hash: B256, waiter: Waiter, now: Instant) -> Result<(u64, Signed), Waiter> {
+        let found = self.flights.iter_mut().find(|(_, flight)| flight.signed.hash == hash && !flight.sent);
+        let Some((nonce, flight)) = found else { return Err(waiter) };
+        (flight.sent, flight.since, flight.waiter) = (true, now, Some(waiter));
+        Ok((*nonce, flight.signed.clone()))
+    }
+
+    /// Gives back the nonce of a transaction that was not sent.
+    pub(super) fn give_back(&mut self, hash: B256) {
+        let unsent = self.flights.iter().find(|(_, flight)| flight.signed.hash == hash && !flight.sent).map(|(nonce, _)| *nonce);
+        if let Some(nonce) = unsent {
+            self.remove(nonce, None);
+        }
+    }
+
+    /// Ends a transaction that nobody has. Its nonce is free, unless the node says otherwise of it.
+    pub(super) fn refuse(&mut self, nonce: u64, why: String, taken: bool) {
+        let flight = self.flights.remove(&nonce);
+        if taken {
+            // Somebody else uses the key, or did while we were not here.
+            (self.next, self.free) = (None, BTreeSet::new());
+        } else {
+            self.release(nonce);
+        }
+        if let Some(flight) = flight {
+            flight.end(Ended::Unsent(why));
+        }
+    }
+
+    /// Ends a transaction whose nonce is used.
+    pub(super) fn end(&mut self, nonce: u64, ended: Ended) {
+        self.remove(nonce, Some(ended));
+    }
+
+    fn remove(&mut self, nonce: u64, ended: Option<Ended>) {
+        let Some(flight) = self.flights.remove(&nonce) else { return };
+        match ended {
+            Some(ended) => flight.end(ended),
+            None => self.release(nonce),
+        }
+    }
+
+    fn release(&mut self, nonce: u64) {
+        if self.next == Some(nonce + 1) {
+            self.next = Some(nonce);
+        } else {
+            self.free.insert(nonce);
+        }
+    }
+
+    /// Those that may be in a block, with what they may be there as.
+    pub(super) fn sent(&self) -> Vec<(u64, Vec<B256>)> {
+        self.flights.iter().filter(|(_, flight)| flight.sent).map(|(nonce, flight)| (*nonce, flight.hashes())).collect()
+    }
+
+    /// Takes back nonces of what was signed long ago and never sent.
+    pub(super) fn forget_unsent(&mut self, now: Instant) {
+        let old = |flight: &Flight| !flight.sent && now.duration_since(flight.since) > SIGNED_FOR;
+        let left: Vec<_> = self.flights.iter().filter(|(_, flight)| old(flight)).map(|(nonce, _)| *nonce).collect();
+        for nonce in left {
+            self.remove(nonce, None);
+        }
+    }
+
+    /// The transaction that all others wait for, where it has waited for longer than `patience` itself and may be replaced.
+    pub(super) fn stuck(&mut self, now: Instant, patience: Duration) -> Option<(u64, &mut Flight)> {
+        let (nonce, flight) = self.flights.iter_mut().find(|(_, flight)| flight.sent)?;
+        let due = now.duration_since(flight.since) > patience && flight.former.len() < MOST_RAISES as usize;
+        due.then_some((*nonce, flight))
+    }
+
+    /// A nonce that nothing has, while later ones that wait for it have done so for longer than `patience`.
+    pub(super) fn gap(&mut self, now: Instant, patience: Duration) -> Option<u64> {
+        let first = *self.free.first()?;
+        let waits = |(nonce, flight): (&u64, &Flight)| *nonce > first && flight.sent && now.duration_since(flight.since) > patience;
+        self.flights.iter().any(waits).then(|| self.free.pop_first()).flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests;

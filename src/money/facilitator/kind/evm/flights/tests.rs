@@ -1,0 +1,99 @@
+use alloy_primitives::{Address, Bytes};
+
+use super::*;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn flight(byte: u8, now: Instant) -> Flight {
+    let call = Call { to: Address::ZERO, data: Bytes::new(), gas: 21_000 };
+    let signed = Signed { raw: Bytes::new(), hash: B256::repeat_byte(byte) };
+    Flight::new(call, Fees { tip: 1, most: 2 }, signed, now)
+}
+
+/// Flights of which the node says that 7 is the next, and those of the first nonces.
+fn flying(count: u8, now: Instant) -> (Flights, Vec<oneshot::Receiver<Ended>>) {
+    let mut flights = Flights::default();
+    flights.begin_at(7);
+    let mut ends = vec![];
+    for byte in 0..count {
+        let nonce = flights.take().unwrap();
+        flights.put(nonce, flight(byte, now));
+        let (waiter, end) = oneshot::channel();
+        assert_eq!(flights.send(B256::repeat_byte(byte), waiter, now).unwrap().0, nonce);
+        ends.push(end);
+    }
+    (flights, ends)
+}
+
+#[test]
+fn no_two_transactions_have_one_nonce() {
+    let (mut flights, _ends) = flying(3, Instant::now());
+    assert_eq!((flights.take(), flights.take()), (Some(10), Some(11)));
+    assert_eq!(flights.sent().iter().map(|(nonce, _)| *nonce).collect::<Vec<_>>(), [7, 8, 9]);
+}
+
+#[test]
+fn the_nonce_of_what_was_not_sent_is_the_next_ones() {
+    let now = Instant::now();
+    let (mut flights, mut ends) = flying(3, now);
+    flights.refuse(8, "a test".to_owned(), false);
+    assert!(matches!(ends[1].try_recv(), Ok(Ended::Unsent(_))));
+    assert_eq!((flights.take(), flights.take()), (Some(8), Some(10)), "a hole is filled before more is taken");
+    flights.put(10, flight(9, now));
+    flights.give_back(B256::repeat_byte(9));
+    assert_eq!(flights.take(), Some(10));
+    flights.give_back(B256::repeat_byte(0));
+    assert_eq!(flights.take(), Some(11), "what was sent keeps its nonce");
+}
+
+#[test]
+fn a_nonce_that_another_one_used_has_the_node_asked_again() {
+    let (mut flights, _ends) = flying(3, Instant::now());
+    flights.refuse(7, "nonce too low".to_owned(), true);
+    assert!(flights.unsure() && flights.take().is_none());
+    flights.begin_at(8);
+    assert_eq!(flights.take(), Some(10), "above what is on its way");
+}
+
+#[test]
+fn only_the_transaction_that_all_wait_for_is_replaced_and_not_for_ever() {
+    let now = Instant::now();
+    let (mut flights, _ends) = flying(2, now);
+    assert!(flights.stuck(now + PATIENCE, PATIENCE).is_none());
+    let mut at = now;
+    for raise in 0..MOST_RAISES {
+        at += PATIENCE + Duration::from_millis(1);
+        let (nonce, flight) = flights.stuck(at, PATIENCE).unwrap();
+        assert_eq!((nonce, flight.hashes().len()), (7, 1 + raise as usize));
+        let fees = flight.fees.raised();
+        flight.replace(fees, Signed { raw: Bytes::new(), hash: B256::repeat_byte(100) }, at);
+    }
+    assert!(flights.stuck(at + PATIENCE * 2, PATIENCE).is_none(), "its price has an end");
+    flights.end(7, Ended::Lost);
+    assert_eq!(flights.stuck(at + PATIENCE * 2, PATIENCE).unwrap().0, 8);
+}
+
+#[test]
+fn a_hole_that_others_wait_for_is_found() {
+    let now = Instant::now();
+    let (mut flights, _ends) = flying(2, now);
+    flights.refuse(7, "a test".to_owned(), false);
+    assert_eq!(flights.gap(now + PATIENCE, PATIENCE), None);
+    let later = now + PATIENCE + Duration::from_secs(1);
+    assert_eq!((flights.gap(later, PATIENCE), flights.gap(later, PATIENCE)), (Some(7), None));
+}
+
+#[test]
+fn what_is_signed_and_never_sent_keeps_its_nonce_for_a_minute() {
+    let now = Instant::now();
+    let mut flights = Flights::default();
+    flights.begin_at(7);
+    let nonce = flights.take().unwrap();
+    flights.put(nonce, flight(1, now));
+    flights.forget_unsent(now + SIGNED_FOR);
+    assert_eq!(flights.flights.len(), 1);
+    flights.forget_unsent(now + SIGNED_FOR + Duration::from_secs(1));
+    assert_eq!((flights.flights.len(), flights.take()), (0, Some(7)));
+    let (waiter, _end) = oneshot::channel();
+    assert!(flights.send(B256::repeat_byte(1), waiter, now).is_err(), "it is not sent any more");
+}

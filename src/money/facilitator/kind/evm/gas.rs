@@ -1,0 +1,100 @@
+//! What the signer has left to pay gas with.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError, Weak},
+    time::Duration,
+};
+
+use alloy_primitives::{Address, U128, U256};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use crate::money::facilitator::chain::node::{Node, RpcError};
+
+/// Gas of a transfer, as the balance is reckoned by: what the dollar tokens need at most.
+const TRANSFER_GAS: u64 = 110_000;
+
+/// Most gas that a transfer may need: more than any key's, so that a payer's contract cannot use up what the signer has.
+pub(super) const MOST_GAS: u64 = 1_000_000;
+
+/// How often the balance is looked at; and while it pays for nothing.
+const PAUSE: Duration = Duration::from_secs(60);
+const EMPTY_PAUSE: Duration = Duration::from_secs(5);
+
+/// Settlements left at which the operator is warned.
+const FEW: u64 = 1_000;
+
+/// The signer's balance, as it was seen last.
+#[derive(Debug)]
+pub(super) struct Gas {
+    signer: Address,
+    seen: Mutex<Option<Seen>>,
+    again: Notify,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    /// In the smallest unit of the network's own money.
+    balance: U256,
+    /// Settlements that it pays for, at the price of gas then.
+    settlements: u64,
+}
+
+impl Gas {
+    /// Watches the balance of `signer`, for as long as somebody wants to know it.
+    pub(super) fn watch(node: Arc<Node>, signer: Address) -> Arc<Self> {
+        let gas = Arc::new(Self { signer, seen: Mutex::default(), again: Notify::new() });
+        tokio::spawn(watch(Arc::downgrade(&gas), node));
+        gas
+    }
+
+    /// Looks at the balance soon: something hints at its end.
+    pub(super) fn look_again(&self) {
+        self.again.notify_one();
+    }
+
+    /// Whether a settlement can be paid for, as far as is known.
+    pub(super) fn suffices(&self) -> Result<(), String> {
+        match *self.seen() {
+            Some(seen) if seen.settlements == 0 => Err(format!("`{}` has too little to pay gas with", self.signer)),
+            _ => Ok(()),
+        }
+    }
+
+    /// For operators.
+    pub(super) fn status(&self) -> Value {
+        let seen = *self.seen();
+        json!({
+            "signer": self.signer.to_checksum(None),
+            "balanceWei": seen.map(|seen| seen.balance.to_string()),
+            "settlementsLeft": seen.map(|seen| seen.settlements),
+            "low": seen.map(|seen| seen.settlements < FEW),
+        })
+    }
+
+    fn seen(&self) -> std::sync::MutexGuard<'_, Option<Seen>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn look(&self, node: &Node) -> Result<(), RpcError> {
+        let balance: U256 = node.ask("eth_getBalance", json!([self.signer, "latest"])).await?;
+        let price: U128 = node.ask("eth_gasPrice", json!([])).await?;
+        let one = U256::from(TRANSFER_GAS).saturating_mul(U256::from(price.to::<u128>().max(1)));
+        let settlements = (balance / one).saturating_to::<u64>();
+        if settlements < FEW {
+            tracing::warn!(signer = %self.signer, settlements, "the signer has little left to pay gas with");
+        }
+        *self.seen() = Some(Seen { balance, settlements });
+        Ok(())
+    }
+}
+
+async fn watch(gas: Weak<Gas>, node: Arc<Node>) {
+    while let Some(gas) = gas.upgrade() {
+        if let Err(error) = gas.look(&node).await {
+            tracing::warn!(%error, "what the signer has left to pay gas with is not known");
+        }
+        let pause = if gas.suffices().is_ok() { PAUSE } else { EMPTY_PAUSE };
+        _ = tokio::time::timeout(pause, gas.again.notified()).await;
+    }
+}

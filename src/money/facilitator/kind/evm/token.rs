@@ -1,0 +1,42 @@
+//! What contracts are called with.
+
+use alloy_primitives::{B256, Bytes};
+use alloy_sol_types::{SolCall as _, sol};
+
+use crate::money::{Payment, x402::eip3009::Transfer};
+
+sol! {
+    /// As much of the dollar token as moves money.
+    interface Token {
+        function transferWithAuthorization(address from, address to, uint256 value, uint256 valid_after, uint256 valid_before, bytes32 nonce, uint8 v, bytes32 r, bytes32 s);
+        function transferWithAuthorization(address from, address to, uint256 value, uint256 valid_after, uint256 valid_before, bytes32 nonce, bytes signature);
+        function balanceOf(address account) returns (uint256);
+    }
+
+    /// A wallet that is a contract (EIP-1271).
+    function isValidSignature(bytes32 hash, bytes signature) returns (bytes4);
+}
+
+/// Who signed a transfer.
+pub(super) enum SignedBy {
+    /// The payer's own key.
+    Key,
+    /// A contract says that it did.
+    Contract,
+}
+
+/// What the token is to be called with.
+pub(super) fn data(transfer: &Transfer, payment: &Payment, by: &SignedBy) -> Bytes {
+    let Transfer { from, to, value, valid_after, valid_before, nonce } = transfer.clone();
+    let signature: Bytes = payment.signature.parse().unwrap_or_default();
+    match by {
+        SignedBy::Key => {
+            let (r, s, v) = (B256::from_slice(&signature[..32]), B256::from_slice(&signature[32..64]), signature[64]);
+            Token::transferWithAuthorization_0Call { from, to, value, valid_after, valid_before, nonce, v, r, s }.abi_encode()
+        }
+        SignedBy::Contract => {
+            Token::transferWithAuthorization_1Call { from, to, value, valid_after, valid_before, nonce, signature }.abi_encode()
+        }
+    }
+    .into()
+}

@@ -1,0 +1,113 @@
+//! Transactions of EIP-1559: what is signed, and what is sent.
+
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use alloy_rlp::{Encodable, Header};
+use k256::ecdsa::SigningKey;
+
+/// Type of the transaction, before its fields (EIP-2718).
+const TYPE: u8 = 2;
+
+/// What a unit of gas may cost, in the smallest unit of the network's own money.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Fees {
+    /// To whoever makes the block.
+    pub(super) tip: u128,
+    /// In all.
+    pub(super) most: u128,
+}
+
+/// What is to be done, without when and at what price.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Call {
+    pub(super) to: Address,
+    pub(super) data: Bytes,
+    /// Most gas that it may use.
+    pub(super) gas: u64,
+}
+
+/// A transaction of a chain.
+#[derive(Debug)]
+pub(super) struct Transaction<'a> {
+    pub(super) chain: u64,
+    pub(super) nonce: u64,
+    pub(super) fees: Fees,
+    pub(super) call: &'a Call,
+}
+
+/// A transaction as it is sent, and what it is known by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Signed {
+    pub(super) raw: Bytes,
+    pub(super) hash: B256,
+}
+
+impl Fees {
+    /// A quarter more, as nodes want it of a transaction that takes another one's place.
+    pub(super) fn raised(self) -> Self {
+        let more = |fee: u128| fee.saturating_add(fee / 4).saturating_add(1);
+        Self { tip: more(self.tip), most: more(self.most) }
+    }
+}
+
+impl Transaction<'_> {
+    /// Signs it. `None` only if the key could sign no hash at all.
+    pub(super) fn sign(&self, key: &SigningKey) -> Option<Signed> {
+        let mut fields = self.fields();
+        let (signature, recovery) = key.sign_prehash_recoverable(keccak256(list(&fields)).as_slice()).ok()?;
+        recovery.is_y_odd().encode(&mut fields);
+        for number in [signature.r().to_bytes(), signature.s().to_bytes()] {
+            U256::from_be_slice(&number).encode(&mut fields);
+        }
+        let raw = list(&fields);
+        Some(Signed { hash: keccak256(&raw), raw: raw.into() })
+    }
+
+    fn fields(&self) -> Vec<u8> {
+        let mut fields = Vec::new();
+        self.chain.encode(&mut fields);
+        self.nonce.encode(&mut fields);
+        self.fees.tip.encode(&mut fields);
+        self.fees.most.encode(&mut fields);
+        self.call.gas.encode(&mut fields);
+        self.call.to.encode(&mut fields);
+        U256::ZERO.encode(&mut fields);
+        self.call.data.encode(&mut fields);
+        // It names no storage beforehand.
+        Header { list: true, payload_length: 0 }.encode(&mut fields);
+        fields
+    }
+}
+
+/// The list of these fields, behind the type.
+fn list(fields: &[u8]) -> Vec<u8> {
+    let mut out = vec![TYPE];
+    Header { list: true, payload_length: fields.len() }.encode(&mut out);
+    out.extend_from_slice(fields);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replacement_costs_more_by_what_nodes_want() {
+        let fees = Fees { tip: 0, most: 1_000 }.raised();
+        assert_eq!(fees, Fees { tip: 1, most: 1_251 });
+    }
+
+    /// As viem 2.57 signs it.
+    #[test]
+    fn a_transaction_is_signed_as_others_sign_it() {
+        let key = SigningKey::from_slice(&[7; 32]).unwrap();
+        let call = Call { to: Address::repeat_byte(0x11), data: Bytes::from_static(&[1, 2, 3]), gas: 21_000 };
+        let transaction = Transaction { chain: 84_532, nonce: 5, fees: Fees { tip: 1_000, most: 2_000_000_000 }, call: &call };
+        let signed = transaction.sign(&key).unwrap();
+        let raw = concat!(
+            "0x02f86e83014a34058203e884773594008252089411111111111111111111111111111111111111118083010203c001a04c",
+            "b2b4417efee64d4f0791f4d62add990094eec8019280c9dad276315ea335c5a010a2e6d59c3b65ddcbe8d4f4c26bb8547f73",
+            "c40ec5e4aabe3d80f3fbde6d2ae7",
+        );
+        assert_eq!(signed.raw.to_string(), raw);
+    }
+}

@@ -1,0 +1,244 @@
+//! The facilitator that sends transactions itself, before a node that does as it is told.
+
+use alloy_primitives::{B256, keccak256};
+use alloy_rlp::{Decodable as _, Header};
+
+use super::{
+    node::{Chain, Node},
+    *,
+};
+use crate::{
+    money::facilitator::{
+        chain::node,
+        kind::evm::{EvmFacilitator, Patience},
+    },
+    store::faulty::{Fault, FaultyStore},
+};
+
+const GAS_KEY: &str = "0x0707070707070707070707070707070707070707070707070707070707070707";
+
+fn facilitator(node: &Node, stuck: Duration) -> Arc<EvmFacilitator> {
+    let node = Arc::new(node::Node::new(&node.url, &NETWORKS[0]).unwrap());
+    let patience = Patience { stuck, settle: Duration::from_secs(60) };
+    Arc::new(EvmFacilitator::new(node, GAS_KEY, Clock::fixed(NOW), patience).unwrap())
+}
+
+fn patient(node: &Node) -> Arc<EvmFacilitator> {
+    facilitator(node, Duration::from_secs(600))
+}
+
+/// Nonce, tip and price of what was sent.
+fn read(raw: &[u8]) -> (u64, u128, u128) {
+    assert_eq!(raw[0], 2);
+    let fields = &mut &raw[1..];
+    Header::decode(fields).unwrap();
+    assert_eq!(u64::decode(fields).unwrap(), 84_532);
+    (u64::decode(fields).unwrap(), u128::decode(fields).unwrap(), u128::decode(fields).unwrap())
+}
+
+/// A payment that is settled, as the gate has it settled.
+async fn settle(facilitator: &EvmFacilitator, nonce: u64) -> SettleOutcome {
+    let payment = Payer::new(1).payment(nonce);
+    let transaction = facilitator.prepare(&payment).await.unwrap();
+    facilitator.settle(&payment, &Begun { transaction, ..begun() }).await
+}
+
+async fn until<T>(mut found: impl FnMut() -> Option<T>) -> T {
+    let found = async {
+        loop {
+            if let Some(found) = found() {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), found).await.unwrap()
+}
+
+#[tokio::test]
+async fn what_no_block_takes_is_replaced_for_more_but_not_for_any_price() {
+    let node = Node::of(Chain::at(NOW)).await;
+    let facilitator = facilitator(&node, Duration::from_millis(1));
+    let settling = tokio::spawn(async move { settle(&facilitator, 1).await });
+    let sent = until(|| Some(node.chain.lock().unwrap().pool.clone()).filter(|pool| pool.len() == 7)).await;
+    let read: Vec<_> = sent.iter().map(|raw| read(raw)).collect();
+    assert!(read.iter().all(|(nonce, ..)| *nonce == 7), "{read:?}");
+    assert!(read.is_sorted_by(|a, b| b.1 * 100 >= a.1 * 110 && b.2 * 100 >= a.2 * 110), "nodes want a tenth more: {read:?}");
+    assert!(read[6].2 < read[0].2 * 4, "{read:?}");
+    // One of them is mined after all, and it is not the one of the intent.
+    let mined = keccak256(&sent[3]);
+    {
+        let mut chain = node.chain.lock().unwrap();
+        chain.mined = Some(mined);
+        chain.safe += 1;
+    }
+    let outcome = settling.await.unwrap();
+    assert!(matches!(&outcome, SettleOutcome::Settled(settlement) if settlement.transaction == mined.to_string()), "{outcome:?}");
+    assert_eq!(node.chain.lock().unwrap().pool.len(), 7, "its price has an end");
+}
+
+#[tokio::test]
+async fn settlements_are_sent_at_once_each_under_a_nonce_of_its_own() {
+    let node = Node::of(Chain::at(NOW)).await;
+    let facilitator = patient(&node);
+    for nonce in 0..8 {
+        let facilitator = Arc::clone(&facilitator);
+        tokio::spawn(async move { settle(&facilitator, nonce).await });
+    }
+    let sent = until(|| Some(node.chain.lock().unwrap().pool.clone()).filter(|pool| pool.len() == 8)).await;
+    let mut nonces: Vec<_> = sent.iter().map(|raw| read(raw).0).collect();
+    nonces.sort_unstable();
+    assert_eq!(nonces, (7..15).collect::<Vec<_>>(), "none waits for another one's block");
+}
+
+#[tokio::test]
+async fn what_a_node_does_not_take_is_unsent_and_its_nonce_the_next_ones() {
+    let refuses = |message: &str| Some(("eth_sendRawTransaction", json!({ "code": -32000, "message": message })));
+    let node = Node::of(Chain { instead: refuses("insufficient funds for gas * price + value"), ..Chain::at(NOW) }).await;
+    let facilitator = patient(&node);
+    assert!(matches!(settle(&facilitator, 1).await, SettleOutcome::Unsent(_)));
+    // Somebody else has used the key.
+    {
+        let mut chain = node.chain.lock().unwrap();
+        (chain.instead, chain.used) = (refuses("nonce too low"), 9);
+    }
+    assert!(matches!(settle(&facilitator, 1).await, SettleOutcome::Unsent(_)));
+    node.chain.lock().unwrap().instead = None;
+    let settling = tokio::spawn(async move { settle(&facilitator, 1).await });
+    let sent = until(|| node.chain.lock().unwrap().pool.first().cloned()).await;
+    assert_eq!(read(&sent).0, 9);
+    settling.abort();
+}
+
+fn gate(bench: &Bench, store: Arc<dyn Store>, facilitator: Arc<EvmFacilitator>) -> Arc<Gate> {
+    let events = Arc::new(Events::new(Arc::clone(&store), bench.clock.clone(), EventSettings::default()));
+    let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&bench.signer), false, events, Sales::new(Arc::clone(&store))));
+    Gate::new(store, facilitator, bench.clock.clone(), config(), finisher)
+}
+
+#[tokio::test]
+async fn a_transaction_is_in_the_intent_before_it_is_sent() {
+    let node = Node::of(Chain::at(NOW)).await;
+    let bench = Bench::new().await;
+    let gate = gate(&bench, Arc::clone(&bench.store), patient(&node));
+    let admission = run(gate.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
+    let id = admission.id().clone();
+    let settling = tokio::spawn(async move { gate.settle(admission, answer(ANSWER), &draft()).await });
+    let sent = until(|| node.chain.lock().unwrap().pool.first().cloned()).await;
+    let (_, bytes) = bench.all(Space::Payments).await.into_iter().find(|(key, _)| *key == id.to_string().into_bytes()).unwrap();
+    let begun = crate::money::gate::record::Record::of_bytes(&bytes).unwrap().begun();
+    assert_eq!((begun.facilitator.as_deref(), begun.transaction), (Some("evm"), Some(keccak256(&sent).to_string())));
+    {
+        let mut chain = node.chain.lock().unwrap();
+        chain.mined = Some(keccak256(&sent));
+        chain.safe += 1;
+    }
+    assert_eq!(settling.await.unwrap().unwrap().body, ANSWER);
+    assert_eq!(bench.receipts().await[0].transaction, Some(keccak256(&sent).to_string()));
+}
+
+#[tokio::test]
+async fn what_was_prepared_for_an_intent_that_was_not_written_is_never_sent() {
+    let node = Node::of(Chain::at(NOW)).await;
+    let bench = Bench::new().await;
+    let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+    let gate = gate(&bench, Arc::clone(&store) as _, patient(&node));
+    let admission = run(gate.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
+    let id = admission.id().clone();
+    store.fail_nth(1, Fault::Before);
+    gate.settle(admission, answer(ANSWER), &draft()).await.unwrap_err();
+    store.heal();
+    assert!(node.chain.lock().unwrap().pool.is_empty());
+    gate.tick().await.unwrap();
+    assert_eq!(gate.state(&id).await.unwrap().unwrap().state, State::Released);
+    // Its nonce is the next one's.
+    let admission = run(gate.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
+    let settling = tokio::spawn(async move { gate.settle(admission, answer(ANSWER), &draft()).await });
+    let sent = until(|| node.chain.lock().unwrap().pool.first().cloned()).await;
+    assert_eq!(read(&sent).0, 7);
+    settling.abort();
+}
+
+#[tokio::test]
+async fn what_the_token_would_not_take_is_refused_before_the_work() {
+    let reverts = |_: ()| Some(("eth_estimateGas", json!({ "code": 3, "message": "execution reverted" })));
+    for (code, chain) in [
+        ("invalid_exact_evm_nonce_already_used", Chain::at(NOW).spending(99_990, super::node::paid(PAY_TO, PRICE.0))),
+        // The double knows one word for every question, and that is a balance of nothing.
+        ("invalid_exact_evm_insufficient_balance", Chain::at(NOW)),
+    ] {
+        let node = Node::of(Chain { instead: reverts(()), ..chain }).await;
+        let verdict = patient(&node).verify(&Payer::new(1).payment(1)).await;
+        assert!(matches!(&verdict, Verdict::Invalid { reason, .. } if reason == code), "{code}: {verdict:?}");
+    }
+    let away = Chain { instead: Some(("eth_estimateGas", json!({ "code": -32005, "message": "rate limited" }))), ..Chain::at(NOW) };
+    let verdict = patient(&*Node::of(away).await).verify(&Payer::new(1).payment(1)).await;
+    assert!(matches!(verdict, Verdict::Unavailable(_)), "not the payer's fault: {verdict:?}");
+    let node = Node::of(Chain::at(NOW)).await;
+    let (payer, other) = (Payer::new(1), Payer::new(2));
+    let mut forged = payer.payload(&payer.authorization(1));
+    forged["payload"]["signature"] = json!(other.sign(&payer.authorization(1)));
+    let verdict = patient(&node).verify(&decode(&forged).unwrap()).await;
+    assert!(matches!(&verdict, Verdict::Invalid { reason, .. } if reason == "invalid_exact_evm_signature"), "{verdict:?}");
+    assert_eq!(patient(&node).verify(&payer.payment(1)).await, Verdict::Valid);
+}
+
+/// The payer sent the authorisation to the token itself, or whoever saw it: the money moved, and the answer is due.
+#[tokio::test]
+async fn a_nonce_that_was_spent_meanwhile_is_the_chains_to_judge() {
+    let reverts = Some(("eth_estimateGas", json!({ "code": 3, "message": "execution reverted" })));
+    let spent = Chain::at(NOW).spending(99_990, super::node::paid(PAY_TO, PRICE.0));
+    let node = Node::of(Chain { instead: reverts.clone(), ..spent }).await;
+    let (facilitator, payment) = (patient(&node), Payer::new(1).payment(1));
+    assert_eq!(facilitator.prepare(&payment).await, Ok(None));
+    assert!(matches!(facilitator.settle(&payment, &begun()).await, SettleOutcome::Settled(_)));
+    assert!(node.chain.lock().unwrap().pool.is_empty());
+    // The payer has spent its money elsewhere while the handler ran: no gas is spent on it.
+    let node = Node::of(Chain { instead: reverts, ..Chain::at(NOW) }).await;
+    let prepared = patient(&node).prepare(&payment).await;
+    let poor = "invalid_exact_evm_insufficient_balance";
+    assert!(matches!(&prepared, Err(Unprepared::Refused { reason, .. }) if reason == poor), "{prepared:?}");
+}
+
+#[tokio::test]
+async fn a_transaction_that_was_reverted_took_nothing_once_its_block_stays() {
+    let hash = B256::repeat_byte(9);
+    let begun = Begun { facilitator: Some("evm".to_owned()), transaction: Some(hash.to_string()), ..begun() };
+    for (block, refused) in [(100_000, true), (100_001, false)] {
+        let node = Node::of(Chain { mined: Some(hash), mined_in: block, reverts: true, ..Chain::at(NOW) }).await;
+        let outcome = patient(&node).resolve(&Payer::new(1).payment(1), &begun).await;
+        assert_eq!(matches!(outcome, SettleOutcome::Refused { .. }), refused, "{outcome:?}");
+        assert!(node.chain.lock().unwrap().pool.is_empty(), "it is not sent anew");
+    }
+}
+
+#[tokio::test]
+async fn a_wallet_that_would_use_up_the_gas_does_not_pay() {
+    let node = Node::of(Chain { instead: Some(("eth_estimateGas", json!("0xf4241"))), ..Chain::at(NOW) }).await;
+    let verdict = patient(&node).verify(&Payer::new(1).payment(1)).await;
+    assert!(matches!(verdict, Verdict::Invalid { .. }), "{verdict:?}");
+}
+
+#[tokio::test]
+async fn a_settlement_whose_transaction_is_nowhere_is_sent_anew_while_its_nonce_is_unspent() {
+    let node = Node::of(Chain::at(NOW)).await;
+    let facilitator = patient(&node);
+    let payment = Payer::new(1).payment(1);
+    let lost = Begun { facilitator: Some("evm".to_owned()), transaction: Some(B256::repeat_byte(9).to_string()), ..begun() };
+    let resolving = tokio::spawn({
+        let (facilitator, payment, lost) = (Arc::clone(&facilitator), payment.clone(), lost.clone());
+        async move { facilitator.resolve(&payment, &lost).await }
+    });
+    let sent = until(|| node.chain.lock().unwrap().pool.first().cloned()).await;
+    {
+        let mut chain = node.chain.lock().unwrap();
+        chain.mined = Some(keccak256(&sent));
+        chain.safe += 1;
+    }
+    assert!(matches!(resolving.await.unwrap(), SettleOutcome::Settled(_)));
+    // One that a node still has is waited for.
+    let pending = Some(("eth_getTransactionByHash", json!({ "hash": B256::repeat_byte(9) })));
+    let node = Node::of(Chain { instead: pending, ..Chain::at(NOW) }).await;
+    assert!(matches!(patient(&node).resolve(&payment, &lost).await, SettleOutcome::Unknown(_)));
+    assert!(node.chain.lock().unwrap().pool.is_empty());
+}
