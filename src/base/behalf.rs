@@ -2,26 +2,23 @@
 
 use std::{net::IpAddr, sync::LazyLock};
 
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use subtle::ConstantTimeEq as _;
 use ulid::Ulid;
 
-/// Has an address, and a word that nobody else knows.
-static HEADER: HeaderName = HeaderName::from_static("x-tollhouse-on-behalf-of");
+/// The header that says so.
+pub(crate) const HEADER: &str = "x-tollhouse-on-behalf-of";
 
-/// Of this process alone.
+/// Known to nobody else.
 static WORD: LazyLock<String> = LazyLock::new(|| format!("{}{}", Ulid::generate(), Ulid::generate()));
 
-/// Says in a request to this host that it is made for `address`.
-pub(crate) fn put(headers: &mut HeaderMap, address: IpAddr) {
-    let value = HeaderValue::try_from(format!("{address} {}", *WORD)).expect("addresses and letters");
-    headers.insert(HEADER.clone(), value);
+/// What the header says in a request to this host that is made for `address`.
+pub(crate) fn said_for(address: IpAddr) -> String {
+    format!("{address} {}", *WORD)
 }
 
-/// Takes that out of a request: for whom it is made, if this process says so.
-pub(crate) fn take(headers: &mut HeaderMap) -> Option<IpAddr> {
-    let said = headers.remove(&HEADER)?;
-    let (address, word) = said.to_str().ok()?.split_once(' ')?;
+/// For whom a request is made, if this process says so.
+pub(crate) fn heard(said: &[u8]) -> Option<IpAddr> {
+    let (address, word) = std::str::from_utf8(said).ok()?.split_once(' ')?;
     bool::from(word.as_bytes().ct_eq(WORD.as_bytes())).then(|| address.parse().ok())?
 }
 
@@ -31,16 +28,12 @@ mod tests {
 
     #[test]
     fn only_this_process_says_for_whom_it_asks() {
-        let address: IpAddr = "2001:db8::1".parse().unwrap();
-        let mut headers = HeaderMap::new();
-        assert_eq!(take(&mut headers), None);
-        put(&mut headers, address);
-        assert_eq!(take(&mut headers), Some(address));
-        assert!(headers.is_empty(), "nobody behind is told the word");
-        for said in ["127.0.0.1", "127.0.0.1 ", "127.0.0.1 01M815SNBRFK5W9N9KTE3F3SM801M815SNBRFK5W9N9KTE3F3SM8"] {
-            headers.insert(HEADER.clone(), HeaderValue::from_static(said));
-            assert_eq!(take(&mut headers), None, "{said}");
-            assert!(headers.is_empty());
+        for address in ["127.0.0.2", "2001:db8::1"].map(|address| address.parse().unwrap()) {
+            assert_eq!(heard(said_for(address).as_bytes()), Some(address));
         }
+        for said in ["", "127.0.0.1", "127.0.0.1 ", "127.0.0.1 01M815SNBRFK5W9N9KTE3F3SM801M815SNBRFK5W9N9KTE3F3SM8"] {
+            assert_eq!(heard(said.as_bytes()), None, "{said}");
+        }
+        assert_eq!(heard(&[0xff, b' ']), None);
     }
 }

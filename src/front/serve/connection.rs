@@ -93,7 +93,9 @@ impl Protocols {
             let answering = asked.begin(http2);
             let mut request = request.map(Body::new);
             // A check of this host by itself is whoever's who asked for it.
-            let asks = behalf::take(request.headers_mut()).map_or(peer, |address| SocketAddr::new(address, peer.port()));
+            let said = request.headers_mut().remove(behalf::HEADER);
+            let address = said.and_then(|said| behalf::heard(said.as_bytes()));
+            let asks = address.map_or(peer, |address| SocketAddr::new(address, peer.port()));
             request.extensions_mut().insert(ConnectInfo(asks));
             let answer = service.clone().oneshot(request);
             async move { answer.await.map(|response| response.map(|body| Outgoing::new(body, answering, http2))) }

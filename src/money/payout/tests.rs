@@ -20,6 +20,7 @@ struct Bench {
     store: Arc<FaultyStore<MemoryStore>>,
     payouts: Arc<Payouts>,
     builder: BuilderId,
+    clock: Clock,
     _folder: tempfile::TempDir,
 }
 
@@ -32,8 +33,8 @@ impl Bench {
         let events = Arc::new(Events::new(Arc::clone(&any), clock.clone(), EventSettings::default()));
         let signer = Arc::new(Signer::open(folder.path()).unwrap());
         let network = PaymentConfig::for_network("eip155:84532", ADDRESS).unwrap().network;
-        let payouts = Arc::new(Payouts::new(any, clock, events, signer, network));
-        Self { store, payouts, builder: BuilderId::generate(), _folder: folder }
+        let payouts = Arc::new(Payouts::new(any, clock.clone(), events, signer, network));
+        Self { store, payouts, builder: BuilderId::generate(), clock, _folder: folder }
     }
 
     /// Lets builders be paid out from nothing on.
@@ -191,7 +192,9 @@ async fn packets_are_read_in_pages_to_the_last() {
     let other = BuilderId::generate();
     bench.set(&other, 0).await;
     let mut made = vec![];
-    for builder in [&bench.builder, &other, &bench.builder, &other, &bench.builder] {
+    for (after, builder) in [&bench.builder, &other, &bench.builder, &other, &bench.builder].into_iter().enumerate() {
+        // At moments of their own: ids of one sort as they were made only where no other test makes one between.
+        bench.clock.set(NOW.plus_millis(after as u64));
         bench.earn(builder, [5]).await;
         made.insert(0, bench.payouts.pay_out(builder).await.unwrap().unwrap().id);
     }

@@ -6,6 +6,7 @@
 
 use std::{fmt, net::IpAddr};
 
+use reqwest::header::HeaderValue;
 use url::{Origin, Url};
 
 use crate::{
@@ -81,7 +82,8 @@ impl ReadinessClient {
         let Some(own) = self.own_way(request.url) else { return self.guard.fetch(request).await };
         if let Some(asker) = self.asker {
             // No redirect to another host takes it along.
-            behalf::put(&mut request.headers, asker);
+            let said = HeaderValue::try_from(behalf::said_for(asker)).expect("an address and letters");
+            request.headers.insert(behalf::HEADER, said);
         }
         own.fetch(request).await
     }
