@@ -123,3 +123,17 @@ impl FacilitatorKind {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_says_its_name_and_what_it_needs() {
+        let told = |kind: FacilitatorKind| (kind.to_string(), kind.plays(), kind.elsewhere(), kind.sends());
+        let of = |name: &str, plays, elsewhere, sends| (name.to_owned(), plays, elsewhere, sends);
+        assert_eq!(told(FacilitatorKind::Simulated), of("simulated", true, false, false));
+        assert_eq!(told(FacilitatorKind::Http), of("http", false, true, false));
+        assert_eq!(told(FacilitatorKind::Evm), of("evm", false, false, true));
+    }
+}

@@ -176,6 +176,7 @@ async fn what_may_be_settled_is_in_flight_until_that_is_known() {
     bench.gate.recover().await.unwrap();
     bench.gate.tick().await.unwrap();
     assert_eq!((bench.state(&id).await, bench.gate.open_intents()), (Some(State::Settled), 0));
+    assert!(matches!(bench.gate.ended(&id).await.unwrap(), Ended::Answer(answer) if answer.body == ANSWER));
     assert_eq!(stored(bench.admit(Payer::new(1).pays(1)).await).body, ANSWER);
     assert_eq!((bench.earned().await, bench.receipts().await.len()), (PRICE.0, 1));
 }
