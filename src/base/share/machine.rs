@@ -73,7 +73,8 @@ impl Used {
         let ticks: Vec<u64> =
             text.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace().map_while(|word| word.parse().ok()).collect();
         // What guests took is in what users took already.
-        let (all, idle) = (ticks.get(..8)?.iter().sum::<u64>(), ticks[3] + ticks[4]);
+        // What processes with a niceness took, as slowed workers have one, they take from nobody.
+        let (all, idle) = (ticks.get(..8)?.iter().sum::<u64>(), ticks[1] + ticks[3] + ticks[4]);
         Some(Self { busy: all.saturating_sub(idle), all, cores })
     }
 
@@ -91,9 +92,11 @@ mod tests {
     #[test]
     fn what_the_system_tells_is_read_as_cores() {
         let first = Used::read("cpu  100 0 100 700 100 0 0 0 0 0\ncpu0 1\ncpu1 1\nintr 1\n").unwrap();
-        let then = Used::read("cpu  160 5 110 720 105 0 0 0 60 0\ncpu0 1\ncpu1 1\n").unwrap();
+        let then = Used::read("cpu  165 0 110 720 105 0 0 0 60 0\ncpu0 1\ncpu1 1\n").unwrap();
+        let slowed = Used::read("cpu  100 75 100 720 105 0 0 0 60 0\ncpu0 1\ncpu1 1\n").unwrap();
         assert_eq!(first, Used { busy: 200, all: 1_000, cores: 2 });
         assert_eq!(then.since(&first), Some(1.5));
+        assert_eq!(slowed.since(&first), Some(0.0), "what slowed workers take is left over");
         assert_eq!(first.since(&then), None, "a clock that went back tells nothing");
         assert_eq!((Used::read(""), Used::read("cpu  1 2")), (None, None));
     }

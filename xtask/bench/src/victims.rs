@@ -35,6 +35,9 @@ const PACE: f64 = 100.0;
 const ATTACKERS: usize = 8;
 /// Calls of the victims under way, half over HTTP and half over MCP.
 const VICTIMS: usize = 8;
+/// How often each of them calls a handler, in calls per second: all have one address, which may have no more than its share of
+/// a machine that others want too.
+const JS_PACE: f64 = 100.0;
 /// Looks at `/health/live` per second.
 const LOOKS: f64 = 50.0;
 /// How long an attacker waits for an answer.
@@ -117,7 +120,11 @@ const JS_VICTIM: &str = "victim-in-javascript";
 
 /// Calls that keep workers for longer than they are measured beside, each tool's victims being handlers too.
 fn hogs(host: &Host) -> Result<Vec<(String, Attack)>, Failure> {
-    const COMPUTES: &str = "export default () => { const end = Date.now() + 1500; while (Date.now() < end); return {}; };";
+    const COMPUTES: &str = "export default () => {
+        let value = 1;
+        for (let turn = 0; turn < 2e8; turn++) value = (value * 31 + turn) % 1000003;
+        return { value };
+    };";
     const SLEEPS: &str = "export default () => new Promise((done) => setTimeout(() => done({}), 1500));";
     publish(host, JS_VICTIM, "export default () => ({ ok: 1 });")?;
     let calls = |name: &str, source: &str, tools: usize, each: usize| {
@@ -251,7 +258,30 @@ fn victims(host: &Host, victim: &str) -> Result<(Vec<Duration>, Duration), Failu
     let over_http = Request::post(&format!("/tools/{victim}"), INPUT);
     let requests: Vec<_> =
         (0..VICTIMS).map(|n| if n % 2 == 0 { over_http.clone() } else { mcp::legacy_request("/ai/mcp", victim) }).collect();
+    if victim == JS_VICTIM {
+        return paced(host.address(), requests);
+    }
     load::run_each(host.address(), &requests, Duration::from_secs(1)).map(Figures::into_parts)
+}
+
+/// A second of calls at their pace.
+fn paced(address: SocketAddr, requests: Vec<Request>) -> Result<(Vec<Duration>, Duration), Failure> {
+    let began = Instant::now();
+    let calls_of = move |request: &Request| {
+        let (mut client, mut taken) = (Client::connect(address)?, vec![]);
+        while began.elapsed() < Duration::from_secs(1) {
+            taken.push(client.timed(request)?);
+            let due = Duration::from_secs_f64(taken.len() as f64 / JS_PACE);
+            thread::sleep(due.saturating_sub(began.elapsed()));
+        }
+        Ok::<_, Failure>(taken)
+    };
+    let calls = |request: Request| thread::spawn(move || calls_of(&request).map_err(|why| why.to_string()));
+    let mut all = vec![];
+    for calls in requests.into_iter().map(calls).collect::<Vec<_>>() {
+        all.extend(calls.join().map_err(|_| "a victim stopped".to_owned())??);
+    }
+    Ok((all, began.elapsed()))
 }
 
 /// Looks at `/health/live` until it is ended.

@@ -46,6 +46,7 @@ fn a_record_goes_when_nothing_can_be_asked_of_it() {
     assert_eq!(Record { answer: None, ..settled(None) }.due(Timestamp(u64::MAX)), Due::Never);
     // What took nothing goes sooner; what is under way does not go.
     let ended = |state| Record { state, answer: None, ..settled(tail(u64::MAX)) };
+    assert_eq!(ended(State::Released).due(Timestamp(hour + 4)), Due::At(Timestamp(hour + 5)));
     assert_eq!(ended(State::Released).due(Timestamp(hour + 5)), Due::Record);
     assert_eq!(ended(State::Refused).due(Timestamp(hour + 5)), Due::At(Timestamp(day + 5)));
     assert_eq!(ended(State::Reserved).due(Timestamp(u64::MAX)), Due::Never);
