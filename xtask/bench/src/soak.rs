@@ -74,6 +74,9 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         ("TOLLHOUSE_CALLS_KEPT", &others),
         ("TOLLHOUSE_EVENTS_KEPT", &others),
         ("TOLLHOUSE_REGISTRATION_PRICE_USD", "0"),
+        // So that the journal has let go of its first segments by the time that the first receipts go.
+        ("TOLLHOUSE_STORE_JOURNAL_BYTES", "16777216"),
+        ("TOLLHOUSE_STORE_SEGMENT_BYTES", "4194304"),
     ];
     let host = Host::start(options, data.path(), &settings)?;
     publish(&host)?;
