@@ -28,6 +28,10 @@ fn open(outcome: &SettleOutcome) -> bool {
     matches!(outcome, SettleOutcome::Unknown(_))
 }
 
+fn hex(number: &Value) -> u64 {
+    u64::from_str_radix(number.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
+}
+
 #[tokio::test]
 async fn a_transfer_is_found_by_its_event() {
     let (outcome, node) = judged(Chain::at(EXPIRED).spending(99_990, paid(PAY_TO, PRICE.0))).await;
@@ -41,8 +45,10 @@ async fn a_transfer_is_found_by_its_event() {
     assert_eq!(asked[1]["params"][0], "safe");
     assert_eq!(asked[2]["params"][1]["blockHash"], format!("0x{:064x}", 100_000), "by the state of the very block whose time was read");
     let filter = &asked[last - 1]["params"][0];
-    let number = |name: &str| u64::from_str_radix(filter[name].as_str().unwrap().trim_start_matches("0x"), 16).unwrap();
-    assert!(number("fromBlock") > 95_000 && number("toBlock") <= 100_000, "from about the intent on, to the block that stays: {filter}");
+    assert!(
+        hex(&filter["fromBlock"]) > 95_000 && hex(&filter["toBlock"]) <= 100_000,
+        "from about the intent on, to the block that stays: {filter}"
+    );
 }
 
 #[tokio::test]
@@ -50,6 +56,50 @@ async fn events_are_asked_for_in_ranges_that_the_node_allows() {
     let (outcome, node) = judged(Chain { most_span: 15, ..Chain::at(EXPIRED).spending(98_100, paid(PAY_TO, PRICE.0)) }).await;
     assert!(settled(&outcome), "{outcome:?}");
     assert!(node.times("eth_getLogs") < 100);
+}
+
+#[tokio::test]
+async fn every_block_is_looked_through_once_to_the_last_that_stays() {
+    let (outcome, node) = judged(Chain { most_span: 1_000, ..Chain::at(EXPIRED).spending(100_000, paid(PAY_TO, PRICE.0)) }).await;
+    assert!(settled(&outcome), "{outcome:?}");
+    let asked = node.asked.lock().unwrap();
+    let filters = asked.iter().filter(|question| question["method"] == "eth_getLogs").map(|question| &question["params"][0]);
+    let ranges: Vec<_> = filters.map(|filter| (hex(&filter["fromBlock"]), hex(&filter["toBlock"]))).collect();
+    assert_eq!(ranges, [(98_000, 98_999), (99_000, 99_999), (100_000, 100_000)]);
+}
+
+#[tokio::test]
+async fn a_node_that_refuses_to_look_is_asked_for_less_until_it_is_little() {
+    let refuses = ("eth_getLogs", json!({ "code": -32005, "message": "query exceeds max block range" }));
+    let (outcome, node) = judged(Chain { instead: Some(refuses), ..Chain::at(EXPIRED).spending(99_990, paid(PAY_TO, PRICE.0)) }).await;
+    assert!(open(&outcome), "{outcome:?}");
+    assert_eq!(node.times("eth_getLogs"), 5, "1000, 250, 62, 15 and 10 blocks");
+}
+
+#[tokio::test]
+async fn the_block_of_an_old_intent_is_found_in_few_questions() {
+    let intent = 60_000;
+    let at = Timestamp(NOW.0 + (100_000 - intent) * 2_000 - 3_600_000);
+    let (_, node) = judged(Chain::at(at).spending(intent, paid(PAY_TO, PRICE.0))).await;
+    let asked = node.asked.lock().unwrap();
+    let blocks = asked.iter().filter(|question| question["method"] == "eth_getBlockByNumber").map(|question| &question["params"][0]);
+    let numbers: Vec<_> = blocks.filter(|number| *number != "safe").map(hex).collect();
+    let back = [99_000, 97_000, 93_000, 85_000, 69_000, 37_000];
+    assert_eq!(numbers, [&back[..], &[53_000, 61_000, 57_000, 59_000, 60_000]].concat(), "back in growing steps, then by halves");
+}
+
+#[tokio::test]
+async fn a_transaction_decides_when_it_has_the_event_and_stays() {
+    let receipt = |hash: &str, block: u64, logs: Vec<Value>| json!({ "transactionHash": hash, "status": "0x1", "blockNumber": format!("{block:#x}"), "logs": logs });
+    let told = async |receipt: Value| {
+        let instead = Some(("eth_getTransactionReceipt", receipt));
+        judged(Chain { instead, ..Chain::at(EXPIRED).spending(99_990, paid(PAY_TO, PRICE.0)) }).await.0
+    };
+    let logs = paid(PAY_TO, PRICE.0);
+    assert!(settled(&told(receipt(TRANSACTION, 100_000, logs.clone())).await));
+    assert!(open(&told(receipt(TRANSACTION, 100_001, logs.clone())).await), "its block may be replaced");
+    assert!(open(&told(receipt(&TRANSACTION.replace('1', "2"), 99_990, logs)).await), "it is another transaction");
+    assert!(open(&told(receipt(TRANSACTION, 99_990, vec![])).await), "the event is not in it");
 }
 
 /// A payer who signs a second transfer under the same nonce, to itself, and sends that one, has not paid.

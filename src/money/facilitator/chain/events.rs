@@ -64,13 +64,79 @@ impl Receipt {
 
 #[cfg(test)]
 mod tests {
+    use alloy_primitives::{U256, keccak256};
+    use serde_json::{Value, json};
+
     use super::*;
+    use crate::money::network::NETWORKS;
+
+    const PAYER: Address = Address::repeat_byte(1);
+    const SELLER: Address = Address::repeat_byte(2);
+    const NONCE: B256 = B256::repeat_byte(3);
+    const VALUE: U256 = U256::from_limbs([5, 0, 0, 0]);
+
+    fn transfer() -> Transfer {
+        let (from, to, value) = (PAYER, SELLER, VALUE);
+        Transfer { from, to, value, valid_after: U256::ZERO, valid_before: U256::ONE, nonce: NONCE }
+    }
+
+    fn log(index: u32, topics: [B256; 3], data: &str) -> Value {
+        json!({ "address": NETWORKS[0].asset, "topics": topics, "data": data, "logIndex": format!("{index:#x}"), "transactionHash": B256::ZERO })
+    }
+
+    fn used(index: u32) -> Value {
+        log(index, [USED, PAYER.into_word(), NONCE], "0x")
+    }
+
+    fn moved(index: u32) -> Value {
+        log(index, [MOVED, PAYER.into_word(), SELLER.into_word()], &B256::from(VALUE).to_string())
+    }
+
+    fn with(mut log: Value, pointer: &str, value: Value) -> Value {
+        match log.pointer_mut(pointer) {
+            Some(place) => *place = value,
+            None => log[pointer.trim_start_matches('/')] = value,
+        }
+        log
+    }
+
+    fn made(logs: Vec<Value>) -> bool {
+        let receipt = json!({ "transactionHash": B256::ZERO, "status": "0x1", "blockNumber": "0x1", "logs": logs });
+        serde_json::from_value::<Receipt>(receipt).unwrap().made(&transfer(), &NETWORKS[0])
+    }
 
     #[test]
     fn the_topics_are_those_of_eip_3009() {
-        let topic = |signature: &str| alloy_primitives::keccak256(signature);
+        let topic = |signature: &str| keccak256(signature);
         assert_eq!(topic("AuthorizationUsed(address,bytes32)"), USED);
         assert_eq!(topic("AuthorizationCanceled(address,bytes32)"), CANCELED);
         assert_eq!(topic("Transfer(address,address,uint256)"), MOVED);
+    }
+
+    #[test]
+    fn an_event_spends_a_nonce_when_all_of_it_says_so() {
+        let spends = |log: Value| serde_json::from_value::<Log>(log).unwrap().spends(&transfer(), &NETWORKS[0]);
+        assert!(spends(used(1)) && spends(with(used(1), "/topics/0", json!(CANCELED))));
+        for (pointer, other) in [
+            ("/address", json!(SELLER)),
+            ("/removed", json!(true)),
+            ("/topics/0", json!(MOVED)),
+            ("/topics/1", json!(SELLER.into_word())),
+            ("/topics/2", json!(B256::ZERO)),
+            ("/topics", json!([USED])),
+        ] {
+            assert!(!spends(with(used(1), pointer, other.clone())), "{pointer} of {other}");
+        }
+    }
+
+    #[test]
+    fn a_transfer_is_made_by_the_event_right_after_its_mark() {
+        assert!(made(vec![moved(3), used(4), moved(5)]));
+        let of_another = with(used(1), "/topics/2", json!(B256::ZERO));
+        let to_another = with(moved(4), "/topics/2", json!(PAYER.into_word()));
+        assert!(!made(vec![of_another.clone(), moved(2), used(3), to_another]), "another authorization made the transfer");
+        assert!(!made(vec![of_another, moved(2)]));
+        assert!(!made(vec![used(4), with(moved(5), "/address", json!(SELLER))]), "another token moved");
+        assert!(!made(vec![used(4), moved(6)]), "something stands between them");
     }
 }
