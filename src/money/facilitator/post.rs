@@ -67,3 +67,39 @@ fn named(error: reqwest::Error) -> String {
     let causes = std::iter::successors(std::error::Error::source(&error), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+    };
+
+    use super::*;
+
+    async fn asked(url: &str) -> Answer {
+        Poster::new().unwrap().post(url, HeaderMap::new(), &Value::Null, Duration::from_secs(10)).await
+    }
+
+    /// What is made of `said`, after which the connection ends.
+    async fn told(said: &'static str) -> Answer {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/with-a-key", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            let (mut connection, _) = listener.accept().await.unwrap();
+            assert_ne!(connection.read(&mut [0; 4_096]).await.unwrap(), 0);
+            connection.write_all(said.as_bytes()).await.unwrap();
+        });
+        asked(&url).await
+    }
+
+    #[tokio::test]
+    async fn only_where_nobody_listens_nothing_was_sent() {
+        let Answer::Unsent(why) = asked("http://127.0.0.1:1/with-a-key").await else { panic!("somebody answered") };
+        assert!(why.contains("refused") && !why.contains("with-a-key"), "its cause, and not its address: {why}");
+        for cut_off in ["", "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{", "HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n{"] {
+            let answer = told(cut_off).await;
+            assert!(matches!(&answer, Answer::Nothing(why) if !why.contains("with-a-key")), "{cut_off}: {answer:?}");
+        }
+    }
+}

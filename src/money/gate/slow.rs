@@ -185,4 +185,14 @@ mod tests {
         (0..10_000).for_each(|_| slow.failed_at(&running("a", "one"), now));
         assert_eq!(slow.check_at(&running("a", "one"), now).unwrap_err().wait, Duration::from_secs(63));
     }
+
+    #[test]
+    fn who_is_forgiven_is_forgotten() {
+        let (slow, both) = (slow(1, 1), running("a", "one"));
+        let long_ago = Instant::now().checked_sub(2 * LONGEST).unwrap();
+        slow.failed_at(&both, long_ago);
+        slow.forget_quiet();
+        assert_eq!(slow.check_at(&both, long_ago), Ok(()), "neither the payer nor the tool");
+        assert!(!slow.failed.has_failed(&("a".to_owned(), "one".parse().unwrap()), long_ago));
+    }
 }

@@ -384,3 +384,10 @@ async fn what_one_facilitator_was_asked_another_one_never_judges() {
     again.gate.tick().await.unwrap();
     assert_eq!((again.state(&id).await, again.earned().await), (Some(State::Settled), PRICE.0));
 }
+
+#[tokio::test]
+async fn a_facilitator_that_readies_nothing_and_watches_nothing_says_so() {
+    let bench = Bench::new().await;
+    assert_eq!(bench.facilitator.prepare(&Payer::new(1).payment(1)).await.ok(), Some(None));
+    assert_eq!(bench.gate.facilitator_status(), None);
+}

@@ -75,6 +75,20 @@ async fn an_authorization_that_is_valid_for_days_is_remembered_for_days() {
 
 /// A payer can sign for the year 9999; its record would have to be kept until then.
 #[tokio::test]
+async fn an_authorization_ends_no_sooner_than_the_longest_run_and_its_settlement() {
+    let bench = Bench::new().await;
+    let payer = Payer::new(1);
+    let (wall, margin) = (terms().wall, Duration::from_secs(30));
+    let least = u64::try_from((wall + margin).as_millis()).unwrap();
+    for too_soon in [1_000, least - 1_000] {
+        let refused = bench.admit(offer(&payer.payload(&payer.valid_for(1, too_soon)))).await;
+        let Err(Refusal::TooShort { left, .. }) = refused else { panic!("{}", what(&refused)) };
+        assert_eq!(left, Duration::from_millis(too_soon));
+    }
+    bench.buy(offer(&payer.payload(&payer.valid_for(1, least)))).await;
+}
+
+#[tokio::test]
 async fn an_authorization_that_is_valid_for_more_than_a_week_is_refused() {
     let bench = Bench::new().await;
     let payer = Payer::new(1);

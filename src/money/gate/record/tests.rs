@@ -23,9 +23,10 @@ fn of_a_payment_that_is_spent_for_good_nobody_learns_what_it_bought() {
     let answer = settled(None).answer.unwrap();
     let texts = || "text".to_owned();
     let intent = Intent { version: WireVersion::V2, payload: texts(), requirements: texts(), draft: vec![1], answer };
-    let spent = Record { intent: Some(intent), ..settled(Some(Tail { showable_until_ms: 7, named: None })) }.spent();
+    let settler = Some(Settler { facilitator: texts(), transaction: None });
+    let spent = Record { intent: Some(intent), settler, ..settled(Some(Tail { showable_until_ms: 7, named: None })) }.spent();
     assert_eq!([&spent.holder, &spent.request, &spent.digest], ["", "", ""]);
-    assert_eq!((spent.state, spent.answer, spent.intent, spent.tail), (State::Settled, None, None, None));
+    assert_eq!((spent.state, spent.answer, spent.intent, spent.tail, spent.settler), (State::Settled, None, None, None, None));
 }
 
 #[test]
