@@ -177,4 +177,11 @@ mod tests {
         let share = |running, owner_share| rules(&PoolConfig { running, owner_share, ..PoolConfig::new("") }).owner_running;
         assert_eq!([share(9, 2), share(9, 3), share(9, 0), share(1, 2)], [4, 3, 9, 1]);
     }
+
+    #[test]
+    fn caller_has_a_percentage_of_what_there_is_and_one_at_least() {
+        let slots =
+            |running, caller_running_percent| rules(&PoolConfig { running, caller_running_percent, ..PoolConfig::new("") }).caller_running;
+        assert_eq!([slots(128, 75), slots(9, 50), slots(1, 50), slots(9, 0)], [96, 4, 1, 1]);
+    }
 }

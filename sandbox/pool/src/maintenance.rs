@@ -98,7 +98,7 @@ impl Core {
                 }
             }
         }
-        turns.tick(everyone.iter().map(|process| &**process));
+        turns.tick(everyone.iter().map(|process| (process.pid, &process.link.meter)));
     }
 
     /// One round: what nobody used for long goes, and what is due is replaced.

@@ -5,7 +5,7 @@ use std::thread::available_parallelism;
 
 use tokio::time::Instant;
 
-use crate::process::Process;
+use crate::watchdog::Meter;
 
 /// What such calls have of the cores together, however much others want of them.
 const SHARE: f64 = 0.05;
@@ -30,12 +30,12 @@ impl Turns {
     }
 
     /// One tick: whoever waits for longest has its turn, if one is due.
-    pub(crate) fn tick<'a>(&mut self, everyone: impl Iterator<Item = &'a Process>) {
-        let waiting = everyone.filter_map(|process| Some((process.link.meter.starves_since()?, process)));
-        let mut waiting: Vec<(Instant, &Process)> = waiting.collect();
-        waiting.sort_unstable_by_key(|(since, _)| *since);
-        for (since, process) in waiting.into_iter().take(self.now()) {
-            process.link.meter.have_turn(process.pid, since);
+    pub(crate) fn tick<'a>(&mut self, everyone: impl Iterator<Item = (u32, &'a Meter)>) {
+        let waiting = everyone.filter_map(|(pid, meter)| Some((meter.starves_since()?, pid, meter)));
+        let mut waiting: Vec<(Instant, u32, &Meter)> = waiting.collect();
+        waiting.sort_unstable_by_key(|(since, ..)| *since);
+        for (since, pid, meter) in waiting.into_iter().take(self.now()) {
+            meter.have_turn(pid, since);
         }
     }
 
@@ -51,7 +51,47 @@ impl Turns {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        process::{Child, Command},
+        sync::Arc,
+        time::Duration,
+    };
+
     use super::*;
+    use crate::budget::Budget;
+
+    const AMPLE: Budget = Budget { wall_ms: 600_000, cpu_ms: 600_000, rss_bytes: 1 << 40 };
+
+    struct Idle(Child);
+
+    impl Drop for Idle {
+        fn drop(&mut self) {
+            self.0.kill().unwrap();
+            self.0.wait().unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_longest_has_the_turn_that_is_due() {
+        let idle = [(); 2].map(|()| Idle(Command::new("sleep").arg("600").spawn().unwrap()));
+        let pids = [idle[0].0.id(), idle[1].0.id()];
+        let slowed = pids.map(|pid| {
+            let meter = Meter::new(Arc::default());
+            meter.begin(AMPLE);
+            meter.slow_down();
+            meter.look(pid, Duration::ZERO);
+            meter
+        });
+        let since = || [slowed[0].starves_since(), slowed[1].starves_since()];
+        let before = since();
+        assert!(before[0].is_some() && before[0] < before[1], "both starve: {before:?}");
+        let mut turns = Turns { each_tick: 0.5, due: 0.0 };
+        turns.tick(pids.into_iter().zip(&slowed).rev());
+        assert_eq!(since(), before, "none is due");
+        turns.tick(pids.into_iter().zip(&slowed).rev());
+        assert_ne!(since()[0], before[0]);
+        assert_eq!(since()[1], before[1]);
+    }
 
     #[test]
     fn a_twentieth_of_the_cores_is_theirs_and_no_less_than_a_fifth_of_one() {

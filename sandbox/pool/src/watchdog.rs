@@ -303,6 +303,26 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn who_starves_is_slowed_wants_to_compute_and_gets_nothing() {
+        let idle = Busy(Command::new("sleep").arg("600").spawn().unwrap());
+        let (pid, meter) = (idle.0.id(), Meter::new(Arc::default()));
+        meter.begin(AMPLE);
+        let look = || assert!(matches!(meter.look(pid, Duration::ZERO), Look::Well));
+        look();
+        assert_eq!(meter.starves_since(), None, "it is not slowed");
+        meter.slow_down();
+        look();
+        let since = meter.starves_since();
+        assert!(since.is_some());
+        meter.set_parked(true);
+        assert_eq!(meter.starves_since(), None, "it waits for the host");
+        meter.set_parked(false);
+        assert_eq!(meter.starves_since(), since);
+        meter.slow_down();
+        assert_eq!(meter.starves_since(), None, "it had its turn, which ends with the next look");
+    }
+
+    #[tokio::test]
     async fn resident_memory_and_wall_clock_have_their_limits() {
         let busy = busy();
         let (reason, _) = verdict(Budget { rss_bytes: 4_096, ..AMPLE }, busy.0.id()).await;

@@ -401,6 +401,20 @@ async fn one_caller_leaves_places_in_line_to_others() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_went_ahead_leaves_its_place_in_line() {
+    let scheduler = Scheduler::new(Rules { queue: 4, caller_queue: 1, ..rules(1) });
+    let running = scheduler.acquire(of(3)).await.unwrap();
+    let mut first = Box::pin(wait(&scheduler, of(1), Ahead::Queued));
+    assert!((&mut first).now_or_never().is_none());
+    assert!(matches!(scheduler.acquire(of(1)).now_or_never(), Some(Err(PoolError::Busy { .. }))));
+    running.send_ahead(1);
+    assert!(goes_ahead((&mut first).now_or_never()));
+    assert!(scheduler.acquire(of(1)).now_or_never().is_none(), "it waits");
+    drop((first, running));
+    assert!(scheduler.0.lock().counts_nobody());
+}
+
+#[tokio::test(start_paused = true)]
 async fn call_that_computes_for_long_gives_its_slot_to_others_and_not_to_its_caller() {
     let scheduler = Scheduler::new(Rules { background: 1, caller_running: 2, ..rules(2) });
     let mut long = [scheduler.acquire(of(1)).await.unwrap(), scheduler.acquire(of(1)).await.unwrap()];
