@@ -276,6 +276,7 @@ mod tests {
     }
 
     #[tokio::test]
+    #[expect(clippy::print_stdout, reason = "who is not judged is told")]
     async fn who_is_slowed_gets_on_by_its_turns_however_much_others_want() {
         let others = [(); 3].map(|()| busy_on_one_core());
         let (slowed, meter) = (busy_on_one_core(), Meter::new(Arc::default()));
