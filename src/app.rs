@@ -32,7 +32,7 @@ use crate::{
     http,
     mcp::{self, Mcp},
     money::{
-        Gate, Means, PaymentConfig,
+        ConfigError, FacilitatorAccess, Facilitators, Gate, Ledger, Means, PaymentConfig, Site,
         payout::Payouts,
         receipt::{FreeReceipts, Signer},
         sale::Sales,
@@ -107,32 +107,22 @@ impl App {
         let store: Arc<dyn Store> = Arc::new(SledStore::open(data.join("store"), settings.store.clone()).map_err(StartError::Store)?);
         let admin = AdminToken::open(settings.account.admin_token.as_deref(), &data.join("admin-token")).map_err(StartError::AdminToken)?;
         let signer = Arc::new(Signer::open(data).map_err(StartError::Key)?);
-        let (payment, config) = (&settings.money, payment_config(settings)?);
-        let (url, rpc_url) = (payment.facilitator_url.as_deref(), payment.rpc_url.as_deref());
-        let means = Means {
-            config: &config,
-            url,
-            access: &payment.access,
-            rpc_url,
-            gas_key: payment.gas_key.as_ref().map(Hidden::expose),
-            store: &store,
-            clock: &clock,
-        };
-        let (facilitator, ledger) = payment.facilitator.start(&means).map_err(StartError::Payment)?;
+        let config = payment_config(settings);
+        let (facilitators, ledger) = facilitators(settings, &config, &store, &clock).map_err(StartError::Payment)?;
         let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), settings.kept.events));
         events.start();
         let audit = Arc::new(Audit::new(Arc::clone(&store), clock.clone(), settings.kept.audit));
         audit.start();
         let sales = Sales::new(Arc::clone(&store));
         sales.start();
-        let finisher = ReceiptFinisher::new(Arc::clone(&signer), facilitator.simulated(), Arc::clone(&events), Arc::clone(&sales));
+        let finisher = ReceiptFinisher::new(Arc::clone(&signer), facilitators.simulated(), Arc::clone(&events), Arc::clone(&sales));
         let finisher = Arc::new(finisher);
-        let payouts = Payouts::new(Arc::clone(&store), clock.clone(), Arc::clone(&events), Arc::clone(&signer), config.network);
+        let payouts = Payouts::new(Arc::clone(&store), clock.clone(), Arc::clone(&events), Arc::clone(&signer), config.assets().collect());
         let payouts = Arc::new(payouts);
         if let Err(error) = payouts.resume().await {
             tracing::error!(%error, "a payout that was cut off could not go on; its builder's next request tries again");
         }
-        let gate = Gate::new(Arc::clone(&store), facilitator, clock.clone(), config, finisher);
+        let gate = Gate::new(Arc::clone(&store), facilitators, clock.clone(), config.clone(), finisher);
         gate.recover().await.map_err(StartError::Recovery)?;
         let pool = Pool::start(pool_config(settings)).map_err(StartError::Sandbox)?;
         let ring = keyring(&settings.secrets, data)?;
@@ -150,6 +140,7 @@ impl App {
             scanner: Arc::clone(&scanner),
             suspended: builders.suspended().await.map_err(StartError::Builders)?,
             base_url: base_url.clone(),
+            payment: config.clone(),
             make_form: mcp.make_form(settings.catalog.long_running_ms, Arc::clone(&gate)),
         };
         let catalog = Catalog::open(Arc::clone(&store), parts).await;
@@ -314,9 +305,28 @@ impl App {
     }
 }
 
-fn payment_config(settings: &Settings) -> Result<PaymentConfig, StartError> {
-    let config = PaymentConfig::for_network(&settings.money.network, &settings.money.pay_to).map_err(StartError::Payment)?;
-    Ok(PaymentConfig { failed_runs: settings.http.failed_runs, ..config })
+fn payment_config(settings: &Settings) -> PaymentConfig {
+    let accepted = settings.money.networks.iter().flat_map(|network| network.accepted.iter().cloned()).collect();
+    PaymentConfig { accepted, failed_runs: settings.http.failed_runs }
+}
+
+fn facilitators(
+    settings: &Settings,
+    config: &PaymentConfig,
+    store: &Arc<dyn Store>,
+    clock: &Clock,
+) -> Result<(Facilitators, Option<Arc<Ledger>>), ConfigError> {
+    let (money, strangers) = (&settings.money, FacilitatorAccess::default());
+    let sites = money.networks.iter().map(|of| Site {
+        network: of.network,
+        kind: of.facilitator,
+        url: of.url.as_deref(),
+        access: if of.known { &money.access } else { &strangers },
+        rpc_url: of.rpc_url.as_ref().map(Hidden::expose),
+    });
+    let sites: Vec<_> = sites.collect();
+    let gas_key = money.gas_key.as_ref().map(Hidden::expose);
+    Facilitators::start(&Means { sites: &sites, asset: config.first().asset, gas_key, store, clock })
 }
 
 fn pool_config(settings: &Settings) -> PoolConfig {

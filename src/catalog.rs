@@ -71,7 +71,7 @@ use crate::{
     capability::{AllowedHosts, CapabilityServices, Grant, Granted},
     catalog::safety::Scanner,
     event::Events,
-    money::Terms,
+    money::{PaymentConfig, Terms},
     store::{Batch, Direction, Durability, Store, Table, schema},
     tool::{self, Endpoint, Owner, Runs, Shape},
 };
@@ -111,6 +111,8 @@ pub struct CatalogParts {
     pub suspended: HashSet<BuilderId>,
     /// Public URL of the host.
     pub base_url: String,
+    /// What payments the host takes.
+    pub payment: PaymentConfig,
     /// Makes of an endpoint what the MCP front lists.
     pub make_form: MakeForm,
 }
@@ -124,6 +126,7 @@ pub struct Catalog {
     events: Arc<Events>,
     scanner: Arc<Scanner>,
     base_url: String,
+    payment: PaymentConfig,
     policy: ArcSwap<PolicyInForce>,
     suspended: ArcSwap<HashSet<BuilderId>>,
     make_form: MakeForm,
@@ -148,7 +151,7 @@ impl Catalog {
     ///
     /// The store's, or a record that does not read.
     pub async fn open(store: Arc<dyn Store>, parts: CatalogParts) -> Result<Self, PublishError> {
-        let CatalogParts { clock, pool, services, events, scanner, suspended, base_url, make_form } = parts;
+        let CatalogParts { clock, pool, services, events, scanner, suspended, base_url, payment, make_form } = parts;
         let policy = POLICY.get(&*store, &()).await?.unwrap_or_default();
         let catalog = Self {
             store,
@@ -158,6 +161,7 @@ impl Catalog {
             events,
             scanner,
             base_url,
+            payment,
             policy: ArcSwap::from_pointee(policy),
             suspended: ArcSwap::from_pointee(suspended),
             make_form,
@@ -283,6 +287,16 @@ impl Catalog {
         Ok(self.make(endpoint, runs, bundle, grant))
     }
 
+    /// Whether an endpoint can be paid as its owner wants it: in what the host takes.
+    fn payable(&self, accepts: &[String]) -> Result<(), PublishError> {
+        let named = |place: usize| accepts[..place].contains(&accepts[place]);
+        let unknown = (0..accepts.len()).find(|place| !self.payment.takes(&accepts[*place]) || named(*place));
+        let Some(place) = unknown else { return Ok(()) };
+        let taken: Vec<_> = self.payment.assets().map(|asset| format!("`{}/{}`", asset.network.caip2, asset.symbol)).collect();
+        let message = format!("this host takes {}: name a network, or a network and a token, of these, each once", taken.join(", "));
+        Err(PublishError::field(format!("/accepts/{place}"), message))
+    }
+
     /// An endpoint as policy and suspensions have it now.
     fn made_again(&self, live: &Live) -> Live {
         self.make(live.endpoint.clone(), live.runs.clone(), live.bundle.clone(), Arc::clone(&live.grant))
@@ -300,6 +314,7 @@ impl Catalog {
             resource_url: format!("{}/tools/{}", self.base_url, endpoint.slug),
             description: endpoint.description.clone(),
             price: endpoint.price_usd,
+            accepts: endpoint.accepts.clone(),
             input_schema: Arc::clone(&endpoint.input_schema),
             output_schema: Arc::clone(&endpoint.output_schema),
             tags: endpoint.tags.clone(),

@@ -29,7 +29,7 @@ pub use self::{
     http::{BodySettings, ConnectionSettings, HttpFlags, HttpSettings, IntakeSettings},
     kept::{KeptFlags, KeptSettings},
     mcp::{McpFlags, McpSettings},
-    money::{MoneyFlags, MoneySettings},
+    money::{MoneyFlags, MoneySettings, NetworkSettings},
     sandbox::{SandboxFlags, SandboxSettings},
     secret::{Hidden, SecretFlags, SecretSettings},
 };

@@ -16,6 +16,8 @@
 //! A `settling` record without an answer from the facilitator stays until it is resolved by asking
 //! again with the identical payload. Released and refused authorisations are unspent and may be used again.
 
+mod accept;
+mod asset;
 mod begun;
 mod binding;
 mod credit;
@@ -35,13 +37,16 @@ mod tests;
 mod x402;
 
 pub use self::{
+    accept::{Accepted, ConfigError, PaymentConfig},
+    asset::Asset,
     begun::Begun,
     binding::binding,
     credit::{Credit, CreditDecision, CreditError, CreditVerdict, Credits, Minted, Movement, MovementKind, Movements, Once, Revoked},
     facilitator::{
         Facilitator, SettleOutcome, Unprepared, Verdict,
+        by_network::Facilitators,
         kind::{
-            FacilitatorAccess, FacilitatorKind, Means,
+            FacilitatorAccess, FacilitatorKind, Means, Site,
             ledger::{Ledger, LedgerError},
         },
     },
@@ -51,12 +56,12 @@ pub use self::{
         record::{PaymentState, SettlementNotice, State, StoredAnswer},
         slow::{FailedRuns, Slowed},
     },
-    network::{ConfigError, Network, PaymentConfig, checked_address},
+    network::{Family, Network, checked_address},
     offered::{CredentialObserver, CreditOffer, Offered, WireVersion},
     refusal::{Refusal, SettleError},
     settlement::{Settlement, SettlementKind},
     terms::Terms,
-    x402::{eip3009::Authorization, offer::Payment, wire::Challenge},
+    x402::{eip3009::Authorization, offer::Payment, signed::Signed, svm::Transaction, wire::Challenge},
 };
 pub(crate) use self::{credit::PREFIX as CREDIT_PREFIX, facilitator::NOT_SERVED};
 pub use crate::base::id::{PaymentId, PaymentIdError};

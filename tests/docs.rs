@@ -11,6 +11,7 @@ use tollhouse::{
     config::Flags,
     front::{Code, Row},
     http,
+    money::Asset,
     tool::{Capability, CapabilityRow},
 };
 use tollhouse_protocol::limits::{self, TABLE};
@@ -21,8 +22,15 @@ const MODE: &str = "TOLLHOUSE_DOCS";
 /// A table by its name between the marks of a document, and what makes it.
 type Table = (&'static str, fn() -> String);
 
-const TABLES: &[Table] =
-    &[("settings", settings), ("limits", limits), ("errors", errors), ("routes", routes), ("ctx", ctx), ("globals", globals)];
+const TABLES: &[Table] = &[
+    ("settings", settings),
+    ("networks", networks),
+    ("limits", limits),
+    ("errors", errors),
+    ("routes", routes),
+    ("ctx", ctx),
+    ("globals", globals),
+];
 
 const END: &str = "<!-- end -->\n";
 
@@ -62,6 +70,18 @@ fn settings() -> String {
         Some(format!("| `{variable}` | `--{name}` | {default} | {what}{one_of} |\n"))
     });
     format!("| variable | flag | default | what |\n|---|---|---|---|\n{}", rows.collect::<String>())
+}
+
+/// What a host can be paid in.
+fn networks() -> String {
+    let rows = Asset::all().iter().map(|asset| {
+        let v1 = if asset.network.in_v1 { "yes" } else { "no" };
+        format!(
+            "| `{}` | `{}` | {v1} | {} | {} | `{}` |\n",
+            asset.network.caip2, asset.network.name, asset.symbol, asset.decimals, asset.address
+        )
+    });
+    format!("| network | by name | clients of v1 | token | decimals | address |\n|---|---|---|---|---:|---|\n{}", rows.collect::<String>())
 }
 
 fn limits() -> String {

@@ -68,6 +68,7 @@ pub fn registration_terms(price: MicroUsd, base_url: &str) -> Terms {
         resource_url: format!("{base_url}/ai/builders/register"),
         description: "Registers a builder, who may publish tools and earn with them.".to_owned(),
         price,
+        accepts: Vec::new(),
         input_schema: Arc::new(input),
         output_schema: Arc::new(json!({ "type": "object" })),
         tags: vec!["builder".to_owned()],

@@ -72,8 +72,8 @@ impl Facilitator for Told {
             transaction: "0x402".to_owned(),
             network: "eip155:84532".to_owned(),
             asset: "the asset".to_owned(),
-            amount: payment.authorization.value.clone(),
-            payer: payment.authorization.from.clone(),
+            amount: payment.amount(),
+            payer: payment.signed.sender().to_owned(),
             scheme: "exact".to_owned(),
             version: Some(payment.version),
         })
@@ -143,7 +143,7 @@ impl Bench {
         let facilitator = Arc::new(Told { settles: Mutex::new(Settles::Well), go: Notify::new() });
         let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&signer), false, Arc::clone(&events), Arc::clone(&sales)));
         let config = PaymentConfig::for_network("eip155:84532", PAY_TO).unwrap();
-        let gate = Gate::new(Arc::clone(&any), Arc::clone(&facilitator) as _, clock.clone(), config, finisher);
+        let gate = Gate::new(Arc::clone(&any), Arc::clone(&facilitator), clock.clone(), config.clone(), finisher);
         // Nobody asks it for a worker.
         let pool = Pool::start(PoolConfig { spares: 0, ..PoolConfig::new("/bin/false") }).unwrap();
         let guard = Guard::new(GuardSettings::default()).unwrap();
@@ -157,6 +157,7 @@ impl Bench {
             scanner: Arc::new(Scanner::new(&Default::default())),
             suspended: Default::default(),
             base_url: "https://tools.example".to_owned(),
+            payment: config.clone(),
             make_form: Box::new(|_| None),
         };
         let catalog = Arc::new(Catalog::open(Arc::clone(&any), parts).await.unwrap());

@@ -124,6 +124,9 @@ impl Catalog {
         let policy = self.policy();
         let mut endpoint = old.clone();
         patch.apply(&mut endpoint, &draft::ceilings(&policy.policy, by))?;
+        if let Some(accepts) = &patch.accepts {
+            self.payable(accepts)?;
+        }
         if patch.capabilities.is_some() || patch.allowed_hosts.is_some() {
             let had = Standing::of(old);
             let mut wish = if by == By::Builder { had.wanted() } else { had.granted.clone() };

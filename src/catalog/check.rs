@@ -34,6 +34,7 @@ const MEMBERS: &[(&str, Option<&str>)] = &[
     ("limits", None),
     ("allowedHosts", None),
     ("isolation", None),
+    ("accepts", None),
     ("safetyAttestation", None),
 ];
 
@@ -72,6 +73,7 @@ impl Catalog {
             problems.push(PublishError::AttestationRequired);
         }
         problems.extend(draft.problems());
+        problems.extend(self.payable(&draft.accepts).err());
         let existing =
             slug.as_ref().and_then(|slug| self.find(slug.as_str())).filter(|live| by != By::Builder || live.endpoint.owner == owner);
         if existing.is_none() {

@@ -66,6 +66,9 @@ pub struct Draft {
     /// Whether a process may serve more than one call. Default: it may.
     #[serde(default = "warm")]
     pub isolation: Isolation,
+    /// What it is paid in, of what the host takes: networks, each as CAIP-2, or tokens, each as `network/token`. Default: all.
+    #[serde(default)]
+    pub accepts: Vec<String>,
     /// What builders vouch for.
     pub safety_attestation: Option<SafetyAttestation>,
 }

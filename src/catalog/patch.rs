@@ -43,6 +43,8 @@ pub struct Patch {
     pub allowed_hosts: Option<Vec<String>>,
     /// Whether a process may serve more than one call.
     pub isolation: Option<Isolation>,
+    /// What it is paid in, in place of what it was.
+    pub accepts: Option<Vec<String>>,
     /// What builders vouch for, of a new handler.
     pub safety_attestation: Option<SafetyAttestation>,
 }
@@ -68,6 +70,7 @@ impl Patch {
             ("limits", self.limits.is_some()),
             ("allowedHosts", self.allowed_hosts.is_some()),
             ("isolation", self.isolation.is_some()),
+            ("accepts", self.accepts.is_some()),
             ("safetyAttestation", self.safety_attestation.is_some()),
         ];
         all.into_iter().filter_map(|(name, named)| named.then_some(name)).collect()
@@ -79,6 +82,7 @@ impl Patch {
         endpoint.status = status.unwrap_or(endpoint.status);
         endpoint.price_usd = price_usd.unwrap_or(endpoint.price_usd);
         endpoint.isolation = self.isolation.unwrap_or(endpoint.isolation);
+        replace(&mut endpoint.accepts, self.accepts.clone());
         replace(&mut endpoint.title, title);
         replace(&mut endpoint.description, description);
         replace(&mut endpoint.tags, tags);

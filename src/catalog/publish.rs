@@ -63,6 +63,7 @@ impl Catalog {
             return Err(PublishError::AttestationRequired);
         }
         draft.check()?;
+        self.payable(&draft.accepts)?;
         self.may_publish(&owner, by)?;
         self.room_for(&owner, by)?;
         self.free_slug(&draft.slug, &owner, by).await?;
@@ -184,6 +185,7 @@ pub(super) fn new(draft: &Draft, owner: Owner, limits: Limits, now: Timestamp) -
         own_limits: limits,
         limit_caps: Default::default(),
         isolation: draft.isolation,
+        accepts: draft.accepts.clone(),
         content_safety: None,
         review: Review::default(),
         decided_on: None,

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf};
 
 use crate::{
     catalog::safety::ListError,
-    money::{FacilitatorKind, sale::WHOLE_BPS},
+    money::{ConfigError, FacilitatorKind, sale::WHOLE_BPS},
 };
 
 /// Settings that cannot work.
@@ -19,14 +19,24 @@ pub enum SettingsError {
     Key { path: PathBuf, key: String },
     #[error("the facilitator `{0}` needs its address in `X402_FACILITATOR_URL`")]
     NoFacilitatorUrl(FacilitatorKind),
-    #[error("the facilitator `{0}` needs a node of the network: set `TOLLHOUSE_RPC_URL`")]
-    NoNode(FacilitatorKind),
+    #[error("the facilitator `{facilitator}` needs a node of `{network}`: set `TOLLHOUSE_RPC_URL`, or `TOLLHOUSE_NETWORK_RPC_URLS`")]
+    NoNode { facilitator: FacilitatorKind, network: &'static str },
+    #[error("the facilitator `{facilitator}` does not settle on `{network}`; say in `TOLLHOUSE_NETWORK_FACILITATORS` who does")]
+    NotSettledBy { facilitator: FacilitatorKind, network: &'static str },
+    #[error("play money and real money do not go together on one host: `simulated` settles on all of its networks, or on none")]
+    PlayAndRealMoney,
+    #[error("an entry of `{setting}` is not of the form `NETWORK=VALUE`")]
+    NoPair { setting: &'static str },
+    #[error("`{setting}` says something of `{network}`, which is not among the networks of `TOLLHOUSE_NETWORK`")]
+    NotANetworkOfOurs { setting: &'static str, network: &'static str },
+    #[error(transparent)]
+    Payment(#[from] ConfigError),
     #[error("the facilitator `{0}` pays gas: set `TOLLHOUSE_GAS_KEY`, or `TOLLHOUSE_GAS_KEY_FILE`, to the key of an account that has some")]
     NoGasKey(FacilitatorKind),
     #[error("`CDP_API_KEY_ID` and `CDP_API_KEY_SECRET` are set together, or not at all")]
     HalfAKey,
-    #[error("the facilitator `{0}` takes real money: set `TOLLHOUSE_PAY_TO` to the address it should go to")]
-    NoPayTo(FacilitatorKind),
+    #[error("the facilitator `{facilitator}` takes real money: set `{setting}` to the address it should go to")]
+    NoPayTo { facilitator: FacilitatorKind, setting: &'static str },
     #[error(
         "the simulated facilitator accepts play money, so it listens on loopback only; `{0}` is not. Set `TOLLHOUSE_FACILITATOR=http`, or `--allow-simulated-public` if you mean it"
     )]

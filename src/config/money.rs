@@ -2,14 +2,19 @@
 
 use std::{fs, net::SocketAddr, path::PathBuf};
 
+use clap::ValueEnum as _;
+
 use super::{error::SettingsError, layered::flags, secret::Hidden};
 use crate::money::{
-    FacilitatorAccess, FacilitatorKind,
+    Accepted, ConfigError, FacilitatorAccess, FacilitatorKind, Family, Network,
     sale::{FeeBps, WHOLE_BPS},
 };
 
 /// Address that simulated payments go to when none is set: nobody's.
 const SIMULATED_PAY_TO: &str = "0x70110e5e70110e5e70110e5e70110e5e70110e5e";
+
+/// Where payments are made when nothing else is set.
+const DEFAULT_NETWORK: &str = "eip155:84532";
 
 /// What the host keeps of each sale when nothing else is set, in basis points.
 const DEFAULT_FEE_BPS: u16 = 500;
@@ -32,15 +37,28 @@ pub struct MoneyFlags {
     /// Secret of that key, Ed25519, in base64
     #[arg(long, env = "CDP_API_KEY_SECRET", hide_env_values = true)]
     pub cdp_api_key_secret: Option<Hidden>,
-    /// Address that payments go to; required with a real facilitator
+    /// Facilitators of single networks, each as `NETWORK=KIND` or `NETWORK=URL` (an `http` one, which is sent no credentials)
+    #[arg(long, env = "TOLLHOUSE_NETWORK_FACILITATORS", value_delimiter = ',')]
+    pub network_facilitator: Vec<String>,
+    /// Address that payments on EVM networks go to; required with a real facilitator
     #[arg(long, env = "TOLLHOUSE_PAY_TO")]
     pub pay_to: Option<String>,
-    /// Network that payments are made on, CAIP-2 [default: eip155:84532, Base Sepolia]
-    #[arg(long, env = "TOLLHOUSE_NETWORK")]
-    pub network: Option<String>,
-    /// JSON-RPC URL of a node of the network: for `evm`, and to look settlements up when another facilitator did not say
+    /// Address that payments on Solana go to; required there
+    #[arg(long, env = "TOLLHOUSE_PAY_TO_SOLANA")]
+    pub pay_to_solana: Option<String>,
+    /// Networks that payments are made on, CAIP-2 or by name, in the order in which they are asked for [default: eip155:84532, Base Sepolia]
+    #[arg(long, env = "TOLLHOUSE_NETWORK", value_delimiter = ',')]
+    #[serde(deserialize_with = "one_or_more")]
+    pub network: Vec<String>,
+    /// Tokens that are taken, each as `NETWORK=SYMBOL` or `NETWORK=ADDRESS` [default: USDC on each network]
+    #[arg(long, env = "TOLLHOUSE_ASSETS", value_delimiter = ',')]
+    pub asset: Vec<String>,
+    /// JSON-RPC URL of a node of the first EVM network: for `evm`, and to look settlements up when another facilitator did not say
     #[arg(long, env = "TOLLHOUSE_RPC_URL", hide_env_values = true)]
     pub rpc_url: Option<String>,
+    /// The same for other EVM networks, each as `NETWORK=URL`
+    #[arg(long, env = "TOLLHOUSE_NETWORK_RPC_URLS", hide_env_values = true, value_delimiter = ',')]
+    pub network_rpc_url: Vec<Hidden>,
     /// Key of the account that pays the gas, for `evm`: 32 bytes in hex
     #[arg(long, env = "TOLLHOUSE_GAS_KEY", hide_env_values = true)]
     pub gas_key: Option<Hidden>,
@@ -59,49 +77,52 @@ pub struct MoneyFlags {
 /// Who verifies and settles, and where payments go.
 #[derive(Debug, Clone)]
 pub struct MoneySettings {
-    /// Which of them.
-    pub facilitator: FacilitatorKind,
-    /// Its address, for `http`.
-    pub facilitator_url: Option<String>,
-    /// By what it knows us, for `http`.
+    /// Where payments are made, in the order in which they are asked for: at least one.
+    pub networks: Vec<NetworkSettings>,
+    /// By what the facilitator of `X402_FACILITATOR_URL` knows us.
     pub access: FacilitatorAccess,
-    /// Address that payments go to.
-    pub pay_to: String,
-    /// CAIP-2 name of the network that payments are made on.
-    pub network: String,
-    /// A node of that network, to look settlements up at.
-    pub rpc_url: Option<String>,
     /// What pays the gas, for `evm`.
     pub gas_key: Option<Hidden>,
     /// What the host keeps of each sale.
     pub fee: FeeBps,
 }
 
+/// How payments are made on one network.
+#[derive(Debug, Clone)]
+pub struct NetworkSettings {
+    /// The network.
+    pub network: &'static Network,
+    /// Which of its tokens are taken, and to whom they go.
+    pub accepted: Vec<Accepted>,
+    /// Who settles.
+    pub facilitator: FacilitatorKind,
+    /// The facilitator's address, for `http`.
+    pub url: Option<String>,
+    /// Whether that is the one of `X402_FACILITATOR_URL`, which is told by what it knows us.
+    pub known: bool,
+    /// A node of the network, to look settlements up at.
+    pub rpc_url: Option<Hidden>,
+}
+
 impl MoneyFlags {
     pub(super) fn resolve(self, listen: SocketAddr) -> Result<MoneySettings, SettingsError> {
-        let facilitator = self.facilitator.unwrap_or_default();
-        let pay_to = match self.pay_to {
-            Some(pay_to) => pay_to,
-            None if facilitator.plays() => SIMULATED_PAY_TO.to_owned(),
-            None => return Err(SettingsError::NoPayTo(facilitator)),
-        };
-        if facilitator.elsewhere() && self.facilitator_url.is_none() {
-            return Err(SettingsError::NoFacilitatorUrl(facilitator));
-        }
-        if facilitator.sends() && self.rpc_url.is_none() {
-            return Err(SettingsError::NoNode(facilitator));
-        }
-        let gas_key = match (self.gas_key, self.gas_key_file) {
-            (Some(key), _) => Some(key),
-            (None, Some(path)) => {
-                let text = fs::read_to_string(&path).map_err(|source| SettingsError::Read { path, source })?;
+        let networks = self.networks()?;
+        let kind_where = |is: fn(FacilitatorKind) -> bool| networks.iter().map(|network| network.facilitator).find(|kind| is(*kind));
+        let gas_key = match (&self.gas_key, &self.gas_key_file, kind_where(FacilitatorKind::sends)) {
+            (Some(key), _, _) => Some(key.clone()),
+            (None, Some(path), _) => {
+                let text = fs::read_to_string(path).map_err(|source| SettingsError::Read { path: path.clone(), source })?;
                 Some(Hidden::from(text))
             }
-            (None, None) if facilitator.sends() => return Err(SettingsError::NoGasKey(facilitator)),
-            (None, None) => None,
+            (None, None, Some(kind)) => return Err(SettingsError::NoGasKey(kind)),
+            (None, None, None) => None,
         };
+        let plays = kind_where(FacilitatorKind::plays).is_some();
+        if plays && kind_where(|kind| !kind.plays()).is_some() {
+            return Err(SettingsError::PlayAndRealMoney);
+        }
         let in_public = !listen.ip().is_loopback() && !self.allow_simulated_public.unwrap_or(false);
-        if facilitator.plays() && in_public {
+        if plays && in_public {
             return Err(SettingsError::SimulatedInPublic(listen));
         }
         let text = |hidden: &Hidden| hidden.expose().to_owned();
@@ -117,15 +138,113 @@ impl MoneyFlags {
         if fee > WHOLE_BPS {
             return Err(SettingsError::Fee(fee));
         }
-        Ok(MoneySettings {
-            facilitator,
-            facilitator_url: self.facilitator_url,
-            access,
-            pay_to,
-            network: self.network.unwrap_or_else(|| "eip155:84532".to_owned()),
-            rpc_url: self.rpc_url,
-            gas_key,
-            fee: FeeBps(fee),
-        })
+        Ok(MoneySettings { networks, access, gas_key, fee: FeeBps(fee) })
+    }
+
+    /// The networks, each with what is set for it and what is set for all.
+    fn networks(&self) -> Result<Vec<NetworkSettings>, SettingsError> {
+        let mut networks: Vec<&'static Network> = Vec::new();
+        for name in self.network.iter().map(|name| name.trim()).filter(|name| !name.is_empty()) {
+            let network = Network::named(name).ok_or_else(|| ConfigError::UnknownNetwork(name.to_owned()))?;
+            if !networks.contains(&network) {
+                networks.push(network);
+            }
+        }
+        if networks.is_empty() {
+            networks.extend(Network::named(DEFAULT_NETWORK));
+        }
+        let kinds = pairs("network-facilitator", self.network_facilitator.iter().map(String::as_str), &networks)?;
+        let assets = pairs("asset", self.asset.iter().map(String::as_str), &networks)?;
+        let nodes = pairs("network-rpc-url", self.network_rpc_url.iter().map(Hidden::expose), &networks)?;
+        let first_evm = networks.iter().find(|network| network.chain_id().is_some());
+        networks
+            .iter()
+            .map(|network| {
+                let of = |pairs: &[Pair<'_>]| {
+                    pairs.iter().filter(|(of, _)| of == network).map(|(_, text)| (*text).to_owned()).collect::<Vec<_>>()
+                };
+                let first = self.rpc_url.as_ref().filter(|_| first_evm == Some(network)).cloned();
+                let rpc_url = of(&nodes).pop().or(first).map(Hidden::from);
+                self.on(network, of(&kinds).pop(), &of(&assets), rpc_url)
+            })
+            .collect()
+    }
+
+    /// What is in force on one network.
+    fn on(
+        &self,
+        network: &'static Network,
+        own: Option<String>,
+        assets: &[String],
+        rpc_url: Option<Hidden>,
+    ) -> Result<NetworkSettings, SettingsError> {
+        let kind = self.facilitator.unwrap_or_default();
+        let (facilitator, url) = match own {
+            None => (kind, None),
+            Some(text) => match FacilitatorKind::from_str(&text, true) {
+                Ok(kind) => (kind, None),
+                Err(_) => (FacilitatorKind::Http, Some(text)),
+            },
+        };
+        if !facilitator.settles_on(network.family) {
+            return Err(SettingsError::NotSettledBy { facilitator, network: network.caip2 });
+        }
+        let known = url.is_none();
+        let url = url.or_else(|| self.facilitator_url.clone()).filter(|_| facilitator.elsewhere());
+        if facilitator.elsewhere() && url.is_none() {
+            return Err(SettingsError::NoFacilitatorUrl(facilitator));
+        }
+        if facilitator.sends() && rpc_url.is_none() {
+            return Err(SettingsError::NoNode { facilitator, network: network.caip2 });
+        }
+        let pay_to = match (network.family, &self.pay_to, &self.pay_to_solana) {
+            (Family::Evm { .. }, Some(pay_to), _) | (Family::Solana, _, Some(pay_to)) => pay_to.as_str(),
+            (Family::Evm { .. }, None, _) if facilitator.plays() => SIMULATED_PAY_TO,
+            (Family::Evm { .. }, None, _) => return Err(SettingsError::NoPayTo { facilitator, setting: "TOLLHOUSE_PAY_TO" }),
+            (Family::Solana, _, None) => return Err(SettingsError::NoPayTo { facilitator, setting: "TOLLHOUSE_PAY_TO_SOLANA" }),
+        };
+        let accepted = match assets {
+            [] => vec![Accepted::new(network.caip2, None, pay_to)?],
+            named => named.iter().map(|asset| Accepted::new(network.caip2, Some(asset), pay_to)).collect::<Result<_, _>>()?,
+        };
+        Ok(NetworkSettings { network, accepted, facilitator, url, known, rpc_url })
     }
 }
+
+/// What is set for one network.
+type Pair<'a> = (&'static Network, &'a str);
+
+/// What is set for single networks, each as `NETWORK=VALUE`.
+fn pairs<'a>(
+    setting: &'static str,
+    each: impl Iterator<Item = &'a str>,
+    networks: &[&'static Network],
+) -> Result<Vec<Pair<'a>>, SettingsError> {
+    let each = each.map(str::trim).filter(|text| !text.is_empty());
+    each.map(|text| {
+        let (name, value) = text.split_once('=').ok_or(SettingsError::NoPair { setting })?;
+        let network = Network::named(name.trim()).ok_or_else(|| ConfigError::UnknownNetwork(name.to_owned()))?;
+        if !networks.contains(&network) {
+            return Err(SettingsError::NotANetworkOfOurs { setting, network: network.caip2 });
+        }
+        Ok((network, value.trim()))
+    })
+    .collect()
+}
+
+/// A list in the file, or the one entry of one.
+fn one_or_more<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(serde::Deserialize)]
+    #[serde(untagged)]
+    enum OneOrMore {
+        One(String),
+        More(Vec<String>),
+    }
+    Ok(match serde::Deserialize::deserialize(deserializer)? {
+        OneOrMore::One(one) => one.split(',').map(str::to_owned).collect(),
+        OneOrMore::More(more) => more,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     front::{Code, Fault, body::SMALL_BODY_BYTES},
-    money::Ledger,
+    money::{Asset, Ledger, Network},
     tool::MicroUsd,
 };
 
@@ -21,6 +21,8 @@ use crate::{
 pub(super) struct Faucet {
     address: String,
     amount_usd: MicroUsd,
+    network: Option<String>,
+    asset: Option<String>,
 }
 
 impl Subject for Faucet {
@@ -33,14 +35,17 @@ pub(super) async fn faucet(
     Body(faucet): Body<Faucet, SMALL_BODY_BYTES>,
 ) -> Result<Json<Value>, Fault> {
     let ledger = ledger.ok_or_else(no_ledger)?;
-    let balance = ledger.faucet(&faucet.address, faucet.amount_usd).await?;
-    Ok(Json(json!({ "ok": true, "simulated": true, "address": faucet.address, "balanceUsd": balance })))
+    let asset = asset(&ledger, faucet.network.as_deref(), faucet.asset.as_deref())?;
+    let balance = ledger.faucet_of(asset, &faucet.address, faucet.amount_usd).await?;
+    Ok(told(asset, &faucet.address, balance))
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Address {
     address: String,
+    network: Option<String>,
+    asset: Option<String>,
 }
 
 /// `GET /dev/faucet?address=…`: what an address has.
@@ -49,8 +54,28 @@ pub(super) async fn balance(
     QueryParams(query): QueryParams<Address>,
 ) -> Result<Json<Value>, Fault> {
     let ledger = ledger.ok_or_else(no_ledger)?;
-    let balance = ledger.told_balance(&query.address).await?;
-    Ok(Json(json!({ "ok": true, "simulated": true, "address": query.address, "balanceUsd": balance })))
+    let asset = asset(&ledger, query.network.as_deref(), query.asset.as_deref())?;
+    let balance = ledger.told_balance(asset, &query.address).await?;
+    Ok(told(asset, &query.address, balance))
+}
+
+/// The token that is meant: that which is asked for first, unless another network or token is named.
+fn asset(ledger: &Ledger, network: Option<&str>, asset: Option<&str>) -> Result<&'static Asset, Fault> {
+    let wrong = |pointer: &str, message: &str| Fault::invalid(Code::InvalidMember, message, pointer);
+    let network = match network {
+        Some(name) => Network::named(name).ok_or_else(|| wrong("/network", "no such network is known"))?,
+        None => ledger.asset().network,
+    };
+    match asset {
+        Some(name) => Asset::named(network, name).ok_or_else(|| wrong("/asset", "no such token is known on the network")),
+        None if network == ledger.asset().network => Ok(ledger.asset()),
+        None => Asset::of(network).next().ok_or_else(|| wrong("/asset", "no token is known on the network")),
+    }
+}
+
+fn told(asset: &Asset, address: &str, balance: MicroUsd) -> Json<Value> {
+    let network = asset.network.caip2;
+    Json(json!({ "ok": true, "simulated": true, "network": network, "asset": asset.address, "address": address, "balanceUsd": balance }))
 }
 
 fn no_ledger() -> Fault {

@@ -44,6 +44,7 @@ pub(super) async fn health(State(operating): State<Arc<Operating>>) -> Json<Valu
         "sandbox": operating.pool.status(),
         "payment": operating.gate.describe(),
         "facilitator": operating.gate.facilitator_status(),
+        "facilitators": operating.gate.facilitator_statuses(),
         "openSettlements": operating.gate.open_intents(),
         "stored": stored(&operating),
         "disk": operating.disk.usage(),

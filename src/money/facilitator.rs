@@ -1,5 +1,6 @@
 //! Who verifies and settles: one trait for all.
 
+pub(super) mod by_network;
 pub(super) mod chain;
 mod exact;
 pub(super) mod kind;
@@ -9,7 +10,7 @@ mod reason;
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::{Begun, Payment, Settlement, settlement::SettlementKind};
+use super::{Begun, Network, Payment, Settlement, settlement::SettlementKind};
 
 /// What a facilitator says of a payment before the work.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,6 +106,11 @@ pub trait Facilitator: Send + Sync + 'static {
         self.name().to_owned()
     }
 
+    /// Who completes the transactions of payers and pays for them, on a network where somebody has to; `None` while that is not known.
+    fn fee_payer(&self, _network: &Network) -> Option<String> {
+        None
+    }
+
     /// How it fares, for operators.
     fn status(&self) -> Option<Value> {
         None
@@ -121,10 +127,10 @@ pub(super) fn settlement(payment: &Payment, transaction: String) -> Settlement {
     Settlement {
         kind: SettlementKind::X402,
         transaction,
-        network: payment.network.caip2.to_owned(),
-        asset: payment.network.asset.to_owned(),
-        amount: payment.authorization.value.clone(),
-        payer: payment.authorization.from.clone(),
+        network: payment.asset.network.caip2.to_owned(),
+        asset: payment.asset.address.to_owned(),
+        amount: payment.amount(),
+        payer: payment.signed.sender().to_owned(),
         scheme: "exact".to_owned(),
         version: Some(payment.version),
     }

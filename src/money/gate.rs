@@ -16,8 +16,8 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    Challenge, CredentialObserver, Credit, CreditOffer, Credits, Facilitator, Finisher, Offered, Payment, PaymentConfig, PaymentId,
-    PaymentState, Refusal, State, StoredAnswer, Terms, Verdict, WireVersion,
+    Accepted, Challenge, CredentialObserver, Credit, CreditOffer, Credits, Facilitators, Finisher, Offered, Payment, PaymentConfig,
+    PaymentId, PaymentState, Refusal, State, StoredAnswer, Terms, Verdict, WireVersion,
     credit::Hold,
     gate::{
         record::{Record, Tail},
@@ -25,6 +25,7 @@ use super::{
     },
     offered::checked_key,
     receipt::Kind,
+    terms::SETTLE_MARGIN,
     x402::{offer::Shown, wire},
 };
 use crate::{
@@ -50,10 +51,6 @@ fn open_intent(id: &PaymentId, record: &Record) -> Option<Entry> {
 /// Longest time that an authorisation may still be valid when it is shown: as long as its record must be kept. Clients
 /// sign for the minutes that the terms ask for.
 const MAX_VALIDITY: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-
-/// How long an authorisation must be valid beyond the time that a handler may take: to queue, and to settle. Facilitators refuse
-/// what ends within 6 s.
-const SETTLE_MARGIN: Duration = Duration::from_secs(30);
 
 /// How long an idempotency key of a credit names the same call, from its first use.
 const KEY_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -120,7 +117,7 @@ enum Means {
 /// The gate of a host.
 pub struct Gate {
     store: Arc<dyn Store>,
-    facilitator: Arc<dyn Facilitator>,
+    facilitators: Facilitators,
     clock: Clock,
     config: PaymentConfig,
     finisher: Arc<dyn Finisher>,
@@ -142,23 +139,24 @@ struct Retry {
 
 impl fmt::Debug for Gate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Gate").field("facilitator", &self.facilitator.name()).finish_non_exhaustive()
+        f.debug_struct("Gate").field("facilitators", &self.facilitators).finish_non_exhaustive()
     }
 }
 
 impl Gate {
-    /// A gate over this store, paid through this facilitator.
+    /// A gate over this store, paid through these facilitators.
     #[must_use]
     pub fn new(
         store: Arc<dyn Store>,
-        facilitator: Arc<dyn Facilitator>,
+        facilitators: impl Into<Facilitators>,
         clock: Clock,
         config: PaymentConfig,
         finisher: Arc<dyn Finisher>,
     ) -> Arc<Self> {
         let credits = Credits::new(Arc::clone(&store), clock.clone());
         let slow = Slow::new(config.failed_runs);
-        Arc::new(Self { store, facilitator, clock, config, finisher, credits, slow, open: Mutex::default(), orphans: Mutex::default() })
+        let facilitators = facilitators.into();
+        Arc::new(Self { store, facilitators, clock, config, finisher, credits, slow, open: Mutex::default(), orphans: Mutex::default() })
     }
 
     /// Developer credits.
@@ -170,23 +168,31 @@ impl Gate {
     /// The challenge for a call under `terms`.
     #[must_use]
     pub fn challenge(&self, terms: &Terms, reason: &str) -> Challenge {
-        Challenge::new(&self.config, terms, reason)
+        Challenge::new([WireVersion::V1, WireVersion::V2].map(|version| self.accepts(terms, version)), terms, reason)
+    }
+
+    /// The ways to pay for a call under `terms`, in the order of the settings.
+    #[must_use]
+    pub fn accepts(&self, terms: &Terms, version: WireVersion) -> Vec<Value> {
+        self.config.accepts(&self.facilitators, terms, version)
     }
 
     /// What payments are taken, for the manifest.
     #[must_use]
     pub fn describe(&self) -> Value {
-        let network = self.config.network;
-        let simulated = self.facilitator.simulated();
+        let Accepted { asset, pay_to } = self.config.first();
+        let simulated = self.facilitators.simulated();
+        let accepts: Vec<_> = self.config.accepted.iter().map(|accepted| accepted.describe(&self.facilitators)).collect();
         let mut payment = json!({
             "protocol": "x402",
             "versions": [1, 2],
             "schemes": ["exact"],
-            "network": network.caip2,
-            "networkV1": network.v1_name,
-            "asset": { "address": network.asset, "symbol": super::network::SYMBOL, "name": network.asset_name, "version": network.asset_version, "decimals": super::network::DECIMALS },
-            "payTo": self.config.pay_to,
-            "facilitator": self.facilitator.name(),
+            "network": asset.network.caip2,
+            "networkV1": asset.network.name,
+            "asset": asset.describe(),
+            "payTo": pay_to,
+            "accepts": accepts,
+            "facilitator": self.facilitators.of(asset.network).name(),
             "simulated": simulated,
             "paymentId": "`pmt_` and the first 32 hex digits of the SHA-256 of network, asset, payer and nonce: CAIP-2 and lower-case 0x texts, joined by line feeds",
             "extensions": [wire::PAYMENT_IDENTIFIER, "offer-receipt", "bazaar"],
@@ -201,7 +207,13 @@ impl Gate {
     /// How the facilitator fares, for operators.
     #[must_use]
     pub fn facilitator_status(&self) -> Option<Value> {
-        self.facilitator.status()
+        self.facilitators.status()
+    }
+
+    /// How the facilitator of each network fares.
+    #[must_use]
+    pub fn facilitator_statuses(&self) -> Value {
+        self.facilitators.statuses()
     }
 
     /// Verifies what is offered and reserves it for the request with this [`binding`](super::binding). What was seen before is
@@ -247,13 +259,13 @@ impl Gate {
         {
             return Ok(seen.into());
         }
-        let payment = shown.matching(terms, &self.config)?;
+        let payment = shown.matching(terms, self.accepts(terms, version))?;
         let Some((id, digest)) = known else { return Err(Refusal::invalid("invalid_payload", "the payment does not read")) };
         let showable_until_ms = self.valid_until(&payment, terms)?;
         let payer = payment.payer();
         let running = Running { payer: payer.clone(), tool: terms.slug.clone() };
         self.slow.check(&running)?;
-        match self.facilitator.verify(&payment).await {
+        match self.facilitators.of(payment.asset.network).verify(&payment).await {
             Verdict::Valid => {}
             Verdict::Invalid { reason, message } => {
                 // It may have been spent by a twin that was faster than the facilitator.
@@ -276,9 +288,11 @@ impl Gate {
     /// facilitator says: the record that it is spent may be gone.
     /// What ends before it can be settled is refused before the work.
     fn valid_until(&self, payment: &Payment, terms: &Terms) -> Result<u64, Refusal> {
-        let (now, until) = (self.clock.now().0, payment.valid_before_secs().saturating_mul(1_000));
-        let refused = |message: String| Refusal::invalid("invalid_exact_evm_payload_authorization_valid_before", message);
+        let now = self.clock.now().0;
         let most = u64::try_from(MAX_VALIDITY.as_millis()).unwrap_or(u64::MAX);
+        let Some(until) = payment.valid_before_secs() else { return Ok(now.saturating_add(most)) };
+        let until = until.saturating_mul(1_000);
+        let refused = |message: String| Refusal::invalid("invalid_exact_evm_payload_authorization_valid_before", message);
         match until.checked_sub(now) {
             None | Some(0) => Err(refused("the authorization has expired".to_owned())),
             Some(left) if left > most => {
@@ -409,7 +423,7 @@ impl Admission {
     #[must_use]
     pub fn payer(&self) -> Option<String> {
         match &self.means {
-            Means::X402(payment) => Some(crate::money::receipt::shortened(&payment.authorization.from)),
+            Means::X402(payment) => Some(crate::money::receipt::shortened(payment.signed.sender())),
             Means::Credit(_) => None,
         }
     }

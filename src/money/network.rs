@@ -1,164 +1,107 @@
-//! Networks, their dollar tokens, and where payments go.
+//! Networks that payments can be made on, and the addresses on them.
 
 use alloy_primitives::Address;
-use serde_json::{Value, json};
 
-use super::{FailedRuns, Terms, WireVersion};
-
-/// A network that payments can be made on, and its dollar token.
+/// A network that payments can be made on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network {
     /// CAIP-2, as v2 names it.
     pub caip2: &'static str,
-    /// As v1 names it.
-    pub v1_name: &'static str,
-    /// As EIP-155 numbers it.
-    pub chain_id: u64,
-    /// Address of the token.
-    pub asset: &'static str,
-    /// EIP-712 domain of the token.
-    pub asset_name: &'static str,
-    /// EIP-712 version of the token's domain.
-    pub asset_version: &'static str,
+    /// As v1 names it, and people do.
+    pub name: &'static str,
+    /// Whether the clients of v1 know it: they throw at a challenge that names another network beside theirs.
+    pub in_v1: bool,
+    /// What addresses, signatures and transactions on it are like.
+    pub family: Family,
 }
 
-/// What people call every token in [`NETWORKS`]; the EIP-712 name of some is a longer one.
-pub(super) const SYMBOL: &str = "USDC";
+/// What addresses, signatures and transactions on a network are like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    /// Accounts of 20 bytes, authorisations of EIP-3009.
+    Evm {
+        /// As EIP-155 numbers it.
+        chain_id: u64,
+    },
+    /// Accounts of 32 bytes in base58, transactions that the payer has signed and the facilitator completes.
+    Solana,
+}
 
-/// Decimals of every token in [`NETWORKS`]: its smallest unit is a micro-dollar.
-pub(super) const DECIMALS: u32 = 6;
+/// Characters of a Solana transaction's name: 64 bytes in base58.
+const SIGNATURE_CHARS: std::ops::RangeInclusive<usize> = 64..=88;
 
 impl Network {
-    /// Whether `text` names this network's dollar token: by its address, or as people call it.
+    /// The network that is called so: CAIP-2, or as v1 names it.
     #[must_use]
-    pub fn names_asset(&self, text: &str) -> bool {
-        text.eq_ignore_ascii_case(self.asset) || text.eq_ignore_ascii_case(SYMBOL)
-    }
-}
-
-/// The dollar tokens that x402 clients accept without being told to.
-pub(super) const NETWORKS: &[Network] = &[
-    Network {
-        caip2: "eip155:84532",
-        v1_name: "base-sepolia",
-        chain_id: 84_532,
-        asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
-        asset_name: "USDC",
-        asset_version: "2",
-    },
-    Network {
-        caip2: "eip155:8453",
-        v1_name: "base",
-        chain_id: 8_453,
-        asset: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
-        asset_name: "USD Coin",
-        asset_version: "2",
-    },
-    Network {
-        caip2: "eip155:137",
-        v1_name: "polygon",
-        chain_id: 137,
-        asset: "0x3c499c542cEF5E3811e1192ce70d8cC03d5c3359",
-        asset_name: "USD Coin",
-        asset_version: "2",
-    },
-    Network {
-        caip2: "eip155:43114",
-        v1_name: "avalanche",
-        chain_id: 43_114,
-        asset: "0xB97EF9Ef8734C71904D8002F8b6Bc66Dd9c48a6E",
-        asset_name: "USD Coin",
-        asset_version: "2",
-    },
-    Network {
-        caip2: "eip155:1",
-        v1_name: "ethereum",
-        chain_id: 1,
-        asset: "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48",
-        asset_name: "USD Coin",
-        asset_version: "2",
-    },
-];
-
-/// Payment settings that cannot work.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
-pub enum ConfigError {
-    #[error("network `{0}` is not known; known are {known}", known = NETWORKS.iter().map(|network| network.caip2).collect::<Vec<_>>().join(", "))]
-    UnknownNetwork(String),
-    #[error("`{0}` is no address: it has 0x and 40 hex digits, in one case or with the EIP-55 checksum")]
-    PayTo(String),
-    #[error("the facilitator's address `{0}` is no URL")]
-    FacilitatorUrl(String),
-    // Without the text: the address of a node has the key of who runs it in it.
-    #[error("the node's address in `TOLLHOUSE_RPC_URL` is no URL")]
-    RpcUrl,
-    #[error("a header for the facilitator is not of the form `Name: value`")]
-    FacilitatorHeader,
-    #[error("the key that pays the gas, in `TOLLHOUSE_GAS_KEY` or its file, is not 32 bytes in hex")]
-    GasKey,
-    #[error("the secret in `CDP_API_KEY_SECRET` is no Ed25519 key: 64 bytes in base64, as the platform shows it")]
-    CdpKey,
-    #[error("no HTTP client could be made: {0}")]
-    Client(String),
-}
-
-/// Where payments go, on what network, and how much is done for nothing.
-#[derive(Debug, Clone)]
-pub struct PaymentConfig {
-    /// Where payments are made.
-    pub network: &'static Network,
-    /// To whom.
-    pub pay_to: String,
-    /// How often runs may fail that nobody pays for.
-    pub failed_runs: FailedRuns,
-}
-
-impl PaymentConfig {
-    /// The settings for `network` (CAIP-2 or v1 name).
-    ///
-    /// # Errors
-    ///
-    /// A network that is not in [`NETWORKS`]; an address that is none, or whose EIP-55 checksum is wrong.
-    pub fn for_network(network: &str, pay_to: &str) -> Result<Self, ConfigError> {
-        let known = NETWORKS.iter().find(|known| known.caip2 == network || known.v1_name == network);
-        let network = known.ok_or_else(|| ConfigError::UnknownNetwork(network.to_owned()))?;
-        let pay_to = checked_address(pay_to).ok_or_else(|| ConfigError::PayTo(pay_to.to_owned()))?;
-        Ok(Self { network, pay_to, failed_runs: FailedRuns::default() })
+    pub fn named(name: &str) -> Option<&'static Self> {
+        NETWORKS.iter().copied().find(|known| known.caip2 == name || known.name == name)
     }
 
-    /// The one entry of `accepts`, in the form of `version`.
+    /// As EIP-155 numbers it; `None` where the network is of another family.
     #[must_use]
-    pub fn requirements(&self, terms: &Terms, version: WireVersion) -> Value {
-        let network = self.network;
-        let amount = terms.price.0.to_string();
-        let extra = json!({ "name": network.asset_name, "version": network.asset_version });
-        match version {
-            WireVersion::V2 => json!({
-                "scheme": "exact",
-                "network": network.caip2,
-                "amount": amount,
-                "asset": network.asset,
-                "payTo": self.pay_to,
-                "maxTimeoutSeconds": terms.timeout_secs,
-                "extra": extra,
-            }),
-            WireVersion::V1 => json!({
-                "scheme": "exact",
-                "network": network.v1_name,
-                "maxAmountRequired": amount,
-                "resource": terms.resource_url,
-                "description": super::terms::short(&terms.description),
-                "mimeType": "application/json",
-                "outputSchema": { "input": { "type": "http", "method": "POST", "discoverable": true }, "output": *terms.output_schema },
-                "payTo": self.pay_to,
-                "maxTimeoutSeconds": terms.timeout_secs,
-                "asset": network.asset,
-                "extra": extra,
-            }),
+    pub fn chain_id(&self) -> Option<u64> {
+        match self.family {
+            Family::Evm { chain_id } => Some(chain_id),
+            Family::Solana => None,
+        }
+    }
+
+    /// The address in `text`, as it is written on this network; `None` when it is none.
+    #[must_use]
+    pub fn checked_address(&self, text: &str) -> Option<String> {
+        match self.family {
+            Family::Evm { .. } => checked_address(text),
+            Family::Solana => solana_key(text).map(|_| text.to_owned()),
+        }
+    }
+
+    /// What an address on this network looks like, for people.
+    #[must_use]
+    pub fn address_form(&self) -> &'static str {
+        match self.family {
+            Family::Evm { .. } => "`0x` and 40 hex digits, in one case or with the EIP-55 checksum",
+            Family::Solana => "32 bytes in base58",
+        }
+    }
+
+    /// The transaction that `text` names, as it is written on this network; `None` when it names none.
+    #[must_use]
+    pub fn checked_transaction(&self, text: &str) -> Option<String> {
+        match self.family {
+            Family::Evm { .. } => {
+                let digits = text.strip_prefix("0x").filter(|digits| digits.len() == 64)?;
+                digits.bytes().all(|digit| digit.is_ascii_hexdigit()).then(|| text.to_ascii_lowercase())
+            }
+            Family::Solana => {
+                let bytes = SIGNATURE_CHARS.contains(&text.len()).then(|| bs58::decode(text).into_vec().ok()).flatten()?;
+                (bytes.len() == 64).then(|| text.to_owned())
+            }
         }
     }
 }
+
+/// A row of [`NETWORKS`].
+const fn evm(caip2: &'static str, name: &'static str, chain_id: u64) -> Network {
+    Network { caip2, name, in_v1: true, family: Family::Evm { chain_id } }
+}
+
+const fn solana(caip2: &'static str, name: &'static str) -> Network {
+    Network { caip2, name, in_v1: true, family: Family::Solana }
+}
+
+pub(super) static BASE_SEPOLIA: Network = evm("eip155:84532", "base-sepolia", 84_532);
+pub(super) static BASE: Network = evm("eip155:8453", "base", 8_453);
+pub(super) static POLYGON: Network = evm("eip155:137", "polygon", 137);
+pub(super) static ARBITRUM: Network = Network { in_v1: false, ..evm("eip155:42161", "arbitrum", 42_161) };
+pub(super) static AVALANCHE: Network = evm("eip155:43114", "avalanche", 43_114);
+pub(super) static ETHEREUM: Network = Network { in_v1: false, ..evm("eip155:1", "ethereum", 1) };
+pub(super) static CELO: Network = Network { in_v1: false, ..evm("eip155:42220", "celo", 42_220) };
+pub(super) static SOLANA: Network = solana("solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp", "solana");
+pub(super) static SOLANA_DEVNET: Network = solana("solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1", "solana-devnet");
+
+/// Every network there is.
+pub(super) static NETWORKS: &[&Network] =
+    &[&BASE_SEPOLIA, &BASE, &POLYGON, &ARBITRUM, &AVALANCHE, &ETHEREUM, &CELO, &SOLANA, &SOLANA_DEVNET];
 
 /// The address in `text` with its EIP-55 checksum; `None` when it is none: not `0x` and 40 hex digits, or
 /// digits of both cases that are not its checksum.
@@ -170,17 +113,55 @@ pub fn checked_address(text: &str) -> Option<String> {
     (one_case || checksum == text).then_some(checksum)
 }
 
+/// The key in `text`: 32 bytes in base58.
+pub(super) fn solana_key(text: &str) -> Option<[u8; 32]> {
+    if !(32..=44).contains(&text.len()) {
+        return None;
+    }
+    bs58::decode(text).into_vec().ok()?.try_into().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const SOL: &str = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v";
+
     #[test]
     fn an_address_with_a_wrong_checksum_is_refused() {
         let right = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
-        assert_eq!(PaymentConfig::for_network("base", right).unwrap().pay_to, right);
-        assert_eq!(PaymentConfig::for_network("base", &right.to_lowercase()).unwrap().pay_to, right);
-        assert!(PaymentConfig::for_network("base", "0x036cbD53842c5426634e7929541eC2318f3dCF7e").is_err());
-        assert!(PaymentConfig::for_network("base", "0x1234").is_err());
-        assert!(PaymentConfig::for_network("eip155:999999", right).is_err());
+        assert_eq!(BASE.checked_address(right).unwrap(), right);
+        assert_eq!(BASE.checked_address(&right.to_lowercase()).unwrap(), right);
+        assert_eq!(BASE.checked_address("0x036cbD53842c5426634e7929541eC2318f3dCF7e"), None);
+        assert_eq!(BASE.checked_address("0x1234"), None);
+    }
+
+    #[test]
+    fn an_address_is_one_of_its_networks_family() {
+        assert_eq!(SOLANA.checked_address(SOL).unwrap(), SOL);
+        for wrong in ["0x036CbD53842c5426634e7929541eC2318f3dCF7e", &SOL[4..], &SOL.replace('E', "0"), ""] {
+            assert_eq!(SOLANA.checked_address(wrong), None, "{wrong}");
+        }
+        assert_eq!(BASE.checked_address(SOL), None);
+    }
+
+    #[test]
+    fn a_transaction_is_named_as_its_network_names_it() {
+        let (hash, signature) = (format!("0x{}", "AB".repeat(32)), bs58::encode([7_u8; 64]).into_string());
+        assert_eq!(POLYGON.checked_transaction(&hash).unwrap(), hash.to_lowercase());
+        assert_eq!(SOLANA.checked_transaction(&signature).unwrap(), signature);
+        assert_eq!((POLYGON.checked_transaction(&signature), SOLANA.checked_transaction(&hash)), (None, None));
+    }
+
+    #[test]
+    fn every_network_is_found_by_both_of_its_names_and_no_other() {
+        for network in NETWORKS {
+            assert_eq!((Network::named(network.caip2), Network::named(network.name)), (Some(*network), Some(*network)));
+            match network.family {
+                Family::Evm { chain_id } => assert_eq!(network.caip2, format!("eip155:{chain_id}")),
+                Family::Solana => assert!(network.caip2.starts_with("solana:")),
+            }
+        }
+        assert_eq!(Network::named("eip155:999999"), None);
     }
 }

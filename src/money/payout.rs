@@ -34,7 +34,7 @@ pub use self::{
     settings::PayoutSettings,
     status::Status,
 };
-use super::{Network, receipt::Signer, sale::Unpaid};
+use super::{Asset, receipt::Signer, sale::Unpaid};
 use crate::{
     base::{
         clock::{Clock, Timestamp},
@@ -62,7 +62,8 @@ pub struct Payouts {
     clock: Clock,
     events: Arc<Events>,
     signer: Arc<Signer>,
-    network: &'static Network,
+    /// What is paid out: that which is first if nothing else is said.
+    assets: Vec<&'static Asset>,
 }
 
 /// Packets, newest first, and the place of the next page.
@@ -70,15 +71,15 @@ type Page = (Vec<Packet>, Option<PayoutId>);
 
 impl fmt::Debug for Payouts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Payouts").field("network", &self.network.caip2).finish_non_exhaustive()
+        f.debug_struct("Payouts").field("assets", &self.assets).finish_non_exhaustive()
     }
 }
 
 impl Payouts {
-    /// Payouts are made on `network`, in its dollar token.
+    /// Payouts are made in one of these tokens, of which there is one at least.
     #[must_use]
-    pub fn new(store: Arc<dyn Store>, clock: Clock, events: Arc<Events>, signer: Arc<Signer>, network: &'static Network) -> Self {
-        Self { store, clock, events, signer, network }
+    pub fn new(store: Arc<dyn Store>, clock: Clock, events: Arc<Events>, signer: Arc<Signer>, assets: Vec<&'static Asset>) -> Self {
+        Self { store, clock, events, signer, assets }
     }
 
     /// The packet of `builder` with this id.

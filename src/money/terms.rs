@@ -12,6 +12,10 @@ use crate::{
 /// Longest description in a challenge, in characters: facilitators refuse longer ones.
 const MAX_DESCRIPTION: usize = 500;
 
+/// How long an authorisation must be valid beyond the time that a handler may take: to queue, and to settle. Facilitators refuse
+/// what ends within 6 s.
+pub(super) const SETTLE_MARGIN: Duration = Duration::from_secs(30);
+
 /// What a call of one endpoint version costs, and the words of its challenge.
 #[derive(Debug, Clone)]
 pub struct Terms {
@@ -27,6 +31,8 @@ pub struct Terms {
     pub description: String,
     /// What is asked.
     pub price: MicroUsd,
+    /// The networks and tokens that are taken of those that the host takes, each as `network` or `network/token`; all if empty.
+    pub accepts: Vec<String>,
     /// For who wants to know before paying.
     pub input_schema: Arc<Value>,
     /// For who wants to know before paying.

@@ -8,6 +8,7 @@ mod evm;
 mod faults;
 mod gate;
 mod keep;
+mod networks;
 mod node;
 mod remote;
 mod sales;
@@ -30,8 +31,8 @@ use k256::ecdsa::SigningKey;
 use serde_json::{Value, json};
 
 use super::{
+    asset::ASSETS,
     facilitator::kind::simulated::SimulatedFacilitator,
-    network::NETWORKS,
     receipt::{self, Signer},
     sale::Sales,
     x402::{eip3009::Transfer, offer::Shown},
@@ -81,7 +82,7 @@ impl Payer {
     }
 
     fn sign(&self, authorization: &Authorization) -> String {
-        let hash = Transfer::parse(authorization).unwrap().signing_hash(&NETWORKS[0]);
+        let hash = Transfer::parse(authorization).unwrap().signing_hash(&ASSETS[0]);
         let (signature, recovery) = self.0.sign_prehash_recoverable(hash.as_slice()).unwrap();
         format!("0x{}{:02x}", hex::encode(signature.to_bytes()), 27 + recovery.to_byte())
     }
@@ -96,7 +97,7 @@ impl Payer {
         json!({
             "x402Version": 2,
             "resource": { "url": terms().resource_url, "description": "Adds", "mimeType": "application/json" },
-            "accepted": config().requirements(&terms(), WireVersion::V2),
+            "accepted": requirements(),
             "payload": { "signature": self.sign(authorization), "authorization": authorization },
         })
     }
@@ -137,7 +138,17 @@ fn decode(payload: &Value) -> Result<Payment, Refusal> {
 }
 
 fn shown(version: WireVersion, header: &str, terms: &Terms, config: &PaymentConfig) -> Result<Payment, Refusal> {
-    Shown::decode(version, header)?.matching(terms, config)
+    Shown::decode(version, header)?.matching(terms, accepts(config, terms, version))
+}
+
+/// What a challenge asks for, whoever settles.
+fn accepts(config: &PaymentConfig, terms: &Terms, version: WireVersion) -> Vec<Value> {
+    config.accepted.iter().map(|accepted| accepted.requirements(terms, version, None)).collect()
+}
+
+/// The one way to pay there is.
+fn requirements() -> Value {
+    accepts(&config(), &terms(), WireVersion::V2).remove(0)
 }
 
 fn config() -> PaymentConfig {
@@ -152,6 +163,7 @@ fn terms() -> Terms {
         resource_url: "https://tools.example/tools/sum-up".to_owned(),
         description: "Adds numbers".to_owned(),
         price: PRICE,
+        accepts: Vec::new(),
         input_schema: Arc::new(json!({ "type": "object", "properties": { "a": { "type": "number", "default": 1 } } })),
         output_schema: Arc::new(json!({ "type": "object" })),
         tags: vec!["maths".to_owned()],
@@ -306,13 +318,13 @@ impl Bench {
     }
 
     fn assemble(store: Arc<dyn Store>, clock: Clock, signer: Arc<Signer>, folder: Arc<tempfile::TempDir>) -> Self {
-        let ledger = Arc::new(Ledger::new(Arc::clone(&store), &config()));
+        let ledger = Arc::new(Ledger::new(Arc::clone(&store), config().first().asset));
         let inner = SimulatedFacilitator::new(Arc::clone(&ledger), clock.clone());
         let (verified, settled) = (AtomicUsize::default(), AtomicUsize::default());
         let facilitator = Arc::new(Moody { inner, mood: Mutex::new(Mood::Honest), verified, settled, identity: Mutex::new("moody") });
         let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), EventSettings::default()));
         let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&signer), true, events, Sales::new(Arc::clone(&store))));
-        let gate = Gate::new(Arc::clone(&store), Arc::clone(&facilitator) as _, clock.clone(), config(), finisher);
+        let gate = Gate::new(Arc::clone(&store), Arc::clone(&facilitator), clock.clone(), config(), finisher);
         Self { store, clock, ledger, facilitator, signer, gate, _folder: folder }
     }
 

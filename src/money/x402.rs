@@ -2,4 +2,6 @@
 
 pub(super) mod eip3009;
 pub(super) mod offer;
+pub(super) mod signed;
+pub(super) mod svm;
 pub(super) mod wire;

@@ -72,6 +72,9 @@ pub struct Endpoint {
     /// Whether a process may serve more than one call.
     #[serde(default)]
     pub isolation: Isolation,
+    /// What it is paid in, of what the host takes: networks, or tokens on them. All if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accepts: Vec<String>,
     /// What the scan of its content found; `None` where nothing was scanned.
     pub content_safety: Option<ContentSafety>,
     /// What waits for an admin, and what one decided.

@@ -101,6 +101,7 @@ impl Endpoint {
             "limits": self.changed_limits(),
             "limitCaps": self.limit_caps,
             "isolation": self.isolation,
+            "accepts": self.accepts,
             "contentSafety": self.content_safety.as_ref().map(ContentSafety::public),
             "review": self.review_for_owner(),
         });

@@ -5,10 +5,10 @@ use std::{path::PathBuf, time::Duration};
 use serde_json::{Value, json};
 
 use crate::{
-    clients::pays_with,
+    clients::{pays_on, pays_with},
     harness::{
         Chain, Host, HostBuilder, PAY_TO, Payer,
-        chain::{CHAIN_PAYER_KEY, GAS_ADDRESS, GAS_KEY, clients},
+        chain::{ARBITRUM, BASE, CHAIN_PAYER_KEY, GAS_ADDRESS, GAS_KEY, clients},
         eventually, js,
     },
 };
@@ -246,4 +246,82 @@ async fn a_settlement_that_nobody_heard_of_is_found_on_the_chain() {
     assert_eq!(state["transaction"], settled["transaction"]);
     host.call_paid("echo", &json!({}), &payment).await.is(200);
     assert_eq!(chain.balance(PAY_TO).await, PRICE);
+}
+
+/// One host, two chains, and who settles on each: stock clients pay on the one that they choose.
+#[tokio::test]
+async fn stock_payers_pay_on_each_of_a_hosts_networks() {
+    let (sepolia, base) = (Chain::start().await, Chain::of(BASE, &[]).await);
+    let facilitator = base.stock_facilitator().await;
+    let host = evm(&sepolia)
+        .env("TOLLHOUSE_NETWORK", "base,eip155:84532")
+        .env("TOLLHOUSE_RPC_URL", &base.url)
+        .env("TOLLHOUSE_NETWORK_RPC_URLS", format!("base-sepolia={}", sepolia.url))
+        .env("TOLLHOUSE_NETWORK_FACILITATORS", format!("base={}", facilitator.url))
+        .start()
+        .await;
+    host.publish(&js("shout", 0.01, ECHO)).await;
+    let payments = [
+        ("pay.mjs", "eip155:8453", "eip155:8453", &base),
+        ("pay.mjs", "eip155:84532", "eip155:84532", &sepolia),
+        ("pay-v1.mjs", "base", "base", &base),
+        ("pay-v1.mjs", "baseSepolia", "base-sepolia", &sepolia),
+    ];
+    for (script, choice, network, chain) in payments {
+        let payer = Payer::new();
+        chain.mint(&payer.address, FUNDS).await;
+        let before = [base.balance(PAY_TO).await, sepolia.balance(PAY_TO).await];
+        let done = pays_on(Some(choice), "node".as_ref(), script, &host, Some(&payer)).await;
+        assert_eq!((&done["status"], &done["settlement"]["network"]), (&json!(200), &json!(network)), "{done}");
+        assert_eq!(chain.balance(&payer.address).await, FUNDS - PRICE, "{script} on {network}");
+        let after = [base.balance(PAY_TO).await, sepolia.balance(PAY_TO).await];
+        assert_eq!(after.iter().sum::<u64>(), before.iter().sum::<u64>() + PRICE, "{script} on {network}");
+        let receipt = host.receipt(done["receiptId"].as_str().unwrap()).await;
+        let caip2 = if network.starts_with("eip155") {
+            network
+        } else if network == "base" {
+            "eip155:8453"
+        } else {
+            "eip155:84532"
+        };
+        assert_eq!((&receipt["network"], &receipt["amount"]), (&json!(caip2), &json!("10000")));
+    }
+    // Of v2's clients each pays with what is asked for first, if it is not told otherwise.
+    let payer = Payer::new();
+    base.mint(&payer.address, FUNDS).await;
+    let done = pays_with("node".as_ref(), "pay.mjs", &host, Some(&payer)).await;
+    assert_eq!(done["settlement"]["network"], "eip155:8453", "{done}");
+    let health = host.get("/health").await.is(200).json();
+    assert_eq!(
+        (&health["facilitators"]["eip155:8453"]["facilitator"], &health["facilitators"]["eip155:84532"]["facilitator"]),
+        (&json!("http"), &json!("evm"))
+    );
+    let told = &health["payment"]["accepts"];
+    assert_eq!((&told[0]["network"], &told[1]["network"], &told[2]), (&json!("eip155:8453"), &json!("eip155:84532"), &Value::Null));
+}
+
+/// The clients of v1 do not know it, and read on.
+#[tokio::test]
+async fn arbitrum_is_paid_on_and_clients_of_v1_pay_elsewhere() {
+    let (sepolia, arbitrum) = (Chain::start().await, Chain::of(ARBITRUM, &[]).await);
+    let host = evm(&sepolia)
+        .env("TOLLHOUSE_NETWORK", "arbitrum,base-sepolia")
+        .env("TOLLHOUSE_NETWORK_RPC_URLS", format!("arbitrum={},base-sepolia={}", arbitrum.url, sepolia.url))
+        .start()
+        .await;
+    let mut tool = js("shout", 0.01, ECHO);
+    host.publish(&tool).await;
+    for (script, chain, network) in [("pay.mjs", &arbitrum, "eip155:42161"), ("pay-v1.mjs", &sepolia, "base-sepolia")] {
+        let payer = Payer::new();
+        chain.mint(&payer.address, FUNDS).await;
+        let done = pays_with("node".as_ref(), script, &host, Some(&payer)).await;
+        assert_eq!((&done["status"], &done["settlement"]["network"]), (&json!(200), &json!(network)), "{done}");
+        assert_eq!((chain.balance(&payer.address).await, chain.balance(PAY_TO).await), (FUNDS - PRICE, PRICE));
+    }
+    // A builder takes a part of it.
+    tool["slug"] = json!("sepolia-only");
+    tool["accepts"] = json!(["base-sepolia"]);
+    host.publish(&tool).await;
+    let accepts = host.challenge("sepolia-only").await["accepts"].clone();
+    assert_eq!((&accepts[0]["network"], &accepts[1]), (&json!("eip155:84532"), &Value::Null));
 }

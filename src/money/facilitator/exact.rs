@@ -11,10 +11,10 @@ use crate::{
 /// An authorisation must still be valid this long, in seconds, as facilitators want it.
 const MIN_VALIDITY_SECS: u64 = 6;
 
-/// The transfer of a payment, unless something other than its signature and the state of the token is against it: then the reason. In
+/// The transfer of a payment and its signature, unless something other than its signature and the state of the token is against it: then the reason. In
 /// the order of the SDKs' own checks.
-pub(super) fn transfer(payment: &Payment) -> Result<Transfer, Told> {
-    Transfer::parse(&payment.authorization).ok_or_else(|| Told::of("invalid_payload"))
+pub(super) fn transfer(payment: &Payment) -> Result<(Transfer, &str), Told> {
+    payment.transfer().ok_or_else(|| Told::of("invalid_payload"))
 }
 
 /// Whether `transfer` is what `payment` is asked for, now.
@@ -31,8 +31,7 @@ pub(super) fn fits(transfer: &Transfer, payment: &Payment, now: Timestamp) -> Re
     if transfer.valid_after > now {
         return Err(Told::of("invalid_exact_evm_payload_authorization_valid_after"));
     }
-    let amount = requirements["amount"].as_str().or(requirements["maxAmountRequired"].as_str()).unwrap_or_default();
-    if transfer.value.to_string() != amount {
+    if transfer.value.to_string() != payment.asked() {
         return Err(Told::of("invalid_exact_evm_payload_authorization_value_mismatch"));
     }
     Ok(())

@@ -17,10 +17,10 @@ use self::{
     remote::HttpFacilitator,
     simulated::SimulatedFacilitator,
 };
-use super::{Facilitator, chain::node::Node};
+use super::{Facilitator, by_network::Facilitators, chain::node::Node};
 use crate::{
     base::clock::Clock,
-    money::network::{ConfigError, PaymentConfig},
+    money::{Asset, ConfigError, Family, Network},
     store::Store,
 };
 
@@ -44,25 +44,85 @@ impl fmt::Display for FacilitatorKind {
     }
 }
 
-/// A facilitator, and the ledger that it settles on where that is our own.
-type Started = (Arc<dyn Facilitator>, Option<Arc<Ledger>>);
-
-/// What a facilitator is made with.
-pub struct Means<'a> {
-    /// Where payments are made, and to whom.
-    pub config: &'a PaymentConfig,
+/// Who settles on a network, and where.
+pub struct Site<'a> {
+    /// The network.
+    pub network: &'static Network,
+    /// What kind of a facilitator.
+    pub kind: FacilitatorKind,
     /// Where it is, if it is elsewhere.
     pub url: Option<&'a str>,
     /// By what it knows us, if it is elsewhere.
     pub access: &'a FacilitatorAccess,
     /// A node of the network, to look settlements up at.
     pub rpc_url: Option<&'a str>,
+}
+
+/// What facilitators are made with.
+pub struct Means<'a> {
+    /// One for each network, in the order of the settings.
+    pub sites: &'a [Site<'a>],
+    /// The token that is meant where none is named.
+    pub asset: &'static Asset,
     /// What pays the gas of transactions of our own: 32 bytes in hex.
     pub gas_key: Option<&'a str>,
     /// Where a ledger of our own is kept.
     pub store: &'a Arc<dyn Store>,
     /// The time that a ledger of our own goes by.
     pub clock: &'a Clock,
+}
+
+impl Facilitators {
+    /// Those of the settings, and the ledger that they settle on where that is our own.
+    ///
+    /// # Errors
+    ///
+    /// An address that is no URL, a key that is none.
+    pub fn start(with: &Means<'_>) -> Result<(Self, Option<Arc<Ledger>>), ConfigError> {
+        let plays = with.sites.iter().any(|site| site.kind.plays());
+        let ledger = plays.then(|| Arc::new(Ledger::new(Arc::clone(with.store), with.asset)));
+        let started = with.sites.iter().map(|site| Ok((site.network, site.start(with, ledger.as_ref())?)));
+        Ok((started.collect::<Result<_, ConfigError>>()?, ledger))
+    }
+}
+
+impl Site<'_> {
+    fn start(&self, with: &Means<'_>, ledger: Option<&Arc<Ledger>>) -> Result<Arc<dyn Facilitator>, ConfigError> {
+        let clock = with.clock.clone();
+        Ok(match (self.kind, ledger) {
+            (FacilitatorKind::Simulated, Some(ledger)) => Arc::new(SimulatedFacilitator::new(Arc::clone(ledger), clock)),
+            (FacilitatorKind::Simulated, None) => unreachable!("there is a ledger where one plays"),
+            (FacilitatorKind::Http, _) => {
+                let http = HttpFacilitator::new(self.url.unwrap_or_default(), self.access, self.node()?, clock)?;
+                match self.network.family {
+                    Family::Evm { .. } => Arc::new(http),
+                    Family::Solana => Arc::new(http.with_fee_payer(self.network)),
+                }
+            }
+            (FacilitatorKind::Evm, _) => {
+                let node = Node::introduced(self.rpc_url.unwrap_or_default(), self.network)?;
+                Arc::new(EvmFacilitator::new(node, with.gas_key.unwrap_or_default(), clock, Patience::default())?)
+            }
+        })
+    }
+
+    /// The node that settlements are looked up at, if there is one.
+    fn node(&self) -> Result<Option<Arc<Node>>, ConfigError> {
+        let network = self.network.caip2;
+        match (self.network.family, self.rpc_url) {
+            (Family::Evm { .. }, Some(url)) => return Node::introduced(url, self.network).map(Some),
+            (Family::Evm { .. }, None) => tracing::warn!(
+                network,
+                "no node is named in `TOLLHOUSE_RPC_URL` or `TOLLHOUSE_NETWORK_RPC_URLS`: a settlement whose end the facilitator does not \
+                 tell stays open until one is"
+            ),
+            (Family::Solana, _) => tracing::warn!(
+                network,
+                "no node of this network can be asked: a settlement whose end the facilitator does not tell stays open until it does"
+            ),
+        }
+        Ok(None)
+    }
 }
 
 impl FacilitatorKind {
@@ -93,33 +153,12 @@ impl FacilitatorKind {
         }
     }
 
-    /// A facilitator of this kind, and the ledger that it settles on where that is our own.
-    ///
-    /// # Errors
-    ///
-    /// An address that is no URL.
-    pub fn start(self, with: &Means<'_>) -> Result<Started, ConfigError> {
-        match self {
-            Self::Simulated => {
-                let ledger = Arc::new(Ledger::new(Arc::clone(with.store), with.config));
-                let facilitator = SimulatedFacilitator::new(Arc::clone(&ledger), with.clock.clone());
-                Ok((Arc::new(facilitator), Some(ledger)))
-            }
-            Self::Http => {
-                let node = with.rpc_url.map(|url| Node::introduced(url, with.config.network)).transpose()?;
-                if node.is_none() {
-                    tracing::warn!(
-                        "no node is named in `TOLLHOUSE_RPC_URL`: a settlement whose end the facilitator does not tell stays open until one is"
-                    );
-                }
-                let facilitator = HttpFacilitator::new(with.url.unwrap_or_default(), with.access, node, with.clock.clone())?;
-                Ok((Arc::new(facilitator), None))
-            }
-            Self::Evm => {
-                let node = Node::introduced(with.rpc_url.unwrap_or_default(), with.config.network)?;
-                let facilitator = EvmFacilitator::new(node, with.gas_key.unwrap_or_default(), with.clock.clone(), Patience::default())?;
-                Ok((Arc::new(facilitator), None))
-            }
+    /// Whether it settles on networks of this family.
+    #[must_use]
+    pub fn settles_on(self, family: Family) -> bool {
+        match (self, family) {
+            (Self::Http, _) | (Self::Simulated | Self::Evm, Family::Evm { .. }) => true,
+            (Self::Simulated | Self::Evm, Family::Solana) => false,
         }
     }
 }

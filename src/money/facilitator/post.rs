@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reqwest::{Client, StatusCode, header::HeaderMap, redirect};
+use reqwest::{Client, RequestBuilder, StatusCode, header::HeaderMap, redirect};
 use serde_json::Value;
 
 use crate::money::ConfigError;
@@ -35,29 +35,36 @@ impl Poster {
     }
 
     pub(in crate::money) async fn post(&self, url: &str, headers: HeaderMap, body: &Value, patience: Duration) -> Answer {
-        let answer = async {
-            let sent = self.0.post(url).headers(headers).json(body).send().await;
-            let mut response = match sent {
-                Ok(response) => response,
-                Err(error) if error.is_connect() => return Ok(Answer::Unsent(named(error))),
-                Err(error) => return Err(named(error)),
-            };
-            let mut bytes = Vec::new();
-            while let Some(chunk) = response.chunk().await.map_err(named)? {
-                if bytes.len() + chunk.len() > MAX_ANSWER_BYTES {
-                    return Err(format!("answer is larger than {MAX_ANSWER_BYTES} bytes"));
-                }
-                bytes.extend_from_slice(&chunk);
-            }
-            let status = response.status();
-            let body = serde_json::from_slice(&bytes).map_err(|_| format!("answered {status} without JSON"))?;
-            Ok(Answer::Json(status, body))
+        answered(self.0.post(url).headers(headers).json(body), patience).await
+    }
+
+    pub(in crate::money) async fn get(&self, url: &str, headers: HeaderMap, patience: Duration) -> Answer {
+        answered(self.0.get(url).headers(headers), patience).await
+    }
+}
+
+async fn answered(question: RequestBuilder, patience: Duration) -> Answer {
+    let answer = async {
+        let mut response = match question.send().await {
+            Ok(response) => response,
+            Err(error) if error.is_connect() => return Ok(Answer::Unsent(named(error))),
+            Err(error) => return Err(named(error)),
         };
-        match tokio::time::timeout(patience, answer).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(why)) => Answer::Nothing(why),
-            Err(_) => Answer::Nothing(format!("no answer within {} s", patience.as_secs())),
+        let mut bytes = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(named)? {
+            if bytes.len() + chunk.len() > MAX_ANSWER_BYTES {
+                return Err(format!("answer is larger than {MAX_ANSWER_BYTES} bytes"));
+            }
+            bytes.extend_from_slice(&chunk);
         }
+        let status = response.status();
+        let body = serde_json::from_slice(&bytes).map_err(|_| format!("answered {status} without JSON"))?;
+        Ok(Answer::Json(status, body))
+    };
+    match tokio::time::timeout(patience, answer).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(why)) => Answer::Nothing(why),
+        Err(_) => Answer::Nothing(format!("no answer within {} s", patience.as_secs())),
     }
 }
 

@@ -97,10 +97,11 @@ impl Gate {
             return self.ask_later(id);
         };
         let begun = record.begun();
-        let own = begun.facilitator.as_ref().is_none_or(|named| *named == self.facilitator.identity());
+        let facilitator = self.facilitators.of(payment.asset.network);
+        let own = begun.facilitator.as_ref().is_none_or(|named| *named == facilitator.identity());
         let outcome = match own {
-            true => self.facilitator.resolve(&payment, &begun).await,
-            false => self.facilitator.look_up(&payment, &begun).await,
+            true => facilitator.resolve(&payment, &begun).await,
+            false => facilitator.look_up(&payment, &begun).await,
         };
         match self.conclude(id, outcome).await {
             Ok(_) => tracing::info!(payment.id = %id, "an open settlement was found settled"),

@@ -33,7 +33,7 @@ impl Gate {
         let settled = match &admission.means {
             Means::X402(_) => {
                 let (payment, id, begun) = self.intend(&mut admission, answer, draft).await?;
-                let outcome = self.facilitator.settle(&payment, &begun).await;
+                let outcome = self.facilitators.of(payment.asset.network).settle(&payment, &begun).await;
                 self.conclude(&id, outcome).await
             }
             Means::Credit(_) => self.debit(admission, answer, draft).await,
@@ -56,7 +56,8 @@ impl Gate {
         let Means::X402(payment) = &admission.means else { unreachable!("only x402 payments have an intent") };
         let payment = Payment::clone(payment);
         let id = admission.id.clone();
-        let transaction = match self.facilitator.prepare(&payment).await {
+        let facilitator = self.facilitators.of(payment.asset.network);
+        let transaction = match facilitator.prepare(&payment).await {
             Ok(transaction) => transaction,
             Err(why) => return Err(self.unprepared(admission, draft, why).await),
         };
@@ -71,14 +72,14 @@ impl Gate {
             draft: draft.to_vec(),
             answer,
         });
-        record.settler = Some(Settler { facilitator: self.facilitator.identity(), transaction: transaction.clone() });
+        record.settler = Some(Settler { facilitator: facilitator.identity(), transaction: transaction.clone() });
         let begun = record.begun();
         // Known as ours before anyone can see it in the store.
         self.retries().insert(id.clone(), Retry { at: None, tries: 0 });
         let mut batch = Batch::new();
         batch.replace(&PAYMENTS, &before, &record);
         if let Err(error) = batch.commit(&*self.store, Durability::Durable).await {
-            transaction.iter().for_each(|transaction| self.facilitator.abandon(transaction));
+            transaction.iter().for_each(|transaction| facilitator.abandon(transaction));
             // Not asked to settle. Of the intent and the release, one is written.
             admission.ended = true;
             if self.give_back(&id, &admission.record).await == Some(true) || !matches!(error, StoreError::Unknown(_)) {
@@ -112,7 +113,7 @@ impl Gate {
         let notice = match &admission.means {
             Means::X402(payment) => {
                 let network = payment.requirements["network"].as_str().unwrap_or_default();
-                let body = wire::settle_refusal(&reason, &message, network, &payment.authorization.from);
+                let body = wire::settle_refusal(&reason, &message, network, payment.signed.sender());
                 Some(SettlementNotice { version: payment.version, body: body.to_string() })
             }
             Means::Credit(_) => None,

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::{Payouts, error::PayoutError, settings::PayoutSettings};
 use crate::{
     base::id::BuilderId,
-    money::network::checked_address,
+    money::{Asset, Network},
     store::{Durability, StoreError, Table, schema},
     tool::MicroUsd,
 };
@@ -19,11 +19,11 @@ const DEFAULT_MINIMUM: MicroUsd = MicroUsd(1_000_000);
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SettingsDraft {
-    /// `0x` and 40 hex digits, in one case or with the EIP-55 checksum.
+    /// On the network: `0x` and 40 hex digits, in one case or with the EIP-55 checksum; on Solana 32 bytes in base58.
     pub address: String,
-    /// The host's, which is the default too.
+    /// One of the host's; its first is the default.
     pub network: Option<String>,
-    /// The host's, by its address or as `USDC`, which is the default too.
+    /// One that the host takes there, by its address or as people call it; the first is the default.
     pub asset: Option<String>,
     /// Default: 1 USD.
     pub minimum_usd: Option<MicroUsd>,
@@ -52,24 +52,28 @@ impl Payouts {
 
     fn checked(&self, draft: &SettingsDraft) -> Result<PayoutSettings, PayoutError> {
         let field = |pointer, message: String| PayoutError::Field { pointer, message };
-        let network = self.network;
-        let address = checked_address(&draft.address).ok_or_else(|| {
-            let message = "an address is `0x` and 40 hex digits, in one case or with the EIP-55 checksum";
-            field("/address", message.to_owned())
-        })?;
+        let on = |asset: &&&Asset| draft.network.as_deref().is_none_or(|named| Network::named(named) == Some(asset.network));
+        let listed = |names: Vec<String>| names.join(", ");
+        let all: Vec<_> = self.assets.iter().filter(on).copied().collect();
+        let Some(network) = all.first().map(|asset| asset.network) else {
+            let networks = self.assets.iter().map(|asset| format!("`{}`", asset.network.caip2)).collect();
+            return Err(field("/network", format!("this host pays out on {}", listed(networks))));
+        };
+        let mut there = all.iter().filter(|asset| asset.network == network);
+        let Some(asset) = there.clone().find(|asset| draft.asset.as_deref().is_none_or(|named| asset.is_called(named))) else {
+            let assets = there.by_ref().map(|asset| format!("`{}`, `{}`", asset.symbol, asset.address)).collect();
+            return Err(field("/asset", format!("this host pays out in {}", listed(assets))));
+        };
+        let address = network
+            .checked_address(&draft.address)
+            .ok_or_else(|| field("/address", format!("an address is {}", network.address_form())))?;
         if address.strip_prefix("0x").is_some_and(|digits| digits.bytes().all(|digit| digit == b'0')) {
             return Err(field("/address", "what is sent to the zero address is lost".to_owned()));
-        }
-        if draft.network.as_ref().is_some_and(|named| named != network.caip2) {
-            return Err(field("/network", format!("this host pays out on `{}`", network.caip2)));
-        }
-        if draft.asset.as_ref().is_some_and(|named| !network.names_asset(named)) {
-            return Err(field("/asset", format!("this host pays out in `USDC`, `{}`", network.asset)));
         }
         Ok(PayoutSettings {
             address,
             network: network.caip2.to_owned(),
-            asset: network.asset.to_owned(),
+            asset: asset.address.to_owned(),
             minimum_usd: draft.minimum_usd.unwrap_or(DEFAULT_MINIMUM),
             updated_at: self.clock.now(),
         })

@@ -10,6 +10,7 @@ use crate::{
         id::{BuilderId, PayoutId},
     },
     event::Kind,
+    money::Network,
     store::Place,
     tool::MicroUsd,
 };
@@ -110,17 +111,17 @@ impl Verdict {
         }
     }
 
-    fn checked(&self) -> Result<Paid, PayoutError> {
+    /// `network` is where the packet is paid, CAIP-2.
+    fn checked(&self, network: &str) -> Result<Paid, PayoutError> {
         let field = |pointer, message: String| PayoutError::Field { pointer, message };
         if self.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON || reason.chars().any(char::is_control)) {
             return Err(field("/reason", format!("a reason has at most {MAX_REASON} characters, none of them a control character")));
         }
         match (self.decision, &self.transaction) {
             (Decision::Paid, Some(transaction)) => {
-                let digits = transaction.strip_prefix("0x").filter(|digits| digits.len() == 64);
-                let hash = digits.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
-                let wrong = || field("/transaction", "a transaction is `0x` and 64 hex digits".to_owned());
-                hash.map(|_| Paid::By(transaction.to_ascii_lowercase())).ok_or_else(wrong)
+                let named = Network::named(network).and_then(|network| network.checked_transaction(transaction));
+                let form = "a transaction is `0x` and 64 hex digits; on Solana 64 bytes in base58";
+                named.map(Paid::By).ok_or_else(|| field("/transaction", form.to_owned()))
             }
             (Decision::Paid, None) => Err(field("/transaction", "say by which transaction it was paid".to_owned())),
             (Decision::Approve | Decision::Failed, Some(_)) => Err(field("/transaction", "only what is paid has a transaction".to_owned())),
@@ -190,7 +191,7 @@ impl Packet {
     }
 
     pub(super) fn decide(&mut self, verdict: &Verdict, now: Timestamp) -> Result<(), PayoutError> {
-        let paid = verdict.checked()?;
+        let paid = verdict.checked(&self.network)?;
         let to = match verdict.decision {
             Decision::Approve => Status::Approved,
             Decision::Paid => Status::Paid,

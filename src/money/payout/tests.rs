@@ -32,8 +32,8 @@ impl Bench {
         let clock = Clock::fixed(NOW);
         let events = Arc::new(Events::new(Arc::clone(&any), clock.clone(), EventSettings::default()));
         let signer = Arc::new(Signer::open(folder.path()).unwrap());
-        let network = PaymentConfig::for_network("eip155:84532", ADDRESS).unwrap().network;
-        let payouts = Arc::new(Payouts::new(any, clock.clone(), events, signer, network));
+        let assets = PaymentConfig::for_network("eip155:84532", ADDRESS).unwrap().assets().collect();
+        let payouts = Arc::new(Payouts::new(any, clock.clone(), events, signer, assets));
         Self { store, payouts, builder: BuilderId::generate(), clock, _folder: folder }
     }
 
@@ -132,9 +132,9 @@ async fn addresses_networks_and_assets_are_checked() {
     other.network = Some("eip155:84532".to_owned());
     other.asset = Some(ADDRESS.replace('0', "1"));
     assert!(matches!(bench.payouts.set(&bench.builder, &other).await, Err(PayoutError::Field { pointer: "/asset", .. })));
-    for named in [bench.payouts.network.asset.to_ascii_lowercase(), "USDC".to_owned(), "usdc".to_owned()] {
+    for named in [bench.payouts.assets[0].address.to_ascii_lowercase(), "USDC".to_owned(), "usdc".to_owned()] {
         other.asset = Some(named);
-        assert_eq!(bench.payouts.set(&bench.builder, &other).await.unwrap().asset, bench.payouts.network.asset);
+        assert_eq!(bench.payouts.set(&bench.builder, &other).await.unwrap().asset, bench.payouts.assets[0].address);
     }
 }
 

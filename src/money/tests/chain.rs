@@ -12,7 +12,7 @@ const EXPIRED: Timestamp = Timestamp(NOW.0 + 360_000);
 /// What the node says of the payment.
 async fn judged(chain: Chain) -> (SettleOutcome, Arc<Node>) {
     let node = Node::of(chain).await;
-    let outcome = node::Node::new(&node.url, &NETWORKS[0]).unwrap().judge(&Payer::new(1).payment(1), NOW).await;
+    let outcome = node::Node::new(&node.url, ASSETS[0].network).unwrap().judge(&Payer::new(1).payment(1), NOW).await;
     (outcome, node)
 }
 
@@ -143,7 +143,7 @@ async fn a_node_of_another_chain_decides_nothing() {
 #[tokio::test]
 async fn a_node_is_asked_for_its_chain_again_when_it_was_away() {
     let node = Node::of(Chain::at(EXPIRED)).await;
-    let client = node::Node::new(&node.url, &NETWORKS[0]).unwrap();
+    let client = node::Node::new(&node.url, ASSETS[0].network).unwrap();
     for _ in 0..2 {
         client.spent_lately(&Payer::new(1).payment(1)).await.unwrap();
     }
@@ -174,7 +174,7 @@ async fn a_node_that_lags_prunes_or_misbehaves_decides_nothing() {
         let (outcome, _) = judged(chain).await;
         assert!(open(&outcome), "{name}: {outcome:?}");
     }
-    let nobody = node::Node::new("http://127.0.0.1:1/secret", &NETWORKS[0]).unwrap();
+    let nobody = node::Node::new("http://127.0.0.1:1/secret", ASSETS[0].network).unwrap();
     let SettleOutcome::Unknown(why) = nobody.judge(&Payer::new(1).payment(1), NOW).await else { panic!("decided") };
     assert!(!why.contains("secret") && !format!("{nobody:?}").contains("secret"), "{why}");
 }
@@ -182,7 +182,7 @@ async fn a_node_that_lags_prunes_or_misbehaves_decides_nothing() {
 #[tokio::test]
 async fn a_payment_of_another_network_is_not_asked_about() {
     let node = Node::of(Chain::at(EXPIRED)).await;
-    let outcome = node::Node::new(&node.url, &NETWORKS[1]).unwrap().judge(&Payer::new(1).payment(1), NOW).await;
+    let outcome = node::Node::new(&node.url, ASSETS[1].network).unwrap().judge(&Payer::new(1).payment(1), NOW).await;
     assert!(open(&outcome), "{outcome:?}");
     assert!(node.asked.lock().unwrap().is_empty());
 }

@@ -25,34 +25,34 @@ fn bytes(signature: &str) -> Vec<u8> {
 }
 
 fn holds(signature: &[u8]) -> bool {
-    transfer().signed_by_payer(&format!("0x{}", hex::encode(signature)), &NETWORKS[0])
+    transfer().signed_by_payer(&format!("0x{}", hex::encode(signature)), &ASSETS[0])
 }
 
 #[test]
 fn hashes_are_those_of_viem() {
-    let hash = |network: &Network| transfer().signing_hash(network).to_string();
-    assert_eq!(hash(&NETWORKS[0]), "0xde914abb9acfe2d7816b5e4555792b93b7dcb6ddcbf123cad912c84367cfb4b7");
-    assert_eq!(hash(&NETWORKS[1]), "0xa0f679e9b901633d4b65155d4bceadae0b954ae912f276c55a3ccdd44fe4b19a");
+    let hash = |asset: &Asset| transfer().signing_hash(asset).to_string();
+    assert_eq!(hash(&ASSETS[0]), "0xde914abb9acfe2d7816b5e4555792b93b7dcb6ddcbf123cad912c84367cfb4b7");
+    assert_eq!(hash(&ASSETS[1]), "0xa0f679e9b901633d4b65155d4bceadae0b954ae912f276c55a3ccdd44fe4b19a");
 }
 
 #[test]
 fn signatures_of_viem_are_accepted_on_their_own_network_only() {
-    assert!(transfer().signed_by_payer(SEPOLIA, &NETWORKS[0]));
-    assert!(transfer().signed_by_payer(BASE, &NETWORKS[1]));
-    assert!(!transfer().signed_by_payer(SEPOLIA, &NETWORKS[1]));
-    assert!(!transfer().signed_by_payer(BASE, &NETWORKS[0]));
+    assert!(transfer().signed_by_payer(SEPOLIA, &ASSETS[0]));
+    assert!(transfer().signed_by_payer(BASE, &ASSETS[1]));
+    assert!(!transfer().signed_by_payer(SEPOLIA, &ASSETS[1]));
+    assert!(!transfer().signed_by_payer(BASE, &ASSETS[0]));
 }
 
 #[test]
-fn every_network_of_the_table_is_paid_on_and_signed_for_alone() {
-    for (place, network) in NETWORKS.iter().enumerate() {
-        assert_eq!(network.caip2, format!("eip155:{}", network.chain_id));
-        assert!(Address::parse_checksummed(network.asset, None).is_ok(), "{network:?}");
-        for name in [network.caip2, network.v1_name] {
-            assert_eq!(PaymentConfig::for_network(name, PAY_TO).unwrap().network, network);
+fn every_token_of_the_table_is_paid_in_and_signed_for_alone() {
+    let signed_for: Vec<_> = ASSETS.iter().filter(|asset| asset.network.chain_id().is_some()).collect();
+    for (place, asset) in signed_for.iter().enumerate() {
+        for network in [asset.network.caip2, asset.network.name] {
+            let accepted = Accepted::new(network, Some(asset.symbol), PAY_TO).unwrap();
+            assert_eq!((accepted.asset, accepted.pay_to.as_str()), (*asset, PAY_TO));
         }
-        let hash = transfer().signing_hash(network);
-        assert!(NETWORKS[..place].iter().all(|other| transfer().signing_hash(other) != hash), "{network:?}");
+        let hash = transfer().signing_hash(asset);
+        assert!(signed_for[..place].iter().all(|other| transfer().signing_hash(other) != hash), "{asset:?}");
     }
 }
 
@@ -61,7 +61,7 @@ fn a_signature_covers_every_field() {
     let one = |change: fn(&mut Transfer)| {
         let mut other = transfer();
         change(&mut other);
-        assert!(!other.signed_by_payer(SEPOLIA, &NETWORKS[0]));
+        assert!(!other.signed_by_payer(SEPOLIA, &ASSETS[0]));
     };
     one(|transfer| transfer.from = transfer.to);
     one(|transfer| transfer.to = transfer.from);
@@ -81,7 +81,7 @@ fn the_high_s_twin_of_a_signature_is_refused() {
     twin[64] = if twin[64] == 27 { 28 } else { 27 };
     // It recovers to the payer, so that nothing but the rule of EIP-2 refuses it.
     let raw = alloy_primitives::Signature::from_raw(&twin).unwrap();
-    let signer = raw.recover_address_from_prehash(&transfer().signing_hash(&NETWORKS[0])).unwrap();
+    let signer = raw.recover_address_from_prehash(&transfer().signing_hash(&ASSETS[0])).unwrap();
     assert_eq!(signer.to_string(), PAYER);
     assert!(!holds(&twin));
 }
@@ -98,6 +98,6 @@ fn signatures_of_other_forms_are_refused() {
         assert!(!holds(&[&good[..64], &[v]].concat()), "v = {v}");
     }
     let without = SEPOLIA.trim_start_matches("0x");
-    assert!(!transfer().signed_by_payer(without, &NETWORKS[0]), "no 0x");
-    assert!(!transfer().signed_by_payer("0xzz", &NETWORKS[0]), "no hex");
+    assert!(!transfer().signed_by_payer(without, &ASSETS[0]), "no 0x");
+    assert!(!transfer().signed_by_payer("0xzz", &ASSETS[0]), "no hex");
 }

@@ -18,7 +18,7 @@ use crate::{
 const GAS_KEY: &str = "0x0707070707070707070707070707070707070707070707070707070707070707";
 
 fn facilitator(node: &Node, stuck: Duration) -> Arc<EvmFacilitator> {
-    let node = Arc::new(node::Node::new(&node.url, &NETWORKS[0]).unwrap());
+    let node = Arc::new(node::Node::new(&node.url, ASSETS[0].network).unwrap());
     let patience = Patience { stuck, settle: Duration::from_secs(60) };
     Arc::new(EvmFacilitator::new(node, GAS_KEY, Clock::fixed(NOW), patience).unwrap())
 }

@@ -176,7 +176,7 @@ pub(super) fn word(address: &str) -> String {
 }
 
 fn log(index: u32, topics: &[&str], data: &str) -> Value {
-    let asset = NETWORKS[0].asset.to_lowercase();
+    let asset = ASSETS[0].address.to_lowercase();
     json!({ "address": asset, "topics": topics, "data": data, "logIndex": format!("{index:#x}"), "transactionHash": TRANSACTION, "removed": false })
 }
 

@@ -84,7 +84,7 @@ fn refuses(reason: &str) -> Says {
 /// A facilitator at `url`, which is given up after a short time and not asked again in a call.
 fn at(url: &str, node: Option<&Node>) -> HttpFacilitator {
     let short = Duration::from_millis(150);
-    let node = node.map(|node| Arc::new(node::Node::new(&node.url, &NETWORKS[0]).unwrap()));
+    let node = node.map(|node| Arc::new(node::Node::new(&node.url, ASSETS[0].network).unwrap()));
     let facilitator = HttpFacilitator::new(url, &FacilitatorAccess::default(), node, Clock::fixed(NOW)).unwrap();
     facilitator.with_patience(Patience { verify: short, settle: short, again: Duration::ZERO })
 }
@@ -297,7 +297,7 @@ async fn what_is_sent_is_what_the_client_sent() {
     let asked = server.asked.lock().unwrap();
     assert_eq!(asked[0].0, "/verify");
     assert_eq!(asked[0].1["paymentPayload"], payload);
-    assert_eq!(asked[0].1["paymentRequirements"], config().requirements(&terms(), WireVersion::V2));
+    assert_eq!(asked[0].1["paymentRequirements"], requirements());
     assert_eq!(asked[0].1["x402Version"], 2);
 }
 

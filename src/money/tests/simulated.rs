@@ -118,7 +118,7 @@ async fn who_pays_itself_keeps_its_money() {
     let payer = Payer::new(1);
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let own = PaymentConfig::for_network("base-sepolia", &payer.address()).unwrap();
-    let ledger = Arc::new(Ledger::new(store, &own));
+    let ledger = Arc::new(Ledger::new(store, own.first().asset));
     ledger.faucet(&payer.address(), FUNDS).await.unwrap();
     let facilitator = SimulatedFacilitator::new(Arc::clone(&ledger), Clock::fixed(NOW));
     let mut authorization = payer.authorization(1);
@@ -147,9 +147,9 @@ async fn the_faucet_has_bounds() {
 #[tokio::test]
 async fn nobody_is_told_a_balance_that_may_not_be_on_disk() {
     let store = Arc::new(FaultyStore::new(MemoryStore::new()));
-    let ledger = Ledger::new(Arc::clone(&store) as Arc<dyn Store>, &config());
+    let ledger = Ledger::new(Arc::clone(&store) as Arc<dyn Store>, &ASSETS[0]);
     ledger.faucet(PAY_TO, MicroUsd(5)).await.unwrap();
-    assert_eq!(ledger.told_balance(PAY_TO).await.unwrap(), MicroUsd(5));
+    assert_eq!(ledger.told_balance(&ASSETS[0], PAY_TO).await.unwrap(), MicroUsd(5));
     store.fail_all(Fault::Before);
-    assert!(ledger.balance(PAY_TO).await.is_ok() && ledger.told_balance(PAY_TO).await.is_err());
+    assert!(ledger.balance(PAY_TO).await.is_ok() && ledger.told_balance(&ASSETS[0], PAY_TO).await.is_err());
 }

@@ -7,7 +7,11 @@ fn decoded(challenge: &Challenge) -> Value {
 }
 
 fn challenge(terms: &Terms) -> Challenge {
-    Challenge::new(&config(), terms, "payment required")
+    challenge_for(terms, "payment required")
+}
+
+fn challenge_for(terms: &Terms, error: &str) -> Challenge {
+    Challenge::new([WireVersion::V1, WireVersion::V2].map(|version| accepts(&config(), terms, version)), terms, error)
 }
 
 fn reason(decoded: Result<Payment, Refusal>) -> String {
@@ -104,7 +108,7 @@ fn a_header_stays_under_8_kb_whatever_the_tool_says_of_itself() {
     huge.output_schema = Arc::clone(&huge.input_schema);
     huge.description = "\u{1}漢\"".repeat(5_000);
     huge.tags = ["", "x".repeat(33).as_str(), "kanji 漢", "a\nb", "one", "two", "three", "four", "five", "six"].map(str::to_owned).to_vec();
-    let challenge = Challenge::new(&config(), &huge, &"why ".repeat(10_000));
+    let challenge = challenge_for(&huge, &"why ".repeat(10_000));
     assert!(challenge.v2_header.len() <= 8 << 10, "{}", challenge.v2_header.len());
     let v2 = decoded(&challenge);
     assert!(v2["extensions"]["payment-identifier"].is_object());

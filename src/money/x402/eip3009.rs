@@ -6,7 +6,7 @@ use alloy_primitives::{Address, B256, Signature, U256};
 use alloy_sol_types::{Eip712Domain, SolStruct, sol};
 use serde::{Deserialize, Serialize};
 
-use crate::money::Network;
+use crate::money::Asset;
 
 sol! {
     /// The typed data that a payer signs (EIP-3009).
@@ -67,13 +67,13 @@ impl Transfer {
         u64::try_from(self.valid_before).unwrap_or(u64::MAX)
     }
 
-    /// The hash that is signed, for the dollar token of `network`.
-    pub(in crate::money) fn signing_hash(&self, network: &Network) -> B256 {
+    /// The hash that is signed, for a token.
+    pub(in crate::money) fn signing_hash(&self, asset: &Asset) -> B256 {
         let domain = Eip712Domain::new(
-            Some(Cow::Borrowed(network.asset_name)),
-            Some(Cow::Borrowed(network.asset_version)),
-            Some(U256::from(network.chain_id)),
-            network.asset.parse().ok(),
+            Some(Cow::Borrowed(asset.name)),
+            Some(Cow::Borrowed(asset.version)),
+            asset.network.chain_id().map(U256::from),
+            asset.address.parse().ok(),
             None,
         );
         let message = TransferWithAuthorization {
@@ -88,7 +88,7 @@ impl Transfer {
     }
 
     /// True when `from` signed the transfer: 65 bytes, low `s` (EIP-2), `v` 27 or 28, as the tokens want it.
-    pub(in crate::money) fn signed_by_payer(&self, signature: &str, network: &Network) -> bool {
+    pub(in crate::money) fn signed_by_payer(&self, signature: &str, asset: &Asset) -> bool {
         let Some(bytes) = signature.strip_prefix("0x").and_then(|digits| hex::decode(digits).ok()) else { return false };
         if !matches!(bytes.last(), Some(27 | 28)) {
             return false;
@@ -97,7 +97,7 @@ impl Transfer {
         if signature.normalize_s().is_some() {
             return false;
         }
-        signature.recover_address_from_prehash(&self.signing_hash(network)).is_ok_and(|signer| signer == self.from)
+        signature.recover_address_from_prehash(&self.signing_hash(asset)).is_ok_and(|signer| signer == self.from)
     }
 }
 

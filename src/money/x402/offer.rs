@@ -1,15 +1,14 @@
 //! An x402 payment as a client sent it: decoded, and held against what the server asked for.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use serde::Deserialize;
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 
 use super::{
-    eip3009::{Authorization, Transfer},
+    eip3009::Transfer,
+    signed::{Signed, malformed},
     wire,
 };
-use crate::money::{Network, PaymentConfig, PaymentId, Refusal, Terms, WireVersion, network::NETWORKS};
+use crate::money::{Asset, Network, PaymentId, Refusal, Terms, WireVersion};
 
 /// Largest payment header, in bytes.
 const MAX_HEADER_BYTES: usize = 16 << 10;
@@ -24,11 +23,9 @@ pub struct Payment {
     /// What the server asks for, in the form of `version`.
     pub requirements: Value,
     /// What was signed.
-    pub authorization: Authorization,
-    /// 65 bytes as hex, or longer for contract wallets.
-    pub signature: String,
-    /// Where it is to settle.
-    pub network: &'static Network,
+    pub signed: Signed,
+    /// The token that is to move.
+    pub asset: &'static Asset,
     /// The id that the client gave, by the payment-identifier extension.
     pub client_id: Option<String>,
 }
@@ -43,9 +40,8 @@ pub(in crate::money) struct Shown {
 
 /// The part of a payment that is signed, or stands beside that.
 struct Exact {
-    authorization: Authorization,
-    signature: String,
-    network: &'static Network,
+    signed: Signed,
+    asset: &'static Asset,
     client_id: Option<String>,
 }
 
@@ -68,99 +64,141 @@ impl Shown {
         if payload["x402Version"] != wanted {
             return Err(Refusal::invalid("invalid_x402_version", format!("this header takes x402Version {wanted}")));
         }
-        let network = match version {
-            WireVersion::V1 => &payload["network"],
-            WireVersion::V2 => &payload["accepted"]["network"],
+        let exact = match version {
+            WireVersion::V1 => Exact::read(&payload, &payload["network"], None),
+            WireVersion::V2 => Exact::read(&payload, &payload["accepted"]["network"], Some(&payload["accepted"]["asset"])),
         };
-        let exact = Exact::read(&payload, network);
         Ok(Self { version, payload, exact })
     }
 
     /// What the payment is known by, and that it is held by who signed it; `None` where it cannot be one.
     pub(in crate::money) fn known(&self) -> Option<(PaymentId, String)> {
         let exact = self.exact.as_ref().ok()?;
-        Some((id(exact.network, &exact.authorization), digest(&exact.authorization, &exact.signature)))
+        Some((exact.signed.id(exact.asset), exact.signed.digest()))
     }
 
-    /// The payment, if it is what `terms` ask for.
-    pub(in crate::money) fn matching(self, terms: &Terms, config: &PaymentConfig) -> Result<Payment, Refusal> {
+    /// The payment, if it is one of those that `accepts` asks for: the entries of the challenge for `terms`, in its version of the wire.
+    pub(in crate::money) fn matching(self, terms: &Terms, accepts: Vec<Value>) -> Result<Payment, Refusal> {
         let Self { version, payload, exact } = self;
-        let requirements = config.requirements(terms, version);
+        let asset = exact.as_ref().ok().map(|exact| exact.asset.address);
+        let requirements = nearest(accepts, &payload, version, asset).ok_or_else(|| {
+            let message = "this tool is not paid with x402 here at the moment; developer credit pays it";
+            Refusal::invalid("invalid_payment_requirements", message)
+        })?;
         match version {
             WireVersion::V2 => match_v2(&payload, &requirements, terms)?,
             WireVersion::V1 => match_v1(&payload, &requirements)?,
         }
-        Ok(Payment::of(version, payload, requirements, exact?))
+        let exact = exact?;
+        exact.is_asked_for(&requirements)?;
+        Ok(Payment::of(version, payload, requirements, exact))
     }
 }
 
+/// That of the entries which the payment names: by scheme, network and token. The nearest where it names none of them, whose difference
+/// is told.
+fn nearest(accepts: Vec<Value>, payload: &Value, version: WireVersion, asset: Option<&str>) -> Option<Value> {
+    let (named, asset) = match version {
+        WireVersion::V1 => (payload, asset),
+        WireVersion::V2 => (&payload["accepted"], payload["accepted"]["asset"].as_str()),
+    };
+    let likeness = |entry: &Value| {
+        let network = entry["network"] == named["network"];
+        (network, network && asset.is_some() && entry["asset"].as_str() == asset, entry["scheme"] == named["scheme"])
+    };
+    let most = accepts.iter().map(likeness).max()?;
+    accepts.into_iter().find(|entry| likeness(entry) == most)
+}
+
 impl Exact {
-    /// Reads it out of a payment, which is to settle on the network of this name.
-    fn read(payload: &Value, network: &Value) -> Result<Self, Refusal> {
-        let exact = &payload["payload"];
-        let authorization =
-            Authorization::deserialize(&exact["authorization"]).map_err(|error| malformed(format!("payload.authorization: {error}")))?;
-        let signature = exact["signature"].as_str().ok_or_else(|| malformed("payload.signature is missing"))?.to_owned();
-        let is_hex = |text: &str, digits: usize| {
-            text.strip_prefix("0x").is_some_and(|hex| hex.len() == digits && hex.bytes().all(|b| b.is_ascii_hexdigit()))
-        };
-        if !is_hex(&authorization.from, 40) || !is_hex(&authorization.to, 40) || !is_hex(&authorization.nonce, 64) {
-            return Err(malformed("payload.authorization: `from` and `to` are addresses, `nonce` is 32 bytes in hex"));
-        }
-        if Transfer::parse(&authorization).is_none() {
-            return Err(malformed("payload.authorization: `value`, `validAfter` and `validBefore` are decimal numbers"));
-        }
-        let name = network.as_str().unwrap_or_default();
-        let network = NETWORKS.iter().find(|known| known.caip2 == name || known.v1_name == name);
+    /// Reads it out of a payment, which is to settle on the network of this name, in the token of this one where it is named.
+    fn read(payload: &Value, network: &Value, asset: Option<&Value>) -> Result<Self, Refusal> {
+        let network = Network::named(network.as_str().unwrap_or_default());
         let network = network.ok_or_else(|| Refusal::invalid("invalid_network", "unknown network"))?;
+        let signed = Signed::read(&payload["payload"], network)?;
+        let asset = match asset {
+            Some(named) => named.as_str().and_then(|named| Asset::named(network, named)),
+            None => signed.asset(network),
+        };
+        let asset = asset.ok_or_else(|| Refusal::invalid("invalid_payment_requirements", "unknown asset"))?;
         let client_id = client_id(payload)?;
-        Ok(Self { authorization, signature, network, client_id })
+        Ok(Self { signed, asset, client_id })
     }
+
+    /// Holds what is signed against what is asked for, as far as nobody else has to be asked.
+    fn is_asked_for(&self, requirements: &Value) -> Result<(), Refusal> {
+        if requirements["asset"] != self.asset.address {
+            return Err(Refusal::invalid("invalid_payment_requirements", "the payment moves another token than this tool asks for"));
+        }
+        let Signed::Transaction(transaction) = &self.signed else { return Ok(()) };
+        if transaction.mint != self.asset.address {
+            return Err(Refusal::invalid("invalid_payment_requirements", "the transaction moves another token than it is said to"));
+        }
+        if asked(requirements) != Some(transaction.amount.to_string().as_str()) {
+            let code = "invalid_exact_svm_payload_transaction_amount_mismatch";
+            return Err(Refusal::invalid(code, "the transaction's amount is not the price"));
+        }
+        Ok(())
+    }
+}
+
+/// The amount that is asked for, in either form.
+fn asked(requirements: &Value) -> Option<&str> {
+    requirements["amount"].as_str().or(requirements["maxAmountRequired"].as_str())
 }
 
 impl Payment {
     /// A payment whose terms were matched before: out of an intent.
     pub(in crate::money) fn from_parts(version: WireVersion, payload: Value, requirements: Value) -> Result<Self, Refusal> {
-        let exact = Exact::read(&payload, &requirements["network"])?;
+        let exact = Exact::read(&payload, &requirements["network"], Some(&requirements["asset"]))?;
         Ok(Self::of(version, payload, requirements, exact))
     }
 
     fn of(version: WireVersion, payload: Value, requirements: Value, exact: Exact) -> Self {
-        let Exact { authorization, signature, network, client_id } = exact;
-        Self { version, payload, requirements, authorization, signature, network, client_id }
+        let Exact { signed, asset, client_id } = exact;
+        Self { version, payload, requirements, signed, asset, client_id }
     }
 
-    /// Who pays, in lower case.
+    /// Who pays, in lower case where the network does not mind.
     #[must_use]
     pub fn payer(&self) -> String {
-        self.authorization.from.to_ascii_lowercase()
+        self.signed.payer()
     }
 
     /// The payment's identity.
     #[must_use]
     pub fn id(&self) -> PaymentId {
-        id(self.network, &self.authorization)
+        self.signed.id(self.asset)
     }
 
-    /// When the authorisation ends, in seconds since 1970; the last moment there is where it says later.
-    pub(in crate::money) fn valid_before_secs(&self) -> u64 {
-        Transfer::parse(&self.authorization).map_or(0, |transfer| transfer.valid_before_secs())
+    /// What is to move, in the token's smallest unit.
+    #[must_use]
+    pub fn amount(&self) -> String {
+        self.signed.amount()
     }
-}
 
-fn id(network: &Network, authorization: &Authorization) -> PaymentId {
-    let lower = |text: &str| text.to_ascii_lowercase();
-    PaymentId::of(&[network.caip2, &lower(network.asset), &lower(&authorization.from), &lower(&authorization.nonce)])
-}
+    /// What is asked for, in the token's smallest unit.
+    pub(in crate::money) fn asked(&self) -> &str {
+        asked(&self.requirements).unwrap_or_default()
+    }
 
-/// SHA-256 over authorisation and signature: only who holds the signed payment can show it again.
-fn digest(authorization: &Authorization, signature: &str) -> String {
-    let authorization = serde_json::to_string(authorization).unwrap_or_default().to_ascii_lowercase();
-    hex::encode(Sha256::new().chain_update(authorization).chain_update(signature.to_ascii_lowercase()).finalize())
-}
+    /// What lets it move money once at most.
+    pub(in crate::money) fn nonce(&self) -> String {
+        self.signed.nonce()
+    }
 
-fn malformed(message: impl Into<String>) -> Refusal {
-    Refusal::invalid("invalid_payload", message)
+    /// The transfer that is signed, and its signature, where that is what the payer signed.
+    pub(in crate::money) fn transfer(&self) -> Option<(Transfer, &str)> {
+        match &self.signed {
+            Signed::Transfer { authorization, signature } => Some((Transfer::parse(authorization)?, signature)),
+            Signed::Transaction(_) => None,
+        }
+    }
+
+    /// When what is signed ends, in seconds since 1970; `None` where it does not say.
+    pub(in crate::money) fn valid_before_secs(&self) -> Option<u64> {
+        self.signed.valid_before_secs()
+    }
 }
 
 /// Every field that the server declared must stand in the client's `accepted`; keys may be added inside `extra`.

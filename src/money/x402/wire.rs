@@ -3,7 +3,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-use crate::money::{PaymentConfig, Refusal, Settlement, SettlementNotice, Terms, WireVersion, terms::short};
+use crate::money::{Refusal, Settlement, SettlementNotice, Terms, WireVersion, terms::short};
 
 /// Largest `PAYMENT-REQUIRED` header, in bytes: proxies cut longer ones.
 const MAX_HEADER_BYTES: usize = 8 << 10;
@@ -30,7 +30,9 @@ pub struct Challenge {
 }
 
 impl Challenge {
-    pub(in crate::money) fn new(config: &PaymentConfig, terms: &Terms, error: &str) -> Self {
+    /// `accepts` are the ways to pay, in both forms.
+    pub(in crate::money) fn new(accepts: [Vec<Value>; 2], terms: &Terms, error: &str) -> Self {
+        let [accepts_v1, accepts_v2] = accepts;
         let error = short(error);
         let tags: Vec<_> = terms
             .tags
@@ -48,7 +50,7 @@ impl Challenge {
                 "serviceName": "Tollhouse",
                 "tags": tags,
             },
-            "accepts": [config.requirements(terms, WireVersion::V2)],
+            "accepts": accepts_v2,
             "extensions": extensions(terms),
         });
         let mut v2_header = STANDARD.encode(v2.to_string());
@@ -57,7 +59,7 @@ impl Challenge {
             v2["extensions"] = json!({ PAYMENT_IDENTIFIER: payment_identifier() });
             v2_header = STANDARD.encode(v2.to_string());
         }
-        let v1 = json!({ "x402Version": 1, "error": error, "accepts": [config.requirements(terms, WireVersion::V1)] });
+        let v1 = json!({ "x402Version": 1, "error": error, "accepts": accepts_v1 });
         Self { sentence: sentence(terms, &error), error, v2, v2_header, v1, failed: None }
     }
 

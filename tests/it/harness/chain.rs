@@ -1,4 +1,4 @@
-//! A chain of its own, with the dollar token at its address on Base Sepolia, and the stock facilitator before it.
+//! A chain of its own, with the dollar token at its address on the network that it stands for, and the stock facilitator before it.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -13,8 +13,12 @@ use serde_json::{Value, json};
 
 use super::eventually;
 
-/// The token, as x402 clients know it.
-pub const TOKEN: &str = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
+/// A network of the table, as x402 clients know it: its number, and its dollar token.
+pub type Known = (u64, &'static str);
+
+pub const BASE_SEPOLIA: Known = (84_532, "0x036CbD53842c5426634e7929541eC2318f3dCF7e");
+pub const BASE: Known = (8_453, "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913");
+pub const ARBITRUM: Known = (42_161, "0xaf88d065e77c8cC2239327C5EDb3A432268e5831");
 
 /// Where clients look for Multicall3 on every chain.
 const MULTICALL: &str = "0xcA11bde05977b3631167028862bE2a173976CA11";
@@ -31,6 +35,7 @@ pub struct Chain {
     client: Client,
     /// Code by the name of its contract.
     code: Value,
+    known: Known,
 }
 
 /// A program that says in its first line where it listens.
@@ -69,12 +74,20 @@ impl Chain {
 
     /// A chain with more arguments for anvil. What has a block behind it is safe.
     pub async fn with(args: &[&str]) -> Self {
+        Self::of(BASE_SEPOLIA, args).await
+    }
+
+    /// A chain that clients take for another one.
+    pub async fn of(known: Known, args: &[&str]) -> Self {
         let (mut process, code) = tokio::task::spawn_blocking({
             let args: Vec<_> = args.iter().map(ToString::to_string).collect();
             move || {
                 let anvil = clients().join("node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil");
                 let mut command = Command::new(anvil);
-                command.args(["--chain-id", "84532", "--port", "0", "--slots-in-an-epoch", "1"]).args(args).stdout(Stdio::piped());
+                command
+                    .args(["--chain-id", &known.0.to_string(), "--port", "0", "--slots-in-an-epoch", "1"])
+                    .args(args)
+                    .stdout(Stdio::piped());
                 let process = command.spawn().expect("anvil is not among the stock clients: run `cargo xtask test`, which installs it");
                 let compiled = Command::new("node").arg(clients().join("compile-token.mjs")).output().unwrap();
                 assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
@@ -86,8 +99,8 @@ impl Chain {
         let line = first_line(&mut process, "Listening on");
         let url = format!("http://{}", line.trim().trim_start_matches("Listening on "));
         let client = Client::builder().no_proxy().build().unwrap();
-        let chain = Self { process, url, client, code };
-        chain.etch(TOKEN, "Token").await;
+        let chain = Self { process, url, client, code, known };
+        chain.etch(known.1, "Token").await;
         chain.etch(MULTICALL, "Multicall3").await;
         chain
     }
@@ -107,7 +120,8 @@ impl Chain {
     /// Gives an address micro-dollars.
     pub async fn mint(&self, to: &str, micros: u64) {
         let (to, data) = (word(to), format!("{micros:064x}"));
-        let mint = json!({ "from": "0x70997970C51812dc3A010C7d01b50e0d17dc79C8", "to": TOKEN, "data": format!("0x40c10f19{to}{data}") });
+        let mint =
+            json!({ "from": "0x70997970C51812dc3A010C7d01b50e0d17dc79C8", "to": self.known.1, "data": format!("0x40c10f19{to}{data}") });
         let sent = self.rpc("eth_sendTransaction", json!([mint])).await;
         eventually("it is in a block", Duration::from_secs(60), async || {
             (!self.rpc("eth_getTransactionReceipt", json!([sent])).await.is_null()).then_some(())
@@ -117,14 +131,19 @@ impl Chain {
 
     /// What an address has, in micro-dollars.
     pub async fn balance(&self, of: &str) -> u64 {
-        let call = json!({ "to": TOKEN, "data": format!("0x70a08231{}", word(of)) });
+        let call = json!({ "to": self.known.1, "data": format!("0x70a08231{}", word(of)) });
         self.rpc("eth_call", json!([call, "latest"])).await.as_str().unwrap().parse::<U256>().unwrap().to()
     }
 
     /// The stock TypeScript facilitator, which pays gas with the key that anvil gave money to.
     pub async fn stock_facilitator(&self) -> Listening {
         let mut command = Command::new("node");
-        command.arg(clients().join("facilitator.mjs")).arg(&self.url).env("PRIVATE_KEY", GAS_KEY).stdout(Stdio::piped());
+        command
+            .arg(clients().join("facilitator.mjs"))
+            .arg(&self.url)
+            .arg(self.known.0.to_string())
+            .env("PRIVATE_KEY", GAS_KEY)
+            .stdout(Stdio::piped());
         tokio::task::spawn_blocking(move || {
             let mut process = command.spawn().unwrap();
             let url = first_line(&mut process, "http://").trim().to_owned();

@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, B256, Bytes, U64, b256};
 use serde::Deserialize;
 
-use crate::money::{Network, x402::eip3009::Transfer};
+use crate::money::{Asset, x402::eip3009::Transfer};
 
 /// `AuthorizationUsed(address,bytes32)` and `AuthorizationCanceled(address,bytes32)` of EIP-3009: topic 0.
 pub(in crate::money) const USED: B256 = b256!("98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5");
@@ -38,9 +38,9 @@ pub(in crate::money) struct Receipt {
 
 impl Log {
     /// Whether it says that the nonce of `transfer` is used or cancelled.
-    pub(in crate::money) fn spends(&self, transfer: &Transfer, network: &Network) -> bool {
+    pub(in crate::money) fn spends(&self, transfer: &Transfer, asset: &Asset) -> bool {
         let [topic, from, nonce] = self.topics[..] else { return false };
-        let of_token = network.asset.parse() == Ok(self.address);
+        let of_token = asset.address.parse() == Ok(self.address);
         of_token && !self.removed && [USED, CANCELED].contains(&topic) && from == transfer.from.into_word() && nonce == transfer.nonce
     }
 }
@@ -48,11 +48,11 @@ impl Log {
 impl Receipt {
     /// Whether the transaction made `transfer`: the token moves the money right after it marks the nonce. A payer can sign another
     /// transfer under the same nonce, and send that one: it uses the nonce and pays somebody else.
-    pub(in crate::money) fn made(&self, transfer: &Transfer, network: &Network) -> bool {
+    pub(in crate::money) fn made(&self, transfer: &Transfer, asset: &Asset) -> bool {
         if self.status != U64::ONE {
             return false;
         }
-        let marked = |log: &Log| log.spends(transfer, network) && log.topics[0] == USED;
+        let marked = |log: &Log| log.spends(transfer, asset) && log.topics[0] == USED;
         let Some(mark) = self.logs.iter().position(marked) else { return false };
         let topics = [MOVED, transfer.from.into_word(), transfer.to.into_word()];
         self.logs.get(mark + 1).is_some_and(|log| {

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     base::clock::Timestamp,
     money::{
-        Begun, Payment, SettleOutcome,
+        Asset, Begun, Payment, SettleOutcome,
         facilitator::{PLAYS, reason::Told, settlement},
         x402::eip3009::Transfer,
     },
@@ -42,13 +42,14 @@ impl Node {
         // Others may stand behind its address by now.
         self.prove().await?;
         let safe = self.block(At::Safe).await?;
-        if !self.spent(&transfer, At::Hash(safe.hash)).await? {
+        let asset = payment.asset;
+        if !self.spent(asset, &transfer, At::Hash(safe.hash)).await? {
             return match safe.timestamp.to::<u64>() >= transfer.valid_before_secs() {
                 true => Ok(refused("invalid_exact_evm_payload_authorization_valid_before")),
                 false => Err(Undecided::Says("the nonce is not used yet".to_owned())),
             };
         }
-        let event = self.event(&transfer, &safe, began.as_secs().saturating_sub(EARLIER_SECS)).await?;
+        let event = self.event(asset, &transfer, &safe, began.as_secs().saturating_sub(EARLIER_SECS)).await?;
         if event.topics[0] == CANCELED {
             return Ok(refused("authorization_canceled"));
         }
@@ -56,7 +57,7 @@ impl Node {
         if receipt.transaction_hash != event.transaction_hash || receipt.block_number > safe.number || !receipt.logs.contains(&event) {
             return Err(Undecided::Says("the event is not in its transaction".to_owned()));
         }
-        Ok(match receipt.made(&transfer, self.network()) {
+        Ok(match receipt.made(&transfer, asset) {
             true => SettleOutcome::Settled(settlement(payment, event.transaction_hash.to_string())),
             false => refused("invalid_exact_evm_nonce_already_used"),
         })
@@ -72,20 +73,21 @@ impl Node {
 
     /// Whether the nonce of a payment is spent, or about to be: by the newest block.
     pub(in crate::money) async fn spent_lately(&self, payment: &Payment) -> Result<bool, String> {
-        let lately = async { self.spent(&self.transfer(payment)?, At::Latest).await };
+        let lately = async { self.spent(payment.asset, &self.transfer(payment)?, At::Latest).await };
         lately.await.map_err(|why: Undecided| why.to_string())
     }
 
     fn transfer(&self, payment: &Payment) -> Result<Transfer, Undecided> {
-        if payment.network != self.network() {
-            return Err(Undecided::Says(format!("the payment is of {}, the node of {}", payment.network.caip2, self.network().caip2)));
+        let (of, own) = (payment.asset.network, self.network());
+        if of != own {
+            return Err(Undecided::Says(format!("the payment is of {}, the node of {}", of.caip2, own.caip2)));
         }
-        Transfer::parse(&payment.authorization).ok_or_else(|| Undecided::Says("the authorization does not read".to_owned()))
+        payment.transfer().map(|(transfer, _)| transfer).ok_or_else(|| Undecided::Says("the authorization does not read".to_owned()))
     }
 
-    async fn spent(&self, transfer: &Transfer, at: At) -> Result<bool, Undecided> {
+    async fn spent(&self, asset: &Asset, transfer: &Transfer, at: At) -> Result<bool, Undecided> {
         let question = authorizationStateCall { authorizer: transfer.from, nonce: transfer.nonce };
-        let answer = self.call(self.network().asset, &question.abi_encode(), at).await?;
+        let answer = self.call(asset.address, &question.abi_encode(), at).await?;
         let read = authorizationStateCall::abi_decode_returns_validate(&answer);
         read.map_err(|_| Undecided::Says("the token does not say whether the nonce is used".to_owned()))
     }

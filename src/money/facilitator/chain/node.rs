@@ -118,7 +118,7 @@ impl Node {
     pub(in crate::money) async fn prove(&self) -> Result<(), RpcError> {
         self.proven.store(false, Ordering::Relaxed);
         let chain: U256 = self.question("eth_chainId", json!([])).await?;
-        if chain != U256::from(self.network.chain_id) {
+        if self.network.chain_id().map(U256::from) != Some(chain) {
             return Err(RpcError::WrongChain(chain, self.network.caip2));
         }
         self.proven.store(true, Ordering::Relaxed);

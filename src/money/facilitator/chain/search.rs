@@ -7,7 +7,7 @@ use super::{
     events::{CANCELED, Log, USED},
     node::{At, Block, Node, RpcError},
 };
-use crate::money::x402::eip3009::Transfer;
+use crate::money::{Asset, x402::eip3009::Transfer};
 
 /// Blocks whose events are asked for at once, and the fewest of them for nodes that allow no more.
 const SPAN: u64 = 1_000;
@@ -27,7 +27,7 @@ pub(super) enum Undecided {
 
 impl Node {
     /// The event by which the nonce was spent, after about this time.
-    pub(super) async fn event(&self, transfer: &Transfer, safe: &Block, after_secs: u64) -> Result<Log, Undecided> {
+    pub(super) async fn event(&self, asset: &Asset, transfer: &Transfer, safe: &Block, after_secs: u64) -> Result<Log, Undecided> {
         let first = self.block_before(safe, after_secs).await?;
         let (last, mut from, mut span) = (safe.number.to::<u64>(), first, SPAN);
         for _ in 0..MOST_QUESTIONS {
@@ -35,8 +35,8 @@ impl Node {
                 break;
             }
             let to = (from + span - 1).min(last);
-            match self.events(transfer, from, to).await {
-                Ok(logs) => match logs.into_iter().find(|log| log.spends(transfer, self.network())) {
+            match self.events(asset, transfer, from, to).await {
+                Ok(logs) => match logs.into_iter().find(|log| log.spends(transfer, asset)) {
                     Some(event) => return Ok(event),
                     None => from = to + 1,
                 },
@@ -48,10 +48,10 @@ impl Node {
         Err(Undecided::Says(format!("the nonce is spent, but no event from block {first} to {} says how", from.min(last + 1) - 1)))
     }
 
-    async fn events(&self, transfer: &Transfer, from: u64, to: u64) -> Result<Vec<Log>, RpcError> {
+    async fn events(&self, asset: &Asset, transfer: &Transfer, from: u64, to: u64) -> Result<Vec<Log>, RpcError> {
         let topics: (_, B256, B256) = ([USED, CANCELED], transfer.from.into_word(), transfer.nonce);
         let (from, to) = (format!("{from:#x}"), format!("{to:#x}"));
-        let filter = json!({ "address": self.network().asset, "topics": topics, "fromBlock": from, "toBlock": to });
+        let filter = json!({ "address": asset.address, "topics": topics, "fromBlock": from, "toBlock": to });
         self.ask("eth_getLogs", json!([filter])).await
     }
 

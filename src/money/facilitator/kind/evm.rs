@@ -27,7 +27,7 @@ use self::{
 use crate::{
     base::clock::Clock,
     money::{
-        Begun, ConfigError, Facilitator, Payment, SettleOutcome, Unprepared, Verdict,
+        Asset, Begun, ConfigError, Facilitator, Payment, SettleOutcome, Unprepared, Verdict,
         facilitator::{
             chain::{
                 events::Receipt,
@@ -91,13 +91,13 @@ impl EvmFacilitator {
     }
 
     /// Who signed it, or the reason why nobody did.
-    async fn signed_by(&self, transfer: &Transfer, payment: &Payment) -> Result<SignedBy, Verdict> {
-        if transfer.signed_by_payer(&payment.signature, payment.network) {
+    async fn signed_by(&self, transfer: &Transfer, signature: &str, payment: &Payment) -> Result<SignedBy, Verdict> {
+        if transfer.signed_by_payer(signature, payment.asset) {
             return Ok(SignedBy::Key);
         }
-        let Ok(signature) = payment.signature.parse::<Bytes>() else { return Err(invalid(Told::of("invalid_exact_evm_signature"))) };
-        let question = isValidSignatureCall { hash: transfer.signing_hash(payment.network), signature };
-        match self.node.call(&payment.authorization.from, &question.abi_encode(), At::Latest).await {
+        let Ok(signature) = signature.parse::<Bytes>() else { return Err(invalid(Told::of("invalid_exact_evm_signature"))) };
+        let question = isValidSignatureCall { hash: transfer.signing_hash(payment.asset), signature };
+        match self.node.call(payment.signed.sender(), &question.abi_encode(), At::Latest).await {
             // Where there is no contract nothing is answered.
             Ok(answer) if answer.len() == 32 && answer[..4] == isValidSignatureCall::SELECTOR => Ok(SignedBy::Contract),
             Ok(_) => Err(invalid(Told::of("invalid_exact_evm_signature"))),
@@ -107,8 +107,8 @@ impl EvmFacilitator {
     }
 
     /// Runs the transfer on the node, and answers the gas that it needs.
-    async fn tried(&self, data: &Bytes) -> Result<u64, RpcError> {
-        let call = json!({ "from": self.signer, "to": self.node.network().asset, "data": data });
+    async fn tried(&self, asset: &Asset, data: &Bytes) -> Result<u64, RpcError> {
+        let call = json!({ "from": self.signer, "to": asset.address, "data": data });
         let gas: U64 = self.node.ask("eth_estimateGas", json!([call])).await?;
         Ok(gas.to())
     }
@@ -119,7 +119,7 @@ impl EvmFacilitator {
             return Told::of(SPENT);
         }
         let question = Token::balanceOfCall { account: transfer.from }.abi_encode();
-        let balance = self.node.call(self.node.network().asset, &question, At::Latest).await;
+        let balance = self.node.call(payment.asset.address, &question, At::Latest).await;
         let balance = balance.ok().and_then(|answer| Token::balanceOfCall::abi_decode_returns_validate(&answer).ok());
         if balance.is_some_and(|balance: U256| balance < transfer.value) {
             return Told::of("invalid_exact_evm_insufficient_balance");
@@ -128,32 +128,32 @@ impl EvmFacilitator {
     }
 
     /// A call of the token that makes the transfer, by the state of the newest block.
-    async fn call(&self, transfer: &Transfer, payment: &Payment) -> Result<Call, Verdict> {
-        let by = self.signed_by(transfer, payment).await?;
-        let data = token::data(transfer, payment, &by);
-        let gas = match self.tried(&data).await {
+    async fn call(&self, transfer: &Transfer, signature: &str, payment: &Payment) -> Result<Call, Verdict> {
+        let by = self.signed_by(transfer, signature, payment).await?;
+        let data = token::data(transfer, signature, &by);
+        let gas = match self.tried(payment.asset, &data).await {
             // What a payer's contract does is its own; what it may cost is not.
             Ok(gas) if gas > MOST_GAS => return Err(invalid(Told::of("invalid_exact_evm_transaction_simulation_failed"))),
             Ok(gas) => gas,
             Err(error) if error.reverted() => return Err(invalid(self.diagnosis(transfer, payment).await)),
             Err(error) => return Err(Verdict::Unavailable(error.to_string())),
         };
-        let to = self.node.network().asset.parse().map_err(|_| Verdict::Unavailable("the token has no address".to_owned()))?;
+        let to = payment.asset.address.parse().map_err(|_| Verdict::Unavailable("the token has no address".to_owned()))?;
         Ok(Call { to, data, gas: gas + gas / 2 })
     }
 
     async fn verified(&self, payment: &Payment) -> Result<(), Verdict> {
-        let transfer = exact::transfer(payment).map_err(invalid)?;
+        let (transfer, signature) = exact::transfer(payment).map_err(invalid)?;
         exact::fits(&transfer, payment, self.clock.now()).map_err(invalid)?;
-        self.call(&transfer, payment).await?;
+        self.call(&transfer, signature, payment).await?;
         self.gas.suffices().map_err(Verdict::Unavailable)
     }
 
     /// Signs the transfer; nothing where its nonce is spent already, by whoever sent the authorisation to the token.
     async fn signed(&self, payment: &Payment) -> Result<Option<B256>, Unprepared> {
         let away = Unprepared::Away;
-        let transfer = Transfer::parse(&payment.authorization).ok_or_else(|| away("the authorization does not read".to_owned()))?;
-        match self.call(&transfer, payment).await {
+        let (transfer, signature) = payment.transfer().ok_or_else(|| away("the authorization does not read".to_owned()))?;
+        match self.call(&transfer, signature, payment).await {
             Ok(call) => self.desk.sign(call).await.map(Some).map_err(away),
             Err(Verdict::Unavailable(why)) => Err(away(why)),
             Err(Verdict::Invalid { reason, .. }) if reason == SPENT => Ok(None),
@@ -176,10 +176,10 @@ impl EvmFacilitator {
     }
 
     async fn mined(&self, payment: &Payment, begun: &Begun, receipt: &Receipt) -> SettleOutcome {
-        let Some(transfer) = Transfer::parse(&payment.authorization) else {
+        let Some((transfer, _)) = payment.transfer() else {
             return SettleOutcome::Unknown("the authorization does not read".to_owned());
         };
-        if receipt.made(&transfer, payment.network) {
+        if receipt.made(&transfer, payment.asset) {
             return SettleOutcome::Settled(settlement(payment, receipt.transaction_hash.to_string()));
         }
         // Reverted, it moved nothing; somebody else may have sent the authorisation to the token before.
@@ -213,8 +213,8 @@ fn invalid(told: Told) -> Verdict {
 #[async_trait]
 impl Facilitator for EvmFacilitator {
     async fn verify(&self, payment: &Payment) -> Verdict {
-        if payment.network != self.node.network() {
-            return Verdict::Unavailable(format!("the node is not of {}", payment.network.caip2));
+        if payment.asset.network != self.node.network() {
+            return Verdict::Unavailable(format!("the node is not of {}", payment.asset.network.caip2));
         }
         self.verified(payment).await.err().unwrap_or(Verdict::Valid)
     }
@@ -246,7 +246,7 @@ impl Facilitator for EvmFacilitator {
         }
         let judged = self.node.judge(payment, begun.at).await;
         let unsettled = matches!(judged, SettleOutcome::Unknown(_)) && self.node.spent_lately(payment).await == Ok(false);
-        if !unsettled || self.clock.now().as_secs() >= payment.valid_before_secs() {
+        if !unsettled || payment.valid_before_secs().is_none_or(|until| self.clock.now().as_secs() >= until) {
             return judged;
         }
         // Nobody has the transaction, and the nonce is not spent: it is sent anew. The token moves money for it once at most, and names

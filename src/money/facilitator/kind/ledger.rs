@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, keccak256};
 
-use crate::money::{Network, PaymentConfig, gate::record::MARGIN};
+use crate::money::{Asset, gate::record::MARGIN};
 use crate::{
     base::clock::Timestamp,
     store::{Batch, Counter, Direction, Durability, Limit, Store, StoreError, Table, schema},
@@ -43,6 +43,7 @@ pub enum LedgerError {
 
 /// One transfer under one nonce.
 pub(in crate::money) struct Move {
+    pub(in crate::money) asset: &'static Asset,
     pub(in crate::money) from: Address,
     pub(in crate::money) to: Address,
     pub(in crate::money) micros: u64,
@@ -50,23 +51,30 @@ pub(in crate::money) struct Move {
     pub(in crate::money) valid_before_secs: u64,
 }
 
-/// Balances in the smallest unit of the network's dollar token, kept in the store.
+/// Balances of dollar tokens in micro-dollars, kept in the store.
 pub struct Ledger {
     store: Arc<dyn Store>,
-    network: &'static Network,
+    /// The token that is meant where none is named.
+    asset: &'static Asset,
 }
 
 impl std::fmt::Debug for Ledger {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ledger").field("network", &self.network.caip2).finish_non_exhaustive()
+        f.debug_struct("Ledger").field("network", &self.asset.network.caip2).finish_non_exhaustive()
     }
 }
 
 impl Ledger {
-    /// Balances of the network's token in this store.
+    /// Balances in this store; of this token, where none is named.
     #[must_use]
-    pub fn new(store: Arc<dyn Store>, config: &PaymentConfig) -> Self {
-        Self { store, network: config.network }
+    pub fn new(store: Arc<dyn Store>, asset: &'static Asset) -> Self {
+        Self { store, asset }
+    }
+
+    /// The token that is meant where none is named.
+    #[must_use]
+    pub fn asset(&self) -> &'static Asset {
+        self.asset
     }
 
     /// Adds to an address's balance and answers the new one.
@@ -75,10 +83,19 @@ impl Ledger {
     ///
     /// No address, more than [`MAX_FAUCET`], or the store's.
     pub async fn faucet(&self, address: &str, amount: MicroUsd) -> Result<MicroUsd, LedgerError> {
+        self.faucet_of(self.asset, address, amount).await
+    }
+
+    /// The same, of a token.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ledger::faucet`].
+    pub async fn faucet_of(&self, asset: &Asset, address: &str, amount: MicroUsd) -> Result<MicroUsd, LedgerError> {
         if amount > MAX_FAUCET {
             return Err(LedgerError::TooMuch);
         }
-        let key = self.balance_key(parse(address)?);
+        let key = balance_key(asset, parse(address)?);
         let mut batch = Batch::new();
         batch.add(&BALANCES, &key, signed(amount.0), FULL);
         let sums = batch.commit(&*self.store, Durability::Durable).await?;
@@ -91,33 +108,43 @@ impl Ledger {
     ///
     /// No address, or the store's.
     pub async fn balance(&self, address: &str) -> Result<MicroUsd, LedgerError> {
-        Ok(MicroUsd(unsigned(BALANCES.get(&*self.store, &self.balance_key(parse(address)?)).await?)))
+        self.balance_of(self.asset, address).await
     }
 
-    /// What an address has, on disk: for who is told it. A transfer is seen before it is there.
+    /// What an address has of a token.
     ///
     /// # Errors
     ///
     /// As [`Ledger::balance`].
-    pub async fn told_balance(&self, address: &str) -> Result<MicroUsd, LedgerError> {
-        let balance = self.balance(address).await?;
+    pub async fn balance_of(&self, asset: &Asset, address: &str) -> Result<MicroUsd, LedgerError> {
+        Ok(MicroUsd(unsigned(BALANCES.get(&*self.store, &balance_key(asset, parse(address)?)).await?)))
+    }
+
+    /// What an address has of a token, on disk: for who is told it. A transfer is seen before it is there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ledger::balance`].
+    pub async fn told_balance(&self, asset: &Asset, address: &str) -> Result<MicroUsd, LedgerError> {
+        let balance = self.balance_of(asset, address).await?;
         Batch::new().commit(&*self.store, Durability::Durable).await?;
         Ok(balance)
     }
 
     /// The transaction that spent a nonce.
-    pub(in crate::money) async fn transaction(&self, from: Address, nonce: B256) -> Result<Option<String>, LedgerError> {
-        Ok(NONCES.get(&*self.store, &self.nonce_key(from, nonce)).await?)
+    pub(in crate::money) async fn transaction(&self, asset: &Asset, from: Address, nonce: B256) -> Result<Option<String>, LedgerError> {
+        Ok(NONCES.get(&*self.store, &nonce_key(asset, from, nonce)).await?)
     }
 
     /// Moves money and spends the nonce, in one commit. Buffered: the commit that records the
     /// outcome is durable and takes this one with it.
     pub(in crate::money) async fn transfer(&self, transfer: &Move) -> Result<String, LedgerError> {
-        let nonce = self.nonce_key(transfer.from, transfer.nonce);
+        let asset = transfer.asset;
+        let nonce = nonce_key(asset, transfer.from, transfer.nonce);
         let transaction = keccak256([b"tollhouse simulated transaction\n", nonce.as_bytes()].concat()).to_string();
-        let (from, to) = (self.balance_key(transfer.from), self.balance_key(transfer.to));
+        let (from, to) = (balance_key(asset, transfer.from), balance_key(asset, transfer.to));
         let until = transfer.valid_before_secs.saturating_add(MARGIN.as_secs()).saturating_mul(1_000);
-        if let Some(transaction) = self.transaction(transfer.from, transfer.nonce).await? {
+        if let Some(transaction) = self.transaction(asset, transfer.from, transfer.nonce).await? {
             return Err(LedgerError::NonceUsed { transaction });
         }
         let mut batch = Batch::new();
@@ -129,7 +156,7 @@ impl Ledger {
                 Err(LedgerError::Insufficient { balance: unsigned(sum), wanted: transfer.micros })
             }
             // A twin was faster.
-            Err(StoreError::Conflict) => match self.transaction(transfer.from, transfer.nonce).await? {
+            Err(StoreError::Conflict) => match self.transaction(asset, transfer.from, transfer.nonce).await? {
                 Some(transaction) => Err(LedgerError::NonceUsed { transaction }),
                 None => Err(StoreError::Conflict.into()),
             },
@@ -157,13 +184,22 @@ impl Ledger {
             batch.commit(&*self.store, Durability::Buffered).await?;
         }
     }
+}
 
-    fn balance_key(&self, address: Address) -> String {
-        format!("{}/{address:#x}", self.network.caip2)
-    }
+fn balance_key(asset: &Asset, address: Address) -> String {
+    format!("{}/{address:#x}", space(asset))
+}
 
-    fn nonce_key(&self, from: Address, nonce: B256) -> String {
-        format!("{}/{from:#x}/{nonce:#x}", self.network.caip2)
+fn nonce_key(asset: &Asset, from: Address, nonce: B256) -> String {
+    format!("{}/{from:#x}/{nonce:#x}", space(asset))
+}
+
+/// What the keys of a token begin with: the network alone for its first one, as when there was no other.
+fn space(asset: &Asset) -> String {
+    let network = asset.network;
+    match Asset::of(network).next() {
+        Some(first) if first == asset => network.caip2.to_owned(),
+        _ => format!("{}/{}", network.caip2, asset.address.to_ascii_lowercase()),
     }
 }
 

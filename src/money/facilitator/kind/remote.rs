@@ -6,28 +6,30 @@
 //! then the chain decides, by the token's own word, and without a node the settlement stays open.
 
 mod credentials;
+mod line;
 mod said;
+mod supported;
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use reqwest::Url;
 use serde_json::json;
 use tokio::time::Instant;
 
 pub use self::credentials::FacilitatorAccess;
 use self::{
-    credentials::Credentials,
+    line::Line,
     said::{Said, refuses_host, settle_said},
+    supported::Supported,
 };
 use crate::{
     base::clock::Clock,
     money::{
-        Begun, ConfigError, Facilitator, Payment, SettleOutcome, Verdict, WireVersion,
+        Begun, ConfigError, Facilitator, Network, Payment, SettleOutcome, Verdict, WireVersion,
         facilitator::{
             NOT_SERVED,
             chain::node::Node,
-            post::{Answer, Poster},
+            post::Answer,
             reason::{Told, logged},
             settlement,
         },
@@ -57,9 +59,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
 /// A facilitator at a URL, and a node to ask when it does not say what it did.
 pub(in crate::money) struct HttpFacilitator {
-    poster: Poster,
-    base: Url,
-    credentials: Credentials,
+    line: Arc<Line>,
+    /// Asked of those whom a payment has to name.
+    supported: Option<Arc<Supported>>,
     node: Option<Arc<Node>>,
     patience: Patience,
 }
@@ -78,9 +80,14 @@ impl HttpFacilitator {
     ///
     /// An address that is no URL, and credentials that cannot be sent.
     pub(in crate::money) fn new(url: &str, access: &FacilitatorAccess, node: Option<Arc<Node>>, clock: Clock) -> Result<Self, ConfigError> {
-        let base: Url = url.parse().ok().filter(|url: &Url| url.has_host()).ok_or_else(|| ConfigError::FacilitatorUrl(url.to_owned()))?;
-        let credentials = Credentials::new(access, clock)?;
-        Ok(Self { poster: Poster::new()?, base, credentials, node, patience: Patience::default() })
+        let line = Arc::new(Line::new(url, access, clock)?);
+        Ok(Self { line, supported: None, node, patience: Patience::default() })
+    }
+
+    /// Asks it in the background who completes the transactions of payers on `network`.
+    pub(in crate::money) fn with_fee_payer(self, network: &'static Network) -> Self {
+        let supported = Some(Supported::watch(Arc::clone(&self.line), network));
+        Self { supported, ..self }
     }
 
     /// Waits otherwise. For tests.
@@ -95,9 +102,7 @@ impl HttpFacilitator {
             WireVersion::V2 => 2,
         };
         let body = json!({ "x402Version": version, "paymentPayload": payment.payload, "paymentRequirements": payment.requirements });
-        let mut url = self.base.clone();
-        url.set_path(&format!("{}{path}", self.base.path().trim_end_matches('/')));
-        match self.poster.post(url.as_str(), self.credentials.of_post(&url), &body, patience).await {
+        match self.line.post(path, &body, patience).await {
             // A body that claims success under another status is no success.
             Answer::Json(status, body) if !status.is_success() && (body["success"] == true || body["isValid"] == true) => {
                 Answer::Nothing(format!("answered {status} and success at once"))
@@ -185,7 +190,7 @@ impl Facilitator for HttpFacilitator {
                 Said::NotServed(why) | Said::Refused(why) | Said::Spent(why) => return self.doubt(payment, begun, why).await,
             };
             // Of many that failed because they came together not all come again at once: nonces are chance.
-            let chance = payment.authorization.nonce.bytes().fold(0_u32, |sum, byte| sum * 31 % 1_000 + u32::from(byte)) % 1_000;
+            let chance = payment.nonce().bytes().fold(0_u32, |sum, byte| sum * 31 % 1_000 + u32::from(byte)) % 1_000;
             let pause = wait / 2 + wait * chance / 2_000;
             if Instant::now() + pause > until {
                 return if heard { self.doubt(payment, begun, why).await } else { SettleOutcome::Unsent(why) };
@@ -223,8 +228,12 @@ impl Facilitator for HttpFacilitator {
         "http"
     }
 
+    fn fee_payer(&self, _network: &Network) -> Option<String> {
+        self.supported.as_ref()?.fee_payer()
+    }
+
     fn identity(&self) -> String {
-        let mut at = self.base.clone();
+        let mut at = self.line.base.clone();
         at.set_query(None);
         at.set_fragment(None);
         _ = at.set_username("");

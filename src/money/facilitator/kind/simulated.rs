@@ -27,14 +27,16 @@ impl SimulatedFacilitator {
 
     /// The transfer, if nothing but the balance and the nonce can stop it.
     fn check(&self, payment: &Payment) -> Result<Move, Told> {
-        let transfer = exact::transfer(payment)?;
-        if !transfer.signed_by_payer(&payment.signature, payment.network) {
+        let (transfer, signature) = exact::transfer(payment)?;
+        if !transfer.signed_by_payer(signature, payment.asset) {
             return Err(Told::of("invalid_exact_evm_signature"));
         }
         exact::fits(&transfer, payment, self.clock.now())?;
         // More is no price.
-        let micros = u64::try_from(transfer.value).map_err(|_| Told::of("invalid_exact_evm_payload_authorization_value_mismatch"))?;
-        Ok(Move { from: transfer.from, to: transfer.to, micros, nonce: transfer.nonce, valid_before_secs: transfer.valid_before_secs() })
+        let worth = u128::try_from(transfer.value).ok().and_then(|atomic| payment.asset.worth(atomic));
+        let micros = worth.ok_or_else(|| Told::of("invalid_exact_evm_payload_authorization_value_mismatch"))?.0;
+        let Transfer { from, to, nonce, .. } = transfer;
+        Ok(Move { asset: payment.asset, from, to, micros, nonce, valid_before_secs: transfer.valid_before_secs() })
     }
 }
 
@@ -46,12 +48,12 @@ impl Facilitator for SimulatedFacilitator {
             Ok(transfer) => transfer,
             Err(told) => return invalid(told.code, told.sentence.to_owned()),
         };
-        match self.ledger.transaction(transfer.from, transfer.nonce).await {
+        match self.ledger.transaction(payment.asset, transfer.from, transfer.nonce).await {
             Ok(None) => {}
             Ok(Some(_)) => return invalid("invalid_exact_evm_nonce_already_used", "the authorization is spent".to_owned()),
             Err(error) => return Verdict::Unavailable(error.to_string()),
         }
-        match self.ledger.balance(&payment.authorization.from).await {
+        match self.ledger.balance_of(payment.asset, payment.signed.sender()).await {
             Ok(balance) if balance.0 >= transfer.micros => Verdict::Valid,
             Ok(balance) => invalid(
                 "invalid_exact_evm_insufficient_balance",
@@ -76,11 +78,11 @@ impl Facilitator for SimulatedFacilitator {
     }
 
     async fn resolve(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
-        let Some(transfer) = Transfer::parse(&payment.authorization) else {
+        let Ok((transfer, _)) = exact::transfer(payment) else {
             return SettleOutcome::Refused { reason: "invalid_payload".to_owned(), message: "not a transfer".to_owned() };
         };
         // The nonce is spent by this transfer and no other: the intent holds its signature.
-        match self.ledger.transaction(transfer.from, transfer.nonce).await {
+        match self.ledger.transaction(payment.asset, transfer.from, transfer.nonce).await {
             Ok(Some(transaction)) => SettleOutcome::Settled(settlement(payment, transaction)),
             Ok(None) => self.settle(payment, begun).await,
             Err(error) => SettleOutcome::Unknown(error.to_string()),

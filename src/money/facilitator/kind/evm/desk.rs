@@ -204,7 +204,7 @@ impl Clerk {
     }
 
     fn signed(&self, nonce: u64, fees: Fees, call: &Call) -> Option<Signed> {
-        Transaction { chain: self.node.network().chain_id, nonce, fees, call }.sign(&self.key)
+        Transaction { chain: self.node.network().chain_id()?, nonce, fees, call }.sign(&self.key)
     }
 
     /// Twice what a block asks now, so that it may rise for some blocks, and the tip.

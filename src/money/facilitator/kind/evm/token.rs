@@ -3,7 +3,7 @@
 use alloy_primitives::{B256, Bytes};
 use alloy_sol_types::{SolCall as _, sol};
 
-use crate::money::{Payment, x402::eip3009::Transfer};
+use crate::money::x402::eip3009::Transfer;
 
 sol! {
     /// As much of the dollar token as moves money.
@@ -26,9 +26,9 @@ pub(super) enum SignedBy {
 }
 
 /// What the token is to be called with.
-pub(super) fn data(transfer: &Transfer, payment: &Payment, by: &SignedBy) -> Bytes {
+pub(super) fn data(transfer: &Transfer, signature: &str, by: &SignedBy) -> Bytes {
     let Transfer { from, to, value, valid_after, valid_before, nonce } = transfer.clone();
-    let signature: Bytes = payment.signature.parse().unwrap_or_default();
+    let signature: Bytes = signature.parse().unwrap_or_default();
     match by {
         SignedBy::Key => {
             let (r, s, v) = (B256::from_slice(&signature[..32]), B256::from_slice(&signature[32..64]), signature[64]);

@@ -8,7 +8,7 @@ use base64::{
 };
 use ed25519_dalek::{Signer as _, SigningKey};
 use reqwest::{
-    Url,
+    Method, Url,
     header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue},
 };
 use serde_json::json;
@@ -66,11 +66,11 @@ impl Credentials {
         Ok(Self { headers, key, clock })
     }
 
-    /// The headers of a POST to `url`.
-    pub(super) fn of_post(&self, url: &Url) -> HeaderMap {
+    /// The headers of a question to `url`.
+    pub(super) fn of(&self, method: &Method, url: &Url) -> HeaderMap {
         let mut headers = self.headers.clone();
         if let Some(key) = &self.key
-            && let Ok(mut value) = HeaderValue::from_str(&format!("Bearer {}", key.token(url, self.clock.now().as_secs())))
+            && let Ok(mut value) = HeaderValue::from_str(&format!("Bearer {}", key.token(method, url, self.clock.now().as_secs())))
         {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
@@ -80,12 +80,12 @@ impl Credentials {
 }
 
 impl ApiKey {
-    /// A JWT for one POST to `url`.
-    fn token(&self, url: &Url, now: u64) -> String {
+    /// A JWT for one question to `url`.
+    fn token(&self, method: &Method, url: &Url, now: u64) -> String {
         let mut nonce = [0; 16];
         // It keeps tokens of one second apart, and no more hangs on it.
         _ = getrandom::fill(&mut nonce);
-        let asked = format!("POST {}{}", url.authority(), url.path());
+        let asked = format!("{method} {}{}", url.authority(), url.path());
         let header = json!({ "alg": "EdDSA", "kid": self.id, "typ": "JWT", "nonce": hex::encode(nonce) });
         let claims = json!({ "sub": self.id, "iss": "cdp", "iat": now, "nbf": now, "exp": now + TOKEN_SECS, "uris": [asked] });
         let signed = format!("{}.{}", URL_SAFE_NO_PAD.encode(header.to_string()), URL_SAFE_NO_PAD.encode(claims.to_string()));
@@ -130,7 +130,7 @@ mod tests {
         let key = SigningKey::from_bytes(&[7; 32]);
         let credentials = credentials(&access(&[], Some(STANDARD.encode(key.to_keypair_bytes())))).unwrap();
         let url = Url::parse("https://api.cdp.coinbase.com/platform/v2/x402/settle").unwrap();
-        let headers = credentials.of_post(&url);
+        let headers = credentials.of(&Method::POST, &url);
         assert!(headers[AUTHORIZATION].is_sensitive());
         let token = headers[AUTHORIZATION].to_str().unwrap().strip_prefix("Bearer ").unwrap();
         let (signed, signature) = token.rsplit_once('.').unwrap();
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn credentials_are_shown_to_nobody() {
         let credentials = credentials(&access(&["X-Api-Key: hush:hush"], None)).unwrap();
-        let headers = credentials.of_post(&Url::parse("http://127.0.0.1/settle").unwrap());
+        let headers = credentials.of(&Method::POST, &Url::parse("http://127.0.0.1/settle").unwrap());
         assert_eq!(headers["x-api-key"], "hush:hush");
         assert!(!format!("{credentials:?} {headers:?}").contains("hush"));
         for wrong in ["hush", "a b: hush", "x: hu\u{7f}sh"] {

@@ -1,0 +1,97 @@
+use super::*;
+
+const EVM: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
+const SOL: &str = "7v54NWdBtkjuAFJrLGsS2SXnuk8nKam81mZJeeYxVFi9";
+
+fn list(text: &str) -> Vec<String> {
+    text.split(',').map(str::to_owned).collect()
+}
+
+/// Everything that a host on three networks needs.
+fn several() -> MoneyFlags {
+    MoneyFlags {
+        facilitator: Some(FacilitatorKind::Evm),
+        facilitator_url: Some("https://x402.example".to_owned()),
+        network_facilitator: list("solana=http,polygon=https://other.example"),
+        pay_to: Some(EVM.to_owned()),
+        pay_to_solana: Some(SOL.to_owned()),
+        network: list("base, solana,eip155:137,celo"),
+        asset: list("celo=USDT,celo=usdc"),
+        rpc_url: Some("https://base.example".to_owned()),
+        network_rpc_url: vec![Hidden::from("celo=https://celo.example/key=1".to_owned())],
+        gas_key: Some(Hidden::from("11".repeat(32))),
+        ..MoneyFlags::default()
+    }
+}
+
+fn resolved(flags: MoneyFlags) -> Result<MoneySettings, SettingsError> {
+    flags.resolve("127.0.0.1:4020".parse().unwrap())
+}
+
+fn refused(change: impl FnOnce(&mut MoneyFlags)) -> String {
+    let mut flags = several();
+    change(&mut flags);
+    resolved(flags).unwrap_err().to_string()
+}
+
+#[test]
+fn a_host_without_settings_plays_on_base_sepolia() {
+    let networks = resolved(MoneyFlags::default()).unwrap().networks;
+    let [only] = &networks[..] else { panic!("{networks:?}") };
+    assert_eq!((only.network.caip2, only.facilitator), (DEFAULT_NETWORK, FacilitatorKind::Simulated));
+    assert_eq!(only.accepted.iter().map(|accepted| accepted.asset.symbol).collect::<Vec<_>>(), ["USDC"]);
+    assert_eq!(only.accepted[0].pay_to.to_lowercase(), SIMULATED_PAY_TO);
+}
+
+#[test]
+fn each_network_has_its_own_facilitator_node_address_and_tokens() {
+    let networks = resolved(several()).unwrap().networks;
+    let told: Vec<_> = networks
+        .iter()
+        .map(|on| {
+            let tokens: Vec<_> = on.accepted.iter().map(|accepted| (accepted.asset.symbol, accepted.pay_to.as_str())).collect();
+            let node = on.rpc_url.as_ref().map(Hidden::expose);
+            (on.network.name, on.facilitator, on.url.as_deref(), on.known, node, tokens)
+        })
+        .collect();
+    let (evm, http) = (FacilitatorKind::Evm, FacilitatorKind::Http);
+    assert_eq!(
+        told,
+        [
+            ("base", evm, None, true, Some("https://base.example"), vec![("USDC", EVM)]),
+            ("solana", http, Some("https://x402.example"), true, None, vec![("USDC", SOL)]),
+            // Another one is not told by what the first knows us.
+            ("polygon", http, Some("https://other.example"), false, None, vec![("USDC", EVM)]),
+            ("celo", evm, None, true, Some("https://celo.example/key=1"), vec![("USDT", EVM), ("USDC", EVM)]),
+        ]
+    );
+}
+
+#[test]
+fn what_cannot_work_is_told_in_a_sentence() {
+    let told = [
+        (refused(|flags| flags.network.push("bas".to_owned())), "network `bas` is not known"),
+        (refused(|flags| flags.pay_to_solana = None), "TOLLHOUSE_PAY_TO_SOLANA"),
+        (refused(|flags| flags.pay_to_solana = Some(EVM.to_owned())), "32 bytes in base58"),
+        (refused(|flags| flags.network_facilitator = list("polygon=http,solana=evm")), "does not settle on `solana:"),
+        (refused(|flags| flags.network_facilitator = list("polygon=http,solana=http,celo=simulated")), "play money and real money"),
+        (refused(|flags| flags.network_facilitator = list("avalanche=evm,polygon=http,solana=http")), "not among the networks"),
+        (refused(|flags| flags.network_facilitator = list("solana")), "`NETWORK=VALUE`"),
+        (refused(|flags| flags.network_rpc_url.clear()), "needs a node of `eip155:42220`"),
+        (refused(|flags| flags.asset = list("celo=DAI")), "known are USDC, USDT"),
+        (refused(|flags| flags.facilitator_url = None), "X402_FACILITATOR_URL"),
+        (refused(|flags| flags.gas_key = None), "TOLLHOUSE_GAS_KEY"),
+    ];
+    for (said, wanted) in told {
+        assert!(said.contains(wanted), "{said}");
+    }
+    let secret = refused(|flags| flags.network_rpc_url.push(Hidden::from("https://key.example".to_owned())));
+    assert!(!secret.contains("key.example"), "{secret}");
+}
+
+#[test]
+fn the_file_names_one_network_or_a_list() {
+    for (text, networks) in [("network = \"base\"", 1), ("network = \"base,polygon\"", 2), ("network = [\"base\", \"polygon\"]", 2)] {
+        assert_eq!(toml::from_str::<MoneyFlags>(text).unwrap().network.len(), networks);
+    }
+}

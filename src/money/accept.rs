@@ -1,0 +1,182 @@
+//! What payments a host takes: networks, tokens, and to whom they go.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{
+    Asset, Facilitators, FailedRuns, Network, Terms, WireVersion,
+    network::{Family, NETWORKS},
+    terms::SETTLE_MARGIN,
+};
+
+/// How long a transaction of Solana can be sent, counted shortly: 150 slots of 0.4 s behind the block that it names.
+const SOLANA_VALID: Duration = Duration::from_secs(60);
+
+/// Payment settings that cannot work.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
+pub enum ConfigError {
+    #[error("network `{0}` is not known; known are {known}", known = NETWORKS.iter().map(|network| network.caip2).collect::<Vec<_>>().join(", "))]
+    UnknownNetwork(String),
+    #[error("`{asset}` is not known on `{network}`; known are {known}", network = .network.caip2,
+        known = Asset::of(.network).map(|asset| asset.symbol).collect::<Vec<_>>().join(", "))]
+    UnknownAsset { network: &'static Network, asset: String },
+    #[error("`{address}` is no address on `{network}`: an address is {form}", network = .network.caip2, form = .network.address_form())]
+    PayTo { network: &'static Network, address: String },
+    #[error("the facilitator's address `{0}` is no URL")]
+    FacilitatorUrl(String),
+    // Without the text: the address of a node has the key of who runs it in it.
+    #[error("the address of a node in `TOLLHOUSE_RPC_URL` or `TOLLHOUSE_NETWORK_RPC_URLS` is no URL")]
+    RpcUrl,
+    #[error("a header for the facilitator is not of the form `Name: value`")]
+    FacilitatorHeader,
+    #[error("the key that pays the gas, in `TOLLHOUSE_GAS_KEY` or its file, is not 32 bytes in hex")]
+    GasKey,
+    #[error("the secret in `CDP_API_KEY_SECRET` is no Ed25519 key: 64 bytes in base64, as the platform shows it")]
+    CdpKey,
+    #[error("no HTTP client could be made: {0}")]
+    Client(String),
+}
+
+/// A token that is taken, and to whom it goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Accepted {
+    /// The token.
+    pub asset: &'static Asset,
+    /// An address on its network.
+    pub pay_to: String,
+}
+
+/// What payments are taken, in the order in which they are asked for, and how much is done for nothing.
+#[derive(Debug, Clone)]
+pub struct PaymentConfig {
+    /// At least one.
+    pub accepted: Vec<Accepted>,
+    /// How often runs may fail that nobody pays for.
+    pub failed_runs: FailedRuns,
+}
+
+impl Accepted {
+    /// The first token of `network` (CAIP-2 or v1 name), or that of its tokens which is called so.
+    ///
+    /// # Errors
+    ///
+    /// A network or a token that is in no table; an address that is none, or whose checksum is wrong.
+    pub fn new(network: &str, asset: Option<&str>, pay_to: &str) -> Result<Self, ConfigError> {
+        let network = Network::named(network).ok_or_else(|| ConfigError::UnknownNetwork(network.to_owned()))?;
+        let found = match asset {
+            Some(text) => Asset::named(network, text),
+            None => Asset::of(network).next(),
+        };
+        let asset = found.ok_or_else(|| ConfigError::UnknownAsset { network, asset: asset.unwrap_or_default().to_owned() })?;
+        let pay_to = network.checked_address(pay_to).ok_or_else(|| ConfigError::PayTo { network, address: pay_to.to_owned() })?;
+        Ok(Self { asset, pay_to })
+    }
+
+    /// Whether a call under `terms` can be paid so: the builder takes it, and what is signed stays valid for as long as the tool may run.
+    fn suits(&self, terms: &Terms) -> bool {
+        let in_time = match self.asset.network.family {
+            Family::Evm { .. } => true,
+            Family::Solana => terms.wall + SETTLE_MARGIN <= SOLANA_VALID,
+        };
+        in_time && (terms.accepts.is_empty() || terms.accepts.iter().any(|entry| self.is_named(entry)))
+    }
+
+    /// Whether an entry of a builder's list means it: a network, or a network and a token of it.
+    fn is_named(&self, entry: &str) -> bool {
+        let network = self.asset.network;
+        entry.strip_prefix(network.caip2).or(entry.strip_prefix(network.name)).is_some_and(|rest| match rest.strip_prefix('/') {
+            Some(asset) => self.asset.is_called(asset),
+            None => rest.is_empty(),
+        })
+    }
+
+    /// For who wants to know before asking.
+    pub(super) fn describe(&self, facilitators: &Facilitators) -> Value {
+        let Self { asset, pay_to } = self;
+        let facilitator = facilitators.of(asset.network).name();
+        json!({ "network": asset.network.caip2, "networkV1": asset.network.name, "asset": asset.describe(), "payTo": pay_to, "facilitator": facilitator })
+    }
+
+    /// An entry of `accepts`, in the form of `version`. On a network whose transactions the facilitator completes, `fee_payer` is who
+    /// does that.
+    #[must_use]
+    pub fn requirements(&self, terms: &Terms, version: WireVersion, fee_payer: Option<&str>) -> Value {
+        let Self { asset, pay_to } = self;
+        let amount = asset.atomic(terms.price).to_string();
+        let extra = match fee_payer {
+            Some(fee_payer) => json!({ "feePayer": fee_payer }),
+            None => json!({ "name": asset.name, "version": asset.version }),
+        };
+        match version {
+            WireVersion::V2 => json!({
+                "scheme": "exact",
+                "network": asset.network.caip2,
+                "amount": amount,
+                "asset": asset.address,
+                "payTo": pay_to,
+                "maxTimeoutSeconds": terms.timeout_secs,
+                "extra": extra,
+            }),
+            WireVersion::V1 => json!({
+                "scheme": "exact",
+                "network": asset.network.name,
+                "maxAmountRequired": amount,
+                "resource": terms.resource_url,
+                "description": super::terms::short(&terms.description),
+                "mimeType": "application/json",
+                "outputSchema": { "input": { "type": "http", "method": "POST", "discoverable": true }, "output": *terms.output_schema },
+                "payTo": pay_to,
+                "maxTimeoutSeconds": terms.timeout_secs,
+                "asset": asset.address,
+                "extra": extra,
+            }),
+        }
+    }
+}
+
+impl PaymentConfig {
+    /// The settings for `network` (CAIP-2 or v1 name) and its first token.
+    ///
+    /// # Errors
+    ///
+    /// As [`Accepted::new`].
+    pub fn for_network(network: &str, pay_to: &str) -> Result<Self, ConfigError> {
+        Ok(Self { accepted: vec![Accepted::new(network, None, pay_to)?], failed_runs: FailedRuns::default() })
+    }
+
+    /// The entries of `accepts` for `terms`: what the tool takes of what the host does, as far as it can be settled. Of networks that the
+    /// clients of v1 do not know nothing is said to them, unless there is no other.
+    #[must_use]
+    pub fn accepts(&self, facilitators: &Facilitators, terms: &Terms, version: WireVersion) -> Vec<Value> {
+        let taken: Vec<_> = self.accepted.iter().filter(|accepted| accepted.suits(terms)).collect();
+        let hidden =
+            |network: &Network| version == WireVersion::V1 && !network.in_v1 && taken.iter().any(|other| other.asset.network.in_v1);
+        let told = taken.iter().filter(|accepted| !hidden(accepted.asset.network));
+        told.filter_map(|accepted| {
+            let network = accepted.asset.network;
+            let fee_payer = facilitators.of(network).fee_payer(network);
+            let settles = network.family != Family::Solana || fee_payer.is_some();
+            settles.then(|| accepted.requirements(terms, version, fee_payer.as_deref()))
+        })
+        .collect()
+    }
+
+    /// Whether an entry of a builder's list means something that the host takes.
+    #[must_use]
+    pub fn takes(&self, entry: &str) -> bool {
+        self.accepted.iter().any(|accepted| accepted.is_named(entry))
+    }
+
+    /// The tokens that are taken, in their order.
+    pub fn assets(&self) -> impl Iterator<Item = &'static Asset> {
+        self.accepted.iter().map(|accepted| accepted.asset)
+    }
+
+    /// The token that is asked for first.
+    #[must_use]
+    pub fn first(&self) -> &Accepted {
+        self.accepted.first().expect("settings name at least one network")
+    }
+}

@@ -1,0 +1,91 @@
+//! Who settles on which network.
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use super::{Facilitator, SettleOutcome, Verdict};
+use crate::money::{Begun, Network, Payment, network::NETWORKS};
+
+/// Who settles on which network: one to each.
+#[derive(Clone)]
+pub struct Facilitators(Vec<(&'static Network, Arc<dyn Facilitator>)>);
+
+/// In the order of the settings.
+impl FromIterator<(&'static Network, Arc<dyn Facilitator>)> for Facilitators {
+    fn from_iter<T: IntoIterator<Item = (&'static Network, Arc<dyn Facilitator>)>>(each: T) -> Self {
+        Self(each.into_iter().collect())
+    }
+}
+
+/// One for all networks.
+impl<F: Facilitator> From<Arc<F>> for Facilitators {
+    fn from(facilitator: Arc<F>) -> Self {
+        NETWORKS.iter().map(|network| (*network, Arc::clone(&facilitator) as _)).collect()
+    }
+}
+
+impl fmt::Debug for Facilitators {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.0.iter().map(|(network, facilitator)| (network.caip2, facilitator.name()))).finish()
+    }
+}
+
+impl Facilitators {
+    /// That of a network. Where there is none it is one that admits nothing, and leaves open what is.
+    pub(in crate::money) fn of(&self, network: &Network) -> &dyn Facilitator {
+        self.0.iter().find(|(known, _)| *known == network).map_or(&Nobody, |(_, facilitator)| &**facilitator)
+    }
+
+    /// Whether the money is play money: on one network, and then on all.
+    #[must_use]
+    pub fn simulated(&self) -> bool {
+        self.0.iter().any(|(_, facilitator)| facilitator.simulated())
+    }
+
+    /// How the first one fares that tells it, for operators.
+    #[must_use]
+    pub fn status(&self) -> Option<Value> {
+        self.0.iter().find_map(|(_, facilitator)| facilitator.status())
+    }
+
+    /// How each fares, by network.
+    #[must_use]
+    pub fn statuses(&self) -> Value {
+        let told = self.0.iter().map(|(network, facilitator)| {
+            (network.caip2.to_owned(), json!({ "facilitator": facilitator.name(), "status": facilitator.status() }))
+        });
+        Value::Object(told.collect())
+    }
+}
+
+/// Who settles on a network that the settings do not name any more.
+struct Nobody;
+
+impl Nobody {
+    const WHY: &str = "no facilitator is set for its network: it stays open until one is";
+}
+
+#[async_trait]
+impl Facilitator for Nobody {
+    async fn verify(&self, _payment: &Payment) -> Verdict {
+        Verdict::Unavailable(Self::WHY.to_owned())
+    }
+
+    async fn settle(&self, _payment: &Payment, _begun: &Begun) -> SettleOutcome {
+        SettleOutcome::Unsent(Self::WHY.to_owned())
+    }
+
+    async fn resolve(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
+        self.look_up(payment, begun).await
+    }
+
+    async fn look_up(&self, _payment: &Payment, _begun: &Begun) -> SettleOutcome {
+        SettleOutcome::Unknown(Self::WHY.to_owned())
+    }
+
+    fn name(&self) -> &'static str {
+        "none"
+    }
+}

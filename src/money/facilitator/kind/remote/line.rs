@@ -1,0 +1,45 @@
+//! The way to a facilitator: where it is, and by what it knows the host.
+
+use std::time::Duration;
+
+use reqwest::{Method, Url};
+use serde_json::Value;
+
+use super::credentials::{Credentials, FacilitatorAccess};
+use crate::{
+    base::clock::Clock,
+    money::{
+        ConfigError,
+        facilitator::post::{Answer, Poster},
+    },
+};
+
+/// A facilitator's address, and what is sent with every question.
+pub(super) struct Line {
+    poster: Poster,
+    pub(super) base: Url,
+    credentials: Credentials,
+}
+
+impl Line {
+    pub(super) fn new(url: &str, access: &FacilitatorAccess, clock: Clock) -> Result<Self, ConfigError> {
+        let base: Url = url.parse().ok().filter(|url: &Url| url.has_host()).ok_or_else(|| ConfigError::FacilitatorUrl(url.to_owned()))?;
+        Ok(Self { poster: Poster::new()?, base, credentials: Credentials::new(access, clock)? })
+    }
+
+    pub(super) async fn post(&self, path: &str, body: &Value, patience: Duration) -> Answer {
+        let url = self.at(path);
+        self.poster.post(url.as_str(), self.credentials.of(&Method::POST, &url), body, patience).await
+    }
+
+    pub(super) async fn get(&self, path: &str, patience: Duration) -> Answer {
+        let url = self.at(path);
+        self.poster.get(url.as_str(), self.credentials.of(&Method::GET, &url), patience).await
+    }
+
+    fn at(&self, path: &str) -> Url {
+        let mut url = self.base.clone();
+        url.set_path(&format!("{}{path}", self.base.path().trim_end_matches('/')));
+        url
+    }
+}

@@ -1,0 +1,135 @@
+//! What the payer signed.
+
+use serde::Deserialize;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    eip3009::{Authorization, Transfer},
+    svm,
+};
+use crate::money::{Asset, Network, PaymentId, Refusal, network::Family};
+
+/// What the payer signed, and the signature.
+#[derive(Debug, Clone)]
+pub enum Signed {
+    /// An authorisation of EIP-3009.
+    Transfer {
+        /// The authorisation.
+        authorization: Authorization,
+        /// 65 bytes as hex, or longer for contract wallets.
+        signature: String,
+    },
+    /// A transaction of Solana.
+    Transaction(svm::Transaction),
+}
+
+impl Signed {
+    /// Reads it out of the `payload` of a payment that is to settle on `network`.
+    pub(super) fn read(payload: &Value, network: &Network) -> Result<Self, Refusal> {
+        match network.family {
+            Family::Evm { .. } => Self::transfer(payload),
+            Family::Solana => {
+                let text = payload["transaction"].as_str().ok_or_else(|| malformed("payload.transaction is missing"))?;
+                svm::Transaction::parse(text).map(Self::Transaction).map_err(|why| malformed(why.to_string()))
+            }
+        }
+    }
+
+    fn transfer(payload: &Value) -> Result<Self, Refusal> {
+        let authorization =
+            Authorization::deserialize(&payload["authorization"]).map_err(|error| malformed(format!("payload.authorization: {error}")))?;
+        let signature = payload["signature"].as_str().ok_or_else(|| malformed("payload.signature is missing"))?.to_owned();
+        let is_hex = |text: &str, digits: usize| {
+            text.strip_prefix("0x").is_some_and(|hex| hex.len() == digits && hex.bytes().all(|b| b.is_ascii_hexdigit()))
+        };
+        if !is_hex(&authorization.from, 40) || !is_hex(&authorization.to, 40) || !is_hex(&authorization.nonce, 64) {
+            return Err(malformed("payload.authorization: `from` and `to` are addresses, `nonce` is 32 bytes in hex"));
+        }
+        if Transfer::parse(&authorization).is_none() {
+            return Err(malformed("payload.authorization: `value`, `validAfter` and `validBefore` are decimal numbers"));
+        }
+        Ok(Self::Transfer { authorization, signature })
+    }
+
+    /// The token of `network` that it moves, by what is signed alone: v1 does not name it. Where nobody's key signed for one of them, as
+    /// for a wallet that is a contract, it is the first.
+    pub(super) fn asset(&self, network: &'static Network) -> Option<&'static Asset> {
+        match self {
+            Self::Transfer { authorization, signature } => {
+                let transfer = Transfer::parse(authorization)?;
+                let mut assets = Asset::of(network);
+                let first = assets.next()?;
+                let signed = assets.find(|asset| transfer.signed_by_payer(signature, asset));
+                Some(signed.unwrap_or(first))
+            }
+            Self::Transaction(transaction) => Asset::named(network, &transaction.mint),
+        }
+    }
+
+    /// Who pays, as it is written.
+    #[must_use]
+    pub fn sender(&self) -> &str {
+        match self {
+            Self::Transfer { authorization, .. } => &authorization.from,
+            Self::Transaction(transaction) => &transaction.payer,
+        }
+    }
+
+    /// Who pays, as one word whoever writes it.
+    pub(super) fn payer(&self) -> String {
+        match self {
+            Self::Transfer { authorization, .. } => authorization.from.to_ascii_lowercase(),
+            Self::Transaction(transaction) => transaction.payer.clone(),
+        }
+    }
+
+    /// How much, in the token's smallest unit.
+    pub(super) fn amount(&self) -> String {
+        match self {
+            Self::Transfer { authorization, .. } => authorization.value.clone(),
+            Self::Transaction(transaction) => transaction.amount.to_string(),
+        }
+    }
+
+    /// What lets it move money once at most.
+    pub(super) fn nonce(&self) -> String {
+        match self {
+            Self::Transfer { authorization, .. } => authorization.nonce.to_ascii_lowercase(),
+            Self::Transaction(transaction) => transaction.message_hash.clone(),
+        }
+    }
+
+    /// What a payment in this token is known by.
+    pub(super) fn id(&self, asset: &Asset) -> PaymentId {
+        let address = match asset.network.family {
+            Family::Evm { .. } => asset.address.to_ascii_lowercase(),
+            Family::Solana => asset.address.to_owned(),
+        };
+        PaymentId::of(&[asset.network.caip2, &address, &self.payer(), &self.nonce()])
+    }
+
+    /// SHA-256 over what is signed and the signature: only who holds the signed payment can show it again.
+    pub(super) fn digest(&self) -> String {
+        match self {
+            Self::Transfer { authorization, signature } => {
+                let authorization = serde_json::to_string(authorization).unwrap_or_default().to_ascii_lowercase();
+                hex::encode(Sha256::new().chain_update(authorization).chain_update(signature.to_ascii_lowercase()).finalize())
+            }
+            Self::Transaction(transaction) => transaction.digest.clone(),
+        }
+    }
+
+    /// When it ends, in seconds since 1970; the last moment there is where it says later. `None` where it does not say: a transaction of
+    /// Solana ends some blocks after one that it names.
+    pub(super) fn valid_before_secs(&self) -> Option<u64> {
+        match self {
+            Self::Transfer { authorization, .. } => Some(Transfer::parse(authorization).map_or(0, |transfer| transfer.valid_before_secs())),
+            Self::Transaction(_) => None,
+        }
+    }
+}
+
+pub(super) fn malformed(message: impl Into<String>) -> Refusal {
+    Refusal::invalid("invalid_payload", message)
+}

@@ -1,0 +1,65 @@
+//! Against transactions that @solana/kit 5 makes: of 10,000 micro-dollars, signed by the payer and not yet by who pays the fee.
+
+use super::*;
+
+pub(in crate::money) const PAYER: &str = "GmaDrppBC7P5ARKV8g3djiwP89vz1jLK23V2GBjuAEGB";
+pub(in crate::money) const FEE_PAYER: &str = "J2xccRtuG43drESLYznHhLhQkLTdfepcKYbiQ9BsJVaf";
+pub(in crate::money) const PAY_TO: &str = "7v54NWdBtkjuAFJrLGsS2SXnuk8nKam81mZJeeYxVFi9";
+const USDC: &str = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v";
+
+pub(in crate::money) const VERSION_0: &str = "AgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAACBNxQBM10m2cmipQUqimjrmtBNnbkXF9n9HsFodaguoQcAUmZlsgx8EjcNM2dossD19i6ZxpbhrB6hktrUROYGgAIBAwf9FyQ4WqDHW2T7eM1gL6HZkf3r92sTxY7XAurINen2GOpKbGPinFIKvvVQexMuxfmVR3auvr57kkIe6mkURtIsZzAuSRiU10kupr5PkU6k9F+hQuZFhnyRZKJ21d128HbECpgUOwVD43h07Vbmrh6IPGDCBx48xgi1LARoPpGTgQMGRm/lIRcy/+ytunLDm+e8jOW7xfcSayxDmzpAAAAAxvp6877brTo9ZfNqq8l0MbG75MLS9uDkfKYCA0UvXWEG3fbh12Whk9nL4UbO63msHLSF7V9bN5E6jPWFfv8AqQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAwQABQJYGwAABAAJAwEAAAAAAAAABgQCBQMBCgwQJwAAAAAAAAYA";
+const OLDEST: &str = "AgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAADLMc58iaj4svZoFuc1l/bp9QvdRuAMwN3OL4a59IU98mzydI+ThZgDtDlHy1qwcwI8UwImduLm3tCCzUjp0SoGAgEDB/0XJDhaoMdbZPt4zWAvodmR/ev3axPFjtcC6sg16fYY6kpsY+KcUgq+9VB7Ey7F+ZVHdq6+vnuSQh7qaRRG0ixnMC5JGJTXSS6mvk+RTqT0X6FC5kWGfJFkonbV3XbwdsQKmBQ7BUPjeHTtVuauHog8YMIHHjzGCLUsBGg+kZOBAwZGb+UhFzL/7K26csOb57yM5bvF9xJrLEObOkAAAADG+nrzvtutOj1l82qryXQxsbvkwtL24OR8pgIDRS9dYQbd9uHXZaGT2cvhRs7reawctIXtX1s3kTqM9YV+/wCpAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEDBAAFAlgbAAAEAAkDAQAAAAAAAAAGBAIFAwEKDBAnAAAAAAAABg==";
+
+fn bytes() -> Vec<u8> {
+    STANDARD.decode(VERSION_0).unwrap()
+}
+
+fn parsed(bytes: &[u8]) -> Result<Transaction, Unreadable> {
+    Transaction::parse(&STANDARD.encode(bytes))
+}
+
+#[test]
+fn a_transfer_is_read_in_both_forms_of_a_message() {
+    for text in [VERSION_0, OLDEST] {
+        let read = Transaction::parse(text).unwrap();
+        assert_eq!((read.payer.as_str(), read.mint.as_str(), read.amount), (PAYER, USDC, 10_000));
+    }
+}
+
+#[test]
+fn what_is_signed_is_its_identity_and_not_who_completes_it() {
+    let (first, mut completed) = (Transaction::parse(VERSION_0).unwrap(), bytes());
+    completed[1..65].fill(7);
+    assert_eq!(parsed(&completed), Ok(first.clone()), "the fee payer has signed too");
+    assert_ne!(Transaction::parse(OLDEST).unwrap().message_hash, first.message_hash);
+}
+
+#[test]
+fn nothing_in_it_can_be_altered() {
+    let (good, first) = (bytes(), parsed(&bytes()).unwrap());
+    // Behind the count, and the place of the fee payer's signature.
+    for place in (0..1).chain(65..good.len()) {
+        let mut bad = good.clone();
+        bad[place] ^= 1;
+        assert_ne!(parsed(&bad).as_ref(), Ok(&first), "byte {place}");
+        assert!(parsed(&bad).is_err(), "byte {place}");
+    }
+}
+
+#[test]
+fn what_is_cut_or_longer_is_refused() {
+    let good = bytes();
+    for end in 0..good.len() {
+        assert!(parsed(&good[..end]).is_err(), "{end} bytes");
+    }
+    assert_eq!(parsed(&[&good[..], &[0]].concat()), Err(Unreadable::Form));
+    assert_eq!(parsed(&[1; MAX_BYTES + 1]), Err(Unreadable::Form));
+    assert_eq!(Transaction::parse("no base64!"), Err(Unreadable::Form));
+}
+
+#[test]
+fn lengths_are_read_in_their_one_form() {
+    let length = |bytes: &[u8]| Bytes(bytes).length();
+    assert_eq!([length(&[0]), length(&[0x7f]), length(&[0x80, 1]), length(&[0xff, 0x7f])], [0, 127, 128, 16_383].map(Some));
+    assert_eq!([length(&[0x80, 0]), length(&[0x80]), length(&[]), length(&[0x80, 0x80, 0x80])], [None; 4]);
+}
