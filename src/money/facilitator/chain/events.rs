@@ -68,7 +68,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::money::network::NETWORKS;
+    use crate::money::asset::ASSETS;
 
     const PAYER: Address = Address::repeat_byte(1);
     const SELLER: Address = Address::repeat_byte(2);
@@ -81,7 +81,7 @@ mod tests {
     }
 
     fn log(index: u32, topics: [B256; 3], data: &str) -> Value {
-        json!({ "address": NETWORKS[0].asset, "topics": topics, "data": data, "logIndex": format!("{index:#x}"), "transactionHash": B256::ZERO })
+        json!({ "address": ASSETS[0].address, "topics": topics, "data": data, "logIndex": format!("{index:#x}"), "transactionHash": B256::ZERO })
     }
 
     fn used(index: u32) -> Value {
@@ -102,7 +102,7 @@ mod tests {
 
     fn made(logs: Vec<Value>) -> bool {
         let receipt = json!({ "transactionHash": B256::ZERO, "status": "0x1", "blockNumber": "0x1", "logs": logs });
-        serde_json::from_value::<Receipt>(receipt).unwrap().made(&transfer(), &NETWORKS[0])
+        serde_json::from_value::<Receipt>(receipt).unwrap().made(&transfer(), &ASSETS[0])
     }
 
     #[test]
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn an_event_spends_a_nonce_when_all_of_it_says_so() {
-        let spends = |log: Value| serde_json::from_value::<Log>(log).unwrap().spends(&transfer(), &NETWORKS[0]);
+        let spends = |log: Value| serde_json::from_value::<Log>(log).unwrap().spends(&transfer(), &ASSETS[0]);
         assert!(spends(used(1)) && spends(with(used(1), "/topics/0", json!(CANCELED))));
         for (pointer, other) in [
             ("/address", json!(SELLER)),
