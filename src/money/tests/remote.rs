@@ -81,9 +81,9 @@ fn refuses(reason: &str) -> Says {
     says(200, json!({ "success": false, "errorReason": reason, "transaction": "", "network": "eip155:84532" }))
 }
 
-/// A facilitator at `url`, which is given up after a short time and not asked again in a call.
+/// A facilitator at `url`, which is given up after a second and not asked again in a call.
 fn at(url: &str, node: Option<&Node>) -> HttpFacilitator {
-    let short = Duration::from_millis(150);
+    let short = Duration::from_secs(1);
     let node = node.map(|node| Arc::new(node::Node::new(&node.url, ASSETS[0].network).unwrap()));
     let facilitator = HttpFacilitator::new(url, &FacilitatorAccess::default(), node, Clock::fixed(NOW)).unwrap();
     facilitator.with_patience(Patience { verify: short, settle: short, again: Duration::ZERO })
@@ -191,7 +191,8 @@ async fn a_failure_that_may_pass_is_asked_again_with_the_identical_payload() {
 
 #[tokio::test]
 async fn what_asking_again_cannot_change_is_not_asked_again() {
-    for last in [refuses("insufficient_funds"), refuses("invalid_exact_evm_nonce_already_used")] {
+    let not_served = says(401, json!({ "success": false, "errorReason": "unauthorized", "transaction": "" }));
+    for last in [refuses("insufficient_funds"), refuses("invalid_exact_evm_nonce_already_used"), not_served] {
         let server = Server::saying([refuses("unexpected_settle_error"), refuses("invalid_exact_evm_transaction_failed"), last]).await;
         let outcome = patient(&server).settle(&Payer::new(1).payment(1), &begun()).await;
         let asked = server.asked().len();

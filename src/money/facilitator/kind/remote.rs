@@ -13,6 +13,7 @@ mod supported;
 use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use backon::{BackoffBuilder as _, ExponentialBuilder};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -53,9 +54,13 @@ impl Default for Patience {
     }
 }
 
-/// What is waited at most before a question is asked for the second time, and between two later ones.
-const FIRST_WAIT: Duration = Duration::from_millis(200);
-const LONGEST_WAIT: Duration = Duration::from_secs(2);
+/// What is waited before a question is asked again, at least: by chance it is up to twice as long, so that of many that failed because
+/// they came together not all come again at once.
+const WAITS: ExponentialBuilder = ExponentialBuilder::new()
+    .with_min_delay(Duration::from_millis(100))
+    .with_max_delay(Duration::from_secs(1))
+    .without_max_times()
+    .with_jitter();
 
 /// A facilitator at a URL, and a node to ask when it does not say what it did.
 pub(in crate::money) struct HttpFacilitator {
@@ -172,7 +177,7 @@ impl Facilitator for HttpFacilitator {
 
     async fn settle(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
         let until = Instant::now() + self.patience.again;
-        let (mut wait, mut heard) = (FIRST_WAIT, false);
+        let (mut waits, mut heard) = (WAITS.build(), false);
         loop {
             let why = match self.settle_once(payment).await {
                 Said::Settled(transaction) => return SettleOutcome::Settled(settlement(payment, transaction)),
@@ -189,14 +194,10 @@ impl Facilitator for HttpFacilitator {
                 }
                 Said::NotServed(why) | Said::Refused(why) | Said::Spent(why) => return self.doubt(payment, begun, why).await,
             };
-            // Of many that failed because they came together not all come again at once: nonces are chance.
-            let chance = payment.nonce().bytes().fold(0_u32, |sum, byte| sum * 31 % 1_000 + u32::from(byte)) % 1_000;
-            let pause = wait / 2 + wait * chance / 2_000;
-            if Instant::now() + pause > until {
+            let Some(again) = waits.next().map(|wait| Instant::now() + wait).filter(|again| *again <= until) else {
                 return if heard { self.doubt(payment, begun, why).await } else { SettleOutcome::Unsent(why) };
-            }
-            tokio::time::sleep(pause).await;
-            wait = (wait * 2).min(LONGEST_WAIT);
+            };
+            tokio::time::sleep_until(again).await;
         }
     }
 
