@@ -88,7 +88,10 @@ impl Flights {
     /// The node counts so many transactions, those in no block yet among them.
     pub(super) fn begin_at(&mut self, count: u64) {
         let after = self.flights.last_key_value().map_or(0, |(nonce, _)| nonce + 1);
-        self.next = Some(count.max(after));
+        let next = count.max(after);
+        // Given back while the node was not asked yet: another one has it, or it is still to come.
+        self.free.retain(|nonce| (count..next).contains(nonce));
+        self.next = Some(next);
     }
 
     /// The lowest nonce that nothing has.
@@ -132,7 +135,7 @@ impl Flights {
             // Somebody else uses the key, or did while we were not here.
             (self.next, self.free) = (None, BTreeSet::new());
         } else {
-            self.release(nonce);
+            self.free.insert(nonce);
         }
         if let Some(flight) = flight {
             flight.end(Ended::Unsent(why));
@@ -148,15 +151,7 @@ impl Flights {
         let Some(flight) = self.flights.remove(&nonce) else { return };
         match ended {
             Some(ended) => flight.end(ended),
-            None => self.release(nonce),
-        }
-    }
-
-    fn release(&mut self, nonce: u64) {
-        if self.next == Some(nonce + 1) {
-            self.next = Some(nonce);
-        } else {
-            self.free.insert(nonce);
+            None => _ = self.free.insert(nonce),
         }
     }
 
@@ -184,8 +179,8 @@ impl Flights {
     /// A nonce that nothing has, while later ones that wait for it have done so for longer than `patience`.
     pub(super) fn gap(&mut self, now: Instant, patience: Duration) -> Option<u64> {
         let first = *self.free.first()?;
-        let waits = |(nonce, flight): (&u64, &Flight)| *nonce > first && flight.sent && now.duration_since(flight.since) > patience;
-        self.flights.iter().any(waits).then(|| self.free.pop_first()).flatten()
+        let waits = |(_, flight): (&u64, &Flight)| flight.sent && now.duration_since(flight.since) > patience;
+        self.flights.range(first..).any(waits).then(|| self.free.pop_first()).flatten()
     }
 }
 

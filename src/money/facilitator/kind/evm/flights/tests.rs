@@ -56,6 +56,34 @@ fn a_nonce_that_another_one_used_has_the_node_asked_again() {
 }
 
 #[test]
+fn a_nonce_that_was_given_back_before_the_node_is_asked_again_is_one_transactions_too() {
+    let (now, (mut flights, _ends)) = (Instant::now(), flying(1, Instant::now()));
+    for byte in [8, 9, 10] {
+        let nonce = flights.take().unwrap();
+        flights.put(nonce, flight(byte, now));
+    }
+    flights.refuse(7, "nonce too low".to_owned(), true);
+    flights.give_back(B256::repeat_byte(8));
+    flights.give_back(B256::repeat_byte(10));
+    flights.begin_at(8);
+    assert_eq!([flights.take(), flights.take(), flights.take()], [Some(8), Some(10), Some(11)]);
+    flights.give_back(B256::repeat_byte(9));
+    flights.begin_at(10);
+    assert_eq!(flights.take(), Some(10), "9 is used by then");
+}
+
+#[test]
+fn nothing_is_sent_twice_nor_what_was_not_signed_here() {
+    let now = Instant::now();
+    let (mut flights, _ends) = flying(1, now);
+    let nonce = flights.take().unwrap();
+    flights.put(nonce, flight(1, now));
+    for (byte, sent) in [(0, false), (2, false), (1, true), (1, false)] {
+        assert_eq!(flights.send(B256::repeat_byte(byte), oneshot::channel().0, now).is_ok(), sent, "{byte}");
+    }
+}
+
+#[test]
 fn only_the_transaction_that_all_wait_for_is_replaced_and_not_for_ever() {
     let now = Instant::now();
     let (mut flights, _ends) = flying(2, now);
@@ -81,6 +109,9 @@ fn a_hole_that_others_wait_for_is_found() {
     assert_eq!(flights.gap(now + PATIENCE, PATIENCE), None);
     let later = now + PATIENCE + Duration::from_secs(1);
     assert_eq!((flights.gap(later, PATIENCE), flights.gap(later, PATIENCE)), (Some(7), None));
+    flights.put(9, flight(9, now));
+    flights.give_back(B256::repeat_byte(9));
+    assert_eq!(flights.gap(later, PATIENCE), None, "nobody waits for the last one");
 }
 
 #[test]
