@@ -1,10 +1,15 @@
 //! The facilitator that sends transactions itself, before a node that does as it is told.
 
-use alloy_primitives::{B256, keccak256};
+mod gas;
+mod recovery;
+mod signer;
+mod wallet;
+
+use alloy_primitives::{Address, B256, U256, keccak256};
 use alloy_rlp::{Decodable as _, Header};
 
 use super::{
-    node::{Chain, Node},
+    node::{Chain, Node, TRANSACTION, paid},
     *,
 };
 use crate::{
@@ -17,23 +22,44 @@ use crate::{
 
 const GAS_KEY: &str = "0x0707070707070707070707070707070707070707070707070707070707070707";
 
-fn facilitator(node: &Node, stuck: Duration) -> Arc<EvmFacilitator> {
+fn waiting(node: &Node, clock: Clock, patience: Patience) -> Arc<EvmFacilitator> {
     let node = Arc::new(node::Node::new(&node.url, ASSETS[0].network).unwrap());
-    let patience = Patience { stuck, settle: Duration::from_secs(60) };
-    Arc::new(EvmFacilitator::new(node, GAS_KEY, Clock::fixed(NOW), patience).unwrap())
+    Arc::new(EvmFacilitator::new(node, GAS_KEY, clock, patience).unwrap())
+}
+
+fn facilitator(node: &Node, stuck: Duration) -> Arc<EvmFacilitator> {
+    waiting(node, Clock::fixed(NOW), Patience { stuck, settle: Duration::from_secs(60) })
 }
 
 fn patient(node: &Node) -> Arc<EvmFacilitator> {
     facilitator(node, Duration::from_secs(600))
 }
 
-/// Nonce, tip and price of what was sent.
-fn read(raw: &[u8]) -> (u64, u128, u128) {
+/// What was sent.
+#[derive(Debug)]
+struct Sent {
+    nonce: u64,
+    tip: u128,
+    most: u128,
+    gas: u64,
+    to: Address,
+    data: alloy_primitives::Bytes,
+}
+
+fn read(raw: &[u8]) -> Sent {
     assert_eq!(raw[0], 2);
     let fields = &mut &raw[1..];
     Header::decode(fields).unwrap();
     assert_eq!(u64::decode(fields).unwrap(), 84_532);
-    (u64::decode(fields).unwrap(), u128::decode(fields).unwrap(), u128::decode(fields).unwrap())
+    let (nonce, tip, most) = (u64::decode(fields).unwrap(), u128::decode(fields).unwrap(), u128::decode(fields).unwrap());
+    let (gas, to) = (u64::decode(fields).unwrap(), Address::decode(fields).unwrap());
+    assert_eq!(U256::decode(fields).unwrap(), U256::ZERO, "it pays nobody but for gas");
+    Sent { nonce, tip, most, gas, to, data: alloy_primitives::Bytes::decode(fields).unwrap() }
+}
+
+/// The signer's address.
+fn signer() -> Address {
+    Address::from_private_key(&SigningKey::from_slice(&[7; 32]).unwrap())
 }
 
 /// A payment that is settled, as the gate has it settled.
@@ -52,7 +78,7 @@ async fn until<T>(mut found: impl FnMut() -> Option<T>) -> T {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), found).await.unwrap()
+    tokio::time::timeout(Duration::from_secs(30), found).await.unwrap()
 }
 
 #[tokio::test]
@@ -62,9 +88,9 @@ async fn what_no_block_takes_is_replaced_for_more_but_not_for_any_price() {
     let settling = tokio::spawn(async move { settle(&facilitator, 1).await });
     let sent = until(|| Some(node.chain.lock().unwrap().pool.clone()).filter(|pool| pool.len() == 7)).await;
     let read: Vec<_> = sent.iter().map(|raw| read(raw)).collect();
-    assert!(read.iter().all(|(nonce, ..)| *nonce == 7), "{read:?}");
-    assert!(read.is_sorted_by(|a, b| b.1 * 100 >= a.1 * 110 && b.2 * 100 >= a.2 * 110), "nodes want a tenth more: {read:?}");
-    assert!(read[6].2 < read[0].2 * 4, "{read:?}");
+    assert!(read.iter().all(|sent| sent.nonce == 7), "{read:?}");
+    assert!(read.is_sorted_by(|a, b| b.tip * 100 >= a.tip * 110 && b.most * 100 >= a.most * 110), "nodes want a tenth more: {read:?}");
+    assert!(read[6].most < read[0].most * 4, "{read:?}");
     // One of them is mined after all, and it is not the one of the intent.
     let mined = keccak256(&sent[3]);
     {
@@ -86,9 +112,10 @@ async fn settlements_are_sent_at_once_each_under_a_nonce_of_its_own() {
         tokio::spawn(async move { settle(&facilitator, nonce).await });
     }
     let sent = until(|| Some(node.chain.lock().unwrap().pool.clone()).filter(|pool| pool.len() == 8)).await;
-    let mut nonces: Vec<_> = sent.iter().map(|raw| read(raw).0).collect();
+    let mut nonces: Vec<_> = sent.iter().map(|raw| read(raw).nonce).collect();
     nonces.sort_unstable();
     assert_eq!(nonces, (7..15).collect::<Vec<_>>(), "none waits for another one's block");
+    assert_eq!(node.times("eth_getTransactionCount"), 2, "the node says once for all which is the first");
 }
 
 #[tokio::test]
@@ -106,7 +133,7 @@ async fn what_a_node_does_not_take_is_unsent_and_its_nonce_the_next_ones() {
     node.chain.lock().unwrap().instead = None;
     let settling = tokio::spawn(async move { settle(&facilitator, 1).await });
     let sent = until(|| node.chain.lock().unwrap().pool.first().cloned()).await;
-    assert_eq!(read(&sent).0, 9);
+    assert_eq!(read(&sent).nonce, 9);
     settling.abort();
 }
 
@@ -155,7 +182,7 @@ async fn what_was_prepared_for_an_intent_that_was_not_written_is_never_sent() {
     let admission = run(gate.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
     let settling = tokio::spawn(async move { gate.settle(admission, answer(ANSWER), &draft()).await });
     let sent = until(|| node.chain.lock().unwrap().pool.first().cloned()).await;
-    assert_eq!(read(&sent).0, 7);
+    assert_eq!(read(&sent).nonce, 7);
     settling.abort();
 }
 
@@ -163,9 +190,9 @@ async fn what_was_prepared_for_an_intent_that_was_not_written_is_never_sent() {
 async fn what_the_token_would_not_take_is_refused_before_the_work() {
     let reverts = |_: ()| Some(("eth_estimateGas", json!({ "code": 3, "message": "execution reverted" })));
     for (code, chain) in [
-        ("invalid_exact_evm_nonce_already_used", Chain::at(NOW).spending(99_990, super::node::paid(PAY_TO, PRICE.0))),
-        // The double knows one word for every question, and that is a balance of nothing.
-        ("invalid_exact_evm_insufficient_balance", Chain::at(NOW)),
+        ("invalid_exact_evm_nonce_already_used", Chain::at(NOW).spending(99_990, paid(PAY_TO, PRICE.0))),
+        ("invalid_exact_evm_insufficient_balance", Chain { balance: PRICE.0 - 1, ..Chain::at(NOW) }),
+        ("invalid_exact_evm_transaction_simulation_failed", Chain::at(NOW)),
     ] {
         let node = Node::of(Chain { instead: reverts(()), ..chain }).await;
         let verdict = patient(&node).verify(&Payer::new(1).payment(1)).await;
@@ -187,58 +214,15 @@ async fn what_the_token_would_not_take_is_refused_before_the_work() {
 #[tokio::test]
 async fn a_nonce_that_was_spent_meanwhile_is_the_chains_to_judge() {
     let reverts = Some(("eth_estimateGas", json!({ "code": 3, "message": "execution reverted" })));
-    let spent = Chain::at(NOW).spending(99_990, super::node::paid(PAY_TO, PRICE.0));
+    let spent = Chain::at(NOW).spending(99_990, paid(PAY_TO, PRICE.0));
     let node = Node::of(Chain { instead: reverts.clone(), ..spent }).await;
     let (facilitator, payment) = (patient(&node), Payer::new(1).payment(1));
     assert_eq!(facilitator.prepare(&payment).await, Ok(None));
     assert!(matches!(facilitator.settle(&payment, &begun()).await, SettleOutcome::Settled(_)));
     assert!(node.chain.lock().unwrap().pool.is_empty());
     // The payer has spent its money elsewhere while the handler ran: no gas is spent on it.
-    let node = Node::of(Chain { instead: reverts, ..Chain::at(NOW) }).await;
+    let node = Node::of(Chain { instead: reverts, balance: 0, ..Chain::at(NOW) }).await;
     let prepared = patient(&node).prepare(&payment).await;
     let poor = "invalid_exact_evm_insufficient_balance";
     assert!(matches!(&prepared, Err(Unprepared::Refused { reason, .. }) if reason == poor), "{prepared:?}");
-}
-
-#[tokio::test]
-async fn a_transaction_that_was_reverted_took_nothing_once_its_block_stays() {
-    let hash = B256::repeat_byte(9);
-    let begun = Begun { facilitator: Some("evm".to_owned()), transaction: Some(hash.to_string()), ..begun() };
-    for (block, refused) in [(100_000, true), (100_001, false)] {
-        let node = Node::of(Chain { mined: Some(hash), mined_in: block, reverts: true, ..Chain::at(NOW) }).await;
-        let outcome = patient(&node).resolve(&Payer::new(1).payment(1), &begun).await;
-        assert_eq!(matches!(outcome, SettleOutcome::Refused { .. }), refused, "{outcome:?}");
-        assert!(node.chain.lock().unwrap().pool.is_empty(), "it is not sent anew");
-    }
-}
-
-#[tokio::test]
-async fn a_wallet_that_would_use_up_the_gas_does_not_pay() {
-    let node = Node::of(Chain { instead: Some(("eth_estimateGas", json!("0xf4241"))), ..Chain::at(NOW) }).await;
-    let verdict = patient(&node).verify(&Payer::new(1).payment(1)).await;
-    assert!(matches!(verdict, Verdict::Invalid { .. }), "{verdict:?}");
-}
-
-#[tokio::test]
-async fn a_settlement_whose_transaction_is_nowhere_is_sent_anew_while_its_nonce_is_unspent() {
-    let node = Node::of(Chain::at(NOW)).await;
-    let facilitator = patient(&node);
-    let payment = Payer::new(1).payment(1);
-    let lost = Begun { facilitator: Some("evm".to_owned()), transaction: Some(B256::repeat_byte(9).to_string()), ..begun() };
-    let resolving = tokio::spawn({
-        let (facilitator, payment, lost) = (Arc::clone(&facilitator), payment.clone(), lost.clone());
-        async move { facilitator.resolve(&payment, &lost).await }
-    });
-    let sent = until(|| node.chain.lock().unwrap().pool.first().cloned()).await;
-    {
-        let mut chain = node.chain.lock().unwrap();
-        chain.mined = Some(keccak256(&sent));
-        chain.safe += 1;
-    }
-    assert!(matches!(resolving.await.unwrap(), SettleOutcome::Settled(_)));
-    // One that a node still has is waited for.
-    let pending = Some(("eth_getTransactionByHash", json!({ "hash": B256::repeat_byte(9) })));
-    let node = Node::of(Chain { instead: pending, ..Chain::at(NOW) }).await;
-    assert!(matches!(patient(&node).resolve(&payment, &lost).await, SettleOutcome::Unknown(_)));
-    assert!(node.chain.lock().unwrap().pool.is_empty());
 }

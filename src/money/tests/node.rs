@@ -2,6 +2,7 @@
 
 use alloy_primitives::B256;
 use axum::{Json, Router, extract::State as Shared, response::IntoResponse as _, response::Response, routing::post};
+use tokio::sync::watch;
 
 use super::*;
 
@@ -9,6 +10,9 @@ pub(super) const TRANSACTION: &str = "0x1111111111111111111111111111111111111111
 const USED: &str = "0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5";
 const CANCELED: &str = "0x1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81";
 const TRANSFER: &str = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef";
+
+/// What `balanceOf(address)` is called by.
+const BALANCE_OF: &str = "0x70a08231";
 
 /// Time between two blocks, in seconds.
 const BLOCK_SECS: u64 = 2;
@@ -28,10 +32,18 @@ pub(super) struct Chain {
     pub(super) most_span: u64,
     /// What is answered to a method, whatever the chain is like.
     pub(super) instead: Option<(&'static str, Value)>,
+    /// What the payer has of the token.
+    pub(super) balance: u64,
+    /// What the signer has to pay gas with.
+    pub(super) wei: u128,
     /// Transactions of the signer that are in blocks.
     pub(super) used: u64,
+    /// Transactions of the signer that it sent before, and that are in no block.
+    pub(super) left: u64,
     /// What was sent, and is in no block.
     pub(super) pool: Vec<Bytes>,
+    /// Most transactions that it takes.
+    pub(super) most_sent: usize,
     /// The hash of what is in the newest block, and has moved the money.
     pub(super) mined: Option<B256>,
     /// In this block.
@@ -51,8 +63,12 @@ impl Chain {
             kept_from: 0,
             most_span: 100_000,
             instead: None,
+            balance: PRICE.0,
+            wei: 1_000_000_000_000_000_000,
             used: 7,
+            left: 0,
             pool: vec![],
+            most_sent: usize::MAX,
             mined: None,
             mined_in: 100_051,
             reverts: false,
@@ -85,6 +101,7 @@ impl Chain {
         Ok(match method {
             "eth_chainId" => json!(format!("{:#x}", self.id)),
             "eth_getBlockByNumber" => self.block(number(&params[0])),
+            "eth_call" if params[0]["data"].as_str().unwrap().starts_with(BALANCE_OF) => json!(format!("{:#066x}", self.balance)),
             "eth_call" => {
                 let at = if params[1].is_string() { number(&params[1]) } else { number(&params[1]["blockHash"]) };
                 let spent = self.spent.as_ref().is_some_and(|(block, _)| *block <= at);
@@ -99,11 +116,15 @@ impl Chain {
                 let within = self.spent.iter().filter(|(block, _)| (from.max(self.kept_from)..=to).contains(block));
                 json!(within.flat_map(|(_, logs)| logs.iter().filter(asked)).collect::<Vec<_>>())
             }
+            "eth_getTransactionCount" if params[1] == "pending" => json!(format!("{:#x}", self.used + self.left)),
             "eth_getTransactionCount" => json!(format!("{:#x}", self.used)),
             "eth_maxPriorityFeePerGas" | "eth_gasPrice" => json!("0x64"),
-            "eth_getBalance" => json!("0xde0b6b3a7640000"),
+            "eth_getBalance" => json!(format!("{:#x}", self.wei)),
             "eth_estimateGas" => json!("0xea60"),
             "eth_getTransactionByHash" => Value::Null,
+            "eth_sendRawTransaction" if self.pool.len() == self.most_sent => {
+                return Err(json!({ "code": -32000, "message": "replacement transaction underpriced" }));
+            }
             "eth_sendRawTransaction" => {
                 let raw: Bytes = params[0].as_str().unwrap().parse::<alloy_primitives::Bytes>().unwrap().0;
                 self.pool.push(raw.clone());
@@ -125,10 +146,10 @@ impl Chain {
                 _ => Value::Null,
             },
             "eth_getTransactionReceipt" => match &self.spent {
-                Some((block, logs)) => {
+                Some((block, logs)) if params[0] == TRANSACTION => {
                     json!({ "transactionHash": TRANSACTION, "status": "0x1", "blockNumber": format!("{block:#x}"), "logs": logs })
                 }
-                None => Value::Null,
+                _ => Value::Null,
             },
             other => panic!("{other} is not asked"),
         })
@@ -140,13 +161,15 @@ pub(super) struct Node {
     pub(super) url: String,
     pub(super) chain: Mutex<Chain>,
     pub(super) asked: Mutex<Vec<Value>>,
+    /// The method that is not answered for now.
+    pub(super) held: watch::Sender<Option<&'static str>>,
 }
 
 impl Node {
     pub(super) async fn of(chain: Chain) -> Arc<Self> {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let node = Arc::new(Self { url, chain: Mutex::new(chain), asked: Mutex::default() });
+        let node = Arc::new(Self { url, chain: Mutex::new(chain), asked: Mutex::default(), held: watch::Sender::default() });
         let router = Router::new().route("/", post(answer)).with_state(Arc::clone(&node));
         tokio::spawn(async move { axum::serve(listener, router).await });
         node
@@ -160,6 +183,7 @@ impl Node {
 
 async fn answer(Shared(node): Shared<Arc<Node>>, Json(question): Json<Value>) -> Response {
     node.asked.lock().unwrap().push(question.clone());
+    node.held.subscribe().wait_for(|held| held.is_none_or(|held| question["method"] != held)).await.unwrap();
     let answer = {
         let mut chain = node.chain.lock().unwrap();
         chain.answer(question["method"].as_str().unwrap(), &question["params"])

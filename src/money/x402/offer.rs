@@ -182,11 +182,6 @@ impl Payment {
         asked(&self.requirements).unwrap_or_default()
     }
 
-    /// What lets it move money once at most.
-    pub(in crate::money) fn nonce(&self) -> String {
-        self.signed.nonce()
-    }
-
     /// The transfer that is signed, and its signature, where that is what the payer signed.
     pub(in crate::money) fn transfer(&self) -> Option<(Transfer, &str)> {
         match &self.signed {

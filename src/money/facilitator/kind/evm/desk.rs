@@ -5,6 +5,7 @@
 //! is replaced for more, and a nonce that others wait for is filled, both within bounds.
 
 mod look;
+mod schedule;
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,19 +19,15 @@ use tokio::{
     time::Instant,
 };
 
-use self::look::{Looked, looked};
+use self::{
+    look::{Looked, looked},
+    schedule::Schedule,
+};
 use super::{
     flights::{Ended, Flight, Flights},
-    transaction::{Call, Fees, Signed, Transaction},
+    transaction::{Call, Fees, Quoted, Signed, Transaction},
 };
 use crate::money::facilitator::chain::node::{Node, RpcError};
-
-/// How often the newest block is asked for while something is on its way: soon after it was sent, and then ever more rarely.
-const FIRST_LOOK: Duration = Duration::from_millis(20);
-const SLOWEST_LOOK: Duration = Duration::from_millis(250);
-
-/// How long prices of gas are good for.
-const FEES_KEPT: Duration = Duration::from_secs(10);
 
 /// Gas of a transaction that only uses up its nonce.
 const EMPTY_GAS: u64 = 21_000;
@@ -49,7 +46,6 @@ enum Ask {
 enum Came {
     Sent {
         nonce: u64,
-        hash: B256,
         result: Result<B256, RpcError>,
     },
     /// When so much was sent.
@@ -74,11 +70,9 @@ struct Clerk {
     /// How long a transaction may be in no block before it is replaced.
     patience: Duration,
     flights: Flights,
-    fees: Option<(Instant, Fees)>,
+    fees: Option<Quoted>,
     work: JoinSet<Came>,
-    look: Option<Instant>,
-    pause: Duration,
-    looking: bool,
+    schedule: Schedule,
     /// How often something was sent.
     sendings: u64,
     /// The newest block that was searched for all that was sent.
@@ -91,20 +85,8 @@ impl Desk {
         let (sender, asks) = mpsc::channel(QUEUE);
         let address = Address::from_private_key(&key);
         let (flights, work) = (Flights::default(), JoinSet::new());
-        let clerk = Clerk {
-            node,
-            key,
-            address,
-            patience,
-            flights,
-            fees: None,
-            work,
-            look: None,
-            pause: FIRST_LOOK,
-            looking: false,
-            sendings: 0,
-            searched: None,
-        };
+        let clerk =
+            Clerk { node, key, address, patience, flights, fees: None, work, schedule: Schedule::default(), sendings: 0, searched: None };
         tokio::spawn(clerk.run(asks));
         Self(sender)
     }
@@ -136,7 +118,7 @@ impl Desk {
 impl Clerk {
     async fn run(mut self, mut asks: mpsc::Receiver<Ask>) {
         loop {
-            let look = self.look.filter(|_| !self.looking);
+            let look = self.schedule.due();
             tokio::select! {
                 ask = asks.recv() => match ask {
                     Some(ask) => self.answer(ask).await,
@@ -191,7 +173,7 @@ impl Clerk {
             if self.flights.get_mut(nonce).is_none() {
                 let nothing = Signed { raw: Bytes::new(), hash: B256::ZERO };
                 self.flights.put(nonce, Flight { sent: true, ..Flight::new(self.nothing(), fees, nothing, Instant::now()) });
-                self.look_soon();
+                self.schedule.soon(Instant::now());
             }
         }
         self.flights.begin_at(count.to());
@@ -209,8 +191,8 @@ impl Clerk {
 
     /// Twice what a block asks now, so that it may rise for some blocks, and the tip.
     async fn fees(&mut self) -> Result<Fees, String> {
-        if let Some((_, fees)) = self.fees.filter(|(at, _)| at.elapsed() < FEES_KEPT) {
-            return Ok(fees);
+        if let Some(quoted) = self.fees.filter(|quoted| quoted.good(Instant::now())) {
+            return Ok(quoted.fees);
         }
         let (block, tip) = tokio::try_join!(
             self.ask::<Priced>("eth_getBlockByNumber", json!(["latest", false])),
@@ -218,7 +200,7 @@ impl Clerk {
         )?;
         let tip: u128 = tip.to();
         let fees = Fees { tip, most: block.base_fee_per_gas.to::<u128>().saturating_mul(2).saturating_add(tip) };
-        self.fees = Some((Instant::now(), fees));
+        self.fees = Some(Quoted { fees, at: Instant::now() });
         Ok(fees)
     }
 
@@ -227,43 +209,32 @@ impl Clerk {
     }
 
     fn send(&mut self, nonce: u64, signed: &Signed) {
-        let (node, raw, hash) = (Arc::clone(&self.node), signed.raw.clone(), signed.hash);
-        self.work.spawn(async move { Came::Sent { nonce, hash, result: node.ask("eth_sendRawTransaction", json!([raw])).await } });
+        let (node, raw) = (Arc::clone(&self.node), signed.raw.clone());
+        self.work.spawn(async move { Came::Sent { nonce, result: node.ask("eth_sendRawTransaction", json!([raw])).await } });
         self.sendings += 1;
         self.searched = None;
-        self.look_soon();
-    }
-
-    fn look_soon(&mut self) {
-        self.pause = FIRST_LOOK;
-        self.look = Some(Instant::now() + FIRST_LOOK);
+        self.schedule.soon(Instant::now());
     }
 
     fn take(&mut self, came: Came) {
         match came {
-            // It may be in a block by now.
-            Came::Sent { result: Ok(_), .. } => {
-                self.look_soon();
-                self.look = Some(Instant::now());
-            }
-            Came::Sent { nonce, hash, result: Err(error) } => self.unsent(nonce, hash, &error),
+            Came::Sent { result: Ok(_), .. } => self.schedule.at_once(Instant::now()),
+            Came::Sent { nonce, result: Err(error) } => self.unsent(nonce, &error),
             Came::Looked(looked) => {
-                self.looking = false;
                 match looked {
                     Ok((sendings, looked)) => self.seen(sendings, looked),
                     Err(error) => tracing::warn!(%error, "blocks could not be looked at for transactions on their way"),
                 }
                 self.hurry();
-                self.pause = (self.pause * 2).min(SLOWEST_LOOK);
-                self.look = (!self.flights.sent().is_empty()).then(|| Instant::now() + self.pause);
+                self.schedule.looked(Instant::now(), !self.flights.sent().is_empty());
             }
         }
     }
 
     /// What becomes of a transaction that the node did not take. That of a replacement is still there as it was before.
-    fn unsent(&mut self, nonce: u64, hash: B256, error: &RpcError) {
+    fn unsent(&mut self, nonce: u64, error: &RpcError) {
         let Some(flight) = self.flights.get_mut(nonce) else { return };
-        if !flight.former.is_empty() || flight.signed.hash != hash {
+        if !flight.former.is_empty() {
             tracing::warn!(nonce, %error, "a transaction could not be replaced");
             return;
         }
@@ -287,7 +258,7 @@ impl Clerk {
         let (node, address, sent, before) = (Arc::clone(&self.node), self.address, self.flights.sent(), self.searched);
         // Whether others have used its nonces matters once a transaction takes long.
         let count = self.flights.stuck(Instant::now(), self.patience).is_some();
-        self.looking = true;
+        self.schedule.looking();
         let sendings = self.sendings;
         self.work.spawn(async move { Came::Looked(looked(&node, address, sent, before, count).await.map(|seen| (sendings, seen))) });
     }
@@ -309,7 +280,7 @@ impl Clerk {
     /// Replaces what is in no block for too long, and fills what others wait for.
     fn hurry(&mut self) {
         let now = Instant::now();
-        if let Some((_, fees)) = self.fees
+        if let Some(Quoted { fees, .. }) = self.fees
             && let Some(nonce) = self.flights.gap(now, self.patience)
         {
             let call = self.nothing();

@@ -40,6 +40,12 @@ struct Seen {
     settlements: u64,
 }
 
+impl Seen {
+    fn low(self) -> bool {
+        self.settlements < FEW
+    }
+}
+
 impl Gas {
     /// Watches the balance of `signer`, for as long as somebody wants to know it.
     pub(super) fn watch(node: Arc<Node>, signer: Address) -> Arc<Self> {
@@ -68,7 +74,7 @@ impl Gas {
             "signer": self.signer.to_checksum(None),
             "balanceWei": seen.map(|seen| seen.balance.to_string()),
             "settlementsLeft": seen.map(|seen| seen.settlements),
-            "low": seen.map(|seen| seen.settlements < FEW),
+            "low": seen.map(Seen::low),
         })
     }
 
@@ -80,11 +86,11 @@ impl Gas {
         let balance: U256 = node.ask("eth_getBalance", json!([self.signer, "latest"])).await?;
         let price: U128 = node.ask("eth_gasPrice", json!([])).await?;
         let one = U256::from(TRANSFER_GAS).saturating_mul(U256::from(price.to::<u128>().max(1)));
-        let settlements = (balance / one).saturating_to::<u64>();
-        if settlements < FEW {
-            tracing::warn!(signer = %self.signer, settlements, "the signer has little left to pay gas with");
+        let seen = Seen { balance, settlements: (balance / one).saturating_to() };
+        if seen.low() {
+            tracing::warn!(signer = %self.signer, seen.settlements, "the signer has little left to pay gas with");
         }
-        *self.seen() = Some(Seen { balance, settlements });
+        *self.seen() = Some(seen);
         Ok(())
     }
 }

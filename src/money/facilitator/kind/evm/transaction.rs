@@ -1,8 +1,11 @@
 //! Transactions of EIP-1559: what is signed, and what is sent.
 
+use std::time::Duration;
+
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_rlp::{Encodable, Header};
 use k256::ecdsa::SigningKey;
+use tokio::time::Instant;
 
 /// Type of the transaction, before its fields (EIP-2718).
 const TYPE: u8 = 2;
@@ -14,6 +17,16 @@ pub(super) struct Fees {
     pub(super) tip: u128,
     /// In all.
     pub(super) most: u128,
+}
+
+/// How long fees are good for.
+const FEES_KEPT: Duration = Duration::from_secs(10);
+
+/// Fees as the node gave them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Quoted {
+    pub(super) fees: Fees,
+    pub(super) at: Instant,
 }
 
 /// What is to be done, without when and at what price.
@@ -46,6 +59,13 @@ impl Fees {
     pub(super) fn raised(self) -> Self {
         let more = |fee: u128| fee.saturating_add(fee / 4).saturating_add(1);
         Self { tip: more(self.tip), most: more(self.most) }
+    }
+}
+
+impl Quoted {
+    /// Whether they need not be asked for again.
+    pub(super) fn good(&self, now: Instant) -> bool {
+        now.duration_since(self.at) < FEES_KEPT
     }
 }
 
@@ -94,6 +114,13 @@ mod tests {
     fn a_replacement_costs_more_by_what_nodes_want() {
         let fees = Fees { tip: 0, most: 1_000 }.raised();
         assert_eq!(fees, Fees { tip: 1, most: 1_251 });
+    }
+
+    #[test]
+    fn fees_are_asked_for_again_after_ten_seconds() {
+        let quoted = Quoted { fees: Fees { tip: 0, most: 0 }, at: Instant::now() };
+        let good = [0, 9_999, 10_000].map(|millis| quoted.good(quoted.at + Duration::from_millis(millis)));
+        assert_eq!(good, [true, true, false]);
     }
 
     /// As viem 2.57 signs it.

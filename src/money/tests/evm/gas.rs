@@ -1,0 +1,50 @@
+//! What the signer has left to pay gas with.
+
+use super::*;
+
+/// What a settlement costs at the node's price, as the balance is reckoned by.
+const ONE: u128 = 110_000 * 100;
+
+/// A facilitator whose signer has so much, once it has looked.
+async fn having(wei: u128) -> (Arc<Node>, Arc<EvmFacilitator>) {
+    let node = Node::of(Chain { wei, ..Chain::at(NOW) }).await;
+    let facilitator = patient(&node);
+    until(|| facilitator.status().filter(|status| !status["settlementsLeft"].is_null())).await;
+    (node, facilitator)
+}
+
+async fn verified(facilitator: &EvmFacilitator) -> Verdict {
+    facilitator.verify(&Payer::new(1).payment(1)).await
+}
+
+#[tokio::test]
+async fn operators_see_how_many_settlements_the_gas_is_for_and_whether_these_are_few() {
+    for (wei, left, low) in [(1_000 * ONE - 1, 999, true), (1_000 * ONE, 1_000, false)] {
+        let (_, facilitator) = having(wei).await;
+        let told = json!({ "signer": signer().to_checksum(None), "balanceWei": wei.to_string(), "settlementsLeft": left, "low": low });
+        assert_eq!(facilitator.status(), Some(told));
+    }
+}
+
+#[tokio::test]
+async fn no_payment_is_taken_that_there_is_no_gas_to_settle_with() {
+    let (_, enough) = having(ONE).await;
+    assert_eq!(verified(&enough).await, Verdict::Valid);
+    let (_, empty) = having(ONE - 1).await;
+    let verdict = verified(&empty).await;
+    assert!(matches!(&verdict, Verdict::Unavailable(why) if why.contains("too little")), "{verdict:?}");
+}
+
+/// The next payer would be told only after its handler had run.
+#[tokio::test]
+async fn a_transaction_that_was_not_taken_has_the_balance_looked_at_at_once() {
+    let (node, facilitator) = having(ONE).await;
+    {
+        let mut chain = node.chain.lock().unwrap();
+        chain.wei = 0;
+        chain.instead = Some(("eth_sendRawTransaction", json!({ "code": -32000, "message": "insufficient funds for gas" })));
+    }
+    assert!(matches!(settle(&facilitator, 1).await, SettleOutcome::Unsent(_)));
+    until(|| facilitator.status().filter(|status| status["settlementsLeft"] == 0)).await;
+    assert!(matches!(verified(&facilitator).await, Verdict::Unavailable(_)));
+}

@@ -1,0 +1,56 @@
+//! Settlements that a crash or a silent node left open.
+
+use super::*;
+
+#[tokio::test]
+async fn a_transaction_that_was_reverted_took_nothing_once_its_block_stays() {
+    let hash = B256::repeat_byte(9);
+    let begun = Begun { facilitator: Some("evm".to_owned()), transaction: Some(hash.to_string()), ..begun() };
+    for (block, refused) in [(100_000, true), (100_001, false)] {
+        let node = Node::of(Chain { mined: Some(hash), mined_in: block, reverts: true, ..Chain::at(NOW) }).await;
+        let outcome = patient(&node).resolve(&Payer::new(1).payment(1), &begun).await;
+        assert_eq!(matches!(outcome, SettleOutcome::Refused { .. }), refused, "{outcome:?}");
+        assert!(node.chain.lock().unwrap().pool.is_empty(), "it is not sent anew");
+    }
+}
+
+#[tokio::test]
+async fn a_settlement_whose_transaction_is_nowhere_is_sent_anew_while_its_nonce_is_unspent() {
+    let node = Node::of(Chain::at(NOW)).await;
+    let facilitator = patient(&node);
+    let payment = Payer::new(1).payment(1);
+    let lost = Begun { facilitator: Some("evm".to_owned()), transaction: Some(B256::repeat_byte(9).to_string()), ..begun() };
+    let resolving = tokio::spawn({
+        let (facilitator, payment, lost) = (Arc::clone(&facilitator), payment.clone(), lost.clone());
+        async move { facilitator.resolve(&payment, &lost).await }
+    });
+    let sent = until(|| node.chain.lock().unwrap().pool.first().cloned()).await;
+    {
+        let mut chain = node.chain.lock().unwrap();
+        chain.mined = Some(keccak256(&sent));
+        chain.safe += 1;
+    }
+    assert!(matches!(resolving.await.unwrap(), SettleOutcome::Settled(_)));
+    // One that a node still has is waited for.
+    let pending = Some(("eth_getTransactionByHash", json!({ "hash": B256::repeat_byte(9) })));
+    let node = Node::of(Chain { instead: pending, ..Chain::at(NOW) }).await;
+    assert!(matches!(patient(&node).resolve(&payment, &lost).await, SettleOutcome::Unknown(_)));
+    assert!(node.chain.lock().unwrap().pool.is_empty());
+}
+
+#[tokio::test]
+async fn nothing_is_sent_anew_once_a_nonce_is_spent_or_the_time_is_over() {
+    let (expired, begun) = (Timestamp(NOW.0 + 300_000), Begun { transaction: Some(B256::repeat_byte(9).to_string()), ..begun() });
+    for (case, chain, clock, refused) in [
+        ("spent, in a block that may be replaced", Chain::at(NOW).spending(100_010, paid(PAY_TO, PRICE.0)), NOW, false),
+        ("expired, at a block that may be replaced", Chain::at(NOW), expired, false),
+        ("expired, at a block that stays", Chain::at(expired), NOW, true),
+    ] {
+        let node = Node::of(chain).await;
+        let patience = Patience { stuck: Duration::from_secs(600), settle: Duration::from_millis(50) };
+        let outcome = waiting(&node, Clock::fixed(clock), patience).resolve(&Payer::new(1).payment(1), &begun).await;
+        assert_eq!(matches!(outcome, SettleOutcome::Refused { .. }), refused, "{case}: {outcome:?}");
+        assert!(refused || matches!(outcome, SettleOutcome::Unknown(_)), "{case}: {outcome:?}");
+        assert!(node.chain.lock().unwrap().pool.is_empty(), "{case}");
+    }
+}

@@ -1,0 +1,140 @@
+//! Where transactions go that were sent, and what becomes of nonces that others wait for.
+
+use super::*;
+
+/// A facilitator that waits for no block before it sends for more.
+fn hasty(node: &Node) -> Arc<EvmFacilitator> {
+    facilitator(node, Duration::from_millis(1))
+}
+
+/// Signs for a payment.
+async fn prepared(facilitator: &EvmFacilitator, nonce: u64) -> B256 {
+    facilitator.prepare(&Payer::new(1).payment(nonce)).await.unwrap().unwrap().parse().unwrap()
+}
+
+/// Sends what was signed, and waits for its end in the background.
+fn sending(facilitator: &Arc<EvmFacilitator>, nonce: u64, hash: B256) -> tokio::task::JoinHandle<SettleOutcome> {
+    let (facilitator, begun) = (Arc::clone(facilitator), Begun { transaction: Some(hash.to_string()), ..begun() });
+    tokio::spawn(async move { facilitator.settle(&Payer::new(1).payment(nonce), &begun).await })
+}
+
+/// All that was sent, once some of it is so.
+async fn sent(node: &Node, is_so: impl Fn(&[Sent]) -> bool) -> Vec<Sent> {
+    until(|| {
+        let sent: Vec<_> = node.chain.lock().unwrap().pool.iter().map(|raw| read(raw)).collect();
+        is_so(&sent).then_some(sent)
+    })
+    .await
+}
+
+/// Whether it only uses up a nonce.
+fn empty(sent: &Sent, nonce: u64) -> bool {
+    sent.nonce == nonce && sent.to == signer() && sent.data.is_empty() && sent.gas == 21_000
+}
+
+fn settled_by(outcome: &SettleOutcome, hash: &str) -> bool {
+    matches!(outcome, SettleOutcome::Settled(settlement) if settlement.transaction == hash)
+}
+
+/// A node that lost its answer on the way is sent the same once more.
+#[tokio::test]
+async fn what_the_node_has_already_is_on_its_way() {
+    for message in ["already known", "Transaction with the same hash was already imported.", "known transaction: 0x11"] {
+        let taken = Some(("eth_sendRawTransaction", json!({ "code": -32000, "message": message })));
+        let node = Node::of(Chain { instead: taken, ..Chain::at(NOW) }).await;
+        let facilitator = patient(&node);
+        let hash = prepared(&facilitator, 1).await;
+        node.chain.lock().unwrap().mined = Some(hash);
+        let outcome = sending(&facilitator, 1, hash).await.unwrap();
+        assert!(settled_by(&outcome, &hash.to_string()), "{message}: {outcome:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_replacement_that_the_node_does_not_take_leaves_the_first_on_its_way() {
+    let node = Node::of(Chain { most_sent: 1, ..Chain::at(NOW) }).await;
+    let facilitator = hasty(&node);
+    let hash = prepared(&facilitator, 1).await;
+    let settling = sending(&facilitator, 1, hash);
+    until(|| (node.times("eth_sendRawTransaction") > 2).then_some(())).await;
+    {
+        let mut chain = node.chain.lock().unwrap();
+        chain.mined = Some(hash);
+        chain.safe += 1;
+    }
+    let outcome = settling.await.unwrap();
+    assert!(settled_by(&outcome, &hash.to_string()), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn a_block_is_searched_once_for_what_is_on_its_way() {
+    let node = Node::of(Chain::at(NOW)).await;
+    let facilitator = patient(&node);
+    let hash = prepared(&facilitator, 1).await;
+    let settling = sending(&facilitator, 1, hash);
+    until(|| (node.times("eth_getBlockByNumber") > 6).then_some(())).await;
+    assert_eq!(node.times("eth_getTransactionReceipt"), 1);
+    {
+        let mut chain = node.chain.lock().unwrap();
+        chain.mined = Some(hash);
+        chain.safe += 1;
+    }
+    assert!(settled_by(&settling.await.unwrap(), &hash.to_string()));
+    assert_eq!(node.times("eth_getTransactionReceipt"), 2);
+}
+
+/// A transaction that came while a block was searched for others, and was in it, would have waited for the next block to be found.
+#[tokio::test]
+async fn what_is_sent_while_a_block_is_searched_is_searched_for_in_it_too() {
+    let node = Node::of(Chain::at(NOW)).await;
+    let facilitator = patient(&node);
+    let (first, second) = (prepared(&facilitator, 2).await, prepared(&facilitator, 1).await);
+    node.held.send_replace(Some("eth_getTransactionReceipt"));
+    let waiting = sending(&facilitator, 2, first);
+    until(|| (node.times("eth_getTransactionReceipt") == 1).then_some(())).await;
+    let settling = sending(&facilitator, 1, second);
+    sent(&node, |sent| sent.len() == 2).await;
+    node.chain.lock().unwrap().mined = Some(second);
+    node.held.send_replace(None);
+    assert!(settled_by(&settling.await.unwrap(), &second.to_string()));
+    waiting.abort();
+}
+
+#[tokio::test]
+async fn a_transaction_whose_nonce_another_one_used_is_the_chains_to_judge() {
+    let node = Node::of(Chain::at(NOW)).await;
+    let facilitator = hasty(&node);
+    let hash = prepared(&facilitator, 1).await;
+    let settling = sending(&facilitator, 1, hash);
+    sent(&node, |sent| !sent.is_empty()).await;
+    {
+        let mut chain = node.chain.lock().unwrap();
+        (chain.used, chain.spent) = (8, Some((99_990, paid(PAY_TO, PRICE.0))));
+    }
+    let outcome = settling.await.unwrap();
+    assert!(settled_by(&outcome, TRANSACTION), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn a_nonce_that_was_given_back_is_used_up_for_those_that_wait_and_for_more_if_need_be() {
+    let node = Node::of(Chain::at(NOW)).await;
+    let facilitator = hasty(&node);
+    let (first, second) = (prepared(&facilitator, 1).await, prepared(&facilitator, 2).await);
+    let waiting = sending(&facilitator, 2, second);
+    facilitator.abandon(&first.to_string());
+    let sent = sent(&node, |sent| sent.iter().filter(|sent| sent.nonce == 7).count() > 1).await;
+    let filled: Vec<_> = sent.iter().filter(|sent| sent.nonce == 7).collect();
+    assert!(filled.iter().all(|sent| empty(sent, 7)) && filled[0].most < filled[1].most, "{filled:?}");
+    waiting.abort();
+}
+
+#[tokio::test]
+async fn what_an_earlier_life_of_the_host_left_in_no_block_is_replaced() {
+    let node = Node::of(Chain { left: 2, ..Chain::at(NOW) }).await;
+    let facilitator = hasty(&node);
+    let hash = prepared(&facilitator, 1).await;
+    let waiting = sending(&facilitator, 1, hash);
+    let sent = sent(&node, |sent| sent.iter().any(|sent| sent.nonce == 7)).await;
+    assert!(sent.iter().all(|sent| empty(sent, 7) || (sent.nonce == 9 && !sent.data.is_empty())), "{sent:?}");
+    waiting.abort();
+}

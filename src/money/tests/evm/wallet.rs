@@ -1,0 +1,82 @@
+//! Who signed, and what the token is called with.
+
+use alloy_primitives::hex;
+
+use super::*;
+
+/// What a contract answers that has signed (EIP-1271).
+const SIGNED: &str = "0x1626ba7e00000000000000000000000000000000000000000000000000000000";
+
+const BY_KEY: &str = "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)";
+const BY_CONTRACT: &str = "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)";
+
+/// A payment whose signature is of no key of the payer's.
+fn by_contract() -> Payment {
+    let (wallet, owner) = (Payer::new(1), Payer::new(2));
+    let mut payload = wallet.payload(&wallet.authorization(1));
+    payload["payload"]["signature"] = json!(owner.sign(&wallet.authorization(1)));
+    decode(&payload).unwrap()
+}
+
+/// A node that answers so to a call of any contract.
+async fn answering(answer: Value) -> Arc<Node> {
+    Node::of(Chain { instead: Some(("eth_call", answer)), ..Chain::at(NOW) }).await
+}
+
+/// What is sent of a payment.
+async fn sent(node: &Node, payment: Payment) -> Sent {
+    let facilitator = patient(node);
+    let transaction = facilitator.prepare(&payment).await.unwrap();
+    let settling = tokio::spawn(async move { facilitator.settle(&payment, &Begun { transaction, ..begun() }).await });
+    let raw = until(|| node.chain.lock().unwrap().pool.first().cloned()).await;
+    settling.abort();
+    read(&raw)
+}
+
+/// Six words that both ways have in common, behind the name of the function.
+fn transfer(function: &str, payment: &Payment) -> Vec<u8> {
+    let Transfer { from, to, value, valid_after, valid_before, nonce } = payment.transfer().unwrap().0;
+    let numbers = [value, valid_after, valid_before].map(B256::from);
+    [&keccak256(function)[..4], &[from.into_word(), to.into_word()].concat(), &numbers.concat(), &nonce[..]].concat()
+}
+
+#[tokio::test]
+async fn the_token_is_called_with_what_the_payer_signed_and_gas_by_half_more_than_it_needs() {
+    let (node, payment) = (Node::of(Chain::at(NOW)).await, Payer::new(1).payment(1));
+    let sent = sent(&node, payment.clone()).await;
+    assert_eq!((sent.to, sent.gas), (ASSETS[0].address.parse().unwrap(), 90_000));
+    let signature = hex::decode(payment.transfer().unwrap().1).unwrap();
+    let v = B256::with_last_byte(signature[64]);
+    assert_eq!(sent.data, [&transfer(BY_KEY, &payment)[..], &v[..], &signature[..64]].concat());
+}
+
+#[tokio::test]
+async fn a_wallet_that_is_a_contract_pays_where_it_says_that_it_signed() {
+    let (node, payment) = (answering(json!(SIGNED)).await, by_contract());
+    assert_eq!(patient(&node).verify(&payment).await, Verdict::Valid);
+    let data = sent(&node, payment.clone()).await.data;
+    assert!(data.starts_with(&transfer(BY_CONTRACT, &payment)), "{data}");
+    let signature = hex::decode(payment.transfer().unwrap().1).unwrap();
+    assert!(data.windows(65).any(|part| part == signature), "{data}");
+}
+
+#[tokio::test]
+async fn what_a_wallet_did_not_sign_is_refused_and_a_node_that_cannot_tell_decides_nothing() {
+    let error = |message: &str| json!({ "code": 3, "message": message });
+    for answer in [json!(format!("0x{:064x}", 1)), json!("0x"), json!(format!("{SIGNED}00")), error("execution reverted")] {
+        let verdict = patient(&*answering(answer.clone()).await).verify(&by_contract()).await;
+        let code = "invalid_exact_evm_signature";
+        assert!(matches!(&verdict, Verdict::Invalid { reason, .. } if reason == code), "{answer}: {verdict:?}");
+    }
+    let verdict = patient(&*answering(error("rate limited")).await).verify(&by_contract()).await;
+    assert!(matches!(verdict, Verdict::Unavailable(_)), "not the payer's fault: {verdict:?}");
+}
+
+#[tokio::test]
+async fn a_wallet_that_would_use_up_the_gas_does_not_pay() {
+    for (gas, pays) in [("0xf4240", true), ("0xf4241", false)] {
+        let node = Node::of(Chain { instead: Some(("eth_estimateGas", json!(gas))), ..Chain::at(NOW) }).await;
+        let verdict = patient(&node).verify(&Payer::new(1).payment(1)).await;
+        assert!(matches!((pays, &verdict), (true, Verdict::Valid) | (false, Verdict::Invalid { .. })), "{gas}: {verdict:?}");
+    }
+}
