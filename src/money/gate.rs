@@ -1,5 +1,6 @@
 //! Admitting: what a payment is, whom it lets in, and the record that says so.
 
+mod answer;
 mod bind;
 pub(super) mod record;
 mod recovery;
@@ -360,7 +361,7 @@ impl Gate {
     /// The store's.
     pub async fn ended(&self, id: &PaymentId) -> Result<Ended, StoreError> {
         Ok(match PAYMENTS.get(&*self.store, id).await? {
-            Some(Record { state: State::Settled, answer: Some(answer), .. }) => Ended::Answer(answer),
+            Some(record @ Record { state: State::Settled, .. }) => self.answer_of(id, record).await?.map_or(Ended::Without, Ended::Answer),
             Some(Record { state: State::Settling, .. }) if self.retries().get(id).is_some_and(|retry| retry.at.is_some()) => Ended::Open,
             Some(Record { state: State::Reserved | State::Settling, .. }) => Ended::NotYet,
             _ => Ended::Without,

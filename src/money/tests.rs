@@ -1,5 +1,6 @@
 //! The gate put together with a simulated ledger, and payers with keys of their own.
 
+mod answers;
 mod chain;
 mod crash;
 mod credit;

@@ -74,10 +74,12 @@ tables! {
     RECEIPTS: Receipts "", ReceiptId => "Stored", Forever;
     /// Receipts of free calls, in packs: by the window of their time, a name, and the number of the pack.
     FREE_RECEIPTS: FreeReceipts "", (u64, RequestId, u32) => "Pack", Until("the settings' age or count");
-    /// Payments: where each stands, its intent, its answer.
+    /// Payments: where each stands, and its intent.
     PAYMENTS: Payments "pmt_", PaymentId => "Record", Until("nothing can be asked of it any more");
     /// The payment that a payer's own name of it stands for.
     PAYMENT_NAMES: Payments "cid/", String => "PaymentId", With("the payment");
+    /// Answers that payments are for, from the intent on.
+    PAYMENT_ANSWERS: PaymentAnswers "pmt_", PaymentId => "StoredAnswer", With("the payment, for a day");
     /// Every settlement begun and not ended.
     OPEN_INTENTS: OpenIntents "pmt_", PaymentId => "()", With("the payment, while it is open"), of: PAYMENTS;
     /// Which payment has something to forget, and when.

@@ -60,6 +60,7 @@ spaces! {
     LedgerExpiry = 30 "simulatedLedger",
     Calls = 31 "calls",
     CallMetrics = 32 "callMetrics",
+    PaymentAnswers = 33 "payments",
 }
 
 /// What is at stake in a space.
@@ -85,7 +86,9 @@ impl Space {
             Self::Payouts | Self::PayoutReceipts | Self::PayoutSettings => Stake::Money,
             Self::Meta | Self::Endpoints | Self::Versions | Self::VersionOwners | Self::RetiredSlugs | Self::KvUsage => Stake::Host,
             Self::FilesUsage | Self::Secrets | Self::Builders | Self::Events | Self::Audit | Self::Tasks => Stake::Host,
-            Self::Kv | Self::Files | Self::Logs | Self::Calls | Self::CallMetrics | Self::FreeReceipts => Stake::Bulk,
+            Self::Kv | Self::Files | Self::Logs | Self::Calls | Self::CallMetrics | Self::FreeReceipts | Self::PaymentAnswers => {
+                Stake::Bulk
+            }
         }
     }
 

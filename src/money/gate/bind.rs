@@ -15,8 +15,23 @@ impl Gate {
     /// What a payment that is known already admits to; `None` when it is unspent.
     pub(super) async fn seen(&self, id: &PaymentId, digest: &str, request: &str) -> Result<Option<Seen>, Refusal> {
         match PAYMENTS.get(&*self.store, id).await? {
-            Some(record) => admits(id, record, digest, request),
+            Some(record) => match admits(record, digest, request)? {
+                Some(bound) => self.bought(id.clone(), bound).await.map(Some),
+                None => Ok(None),
+            },
             None => Ok(None),
+        }
+    }
+
+    /// What a payment is told that is bound already.
+    async fn bought(&self, id: PaymentId, bound: Bound) -> Result<Seen, Refusal> {
+        let Bound::Settled(record) = bound else { return Ok(Seen::InFlight(id)) };
+        match self.answer_of(&id, *record).await? {
+            Some(answer) => Ok(Seen::Stored(id, answer)),
+            None => {
+                let message = "the authorization is spent, and its answer is no longer kept";
+                Err(Refusal::invalid("invalid_exact_evm_nonce_already_used", message))
+            }
         }
     }
 
@@ -25,7 +40,7 @@ impl Gate {
         let Reservation { id, digest, request, tail, means, running } = reservation;
         let record = Record::reserved(request, digest, tail, self.clock.now());
         match update(&*self.store, Durability::Buffered, |tx| bind(tx, &id, &record)).await {
-            Ok(Some(seen)) => Ok(seen.into()),
+            Ok(Some((earlier, bound))) => Ok(self.bought(earlier, bound).await?.into()),
             Ok(None) => Ok(Admit::Run(Admission {
                 gate: Arc::clone(self),
                 id,
@@ -47,8 +62,16 @@ impl Gate {
     }
 }
 
+/// What a payment is bound to that admits to no run.
+enum Bound {
+    /// A run that has not ended.
+    InFlight,
+    /// The answer that it has bought.
+    Settled(Box<Record>),
+}
+
 /// What the record of a payment admits to whoever shows it; `None` when it is unspent.
-fn admits(id: &PaymentId, record: Record, digest: &str, request: &str) -> Result<Option<Seen>, Refusal> {
+fn admits(record: Record, digest: &str, request: &str) -> Result<Option<Bound>, Refusal> {
     if matches!(record.state, State::Released | State::Refused) {
         return Ok(None);
     }
@@ -59,24 +82,17 @@ fn admits(id: &PaymentId, record: Record, digest: &str, request: &str) -> Result
     if record.request != request {
         return Err(Refusal::Reused);
     }
-    match (record.state, record.answer) {
-        (State::Settled, Some(answer)) => Ok(Some(Seen::Stored(id.clone(), answer))),
-        (State::Settled, None) => {
-            let message = "the authorization is spent, and its answer is no longer kept";
-            Err(Refusal::invalid("invalid_exact_evm_nonce_already_used", message))
-        }
-        _ => Ok(Some(Seen::InFlight(id.clone()))),
-    }
+    Ok(Some(if record.state == State::Settled { Bound::Settled(Box::new(record)) } else { Bound::InFlight }))
 }
 
 /// Writes a reservation, unless the payment, or the one that has its client's name, admits to something already. All that is
 /// read here must be so still when it is written.
-async fn bind<'a>(mut tx: Tx<'a>, id: &PaymentId, record: &Record) -> Result<Decided<'a, Option<Seen>>, Refusal> {
+async fn bind<'a>(mut tx: Tx<'a>, id: &PaymentId, record: &Record) -> Result<Decided<'a, Option<(PaymentId, Bound)>>, Refusal> {
     let earlier = tx.row(&PAYMENTS, id).await?;
     if let Some(row) = &earlier
-        && let Some(seen) = admits(id, row.value.clone(), &record.digest, &record.request)?
+        && let Some(bound) = admits(row.value.clone(), &record.digest, &record.request)?
     {
-        return tx.answer(Some(seen));
+        return tx.answer(Some((id.clone(), bound)));
     }
     let name_of = |record: &Record| record.tail.as_ref().and_then(Tail::name);
     let name = name_of(record);
@@ -87,8 +103,8 @@ async fn bind<'a>(mut tx: Tx<'a>, id: &PaymentId, record: &Record) -> Result<Dec
         // Same payer, by the key; the payer signed the payment that names it (payment-identifier extension). While we take its
         // name it must not come back to life.
         let digest = named.digest.clone();
-        if let Some(seen) = admits(&other, named, &digest, &record.request)? {
-            return tx.answer(Some(seen));
+        if let Some(bound) = admits(named, &digest, &record.request)? {
+            return tx.answer(Some((other, bound)));
         }
     }
     // The name under which it was shown before: nothing else would remove it.

@@ -1,5 +1,7 @@
 //! What the store knows of one payment.
 
+mod older;
+
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     base::{clock::Timestamp, id::RequestId},
     money::{Begun, PaymentId, WireVersion},
-    store::{Formatted, read_postcard, write_postcard},
+    store::{Formatted, postcard_values, read_postcard, write_postcard},
 };
 
 /// How long an answer is kept for whoever shows its payment again, and how long a refusal can be asked for.
@@ -50,6 +52,7 @@ pub struct StoredAnswer {
     /// What the payer is told of the settlement.
     pub settlement: Option<SettlementNotice>,
 }
+postcard_values!(StoredAnswer);
 
 /// A settle response, and the wire it is told in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,7 +84,16 @@ pub struct PaymentState {
     pub updated_at: Timestamp,
 }
 
-/// The record of one payment. Stored as postcard, and behind it, since there are such, its [`Tail`] and its [`Settler`].
+/// Where the answer of a payment that is settled lies: there is one of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(in crate::money) enum Kept {
+    /// In the record, which was written once.
+    Here(StoredAnswer),
+    /// In a row of its own, as its intent had it written. With what the payer is told of the settlement.
+    Apart(Option<SettlementNotice>),
+}
+
+/// The record of one payment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(in crate::money) struct Record {
     pub(in crate::money) state: State,
@@ -98,12 +110,10 @@ pub(in crate::money) struct Record {
     /// Present while settling.
     pub(in crate::money) intent: Option<Intent>,
     /// Present while settled and not yet forgotten.
-    pub(in crate::money) answer: Option<StoredAnswer>,
+    pub(in crate::money) answer: Option<Kept>,
     /// `None` in a record that a version without tails wrote.
-    #[serde(skip)]
     pub(in crate::money) tail: Option<Tail>,
     /// Present beside an intent, but for those of versions that did not say.
-    #[serde(skip)]
     pub(in crate::money) settler: Option<Settler>,
 }
 
@@ -154,7 +164,7 @@ pub(in crate::money) enum Due {
     Record,
 }
 
-/// All that a restart needs to finish a settlement.
+/// All that a restart needs to finish a settlement, but for the answer: that lies in a row of its own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(in crate::money) struct Intent {
     pub(in crate::money) version: WireVersion,
@@ -163,7 +173,8 @@ pub(in crate::money) struct Intent {
     pub(in crate::money) requirements: String,
     /// What the finisher makes the receipt from.
     pub(in crate::money) draft: Vec<u8>,
-    pub(in crate::money) answer: StoredAnswer,
+    /// The answer, where a version without such rows has written it here.
+    pub(in crate::money) answer: Option<StoredAnswer>,
 }
 
 impl Record {
@@ -231,26 +242,17 @@ impl Record {
 }
 
 impl Formatted for Record {
+    const FORMAT: u8 = 2;
+
     fn write(&self, out: &mut Vec<u8>) {
         write_postcard(self, out);
-        if let Some(tail) = &self.tail {
-            write_postcard(tail, out);
-            if let Some(settler) = &self.settler {
-                write_postcard(settler, out);
-            }
-        }
     }
 
     fn read(format: u8, bytes: &[u8]) -> Option<Self> {
-        let (mut record, rest) = postcard::take_from_bytes::<Self>(bytes).ok().filter(|_| format <= Self::FORMAT)?;
-        if !rest.is_empty() {
-            let (tail, rest) = postcard::take_from_bytes(rest).ok()?;
-            record.tail = Some(tail);
-            if !rest.is_empty() {
-                record.settler = Some(read_postcard(rest)?);
-            }
+        match format {
+            Self::FORMAT => read_postcard(bytes),
+            _ => older::read(format, bytes),
         }
-        Some(record)
     }
 }
 

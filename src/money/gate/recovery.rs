@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt as _;
 use serde_json::Value;
 
-use super::{Gate, OPEN_INTENTS, PAYMENT_EXPIRY, PAYMENT_NAMES, PAYMENTS, Retry};
+use super::{Gate, OPEN_INTENTS, PAYMENT_EXPIRY, PAYMENT_NAMES, PAYMENTS, Retry, answer};
 use crate::{
     base::clock::Timestamp,
     money::{
         Payment, PaymentId, SettleError, State,
-        gate::record::{Due, Record, Tail},
+        gate::record::{Due, Kept, Record, Tail},
     },
     store::{Batch, Durability, Row, StoreError},
 };
@@ -103,7 +103,7 @@ impl Gate {
             true => facilitator.resolve(&payment, &begun).await,
             false => facilitator.look_up(&payment, &begun).await,
         };
-        match self.conclude(id, outcome).await {
+        match self.conclude(id, outcome, None).await {
             Ok(_) => tracing::info!(payment.id = %id, "an open settlement was found settled"),
             Err(SettleError::Refused { reason, .. }) => tracing::info!(payment.id = %id, reason, "an open settlement was found refused"),
             Err(_) => {}
@@ -143,7 +143,11 @@ impl Gate {
             && let Some(row) = self.read_among_others(&id).await?
         {
             let mut record = row.value.clone();
-            match record.due(now) {
+            let due = record.due(now);
+            if matches!(due, Due::Answer | Due::Record) && matches!(record.answer, Some(Kept::Apart(_))) {
+                answer::forget(&mut batch, &id);
+            }
+            match due {
                 Due::Record => {
                     let name = record.tail.as_ref().and_then(Tail::name);
                     // What moved stays spent, in few bytes: its nonce can be signed for again, for a later time, and a chain

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Admission, Gate, Means, PAYMENTS, Retry};
+use super::{Admission, Gate, Means, PAYMENTS, Retry, answer};
 use crate::{
     money::{
-        Begun, Finished, NOT_SERVED, News, Payment, PaymentId, SettleError, SettleOutcome, Settlement, SettlementKind, State, StoredAnswer,
+        Begun, NOT_SERVED, News, Payment, PaymentId, SettleError, SettleOutcome, Settlement, SettlementKind, State, StoredAnswer,
         Unprepared,
-        gate::record::{Intent, Record, SettlementNotice, Settler},
+        gate::record::{Intent, Kept, Record, SettlementNotice, Settler},
         x402::wire,
     },
-    store::{Batch, Decided, Durability, Row, StoreError, Tx, update},
+    store::{Batch, Decided, Durability, StoreError, Tx, update},
 };
 
 /// How a payment ended, and what is to be told of it.
@@ -32,9 +32,9 @@ impl Gate {
         let running = admission.running.clone();
         let settled = match &admission.means {
             Means::X402(_) => {
-                let (payment, id, begun) = self.intend(&mut admission, answer, draft).await?;
+                let (payment, id, begun) = self.intend(&mut admission, &answer, draft).await?;
                 let outcome = self.facilitators.of(payment.asset.network).settle(&payment, &begun).await;
-                self.conclude(&id, outcome).await
+                self.conclude(&id, outcome, Some(answer)).await
             }
             Means::Credit(_) => self.debit(admission, answer, draft).await,
         };
@@ -50,7 +50,7 @@ impl Gate {
     pub(super) async fn intend(
         &self,
         admission: &mut Admission,
-        answer: StoredAnswer,
+        answer: &StoredAnswer,
         draft: &[u8],
     ) -> Result<(Payment, PaymentId, Begun), SettleError> {
         let Means::X402(payment) = &admission.means else { unreachable!("only x402 payments have an intent") };
@@ -70,7 +70,7 @@ impl Gate {
             payload: payment.payload.to_string(),
             requirements: payment.requirements.to_string(),
             draft: draft.to_vec(),
-            answer,
+            answer: None,
         });
         record.settler = Some(Settler { facilitator: facilitator.identity(), transaction: transaction.clone() });
         let begun = record.begun();
@@ -78,6 +78,7 @@ impl Gate {
         self.retries().insert(id.clone(), Retry { at: None, tries: 0 });
         let mut batch = Batch::new();
         batch.replace(&PAYMENTS, &before, &record);
+        answer::keep(&mut batch, &id, answer);
         if let Err(error) = batch.commit(&*self.store, Durability::Durable).await {
             transaction.iter().for_each(|transaction| facilitator.abandon(transaction));
             // Not asked to settle. Of the intent and the release, one is written.
@@ -121,10 +122,15 @@ impl Gate {
         SettleError::Refused { reason, message, notice }
     }
 
-    /// Records how a settlement ended.
-    pub(super) async fn conclude(&self, id: &PaymentId, outcome: SettleOutcome) -> Result<StoredAnswer, SettleError> {
+    /// Records how a settlement ended. `answer` is what it is for, where that is at hand.
+    pub(super) async fn conclude(
+        &self,
+        id: &PaymentId,
+        outcome: SettleOutcome,
+        answer: Option<StoredAnswer>,
+    ) -> Result<StoredAnswer, SettleError> {
         let unknown = || SettleError::Unknown { payment: id.clone() };
-        let ending = update(&*self.store, Durability::Durable, |tx| self.ending(tx, id, &outcome));
+        let ending = update(&*self.store, Durability::Durable, |tx| self.ending(tx, id, &outcome, answer.clone()));
         let concluded = ending.await.and_then(|Conclusion { outcome, news }| {
             news.into_iter().for_each(|news| self.finisher.announce(news));
             outcome
@@ -141,14 +147,22 @@ impl Gate {
     }
 
     /// What an outcome makes of a payment that is settling; what became of one that is not any more.
-    async fn ending<'a>(&self, mut tx: Tx<'a>, id: &PaymentId, outcome: &SettleOutcome) -> Result<Decided<'a, Conclusion>, SettleError> {
+    async fn ending<'a>(
+        &self,
+        mut tx: Tx<'a>,
+        id: &PaymentId,
+        outcome: &SettleOutcome,
+        answer: Option<StoredAnswer>,
+    ) -> Result<Decided<'a, Conclusion>, SettleError> {
         let unknown = || SettleError::Unknown { payment: id.clone() };
         let Some(row) = tx.row(&PAYMENTS, id).await? else { return Err(unknown()) };
         let mut record = row.value.clone();
-        let Some(intent) = record.intent.take() else {
-            let ended = match (record.state, record.reason) {
-                (State::Refused, Some(reason)) => Err(SettleError::Refused { message: reason.clone(), reason, notice: None }),
-                _ => record.answer.ok_or_else(unknown),
+        let Some(mut intent) = record.intent.take() else {
+            let ended = match (record.state, &record.reason) {
+                (State::Refused, Some(reason)) => {
+                    Err(SettleError::Refused { message: reason.clone(), reason: reason.clone(), notice: None })
+                }
+                _ => self.answer_of(id, record).await?.ok_or_else(unknown),
             };
             return tx.answer(Conclusion { outcome: ended, news: None });
         };
@@ -159,11 +173,21 @@ impl Gate {
         let network = text(&intent.requirements, "/network");
         let (outcome, news) = match outcome {
             SettleOutcome::Settled(settlement) => {
-                let mut finished = self.finisher.finish(&intent.draft, settlement, intent.answer);
+                let here = intent.answer.is_some();
+                let answer = match answer {
+                    Some(answer) => answer,
+                    None => answer::of_intent(tx.store(), id, &mut intent).await?,
+                };
+                let mut finished = self.finisher.finish(&intent.draft, settlement, answer);
                 let network = network.as_deref().unwrap_or(&settlement.network);
                 let body = wire::settle_response(settlement, intent.version, network, finished.extensions.as_ref());
                 finished.answer.settlement = Some(SettlementNotice { version: intent.version, body: body.to_string() });
-                self.finish(&mut tx, &row, record, settlement, &finished);
+                let mut record = self.settled(record, settlement, &finished.answer.receipt_id);
+                record.answer = Some(match here {
+                    true => Kept::Here(finished.answer.clone()),
+                    false => Kept::Apart(finished.answer.settlement.clone()),
+                });
+                self.end(&mut tx, &row, &record);
                 tx.append(finished.rows);
                 (Ok(finished.answer), finished.news)
             }
@@ -172,6 +196,7 @@ impl Gate {
                 record.state = State::Released;
                 let (rows, news) = self.finisher.refuse(&intent.draft, NOT_SERVED);
                 self.end(&mut tx, &row, &record);
+                answer::forget(&mut tx, id);
                 tx.append(rows);
                 let message = "the facilitator is away".to_owned();
                 (Err(SettleError::Refused { reason: NOT_SERVED.to_owned(), message, notice: None }), news)
@@ -184,6 +209,7 @@ impl Gate {
                 record.reason = Some(reason.clone());
                 let (rows, news) = self.finisher.refuse(&intent.draft, reason);
                 self.end(&mut tx, &row, &record);
+                answer::forget(&mut tx, id);
                 tx.append(rows);
                 (Err(SettleError::Refused { reason: reason.clone(), message: message.clone(), notice }), news)
             }
@@ -195,18 +221,11 @@ impl Gate {
         tx.answer(Conclusion { outcome, news: Some(news) })
     }
 
-    /// Ends a payment that was settled, in the commit of its receipt and answer.
-    fn finish(&self, batch: &mut Batch, row: &Row<PaymentId, Record>, record: Record, settlement: &Settlement, finished: &Finished) {
-        let mut record = self.settled(record, settlement, finished);
-        record.answer = Some(finished.answer.clone());
-        self.end(batch, row, &record);
-    }
-
     /// The record of a payment that was settled, without its answer.
-    fn settled(&self, mut record: Record, settlement: &Settlement, finished: &Finished) -> Record {
+    fn settled(&self, mut record: Record, settlement: &Settlement, receipt_id: &str) -> Record {
         record.state = State::Settled;
         record.updated_ms = self.clock.now().0;
-        record.receipt_id = Some(finished.answer.receipt_id.clone());
+        record.receipt_id = Some(receipt_id.to_owned());
         record.transaction = (!settlement.transaction.is_empty()).then(|| settlement.transaction.clone());
         record
     }
@@ -234,11 +253,12 @@ impl Gate {
             if !self.credits.debit(&mut tx, hold, &made.answer.receipt_id).await? {
                 return tx.answer::<_, StoreError>(false);
             }
-            let record = own.value.clone();
+            let mut record = self.settled(own.value.clone(), settled, &made.answer.receipt_id);
             if reserved {
-                self.finish(&mut tx, own, record, settled, made);
+                record.answer = Some(Kept::Here(made.answer.clone()));
+                self.end(&mut tx, own, &record);
             } else {
-                self.begin_ended(&mut tx, &own.key, &self.settled(record, settled, made));
+                self.begin_ended(&mut tx, &own.key, &record);
             }
             tx.append(made.rows.clone());
             tx.answer(true)

@@ -100,6 +100,7 @@ fn keys_are_where_they_always_were() {
     let payment = PaymentId::of(&["a"]);
     assert_eq!(stored(PAYMENTS, payment.clone()), payment.as_str());
     assert_eq!(stored(PAYMENT_NAMES, text("0xa/name")), "cid/0xa/name");
+    assert_eq!(stored(PAYMENT_ANSWERS, payment.clone()), payment.as_str());
     assert_eq!(stored(OPEN_INTENTS, payment.clone()), payment.as_str());
     assert_eq!(stored(PAYMENT_EXPIRY, (at, text("pmt_0a"))), format!("{time}pmt_0a"));
     assert_eq!(stored(CREDITS, credit.clone()), format!("crd_{ULID}"));

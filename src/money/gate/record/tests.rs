@@ -1,28 +1,58 @@
-use super::*;
+use super::{
+    older::{Older, OlderIntent},
+    *,
+};
 use crate::store::Value as _;
 
+fn answer() -> StoredAnswer {
+    StoredAnswer { status: 200, headers: vec![], body: Bytes::from_static(b"{}"), receipt_id: "r".to_owned(), settlement: None }
+}
+
 fn settled(tail: Option<Tail>) -> Record {
-    let answer =
-        StoredAnswer { status: 200, headers: vec![], body: Bytes::from_static(b"{}"), receipt_id: "r".to_owned(), settlement: None };
     let record = Record::reserved("request", "digest".to_owned(), Tail { showable_until_ms: 0, named: None }, Timestamp(5));
-    Record { state: State::Settled, answer: Some(answer), tail, ..record }
+    Record { state: State::Settled, answer: Some(Kept::Apart(None)), tail, ..record }
+}
+
+/// The bytes of a record as versions before wrote it.
+fn older(record: &Record) -> Vec<u8> {
+    let Record { state, holder, request, digest, updated_ms, receipt_id, reason, transaction, intent, tail, settler, .. } = record.clone();
+    let intent = intent.map(|Intent { version, payload, requirements, draft, .. }| OlderIntent {
+        version,
+        payload,
+        requirements,
+        draft,
+        answer: answer(),
+    });
+    let answer = record.answer.as_ref().map(|_| answer());
+    let mut out = vec![0xf5, 1];
+    write_postcard(&Older { state, holder, request, digest, updated_ms, receipt_id, reason, transaction, intent, answer }, &mut out);
+    tail.iter().for_each(|tail| write_postcard(tail, &mut out));
+    settler.iter().for_each(|settler| write_postcard(settler, &mut out));
+    out
 }
 
 #[test]
-fn records_without_a_tail_are_read() {
-    for tail in [None, Some(Tail { showable_until_ms: 7, named: Some("cid/x".to_owned()) })] {
-        let record = settled(tail);
+fn records_of_older_versions_are_read() {
+    let tail = || Some(Tail { showable_until_ms: 7, named: Some("cid/x".to_owned()) });
+    for tail in [None, tail()] {
+        let record = Record { answer: Some(Kept::Here(answer())), ..settled(tail) };
+        assert_eq!(Record::of_bytes(&older(&record)), Some(record.clone()));
+        assert_eq!(Record::of_bytes(&older(&record)[2..]), Some(record.clone()), "without a format");
         assert_eq!(Record::of_bytes(&record.to_bytes()), Some(record));
     }
-    let cut = settled(Some(Tail { showable_until_ms: 1 << 40, named: Some("cid/x".to_owned()) })).to_bytes();
+    let texts = || "text".to_owned();
+    let intent = Intent { version: WireVersion::V2, payload: texts(), requirements: texts(), draft: vec![1], answer: Some(answer()) };
+    let settler = Settler { facilitator: texts(), transaction: None };
+    let settling = Record { state: State::Settling, intent: Some(intent), settler: Some(settler), answer: None, ..settled(tail()) };
+    assert_eq!(Record::of_bytes(&older(&settling)), Some(settling));
+    let cut = older(&settled(Some(Tail { showable_until_ms: 1 << 40, named: Some("cid/x".to_owned()) })));
     assert_eq!(Record::of_bytes(&cut[..cut.len() - 3]), None);
 }
 
 #[test]
 fn of_a_payment_that_is_spent_for_good_nobody_learns_what_it_bought() {
-    let answer = settled(None).answer.unwrap();
     let texts = || "text".to_owned();
-    let intent = Intent { version: WireVersion::V2, payload: texts(), requirements: texts(), draft: vec![1], answer };
+    let intent = Intent { version: WireVersion::V2, payload: texts(), requirements: texts(), draft: vec![1], answer: Some(answer()) };
     let settler = Some(Settler { facilitator: texts(), transaction: None });
     let spent = Record { intent: Some(intent), settler, ..settled(Some(Tail { showable_until_ms: 7, named: None })) }.spent();
     assert_eq!([&spent.holder, &spent.request, &spent.digest], ["", "", ""]);

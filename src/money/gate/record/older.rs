@@ -1,0 +1,61 @@
+//! Records as versions before wrote them: as postcard, with the answer in them, and behind it, since there are such, the [`Tail`] and
+//! the [`Settler`].
+
+use serde::{Deserialize, Serialize};
+
+use super::{Intent, Kept, Record, Settler, State, StoredAnswer, Tail};
+use crate::{money::WireVersion, store::read_postcard};
+
+/// The last format of theirs.
+const FORMAT: u8 = 1;
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Older {
+    pub(super) state: State,
+    pub(super) holder: String,
+    pub(super) request: String,
+    pub(super) digest: String,
+    pub(super) updated_ms: u64,
+    pub(super) receipt_id: Option<String>,
+    pub(super) reason: Option<String>,
+    pub(super) transaction: Option<String>,
+    pub(super) intent: Option<OlderIntent>,
+    pub(super) answer: Option<StoredAnswer>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct OlderIntent {
+    pub(super) version: WireVersion,
+    pub(super) payload: String,
+    pub(super) requirements: String,
+    pub(super) draft: Vec<u8>,
+    pub(super) answer: StoredAnswer,
+}
+
+/// The record of `bytes`; `None` where they are none.
+pub(super) fn read(format: u8, bytes: &[u8]) -> Option<Record> {
+    let (older, rest) = postcard::take_from_bytes::<Older>(bytes).ok().filter(|_| format <= FORMAT)?;
+    let (tail, rest) = match rest.is_empty() {
+        true => (None, rest),
+        false => postcard::take_from_bytes::<Tail>(rest).map(|(tail, rest)| (Some(tail), rest)).ok()?,
+    };
+    let settler = match rest.is_empty() {
+        true => None,
+        false => Some(read_postcard::<Settler>(rest)?),
+    };
+    Some(older.with(tail, settler))
+}
+
+impl Older {
+    fn with(self, tail: Option<Tail>, settler: Option<Settler>) -> Record {
+        let Self { state, holder, request, digest, updated_ms, receipt_id, reason, transaction, intent, answer } = self;
+        let (intent, answer) = (intent.map(Intent::from), answer.map(Kept::Here));
+        Record { state, holder, request, digest, updated_ms, receipt_id, reason, transaction, intent, answer, tail, settler }
+    }
+}
+
+impl From<OlderIntent> for Intent {
+    fn from(OlderIntent { version, payload, requirements, draft, answer }: OlderIntent) -> Self {
+        Self { version, payload, requirements, draft, answer: Some(answer) }
+    }
+}

@@ -1,0 +1,157 @@
+//! Answers are stored once, for as long as they can be asked for, and told when they are on disk.
+
+use super::*;
+use crate::{
+    money::gate::record::{Kept, Record},
+    store::sled::{SledConfig, SledStore},
+};
+
+const DAY: u64 = 24 * 3_600_000;
+
+/// A store that remembers what commits write.
+#[derive(Default)]
+struct Recording {
+    inner: MemoryStore,
+    written: Mutex<Vec<Vec<u8>>>,
+}
+
+impl Recording {
+    /// How many values were written with this in them.
+    fn written_with(&self, part: &[u8]) -> usize {
+        let written = self.written.lock().unwrap();
+        written.iter().filter(|value| value.windows(part.len()).any(|some| some == part)).count()
+    }
+}
+
+#[async_trait]
+impl Store for Recording {
+    async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.inner.get(space, key).await
+    }
+
+    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
+        self.inner.scan(space, range, limit, direction).await
+    }
+
+    async fn count(&self, space: Space, range: KeyRange, most: usize) -> Result<usize, StoreError> {
+        self.inner.count(space, range, most).await
+    }
+
+    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i64>, StoreError> {
+        self.written.lock().unwrap().extend(batch.writes.iter().filter_map(|write| write.value.as_ref().map(|value| value.to_vec())));
+        self.inner.apply(batch, durability).await
+    }
+
+    async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
+        self.inner.changes(after, limit).await
+    }
+}
+
+/// It was written with the intent, and again with the outcome.
+#[tokio::test]
+async fn an_answer_is_written_once() {
+    let store = Arc::new(Recording::default());
+    let bench = Bench::over(Arc::clone(&store) as _);
+    bench.fund().await;
+    let credit = bench.gate.credits().mint(PRICE, "a test", None).await.unwrap().token.unwrap();
+    let by_credit = || Offered::Credit(CreditOffer { token: credit.clone(), idempotency_key: Some("a-key".to_owned()), observer: None });
+    for (times, offered) in [(1, (&|| Payer::new(1).pays(1)) as &dyn Fn() -> Offered), (2, &by_credit)] {
+        let first = bench.buy(offered()).await;
+        assert_eq!(store.written_with(ANSWER), times);
+        assert_eq!(stored(bench.admit(offered()).await), first);
+        assert!(!first.receipt_id.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn an_answer_goes_when_nobody_can_ask_for_it() {
+    let bench = Bench::new().await;
+    bench.buy(Payer::new(1).pays(1)).await;
+    bench.clock.set(NOW.plus_millis(DAY));
+    bench.gate.tick().await.unwrap();
+    assert_eq!(bench.all(Space::PaymentAnswers).await.len(), 1);
+    bench.clock.set(NOW.plus_millis(DAY + 1));
+    bench.gate.tick().await.unwrap();
+    assert!(bench.all(Space::PaymentAnswers).await.is_empty());
+}
+
+#[tokio::test]
+async fn what_a_payment_did_not_buy_is_not_kept() {
+    let bench = Bench::new().await;
+    for (nonce, mood) in [(1, Mood::Refuses), (2, Mood::Away)] {
+        bench.facilitator.feel(mood);
+        let admission = bench.run(Payer::new(1).pays(nonce)).await;
+        bench.settle(admission).await.unwrap_err();
+        assert!(bench.all(Space::PaymentAnswers).await.is_empty(), "{mood:?}");
+    }
+    bench.facilitator.feel(Mood::Honest);
+    assert_eq!(bench.buy(Payer::new(1).pays(1)).await.body, ANSWER, "it is unspent, and buys after all");
+}
+
+/// Versions before had the answer in the intent.
+#[tokio::test]
+async fn an_intent_of_an_older_version_settles_for_the_answer_that_it_holds() {
+    let bench = Bench::new().await;
+    bench.facilitator.feel(Mood::Unsure);
+    let admission = bench.run(Payer::new(1).pays(1)).await;
+    bench.settle(admission).await.unwrap_err();
+    let (key, bytes) = bench.all(Space::Payments).await.remove(0);
+    let mut older = Record::of_bytes(&bytes).unwrap();
+    older.intent.as_mut().unwrap().answer = Some(answer(ANSWER));
+    let writes = vec![Write::put(Space::Payments, key.clone(), older.to_bytes()), Write::delete(Space::PaymentAnswers, key)];
+    bench.store.apply(Batch::of(vec![], writes), Durability::Buffered).await.unwrap();
+    let bench = bench.restarted();
+    bench.gate.recover().await.unwrap();
+    bench.gate.tick().await.unwrap();
+    assert_eq!(stored(bench.admit(Payer::new(1).pays(1)).await).body, ANSWER);
+    let record = Record::of_bytes(&bench.all(Space::Payments).await[0].1).unwrap();
+    assert!(matches!(record.answer, Some(Kept::Here(_))), "{record:?}");
+}
+
+/// A twin was told of an answer that a power cut could take back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_twin_is_told_of_no_settlement_that_is_not_on_disk() {
+    let (held, mut syncs) = tokio::sync::mpsc::unbounded_channel();
+    let (go, gone_on) = std::sync::mpsc::channel();
+    let gone_on = Mutex::new(gone_on);
+    // The journal has the frame, and the disk takes its time.
+    let before_sync = Arc::new(move || {
+        if held.send(()).is_ok() {
+            // Where the test has failed nobody says it.
+            _ = gone_on.lock().unwrap().recv_timeout(Duration::from_secs(30));
+        }
+        Ok(())
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let store = SledStore::open(folder.path().join("store"), SledConfig { before_sync, ..SledConfig::default() }).unwrap();
+    let bench = Bench::over(Arc::new(store));
+    let payer = Payer::new(1);
+    let settling = async {
+        bench.fund().await;
+        bench.buy(payer.pays(1)).await
+    };
+    let mut settling = std::pin::pin!(settling);
+    let (mut seen, mut states) = (0, vec![]);
+    let first = loop {
+        tokio::select! {
+            first = &mut settling => break first,
+            Some(()) = syncs.recv() => {
+                let id = payer.payment(1).id();
+                assert!(bench.receipts().await.is_empty(), "a receipt that is not on disk");
+                let state = bench.state(&id).await;
+                assert_ne!(state, Some(State::Settled), "the state of what is not on disk");
+                if state.is_some() {
+                    assert!(matches!(bench.admit(payer.pays(1)).await, Ok(Admit::InFlight(_))), "a twin was answered");
+                }
+                states.extend(state);
+                seen += 1;
+                go.send(()).unwrap();
+            }
+        }
+    };
+    // Nobody is asked when the store is closed.
+    drop((syncs, go));
+    assert!(seen >= 2 && states.contains(&State::Settling), "{seen} syncs, {states:?}");
+    assert_eq!(stored(bench.admit(payer.pays(1)).await), first);
+    assert_eq!(bench.receipts().await.len(), 1);
+}
