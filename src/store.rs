@@ -78,6 +78,8 @@ pub struct Sizes {
     pub spaces: BTreeMap<Space, Size>,
     /// False while what is there is still being counted.
     pub complete: bool,
+    /// How many times commits were put on disk since the start, one or many at once.
+    pub syncs: u64,
 }
 
 /// When a commit may answer.

@@ -66,6 +66,7 @@ fn stored(operating: &Operating) -> Value {
     stored.insert("freeReceipts".to_owned(), told(operating.receipts.size()));
     // False while a store of an older version is being counted.
     stored.insert("complete".to_owned(), json!(sizes.complete));
+    stored.insert("syncs".to_owned(), json!(sizes.syncs));
     Value::Object(stored)
 }
 

@@ -244,7 +244,7 @@ impl Store for SledStore {
     }
 
     fn sizes(&self) -> Sizes {
-        self.still().sizes()
+        Sizes { syncs: self.syncs(), ..self.still().sizes() }
     }
 }
 

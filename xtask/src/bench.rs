@@ -1,9 +1,9 @@
-//! `cargo xtask bench call|mcp|revenue|search|victims`: builds everything in release and starts the measuring program on it.
+//! `cargo xtask bench call|mcp|paid|revenue|search|victims`: builds everything in release and starts the measuring program on it.
 
-use crate::{Failure, args::Args, conformance, engine, shell, workers};
+use crate::{Failure, args::Args, clients, conformance, engine, shell, workers};
 
-const SUBJECTS: [&str; 5] = ["call", "mcp", "revenue", "search", "victims"];
-const WHICH: &str = "there are five measurements: `cargo xtask bench call`, `mcp`, `revenue`, `search` and `victims`";
+const SUBJECTS: [&str; 6] = ["call", "mcp", "paid", "revenue", "search", "victims"];
+const WHICH: &str = "there are six measurements: `cargo xtask bench call`, `mcp`, `paid`, `revenue`, `search` and `victims`";
 
 /// Measures; never fails by a clock.
 ///
@@ -23,6 +23,12 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     if subject == "mcp" {
         let clients = conformance::prepare().join().map_err(|_| "the installation of the clients broke")??;
         bench.arg("--node").arg(conformance::node(&clients)?).arg("--clients").arg(clients);
+    }
+    if subject == "paid" {
+        let (payers, express) = (clients::prepare(), clients::prepare_express());
+        let payers = payers.join().map_err(|_| "the installation of the payers broke")??;
+        let express = express.join().map_err(|_| "the installation of the middleware broke")??;
+        bench.arg("--node").arg("node").arg("--clients").arg(payers).arg("--express").arg(express);
     }
     if let Some(seconds) = args.seconds {
         bench.args(["--seconds", &seconds.to_string()]);

@@ -33,6 +33,15 @@ pub(crate) fn prepare_mcp() -> JoinHandle<Result<PathBuf, Failure>> {
     })
 }
 
+/// The same for the stock middleware that paid calls are measured beside, out of `fixtures/express`.
+pub(crate) fn prepare_express() -> JoinHandle<Result<PathBuf, Failure>> {
+    thread::spawn(|| {
+        let to = copied("express")?;
+        once(&to, "package-lock.json", npm)?;
+        Ok(to)
+    })
+}
+
 /// The same for the compiler that the test of `tool.d.ts` asks, which looks for it there, out of `fixtures/contract`.
 pub(crate) fn prepare_contract() -> JoinHandle<Result<PathBuf, Failure>> {
     thread::spawn(|| {

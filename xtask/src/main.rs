@@ -35,6 +35,7 @@ cargo xtask serve [--engine v8|quickjs] [-- ARGS]        build in release and st
 cargo xtask test  [--engine v8|quickjs|both] [FILTER…]   every test; CI asks for both engines
 cargo xtask bench call [--engine v8|quickjs] [--seconds N]   requests per second and latencies, beside a bare axum route
 cargo xtask bench mcp  [--seconds N]                     MCP's tools/call beside a bare axum route and the TypeScript SDK
+cargo xtask bench paid [--seconds N]                     paid calls on a chain beside Express and its x402 middleware, and durable ones a second
 cargo xtask bench revenue                                reports of 100,000 receipts, and paid calls on top of them
 cargo xtask bench victims [--seconds N]                  others' calls beside what one address can do, at 10,000 endpoints
 cargo xtask bench search                                 how often the search finds what is meant, and how long it takes

@@ -57,6 +57,8 @@ impl Request {
 pub(crate) struct Client {
     address: SocketAddr,
     stream: BufReader<TcpStream>,
+    /// The status line and the headers of the last answer, as they came.
+    head: String,
     body: Vec<u8>,
 }
 
@@ -76,7 +78,7 @@ impl Client {
     fn over(stream: TcpStream, address: SocketAddr, patience: Duration) -> Result<Self, Failure> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(patience))?;
-        Ok(Self { address, stream: BufReader::new(stream), body: Vec::new() })
+        Ok(Self { address, stream: BufReader::new(stream), head: String::new(), body: Vec::new() })
     }
 
     /// Sends a request whose answer has to be 200.
@@ -116,16 +118,22 @@ impl Client {
         &self.body
     }
 
-    /// Reads one answer into `body`.
+    /// A header of the last answer.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let headers = self.head.lines().filter_map(|line| line.split_once(':'));
+        headers.into_iter().find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
+    }
+
+    /// Reads one answer into `head` and `body`.
     fn read(&mut self) -> Result<u16, Failure> {
         let (mut status, mut length, mut chunked) = (0, None, false);
-        let mut line = String::new();
+        self.head.clear();
         loop {
-            line.clear();
-            if self.stream.read_line(&mut line)? == 0 {
+            let start = self.head.len();
+            if self.stream.read_line(&mut self.head)? == 0 {
                 return Err("the connection was closed".into());
             }
-            let text = line.trim_end();
+            let text = self.head[start..].trim_end();
             if let Some(rest) = text.strip_prefix("HTTP/1.1 ") {
                 status = rest.get(..3).unwrap_or_default().parse()?;
             } else if text.is_empty() {

@@ -30,8 +30,19 @@ pub(crate) struct Host {
 impl Host {
     /// Starts a host on a data folder and waits for its ready line.
     pub(crate) fn start(options: &Options, data: &Path, settings: &[(&str, &str)]) -> Result<Self, Failure> {
+        Self::start_by(Command::new(&options.host), options, data, settings)
+    }
+
+    /// The same, on these cores alone.
+    pub(crate) fn start_on(cores: &str, options: &Options, data: &Path, settings: &[(&str, &str)]) -> Result<Self, Failure> {
+        let mut taskset = Command::new("taskset");
+        taskset.args(["-c", cores]).arg(&options.host);
+        Self::start_by(taskset, options, data, settings)
+    }
+
+    fn start_by(mut command: Command, options: &Options, data: &Path, settings: &[(&str, &str)]) -> Result<Self, Failure> {
         let log = data.join("host.log");
-        let mut child = Command::new(&options.host)
+        let mut child = command
             .args(["serve", "--listen", "127.0.0.1:0", "--data"])
             .arg(data)
             .env("TOLLHOUSE_WORKER", &options.worker)

@@ -102,6 +102,39 @@ fn repeat(address: SocketAddr, request: &Request, end: Instant) -> Result<Vec<Du
     Ok(taken)
 }
 
+/// Sends each list on a connection of its own, one request after the other: for requests that can be sent once. How long those took
+/// that were answered with 200, and how many were not, or not in time.
+///
+/// # Errors
+///
+/// No connection.
+pub(crate) fn run_lists(address: SocketAddr, lists: &[Vec<Request>]) -> Result<(Figures, usize), Failure> {
+    let began = Instant::now();
+    let runs: Vec<_> = thread::scope(|scope| {
+        let runs: Vec<_> = lists.iter().map(|list| scope.spawn(move || send_all(address, list).map_err(|why| why.to_string()))).collect();
+        runs.into_iter().map(|run| run.join().unwrap_or_else(|_| Err("a connection's thread broke".to_owned()))).collect()
+    });
+    let span = began.elapsed();
+    let taken = runs.into_iter().collect::<Result<Vec<_>, _>>()?.concat();
+    let asked: usize = lists.iter().map(Vec::len).sum();
+    let refused = asked - taken.len();
+    Ok((Figures::of(taken, span), refused))
+}
+
+fn send_all(address: SocketAddr, list: &[Request]) -> Result<Vec<Duration>, Failure> {
+    let mut client = Client::connect(address)?;
+    let mut taken = Vec::with_capacity(list.len());
+    for request in list {
+        let began = Instant::now();
+        match client.ask(request) {
+            Ok(200) => taken.push(began.elapsed()),
+            Ok(_) => {}
+            Err(_) => client = Client::connect(address)?,
+        }
+    }
+    Ok(taken)
+}
+
 /// The median and the 99th percentile, as a table has them.
 pub(crate) fn latencies(figures: &Figures) -> String {
     let shown = |quantile| format!("{:>8.0} µs", figures.quantile(quantile).as_secs_f64() * 1e6);

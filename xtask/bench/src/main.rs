@@ -1,4 +1,5 @@
-//! Measures calls through a whole host beside a bare axum route, reports of revenue, and the search, on this machine, in one run.
+//! Measures calls through a whole host beside a bare axum route, paid ones beside the stock middleware, reports of revenue, and the
+//! search, on this machine, in one run.
 //!
 //! Load and server share the machine's cores, so that the ratios tell more than the figures. Nothing
 //! here fails by a clock; a call that is not answered with 200 does fail the run.
@@ -16,6 +17,7 @@ mod host;
 mod load;
 mod mcp;
 mod options;
+mod paid;
 mod revenue;
 mod schemas;
 mod search;
@@ -37,6 +39,7 @@ fn main() -> Result<(), Failure> {
         seconds: 5,
         node: PathBuf::new(),
         clients: PathBuf::new(),
+        express: PathBuf::new(),
     };
     while let Some(word) = words.next() {
         if word == bare::COMMAND {
@@ -50,6 +53,7 @@ fn main() -> Result<(), Failure> {
             "--engine" => options.engine = value,
             "--node" => options.node = value.into(),
             "--clients" => options.clients = value.into(),
+            "--express" => options.express = value.into(),
             "--seconds" => options.seconds = value.parse()?,
             _ => return Err(format!("no option `{word}`").into()),
         }
@@ -57,6 +61,7 @@ fn main() -> Result<(), Failure> {
     match options.subject.as_str() {
         "call" => call::measure(&options),
         "mcp" => mcp::measure(&options),
+        "paid" => paid::measure(&options),
         "revenue" => revenue::measure(&options),
         "soak" => soak::run(&options),
         "victims" => victims::measure(&options),

@@ -9,7 +9,9 @@ pub(crate) struct Options {
     pub(crate) worker: PathBuf,
     pub(crate) engine: String,
     pub(crate) seconds: u64,
-    /// Node, and the folder of the MCP clients, for the server that MCP is held against.
+    /// Node, and the folder of the clients that the subject needs.
     pub(crate) node: PathBuf,
     pub(crate) clients: PathBuf,
+    /// The folder of the stock middleware.
+    pub(crate) express: PathBuf,
 }

@@ -1,0 +1,218 @@
+//! Paid calls: beside the stock middleware on one chain, and how many a second are on disk.
+
+mod chain;
+mod payer;
+
+use std::{fs, time::Duration};
+
+use rustix::thread::{CpuSet, sched_setaffinity};
+use serde_json::{Value, json};
+
+use self::{
+    chain::{Chain, HOST_KEY, PAY_TO, express},
+    payer::{Challenge, Payer},
+};
+use crate::{
+    Failure, Options,
+    client::{Client, Request},
+    host::{self, Host},
+    load::{self, Figures, INPUT, latencies},
+};
+
+/// Connections beside the middleware.
+const CONNECTIONS: [usize; 2] = [1, 8];
+/// Calls of one connection in a turn, for each second that is asked for.
+const CALLS: usize = 20;
+/// Connections of what is to be on disk, and calls of each.
+const MANY: usize = 64;
+const MANY_CALLS: usize = 150;
+/// On cores of its own the load takes nothing from the host.
+const HOST_CORES: &str = "0,1";
+const BLOCK: Duration = Duration::from_secs(2);
+const ECHO: &str = "/tools/bench-echo";
+const STATIC: &str = "/tools/bench-static";
+
+pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
+    let cores = std::thread::available_parallelism()?.get();
+    println!("{cores} cores, worker on {}, {} bytes of JSON in and out\n", options.engine, INPUT.len());
+    beside_express(options)?;
+    blocks(options)?;
+    durable(options, cores)
+}
+
+/// A host that settles itself.
+fn evm(options: &Options, data: &std::path::Path, chain: &Chain) -> Result<Host, Failure> {
+    let settings = [
+        ("TOLLHOUSE_FACILITATOR", "evm"),
+        ("TOLLHOUSE_RPC_URL", &chain.url()),
+        ("TOLLHOUSE_GAS_KEY", HOST_KEY),
+        ("TOLLHOUSE_PAY_TO", PAY_TO),
+    ];
+    let host = Host::start(options, data, &settings)?;
+    publish(&host, ECHO, 0.01, &json!({ "source": "export default async (req) => req.input;", "language": "js" }))?;
+    Ok(host)
+}
+
+/// The same echo, the same payer, the same chain, in turns.
+fn beside_express(options: &Options) -> Result<(), Failure> {
+    let (first, second) = (tempfile::tempdir()?, tempfile::tempdir()?);
+    let chain = Chain::start(options, &[])?;
+    let facilitator = chain.facilitator(options)?;
+    let express = express(options, &facilitator)?;
+    let own = evm(options, first.path(), &chain)?;
+    let settings = [
+        ("TOLLHOUSE_FACILITATOR", "http"),
+        ("X402_FACILITATOR_URL", &facilitator.url()),
+        ("TOLLHOUSE_RPC_URL", &chain.url()),
+        ("TOLLHOUSE_PAY_TO", PAY_TO),
+    ];
+    let through = Host::start(options, second.path(), &settings)?;
+    publish(&through, ECHO, 0.01, &json!({ "source": "export default async (req) => req.input;", "language": "js" }))?;
+    let payer = Payer::new()?;
+    chain.fund(payer.address)?;
+
+    let echo = Request::post(ECHO, INPUT);
+    let mut subjects = vec![];
+    for (what, address) in [
+        ("@x402/express, stock facilitator", express.address),
+        ("Tollhouse, the same facilitator", through.address()),
+        ("Tollhouse, evm", own.address()),
+    ] {
+        subjects.push((what, address, Challenge::of(address, &echo)?));
+    }
+    println!(
+        "{:<40}{:>5}{:>10}{:>11}{:>11}{:>14}{:>9}",
+        "paid calls on a chain", "conn", "calls/s", "p50", "p99", "p50/Express", "refused"
+    );
+    for connections in CONNECTIONS {
+        let mut sums = vec![(vec![], Duration::ZERO, 0); subjects.len()];
+        // The first turn warms up.
+        for turn in 0..=options.seconds {
+            for ((_, address, challenge), sum) in subjects.iter().zip(&mut sums) {
+                let lists = lists(&payer, &echo, challenge, connections, CALLS)?;
+                let (figures, refused) = load::run_lists(*address, &lists)?;
+                if turn > 0 {
+                    let (taken, span) = figures.into_parts();
+                    sum.0.extend(taken);
+                    (sum.1, sum.2) = (sum.1 + span, sum.2 + refused);
+                }
+            }
+        }
+        let all: Vec<_> = sums.into_iter().map(|(taken, span, refused)| (Figures::of(taken, span), refused)).collect();
+        for ((what, ..), (figures, refused)) in subjects.iter().zip(&all) {
+            let ratio = figures.quantile(0.5).as_secs_f64() / all[0].0.quantile(0.5).as_secs_f64();
+            println!("{what:<40}{connections:>5}{:>10.0}{}{ratio:>14.2}{refused:>9}", figures.per_second(), latencies(figures));
+        }
+    }
+    own.stop()?;
+    through.stop()
+}
+
+/// How long a paid call takes where there is a block every two seconds.
+fn blocks(options: &Options) -> Result<(), Failure> {
+    let data = tempfile::tempdir()?;
+    let chain = Chain::start(options, &["--block-time", &BLOCK.as_secs().to_string()])?;
+    let host = evm(options, data.path(), &chain)?;
+    let payer = Payer::new()?;
+    chain.fund(payer.address)?;
+    let echo = Request::post(ECHO, INPUT);
+    let challenge = Challenge::of(host.address(), &echo)?;
+    println!("\n{:<40}{:>5}{:>11}{:>11}{:>14}", "evm, a block every 2 s", "conn", "p50", "p99", "p50/block");
+    for connections in CONNECTIONS {
+        let (figures, refused) = load::run_lists(host.address(), &lists(&payer, &echo, &challenge, connections, 8)?)?;
+        let blocks = figures.quantile(0.5).as_secs_f64() / BLOCK.as_secs_f64();
+        println!("{:<40}{connections:>5}{}{blocks:>14.2}", format!("paid calls, {refused} refused"), latencies(&figures));
+    }
+    host.stop()
+}
+
+/// Paid calls that are on disk before they answer, by what they are paid with.
+fn durable(options: &Options, cores: usize) -> Result<(), Failure> {
+    let data = tempfile::tempdir()?;
+    let pinned = cores >= 4;
+    let host = if pinned { Host::start_on(HOST_CORES, options, data.path(), &[])? } else { Host::start(options, data.path(), &[])? };
+    if pinned {
+        let mut others = CpuSet::new();
+        (2..cores).for_each(|core| others.set(core));
+        sched_setaffinity(None, &others)?;
+    }
+    publish(&host, STATIC, 0.001, &json!({ "response": { "done": true } }))?;
+    let call = Request::post(STATIC, "{}");
+    let payer = Payer::new()?;
+    let funds = json!({ "address": payer.address.to_checksum(None), "amountUsd": 1_000 }).to_string();
+    Client::connect(host.address())?.expect_ok(&Request::post("/dev/faucet", &funds))?;
+    let challenge = Challenge::of(host.address(), &call)?;
+    let on = if pinned { format!("the host on cores {HOST_CORES}") } else { format!("on {cores} cores with the load") };
+    println!(
+        "\n{:<40}{:>10}{:>11}{:>11}{:>16}{:>14}",
+        format!("durable, {MANY} conn, {on}"),
+        "calls/s",
+        "p50",
+        "p99",
+        "fdatasyncs/call",
+        "CPU µs/call"
+    );
+    let one = minted(&host)?;
+    let each = (0..MANY).map(|_| minted(&host)).collect::<Result<Vec<_>, _>>()?;
+    let by = |credit: &String| vec![call.clone().with("x-developer-credit", credit); MANY_CALLS];
+    for (what, lists) in [
+        ("one credit", vec![by(&one); MANY]),
+        ("64 credits", each.iter().map(by).collect()),
+        ("simulated x402", lists(&payer, &call, &challenge, MANY, MANY_CALLS)?),
+    ] {
+        // Warm, as a host under such load is.
+        let (warm, timed): (Vec<_>, Vec<_>) = lists.iter().map(|list| (list[..10].to_vec(), list[10..].to_vec())).unzip();
+        load::run_lists(host.address(), &warm)?;
+        let before = spent(&host)?;
+        let (figures, refused) = load::run_lists(host.address(), &timed)?;
+        let after = spent(&host)?;
+        if refused > 0 {
+            return Err(format!("{refused} calls by {what} were refused").into());
+        }
+        let calls = (MANY * (MANY_CALLS - 10)) as f64;
+        let (syncs, cpu) = ((after.0 - before.0) as f64 / calls, (after.1 - before.1) / calls * 1e6);
+        println!("{what:<40}{:>10.0}{}{syncs:>16.3}{cpu:>14.0}", figures.per_second(), latencies(&figures));
+    }
+    host.stop()
+}
+
+/// The requests of each connection, each with a payment of its own.
+fn lists(payer: &Payer, request: &Request, challenge: &Challenge, connections: usize, calls: usize) -> Result<Vec<Vec<Request>>, Failure> {
+    (0..connections).map(|_| payer.paid(request, challenge, calls)).collect()
+}
+
+/// How many `fdatasync`s a host has made, and the seconds of processor time.
+fn spent(host: &Host) -> Result<(u64, f64), Failure> {
+    let (_, health) = host.admin(Request::get("/health"))?;
+    let syncs = health["stored"]["syncs"].as_u64().ok_or("the host does not say how often it has put commits on disk")?;
+    let stat = fs::read_to_string(format!("/proc/{}/stat", host.id()))?;
+    let (_, fields) = stat.rsplit_once(") ").ok_or("the system does not say what the host has used")?;
+    // User and system time, the fourteenth and fifteenth field of all.
+    let ticks: u64 = fields.split(' ').skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
+    Ok((syncs, ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
+}
+
+/// A new credit.
+fn minted(host: &Host) -> Result<String, Failure> {
+    let body = json!({ "amountUsd": 1_000, "label": "bench" }).to_string();
+    let (_, minted) = host.admin(Request::post("/ai/credits", &body))?;
+    Ok(minted["credit"].as_str().ok_or("no credit was minted")?.to_owned())
+}
+
+fn publish(host: &Host, path: &str, price: f64, handler: &Value) -> Result<(), Failure> {
+    let kind = if handler["source"].is_string() { "js_request_response" } else { "static_json" };
+    let body = json!({
+        "slug": path.trim_start_matches("/tools/"),
+        "title": "Bench",
+        "description": "Answers.",
+        "priceUsd": price,
+        "handlerType": kind,
+        "tags": ["bench"],
+        "inputSchema": { "type": "object" },
+        "outputSchema": { "type": "object" },
+        "capabilities": {},
+        "handler": handler,
+    });
+    let request = Request::post("/ai/endpoints/create", &body.to_string()).with("x-admin-token", host::ADMIN_TOKEN);
+    Client::connect(host.address())?.expect_ok(&request)
+}
