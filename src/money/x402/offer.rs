@@ -1,5 +1,7 @@
 //! An x402 payment as a client sent it: decoded, and held against what the server asked for.
 
+use std::sync::OnceLock;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
@@ -28,6 +30,8 @@ pub struct Payment {
     pub asset: &'static Asset,
     /// The id that the client gave, by the payment-identifier extension.
     pub client_id: Option<String>,
+    /// Whether the payer's key signed it, once that was looked at: settling asks again what verifying did.
+    by_key: OnceLock<bool>,
 }
 
 /// A payment as it was shown: not held against any terms yet.
@@ -156,7 +160,12 @@ impl Payment {
 
     fn of(version: WireVersion, payload: Value, requirements: Value, exact: Exact) -> Self {
         let Exact { signed, asset, client_id } = exact;
-        Self { version, payload, requirements, signed, asset, client_id }
+        Self { version, payload, requirements, signed, asset, client_id, by_key: OnceLock::new() }
+    }
+
+    /// Whether the payer's key signed `transfer`, which is this payment's, and `signature` with it.
+    pub(in crate::money) fn by_key(&self, transfer: &Transfer, signature: &str) -> bool {
+        *self.by_key.get_or_init(|| transfer.signed_by_payer(signature, self.asset))
     }
 
     /// Who pays, in lower case where the network does not mind.

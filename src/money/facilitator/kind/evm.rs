@@ -92,7 +92,7 @@ impl EvmFacilitator {
 
     /// Who signed it, or the reason why nobody did.
     async fn signed_by(&self, transfer: &Transfer, signature: &str, payment: &Payment) -> Result<SignedBy, Verdict> {
-        if transfer.signed_by_payer(signature, payment.asset) {
+        if payment.by_key(transfer, signature) {
             return Ok(SignedBy::Key);
         }
         let Ok(signature) = signature.parse::<Bytes>() else { return Err(invalid(Told::of("invalid_exact_evm_signature"))) };

@@ -28,7 +28,7 @@ impl SimulatedFacilitator {
     /// The transfer, if nothing but the balance and the nonce can stop it.
     fn check(&self, payment: &Payment) -> Result<Move, Told> {
         let (transfer, signature) = exact::transfer(payment)?;
-        if !transfer.signed_by_payer(signature, payment.asset) {
+        if !payment.by_key(&transfer, signature) {
             return Err(Told::of("invalid_exact_evm_signature"));
         }
         exact::fits(&transfer, payment, self.clock.now())?;
