@@ -25,7 +25,10 @@ use super::{
     request::{BODY_BYTES, REST_WALL},
     *,
 };
-use crate::capability::{Guard, GuardSettings, testing::serve};
+use crate::{
+    base::behalf,
+    capability::{Guard, GuardSettings, testing::serve},
+};
 
 const USDC: &str = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
 const PAY_TO: &str = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
@@ -404,6 +407,28 @@ async fn a_check_looks_at_its_own_host_and_at_no_other_private_one() {
     assert!(codes(&report, "info").contains(&"own_host".to_owned()), "{report:#}");
     for url in [format!("http://{own}/health"), format!("http://{other}/tools/echo")] {
         assert_eq!(check(&client, &url).await["reason"]["code"], "forbidden_address", "{url}");
+    }
+}
+
+#[tokio::test]
+async fn the_own_host_is_told_for_whom_it_is_asked_and_no_other_host_is() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let router = || {
+        let seen = Arc::clone(&seen);
+        let answer = move |headers: HeaderMap| async move {
+            seen.lock().unwrap().push(headers.get(behalf::HEADER).and_then(|said| behalf::heard(said.as_bytes())));
+            challenge(Some(&v2()), &v1())
+        };
+        Router::new().route("/tools/echo", get(answer))
+    };
+    let (own, other) = (serve(router()).await, serve(router()).await);
+    let guard = Guard::new(GuardSettings { allow: vec![other.to_string()], ..GuardSettings::default() }).unwrap();
+    let asker = "203.0.113.9".parse().unwrap();
+    let client = ReadinessClient::new(guard, &format!("http://{own}")).unwrap().asked_by(asker);
+    for (host, told) in [(own, Some(asker)), (other, None)] {
+        check(&client, &format!("http://{host}/tools/echo")).await;
+        let seen = std::mem::take(&mut *seen.lock().unwrap());
+        assert!(!seen.is_empty() && seen.iter().all(|asker| *asker == told), "{seen:?}");
     }
 }
 
