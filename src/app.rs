@@ -32,7 +32,7 @@ use crate::{
     http,
     mcp::{self, Mcp},
     money::{
-        ConfigError, FacilitatorAccess, Facilitators, Gate, Ledger, Means, PaymentConfig, Site,
+        ConfigError, FacilitatorAccess, Facilitators, Gate, Ledger, Means, PaymentConfig, QuoteKey, Quotes, Site,
         payout::Payouts,
         receipt::{FreeReceipts, Signer},
         sale::Sales,
@@ -169,10 +169,14 @@ impl App {
             metrics: Arc::clone(&metrics),
         };
         let write_behind = WriteBehind::start(Arc::clone(&store), parts);
+        let keys_of = Arc::clone(&secrets);
+        let keys = Box::new(move || keys_of.derived("quotes").into_iter().map(QuoteKey::new).collect());
+        let quotes = Arc::new(Quotes::new(keys, settings.money.quote, clock.clone()));
         let shares = Shares::new(settings.http.address_cpu_percent);
         let calls = Calls::new(CallParts {
             catalog: Arc::clone(&catalog),
             gate: Arc::clone(&gate),
+            quotes,
             runner,
             write_behind: Arc::clone(&write_behind),
             fee: settings.money.fee,

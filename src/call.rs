@@ -21,6 +21,7 @@ mod in_flight;
 mod input;
 mod metrics;
 mod new_call;
+mod quoted;
 mod receipts;
 mod register;
 mod request;
@@ -69,7 +70,7 @@ use crate::{
         share::Shares,
     },
     catalog::{Catalog, Live},
-    money::{Admission, Admit, Gate, Offered, Refusal, SettleError, Terms, receipt, sale::FeeBps},
+    money::{Admission, Admit, Gate, Offered, Quotes, Refusal, SettleError, Terms, receipt, sale::FeeBps},
     tool::{Availability, Owner},
 };
 
@@ -83,6 +84,7 @@ pub type CodeOf = fn(&CallError) -> &'static str;
 pub struct Calls {
     catalog: Arc<Catalog>,
     gate: Arc<Gate>,
+    quotes: Arc<Quotes>,
     runner: Runner,
     write_behind: Arc<WriteBehind>,
     fee: FeeBps,
@@ -101,6 +103,8 @@ pub struct CallParts {
     pub catalog: Arc<Catalog>,
     /// Where payments are admitted and settled.
     pub gate: Arc<Gate>,
+    /// Whose prices hold for a while.
+    pub quotes: Arc<Quotes>,
     /// What runs handlers.
     pub runner: Runner,
     /// Where what a call leaves is written.
@@ -125,10 +129,11 @@ impl Calls {
     /// The pipeline of these parts.
     #[must_use]
     pub fn new(parts: CallParts) -> Arc<Self> {
-        let CallParts { catalog, gate, runner, write_behind, fee, shares, clock, code } = parts;
+        let CallParts { catalog, gate, quotes, runner, write_behind, fee, shares, clock, code } = parts;
         Arc::new(Self {
             catalog,
             gate,
+            quotes,
             runner,
             write_behind,
             fee,
@@ -198,11 +203,16 @@ impl Calls {
     }
 
     async fn perform_here(&self, call: Call, cancel: CancellationToken) -> Shared {
-        let Call { live, by, input, offered, head, from, progress } = call;
+        let quoted = match self.under(&call.live.terms, call.quote.as_deref().filter(|_| call.by == CalledBy::Anyone)) {
+            Ok(quoted) => quoted,
+            Err(refused) => return Box::pin(self.bought_under(call, refused)).await,
+        };
+        let Call { live, by, input, offered, head, from, progress, .. } = call;
         // Before a payment is admitted: whoever waits, or is refused, holds nothing.
         let turn = self.shares.turn(from, live.usual_cost.get()).await.map_err(|over| Arc::new(over.into()))?;
         let task = NewCall {
             live,
+            quoted,
             by,
             head,
             progress,
@@ -228,7 +238,7 @@ impl Calls {
 
     async fn priced(&self, task: NewCall, input: Input, offered: Offered) -> Shared {
         if matches!(offered, Offered::Nothing) {
-            return Err(Arc::new(self.unpaid(&task.live.terms)));
+            return Err(Arc::new(self.unpaid(&task.quoted.terms)));
         }
         let read = input.read_bound(&task.live, task.head.method, task.head.raw_query());
         let (parsed, hash, binding) = task.turn.during(read).await.map_err(Arc::new)?;
@@ -239,7 +249,7 @@ impl Calls {
                 None => self.free(task, parsed.check().map_err(Arc::new)?, hash).await.map_err(Arc::new),
             };
         }
-        match self.admit(&task.live.terms, offered, &binding).await? {
+        match self.admit(&task.quoted.terms, offered, &binding).await? {
             Admit::Stored(payment, answer) => Ok(Done::paid(payment, answer)),
             Admit::InFlight(payment) => self.join(&payment, wall_ms).await,
             Admit::Run(admission) => {
@@ -292,7 +302,7 @@ impl Calls {
         let closing = task.closing(hash, &ran, self.clock.now(), self.fee);
         let answer = Arc::unwrap_or_clone(Done::of(ran, &closing.receipt).answer);
         let settled = self.gate.settle(admission, answer, &ReceiptFinisher::encode(&closing)).await;
-        let answer = settled.map_err(|error| self.unsettled(&task.live.terms, error)).inspect_err(|error| {
+        let answer = settled.map_err(|error| self.unsettled(&task.quoted.terms, error)).inspect_err(|error| {
             // The gate has told of a refusal; what is unknown may turn out well.
             match error {
                 CallError::Store(_) => self.failed(&task, error),
@@ -346,6 +356,7 @@ impl Calls {
         let running = self.runner.run(Task {
             live: &task.live,
             by: task.by,
+            price: task.price(),
             call,
             receipt: &task.receipt,
             head: &task.head,

@@ -24,7 +24,7 @@ pub(crate) use self::{
     caller::{Caller, Known, not_suspended},
     compress::Document,
     fault::{AboutBody, REQUEST, code_of},
-    payment::{bought, check_offered, credit, offered, settlement},
+    payment::{bought, credit, offered, quote, settlement},
 };
 pub use self::{
     caller::Callers,

@@ -19,6 +19,7 @@ mod manifest;
 mod operations;
 mod page;
 mod payouts;
+mod quotes;
 mod receipts;
 mod reply;
 mod revenue;
@@ -40,7 +41,7 @@ use axum::{
 use self::{route::Route, services::Http};
 pub use self::{
     route::{Row, Whose},
-    services::{Accounts, Auditing, Calling, Earning, Offering, Operating, Proving, Publishing, Sealing, Services, Watching},
+    services::{Accounts, Auditing, Calling, Earning, Offering, Operating, Proving, Publishing, Quoting, Sealing, Services, Watching},
 };
 
 /// The routes of management, subject by subject.
@@ -75,6 +76,7 @@ pub fn routes(services: Services) -> Router {
     let agents = Router::new()
         .route("/tools/{slug}", on(head_get_post, tools::call).head(tools::head))
         .route("/ai/invoke", post(invoke::invoke))
+        .route("/ai/quote", post(quotes::quote))
         .route("/ai/endpoints", get(manifest::catalog))
         .route("/ai/manifest", get(manifest::manifest))
         .route("/ai/receipts/{id}", get(receipts::receipt))

@@ -27,6 +27,7 @@ mod gate;
 mod network;
 mod offered;
 pub mod payout;
+mod quote;
 pub mod receipt;
 mod refusal;
 pub mod sale;
@@ -58,6 +59,7 @@ pub use self::{
     },
     network::{Family, Network, checked_address},
     offered::{CredentialObserver, CreditOffer, Offered, WireVersion},
+    quote::{Quote, QuoteDocument, QuoteKey, QuoteKeys, QuoteRefusal, Quoted, Quotes},
     refusal::{Refusal, SettleError},
     settlement::{Settlement, SettlementKind},
     terms::Terms,

@@ -6,7 +6,7 @@ use super::rooms::Rooms;
 use crate::{
     base::rate::ConcurrencyLimit,
     front::Shared,
-    http::{self, Accounts, Auditing, Calling, Earning, Offering, Operating, Proving, Publishing, Sealing, Watching},
+    http::{self, Accounts, Auditing, Calling, Earning, Offering, Operating, Proving, Publishing, Quoting, Sealing, Watching},
     mcp,
 };
 
@@ -34,6 +34,7 @@ pub(super) fn http(rooms: &Rooms, shared: &Arc<Shared>) -> http::Services {
             abuse_contact: rooms.abuse_contact.clone(),
             base_url: base_url(),
         }),
+        quoting: Arc::new(Quoting { calls: calls(), registration: Arc::clone(&rooms.registration) }),
         proving: Arc::new(Proving { receipts: receipts(), gate: gate(), signer: Arc::clone(&rooms.signer) }),
         ledger: rooms.ledger.clone(),
         accounts: Arc::new(Accounts {

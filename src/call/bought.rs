@@ -5,7 +5,7 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use tollhouse_protocol::limits::Limits;
 
-use super::{CallError, Calls, Done, Input, UnderWay, done::Shared, in_flight::patience};
+use super::{Call, CallError, Calls, Done, Input, UnderWay, done::Shared, in_flight::patience};
 use crate::money::{Offered, PaymentId, Refusal, Seen};
 
 /// A request for a tool that takes no calls now.
@@ -33,15 +33,32 @@ impl Calls {
     ///
     /// [`CallError::OverShare`], or the store's.
     pub async fn bought(self: &Arc<Self>, asked: Asked<'_>) -> Result<Option<UnderWay<Done>>, Arc<CallError>> {
+        let Some(seen) = self.seen(asked).await? else { return Ok(None) };
+        let this = Arc::clone(self);
+        Ok(Some(self.detached(async move { this.again(seen, Limits::ceilings().wall_ms).await })))
+    }
+
+    /// What the payment of a call has bought while its quote held; else that it is `refused`, since that holds no more.
+    pub(super) async fn bought_under(&self, call: Call, refused: CallError) -> Shared {
+        let Call { live, input, offered, head, from, .. } = call;
+        let slug = live.endpoint.slug.as_str();
+        let asked = Asked { slug, method: head.method, query: head.raw_query(), input, offered, from };
+        match self.seen(asked).await? {
+            Some(seen) => self.again(seen, live.endpoint.limits.wall_ms).await,
+            None => Err(Arc::new(refused)),
+        }
+    }
+
+    async fn seen(&self, asked: Asked<'_>) -> Result<Option<Seen>, Arc<CallError>> {
         let Asked { slug, method, query, input, offered, from } = asked;
         if !offered.repeatable() {
             return Ok(None);
         }
         let turn = self.shares.turn(from, Duration::ZERO).await.map_err(|over| Arc::new(over.into()))?;
-        let Some(binding) = turn.during(input.bound(slug, method, query)).await else { return Ok(None) };
-        let Some(seen) = self.earlier(&offered, &binding).await? else { return Ok(None) };
-        let this = Arc::clone(self);
-        Ok(Some(self.detached(async move { this.again(seen, Limits::ceilings().wall_ms).await })))
+        match turn.during(input.bound(slug, method, query)).await {
+            Some(binding) => self.earlier(&offered, &binding).await,
+            None => Ok(None),
+        }
     }
 
     /// What is offered has bought already, where that is this request: nobody asks for anything else of it.

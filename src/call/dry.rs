@@ -17,6 +17,7 @@ use crate::{
     call::run::{Produced, Task},
     capability::{LogEntry, Scratch},
     catalog::Live,
+    tool::MicroUsd,
 };
 
 /// A dry run that came to its end, whatever the end.
@@ -51,6 +52,7 @@ impl Calls {
         let ran = self.runner.run(Task {
             live: &live,
             by: CalledBy::Owner,
+            price: MicroUsd::ZERO,
             call: CallId::generate(),
             receipt: &receipt,
             head: &head,

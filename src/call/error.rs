@@ -7,7 +7,7 @@ use tollhouse_protocol::{StopReason, Thrown};
 
 use crate::{
     base::share::OverShare,
-    money::{Challenge, NOT_SERVED, PaymentId, Refusal, SettleError, Slowed},
+    money::{Challenge, NOT_SERVED, PaymentId, QuoteDocument, QuoteRefusal, Refusal, SettleError, Slowed},
     store::StoreError,
     tool::{Mismatch, Slug},
 };
@@ -40,6 +40,9 @@ pub enum CallError {
     /// The same payment bought something else; and what is asked for by a front whose clients pay when they read it.
     #[error("{}", Refusal::Reused)]
     PaymentReused(Arc<Challenge>),
+    /// The quote that the call names does not hold; and one that does.
+    #[error("{why}")]
+    Quote { why: QuoteRefusal, current: Box<QuoteDocument> },
     #[error("{}", Refusal::InProgress(.0.clone()))]
     PaymentInProgress(PaymentId),
     #[error("{}", Refusal::FacilitatorUnavailable(.0.clone()))]

@@ -23,13 +23,15 @@ use crate::{
         share::Turn,
     },
     catalog::Live,
-    money::{receipt, sale::FeeBps},
+    money::{Quoted, receipt, sale::FeeBps},
     tool::MicroUsd,
 };
 
 /// What belongs to a call from its start to its receipt.
 pub(super) struct NewCall {
     pub(super) live: Arc<Live>,
+    /// What it costs, under its quote where it has one.
+    pub(super) quoted: Quoted,
     pub(super) by: CalledBy,
     pub(super) head: RequestHead,
     pub(super) progress: Option<mpsc::Sender<Progress>>,
@@ -51,7 +53,7 @@ impl NewCall {
     /// What the call costs whom it is made by.
     pub(super) fn price(&self) -> MicroUsd {
         match self.by {
-            CalledBy::Anyone => self.live.endpoint.price_usd,
+            CalledBy::Anyone => self.quoted.terms.price,
             CalledBy::Owner => MicroUsd::ZERO,
         }
     }
@@ -65,8 +67,9 @@ impl NewCall {
             endpoint_id: endpoint.id.clone(),
             version: endpoint.version.clone(),
             price_usd: self.price(),
+            quote_id: self.quoted.id.clone(),
             owner: self.by == CalledBy::Owner,
-            resource_url: self.live.terms.resource_url.clone(),
+            resource_url: self.quoted.terms.resource_url.clone(),
             request_hash,
             result_hash: ran.result_hash.clone(),
             started_at: self.started,

@@ -22,7 +22,7 @@ use crate::{
         id::{CallId, EndpointId, ReceiptId, RequestId},
     },
     money::{
-        Admit, Offered, StoredAnswer, Terms, binding,
+        Admit, Offered, Quoted, StoredAnswer, Terms, binding,
         receipt::{self, request_hash},
     },
     store::StoreError,
@@ -48,6 +48,8 @@ pub struct Registration {
     pub query: Option<String>,
     /// What it is paid with.
     pub offered: Offered,
+    /// The quote that it names, if it names one.
+    pub quote: Option<String>,
     /// The request, as the audit trail names it.
     pub request: RequestId,
 }
@@ -89,30 +91,38 @@ impl Calls {
     }
 
     async fn register_here(&self, registration: Registration) -> Shared {
-        let Registration { terms, name, contact, query, offered, request } = registration;
+        let Registration { terms, name, contact, query, offered, quote, request } = registration;
         let applicant = Applicant { name, contact, request };
         let body = json!({ "name": applicant.name, "contact": applicant.contact });
         let body = receipt::canonical(&body);
         let hash = request_hash(terms.endpoint_id.as_str(), &body);
         let binding = binding(terms.slug.as_str(), "POST", query.as_deref(), Some(&body));
+        let quoted = match self.under(&terms, quote.as_deref()) {
+            Ok(quoted) => quoted,
+            Err(refused) => {
+                let seen = self.earlier(&offered, &binding).await?.ok_or_else(|| Arc::new(refused))?;
+                return self.again(seen, 0).await;
+            }
+        };
+        let terms = &quoted.terms;
         if terms.price.is_zero() {
-            let joining = self.make(&terms, &applicant, hash).map_err(Arc::new)?;
+            let joining = self.make(&quoted, &applicant, hash).map_err(Arc::new)?;
             return self.register_free(joining).await.map_err(|error| Arc::new(error.into()));
         }
         if matches!(offered, Offered::Nothing) {
-            return Err(Arc::new(self.unpaid(&terms)));
+            return Err(Arc::new(self.unpaid(terms)));
         }
-        match self.admit(&terms, offered, &binding).await? {
+        match self.admit(terms, offered, &binding).await? {
             Admit::Stored(payment, answer) => Ok(Done::paid(payment, answer)),
             Admit::InFlight(payment) => self.join(&payment, 0).await,
             Admit::Run(admission) => {
                 let tracked = self.in_flight.track(admission.id());
                 let payment = admission.id().clone();
-                let registered = match self.make(&terms, &applicant, hash) {
+                let registered = match self.make(&quoted, &applicant, hash) {
                     Ok(Joining { closing, answer, key }) => {
                         let settled = self.gate.settle(admission, answer, &ReceiptFinisher::encode(&closing)).await;
                         let done = settled.map(|answer| Done { key: Some(Key::new(key)), ..Done::paid(payment, answer) });
-                        done.map_err(|error| self.unsettled(&terms, error))
+                        done.map_err(|error| self.unsettled(terms, error))
                     }
                     Err(error) => {
                         admission.release().await;
@@ -137,12 +147,13 @@ impl Calls {
     }
 
     /// A builder who is not stored yet, and all that the commit which stores them says.
-    fn make(&self, terms: &Terms, applicant: &Applicant, request_hash: String) -> Result<Joining, CallError> {
+    fn make(&self, quoted: &Quoted, applicant: &Applicant, request_hash: String) -> Result<Joining, CallError> {
+        let terms = &quoted.terms;
         let now = self.clock.now();
         let (builder, key) = Builder::new(&applicant.name, applicant.contact.as_deref(), now).map_err(refused)?;
         let body = told(&builder);
         let closing = Closing {
-            receipt: draft(terms, request_hash, &body, now),
+            receipt: draft(quoted, request_hash, &body, now),
             call: CallId::generate(),
             owner: Owner::Platform,
             fee: self.fee.of(terms.price, &Owner::Platform),
@@ -170,13 +181,14 @@ fn told(builder: &Builder) -> Value {
     })
 }
 
-fn draft(terms: &Terms, request_hash: String, body: &Value, now: Timestamp) -> receipt::Draft {
+fn draft(Quoted { terms, id }: &Quoted, request_hash: String, body: &Value, now: Timestamp) -> receipt::Draft {
     receipt::Draft {
         receipt_id: ReceiptId::generate(),
         slug: terms.slug.clone(),
         endpoint_id: EndpointId::clone(&terms.endpoint_id),
         version: terms.version.clone(),
         price_usd: terms.price,
+        quote_id: id.clone(),
         owner: false,
         resource_url: terms.resource_url.clone(),
         request_hash,

@@ -23,6 +23,8 @@ pub struct Call {
     pub input: Input,
     /// What it is paid with.
     pub offered: Offered,
+    /// The quote that it names, if it names one.
+    pub quote: Option<String>,
     /// What a handler may know of the request.
     pub head: RequestHead,
     /// Whose network asks, for its share of the processor.

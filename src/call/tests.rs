@@ -3,6 +3,7 @@
 mod asked;
 mod joined;
 mod left;
+mod quoted;
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Mutex};
 
@@ -22,7 +23,7 @@ use crate::{
     catalog::{By, CatalogParts, safety::Scanner},
     event::{Event, EventQuery, EventSettings, Events, Kind},
     money::{
-        Begun, Facilitator, Payment, PaymentConfig, SettleOutcome, Settlement, SettlementKind, Verdict, WireVersion,
+        Begun, Facilitator, Payment, PaymentConfig, QuoteKey, SettleOutcome, Settlement, SettlementKind, Verdict, WireVersion,
         receipt::{FreeReceipts, Signer},
         sale::Sales,
     },
@@ -31,6 +32,8 @@ use crate::{
 };
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
+/// How long quotes hold.
+const QUOTE: Duration = Duration::from_secs(60);
 const FROM: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
 
@@ -127,6 +130,7 @@ pub(super) struct Bench {
     facilitator: Arc<Told>,
     pub(super) services: Arc<CapabilityServices>,
     calls: Arc<Calls>,
+    clock: Clock,
     /// Who owns all tools.
     owner: Owner,
     _folder: tempfile::TempDir,
@@ -175,11 +179,12 @@ impl Bench {
         let calls = Calls::new(CallParts {
             catalog: Arc::clone(&catalog),
             gate: Arc::clone(&gate),
+            quotes: Arc::new(Quotes::new(Box::new(|| vec![QuoteKey::new([7; 32].into())]), QUOTE, clock.clone())),
             runner: Runner::new(pool, Arc::clone(&services), ReadinessClient::new(guard, "https://tools.example").unwrap()),
             write_behind: Arc::clone(&write_behind),
             fee: FeeBps(500),
             shares: Shares::new(None),
-            clock,
+            clock: clock.clone(),
             code: |error| match error {
                 CallError::Internal => "internal",
                 CallError::Store(_) => "store",
@@ -203,6 +208,7 @@ impl Bench {
             facilitator,
             services,
             calls,
+            clock,
             owner,
             _folder: folder,
         }
@@ -213,6 +219,12 @@ impl Bench {
         self.publish(json!({ "priceUsd": price_usd, "handlerType": "static_json", "handler": { "response": { "answer": 42 } } })).await
     }
 
+    /// The tool at another price.
+    async fn repriced(&self, price_usd: f64) -> Arc<Live> {
+        let patch = serde_json::from_value(json!({ "priceUsd": price_usd })).unwrap();
+        self.catalog.update("some-tool", patch, None, By::Admin).await.unwrap()
+    }
+
     async fn publish(&self, mut draft: Value) -> Arc<Live> {
         draft["slug"] = json!("some-tool");
         draft["title"] = json!("Some tool");
@@ -221,7 +233,7 @@ impl Bench {
 
     fn call(&self, live: &Arc<Live>, offered: Offered) -> Call {
         let (live, input) = (Arc::clone(live), Input::Body(Bytes::new()));
-        Call { live, by: CalledBy::Anyone, input, offered, head: head(), from: FROM, progress: None }
+        Call { live, by: CalledBy::Anyone, input, offered, quote: None, head: head(), from: FROM, progress: None }
     }
 
     async fn perform(&self, live: &Arc<Live>, offered: Offered) -> Shared {

@@ -118,6 +118,12 @@ pub struct Secrets {
 }
 
 impl Secrets {
+    /// A key for something else than secrets, of each master key in force, the current one first.
+    #[must_use]
+    pub fn derived(&self, what: &str) -> Vec<Zeroizing<[u8; 32]>> {
+        self.state.load().ring.all().map(|key| key.derived(what)).collect()
+    }
+
     /// Reads what is sealed. Opens nothing.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! Who verifies and settles payments, where they go, and what the host keeps.
 
-use std::{fs, net::SocketAddr, path::PathBuf};
+use std::{fs, net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::ValueEnum as _;
 
@@ -18,6 +18,12 @@ const DEFAULT_NETWORK: &str = "eip155:84532";
 
 /// What the host keeps of each sale when nothing else is set, in basis points.
 const DEFAULT_FEE_BPS: u16 = 500;
+
+/// How long a quote holds when nothing else is set, in milliseconds.
+const DEFAULT_QUOTE_MS: u64 = 5 * 60 * 1_000;
+
+/// The longest that one may hold, in milliseconds: a builder's change of a price waits for it.
+const MOST_QUOTE_MS: u64 = 24 * 60 * 60 * 1_000;
 
 flags! {
 /// Of money.
@@ -71,6 +77,9 @@ pub struct MoneyFlags {
     /// What the host keeps of each sale, in basis points of the price [default: 500]
     #[arg(long, env = "TOLLHOUSE_FEE_BPS", value_parser = clap::value_parser!(u16).range(0..=10_000))]
     pub fee_bps: Option<u16>,
+    /// Time that a quote holds, in ms, at most a day [default: 300000]
+    #[arg(long, env = "TOLLHOUSE_QUOTE_MS", value_parser = clap::value_parser!(u64).range(1..=MOST_QUOTE_MS))]
+    pub quote_ms: Option<u64>,
 }
 }
 
@@ -85,6 +94,8 @@ pub struct MoneySettings {
     pub gas_key: Option<Hidden>,
     /// What the host keeps of each sale.
     pub fee: FeeBps,
+    /// For a quote to hold.
+    pub quote: Duration,
 }
 
 /// How payments are made on one network.
@@ -138,7 +149,13 @@ impl MoneyFlags {
         if fee > WHOLE_BPS {
             return Err(SettingsError::Fee(fee));
         }
-        Ok(MoneySettings { networks, access, gas_key, fee: FeeBps(fee) })
+        Ok(MoneySettings {
+            networks,
+            access,
+            gas_key,
+            fee: FeeBps(fee),
+            quote: Duration::from_millis(self.quote_ms.map_or(DEFAULT_QUOTE_MS, |ms| ms.clamp(1, MOST_QUOTE_MS))),
+        })
     }
 
     /// The networks, each with what is set for it and what is set for all.

@@ -123,6 +123,10 @@ codes! {
     PaymentReused "payment_reused" CONFLICT Caller No "this payment was made for another request";
     PaymentInProgress "payment_in_progress" CONFLICT Caller No "another request uses this payment"
         "ask GET /ai/payments/{paymentId} what became of it; do not pay again before it says so";
+    QuoteExpired "quote_expired" CONFLICT Caller No "the quote has expired"
+        "call with the quote in `error.quote`, or with none, at the price of the moment; a payment for another amount has to be signed again";
+    QuoteInvalid "quote_invalid" CONFLICT Caller No "this is no quote for this tool"
+        "call with the quote in `error.quote`, or with none, at the price of the moment";
     StreamingRequired "streaming_required" CONFLICT Caller No "the service is long-running: its answer is streamed"
         "send `\"stream\": true` or `Accept: text/event-stream`";
     CreditRevoked "credit_revoked" CONFLICT Caller No "the credit is revoked"

@@ -59,6 +59,7 @@ fn cors() -> CorsLayer {
         &names::X_PAYMENT_RESPONSE,
         &names::RECEIPT_ID,
         &names::PAYMENT_ID,
+        &names::QUOTE_ID,
         &names::REQUEST_ID,
         &names::MCP_SESSION,
         &names::RATE_LIMIT,

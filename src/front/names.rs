@@ -13,6 +13,8 @@ pub(crate) static PAYMENT_ID: HeaderName = HeaderName::from_static("x-payment-id
 pub(crate) static PAYMENT_REQUIRED: HeaderName = HeaderName::from_static("payment-required");
 pub(crate) static PAYMENT_RESPONSE: HeaderName = HeaderName::from_static("payment-response");
 pub(crate) static PAYMENT_SIGNATURE: HeaderName = HeaderName::from_static("payment-signature");
+/// The quote that a call is made under.
+pub(crate) static QUOTE_ID: HeaderName = HeaderName::from_static("x-quote-id");
 pub(crate) static RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 pub(crate) static RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 pub(crate) static RECEIPT_ID: HeaderName = HeaderName::from_static("x-receipt-id");

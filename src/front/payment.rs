@@ -7,8 +7,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 use super::{fault::Fault, faults::Code, names};
 use crate::{
-    call::{Asked, CalledBy, Calls, Done, UnderWay},
-    catalog::Live,
+    call::{Asked, Calls, Done, UnderWay},
     money::{CREDIT_PREFIX, CreditOffer, Offered, SettlementNotice, WireVersion},
 };
 
@@ -29,10 +28,9 @@ pub(crate) fn offered(headers: &HeaderMap) -> Offered {
     }
 }
 
-/// Refuses a call of a paid tool with which nothing is offered, before anything is done for it.
-pub(crate) fn check_offered(calls: &Calls, live: &Live, by: CalledBy, offered: &Offered) -> Result<(), Fault> {
-    let pays = by == CalledBy::Anyone && !live.endpoint.price_usd.is_zero();
-    if pays && matches!(offered, Offered::Nothing) { Err(calls.unpaid(&live.terms).into()) } else { Ok(()) }
+/// The quote that a request's headers name. Never an error: one that is none is refused by the call.
+pub(crate) fn quote(headers: &HeaderMap) -> Option<String> {
+    headers.get(&names::QUOTE_ID).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
 /// What the payment of a request has bought already that is `refused` for what its tool is now, or is no more; else the refusal.

@@ -26,7 +26,7 @@ use crate::{
     base::id::{BuilderId, RequestId},
     call::{CallError, Registration},
     event::{Events, Kind},
-    front::{AboutBody as _, Caller, Code, Fault, body::SMALL_BODY_BYTES, offered},
+    front::{AboutBody as _, Caller, Code, Fault, body::SMALL_BODY_BYTES, offered, quote},
     money::Offered,
     tool::{EndpointState, Mismatch, Owner},
 };
@@ -67,14 +67,15 @@ async fn register(
 ) -> Result<Response, Fault> {
     let accounts = &http.accounts;
     let offered = accounts.shared.limits.observed(peer.ip(), offered(request.headers()));
-    if matches!(offered, Offered::Nothing) && !accounts.registration.price.is_zero() {
-        return Err(accounts.calls.unpaid(&accounts.registration).into());
+    let quote = quote(request.headers());
+    if matches!(offered, Offered::Nothing) {
+        accounts.calls.check_unpaid(&accounts.registration, quote.as_deref())?;
     }
     let request_id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(RequestId::generate);
     let query = request.uri().query().map(str::to_owned);
     let Body(Applicant { name, contact }) = Body::<_, SMALL_BODY_BYTES>::from_request(request, &http).await?;
     let registration =
-        Registration { terms: Arc::clone(&accounts.registration), name, contact, query, offered, request: request_id.clone() };
+        Registration { terms: Arc::clone(&accounts.registration), name, contact, query, offered, quote, request: request_id.clone() };
     let done = accounts.calls.register(registration).await.map_err(|error| match &*error {
         CallError::Input(mismatch) => unfit(mismatch),
         other => other.into(),

@@ -23,7 +23,7 @@ use crate::{
     front::{
         Code, Fault,
         body::{self, Verbatim},
-        bought, network, offered, sse,
+        bought, network, offered, quote, sse,
     },
 };
 
@@ -33,6 +33,8 @@ struct Invoke<I> {
     slug: String,
     /// Default: `{}`.
     input: Option<I>,
+    /// As `X-Quote-Id` names it.
+    quote_id: Option<String>,
     /// Answers with Server-Sent Events; long-running services want it.
     #[serde(default)]
     stream: bool,
@@ -49,7 +51,9 @@ pub(super) async fn invoke(
     let (parts, body) = request.into_parts();
     body::check_json(&parts.headers)?;
     let text = body::read(&calling.shared.intake, peer.ip(), body, MOST_BYTES).await?;
-    let Invoke { slug, input, stream } = body::verbatim::<Invoke<Verbatim>, Invoke<IgnoredAny>>(&text, Code::InvalidMember).await?;
+    let Invoke { slug, input, quote_id, stream } =
+        body::verbatim::<Invoke<Verbatim>, Invoke<IgnoredAny>>(&text, Code::InvalidMember).await?;
+    let quote = named(quote_id, quote(&parts.headers))?;
     let streamed = stream || sse::wanted(&parts.headers);
     let offered = calling.shared.limits.observed(peer.ip(), offered(&parts.headers));
     let input = Input::Body(input.map(Bytes::from).unwrap_or_default());
@@ -62,11 +66,19 @@ pub(super) async fn invoke(
         }
     };
     let head = tools::request_head(&calling, "POST", &parts.uri, vec![], &parts.headers);
-    let call = Call { live, by, input, offered, head, from: network(peer.ip()), progress: None };
+    let call = Call { live, by, input, offered, quote, head, from: network(peer.ip()), progress: None };
     if streamed {
         return Ok(stream::events(calling, call));
     }
     with_receipt(&calling, &calling.calls.perform(call).await?).await
+}
+
+/// The quote that a call names: by its body, by a header, or by both the same.
+fn named(member: Option<String>, header: Option<String>) -> Result<Option<String>, Fault> {
+    match (member, header) {
+        (Some(member), Some(header)) if member != header => Err(Fault::bad_request("`quoteId` and `X-Quote-Id` name two quotes")),
+        (member, header) => Ok(member.or(header)),
+    }
 }
 
 /// The tool, if its answer can be told in this way.

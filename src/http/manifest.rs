@@ -113,6 +113,11 @@ pub(super) async fn manifest(State(offering): State<Arc<Offering>>) -> Json<Valu
             "count": counts.listed,
             "paid": counts.paid,
         },
+        "quotes": {
+            "url": format!("{base}/ai/quote"),
+            "header": "X-Quote-Id",
+            "mcpMeta": "tollhouse/quoteId",
+        },
         "receipts": {
             "url": format!("{base}/ai/receipts/{{receiptId}}"),
             "payments": format!("{base}/ai/payments/{{paymentId}}"),

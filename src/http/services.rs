@@ -31,6 +31,8 @@ pub struct Services {
     pub calling: Arc<Calling>,
     /// Of what is told of the host and its catalogue.
     pub offering: Arc<Offering>,
+    /// Of quotes.
+    pub quoting: Arc<Quoting>,
     /// Of receipts and payments.
     pub proving: Arc<Proving>,
     /// The simulated ledger, where that settles.
@@ -83,6 +85,14 @@ pub struct Offering {
     pub abuse_contact: Option<String>,
     /// Public URL, as it stands in records.
     pub base_url: String,
+}
+
+/// What quotes take.
+pub struct Quoting {
+    /// Makes them.
+    pub calls: Arc<Calls>,
+    /// What it costs to become a builder.
+    pub registration: Arc<Terms>,
 }
 
 /// What became of calls and payments.
@@ -224,6 +234,7 @@ macro_rules! groups {
 groups! {
     calling: Arc<Calling>,
     offering: Arc<Offering>,
+    quoting: Arc<Quoting>,
     proving: Arc<Proving>,
     ledger: Option<Arc<Ledger>>,
     accounts: Arc<Accounts>,

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     call::{Call, CallError, Done, Progress, UnderWay},
     capability::ProgressUpdate,
-    front::{Fault, REQUEST, check_offered, sse},
+    front::{Fault, REQUEST, sse},
 };
 
 /// Events that wait for a slow reader; what the handler says beyond is left out.
@@ -26,8 +26,8 @@ const BUFFER: usize = 256;
 /// Performs `call` and tells what happens on the way. A 402 comes as an `error` event with the
 /// challenge, unless nothing was offered: then as a plain 402, before the stream.
 pub(super) fn events(calling: Arc<Calling>, mut call: Call) -> Response {
-    if let Err(unpaid) = check_offered(&calling.calls, &call.live, call.by, &call.offered) {
-        return unpaid.into_response();
+    if let Err(unpaid) = calling.calls.check_offered(&call.live, call.by, &call.offered, call.quote.as_deref()) {
+        return Fault::from(unpaid).into_response();
     }
     let (progress, happened) = mpsc::channel(BUFFER);
     call.progress = Some(progress);

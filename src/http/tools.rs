@@ -17,7 +17,7 @@ use tollhouse_protocol::limits::Limits;
 use super::{page::PathParams, reply, services::Calling, stream};
 use crate::{
     call::{Asked, Call, CallError, Input, MAX_QUERY_FIELDS, RequestHead, check_query},
-    front::{Fault, body, bought, check_offered, network, offered, sse},
+    front::{Fault, body, bought, network, offered, quote, sse},
     money::Offered,
     tool::CatalogForm,
 };
@@ -47,7 +47,8 @@ pub(super) async fn call(
             return Ok(if sse::wanted(&parts.headers) { stream::bought(calling, performing) } else { reply::bare(&performing.await?) });
         }
     };
-    check_offered(&calling.calls, &live, by, &offered)?;
+    let quote = quote(&parts.headers);
+    calling.calls.check_offered(&live, by, &offered, quote.as_deref())?;
     check_query(&query)?;
     let input = match parts.method {
         Method::GET => Input::Query(query.clone()),
@@ -55,7 +56,7 @@ pub(super) async fn call(
     };
     let method = method(&parts);
     let head = request_head(&calling, method, &parts.uri, query, &parts.headers);
-    let call = Call { live, by, input, offered, head, from: network(peer.ip()), progress: None };
+    let call = Call { live, by, input, offered, quote, head, from: network(peer.ip()), progress: None };
     if sse::wanted(&parts.headers) {
         return Ok(stream::events(calling, call));
     }
@@ -73,7 +74,7 @@ pub(super) async fn head(
     headers: HeaderMap,
 ) -> Result<Response, Fault> {
     let (live, by) = calling.shared.callers.called(&calling.calls, &headers, &slug).await?;
-    check_offered(&calling.calls, &live, by, &Offered::Nothing)?;
+    calling.calls.check_offered(&live, by, &Offered::Nothing, quote(&headers).as_deref())?;
     Ok(StatusCode::OK.into_response())
 }
 

@@ -19,7 +19,7 @@ use super::{
     begun::Begun,
     front::Front,
     narrowed::Narrowed,
-    offer::{Dialect, offer},
+    offer::{Dialect, offer, quote},
     own,
     request::CallRequest,
     revision::Era,
@@ -29,7 +29,7 @@ use super::{
 use crate::{
     base::{aside::aside, id::RequestId},
     call::{Asked, Call, CallError, Done, UnderWay},
-    front::{Code, Fault, bought, check_offered, network, peer},
+    front::{Code, Fault, bought, network, peer},
     money::Offered,
 };
 
@@ -183,9 +183,10 @@ async fn admit(
         (Err(fault), Err(_)) | (Ok(_), Err(fault)) => return Err((fault, unpaid)),
     };
     let dialect = Dialect::of(request.era, request.meta, &offered);
-    check_offered(&services.calls, &live, by, &offered).map_err(|fault| (fault, dialect))?;
+    let quote = quote(request.meta, &request.parts.headers);
+    services.calls.check_offered(&live, by, &offered, quote.as_deref()).map_err(|error| (error.into(), dialect))?;
     let head = request.head(&live);
-    let call = Call { live, by, input: arguments.input(), offered, head, from: network(address), progress: None };
+    let call = Call { live, by, input: arguments.input(), offered, quote, head, from: network(address), progress: None };
     Ok((Admitted::Call(Box::new(call)), dialect))
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::revision::Era;
 use crate::{
-    front::offered,
+    front::{self, offered},
     money::{CreditOffer, Offered, WireVersion},
 };
 
@@ -19,6 +19,9 @@ const DOTTED_PAYMENT: &str = "x402.payment";
 pub(super) const CREDIT: &str = "tollhouse/credit";
 /// Makes a repeated call on credit the same call.
 pub(super) const IDEMPOTENCY_KEY: &str = "tollhouse/idempotencyKey";
+
+/// The quote that the call is made under.
+pub(super) const QUOTE: &str = "tollhouse/quoteId";
 
 /// How a caller is to be told what became of the call: by its revision, and as its payment spoke.
 #[derive(Debug, Clone, Copy)]
@@ -55,6 +58,15 @@ pub(super) fn offer(meta: &MetaObject, headers: &HeaderMap) -> Offered {
             Some(token) => Offered::Credit(CreditOffer { token, idempotency_key: text(IDEMPOTENCY_KEY), observer: None }),
             None => offered(headers),
         },
+    }
+}
+
+/// The quote in `_meta`; else the one in the request's headers. Never an error: one that is none is refused by the call.
+pub(super) fn quote(meta: &MetaObject, headers: &HeaderMap) -> Option<String> {
+    match given(meta, QUOTE) {
+        Some(Value::String(id)) => Some(id.clone()),
+        Some(other) => Some(other.to_string()),
+        None => front::quote(headers),
     }
 }
 

@@ -180,6 +180,7 @@ fn draft() -> Vec<u8> {
         endpoint_id: terms().endpoint_id,
         version: terms().version,
         price_usd: PRICE,
+        quote_id: None,
         owner: false,
         resource_url: terms().resource_url,
         request_hash: REQUEST.to_owned(),

@@ -12,18 +12,24 @@ const SHOUT: &str = "export default async (req) => ({ shout: req.input.text.toUp
 /// A stock client pays for one call, as a child process, with this payer's key; without one it has the faucet give it money. Answers what
 /// it printed.
 pub async fn pays_with(program: &Path, script: &str, host: &Host, payer: Option<&Payer>) -> Value {
-    pays_on(None, program, script, host, payer).await
+    pays_told(&[], program, script, host, payer).await
 }
 
 /// The same on a network of its choice, as the client names it.
 pub async fn pays_on(network: Option<&str>, program: &Path, script: &str, host: &Host, payer: Option<&Payer>) -> Value {
+    let told: Vec<_> = network.map(|network| ("PAY_ON", network)).into_iter().collect();
+    pays_told(&told, program, script, host, payer).await
+}
+
+/// The same, told more in its environment.
+pub async fn pays_told(more: &[(&str, &str)], program: &Path, script: &str, host: &Host, payer: Option<&Payer>) -> Value {
     let input = json!({ "text": "hello" }).to_string();
     let output = Command::new(program)
         .arg(clients().join(script))
         .args([format!("{}/tools/shout", host.url), input])
         .env_remove("PRIVATE_KEY")
+        .envs(more.iter().copied())
         .envs(payer.map(|payer| ("PRIVATE_KEY", payer.secret())))
-        .envs(network.map(|network| ("PAY_ON", network)))
         .env("NO_PROXY", "127.0.0.1,localhost")
         .kill_on_drop(true)
         .output()

@@ -43,6 +43,7 @@ mod mcp;
 mod owners;
 mod payments;
 mod payouts;
+mod quotes;
 mod reached;
 mod readiness;
 mod revenue;

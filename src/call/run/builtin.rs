@@ -7,11 +7,7 @@ use serde_json::{Value, json};
 
 use self::readiness::ReadinessClient;
 use super::{Produced, Task};
-use crate::{
-    base::aside::aside,
-    call::CallError,
-    tool::{Builtin, MicroUsd},
-};
+use crate::{base::aside::aside, call::CallError, tool::Builtin};
 
 /// Answers a call with the host's own code.
 pub(super) async fn answer(builtin: Builtin, client: &ReadinessClient, task: &Task<'_>) -> Result<Produced, CallError> {
@@ -39,7 +35,7 @@ fn receipt_echo(task: &Task<'_>) -> Value {
             "slug": endpoint.slug,
             "endpointId": endpoint.id,
             "version": endpoint.version,
-            "priceUsd": if task.is_free() { MicroUsd::ZERO } else { endpoint.price_usd },
+            "priceUsd": task.price,
             "kind": if task.is_free() { "free" } else { "paid" },
             "payer": task.payer,
             "startedAt": task.now,

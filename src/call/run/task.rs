@@ -17,6 +17,7 @@ use crate::{
     },
     capability::Scratch,
     catalog::{Asker, Live},
+    tool::MicroUsd,
 };
 
 /// One run of a handler: input that fits, and all the handler may know.
@@ -25,6 +26,8 @@ pub struct Task<'a> {
     pub live: &'a Arc<Live>,
     /// Who calls.
     pub by: CalledBy,
+    /// What it costs whom it is made by.
+    pub price: MicroUsd,
     /// The call.
     pub call: CallId,
     /// The receipt that a success will have.
@@ -52,7 +55,7 @@ pub struct Task<'a> {
 impl Task<'_> {
     /// Whether nobody pays for it.
     pub(super) fn is_free(&self) -> bool {
-        self.by == CalledBy::Owner || self.live.endpoint.price_usd.is_zero()
+        self.price.is_zero()
     }
 
     /// For whom its values are held against their schemas.

@@ -64,11 +64,16 @@ async fn an_echo_says_what_the_receipt_will() {
     };
     let paid = echoed(bench.call(&live, pays(1))).await;
     assert_eq!((&paid["kind"], &paid["priceUsd"]), (&json!("paid"), &json!(0.01)));
+    let quote = Some(bench.calls.quote(&live.terms).quote_id);
+    let dearer = bench.repriced(0.05).await;
+    let quoted = echoed(Call { quote, ..bench.call(&dearer, pays(2)) }).await;
+    assert_eq!((&quoted["kind"], &quoted["priceUsd"]), (&json!("paid"), &json!(0.01)));
     let own = echoed(Call { by: CalledBy::Owner, ..bench.call(&live, Offered::Nothing) }).await;
     assert!(own["kind"] == "free" && own["priceUsd"] == 0.0 && own["payer"].is_null(), "{own}");
     let free = Arc::new({
         let mut live = Live::clone(&live);
         live.endpoint.price_usd = MicroUsd::ZERO;
+        live.terms = Arc::new(Terms { price: MicroUsd::ZERO, ..Terms::clone(&live.terms) });
         live
     });
     assert_eq!(echoed(bench.call(&free, Offered::Nothing)).await["kind"], "free");

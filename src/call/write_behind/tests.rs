@@ -47,6 +47,7 @@ fn free(n: usize) -> Closing {
         endpoint_id: EndpointId::generate(),
         version: n.to_string(),
         price_usd: MicroUsd::ZERO,
+        quote_id: None,
         owner: false,
         resource_url: String::new(),
         request_hash: String::new(),

@@ -92,6 +92,13 @@ impl MasterKey {
         &self.id
     }
 
+    /// A key for something else than secrets, which `what` names.
+    pub(super) fn derived(&self, what: &str) -> Zeroizing<[u8; KEY_BYTES]> {
+        let mut key = Zeroizing::new([0; KEY_BYTES]);
+        expand(&self.bytes, format!("derived|{what}").as_bytes(), &mut *key);
+        key
+    }
+
     /// The key of one endpoint of one owner.
     pub(super) fn of_endpoint(&self, owner: &str, endpoint: &str) -> Zeroizing<[u8; KEY_BYTES]> {
         let mut key = Zeroizing::new([0; KEY_BYTES]);
@@ -141,6 +148,11 @@ impl Keyring {
     #[must_use]
     pub fn current(&self) -> &MasterKey {
         self.keys.first().expect("a ring is made with a key and never loses its first")
+    }
+
+    /// All keys, the current one first.
+    pub(super) fn all(&self) -> impl Iterator<Item = &MasterKey> {
+        self.keys.iter()
     }
 
     /// The key with this id.

@@ -15,7 +15,7 @@ use crate::{
     capability::secret::SecretError,
     catalog::PublishError,
     front::Code,
-    money::{CreditError, LedgerError, Slowed, payout::PayoutError},
+    money::{CreditError, LedgerError, QuoteRefusal, Slowed, payout::PayoutError},
     store::StoreError,
     tool::finding::Finding,
 };
@@ -41,6 +41,8 @@ impl Code {
             CallError::Input(_) => Code::InvalidInput,
             CallError::PaymentRequired(_) | CallError::SettlementRefused(_) => Code::PaymentRequired,
             CallError::PaymentReused(_) => Code::PaymentReused,
+            CallError::Quote { why: QuoteRefusal::Expired { .. }, .. } => Code::QuoteExpired,
+            CallError::Quote { why: QuoteRefusal::Unknown | QuoteRefusal::OtherTool, .. } => Code::QuoteInvalid,
             CallError::PaymentInProgress(_) | CallError::Joined(_) => Code::PaymentInProgress,
             CallError::FacilitatorUnavailable(_) => Code::FacilitatorUnavailable,
             CallError::SettlementUnknown(_) => Code::SettlementUnknown,
@@ -78,6 +80,7 @@ impl From<&CallError> for Fault {
             CallError::PaymentRequired(challenge) | CallError::SettlementRefused(challenge) | CallError::PaymentReused(challenge) => {
                 fault.challenged(challenge)
             }
+            CallError::Quote { current, .. } => fault.with("quote", current.json()),
             CallError::PaymentInProgress(payment) | CallError::Joined(payment) | CallError::SettlementUnknown(payment) => fault
                 .hint(format!("ask GET /ai/payments/{payment} what became of it; do not pay again before it says so"))
                 .with("paymentId", json!(payment)),

@@ -24,6 +24,9 @@ pub struct Draft {
     pub version: String,
     /// What the call cost: nothing where its owner made it.
     pub price_usd: MicroUsd,
+    /// The quote that set the price, where the call named one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quote_id: Option<String>,
     /// Whether its owner called the tool, free of charge.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub owner: bool,

@@ -13,6 +13,7 @@ use crate::{
         Input,
         tests::{Bench, head},
     },
+    tool::MicroUsd,
 };
 
 fn reply(status: u16, headers: &[(&str, &str)], body: ReplyBody) -> ToolReply {
@@ -127,6 +128,7 @@ async fn what_a_worker_says_of_a_call_reaches_its_caller_its_owner_and_its_turn(
     let task = Task {
         live: &live,
         by: CalledBy::Anyone,
+        price: MicroUsd::ZERO,
         call: CallId::generate(),
         receipt: &receipt,
         head: &head,

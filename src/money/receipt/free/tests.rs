@@ -72,6 +72,7 @@ fn draft(id: &ReceiptId) -> Draft {
         endpoint_id: EndpointId::generate(),
         version: "v".repeat(71),
         price_usd: MicroUsd::ZERO,
+        quote_id: None,
         owner: false,
         resource_url: "https://tools.example/tools/a-tool".to_owned(),
         request_hash: "h".repeat(71),

@@ -28,6 +28,7 @@ fn draft() -> Draft {
         endpoint_id,
         version: "sha256:00".to_owned(),
         price_usd: MicroUsd(1_230),
+        quote_id: None,
         owner: false,
         resource_url: "http://127.0.0.1:4020/tools/echo-tool".to_owned(),
         result_hash: json_hash(&json!({"text": "hi"})),

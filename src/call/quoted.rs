@@ -1,0 +1,45 @@
+//! Prices that hold: quotes of tools, and what a call costs that names one.
+
+use std::sync::Arc;
+
+use super::{CallError, CalledBy, Calls};
+use crate::{
+    catalog::Live,
+    money::{Offered, QuoteDocument, Quoted, Refusal, Terms},
+};
+
+impl Calls {
+    /// A quote of what `terms` ask now.
+    #[must_use]
+    pub fn quote(&self, terms: &Terms) -> QuoteDocument {
+        let quote = self.quotes.make(terms);
+        QuoteDocument::new(&quote, terms, &self.gate.challenge(terms, &Refusal::NoPayment.to_string()))
+    }
+
+    /// Refuses a call of a tool that is to be paid for and with which nothing is offered, before anything is done for it.
+    ///
+    /// # Errors
+    ///
+    /// What is asked for, under the quote that is named; or why that does not hold.
+    pub fn check_offered(&self, live: &Live, by: CalledBy, offered: &Offered, quote: Option<&str>) -> Result<(), CallError> {
+        if by == CalledBy::Owner || !matches!(offered, Offered::Nothing) {
+            return Ok(());
+        }
+        self.check_unpaid(&live.terms, quote)
+    }
+
+    /// Refuses what is to be paid for and with which nothing is offered.
+    ///
+    /// # Errors
+    ///
+    /// As [`Calls::check_offered`].
+    pub fn check_unpaid(&self, terms: &Arc<Terms>, quote: Option<&str>) -> Result<(), CallError> {
+        let Quoted { terms, .. } = self.under(terms, quote)?;
+        if terms.price.is_zero() { Ok(()) } else { Err(self.unpaid(&terms)) }
+    }
+
+    /// The terms under the quote that is named, if one is.
+    pub(super) fn under(&self, terms: &Arc<Terms>, quote: Option<&str>) -> Result<Quoted, CallError> {
+        self.quotes.under(terms, quote).map_err(|why| CallError::Quote { why, current: Box::new(self.quote(terms)) })
+    }
+}

@@ -1,0 +1,91 @@
+//! A quote's id: what is quoted, and a MAC over that.
+//!
+//! ```text
+//! quo_ base64url( format 1 | expires, ms 6 | price, micro-USD 5 | endpoint 16 | MAC 20 )
+//! ```
+//!
+//! 48 bytes are 64 characters, with no bit left over: an id has one spelling.
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use ulid::Ulid;
+
+use super::keys::{MAC_BYTES, QuoteKey};
+use crate::{
+    base::{clock::Timestamp, id::EndpointId},
+    tool::MicroUsd,
+};
+
+/// What every id of a quote starts with.
+const PREFIX: &str = "quo_";
+
+/// Of the bytes behind it.
+const FORMAT: u8 = 1;
+
+/// Bytes that the MAC is over.
+const SAID_BYTES: usize = 28;
+
+/// What a quote says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Said {
+    pub(super) endpoint: EndpointId,
+    pub(super) price: MicroUsd,
+    pub(super) expires_at: Timestamp,
+}
+
+impl Said {
+    pub(super) fn written(&self, key: &QuoteKey) -> String {
+        let said = self.bytes();
+        let mut id = PREFIX.to_owned();
+        URL_SAFE_NO_PAD.encode_string([&said[..], &key.mac(&said)].concat(), &mut id);
+        id
+    }
+
+    fn bytes(&self) -> [u8; SAID_BYTES] {
+        let mut bytes = [0; SAID_BYTES];
+        bytes[0] = FORMAT;
+        bytes[1..7].copy_from_slice(&low::<6>(self.expires_at.0));
+        bytes[7..12].copy_from_slice(&low::<5>(self.price.0));
+        bytes[12..].copy_from_slice(&ulid(&self.endpoint));
+        bytes
+    }
+
+    /// What bytes say whose MAC was found right: `None` for those of a later format.
+    fn of(bytes: &[u8; SAID_BYTES]) -> Option<Self> {
+        if bytes[0] != FORMAT {
+            return None;
+        }
+        let endpoint = Ulid::from_bytes(bytes[12..].try_into().ok()?);
+        Some(Self {
+            endpoint: format!("{}{endpoint}", EndpointId::PREFIX).parse().ok()?,
+            price: MicroUsd(number(&bytes[7..12])),
+            expires_at: Timestamp(number(&bytes[1..7])),
+        })
+    }
+}
+
+/// What `text` says, if one of `keys` made it.
+pub(super) fn read(text: &str, keys: &[QuoteKey]) -> Option<Said> {
+    let encoded = text.strip_prefix(PREFIX)?;
+    let mut bytes = [0; SAID_BYTES + MAC_BYTES];
+    // Whatever is longer does not fit, and is not decoded any further.
+    let read = URL_SAFE_NO_PAD.decode_slice(encoded, &mut bytes).ok()?;
+    let (said, mac) = bytes.split_first_chunk().filter(|_| read == bytes.len())?;
+    keys.iter().any(|key| key.made(said, mac)).then(|| Said::of(said))?
+}
+
+/// The lowest `N` bytes of a number; the largest of so many where it has more.
+fn low<const N: usize>(number: u64) -> [u8; N] {
+    let most = (1_u64 << (8 * N)) - 1;
+    let bytes = number.min(most).to_be_bytes();
+    let mut low = [0; N];
+    low.copy_from_slice(&bytes[bytes.len() - N..]);
+    low
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+fn ulid(endpoint: &EndpointId) -> [u8; 16] {
+    Ulid::from_string(&endpoint.as_str()[EndpointId::PREFIX.len()..]).expect("an endpoint's id has a ULID in it").to_bytes()
+}

@@ -1,0 +1,130 @@
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::json;
+
+use super::*;
+use crate::base::id::EndpointId;
+
+const NOW: Timestamp = Timestamp(1_800_000_000_000);
+const LIFETIME: Duration = Duration::from_secs(60);
+
+fn terms(price: u64) -> Arc<Terms> {
+    Arc::new(Terms {
+        slug: "some-tool".parse().unwrap(),
+        endpoint_id: "ep_01M815SNBRFK5W9N9KTE3F3SM8".parse().unwrap(),
+        version: String::new(),
+        resource_url: "https://tools.example/tools/some-tool".to_owned(),
+        description: String::new(),
+        price: MicroUsd(price),
+        accepts: vec![],
+        input_schema: Arc::new(json!({})),
+        output_schema: Arc::new(json!({})),
+        tags: vec![],
+        wall: Duration::from_secs(10),
+        timeout_secs: 60,
+    })
+}
+
+fn key(byte: u8) -> QuoteKey {
+    QuoteKey::new([byte; 32].into())
+}
+
+fn quotes(clock: &Clock) -> Quotes {
+    Quotes::new(Box::new(|| vec![key(7)]), LIFETIME, clock.clone())
+}
+
+#[test]
+fn a_quote_holds_whatever_the_price_becomes_until_it_expires() {
+    let clock = Clock::fixed(NOW);
+    let quotes = quotes(&clock);
+    let quote = quotes.make(&terms(2_000));
+    assert_eq!((quote.price, quote.expires_at), (MicroUsd(2_000), NOW.plus_millis(60_000)));
+    let later = Terms { version: "another".to_owned(), ..Terms::clone(&terms(9_000)) };
+    for asked in [terms(2_000), terms(9_000), terms(1), Arc::new(later)] {
+        let Quoted { terms, id } = quotes.under(&asked, Some(&quote.id)).unwrap();
+        assert_eq!((terms.price, id.as_deref()), (MicroUsd(2_000), Some(&*quote.id)));
+        assert_eq!(terms.version, asked.version, "what runs is what there is");
+    }
+    clock.set(NOW.plus_millis(59_999));
+    assert!(quotes.under(&terms(9_000), Some(&quote.id)).is_ok());
+    clock.set(NOW.plus_millis(60_000));
+    let refused = quotes.under(&terms(9_000), Some(&quote.id)).unwrap_err();
+    assert_eq!(refused, QuoteRefusal::Expired { at: quote.expires_at });
+}
+
+#[test]
+fn a_call_that_names_no_quote_or_costs_nothing_is_priced_as_it_is() {
+    let quotes = quotes(&Clock::fixed(NOW));
+    let quote = quotes.make(&terms(2_000));
+    let priced = |price, named| quotes.under(&terms(price), named).map(|quoted| (quoted.terms.price.0, quoted.id));
+    assert_eq!(priced(9_000, None), Ok((9_000, None)));
+    for named in [&*quote.id, "nonsense", ""] {
+        assert_eq!(priced(0, Some(named)), Ok((0, None)), "{named}");
+    }
+    let free = quotes.make(&terms(0));
+    assert_eq!(priced(9_000, Some(&*free.id)), Ok((0, Some(free.id.clone()))));
+}
+
+#[test]
+fn a_quote_is_of_one_endpoint() {
+    let quotes = quotes(&Clock::fixed(NOW));
+    let quote = quotes.make(&terms(2_000));
+    let other = Arc::new(Terms { endpoint_id: EndpointId::generate(), ..Terms::clone(&terms(2_000)) });
+    assert_eq!(quotes.under(&other, Some(&quote.id)).unwrap_err(), QuoteRefusal::OtherTool);
+}
+
+#[test]
+fn an_id_fits_a_header_and_none_that_was_altered_in_any_place_holds() {
+    let quotes = quotes(&Clock::fixed(NOW));
+    let quote = quotes.make(&terms(2_000));
+    let refused = |id: &str| quotes.under(&terms(9_000), Some(id)).unwrap_err() == QuoteRefusal::Unknown;
+    assert_eq!(quote.id.len(), 68);
+    assert!(quote.id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'), "{}", quote.id);
+    for place in 0..quote.id.len() {
+        for other in ["A", "b", "7", "_", "-", "=", "+", "/", " ", ".", "\u{0}", "é", ""] {
+            let altered = format!("{}{other}{}", &quote.id[..place], &quote.id[place + 1..]);
+            assert!(altered == quote.id || refused(&altered), "{altered}");
+        }
+    }
+    for altered in [
+        "".to_owned(),
+        "quo_".to_owned(),
+        format!("{}A", quote.id),
+        format!(" {}", quote.id),
+        quote.id[4..].to_owned(),
+        "A".repeat(1 << 20),
+    ] {
+        assert!(refused(&altered), "{}", altered.get(..80).unwrap_or(&altered));
+    }
+    let another_host = Quotes::new(Box::new(|| vec![key(8)]), LIFETIME, Clock::fixed(NOW)).make(&terms(1));
+    assert!(refused(&another_host.id));
+}
+
+#[test]
+fn a_rotation_breaks_no_quote_and_what_the_old_key_made_later_is_none() {
+    static KEYS: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+    let set = |keys: &[u8]| keys.clone_into(&mut KEYS.lock().unwrap_or_else(PoisonError::into_inner));
+    let in_force = || KEYS.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().map(key).collect();
+    let clock = Clock::fixed(NOW);
+    let quotes = Quotes::new(Box::new(in_force), LIFETIME, clock.clone());
+    let holds = |quote: &Quote| quotes.under(&terms(9), Some(&quote.id)).is_ok();
+    set(&[1]);
+    let first = quotes.make(&terms(2_000));
+    set(&[2]);
+    let second = quotes.make(&terms(2_000));
+    set(&[3]);
+    assert!(holds(&first) && holds(&second) && holds(&quotes.make(&terms(2_000))));
+    let late = Clock::fixed(NOW.plus_millis(3_600_000));
+    let stolen = Quotes::new(Box::new(|| vec![key(1)]), LIFETIME, late.clone()).make(&terms(1));
+    clock.set(NOW.plus_millis(3_600_000));
+    assert_eq!(quotes.under(&terms(9), Some(&stolen.id)).unwrap_err(), QuoteRefusal::Unknown);
+    set(&[4, 3]);
+    assert!(holds(&Quotes::new(Box::new(|| vec![key(3)]), LIFETIME, late).make(&terms(2_000))), "one that is in force still");
+}
+
+#[test]
+fn the_largest_price_is_what_it_was() {
+    let quotes = quotes(&Clock::fixed(NOW));
+    let quote = quotes.make(&terms(MicroUsd::MAX.0));
+    assert_eq!(quotes.under(&terms(1), Some(&quote.id)).unwrap().terms.price, MicroUsd::MAX);
+}

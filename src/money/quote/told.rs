@@ -1,0 +1,85 @@
+//! A quote as it is told: what a call costs all in, for how long, and how it is paid.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::Quote;
+use crate::{
+    base::clock::Timestamp,
+    money::{Challenge, Terms},
+    tool::MicroUsd,
+};
+
+/// A quote, as whoever asked for it reads it.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QuoteDocument {
+    /// What a call names it by.
+    pub quote_id: String,
+    slug: String,
+    endpoint_id: String,
+    price_usd: MicroUsd,
+    /// What the total is made of.
+    lines: Vec<Line>,
+    total_usd: MicroUsd,
+    currency: &'static str,
+    created_at: Timestamp,
+    expires_at: Timestamp,
+    /// Exactly what a payment of a v2 client has to accept. Empty of what is free.
+    accepts: Value,
+    /// The same for clients of v1.
+    accepts_v1: Value,
+    payment_route: Value,
+}
+
+/// A part of what a call costs.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Line {
+    kind: &'static str,
+    amount_usd: MicroUsd,
+    what: &'static str,
+}
+
+impl QuoteDocument {
+    /// What `quote` says of a tool whose challenge it is, under `terms`.
+    #[must_use]
+    pub fn new(quote: &Quote, terms: &Terms, challenge: &Challenge) -> Self {
+        let free = quote.price.is_zero();
+        let accepts = |challenge: &Value| if free { json!([]) } else { challenge["accepts"].clone() };
+        let line = |kind, amount_usd, what| Line { kind, amount_usd, what };
+        Self {
+            quote_id: quote.id.clone(),
+            slug: terms.slug.to_string(),
+            endpoint_id: terms.endpoint_id.to_string(),
+            price_usd: quote.price,
+            lines: vec![
+                line("price", quote.price, "the tool's price, for one successful call"),
+                line("platformFee", MicroUsd::ZERO, "the host's share is taken out of the price"),
+                line("networkFee", MicroUsd::ZERO, "the payer signs, and whoever settles pays the network"),
+                line("conversion", MicroUsd::ZERO, "none was asked for: name `startNetwork` and `startAsset`"),
+            ],
+            total_usd: quote.price,
+            currency: "USD",
+            created_at: quote.created_at,
+            expires_at: quote.expires_at,
+            accepts: accepts(&challenge.v2),
+            accepts_v1: accepts(&challenge.v1),
+            payment_route: json!({
+                "method": "POST",
+                "url": terms.resource_url,
+                "headers": { "X-Quote-Id": quote.id },
+                "invoke": { "quoteId": quote.id },
+                "mcp": { "_meta": { "tollhouse/quoteId": quote.id } },
+                "means": if free { json!([]) } else { json!(["x402", "developer_credit"]) },
+                "conversion": null,
+            }),
+        }
+    }
+
+    /// As JSON.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        serde_json::to_value(self).expect("a quote has text keys")
+    }
+}
