@@ -18,8 +18,8 @@ use crate::{
     },
     base::{clock::Clock, share::Shares},
     call::{
-        CallParts, Calls, History, Metrics, ReadinessClient, ReceiptFinisher, Receipts, Runner, WriteBehind, WriteBehindParts,
-        registration_terms,
+        CallParts, Calls, DeskParts, History, Metrics, QuoteDesk, ReadinessClient, ReceiptFinisher, Receipts, Runner, WriteBehind,
+        WriteBehindParts, registration_terms,
     },
     capability::{
         CapabilityServices, FolderObjects, Guard, GuardSettings,
@@ -32,7 +32,8 @@ use crate::{
     http,
     mcp::{self, Mcp},
     money::{
-        ConfigError, FacilitatorAccess, Facilitators, Gate, Ledger, Means, PaymentConfig, QuoteKey, Quotes, Site,
+        ConfigError, FacilitatorAccess, Facilitators, Gate, Ledger, Means, PaymentConfig, QuoteKey, Quotes, RemoteRoutes, RouteProvider,
+        Site, TableRoutes,
         payout::Payouts,
         receipt::{FreeReceipts, Signer},
         sale::Sales,
@@ -153,7 +154,7 @@ impl App {
             tracing::info!(tools = shipped, "published the shipped catalogue");
         }
         let readiness = ReadinessClient::new(services.guard().clone(), &base_url).map_err(StartError::Guard)?;
-        let runner = Runner::new(pool.clone(), Arc::clone(&services), readiness);
+        let runner = Runner::new(pool.clone(), Arc::clone(&services), readiness.clone());
         let receipts =
             FreeReceipts::open(Arc::clone(&store), clock.clone(), settings.kept.free_receipts).await.map_err(StartError::Receipts)?;
         receipts.start();
@@ -185,6 +186,14 @@ impl App {
             code: |error| Code::of_call(error).row().name,
         });
         let registration = Arc::new(registration_terms(settings.account.registration_price, &base_url));
+        let desk = QuoteDesk::new(DeskParts {
+            calls: Arc::clone(&calls),
+            registration: Arc::clone(&registration),
+            routes: routes(settings)?,
+            client: readiness,
+            asking: settings.http.asking,
+            clock: clock.clone(),
+        });
         let shared = Shared {
             callers: Callers::new(admin, Arc::clone(&builders)),
             limits: Limits::new(settings.http.rate_limit, settings.http.auth_failures, shares),
@@ -205,6 +214,7 @@ impl App {
             scanner,
             abuse_contact: settings.catalog.safety.abuse_contact.clone(),
             calls,
+            desk: Arc::new(desk),
             write_behind,
             free_receipts: receipts,
             receipts: Arc::new(receipts_of_all),
@@ -331,6 +341,12 @@ fn facilitators(
     let sites: Vec<_> = sites.collect();
     let gas_key = money.gas_key.as_ref().map(Hidden::expose);
     Facilitators::start(&Means { sites: &sites, asset: config.first().asset, gas_key, store, clock })
+}
+
+fn routes(settings: &Settings) -> Result<Arc<dyn RouteProvider>, StartError> {
+    let Some(url) = &settings.money.routes_url else { return Ok(Arc::new(TableRoutes)) };
+    let remote = RemoteRoutes::new(url, settings.money.routes_key.as_ref().map(Hidden::expose)).map_err(StartError::Payment)?;
+    Ok(Arc::new(remote))
 }
 
 fn pool_config(settings: &Settings) -> PoolConfig {

@@ -11,6 +11,7 @@
 
 mod bought;
 mod content;
+mod desk;
 mod digits;
 mod done;
 mod dry;
@@ -42,6 +43,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 pub use self::{
     bought::Asked,
     content::{Content, bodiless, chosen_headers, content_type, json_bytes, says_json},
+    desk::{DeskParts, QuoteDesk, QuoteError},
     done::Done,
     dry::DryRun,
     error::CallError,
@@ -52,7 +54,10 @@ pub use self::{
     receipts::Receipts,
     register::{Registration, registration_terms},
     request::{Call, CalledBy, Progress, RequestHead},
-    run::{ReadinessClient, Runner},
+    run::{
+        ReadinessClient, Runner,
+        builtin::readiness::seller::{Method as SellerMethod, SellerError, SellerQuote},
+    },
     under_way::UnderWay,
     write_behind::{WriteBehind, WriteBehindParts},
 };

@@ -41,7 +41,7 @@ use axum::{
 use self::{route::Route, services::Http};
 pub use self::{
     route::{Row, Whose},
-    services::{Accounts, Auditing, Calling, Earning, Offering, Operating, Proving, Publishing, Quoting, Sealing, Services, Watching},
+    services::{Accounts, Auditing, Calling, Earning, Offering, Operating, Proving, Publishing, Sealing, Services, Watching},
 };
 
 /// The routes of management, subject by subject.
@@ -76,7 +76,9 @@ pub fn routes(services: Services) -> Router {
     let agents = Router::new()
         .route("/tools/{slug}", on(head_get_post, tools::call).head(tools::head))
         .route("/ai/invoke", post(invoke::invoke))
-        .route("/ai/quote", post(quotes::quote))
+        .route("/ai/quote", post(quotes::tool))
+        .route("/ai/conversion/quote", post(quotes::conversion))
+        .route("/x402/quote", post(quotes::seller))
         .route("/ai/endpoints", get(manifest::catalog))
         .route("/ai/manifest", get(manifest::manifest))
         .route("/ai/receipts/{id}", get(receipts::receipt))

@@ -30,6 +30,7 @@ pub mod payout;
 mod quote;
 pub mod receipt;
 mod refusal;
+mod route;
 pub mod sale;
 mod settlement;
 mod terms;
@@ -61,6 +62,7 @@ pub use self::{
     offered::{CredentialObserver, CreditOffer, Offered, WireVersion},
     quote::{Quote, QuoteDocument, QuoteKey, QuoteKeys, QuoteRefusal, Quoted, Quotes},
     refusal::{Refusal, SettleError},
+    route::{Due, RemoteRoutes, Route, RouteError, RouteProvider, Start, TableRoutes, nearest},
     settlement::{Settlement, SettlementKind},
     terms::Terms,
     x402::{eip3009::Authorization, offer::Payment, signed::Signed, svm::Transaction, wire::Challenge},

@@ -6,7 +6,7 @@ use super::rooms::Rooms;
 use crate::{
     base::rate::ConcurrencyLimit,
     front::Shared,
-    http::{self, Accounts, Auditing, Calling, Earning, Offering, Operating, Proving, Publishing, Quoting, Sealing, Watching},
+    http::{self, Accounts, Auditing, Calling, Earning, Offering, Operating, Proving, Publishing, Sealing, Watching},
     mcp,
 };
 
@@ -34,7 +34,7 @@ pub(super) fn http(rooms: &Rooms, shared: &Arc<Shared>) -> http::Services {
             abuse_contact: rooms.abuse_contact.clone(),
             base_url: base_url(),
         }),
-        quoting: Arc::new(Quoting { calls: calls(), registration: Arc::clone(&rooms.registration) }),
+        desk: Arc::clone(&rooms.desk),
         proving: Arc::new(Proving { receipts: receipts(), gate: gate(), signer: Arc::clone(&rooms.signer) }),
         ledger: rooms.ledger.clone(),
         accounts: Arc::new(Accounts {
@@ -87,6 +87,7 @@ pub(super) fn mcp(rooms: &Rooms, shared: &Arc<Shared>) -> mcp::Services {
         catalog: Arc::clone(&rooms.catalog),
         calls: Arc::clone(&rooms.calls),
         receipts: Arc::clone(&rooms.receipts),
+        desk: Arc::clone(&rooms.desk),
         gate: Arc::clone(&rooms.gate),
         store: Arc::clone(&rooms.store),
         clock: rooms.clock.clone(),

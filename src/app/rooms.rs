@@ -7,7 +7,7 @@ use tollhouse_pool::Pool;
 use crate::{
     account::{audit::Audit, builder::Builders},
     base::clock::Clock,
-    call::{Calls, History, Metrics, Receipts, WriteBehind},
+    call::{Calls, History, Metrics, QuoteDesk, Receipts, WriteBehind},
     capability::{CapabilityServices, secret::Secrets},
     catalog::{Catalog, safety::Scanner},
     event::Events,
@@ -46,6 +46,8 @@ pub(super) struct Rooms {
     pub(super) abuse_contact: Option<String>,
     /// The pipeline.
     pub(super) calls: Arc<Calls>,
+    /// Where quotes are asked for.
+    pub(super) desk: Arc<QuoteDesk>,
     /// Writes what calls leave.
     pub(super) write_behind: Arc<WriteBehind>,
     /// Receipts of free calls.

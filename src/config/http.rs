@@ -50,6 +50,9 @@ pub struct HttpFlags {
     /// Checks and dry runs of one builder at once, or of all admins [default: 4]
     #[arg(long, env = "TOLLHOUSE_DRY_RUNS")]
     pub dry_runs: Option<usize>,
+    /// Questions at once that are asked elsewhere for one client address: of sellers by `/x402/quote`, and of whoever knows routes [default: 4]
+    #[arg(long, env = "TOLLHOUSE_ADDRESS_ASKING")]
+    pub address_asking: Option<usize>,
     /// Connections at once; further ones are told 503, or closed; 0 is no limit [default: 4096, or as many as a quarter of the descriptors that the system allows]
     #[arg(long, env = "TOLLHOUSE_CONNECTIONS")]
     pub connections: Option<usize>,
@@ -102,6 +105,8 @@ pub struct HttpSettings {
     pub failed_runs: FailedRuns,
     /// Checks and dry runs of one owner at once.
     pub dry_runs: usize,
+    /// Questions at once that are asked elsewhere for one client address.
+    pub asking: usize,
     /// What comes in, and how long it may take.
     pub intake: IntakeSettings,
     /// Between `progress` events of a streamed call.
@@ -158,6 +163,7 @@ impl HttpFlags {
             auth_failures: NonZeroU32::new(self.auth_failures.unwrap_or(AUTH_FAILURES)),
             failed_runs: self.failed_runs(),
             dry_runs: self.dry_runs.unwrap_or(4).max(1),
+            asking: self.address_asking.unwrap_or(4).max(1),
             progress: Duration::from_millis(self.progress_ms.unwrap_or(5_000).max(1)),
             intake: self.intake(listen),
         }

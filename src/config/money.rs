@@ -80,6 +80,12 @@ pub struct MoneyFlags {
     /// Time that a quote holds, in ms, at most a day [default: 300000]
     #[arg(long, env = "TOLLHOUSE_QUOTE_MS", value_parser = clap::value_parser!(u64).range(1..=MOST_QUOTE_MS))]
     pub quote_ms: Option<u64>,
+    /// Base URL of a quote API in the shape of LI.FI's, which is asked for routes to what payments are made in; without it, an embedded table has typical ones
+    #[arg(long, env = "TOLLHOUSE_ROUTES_URL")]
+    pub routes_url: Option<String>,
+    /// Key that is shown to that API, as `x-lifi-api-key`
+    #[arg(long, env = "TOLLHOUSE_ROUTES_KEY", hide_env_values = true)]
+    pub routes_key: Option<Hidden>,
 }
 }
 
@@ -96,6 +102,10 @@ pub struct MoneySettings {
     pub fee: FeeBps,
     /// For a quote to hold.
     pub quote: Duration,
+    /// Who knows routes; `None` is the embedded table.
+    pub routes_url: Option<String>,
+    /// By what it knows us.
+    pub routes_key: Option<Hidden>,
 }
 
 /// How payments are made on one network.
@@ -154,6 +164,8 @@ impl MoneyFlags {
             access,
             gas_key,
             fee: FeeBps(fee),
+            routes_url: self.routes_url,
+            routes_key: self.routes_key,
             quote: Duration::from_millis(self.quote_ms.map_or(DEFAULT_QUOTE_MS, |ms| ms.clamp(1, MOST_QUOTE_MS))),
         })
     }

@@ -151,6 +151,10 @@ codes! {
     AttestationRequired "attestation_required" UNPROCESSABLE_ENTITY Caller No
         "a builder vouches for what they upload: send `safetyAttestation.accepted` as `true`";
     ContentBlocked "content_blocked" UNPROCESSABLE_ENTITY Caller No "the upload contains what this host does not publish";
+    NoRoute "no_route" UNPROCESSABLE_ENTITY Caller No "no way is known from what is held to what is to be paid in"
+        "name another `startNetwork` or `startAsset`, or none";
+    NotPaid "no_payment_asked" UNPROCESSABLE_ENTITY Caller No "the URL asks for no payment"
+        "name the URL of a paid endpoint, and its method";
     InvalidPolicy "invalid_policy" UNPROCESSABLE_ENTITY Caller No "a member of the policy cannot be what it is";
     InvalidDecision "invalid_decision" UNPROCESSABLE_ENTITY Caller No "a member of the decision cannot be what it is";
     InvalidRegistration "invalid_registration" UNPROCESSABLE_ENTITY Caller No "a member of the registration cannot be what it is";
@@ -168,6 +172,10 @@ codes! {
     SchemaTooCostly "schema_too_costly" BAD_GATEWAY Tool No "checking against the tool's schema took more than it may"
         "a smaller input may pass; a simpler schema is for the tool's builder to write";
     SandboxCrashed "sandbox_crashed" BAD_GATEWAY Tool No "the handler's sandbox ended";
+    SellerUnreachable "seller_unreachable" BAD_GATEWAY Tool No "the seller did not answer as it should";
+    SellerUnreadable "seller_unreadable" BAD_GATEWAY Tool No "the seller asks for payment in a way that cannot be read";
+    RoutesUnavailable "routes_unavailable" BAD_GATEWAY Host No "whoever knows the routes did not answer"
+        "a quote without `startNetwork` and `startAsset` needs none";
     FacilitatorUnavailable "facilitator_unavailable" BAD_GATEWAY Host No "the facilitator could not verify the payment";
     SettlementUnknown "settlement_unknown" BAD_GATEWAY Host Unknown "settlement was not confirmed"
         "ask GET /ai/payments/{paymentId} what became of it; do not pay again before it says so";

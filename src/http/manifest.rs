@@ -115,6 +115,9 @@ pub(super) async fn manifest(State(offering): State<Arc<Offering>>) -> Json<Valu
         },
         "quotes": {
             "url": format!("{base}/ai/quote"),
+            "conversion": format!("{base}/ai/conversion/quote"),
+            "external": format!("{base}/x402/quote"),
+            "mcpTool": "quote_tool",
             "header": "X-Quote-Id",
             "mcpMeta": "tollhouse/quoteId",
         },

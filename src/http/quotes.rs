@@ -1,53 +1,120 @@
-//! `/ai/quote`: what a call costs all in, at a price that holds for a while.
+//! `/ai/quote`, `/ai/conversion/quote` and `/x402/quote`: what things cost all in, here and elsewhere.
 
 use std::sync::Arc;
 
 use axum::{
     Json,
     extract::State,
-    http::HeaderValue,
+    http::{HeaderValue, header},
     response::{IntoResponse as _, Response},
 };
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     endpoints::{Body, Subject},
-    services::Quoting,
     turn::ProcessorTurn,
 };
 use crate::{
-    call::CalledBy,
+    call::{QuoteDesk, SellerMethod},
     front::{Code, Fault, body::SMALL_BODY_BYTES, names},
+    money::Start,
 };
 
+/// What a call of a tool costs.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Wanted {
+pub(super) struct OfTool {
     slug: String,
+    start_network: Option<String>,
+    start_asset: Option<String>,
+    from_address: Option<String>,
 }
 
-impl Subject for Wanted {
+/// The way to what a tool is paid in.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct OfConversion {
+    service_id: String,
+    start_network: String,
+    start_asset: String,
+    from_address: Option<String>,
+}
+
+/// What somebody else asks.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct OfSeller {
+    url: String,
+    method: Option<SellerMethod>,
+    start_network: Option<String>,
+    start_asset: Option<String>,
+    from_address: Option<String>,
+}
+
+impl Subject for OfTool {
     const CODE: Code = Code::InvalidMember;
 }
 
+impl Subject for OfConversion {
+    const CODE: Code = Code::InvalidMember;
+}
+
+impl Subject for OfSeller {
+    const CODE: Code = Code::InvalidMember;
+}
+
+/// What is held, if anything of it is said.
+fn start(network: Option<String>, asset: Option<String>, address: Option<String>) -> Option<Start> {
+    (network.is_some() || asset.is_some()).then_some(Start { network, asset, address })
+}
+
 /// `POST /ai/quote`.
-pub(super) async fn quote(
-    State(quoting): State<Arc<Quoting>>,
+pub(super) async fn tool(
+    State(desk): State<Arc<QuoteDesk>>,
     ProcessorTurn(turn): ProcessorTurn,
-    Body(Wanted { slug }): Body<Wanted, SMALL_BODY_BYTES>,
+    Body(asked): Body<OfTool, SMALL_BODY_BYTES>,
 ) -> Result<Response, Fault> {
-    let terms = if slug == quoting.registration.slug.as_str() {
-        Arc::clone(&quoting.registration)
-    } else {
-        Arc::clone(&quoting.calls.find(&slug, |_| CalledBy::Anyone)?.0.terms)
-    };
-    let quote = turn.work(|| quoting.calls.quote(&terms));
-    let mut told = quote.json();
-    told["ok"] = json!(true);
-    let mut response = Json(told).into_response();
+    let OfTool { slug, start_network, start_asset, from_address } = asked;
+    let start = start(start_network, start_asset, from_address);
+    let quote = desk.tool(&slug, start, &turn).await?;
+    let mut response = told(quote.json());
     if let Ok(id) = HeaderValue::from_str(&quote.quote_id) {
         response.headers_mut().insert(&names::QUOTE_ID, id);
     }
     Ok(response)
+}
+
+/// `POST /ai/conversion/quote`.
+pub(super) async fn conversion(
+    State(desk): State<Arc<QuoteDesk>>,
+    ProcessorTurn(turn): ProcessorTurn,
+    Body(asked): Body<OfConversion, SMALL_BODY_BYTES>,
+) -> Result<Response, Fault> {
+    let OfConversion { service_id, start_network, start_asset, from_address } = asked;
+    let start = Start { network: Some(start_network), asset: Some(start_asset), address: from_address };
+    let (terms, route) = desk.conversion(&service_id, &start, &turn).await?;
+    let mut answer = json!(route);
+    answer["service"] = json!({ "serviceId": terms.slug, "priceUsd": terms.price, "url": terms.resource_url });
+    Ok(told(answer))
+}
+
+/// `POST /x402/quote`.
+pub(super) async fn seller(
+    State(desk): State<Arc<QuoteDesk>>,
+    ProcessorTurn(turn): ProcessorTurn,
+    Body(asked): Body<OfSeller, SMALL_BODY_BYTES>,
+) -> Result<Response, Fault> {
+    let OfSeller { url, method, start_network, start_asset, from_address } = asked;
+    let start = start(start_network, start_asset, from_address);
+    let (quote, route) = desk.seller((&url, method), start, &turn).await?;
+    let mut answer = json!(quote);
+    answer["conversion"] = json!(route);
+    Ok(told(answer))
+}
+
+/// Good for the moment, and for nobody to keep.
+fn told(mut answer: Value) -> Response {
+    answer["ok"] = json!(true);
+    ([(header::CACHE_CONTROL, HeaderValue::from_static("no-store"))], Json(answer)).into_response()
 }

@@ -8,7 +8,7 @@ use tollhouse_pool::Pool;
 use crate::{
     account::{audit::Audit, builder::Builders},
     base::{clock::Clock, rate::ConcurrencyLimit},
-    call::{Calls, History, Metrics, Receipts},
+    call::{Calls, History, Metrics, QuoteDesk, Receipts},
     capability::{CapabilityServices, secret::Secrets},
     catalog::{Catalog, safety::Scanner},
     event::Events,
@@ -32,7 +32,7 @@ pub struct Services {
     /// Of what is told of the host and its catalogue.
     pub offering: Arc<Offering>,
     /// Of quotes.
-    pub quoting: Arc<Quoting>,
+    pub desk: Arc<QuoteDesk>,
     /// Of receipts and payments.
     pub proving: Arc<Proving>,
     /// The simulated ledger, where that settles.
@@ -85,14 +85,6 @@ pub struct Offering {
     pub abuse_contact: Option<String>,
     /// Public URL, as it stands in records.
     pub base_url: String,
-}
-
-/// What quotes take.
-pub struct Quoting {
-    /// Makes them.
-    pub calls: Arc<Calls>,
-    /// What it costs to become a builder.
-    pub registration: Arc<Terms>,
 }
 
 /// What became of calls and payments.
@@ -234,7 +226,7 @@ macro_rules! groups {
 groups! {
     calling: Arc<Calling>,
     offering: Arc<Offering>,
-    quoting: Arc<Quoting>,
+    desk: Arc<QuoteDesk>,
     proving: Arc<Proving>,
     ledger: Option<Arc<Ledger>>,
     accounts: Arc<Accounts>,

@@ -15,11 +15,18 @@ use super::{
 use crate::{
     catalog::{Filter, Live, search::Query},
     front::{Code, Fault},
+    money::Start,
     tool::MicroUsd,
 };
 
 /// Answers a receipt.
 const RECEIPT: &str = "get_receipt";
+
+/// Answers what a call costs.
+const QUOTE: &str = "quote_tool";
+
+/// Longest name of a network, of an asset or of a tool in a question, in characters.
+const MAX_NAME: usize = 128;
 
 /// Tools that a search answers, unless it says how many.
 const FOUND: usize = 10;
@@ -47,8 +54,25 @@ pub(super) fn tools() -> Vec<Tool> {
         "required": ["receiptId"],
         "additionalProperties": false,
     });
+    let named = |what: &str| json!({ "type": "string", "maxLength": MAX_NAME, "description": what });
+    let quote = json!({
+        "type": "object",
+        "properties": {
+            "name": named("The tool's, as it is listed"),
+            "startNetwork": named("Where your money is, to be told the way from there: `base`, `eip155:1`, `bank` …"),
+            "startAsset": named("What it is: `USDC`, `ETH`, `EUR` …"),
+        },
+        "required": ["name"],
+        "additionalProperties": false,
+    });
     vec![
         own(SEARCH, "Search tools", "Finds tools of this host by words, with their prices. Free.", search),
+        own(
+            QUOTE,
+            "Quote a tool",
+            "Says what a call costs, all in, at a price that holds for some minutes: name its `quoteId` in the call's `_meta[\"tollhouse/quoteId\"]`. Free.",
+            quote,
+        ),
         own(RECEIPT, "Get a receipt", "Answers the signed receipt of a call: what was paid, run and answered. Free.", receipt),
     ]
 }
@@ -71,6 +95,15 @@ struct Search {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Quote {
+    #[serde(alias = "slug")]
+    name: String,
+    start_network: Option<String>,
+    start_asset: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Receipt {
     receipt_id: String,
 }
@@ -85,6 +118,7 @@ pub(super) async fn perform(
 ) -> Option<Result<CallToolResult, Fault>> {
     match name {
         SEARCH => Some(search(services, address, narrowed, arguments).await),
+        QUOTE => Some(quote(services, address, narrowed, arguments).await),
         RECEIPT => Some(receipt(services, arguments).await),
         _ => None,
     }
@@ -116,6 +150,19 @@ fn found(services: &Services, narrowed: &Narrowed, search: Search) -> Result<Cal
     });
     let tools: Vec<_> = tools.collect();
     Ok(answered(json!({ "tools": tools, "total": found.total })))
+}
+
+async fn quote(services: &Services, address: IpAddr, narrowed: &Narrowed, arguments: &Arguments) -> Result<CallToolResult, Fault> {
+    let Quote { name, start_network, start_asset } = arguments.read().await?;
+    if !narrowed.has(&name) {
+        return Err(Fault::unknown_endpoint(&name.chars().take(MAX_NAME).collect::<String>()));
+    }
+    let said = start_network.is_some() || start_asset.is_some();
+    let start = said.then_some(Start { network: start_network, asset: start_asset, address: None });
+    let turn = services.shared.limits.turn(address).await?;
+    let slug = services.settings.slug_of(&name);
+    let quote = services.desk.tool(&slug, start, &turn).await?;
+    Ok(answered(quote.json()))
 }
 
 async fn receipt(services: &Services, arguments: &Arguments) -> Result<CallToolResult, Fault> {

@@ -101,7 +101,8 @@ impl ServerHandler for Server {
         let server = Implementation::new(NAME, VERSION).with_title("Tollhouse").with_website_url(&self.front.services.base_url);
         let instructions = "Tools of many builders, some paid per call. A paid tool that is called without payment answers with an x402 \
             challenge; call it again with the payment in `_meta[\"x402/payment\"]`. Only successful calls are charged, and \
-            repeating a call with the same payment and arguments gives the same answer again. `search_tools` finds tools by words.";
+            repeating a call with the same payment and arguments gives the same answer again. `search_tools` finds tools by words, \
+            and `quote_tool` says what a call costs, at a price that holds for some minutes.";
         ServerConfig::new(capabilities)
             .with_protocol_version(ProtocolVersion::V_2025_11_25)
             .with_server_info(server)

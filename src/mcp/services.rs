@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::settings::Mcp;
 use crate::{
     base::clock::Clock,
-    call::{Calls, Receipts},
+    call::{Calls, QuoteDesk, Receipts},
     catalog::Catalog,
     front::Shared,
     money::Gate,
@@ -24,6 +24,8 @@ pub struct Services {
     pub calls: Arc<Calls>,
     /// What `get_receipt` finds.
     pub receipts: Arc<Receipts>,
+    /// What `quote_tool` asks.
+    pub desk: Arc<QuoteDesk>,
     /// Knows how the payment of a task ended whose process is gone.
     pub gate: Arc<Gate>,
     /// Where tasks are kept.

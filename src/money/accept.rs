@@ -35,6 +35,10 @@ pub enum ConfigError {
     GasKey,
     #[error("the secret in `CDP_API_KEY_SECRET` is no Ed25519 key: 64 bytes in base64, as the platform shows it")]
     CdpKey,
+    #[error("the address in `TOLLHOUSE_ROUTES_URL` is no URL")]
+    RoutesUrl,
+    #[error("the key in `TOLLHOUSE_ROUTES_KEY` is no header's value")]
+    RoutesKey,
     #[error("no HTTP client could be made: {0}")]
     Client(String),
 }

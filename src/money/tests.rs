@@ -12,6 +12,7 @@ mod keep;
 mod networks;
 mod node;
 mod remote;
+mod routes;
 mod sales;
 mod simulated;
 mod wire;

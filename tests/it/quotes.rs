@@ -2,13 +2,15 @@
 
 use std::path::Path;
 
+use axum::{Router, http::StatusCode, routing::any};
 use futures_util::future::join_all;
 use reqwest::{Method, header::HeaderMap};
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 
 use crate::{
     clients::pays_told,
-    harness::{Answer, Host, Payer, Payment, js, micros},
+    harness::{Answer, Facilitator, Host, Payer, Payment, Settles, js, micros},
 };
 
 const SHOUT: &str = "export default async (req) => ({ shout: String(req.input.text ?? '').toUpperCase(), free: req.caller.free });";
@@ -293,6 +295,169 @@ async fn registration_is_quoted_too() {
     register(&id(&quote(&host, "shout").await)).await.fails(409, "quote_invalid", "caller");
     let receipt = host.receipt(&register(&id(&quoted)).await.is(200).receipt_id()).await;
     assert_eq!((&receipt["quoteId"], &receipt["priceUsd"]), (&quoted["quoteId"], &quoted["priceUsd"]));
+}
+
+#[tokio::test]
+async fn a_quote_with_the_way_there_adds_up_to_its_total() {
+    let host = host().await;
+    let asked = json!({ "slug": "shout", "startNetwork": "ethereum", "startAsset": "ETH" });
+    let quoted = host.post("/ai/quote", &asked).await.is(200).json();
+    let lines: Vec<_> = quoted["lines"].as_array().unwrap().iter().map(|line| micros(&line["amountUsd"])).collect();
+    let conversion = &quoted["paymentRoute"]["conversion"];
+    assert_eq!((conversion["indicative"].as_bool(), lines[3]), (Some(true), micros(&conversion["estimatedCost"]["costUsd"])));
+    assert!(lines[3] > 0 && lines.iter().sum::<u64>() == micros(&quoted["totalUsd"]), "{quoted:#}");
+    assert_eq!(micros(&conversion["estimatedCost"]["allInUsd"]), micros(&quoted["totalUsd"]));
+    assert_eq!(
+        call(&host, &id(&quoted), &[]).await.is(402).decoded("payment-required")["accepts"],
+        quoted["accepts"],
+        "that is not paid here"
+    );
+    for (member, value, pointer) in [("startNetwork", "moon", "/startNetwork"), ("startAsset", "SOL", "/startAsset")] {
+        let mut wrong = asked.clone();
+        wrong[member] = json!(value);
+        let error = host.post("/ai/quote", &wrong).await.fails(422, "invalid_request", "caller");
+        assert!(error["pointer"] == pointer && error["known"].as_array().is_some_and(|known| known.len() > 2), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_conversion_quote_is_what_the_demonstration_shows() {
+    let host = Host::builder().with_catalogue().start().await;
+    let networks = [
+        ("base", vec!["USDC", "ETH", "USDT", "DAI"]),
+        ("base-sepolia", vec!["USDC", "ETH"]),
+        ("ethereum", vec!["USDC", "ETH", "USDT", "DAI"]),
+        ("arbitrum", vec!["USDC", "ETH", "USDT", "DAI"]),
+        ("optimism", vec!["USDC", "ETH", "USDT", "DAI"]),
+        ("polygon", vec!["USDC", "POL", "ETH", "USDT", "DAI"]),
+        ("avalanche", vec!["USDC", "AVAX", "USDT"]),
+        ("solana", vec!["USDC", "SOL", "USDT"]),
+        ("bitcoin", vec!["BTC"]),
+        ("bank", vec!["USD", "EUR", "GBP"]),
+        ("exchange", vec!["USDC", "USDT", "ETH", "BTC", "SOL", "USD", "EUR", "GBP"]),
+    ];
+    for (network, asset) in networks.iter().flat_map(|(network, assets)| assets.iter().map(move |asset| (network, asset))) {
+        let asked = json!({ "serviceId": "business-lookup", "startNetwork": network, "startAsset": asset });
+        let quoted = host.post("/ai/conversion/quote", &asked).await.is(200).json();
+        let shown = host.call("conversion-quote-demo", &asked).await.is(200).json();
+        let mut steps = shown["steps"].as_array().unwrap().clone();
+        assert_eq!(steps.pop().unwrap()["kind"], "pay");
+        assert_eq!((&quoted["route"]["steps"], &quoted["start"]), (&json!(steps), &shown["start"]), "{asked}");
+        assert_eq!(
+            (&quoted["estimatedCost"]["costUsd"], &quoted["route"]["seconds"]),
+            (&shown["totals"]["costUsd"], &shown["totals"]["seconds"])
+        );
+        assert_eq!((&quoted["ratesAsOf"], &quoted["settlement"]["amount"]), (&shown["ratesAsOf"], &shown["settlement"]["amount"]));
+    }
+}
+
+#[tokio::test]
+async fn a_conversion_quote_names_what_it_needs_and_what_it_knows() {
+    let host = Host::builder().with_catalogue().start().await;
+    let refused = async |body: Value| host.post("/ai/conversion/quote", &body).await;
+    let asked = json!({ "serviceId": "nothing", "startNetwork": "base", "startAsset": "USDC" });
+    refused(asked).await.fails(404, "unknown_endpoint", "caller");
+    for missing in ["serviceId", "startNetwork", "startAsset"] {
+        let mut asked = json!({ "serviceId": "text-summary", "startNetwork": "base", "startAsset": "USDC" });
+        asked.as_object_mut().unwrap().remove(missing);
+        assert_eq!(refused(asked).await.fails(422, "invalid_request", "caller")["pointer"], json!(format!("/{missing}")));
+    }
+    let free = json!({ "serviceId": "receipt-echo-free", "startNetwork": "ethereum", "startAsset": "ETH" });
+    let nothing = host.post("/ai/conversion/quote", &free).await.is(200).json();
+    assert_eq!((&nothing["route"]["steps"], &nothing["estimatedCost"]["allInUsd"]), (&json!([]), &json!(0)));
+    // A host that asks somebody else does not make numbers up when they do not answer.
+    let elsewhere = Host::builder().flag("--routes-url", "http://127.0.0.1:1").with_catalogue().start().await;
+    let asked = json!({ "serviceId": "text-summary", "startNetwork": "ethereum", "startAsset": "ETH" });
+    elsewhere.post("/ai/conversion/quote", &asked).await.fails(502, "routes_unavailable", "host");
+    let asked = json!({ "serviceId": "text-summary", "startNetwork": "ethereum", "startAsset": "no token" });
+    elsewhere.post("/ai/conversion/quote", &asked).await.fails(422, "invalid_request", "caller");
+}
+
+#[tokio::test]
+async fn a_start_on_a_test_network_leads_nowhere_else() {
+    let facilitator = Facilitator::start(Settles::Well).await;
+    let host = Host::builder().settled_by(&facilitator.url).env("TOLLHOUSE_NETWORK", "eip155:8453").start().await;
+    host.publish(&js("shout", 0.01, SHOUT)).await;
+    let asked = json!({ "serviceId": "shout", "startNetwork": "base-sepolia", "startAsset": "USDC" });
+    host.post("/ai/conversion/quote", &asked).await.fails(422, "no_route", "caller");
+}
+
+#[tokio::test]
+async fn a_seller_elsewhere_is_asked_what_it_wants() {
+    let host = host().await;
+    let seller = Host::builder().start().await;
+    seller.publish(&js("other", 0.02, SHOUT)).await;
+    let guard = seller.url.trim_start_matches("http://").to_owned();
+    let asker = Host::builder().flag("--guard-allow", &guard).start().await;
+    let url = format!("{}/tools/other", seller.url);
+    let wanted = seller.challenge("other").await["accepts"][0].clone();
+    for (asks, url, usd) in [(&asker, url.clone(), 0.02), (&host, format!("{}/tools/shout", host.url), 0.01)] {
+        let quoted = asks.post("/x402/quote", &json!({ "url": url, "startNetwork": "polygon", "startAsset": "POL" })).await.is(200).json();
+        let entry = &quoted["accepts"][0];
+        assert_eq!((&quoted["x402Versions"], &entry["x402Versions"]), (&json!([1, 2]), &json!([1, 2])), "{quoted:#}");
+        assert_eq!(
+            (&entry["amountUsd"], &entry["network"], &entry["networkV1"]),
+            (&json!(usd), &wanted["network"], &json!("base-sepolia"))
+        );
+        assert_eq!((&entry["asset"], &entry["decimals"], &entry["scheme"]), (&wanted["asset"], &json!(6), &json!("exact")));
+        assert_eq!((&quoted["conversion"]["start"]["asset"], &quoted["conversion"]["indicative"]), (&json!("POL"), &json!(true)));
+    }
+    assert_eq!(asker.post("/x402/quote", &json!({ "url": url, "method": "POST" })).await.is(200).json()["conversion"], Value::Null);
+    let refused = async |body: Value| asker.post("/x402/quote", &body).await;
+    refused(json!({ "url": format!("{}/tools/nothing", seller.url) })).await.fails(422, "no_payment_asked", "caller");
+    let private = refused(json!({ "url": "http://127.0.0.1:1/" })).await.fails(422, "invalid_request", "caller");
+    assert_eq!(private["pointer"], "/url");
+    refused(json!({ "url": url, "method": "PUT" })).await.fails(422, "invalid_request", "caller");
+    let gone = Host::builder().flag("--guard-allow", "127.0.0.1:1").start().await;
+    let error = gone.post("/x402/quote", &json!({ "url": "http://127.0.0.1:1/" })).await.fails(502, "seller_unreachable", "tool");
+    assert_eq!(error["reason"], "unreachable");
+}
+
+#[tokio::test]
+async fn a_seller_that_asks_in_no_known_way_or_not_at_all_is_told_so_and_few_are_asked_at_once() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let seller = listener.local_addr().unwrap();
+    let strange = || async { (StatusCode::PAYMENT_REQUIRED, "{\"x402Version\": 1, \"accepts\": []}") };
+    let routes = Router::new().route("/strange", any(strange)).route("/slow", any(std::future::pending::<()>));
+    tokio::spawn(async move { axum::serve(listener, routes).await });
+    let host = Host::builder().flag("--guard-allow", seller).flag("--address-asking", 1).start().await;
+    let asked = |path: &str| json!({ "url": format!("http://{seller}{path}") });
+    host.post("/x402/quote", &asked("/strange")).await.fails(502, "seller_unreadable", "tool");
+    let slow = asked("/slow");
+    let answers = join_all((0..4).map(|_| host.post("/x402/quote", &slow))).await;
+    let (waited, crowded): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.status == 502);
+    assert!(!waited.is_empty() && !crowded.is_empty(), "{answers:?}");
+    assert_eq!(waited[0].fails(502, "seller_unreachable", "tool")["reason"], "timeout");
+    crowded[0].fails(429, "rate_limited", "caller");
+}
+
+#[tokio::test]
+async fn quote_tool_answers_over_mcp_what_the_quote_route_does() {
+    let host = host().await;
+    let listed = host.mcp().tool("quote_tool").await.unwrap();
+    assert_eq!(listed["annotations"]["readOnlyHint"], true);
+    let asked = json!({ "name": "shout", "startNetwork": "ethereum", "startAsset": "ETH" });
+    let mut quoted = host.mcp().call("quote_tool", asked, json!({})).await["structuredContent"].clone();
+    let mut same =
+        host.post("/ai/quote", &json!({ "slug": "shout", "startNetwork": "ethereum", "startAsset": "ETH" })).await.is(200).json();
+    let named = id(&quoted);
+    for quote in [&mut quoted, &mut same] {
+        let text = quote.to_string().replace(quote["quoteId"].as_str().unwrap(), "quo");
+        *quote = serde_json::from_str(&text).unwrap();
+        for moment in ["ok", "createdAt", "expiresAt"] {
+            quote.as_object_mut().unwrap().remove(moment);
+        }
+    }
+    assert_eq!(quoted, same);
+    host.change("shout", &json!({ "priceUsd": 0.05 })).await;
+    let asked = host.mcp().call("shout", json!({}), json!({ "tollhouse/quoteId": named })).await;
+    assert_eq!(asked["structuredContent"]["accepts"][0]["amount"], "10000", "{asked}");
+    let refused = host.mcp().call("quote_tool", json!({ "name": "nothing" }), json!({})).await;
+    assert_eq!(refused["_meta"]["tollhouse/error"]["code"], "unknown_endpoint", "{refused}");
+    let mut narrowed = host.mcp();
+    narrowed.query = "?tools=quote_tool";
+    let hidden = narrowed.call("quote_tool", json!({ "name": "shout" }), json!({})).await;
+    assert_eq!(hidden["_meta"]["tollhouse/error"]["code"], "unknown_endpoint", "{hidden}");
 }
 
 #[tokio::test]

@@ -11,11 +11,11 @@ use tollhouse_protocol::StopReason;
 use super::{Fault, Policy, whole_seconds};
 use crate::{
     account::builder::BuilderError,
-    call::CallError,
+    call::{CallError, QuoteError, SellerError},
     capability::secret::SecretError,
     catalog::PublishError,
     front::Code,
-    money::{CreditError, LedgerError, QuoteRefusal, Slowed, payout::PayoutError},
+    money::{CreditError, LedgerError, QuoteRefusal, RouteError, Slowed, payout::PayoutError},
     store::StoreError,
     tool::finding::Finding,
 };
@@ -106,6 +106,33 @@ impl From<&CallError> for Fault {
             | CallError::Cancelled
             | CallError::SecretsUnavailable
             | CallError::Internal => fault,
+        }
+    }
+}
+
+impl From<QuoteError> for Fault {
+    fn from(error: QuoteError) -> Self {
+        let message = error.to_string();
+        match error {
+            QuoteError::Call(error) => error.into(),
+            QuoteError::Crowded(_) => Self::new(Code::RateLimited, message).retry_after(1),
+            QuoteError::Route(RouteError::Start { pointer, known, .. }) => {
+                Self::invalid(Code::InvalidMember, message, pointer).with("known", json!(known))
+            }
+            QuoteError::Route(RouteError::NoRoute(_)) => Self::new(Code::NoRoute, message),
+            QuoteError::Route(RouteError::Unavailable(why)) => {
+                tracing::warn!(why, "whoever knows the routes did not answer");
+                Code::RoutesUnavailable.into()
+            }
+            QuoteError::Seller(SellerError::Url(_)) => Self::invalid(Code::InvalidMember, message, "/url"),
+            QuoteError::Seller(SellerError::Unreachable(why)) => {
+                Self::new(Code::SellerUnreachable, message).with("reason", json!(why.code()))
+            }
+            QuoteError::Seller(SellerError::Redirected { to }) => {
+                Self::new(Code::SellerUnreachable, message).with("reason", json!("redirected")).with("location", json!(to))
+            }
+            QuoteError::Seller(SellerError::NotPaid { status }) => Self::new(Code::NotPaid, message).with("status", json!(status)),
+            QuoteError::Seller(SellerError::Unreadable(_)) => Self::new(Code::SellerUnreadable, message),
         }
     }
 }

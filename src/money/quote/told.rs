@@ -6,9 +6,12 @@ use serde_json::{Value, json};
 use super::Quote;
 use crate::{
     base::clock::Timestamp,
-    money::{Challenge, Terms},
+    money::{Challenge, Due, Route, Terms},
     tool::MicroUsd,
 };
+
+/// The line of what it costs to get there.
+const CONVERSION: &str = "conversion";
 
 /// A quote, as whoever asked for it reads it.
 #[derive(Debug, Clone, Serialize)]
@@ -30,6 +33,9 @@ pub struct QuoteDocument {
     /// The same for clients of v1.
     accepts_v1: Value,
     payment_route: Value,
+    /// What there is to arrive, in tokens that are known here.
+    #[serde(skip)]
+    dues: Vec<Due>,
 }
 
 /// A part of what a call costs.
@@ -57,7 +63,7 @@ impl QuoteDocument {
                 line("price", quote.price, "the tool's price, for one successful call"),
                 line("platformFee", MicroUsd::ZERO, "the host's share is taken out of the price"),
                 line("networkFee", MicroUsd::ZERO, "the payer signs, and whoever settles pays the network"),
-                line("conversion", MicroUsd::ZERO, "none was asked for: name `startNetwork` and `startAsset`"),
+                line(CONVERSION, MicroUsd::ZERO, "none was asked for: name `startNetwork` and `startAsset`"),
             ],
             total_usd: quote.price,
             currency: "USD",
@@ -74,7 +80,26 @@ impl QuoteDocument {
                 "means": if free { json!([]) } else { json!(["x402", "developer_credit"]) },
                 "conversion": null,
             }),
+            dues: dues(&challenge.v2["accepts"]),
         }
+    }
+
+    /// What there is to arrive, each way to pay by itself.
+    #[must_use]
+    pub fn dues(&self) -> &[Due] {
+        &self.dues
+    }
+
+    /// The same, with the way there, which is one of the lines then.
+    #[must_use]
+    pub fn with_conversion(mut self, route: &Route) -> Self {
+        let cost = route.estimated_cost.cost_usd;
+        if let Some(line) = self.lines.iter_mut().find(|line| line.kind == CONVERSION) {
+            *line = Line { kind: CONVERSION, amount_usd: cost, what: "getting what is to be paid in, as `paymentRoute.conversion` says" };
+        }
+        self.total_usd = MicroUsd(self.lines.iter().map(|line| line.amount_usd.0).sum());
+        self.payment_route["conversion"] = json!(route);
+        self
     }
 
     /// As JSON.
@@ -82,4 +107,10 @@ impl QuoteDocument {
     pub fn json(&self) -> Value {
         serde_json::to_value(self).expect("a quote has text keys")
     }
+}
+
+/// What entries of `accepts` ask, as far as their tokens are known here.
+fn dues(accepts: &Value) -> Vec<Due> {
+    let due = |entry: &Value| Due::of(entry["network"].as_str()?, entry["asset"].as_str()?, entry["amount"].as_str()?.parse().ok()?);
+    accepts.as_array().into_iter().flatten().filter_map(due).collect()
 }

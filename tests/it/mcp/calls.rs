@@ -46,6 +46,7 @@ async fn a_plain_call_goes_past_rmcp_and_is_answered_the_same() {
             ("moody", json!({ "mood": "headers" }), json!({ "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01" })),
             ("search_tools", json!({ "query": "count" }), json!({})),
             ("search_tools", json!({ "words": 1 }), json!({})),
+            ("quote_tool", json!({ "name": "nothing" }), json!({})),
             ("get_receipt", json!({ "receiptId": "none" }), json!({})),
             ("count", json!({}), json!({})),
             ("count", json!({}), json!({ "x402/payment": "%%%" })),

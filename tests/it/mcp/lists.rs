@@ -25,7 +25,7 @@ async fn tools_are_listed_with_their_prices() {
     let listed = host.mcp().ask("tools/list", json!({})).await.result();
     assert!(listed["ttlMs"].is_u64() && listed["cacheScope"] == "public", "{listed}");
     let names: Vec<_> = listed["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["search_tools", "get_receipt", "count", "free"]);
+    assert_eq!(names, ["search_tools", "quote_tool", "get_receipt", "count", "free"]);
 
     let paid = host.mcp().tool("count").await.unwrap();
     assert!(paid["description"].as_str().unwrap().contains("0.01 USD"), "{paid}");
@@ -84,13 +84,13 @@ async fn tools_that_find_others_come_first_and_lists_say_how_many_more_there_are
             let next = &first["nextCursor"];
             let last = client.ask("tools/list", json!({ "cursor": next })).await.result();
             let counts = |page: &Value| ["total", "remaining"].map(|name| page["_meta"][format!("tollhouse/{name}")].as_u64().unwrap());
-            assert_eq!((counts(&first), counts(&last)), ([MANY as u64 + 2, 7], [MANY as u64 + 2, 0]));
+            assert_eq!((counts(&first), counts(&last)), ([MANY as u64 + 3, 8], [MANY as u64 + 3, 0]));
             assert_eq!(last.get("nextCursor"), None);
             let tools = [&first, &last].map(|page| page["tools"].as_array().unwrap().clone()).concat();
             names.push(tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>());
         }
-        assert_eq!(names[0][..3], ["search_tools", "get_receipt", "tool-000"]);
-        assert_eq!(names[0].iter().collect::<BTreeSet<_>>().len(), MANY + 2);
+        assert_eq!(names[0][..4], ["search_tools", "quote_tool", "get_receipt", "tool-000"]);
+        assert_eq!(names[0].iter().collect::<BTreeSet<_>>().len(), MANY + 3);
         assert_eq!(names[0], names[1], "in a stream as in JSON");
     }
 }

@@ -17,6 +17,7 @@ mod document;
 mod mcp;
 mod notes;
 pub mod request;
+pub mod seller;
 
 use bytes::Bytes;
 use reqwest::StatusCode;
@@ -175,8 +176,8 @@ impl Seen {
 
     async fn challenge(&mut self, fetched: &Fetched) {
         self.kind = Kind::PaidEndpoint;
-        let payment = aside(fetched.body.len(), || challenge::read(fetched, &mut self.notes)).await;
-        self.found.insert("payment".into(), payment);
+        let challenge = aside(fetched.body.len(), || challenge::read(fetched, &mut self.notes)).await;
+        self.found.insert("payment".into(), challenge.shown());
     }
 
     async fn document(&mut self, fetched: &Fetched) {

@@ -10,6 +10,12 @@ use super::{
 };
 use crate::capability::guard::Fetched;
 
+/// As version 1 calls a network of CAIP-2.
+pub(super) fn v1_name(network: &str) -> Option<&'static str> {
+    let chain: u64 = network.strip_prefix("eip155:")?.parse().ok()?;
+    V1_NETWORKS.iter().find(|(_, known)| *known == chain).map(|(name, _)| *name)
+}
+
 /// Longest header that all clients and proxies take, in bytes.
 const HEADER_BYTES: usize = 8 << 10;
 /// Entries of `accepts` that a report repeats.
@@ -54,14 +60,30 @@ const KNOWN_ASSETS: &[(u64, &str)] = &[
 /// One dollar in those: clients refuse more unless their user raised the limit.
 const ONE_DOLLAR: u128 = 1_000_000;
 
-/// Reads a 402 answer; gives what it asks for, for the report.
-pub(super) fn read(fetched: &Fetched, notes: &mut Notes) -> Value {
+/// What a 402 answer asks for.
+pub(super) struct Challenge {
+    /// Of the wire, of which there is a challenge.
+    pub(super) versions: Vec<u8>,
+    pub(super) terms: Vec<Terms>,
+}
+
+impl Challenge {
+    /// As a report has it.
+    pub(super) fn shown(&self) -> Value {
+        json!({ "versions": self.versions, "accepts": self.terms.iter().take(SHOWN).map(Terms::shown).collect::<Vec<_>>() })
+    }
+}
+
+/// Reads a 402 answer.
+pub(super) fn read(fetched: &Fetched, notes: &mut Notes) -> Challenge {
     let v2 = header(fetched, notes);
     let body: Option<Value> = serde_json::from_slice(&fetched.body).ok().filter(Value::is_object);
     let v1 = body.as_ref().filter(|body| body["x402Version"] == 1);
     if v2.is_none() && v1.is_none() {
         missing(body.as_ref(), notes);
     }
+    // Clients do not look there; whoever only wants to know what is asked may.
+    let v2 = v2.or_else(|| body.clone().filter(|body| body["x402Version"] == 2));
     let mut terms = Vec::new();
     if let Some(challenge) = &v2 {
         version_2(challenge, fetched, &mut terms, notes);
@@ -77,7 +99,7 @@ pub(super) fn read(fetched: &Fetched, notes: &mut Notes) -> Value {
     compare(&terms, notes);
     answer_headers(&fetched.headers, notes);
     let versions: Vec<u8> = v1.map(|_| 1).into_iter().chain(v2.as_ref().map(|_| 2)).collect();
-    json!({ "versions": versions, "accepts": terms.iter().take(SHOWN).map(Terms::shown).collect::<Vec<_>>() })
+    Challenge { versions, terms }
 }
 
 /// The challenge of version 2, if the header has one.
@@ -195,14 +217,17 @@ fn accepts<'a>(challenge: &'a Value, place: &str, notes: &mut Notes) -> &'a [Val
 }
 
 /// One way to pay, as far as it could be read.
-struct Terms {
-    version: u8,
-    scheme: Option<String>,
-    network: Option<String>,
-    amount: Option<u128>,
-    asset: Option<String>,
-    pay_to: Option<String>,
-    seconds: Option<f64>,
+pub(super) struct Terms {
+    pub(super) version: u8,
+    pub(super) scheme: Option<String>,
+    /// CAIP-2, of both versions.
+    pub(super) network: Option<String>,
+    pub(super) amount: Option<u128>,
+    pub(super) asset: Option<String>,
+    pub(super) pay_to: Option<String>,
+    pub(super) seconds: Option<f64>,
+    /// The token's EIP-712 domain, where it is told.
+    pub(super) domain: [Option<String>; 2],
 }
 
 impl Terms {
@@ -259,7 +284,8 @@ impl Entry<'_> {
         if let Some(chain) = chain {
             self.evm(chain, scheme.as_deref(), asset.as_deref(), pay_to.as_deref(), amount);
         }
-        Terms { version, scheme, network, amount, asset, pay_to, seconds }
+        let domain = ["name", "version"].map(|name| self.value["extra"][name].as_str().map(short));
+        Terms { version, scheme, network, amount, asset, pay_to, seconds, domain }
     }
 
     fn evm(&mut self, chain: u64, scheme: Option<&str>, asset: Option<&str>, pay_to: Option<&str>, amount: Option<u128>) {

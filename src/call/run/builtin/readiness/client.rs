@@ -63,7 +63,7 @@ impl ReadinessClient {
     }
 
     /// The same, for checks that somebody at `address` asked for.
-    pub(in crate::call::run) fn asked_by(&self, address: IpAddr) -> Self {
+    pub(in crate::call) fn asked_by(&self, address: IpAddr) -> Self {
         Self { asker: Some(address), ..self.clone() }
     }
 

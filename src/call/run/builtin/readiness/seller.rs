@@ -1,0 +1,230 @@
+//! What an external seller asks: found out unpaid, and told in one shape whatever wire it speaks.
+//!
+//! One request without a payment, or two where GET is refused and nobody said which method to use. Nothing is paid or signed, no
+//! redirect is taken: what a payment is bound to is the URL that asks for it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::StatusCode;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    ReadinessClient,
+    challenge::{self, Challenge, Terms, v1_name},
+    notes::{Note, Notes, Severity, short},
+    request::{asking, post_json},
+};
+use crate::{
+    base::{aside::aside, clock::Timestamp, share::Turn},
+    capability::guard::{Fetch, FetchError, Fetched},
+    money::Due,
+    tool::MicroUsd,
+};
+
+/// For each request.
+const WALL: Duration = Duration::from_millis(4_500);
+
+/// Largest answer that is read: a challenge is a few KiB.
+const BODY_BYTES: usize = 256 << 10;
+
+/// Most ways to pay that are told.
+const MOST: usize = 20;
+
+/// How a seller is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Method {
+    /// As for a document.
+    Get,
+    /// With an empty body, as indexers ask.
+    Post,
+}
+
+/// What a seller asks.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SellerQuote {
+    url: String,
+    /// By which it asked for payment.
+    method: Method,
+    /// Of x402's wire, in which it asks.
+    x402_versions: Vec<u8>,
+    /// Each way to pay, once.
+    accepts: Vec<Requirement>,
+    asked_at: Timestamp,
+    /// What clients will stumble over.
+    notes: Vec<Note>,
+    /// Of tokens that are known here.
+    #[serde(skip)]
+    pub(in crate::call) dues: Vec<Due>,
+}
+
+/// One way to pay, whatever its wire.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Requirement {
+    x402_versions: Vec<u8>,
+    scheme: String,
+    /// CAIP-2.
+    network: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    network_v1: Option<&'static str>,
+    /// Address of the token.
+    asset: String,
+    /// Of a token that is known here, as what follows.
+    symbol: Option<&'static str>,
+    decimals: Option<u32>,
+    amount_usd: Option<MicroUsd>,
+    /// In the asset's smallest units.
+    amount: String,
+    pay_to: String,
+    max_timeout_seconds: Option<f64>,
+    /// Until when an authorisation is valid that is signed now.
+    expires_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    eip712: Option<Domain>,
+}
+
+/// The domain that a payment is signed for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Domain {
+    name: String,
+    version: String,
+}
+
+/// Why a seller's terms are not known.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
+pub enum SellerError {
+    #[error("{0}")]
+    Url(FetchError),
+    #[error("the seller cannot be asked: {0}")]
+    Unreachable(FetchError),
+    #[error("the seller answers from elsewhere: ask `{to}`, which a payment would be bound to")]
+    Redirected { to: String },
+    #[error("the URL asks for no payment: it answers {status}")]
+    NotPaid { status: u16 },
+    #[error("the seller asks for payment in a way that cannot be read: {0}")]
+    Unreadable(String),
+}
+
+impl SellerError {
+    fn of(error: FetchError) -> Self {
+        match error {
+            FetchError::InvalidUrl(_) | FetchError::Forbidden(_) | FetchError::HostNotAllowed(_) => Self::Url(error),
+            FetchError::InsecureCredential
+            | FetchError::TooManyRedirects
+            | FetchError::BadRedirect(_)
+            | FetchError::Timeout(_)
+            | FetchError::Unreachable(_)
+            | FetchError::TooLarge(_)
+            | FetchError::Encoded(_) => Self::Unreachable(error),
+        }
+    }
+}
+
+/// Asks the seller at `url`, at the time `now` and in this turn.
+///
+/// # Errors
+///
+/// [`SellerError`].
+pub async fn ask(
+    client: &ReadinessClient,
+    (url, method): (&str, Option<Method>),
+    now: Timestamp,
+    turn: &Turn,
+) -> Result<SellerQuote, SellerError> {
+    let first = method.unwrap_or(Method::Get);
+    let (method, answered) = match answer(client, url, first).await? {
+        answered if method.is_none() && refuses_get(answered.status) => (Method::Post, answer(client, url, Method::Post).await?),
+        answered => (first, answered),
+    };
+    if answered.status != StatusCode::PAYMENT_REQUIRED {
+        return Err(SellerError::NotPaid { status: answered.status.as_u16() });
+    }
+    let mut notes = Notes::default();
+    let asked = turn.during(aside(answered.body.len(), || challenge::read(&answered, &mut notes))).await;
+    quoted(url, method, asked, notes, now)
+}
+
+/// One answer, of the URL itself.
+async fn answer(client: &ReadinessClient, url: &str, method: Method) -> Result<Fetched, SellerError> {
+    let asked = client.check(url).map_err(SellerError::of)?;
+    let request = match method {
+        Method::Get => asking(Fetch::get(url, WALL, BODY_BYTES)),
+        Method::Post => Fetch { wall: WALL, body_bytes: BODY_BYTES, ..post_json(url, Bytes::new()) },
+    };
+    let answered = client.fetch(request).await.map_err(SellerError::of)?;
+    if answered.url != asked {
+        return Err(SellerError::Redirected { to: short(answered.url.as_str()) });
+    }
+    if answered.status.is_redirection() {
+        let to = answered.headers.get(reqwest::header::LOCATION).map(|to| String::from_utf8_lossy(to.as_bytes()).into_owned());
+        return Err(SellerError::Redirected { to: short(&to.unwrap_or_default()) });
+    }
+    Ok(answered)
+}
+
+fn refuses_get(status: StatusCode) -> bool {
+    matches!(status, StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_FOUND | StatusCode::BAD_REQUEST | StatusCode::NOT_ACCEPTABLE)
+}
+
+fn quoted(url: &str, method: Method, asked: Challenge, notes: Notes, now: Timestamp) -> Result<SellerQuote, SellerError> {
+    let (mut accepts, mut dues): (Vec<Requirement>, Vec<Due>) = (vec![], vec![]);
+    for (requirement, due) in asked.terms.into_iter().filter_map(|terms| requirement(terms, now)) {
+        match accepts.iter().position(|other| other.is_for_the_same(&requirement)) {
+            Some(place) => accepts[place].x402_versions.splice(..0, requirement.x402_versions).for_each(drop),
+            None if accepts.len() < MOST => {
+                accepts.push(requirement);
+                dues.extend(due);
+            }
+            None => {}
+        }
+    }
+    let notes: Vec<_> = notes.into_vec().into_iter().filter(|note| matches!(note.severity, Severity::Warning | Severity::Error)).collect();
+    if accepts.is_empty() {
+        let first = notes.iter().find(|note| note.severity == Severity::Error);
+        return Err(SellerError::Unreadable(first.map_or_else(|| "it names no way to pay".to_owned(), |note| note.message.clone())));
+    }
+    Ok(SellerQuote { url: url.to_owned(), method, x402_versions: asked.versions, accepts, asked_at: now, notes, dues })
+}
+
+impl Requirement {
+    fn is_for_the_same(&self, other: &Self) -> bool {
+        let same = |one: &str, other: &str| one.eq_ignore_ascii_case(other);
+        (&self.scheme, &self.network, &self.amount) == (&other.scheme, &other.network, &other.amount)
+            && same(&self.asset, &other.asset)
+            && same(&self.pay_to, &other.pay_to)
+            && self.x402_versions != other.x402_versions
+    }
+}
+
+/// A way to pay, if it is whole.
+fn requirement(terms: Terms, now: Timestamp) -> Option<(Requirement, Option<Due>)> {
+    let Terms { version, scheme, network, amount, asset, pay_to, seconds, domain } = terms;
+    let (network, asset, amount) = (network.filter(|network| network.contains(':'))?, asset?, amount?);
+    let due = Due::of(&network, &asset, amount);
+    let until = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let [name, domain_version] = domain;
+    let requirement = Requirement {
+        x402_versions: vec![version],
+        scheme: scheme?,
+        network_v1: v1_name(&network),
+        symbol: due.as_ref().map(|due| due.symbol),
+        decimals: due.as_ref().map(|due| due.decimals),
+        amount_usd: due.as_ref().map(|due| due.value),
+        amount: amount.to_string(),
+        pay_to: pay_to?,
+        max_timeout_seconds: seconds,
+        expires_at: until.map(|until| now.plus_millis(u64::try_from(until.as_millis()).unwrap_or(u64::MAX))),
+        eip712: name.zip(domain_version).map(|(name, version)| Domain { name, version }),
+        network,
+        asset,
+    };
+    Some((requirement, due))
+}
+
+#[cfg(test)]
+#[path = "tests/seller.rs"]
+mod tests;

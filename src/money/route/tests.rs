@@ -1,0 +1,86 @@
+use super::*;
+
+const BASE: &str = "eip155:8453";
+
+fn due(network: &str, micros: u128) -> Due {
+    Due::of(network, "USDC", micros).unwrap()
+}
+
+fn start(network: &str, asset: &str) -> Start {
+    Start { network: Some(network.to_owned()), asset: Some(asset.to_owned()), address: None }
+}
+
+async fn found(network: &str, asset: &str, due: &Due) -> Result<Route, RouteError> {
+    TableRoutes.route(&start(network, asset), due).await
+}
+
+#[tokio::test]
+async fn amounts_are_computed_backwards_and_rounded_up() {
+    let route = found("ethereum", "eth", &due(BASE, 2_000)).await.unwrap();
+    assert!(route.indicative);
+    assert_eq!((route.estimated_cost.cost_usd, route.estimated_cost.all_in_usd), (MicroUsd(2_006_578), MicroUsd(2_008_578)));
+    assert_eq!((&*route.start.amount, &*route.start.asset), ("0.000669526", "ETH"));
+    let steps: Vec<_> = route.route.steps.iter().map(|step| (step.kind, step.cost_usd.0, step.seconds)).collect();
+    assert_eq!(steps, [("swap", 906_026, 24), ("bridge", 1_100_552, 84)]);
+    assert_eq!((&*route.settlement.amount, &*route.settlement.amount_atomic, route.handoff.kind), ("0.002", "2000", "wallet"));
+    for (network, asset, kind, cost) in
+        [("bank", "EUR", "bank", 253_838), ("exchange", "USDC", "exchange", 100_000), ("base", "USDC", "none", 0)]
+    {
+        let route = found(network, asset, &due(BASE, 2_000)).await.unwrap();
+        assert_eq!((route.handoff.kind, route.estimated_cost.cost_usd), (kind, MicroUsd(cost)), "{network}");
+    }
+}
+
+#[tokio::test]
+async fn every_way_of_the_table_adds_up() {
+    for target in table::PLACES.iter().filter_map(|place| Network::named(place.ids.last()?)) {
+        for place in table::PLACES {
+            for asset in place.assets {
+                for micros in [1, 2_000, 999_999, MicroUsd::MAX.0] {
+                    let due = due(target.caip2, u128::from(micros));
+                    let Ok(route) = found(place.ids[0], asset, &due).await else {
+                        assert!(matches!(place.exit.by, table::By::Nothing(_)), "{} {asset}", place.name);
+                        continue;
+                    };
+                    let costs: u64 = route.route.steps.iter().map(|step| step.cost_usd.0).sum();
+                    assert_eq!(costs, route.estimated_cost.cost_usd.0);
+                    assert_eq!(costs + micros, route.estimated_cost.all_in_usd.0);
+                    assert!(route.route.steps.windows(2).all(|pair| pair[0].receive == pair[1].spend), "{:?}", route.route.steps);
+                    assert!(route.route.steps.last().is_none_or(|last| last.receive.usd.0 == micros));
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_in_the_table_is_refused_with_what_is() {
+    let refused = async |network: &str, asset: &str| found(network, asset, &due(BASE, 1)).await.unwrap_err();
+    let RouteError::Start { pointer, known, message } = refused("moon", "USDC").await else { panic!("refused") };
+    assert!(pointer == "/startNetwork" && known.contains(&"solana".to_owned()) && message.contains("base, base-sepolia"), "{message}");
+    let RouteError::Start { pointer, known, .. } = refused("solana", "ETH").await else { panic!("refused") };
+    assert_eq!((pointer, known), ("/startAsset", ["USDC", "SOL", "USDT"].map(str::to_owned).to_vec()));
+    assert!(matches!(refused("base-sepolia", "USDC").await, RouteError::NoRoute(_)), "play money is worth nothing elsewhere");
+}
+
+#[tokio::test]
+async fn a_test_network_has_its_own_money_and_says_so() {
+    let due = due("eip155:84532", 2_000);
+    let own = found("base-sepolia", "USDC", &due).await.unwrap();
+    assert!(own.route.steps.is_empty() && own.notes.iter().any(|note| note.contains("worth nothing")));
+    let other = found("polygon", "USDC", &due).await.unwrap();
+    assert!(other.notes.iter().any(|note| note.contains("faucet")), "{:?}", other.notes);
+    assert_eq!(other.settlement.network, "eip155:84532");
+    let unsaid = TableRoutes.route(&Start::default(), &due).await.unwrap();
+    assert_eq!((unsaid.handoff.kind, unsaid.estimated_cost.cost_usd), ("none", MicroUsd::ZERO));
+}
+
+#[test]
+fn of_several_ways_to_pay_the_payers_own_network_is_the_nearest() {
+    let dues = [due("eip155:84532", 1), due("eip155:137", 1)];
+    for (called, network) in [("matic", "eip155:137"), ("eip155:137", "eip155:137"), ("ethereum", "eip155:84532")] {
+        assert_eq!(nearest(&dues, &start(called, "USDC")).unwrap().network, network);
+    }
+    assert_eq!(nearest(&[], &Start::default()), None);
+    assert_eq!(Due::of("eip155:84532", "0x0", 1), None);
+}
