@@ -21,7 +21,7 @@ const ROUNDS: usize = 30;
 /// How many there are to be: `cargo xtask crash` asks for more.
 const ASKED: &str = "TOLLHOUSE_CRASH_ROUNDS";
 /// Longest time to be ready again. Only asked of a machine that does nothing else, with [`ASKED`].
-const READY_WITHIN: Duration = Duration::from_secs(5);
+pub(crate) const READY_WITHIN: Duration = Duration::from_secs(5);
 const PAYERS: usize = 8;
 /// Longest time from the first paid calls to the kill.
 const LONGEST_MS: u64 = 400;
@@ -57,8 +57,7 @@ async fn no_kill_loses_a_receipt_or_takes_a_payment_twice() {
     let payers = join_all((0..PAYERS).map(|_| Payer::funded(&host, FUNDS as f64 / 1e6))).await;
 
     let credit = host.mint(1.0).await;
-    #[expect(clippy::disallowed_methods, reason = "how the long form asks for more")]
-    let asked = std::env::var(ASKED).ok().map(|rounds| rounds.parse().unwrap());
+    let asked = rounds_asked();
     // Each kill under paid calls is followed by one of the host that starts on what it left.
     let rounds = asked.map_or(ROUNDS, |kills: usize| kills.div_ceil(2));
     let mut spent = vec![0; PAYERS];
@@ -100,6 +99,12 @@ async fn no_kill_loses_a_receipt_or_takes_a_payment_twice() {
     assert!(asked.is_none() || slowest < READY_WITHIN, "ready after {slowest:?}");
     assert!(totals[2] >= rounds / 3, "hardly a call was answered: {totals:?}");
     assert!(totals[0] > totals[2], "no kill cut a call off: {totals:?}");
+}
+
+/// How many kills are asked for.
+pub(crate) fn rounds_asked() -> Option<usize> {
+    #[expect(clippy::disallowed_methods, reason = "how the long form asks for more")]
+    std::env::var(ASKED).ok().map(|rounds| rounds.parse().unwrap())
 }
 
 /// Every payer sends one fresh payment after the other until the host is gone, `wait` after they began.

@@ -2,6 +2,7 @@
 
 mod answer;
 pub mod chain;
+mod erratic;
 mod facilitator;
 mod host;
 mod mcp;
@@ -19,6 +20,7 @@ use serde_json::{Value, json};
 pub use self::{
     answer::Answer,
     chain::Chain,
+    erratic::Erratic,
     facilitator::{Facilitator, Settles},
     host::{Host, HostBuilder, PAY_TO, micros, tollhouse},
     mcp::{Mcp, Replied},

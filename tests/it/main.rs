@@ -36,6 +36,7 @@ mod failures;
 mod fixtures;
 mod gates;
 mod harness;
+mod killed;
 mod listing;
 mod logs;
 mod long;

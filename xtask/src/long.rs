@@ -23,12 +23,8 @@ const ROUNDS: u32 = 200;
 const DAMAGE: Long =
     Long { command: "damage", test: &["--test", "store_contract", "no_damage_to_any_file_is_silent"], rounds: "TOLLHOUSE_DAMAGE_ROUNDS" };
 
-/// Kills of a host that is paid, and of one that starts.
-const CRASH: Long = Long {
-    command: "crash",
-    test: &["--test", "it", "no_kill_loses_a_receipt_or_takes_a_payment_twice"],
-    rounds: "TOLLHOUSE_CRASH_ROUNDS",
-};
+/// Kills of a host that is paid, and of one that starts: with play money, and beside a facilitator that does not always answer.
+const CRASH: Long = Long { command: "crash", test: &["--test", "it", "no_kill_"], rounds: "TOLLHOUSE_CRASH_ROUNDS" };
 
 /// # Errors
 ///

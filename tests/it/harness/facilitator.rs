@@ -62,7 +62,7 @@ impl Facilitator {
     }
 }
 
-async fn verify(Json(question): Json<Value>) -> Json<Value> {
+pub(super) async fn verify(Json(question): Json<Value>) -> Json<Value> {
     Json(json!({ "isValid": true, "payer": question["paymentPayload"]["payload"]["authorization"]["from"] }))
 }
 

@@ -88,6 +88,15 @@ impl HostBuilder {
         self.env("TOLLHOUSE_FACILITATOR", "http").env("X402_FACILITATOR_URL", url).env("TOLLHOUSE_PAY_TO", PAY_TO)
     }
 
+    /// On a disk that takes up to 20 ms for each commit that is to be on it.
+    pub fn on_a_slow_disk(self, folder: &std::path::Path) -> Self {
+        let (source, library) = (folder.join("slow_disk.c"), folder.join("slow_disk.so"));
+        fs::write(&source, include_str!("slow_disk.c")).unwrap();
+        let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status();
+        assert!(built.expect("no C compiler, which Rust links with").success());
+        self.env("LD_PRELOAD", library.display())
+    }
+
     pub async fn start(self) -> Host {
         let data = Arc::new(tempfile::tempdir().unwrap());
         let client = Client::builder().no_proxy().redirect(Policy::none()).build().unwrap();

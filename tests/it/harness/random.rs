@@ -24,6 +24,11 @@ impl Random {
         (z ^ (z >> 31)) % end
     }
 
+    /// Other numbers, for who draws beside.
+    pub fn split(&mut self) -> Self {
+        Self(self.below(u64::MAX))
+    }
+
     pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[usize::try_from(self.below(from.len() as u64)).unwrap()]
     }

@@ -1,0 +1,105 @@
+//! A facilitator that keeps what it settles in a log of its own, on disk before it answers, and does not always answer.
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    io::Write as _,
+    path::Path,
+    sync::{Arc, Mutex},
+    time::UNIX_EPOCH,
+};
+
+use axum::{
+    Json, Router,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+    routing::post,
+};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use tokio::sync::watch;
+
+use super::{Payment, Random, facilitator::verify};
+
+/// It outlives the hosts that ask it.
+pub struct Erratic {
+    pub url: String,
+    books: Arc<Books>,
+}
+
+/// What it has settled, by payer and nonce.
+struct Books {
+    settled: Mutex<HashMap<String, Settlement>>,
+    log: Mutex<File>,
+    random: Mutex<Random>,
+    calm: watch::Sender<bool>,
+}
+
+/// One transfer.
+#[derive(Debug, Clone)]
+pub struct Settlement {
+    pub transaction: String,
+    /// In milliseconds since 1970.
+    pub at: u64,
+}
+
+impl Erratic {
+    pub async fn start(log: &Path, random: Random) -> Self {
+        let (settled, log) = (Mutex::default(), Mutex::new(File::create(log).unwrap()));
+        let books = Arc::new(Books { settled, log, random: Mutex::new(random), calm: watch::channel(false).0 });
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let router = Router::new().route("/verify", post(verify)).route("/settle", post(settle)).with_state(Arc::clone(&books));
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Self { url, books }
+    }
+
+    /// From now on it answers what it is asked, or again not always.
+    pub fn be_calm(&self, calm: bool) {
+        self.books.calm.send_replace(calm);
+    }
+
+    pub fn settled(&self, payment: &Payment) -> Option<Settlement> {
+        self.books.settled.lock().unwrap().get(&key(&payment.payload)).cloned()
+    }
+}
+
+fn key(payload: &Value) -> String {
+    let authorization = &payload["payload"]["authorization"];
+    format!("{} {}", authorization["from"].as_str().unwrap(), authorization["nonce"].as_str().unwrap())
+}
+
+impl Books {
+    /// Moves the money, once.
+    fn settle(&self, key: String) -> String {
+        let mut settled = self.settled.lock().unwrap();
+        let settlement = settled.entry(key).or_insert_with_key(|key| {
+            let transaction = format!("0x{}", hex::encode(Sha256::digest(key)));
+            let mut log = self.log.lock().unwrap();
+            writeln!(log, "{key} {transaction}").unwrap();
+            log.sync_data().unwrap();
+            let at = UNIX_EPOCH.elapsed().unwrap().as_millis().try_into().unwrap();
+            Settlement { transaction, at }
+        });
+        settlement.transaction.clone()
+    }
+}
+
+async fn settle(State(books): State<Arc<Books>>, Json(question): Json<Value>) -> Response {
+    let key = key(&question["paymentPayload"]);
+    let mut calm = books.calm.subscribe();
+    let chance = if *calm.borrow() { 0 } else { books.random.lock().unwrap().below(100) };
+    // Of a hundred: some it settles and says nothing of, some fail after and some before that, and some wait for better times.
+    if matches!(chance, 60..80) {
+        books.settle(key.clone());
+    }
+    match chance {
+        60..70 | 90..100 => _ = calm.wait_for(|calm| *calm).await,
+        70..90 => return (StatusCode::BAD_GATEWAY, "upstream broke").into_response(),
+        _ => {}
+    }
+    let transaction = books.settle(key);
+    let network = &question["paymentRequirements"]["network"];
+    Json(json!({ "success": true, "transaction": transaction, "network": network })).into_response()
+}
