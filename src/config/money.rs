@@ -40,7 +40,7 @@ pub struct MoneyFlags {
     /// Id of the key by which Coinbase's facilitator knows this host
     #[arg(long, env = "CDP_API_KEY_ID")]
     pub cdp_api_key_id: Option<String>,
-    /// Secret of that key, Ed25519, in base64
+    /// Secret of that key: Ed25519 in base64, or P-256 as a PEM
     #[arg(long, env = "CDP_API_KEY_SECRET", hide_env_values = true)]
     pub cdp_api_key_secret: Option<Hidden>,
     /// Facilitators of single networks, each as `NETWORK=KIND` or `NETWORK=URL` (an `http` one, which is sent no credentials)

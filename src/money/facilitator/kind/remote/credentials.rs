@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+use aws_lc_rs::{
+    rand::SystemRandom,
+    signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair},
+};
 use base64::{
     Engine as _,
     engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
@@ -12,6 +16,7 @@ use reqwest::{
     header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue},
 };
 use serde_json::json;
+use zeroize::Zeroizing;
 
 use crate::{base::clock::Clock, money::ConfigError};
 
@@ -43,7 +48,14 @@ pub(super) struct Credentials {
 /// A key of Coinbase's developer platform.
 struct ApiKey {
     id: String,
-    key: SigningKey,
+    key: Key,
+}
+
+/// The two kinds that it makes.
+enum Key {
+    Ed25519(SigningKey),
+    /// On the curve P-256.
+    Es256(EcdsaKeyPair),
 }
 
 impl fmt::Debug for Credentials {
@@ -61,7 +73,7 @@ impl Credentials {
         }
         let key = match &access.cdp_key {
             None => None,
-            Some((id, secret)) => Some(ApiKey { id: id.clone(), key: signing_key(secret).ok_or(ConfigError::CdpKey)? }),
+            Some((id, secret)) => Some(ApiKey { id: id.clone(), key: Key::read(secret).ok_or(ConfigError::CdpKey)? }),
         };
         Ok(Self { headers, key, clock })
     }
@@ -70,7 +82,8 @@ impl Credentials {
     pub(super) fn of(&self, method: &Method, url: &Url) -> HeaderMap {
         let mut headers = self.headers.clone();
         if let Some(key) = &self.key
-            && let Ok(mut value) = HeaderValue::from_str(&format!("Bearer {}", key.token(method, url, self.clock.now().as_secs())))
+            && let Some(token) = key.token(method, url, self.clock.now().as_secs())
+            && let Ok(mut value) = HeaderValue::from_str(&format!("Bearer {token}"))
         {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
@@ -80,17 +93,47 @@ impl Credentials {
 }
 
 impl ApiKey {
-    /// A JWT for one question to `url`.
-    fn token(&self, method: &Method, url: &Url, now: u64) -> String {
+    /// A JWT for one question to `url`; `None` where there is no chance to sign with.
+    fn token(&self, method: &Method, url: &Url, now: u64) -> Option<String> {
         let mut nonce = [0; 16];
         // It keeps tokens of one second apart, and no more hangs on it.
         _ = getrandom::fill(&mut nonce);
         let asked = format!("{method} {}{}", url.authority(), url.path());
-        let header = json!({ "alg": "EdDSA", "kid": self.id, "typ": "JWT", "nonce": hex::encode(nonce) });
+        let header = json!({ "alg": self.key.algorithm(), "kid": self.id, "typ": "JWT", "nonce": hex::encode(nonce) });
         let claims = json!({ "sub": self.id, "iss": "cdp", "iat": now, "nbf": now, "exp": now + TOKEN_SECS, "uris": [asked] });
         let signed = format!("{}.{}", URL_SAFE_NO_PAD.encode(header.to_string()), URL_SAFE_NO_PAD.encode(claims.to_string()));
-        let signature = self.key.sign(signed.as_bytes()).to_bytes();
-        format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature))
+        let signature = self.key.sign(signed.as_bytes())?;
+        Some(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
+    }
+}
+
+impl Key {
+    /// A key as the platform shows it: for Ed25519 base64 of the seed and the public key, for P-256 a PEM, whose lines may be parted by `\n`
+    /// in two characters, as in the file that it is downloaded in.
+    fn read(secret: &str) -> Option<Self> {
+        let secret = secret.trim().replace("\\n", "\n");
+        if !secret.starts_with("-----BEGIN") {
+            let pair = STANDARD.decode(secret).ok()?;
+            return SigningKey::from_keypair_bytes(pair.as_slice().try_into().ok()?).ok().map(Self::Ed25519);
+        }
+        let der: String = secret.lines().filter(|line| !line.starts_with("-----")).map(str::trim).collect();
+        let der = Zeroizing::new(STANDARD.decode(der).ok()?);
+        EcdsaKeyPair::from_private_key_der(&ECDSA_P256_SHA256_FIXED_SIGNING, &der).ok().map(Self::Es256)
+    }
+
+    /// As a JWT names it.
+    fn algorithm(&self) -> &'static str {
+        match self {
+            Self::Ed25519(_) => "EdDSA",
+            Self::Es256(_) => "ES256",
+        }
+    }
+
+    fn sign(&self, message: &[u8]) -> Option<Vec<u8>> {
+        match self {
+            Self::Ed25519(key) => Some(key.sign(message).to_bytes().to_vec()),
+            Self::Es256(key) => key.sign(&SystemRandom::new(), message).ok().map(|signature| signature.as_ref().to_vec()),
+        }
     }
 }
 
@@ -101,14 +144,12 @@ fn header(line: &str) -> Option<(HeaderName, HeaderValue)> {
     Some((name.trim().parse().ok()?, value))
 }
 
-/// A key as the platform shows it: base64 of the seed and the public key.
-fn signing_key(secret: &str) -> Option<SigningKey> {
-    let pair = STANDARD.decode(secret.trim()).ok()?;
-    SigningKey::from_keypair_bytes(pair.as_slice().try_into().ok()?).ok()
-}
-
 #[cfg(test)]
 mod tests {
+    use aws_lc_rs::{
+        encoding::{AsDer as _, EcPrivateKeyRfc5915Der},
+        signature::{ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED_SIGNING, KeyPair as _, UnparsedPublicKey},
+    };
     use serde_json::Value;
 
     use super::*;
@@ -125,10 +166,9 @@ mod tests {
         Credentials::new(access, Clock::fixed(Timestamp(1_800_000_000_000)))
     }
 
-    #[test]
-    fn a_token_names_the_very_question_and_is_signed_with_the_key() {
-        let key = SigningKey::from_bytes(&[7; 32]);
-        let credentials = credentials(&access(&[], Some(STANDARD.encode(key.to_keypair_bytes())))).unwrap();
+    /// The algorithm of the token that a key signs, what was signed, and the signature.
+    fn token(secret: String) -> (Value, String, Vec<u8>) {
+        let credentials = credentials(&access(&[], Some(secret))).unwrap();
         let url = Url::parse("https://api.cdp.coinbase.com/platform/v2/x402/settle").unwrap();
         let headers = credentials.of(&Method::POST, &url);
         assert!(headers[AUTHORIZATION].is_sensitive());
@@ -137,12 +177,40 @@ mod tests {
         let (header, claims) = signed.split_once('.').unwrap();
         let json = |part: &str| serde_json::from_slice::<Value>(&URL_SAFE_NO_PAD.decode(part).unwrap()).unwrap();
         let (header, claims) = (json(header), json(claims));
-        assert_eq!((&header["alg"], &header["kid"]), (&json!("EdDSA"), &json!("organizations/o/apiKeys/k")));
-        assert_eq!((&claims["sub"], &claims["iss"]), (&header["kid"], &json!("cdp")));
-        assert_eq!(claims["uris"], json!(["POST api.cdp.coinbase.com/platform/v2/x402/settle"]));
+        assert_eq!((&header["kid"], &claims["sub"]), (&json!("organizations/o/apiKeys/k"), &header["kid"]));
+        assert_eq!((&claims["iss"], &claims["uris"]), (&json!("cdp"), &json!(["POST api.cdp.coinbase.com/platform/v2/x402/settle"])));
         assert_eq!((&claims["nbf"], &claims["exp"]), (&json!(1_800_000_000), &json!(1_800_000_120)));
-        let signature = URL_SAFE_NO_PAD.decode(signature).unwrap();
+        (header["alg"].clone(), signed.to_owned(), URL_SAFE_NO_PAD.decode(signature).unwrap())
+    }
+
+    #[test]
+    fn a_token_names_the_very_question_and_is_signed_with_the_key() {
+        let key = SigningKey::from_bytes(&[7; 32]);
+        let (algorithm, signed, signature) = token(STANDARD.encode(key.to_keypair_bytes()));
+        assert_eq!(algorithm, "EdDSA");
         key.verify(signed.as_bytes(), &signature.as_slice().try_into().unwrap()).unwrap();
+    }
+
+    /// The platform's older keys are of this kind.
+    #[test]
+    fn a_key_on_the_curve_p256_signs_too_however_its_lines_are_parted() {
+        let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap();
+        let verifier = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, key.public_key().as_ref());
+        let sec1: EcPrivateKeyRfc5915Der<'_> = key.private_key().as_der().unwrap();
+        let pkcs8 = key.to_pkcs8v1().unwrap();
+        for (label, der) in [("EC PRIVATE KEY", sec1.as_ref()), ("PRIVATE KEY", pkcs8.as_ref())] {
+            for line in ["\n", "\\n", "\r\n"] {
+                let base64 = STANDARD.encode(der);
+                let lines: Vec<_> = base64.as_bytes().chunks(64).map(|line| std::str::from_utf8(line).unwrap()).collect();
+                let (algorithm, signed, signature) =
+                    token(format!("-----BEGIN {label}-----{line}{}{line}-----END {label}-----{line}", lines.join(line)));
+                assert_eq!(algorithm, "ES256");
+                verifier.verify(signed.as_bytes(), &signature).unwrap();
+            }
+        }
+        let other = EcdsaKeyPair::generate(&ECDSA_P384_SHA384_FIXED_SIGNING).unwrap().to_pkcs8v1().unwrap();
+        let pem = format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----", STANDARD.encode(other.as_ref()));
+        assert!(credentials(&access(&[], Some(pem))).is_err(), "another curve");
     }
 
     #[test]
