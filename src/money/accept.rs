@@ -33,7 +33,9 @@ pub enum ConfigError {
     FacilitatorHeader,
     #[error("the key that pays the gas, in `TOLLHOUSE_GAS_KEY` or its file, is not 32 bytes in hex")]
     GasKey,
-    #[error("the secret in `CDP_API_KEY_SECRET` is neither an Ed25519 key, 64 bytes in base64, nor one on P-256, a PEM, as the platform shows them")]
+    #[error(
+        "the secret in `CDP_API_KEY_SECRET` is neither an Ed25519 key, 64 bytes in base64, nor one on P-256, a PEM, as the platform shows them"
+    )]
     CdpKey,
     #[error("the address in `TOLLHOUSE_ROUTES_URL` is no URL")]
     RoutesUrl,

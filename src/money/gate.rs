@@ -1,9 +1,11 @@
 //! Admitting: what a payment is, whom it lets in, and the record that says so.
 
 mod answer;
+mod ask;
 mod bind;
 pub(super) mod record;
 mod recovery;
+mod retry;
 mod settle;
 pub(super) mod slow;
 
@@ -11,7 +13,7 @@ use std::{
     collections::HashMap,
     fmt,
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -22,6 +24,7 @@ use super::{
     credit::Hold,
     gate::{
         record::{Record, Tail},
+        retry::{Lanes, Retry},
         slow::{Running, Slow},
     },
     offered::checked_key,
@@ -127,15 +130,9 @@ pub struct Gate {
     slow: Slow,
     /// Settlements that this process has open: when to ask again, and how often it has asked.
     open: Mutex<HashMap<PaymentId, Retry>>,
+    lanes: Lanes,
     /// Reservations of this process that the store did not take back yet.
     orphans: Mutex<HashMap<PaymentId, Record>>,
-}
-
-#[derive(Clone, Copy)]
-struct Retry {
-    /// `None` while the first answer is awaited.
-    at: Option<Instant>,
-    tries: u32,
 }
 
 impl fmt::Debug for Gate {
@@ -157,7 +154,18 @@ impl Gate {
         let credits = Credits::new(Arc::clone(&store), clock.clone());
         let slow = Slow::new(config.failed_runs);
         let facilitators = facilitators.into();
-        Arc::new(Self { store, facilitators, clock, config, finisher, credits, slow, open: Mutex::default(), orphans: Mutex::default() })
+        Arc::new(Self {
+            store,
+            facilitators,
+            clock,
+            config,
+            finisher,
+            credits,
+            slow,
+            open: Mutex::default(),
+            lanes: Lanes::default(),
+            orphans: Mutex::default(),
+        })
     }
 
     /// Developer credits.

@@ -11,6 +11,7 @@ mod gate;
 mod keep;
 mod networks;
 mod node;
+mod open;
 mod remote;
 mod routes;
 mod sales;
@@ -223,6 +224,8 @@ struct Moody {
     verified: AtomicUsize,
     settled: AtomicUsize,
     identity: Mutex<&'static str>,
+    /// Of these it says nothing for a minute, and then that it does not know.
+    deaf: Mutex<Vec<PaymentId>>,
 }
 
 impl Moody {
@@ -266,6 +269,10 @@ impl Facilitator for Moody {
     }
 
     async fn resolve(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
+        if self.deaf.lock().unwrap().contains(&payment.id()) {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            return SettleOutcome::Unknown("a test".to_owned());
+        }
         // It refuses no money that moved.
         match self.moodily(self.inner.resolve(payment, begun)).await {
             SettleOutcome::Refused { .. } => self.inner.resolve(payment, begun).await,
@@ -324,7 +331,14 @@ impl Bench {
         let ledger = Arc::new(Ledger::new(Arc::clone(&store), config().first().asset));
         let inner = SimulatedFacilitator::new(Arc::clone(&ledger), clock.clone());
         let (verified, settled) = (AtomicUsize::default(), AtomicUsize::default());
-        let facilitator = Arc::new(Moody { inner, mood: Mutex::new(Mood::Honest), verified, settled, identity: Mutex::new("moody") });
+        let facilitator = Arc::new(Moody {
+            inner,
+            mood: Mutex::new(Mood::Honest),
+            verified,
+            settled,
+            identity: Mutex::new("moody"),
+            deaf: Mutex::default(),
+        });
         let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), EventSettings::default()));
         let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&signer), true, events, Sales::new(Arc::clone(&store))));
         let gate = Gate::new(Arc::clone(&store), Arc::clone(&facilitator), clock.clone(), config(), finisher);

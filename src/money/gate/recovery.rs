@@ -1,32 +1,22 @@
 //! What is left open: resolved at the start and on a timer, and given back where nothing was taken. What is over:
 //! forgotten when nothing can be asked of it any more.
 
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
-use futures_util::StreamExt as _;
-use serde_json::Value;
+use tokio::time::Instant;
 
-use super::{Gate, OPEN_INTENTS, PAYMENT_EXPIRY, PAYMENT_NAMES, PAYMENTS, Retry, answer};
+use super::{Gate, OPEN_INTENTS, PAYMENT_EXPIRY, PAYMENT_NAMES, PAYMENTS, answer, retry::Retry};
 use crate::{
     base::clock::Timestamp,
     money::{
-        Payment, PaymentId, SettleError, State,
+        PaymentId, State,
         gate::record::{Due, Kept, Record, Tail},
     },
     store::{Batch, Durability, Row, StoreError},
 };
 
-/// Longest time between two questions about one open settlement.
-const MAX_BACKOFF: Duration = Duration::from_secs(300);
-
-/// Age at which a settlement of another process counts as open: above every facilitator's own time-out.
-const FOREIGN_AGE: Duration = Duration::from_secs(180);
-
 /// Open settlements, and payments with something to forget, looked at in one go.
 const BATCH: usize = 256;
-
-/// Open settlements asked about at once.
-const AT_ONCE: usize = 16;
 
 impl Gate {
     /// Takes up what a crash left: reservations are released, and settlements are due for [`Gate::tick`]. Asks nobody but the store,
@@ -41,7 +31,7 @@ impl Gate {
             match row.value.state {
                 State::Reserved => _ = self.release(&row).await?,
                 State::Settling => {
-                    self.retries().insert(row.key, Retry { at: Some(Instant::now()), tries: 0 });
+                    self.retries().insert(row.key, Retry::due(Instant::now()));
                     settling += 1;
                 }
                 State::Settled | State::Refused | State::Released => {
@@ -62,52 +52,10 @@ impl Gate {
     /// # Errors
     ///
     /// The store's.
-    pub async fn tick(&self) -> Result<(), StoreError> {
+    pub async fn tick(self: &Arc<Self>) -> Result<(), StoreError> {
         self.give_back_orphans().await;
-        let now = Instant::now();
-        let mut ended: Vec<PaymentId> = self.retries().iter().filter(|(_, retry)| retry.at.is_some()).map(|(id, _)| id.clone()).collect();
-        let foreign = self.clock.now().0.saturating_sub(u64::try_from(FOREIGN_AGE.as_millis()).unwrap_or(u64::MAX));
-        let open = self.open_records().await?;
-        ended.retain(|id| !open.iter().any(|row| row.key == *id && row.value.state == State::Settling));
-        for id in ended {
-            self.retries().remove(&id);
-        }
-        let mut settling = Vec::new();
-        for Row { key: id, value: record, .. } in open {
-            let due = match self.retries().get(&id) {
-                Some(Retry { at: Some(at), .. }) => *at <= now,
-                // Another replica's, or of a call whose task died.
-                Some(Retry { at: None, .. }) | None => record.updated_ms < foreign,
-            };
-            if record.state == State::Settling && due {
-                settling.push((id, record));
-            }
-        }
-        // One facilitator that does not answer holds up no other settlement.
-        let resolve = async |(id, record): (PaymentId, Record)| self.resolve(&id, &record).await;
-        futures_util::stream::iter(settling).for_each_concurrent(AT_ONCE, resolve).await;
+        self.ask().await?;
         self.forget().await
-    }
-
-    pub(super) async fn resolve(&self, id: &PaymentId, record: &Record) {
-        let Some(intent) = &record.intent else { return };
-        let parse = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
-        let Ok(payment) = Payment::from_parts(intent.version, parse(&intent.payload), parse(&intent.requirements)) else {
-            tracing::error!(payment.id = %id, "an intent does not read");
-            return self.ask_later(id);
-        };
-        let begun = record.begun();
-        let facilitator = self.facilitators.of(payment.asset.network);
-        let own = begun.facilitator.as_ref().is_none_or(|named| *named == facilitator.identity());
-        let outcome = match own {
-            true => facilitator.resolve(&payment, &begun).await,
-            false => facilitator.look_up(&payment, &begun).await,
-        };
-        match self.conclude(id, outcome, None).await {
-            Ok(_) => tracing::info!(payment.id = %id, "an open settlement was found settled"),
-            Err(SettleError::Refused { reason, .. }) => tracing::info!(payment.id = %id, reason, "an open settlement was found refused"),
-            Err(_) => {}
-        }
     }
 
     pub(super) async fn open_records(&self) -> Result<Vec<Row<PaymentId, Record>>, StoreError> {
@@ -233,32 +181,5 @@ impl Gate {
         for (id, record) in orphans {
             self.give_back(&id, &record).await;
         }
-    }
-
-    pub(super) fn ask_later(&self, id: &PaymentId) {
-        let mut open = self.retries();
-        let retry = open.entry(id.clone()).or_insert(Retry { at: None, tries: 0 });
-        *retry = retry.next(Instant::now());
-    }
-}
-
-impl Retry {
-    /// Twice as long after each try.
-    fn next(self, now: Instant) -> Self {
-        let wait = Duration::from_secs(1u64 << self.tries.min(16)).min(MAX_BACKOFF);
-        Self { at: Some(now + wait), tries: self.tries + 1 }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_open_settlement_is_asked_about_ever_more_rarely() {
-        let now = Instant::now();
-        let tries = std::iter::successors(Some(Retry { at: None, tries: 0 }), |retry| Some(retry.next(now)));
-        let waits: Vec<_> = tries.take(12).filter_map(|retry| Some(retry.at?.duration_since(now).as_secs())).collect();
-        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
     }
 }

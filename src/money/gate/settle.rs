@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Admission, Gate, Means, PAYMENTS, Retry, answer};
+use super::{Admission, Gate, Means, PAYMENTS, answer, retry::Retry};
 use crate::{
     money::{
         Begun, NOT_SERVED, News, Payment, PaymentId, SettleError, SettleOutcome, Settlement, SettlementKind, State, StoredAnswer,
@@ -75,7 +75,7 @@ impl Gate {
         record.settler = Some(Settler { facilitator: facilitator.identity(), transaction: transaction.clone() });
         let begun = record.begun();
         // Known as ours before anyone can see it in the store.
-        self.retries().insert(id.clone(), Retry { at: None, tries: 0 });
+        self.retries().insert(id.clone(), Retry::default());
         let mut batch = Batch::new();
         batch.replace(&PAYMENTS, &before, &record);
         answer::keep(&mut batch, &id, answer);

@@ -1,0 +1,133 @@
+//! Asking what became of open settlements: many at once, each ever more rarely, and none behind those that nobody answers.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use serde_json::Value;
+use tokio::{
+    sync::OwnedSemaphorePermit,
+    task::JoinSet,
+    time::{Instant, timeout_at},
+};
+
+use super::{Gate, PAYMENTS, record::Record, retry::Retry};
+use crate::{
+    money::{Payment, PaymentId, SettleError, State},
+    store::StoreError,
+};
+
+/// Age at which a settlement of another process counts as open: above every facilitator's own time-out.
+const FOREIGN_AGE: Duration = Duration::from_secs(180);
+
+/// How long a round waits for its answers. What has none by then is awaited beside.
+const ROUND: Duration = Duration::from_secs(5);
+
+/// A question on its way. Dropped, it is not.
+struct Asking {
+    gate: Arc<Gate>,
+    id: PaymentId,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        if let Some(retry) = self.gate.retries().get_mut(&self.id) {
+            retry.asking = false;
+        }
+    }
+}
+
+impl Gate {
+    /// Asks about those whose time has come.
+    pub(super) async fn ask(self: &Arc<Self>) -> Result<(), StoreError> {
+        let (mut due, mut running, until) = (self.due().await?, JoinSet::new(), Instant::now() + ROUND);
+        loop {
+            for (lane, due) in self.lanes.0.iter().zip(&mut due) {
+                while !due.is_empty()
+                    && let Ok(place) = Arc::clone(lane).try_acquire_owned()
+                    && let Some(id) = due.pop_front()
+                {
+                    self.retries().entry(id.clone()).or_default().asking = true;
+                    let asking = Asking { gate: Arc::clone(self), id, _place: place };
+                    running.spawn(async move { asking.gate.find_out(&asking.id).await });
+                }
+            }
+            match timeout_at(until, running.join_next()).await {
+                Ok(Some(_)) => {}
+                Ok(None) => return Ok(()),
+                Err(_) => {
+                    running.detach_all();
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Whose time has come: those that were asked about seldom, and those that were [asked about often](Retry::is_old). Forgets what is not open any more.
+    async fn due(&self) -> Result<[VecDeque<PaymentId>; 2], StoreError> {
+        let now = Instant::now();
+        let foreign = self.clock.now().0.saturating_sub(u64::try_from(FOREIGN_AGE.as_millis()).unwrap_or(u64::MAX));
+        let mut known: HashMap<_, _> = self.retries().clone();
+        let mut due = [VecDeque::new(), VecDeque::new()];
+        for row in self.open_records().await?.into_iter().filter(|row| row.value.state == State::Settling) {
+            let retry = known.remove(&row.key).unwrap_or_default();
+            // Another replica's, or of a call whose task died.
+            let is_due = retry.at.map_or(row.value.updated_ms < foreign, |at| at <= now);
+            if is_due && !retry.asking {
+                due[usize::from(retry.is_old())].push_back(row.key);
+            }
+        }
+        let mut open = self.retries();
+        known.iter().filter(|(_, retry)| retry.at.is_some() && !retry.asking).for_each(|(id, _)| _ = open.remove(id));
+        Ok(due)
+    }
+
+    async fn find_out(&self, id: &PaymentId) {
+        match PAYMENTS.get(&*self.store, id).await {
+            Ok(Some(record)) => self.resolve(id, &record).await,
+            Ok(None) => {}
+            Err(error) => tracing::error!(payment.id = %id, %error, "an open settlement could not be looked at"),
+        }
+    }
+
+    async fn resolve(&self, id: &PaymentId, record: &Record) {
+        let Some(intent) = &record.intent else { return };
+        let parse = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
+        let Ok(payment) = Payment::from_parts(intent.version, parse(&intent.payload), parse(&intent.requirements)) else {
+            tracing::error!(payment.id = %id, "an intent does not read");
+            return self.ask_later(id);
+        };
+        let begun = record.begun();
+        let facilitator = self.facilitators.of(payment.asset.network);
+        let own = begun.facilitator.as_ref().is_none_or(|named| *named == facilitator.identity());
+        let outcome = match own {
+            true => facilitator.resolve(&payment, &begun).await,
+            false => facilitator.look_up(&payment, &begun).await,
+        };
+        let often = self.retries().get(id).is_some_and(Retry::is_old);
+        let concluded = self.conclude(id, outcome, None).await;
+        if often && matches!(concluded, Ok(_) | Err(SettleError::Refused { .. })) {
+            self.ask_soon();
+        }
+        match concluded {
+            Ok(_) => tracing::info!(payment.id = %id, "an open settlement was found settled"),
+            Err(SettleError::Refused { reason, .. }) => tracing::info!(payment.id = %id, reason, "an open settlement was found refused"),
+            Err(_) => {}
+        }
+    }
+
+    /// Who did not answer for long does again: what waits for it has waited long enough.
+    fn ask_soon(&self) {
+        let now = Instant::now();
+        self.retries().values_mut().filter_map(|retry| retry.at.as_mut()).for_each(|at| *at = now.min(*at));
+    }
+
+    pub(super) fn ask_later(&self, id: &PaymentId) {
+        let mut open = self.retries();
+        let retry = open.entry(id.clone()).or_default();
+        *retry = retry.next(Instant::now());
+    }
+}

@@ -1,0 +1,80 @@
+//! Many settlements are open at once, and some of them nobody answers for.
+
+use tokio::time::Instant;
+
+use super::*;
+
+/// Between two rounds of questions.
+const SWEEP: Duration = Duration::from_secs(5);
+const MINUTE: Duration = Duration::from_secs(60);
+
+impl Bench {
+    /// Payments whose settlement is open, by these nonces of each payer's.
+    async fn leave_open(&self, nonces: std::ops::Range<u64>) -> Vec<PaymentId> {
+        self.facilitator.feel(Mood::Unsure);
+        let mut open = vec![];
+        for (seed, nonce) in (1..=3).flat_map(|seed| nonces.clone().map(move |nonce| (seed, nonce))) {
+            let admission = self.run(Payer::new(seed).pays(nonce)).await;
+            open.push(admission.id().clone());
+            self.settle(admission).await.unwrap_err();
+        }
+        open
+    }
+
+    /// Asks as a host does, for so long, or until it is done.
+    async fn ask_for(&self, span: Duration, done: impl AsyncFn() -> bool) -> Option<Duration> {
+        let begun = Instant::now();
+        while begun.elapsed() < span {
+            self.gate.tick().await.unwrap();
+            if done().await {
+                return Some(begun.elapsed());
+            }
+            tokio::time::sleep(SWEEP).await;
+        }
+        None
+    }
+
+    async fn is_settled(&self, ids: &[PaymentId]) -> bool {
+        for id in ids {
+            if self.state(id).await != Some(State::Settled) {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_answers_for_holds_up_no_other_settlement() {
+    let bench = Bench::new().await;
+    let deaf = bench.leave_open(0..70).await;
+    *bench.facilitator.deaf.lock().unwrap() = deaf.clone();
+    bench.facilitator.feel(Mood::Honest);
+    assert_eq!(bench.ask_for(20 * MINUTE, async || false).await, None);
+    assert_eq!(bench.gate.open_intents(), deaf.len(), "all are open still");
+    for nonce in 100..110 {
+        let fresh = bench.leave_open(nonce..nonce + 1).await;
+        bench.facilitator.feel(Mood::Honest);
+        let took = bench.ask_for(20 * MINUTE, async || bench.is_settled(&fresh).await).await;
+        assert!(took.is_some_and(|took| took <= 3 * SWEEP), "{took:?}");
+        tokio::time::sleep(37 * SWEEP).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn once_a_facilitator_answers_again_all_that_waits_is_settled() {
+    let bench = Bench::new().await;
+    let mut open = vec![];
+    // Begun one after the other, they are asked about at different times.
+    for nonces in 0..10 {
+        open.extend(bench.leave_open(nonces * 9..nonces * 9 + 9).await);
+        bench.ask_for(MINUTE / 3, async || false).await;
+    }
+    assert_eq!(bench.ask_for(60 * MINUTE, async || false).await, None);
+    bench.facilitator.feel(Mood::Honest);
+    let first = bench.ask_for(6 * MINUTE, async || bench.earned().await > 0).await;
+    assert!(first.is_some(), "nothing was asked about");
+    let rest = bench.ask_for(6 * MINUTE, async || bench.is_settled(&open).await).await;
+    assert!(rest.is_some_and(|rest| rest <= 4 * SWEEP), "after {first:?}, {rest:?}");
+    assert_eq!((bench.gate.open_intents(), bench.receipts().await.len()), (0, open.len()));
+}
