@@ -55,6 +55,7 @@ mod secrets;
 mod settlements;
 mod shares;
 mod shutdown;
+mod signer;
 mod story;
 mod streams;
 mod suspensions;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::{
     Failure,
     args::{Args, from_env},
-    engine, shell, workers,
+    clients, engine, shell, workers,
 };
 
 /// A test that can be asked for more rounds.
@@ -23,34 +23,36 @@ const ROUNDS: u32 = 200;
 const DAMAGE: Long =
     Long { command: "damage", test: &["--test", "store_contract", "no_damage_to_any_file_is_silent"], rounds: "TOLLHOUSE_DAMAGE_ROUNDS" };
 
-/// Kills of a host that is paid, and of one that starts: with play money, and beside a facilitator that does not always answer.
+/// Kills of a host that is paid, and of one that starts: with play money, beside a facilitator
+/// that does not always answer, and on a chain.
 const CRASH: Long = Long { command: "crash", test: &["--test", "it", "no_kill_"], rounds: "TOLLHOUSE_CRASH_ROUNDS" };
 
 /// # Errors
 ///
 /// Words that are not understood, and a test that failed.
 pub(crate) fn damage(args: &Args) -> Result<(), Failure> {
-    run(&DAMAGE, args, None)
+    run(&DAMAGE, args, &[])
 }
 
 /// # Errors
 ///
-/// As [`damage`]; and a worker that does not build, where `TOLLHOUSE_WORKER` names none.
+/// As [`damage`]; a worker that does not build, where `TOLLHOUSE_WORKER` names none; a chain that is not to be had.
 pub(crate) fn crash(args: &Args) -> Result<(), Failure> {
     let worker = match from_env("TOLLHOUSE_WORKER") {
         Some(built) => PathBuf::from(built),
         None => workers::build(engine::pick(args.engine)?)?,
     };
-    run(&CRASH, args, Some(worker))
+    let clients = clients::prepare().join().map_err(|_| "the installation of the chain broke")??;
+    run(&CRASH, args, &[("TOLLHOUSE_WORKER", worker), ("TOLLHOUSE_CLIENTS", clients)])
 }
 
-fn run(long: &Long, args: &Args, worker: Option<PathBuf>) -> Result<(), Failure> {
+fn run(long: &Long, args: &Args, paths: &[(&str, PathBuf)]) -> Result<(), Failure> {
     let Long { command, test, rounds } = long;
     if let Some(word) = args.words.first() {
         return Err(format!("`cargo xtask {command}` takes no `{word}`"));
     }
     let words = [&["test", "--package", "tollhouse"], *test, &["--", "--nocapture"]].concat();
     let mut cargo = shell::cargo(&words);
-    cargo.env(rounds, args.rounds.unwrap_or(ROUNDS).to_string()).envs(worker.map(|worker| ("TOLLHOUSE_WORKER", worker)));
+    cargo.env(rounds, args.rounds.unwrap_or(ROUNDS).to_string()).envs(paths.iter().cloned());
     shell::run(&mut cargo)
 }

@@ -1,0 +1,223 @@
+//! The key that pays the gas beside others that use it, nodes that forget, and kills: each payment moves once, and none is lost.
+
+use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use crate::{
+    crash::rounds_asked,
+    harness::{
+        Chain, Host, PAY_TO, Payer, Payment, Random,
+        chain::{GAS_ADDRESS, GAS_KEY},
+        eventually, js,
+    },
+};
+
+const ECHO: &str = "export default async (req) => ({ echo: req.input });";
+
+/// What payers have at first, and what a call costs, in micro-dollars.
+const FUNDS: u64 = 1_000_000_000;
+const PRICE: u64 = 10_000;
+const LONG: Duration = Duration::from_secs(120);
+/// How many kills fall into paid calls, where no more are asked for; as many fall into starts.
+const ROUNDS: usize = 5;
+const PAYERS: usize = 6;
+/// Longest time from the first paid calls to the kill.
+const LONGEST_MS: u64 = 500;
+
+/// A host that settles on `chain` itself, and what its tool asks for.
+async fn paid_host(chain: &Chain) -> (Host, Value) {
+    let how = Host::builder().env("TOLLHOUSE_FACILITATOR", "evm").env("TOLLHOUSE_RPC_URL", &chain.url);
+    let how = how.env("TOLLHOUSE_GAS_KEY", GAS_KEY).env("TOLLHOUSE_PAY_TO", PAY_TO);
+    let host = how.env("TOLLHOUSE_BASE_URL", "https://tools.example").start().await;
+    host.publish(&js("echo", 0.01, ECHO)).await;
+    let challenge = host.challenge("echo").await;
+    (host, challenge)
+}
+
+async fn payer(chain: &Chain) -> Payer {
+    let payer = Payer::new();
+    chain.mint(&payer.address, FUNDS).await;
+    payer
+}
+
+/// What the payer has and the host's owner got, by how often it paid.
+async fn paid_times(chain: &Chain, payer: &Payer, times: u64) {
+    assert_eq!((chain.balance(&payer.address).await, chain.balance(PAY_TO).await), (FUNDS - times * PRICE, times * PRICE));
+}
+
+/// The hashes of what waits for a block, by nonce.
+async fn waiting(chain: &Chain) -> Vec<String> {
+    let pool = chain.rpc("txpool_content", json!([])).await;
+    let mut found: Vec<(u64, String)> = vec![];
+    for kind in ["pending", "queued"] {
+        for (_, of) in pool[kind].as_object().into_iter().flatten() {
+            let sent = of.as_object().into_iter().flatten();
+            found.extend(sent.map(|(nonce, sent)| (nonce.parse().unwrap(), sent["hash"].as_str().unwrap().to_owned())));
+        }
+    }
+    found.sort();
+    found.into_iter().map(|(_, hash)| hash).collect()
+}
+
+/// So many calls on their way, each with its transaction in the node's pool and in no block.
+async fn cut_off(chain: &Chain, host: &Host, payments: &[Payment]) -> Vec<String> {
+    chain.rpc("evm_setAutomine", json!([false])).await;
+    let requests: Vec<_> = payments.iter().map(|payment| host.paid_request("echo", &json!({}), payment)).collect();
+    requests.into_iter().for_each(|request| drop(tokio::spawn(Host::try_send(request))));
+    eventually("all are sent", LONG, async || {
+        let waiting = waiting(chain).await;
+        (waiting.len() == payments.len()).then_some(waiting)
+    })
+    .await
+}
+
+/// Each is found settled, and shown again has its answer.
+async fn all_settled(chain: &Chain, host: &Host, payments: &[Payment]) {
+    for payment in payments {
+        eventually("it is found", LONG, async || {
+            chain.rpc("anvil_mine", json!(["0x1"])).await;
+            host.payment(&payment.id()).await.filter(|payment| payment["state"] == "settled")
+        })
+        .await;
+        host.call_paid("echo", &json!({}), payment).await.is(200);
+    }
+}
+
+#[tokio::test]
+async fn a_nonce_that_somebody_else_used_costs_no_payment() {
+    let chain = Chain::start().await;
+    let (host, challenge) = paid_host(&chain).await;
+    let payer = payer(&chain).await;
+    for n in 1..=3 {
+        // The same key elsewhere, while the host counts on the next nonce.
+        for _ in 0..n {
+            chain.rpc("eth_sendTransaction", json!([{ "from": GAS_ADDRESS, "to": GAS_ADDRESS, "value": "0x1" }])).await;
+        }
+        let payment = payer.pay(&challenge);
+        eventually("it is served", LONG, async || {
+            let answer = host.call_paid("echo", &json!({}), &payment).await;
+            (answer.status == 200).then_some(())
+        })
+        .await;
+        paid_times(&chain, &payer, n).await;
+    }
+}
+
+/// The node forgets the first of three: the others wait for its nonce, until it is sent again for more.
+#[tokio::test]
+async fn a_transaction_that_the_node_dropped_holds_up_no_other_for_good() {
+    let chain = Chain::start().await;
+    let (host, challenge) = paid_host(&chain).await;
+    let payer = payer(&chain).await;
+    let payments: Vec<_> = (0..3).map(|_| payer.pay(&challenge)).collect();
+    let hashes = cut_off(&chain, &host, &payments).await;
+    chain.rpc("anvil_dropTransaction", json!([hashes[0]])).await;
+    chain.rpc("evm_setAutomine", json!([true])).await;
+    all_settled(&chain, &host, &payments).await;
+    paid_times(&chain, &payer, 3).await;
+}
+
+#[tokio::test]
+async fn what_was_in_a_block_before_the_host_came_back_is_found() {
+    let chain = Chain::start().await;
+    let (mut host, challenge) = paid_host(&chain).await;
+    let payer = payer(&chain).await;
+    let payments: Vec<_> = (0..3).map(|_| payer.pay(&challenge)).collect();
+    let hashes = cut_off(&chain, &host, &payments).await;
+    host.kill9();
+    chain.rpc("anvil_mine", json!(["0x1"])).await;
+    chain.rpc("evm_setAutomine", json!([true])).await;
+    host.restart().await;
+    all_settled(&chain, &host, &payments).await;
+    paid_times(&chain, &payer, 3).await;
+    for payment in &payments {
+        let state = host.payment(&payment.id()).await.unwrap();
+        assert!(hashes.iter().any(|hash| state["transaction"] == **hash), "{state} is not of {hashes:?}");
+    }
+}
+
+/// As where the host was killed between its intent and the node.
+#[tokio::test]
+async fn what_no_node_has_is_sent_once_more_after_a_restart() {
+    let chain = Chain::start().await;
+    let (mut host, challenge) = paid_host(&chain).await;
+    let payer = payer(&chain).await;
+    let payments: Vec<_> = (0..3).map(|_| payer.pay(&challenge)).collect();
+    let hashes = cut_off(&chain, &host, &payments).await;
+    host.kill9();
+    for hash in &hashes {
+        chain.rpc("anvil_dropTransaction", json!([hash])).await;
+    }
+    chain.rpc("evm_setAutomine", json!([true])).await;
+    host.restart().await;
+    all_settled(&chain, &host, &payments).await;
+    paid_times(&chain, &payer, 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_kill_of_a_host_that_settles_itself_moves_money_twice_or_without_a_receipt() {
+    let mut random = Random::seeded();
+    let chain = Chain::start().await;
+    let (mut host, challenge) = paid_host(&chain).await;
+    let mut payers = vec![];
+    for _ in 0..PAYERS {
+        payers.push(payer(&chain).await);
+    }
+    let (mut moved, mut sent_in_all) = (0, 0);
+    let rounds = rounds_asked().map_or(ROUNDS, |kills| kills.div_ceil(2));
+    for _ in 0..rounds {
+        let wait = Duration::from_millis(random.below(LONGEST_MS));
+        let sent = pay_until_killed(&mut host, &payers, &challenge, wait).await;
+        host.restart_and_kill(Duration::from_millis(random.below(LONGEST_MS))).await;
+        host.restart().await;
+        eventually("what was open is resolved", LONG, async || {
+            chain.rpc("anvil_mine", json!(["0x1"])).await;
+            (host.get("/health").await.is(200).json()["openSettlements"] == 0).then_some(())
+        })
+        .await;
+        for (payment, acknowledged) in &sent {
+            let state = host.payment(&payment.id()).await;
+            let settled = state.as_ref().is_some_and(|state| state["state"] == "settled");
+            assert!(settled || !acknowledged, "payment {} was answered, and is {state:?}", payment.id());
+            if let Some(state) = state.filter(|_| settled) {
+                moved += 1;
+                let receipt = host.receipt(state["receiptId"].as_str().unwrap()).await;
+                let mined = chain.rpc("eth_getTransactionReceipt", json!([receipt["transaction"]])).await;
+                assert_eq!(mined["status"], "0x1", "{receipt}");
+                host.call_paid("echo", &json!({}), payment).await.is(200);
+            }
+        }
+        sent_in_all += sent.len();
+        assert_eq!(chain.balance(PAY_TO).await, moved * PRICE, "what moved, and receipts");
+    }
+    println!("{} kills, half of them at start: {sent_in_all} payments sent, {moved} settled", rounds * 2);
+}
+
+/// Every payer sends new payments until the host is gone; what was sent, and whether it was answered with 200.
+async fn pay_until_killed(host: &mut Host, payers: &[Payer], challenge: &Value, wait: Duration) -> Vec<(Payment, bool)> {
+    let (gone, sent) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+    let victim: &Host = host;
+    let paying = join_all(payers.iter().map(async |payer| {
+        while !gone.load(Ordering::SeqCst) {
+            let payment = payer.pay(challenge);
+            let answer = Host::try_send(victim.paid_request("echo", &json!({}), &payment)).await;
+            sent.lock().unwrap().push((payment, answer.is_ok_and(|answer| answer.status == 200)));
+        }
+    }));
+    let killing = async {
+        tokio::time::sleep(wait).await;
+        victim.cut_power();
+        gone.store(true, Ordering::SeqCst);
+    };
+    tokio::join!(paying, killing);
+    host.kill9();
+    sent.into_inner().unwrap()
+}
