@@ -134,6 +134,16 @@ interface ToolContext {
    * what is no string and no such number.
    */
   readonly progress: (message: string, fraction?: number) => void;
+  /**
+   * Says what this call costs, where the endpoint has a `maxPriceUsd`: dollars with at most 6 decimals, as a number or as decimal text.
+   * At most `maxPriceUsd`, which the payer has authorised; the last amount counts. It needs no capability, and is there for the
+   * owner's free calls too, where nothing is taken.
+   *
+   * A call that does not say costs `priceUsd`, which may be nothing. One that costs nothing settles nothing. Only a call that
+   * succeeds is charged. Rejects with `invalid_argument` for what is no amount, is more than the most, or on an endpoint whose
+   * price is fixed; what was said before stays then.
+   */
+  readonly charge: (usd: number | string) => Promise<void>;
 }
 
 /** Keys and JSON values of this endpoint. A key is at most 512 bytes, a value at most 64 KiB as JSON unless limits say otherwise. */

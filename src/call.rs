@@ -74,6 +74,7 @@ use crate::{
         id::{CallId, ReceiptId},
         share::Shares,
     },
+    capability::Till,
     catalog::{Catalog, Live},
     money::{Admission, Admit, Gate, Offered, Quotes, Refusal, SettleError, Terms, receipt, sale::FeeBps},
     tool::{Availability, Owner},
@@ -215,6 +216,7 @@ impl Calls {
         let Call { live, by, input, offered, head, from, progress, .. } = call;
         // Before a payment is admitted: whoever waits, or is refused, holds nothing.
         let turn = self.shares.turn(from, live.usual_cost.get()).await.map_err(|over| Arc::new(over.into()))?;
+        let till = Arc::new(Till::new(live.endpoint.max_price_usd));
         let task = NewCall {
             live,
             quoted,
@@ -228,11 +230,12 @@ impl Calls {
             receipt: ReceiptId::generate(),
             payment: receipt::Kind::Free,
             input_bytes: 0,
+            till,
             spent: OnceLock::new(),
             turn,
         };
         // Who pays for what is free today may have paid for it when it was not.
-        if task.price().is_zero() && (task.by == CalledBy::Owner || !offered.repeatable()) {
+        if task.most().is_zero() && (task.by == CalledBy::Owner || !offered.repeatable()) {
             let (parsed, hash) = task.turn.during(input.read(&task.live)).await.map_err(Arc::new)?;
             let checked = parsed.check().map_err(Arc::new)?;
             return self.free(task, checked, hash).await.map_err(Arc::new);
@@ -248,7 +251,7 @@ impl Calls {
         let read = input.read_bound(&task.live, task.head.method, task.head.raw_query());
         let (parsed, hash, binding) = task.turn.during(read).await.map_err(Arc::new)?;
         let wall_ms = task.live.endpoint.limits.wall_ms;
-        if task.price().is_zero() {
+        if task.most().is_zero() {
             return match self.earlier(&offered, &binding).await? {
                 Some(seen) => self.again(seen, wall_ms).await,
                 None => self.free(task, parsed.check().map_err(Arc::new)?, hash).await.map_err(Arc::new),
@@ -269,18 +272,23 @@ impl Calls {
     async fn free(&self, mut task: NewCall, input: input::Parsed, hash: String) -> Result<Done, CallError> {
         task.input_bytes = input.text.len();
         let ran = self.run(&task, input, None).await.inspect_err(|error| self.failed(&task, error))?;
+        self.for_nothing(&task, hash, ran).await
+    }
+
+    /// Ends a call that nobody pays for.
+    async fn for_nothing(&self, task: &NewCall, hash: String, ran: Produced) -> Result<Done, CallError> {
         let closing = task.closing(hash, &ran, self.clock.now(), self.fee);
         let answer = Done::of(ran, &closing.receipt);
         if answer.success {
-            self.write_behind.succeeded(closing).await.map_err(CallError::Store).inspect_err(|error| self.failed(&task, error))?;
-            self.record(&task, None, Charge::No);
+            self.write_behind.succeeded(closing).await.map_err(CallError::Store).inspect_err(|error| self.failed(task, error))?;
+            self.record(task, None, Charge::No);
         } else {
-            self.came_to_nothing(&task, ERROR_STATUS);
+            self.came_to_nothing(task, ERROR_STATUS);
         }
         Ok(answer)
     }
 
-    async fn paid(&self, mut task: NewCall, parsed: input::Parsed, hash: String, admission: Admission) -> Result<Done, CallError> {
+    async fn paid(&self, mut task: NewCall, parsed: input::Parsed, hash: String, mut admission: Admission) -> Result<Done, CallError> {
         let payment = admission.id().clone();
         (task.payment, task.input_bytes) = (admission.kind(), parsed.text.len());
         let checked = match parsed.check() {
@@ -304,6 +312,13 @@ impl Calls {
                 return Ok(Done::of(ran, &closing.receipt));
             }
         };
+        if task.price().is_zero() {
+            // It says itself that it costs nothing: what was offered is not touched.
+            admission.release().await;
+            task.payment = receipt::Kind::Free;
+            return self.for_nothing(&task, hash, ran).await;
+        }
+        admission.charge(task.price());
         let closing = task.closing(hash, &ran, self.clock.now(), self.fee);
         let answer = Arc::unwrap_or_clone(Done::of(ran, &closing.receipt).answer);
         let settled = self.gate.settle(admission, answer, &ReceiptFinisher::encode(&closing)).await;
@@ -371,6 +386,7 @@ impl Calls {
             now: task.started,
             progress: task.progress.as_ref(),
             scratch: None,
+            till: &task.till,
             turn: &task.turn,
             spent: &task.spent,
         });

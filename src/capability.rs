@@ -23,6 +23,7 @@ mod redact;
 mod scope;
 mod scratch;
 pub mod secret;
+mod till;
 
 use std::{
     fmt,
@@ -49,6 +50,7 @@ pub use self::{
     progress::ProgressUpdate,
     redact::Redactor,
     scratch::Scratch,
+    till::Till,
 };
 use crate::{
     base::{clock::Clock, id::EndpointId},
@@ -146,6 +148,8 @@ pub struct Ops {
     listener: Option<progress::Listener>,
     /// Where a dry run keeps what it keeps.
     scratch: Option<Arc<Scratch>>,
+    /// What the handler says that the call costs.
+    till: Arc<Till>,
     host_failed: AtomicBool,
 }
 
@@ -154,13 +158,30 @@ impl Ops {
     #[must_use]
     pub fn new(call: CallGrants, services: Arc<CapabilityServices>) -> Self {
         let (http, redactor, hidden) = (http::Counters::default(), OnceLock::new(), OnceLock::new());
-        Self { call, services, http, redactor, hidden, listener: None, scratch: None, host_failed: AtomicBool::new(false) }
+        Self {
+            call,
+            services,
+            http,
+            redactor,
+            hidden,
+            listener: None,
+            scratch: None,
+            till: Arc::default(),
+            host_failed: AtomicBool::new(false),
+        }
     }
 
     /// Keeps nothing of the endpoint's: its kv, its files and its log are those of `scratch`.
     #[must_use]
     pub fn in_scratch(mut self, scratch: Arc<Scratch>) -> Self {
         self.scratch = Some(scratch);
+        self
+    }
+
+    /// Has the handler say in `till` what the call costs. Default: its price is fixed.
+    #[must_use]
+    pub fn with_till(mut self, till: Arc<Till>) -> Self {
+        self.till = till;
         self
     }
 
@@ -220,6 +241,7 @@ impl Ops {
                         tokio::time::sleep(Duration::from_millis(ms.min(self.call.limits.wall_ms))).await;
                         Ok(OpValue::None)
                     }
+                    OpRequest::Charge { usd } => self.till.charge(&usd).map(|()| OpValue::None),
                 }
             };
         }

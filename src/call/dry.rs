@@ -15,7 +15,7 @@ use crate::{
         share::Turn,
     },
     call::run::{Produced, Task},
-    capability::{LogEntry, Scratch},
+    capability::{LogEntry, Scratch, Till},
     catalog::Live,
     tool::MicroUsd,
 };
@@ -49,6 +49,7 @@ impl Calls {
             headers: BTreeMap::new(),
         };
         let (scratch, receipt, spent) = (Scratch::new(&self.clock), ReceiptId::generate(), OnceLock::new());
+        let till = Arc::new(Till::new(live.endpoint.max_price_usd));
         let ran = self.runner.run(Task {
             live: &live,
             by: CalledBy::Owner,
@@ -62,6 +63,7 @@ impl Calls {
             now: self.clock.now(),
             progress: None,
             scratch: Some(&scratch),
+            till: &till,
             turn,
             spent: &spent,
         });

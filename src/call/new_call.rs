@@ -22,6 +22,7 @@ use crate::{
         id::{CallId, ReceiptId},
         share::Turn,
     },
+    capability::Till,
     catalog::Live,
     money::{Quoted, receipt, sale::FeeBps},
     tool::MicroUsd,
@@ -43,6 +44,8 @@ pub(super) struct NewCall {
     pub(super) receipt: ReceiptId,
     pub(super) payment: receipt::Kind,
     pub(super) input_bytes: usize,
+    /// What its handler says that it costs.
+    pub(super) till: Arc<Till>,
     /// Of its run in the sandbox, once that has ended.
     pub(super) spent: OnceLock<Spent>,
     /// Of the caller's network.
@@ -50,9 +53,20 @@ pub(super) struct NewCall {
 }
 
 impl NewCall {
-    /// What the call costs whom it is made by.
+    /// What the call costs at most whom it is made by: what is asked for before it runs.
+    pub(super) fn most(&self) -> MicroUsd {
+        match self.by {
+            CalledBy::Anyone => self.quoted.terms.price,
+            CalledBy::Owner => MicroUsd::ZERO,
+        }
+    }
+
+    /// What the call costs whom it is made by, by all that its handler has said.
     pub(super) fn price(&self) -> MicroUsd {
         match self.by {
+            CalledBy::Anyone if self.quoted.terms.metered => {
+                self.till.charged().unwrap_or(self.live.endpoint.price_usd).min(self.quoted.terms.price)
+            }
             CalledBy::Anyone => self.quoted.terms.price,
             CalledBy::Owner => MicroUsd::ZERO,
         }
@@ -68,6 +82,7 @@ impl NewCall {
             version: endpoint.version.clone(),
             price_usd: self.price(),
             quote_id: self.quoted.id.clone(),
+            max_price_usd: self.quoted.terms.metered.then_some(self.quoted.terms.price),
             owner: self.by == CalledBy::Owner,
             resource_url: self.quoted.terms.resource_url.clone(),
             request_hash,

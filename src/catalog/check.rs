@@ -25,6 +25,7 @@ const MEMBERS: &[(&str, Option<&str>)] = &[
     ("description", None),
     ("status", None),
     ("priceUsd", None),
+    ("maxPriceUsd", None),
     ("handlerType", Some("receipt_echo")),
     ("tags", None),
     ("inputSchema", None),

@@ -9,7 +9,7 @@ use tollhouse_protocol::{Isolation, Language, Limits, Side};
 use super::{By, Policy, PublishError, limits::limits_over};
 use crate::{
     capability::AllowedHosts,
-    tool::{self, Capabilities, HandlerType, MicroUsd, Slug, Status},
+    tool::{self, Capabilities, HandlerType, MicroUsd, Runtime, Slug, Status},
 };
 
 /// Longest title, in characters.
@@ -42,6 +42,9 @@ pub struct Draft {
     /// What one call is to cost. Default: nothing.
     #[serde(default)]
     pub price_usd: MicroUsd,
+    /// What one call is to cost at most, where its handler says with `ctx.charge` what it does. Default: the price is fixed.
+    #[serde(default)]
+    pub max_price_usd: MicroUsd,
     /// What kind of code answers.
     pub handler_type: HandlerType,
     /// For who searches.
@@ -134,7 +137,8 @@ impl Draft {
         let taken = self.slug == Slug::builder_registration() || PATHS.contains(&self.slug.as_str());
         let slug = taken.then(|| PublishError::field("/slug", format!("the slug `{}` is reserved", self.slug)));
         let texts = text_problems(&self.title, &self.description, &self.tags);
-        slug.into_iter().chain(texts).chain(check_input(&self.input_schema).err()).collect()
+        let metered = check_most(self.handler_type, self.price_usd, self.max_price_usd).err();
+        slug.into_iter().chain(texts).chain(metered).chain(check_input(&self.input_schema).err()).collect()
     }
 
     /// Each limit that it cannot have.
@@ -156,6 +160,17 @@ pub(super) fn ceilings(policy: &Policy, by: By) -> Limits {
 /// What of an input schema matters to no call, but to the clients that list the tool.
 pub(super) fn check_input(schema: &Value) -> Result<(), PublishError> {
     tool::check_headers(schema).map_err(|error| PublishError::schema(Side::Input, error))
+}
+
+/// Whether a handler of this type can say what a call costs, within these bounds.
+pub(super) fn check_most(handler: HandlerType, price: MicroUsd, most: MicroUsd) -> Result<(), PublishError> {
+    let refused = |message: &str| Err(PublishError::field("/maxPriceUsd", message));
+    match (most.is_zero(), handler.runtime()) {
+        (true, _) => Ok(()),
+        (false, Runtime::ManagedBuiltin) => refused("only a handler of your own says what a call costs"),
+        (false, _) if most < price => refused("a call costs at most `maxPriceUsd`, and `priceUsd` is more"),
+        (false, _) => Ok(()),
+    }
 }
 
 /// Everything that is wrong with what people read.

@@ -8,7 +8,7 @@ use tollhouse_protocol::{Isolation, Limits};
 
 use super::{
     PublishError,
-    draft::{HandlerDraft, SafetyAttestation, check_input, text_problems},
+    draft::{HandlerDraft, SafetyAttestation, check_input, check_most, text_problems},
     limits::limits_over,
 };
 use crate::tool::{Capabilities, Endpoint, MicroUsd, Status};
@@ -25,6 +25,8 @@ pub struct Patch {
     pub description: Option<String>,
     /// What one call is to cost.
     pub price_usd: Option<MicroUsd>,
+    /// What one call is to cost at most; 0 has the price fixed again.
+    pub max_price_usd: Option<MicroUsd>,
     /// For who searches.
     pub tags: Option<Vec<String>>,
     /// What an input must fit.
@@ -61,6 +63,7 @@ impl Patch {
             ("title", self.title.is_some()),
             ("description", self.description.is_some()),
             ("priceUsd", self.price_usd.is_some()),
+            ("maxPriceUsd", self.max_price_usd.is_some()),
             ("tags", self.tags.is_some()),
             ("inputSchema", self.input_schema.is_some()),
             ("outputSchema", self.output_schema.is_some()),
@@ -81,6 +84,8 @@ impl Patch {
         let Self { status, title, description, price_usd, tags, input_schema, output_schema, .. } = self.clone();
         endpoint.status = status.unwrap_or(endpoint.status);
         endpoint.price_usd = price_usd.unwrap_or(endpoint.price_usd);
+        endpoint.max_price_usd = self.max_price_usd.unwrap_or(endpoint.max_price_usd);
+        check_most(endpoint.handler_type, endpoint.price_usd, endpoint.max_price_usd)?;
         endpoint.isolation = self.isolation.unwrap_or(endpoint.isolation);
         replace(&mut endpoint.accepts, self.accepts.clone());
         replace(&mut endpoint.title, title);

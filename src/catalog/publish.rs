@@ -171,6 +171,7 @@ pub(super) fn new(draft: &Draft, owner: Owner, limits: Limits, now: Timestamp) -
         description: draft.description.clone(),
         status: draft.status,
         price_usd: draft.price_usd,
+        max_price_usd: draft.max_price_usd,
         handler_type: draft.handler_type,
         tags: draft.tags.clone(),
         input_schema: Arc::clone(&draft.input_schema),

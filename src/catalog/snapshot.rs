@@ -51,8 +51,9 @@ impl Filter {
     /// Whether an endpoint is of those wanted.
     #[must_use]
     pub fn takes(&self, endpoint: &Endpoint) -> bool {
-        self.pricing.is_none_or(|pricing| endpoint.pricing_mode() == pricing)
-            && self.max_price.is_none_or(|most| endpoint.price_usd <= most)
+        let free = |mode| mode == PricingMode::FreePublicUtility;
+        self.pricing.is_none_or(|pricing| free(pricing) == free(endpoint.pricing_mode()))
+            && self.max_price.is_none_or(|most| endpoint.most_usd() <= most)
             && self.tags.iter().all(|tag| endpoint.tags.iter().any(|has| has.eq_ignore_ascii_case(tag)))
     }
 }
@@ -134,7 +135,7 @@ impl Counts {
     fn change(&mut self, before: Option<&Live>, after: Option<&Live>) {
         let kinds = |live: Option<&Live>| {
             let listed = live.filter(|live| live.endpoint.listed());
-            let paid = listed.filter(|live| !live.endpoint.price_usd.is_zero());
+            let paid = listed.filter(|live| !live.endpoint.most_usd().is_zero());
             let tool = listed.filter(|live| live.endpoint.availability() == Availability::Active && live.form.is_some());
             [listed.is_some(), paid.is_some(), tool.is_some()].map(usize::from)
         };

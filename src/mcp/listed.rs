@@ -93,8 +93,11 @@ fn tool(maker: &Maker, live: &Live) -> Option<Tool> {
 fn description(maker: &Maker, live: &Live) -> String {
     let endpoint = &live.endpoint;
     let said = if endpoint.description.is_empty() { &endpoint.title } else { &endpoint.description };
-    let price = match endpoint.price_usd {
+    let price = match endpoint.most_usd() {
         price if price.is_zero() => "Free.".to_owned(),
+        most if endpoint.metered() => {
+            format!("Costs at most {most} USD for each successful call, as it says itself, paid with x402 or developer credit.")
+        }
         price => format!("Costs {price} USD for each successful call, paid with x402 or developer credit."),
     };
     let long = if endpoint.long_running(maker.long_running_ms) {
@@ -119,7 +122,7 @@ fn is_of_objects(schema: &JsonObject) -> bool {
 fn annotations(live: &Live) -> ToolAnnotations {
     let endpoint = &live.endpoint;
     let can = endpoint.capabilities;
-    let (free, keeps) = (endpoint.price_usd.is_zero(), can.touch(Touches::Keeps));
+    let (free, keeps) = (endpoint.most_usd().is_zero(), can.touch(Touches::Keeps));
     let open_world = can.touch(Touches::Others) || endpoint.handler_type.reaches_out();
     let annotations = ToolAnnotations::with_title(endpoint.title.clone()).read_only(free && !keeps).open_world(open_world);
     if free || keeps { annotations } else { annotations.destructive(false).idempotent(false) }
@@ -156,7 +159,7 @@ fn names_headers(schema: &Value) -> bool {
 /// survive being nested.
 fn output_schema(live: &Live) -> Option<JsonObject> {
     let mut schema = live.endpoint.output_schema.as_object().filter(|schema| !schema.is_empty())?.clone();
-    if live.endpoint.price_usd.is_zero() {
+    if live.endpoint.most_usd().is_zero() {
         return Some(schema);
     }
     if !nests(&Value::Object(schema.clone())) {
@@ -199,17 +202,21 @@ fn prices(maker: &Maker, live: &Live) -> MetaObject {
     let endpoint = &live.endpoint;
     let mut meta = JsonObject::new();
     meta.insert("tollhouse/priceUsd".to_owned(), json!(endpoint.price_usd));
+    if endpoint.metered() {
+        meta.insert("tollhouse/maxPriceUsd".to_owned(), json!(endpoint.max_price_usd));
+    }
     meta.insert("tollhouse/pricingMode".to_owned(), json!(endpoint.pricing_mode()));
     meta.insert("tollhouse/version".to_owned(), json!(endpoint.version));
-    if !endpoint.price_usd.is_zero() {
+    if !endpoint.most_usd().is_zero() {
         let mut challenge = maker.gate.challenge(&live.terms, "payment required");
         // apify: its `mcpc` pays unasked for what is marked so
-        let mut terms = challenge.v2["accepts"][0].take();
-        terms["paymentRequired"] = json!(true);
-        meta.insert("x402".to_owned(), terms);
+        if let Some(terms) = challenge.v2.pointer_mut("/accepts/0") {
+            terms["paymentRequired"] = json!(true);
+            meta.insert("x402".to_owned(), terms.take());
+        }
         // Cloudflare
         meta.insert("agents-x402/paymentRequired".to_owned(), json!(true));
-        meta.insert("agents-x402/priceUSD".to_owned(), json!(endpoint.price_usd));
+        meta.insert("agents-x402/priceUSD".to_owned(), json!(endpoint.most_usd()));
     }
     MetaObject(meta)
 }

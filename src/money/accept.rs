@@ -86,7 +86,7 @@ impl Accepted {
             Family::Evm { .. } => true,
             Family::Solana => terms.wall + SETTLE_MARGIN <= SOLANA_VALID,
         };
-        in_time && (terms.accepts.is_empty() || terms.accepts.iter().any(|entry| self.is_named(entry)))
+        in_time && !terms.metered && (terms.accepts.is_empty() || terms.accepts.iter().any(|entry| self.is_named(entry)))
     }
 
     /// Whether an entry of a builder's list means it: a network, or a network and a token of it.

@@ -38,6 +38,7 @@ use crate::{
         id::RequestId,
     },
     store::{Entry, Row, Store, StoreError, Table, schema},
+    tool::MicroUsd,
 };
 
 const PAYMENTS: Table<PaymentId, Record> = schema::PAYMENTS.indexed(&[open_intent]);
@@ -443,6 +444,14 @@ impl Admission {
         match self.means {
             Means::X402(_) => Kind::X402,
             Means::Credit(_) => Kind::Credit,
+        }
+    }
+
+    /// Takes less than was asked for: what the call has come to cost.
+    pub fn charge(&mut self, amount: MicroUsd) {
+        match &mut self.means {
+            Means::X402(_) => {}
+            Means::Credit(hold) => hold.narrow(amount),
         }
     }
 

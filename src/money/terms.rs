@@ -29,8 +29,10 @@ pub struct Terms {
     pub resource_url: String,
     /// For wallets that show what is paid for.
     pub description: String,
-    /// What is asked.
+    /// What is asked: at most, where the tool is metered.
     pub price: MicroUsd,
+    /// Whether the handler says what a call costs: then no payment is asked for that takes all of what is authorised.
+    pub metered: bool,
     /// The networks and tokens that are taken of those that the host takes, each as `network` or `network/token`; all if empty.
     pub accepts: Vec<String>,
     /// For who wants to know before paying.

@@ -34,6 +34,9 @@ pub struct Endpoint {
     pub status: Status,
     /// What one call costs.
     pub price_usd: MicroUsd,
+    /// What one call costs at most, where the handler says what it does; nothing where the price is fixed.
+    #[serde(default, skip_serializing_if = "MicroUsd::is_nothing")]
+    pub max_price_usd: MicroUsd,
     /// What kind of code answers.
     pub handler_type: HandlerType,
     /// For who searches.
@@ -177,7 +180,7 @@ pub enum Status {
     Paused,
 }
 
-/// How a call is priced. Follows from the price.
+/// How a call is priced. Follows from the price, and from the most that one may cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PricingMode {
@@ -185,6 +188,8 @@ pub enum PricingMode {
     FreePublicUtility,
     /// A fixed price, and a receipt of each success.
     FixedPriceSuccessReceipt,
+    /// What the handler says, up to a most that is asked for before; and a receipt of each success.
+    MeteredPriceSuccessReceipt,
 }
 
 impl PricingMode {
@@ -220,7 +225,19 @@ impl Endpoint {
     /// How a call is priced.
     #[must_use]
     pub fn pricing_mode(&self) -> PricingMode {
-        PricingMode::of(self.price_usd)
+        if self.metered() { PricingMode::MeteredPriceSuccessReceipt } else { PricingMode::of(self.price_usd) }
+    }
+
+    /// Whether the handler says what a call costs.
+    #[must_use]
+    pub fn metered(&self) -> bool {
+        !self.max_price_usd.is_zero()
+    }
+
+    /// What one call costs at most.
+    #[must_use]
+    pub fn most_usd(&self) -> MicroUsd {
+        self.price_usd.max(self.max_price_usd)
     }
 
     /// True when its wall limit is above `threshold_ms`, so that `/ai/invoke` wants streaming.

@@ -47,11 +47,35 @@ impl MicroUsd {
         Ok(Self(micros as u64))
     }
 
+    /// Reads dollars written as decimal text, exactly: digits, and a point with 1 to 6 of them behind it.
+    ///
+    /// # Errors
+    ///
+    /// What is no such text, is finer than a micro-dollar, or above [`MicroUsd::MAX`].
+    pub fn from_decimal(text: &str) -> Result<Self, PriceError> {
+        let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+        if !digits(whole) || !digits(part) {
+            return Err(PriceError::NotAPrice);
+        }
+        if part.len() > 6 {
+            return Err(PriceError::TooFine);
+        }
+        let micros = || whole.parse::<u64>().ok()?.checked_mul(1_000_000)?.checked_add(format!("{part:0<6}").parse().ok()?);
+        micros().map(Self).filter(|amount| *amount <= Self::MAX).ok_or(PriceError::TooLarge)
+    }
+
     /// Dollars, for JSON. Exact to the micro-dollar up to [`MicroUsd::MAX`].
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "below 2^53")]
     pub const fn to_usd(self) -> f64 {
         self.0 as f64 / 1e6
+    }
+
+    /// The same of a field that is left out of records then.
+    #[must_use]
+    pub(super) fn is_nothing(&self) -> bool {
+        self.is_zero()
     }
 
     /// Whether it is free.
@@ -96,6 +120,20 @@ mod tests {
             let price = MicroUsd(micros);
             let json = serde_json::to_string(&price).unwrap();
             assert_eq!(serde_json::from_str::<MicroUsd>(&json).unwrap(), price, "{json}");
+        }
+    }
+
+    #[test]
+    fn decimal_text_is_read_to_the_micro_dollar() {
+        for micros in (0..2_000_000).step_by(7).chain([1, 999_999, 123_456_789_012, MicroUsd::MAX.0]) {
+            assert_eq!(MicroUsd::from_decimal(&MicroUsd(micros).to_string()), Ok(MicroUsd(micros)));
+        }
+        assert_eq!(MicroUsd::from_decimal("007.10"), Ok(MicroUsd(7_100_000)));
+        assert_eq!(MicroUsd::from_decimal("0.0000000"), Err(PriceError::TooFine));
+        assert_eq!(MicroUsd::from_decimal("1000000.000001"), Err(PriceError::TooLarge));
+        assert_eq!(MicroUsd::from_decimal(&"9".repeat(400)), Err(PriceError::TooLarge));
+        for wrong in ["", ".", "1.", ".5", "+1", "-0", "1,5", "1e2", " 1", "٣"] {
+            assert_eq!(MicroUsd::from_decimal(wrong), Err(PriceError::NotAPrice), "{wrong}");
         }
     }
 

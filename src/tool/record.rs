@@ -54,7 +54,7 @@ impl Endpoint {
     /// The hosted endpoint record of the catalogue.
     #[must_use]
     pub fn public(&self, base_url: &str, form: CatalogForm) -> Value {
-        let free_builtin = self.handler_type.runtime() == Runtime::ManagedBuiltin && self.price_usd.is_zero();
+        let free_builtin = self.handler_type.runtime() == Runtime::ManagedBuiltin && self.most_usd().is_zero();
         let mut record = json!({
             "slug": self.slug,
             "id": self.id,
@@ -74,6 +74,9 @@ impl Endpoint {
             "createdAt": self.created_at,
             "updatedAt": self.updated_at,
         });
+        if self.metered() {
+            record["maxPriceUsd"] = json!(self.max_price_usd);
+        }
         if form == CatalogForm::Newer {
             record["contentSafety"] = self.public_safety();
         }
@@ -123,6 +126,7 @@ impl Endpoint {
             "state": self.state(),
             "ownerSuspended": self.owner_suspended,
             "priceUsd": self.price_usd,
+            "maxPriceUsd": self.metered().then_some(self.max_price_usd),
             "pricingMode": self.pricing_mode(),
             "handlerType": self.handler_type,
             "url": format!("{base_url}/tools/{}", self.slug),

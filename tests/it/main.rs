@@ -41,6 +41,7 @@ mod listing;
 mod logs;
 mod long;
 mod mcp;
+mod metered;
 mod owners;
 mod payments;
 mod payouts;

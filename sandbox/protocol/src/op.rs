@@ -107,6 +107,11 @@ macro_rules! declare {
                 /// In milliseconds.
                 ms: u64,
             },
+            /// What the call is to cost, in dollars, as the handler wrote it: the last one counts. → [`OpValue::None`].
+            Charge {
+                /// Decimal.
+                usd: String,
+            },
         }
 
         impl OpRequest {
@@ -116,6 +121,8 @@ macro_rules! declare {
                 match self {
                     $(Self::$request { .. } => declare!(@writes $($writes)?),)*
                     Self::Sleep { .. } => false,
+                    // What is not waited for counts too.
+                    Self::Charge { .. } => true,
                 }
             }
 

@@ -5,6 +5,7 @@
 
 mod args;
 mod asks;
+mod charge;
 mod crypto;
 mod end;
 mod log;
@@ -40,6 +41,7 @@ fn table() -> Vec<OpDecl> {
         timers::op_forget(),
         log::op_log(),
         progress::op_progress(),
+        charge::op_charge(),
         text::op_text_encode(),
         text::op_text_decode(),
         text::op_encoding_name(),

@@ -72,7 +72,7 @@ pub(super) async fn run(pool: &Pool, services: &Arc<CapabilityServices>, task: T
         secrets,
         limits,
     };
-    let mut ops = Ops::new(grants, Arc::clone(services));
+    let mut ops = Ops::new(grants, Arc::clone(services)).with_till(Arc::clone(task.till));
     if let Some(scratch) = task.scratch {
         ops = ops.in_scratch(Arc::clone(scratch));
     }

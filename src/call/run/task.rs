@@ -15,7 +15,7 @@ use crate::{
         ParsedInput,
         request::{CalledBy, Progress, RequestHead},
     },
-    capability::Scratch,
+    capability::{Scratch, Till},
     catalog::{Asker, Live},
     tool::MicroUsd,
 };
@@ -46,6 +46,8 @@ pub struct Task<'a> {
     pub progress: Option<&'a mpsc::Sender<Progress>>,
     /// Of a dry run: what it keeps, in place of what its endpoint has.
     pub scratch: Option<&'a Arc<Scratch>>,
+    /// Takes what the handler says that the call costs.
+    pub till: &'a Arc<Till>,
     /// Is told all the processor time that goes to it in the sandbox, of whatever worker.
     pub turn: &'a Turn,
     /// Takes what the handler's run in the sandbox used, however it ended.

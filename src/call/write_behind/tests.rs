@@ -48,6 +48,7 @@ fn free(n: usize) -> Closing {
         version: n.to_string(),
         price_usd: MicroUsd::ZERO,
         quote_id: None,
+        max_price_usd: None,
         owner: false,
         resource_url: String::new(),
         request_hash: String::new(),

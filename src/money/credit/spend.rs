@@ -56,6 +56,18 @@ impl Credits {
     }
 }
 
+impl Hold {
+    /// Holds no more than `amount` from now on, where that is less: what the call has come to cost.
+    pub(in crate::money) fn narrow(&mut self, amount: MicroUsd) {
+        let Some(less) = self.amount.0.checked_sub(amount.0) else { return };
+        let mut held = self.credits.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(own) = held.get_mut(&self.id) {
+            own.amount = own.amount.saturating_sub(less);
+        }
+        self.amount = amount;
+    }
+}
+
 impl Drop for Hold {
     fn drop(&mut self) {
         let mut held = self.credits.held.lock().unwrap_or_else(PoisonError::into_inner);

@@ -16,6 +16,7 @@ fn terms(price: u64) -> Arc<Terms> {
         resource_url: "https://tools.example/tools/some-tool".to_owned(),
         description: String::new(),
         price: MicroUsd(price),
+        metered: false,
         accepts: vec![],
         input_schema: Arc::new(json!({})),
         output_schema: Arc::new(json!({})),

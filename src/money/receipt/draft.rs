@@ -27,6 +27,9 @@ pub struct Draft {
     /// The quote that set the price, where the call named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quote_id: Option<String>,
+    /// What the payer had authorised, where the handler said what the call cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_price_usd: Option<MicroUsd>,
     /// Whether its owner called the tool, free of charge.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub owner: bool,

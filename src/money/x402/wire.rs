@@ -74,7 +74,8 @@ impl Challenge {
 
 /// What a call costs, and why it was not made, in words.
 fn sentence(terms: &Terms, error: &str) -> String {
-    let costs = format!("`{}` costs {} USD for each successful call, paid with x402 or developer credit.", terms.slug, terms.price);
+    let most = if terms.metered { "at most " } else { "" };
+    let costs = format!("`{}` costs {most}{} USD for each successful call, paid with x402 or developer credit.", terms.slug, terms.price);
     if error == Refusal::NoPayment.to_string() { costs } else { format!("Not charged: the payment was refused ({error}). {costs}") }
 }
 

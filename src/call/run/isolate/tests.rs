@@ -138,6 +138,7 @@ async fn what_a_worker_says_of_a_call_reaches_its_caller_its_owner_and_its_turn(
         now: Timestamp(0),
         progress: Some(&progress),
         scratch: None,
+        till: &Arc::default(),
         turn: &turn,
         spent: &spent,
     };

@@ -73,6 +73,7 @@ fn draft(id: &ReceiptId) -> Draft {
         version: "v".repeat(71),
         price_usd: MicroUsd::ZERO,
         quote_id: None,
+        max_price_usd: None,
         owner: false,
         resource_url: "https://tools.example/tools/a-tool".to_owned(),
         request_hash: "h".repeat(71),

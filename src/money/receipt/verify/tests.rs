@@ -29,6 +29,7 @@ fn draft() -> Draft {
         version: "sha256:00".to_owned(),
         price_usd: MicroUsd(1_230),
         quote_id: None,
+        max_price_usd: None,
         owner: false,
         resource_url: "http://127.0.0.1:4020/tools/echo-tool".to_owned(),
         result_hash: json_hash(&json!({"text": "hi"})),

@@ -1,0 +1,69 @@
+//! `ctx.charge`: what a handler says that its call costs.
+
+use std::sync::{Mutex, PoisonError};
+
+use tollhouse_protocol::OpFailure;
+
+use super::failure::invalid_argument;
+use crate::tool::MicroUsd;
+
+/// What one call costs, as far as its handler has said.
+#[derive(Debug, Default)]
+pub struct Till {
+    /// What the caller has agreed to pay at most; nothing where the price is fixed.
+    most: MicroUsd,
+    charged: Mutex<Option<MicroUsd>>,
+}
+
+impl Till {
+    /// Of an endpoint whose calls cost `most` at most; nothing where the price is fixed.
+    #[must_use]
+    pub fn new(most: MicroUsd) -> Self {
+        Self { most, charged: Mutex::default() }
+    }
+
+    /// What was said last.
+    #[must_use]
+    pub fn charged(&self) -> Option<MicroUsd> {
+        *self.charged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what the handler says. What cannot be changes nothing.
+    pub(super) fn charge(&self, usd: &str) -> Result<(), OpFailure> {
+        if self.most.is_zero() {
+            return Err(invalid_argument("the price of this endpoint is fixed: a call is charged for where `maxPriceUsd` is set"));
+        }
+        let amount = MicroUsd::from_decimal(usd).map_err(|error| invalid_argument(error.to_string()))?;
+        if amount > self.most {
+            return Err(invalid_argument(format!("{amount} USD is more than the `maxPriceUsd` of {} USD", self.most)));
+        }
+        *self.charged.lock().unwrap_or_else(PoisonError::into_inner) = Some(amount);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_amount_counts_and_what_cannot_be_changes_nothing() {
+        let till = Till::new(MicroUsd(50_000));
+        assert_eq!(till.charged(), None);
+        for (usd, micros) in [("0.02", 20_000), ("0.05", 50_000), ("0", 0), ("0.000001", 1)] {
+            till.charge(usd).unwrap();
+            assert_eq!(till.charged(), Some(MicroUsd(micros)));
+        }
+        for usd in ["0.050001", "1", "-0.01", "0.0000001", "1e-3", "", ".", "0.01 ", "NaN", "Infinity", "0x1", "99999999999999999999"] {
+            assert_eq!(till.charge(usd).unwrap_err().code, "invalid_argument", "{usd}");
+            assert_eq!(till.charged(), Some(MicroUsd(1)), "{usd}");
+        }
+    }
+
+    #[test]
+    fn a_fixed_price_is_not_charged_for() {
+        let till = Till::new(MicroUsd::ZERO);
+        assert!(till.charge("0").is_err() && till.charge("0.01").is_err());
+        assert_eq!(till.charged(), None);
+    }
+}

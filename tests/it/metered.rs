@@ -1,0 +1,111 @@
+//! Tools whose handlers say what a call costs.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::harness::{Host, js, micros};
+
+/// Charges what its input says; tells what was refused.
+const METER: &str = "export default async ({ input }, ctx) => {
+  const refused = [];
+  for (const usd of input.charges ?? []) {
+    try { await ctx.charge(usd); } catch (error) { refused.push(error.code ?? error.name); }
+  }
+  if (input.fails) throw new Error('no');
+  return { refused };
+};";
+
+fn metered(slug: &str, price: f64, most: f64) -> Value {
+    let mut tool = js(slug, price, METER);
+    tool["maxPriceUsd"] = json!(most);
+    tool
+}
+
+#[tokio::test]
+async fn a_call_costs_what_its_handler_says_and_the_receipt_tells_the_most() {
+    let host = Host::start().await;
+    host.publish(&metered("meter", 0.01, 0.05)).await;
+    let credit = host.mint(1.0).await;
+    for (charges, cost) in [(json!([0.02]), 20_000), (json!(["0.05"]), 50_000), (json!([0.03, "0.000001"]), 1), (json!([]), 10_000)] {
+        let before = host.credit_balance(&credit).await;
+        let answer = host.call_credit("meter", &json!({ "charges": charges }), &credit).await.is(200);
+        assert_eq!(host.credit_balance(&credit).await, before - cost, "{charges}");
+        let receipt = host.receipt(&answer.receipt_id()).await;
+        assert_eq!((micros(&receipt["priceUsd"]), &receipt["maxPriceUsd"]), (cost, &json!(0.05)), "{receipt}");
+        host.verify_receipt(&receipt).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_amount_that_cannot_be_is_refused_and_changes_nothing() {
+    let host = Host::start().await;
+    host.publish(&metered("meter", 0.0, 0.05)).await;
+    host.publish(&js("fixed", 0.01, METER)).await;
+    let credit = host.mint(1.0).await;
+    let charges = json!([0.02, 0.050001, -1, "0.0000001", "1e-2", "", 1e-7, null, {}, true]);
+    let answer = host.call_credit("meter", &json!({ "charges": charges }), &credit).await.is(200).json();
+    let refused: Vec<_> = answer["refused"].as_array().unwrap().iter().map(|code| code.as_str().unwrap()).collect();
+    assert_eq!(refused, [&["invalid_argument"; 6][..], &["TypeError"; 3]].concat());
+    assert_eq!(host.credit_balance(&credit).await, 980_000);
+    // A fixed price is not charged for.
+    let answer = host.call_credit("fixed", &json!({ "charges": [0.005] }), &credit).await.is(200).json();
+    assert_eq!(answer["refused"], json!(["invalid_argument"]));
+    assert_eq!(host.credit_balance(&credit).await, 970_000);
+}
+
+#[tokio::test]
+async fn what_costs_nothing_settles_nothing_and_what_fails_is_not_charged() {
+    let host = Host::start().await;
+    host.publish(&metered("meter", 0.0, 0.05)).await;
+    let credit = host.mint(0.05).await;
+    for charges in [json!([]), json!([0.03, 0])] {
+        let answer = host.call_credit("meter", &json!({ "charges": charges }), &credit).await.is(200);
+        let receipt = host.receipt(&answer.receipt_id()).await;
+        assert_eq!(
+            (&receipt["priceUsd"], &receipt["kind"], &receipt["maxPriceUsd"]),
+            (&json!(0), &json!("free"), &json!(0.05)),
+            "{receipt}"
+        );
+    }
+    host.call_credit("meter", &json!({ "charges": [0.04], "fails": true }), &credit).await.is(502);
+    assert_eq!(host.credit_balance(&credit).await, 50_000);
+}
+
+#[tokio::test]
+async fn the_most_is_what_has_to_be_there_before_the_run() {
+    let host = Host::start().await;
+    host.publish(&metered("meter", 0.0, 0.05)).await;
+    let credit = host.mint(0.049_999).await;
+    let refused = host.call_credit("meter", &json!({ "charges": [0.01] }), &credit).await.is(402);
+    assert!(refused.json().to_string().contains("0.05 USD"), "{}", refused.json());
+    assert_eq!(host.credit_balance(&credit).await, 49_999);
+    host.call("meter", &json!({})).await.is(402);
+    // Its owner pays nothing, whatever it says.
+    let answer = host
+        .send(host.request(Method::POST, "/tools/meter").header("x-admin-token", &host.admin).json(&json!({ "charges": [0.01] })))
+        .await;
+    assert_eq!(answer.is(200).json()["refused"], json!([]));
+}
+
+#[tokio::test]
+async fn a_builder_sets_the_most_and_takes_it_away_again() {
+    let host = Host::start().await;
+    host.publish(&metered("meter", 0.0, 0.05)).await;
+    let record = host.get("/tools/meter?inspect").await.is(200).json();
+    let record = record.get("endpoint").unwrap_or(&record);
+    assert_eq!((&record["maxPriceUsd"], &record["pricingMode"]), (&json!(0.05), &json!("metered_price_success_receipt")), "{record}");
+    let refused = |tool: Value| {
+        let host = &host;
+        async move { host.manage(Method::POST, "/ai/endpoints/create", &tool).await.is(422).json()["error"].to_string() }
+    };
+    let said = refused(metered("less", 0.06, 0.05)).await;
+    assert!(said.contains("/maxPriceUsd"), "{said}");
+    let fixed =
+        json!({ "slug": "fixed-text", "title": "Fixed", "handlerType": "static_json", "handler": { "response": {} }, "maxPriceUsd": 0.05 });
+    let said = refused(fixed).await;
+    assert!(said.contains("/maxPriceUsd"), "{said}");
+    // A price that is fixed again is one of old.
+    let changed = host.change("meter", &json!({ "maxPriceUsd": 0, "priceUsd": 0.01 })).await;
+    let changed = changed.get("endpoint").unwrap_or(&changed);
+    assert_eq!((changed.get("maxPriceUsd"), &changed["pricingMode"]), (None, &json!("fixed_price_success_receipt")), "{changed}");
+}
