@@ -376,7 +376,7 @@ impl Calls {
         let running = self.runner.run(Task {
             live: &task.live,
             by: task.by,
-            price: task.price(),
+            price: task.most(),
             call,
             receipt: &task.receipt,
             head: &task.head,

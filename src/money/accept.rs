@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{
-    Asset, Facilitators, FailedRuns, Network, Terms, WireVersion,
+    Asset, Facilitator, Facilitators, FailedRuns, Network, Terms, WireVersion,
     network::{Family, NETWORKS},
     terms::SETTLE_MARGIN,
 };
@@ -86,7 +86,7 @@ impl Accepted {
             Family::Evm { .. } => true,
             Family::Solana => terms.wall + SETTLE_MARGIN <= SOLANA_VALID,
         };
-        in_time && !terms.metered && (terms.accepts.is_empty() || terms.accepts.iter().any(|entry| self.is_named(entry)))
+        in_time && (terms.accepts.is_empty() || terms.accepts.iter().any(|entry| self.is_named(entry)))
     }
 
     /// Whether an entry of a builder's list means it: a network, or a network and a token of it.
@@ -105,19 +105,29 @@ impl Accepted {
         json!({ "network": asset.network.caip2, "networkV1": asset.network.name, "asset": asset.describe(), "payTo": pay_to, "facilitator": facilitator })
     }
 
-    /// An entry of `accepts`, in the form of `version`. On a network whose transactions the facilitator completes, `fee_payer` is who
-    /// does that.
+    /// What a payer has to know besides; `None` where such a call cannot be paid so.
+    fn extra(&self, facilitator: &dyn Facilitator, terms: &Terms) -> Option<Value> {
+        let Asset { network, name, version, .. } = self.asset;
+        match (network.family, terms.metered) {
+            (Family::Evm { .. }, false) => Some(json!({ "name": name, "version": version })),
+            (Family::Evm { .. }, true) => {
+                let address = facilitator.meter(network)?;
+                Some(json!({ "name": name, "version": version, "assetTransferMethod": "permit2", "facilitatorAddress": address }))
+            }
+            (Family::Solana, false) => Some(json!({ "feePayer": facilitator.fee_payer(network)? })),
+            (Family::Solana, true) => None,
+        }
+    }
+
+    /// An entry of `accepts`, in the form of `version`.
     #[must_use]
-    pub fn requirements(&self, terms: &Terms, version: WireVersion, fee_payer: Option<&str>) -> Value {
+    pub fn requirements(&self, terms: &Terms, version: WireVersion, extra: &Value) -> Value {
         let Self { asset, pay_to } = self;
         let amount = asset.atomic(terms.price).to_string();
-        let extra = match fee_payer {
-            Some(fee_payer) => json!({ "feePayer": fee_payer }),
-            None => json!({ "name": asset.name, "version": asset.version }),
-        };
+        let scheme = if terms.metered { "upto" } else { "exact" };
         match version {
             WireVersion::V2 => json!({
-                "scheme": "exact",
+                "scheme": scheme,
                 "network": asset.network.caip2,
                 "amount": amount,
                 "asset": asset.address,
@@ -126,7 +136,7 @@ impl Accepted {
                 "extra": extra,
             }),
             WireVersion::V1 => json!({
-                "scheme": "exact",
+                "scheme": scheme,
                 "network": asset.network.name,
                 "maxAmountRequired": amount,
                 "resource": terms.resource_url,
@@ -156,15 +166,17 @@ impl PaymentConfig {
     /// clients of v1 do not know nothing is said to them, unless there is no other.
     #[must_use]
     pub fn accepts(&self, facilitators: &Facilitators, terms: &Terms, version: WireVersion) -> Vec<Value> {
+        if terms.metered && version == WireVersion::V1 {
+            // Its clients throw at any scheme but `exact`.
+            return Vec::new();
+        }
         let taken: Vec<_> = self.accepted.iter().filter(|accepted| accepted.suits(terms)).collect();
         let hidden =
             |network: &Network| version == WireVersion::V1 && !network.in_v1 && taken.iter().any(|other| other.asset.network.in_v1);
         let told = taken.iter().filter(|accepted| !hidden(accepted.asset.network));
         told.filter_map(|accepted| {
-            let network = accepted.asset.network;
-            let fee_payer = facilitators.of(network).fee_payer(network);
-            let settles = network.family != Family::Solana || fee_payer.is_some();
-            settles.then(|| accepted.requirements(terms, version, fee_payer.as_deref()))
+            let extra = accepted.extra(facilitators.of(accepted.asset.network), terms)?;
+            Some(accepted.requirements(terms, version, &extra))
         })
         .collect()
     }
@@ -173,6 +185,12 @@ impl PaymentConfig {
     #[must_use]
     pub fn takes(&self, entry: &str) -> bool {
         self.accepted.iter().any(|accepted| accepted.is_named(entry))
+    }
+
+    /// The schemes of x402 that payments are asked for in: `upto` where somebody takes what was charged.
+    pub(super) fn schemes(&self, facilitators: &Facilitators) -> Vec<&'static str> {
+        let metered = self.assets().any(|asset| facilitators.of(asset.network).meter(asset.network).is_some());
+        if metered { vec!["exact", "upto"] } else { vec!["exact"] }
     }
 
     /// The tokens that are taken, in their order.

@@ -111,6 +111,11 @@ pub trait Facilitator: Send + Sync + 'static {
         None
     }
 
+    /// Who takes what was charged of what was permitted, as payers have to name it (scheme `upto`); `None` where it does not do that.
+    fn meter(&self, _network: &Network) -> Option<String> {
+        None
+    }
+
     /// How it fares, for operators.
     fn status(&self) -> Option<Value> {
         None
@@ -131,7 +136,7 @@ pub(super) fn settlement(payment: &Payment, transaction: String) -> Settlement {
         asset: payment.asset.address.to_owned(),
         amount: payment.amount(),
         payer: payment.signed.sender().to_owned(),
-        scheme: "exact".to_owned(),
+        scheme: payment.requirements["scheme"].as_str().unwrap_or("exact").to_owned(),
         version: Some(payment.version),
     }
 }

@@ -196,7 +196,7 @@ impl Gate {
         let mut payment = json!({
             "protocol": "x402",
             "versions": [1, 2],
-            "schemes": ["exact"],
+            "schemes": self.config.schemes(&self.facilitators),
             "network": asset.network.caip2,
             "networkV1": asset.network.name,
             "asset": asset.describe(),
@@ -450,7 +450,7 @@ impl Admission {
     /// Takes less than was asked for: what the call has come to cost.
     pub fn charge(&mut self, amount: MicroUsd) {
         match &mut self.means {
-            Means::X402(_) => {}
+            Means::X402(payment) => payment.charge(amount),
             Means::Credit(hold) => hold.narrow(amount),
         }
     }

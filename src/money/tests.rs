@@ -16,6 +16,7 @@ mod remote;
 mod routes;
 mod sales;
 mod simulated;
+mod upto;
 mod wire;
 
 use std::{
@@ -146,7 +147,8 @@ fn shown(version: WireVersion, header: &str, terms: &Terms, config: &PaymentConf
 
 /// What a challenge asks for, whoever settles.
 fn accepts(config: &PaymentConfig, terms: &Terms, version: WireVersion) -> Vec<Value> {
-    config.accepted.iter().map(|accepted| accepted.requirements(terms, version, None)).collect()
+    let extra = |asset: &Asset| json!({ "name": asset.name, "version": asset.version });
+    config.accepted.iter().map(|accepted| accepted.requirements(terms, version, &extra(accepted.asset))).collect()
 }
 
 /// The one way to pay there is.
@@ -288,6 +290,10 @@ impl Facilitator for Moody {
 
     fn identity(&self) -> String {
         (*self.identity.lock().unwrap()).to_owned()
+    }
+
+    fn meter(&self, network: &Network) -> Option<String> {
+        self.inner.meter(network)
     }
 
     fn simulated(&self) -> bool {

@@ -2,6 +2,7 @@
 
 pub(super) mod eip3009;
 pub(super) mod offer;
+pub(super) mod permit2;
 pub(super) mod signed;
 pub(super) mod svm;
 pub(super) mod wire;

@@ -3,7 +3,10 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Host, js, micros};
+use crate::{
+    clients::pays_with,
+    harness::{Host, Payer, js, micros},
+};
 
 /// Charges what its input says; tells what was refused.
 const METER: &str = "export default async ({ input }, ctx) => {
@@ -108,4 +111,37 @@ async fn a_builder_sets_the_most_and_takes_it_away_again() {
     let changed = host.change("meter", &json!({ "maxPriceUsd": 0, "priceUsd": 0.01 })).await;
     let changed = changed.get("endpoint").unwrap_or(&changed);
     assert_eq!((changed.get("maxPriceUsd"), &changed["pricingMode"]), (None, &json!("fixed_price_success_receipt")), "{changed}");
+}
+
+/// A stock client permits the most, by x402's scheme `upto`, and what was charged is taken.
+#[tokio::test]
+async fn a_stock_payer_permits_the_most_and_pays_what_was_charged() {
+    let host = Host::start().await;
+    let source = "export default async ({ input }, ctx) => { await ctx.charge('0.0123'); return { echo: input }; };";
+    let mut tool = js("shout", 0.0, source);
+    tool["maxPriceUsd"] = json!(0.05);
+    host.publish(&tool).await;
+    let accepts = host.challenge("shout").await["accepts"].clone();
+    assert_eq!((&accepts[0]["scheme"], &accepts[0]["amount"], &accepts[1]), (&json!("upto"), &json!("50000"), &Value::Null));
+    assert_eq!(host.challenge_v1("shout").await["accepts"], json!([]), "its clients throw at other schemes");
+    let payer = Payer::funded(&host, 1.0).await;
+    let done = pays_with("node".as_ref(), "pay.mjs", &host, Some(&payer)).await;
+    assert_eq!((&done["status"], &done["settlement"]["amount"]), (&json!(200), &json!("12300")), "{done}");
+    assert_eq!(host.balance(&payer.address).await, 987_700);
+    let receipt = host.receipt(done["receiptId"].as_str().unwrap()).await;
+    assert_eq!((&receipt["scheme"], &receipt["amount"]), (&json!("upto"), &json!("12300")));
+    assert_eq!((&receipt["priceUsd"], &receipt["maxPriceUsd"]), (&json!(0.0123), &json!(0.05)));
+    host.verify_receipt(&receipt).unwrap();
+}
+
+/// What was signed for `exact` would be taken whole.
+#[tokio::test]
+async fn a_payment_of_the_scheme_exact_does_not_pay_for_it() {
+    let host = Host::start().await;
+    host.publish(&metered("meter", 0.0, 0.05)).await;
+    let payer = Payer::funded(&host, 1.0).await;
+    let payment = payer.pay(&host.challenge("meter").await);
+    assert_eq!(payment.payload["accepted"]["scheme"], "upto");
+    host.call_paid("meter", &json!({ "charges": [0.01] }), &payment).await.is(402);
+    assert_eq!(host.balance(&payer.address).await, 1_000_000);
 }

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// An authorisation must still be valid this long, in seconds, as facilitators want it.
-const MIN_VALIDITY_SECS: u64 = 6;
+pub(super) const MIN_VALIDITY_SECS: u64 = 6;
 
 /// The transfer of a payment and its signature, unless something other than its signature and the state of the token is against it: then the reason. In
 /// the order of the SDKs' own checks.

@@ -94,10 +94,7 @@ impl Site<'_> {
             (FacilitatorKind::Simulated, None) => unreachable!("there is a ledger where one plays"),
             (FacilitatorKind::Http, _) => {
                 let http = HttpFacilitator::new(self.url.unwrap_or_default(), self.access, self.node()?, clock)?;
-                match self.network.family {
-                    Family::Evm { .. } => Arc::new(http),
-                    Family::Solana => Arc::new(http.with_fee_payer(self.network)),
-                }
+                Arc::new(http.asked_about(self.network))
             }
             (FacilitatorKind::Evm, _) => {
                 let node = Node::introduced(self.rpc_url.unwrap_or_default(), self.network)?;

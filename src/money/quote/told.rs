@@ -47,6 +47,9 @@ struct Line {
     what: &'static str,
 }
 
+/// What is told of the price of a tool that says itself what a call costs.
+const AT_MOST: &str = "the most that one successful call costs: the tool says what it does";
+
 impl QuoteDocument {
     /// What `quote` says of a tool whose challenge it is, under `terms`.
     #[must_use]
@@ -60,7 +63,7 @@ impl QuoteDocument {
             endpoint_id: terms.endpoint_id.to_string(),
             price_usd: quote.price,
             lines: vec![
-                line("price", quote.price, "the tool's price, for one successful call"),
+                line("price", quote.price, if terms.metered { AT_MOST } else { "the tool's price, for one successful call" }),
                 line("platformFee", MicroUsd::ZERO, "the host's share is taken out of the price"),
                 line("networkFee", MicroUsd::ZERO, "the payer signs, and whoever settles pays the network"),
                 line(CONVERSION, MicroUsd::ZERO, "none was asked for: name `startNetwork` and `startAsset`"),

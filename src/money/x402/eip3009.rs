@@ -87,22 +87,27 @@ impl Transfer {
         message.eip712_signing_hash(&domain)
     }
 
-    /// True when `from` signed the transfer: 65 bytes, low `s` (EIP-2), `v` 27 or 28, as the tokens want it.
+    /// True when the key of `from` signed the transfer.
     pub(in crate::money) fn signed_by_payer(&self, signature: &str, asset: &Asset) -> bool {
-        let Some(bytes) = signature.strip_prefix("0x").and_then(|digits| hex::decode(digits).ok()) else { return false };
-        if !matches!(bytes.last(), Some(27 | 28)) {
-            return false;
-        }
-        let Ok(signature) = Signature::from_raw(&bytes) else { return false };
-        if signature.normalize_s().is_some() {
-            return false;
-        }
-        signature.recover_address_from_prehash(&self.signing_hash(asset)).is_ok_and(|signer| signer == self.from)
+        signed_by(self.from, signature, self.signing_hash(asset))
     }
 }
 
+/// True when the key of an address signed a hash: 65 bytes, low `s` (EIP-2), `v` 27 or 28, as the tokens want it.
+pub(super) fn signed_by(address: Address, signature: &str, hash: B256) -> bool {
+    let Some(bytes) = signature.strip_prefix("0x").and_then(|digits| hex::decode(digits).ok()) else { return false };
+    if !matches!(bytes.last(), Some(27 | 28)) {
+        return false;
+    }
+    let Ok(signature) = Signature::from_raw(&bytes) else { return false };
+    if signature.normalize_s().is_some() {
+        return false;
+    }
+    signature.recover_address_from_prehash(&hash).is_ok_and(|signer| signer == address)
+}
+
 /// A number as every wire writes it: decimal digits, none of them a leading zero.
-fn decimal(text: &str) -> Option<U256> {
+pub(super) fn decimal(text: &str) -> Option<U256> {
     let canonical = text == "0" || !text.starts_with('0');
     if text.is_empty() || !canonical || !text.bytes().all(|b| b.is_ascii_digit()) {
         return None;

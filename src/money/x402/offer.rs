@@ -2,15 +2,21 @@
 
 use std::sync::OnceLock;
 
+use alloy_primitives::Address;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     eip3009::Transfer,
+    permit2::{Permit, PermitAuthorization, UPTO_PROXY},
     signed::{Signed, malformed},
+    svm::Transaction,
     wire,
 };
-use crate::money::{Asset, Network, PaymentId, Refusal, Terms, WireVersion};
+use crate::{
+    money::{Asset, Network, PaymentId, Refusal, Terms, WireVersion},
+    tool::MicroUsd,
+};
 
 /// Largest payment header, in bytes.
 const MAX_HEADER_BYTES: usize = 16 << 10;
@@ -134,7 +140,24 @@ impl Exact {
         if requirements["asset"] != self.asset.address {
             return Err(Refusal::invalid("invalid_payment_requirements", "the payment moves another token than this tool asks for"));
         }
-        let Signed::Transaction(transaction) = &self.signed else { return Ok(()) };
+        let wanted = match &self.signed {
+            Signed::Transfer { .. } | Signed::Transaction(_) => "exact",
+            Signed::Permit { .. } => "upto",
+        };
+        if requirements["scheme"] != wanted {
+            return Err(Refusal::invalid(
+                "invalid_payload",
+                format!("what is signed is no payment of the scheme {}", requirements["scheme"]),
+            ));
+        }
+        match &self.signed {
+            Signed::Transfer { .. } => Ok(()),
+            Signed::Permit { authorization, .. } => permits(authorization, requirements),
+            Signed::Transaction(transaction) => self.moves(transaction, requirements),
+        }
+    }
+
+    fn moves(&self, transaction: &Transaction, requirements: &Value) -> Result<(), Refusal> {
         if transaction.mint != self.asset.address {
             return Err(Refusal::invalid("invalid_payment_requirements", "the transaction moves another token than it is said to"));
         }
@@ -143,6 +166,23 @@ impl Exact {
             return Err(Refusal::invalid(code, "the transaction's amount is not the price"));
         }
         Ok(())
+    }
+}
+
+/// Whether an authorisation permits what is asked for, and nobody else to take it.
+fn permits(authorization: &PermitAuthorization, requirements: &Value) -> Result<(), Refusal> {
+    let permit = Permit::parse(authorization).ok_or_else(|| malformed("payload.permit2Authorization does not read"))?;
+    let is = |named: &Value, address| named.as_str().and_then(|text| text.parse::<Address>().ok()) == Some(address);
+    let wrong = [
+        ("invalid_permit2_spender", permit.spender != UPTO_PROXY),
+        ("invalid_permit2_recipient_mismatch", !is(&requirements["payTo"], permit.to)),
+        ("upto_facilitator_mismatch", !is(&requirements["extra"]["facilitatorAddress"], permit.facilitator)),
+        ("permit2_token_mismatch", !is(&requirements["asset"], permit.token)),
+        ("permit2_amount_mismatch", asked(requirements) != Some(authorization.permitted.amount.as_str())),
+    ];
+    match wrong.into_iter().find(|(_, wrong)| *wrong) {
+        Some((code, _)) => Err(Refusal::invalid(code, "the permit is not for what this tool asks for")),
+        None => Ok(()),
     }
 }
 
@@ -183,7 +223,25 @@ impl Payment {
     /// What is to move, in the token's smallest unit.
     #[must_use]
     pub fn amount(&self) -> String {
-        self.signed.amount()
+        match &self.signed {
+            Signed::Transfer { .. } | Signed::Transaction(_) => self.signed.amount(),
+            Signed::Permit { .. } => self.asked().to_owned(),
+        }
+    }
+
+    /// Asks for less than was permitted: what a call has come to cost.
+    pub(in crate::money) fn charge(&mut self, amount: MicroUsd) {
+        if matches!(self.signed, Signed::Permit { .. }) {
+            self.requirements["amount"] = json!(self.asset.atomic(amount).to_string());
+        }
+    }
+
+    /// The permit that is signed, and its signature, where that is what the payer signed.
+    pub(in crate::money) fn permit(&self) -> Option<(Permit, &str)> {
+        match &self.signed {
+            Signed::Permit { authorization, signature } => Some((Permit::parse(authorization)?, signature)),
+            Signed::Transfer { .. } | Signed::Transaction(_) => None,
+        }
     }
 
     /// What is asked for, in the token's smallest unit.
@@ -195,7 +253,7 @@ impl Payment {
     pub(in crate::money) fn transfer(&self) -> Option<(Transfer, &str)> {
         match &self.signed {
             Signed::Transfer { authorization, signature } => Some((Transfer::parse(authorization)?, signature)),
-            Signed::Transaction(_) => None,
+            Signed::Permit { .. } | Signed::Transaction(_) => None,
         }
     }
 

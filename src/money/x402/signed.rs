@@ -1,11 +1,12 @@
 //! What the payer signed.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::{
     eip3009::{Authorization, Transfer},
+    permit2::{Permit, PermitAuthorization},
     svm,
 };
 use crate::money::{Asset, Network, PaymentId, Refusal, network::Family};
@@ -20,6 +21,13 @@ pub enum Signed {
         /// 65 bytes as hex, or longer for contract wallets.
         signature: String,
     },
+    /// A permit to take up to so much (Permit2, scheme `upto`).
+    Permit {
+        /// The authorisation.
+        authorization: PermitAuthorization,
+        /// As hex.
+        signature: String,
+    },
     /// A transaction of Solana.
     Transaction(svm::Transaction),
 }
@@ -28,6 +36,7 @@ impl Signed {
     /// Reads it out of the `payload` of a payment that is to settle on `network`.
     pub(super) fn read(payload: &Value, network: &Network) -> Result<Self, Refusal> {
         match network.family {
+            Family::Evm { .. } if payload["permit2Authorization"].is_object() => Self::permit(payload),
             Family::Evm { .. } => Self::transfer(payload),
             Family::Solana => {
                 let text = payload["transaction"].as_str().ok_or_else(|| malformed("payload.transaction is missing"))?;
@@ -52,6 +61,16 @@ impl Signed {
         Ok(Self::Transfer { authorization, signature })
     }
 
+    fn permit(payload: &Value) -> Result<Self, Refusal> {
+        let authorization = PermitAuthorization::deserialize(&payload["permit2Authorization"])
+            .map_err(|error| malformed(format!("payload.permit2Authorization: {error}")))?;
+        let signature = payload["signature"].as_str().ok_or_else(|| malformed("payload.signature is missing"))?.to_owned();
+        if Permit::parse(&authorization).is_none() {
+            return Err(malformed("payload.permit2Authorization: addresses have 0x and 40 hex digits, numbers are decimal"));
+        }
+        Ok(Self::Permit { authorization, signature })
+    }
+
     /// The token of `network` that it moves, by what is signed alone: v1 does not name it. Where nobody's key signed for one of them, as
     /// for a wallet that is a contract, it is the first.
     pub(super) fn asset(&self, network: &'static Network) -> Option<&'static Asset> {
@@ -63,6 +82,7 @@ impl Signed {
                 let signed = assets.find(|asset| transfer.signed_by_payer(signature, asset));
                 Some(signed.unwrap_or(first))
             }
+            Self::Permit { authorization, .. } => Asset::named(network, &authorization.permitted.token),
             Self::Transaction(transaction) => Asset::named(network, &transaction.mint),
         }
     }
@@ -72,6 +92,7 @@ impl Signed {
     pub fn sender(&self) -> &str {
         match self {
             Self::Transfer { authorization, .. } => &authorization.from,
+            Self::Permit { authorization, .. } => &authorization.from,
             Self::Transaction(transaction) => &transaction.payer,
         }
     }
@@ -79,15 +100,16 @@ impl Signed {
     /// Who pays, as one word whoever writes it.
     pub(super) fn payer(&self) -> String {
         match self {
-            Self::Transfer { authorization, .. } => authorization.from.to_ascii_lowercase(),
+            Self::Transfer { .. } | Self::Permit { .. } => self.sender().to_ascii_lowercase(),
             Self::Transaction(transaction) => transaction.payer.clone(),
         }
     }
 
-    /// How much, in the token's smallest unit.
+    /// How much, in the token's smallest unit; at most, of a permit.
     pub(super) fn amount(&self) -> String {
         match self {
             Self::Transfer { authorization, .. } => authorization.value.clone(),
+            Self::Permit { authorization, .. } => authorization.permitted.amount.clone(),
             Self::Transaction(transaction) => transaction.amount.to_string(),
         }
     }
@@ -96,6 +118,8 @@ impl Signed {
     pub(super) fn nonce(&self) -> String {
         match self {
             Self::Transfer { authorization, .. } => authorization.nonce.to_ascii_lowercase(),
+            // Permits count their nonces apart from the token's.
+            Self::Permit { authorization, .. } => format!("permit2:{}", authorization.nonce),
             Self::Transaction(transaction) => transaction.message_hash.clone(),
         }
     }
@@ -112,10 +136,8 @@ impl Signed {
     /// SHA-256 over what is signed and the signature: only who holds the signed payment can show it again.
     pub(super) fn digest(&self) -> String {
         match self {
-            Self::Transfer { authorization, signature } => {
-                let authorization = serde_json::to_string(authorization).unwrap_or_default().to_ascii_lowercase();
-                hex::encode(Sha256::new().chain_update(authorization).chain_update(signature.to_ascii_lowercase()).finalize())
-            }
+            Self::Transfer { authorization, signature } => digest(authorization, signature),
+            Self::Permit { authorization, signature } => digest(authorization, signature),
             Self::Transaction(transaction) => transaction.digest.clone(),
         }
     }
@@ -125,9 +147,15 @@ impl Signed {
     pub(super) fn valid_before_secs(&self) -> Option<u64> {
         match self {
             Self::Transfer { authorization, .. } => Some(Transfer::parse(authorization).map_or(0, |transfer| transfer.valid_before_secs())),
+            Self::Permit { authorization, .. } => Some(Permit::parse(authorization).map_or(0, |permit| permit.deadline_secs())),
             Self::Transaction(_) => None,
         }
     }
+}
+
+fn digest(authorization: &impl Serialize, signature: &str) -> String {
+    let authorization = serde_json::to_string(authorization).unwrap_or_default().to_ascii_lowercase();
+    hex::encode(Sha256::new().chain_update(authorization).chain_update(signature.to_ascii_lowercase()).finalize())
 }
 
 pub(super) fn malformed(message: impl Into<String>) -> Refusal {

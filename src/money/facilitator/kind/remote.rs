@@ -89,8 +89,8 @@ impl HttpFacilitator {
         Ok(Self { line, supported: None, node, patience: Patience::default() })
     }
 
-    /// Asks it in the background who completes the transactions of payers on `network`.
-    pub(in crate::money) fn with_fee_payer(self, network: &'static Network) -> Self {
+    /// Asks it in the background whom payers on `network` have to name.
+    pub(in crate::money) fn asked_about(self, network: &'static Network) -> Self {
         let supported = Some(Supported::watch(Arc::clone(&self.line), network));
         Self { supported, ..self }
     }
@@ -120,14 +120,19 @@ impl HttpFacilitator {
         }
     }
 
+    /// The node that knows what became of a payment: of a transfer that the token itself keeps the nonces of.
+    fn judge_of(&self, payment: &Payment) -> Option<&Arc<Node>> {
+        self.node.as_ref().filter(|_| payment.transfer().is_some())
+    }
+
     async fn settle_once(&self, payment: &Payment) -> Said {
         settle_said(self.ask("/settle", payment, self.patience.settle).await)
     }
 
     /// What the chain knows of a settlement that the facilitator does not speak clearly of.
     async fn doubt(&self, payment: &Payment, begun: &Begun, why: String) -> SettleOutcome {
-        let Some(node) = &self.node else {
-            return SettleOutcome::Unknown(format!("{why}; only the chain knows; set TOLLHOUSE_RPC_URL to ask it"));
+        let Some(node) = self.judge_of(payment) else {
+            return SettleOutcome::Unknown(format!("{why}; only the chain knows, and no node can be asked (TOLLHOUSE_RPC_URL)"));
         };
         match node.judge(payment, begun.at).await {
             SettleOutcome::Unknown(more) => SettleOutcome::Unknown(format!("{why}; {more}")),
@@ -142,10 +147,12 @@ impl HttpFacilitator {
         let refused = SettleOutcome::Refused { reason: told.code.to_owned(), message: told.sentence.to_owned() };
         tracing::info!(payment.id = %payment.id(), reason = logged(reason), "the facilitator refused a settlement");
         let simulated = reason.contains("simulation");
-        if !simulated && (Told::knows(reason) || self.node.is_none()) {
+        // Nobody but the facilitator that it names can have sent it.
+        let bound = payment.transfer().is_none();
+        if bound || !simulated && (Told::knows(reason) || self.node.is_none()) {
             return refused;
         }
-        let Some(node) = &self.node else { return self.doubt(payment, begun, reason.to_owned()).await };
+        let Some(node) = self.judge_of(payment) else { return self.doubt(payment, begun, reason.to_owned()).await };
         match node.spent_lately(payment).await {
             Ok(false) => refused,
             Ok(true) => self.doubt(payment, begun, reason.to_owned()).await,
@@ -202,7 +209,7 @@ impl Facilitator for HttpFacilitator {
     }
 
     async fn resolve(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
-        let open = match &self.node {
+        let open = match self.judge_of(payment) {
             Some(node) => node.judge(payment, begun.at).await,
             None => SettleOutcome::Unknown(String::new()),
         };
@@ -219,7 +226,7 @@ impl Facilitator for HttpFacilitator {
     }
 
     async fn look_up(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
-        match &self.node {
+        match self.judge_of(payment) {
             Some(node) => node.look_up(payment, begun).await,
             None => SettleOutcome::Unknown("it was asked of a facilitator that is not in force, and there is no node".to_owned()),
         }
@@ -231,6 +238,10 @@ impl Facilitator for HttpFacilitator {
 
     fn fee_payer(&self, _network: &Network) -> Option<String> {
         self.supported.as_ref()?.fee_payer()
+    }
+
+    fn meter(&self, _network: &Network) -> Option<String> {
+        self.supported.as_ref()?.meter()
     }
 
     fn identity(&self) -> String {

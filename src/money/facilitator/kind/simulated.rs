@@ -2,15 +2,19 @@
 
 use std::sync::Arc;
 
+use alloy_primitives::{Address, B256, U256, keccak256};
 use async_trait::async_trait;
 
 use super::ledger::Move;
 use crate::base::clock::Clock;
 use crate::money::{
-    Begun, Facilitator, Ledger, LedgerError, Payment, SettleOutcome, Verdict,
+    Begun, Facilitator, Ledger, LedgerError, Network, Payment, SettleOutcome, Verdict,
     facilitator::{PLAYS, exact, reason::Told, settlement},
-    x402::eip3009::Transfer,
+    x402::{eip3009::Transfer, permit2::Permit},
 };
+
+/// Who takes what was charged, as payers name it: nobody's address.
+const METER: &str = "0x70110e5e70110e5e70110e5e70110e5e70110e5e";
 
 /// Verifies for real and moves play money.
 pub(in crate::money) struct SimulatedFacilitator {
@@ -27,6 +31,9 @@ impl SimulatedFacilitator {
 
     /// The transfer, if nothing but the balance and the nonce can stop it.
     fn check(&self, payment: &Payment) -> Result<Move, Told> {
+        if let Some((permit, signature)) = payment.permit() {
+            return self.check_permit(&permit, signature, payment);
+        }
         let (transfer, signature) = exact::transfer(payment)?;
         if !payment.by_key(&transfer, signature) {
             return Err(Told::of("invalid_exact_evm_signature"));
@@ -37,6 +44,27 @@ impl SimulatedFacilitator {
         let micros = worth.ok_or_else(|| Told::of("invalid_exact_evm_payload_authorization_value_mismatch"))?.0;
         let Transfer { from, to, nonce, .. } = transfer;
         Ok(Move { asset: payment.asset, from, to, micros, nonce, valid_before_secs: transfer.valid_before_secs() })
+    }
+}
+
+impl SimulatedFacilitator {
+    /// The same of a permit, of which what was charged moves.
+    fn check_permit(&self, permit: &Permit, signature: &str, payment: &Payment) -> Result<Move, Told> {
+        if !permit.signed_by_payer(signature, payment.asset.network) {
+            return Err(Told::of("invalid_permit2_signature"));
+        }
+        let now = U256::from(self.clock.now().as_secs());
+        if permit.deadline < now + U256::from(exact::MIN_VALIDITY_SECS) {
+            return Err(Told::of("permit2_deadline_expired"));
+        }
+        if permit.valid_after > now {
+            return Err(Told::of("permit2_not_yet_valid"));
+        }
+        let asked = payment.asked().parse::<u128>().ok().filter(|asked| U256::from(*asked) <= permit.most);
+        let worth = asked.and_then(|asked| payment.asset.worth(asked));
+        let micros = worth.ok_or_else(|| Told::of("invalid_upto_evm_payload_settlement_exceeds_amount"))?.0;
+        let nonce = permit_nonce(permit);
+        Ok(Move { asset: payment.asset, from: permit.from, to: permit.to, micros, nonce, valid_before_secs: permit.deadline_secs() })
     }
 }
 
@@ -78,11 +106,11 @@ impl Facilitator for SimulatedFacilitator {
     }
 
     async fn resolve(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
-        let Ok((transfer, _)) = exact::transfer(payment) else {
+        let Some((from, nonce)) = spends(payment) else {
             return SettleOutcome::Refused { reason: "invalid_payload".to_owned(), message: "not a transfer".to_owned() };
         };
         // The nonce is spent by this transfer and no other: the intent holds its signature.
-        match self.ledger.transaction(payment.asset, transfer.from, transfer.nonce).await {
+        match self.ledger.transaction(payment.asset, from, nonce).await {
             Ok(Some(transaction)) => SettleOutcome::Settled(settlement(payment, transaction)),
             Ok(None) => self.settle(payment, begun).await,
             Err(error) => SettleOutcome::Unknown(error.to_string()),
@@ -93,7 +121,25 @@ impl Facilitator for SimulatedFacilitator {
         PLAYS
     }
 
+    fn meter(&self, _network: &Network) -> Option<String> {
+        Some(METER.to_owned())
+    }
+
     fn simulated(&self) -> bool {
         true
     }
+}
+
+/// Whose nonce a payment spends, and which, as the ledger keeps it.
+fn spends(payment: &Payment) -> Option<(Address, B256)> {
+    match (payment.transfer(), payment.permit()) {
+        (Some((transfer, _)), _) => Some((transfer.from, transfer.nonce)),
+        (None, Some((permit, _))) => Some((permit.from, permit_nonce(&permit))),
+        (None, None) => None,
+    }
+}
+
+/// Apart from those of transfers.
+fn permit_nonce(permit: &Permit) -> B256 {
+    keccak256([b"permit2".as_slice(), &permit.nonce.to_be_bytes::<32>()].concat())
 }

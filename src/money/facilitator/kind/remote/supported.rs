@@ -31,6 +31,7 @@ pub(super) struct Supported(RwLock<Option<Said>>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Said {
     fee_payer: Option<String>,
+    meter: Option<String>,
 }
 
 impl Supported {
@@ -46,10 +47,19 @@ impl Supported {
         self.0.read().unwrap_or_else(PoisonError::into_inner).as_ref()?.fee_payer.clone()
     }
 
+    /// Who takes what was charged of a permit.
+    pub(super) fn meter(&self) -> Option<String> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).as_ref()?.meter.clone()
+    }
+
     /// Takes an answer over. Who was asked to pay the fees stays it for as long as it is one of them: payments are under way that name it.
     fn hear(&self, body: &Value, network: &Network) {
-        let earlier = self.fee_payer().filter(|earlier| signers(body, network).any(|signer| signer == earlier));
-        let said = Said { fee_payer: earlier.or_else(|| named_payer(body, network).map(str::to_owned)) };
+        let stays = |earlier: Option<String>, (scheme, member): (&str, &str)| {
+            let newest = named(body, network, scheme, member);
+            let earlier = earlier.filter(|earlier| newest.into_iter().chain(signers(body, network)).any(|signer| signer == earlier));
+            earlier.or_else(|| newest.map(str::to_owned))
+        };
+        let said = Said { fee_payer: stays(self.fee_payer(), FEE_PAYER), meter: stays(self.meter(), METER) };
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(said);
     }
 }
@@ -61,7 +71,7 @@ async fn ask(supported: Weak<Supported>, line: Arc<Line>, network: &'static Netw
             Answer::Json(status, body) if status.is_success() && body["kinds"].is_array() => {
                 let Some(supported) = supported.upgrade() else { return };
                 supported.hear(&body, network);
-                if supported.fee_payer().is_none() {
+                if network.chain_id().is_none() && supported.fee_payer().is_none() {
                     tracing::error!(network = network.caip2, "the facilitator does not settle there: no tool can be paid on that network");
                 }
                 (pause, _) = (FIRST_PAUSE, tokio::time::sleep(KEPT).await);
@@ -70,25 +80,36 @@ async fn ask(supported: Weak<Supported>, line: Arc<Line>, network: &'static Netw
             Answer::Json(status, _) => format!("it answered {status}"),
             Answer::Unsent(why) | Answer::Nothing(why) => why,
         };
-        tracing::warn!(network = network.caip2, why = logged(&why), "the facilitator does not say what it settles; it is asked again");
+        match network.chain_id() {
+            // Nothing but metered tools hangs on it there.
+            Some(_) => tracing::debug!(network = network.caip2, why = logged(&why), "the facilitator does not say what it settles"),
+            None => tracing::warn!(
+                network = network.caip2,
+                why = logged(&why),
+                "the facilitator does not say what it settles; it is asked again"
+            ),
+        }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
-/// Who pays the fees of `exact` on the network.
-fn named_payer<'a>(body: &'a Value, network: &Network) -> Option<&'a str> {
+/// The schemes whose payers have to name somebody, and how.
+const FEE_PAYER: (&str, &str) = ("exact", "feePayer");
+const METER: (&str, &str) = ("upto", "facilitatorAddress");
+
+/// Whom payers of a scheme have to name on the network.
+fn named<'a>(body: &'a Value, network: &Network, scheme: &str, member: &str) -> Option<&'a str> {
     let kinds = body["kinds"].as_array().into_iter().flatten();
-    let mut of = kinds.filter(|kind| kind["scheme"] == "exact" && (kind["network"] == network.caip2 || kind["network"] == network.name));
-    of.find_map(|kind| kind["extra"]["feePayer"].as_str()).filter(|payer| network.checked_address(payer).is_some())
+    let mut of = kinds.filter(|kind| kind["scheme"] == scheme && (kind["network"] == network.caip2 || kind["network"] == network.name));
+    of.find_map(|kind| kind["extra"][member].as_str()).filter(|address| network.checked_address(address).is_some())
 }
 
-/// All who may: those that are named, and those that sign for the network, or for all of its family.
+/// All who sign for the network, or for all of its family.
 fn signers<'a>(body: &'a Value, network: &Network) -> impl Iterator<Item = &'a str> {
     let family = network.caip2.split(':').next().unwrap_or_default();
     let lists = [network.caip2.to_owned(), format!("{family}:*")].map(|key| &body["signers"][key]);
-    let listed = lists.into_iter().filter_map(Value::as_array).flatten().filter_map(Value::as_str);
-    named_payer(body, network).into_iter().chain(listed)
+    lists.into_iter().filter_map(Value::as_array).flatten().filter_map(Value::as_str)
 }
 
 #[cfg(test)]
@@ -96,7 +117,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::money::network::SOLANA;
+    use crate::money::network::{BASE, SOLANA};
 
     const ONE: &str = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v";
     const OTHER: &str = "4zMMC9srt5Ri5X14GAgXhaHii3GnPAEERYPJgZJDncDU";
@@ -125,6 +146,20 @@ mod tests {
             heard(&json!({ "kinds": [{ "scheme": "exact", "network": "solana", "extra": { "feePayer": ONE } }] })).as_deref(),
             Some(ONE)
         );
+    }
+
+    #[test]
+    fn who_takes_what_was_charged_is_that_of_the_network() {
+        let supported = Supported::default();
+        let address = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
+        let kinds = json!([{ "x402Version": 2, "scheme": "upto", "network": BASE.caip2, "extra": { "facilitatorAddress": address } }]);
+        supported.hear(&json!({ "kinds": kinds }), &BASE);
+        assert_eq!((supported.meter().as_deref(), supported.fee_payer()), (Some(address), None));
+        supported.hear(&json!({ "kinds": kinds }), &SOLANA);
+        assert_eq!(supported.meter(), None);
+        supported
+            .hear(&json!({ "kinds": [{ "scheme": "exact", "network": BASE.caip2, "extra": { "facilitatorAddress": address } }] }), &BASE);
+        assert_eq!(supported.meter(), None);
     }
 
     #[test]

@@ -1,0 +1,187 @@
+//! Payments by the scheme `upto`: a permit for the most, of which what was charged is taken.
+
+use axum::{Json, Router, extract::State as Shared, routing::post};
+
+use super::*;
+use crate::money::{
+    facilitator::kind::remote::HttpFacilitator,
+    x402::permit2::{Permit, PermitAuthorization, UPTO_PROXY},
+};
+
+const METER: &str = "0x70110e5e70110e5e70110e5e70110e5e70110e5e";
+/// The most that is asked for.
+const MOST: MicroUsd = MicroUsd(50_000);
+
+fn metered() -> Terms {
+    Terms { price: MOST, metered: true, ..terms() }
+}
+
+fn requirements() -> Value {
+    let (asset, terms) = (&ASSETS[0], metered());
+    let extra = json!({ "name": asset.name, "version": asset.version, "assetTransferMethod": "permit2", "facilitatorAddress": METER });
+    config().first().requirements(&terms, WireVersion::V2, &extra)
+}
+
+fn authorization(payer: &Payer, nonce: u64) -> Value {
+    json!({
+        "from": payer.address(),
+        "permitted": { "token": ASSETS[0].address, "amount": MOST.0.to_string() },
+        "spender": UPTO_PROXY,
+        "nonce": nonce.to_string(),
+        "deadline": (NOW.as_secs() + 300).to_string(),
+        "witness": { "to": PAY_TO, "facilitator": METER, "validAfter": "0" },
+    })
+}
+
+fn permit(authorization: &Value) -> Permit {
+    Permit::parse(&serde_json::from_value::<PermitAuthorization>(authorization.clone()).unwrap()).unwrap()
+}
+
+fn paid(payer: &Payer, authorization: &Value) -> Value {
+    let hash = permit(authorization).signing_hash(ASSETS[0].network);
+    let (signature, recovery) = payer.0.sign_prehash_recoverable(hash.as_slice()).unwrap();
+    let signature = format!("0x{}{:02x}", hex::encode(signature.to_bytes()), 27 + recovery.to_byte());
+    json!({ "x402Version": 2, "accepted": requirements(), "payload": { "signature": signature, "permit2Authorization": authorization } })
+}
+
+async fn admit(bench: &Bench, payload: &Value) -> Result<Admit, Refusal> {
+    bench.gate.admit(&metered(), offer(payload), REQUEST).await
+}
+
+/// Pays, and is charged this.
+async fn charged(bench: &Bench, payload: &Value, amount: MicroUsd) -> Result<StoredAnswer, SettleError> {
+    let mut admission = run(admit(bench, payload).await);
+    admission.charge(amount);
+    bench.settle(admission).await
+}
+
+/// As viem 2.57 hashes it.
+#[test]
+fn hashes_are_those_of_viem() {
+    let authorization = json!({
+        "from": "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23",
+        "permitted": { "token": ASSETS[0].address, "amount": "50000" },
+        "spender": UPTO_PROXY,
+        "nonce": "123456789012345678901234567890",
+        "deadline": "1740672154",
+        "witness": { "to": PAY_TO, "facilitator": METER, "validAfter": "0" },
+    });
+    assert_eq!(
+        permit(&authorization).signing_hash(ASSETS[0].network).to_string(),
+        "0x870f8db3b4a1cb7b37a3aa685437d7ac29e04e85accb3d10d04170494ac89a47"
+    );
+}
+
+#[tokio::test]
+async fn what_was_charged_is_taken_and_the_rest_stays() {
+    let bench = Bench::new().await;
+    let payer = Payer::new(1);
+    let payload = paid(&payer, &authorization(&payer, 1));
+    let bought = charged(&bench, &payload, MicroUsd(12_345)).await.unwrap();
+    let told: Value = serde_json::from_str(&bought.settlement.unwrap().body).unwrap();
+    assert_eq!((&told["success"], &told["amount"]), (&json!(true), &json!("12345")));
+    assert_eq!((bench.earned().await, bench.balance(&payer.address()).await), (12_345, FUNDS.0 - 12_345));
+    // It buys one run, whatever is left of what it permits.
+    stored(admit(&bench, &payload).await);
+    assert_eq!(bench.earned().await, 12_345);
+}
+
+/// The nonces of permits and of transfers are two lists.
+#[tokio::test]
+async fn a_permit_and_a_transfer_of_one_nonce_are_two_payments() {
+    let bench = Bench::new().await;
+    let payer = Payer::new(1);
+    bench.buy(payer.pays(1)).await;
+    charged(&bench, &paid(&payer, &authorization(&payer, 1)), MicroUsd(1)).await.unwrap();
+    assert_eq!(bench.earned().await, PRICE.0 + 1);
+}
+
+#[tokio::test]
+async fn a_permit_that_is_not_what_is_asked_for_is_refused() {
+    let (bench, payer) = (Bench::new().await, Payer::new(1));
+    let elsewhere = json!("0x1111111111111111111111111111111111111111");
+    let past = json!((NOW.as_secs() + 5).to_string());
+    let wrong = [
+        ("/spender", elsewhere.clone(), "invalid_permit2_spender"),
+        ("/witness/to", elsewhere.clone(), "invalid_permit2_recipient_mismatch"),
+        ("/witness/facilitator", elsewhere.clone(), "upto_facilitator_mismatch"),
+        ("/permitted/token", elsewhere, "permit2_token_mismatch"),
+        ("/permitted/amount", json!("50001"), "permit2_amount_mismatch"),
+        ("/permitted/amount", json!("49999"), "permit2_amount_mismatch"),
+        ("/nonce", json!("0x1"), "invalid_payload"),
+        ("/witness/validAfter", json!((NOW.as_secs() + 60).to_string()), "permit2_not_yet_valid"),
+    ];
+    for (pointer, value, reason) in wrong {
+        let mut authorization = authorization(&payer, 1);
+        let mut payload = paid(&payer, &authorization);
+        *authorization.pointer_mut(pointer).unwrap() = value;
+        if reason == "invalid_payload" {
+            payload["payload"]["permit2Authorization"] = authorization;
+        } else {
+            payload = paid(&payer, &authorization);
+        }
+        assert_eq!(code(admit(&bench, &payload).await), reason, "{pointer}");
+    }
+    let mut ends = authorization(&payer, 1);
+    ends["deadline"] = past;
+    assert!(matches!(admit(&bench, &paid(&payer, &ends)).await, Err(Refusal::TooShort { .. })));
+    let mut forged = paid(&payer, &authorization(&payer, 1));
+    forged["payload"]["signature"] = paid(&Payer::new(2), &authorization(&payer, 1))["payload"]["signature"].clone();
+    assert_eq!(code(admit(&bench, &forged).await), "invalid_permit2_signature");
+    assert_eq!(bench.earned().await, 0);
+}
+
+/// Neither scheme takes what was signed for the other.
+#[tokio::test]
+async fn a_permit_is_no_transfer_and_a_transfer_no_permit() {
+    let (bench, payer) = (Bench::new().await, Payer::new(1));
+    let mut transfer = payer.payload(&Authorization { value: MOST.0.to_string(), ..payer.authorization(1) });
+    transfer["accepted"] = requirements();
+    assert_eq!(code(admit(&bench, &transfer).await), "invalid_payload");
+    let mut permit = paid(&payer, &authorization(&payer, 1));
+    permit["accepted"] = super::requirements();
+    assert_eq!(code(bench.admit(offer(&permit)).await), "invalid_payload");
+}
+
+#[tokio::test]
+async fn a_crash_after_the_charge_settles_what_was_charged() {
+    let bench = Bench::new().await;
+    let payer = Payer::new(1);
+    let payload = paid(&payer, &authorization(&payer, 1));
+    bench.facilitator.feel(Mood::Unsure);
+    charged(&bench, &payload, MicroUsd(700)).await.unwrap_err();
+    let restarted = bench.restarted();
+    restarted.gate.recover().await.unwrap();
+    restarted.gate.tick().await.unwrap();
+    stored(admit(&restarted, &payload).await);
+    assert_eq!(restarted.earned().await, 700);
+}
+
+type Asked = Arc<Mutex<Vec<Value>>>;
+
+/// It is asked to verify the most, and to settle what was charged of the same payload.
+#[tokio::test]
+async fn a_facilitator_is_asked_to_settle_what_was_charged() {
+    async fn answer(Shared(asked): Shared<Asked>, Json(question): Json<Value>) -> Json<Value> {
+        let network = question["paymentRequirements"]["network"].clone();
+        asked.lock().unwrap().push(question);
+        Json(json!({ "isValid": true, "success": true, "transaction": "0x402", "network": network }))
+    }
+    let asked = Asked::default();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let router = Router::new().route("/verify", post(answer)).route("/settle", post(answer)).with_state(Arc::clone(&asked));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    let payer = Payer::new(1);
+    let shown = Shown::decode(WireVersion::V2, &paid(&payer, &authorization(&payer, 1)).to_string()).unwrap();
+    let mut payment = shown.matching(&metered(), vec![requirements()]).unwrap();
+    let facilitator = HttpFacilitator::new(&url, &Default::default(), None, Clock::fixed(NOW)).unwrap();
+    assert_eq!(facilitator.verify(&payment).await, Verdict::Valid);
+    payment.charge(MicroUsd(12_345));
+    let SettleOutcome::Settled(settled) = facilitator.settle(&payment, &begun()).await else { panic!("not settled") };
+    assert_eq!((settled.amount.as_str(), settled.scheme.as_str()), ("12345", "upto"));
+    let asked = asked.lock().unwrap();
+    let amounts: Vec<_> = asked.iter().map(|question| &question["paymentRequirements"]["amount"]).collect();
+    assert_eq!(amounts, [&json!("50000"), &json!("12345")]);
+    assert_eq!(asked[0]["paymentPayload"], asked[1]["paymentPayload"]);
+}

@@ -1,0 +1,129 @@
+//! Permit2 as the scheme `upto` uses it: an authorisation of at most so much, of which one facilitator takes what was charged.
+
+use std::borrow::Cow;
+
+use alloy_primitives::{Address, B256, U256, address};
+use alloy_sol_types::{Eip712Domain, SolStruct, sol};
+use serde::{Deserialize, Serialize};
+
+use super::eip3009::{decimal, signed_by};
+use crate::money::Network;
+
+/// The contract that moves tokens for what is signed, and the one that has it move what was charged; the same on every network.
+const PERMIT2: Address = address!("000000000022D473030F116dDEE9F6B43aC78BA3");
+pub(in crate::money) const UPTO_PROXY: Address = address!("4020A4f3b7b90ccA423B9fabCc0CE57C6C240002");
+
+sol! {
+    struct TokenPermissions {
+        address token;
+        uint256 amount;
+    }
+
+    struct Witness {
+        address to;
+        address facilitator;
+        uint256 validAfter;
+    }
+
+    /// The typed data that a payer signs.
+    struct PermitWitnessTransferFrom {
+        TokenPermissions permitted;
+        address spender;
+        uint256 nonce;
+        uint256 deadline;
+        Witness witness;
+    }
+}
+
+/// The authorisation, as texts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PermitAuthorization {
+    /// Who pays.
+    pub from: String,
+    /// Of what, and how much at most.
+    pub permitted: Permitted,
+    /// The contract that takes it.
+    pub spender: String,
+    /// Decimal; taken once.
+    pub nonce: String,
+    /// In seconds since 1970, decimal; it is worth nothing after.
+    pub deadline: String,
+    /// What the contract holds itself to.
+    pub witness: Bound,
+}
+
+/// Of what, and how much at most.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Permitted {
+    /// The token.
+    pub token: String,
+    /// In its smallest unit, decimal.
+    pub amount: String,
+}
+
+/// What the contract holds itself to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Bound {
+    /// Who is paid.
+    pub to: String,
+    /// Who alone says how much.
+    pub facilitator: String,
+    /// In seconds since 1970, decimal; it is worth nothing before.
+    pub valid_after: String,
+}
+
+/// An authorisation with its fields as numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::money) struct Permit {
+    pub(in crate::money) from: Address,
+    pub(in crate::money) token: Address,
+    pub(in crate::money) most: U256,
+    pub(in crate::money) spender: Address,
+    pub(in crate::money) nonce: U256,
+    pub(in crate::money) deadline: U256,
+    pub(in crate::money) to: Address,
+    pub(in crate::money) facilitator: Address,
+    pub(in crate::money) valid_after: U256,
+}
+
+impl Permit {
+    /// The permit in `authorization`; `None` when a field is no number or address.
+    pub(in crate::money) fn parse(authorization: &PermitAuthorization) -> Option<Self> {
+        let PermitAuthorization { from, permitted, spender, nonce, deadline, witness } = authorization;
+        Some(Self {
+            from: from.parse().ok()?,
+            token: permitted.token.parse().ok()?,
+            most: decimal(&permitted.amount)?,
+            spender: spender.parse().ok()?,
+            nonce: decimal(nonce)?,
+            deadline: decimal(deadline)?,
+            to: witness.to.parse().ok()?,
+            facilitator: witness.facilitator.parse().ok()?,
+            valid_after: decimal(&witness.valid_after)?,
+        })
+    }
+
+    /// When it ends, in seconds since 1970; the last moment there is where it says later.
+    pub(in crate::money) fn deadline_secs(&self) -> u64 {
+        u64::try_from(self.deadline).unwrap_or(u64::MAX)
+    }
+
+    /// The hash that is signed, for a network.
+    pub(in crate::money) fn signing_hash(&self, network: &Network) -> B256 {
+        let domain = Eip712Domain::new(Some(Cow::Borrowed("Permit2")), None, network.chain_id().map(U256::from), Some(PERMIT2), None);
+        let message = PermitWitnessTransferFrom {
+            permitted: TokenPermissions { token: self.token, amount: self.most },
+            spender: self.spender,
+            nonce: self.nonce,
+            deadline: self.deadline,
+            witness: Witness { to: self.to, facilitator: self.facilitator, validAfter: self.valid_after },
+        };
+        message.eip712_signing_hash(&domain)
+    }
+
+    /// True when the payer's key signed it.
+    pub(in crate::money) fn signed_by_payer(&self, signature: &str, network: &Network) -> bool {
+        signed_by(self.from, signature, self.signing_hash(network))
+    }
+}
