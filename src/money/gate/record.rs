@@ -1,6 +1,6 @@
 //! What the store knows of one payment.
 
-mod older;
+mod format;
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     base::{clock::Timestamp, id::RequestId},
     money::{Begun, PaymentId, WireVersion},
-    store::{Formatted, postcard_values, read_postcard, write_postcard},
+    store::postcard_values,
 };
 
 /// How long an answer is kept for whoever shows its payment again, and how long a refusal can be asked for.
@@ -237,21 +237,6 @@ impl Record {
             reason: self.reason.clone(),
             transaction: self.transaction.clone(),
             updated_at: Timestamp(self.updated_ms),
-        }
-    }
-}
-
-impl Formatted for Record {
-    const FORMAT: u8 = 2;
-
-    fn write(&self, out: &mut Vec<u8>) {
-        write_postcard(self, out);
-    }
-
-    fn read(format: u8, bytes: &[u8]) -> Option<Self> {
-        match format {
-            Self::FORMAT => read_postcard(bytes),
-            _ => older::read(format, bytes),
         }
     }
 }

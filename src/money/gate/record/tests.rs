@@ -1,8 +1,8 @@
 use super::{
-    older::{Older, OlderIntent},
+    format::{Older, OlderIntent},
     *,
 };
-use crate::store::Value as _;
+use crate::store::{Value as _, write_postcard};
 
 fn answer() -> StoredAnswer {
     StoredAnswer { status: 200, headers: vec![], body: Bytes::from_static(b"{}"), receipt_id: "r".to_owned(), settlement: None }

@@ -1,13 +1,32 @@
-//! Records as versions before wrote them: as postcard, with the answer in them, and behind it, since there are such, the [`Tail`] and
-//! the [`Settler`].
+//! Records as the store keeps them: as postcard. Versions before wrote the answer into them, and behind it, since there are such, the
+//! [`Tail`] and the [`Settler`].
 
 use serde::{Deserialize, Serialize};
 
 use super::{Intent, Kept, Record, Settler, State, StoredAnswer, Tail};
-use crate::{money::WireVersion, store::read_postcard};
+use crate::{
+    money::WireVersion,
+    store::{Formatted, read_postcard, write_postcard},
+};
 
-/// The last format of theirs.
-const FORMAT: u8 = 1;
+/// The last format of versions before.
+const OLDER: u8 = 1;
+
+impl Formatted for Record {
+    const FORMAT: u8 = 2;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        write_postcard(self, out);
+    }
+
+    fn read(format: u8, bytes: &[u8]) -> Option<Self> {
+        match format {
+            Self::FORMAT => read_postcard(bytes),
+            ..=OLDER => read_older(bytes),
+            _ => None,
+        }
+    }
+}
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct Older {
@@ -32,9 +51,8 @@ pub(super) struct OlderIntent {
     pub(super) answer: StoredAnswer,
 }
 
-/// The record of `bytes`; `None` where they are none.
-pub(super) fn read(format: u8, bytes: &[u8]) -> Option<Record> {
-    let (older, rest) = postcard::take_from_bytes::<Older>(bytes).ok().filter(|_| format <= FORMAT)?;
+fn read_older(bytes: &[u8]) -> Option<Record> {
+    let (older, rest) = postcard::take_from_bytes::<Older>(bytes).ok()?;
     let (tail, rest) = match rest.is_empty() {
         true => (None, rest),
         false => postcard::take_from_bytes::<Tail>(rest).map(|(tail, rest)| (Some(tail), rest)).ok()?,
