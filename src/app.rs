@@ -3,7 +3,12 @@
 mod fronts;
 mod rooms;
 
-use std::{fmt, path::Path, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
@@ -34,6 +39,7 @@ use crate::{
     money::{
         ConfigError, FacilitatorAccess, Facilitators, Gate, Ledger, Means, PaymentConfig, QuoteKey, Quotes, RemoteRoutes, RouteProvider,
         Site, TableRoutes,
+        ledger::{self, Check, Found},
         payout::Payouts,
         receipt::{FreeReceipts, Signer},
         sale::Sales,
@@ -41,7 +47,7 @@ use crate::{
     operate::disk::Disk,
     store::{
         Store,
-        sled::{SledConfig, SledStore},
+        sled::{MoneyRows, SledConfig, SledStore},
     },
 };
 
@@ -90,6 +96,10 @@ pub enum StartError {
     Catalog(#[source] crate::catalog::PublishError),
     #[error("the receipts of free calls could not be read")]
     Receipts(#[source] crate::store::StoreError),
+    #[error("the store is of a version without a ledger; a host that starts on it opens one")]
+    NoLedger,
+    #[error("the ledger could not be read")]
+    Ledger(#[source] crate::store::StoreError),
     #[error("open settlements could not be read")]
     Recovery(#[source] crate::store::StoreError),
 }
@@ -114,6 +124,7 @@ impl App {
         events.start();
         let audit = Arc::new(Audit::new(Arc::clone(&store), clock.clone(), settings.kept.audit));
         audit.start();
+        ledger::open(&*store, &clock).await.map_err(StartError::Ledger)?;
         let sales = Sales::new(Arc::clone(&store));
         sales.start();
         let finisher = ReceiptFinisher::new(Arc::clone(&signer), facilitators.simulated(), Arc::clone(&events), Arc::clone(&sales));
@@ -359,17 +370,43 @@ fn pool_config(settings: &Settings) -> PoolConfig {
     config
 }
 
+/// Proves the ledger of a host that does not run, whose data are in `data`: against itself, and against the journal's archive.
+///
+/// # Errors
+///
+/// A store that does not open, for a host that runs has it, or it is damaged; the store's.
+pub async fn check_ledger(data: &Path) -> Result<Found, StartError> {
+    let folder = store_of(data)?;
+    let store = SledStore::open(&folder, SledConfig::default()).map_err(StartError::Store)?;
+    if ledger::opened(&store).await.map_err(StartError::Ledger)?.is_none() {
+        return Err(StartError::NoLedger);
+    }
+    let mut check = Check::new(&store).await.map_err(StartError::Ledger)?;
+    check.all().await.map_err(StartError::Ledger)?;
+    let mut archived = MoneyRows::of(&folder).map_err(StartError::Store)?;
+    while let Some(rows) = archived.next_frame().map_err(StartError::Store)? {
+        check.archived(&rows).await.map_err(StartError::Ledger)?;
+    }
+    Ok(check.found())
+}
+
+/// Where the store of a host is, that has been there.
+fn store_of(data: &Path) -> Result<PathBuf, StartError> {
+    let folder = data.join("store");
+    if folder.is_dir() {
+        return Ok(folder);
+    }
+    let error = std::io::Error::new(std::io::ErrorKind::NotFound, "it holds no store");
+    Err(StartError::Data(data.display().to_string(), error))
+}
+
 /// Rotates the master key of a host that does not run, whose data are in `data`.
 ///
 /// # Errors
 ///
 /// A store that does not open, for a host that runs has it; the key's and the store's.
 pub async fn rotate_secrets(data: &Path, keys: &SecretSettings) -> Result<Rotated, StartError> {
-    if !data.join("store").is_dir() {
-        let error = std::io::Error::new(std::io::ErrorKind::NotFound, "it holds no store");
-        return Err(StartError::Data(data.display().to_string(), error));
-    }
-    let store: Arc<dyn Store> = Arc::new(SledStore::open(data.join("store"), SledConfig::default()).map_err(StartError::Store)?);
+    let store: Arc<dyn Store> = Arc::new(SledStore::open(store_of(data)?, SledConfig::default()).map_err(StartError::Store)?);
     let clock = Clock::default();
     let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), EventSettings::default()));
     let secrets = Secrets::open(store, clock, events, keyring(keys, data)?).await.map_err(StartError::Secrets)?;

@@ -161,6 +161,12 @@ impl Events {
         Self { store, clock, settings, feed: Feed::default(), counts: Mutex::default() }
     }
 
+    /// What its clock says.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
     /// An event of now.
     #[must_use]
     pub fn event(&self, kind: Kind, slug: Option<&Slug>, data: Value) -> Event {

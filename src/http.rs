@@ -13,6 +13,7 @@ mod events;
 mod follow;
 mod invoke;
 mod invoked;
+mod ledger;
 mod listing;
 mod logs;
 mod manifest;
@@ -55,6 +56,7 @@ fn management() -> Vec<Route> {
         builders::routes(),
         events::routes(),
         revenue::routes(),
+        ledger::routes(),
         payouts::routes(),
         credits::routes(),
         admin::routes(),

@@ -1,5 +1,6 @@
 //! The `tollhouse` binary: reads settings, builds the host, serves, drains.
 
+mod ledger;
 mod mend;
 mod rotate;
 mod verify;
@@ -44,6 +45,9 @@ enum Command {
     /// The secrets of a host.
     #[command(subcommand)]
     Secrets(Secrets),
+    /// The ledger of a stopped host.
+    #[command(subcommand)]
+    Ledger(Ledger),
     /// The store of a stopped host.
     #[command(subcommand)]
     Store(Store),
@@ -55,6 +59,12 @@ enum Command {
 enum Secrets {
     /// Rotates the master key: seals every secret under a new one, and lets go of the old.
     Rotate(rotate::Args),
+}
+
+#[derive(Subcommand)]
+enum Ledger {
+    /// Proves that all that tells of money tells the same, and names what does not.
+    Check(ledger::Args),
 }
 
 #[derive(Subcommand)]
@@ -74,6 +84,7 @@ fn main() -> ExitCode {
     let ended = match cli.command {
         Command::Serve { flags, config } => runtime.block_on(serve(*flags, &config)),
         Command::Secrets(Secrets::Rotate(args)) => runtime.block_on(rotate::run(args)),
+        Command::Ledger(Ledger::Check(args)) => runtime.block_on(ledger::check(&args)),
         Command::Store(Store::Check(args)) => mend::check(&args),
         Command::Store(Store::Repair(args)) => mend::repair(&args),
         Command::VerifyReceipt(args) => runtime.block_on(verify::run(args)),

@@ -24,6 +24,7 @@ mod credit;
 mod facilitator;
 mod finisher;
 mod gate;
+pub mod ledger;
 mod network;
 mod offered;
 pub mod payout;
@@ -43,7 +44,10 @@ pub use self::{
     asset::Asset,
     begun::Begun,
     binding::binding,
-    credit::{Credit, CreditDecision, CreditError, CreditVerdict, Credits, Minted, Movement, MovementKind, Movements, Once, Revoked},
+    credit::{
+        Credit, CreditDecision, CreditError, CreditVerdict, Credits, Holder, Minted, Moved, Movement, MovementKind, MovementPlace,
+        Movements, Once, Revoked,
+    },
     facilitator::{
         Facilitator, SettleOutcome, Unprepared, Verdict,
         by_network::Facilitators,

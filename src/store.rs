@@ -29,8 +29,9 @@ pub use self::{
     space::{Space, Stake},
     table::{Counter, Row, Table, Unread},
     update::{Decided, Tx, update},
-    value::{Formatted, Value, read_postcard, write_json, write_postcard},
+    value::{Formatted, Sum, Value, read_postcard, write_json, write_postcard},
     write::{Check, Write},
+    written::{Became, Written},
 };
 
 pub(crate) use self::value::{json_values, postcard_values};
@@ -56,6 +57,7 @@ mod table;
 mod update;
 mod value;
 mod write;
+mod written;
 
 /// Longest key, in bytes.
 pub const MAX_KEY_BYTES: usize = 1_024;
@@ -137,7 +139,7 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// [`StoreError::Conflict`], [`StoreError::Beyond`] and [`StoreError::Away`]: nothing was written.
     /// [`StoreError::Unknown`]: it may have been, so ask again before doing anything twice.
-    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i64>, StoreError>;
+    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError>;
 
     /// At most `limit` changes of followed tables that came after the one with the number `after`.
     ///

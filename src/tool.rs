@@ -17,7 +17,7 @@ pub use capability::{Capabilities, Capability, CapabilityRow, Touches};
 pub use endpoint::{Availability, DecidedOn, Endpoint, EndpointState, Owner, PricingMode, Status, Version};
 pub use handler::{Builtin, Handler, HandlerType, Runtime};
 pub use header::check_headers;
-pub use price::{MicroUsd, PriceError};
+pub use price::{MicroUsd, PriceError, UsdChange};
 pub use record::{CatalogForm, Record};
 pub use review::{ContentSafety, Decided, Decision, Hold, HoldKind, Review};
 pub use runs::{ForeignHandler, Runs};

@@ -66,6 +66,7 @@ pub(super) fn http(rooms: &Rooms, shared: &Arc<Shared>) -> http::Services {
             payouts: Arc::clone(&rooms.payouts),
             builders: builders(),
             gate: gate(),
+            store: Arc::clone(&rooms.store),
         }),
         auditing: Arc::new(Auditing { shared: shared(), audit: Arc::clone(&rooms.audit), clock: clock() }),
         sealing: Arc::new(Sealing { secrets: Arc::clone(&rooms.secrets), catalog: catalog(), builders: builders(), pool: pool() }),

@@ -11,6 +11,7 @@ use crate::{
     event::{Event, Events, Kind},
     money::{
         Finished, Finisher, News, Settlement, SettlementKind, StoredAnswer, WireVersion,
+        ledger::Sold,
         receipt::{Draft, OfferReceipt, Payment, Signer, Transfer},
         sale::{Sale, Sales, Totals, Unpaid},
     },
@@ -94,6 +95,15 @@ impl Finisher for ReceiptFinisher {
         let unpaid = Unpaid { net: totals.net, at_ms: closing.receipt.issued_at.0 };
         let mut rows = closing.sale(totals).row(&closing.owner, closing.receipt.issued_at, &answer.receipt_id);
         rows.append(unpaid.stored(&closing.owner, &closing.receipt.receipt_id));
+        let sold = Sold {
+            receipt: &closing.receipt.receipt_id,
+            at: self.events.now(),
+            owner: &closing.owner,
+            totals,
+            settlement,
+            simulated: self.simulated,
+        };
+        rows.append(sold.posting().stored());
         if let Some(registrant) = &closing.registered {
             rows.append(registrant.stored());
         }

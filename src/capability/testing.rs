@@ -108,7 +108,7 @@ impl Store for Yielding {
         self.0.count(space, range, most).await
     }
 
-    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i64>, StoreError> {
+    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
         tokio::task::yield_now().await;
         self.0.apply(batch, durability).await
     }

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     base::id::CreditId,
     front::{Code, Fault, credit, names},
-    money::{Credit, CreditError, CreditVerdict, Minted, Once, receipt::json_hash},
+    money::{Credit, CreditError, CreditVerdict, Minted, MovementPlace, Once, receipt::json_hash},
     tool::MicroUsd,
 };
 
@@ -145,7 +145,7 @@ async fn read(Reading(reader, asked): Reading, State(earning): State<Arc<Earning
         }
         (Reader::Holder(credit), _) => credit,
     };
-    let before = asked.cursor.map(|cursor| cursor.parse()).transpose().map_err(|_| bad_cursor())?;
+    let before = asked.cursor.map(|cursor| cursor.parse::<MovementPlace>()).transpose().map_err(|_| bad_cursor())?;
     let page = earning.gate.credits().movements(&credit.id, before, asked.limit.0).await?;
     let mut answer = about(&credit);
     answer["movements"] = json!(page.movements);

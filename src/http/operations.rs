@@ -115,7 +115,7 @@ mod tests {
             self.0.count(space, range, most).await
         }
 
-        async fn apply(&self, _batch: Batch, _durability: Durability) -> Result<Vec<i64>, StoreError> {
+        async fn apply(&self, _batch: Batch, _durability: Durability) -> Result<Vec<i128>, StoreError> {
             std::future::pending().await
         }
 

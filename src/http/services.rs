@@ -155,6 +155,8 @@ pub struct Earning {
     pub builders: Arc<Builders>,
     /// Keeps the credits.
     pub gate: Arc<Gate>,
+    /// Has the ledger.
+    pub store: Arc<dyn Store>,
 }
 
 /// What the audit trail takes.

@@ -1,11 +1,15 @@
 //! Developer credit: prepaid balances that admins mint, debited on success.
 //!
-//! Every change of a balance is one commit with the movement that says why; the balance is the sum of the movements.
+//! Every change of a balance is one commit with the movement that says why and the posting of it; the balance is an account of
+//! the ledger, and the sum of the movements.
 
-mod balance;
+pub(super) mod balance;
 mod error;
 mod judge;
+pub(super) mod line;
 mod mint;
+mod movement;
+pub(super) mod number;
 mod spend;
 
 use std::{
@@ -14,13 +18,15 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use self::balance::{CREDITS, MOVEMENTS};
+use self::balance::CREDITS;
 pub(super) use self::spend::Hold;
 pub use self::{
-    balance::{Credit, Movement, MovementKind, Revoked},
+    balance::{Credit, Holder, Revoked},
     error::CreditError,
     judge::{CreditDecision, CreditVerdict},
+    line::{Movement, MovementKind},
     mint::{Minted, Once},
+    movement::{Moved, MovementPlace, Movements},
 };
 use crate::{
     account::credential,
@@ -31,29 +37,12 @@ use crate::{
 /// What every token starts with; scanners for leaked secrets know it by that.
 pub(crate) const PREFIX: &str = "dc_";
 
-/// Movements, newest first.
-#[derive(Debug)]
-pub struct Movements {
-    /// Those that are wanted, up to the limit.
-    pub movements: Vec<Movement>,
-    /// The number to go on before, while there are older ones.
-    pub next: Option<u64>,
-}
-
 /// All credits of a host.
 pub struct Credits {
     store: Arc<dyn Store>,
     clock: Clock,
-    /// Of calls under way in this process, so that a balance for one call admits one at a time.
-    held: Mutex<HashMap<CreditId, Held>>,
-}
-
-/// What calls under way may need of a credit.
-#[derive(Default)]
-struct Held {
-    /// Micro-dollars.
-    amount: u64,
-    turn: Arc<tokio::sync::Mutex<()>>,
+    /// Micro-dollars of calls under way in this process, so that a balance for one call admits one at a time.
+    held: Mutex<HashMap<CreditId, u64>>,
 }
 
 impl fmt::Debug for Credits {
@@ -73,7 +62,10 @@ impl Credits {
     ///
     /// The store's.
     pub async fn get(&self, id: &CreditId) -> Result<Option<Credit>, StoreError> {
-        CREDITS.get(&*self.store, id).await
+        match CREDITS.get(&*self.store, id).await? {
+            Some(holder) => holder.with_balance(&*self.store).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// At most `limit` credits, the oldest first, from behind `after`.
@@ -83,24 +75,11 @@ impl Credits {
     /// The store's.
     pub async fn list(&self, after: Option<&CreditId>, limit: usize) -> Result<Vec<Credit>, StoreError> {
         let range = after.map_or_else(|| CREDITS.all(), |after| CREDITS.all().after(after));
-        let rows = CREDITS.page(&*self.store, &range, limit, Direction::Forward).await?;
-        Ok(rows.into_iter().map(|row| row.value).collect())
-    }
-
-    /// At most `limit` movements of a credit, newest first, from before the number `before`.
-    ///
-    /// # Errors
-    ///
-    /// The store's.
-    pub async fn movements(&self, id: &CreditId, before: Option<u64>, limit: usize) -> Result<Movements, StoreError> {
-        let mut range = MOVEMENTS.under(id);
-        if let Some(before) = before {
-            range = range.before(&(id.clone(), before));
+        let mut credits = Vec::with_capacity(limit);
+        for row in CREDITS.page(&*self.store, &range, limit, Direction::Forward).await? {
+            credits.push(row.value.with_balance(&*self.store).await?);
         }
-        let rows = MOVEMENTS.page(&*self.store, &range, limit, Direction::Backward).await?;
-        let next = rows.last().filter(|_| rows.len() == limit).map(|row| row.key.1).filter(|number| *number > 0);
-        let movements = rows.into_iter().map(|row| row.value).collect();
-        Ok(Movements { movements, next })
+        Ok(credits)
     }
 
     /// The credit whose token this is. Unknown ids and wrong secrets look the same.
@@ -111,7 +90,10 @@ impl Credits {
     pub async fn find(&self, token: &str) -> Result<Option<Credit>, StoreError> {
         let Some((id, secret)) = credential::parts(PREFIX, token) else { return Ok(None) };
         let Ok(id) = format!("{}{id}", CreditId::PREFIX).parse::<CreditId>() else { return Ok(None) };
-        let Some(credit) = self.get(&id).await? else { return Ok(None) };
-        Ok(credit.secret_sha256.matches(secret).then_some(credit))
+        let holder = CREDITS.get(&*self.store, &id).await?.filter(|holder| holder.secret_sha256.matches(secret));
+        match holder {
+            Some(holder) => holder.with_balance(&*self.store).await.map(Some),
+            None => Ok(None),
+        }
     }
 }

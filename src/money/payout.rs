@@ -34,7 +34,12 @@ pub use self::{
     settings::PayoutSettings,
     status::Status,
 };
-use super::{Asset, receipt::Signer, sale::Unpaid};
+use super::{
+    Asset,
+    ledger::{Cause, Dollars, Posting},
+    receipt::Signer,
+    sale::Unpaid,
+};
 use crate::{
     base::{
         clock::{Clock, Timestamp},
@@ -47,10 +52,10 @@ use crate::{
 
 type Key = (Ended<String>, PayoutId);
 
-const PAYOUTS: Table<Key, Packet> = schema::PAYOUTS.indexed(&[whose]);
+pub(in crate::money) const PAYOUTS: Table<Key, Packet> = schema::PAYOUTS.indexed(&[whose]);
 /// From a packet to whose it is.
-const PAYOUT_BUILDERS: Table<PayoutId, BuilderId> = schema::PAYOUT_BUILDERS.holding();
-const PAYOUT_RECEIPTS: Table<(Ended<PayoutId>, String), Unpaid> = schema::PAYOUT_RECEIPTS.holding();
+pub(in crate::money) const PAYOUT_BUILDERS: Table<PayoutId, BuilderId> = schema::PAYOUT_BUILDERS.holding();
+pub(in crate::money) const PAYOUT_RECEIPTS: Table<(Ended<PayoutId>, String), Unpaid> = schema::PAYOUT_RECEIPTS.holding();
 
 fn whose((_, id): &Key, packet: &Packet) -> Option<Entry> {
     Some(schema::PAYOUT_BUILDERS.entry(id, &packet.builder_id))
@@ -168,6 +173,10 @@ impl Payouts {
             packet.decide(verdict, self.clock.now())?;
             let event = self.event(verdict.kind(), &packet);
             tx.replace(&PAYOUTS, &row, &packet).append(Events::stored(owner, &event));
+            if packet.status == Status::Paid {
+                let posting = Posting::new(Cause::PaidOut(id.clone()), packet.updated_at);
+                tx.append(posting.dollars(Dollars::Packet(id.clone()), Dollars::PaidOut, packet.amount()).stored());
+            }
             tx.answer::<_, PayoutError>((packet, event))
         });
         let (packet, event) = deciding.await?;
@@ -208,7 +217,7 @@ fn of(builder: &BuilderId) -> Ended<String> {
     Ended(builder.as_str().trim_start_matches(BuilderId::PREFIX).to_owned())
 }
 
-fn key(builder: &BuilderId, id: &PayoutId) -> Key {
+pub(in crate::money) fn key(builder: &BuilderId, id: &PayoutId) -> Key {
     (of(builder), id.clone())
 }
 

@@ -9,6 +9,7 @@ mod evm;
 mod faults;
 mod gate;
 mod keep;
+mod ledger;
 mod networks;
 mod node;
 mod open;
@@ -50,7 +51,7 @@ use crate::{
     call::{Closing, ReceiptFinisher},
     event::{EventSettings, Events},
     store::{Batch, Changes, Direction, Durability, KeyRange, Pairs, Space, Store, StoreError, Value as _, Write, memory::MemoryStore},
-    tool::{MicroUsd, Owner},
+    tool::{MicroUsd, Owner, UsdChange},
 };
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
@@ -394,6 +395,12 @@ impl Bench {
         self.store.scan(space, KeyRange::prefix(b""), 10_000, Direction::Forward).await.unwrap()
     }
 
+    /// How many movements of credits there are: beside those of each lies its balance.
+    async fn movements(&self) -> usize {
+        let rows = self.all(Space::CreditMovements).await;
+        rows.iter().filter(|(key, _)| !key.ends_with(&u64::MAX.to_be_bytes())).count()
+    }
+
     /// Every receipt, checked as a stranger would.
     async fn receipts(&self) -> Vec<receipt::Record> {
         let stored = self.all(Space::Receipts).await;
@@ -444,7 +451,7 @@ impl Store for Interrupted {
         self.inner.count(space, range, most).await
     }
 
-    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i64>, StoreError> {
+    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
         if self.after.fetch_sub(1, Ordering::SeqCst) == 1 {
             let interruption = self.interruption.lock().unwrap().take();
             if let Some(interruption) = interruption {

@@ -13,7 +13,7 @@ pub struct Add {
     /// Its key.
     pub key: Vec<u8>,
     /// Below zero it takes away.
-    pub by: i64,
+    pub by: i128,
     /// What the sum must not pass.
     pub limit: Limit,
 }
@@ -24,7 +24,7 @@ pub(super) fn decide(
     adds: Vec<Add>,
     writes: &mut Vec<Write>,
     stored: impl Fn(Space, &[u8]) -> Result<Option<Vec<u8>>, StoreError>,
-) -> Result<Vec<i64>, StoreError> {
+) -> Result<Vec<i128>, StoreError> {
     let mut sums = Vec::with_capacity(adds.len());
     for (place, Add { space, key, by, limit }) in adds.into_iter().enumerate() {
         let written = writes.iter().rev().find(|write| write.space == space && write.key == key);

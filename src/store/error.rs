@@ -16,7 +16,7 @@ pub enum StoreError {
         /// What it would pass.
         limit: Limit,
         /// What the sum is.
-        sum: i64,
+        sum: i128,
     },
     /// Others wrote the same keys at every try.
     #[error("others were faster every time")]

@@ -112,7 +112,7 @@ impl<S: Store> Store for FaultyStore<S> {
         self.inner.count(space, range, most).await
     }
 
-    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i64>, StoreError> {
+    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
         match self.next_fault() {
             None => self.inner.apply(batch, durability).await,
             Some(Fault::Before) => Err(StoreError::Away("a planned fault".to_owned())),

@@ -15,6 +15,7 @@
 //! ([`archive`]).
 
 mod archive;
+mod archived;
 mod blank;
 mod checkpoint;
 mod cut;
@@ -35,6 +36,7 @@ mod writer;
 pub use self::damage::Damage;
 pub(super) use self::{
     archive::Archive,
+    archived::Archived,
     blank::Blank,
     checkpoint::{Checkpoint, Dump, Held},
     damage::{JournalError, name},

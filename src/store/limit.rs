@@ -6,14 +6,14 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
     /// At least this much is left.
-    Floor(i64),
+    Floor(i128),
     /// At most this much is there.
-    Ceiling(i64),
+    Ceiling(i128),
 }
 
 impl Limit {
-    /// `sum` and `by` together, where they keep to it. Sums end where `i64` does.
-    pub(super) fn add(self, sum: i64, by: i64) -> Option<i64> {
+    /// `sum` and `by` together, where they keep to it. Sums end where `i128` does.
+    pub(super) fn add(self, sum: i128, by: i128) -> Option<i128> {
         sum.checked_add(by).filter(|sum| match self {
             Self::Floor(floor) => *sum >= floor,
             Self::Ceiling(ceiling) => *sum <= ceiling,

@@ -60,7 +60,7 @@ impl Store for MemoryStore {
         Ok(keys.range((range.start, range.end)).take(most).count())
     }
 
-    async fn apply(&self, batch: Batch, _durability: Durability) -> Result<Vec<i64>, StoreError> {
+    async fn apply(&self, batch: Batch, _durability: Durability) -> Result<Vec<i128>, StoreError> {
         let Batch { checks, mut writes, adds, told } = batch;
         check_sizes(&writes, &adds)?;
         let mut held = self.0.write().unwrap_or_else(PoisonError::into_inner);

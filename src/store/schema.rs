@@ -85,9 +85,15 @@ tables! {
     /// Which payment has something to forget, and when.
     PAYMENT_EXPIRY: PaymentExpiry "", (Timestamp, String) => "()", Until("then");
     /// Developer credits.
-    CREDITS: Credits "", CreditId => "Credit", Forever;
-    /// What moved a developer credit, by number.
-    CREDIT_MOVEMENTS: CreditMovements "", (CreditId, u64) => "Movement", Forever;
+    CREDITS: Credits "", CreditId => "Holder", Forever;
+    /// What moved a developer credit, by number; behind the last its balance, so that one scan sees both.
+    CREDIT_MOVEMENTS: CreditMovements "", (CreditId, u64) => "Line", Forever;
+    /// Balances of the ledger's accounts, but for those of credits.
+    ACCOUNTS: Accounts "", String => "a sum", Forever;
+    /// What moved the balances of accounts, from where to where.
+    POSTINGS: Postings "", String => "Posting", Forever;
+    /// Since when every movement of money has a posting.
+    LEDGER_OPENED: Meta "ledger-opened", () => "Opened", Forever;
     /// What was minted under an idempotency key.
     MINTINGS: Mintings "", String => "Done", Forever;
     /// Balances of the simulated ledger: network, `/`, address.

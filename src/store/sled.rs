@@ -14,6 +14,7 @@
 //! until the host is started again and reads what the disk has. Where there is only no room for more, nothing was written:
 //! commits are refused until there is (`standing`). Reads go on.
 
+mod archived;
 mod away;
 mod begin;
 mod config;
@@ -47,6 +48,11 @@ use std::{
 use async_trait::async_trait;
 use tokio::sync::{mpsc, oneshot};
 
+pub use self::{
+    archived::MoneyRows,
+    config::{OpenError, SledConfig},
+    repair::{Checked, Repair, check, repair},
+};
 use self::{
     away::away,
     disk::Disk,
@@ -55,10 +61,6 @@ use self::{
     keeper::{Keeper, Kept},
     moment::Moment,
     position::Position,
-};
-pub use self::{
-    config::{OpenError, SledConfig},
-    repair::{Checked, Repair, check, repair},
 };
 pub use super::journal::Damage;
 use super::{Batch, Changes, Direction, Durability, KeyRange, Pairs, Sizes, Space, Store, StoreError, check_sizes, journal::Counts};
@@ -229,7 +231,7 @@ impl Store for SledStore {
         }
     }
 
-    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i64>, StoreError> {
+    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
         check_sizes(&batch.writes, &batch.adds)?;
         let gone = || StoreError::Away("the store is closed".to_owned());
         let (answer, outcome) = oneshot::channel();
@@ -282,7 +284,7 @@ fn write_group(jobs: &mut impl Iterator<Item = Job>, disk: &mut Disk) {
 }
 
 /// Whoever asked may have gone; the commit stands.
-fn answer(to: Answer, outcome: Result<Vec<i64>, StoreError>) {
+fn answer(to: Answer, outcome: Result<Vec<i128>, StoreError>) {
     let _ = to.send(outcome);
 }
 

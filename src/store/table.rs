@@ -12,7 +12,7 @@ use super::{
     key::{Key, StartOf},
     plan::{Index, Plan, stored_key},
     range::Range,
-    value::{self, Value},
+    value::{self, Sum, Value},
 };
 
 /// Rows taken away in one commit.
@@ -49,6 +49,12 @@ pub struct Row<K, V> {
 pub struct Unread {
     at: Vec<u8>,
     bytes: Vec<u8>,
+}
+
+impl Unread {
+    pub(super) fn new(at: Vec<u8>, bytes: Vec<u8>) -> Self {
+        Self { at, bytes }
+    }
 }
 
 impl<K: Key, V: Value> Table<K, V> {
@@ -138,12 +144,28 @@ impl<K: Key, V: Value> Table<K, V> {
         range: &Range<K>,
         limit: usize,
     ) -> Result<Option<(Vec<Row<K, V>>, Range<K>)>, StoreError> {
+        let mut rest = range.clone();
+        let Some(page) = self.next(store, &mut rest, limit).await? else { return Ok(None) };
+        let logged = |error| tracing::error!(%error, "a row is passed over; it stays as it is");
+        Ok(Some((page.into_iter().filter_map(|row| row.map_err(logged).ok()).collect(), rest)))
+    }
+
+    /// At most `limit` rows from the start of a range, each by itself whether or not it reads, and leaves of the range what is behind
+    /// them; `None` at its end.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn next(
+        &self,
+        store: &(impl Store + ?Sized),
+        range: &mut Range<K>,
+        limit: usize,
+    ) -> Result<Option<Vec<Result<Row<K, V>, StoreError>>>, StoreError> {
         let found = self.unread(store, range, limit, Direction::Forward).await?;
         let Some(last) = found.last() else { return Ok(None) };
-        let mut rest = range.clone();
-        rest.bounds.start = Bound::Excluded(last.at.clone());
-        let logged = |error| tracing::error!(%error, "a row is passed over; it stays as it is");
-        Ok(Some((found.into_iter().filter_map(|found| self.read(found).map_err(logged).ok()).collect(), rest)))
+        range.bounds.start = Bound::Excluded(last.at.clone());
+        Ok(Some(found.into_iter().map(|found| self.read(found)).collect()))
     }
 
     /// The row at `key`, not read yet.
@@ -270,13 +292,27 @@ impl<K: Key, V: Value> Table<K, V> {
     }
 }
 
+impl<K: Key, V> Table<K, V> {
+    /// The sums that lie among its rows.
+    #[must_use]
+    pub const fn counting(&self) -> Counter<K> {
+        Counter { plan: self.plan, keys: PhantomData }
+    }
+}
+
 impl<K: Key> Counter<K> {
+    /// The sums as rows, to be read.
+    #[must_use]
+    pub const fn rows(&self) -> Table<K, Sum> {
+        Table { plan: self.plan, indexes: &[], types: PhantomData }
+    }
+
     /// The sum at `key`; nothing was added where there is none.
     ///
     /// # Errors
     ///
     /// The store's; a value that is no sum is [`StoreError::Away`].
-    pub async fn get(&self, store: &(impl Store + ?Sized), key: &K) -> Result<i64, StoreError> {
+    pub async fn get(&self, store: &(impl Store + ?Sized), key: &K) -> Result<i128, StoreError> {
         let at = stored_key(self.plan, key);
         match store.get(self.plan.space, &at).await? {
             None => Ok(0),

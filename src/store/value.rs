@@ -4,7 +4,7 @@
 //! JSON and other texts of format 0 are told apart by their first byte. What postcard wrote may start with it: such a value
 //! is of format 0 where it does not read, to its last byte, as what it says to be.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, iter};
 
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -104,6 +104,20 @@ impl Formatted for String {
     }
 }
 
+/// A sum, as rows of sums are read. Written by additions alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sum(pub i128);
+
+impl Value for Sum {
+    fn to_bytes(&self) -> Vec<u8> {
+        sum_bytes(self.0)
+    }
+
+    fn of_bytes(bytes: &[u8]) -> Option<Self> {
+        sum_of(bytes).map(Self)
+    }
+}
+
 /// Appends `value` as JSON.
 pub fn write_json(value: &impl Serialize, out: &mut Vec<u8>) {
     serde_json::to_writer(out, value).expect("what is stored has text keys, and memory takes it");
@@ -119,18 +133,23 @@ pub fn read_postcard<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     postcard::take_from_bytes(bytes).ok().filter(|(_, rest)| rest.is_empty()).map(|(value, _)| value)
 }
 
-/// The number that a sum is stored as.
-pub(super) fn sum_bytes(sum: i64) -> Vec<u8> {
-    let mut out = vec![MARK, 1];
-    out.extend_from_slice(&sum.to_be_bytes());
+/// The number that a sum is stored as: in eight bytes where it fits, for most do, else in sixteen.
+pub(super) fn sum_bytes(sum: i128) -> Vec<u8> {
+    let mut out = vec![MARK];
+    match i64::try_from(sum) {
+        Ok(short) => out.extend(iter::once(1).chain(short.to_be_bytes())),
+        Err(_) => out.extend(iter::once(2).chain(sum.to_be_bytes())),
+    }
     out
 }
 
 /// The number that is stored as `bytes`. Format 0 had eight bytes and no sign.
-pub(super) fn sum_of(bytes: &[u8]) -> Option<i64> {
-    match bytes.strip_prefix(&[MARK, 1]).and_then(|sum| sum.try_into().ok()) {
-        Some(sum) => Some(i64::from_be_bytes(sum)),
-        None => i64::try_from(u64::from_be_bytes(bytes.try_into().ok()?)).ok(),
+pub(super) fn sum_of(bytes: &[u8]) -> Option<i128> {
+    let marked = bytes.strip_prefix(&[MARK]).and_then(<[u8]>::split_first);
+    match marked {
+        Some((1, sum)) if sum.len() == 8 => Some(i64::from_be_bytes(sum.try_into().ok()?).into()),
+        Some((2, sum)) => Some(i128::from_be_bytes(sum.try_into().ok()?)),
+        Some(_) | None => i64::try_from(u64::from_be_bytes(bytes.try_into().ok()?)).ok().map(i128::from),
     }
 }
 
@@ -191,8 +210,10 @@ mod tests {
 
     #[test]
     fn sums_are_read_in_both_formats() {
-        for sum in [0, 1, -1, i64::MAX, i64::MIN] {
+        let short = [0, 1, -1, i64::MAX.into(), i64::MIN.into()];
+        for sum in short.into_iter().chain([i128::from(i64::MAX) + 1, i128::from(i64::MIN) - 1, i128::MAX, i128::MIN]) {
             assert_eq!(sum_of(&sum_bytes(sum)), Some(sum));
+            assert_eq!(sum_bytes(sum).len() == 10, short.contains(&sum), "{sum}");
         }
         assert_eq!(sum_of(&7_u64.to_be_bytes()), Some(7));
         assert_eq!(sum_of(&u64::MAX.to_be_bytes()), None);

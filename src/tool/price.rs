@@ -104,6 +104,37 @@ impl Serialize for MicroUsd {
     }
 }
 
+/// An amount that may be below zero: what is left where more may be given back than came in. In millionths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct UsdChange(pub i64);
+
+impl UsdChange {
+    /// The amount that a sum comes to. What is more than it can hold stands for all that it can.
+    #[must_use]
+    pub fn of(sum: i128) -> Self {
+        let end = if sum < 0 { i64::MIN } else { i64::MAX };
+        Self(i64::try_from(sum).unwrap_or(end))
+    }
+}
+
+impl fmt::Display for UsdChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.0 < 0 { "-" } else { "" };
+        write!(f, "{sign}{}", MicroUsd(self.0.unsigned_abs()))
+    }
+}
+
+impl Serialize for UsdChange {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let amount = MicroUsd(self.0.unsigned_abs());
+        match self.0 {
+            0.. => amount.serialize(serializer),
+            _ if amount.0.is_multiple_of(1_000_000) => serializer.serialize_i64(self.0 / 1_000_000),
+            _ => serializer.serialize_f64(-amount.to_usd()),
+        }
+    }
+}
+
 impl<'de> Deserialize<'de> for MicroUsd {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::from_usd(f64::deserialize(deserializer)?).map_err(D::Error::custom)
@@ -135,6 +166,13 @@ mod tests {
         for wrong in ["", ".", "1.", ".5", "+1", "-0", "1,5", "1e2", " 1", "٣"] {
             assert_eq!(MicroUsd::from_decimal(wrong), Err(PriceError::NotAPrice), "{wrong}");
         }
+    }
+
+    #[test]
+    fn amounts_below_zero_are_told_as_such() {
+        let told = |micros| serde_json::to_string(&UsdChange(micros)).unwrap();
+        assert_eq!([-1_500_000, -2_000_000, 0, 1_000_000, 10].map(told), ["-1.5", "-2", "0", "1", "0.00001"]);
+        assert_eq!((UsdChange(-10).to_string(), UsdChange::of(i128::MIN)), ("-0.00001".to_owned(), UsdChange(i64::MIN)));
     }
 
     #[test]

@@ -416,6 +416,7 @@ async fn a_query_that_asks_for_what_there_is_not_is_refused_with_what_there_is()
         ("GET /ai/admin/reviews", "`cursor`"),
         ("GET /ai/admin/audit", "`actor`"),
         ("GET /ai/admin/revenue", "`since`"),
+        ("GET /ai/admin/ledger", "`cursor`"),
         ("GET /ai/admin/payouts", "`status`"),
         ("GET /ai/credits", "`creditId`"),
         ("GET /dev/faucet", "`address`"),

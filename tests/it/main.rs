@@ -37,6 +37,7 @@ mod fixtures;
 mod gates;
 mod harness;
 mod killed;
+mod ledger;
 mod listing;
 mod logs;
 mod long;

@@ -3,18 +3,18 @@
 use super::harness::*;
 
 const FLOOR: Limit = Limit::Floor(0);
-const NONE: Limit = Limit::Ceiling(i64::MAX);
+const NONE: Limit = Limit::Ceiling(i128::MAX);
 
-fn add(key: &[u8], by: i64, limit: Limit) -> Add {
+fn add(key: &[u8], by: i128, limit: Limit) -> Add {
     Add { space: Space::Credits, key: key.to_vec(), by, limit }
 }
 
-async fn apply(store: &impl Store, adds: Vec<Add>) -> Result<Vec<i64>, StoreError> {
+async fn apply(store: &impl Store, adds: Vec<Add>) -> Result<Vec<i128>, StoreError> {
     store.apply(Batch { adds, ..Batch::default() }, Buffered).await
 }
 
 /// The sum at a key of one byte, as tables see it.
-async fn sum(store: &impl Store, key: u8) -> i64 {
+async fn sum(store: &impl Store, key: u8) -> i128 {
     const SUMS: Counter<u8> = Declared::new(&Plan {
         name: "SUMS",
         what: "",
@@ -41,7 +41,7 @@ pub async fn additions_start_from_nothing_and_answer_their_sums(store: impl Stor
 pub async fn additions_keep_to_their_limits(store: impl Store) {
     apply(&store, vec![add(b"a", 10, NONE)]).await.unwrap();
     let cases = [
-        (-11_i64, Limit::Floor(0), false),
+        (-11_i128, Limit::Floor(0), false),
         (-10, Limit::Floor(0), true),
         (10, Limit::Ceiling(9), false),
         (10, Limit::Ceiling(10), true),
@@ -112,13 +112,13 @@ pub async fn concurrent_additions_do_not_conflict_and_stop_at_the_limit(store: i
 }
 
 pub async fn sums_end_where_their_numbers_do(store: impl Store) {
-    apply(&store, vec![add(b"a", i64::MAX, NONE), add(b"b", i64::MIN, NONE)]).await.unwrap();
+    apply(&store, vec![add(b"a", i128::MAX, NONE), add(b"b", i128::MIN, NONE)]).await.unwrap();
     for (key, by) in [(b"a", 1), (b"b", -1)] {
-        for limit in [NONE, Limit::Floor(i64::MIN)] {
+        for limit in [NONE, Limit::Floor(i128::MIN)] {
             assert!(matches!(apply(&store, vec![add(key, by, limit)]).await, Err(StoreError::Beyond { .. })), "{by} {limit:?}");
         }
     }
-    assert_eq!((sum(&store, b'a').await, sum(&store, b'b').await), (i64::MAX, i64::MIN));
+    assert_eq!((sum(&store, b'a').await, sum(&store, b'b').await), (i128::MAX, i128::MIN));
 }
 
 pub async fn sums_of_older_versions_are_added_to(store: impl Store) {

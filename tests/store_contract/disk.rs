@@ -53,7 +53,7 @@ async fn changes_and_sums_survive_a_restart() {
         let key = round.to_string();
         let add = Add { space: Space::Credits, key: b"sum".to_vec(), by: 2, limit: Limit::Floor(0) };
         let sums = store.apply(Batch { adds: vec![add], ..telling(&[&key]) }, Durable).await.unwrap();
-        assert_eq!(sums, [2 * i64::try_from(round).unwrap()]);
+        assert_eq!(sums, [2 * i128::from(round)]);
         store = store.reopen().unwrap();
         let changes = store.changes(0, 10).await.unwrap();
         assert_eq!((changes.newest, changes.changes.len()), (round, usize::try_from(round).unwrap()));

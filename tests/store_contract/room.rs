@@ -32,7 +32,7 @@ impl Filling {
     }
 }
 
-async fn commit(store: &SledStore, n: usize) -> Result<Vec<i64>, StoreError> {
+async fn commit(store: &SledStore, n: usize) -> Result<Vec<i128>, StoreError> {
     store.apply(Batch::of(vec![], vec![Write::put(Space::Receipts, key(n), bytes(700))]), Durable).await
 }
 

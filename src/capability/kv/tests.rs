@@ -377,7 +377,7 @@ async fn a_store_that_is_away_is_not_the_handlers_fault() {
         async fn changes(&self, _: u64, _: usize) -> Result<Changes, StoreError> {
             Err(StoreError::Away("disk on fire at /secret/path".into()))
         }
-        async fn apply(&self, _: Batch, _: Durability) -> Result<Vec<i64>, StoreError> {
+        async fn apply(&self, _: Batch, _: Durability) -> Result<Vec<i128>, StoreError> {
             Err(StoreError::Away("disk on fire at /secret/path".into()))
         }
     }

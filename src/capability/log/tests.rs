@@ -153,7 +153,7 @@ impl Store for Stuck {
         self.inner.count(space, range, most).await
     }
 
-    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i64>, StoreError> {
+    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
         let _go = self.go.acquire().await.unwrap();
         self.inner.apply(batch, durability).await
     }

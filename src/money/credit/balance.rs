@@ -1,38 +1,51 @@
-//! A balance, and what moved it.
+//! A credit, and what it has: its balance is the ledger's.
+
+use std::ops::Deref;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::{
+    line::{LINES, Line},
+    number::BALANCE,
+};
 use crate::{
     account::credential::SecretHash,
     base::{clock::Timestamp, id::CreditId},
-    store::{Batch, Table, schema},
-    tool::{MicroUsd, Slug},
+    store::{Store, StoreError, Table, schema},
+    tool::MicroUsd,
 };
 
-pub(super) const CREDITS: Table<CreditId, Credit> = schema::CREDITS.holding();
-pub(super) const MOVEMENTS: Table<(CreditId, u64), Movement> = schema::CREDIT_MOVEMENTS.holding();
-crate::store::json_values!(Credit, Movement);
+pub(in crate::money) const CREDITS: Table<CreditId, Holder> = schema::CREDITS.holding();
+crate::store::json_values!(Holder);
 
 /// A prepaid balance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
 pub struct Credit {
+    /// What is left of it.
+    #[serde(rename = "balanceUsd")]
+    pub balance: MicroUsd,
+    /// Whose it is.
+    #[serde(flatten)]
+    pub holder: Holder,
+}
+
+/// A credit as it is stored, without its balance: payments do not change it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Holder {
     /// Never given twice.
     pub id: CreditId,
     /// For admins, and nobody else.
     pub label: String,
-    /// What is left of it.
-    #[serde(rename = "balanceUsd")]
-    pub balance: MicroUsd,
     /// When it was minted.
     pub created_at: Timestamp,
     /// While an admin has revoked it: it pays for nothing, and what it held is kept here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked: Option<Revoked>,
-    /// How many movements it has had: the number of the next.
-    #[serde(default)]
-    pub(super) movements: u64,
+    /// The balance, where a version without a ledger wrote it last.
+    #[serde(default, rename = "balanceUsd", skip_serializing_if = "Option::is_none")]
+    pub(in crate::money) before: Option<MicroUsd>,
     pub(super) secret_sha256: SecretHash,
 }
 
@@ -49,40 +62,12 @@ pub struct Revoked {
     pub reason: Option<String>,
 }
 
-/// One change of a balance.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Movement {
-    /// When it moved.
-    pub at: Timestamp,
-    /// Why it moved.
-    pub kind: MovementKind,
-    /// What moved, whichever way.
-    #[serde(rename = "amountUsd")]
-    pub amount: MicroUsd,
-    /// The balance after it.
-    #[serde(rename = "balanceUsd")]
-    pub balance: MicroUsd,
-    /// What was bought, of a debit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub receipt_id: Option<String>,
-    /// The tool that was paid for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub slug: Option<Slug>,
-}
+impl Deref for Credit {
+    type Target = Holder;
 
-/// Which way a movement goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum MovementKind {
-    /// Adds to the balance.
-    Mint,
-    /// Takes from it.
-    Debit,
-    /// Takes all of it.
-    Revoke,
-    /// Adds what was revoked.
-    Restore,
+    fn deref(&self) -> &Holder {
+        &self.holder
+    }
 }
 
 impl Credit {
@@ -97,20 +82,20 @@ impl Credit {
             "revoked": self.revoked,
         })
     }
+}
 
-    /// Makes the balance `balance`: the movement that the commit of the credit has beside it. The credit counts them, so each
-    /// commit checks its number too.
-    pub(super) fn moved(&mut self, balance: MicroUsd, movement: &Movement) -> Batch {
-        let number = self.movements;
-        self.balance = balance;
-        self.movements += 1;
-        MOVEMENTS.put(&(self.id.clone(), number), movement)
+impl Holder {
+    /// With what it has at the moment.
+    pub(super) async fn with_balance(self, store: &dyn Store) -> Result<Credit, StoreError> {
+        let line = LINES.get(store, &(self.id.clone(), BALANCE)).await?;
+        Ok(Credit { balance: balance(line), holder: self })
     }
 }
 
-impl Movement {
-    /// One that bought nothing.
-    pub(super) fn plain(at: Timestamp, kind: MovementKind, amount: MicroUsd, balance: MicroUsd) -> Self {
-        Self { at, kind, amount, balance, receipt_id: None, slug: None }
+/// The balance that lies beside the movements; nothing moved where there is none. No credit is below zero.
+pub(super) fn balance(line: Option<Line>) -> MicroUsd {
+    match line {
+        Some(Line::Balance(sum)) => MicroUsd(u64::try_from(sum).unwrap_or(0)),
+        Some(Line::Movement(_)) | None => MicroUsd::ZERO,
     }
 }

@@ -4,11 +4,14 @@ use serde::Deserialize;
 
 use super::{
     Credits,
-    balance::{CREDITS, Credit, Movement, MovementKind, Revoked},
+    balance::{CREDITS, Credit, Revoked, balance},
     error::{CreditError, MAX_REASON},
+    line::{LINES, Movement, MovementKind},
+    number::{self, BALANCE},
 };
 use crate::{
-    base::{clock::Timestamp, id::CreditId},
+    base::id::CreditId,
+    money::ledger::{Cause, Dollars, Posting},
     store::{Batch, Durability, update},
     tool::MicroUsd,
 };
@@ -33,26 +36,9 @@ pub enum CreditDecision {
     Restore,
 }
 
-impl Credit {
-    /// Does as an admin decided: what it holds is taken whole, or given back whole.
-    fn judged(&mut self, verdict: &CreditVerdict, at: Timestamp) -> Result<Batch, CreditError> {
-        match (verdict.decision, self.revoked.take()) {
-            (CreditDecision::Revoke, None) => {
-                let amount = self.balance;
-                self.revoked = Some(Revoked { since: at, amount, reason: verdict.reason.clone() });
-                Ok(self.moved(MicroUsd::ZERO, &Movement::plain(at, MovementKind::Revoke, amount, MicroUsd::ZERO)))
-            }
-            (CreditDecision::Restore, Some(Revoked { amount, .. })) => {
-                Ok(self.moved(amount, &Movement::plain(at, MovementKind::Restore, amount, amount)))
-            }
-            (CreditDecision::Revoke, Some(_)) => Err(CreditError::Revoked),
-            (CreditDecision::Restore, None) => Err(CreditError::NotRevoked),
-        }
-    }
-}
-
 impl Credits {
-    /// Revokes a credit, or restores it. A call under way that was admitted with it is settled before, or refused.
+    /// Revokes a credit, or restores it: what it holds is taken whole, or given back whole. A call under way that was admitted
+    /// with it is settled before, or refused.
     ///
     /// # Errors
     ///
@@ -62,13 +48,67 @@ impl Credits {
         if verdict.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON) {
             return Err(CreditError::Reason);
         }
-        let judging = update(&*self.store, Durability::Durable, |mut tx| async move {
+        match verdict.decision {
+            CreditDecision::Revoke => {
+                self.stop(id, verdict.reason.as_deref()).await?;
+                self.take_rest(id).await
+            }
+            CreditDecision::Restore => self.restore(id).await,
+        }
+    }
+
+    /// Has it pay for nothing any more: debits want the record as it was. What a crash leaves here is not taken, and there when
+    /// the credit is restored.
+    async fn stop(&self, id: &CreditId, reason: Option<&str>) -> Result<(), CreditError> {
+        let stopping = update(&*self.store, Durability::Durable, |mut tx| async move {
             let row = tx.row(&CREDITS, id).await?.ok_or(CreditError::Unknown)?;
-            let mut credit = row.value.clone();
-            tx.append(credit.judged(verdict, self.clock.now())?);
-            tx.replace(&CREDITS, &row, &credit);
-            tx.answer::<_, CreditError>(credit)
+            let mut holder = row.value.clone();
+            if holder.revoked.is_some() {
+                return Err(CreditError::Revoked);
+            }
+            holder.revoked = Some(Revoked { since: self.clock.now(), amount: MicroUsd::ZERO, reason: reason.map(str::to_owned) });
+            tx.replace(&CREDITS, &row, &holder);
+            tx.answer(())
         });
-        judging.await
+        stopping.await
+    }
+
+    /// Takes what is left of a credit that pays for nothing: nobody changes its balance meanwhile.
+    async fn take_rest(&self, id: &CreditId) -> Result<Credit, CreditError> {
+        let taking = update(&*self.store, Durability::Durable, |mut tx| async move {
+            let row = tx.row(&CREDITS, id).await?.ok_or(CreditError::Unknown)?;
+            let mut holder = row.value.clone();
+            let amount = balance(tx.get(&LINES, &(id.clone(), BALANCE)).await?);
+            if let Some(revoked) = &mut holder.revoked {
+                revoked.amount = amount;
+                tx.append(self.moved(id, MovementKind::Revoke, amount)).replace(&CREDITS, &row, &holder);
+            }
+            tx.answer::<_, CreditError>(holder)
+        });
+        Ok(taking.await?.with_balance(&*self.store).await?)
+    }
+
+    async fn restore(&self, id: &CreditId) -> Result<Credit, CreditError> {
+        let restoring = update(&*self.store, Durability::Durable, |mut tx| async move {
+            let row = tx.row(&CREDITS, id).await?.ok_or(CreditError::Unknown)?;
+            let mut holder = row.value.clone();
+            let Revoked { amount, .. } = holder.revoked.take().ok_or(CreditError::NotRevoked)?;
+            tx.append(self.moved(id, MovementKind::Restore, amount)).replace(&CREDITS, &row, &holder);
+            tx.answer::<_, CreditError>(holder)
+        });
+        Ok(restoring.await?.with_balance(&*self.store).await?)
+    }
+
+    /// What moves `amount` between the credit and what was revoked of it.
+    fn moved(&self, id: &CreditId, kind: MovementKind, amount: MicroUsd) -> Batch {
+        let at = self.clock.now();
+        let number = number::next(at);
+        let (credit, revoked) = (Dollars::Credit(id.clone()), Dollars::Revoked(id.clone()));
+        let posting = Posting::new(Cause::Judged(id.clone(), number), at);
+        let posting = match kind {
+            MovementKind::Restore => posting.dollars(revoked, credit, amount),
+            MovementKind::Mint | MovementKind::Debit | MovementKind::Revoke => posting.dollars(credit, revoked, amount),
+        };
+        Movement::plain(at, kind, amount).stored(id, number).and(posting.stored())
     }
 }

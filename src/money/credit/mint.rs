@@ -4,13 +4,18 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Credits, PREFIX,
-    balance::{CREDITS, Credit, Movement, MovementKind},
+    balance::{CREDITS, Credit, Holder},
     error::{CreditError, MAX_LABEL},
+    line::{Movement, MovementKind},
+    number,
 };
 use crate::{
     account::credential::{self, SecretHash},
-    base::{clock::Timestamp, id::CreditId},
-    money::offered::checked_key,
+    base::id::CreditId,
+    money::{
+        ledger::{Cause, Dollars, Posting},
+        offered::checked_key,
+    },
     store::{Batch, Durability, StoreError, Table, schema, update},
     tool::MicroUsd,
 };
@@ -53,14 +58,6 @@ struct Done {
     credit: Credit,
 }
 
-impl Credit {
-    fn minted(&mut self, amount: MicroUsd, at: Timestamp) -> Result<Batch, CreditError> {
-        let balance = self.balance.0.checked_add(amount.0).map(MicroUsd).filter(|balance| *balance <= MicroUsd::MAX);
-        let balance = balance.ok_or(CreditError::TooMuch)?;
-        Ok(self.moved(balance, &Movement::plain(at, MovementKind::Mint, amount, balance)))
-    }
-}
-
 impl Credits {
     /// Makes a credit; if one was made under the same name already, answers that.
     ///
@@ -81,17 +78,17 @@ impl Credits {
         let id = CreditId::generate();
         let token = credential::token(PREFIX, id.as_str(), &secret);
         let now = self.clock.now();
-        let mut credit = Credit {
+        let holder = Holder {
             id: id.clone(),
             label: label.to_owned(),
-            balance: MicroUsd::ZERO,
             created_at: now,
             revoked: None,
-            movements: 0,
+            before: None,
             secret_sha256: SecretHash::of(&secret),
         };
-        let mut batch = credit.minted(amount, now)?;
-        batch.insert(&CREDITS, &id, &credit);
+        let mut batch = self.minted(&id, amount);
+        batch.insert(&CREDITS, &id, &holder);
+        let credit = Credit { balance: amount, holder };
         if let Some(Once { key, request }) = once {
             batch.insert(&MINTINGS, key, &Done { request: request.clone(), credit: credit.clone() });
         }
@@ -125,23 +122,36 @@ impl Credits {
                 let answer = if done.request == *request { done.credit } else { return Err(CreditError::Reused) };
                 return tx.answer((answer, false));
             }
-            let row = tx.row(&CREDITS, id).await?.ok_or(CreditError::Unknown)?;
-            let mut credit = row.value.clone();
-            if credit.revoked.is_some() {
+            let holder = tx.get(&CREDITS, id).await?.ok_or(CreditError::Unknown)?;
+            if holder.revoked.is_some() {
                 return Err(CreditError::Revoked);
             }
-            tx.append(credit.minted(amount, self.clock.now())?);
-            tx.replace(&CREDITS, &row, &credit);
+            let before = holder.with_balance(tx.store()).await?;
+            let balance = before.balance.0.checked_add(amount.0).map(MicroUsd).filter(|balance| *balance <= MicroUsd::MAX);
+            let credit = Credit { balance: balance.ok_or(CreditError::TooMuch)?, ..before };
+            tx.append(self.minted(id, amount));
             if let Some(Once { key, request }) = once {
                 tx.put(&MINTINGS, key, &Done { request: request.clone(), credit: credit.clone() });
             }
             tx.answer((credit, true))
         });
-        let (credit, added) = topping.await?;
+        let (credit, added) = topping.await.map_err(|error| match error {
+            // Others added to it meanwhile.
+            CreditError::Store(StoreError::Beyond { .. }) => CreditError::TooMuch,
+            error => error,
+        })?;
         if added {
             tracing::info!(credit.id = %credit.id, "a credit was topped up");
         }
         Ok(credit)
+    }
+
+    /// What adds `amount` to a credit.
+    fn minted(&self, id: &CreditId, amount: MicroUsd) -> Batch {
+        let at = self.clock.now();
+        let number = number::next(at);
+        let posting = Posting::new(Cause::Minted(id.clone(), number), at).dollars(Dollars::Issued, Dollars::Credit(id.clone()), amount);
+        Movement::plain(at, MovementKind::Mint, amount).stored(id, number).and(posting.stored())
     }
 
     /// What was minted under the name.

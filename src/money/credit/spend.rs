@@ -4,7 +4,9 @@ use std::sync::{Arc, PoisonError};
 
 use super::{
     Credits,
-    balance::{CREDITS, Credit, Movement, MovementKind},
+    balance::{CREDITS, Credit},
+    line::{Movement, MovementKind},
+    number,
 };
 use crate::{
     base::id::CreditId,
@@ -19,39 +21,30 @@ pub(in crate::money) struct Hold {
     pub(in crate::money) amount: MicroUsd,
     /// Of what is called.
     slug: Slug,
-    /// One debit of the credit at a time: of those that are decided on one balance, one is committed. Only a courtesy: what
-    /// keeps the balance right are the commits' checks.
-    pub(in crate::money) turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Credits {
     /// Holds `amount` for a call of `slug`, if the balance less what other calls hold is enough.
     pub(in crate::money) fn hold(self: &Arc<Self>, credit: &Credit, amount: MicroUsd, slug: &Slug) -> Option<Hold> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let others = held.get(&credit.id).map_or(0, |held| held.amount);
+        let others = held.get(&credit.id).copied().unwrap_or(0);
         let needed = others.checked_add(amount.0).filter(|needed| *needed <= credit.balance.0)?;
-        let own = held.entry(credit.id.clone()).or_default();
-        own.amount = needed;
-        let turn = Arc::clone(&own.turn);
+        held.insert(credit.id.clone(), needed);
         drop(held);
-        Some(Hold { credits: Arc::clone(self), id: credit.id.clone(), amount, slug: slug.clone(), turn })
+        Some(Hold { credits: Arc::clone(self), id: credit.id.clone(), amount, slug: slug.clone() })
     }
 
-    /// Debits what is held, in the commit of `tx`. False when the balance is not enough.
+    /// Enters the debit of what is held, in the commit of `tx`, whose posting takes it from the balance. False when the credit
+    /// pays for nothing any more. Commits of others do not stand in its way, but for those that change the credit's record.
     pub(in crate::money) async fn debit(&self, tx: &mut Tx<'_>, hold: &Hold, receipt_id: &str) -> Result<bool, StoreError> {
-        let Some(row) = tx.row(&CREDITS, &hold.id).await? else { return Ok(false) };
-        let mut credit = row.value.clone();
-        let Some(balance) = credit.balance.0.checked_sub(hold.amount.0).map(MicroUsd) else { return Ok(false) };
-        let movement = Movement {
-            at: self.clock.now(),
-            kind: MovementKind::Debit,
-            amount: hold.amount,
-            balance,
-            receipt_id: Some(receipt_id.to_owned()),
-            slug: Some(hold.slug.clone()),
-        };
-        tx.append(credit.moved(balance, &movement));
-        tx.replace(&CREDITS, &row, &credit);
+        let Some(holder) = tx.get(&CREDITS, &hold.id).await? else { return Ok(false) };
+        if holder.revoked.is_some() {
+            return Ok(false);
+        }
+        let at = self.clock.now();
+        let (receipt_id, slug) = (Some(receipt_id.to_owned()), Some(hold.slug.clone()));
+        let movement = Movement { receipt_id, slug, ..Movement::plain(at, MovementKind::Debit, hold.amount) };
+        tx.append(movement.stored(&hold.id, number::next(at)));
         Ok(true)
     }
 }
@@ -71,9 +64,9 @@ impl Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         let mut held = self.credits.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(own) = held.get_mut(&self.id) {
-            own.amount = own.amount.saturating_sub(self.amount.0);
-            if own.amount == 0 {
+        if let Some(amount) = held.get_mut(&self.id) {
+            *amount = amount.saturating_sub(self.amount.0);
+            if *amount == 0 {
                 held.remove(&self.id);
             }
         }

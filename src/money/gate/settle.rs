@@ -1,7 +1,5 @@
 //! Taking the money: intent, settlement, outcome.
 
-use std::sync::Arc;
-
 use serde_json::Value;
 
 use super::{Admission, Gate, Means, PAYMENTS, answer, retry::Retry};
@@ -248,7 +246,6 @@ impl Gate {
         let finished = self.finisher.finish(draft, &settlement, answer);
         let before = PAYMENTS.own(id.clone(), Record::clone(&admission.record));
         let (own, reserved, settled, made) = (&before, admission.reserved, &settlement, &finished);
-        let turn = Arc::clone(&hold.turn).lock_owned().await;
         let debiting = update(&*self.store, Durability::Durable, |mut tx| async move {
             if !self.credits.debit(&mut tx, hold, &made.answer.receipt_id).await? {
                 return tx.answer::<_, StoreError>(false);
@@ -264,14 +261,14 @@ impl Gate {
             tx.answer(true)
         });
         let debited = debiting.await;
-        drop(turn);
         match debited {
             Ok(true) => {
                 admission.ended = true;
                 self.finisher.announce(finished.news);
                 Ok(finished.answer)
             }
-            Ok(false) => {
+            // The balance is an account's that goes no lower than zero.
+            Ok(false) | Err(StoreError::Beyond { .. }) => {
                 let (reason, message) = ("insufficient_funds".to_owned(), "developer credit is used up, or was revoked".to_owned());
                 admission.release().await;
                 let (rows, news) = self.finisher.refuse(draft, &reason);

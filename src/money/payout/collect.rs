@@ -9,7 +9,10 @@ use super::{
 };
 use crate::{
     base::id::{BuilderId, PayoutId, ReceiptId},
-    money::sale::UNPAID,
+    money::{
+        ledger::{Cause, Dollars, Posting},
+        sale::UNPAID,
+    },
     store::{Decided, Place, Row, Tx},
 };
 
@@ -110,7 +113,7 @@ impl Payouts {
 
     /// Moves what is left of a packet's receipts, and seals it. Another request, or another host, may work on the same packet.
     async fn complete(&self, builder: &BuilderId, id: &PayoutId) -> Result<Packet, PayoutError> {
-        while update(&*self.store, Durability::Buffered, |tx| take(tx, builder, id)).await? {}
+        while update(&*self.store, Durability::Buffered, |tx| self.take(tx, builder, id)).await? {}
         loop {
             let step = update(&*self.store, Durability::Durable, |tx| self.seal(tx, builder, id)).await?;
             let Step::Done(packet, event) = step else { continue };
@@ -160,30 +163,32 @@ impl Payouts {
         tx.append(Events::stored(&Owner::Builder(builder.clone()), &event));
         tx.answer(Step::Done(Box::new(packet), Some(event)))
     }
-}
 
-/// Moves some receipts into the packet. False when it has all of them.
-async fn take<'a>(mut tx: Tx<'a>, builder: &BuilderId, id: &PayoutId) -> Result<Decided<'a, bool>, PayoutError> {
-    let row = tx.row(&PAYOUTS, &key(builder, id)).await?.ok_or(PayoutError::Unknown)?;
-    let mut packet = row.value.clone();
-    if packet.status != Status::Collecting {
-        return tx.answer(false);
+    /// Moves some receipts into the packet. False when it has all of them.
+    async fn take<'a>(&self, mut tx: Tx<'a>, builder: &BuilderId, id: &PayoutId) -> Result<Decided<'a, bool>, PayoutError> {
+        let row = tx.row(&PAYOUTS, &key(builder, id)).await?.ok_or(PayoutError::Unknown)?;
+        let mut packet = row.value.clone();
+        if packet.status != Status::Collecting {
+            return tx.answer(false);
+        }
+        let until = packet.until.parts::<(Ended<BuilderId>, ReceiptId)>().ok_or_else(damaged)?;
+        let range = UNPAID.under(&Ended(builder.clone())).up_to(&until);
+        let page = UNPAID.page(tx.store(), &range, CHUNK, Direction::Forward).await?;
+        let Some(first) = page.first().map(|receipt| receipt.key.1.clone()) else { return tx.answer(false) };
+        let before = packet.amount;
+        for receipt in page {
+            packet.amount = packet.amount.checked_add(receipt.value.net).ok_or_else(damaged)?;
+            packet.receipt_count += 1;
+            let at = Timestamp(receipt.value.at_ms);
+            let period = packet.period.unwrap_or(Period { from: at, to: at });
+            packet.period = Some(Period { from: period.from.min(at), to: period.to.max(at) });
+            tx.sweep(&UNPAID, &receipt);
+            tx.put(&PAYOUT_RECEIPTS, &(Ended(id.clone()), receipt.key.1.to_string()), &receipt.value);
+        }
+        let moved = MicroUsd(packet.amount - before);
+        let posting = Posting::new(Cause::Packed(id.clone(), first), self.clock.now());
+        let posting = posting.dollars(Dollars::Builder(builder.clone()), Dollars::Packet(id.clone()), moved);
+        tx.replace(&PAYOUTS, &row, &packet).append(posting.stored());
+        tx.answer(true)
     }
-    let until = packet.until.parts::<(Ended<BuilderId>, ReceiptId)>().ok_or_else(damaged)?;
-    let range = UNPAID.under(&Ended(builder.clone())).up_to(&until);
-    let page = UNPAID.page(tx.store(), &range, CHUNK, Direction::Forward).await?;
-    if page.is_empty() {
-        return tx.answer(false);
-    }
-    for receipt in page {
-        packet.amount = packet.amount.checked_add(receipt.value.net).ok_or_else(damaged)?;
-        packet.receipt_count += 1;
-        let at = Timestamp(receipt.value.at_ms);
-        let period = packet.period.unwrap_or(Period { from: at, to: at });
-        packet.period = Some(Period { from: period.from.min(at), to: period.to.max(at) });
-        tx.sweep(&UNPAID, &receipt);
-        tx.put(&PAYOUT_RECEIPTS, &(Ended(id.clone()), receipt.key.1.to_string()), &receipt.value);
-    }
-    tx.replace(&PAYOUTS, &row, &packet);
-    tx.answer(true)
 }

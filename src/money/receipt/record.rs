@@ -11,7 +11,7 @@ use crate::{
     store::{Batch, Formatted, Store, StoreError, Table, schema},
 };
 
-pub(super) const RECEIPTS: Table<ReceiptId, Stored> = schema::RECEIPTS.holding();
+pub(in crate::money) const RECEIPTS: Table<ReceiptId, Stored> = schema::RECEIPTS.holding();
 
 /// A receipt that nobody has signed: what the signature covers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

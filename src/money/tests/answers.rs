@@ -37,7 +37,7 @@ impl Store for Recording {
         self.inner.count(space, range, most).await
     }
 
-    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i64>, StoreError> {
+    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
         self.written.lock().unwrap().extend(batch.writes.iter().filter_map(|write| write.value.as_ref().map(|value| value.to_vec())));
         self.inner.apply(batch, durability).await
     }

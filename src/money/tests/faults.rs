@@ -2,7 +2,7 @@
 
 #![expect(clippy::print_stdout, reason = "seeds are printed")]
 
-use super::*;
+use super::{ledger::ledger_agrees, *};
 use crate::{
     base::random::Random,
     store::{
@@ -36,6 +36,7 @@ async fn check(bench: &Bench, story: &str) {
     assert_eq!(settled.len(), receipts.len(), "{story}: a receipt without a payment");
     let transactions: Vec<_> = bench.all(Space::LedgerNonces).await.into_iter().map(|(_, tx)| String::of_bytes(&tx).unwrap()).collect();
     assert!(settled.iter().all(|tx| transactions.contains(tx)), "{story}: settled without money");
+    ledger_agrees(bench, story).await;
 }
 
 /// What holds once everything open was resolved.
@@ -56,21 +57,19 @@ pub(super) async fn check_movements(bench: &Bench, story: &str) {
         seen += page.len();
         page.reverse();
         let mut balance = 0;
-        for movement in page {
-            match movement.kind {
-                MovementKind::Mint | MovementKind::Restore => balance += movement.amount.0,
-                MovementKind::Debit | MovementKind::Revoke => balance -= movement.amount.0,
-            }
-            assert_eq!(balance, movement.balance.0, "{story}: a movement is missing before {movement:?}");
+        for Moved { movement, balance: told } in page {
+            balance += movement.change();
+            assert_eq!(UsdChange::of(balance), told, "{story}: a movement is missing before {movement:?}");
             debits.extend(movement.receipt_id);
         }
-        assert_eq!(balance, credit.balance.0, "{story}: the balance moved without a movement");
+        assert_eq!(balance, credit.balance.0.into(), "{story}: the balance moved without a movement");
     }
-    assert_eq!(seen, bench.all(Space::CreditMovements).await.len(), "{story}: a movement of no credit");
+    assert_eq!(seen, bench.movements().await, "{story}: a movement of no credit");
     let mut receipts: Vec<_> = bench.receipts().await.iter().map(|receipt| receipt.draft.receipt_id.to_string()).collect();
     receipts.sort();
     debits.sort();
     assert_eq!(debits, receipts, "{story}: a receipt without its debit");
+    ledger_agrees(bench, story).await;
 }
 
 /// Pays, settles, whatever fails. True when the caller was told of success.
@@ -200,7 +199,7 @@ async fn whichever_write_fails_a_mint_goes_with_its_movement() {
             assert_eq!([first.is_err(), other.is_err(), topped.is_err()].map(usize::from).iter().sum::<usize>(), 1, "{story}");
             store.heal();
             check_movements(&bench, &story).await;
-            let written = bench.all(Space::CreditMovements).await.len();
+            let written = bench.movements().await;
             assert_eq!(written, if fault == Fault::After { 3 } else { 2 }, "{story}");
         }
     }

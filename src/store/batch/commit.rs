@@ -22,7 +22,7 @@ impl Batch {
     /// # Errors
     ///
     /// As [`Store::apply`].
-    pub async fn commit(self, store: &(impl Store + ?Sized), durability: Durability) -> Result<Vec<i64>, StoreError> {
+    pub async fn commit(self, store: &(impl Store + ?Sized), durability: Durability) -> Result<Vec<i128>, StoreError> {
         store.apply(self, durability).await
     }
 }

@@ -84,7 +84,7 @@ impl Batch {
     }
 
     /// Adds `by` to the sum at `key`, which must stay within `limit`.
-    pub fn add<K: Key>(&mut self, counter: &Counter<K>, key: &K, by: i64, limit: Limit) -> &mut Self {
+    pub fn add<K: Key>(&mut self, counter: &Counter<K>, key: &K, by: i128, limit: Limit) -> &mut Self {
         let at = stored_key(counter.plan, key);
         if counter.plan.followed {
             self.told.push((counter.plan.space, at.clone()));

@@ -10,6 +10,7 @@ use std::{
 };
 
 use super::{
+    archived::Archived,
     damage::{Damage, JournalError},
     frame::Frame,
     link::Link,
@@ -58,36 +59,13 @@ impl Archive {
 
     /// Follows the chain through the archive.
     pub(crate) fn check(store: &Path) -> Result<Self, JournalError> {
-        let folder = store.join(Kind::Archive.folder());
-        let mut archive = Self::default();
-        let mut chain = None;
-        for named in Named::all(store, Kind::Archive).map_err(JournalError::io(&folder))? {
-            let mut reader = Reader::open(&named.path, Kind::Archive)?;
-            let follows = chain.is_none_or(|chain| chain == reader.opening.link.chain) && reader.opening.sequence == named.sequence;
-            if !follows {
-                return Err(Damage::new(&named.path, "it does not follow from the file before it").at(0).into());
-            }
-            let mut here = reader.opening.link.chain;
-            loop {
-                let at = reader.at();
-                match reader.next(archive.last + 1)? {
-                    Found::Frame(frame) => {
-                        let head = frame.head;
-                        if head.link.chain != here || head.sequence <= archive.last {
-                            return Err(reader.damage("a frame that does not follow from those before it", at, head.sequence).into());
-                        }
-                        here = Link::of_money(here, head.sequence, &frame.money, head.link.rest).chain;
-                        archive.frames += 1;
-                        archive.last = head.sequence;
-                    }
-                    Found::Zeros { .. } => return Err(reader.damage("zeros in place of a frame", at, archive.last + 1).into()),
-                    Found::End => break,
-                }
-            }
-            archive.files += 1;
-            chain = Some(here);
+        let mut archived = Archived::start(store)?;
+        let files = archived.files();
+        let mut frames = 0;
+        while archived.next()?.is_some() {
+            frames += 1;
         }
-        Ok(archive)
+        Ok(Self { files, frames, last: archived.last() })
     }
 
     /// Keeps the money of the frames of a segment up to `until`; where it is damaged, of those before.

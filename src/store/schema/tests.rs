@@ -90,8 +90,9 @@ fn keys_are_where_they_always_were() {
     assert_eq!(stored(FREE_ADDED, ()), "free-receipts/added");
     assert_eq!(stored(FREE_SORTED, ()), "free-receipts/sorted");
     assert_eq!(stored(FREE_REMOVED, ()), "free-receipts/removed");
+    assert_eq!(stored(LEDGER_OPENED, ()), "ledger-opened");
     assert_eq!(stored(FREE_PLACE, ()), "free-receipts/sorted-to");
-    for slugs in [ENDPOINTS, VERSIONS, VERSION_OWNERS, RETIRED_SLUGS, MINTINGS, TASKS, LEDGER_BALANCES, LEDGER_NONCES] {
+    for slugs in [ENDPOINTS, VERSIONS, VERSION_OWNERS, RETIRED_SLUGS, MINTINGS, TASKS, LEDGER_BALANCES, LEDGER_NONCES, ACCOUNTS, POSTINGS] {
         assert_eq!(stored(slugs, text("text")), "text");
     }
     assert_eq!(stored(RECEIPTS, receipt.clone()), format!("rcpt_{ULID}"));

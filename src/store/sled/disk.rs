@@ -53,7 +53,7 @@ impl Disk {
     }
 
     /// Takes a commit into a group.
-    pub(super) fn decide(&mut self, group: &mut Group, batch: crate::store::Batch) -> Result<Vec<i64>, StoreError> {
+    pub(super) fn decide(&mut self, group: &mut Group, batch: crate::store::Batch) -> Result<Vec<i128>, StoreError> {
         self.standing.check()?;
         if let Some(reason) = self.standing.full() {
             self.look_for_room(reason)?;

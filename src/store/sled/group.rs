@@ -25,7 +25,7 @@ pub(super) struct Group {
 
 impl Group {
     /// Checks a commit, decides what it adds, and takes it in. One that is refused leaves nothing.
-    pub(super) fn decide(&mut self, tree: &Tree, batch: Batch) -> Result<Vec<i64>, StoreError> {
+    pub(super) fn decide(&mut self, tree: &Tree, batch: Batch) -> Result<Vec<i128>, StoreError> {
         let Batch { checks, mut writes, adds, told } = batch;
         for check in checks {
             if self.get(tree, check.space, &check.key)?.as_deref() != check.expected.as_deref() {

@@ -11,4 +11,4 @@ pub(super) struct Job {
     pub(super) answer: Answer,
 }
 
-pub(super) type Answer = oneshot::Sender<Result<Vec<i64>, StoreError>>;
+pub(super) type Answer = oneshot::Sender<Result<Vec<i128>, StoreError>>;

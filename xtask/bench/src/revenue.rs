@@ -16,7 +16,7 @@ use tollhouse::{
     call::{Closing, ReceiptFinisher},
     event::{EventSettings, Events},
     money::{
-        Finisher as _, Settlement, SettlementKind, StoredAnswer,
+        Finisher as _, Settlement, SettlementKind, StoredAnswer, WireVersion,
         receipt::{Draft, Signer},
         sale::{FeeBps, Sales},
     },
@@ -135,14 +135,14 @@ fn closing(owner: &Owner, endpoints: &[EndpointId], n: u64, at: Timestamp) -> Re
 
 fn settlement() -> Settlement {
     Settlement {
-        kind: SettlementKind::Credit,
-        transaction: String::new(),
-        network: String::new(),
-        asset: String::new(),
+        kind: SettlementKind::X402,
+        transaction: format!("0x{}", "0".repeat(64)),
+        network: "eip155:84532".to_owned(),
+        asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e".to_owned(),
         amount: PRICE.0.to_string(),
-        payer: "crd_01J00000000000000000000000".to_owned(),
-        scheme: "credit".to_owned(),
-        version: None,
+        payer: format!("0x{}", "1".repeat(40)),
+        scheme: "exact".to_owned(),
+        version: Some(WireVersion::V2),
     }
 }
 

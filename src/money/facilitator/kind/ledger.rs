@@ -17,7 +17,7 @@ const NONCES: Table<String, String> = schema::LEDGER_NONCES.holding();
 const EXPIRY: Table<(Timestamp, String), ()> = schema::LEDGER_EXPIRY.holding();
 
 /// No balance is more.
-const FULL: Limit = Limit::Ceiling(i64::MAX);
+const FULL: Limit = Limit::Ceiling(i64::MAX as i128);
 
 /// Most that one request to the faucet gives: 1,000 USD.
 pub(in crate::money) const MAX_FAUCET: MicroUsd = MicroUsd(1_000_000_000);
@@ -208,11 +208,11 @@ fn parse(address: &str) -> Result<Address, LedgerError> {
 }
 
 /// As sums are: what is more than there can be stands for all there can be.
-fn signed(micros: u64) -> i64 {
-    i64::try_from(micros).unwrap_or(i64::MAX)
+fn signed(micros: u64) -> i128 {
+    i64::try_from(micros).unwrap_or(i64::MAX).into()
 }
 
 /// No balance is below zero.
-fn unsigned(sum: i64) -> u64 {
+fn unsigned(sum: i128) -> u64 {
     u64::try_from(sum).unwrap_or(0)
 }

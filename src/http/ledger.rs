@@ -1,0 +1,42 @@
+//! `/ai/admin/ledger`: what each account has, and whether it agrees with what is there.
+
+use std::sync::Arc;
+
+use axum::{Json, extract::State};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    auth::Admin,
+    page::Limit,
+    route::{Route, get},
+    services::Earning,
+};
+use crate::{
+    front::Fault,
+    money::ledger::{self, Reading},
+};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Pages {
+    #[serde(default)]
+    limit: Limit,
+    cursor: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    ok: bool,
+    #[serde(flatten)]
+    reading: Reading,
+}
+
+/// The routes of this file.
+pub(super) fn routes() -> Vec<Route> {
+    vec![get("/ai/admin/ledger", "the accounts of the ledger, and whether they agree with what they are the sums of", read)]
+}
+
+async fn read(Admin(pages): Admin<Pages>, State(earning): State<Arc<Earning>>) -> Result<Json<Answer>, Fault> {
+    let reading = ledger::read(&*earning.store, pages.limit.0, pages.cursor.as_deref()).await?;
+    Ok(Json(Answer { ok: true, reading }))
+}

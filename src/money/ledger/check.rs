@@ -1,0 +1,168 @@
+//! Proving the ledger: postings, balances, movements, receipts, what waits to be paid out and packets tell the same.
+//!
+//! It goes through each table once, a page at a time, and looks up for each row the others that tell of the same money. In
+//! memory it holds no more than a sum for each account. All of it tells of one moment only where nobody writes meanwhile: of a
+//! stopped host.
+
+mod credits;
+mod earned;
+mod found;
+mod kept;
+mod sales;
+
+use std::collections::BTreeMap;
+
+pub use self::found::{Found, Wrong};
+use super::{
+    account::{ACCOUNTS, Account, CREDIT_BALANCES, CREDITS_TOGETHER, Dollars, Unit},
+    opening::OPENED,
+    posting::POSTINGS,
+};
+use crate::{
+    base::{clock::Timestamp, id::CreditId},
+    money::credit::number::BALANCE,
+    store::{Row, Store, StoreError, Written},
+};
+
+/// Rows that are read at once.
+const PAGE: usize = 1_000;
+
+/// Goes through all of it; answers what was looked at, and what does not agree.
+///
+/// # Errors
+///
+/// The store's. A row that does not read is told as wrong, and is none.
+pub async fn check(store: &dyn Store) -> Result<Found, StoreError> {
+    let mut check = Check::new(store).await?;
+    check.all().await?;
+    Ok(check.found())
+}
+
+/// A check under way.
+pub struct Check<'a> {
+    store: &'a dyn Store,
+    /// Receipts from before then may have no posting.
+    opened: Timestamp,
+    /// What the postings come to.
+    sums: BTreeMap<String, (Unit, i128)>,
+    found: Found,
+}
+
+impl std::fmt::Debug for Check<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Check").field("found", &self.found).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Check<'a> {
+    /// Begins one.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn new(store: &'a dyn Store) -> Result<Self, StoreError> {
+        let opened = OPENED.get(store, &()).await?.map_or(Timestamp(0), |opened| opened.at);
+        Ok(Self { store, opened, sums: BTreeMap::new(), found: Found::default() })
+    }
+
+    /// Holds rows that were written at some time against what is there: those that are never changed.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn archived(&mut self, rows: &[Written]) -> Result<(), StoreError> {
+        for row in rows {
+            self.still_there(row).await?;
+        }
+        Ok(())
+    }
+
+    /// Goes through every table.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn all(&mut self) -> Result<(), StoreError> {
+        self.postings().await?;
+        self.receipts().await?;
+        self.credits().await?;
+        self.unpaid().await?;
+        self.packets().await?;
+        self.balances().await
+    }
+
+    /// What was found.
+    #[must_use]
+    pub fn found(self) -> Found {
+        self.found
+    }
+
+    /// Adds the postings up, and sees that each tells of something that is there.
+    async fn postings(&mut self) -> Result<(), StoreError> {
+        let mut range = POSTINGS.all();
+        while let Some(page) = POSTINGS.next(self.store, &mut range, PAGE).await? {
+            for row in page {
+                let Some(Row { key, value: posting, .. }) = self.sound(row) else { continue };
+                self.found.postings += 1;
+                for (account, by) in posting.changes() {
+                    self.sums.entry(account.to_string()).or_insert((account.unit(), 0)).1 += by;
+                }
+                if posting.cause().key() != key {
+                    self.found.wrong(format!("posting {key}"), "tells of another cause than that which it is found by");
+                }
+                self.posting(&key, &posting).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Holds each balance against the postings, and those of each unit against nothing.
+    async fn balances(&mut self) -> Result<(), StoreError> {
+        let mut units = BTreeMap::<String, i128>::new();
+        let mut balances = BTreeMap::new();
+        let (rows, mut range) = (ACCOUNTS.rows(), ACCOUNTS.rows().all());
+        while let Some(page) = rows.next(self.store, &mut range, PAGE).await? {
+            for row in page {
+                balances.extend(self.sound(row).map(|row| (row.key, row.value.0)));
+            }
+        }
+        let credits_together = balances.remove(CREDITS_TOGETHER).unwrap_or(0);
+        let mut together = 0;
+        let credits: Vec<CreditId> = self.sums.keys().filter_map(|name| name.strip_prefix("credit/")?.parse().ok()).collect();
+        for credit in credits {
+            let sum = CREDIT_BALANCES.get(self.store, &(credit.clone(), BALANCE)).await?;
+            together += sum;
+            balances.insert(Account::Dollars(Dollars::Credit(credit)).to_string(), sum);
+        }
+        let what = format!("account {CREDITS_TOGETHER}");
+        self.found.agrees(what, ("its balance is", credits_together), ("the credits have together", together));
+        for (name, balance) in &balances {
+            self.found.accounts += 1;
+            let posted = match self.sums.remove(name) {
+                Some((unit, posted)) => {
+                    *units.entry(unit.to_string()).or_default() += balance;
+                    posted
+                }
+                None => 0,
+            };
+            self.found.agrees(format!("account {name}"), ("its balance is", *balance), ("its postings come to", posted));
+        }
+        for (name, (_, posted)) in std::mem::take(&mut self.sums) {
+            self.found.agrees(format!("account {name}"), ("its balance is", 0), ("its postings come to", posted));
+        }
+        for (unit, sum) in units {
+            self.found.agrees(format!("all accounts of {unit}"), ("they come to", sum), ("and should to", 0));
+        }
+        Ok(())
+    }
+
+    /// What an account has by its postings.
+    fn posted(&self, account: Dollars) -> i128 {
+        self.sums.get(&Account::Dollars(account).to_string()).map_or(0, |(_, sum)| *sum)
+    }
+
+    /// A row that reads; what does not is told as wrong.
+    fn sound<T>(&mut self, row: Result<T, StoreError>) -> Option<T> {
+        row.map_err(|error| self.found.wrong("a row", error.to_string())).ok()
+    }
+}

@@ -1,0 +1,82 @@
+//! Credits: the movements of each come to its balance, and each tells of a posting.
+
+use super::{Check, PAGE};
+use crate::{
+    base::id::{CreditId, ReceiptId},
+    money::{
+        credit::{
+            balance::{CREDITS, Holder},
+            line::{LINES, Line, Movement, MovementKind},
+        },
+        ledger::{
+            account::Dollars,
+            posting::{Cause, POSTINGS},
+        },
+    },
+    store::{Row, StoreError},
+};
+
+impl Check<'_> {
+    /// Adds up the movements of each credit.
+    pub(super) async fn credits(&mut self) -> Result<(), StoreError> {
+        let mut range = CREDITS.all();
+        while let Some(page) = CREDITS.next(self.store, &mut range, PAGE).await? {
+            for row in page {
+                let Some(Row { key: id, value: holder, .. }) = self.sound(row) else { continue };
+                self.found.credits += 1;
+                self.credit(&id, &holder).await?;
+            }
+        }
+        // Those of credits that are not there.
+        let mut range = LINES.all();
+        while let Some((id, _)) = LINES.first(self.store, &range).await? {
+            if CREDITS.get(self.store, &id).await?.is_none() {
+                self.found.wrong(format!("credit {id}"), "has movements, or a balance, and is not there");
+            }
+            range = range.behind(&id);
+        }
+        Ok(())
+    }
+
+    async fn credit(&mut self, id: &CreditId, holder: &Holder) -> Result<(), StoreError> {
+        let (mut range, mut moved, mut balance) = (LINES.under(id), 0, 0);
+        while let Some(page) = LINES.next(self.store, &mut range, PAGE).await? {
+            for row in page {
+                let Some(Row { key: (_, number), value: line, .. }) = self.sound(row) else { continue };
+                match line {
+                    Line::Balance(sum) => balance = sum,
+                    Line::Movement(movement) => {
+                        self.found.movements += 1;
+                        moved += movement.change();
+                        self.movement(id, number, &movement).await?;
+                    }
+                }
+            }
+        }
+        self.found.agrees(format!("credit {id}"), ("its balance is", balance), ("its movements come to", moved));
+        let taken = holder.revoked.as_ref().map_or(0, |revoked| revoked.amount.0.into());
+        let revoked = self.posted(Dollars::Revoked(id.clone()));
+        self.found.agrees(format!("credit {id}"), ("was revoked with", taken), ("its account has", revoked));
+        Ok(())
+    }
+
+    /// Sees that a movement has its posting. That they tell of the same amount is seen from there.
+    async fn movement(&mut self, id: &CreditId, number: u64, movement: &Movement) -> Result<(), StoreError> {
+        // Those from before, and those that moved nothing, have none.
+        if movement.at < self.opened || movement.amount.is_zero() {
+            return Ok(());
+        }
+        let cause = match movement.kind {
+            MovementKind::Mint => Some(Cause::Minted(id.clone(), number)),
+            MovementKind::Revoke | MovementKind::Restore => Some(Cause::Judged(id.clone(), number)),
+            MovementKind::Debit => movement.receipt_id.as_ref().and_then(|id| id.parse::<ReceiptId>().ok()).map(Cause::Sold),
+        };
+        let what = format!("movement {number} of credit {id}");
+        match cause {
+            Some(cause) if POSTINGS.get(self.store, &cause.key()).await?.is_none() => self.found.wrong(what, "has no posting"),
+            Some(_) => {}
+            None => self.found.wrong(what, "names no receipt"),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,85 @@
+//! What builders earned: what waits is what their accounts have, and a packet is the sum of its receipts.
+
+use super::{Check, PAGE};
+use crate::{
+    base::id::ReceiptId,
+    money::{
+        ledger::{
+            account::{Account, Dollars},
+            posting::{Cause, POSTINGS},
+        },
+        payout::{PAYOUT_RECEIPTS, PAYOUTS, Packet, Status},
+        sale::{UNPAID, Unpaid},
+    },
+    store::{Ended, Row, StoreError},
+};
+
+impl Check<'_> {
+    /// Adds up what waits for each builder.
+    pub(super) async fn unpaid(&mut self) -> Result<(), StoreError> {
+        let mut waiting = std::collections::BTreeMap::new();
+        let mut range = UNPAID.all();
+        while let Some(page) = UNPAID.next(self.store, &mut range, PAGE).await? {
+            for row in page {
+                let Some(Row { key: (builder, receipt), value: unpaid, .. }) = self.sound(row) else { continue };
+                self.found.unpaid += 1;
+                let account = Account::Dollars(Dollars::Builder(builder.0)).to_string();
+                self.earned(&receipt, &account, unpaid).await?;
+                *waiting.entry(account).or_insert(0) += i128::from(unpaid.net);
+            }
+        }
+        let builders = self.sums.iter().filter(|(name, _)| name.starts_with("builder/"));
+        let mut posted: std::collections::BTreeMap<_, _> = builders.map(|(name, (_, sum))| (name.clone(), *sum)).collect();
+        for (account, waiting) in waiting {
+            let posted = posted.remove(&account).unwrap_or(0);
+            self.found.agrees(format!("account {account}"), ("what waits comes to", waiting), ("its postings come to", posted));
+        }
+        for (account, posted) in posted {
+            self.found.agrees(format!("account {account}"), ("what waits comes to", 0), ("its postings come to", posted));
+        }
+        Ok(())
+    }
+
+    /// Holds what waits for a receipt against what its posting gave the builder.
+    async fn earned(&mut self, receipt: &ReceiptId, account: &str, unpaid: Unpaid) -> Result<(), StoreError> {
+        let Some(posting) = POSTINGS.get(self.store, &Cause::Sold(receipt.clone()).key()).await? else {
+            if unpaid.at_ms >= self.opened.0 {
+                self.found.wrong(format!("receipt {receipt}"), "waits to be paid out and has no posting");
+            }
+            return Ok(());
+        };
+        let posted = posting.changes().into_iter().find(|(to, _)| to.to_string() == account).map_or(0, |(_, by)| by);
+        self.found.agrees(format!("receipt {receipt}"), ("waits to be paid out with", unpaid.net.into()), ("its posting gave", posted));
+        Ok(())
+    }
+
+    /// Adds up the receipts of each packet.
+    pub(super) async fn packets(&mut self) -> Result<(), StoreError> {
+        let mut range = PAYOUTS.all();
+        while let Some(page) = PAYOUTS.next(self.store, &mut range, PAGE).await? {
+            for row in page {
+                let Some(Row { value: packet, .. }) = self.sound(row) else { continue };
+                self.found.packets += 1;
+                self.packet(&packet).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn packet(&mut self, packet: &Packet) -> Result<(), StoreError> {
+        let (mut range, mut sum, mut count) = (PAYOUT_RECEIPTS.under(&Ended(packet.id.clone())), 0, 0);
+        while let Some(page) = PAYOUT_RECEIPTS.next(self.store, &mut range, PAGE).await? {
+            for row in page {
+                let Some(row) = self.sound(row) else { continue };
+                (count, sum) = (count + 1, sum + i128::from(row.value.net));
+            }
+        }
+        let what = || format!("packet {}", packet.id);
+        let amount = packet.amount.into();
+        self.found.agrees(what(), ("its amount is", amount), ("its receipts come to", sum));
+        self.found.agrees(what(), ("its count is", packet.receipt_count.into()), ("its receipts are", count));
+        let left = if packet.status == Status::Paid { 0 } else { amount };
+        self.found.agrees(what(), ("is to pay", left), ("its account has", self.posted(Dollars::Packet(packet.id.clone()))));
+        Ok(())
+    }
+}

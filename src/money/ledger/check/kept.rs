@@ -1,0 +1,49 @@
+//! What was written once and for all, held against what was kept of it elsewhere.
+
+use super::Check;
+use crate::{
+    money::{
+        credit::{line::LINES, number::BALANCE},
+        ledger::posting::POSTINGS,
+        receipt::{Kind, RECEIPTS, Record},
+    },
+    store::{Became, StoreError, Written},
+};
+
+impl Check<'_> {
+    /// Sees that a row that was written once is still there, and the same.
+    pub(super) async fn still_there(&mut self, row: &Written) -> Result<(), StoreError> {
+        let Some(what) = once(row) else { return Ok(()) };
+        self.found.archived += 1;
+        match row.became(self.store).await? {
+            Became::Same => {}
+            Became::Other => self.found.wrong(what, "is not as the archive of the journal has it"),
+            Became::Gone => self.found.wrong(what, "is in the archive of the journal, and not in the store"),
+        }
+        Ok(())
+    }
+}
+
+/// What a row is of those that are written once. Balances change, and receipts of free calls were moved.
+fn once(row: &Written) -> Option<String> {
+    if let Some(found) = row.of(&POSTINGS) {
+        return Some(POSTINGS.key(&found).map_or_else(|error| error.to_string(), |key| format!("posting {key}")));
+    }
+    if let Some(found) = row.of(&LINES) {
+        return match LINES.key(&found) {
+            Ok((_, BALANCE)) => None,
+            Ok((id, number)) => Some(format!("movement {number} of credit {id}")),
+            Err(error) => Some(error.to_string()),
+        };
+    }
+    let receipt = RECEIPTS.read(row.of(&RECEIPTS)?);
+    match receipt {
+        Ok(receipt) if is_free(&receipt.value.0) => None,
+        Ok(receipt) => Some(format!("receipt {}", receipt.key)),
+        Err(error) => Some(error.to_string()),
+    }
+}
+
+fn is_free(receipt: &[u8]) -> bool {
+    serde_json::from_slice::<Record>(receipt).is_ok_and(|record| record.kind == Kind::Free)
+}

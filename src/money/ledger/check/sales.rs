@@ -1,0 +1,129 @@
+//! Postings and receipts: each paid call has one of either, and they tell of the same money.
+
+use serde::Deserialize;
+
+use super::{Check, PAGE};
+use crate::{
+    base::{clock::Timestamp, id::ReceiptId},
+    money::{
+        credit::line::{LINES, Line},
+        ledger::{
+            account::{Account, Dollars, Tokens},
+            posting::{Cause, POSTINGS, Posting},
+        },
+        payout::{PAYOUT_BUILDERS, PAYOUTS, key as packet_key},
+        receipt::{Kind, RECEIPTS, Stored},
+    },
+    store::{Row, StoreError},
+    tool::MicroUsd,
+};
+
+/// What of a receipt tells of money.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Paid {
+    kind: Kind,
+    price_usd: MicroUsd,
+    amount: Option<String>,
+    issued_at: Timestamp,
+}
+
+impl Paid {
+    fn of(receipt: &Stored) -> Option<Self> {
+        serde_json::from_slice(&receipt.0).ok()
+    }
+}
+
+/// What of a posting a receipt tells too.
+struct Posted {
+    kind: Kind,
+    price: i128,
+    units: Option<i128>,
+}
+
+impl Posted {
+    fn of(posting: &Posting) -> Self {
+        let (mut price, mut units, mut kind) = (0, None, Kind::Credit);
+        for (account, by) in posting.changes() {
+            match account {
+                Account::Dollars(Dollars::Credit(_)) => price -= by,
+                Account::Dollars(Dollars::Exchange(_)) => {
+                    price -= by;
+                    kind = Kind::X402;
+                }
+                Account::Tokens(Tokens::Treasury, _) => units = Some(by),
+                Account::Dollars(_) | Account::Tokens(Tokens::Payers, _) => {}
+            }
+        }
+        Self { kind, price, units }
+    }
+}
+
+impl Check<'_> {
+    /// Sees that what a posting tells of is there, and tells the same.
+    pub(super) async fn posting(&mut self, key: &str, posting: &Posting) -> Result<(), StoreError> {
+        let missing = |what: &str| format!("tells of {what}, which is not there");
+        let there = match posting.cause() {
+            Cause::Opened(_) => return Ok(()),
+            Cause::Sold(receipt) => match RECEIPTS.get(self.store, receipt).await? {
+                Some(stored) => {
+                    self.sale(receipt, &stored, posting);
+                    return Ok(());
+                }
+                None => Err("a receipt"),
+            },
+            Cause::Minted(credit, number) | Cause::Judged(credit, number) => {
+                let account = Account::Dollars(Dollars::Credit(credit.clone()));
+                match LINES.get(self.store, &(credit.clone(), *number)).await?.and_then(Line::movement) {
+                    Some(movement) => Ok(Some((movement.change(), posting.changes().get(&account).copied().unwrap_or(0)))),
+                    None => Err("a movement"),
+                }
+            }
+            Cause::Packed(payout, _) | Cause::PaidOut(payout) => match PAYOUT_BUILDERS.get(self.store, payout).await? {
+                Some(builder) if PAYOUTS.get(self.store, &packet_key(&builder, payout)).await?.is_some() => Ok(None),
+                Some(_) | None => Err("a payout packet"),
+            },
+        };
+        match there {
+            Ok(Some((moved, posted))) => {
+                self.found.agrees(format!("posting {key}"), ("its movement tells of", moved), ("it moves", posted))
+            }
+            Ok(None) => {}
+            Err(what) => self.found.wrong(format!("posting {key}"), missing(what)),
+        }
+        Ok(())
+    }
+
+    /// Holds a receipt against its posting.
+    fn sale(&mut self, id: &ReceiptId, receipt: &Stored, posting: &Posting) {
+        let what = format!("receipt {id}");
+        let Some(paid) = Paid::of(receipt) else { return self.found.wrong(what, "does not read") };
+        let posted = Posted::of(posting);
+        if paid.kind != posted.kind {
+            return self.found.wrong(what, "was paid in another way than its posting tells");
+        }
+        self.found.agrees(&what, ("its price is", paid.price_usd.0.into()), ("its posting moves", posted.price));
+        if let Some(units) = posted.units {
+            let amount = paid.amount.and_then(|amount| amount.parse().ok()).unwrap_or(0);
+            self.found.agrees(&what, ("its amount is", amount), ("its posting moves", units));
+        }
+    }
+
+    /// Sees that each receipt of a paid call has its posting.
+    pub(super) async fn receipts(&mut self) -> Result<(), StoreError> {
+        let mut range = RECEIPTS.all();
+        while let Some(page) = RECEIPTS.next(self.store, &mut range, PAGE).await? {
+            for row in page {
+                let Some(Row { key: id, value: receipt, .. }) = self.sound(row) else { continue };
+                // Those of free calls were here once.
+                let Some(paid) = Paid::of(&receipt).filter(|paid| paid.kind != Kind::Free) else { continue };
+                self.found.receipts += 1;
+                let posting = Cause::Sold(id.clone()).key();
+                if paid.issued_at >= self.opened && !paid.price_usd.is_zero() && POSTINGS.get(self.store, &posting).await?.is_none() {
+                    self.found.wrong(format!("receipt {id}"), "has no posting");
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,146 @@
+//! Opening the ledger over a store that had none: what is there is entered once, as it stands.
+//!
+//! It happens before anything else uses the store, in commits of a bounded size, each of which says of its part that it is done:
+//! one that was cut off goes on where it ended.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    account::{Account, Dollars},
+    posting::{Cause, POSTINGS, Posting},
+};
+use crate::{
+    base::{
+        clock::{Clock, Timestamp},
+        id::BuilderId,
+    },
+    money::{
+        credit::balance::CREDITS,
+        payout::{PAYOUTS, Status},
+        sale::UNPAID,
+    },
+    store::{Batch, Direction, Durability, Ended, Row, Store, StoreError, Table, schema},
+    tool::MicroUsd,
+};
+
+pub(in crate::money) const OPENED: Table<(), Opened> = schema::LEDGER_OPENED.holding();
+crate::store::json_values!(Opened);
+
+/// Rows that are looked at, or entered, at once.
+const PAGE: usize = 500;
+
+/// Since when every movement of money has a posting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Opened {
+    /// Receipts from before then may have none.
+    pub at: Timestamp,
+}
+
+/// Since when there is a ledger; `None` in a store of a version that had none, which no host has opened since.
+///
+/// # Errors
+///
+/// The store's.
+pub async fn opened(store: &dyn Store) -> Result<Option<Opened>, StoreError> {
+    OPENED.get(store, &()).await
+}
+
+/// Enters what is there, unless that was done. To be called before anything else uses the store.
+///
+/// # Errors
+///
+/// The store's; the next start goes on.
+pub async fn open(store: &dyn Store, clock: &Clock) -> Result<(), StoreError> {
+    if opened(store).await?.is_some() {
+        return Ok(());
+    }
+    let opening = Opening { store, at: clock.now() };
+    let credits = opening.credits().await?;
+    let builders = opening.builders().await?;
+    let packets = opening.packets().await?;
+    OPENED.put(&(), &Opened { at: opening.at }).commit(store, Durability::Durable).await?;
+    if credits + builders + packets > 0 {
+        tracing::info!(credits, builders, packets, "the ledger was opened with what was there before it");
+    }
+    Ok(())
+}
+
+struct Opening<'a> {
+    store: &'a dyn Store,
+    at: Timestamp,
+}
+
+impl Opening<'_> {
+    /// The balances of credits, and what was taken of revoked ones. A record that was entered says no balance any more.
+    async fn credits(&self) -> Result<u64, StoreError> {
+        let (mut range, mut entered) = (CREDITS.all(), 0);
+        loop {
+            let page = CREDITS.page(self.store, &range, PAGE, Direction::Forward).await?;
+            let Some(last) = page.last() else { return Ok(entered) };
+            range = range.after(&last.key);
+            let mut batch = Batch::new();
+            for row in &page {
+                if let Some(balance) = row.value.before {
+                    let mut holder = row.value.clone();
+                    holder.before = None;
+                    batch.replace(&CREDITS, row, &holder);
+                    batch.append(self.entered(Dollars::Credit(row.key.clone()), balance).stored());
+                    let revoked = row.value.revoked.as_ref().map_or(MicroUsd::ZERO, |revoked| revoked.amount);
+                    batch.append(self.entered(Dollars::Revoked(row.key.clone()), revoked).stored());
+                    entered += 1;
+                }
+            }
+            batch.commit(self.store, Durability::Buffered).await?;
+        }
+    }
+
+    /// What waits to be paid out.
+    async fn builders(&self) -> Result<u64, StoreError> {
+        let (mut rest, mut entered) = (UNPAID.all(), 0);
+        while let Some((builder, _)) = UNPAID.first(self.store, &rest).await? {
+            entered += self.enter(Dollars::Builder(builder.0.clone()), self.unpaid(&builder).await?).await?;
+            rest = rest.behind(&builder);
+        }
+        Ok(entered)
+    }
+
+    async fn unpaid(&self, builder: &Ended<BuilderId>) -> Result<MicroUsd, StoreError> {
+        let (mut range, mut sum) = (UNPAID.under(builder), 0_u64);
+        loop {
+            let page = UNPAID.page(self.store, &range, PAGE, Direction::Forward).await?;
+            let Some(last) = page.last() else { return Ok(MicroUsd(sum)) };
+            range = range.after(&last.key);
+            sum = page.iter().fold(sum, |sum, row| sum.saturating_add(row.value.net));
+        }
+    }
+
+    /// What is in packets that nobody has paid.
+    async fn packets(&self) -> Result<u64, StoreError> {
+        let (mut range, mut entered) = (PAYOUTS.all(), 0);
+        loop {
+            let page = PAYOUTS.page(self.store, &range, PAGE, Direction::Forward).await?;
+            let Some(last) = page.last() else { return Ok(entered) };
+            range = range.after(&last.key);
+            for Row { value: packet, .. } in &page {
+                if packet.status != Status::Paid {
+                    entered += self.enter(Dollars::Packet(packet.id.clone()), packet.amount()).await?;
+                }
+            }
+        }
+    }
+
+    /// Enters what an account has, unless that was done.
+    async fn enter(&self, account: Dollars, amount: MicroUsd) -> Result<u64, StoreError> {
+        let posting = self.entered(account, amount);
+        if POSTINGS.get(self.store, &posting.cause().key()).await?.is_some() {
+            return Ok(0);
+        }
+        posting.stored().commit(self.store, Durability::Buffered).await?;
+        Ok(1)
+    }
+
+    fn entered(&self, account: Dollars, amount: MicroUsd) -> Posting {
+        let name = Account::Dollars(account.clone()).to_string();
+        Posting::new(Cause::Opened(name), self.at).dollars(Dollars::Before, account, amount)
+    }
+}

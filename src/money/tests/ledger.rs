@@ -1,0 +1,280 @@
+//! The ledger proves what there is, and names what does not agree.
+
+use super::*;
+use crate::{
+    base::{
+        id::{BuilderId, PayoutId},
+        random::Random,
+    },
+    money::{
+        ledger::{self, Check, Found, POSTINGS, Unit},
+        payout::{Decision, Payouts, SettingsDraft, Verdict},
+        sale::FeeBps,
+    },
+    store::{
+        Key as _, Sum, Written,
+        faulty::{Fault, FaultyStore},
+    },
+};
+
+/// Everything that tells of money tells the same.
+pub(super) async fn ledger_agrees(bench: &Bench, story: &str) {
+    let found = found(bench).await;
+    assert!(found.wrong.is_empty(), "{story}: {:#?}", found.wrong);
+}
+
+async fn found(bench: &Bench) -> Found {
+    ledger::check(&*bench.store).await.unwrap()
+}
+
+/// Names what is wrong, each with by how much.
+async fn wrong(bench: &Bench) -> Vec<String> {
+    found(bench).await.wrong.iter().map(ToString::to_string).collect()
+}
+
+/// The receipt of a call of `owner`'s endpoint, of which the host keeps a twentieth.
+fn draft_of(owner: &Owner) -> Vec<u8> {
+    let mut closing: Closing = serde_json::from_slice(&draft()).unwrap();
+    (closing.owner, closing.fee) = (owner.clone(), FeeBps(500).of(PRICE, owner));
+    ReceiptFinisher::encode(&closing)
+}
+
+fn by_credit(token: &str) -> Offered {
+    Offered::Credit(CreditOffer { token: token.to_owned(), idempotency_key: None, observer: None })
+}
+
+impl Bench {
+    fn payouts(&self) -> Payouts {
+        let events = Arc::new(Events::new(Arc::clone(&self.store), self.clock.clone(), EventSettings::default()));
+        Payouts::new(Arc::clone(&self.store), self.clock.clone(), events, Arc::clone(&self.signer), config().assets().collect())
+    }
+
+    async fn sell(&self, owner: &Owner, offered: Offered) -> Option<StoredAnswer> {
+        let Ok(Admit::Run(admission)) = self.admit(offered).await else { return None };
+        self.gate.settle(admission, answer(ANSWER), &draft_of(owner)).await.ok()
+    }
+
+    async fn write(&self, space: Space, key: Vec<u8>, value: Vec<u8>) {
+        self.store.apply(Batch::of(vec![], vec![Write::put(space, key, value)]), Durability::Buffered).await.unwrap();
+    }
+
+    async fn delete(&self, space: Space, key: Vec<u8>) {
+        self.store.apply(Batch::of(vec![], vec![Write::delete(space, key)]), Durability::Buffered).await.unwrap();
+    }
+
+    /// The postings come to nothing in each unit, each for itself.
+    async fn postings_balance(&self) {
+        for row in POSTINGS.page(&*self.store, &POSTINGS.all(), 100_000, Direction::Forward).await.unwrap() {
+            let mut units = std::collections::BTreeMap::<Unit, i128>::new();
+            row.value.changes().into_iter().for_each(|(account, by)| *units.entry(account.unit()).or_default() += by);
+            assert!(units.values().all(|sum| *sum == 0), "{row:?}");
+        }
+    }
+}
+
+async fn pay_out(payouts: &Payouts, builder: &BuilderId, pays: bool) -> Option<PayoutId> {
+    let packet = payouts.pay_out(builder).await.ok()??;
+    let verdict = |decision, transaction| Verdict { decision, transaction, reason: None };
+    payouts.decide(&packet.id, &verdict(Decision::Approve, None)).await.unwrap();
+    let last = if pays { verdict(Decision::Paid, Some(format!("0x{}", "a".repeat(64)))) } else { verdict(Decision::Failed, None) };
+    payouts.decide(&packet.id, &last).await.unwrap();
+    Some(packet.id)
+}
+
+async fn ready_to_be_paid(payouts: &Payouts) -> BuilderId {
+    let builder = BuilderId::generate();
+    let settings = SettingsDraft { address: PAY_TO.to_owned(), network: None, asset: None, minimum_usd: Some(MicroUsd(1)) };
+    payouts.set(&builder, &settings).await.unwrap();
+    builder
+}
+
+#[tokio::test]
+async fn whatever_moves_money_every_posting_balances_and_all_of_it_agrees() {
+    for seed in 1..=12 {
+        let bench = Bench::new().await;
+        let (payouts, credits) = (bench.payouts(), Arc::clone(bench.gate.credits()));
+        let builders = [ready_to_be_paid(&payouts).await, ready_to_be_paid(&payouts).await];
+        let owners = [Owner::Platform, Owner::Builder(builders[0].clone()), Owner::Builder(builders[1].clone())];
+        let (mut dice, mut tokens, mut nonce) = (Random::new(seed), vec![], 0);
+        for step in 0..60 {
+            let owner = dice.pick(&owners).clone();
+            match dice.below(8) {
+                0 => {
+                    let Minted { token, credit } = credits.mint(MicroUsd(dice.below(5) * PRICE.0 + 1), "", None).await.unwrap();
+                    tokens.push((token.unwrap(), credit.id.clone()));
+                }
+                1 | 2 if !tokens.is_empty() => {
+                    bench.sell(&owner, by_credit(&dice.pick(&tokens).0)).await;
+                }
+                3 | 4 => {
+                    nonce += 1;
+                    bench.sell(&owner, Payer::new(1).pays(nonce)).await;
+                }
+                5 if !tokens.is_empty() => _ = credits.top_up(&dice.pick(&tokens).1, PRICE, None).await,
+                6 if !tokens.is_empty() => {
+                    let decision = *dice.pick(&[CreditDecision::Revoke, CreditDecision::Restore]);
+                    _ = credits.judge(&dice.pick(&tokens).1, &CreditVerdict { decision, reason: None }).await;
+                }
+                7 => _ = pay_out(&payouts, dice.pick(&builders), dice.below(2) == 0).await,
+                _ => {}
+            }
+            if step % 20 == 19 {
+                ledger_agrees(&bench, &format!("seed {seed}, step {step}")).await;
+            }
+        }
+        bench.postings_balance().await;
+    }
+}
+
+#[tokio::test]
+async fn what_was_tampered_with_is_named_with_by_how_much() {
+    let bench = Bench::new().await;
+    let payouts = bench.payouts();
+    let builder = ready_to_be_paid(&payouts).await;
+    let owner = Owner::Builder(builder.clone());
+    let Minted { token, credit } = bench.gate.credits().mint(FUNDS, "", None).await.unwrap();
+    let token = token.unwrap();
+    let sold = bench.sell(&owner, by_credit(&token)).await.unwrap();
+    let packet = pay_out(&payouts, &builder, false).await.unwrap();
+    let other = bench.sell(&owner, Payer::new(1).pays(1)).await.unwrap();
+    let (net, fee) = (PRICE.0 - PRICE.0 / 20, PRICE.0 / 20);
+    ledger_agrees(&bench, "before").await;
+
+    let raised = |sum: u64| Sum(i128::from(sum) + 7).to_bytes();
+    // (what, where, its key, what is there instead, what is told)
+    let posting = |id: &str| format!("sold/{id}").into_bytes();
+    let waiting = |id: &str| [format!("{builder}\0").as_bytes(), id.as_bytes()].concat();
+    let mut balance = vec![];
+    (credit.id.clone(), u64::MAX).write(&mut balance);
+    let unpaid = crate::money::sale::Unpaid { net: net + 7, at_ms: NOW.0 };
+    let in_packet = [format!("{packet}\0").as_bytes(), sold.receipt_id.as_bytes()].concat();
+    let cases = [
+        (Space::Accounts, b"fees".to_vec(), Some(raised(2 * fee)), format!("account fees: its balance is {}", 2 * fee + 7)),
+        (Space::Accounts, b"fees".to_vec(), None, format!("account fees: its balance is 0, its postings come to {}", 2 * fee)),
+        (Space::CreditMovements, balance, Some(raised(FUNDS.0 - PRICE.0)), format!("account credit/{}: ", credit.id)),
+        (Space::Postings, posting(&sold.receipt_id), None, format!("receipt {}: has no posting", sold.receipt_id)),
+        (Space::Postings, posting(&other.receipt_id), None, format!("receipt {}: has no posting", other.receipt_id)),
+        (Space::Receipts, sold.receipt_id.clone().into_bytes(), None, format!("posting sold/{}: tells of a receipt", sold.receipt_id)),
+        (Space::Receipts, other.receipt_id.clone().into_bytes(), Some(b"{}".to_vec()), format!("receipt {}: does not", other.receipt_id)),
+        (Space::Unpaid, waiting(&other.receipt_id), None, format!("account builder/{builder}: what waits comes to 0")),
+        (Space::Unpaid, waiting(&other.receipt_id), Some(unpaid.to_bytes()), format!("receipt {}: waits", other.receipt_id)),
+        (Space::PayoutReceipts, in_packet, None, format!("packet {packet}: its amount is {net}, its receipts come to 0 (off by {net})")),
+        (Space::Credits, credit.id.to_string().into_bytes(), None, format!("credit {}: has movements", credit.id)),
+    ];
+    for (space, key, instead, told) in cases {
+        let there = bench.store.get(space, &key).await.unwrap().unwrap_or_else(|| panic!("{space:?} has {told}"));
+        match instead {
+            Some(value) => bench.write(space, key.clone(), value).await,
+            None => bench.delete(space, key.clone()).await,
+        }
+        let wrong = wrong(&bench).await;
+        assert!(wrong.iter().any(|wrong| wrong.starts_with(&told)), "{told}: {wrong:#?}");
+        bench.write(space, key, there).await;
+        ledger_agrees(&bench, &told).await;
+    }
+
+    // An extra receipt, and a movement whose amount was changed.
+    let stored = bench.store.get(Space::Receipts, sold.receipt_id.as_bytes()).await.unwrap().unwrap();
+    let extra = ReceiptId::generate();
+    bench.write(Space::Receipts, extra.to_string().into_bytes(), stored).await;
+    assert_eq!(wrong(&bench).await, [format!("receipt {extra}: has no posting")]);
+    bench.delete(Space::Receipts, extra.to_string().into_bytes()).await;
+    let (key, debit) = bench.all(Space::CreditMovements).await.swap_remove(1);
+    let text = String::from_utf8_lossy(&debit[2..]).replace("0.01", "0.02");
+    bench.write(Space::CreditMovements, key, text.into_bytes()).await;
+    let (has, moved) = (FUNDS.0 - PRICE.0, FUNDS.0 - 2 * PRICE.0);
+    let told = format!("credit {}: its balance is {has}, its movements come to {moved} (off by {})", credit.id, PRICE.0);
+    assert_eq!(wrong(&bench).await, [told]);
+}
+
+/// As a version without a ledger left them: the balance in the record, movements by count, and nothing else that tells of both.
+async fn older(bench: &Bench) -> (CreditId, BuilderId) {
+    let (credit, builder) = (CreditId::generate(), BuilderId::generate());
+    let record = json!({
+        "id": credit, "label": "old", "balanceUsd": 0.75, "createdAt": NOW, "movements": 2, "secretSha256": "ab",
+    });
+    bench.write(Space::Credits, credit.to_string().into_bytes(), record.to_string().into_bytes()).await;
+    for (number, kind, amount, balance) in [(0_u64, "mint", 1.0, 1.0), (1, "debit", 0.25, 0.75)] {
+        let movement = json!({ "at": NOW, "kind": kind, "amountUsd": amount, "balanceUsd": balance });
+        let key = [credit.to_string().as_bytes(), &number.to_be_bytes()].concat();
+        bench.write(Space::CreditMovements, key, movement.to_string().into_bytes()).await;
+    }
+    let owner = Owner::Builder(builder.clone());
+    for net in [10, 20, 30] {
+        let unpaid = crate::money::sale::Unpaid { net, at_ms: NOW.0 };
+        unpaid.stored(&owner, &ReceiptId::generate()).commit(&*bench.store, Durability::Buffered).await.unwrap();
+    }
+    (credit, builder)
+}
+
+#[tokio::test]
+async fn a_store_of_a_version_without_a_ledger_is_opened_once_wherever_it_is_cut_off() {
+    for nth in 1..=6 {
+        for fault in [Fault::Before, Fault::After, Fault::Lost] {
+            let story = format!("{fault:?} at {nth}");
+            let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+            let bench = Bench::over(Arc::clone(&store) as _);
+            let (credit, builder) = older(&bench).await;
+            let (revoked, other) = older(&bench).await;
+            let payouts = bench.payouts();
+            let settings = SettingsDraft { address: PAY_TO.to_owned(), network: None, asset: None, minimum_usd: Some(MicroUsd(1)) };
+            payouts.set(&other, &settings).await.unwrap();
+            // It made a packet, without a posting.
+            let packet = payouts.pay_out(&other).await.unwrap().unwrap();
+            for space in [Space::Accounts, Space::Postings] {
+                for (key, _) in bench.all(space).await {
+                    bench.delete(space, key).await;
+                }
+            }
+            bench.clock.set(NOW.plus_millis(1));
+            store.fail_nth(nth, fault);
+            _ = ledger::open(&*bench.store, &bench.clock).await;
+            store.heal();
+            for _ in 0..2 {
+                ledger::open(&*bench.store, &bench.clock).await.unwrap();
+                ledger_agrees(&bench, &story).await;
+            }
+            let credits = bench.gate.credits();
+            let read = credits.get(&credit).await.unwrap().unwrap();
+            assert_eq!((read.balance, read.label.as_str()), (MicroUsd(750_000), "old"), "{story}");
+            let told = credits.movements(&credit, None, 10).await.unwrap().movements;
+            assert_eq!(told.iter().map(|moved| moved.balance.0).collect::<Vec<_>>(), [750_000, 1_000_000], "{story}");
+            // All of it goes on from there.
+            credits.judge(&revoked, &CreditVerdict { decision: CreditDecision::Revoke, reason: None }).await.unwrap();
+            credits.top_up(&credit, PRICE, None).await.unwrap();
+            payouts.set(&builder, &settings).await.unwrap();
+            assert_eq!(payouts.pay_out(&builder).await.unwrap().unwrap().amount, 60, "{story}");
+            assert_eq!(packet.amount, 60, "{story}");
+            ledger_agrees(&bench, &story).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_the_archive_has_and_the_store_has_not_is_named() {
+    let bench = Bench::new().await;
+    let Minted { token, .. } = bench.gate.credits().mint(FUNDS, "", None).await.unwrap();
+    let token = token.unwrap();
+    let (one, two) = (bench.buy(by_credit(&token)).await.receipt_id, bench.buy(by_credit(&token)).await.receipt_id);
+    let mut written = vec![];
+    for space in [Space::Postings, Space::Receipts, Space::CreditMovements, Space::Accounts] {
+        written.extend(bench.all(space).await.into_iter().map(|(key, value)| Written::new(space, key, value)));
+    }
+    // Balances change.
+    written.push(Written::new(Space::Accounts, b"own".to_vec(), Sum(1).to_bytes()));
+    let archived = async |written: &[Written]| {
+        let mut check = Check::new(&*bench.store).await.unwrap();
+        check.archived(written).await.unwrap();
+        check.found()
+    };
+    let found = archived(&written).await;
+    assert_eq!((found.archived, found.disagreements), (3 + 2 + 3, 0), "{found:?}");
+    bench.delete(Space::Receipts, one.clone().into_bytes()).await;
+    bench.write(Space::Postings, format!("sold/{two}").into_bytes(), b"another".to_vec()).await;
+    let told: Vec<_> = archived(&written).await.wrong.iter().map(ToString::to_string).collect();
+    let wanted = [
+        format!("posting sold/{two}: is not as the archive of the journal has it"),
+        format!("receipt {one}: is in the archive of the journal, and not in the store"),
+    ];
+    assert_eq!(told, wanted);
+}

@@ -1,0 +1,80 @@
+//! Reading the archive: its frames, one after the other, each followed from the one before.
+
+use std::{path::Path, vec};
+
+use super::{
+    damage::{Damage, JournalError},
+    frame::Frame,
+    link::{Hash, Link},
+    reader::{Found, Reader},
+    segment::{Kind, Named},
+};
+
+/// The frames of the archive, from the first on.
+#[derive(Debug)]
+pub(crate) struct Archived {
+    files: vec::IntoIter<Named>,
+    /// The file that is being read, and what all in it so far comes to.
+    reading: Option<(Reader, Hash)>,
+    /// What the files before come to.
+    chain: Option<Hash>,
+    /// The number of the last frame.
+    last: u64,
+}
+
+impl Archived {
+    /// Begins with the first frame.
+    pub(crate) fn start(store: &Path) -> Result<Self, JournalError> {
+        let folder = store.join(Kind::Archive.folder());
+        let files = Named::all(store, Kind::Archive).map_err(JournalError::io(&folder))?;
+        Ok(Self { files: files.into_iter(), reading: None, chain: None, last: 0 })
+    }
+
+    /// The next frame; `None` behind the last.
+    pub(crate) fn next(&mut self) -> Result<Option<Box<Frame>>, JournalError> {
+        loop {
+            let Some((reader, here)) = &mut self.reading else {
+                let Some(named) = self.files.next() else { return Ok(None) };
+                self.open(&named)?;
+                continue;
+            };
+            let at = reader.at();
+            match reader.next(self.last + 1)? {
+                Found::Frame(frame) => {
+                    let head = frame.head;
+                    if head.link.chain != *here || head.sequence <= self.last {
+                        return Err(reader.damage("a frame that does not follow from those before it", at, head.sequence).into());
+                    }
+                    *here = Link::of_money(*here, head.sequence, &frame.money, head.link.rest).chain;
+                    self.last = head.sequence;
+                    return Ok(Some(frame));
+                }
+                Found::Zeros { .. } => return Err(reader.damage("zeros in place of a frame", at, self.last + 1).into()),
+                Found::End => {
+                    self.chain = Some(*here);
+                    self.reading = None;
+                }
+            }
+        }
+    }
+
+    /// How many files are left.
+    pub(super) fn files(&self) -> u64 {
+        self.files.len() as u64
+    }
+
+    /// The number of the last frame that was read.
+    pub(super) fn last(&self) -> u64 {
+        self.last
+    }
+
+    fn open(&mut self, named: &Named) -> Result<(), JournalError> {
+        let reader = Reader::open(&named.path, Kind::Archive)?;
+        let opening = reader.opening;
+        if self.chain.is_some_and(|chain| chain != opening.link.chain) || opening.sequence != named.sequence {
+            return Err(Damage::new(&named.path, "it does not follow from the file before it").at(0).into());
+        }
+        self.reading = Some((reader, opening.link.chain));
+        Ok(())
+    }
+}

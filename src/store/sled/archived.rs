@@ -1,0 +1,41 @@
+//! What the archive of the journal holds, as rows.
+
+use std::path::{Path, PathBuf};
+
+use super::{
+    OpenError,
+    footing::{corrupt, damaged},
+};
+use crate::store::{Space, Written, journal::Archived};
+
+/// The rows of money that the archive holds, in the order in which they were written.
+#[derive(Debug)]
+pub struct MoneyRows {
+    store: PathBuf,
+    archived: Archived,
+}
+
+impl MoneyRows {
+    /// Begins with the first. For the folder of a store that no host has open, or of one that keeps to what was there.
+    ///
+    /// # Errors
+    ///
+    /// A folder that cannot be read.
+    pub fn of(store: &Path) -> Result<Self, OpenError> {
+        let archived = Archived::start(store).map_err(|error| damaged(store, error))?;
+        Ok(Self { store: store.to_owned(), archived })
+    }
+
+    /// What the next frame put; `None` behind the last.
+    ///
+    /// # Errors
+    ///
+    /// An archive that is damaged.
+    pub fn next_frame(&mut self) -> Result<Option<Vec<Written>>, OpenError> {
+        let Some(frame) = self.archived.next().map_err(|error| damaged(&self.store, error))? else { return Ok(None) };
+        let unreadable = || corrupt(&self.store, format!("frame {} of the archive does not read", frame.sequence()));
+        let [money, _] = frame.parts().ok_or_else(unreadable)?;
+        let written = money.rows.into_iter().filter_map(|row| Some(Written::new(Space::of_number(row.space)?, row.key, row.value?)));
+        Ok(Some(written.collect()))
+    }
+}
