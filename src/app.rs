@@ -306,6 +306,9 @@ impl App {
                 app.shared.limits.forget_quiet();
                 app.rooms.mcp.forget_quiet();
                 app.rooms.gate.forget_quiet();
+                if let Err(error) = app.rooms.gate.credits().forget_days().await {
+                    tracing::warn!(%error, "what was spent on days long gone could not be forgotten");
+                }
             }
         });
     }

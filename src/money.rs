@@ -45,8 +45,8 @@ pub use self::{
     begun::Begun,
     binding::binding,
     credit::{
-        Credit, CreditDecision, CreditError, CreditVerdict, Credits, Holder, Minted, Moved, Movement, MovementKind, MovementPlace,
-        Movements, Once, Revoked,
+        Budget, BudgetKind, Budgets, Credit, CreditDecision, CreditError, CreditVerdict, Credits, Holder, Minted, Moved, Movement,
+        MovementKind, MovementPlace, Movements, Once, OverBudget, Revoked, SetBy,
     },
     facilitator::{
         Facilitator, SettleOutcome, Unprepared, Verdict,

@@ -7,7 +7,7 @@ use tollhouse_protocol::{StopReason, Thrown};
 
 use crate::{
     base::share::OverShare,
-    money::{Challenge, NOT_SERVED, PaymentId, QuoteDocument, QuoteRefusal, Refusal, SettleError, Slowed},
+    money::{Challenge, NOT_SERVED, OverBudget, PaymentId, QuoteDocument, QuoteRefusal, Refusal, SettleError, Slowed},
     store::StoreError,
     tool::{Mismatch, Slug},
 };
@@ -51,6 +51,10 @@ pub enum CallError {
     OverShare(#[from] OverShare),
     #[error(transparent)]
     Slowed(Slowed),
+    #[error("{}", Refusal::CreditFrozen)]
+    CreditFrozen,
+    #[error(transparent)]
+    OverBudget(OverBudget),
     #[error("no worker came free in time")]
     Busy { retry_after: Duration },
     #[error("endpoint is held for a moment after repeated faults")]
@@ -109,6 +113,8 @@ impl CallError {
                 Self::PaymentRequired(Arc::new(challenge.explained(&refusal.to_string())))
             }
             Refusal::Slowed(slowed) => Self::Slowed(slowed),
+            Refusal::CreditFrozen => Self::CreditFrozen,
+            Refusal::OverBudget(over) => Self::OverBudget(over),
             Refusal::NoPayment | Refusal::CreditUnknown | Refusal::CreditRevoked | Refusal::InsufficientCredit { .. } => {
                 Self::PaymentRequired(Arc::new(challenge(&refusal.to_string())))
             }

@@ -14,13 +14,13 @@ use super::{
     auth::{Admin, only_admins},
     endpoints::{Body, Subject},
     page::{Limit, PathParams, QueryParams, bad_cursor},
-    route::{Asker, Route, Whose, get, post},
+    route::{Asker, Route, Whose, get, post, put},
     services::{Earning, Http},
 };
 use crate::{
     base::id::CreditId,
     front::{Code, Fault, credit, names},
-    money::{Credit, CreditError, CreditVerdict, Minted, MovementPlace, Once, receipt::json_hash},
+    money::{Budget, Credit, CreditError, CreditVerdict, Minted, MovementPlace, Once, SetBy, receipt::json_hash},
     tool::MicroUsd,
 };
 
@@ -37,6 +37,10 @@ impl Subject for Mint {
     const CODE: Code = Code::InvalidCredit;
 }
 
+impl Subject for Budget {
+    const CODE: Code = Code::InvalidCredit;
+}
+
 impl Subject for CreditVerdict {
     const CODE: Code = Code::InvalidDecision;
 }
@@ -46,6 +50,7 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         post("/ai/credits", "mints a credit, whose token is shown this once, or adds to one", mint),
         get("/ai/credits", "a credit with its movements, newest first; for admins all credits", read),
+        put("/ai/credits/budget", "sets the whole budget of a credit: its holder's own, or the admin's", set_budget),
         post("/ai/admin/credits/{id}", "revokes a credit, or restores it", decide),
     ]
 }
@@ -81,6 +86,30 @@ async fn decide(
     let credit = earning.gate.credits().judge(&known(&id)?, &verdict).await?;
     tracing::info!(credit.id = %credit.id, decision = ?verdict.decision, "a credit was decided on");
     Ok(Json(about(&credit)))
+}
+
+/// Who sets it is by the credential; neither lifts what the other set.
+async fn set_budget(
+    Reading(reader, asked): Reading,
+    State(earning): State<Arc<Earning>>,
+    Body(budget): Body<Budget>,
+) -> Result<Json<Value>, Fault> {
+    let (by, id) = match (reader, &asked.credit_id) {
+        (Reader::Admin, Some(id)) => (SetBy::Admin, known(id)?),
+        (Reader::Admin, None) => return Err(Fault::bad_request("name the credit: `?creditId=`")),
+        (Reader::Holder(credit), Some(id)) if id != credit.id.as_str() => return Err(another()),
+        (Reader::Holder(credit), _) => (SetBy::Holder, credit.id.clone()),
+    };
+    let credits = earning.gate.credits();
+    let credit = credits.set_budget(&id, by, &budget).await?;
+    tracing::info!(credit.id = %credit.id, ?by, "the budget of a credit was set");
+    let mut answer = about(&credit);
+    answer["today"] = credits.today(&credit).await?;
+    Ok(Json(answer))
+}
+
+fn another() -> Fault {
+    Fault::new(Code::NotOwner, "this is another's credit")
 }
 
 /// Who reads about credits.
@@ -140,15 +169,14 @@ async fn read(Reading(reader, asked): Reading, State(earning): State<Arc<Earning
     let credit = match (reader, &asked.credit_id) {
         (Reader::Admin, None) => return list(&earning, &asked).await,
         (Reader::Admin, Some(id)) => earning.gate.credits().get(&known(id)?).await?.ok_or(CreditError::Unknown)?,
-        (Reader::Holder(credit), Some(id)) if id != credit.id.as_str() => {
-            return Err(Fault::new(Code::NotOwner, "this is another's credit"));
-        }
+        (Reader::Holder(credit), Some(id)) if id != credit.id.as_str() => return Err(another()),
         (Reader::Holder(credit), _) => credit,
     };
     let before = asked.cursor.map(|cursor| cursor.parse::<MovementPlace>()).transpose().map_err(|_| bad_cursor())?;
     let page = earning.gate.credits().movements(&credit.id, before, asked.limit.0).await?;
     let mut answer = about(&credit);
     answer["movements"] = json!(page.movements);
+    answer["today"] = earning.gate.credits().today(&credit).await?;
     if let Some(next) = page.next {
         answer["nextCursor"] = json!(next.to_string());
     }

@@ -4,6 +4,8 @@
 //! the ledger, and the sum of the movements.
 
 pub(super) mod balance;
+mod budget;
+mod budgets;
 mod error;
 mod judge;
 pub(super) mod line;
@@ -22,6 +24,7 @@ use self::balance::CREDITS;
 pub(super) use self::spend::Hold;
 pub use self::{
     balance::{Credit, Holder, Revoked},
+    budgets::{Budget, BudgetKind, Budgets, OverBudget, SetBy},
     error::CreditError,
     judge::{CreditDecision, CreditVerdict},
     line::{Movement, MovementKind},

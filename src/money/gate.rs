@@ -329,8 +329,12 @@ impl Gate {
         if credit.revoked.is_some() {
             return Err(Refusal::CreditRevoked);
         }
+        if credit.budgets.in_force().frozen {
+            return Err(Refusal::CreditFrozen);
+        }
         let running = Running { payer: credit.id.to_string(), tool: terms.slug.clone() };
         self.slow.check(&running)?;
+        self.credits.within_budget(&credit, terms.price, &terms.slug).await??;
         let hold = self.credits.hold(&credit, terms.price, &terms.slug);
         let means = Means::Credit(hold.ok_or(Refusal::InsufficientCredit { balance: credit.balance, price: terms.price })?);
         let Some((id, digest)) = known else {

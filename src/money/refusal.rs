@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::gate::{record::SettlementNotice, slow::Slowed};
+use super::{
+    credit::OverBudget,
+    gate::{record::SettlementNotice, slow::Slowed},
+};
 use crate::{base::id::PaymentId, store::StoreError, tool::MicroUsd};
 
 /// Why a payment does not admit a call. Nothing was taken.
@@ -33,6 +36,10 @@ pub enum Refusal {
     CreditUnknown,
     #[error("this developer credit was revoked")]
     CreditRevoked,
+    #[error("this developer credit is frozen")]
+    CreditFrozen,
+    #[error(transparent)]
+    OverBudget(#[from] OverBudget),
     #[error("developer credit is {balance} USD, the call costs {price} USD")]
     InsufficientCredit { balance: MicroUsd, price: MicroUsd },
     #[error(transparent)]

@@ -1,6 +1,7 @@
 //! The gate put together with a simulated ledger, and payers with keys of their own.
 
 mod answers;
+mod budget;
 mod chain;
 mod crash;
 mod credit;

@@ -88,6 +88,8 @@ tables! {
     CREDITS: Credits "", CreditId => "Holder", Forever;
     /// What moved a developer credit, by number; behind the last its balance, so that one scan sees both.
     CREDIT_MOVEMENTS: CreditMovements "", (CreditId, u64) => "Line", Forever;
+    /// What was spent of a developer credit on a day, by tool; of all tools under no name.
+    CREDIT_DAYS: CreditDays "", (u32, CreditId, String) => "a sum of micro-dollars", Until("a week has gone by");
     /// Balances of the ledger's accounts, but for those of credits.
     ACCOUNTS: Accounts "", String => "a sum", Forever;
     /// What moved the balances of accounts, from where to where.

@@ -169,3 +169,53 @@ async fn a_revoked_credit_pays_for_nothing_until_it_is_restored() {
     assert_eq!((entered(200), entered(409)), (2, 2));
     host.manage(Method::POST, "/ai/admin/credits/crd_none", &json!({ "decision": "revoke" })).await.fails(404, "unknown_credit", "caller");
 }
+
+async fn budgeted(host: &Host, token: &str, budget: Value) -> Answer {
+    host.send(host.request(Method::PUT, "/ai/credits/budget").header("x-developer-credit", token).json(&budget)).await
+}
+
+#[tokio::test]
+async fn a_holder_limits_a_credit_and_every_way_to_spend_it_keeps_to_that() {
+    let host = Host::start().await;
+    host.publish(&js("echo", 0.25, ECHO)).await;
+    let credit = minted(&host, json!({ "amountUsd": 10 })).await.is(200).json();
+    let (token, id) = (credit["credit"].as_str().unwrap(), credit["creditId"].as_str().unwrap());
+    let own = budgeted(&host, token, json!({ "perDayUsd": 0.5, "alertAtUsd": 0.5 })).await.is(200).json();
+    assert_eq!((&own["budget"], &own["today"]["leftUsd"]), (&json!({ "perDayUsd": 0.5, "alertAtUsd": 0.5 }), &json!(0.5)));
+    host.call_credit("echo", &json!({ "n": 1 }), token).await.is(200);
+    assert_eq!(as_holder(&host, token, "").await.is(200).json()["today"]["alert"], false);
+    host.call_credit("echo", &json!({ "n": 2 }), token).await.is(200);
+    let error = host.call_credit("echo", &json!({ "n": 3 }), token).await.fails(403, "budget_exceeded", "caller");
+    let told = &error["budget"];
+    assert_eq!((&told["kind"], &told["limitUsd"], &told["spentUsd"]), (&json!("perDay"), &json!(0.5), &json!(0.5)));
+    assert!(told["resetsAt"].as_str().unwrap().ends_with("T00:00:00.000Z") && error["charged"] == false, "{error}");
+    let invoke = host.request(Method::POST, "/ai/invoke").header("x-developer-credit", token);
+    host.send(invoke.json(&json!({ "slug": "echo", "input": {} }))).await.fails(403, "budget_exceeded", "caller");
+    let register = host.request(Method::POST, "/ai/builders/register").header("x-developer-credit", token);
+    host.send(register.json(&json!({ "name": "Toolsmith" }))).await.fails(403, "budget_exceeded", "caller");
+    let call = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": { "name": "echo", "arguments": {}, "_meta": { "tollhouse/credit": token } },
+    });
+    let mcp = host.request(Method::POST, "/ai/mcp").header("accept", "application/json, text/event-stream");
+    let over = host.send(mcp.header("x-developer-credit", token).json(&call)).await;
+    assert!(String::from_utf8_lossy(&over.body).contains("budget_exceeded"), "{over:?}");
+
+    let seen = as_holder(&host, token, "").await.is(200).json();
+    assert_eq!((&seen["balanceUsd"], &seen["today"]["spentUsd"], &seen["today"]["alert"]), (&json!(9.5), &json!(0.5), &json!(true)));
+    assert_eq!(seen["today"]["byTool"], json!([{ "slug": "echo", "spentUsd": 0.5, "leftUsd": null }]));
+    // What an admin sets the holder does not lift.
+    let frozen = host.manage(Method::PUT, &format!("/ai/credits/budget?creditId={id}"), &json!({ "frozen": true })).await;
+    assert_eq!(frozen.is(200).json()["budget"]["frozen"], true);
+    budgeted(&host, token, json!({})).await.is(200);
+    host.call_credit("echo", &json!({ "n": 4 }), token).await.fails(403, "credit_frozen", "caller");
+    host.manage(Method::PUT, &format!("/ai/credits/budget?creditId={id}"), &json!({})).await.is(200);
+    host.call_credit("echo", &json!({ "n": 5 }), token).await.is(200);
+    // Neither another holder nor nobody does.
+    let other = host.mint(1.0).await;
+    let path = format!("/ai/credits/budget?creditId={id}");
+    let foreign = host.request(Method::PUT, &path).header("x-developer-credit", &other).json(&json!({}));
+    host.send(foreign).await.fails(403, "not_owner", "caller");
+    host.send(host.request(Method::PUT, "/ai/credits/budget").json(&json!({}))).await.fails(401, "unauthorized", "caller");
+    budgeted(&host, token, json!({ "perYearUsd": 1 })).await.fails(422, "invalid_credit", "caller");
+}

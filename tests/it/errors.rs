@@ -419,6 +419,7 @@ async fn a_query_that_asks_for_what_there_is_not_is_refused_with_what_there_is()
         ("GET /ai/admin/ledger", "`cursor`"),
         ("GET /ai/admin/payouts", "`status`"),
         ("GET /ai/credits", "`creditId`"),
+        ("PUT /ai/credits/budget", "`creditId`"),
         ("GET /dev/faucet", "`address`"),
     ] {
         let (method, path) = path.split_once(' ').unwrap();

@@ -47,6 +47,8 @@ impl Code {
             CallError::FacilitatorUnavailable(_) => Code::FacilitatorUnavailable,
             CallError::SettlementUnknown(_) => Code::SettlementUnknown,
             CallError::OverShare(_) | CallError::Slowed(_) => Code::RateLimited,
+            CallError::CreditFrozen => Code::CreditFrozen,
+            CallError::OverBudget(_) => Code::BudgetExceeded,
             CallError::Busy { .. } | CallError::Held { .. } | CallError::NoSandbox => Code::Busy,
             CallError::Threw(_) | CallError::Misbehaved(_) => Code::HandlerFailed,
             CallError::Output(_) => Code::InvalidOutput,
@@ -90,6 +92,7 @@ impl From<&CallError> for Fault {
                 let policy = Policy { name: "failed-runs", most: slowed.most, window_secs: Slowed::WINDOW.as_secs() };
                 Self::rate_limited(policy, whole_seconds(slowed.wait), error.to_string())
             }
+            CallError::OverBudget(over) => fault.with("budget", json!(over)),
             CallError::NoSandbox | CallError::Store(_) => fault.retry_after(1),
             CallError::UnknownEndpoint(_)
             | CallError::Paused(_)
@@ -100,6 +103,7 @@ impl From<&CallError> for Fault {
             | CallError::BodyTooLarge { .. }
             | CallError::UnsupportedMediaType(_)
             | CallError::FacilitatorUnavailable(_)
+            | CallError::CreditFrozen
             | CallError::Threw(_)
             | CallError::Misbehaved(_)
             | CallError::Stopped(_)

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
+    budgets::Budgets,
     line::{LINES, Line},
     number::BALANCE,
 };
@@ -43,6 +44,9 @@ pub struct Holder {
     /// While an admin has revoked it: it pays for nothing, and what it held is kept here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked: Option<Revoked>,
+    /// How much of it may go.
+    #[serde(default, skip_serializing_if = "Budgets::are_none")]
+    pub budgets: Budgets,
     /// The balance, where a version without a ledger wrote it last.
     #[serde(default, rename = "balanceUsd", skip_serializing_if = "Option::is_none")]
     pub(in crate::money) before: Option<MicroUsd>,
@@ -80,6 +84,8 @@ impl Credit {
             "balanceUsd": self.balance,
             "createdAt": self.created_at,
             "revoked": self.revoked,
+            "budget": self.budgets.in_force(),
+            "budgets": self.budgets,
         })
     }
 }

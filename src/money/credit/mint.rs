@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Credits, PREFIX,
     balance::{CREDITS, Credit, Holder},
+    budgets::Budgets,
     error::{CreditError, MAX_LABEL},
     line::{Movement, MovementKind},
     number,
@@ -83,6 +84,7 @@ impl Credits {
             label: label.to_owned(),
             created_at: now,
             revoked: None,
+            budgets: Budgets::default(),
             before: None,
             secret_sha256: SecretHash::of(&secret),
         };

@@ -5,6 +5,8 @@ use std::sync::{Arc, PoisonError};
 use super::{
     Credits,
     balance::{CREDITS, Credit},
+    budget::Spending,
+    budgets::OverBudget,
     line::{Movement, MovementKind},
     number,
 };
@@ -24,6 +26,21 @@ pub(in crate::money) struct Hold {
 }
 
 impl Credits {
+    /// Whether a call of `slug` is within the credit's budgets, with all that other calls hold.
+    pub(in crate::money) async fn within_budget(
+        &self,
+        credit: &Credit,
+        price: MicroUsd,
+        slug: &Slug,
+    ) -> Result<Result<(), OverBudget>, StoreError> {
+        if credit.budgets.are_none() {
+            return Ok(Ok(()));
+        }
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner).get(&credit.id).copied().unwrap_or(0);
+        let spending = Spending { id: &credit.id, slug, price, at: self.clock.now() };
+        spending.check(&*self.store, &credit.budgets.in_force(), MicroUsd(held)).await
+    }
+
     /// Holds `amount` for a call of `slug`, if the balance less what other calls hold is enough.
     pub(in crate::money) fn hold(self: &Arc<Self>, credit: &Credit, amount: MicroUsd, slug: &Slug) -> Option<Hold> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -38,10 +55,13 @@ impl Credits {
     /// pays for nothing any more. Commits of others do not stand in its way, but for those that change the credit's record.
     pub(in crate::money) async fn debit(&self, tx: &mut Tx<'_>, hold: &Hold, receipt_id: &str) -> Result<bool, StoreError> {
         let Some(holder) = tx.get(&CREDITS, &hold.id).await? else { return Ok(false) };
-        if holder.revoked.is_some() {
+        let budget = holder.budgets.in_force();
+        if holder.revoked.is_some() || budget.frozen || budget.per_call_usd.is_some_and(|limit| hold.amount > limit) {
             return Ok(false);
         }
         let at = self.clock.now();
+        let spending = Spending { id: &hold.id, slug: &hold.slug, price: hold.amount, at };
+        tx.append(spending.added(&budget));
         let (receipt_id, slug) = (Some(receipt_id.to_owned()), Some(hold.slug.clone()));
         let movement = Movement { receipt_id, slug, ..Movement::plain(at, MovementKind::Debit, hold.amount) };
         tx.append(movement.stored(&hold.id, number::next(at)));

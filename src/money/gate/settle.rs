@@ -267,9 +267,10 @@ impl Gate {
                 self.finisher.announce(finished.news);
                 Ok(finished.answer)
             }
-            // The balance is an account's that goes no lower than zero.
+            // A balance goes no lower than zero, and what is spent in a day no higher than the budget.
             Ok(false) | Err(StoreError::Beyond { .. }) => {
-                let (reason, message) = ("insufficient_funds".to_owned(), "developer credit is used up, or was revoked".to_owned());
+                let (reason, message) =
+                    ("insufficient_funds".to_owned(), "developer credit is used up, was revoked or frozen, or its budget is".to_owned());
                 admission.release().await;
                 let (rows, news) = self.finisher.refuse(draft, &reason);
                 match rows.commit(&*self.store, Durability::Buffered).await {

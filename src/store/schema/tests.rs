@@ -105,6 +105,7 @@ fn keys_are_where_they_always_were() {
     assert_eq!(stored(OPEN_INTENTS, payment.clone()), payment.as_str());
     assert_eq!(stored(PAYMENT_EXPIRY, (at, text("pmt_0a"))), format!("{time}pmt_0a"));
     assert_eq!(stored(CREDITS, credit.clone()), format!("crd_{ULID}"));
+    assert_eq!(stored(CREDIT_DAYS, (0x0102, credit.clone(), text("echo"))), format!(r"\x00\x00\x01\x02crd_{ULID}echo"));
     assert_eq!(stored(CREDIT_MOVEMENTS, (credit, 0x0102)), format!("crd_{ULID}{time}"));
     assert_eq!(stored(LEDGER_EXPIRY, (at, text("text"))), format!("{time}text"));
     assert_eq!(stored(KV, (Counted(endpoint.clone()), text("key"))), format!("{counted}key"));

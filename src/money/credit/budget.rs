@@ -1,0 +1,159 @@
+//! Budgets: how much of a credit may go in a day, for a call and to a tool, and the switch that has it pay for nothing.
+//!
+//! What was spent is a sum for each UTC day, and one for each tool of it: additions of the debit's own commit, which the writer
+//! refuses above the limit. So however many calls end at once, no budget is passed.
+
+use serde_json::{Value, json};
+
+use super::{
+    Credits,
+    balance::{CREDITS, Credit, Holder},
+    budgets::{Budget, BudgetKind, OverBudget, SetBy},
+    error::CreditError,
+};
+use crate::{
+    base::{clock::Timestamp, id::CreditId},
+    store::{Batch, Counter, Direction, Durability, Limit, Store, StoreError, schema, update},
+    tool::{MicroUsd, Slug},
+};
+
+const DAYS: Counter<(u32, CreditId, String)> = schema::CREDIT_DAYS.counting();
+
+/// Stands for all tools among those of a day: no slug is empty.
+const ALL_TOOLS: &str = "";
+
+/// Days of which it is kept what was spent.
+const KEPT_DAYS: u32 = 7;
+
+/// Tools of a day that are told.
+const TOLD_TOOLS: usize = 1_000;
+
+const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+
+/// What a call is to spend, and when.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Spending<'a> {
+    pub(super) id: &'a CreditId,
+    pub(super) slug: &'a Slug,
+    pub(super) price: MicroUsd,
+    pub(super) at: Timestamp,
+}
+
+impl Spending<'_> {
+    /// What adds it to the sums of its day, which stay within the budget; first that of the day, then that of the tool.
+    pub(super) fn added(self, budget: &Budget) -> Batch {
+        let (day, by) = (day(self.at), i128::from(self.price.0));
+        let within = |limit: Option<MicroUsd>| Limit::Ceiling(limit.map_or(i128::MAX, |limit| limit.0.into()));
+        let mut batch = Batch::new();
+        batch.add(&DAYS, &(day, self.id.clone(), ALL_TOOLS.to_owned()), by, within(budget.per_day_usd)).add(
+            &DAYS,
+            &(day, self.id.clone(), self.slug.to_string()),
+            by,
+            within(budget.per_tool_usd),
+        );
+        batch
+    }
+
+    /// Refuses what would pass the budget, where calls under way may spend `held` more.
+    pub(super) async fn check(self, store: &dyn Store, budget: &Budget, held: MicroUsd) -> Result<Result<(), OverBudget>, StoreError> {
+        let over = |kind, limit_usd, spent| {
+            let resets_at = (kind != BudgetKind::PerCall).then(|| next_day(self.at));
+            OverBudget { kind, limit_usd, spent_usd: MicroUsd(spent), price_usd: self.price, resets_at }
+        };
+        if let Some(limit) = budget.per_call_usd.filter(|limit| self.price > *limit) {
+            return Ok(Err(over(BudgetKind::PerCall, limit, 0)));
+        }
+        let day = day(self.at);
+        if let Some(limit) = budget.per_day_usd {
+            let spent = spent(store, &(day, self.id.clone(), ALL_TOOLS.to_owned())).await?.saturating_add(held.0);
+            if spent.saturating_add(self.price.0) > limit.0 {
+                return Ok(Err(over(BudgetKind::PerDay, limit, spent)));
+            }
+        }
+        if let Some(limit) = budget.per_tool_usd {
+            let spent = spent(store, &(day, self.id.clone(), self.slug.to_string())).await?;
+            if spent.saturating_add(self.price.0) > limit.0 {
+                return Ok(Err(over(BudgetKind::PerTool, limit, spent)));
+            }
+        }
+        Ok(Ok(()))
+    }
+}
+
+impl Credits {
+    /// Sets the whole budget of one party.
+    ///
+    /// # Errors
+    ///
+    /// [`CreditError::Unknown`], or the store's.
+    pub async fn set_budget(&self, id: &CreditId, by: SetBy, budget: &Budget) -> Result<Credit, CreditError> {
+        let setting = update(&*self.store, Durability::Durable, |mut tx| async move {
+            let row = tx.row(&CREDITS, id).await?.ok_or(CreditError::Unknown)?;
+            let mut holder: Holder = row.value.clone();
+            match by {
+                SetBy::Admin => holder.budgets.admin = budget.clone(),
+                SetBy::Holder => holder.budgets.holder = budget.clone(),
+            }
+            tx.replace(&CREDITS, &row, &holder);
+            tx.answer::<_, CreditError>(holder)
+        });
+        Ok(setting.await?.with_balance(&*self.store).await?)
+    }
+
+    /// What was spent of a credit today, of all tools and of each, and what is left of its budget.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn today(&self, credit: &Credit) -> Result<Value, StoreError> {
+        let (now, budget) = (self.clock.now(), credit.budgets.in_force());
+        let rows = DAYS.rows();
+        let range = rows.under(&(day(now), credit.id.clone()));
+        let (mut spent, mut by_tool) = (0, vec![]);
+        for row in rows.page(&*self.store, &range, TOLD_TOOLS + 1, Direction::Forward).await? {
+            let sum = u64::try_from(row.value.0).unwrap_or(0);
+            if row.key.2 == ALL_TOOLS {
+                spent = sum;
+            } else {
+                by_tool.push(json!({ "slug": row.key.2, "spentUsd": MicroUsd(sum), "leftUsd": left(budget.per_tool_usd, sum) }));
+            }
+        }
+        Ok(json!({
+            "spentUsd": MicroUsd(spent),
+            "leftUsd": left(budget.per_day_usd, spent),
+            "byTool": by_tool,
+            "alert": budget.alert_at_usd.is_some_and(|at| spent >= at.0),
+            "resetsAt": next_day(now),
+        }))
+    }
+
+    /// Forgets what was spent on days long gone.
+    ///
+    /// # Errors
+    ///
+    /// The store's; the rest goes the next time.
+    pub async fn forget_days(&self) -> Result<(), StoreError> {
+        let rows = DAYS.rows();
+        let gone = rows.all().before(&day(self.clock.now()).saturating_sub(KEPT_DAYS));
+        rows.clear(&*self.store, &gone, u64::MAX).await.map(|_| ())
+    }
+}
+
+async fn spent(store: &dyn Store, key: &(u32, CreditId, String)) -> Result<u64, StoreError> {
+    Ok(u64::try_from(DAYS.get(store, key).await?).unwrap_or(0))
+}
+
+/// Nothing where there is no limit.
+fn left(limit: Option<MicroUsd>, spent: u64) -> Option<MicroUsd> {
+    limit.map(|limit| MicroUsd(limit.0.saturating_sub(spent)))
+}
+
+/// The number of the UTC day of `at`, counted from 1970.
+fn day(at: Timestamp) -> u32 {
+    u32::try_from(at.0 / DAY_MS).unwrap_or(u32::MAX)
+}
+
+/// When the day behind that of `at` begins.
+fn next_day(at: Timestamp) -> Timestamp {
+    Timestamp((at.0 / DAY_MS + 1) * DAY_MS)
+}

@@ -1,0 +1,131 @@
+//! No budget of a credit is passed, however many calls end at once.
+
+use futures_util::future::join_all;
+
+use super::{ledger::ledger_agrees, *};
+use crate::capability::testing::Yielding;
+
+const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+
+fn by_credit(token: &str) -> Offered {
+    Offered::Credit(CreditOffer { token: token.to_owned(), idempotency_key: None, observer: None })
+}
+
+fn calls(count: u64) -> Option<MicroUsd> {
+    Some(MicroUsd(count * PRICE.0))
+}
+
+async fn minted(bench: &Bench) -> (String, CreditId) {
+    let Minted { token, credit } = bench.gate.credits().mint(MicroUsd(100 * PRICE.0), "", None).await.unwrap();
+    (token.unwrap(), credit.id.clone())
+}
+
+async fn set(bench: &Bench, id: &CreditId, by: SetBy, budget: Budget) {
+    bench.gate.credits().set_budget(id, by, &budget).await.unwrap();
+}
+
+async fn today(bench: &Bench, id: &CreditId) -> Value {
+    let credit = bench.gate.credits().get(id).await.unwrap().unwrap();
+    bench.gate.credits().today(&credit).await.unwrap()
+}
+
+#[tokio::test]
+async fn of_64_calls_at_once_no_more_are_debited_than_the_budget_of_a_day_pays() {
+    for (budget, paid) in [
+        (Budget { per_day_usd: calls(10), ..Budget::default() }, 10),
+        (Budget { per_tool_usd: calls(7), ..Budget::default() }, 7),
+        (Budget { per_day_usd: calls(9), per_tool_usd: calls(5), ..Budget::default() }, 5),
+    ] {
+        let bench = Bench::over(Arc::new(Yielding::default()));
+        let (token, id) = minted(&bench).await;
+        // Admitted before there was a budget: the commits alone keep to it.
+        let admitted = join_all((0..64).map(|_| bench.run(by_credit(&token)))).await;
+        set(&bench, &id, SetBy::Holder, budget).await;
+        let settled = join_all(admitted.into_iter().map(|admission| bench.settle(admission))).await;
+        assert_eq!(settled.iter().filter(|settled| settled.is_ok()).count(), paid);
+        assert!(settled.iter().all(|settled| matches!(settled, Ok(_) | Err(SettleError::Refused { .. }))));
+        assert_eq!(today(&bench, &id).await["spentUsd"], json!(MicroUsd(paid as u64 * PRICE.0)));
+        assert_eq!(bench.receipts().await.len(), paid);
+        ledger_agrees(&bench, "64 at once").await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_budget_does_not_pay_does_not_run_and_is_told_when_it_will() {
+    let bench = Bench::new().await;
+    let (token, id) = minted(&bench).await;
+    set(&bench, &id, SetBy::Admin, Budget { per_day_usd: calls(2), ..Budget::default() }).await;
+    let first = bench.run(by_credit(&token)).await;
+    bench.buy(by_credit(&token)).await;
+    // One is spent, and one held.
+    let Err(Refusal::OverBudget(over)) = bench.admit(by_credit(&token)).await else { panic!("it is refused") };
+    assert_eq!((over.kind, over.limit_usd, over.spent_usd), (BudgetKind::PerDay, MicroUsd(2 * PRICE.0), MicroUsd(2 * PRICE.0)));
+    let midnight = Timestamp((NOW.0 / DAY_MS + 1) * DAY_MS);
+    assert_eq!((over.price_usd, over.resets_at), (PRICE, Some(midnight)));
+    first.release().await;
+    bench.buy(by_credit(&token)).await;
+    assert!(matches!(bench.admit(by_credit(&token)).await, Err(Refusal::OverBudget(_))));
+    bench.clock.set(midnight);
+    bench.buy(by_credit(&token)).await;
+    assert_eq!(today(&bench, &id).await["spentUsd"], json!(PRICE), "another day");
+    // What was spent on days long gone is forgotten.
+    assert_eq!(bench.all(Space::CreditDays).await.len(), 4);
+    bench.clock.set(midnight.plus_millis(8 * DAY_MS));
+    bench.gate.credits().forget_days().await.unwrap();
+    assert!(bench.all(Space::CreditDays).await.is_empty());
+    ledger_agrees(&bench, "days").await;
+}
+
+#[tokio::test]
+async fn of_what_an_admin_and_the_holder_set_the_lower_holds() {
+    let bench = Bench::new().await;
+    let (token, id) = minted(&bench).await;
+    let refused = async || match bench.admit(by_credit(&token)).await {
+        Ok(Admit::Run(admission)) => {
+            admission.release().await;
+            None
+        }
+        Err(Refusal::OverBudget(over)) => Some((over.kind, over.limit_usd)),
+        other => panic!("{}", what(&other)),
+    };
+    set(&bench, &id, SetBy::Admin, Budget { per_call_usd: Some(MicroUsd(PRICE.0 - 1)), ..Budget::default() }).await;
+    assert_eq!(refused().await, Some((BudgetKind::PerCall, MicroUsd(PRICE.0 - 1))));
+    set(&bench, &id, SetBy::Holder, Budget { per_call_usd: calls(5), ..Budget::default() }).await;
+    assert_eq!(refused().await, Some((BudgetKind::PerCall, MicroUsd(PRICE.0 - 1))), "the holder lifts no admin's limit");
+    set(&bench, &id, SetBy::Admin, Budget::default()).await;
+    assert_eq!(refused().await, None);
+    set(&bench, &id, SetBy::Holder, Budget { per_tool_usd: Some(MicroUsd(1)), ..Budget::default() }).await;
+    assert_eq!(refused().await, Some((BudgetKind::PerTool, MicroUsd(1))));
+}
+
+#[tokio::test]
+async fn a_frozen_credit_pays_for_nothing_from_the_commit_on_that_froze_it() {
+    let bench = Bench::new().await;
+    let (token, id) = minted(&bench).await;
+    for by in [SetBy::Admin, SetBy::Holder] {
+        let admitted = bench.run(by_credit(&token)).await;
+        set(&bench, &id, by, Budget { frozen: true, ..Budget::default() }).await;
+        assert!(matches!(bench.settle(admitted).await, Err(SettleError::Refused { .. })), "{by:?}");
+        assert!(matches!(bench.admit(by_credit(&token)).await, Err(Refusal::CreditFrozen)));
+        set(&bench, &id, by, Budget::default()).await;
+        bench.buy(by_credit(&token)).await;
+    }
+    set(&bench, &id, SetBy::Admin, Budget { frozen: true, ..Budget::default() }).await;
+    set(&bench, &id, SetBy::Holder, Budget::default()).await;
+    assert!(matches!(bench.admit(by_credit(&token)).await, Err(Refusal::CreditFrozen)), "the holder lifts no admin's freeze");
+}
+
+#[tokio::test]
+async fn a_holder_sees_what_is_spent_on_each_tool_and_that_it_is_much() {
+    let bench = Bench::new().await;
+    let (token, id) = minted(&bench).await;
+    let budget = Budget { per_day_usd: calls(3), per_tool_usd: calls(4), alert_at_usd: calls(2), ..Budget::default() };
+    set(&bench, &id, SetBy::Holder, budget).await;
+    for (bought, alert) in [(1, false), (2, true), (3, true)] {
+        bench.buy(by_credit(&token)).await;
+        let told = today(&bench, &id).await;
+        let usd = |calls: u64| json!(MicroUsd(calls * PRICE.0));
+        assert_eq!((&told["spentUsd"], &told["leftUsd"], &told["alert"]), (&usd(bought), &usd(3 - bought), &json!(alert)));
+        assert_eq!(told["byTool"], json!([{ "slug": terms().slug, "spentUsd": usd(bought), "leftUsd": usd(4 - bought) }]));
+    }
+}
