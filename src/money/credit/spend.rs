@@ -75,7 +75,7 @@ impl Hold {
         let Some(less) = self.amount.0.checked_sub(amount.0) else { return };
         let mut held = self.credits.held.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(own) = held.get_mut(&self.id) {
-            own.amount = own.amount.saturating_sub(less);
+            *own = own.saturating_sub(less);
         }
         self.amount = amount;
     }
