@@ -117,7 +117,7 @@ impl App {
         let clock = Clock::default();
         let store: Arc<dyn Store> = Arc::new(SledStore::open(data.join("store"), settings.store.clone()).map_err(StartError::Store)?);
         let admin = AdminToken::open(settings.account.admin_token.as_deref(), &data.join("admin-token")).map_err(StartError::AdminToken)?;
-        let signer = Arc::new(Signer::open(data).map_err(StartError::Key)?);
+        let signer = Arc::new(Signer::open(data).map_err(StartError::Key)?.telling(settings.money.offer_format));
         let config = payment_config(settings);
         let (facilitators, ledger) = facilitators(settings, &config, &store, &clock).map_err(StartError::Payment)?;
         let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), settings.kept.events));

@@ -76,7 +76,7 @@ use crate::{
     },
     capability::Till,
     catalog::{Catalog, Live},
-    money::{Admission, Admit, Gate, Offered, Quotes, Refusal, SettleError, Terms, receipt, sale::FeeBps},
+    money::{Admission, Admit, Gate, Offered, Quotes, Refusal, SettleError, Terms, Way, receipt, sale::FeeBps},
     tool::{Availability, Owner},
 };
 
@@ -213,7 +213,7 @@ impl Calls {
             Ok(quoted) => quoted,
             Err(refused) => return Box::pin(self.bought_under(call, refused)).await,
         };
-        let Call { live, by, input, offered, head, from, progress, .. } = call;
+        let Call { live, by, way, input, offered, head, from, progress, .. } = call;
         // Before a payment is admitted: whoever waits, or is refused, holds nothing.
         let turn = self.shares.turn(from, live.usual_cost.get()).await.map_err(|over| Arc::new(over.into()))?;
         let till = Arc::new(Till::new(live.endpoint.max_price_usd));
@@ -221,6 +221,7 @@ impl Calls {
             live,
             quoted,
             by,
+            way,
             head,
             progress,
             cancel,
@@ -246,7 +247,7 @@ impl Calls {
 
     async fn priced(&self, task: NewCall, input: Input, offered: Offered) -> Shared {
         if matches!(offered, Offered::Nothing) {
-            return Err(Arc::new(self.unpaid(&task.quoted.terms)));
+            return Err(Arc::new(self.unpaid(&task.quoted.terms, task.way)));
         }
         let read = input.read_bound(&task.live, task.head.method, task.head.raw_query());
         let (parsed, hash, binding) = task.turn.during(read).await.map_err(Arc::new)?;
@@ -257,7 +258,7 @@ impl Calls {
                 None => self.free(task, parsed.check().map_err(Arc::new)?, hash).await.map_err(Arc::new),
             };
         }
-        match self.admit(&task.quoted.terms, offered, &binding).await? {
+        match self.admit(&task.quoted.terms, task.way, offered, &binding).await? {
             Admit::Stored(payment, answer) => Ok(Done::paid(payment, answer)),
             Admit::InFlight(payment) => self.join(&payment, wall_ms).await,
             Admit::Run(admission) => {
@@ -322,7 +323,7 @@ impl Calls {
         let closing = task.closing(hash, &ran, self.clock.now(), self.fee);
         let answer = Arc::unwrap_or_clone(Done::of(ran, &closing.receipt).answer);
         let settled = self.gate.settle(admission, answer, &ReceiptFinisher::encode(&closing)).await;
-        let answer = settled.map_err(|error| self.unsettled(&task.quoted.terms, error)).inspect_err(|error| {
+        let answer = settled.map_err(|error| self.unsettled(&task.quoted.terms, task.way, error)).inspect_err(|error| {
             // The gate has told of a refusal; what is unknown may turn out well.
             match error {
                 CallError::Store(_) => self.failed(&task, error),
@@ -334,22 +335,22 @@ impl Calls {
         Ok(Done::paid(payment, answer))
     }
 
-    /// What is told who offers nothing for what costs something under `terms`.
+    /// What is told who asks in this way, and offers nothing for what costs something under `terms`.
     #[must_use]
-    pub fn unpaid(&self, terms: &Terms) -> CallError {
-        self.refused(terms, Refusal::NoPayment)
+    pub fn unpaid(&self, terms: &Terms, way: Way) -> CallError {
+        self.refused(terms, way, Refusal::NoPayment)
     }
 
-    fn refused(&self, terms: &Terms, refusal: Refusal) -> CallError {
-        CallError::refused(refusal, |reason| self.gate.challenge(terms, reason))
+    fn refused(&self, terms: &Terms, way: Way, refusal: Refusal) -> CallError {
+        CallError::refused(refusal, |reason| self.gate.challenge(terms, way, reason))
     }
 
-    fn unsettled(&self, terms: &Terms, error: SettleError) -> CallError {
-        CallError::unsettled(error, |reason| self.gate.challenge(terms, reason))
+    fn unsettled(&self, terms: &Terms, way: Way, error: SettleError) -> CallError {
+        CallError::unsettled(error, |reason| self.gate.challenge(terms, way, reason))
     }
 
-    async fn admit(&self, terms: &Terms, offered: Offered, binding: &str) -> Result<Admit, Arc<CallError>> {
-        self.gate.admit(terms, offered, binding).await.map_err(|refusal| Arc::new(self.refused(terms, refusal)))
+    async fn admit(&self, terms: &Terms, way: Way, offered: Offered, binding: &str) -> Result<Admit, Arc<CallError>> {
+        self.gate.admit(terms, offered, binding).await.map_err(|refusal| Arc::new(self.refused(terms, way, refusal)))
     }
 
     /// Records an error of a call whose handler ran, or was to run. It was not to where the input does not fit.

@@ -71,7 +71,7 @@ use crate::{
     capability::{AllowedHosts, CapabilityServices, Grant, Granted},
     catalog::safety::Scanner,
     event::Events,
-    money::{PaymentConfig, Terms},
+    money::{PaymentConfig, SignedOffers, Terms},
     store::{Batch, Direction, Durability, Store, Table, schema},
     tool::{self, Endpoint, Owner, Runs, Shape},
 };
@@ -321,6 +321,7 @@ impl Catalog {
             tags: endpoint.tags.clone(),
             wall: Duration::from_millis(endpoint.limits.wall_ms),
             timeout_secs: MIN_TIMEOUT_SECS.max(endpoint.limits.wall_ms / 1_000 + SETTLE_SECS),
+            offers: SignedOffers::default(),
         });
         let record = endpoint.record(&self.base_url);
         let mut live = Live {

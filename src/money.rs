@@ -68,7 +68,7 @@ pub use self::{
     refusal::{Refusal, SettleError},
     route::{Due, RemoteRoutes, Route, RouteError, RouteProvider, Start, TableRoutes, nearest},
     settlement::{Settlement, SettlementKind},
-    terms::Terms,
+    terms::{SignedOffers, Terms, Way},
     x402::{eip3009::Authorization, offer::Payment, signed::Signed, svm::Transaction, wire::Challenge},
 };
 pub(crate) use self::{credit::PREFIX as CREDIT_PREFIX, facilitator::NOT_SERVED};

@@ -21,5 +21,5 @@ pub use price::{MicroUsd, PriceError, UsdChange};
 pub use record::{CatalogForm, Record};
 pub use review::{ContentSafety, Decided, Decision, Hold, HoldKind, Review};
 pub use runs::{ForeignHandler, Runs};
-pub use schema::{Mismatch, Problem, SchemaError, Shape, bound, depth, told};
+pub use schema::{Mismatch, Problem, SchemaError, Shape, bound, depth, nests, told};
 pub use slug::{Slug, SlugError};

@@ -32,6 +32,7 @@ pub(super) fn http(rooms: &Rooms, shared: &Arc<Shared>) -> http::Services {
             pool: pool(),
             scanner: Arc::clone(&rooms.scanner),
             abuse_contact: rooms.abuse_contact.clone(),
+            signer: Arc::clone(&rooms.signer),
             base_url: base_url(),
         }),
         desk: Arc::clone(&rooms.desk),

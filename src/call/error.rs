@@ -43,6 +43,8 @@ pub enum CallError {
     /// The quote that the call names does not hold; and one that does.
     #[error("{why}")]
     Quote { why: QuoteRefusal, current: Box<QuoteDocument> },
+    #[error("{}", Refusal::Misnamed)]
+    PaymentMisnamed,
     #[error("{}", Refusal::InProgress(.0.clone()))]
     PaymentInProgress(PaymentId),
     #[error("{}", Refusal::FacilitatorUnavailable(.0.clone()))]
@@ -112,6 +114,7 @@ impl CallError {
                 let challenge = challenge("invalid_exact_evm_payload_authorization_valid_before");
                 Self::PaymentRequired(Arc::new(challenge.explained(&refusal.to_string())))
             }
+            Refusal::Misnamed => Self::PaymentMisnamed,
             Refusal::Slowed(slowed) => Self::Slowed(slowed),
             Refusal::CreditFrozen => Self::CreditFrozen,
             Refusal::OverBudget(over) => Self::OverBudget(over),

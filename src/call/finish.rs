@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     account::registration::Registrant,
-    base::id::CallId,
+    base::{clock::Timestamp, id::CallId},
     event::{Event, Events, Kind},
     money::{
         Finished, Finisher, News, Settlement, SettlementKind, StoredAnswer, WireVersion,
@@ -88,6 +88,10 @@ impl Closing {
 }
 
 impl Finisher for ReceiptFinisher {
+    fn offers(&self, resource: &str, accepts: &[Value], valid_until: Timestamp) -> Vec<Value> {
+        self.signer.offers(resource, accepts, valid_until)
+    }
+
     fn finish(&self, draft: &[u8], settlement: &Settlement, mut answer: StoredAnswer) -> Finished {
         let closing = Closing::decode(draft);
         answer.receipt_id = closing.receipt.receipt_id.to_string();
@@ -109,8 +113,10 @@ impl Finisher for ReceiptFinisher {
         }
         let events = vec![succeeded(&self.events, &closing), settled(&self.events, &closing, settlement)];
         events.iter().for_each(|event| _ = rows.append(Events::stored(&closing.owner, event)));
-        let receipt = self.signer.receipt(closing.receipt, self.payment(settlement));
-        let extensions = receipt.record.offer_receipt.as_ref().map(OfferReceipt::extensions);
+        let payment = self.payment(settlement);
+        let told = self.signer.settle_extensions(&closing.receipt, &payment);
+        let receipt = self.signer.receipt(closing.receipt, payment);
+        let extensions = told.or_else(|| receipt.record.offer_receipt.as_ref().map(OfferReceipt::extensions));
         rows.append(receipt.stored());
         Finished { rows, answer, extensions, news: News { owner: closing.owner, events } }
     }

@@ -24,7 +24,7 @@ use crate::{
     },
     capability::Till,
     catalog::Live,
-    money::{Quoted, receipt, sale::FeeBps},
+    money::{Quoted, Way, receipt, sale::FeeBps},
     tool::MicroUsd,
 };
 
@@ -34,6 +34,7 @@ pub(super) struct NewCall {
     /// What it costs, under its quote where it has one.
     pub(super) quoted: Quoted,
     pub(super) by: CalledBy,
+    pub(super) way: Way,
     pub(super) head: RequestHead,
     pub(super) progress: Option<mpsc::Sender<Progress>>,
     pub(super) cancel: CancellationToken,
@@ -84,7 +85,7 @@ impl NewCall {
             quote_id: self.quoted.id.clone(),
             max_price_usd: self.quoted.terms.metered.then_some(self.quoted.terms.price),
             owner: self.by == CalledBy::Owner,
-            resource_url: self.quoted.terms.resource_url.clone(),
+            resource_url: self.quoted.terms.resource(self.way).into_owned(),
             request_hash,
             result_hash: ran.result_hash.clone(),
             started_at: self.started,

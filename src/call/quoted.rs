@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{CallError, CalledBy, Calls};
 use crate::{
     catalog::Live,
-    money::{Offered, QuoteDocument, Quoted, Refusal, Terms},
+    money::{Offered, QuoteDocument, Quoted, Refusal, Terms, Way},
 };
 
 impl Calls {
@@ -13,7 +13,7 @@ impl Calls {
     #[must_use]
     pub fn quote(&self, terms: &Terms) -> QuoteDocument {
         let quote = self.quotes.make(terms);
-        QuoteDocument::new(&quote, terms, &self.gate.challenge(terms, &Refusal::NoPayment.to_string()))
+        QuoteDocument::new(&quote, terms, &self.gate.challenge(terms, Way::Post, &Refusal::NoPayment.to_string()))
     }
 
     /// Refuses a call of a tool that is to be paid for and with which nothing is offered, before anything is done for it.
@@ -21,11 +21,11 @@ impl Calls {
     /// # Errors
     ///
     /// What is asked for, under the quote that is named; or why that does not hold.
-    pub fn check_offered(&self, live: &Live, by: CalledBy, offered: &Offered, quote: Option<&str>) -> Result<(), CallError> {
+    pub fn check_offered(&self, live: &Live, (by, way): (CalledBy, Way), offered: &Offered, quote: Option<&str>) -> Result<(), CallError> {
         if by == CalledBy::Owner || !matches!(offered, Offered::Nothing) {
             return Ok(());
         }
-        self.check_unpaid(&live.terms, quote)
+        self.check_unpaid(&live.terms, way, quote)
     }
 
     /// Refuses what is to be paid for and with which nothing is offered.
@@ -33,9 +33,9 @@ impl Calls {
     /// # Errors
     ///
     /// As [`Calls::check_offered`].
-    pub fn check_unpaid(&self, terms: &Arc<Terms>, quote: Option<&str>) -> Result<(), CallError> {
+    pub fn check_unpaid(&self, terms: &Arc<Terms>, way: Way, quote: Option<&str>) -> Result<(), CallError> {
         let Quoted { terms, .. } = self.under(terms, quote)?;
-        if terms.price.is_zero() { Ok(()) } else { Err(self.unpaid(&terms)) }
+        if terms.price.is_zero() { Ok(()) } else { Err(self.unpaid(&terms, way)) }
     }
 
     /// The terms under the quote that is named, if one is.

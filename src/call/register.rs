@@ -22,7 +22,7 @@ use crate::{
         id::{CallId, EndpointId, ReceiptId, RequestId},
     },
     money::{
-        Admit, Offered, Quoted, StoredAnswer, Terms, binding,
+        Admit, Offered, Quoted, SignedOffers, StoredAnswer, Terms, Way, binding,
         receipt::{self, request_hash},
     },
     store::StoreError,
@@ -77,6 +77,7 @@ pub fn registration_terms(price: MicroUsd, base_url: &str) -> Terms {
         tags: vec!["builder".to_owned()],
         wall: Duration::ZERO,
         timeout_secs: TIMEOUT_SECS,
+        offers: SignedOffers::default(),
     }
 }
 
@@ -111,9 +112,9 @@ impl Calls {
             return self.register_free(joining).await.map_err(|error| Arc::new(error.into()));
         }
         if matches!(offered, Offered::Nothing) {
-            return Err(Arc::new(self.unpaid(terms)));
+            return Err(Arc::new(self.unpaid(terms, Way::Post)));
         }
-        match self.admit(terms, offered, &binding).await? {
+        match self.admit(terms, Way::Post, offered, &binding).await? {
             Admit::Stored(payment, answer) => Ok(Done::paid(payment, answer)),
             Admit::InFlight(payment) => self.join(&payment, 0).await,
             Admit::Run(admission) => {
@@ -123,7 +124,7 @@ impl Calls {
                     Ok(Joining { closing, answer, key }) => {
                         let settled = self.gate.settle(admission, answer, &ReceiptFinisher::encode(&closing)).await;
                         let done = settled.map(|answer| Done { key: Some(Key::new(key)), ..Done::paid(payment, answer) });
-                        done.map_err(|error| self.unsettled(terms, error))
+                        done.map_err(|error| self.unsettled(terms, Way::Post, error))
                     }
                     Err(error) => {
                         admission.release().await;

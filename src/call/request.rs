@@ -10,7 +10,7 @@ use crate::{
     base::id::{CallId, PaymentId, ReceiptId},
     capability::ProgressUpdate,
     catalog::Live,
-    money::Offered,
+    money::{Offered, Way},
 };
 
 /// One call, as a front hands it over.
@@ -19,6 +19,8 @@ pub struct Call {
     pub live: Arc<Live>,
     /// Who calls.
     pub by: CalledBy,
+    /// How they ask, as they are told to pay.
+    pub way: Way,
     /// What to call with.
     pub input: Input,
     /// What it is paid with.

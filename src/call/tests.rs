@@ -23,7 +23,7 @@ use crate::{
     catalog::{By, CatalogParts, safety::Scanner},
     event::{Event, EventQuery, EventSettings, Events, Kind},
     money::{
-        Begun, Facilitator, Payment, PaymentConfig, QuoteKey, SettleOutcome, Settlement, SettlementKind, Verdict, WireVersion,
+        Begun, Facilitator, Payment, PaymentConfig, QuoteKey, SettleOutcome, Settlement, SettlementKind, Verdict, Way, WireVersion,
         receipt::{FreeReceipts, Signer},
         sale::Sales,
     },
@@ -233,7 +233,7 @@ impl Bench {
 
     fn call(&self, live: &Arc<Live>, offered: Offered) -> Call {
         let (live, input) = (Arc::clone(live), Input::Body(Bytes::new()));
-        Call { live, by: CalledBy::Anyone, input, offered, quote: None, head: head(), from: FROM, progress: None }
+        Call { live, by: CalledBy::Anyone, way: Way::Post, input, offered, quote: None, head: head(), from: FROM, progress: None }
     }
 
     async fn perform(&self, live: &Arc<Live>, offered: Offered) -> Shared {

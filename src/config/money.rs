@@ -7,6 +7,7 @@ use clap::ValueEnum as _;
 use super::{error::SettingsError, layered::flags, secret::Hidden};
 use crate::money::{
     Accepted, ConfigError, FacilitatorAccess, FacilitatorKind, Family, Network,
+    receipt::OfferFormat,
     sale::{FeeBps, WHOLE_BPS},
 };
 
@@ -74,6 +75,9 @@ pub struct MoneyFlags {
     /// Let the simulated facilitator serve an address other than loopback
     #[arg(long, env = "TOLLHOUSE_ALLOW_SIMULATED_PUBLIC", num_args = 0..=1, default_missing_value = "true")]
     pub allow_simulated_public: Option<bool>,
+    /// How offers and receipts in challenges and settlements are signed, by x402's offer-receipt [default: jws]
+    #[arg(long, env = "TOLLHOUSE_OFFER_FORMAT")]
+    pub offer_format: Option<OfferFormat>,
     /// What the host keeps of each sale, in basis points of the price [default: 500]
     #[arg(long, env = "TOLLHOUSE_FEE_BPS", value_parser = clap::value_parser!(u16).range(0..=10_000))]
     pub fee_bps: Option<u16>,
@@ -98,6 +102,8 @@ pub struct MoneySettings {
     pub access: FacilitatorAccess,
     /// What pays the gas, for `evm`.
     pub gas_key: Option<Hidden>,
+    /// How offers and receipts in challenges and settlements are signed.
+    pub offer_format: OfferFormat,
     /// What the host keeps of each sale.
     pub fee: FeeBps,
     /// For a quote to hold.
@@ -163,6 +169,7 @@ impl MoneyFlags {
             networks,
             access,
             gas_key,
+            offer_format: self.offer_format.unwrap_or_default(),
             fee: FeeBps(fee),
             routes_url: self.routes_url,
             routes_key: self.routes_key,

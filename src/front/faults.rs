@@ -97,6 +97,8 @@ macro_rules! codes {
 codes! {
     InvalidJson "invalid_json" BAD_REQUEST Caller No "the body is not JSON";
     InvalidRequest "invalid_request" BAD_REQUEST Caller No "the request does not read";
+    InvalidPaymentIdentifier "invalid_payment_identifier" BAD_REQUEST Caller No "the payment's own id is not of its form"
+        "send 16 to 128 of A-Z, a-z, 0-9, `_` and `-` as `info.id` of x402's payment-identifier, or none";
     PaymentRequired "payment_required" PAYMENT_REQUIRED Caller No "payment required"
         "pay as the challenge asks, or show a developer credit";
     Unauthorized "unauthorized" UNAUTHORIZED Caller No "credential missing or wrong" "send `X-Admin-Token` or `X-Builder-Key`";

@@ -27,7 +27,7 @@ use crate::{
     call::{CallError, Registration},
     event::{Events, Kind},
     front::{AboutBody as _, Caller, Code, Fault, body::SMALL_BODY_BYTES, offered, quote},
-    money::Offered,
+    money::{Offered, Way},
     tool::{EndpointState, Mismatch, Owner},
 };
 
@@ -69,7 +69,7 @@ async fn register(
     let offered = accounts.shared.limits.observed(peer.ip(), offered(request.headers()));
     let quote = quote(request.headers());
     if matches!(offered, Offered::Nothing) {
-        accounts.calls.check_unpaid(&accounts.registration, quote.as_deref())?;
+        accounts.calls.check_unpaid(&accounts.registration, Way::Post, quote.as_deref())?;
     }
     let request_id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(RequestId::generate);
     let query = request.uri().query().map(str::to_owned);

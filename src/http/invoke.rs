@@ -25,6 +25,7 @@ use crate::{
         body::{self, Verbatim},
         bought, network, offered, quote, sse,
     },
+    money::Way,
 };
 
 #[derive(Deserialize)]
@@ -66,7 +67,7 @@ pub(super) async fn invoke(
         }
     };
     let head = tools::request_head(&calling, "POST", &parts.uri, vec![], &parts.headers);
-    let call = Call { live, by, input, offered, quote, head, from: network(peer.ip()), progress: None };
+    let call = Call { live, by, way: Way::Post, input, offered, quote, head, from: network(peer.ip()), progress: None };
     if streamed {
         return Ok(stream::events(calling, call));
     }

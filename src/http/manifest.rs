@@ -127,6 +127,7 @@ pub(super) async fn manifest(State(offering): State<Arc<Offering>>) -> Json<Valu
             "keys": format!("{base}/.well-known/jwks.json"),
             "signature": "JWS (EdDSA) over the RFC 8785 canonical JSON of the record",
             "verify": "tollhouse verify-receipt FILE|URL",
+            "offers": offering.signer.offers_by(),
         },
         "sandbox": offering.pool.status(),
     }))

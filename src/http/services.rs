@@ -83,6 +83,8 @@ pub struct Offering {
     pub scanner: Arc<Scanner>,
     /// Where to report abuse.
     pub abuse_contact: Option<String>,
+    /// Whose offers and receipts they are.
+    pub signer: Arc<Signer>,
     /// Public URL, as it stands in records.
     pub base_url: String,
 }

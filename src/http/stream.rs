@@ -26,7 +26,7 @@ const BUFFER: usize = 256;
 /// Performs `call` and tells what happens on the way. A 402 comes as an `error` event with the
 /// challenge, unless nothing was offered: then as a plain 402, before the stream.
 pub(super) fn events(calling: Arc<Calling>, mut call: Call) -> Response {
-    if let Err(unpaid) = calling.calls.check_offered(&call.live, call.by, &call.offered, call.quote.as_deref()) {
+    if let Err(unpaid) = calling.calls.check_offered(&call.live, (call.by, call.way), &call.offered, call.quote.as_deref()) {
         return Fault::from(unpaid).into_response();
     }
     let (progress, happened) = mpsc::channel(BUFFER);

@@ -18,7 +18,7 @@ use super::{page::PathParams, reply, services::Calling, stream};
 use crate::{
     call::{Asked, Call, CallError, Input, MAX_QUERY_FIELDS, RequestHead, check_query},
     front::{Fault, body, bought, network, offered, quote, sse},
-    money::Offered,
+    money::{Offered, Way},
     tool::CatalogForm,
 };
 
@@ -48,7 +48,8 @@ pub(super) async fn call(
         }
     };
     let quote = quote(&parts.headers);
-    calling.calls.check_offered(&live, by, &offered, quote.as_deref())?;
+    let way = Way::of_method(method(&parts));
+    calling.calls.check_offered(&live, (by, way), &offered, quote.as_deref())?;
     check_query(&query)?;
     let input = match parts.method {
         Method::GET => Input::Query(query.clone()),
@@ -56,7 +57,7 @@ pub(super) async fn call(
     };
     let method = method(&parts);
     let head = request_head(&calling, method, &parts.uri, query, &parts.headers);
-    let call = Call { live, by, input, offered, quote, head, from: network(peer.ip()), progress: None };
+    let call = Call { live, by, way, input, offered, quote, head, from: network(peer.ip()), progress: None };
     if sse::wanted(&parts.headers) {
         return Ok(stream::events(calling, call));
     }
@@ -74,7 +75,7 @@ pub(super) async fn head(
     headers: HeaderMap,
 ) -> Result<Response, Fault> {
     let (live, by) = calling.shared.callers.called(&calling.calls, &headers, &slug).await?;
-    calling.calls.check_offered(&live, by, &Offered::Nothing, quote(&headers).as_deref())?;
+    calling.calls.check_offered(&live, (by, Way::Get), &Offered::Nothing, quote(&headers).as_deref())?;
     Ok(StatusCode::OK.into_response())
 }
 

@@ -30,7 +30,7 @@ use crate::{
     base::{aside::aside, id::RequestId},
     call::{Asked, Call, CallError, Done, UnderWay},
     front::{Code, Fault, bought, network, peer},
-    money::Offered,
+    money::{Offered, Way},
 };
 
 /// How a call is told to the log.
@@ -184,9 +184,9 @@ async fn admit(
     };
     let dialect = Dialect::of(request.era, request.meta, &offered);
     let quote = quote(request.meta, &request.parts.headers);
-    services.calls.check_offered(&live, by, &offered, quote.as_deref()).map_err(|error| (error.into(), dialect))?;
+    services.calls.check_offered(&live, (by, Way::Mcp), &offered, quote.as_deref()).map_err(|error| (error.into(), dialect))?;
     let head = request.head(&live);
-    let call = Call { live, by, input: arguments.input(), offered, quote, head, from: network(address), progress: None };
+    let call = Call { live, by, way: Way::Mcp, input: arguments.input(), offered, quote, head, from: network(address), progress: None };
     Ok((Admitted::Call(Box::new(call)), dialect))
 }
 

@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{
     catalog::{Form, Live, MakeForm},
-    money::Gate,
-    tool::{Availability, Touches},
+    money::{Gate, WireVersion},
+    tool::{Availability, Touches, nests},
 };
 
 /// The front's own tool that finds others by words.
@@ -184,19 +184,6 @@ fn output_schema(live: &Live) -> Option<JsonObject> {
     Some(both)
 }
 
-/// Whether every reference in `schema` still means the same one level deeper, with its definitions left at the root.
-fn nests(schema: &Value) -> bool {
-    match schema {
-        Value::Object(members) => members.iter().all(|(name, value)| match (name.as_str(), value) {
-            ("$ref", Value::String(to)) => to.starts_with("#/$defs/") || to.starts_with("#/definitions/"),
-            ("$id" | "$anchor" | "$dynamicRef" | "$dynamicAnchor" | "$recursiveRef", Value::String(_)) => false,
-            _ => nests(value),
-        }),
-        Value::Array(items) => items.iter().all(nests),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
-    }
-}
-
 /// Prices in the words of each client that shows them before a call.
 fn prices(maker: &Maker, live: &Live) -> MetaObject {
     let endpoint = &live.endpoint;
@@ -208,11 +195,10 @@ fn prices(maker: &Maker, live: &Live) -> MetaObject {
     meta.insert("tollhouse/pricingMode".to_owned(), json!(endpoint.pricing_mode()));
     meta.insert("tollhouse/version".to_owned(), json!(endpoint.version));
     if !endpoint.most_usd().is_zero() {
-        let mut challenge = maker.gate.challenge(&live.terms, "payment required");
         // apify: its `mcpc` pays unasked for what is marked so
-        if let Some(terms) = challenge.v2.pointer_mut("/accepts/0") {
+        if let Some(mut terms) = maker.gate.accepts(&live.terms, WireVersion::V2).into_iter().next() {
             terms["paymentRequired"] = json!(true);
-            meta.insert("x402".to_owned(), terms.take());
+            meta.insert("x402".to_owned(), terms);
         }
         // Cloudflare
         meta.insert("agents-x402/paymentRequired".to_owned(), json!(true));
@@ -231,14 +217,5 @@ mod tests {
         assert_eq!(input_schema(&json!({ "type": ["object", "null"] })).unwrap()["type"], "object");
         assert!(input_schema(&json!({ "type": "array" })).is_none());
         assert!(input_schema(&json!(false)).is_none());
-    }
-
-    #[test]
-    fn references_that_would_break_are_found() {
-        assert!(nests(&json!({ "properties": { "a": { "$ref": "#/$defs/a" } } })));
-        assert!(nests(&json!({ "properties": { "$ref": { "type": "string" } } })));
-        assert!(!nests(&json!({ "properties": { "a": { "$ref": "#" } } })));
-        assert!(!nests(&json!({ "properties": { "a": { "$ref": "#/properties/b" } } })));
-        assert!(!nests(&json!({ "$id": "https://example.com/a" })));
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{gate::record::StoredAnswer, settlement::Settlement};
-use crate::{event::Event, store::Batch, tool::Owner};
+use crate::{base::clock::Timestamp, event::Event, store::Batch, tool::Owner};
 
 /// A receipt and the answer it belongs to, ready to be stored in the commit that ends a payment.
 #[derive(Debug)]
@@ -27,8 +27,11 @@ pub struct News {
     pub events: Vec<Event>,
 }
 
-/// Makes receipts for the gate: at the end of a call, or for one that a crash cut off.
+/// Makes for the gate what is signed: offers before a payment, receipts at the end of a call, or for one that a crash cut off.
 pub trait Finisher: Send + Sync + 'static {
+    /// The signed offers of what is asked for at `resource`, one for each entry of `accepts`, until that moment.
+    fn offers(&self, resource: &str, accepts: &[Value], valid_until: Timestamp) -> Vec<Value>;
+
     /// `draft` is what the call gave to [`super::Gate::settle`].
     fn finish(&self, draft: &[u8], settlement: &Settlement, answer: StoredAnswer) -> Finished;
 

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use super::{
     Accepted, Challenge, CredentialObserver, Credit, CreditOffer, Credits, Facilitators, Finisher, Offered, Payment, PaymentConfig,
-    PaymentId, PaymentState, Refusal, State, StoredAnswer, Terms, Verdict, WireVersion,
+    PaymentId, PaymentState, Refusal, State, StoredAnswer, Terms, Verdict, Way, WireVersion,
     credit::Hold,
     gate::{
         record::{Record, Tail},
@@ -30,7 +30,7 @@ use super::{
     offered::checked_key,
     receipt::Kind,
     terms::SETTLE_MARGIN,
-    x402::{offer::Shown, wire},
+    x402::{extensions, offer::Shown, wire::Question},
 };
 use crate::{
     base::{
@@ -175,16 +175,25 @@ impl Gate {
         &self.credits
     }
 
-    /// The challenge for a call under `terms`.
+    /// The challenge for a call under `terms` that is asked for in this way.
     #[must_use]
-    pub fn challenge(&self, terms: &Terms, reason: &str) -> Challenge {
-        Challenge::new([WireVersion::V1, WireVersion::V2].map(|version| self.accepts(terms, version)), terms, reason)
+    pub fn challenge(&self, terms: &Terms, way: Way, reason: &str) -> Challenge {
+        let accepts = [WireVersion::V1, WireVersion::V2].map(|version| self.accepts(terms, version));
+        let offers = self.offers(terms, way, &accepts[1]);
+        Challenge::new(&Question { accepts, offers, terms, way }, reason)
     }
 
     /// The ways to pay for a call under `terms`, in the order of the settings.
     #[must_use]
     pub fn accepts(&self, terms: &Terms, version: WireVersion) -> Vec<Value> {
         self.config.accepts(&self.facilitators, terms, version)
+    }
+
+    /// The signed offers of what is asked for now. They hold until the next minute, and as long as a payment may take.
+    fn offers(&self, terms: &Terms, way: Way, accepts: &[Value]) -> Arc<Vec<Value>> {
+        let minute = self.clock.now().as_secs() / 60;
+        let until = Timestamp((minute + 1).saturating_mul(60).saturating_add(terms.timeout_secs).saturating_mul(1_000));
+        terms.offers.of((minute, way), accepts, || self.finisher.offers(&terms.resource(way), accepts, until))
     }
 
     /// What payments are taken, for the manifest.
@@ -205,7 +214,7 @@ impl Gate {
             "facilitator": self.facilitators.of(asset.network).name(),
             "simulated": simulated,
             "paymentId": "`pmt_` and the first 32 hex digits of the SHA-256 of network, asset, payer and nonce: CAIP-2 and lower-case 0x texts, joined by line feeds",
-            "extensions": [wire::PAYMENT_IDENTIFIER, "offer-receipt", "bazaar"],
+            "extensions": extensions::ALL,
             "developerCredit": { "header": "X-Developer-Credit", "idempotency": "Idempotency-Key" },
         });
         if simulated {

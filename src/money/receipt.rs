@@ -11,6 +11,7 @@
 //! wants it; the record shortens it.
 
 mod draft;
+mod eip712;
 mod free;
 mod hash;
 mod jws;
@@ -25,7 +26,7 @@ pub(in crate::money) use hash::written;
 pub use hash::{bytes_hash, canonical, json_hash, request_hash};
 pub use jws::JwsError;
 pub use key::{KeyError, Signer};
-pub use offer::OfferReceipt;
+pub use offer::{OfferFormat, OfferReceipt};
 pub(in crate::money) use record::RECEIPTS;
 pub use record::{Record, Signed, Stored, paid, shortened};
 pub use verify::{Part, Verified, VerifyError, verify};

@@ -17,6 +17,9 @@ pub enum Refusal {
     /// `reason` is a code of x402; `message` is for people.
     #[error("{message}")]
     Invalid { reason: String, message: String },
+    /// The client's own name of its payment, in x402's payment-identifier.
+    #[error("payment-identifier: `id` is 16 to 128 of A-Z, a-z, 0-9, `_` and `-`")]
+    Misnamed,
     #[error(
         "the authorization ends in {} s, and the tool may run for {} s and takes up to {} s to settle: sign for the `maxTimeoutSeconds` that are asked for",
         .left.as_secs(), .wall.as_secs(), .margin.as_secs()

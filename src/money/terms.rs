@@ -1,6 +1,10 @@
 //! What a call costs.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use serde_json::Value;
 
@@ -45,6 +49,71 @@ pub struct Terms {
     pub wall: Duration,
     /// How long an authorisation must stay valid, in seconds: the tool's wall limit, and time to settle.
     pub timeout_secs: u64,
+    /// What was signed of them last.
+    pub offers: SignedOffers,
+}
+
+/// The offers that were signed last, and in which minute: a signature takes longer than all else of a challenge. A clone has none.
+#[derive(Debug, Default)]
+pub struct SignedOffers(Mutex<Option<Signed>>);
+
+/// When and how they were asked for, what was offered, and that signed.
+type Signed = ((u64, Way), Vec<Value>, Arc<Vec<Value>>);
+
+impl SignedOffers {
+    /// Those of `accepts` in this minute and way, or what `sign` makes.
+    pub(super) fn of(&self, at: (u64, Way), accepts: &[Value], sign: impl FnOnce() -> Vec<Value>) -> Arc<Vec<Value>> {
+        let last = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((.., offers)) = last().as_ref().filter(|(signed, of, _)| *signed == at && of == accepts) {
+            return Arc::clone(offers);
+        }
+        let offers = Arc::new(sign());
+        *last() = Some((at, accepts.to_vec(), Arc::clone(&offers)));
+        offers
+    }
+}
+
+impl Clone for SignedOffers {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+/// How a tool is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// With its input in the body.
+    Post,
+    /// With its input in the query.
+    Get,
+    /// As a tool of MCP.
+    Mcp,
+}
+
+impl Way {
+    /// Most asked first.
+    pub(super) const ALL: [Self; 3] = [Self::Post, Self::Get, Self::Mcp];
+
+    /// That of a request over HTTP.
+    #[must_use]
+    pub fn of_method(method: &str) -> Self {
+        if matches!(method, "GET" | "HEAD") { Self::Get } else { Self::Post }
+    }
+}
+
+impl Terms {
+    /// The address at which the tool is asked in this way. For MCP it is the server's, narrowed to this tool.
+    #[must_use]
+    pub fn resource(&self, way: Way) -> Cow<'_, str> {
+        let base = match way {
+            Way::Post | Way::Get => None,
+            Way::Mcp => self.resource_url.strip_suffix(self.slug.as_str()).and_then(|url| url.strip_suffix("/tools/")),
+        };
+        match base {
+            Some(base) => Cow::Owned(format!("{base}/ai/mcp?tools={}", self.slug)),
+            None => Cow::Borrowed(&self.resource_url),
+        }
+    }
 }
 
 /// At most [`MAX_DESCRIPTION`] characters of `text`.

@@ -177,6 +177,7 @@ fn terms() -> Terms {
         tags: vec!["maths".to_owned()],
         wall: Duration::from_secs(10),
         timeout_secs: 60,
+        offers: SignedOffers::default(),
     }
 }
 

@@ -5,12 +5,16 @@
 //! refuses is only what is sure to cost too much: its author then reads the limit, and where in the schema it is passed.
 
 mod bound;
+mod nest;
 
 use bytes::Bytes;
 use serde_json::Value;
 use tollhouse_protocol::{FAILED, STRUCTURED, Schemas, are_blocks};
 
-pub use self::bound::{SchemaError, bound, depth};
+pub use self::{
+    bound::{SchemaError, bound, depth},
+    nest::nests,
+};
 pub use tollhouse_protocol::Problem;
 
 /// How far the host can tell by itself whether a value fits a schema.

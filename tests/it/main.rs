@@ -32,6 +32,7 @@ mod drafts;
 mod envelope;
 mod errors;
 mod events;
+mod extensions;
 mod failures;
 mod fixtures;
 mod gates;

@@ -11,13 +11,14 @@ use std::{
 
 use crate::{Failure, packages, place, shell};
 
-/// Begins to install the payers beside whatever else goes on; join it for their folder, which holds
-/// `node_modules`, `venv` and the scripts.
+/// Begins to install the payers, and who checks what a host says of itself, beside whatever else goes on; join it for their folder,
+/// which holds `node_modules`, `venv`, `venv-lint` and the scripts.
 pub(crate) fn prepare() -> JoinHandle<Result<PathBuf, Failure>> {
     thread::spawn(|| {
         let to = copied("clients")?;
         once(&to, "package-lock.json", npm)?;
-        once(&to, "requirements.txt", |folder, list| pip(folder, list, "venv"))?;
+        once(&to, "requirements.txt", |folder, list| pip(folder, list, "venv", &[]))?;
+        once(&to, "requirements-lint.txt", |folder, list| pip(folder, list, "venv-lint", &["--no-deps", "--ignore-requires-python"]))?;
         Ok(to)
     })
 }
@@ -27,8 +28,8 @@ pub(crate) fn prepare_mcp() -> JoinHandle<Result<PathBuf, Failure>> {
     thread::spawn(|| {
         let to = copied("mcp-clients")?;
         once(&to, "package-lock.json", npm)?;
-        once(&to, "requirements-1.txt", |folder, list| pip(folder, list, "venv-1"))?;
-        once(&to, "requirements-2.txt", |folder, list| pip(folder, list, "venv-2"))?;
+        once(&to, "requirements-1.txt", |folder, list| pip(folder, list, "venv-1", &[]))?;
+        once(&to, "requirements-2.txt", |folder, list| pip(folder, list, "venv-2", &[]))?;
         Ok(to)
     })
 }
@@ -85,7 +86,7 @@ fn npm(folder: &Path, _: &str) -> Result<(), Failure> {
     shell::run_silently(&folder.join("npm.log"), &mut npm)
 }
 
-fn pip(folder: &Path, list: &str, venv: &str) -> Result<(), Failure> {
+fn pip(folder: &Path, list: &str, venv: &str, flags: &[&str]) -> Result<(), Failure> {
     let python = python().ok_or("the payers need Python 3.10 or newer")?;
     let venv = folder.join(venv);
     let make =
@@ -96,7 +97,7 @@ fn pip(folder: &Path, list: &str, venv: &str) -> Result<(), Failure> {
         make()?;
     }
     let mut pip = Command::new(venv.join("bin/pip"));
-    pip.args(["install", "--disable-pip-version-check", "--quiet", "--requirement"]).arg(folder.join(list));
+    pip.args(["install", "--disable-pip-version-check", "--quiet"]).args(flags).arg("--requirement").arg(folder.join(list));
     shell::run_silently(&folder.join(format!("{list}.log")), &mut pip)
 }
 

@@ -43,6 +43,7 @@ impl Code {
             CallError::PaymentReused(_) => Code::PaymentReused,
             CallError::Quote { why: QuoteRefusal::Expired { .. }, .. } => Code::QuoteExpired,
             CallError::Quote { why: QuoteRefusal::Unknown | QuoteRefusal::OtherTool, .. } => Code::QuoteInvalid,
+            CallError::PaymentMisnamed => Code::InvalidPaymentIdentifier,
             CallError::PaymentInProgress(_) | CallError::Joined(_) => Code::PaymentInProgress,
             CallError::FacilitatorUnavailable(_) => Code::FacilitatorUnavailable,
             CallError::SettlementUnknown(_) => Code::SettlementUnknown,
@@ -102,6 +103,7 @@ impl From<&CallError> for Fault {
             | CallError::InvalidJson(_)
             | CallError::BodyTooLarge { .. }
             | CallError::UnsupportedMediaType(_)
+            | CallError::PaymentMisnamed
             | CallError::FacilitatorUnavailable(_)
             | CallError::CreditFrozen
             | CallError::Threw(_)

@@ -3,7 +3,7 @@ use std::sync::{Mutex, PoisonError};
 use serde_json::json;
 
 use super::*;
-use crate::base::id::EndpointId;
+use crate::{base::id::EndpointId, money::SignedOffers};
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 const LIFETIME: Duration = Duration::from_secs(60);
@@ -23,6 +23,7 @@ fn terms(price: u64) -> Arc<Terms> {
         tags: vec![],
         wall: Duration::from_secs(10),
         timeout_secs: 60,
+        offers: SignedOffers::default(),
     })
 }
 

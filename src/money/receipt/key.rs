@@ -15,8 +15,16 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
-use super::{Draft, OfferReceipt, Payment, Record, Signed, Transfer, canonical, jws, offer::Payload};
-use crate::{base::folder, store::StoreError};
+use super::{
+    Draft, OfferFormat, OfferReceipt, Payment, Record, Signed, Transfer, canonical,
+    eip712::TypedSigner,
+    jws,
+    offer::{self, Offer, Payload},
+};
+use crate::{
+    base::{clock::Timestamp, folder},
+    store::StoreError,
+};
 
 /// The key file: PKCS#8 in PEM, for its owner alone.
 const KEY_FILE: &str = "receipt-key.pem";
@@ -33,6 +41,8 @@ pub struct Signer {
     key: SigningKey,
     kid: String,
     retired: Vec<VerifyingKey>,
+    /// Signs what stands in challenges and settlements, where that is typed data.
+    typed: Option<TypedSigner>,
 }
 
 /// Why there is no key to sign with.
@@ -88,7 +98,45 @@ impl Signer {
     fn new(key: SigningKey, mut retired: Vec<VerifyingKey>) -> Self {
         let public = key.verifying_key();
         retired.retain(|other| *other != public);
-        Self { kid: jws::thumbprint(&public), key, retired }
+        Self { kid: jws::thumbprint(&public), key, retired, typed: None }
+    }
+
+    /// The same, with offers and receipts of challenges and settlements in this format.
+    #[must_use]
+    pub fn telling(self, format: OfferFormat) -> Self {
+        let typed = (format == OfferFormat::Eip712).then(|| TypedSigner::of(self.key.as_bytes()));
+        Self { typed, ..self }
+    }
+
+    /// By whom offers and receipts of challenges and settlements are signed, and how.
+    #[must_use]
+    pub fn offers_by(&self) -> Value {
+        match &self.typed {
+            Some(typed) => json!({ "format": "eip712", "address": typed.address().to_checksum(None) }),
+            None => json!({ "format": OfferReceipt::FORMAT, "kid": self.did_url() }),
+        }
+    }
+
+    /// The signed offers of what is asked for at `resource`, one for each entry of `accepts`.
+    #[must_use]
+    pub fn offers(&self, resource: &str, accepts: &[Value], valid_until: Timestamp) -> Vec<Value> {
+        let signed = accepts.iter().enumerate().map(|(index, accepted)| {
+            let offer = Offer::new(resource, accepted, valid_until.as_secs());
+            let mut signed = match &self.typed {
+                Some(typed) => typed.offer(&offer),
+                None => json!({ "format": OfferReceipt::FORMAT, "signature": self.jws(self.did_url(), None, &json_of(&offer)) }),
+            };
+            signed["acceptIndex"] = json!(index);
+            signed
+        });
+        signed.collect()
+    }
+
+    /// The `extensions` of the settle response of a payment, where they do not carry what its record does.
+    #[must_use]
+    pub fn settle_extensions(&self, draft: &Draft, payment: &Payment) -> Option<Value> {
+        let (Some(typed), Payment::X402(transfer)) = (&self.typed, payment) else { return None };
+        Some(offer::extensions(&typed.receipt(&Payload::new(draft, transfer))))
     }
 
     /// What the key is called: its RFC 7638 thumbprint.
@@ -157,8 +205,11 @@ impl Signer {
 
     fn offer_receipt(&self, draft: &Draft, transfer: &Transfer) -> OfferReceipt {
         let payload = json_of(&Payload::new(draft, transfer));
-        let kid = jws::did_url(&self.key.verifying_key());
-        OfferReceipt { format: OfferReceipt::FORMAT.to_owned(), signature: self.jws(kid, None, &payload) }
+        OfferReceipt { format: OfferReceipt::FORMAT.to_owned(), signature: self.jws(self.did_url(), None, &payload) }
+    }
+
+    fn did_url(&self) -> String {
+        jws::did_url(&self.key.verifying_key())
     }
 
     fn jws(&self, kid: String, typ: Option<&str>, payload: &Value) -> String {

@@ -1,11 +1,22 @@
-//! The receipt of x402's offer-receipt extension, as a JWS.
+//! Offers and receipts of x402's offer-receipt extension: what they say, and how they are told.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::draft::{Draft, Transfer};
 
-/// What goes into a settlement's `extensions["offer-receipt"].info.receipt`, and into the record.
+/// How offers and receipts are signed that stand in challenges and settlements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum OfferFormat {
+    /// A compact JWS with the key of receipts.
+    #[default]
+    Jws,
+    /// Typed data with an address of the host's own.
+    Eip712,
+}
+
+/// What goes into the record, and into a settlement's `extensions["offer-receipt"].info.receipt`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OfferReceipt {
     /// Always `jws`.
@@ -14,7 +25,7 @@ pub struct OfferReceipt {
     pub signature: String,
 }
 
-/// The extension's payload, version 1.
+/// What a receipt says, version 1.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Payload {
@@ -27,14 +38,34 @@ pub(super) struct Payload {
     pub(super) transaction: String,
 }
 
+/// What an offer says, version 1.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Offer<'a> {
+    pub(super) version: u8,
+    pub(super) resource_url: &'a str,
+    pub(super) scheme: &'a str,
+    pub(super) network: &'a str,
+    pub(super) asset: &'a str,
+    pub(super) pay_to: &'a str,
+    pub(super) amount: &'a str,
+    /// Seconds since 1970.
+    pub(super) valid_until: u64,
+}
+
 impl OfferReceipt {
     pub(super) const FORMAT: &'static str = "jws";
 
     /// The `extensions` of a settle response that carries it.
     #[must_use]
     pub fn extensions(&self) -> Value {
-        json!({ "offer-receipt": { "info": { "receipt": self } } })
+        extensions(&json!(self))
     }
+}
+
+/// The `extensions` of a settle response that carries a receipt.
+pub(super) fn extensions(receipt: &Value) -> Value {
+    json!({ "offer-receipt": { "info": { "receipt": receipt } } })
 }
 
 impl Payload {
@@ -46,6 +77,23 @@ impl Payload {
             payer: transfer.payer.clone(),
             issued_at: draft.issued_at.as_secs(),
             transaction: transfer.transaction.clone(),
+        }
+    }
+}
+
+impl<'a> Offer<'a> {
+    /// The offer of what an entry of `accepts` asks for.
+    pub(super) fn new(resource_url: &'a str, accepted: &'a Value, valid_until: u64) -> Self {
+        let text = |name: &str| accepted[name].as_str().unwrap_or_default();
+        Self {
+            version: 1,
+            resource_url,
+            scheme: text("scheme"),
+            network: text("network"),
+            asset: text("asset"),
+            pay_to: text("payTo"),
+            amount: text("amount"),
+            valid_until,
         }
     }
 }

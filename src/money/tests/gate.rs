@@ -253,6 +253,22 @@ async fn a_named_payment_made_again_with_another_authorization_settles_once() {
     assert_eq!(bench.earned().await, 2 * PRICE.0);
 }
 
+/// Once it is settled, everyone can read on the chain what was signed.
+#[tokio::test]
+async fn a_named_payment_is_answered_again_under_its_name_alone() {
+    let bench = Bench::new().await;
+    let first = bench.buy(Payer::new(1).pays_as(1, NAME)).await;
+    for other in [Payer::new(1).pays(1), Payer::new(1).pays_as(1, "another-name-of-today")] {
+        assert_eq!(code(bench.admit(other).await), "invalid_exact_evm_nonce_already_used");
+    }
+    assert_eq!(stored(bench.admit(Payer::new(1).pays_as(1, NAME)).await), first);
+    // While it runs, too.
+    let running = bench.run(Payer::new(1).pays_as(2, "a-name-of-its-own")).await;
+    assert_eq!(code(bench.admit(Payer::new(1).pays(2)).await), "invalid_exact_evm_nonce_already_used");
+    bench.settle(running).await.unwrap();
+    assert_eq!(bench.earned().await, 2 * PRICE.0);
+}
+
 #[tokio::test]
 async fn another_payers_same_name_is_another_payment() {
     let bench = Bench::new().await;

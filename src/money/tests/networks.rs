@@ -137,7 +137,7 @@ fn a_challenge_lists_what_is_taken_in_the_order_of_the_settings() {
     assert_eq!(v2[4]["extra"], json!({ "feePayer": FEE_PAYER }));
     assert_eq!((&v2[4]["payTo"], &v1[1]["payTo"]), (&json!(SOLANA_PAY_TO), &json!(SOLANA_PAY_TO)));
     assert_eq!(v2[2]["extra"], json!({ "name": "Tether USD", "version": "1" }));
-    let challenge = host.gate.challenge(&terms(), "payment required");
+    let challenge = host.gate.challenge(&terms(), Way::Post, "payment required");
     assert_eq!((&challenge.v2["accepts"], &challenge.v1["accepts"]), (&json!(v2), &json!(v1)));
 }
 

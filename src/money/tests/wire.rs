@@ -1,17 +1,21 @@
 //! Challenges that stock clients read, and headers that nobody should have sent.
 
 use super::*;
+use crate::money::x402::wire::Question;
 
 fn decoded(challenge: &Challenge) -> Value {
     serde_json::from_slice(&STANDARD.decode(&challenge.v2_header).unwrap()).unwrap()
 }
 
-fn challenge(terms: &Terms) -> Challenge {
-    challenge_for(terms, "payment required")
+fn challenged(terms: &Terms, way: Way, error: &str) -> Challenge {
+    let accepts = [WireVersion::V1, WireVersion::V2].map(|version| accepts(&config(), terms, version));
+    let signer = Signer::open(tempfile::tempdir().unwrap().path()).unwrap();
+    let offers = Arc::new(signer.offers(&terms.resource(way), &accepts[1], NOW));
+    Challenge::new(&Question { accepts, offers, terms, way }, error)
 }
 
-fn challenge_for(terms: &Terms, error: &str) -> Challenge {
-    Challenge::new([WireVersion::V1, WireVersion::V2].map(|version| accepts(&config(), terms, version)), terms, error)
+fn challenge(terms: &Terms) -> Challenge {
+    challenged(terms, Way::Post, "payment required")
 }
 
 fn reason(decoded: Result<Payment, Refusal>) -> String {
@@ -108,7 +112,7 @@ fn a_header_stays_under_8_kb_whatever_the_tool_says_of_itself() {
     huge.output_schema = Arc::clone(&huge.input_schema);
     huge.description = "\u{1}漢\"".repeat(5_000);
     huge.tags = ["", "x".repeat(33).as_str(), "kanji 漢", "a\nb", "one", "two", "three", "four", "five", "six"].map(str::to_owned).to_vec();
-    let challenge = challenge_for(&huge, &"why ".repeat(10_000));
+    let challenge = challenged(&huge, Way::Post, &"why ".repeat(10_000));
     assert!(challenge.v2_header.len() <= 8 << 10, "{}", challenge.v2_header.len());
     let v2 = decoded(&challenge);
     assert!(v2["extensions"]["payment-identifier"].is_object());
@@ -257,6 +261,7 @@ fn extensions_that_come_back_changed_are_refused() {
         ("/extensions/payment-identifier/info/required", json!(true)),
         ("/extensions/payment-identifier/info", json!({})),
         ("/extensions/payment-identifier", json!("yes")),
+        ("/extensions/offer-receipt/info/offers", json!(null)),
     ] {
         payload["extensions"] = advertised.clone();
         *payload.pointer_mut(pointer).unwrap() = other;
@@ -296,7 +301,7 @@ fn ids_of_clients_have_a_form() {
     assert_eq!(named(json!(null)).unwrap().client_id, None);
     let bad = ["a".repeat(15), "a".repeat(129), "a/b".repeat(6), "ü".repeat(10), String::new(), format!("{} ", "a".repeat(16))];
     for bad in bad.iter().map(|bad| json!(bad)).chain([json!(1234567890123456u64), json!(["a"]), json!({})]) {
-        assert_eq!(reason(named(bad)), "invalid_payload");
+        assert!(matches!(named(bad), Err(Refusal::Misnamed)));
     }
 }
 

@@ -5,16 +5,17 @@ use std::sync::OnceLock;
 use alloy_primitives::Address;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use super::{
     eip3009::Transfer,
+    extensions::{self, PAYMENT_IDENTIFIER},
     permit2::{Permit, PermitAuthorization, UPTO_PROXY},
     signed::{Signed, malformed},
     svm::Transaction,
-    wire,
 };
 use crate::{
-    money::{Asset, Network, PaymentId, Refusal, Terms, WireVersion},
+    money::{Asset, Network, PaymentId, Refusal, Terms, Way, WireVersion},
     tool::MicroUsd,
 };
 
@@ -44,15 +45,16 @@ pub struct Payment {
 pub(in crate::money) struct Shown {
     version: WireVersion,
     payload: Value,
+    /// The id that the client gave.
+    client_id: Option<String>,
     /// What was signed, where that reads.
     exact: Result<Exact, Refusal>,
 }
 
-/// The part of a payment that is signed, or stands beside that.
+/// The part of a payment that is signed.
 struct Exact {
     signed: Signed,
     asset: &'static Asset,
-    client_id: Option<String>,
 }
 
 impl Shown {
@@ -74,22 +76,30 @@ impl Shown {
         if payload["x402Version"] != wanted {
             return Err(Refusal::invalid("invalid_x402_version", format!("this header takes x402Version {wanted}")));
         }
+        let client_id = client_id(&payload)?;
         let exact = match version {
             WireVersion::V1 => Exact::read(&payload, &payload["network"], None),
             WireVersion::V2 => Exact::read(&payload, &payload["accepted"]["network"], Some(&payload["accepted"]["asset"])),
         };
-        Ok(Self { version, payload, exact })
+        Ok(Self { version, payload, client_id, exact })
     }
 
-    /// What the payment is known by, and that it is held by who signed it; `None` where it cannot be one.
+    /// What the payment is known by, and that it is held by who signed it and, where it has one, gave it its name; `None` where it cannot
+    /// be one. Once it is settled everyone can read on the chain what was signed, and its name nowhere: who has named a payment is alone
+    /// in showing it again.
     pub(in crate::money) fn known(&self) -> Option<(PaymentId, String)> {
         let exact = self.exact.as_ref().ok()?;
-        Some((exact.signed.id(exact.asset), exact.signed.digest()))
+        let digest = exact.signed.digest();
+        let digest = match &self.client_id {
+            Some(name) => hex::encode(Sha256::new().chain_update(digest).chain_update(name).finalize()),
+            None => digest,
+        };
+        Some((exact.signed.id(exact.asset), digest))
     }
 
     /// The payment, if it is one of those that `accepts` asks for: the entries of the challenge for `terms`, in its version of the wire.
     pub(in crate::money) fn matching(self, terms: &Terms, accepts: Vec<Value>) -> Result<Payment, Refusal> {
-        let Self { version, payload, exact } = self;
+        let Self { version, payload, client_id, exact } = self;
         let asset = exact.as_ref().ok().map(|exact| exact.asset.address);
         let requirements = nearest(accepts, &payload, version, asset).ok_or_else(|| {
             let message = "this tool is not paid with x402 here at the moment; developer credit pays it";
@@ -101,7 +111,7 @@ impl Shown {
         }
         let exact = exact?;
         exact.is_asked_for(&requirements)?;
-        Ok(Payment::of(version, payload, requirements, exact))
+        Ok(Payment::of(version, payload, requirements, client_id, exact))
     }
 }
 
@@ -131,8 +141,7 @@ impl Exact {
             None => signed.asset(network),
         };
         let asset = asset.ok_or_else(|| Refusal::invalid("invalid_payment_requirements", "unknown asset"))?;
-        let client_id = client_id(payload)?;
-        Ok(Self { signed, asset, client_id })
+        Ok(Self { signed, asset })
     }
 
     /// Holds what is signed against what is asked for, as far as nobody else has to be asked.
@@ -195,11 +204,12 @@ impl Payment {
     /// A payment whose terms were matched before: out of an intent.
     pub(in crate::money) fn from_parts(version: WireVersion, payload: Value, requirements: Value) -> Result<Self, Refusal> {
         let exact = Exact::read(&payload, &requirements["network"], Some(&requirements["asset"]))?;
-        Ok(Self::of(version, payload, requirements, exact))
+        let client_id = client_id(&payload)?;
+        Ok(Self::of(version, payload, requirements, client_id, exact))
     }
 
-    fn of(version: WireVersion, payload: Value, requirements: Value, exact: Exact) -> Self {
-        let Exact { signed, asset, client_id } = exact;
+    fn of(version: WireVersion, payload: Value, requirements: Value, client_id: Option<String>, exact: Exact) -> Self {
+        let Exact { signed, asset } = exact;
         Self { version, payload, requirements, signed, asset, client_id, by_key: OnceLock::new() }
     }
 
@@ -279,21 +289,10 @@ fn match_v2(payload: &Value, requirements: &Value, terms: &Terms) -> Result<(), 
         }
     }
     let resource = &payload["resource"]["url"];
-    if !resource.is_null() && resource != &terms.resource_url {
+    if !resource.is_null() && Way::ALL.iter().all(|way| *resource != *terms.resource(*way)) {
         return Err(Refusal::invalid("invalid_payment_requirements", "the payment names the `resource.url` of another tool"));
     }
-    let advertised = wire::extensions(terms);
-    for (name, extension) in advertised.as_object().into_iter().flatten() {
-        let echoed = &payload["extensions"][name];
-        if echoed.is_null() {
-            continue;
-        }
-        let kept = extension["info"].as_object().is_none_or(|info| info.iter().all(|(key, value)| &echoed["info"][key] == value));
-        if !kept {
-            return Err(Refusal::invalid("extension_echo_mismatch", format!("extension `{name}` came back changed")));
-        }
-    }
-    Ok(())
+    extensions::check_echo(&payload["extensions"], terms)
 }
 
 fn match_v1(payload: &Value, requirements: &Value) -> Result<(), Refusal> {
@@ -307,11 +306,11 @@ fn match_v1(payload: &Value, requirements: &Value) -> Result<(), Refusal> {
 }
 
 fn client_id(payload: &Value) -> Result<Option<String>, Refusal> {
-    match &payload["extensions"][wire::PAYMENT_IDENTIFIER]["info"]["id"] {
+    match &payload["extensions"][PAYMENT_IDENTIFIER]["info"]["id"] {
         Value::Null => Ok(None),
         Value::String(id) if (16..=128).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-') => {
             Ok(Some(id.clone()))
         }
-        _ => Err(malformed("payment-identifier: `id` is 16 to 128 of A-Z, a-z, 0-9, `_` and `-`")),
+        _ => Err(Refusal::Misnamed),
     }
 }

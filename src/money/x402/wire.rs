@@ -1,9 +1,12 @@
 //! Challenges and settle responses, in both versions of the x402 wire.
 
+use std::sync::Arc;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-use crate::money::{Refusal, Settlement, SettlementNotice, Terms, WireVersion, terms::short};
+use super::extensions::{self, Cut};
+use crate::money::{Refusal, Settlement, SettlementNotice, Terms, Way, WireVersion, terms::short};
 
 /// Largest `PAYMENT-REQUIRED` header, in bytes: proxies cut longer ones.
 const MAX_HEADER_BYTES: usize = 8 << 10;
@@ -12,16 +15,19 @@ const MAX_HEADER_BYTES: usize = 8 << 10;
 const MAX_TAGS: usize = 5;
 const MAX_TAG: usize = 32;
 
+/// Characters of a description that is cut, for its header to fit.
+const CUT_DESCRIPTION: usize = 100;
+
 /// An x402 challenge in both wires: v2 for the header, v1 for the body.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Challenge {
     /// The reason; a code of x402 where there is one.
     pub error: String,
-    /// The v2 `PaymentRequired` object.
+    /// The v2 `PaymentRequired` object, with as much in it as its header has room for.
     pub v2: Value,
     /// `v2` as base64, for the header `PAYMENT-REQUIRED`.
     pub v2_header: String,
-    /// The v1 body.
+    /// The v1 body. What the header has no room for stands here, in the whole v2 object under `paymentRequired`.
     pub v1: Value,
     /// The same for people.
     pub sentence: String,
@@ -29,37 +35,45 @@ pub struct Challenge {
     pub failed: Option<SettlementNotice>,
 }
 
+/// What is asked without a payment that does.
+pub(in crate::money) struct Question<'a> {
+    /// The ways to pay, in both forms: of v1 and of v2.
+    pub(in crate::money) accepts: [Vec<Value>; 2],
+    /// The second of them, signed.
+    pub(in crate::money) offers: Arc<Vec<Value>>,
+    pub(in crate::money) terms: &'a Terms,
+    pub(in crate::money) way: Way,
+}
+
 impl Challenge {
-    /// `accepts` are the ways to pay, in both forms.
-    pub(in crate::money) fn new(accepts: [Vec<Value>; 2], terms: &Terms, error: &str) -> Self {
-        let [accepts_v1, accepts_v2] = accepts;
-        let error = short(error);
-        let tags: Vec<_> = terms
-            .tags
-            .iter()
-            .filter(|tag| (1..=MAX_TAG).contains(&tag.len()) && tag.bytes().all(|b| (b' '..=b'~').contains(&b)))
-            .take(MAX_TAGS)
-            .collect();
-        let mut v2 = json!({
-            "x402Version": 2,
-            "error": error,
-            "resource": {
-                "url": terms.resource_url,
-                "description": short(&terms.description),
-                "mimeType": "application/json",
-                "serviceName": "Tollhouse",
-                "tags": tags,
-            },
-            "accepts": accepts_v2,
-            "extensions": extensions(terms),
-        });
-        let mut v2_header = STANDARD.encode(v2.to_string());
-        if v2_header.len() > MAX_HEADER_BYTES {
-            // Discovery is worth less than a header that arrives.
-            v2["extensions"] = json!({ PAYMENT_IDENTIFIER: payment_identifier() });
-            v2_header = STANDARD.encode(v2.to_string());
+    /// What is asked for in answer to `question`.
+    pub(in crate::money) fn new(question: &Question<'_>, error: &str) -> Self {
+        let Question { accepts: [accepts_v1, accepts_v2], offers, terms, way } = question;
+        let (terms, way, error) = (*terms, *way, short(error));
+        let told = |cut| {
+            let v2 = json!({
+                "x402Version": 2,
+                "error": error,
+                "resource": resource(terms, way, cut),
+                "accepts": accepts_v2,
+                "extensions": extensions::told(terms, way, offers, cut),
+            });
+            let header = STANDARD.encode(v2.to_string());
+            (v2, header)
+        };
+        let mut v1 = json!({ "x402Version": 1, "error": error, "accepts": accepts_v1 });
+        let (mut v2, mut v2_header) = told(Cut::None);
+        for cut in Cut::MORE {
+            if v2_header.len() <= MAX_HEADER_BYTES {
+                break;
+            }
+            let whole = v2;
+            (v2, v2_header) = told(cut);
+            // Over MCP the schemas stand in the list of tools, and the challenge comes back as it is told.
+            if cut == Cut::FIRST && way != Way::Mcp {
+                v1["paymentRequired"] = whole;
+            }
         }
-        let v1 = json!({ "x402Version": 1, "error": error, "accepts": accepts_v1 });
         Self { sentence: sentence(terms, &error), error, v2, v2_header, v1, failed: None }
     }
 
@@ -79,66 +93,19 @@ fn sentence(terms: &Terms, error: &str) -> String {
     if error == Refusal::NoPayment.to_string() { costs } else { format!("Not charged: the payment was refused ({error}). {costs}") }
 }
 
-/// Name of the extension by which a client names its payment.
-pub(in crate::money) const PAYMENT_IDENTIFIER: &str = "payment-identifier";
-
-/// The extensions that a challenge advertises.
-pub(in crate::money) fn extensions(terms: &Terms) -> Value {
+/// What is paid for.
+fn resource(terms: &Terms, way: Way, cut: Cut) -> Value {
+    let told = |tag: &&String| (1..=MAX_TAG).contains(&tag.len()) && tag.bytes().all(|b| (b' '..=b'~').contains(&b));
+    let tags: Vec<_> = terms.tags.iter().filter(told).take(MAX_TAGS).collect();
+    let description = short(&terms.description);
+    let description = if cut < Cut::Description { description } else { description.chars().take(CUT_DESCRIPTION).collect() };
     json!({
-        PAYMENT_IDENTIFIER: payment_identifier(),
-        "bazaar": {
-            "info": {
-                "input": { "type": "http", "method": "POST", "bodyType": "json", "body": example(&terms.input_schema) },
-                "output": { "type": "json" },
-            },
-            "schema": {
-                "$schema": "https://json-schema.org/draft/2020-12/schema",
-                "type": "object",
-                "properties": {
-                    "input": {
-                        "type": "object",
-                        "properties": {
-                            "type": { "const": "http" },
-                            "method": { "enum": ["POST"] },
-                            "bodyType": { "enum": ["json"] },
-                            "body": *terms.input_schema,
-                        },
-                        "required": ["type", "method", "bodyType", "body"],
-                    },
-                    "output": { "type": "object" },
-                },
-                "required": ["input"],
-            },
-        },
+        "url": terms.resource(way),
+        "description": description,
+        "mimeType": "application/json",
+        "serviceName": "Tollhouse",
+        "tags": tags,
     })
-}
-
-fn payment_identifier() -> Value {
-    json!({
-        "info": { "required": false },
-        "schema": {
-            "$schema": "https://json-schema.org/draft/2020-12/schema",
-            "type": "object",
-            "properties": {
-                "required": { "type": "boolean" },
-                "id": { "type": "string", "minLength": 16, "maxLength": 128, "pattern": "^[A-Za-z0-9_-]+$" },
-            },
-            "required": ["required"],
-        },
-    })
-}
-
-/// An input by its schema's own examples, for catalogues.
-fn example(schema: &Value) -> Value {
-    if let Some(first) = schema["examples"].get(0) {
-        return first.clone();
-    }
-    let Some(properties) = schema["properties"].as_object() else { return json!({}) };
-    let examples = properties.iter().filter_map(|(name, property)| {
-        let value = property.get("default").or_else(|| property["examples"].get(0)).or_else(|| property["enum"].get(0))?;
-        Some((name.clone(), value.clone()))
-    });
-    Value::Object(examples.collect())
 }
 
 /// What a settled payment is told as, in `PAYMENT-RESPONSE` or `X-PAYMENT-RESPONSE`.

@@ -1,0 +1,115 @@
+//! The bazaar extension: how a tool is asked, for directories that list what is paid for.
+//!
+//! They hold `info` against `schema` first, and list nothing that does not fit; so each tool has a [sample](Sampled) of its input.
+
+use serde_json::{Map, Value, json};
+
+use super::sample::Sampled;
+use crate::{
+    money::{Terms, Way, terms::short},
+    tool::nests,
+};
+
+/// Name of the extension.
+pub(in crate::money) const BAZAAR: &str = "bazaar";
+
+/// How much of a tool's schemas is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Detail {
+    /// All of it, and samples.
+    Full,
+    /// That there are such.
+    Short,
+}
+
+/// The entry of a tool that is asked in this way.
+pub(super) fn entry(terms: &Terms, way: Way, detail: Detail) -> Value {
+    let mut shared = Map::new();
+    let input = match detail {
+        Detail::Full => Sampled::object(&terms.input_schema),
+        Detail::Short => Sampled { sample: json!({}), schema: json!({}) },
+    };
+    let (input, input_schema) = match way {
+        Way::Get => asked("GET", "queryParams", input, &mut shared),
+        Way::Post => {
+            let (mut told, mut schema) = asked("POST", "body", input, &mut shared);
+            told["bodyType"] = json!("json");
+            schema["properties"]["bodyType"] = json!({ "enum": ["json"] });
+            schema["required"] = json!(["type", "method", "bodyType", "body"]);
+            (told, schema)
+        }
+        Way::Mcp => named(terms, input),
+    };
+    let mut info = json!({ "input": input, "output": { "type": "json" } });
+    let mut output_schema = json!({ "type": "object", "properties": { "type": { "const": "json" } }, "required": ["type"] });
+    if detail == Detail::Full {
+        let example = &terms.output_schema["examples"][0];
+        if !example.is_null() {
+            info["output"]["example"] = example.clone();
+        }
+        output_schema["properties"]["example"] = embedded(&terms.output_schema, &mut shared);
+    }
+    let mut schema = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "properties": { "input": input_schema, "output": output_schema },
+        "required": ["input"],
+    });
+    for (name, definitions) in shared {
+        schema[name] = definitions;
+    }
+    json!({ "info": info, "schema": schema })
+}
+
+/// Over HTTP, with the input in this member.
+fn asked(method: &str, member: &str, input: Sampled, shared: &mut Map<String, Value>) -> (Value, Value) {
+    let mut info = json!({ "type": "http", "method": method });
+    info[member] = input.sample;
+    let mut properties = json!({ "type": { "const": "http" }, "method": { "enum": [method] } });
+    properties[member] = embedded(&input.schema, shared);
+    (info, json!({ "type": "object", "properties": properties, "required": ["type", "method"] }))
+}
+
+/// As a tool of MCP, whose schema is told rather than held to anything.
+fn named(terms: &Terms, input: Sampled) -> (Value, Value) {
+    let inner = match input.schema.as_object() {
+        Some(members) if !members.is_empty() => input.schema,
+        _ => json!({ "type": "object" }),
+    };
+    let info = json!({
+        "type": "mcp",
+        "toolName": terms.slug,
+        "description": short(&terms.description),
+        "transport": "streamable-http",
+        "inputSchema": inner,
+        "example": input.sample,
+    });
+    let properties = json!({
+        "type": { "const": "mcp" },
+        "toolName": { "type": "string" },
+        "description": { "type": "string" },
+        "transport": { "enum": ["streamable-http"] },
+        "inputSchema": { "type": "object" },
+        "example": { "type": "object" },
+    });
+    (info, json!({ "type": "object", "properties": properties, "required": ["type", "toolName", "inputSchema"] }))
+}
+
+/// A schema as a part of a larger one: its definitions are `shared` at the root, where its references look for them. Anything fits
+/// what would not mean the same there.
+fn embedded(schema: &Value, shared: &mut Map<String, Value>) -> Value {
+    let Value::Object(members) = schema else { return schema.clone() };
+    let definitions = ["$defs", "definitions"];
+    let taken = definitions.iter().any(|name| members.contains_key(*name) && shared.contains_key(*name));
+    if taken || !nests(schema) {
+        return json!({});
+    }
+    let mut inner = members.clone();
+    inner.remove("$schema");
+    for name in definitions {
+        if let Some(definitions) = inner.remove(name) {
+            shared.insert(name.to_owned(), definitions);
+        }
+    }
+    Value::Object(inner)
+}

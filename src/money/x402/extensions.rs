@@ -1,0 +1,109 @@
+//! What a challenge says beside its terms, and what of that comes back with a payment.
+//!
+//! A client echoes what it was told, and may add to it: nothing of an echo is signed, and nothing follows from it but that it is
+//! [held](check_echo) against what was told.
+
+use serde_json::{Map, Value, json};
+
+use super::bazaar::{self, BAZAAR, Detail};
+use crate::money::{Refusal, Terms, Way};
+
+/// Names of the extensions.
+pub(in crate::money) const PAYMENT_IDENTIFIER: &str = "payment-identifier";
+pub(in crate::money) const OFFER_RECEIPT: &str = "offer-receipt";
+
+/// All extensions that a challenge has.
+pub(in crate::money) const ALL: [&str; 3] = [PAYMENT_IDENTIFIER, OFFER_RECEIPT, BAZAAR];
+
+/// How much a challenge says: the most that fits in its header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Cut {
+    /// All of it.
+    None,
+    /// No schemas of the tool's.
+    Schemas,
+    /// Nothing for directories.
+    Directories,
+    /// The beginning of the description.
+    Description,
+    /// No signed offers.
+    Offers,
+}
+
+impl Cut {
+    /// What is left out first.
+    pub(super) const FIRST: Self = Self::Schemas;
+    /// What is left out, and what besides.
+    pub(super) const MORE: [Self; 4] = [Self::FIRST, Self::Directories, Self::Description, Self::Offers];
+}
+
+/// The extensions of a challenge, with its signed offers, if there are any.
+pub(super) fn told(terms: &Terms, way: Way, offers: &[Value], cut: Cut) -> Value {
+    let mut told = Map::new();
+    told.insert(PAYMENT_IDENTIFIER.to_owned(), payment_identifier());
+    if !offers.is_empty() && cut < Cut::Offers {
+        told.insert(OFFER_RECEIPT.to_owned(), json!({ "info": { "offers": offers }, "schema": offers_schema() }));
+    }
+    if cut < Cut::Directories {
+        let detail = if cut == Cut::None { Detail::Full } else { Detail::Short };
+        told.insert(BAZAAR.to_owned(), bazaar::entry(terms, way, detail));
+    }
+    Value::Object(told)
+}
+
+/// What was told of an extension must stand in what came back of it. Offers are signed anew all the time: which of them came back
+/// says nothing.
+pub(super) fn check_echo(echoed: &Value, terms: &Terms) -> Result<(), Refusal> {
+    let kept = |name: &str, told: &Value| match told["info"].as_object() {
+        Some(info) => info.iter().all(|(key, value)| &echoed[name]["info"][key] == value),
+        None => true,
+    };
+    let changed = |name: &str| Refusal::invalid("extension_echo_mismatch", format!("extension `{name}` came back changed"));
+    if !echoed[PAYMENT_IDENTIFIER].is_null() && !kept(PAYMENT_IDENTIFIER, &payment_identifier()) {
+        return Err(changed(PAYMENT_IDENTIFIER));
+    }
+    if !echoed[OFFER_RECEIPT].is_null() && !echoed[OFFER_RECEIPT]["info"]["offers"].is_array() {
+        return Err(changed(OFFER_RECEIPT));
+    }
+    if !echoed[BAZAAR].is_null() {
+        let mut entries = Way::ALL.iter().flat_map(|way| [Detail::Full, Detail::Short].map(|detail| (*way, detail)));
+        if !entries.any(|(way, detail)| kept(BAZAAR, &bazaar::entry(terms, way, detail))) {
+            return Err(changed(BAZAAR));
+        }
+    }
+    Ok(())
+}
+
+fn payment_identifier() -> Value {
+    json!({
+        "info": { "required": false },
+        "schema": {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "type": "object",
+            "properties": {
+                "required": { "type": "boolean" },
+                "id": { "type": "string", "minLength": 16, "maxLength": 128, "pattern": "^[A-Za-z0-9_-]+$" },
+            },
+            "required": ["required"],
+        },
+    })
+}
+
+fn offers_schema() -> Value {
+    let offer = json!({
+        "type": "object",
+        "properties": {
+            "format": { "type": "string" },
+            "acceptIndex": { "type": "integer" },
+            "payload": { "type": "object" },
+            "signature": { "type": "string" },
+        },
+        "required": ["format", "signature"],
+    });
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "properties": { "offers": { "type": "array", "items": offer } },
+        "required": ["offers"],
+    })
+}

@@ -1,0 +1,145 @@
+//! Samples of what a schema takes, for directories that hold a sample against its schema before they list a tool.
+//!
+//! Nothing is evaluated here: a sample is made of a schema's own examples and of the few keywords by which it is sure to fit. Where that
+//! is not so, what is told of the schema takes `{}` and whatever else the tool does.
+
+use serde_json::{Map, Value, json};
+
+/// How deep a sample is made.
+const MOST_DEPTH: usize = 8;
+
+/// Longest list and text that a sample has because its schema wants one.
+const MOST_LENGTH: u64 = 64;
+
+/// A sample, and what of its schema is told beside it.
+pub(super) struct Sampled {
+    pub(super) sample: Value,
+    pub(super) schema: Value,
+}
+
+impl Sampled {
+    /// An object that `schema` takes, and the schema; `{}`, and as much of the schema as takes it, where none is sure to fit.
+    pub(super) fn object(schema: &Value) -> Self {
+        match sample(schema, MOST_DEPTH).filter(Value::is_object) {
+            Some(sample) => Self { sample, schema: schema.clone() },
+            None => Self { sample: json!({}), schema: relaxed(schema) },
+        }
+    }
+}
+
+/// What is wanted of the members of an object, and of none that they are there.
+fn relaxed(schema: &Value) -> Value {
+    let told = ["$schema", "$defs", "definitions", "title", "description", "properties", "additionalProperties"];
+    let kept = told.iter().filter_map(|name| Some(((*name).to_owned(), schema.get(name)?.clone())));
+    Value::Object(kept.collect())
+}
+
+/// A value that `schema` takes, if that is sure.
+pub(super) fn sample(schema: &Value, depth: usize) -> Option<Value> {
+    let members = match schema {
+        Value::Bool(true) => return Some(json!({})),
+        Value::Object(members) if depth > 0 => members,
+        _ => return None,
+    };
+    let own = schema["examples"].get(0).or_else(|| members.get("const")).or_else(|| members.get("default"));
+    if let Some(own) = own.or_else(|| schema["enum"].get(0)) {
+        return Some(own.clone());
+    }
+    if ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "if", "enum"].iter().any(|unsure| members.contains_key(*unsure)) {
+        return None;
+    }
+    match members.get("type") {
+        None => object(members, depth),
+        Some(Value::String(kind)) => of_kind(kind, members, depth),
+        Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).find_map(|kind| of_kind(kind, members, depth)),
+        Some(_) => None,
+    }
+}
+
+fn of_kind(kind: &str, members: &Map<String, Value>, depth: usize) -> Option<Value> {
+    match kind {
+        "object" => object(members, depth),
+        "array" => list(members, depth),
+        "string" => text(members),
+        "integer" | "number" => number(members),
+        "boolean" => Some(json!(true)),
+        "null" => Some(Value::Null),
+        _ => None,
+    }
+}
+
+/// With the members that have to be there, and those that have examples.
+fn object(members: &Map<String, Value>, depth: usize) -> Option<Value> {
+    let unsure =
+        ["minProperties", "maxProperties", "propertyNames", "patternProperties", "dependentRequired", "dependentSchemas", "dependencies"];
+    if unsure.iter().any(|unsure| members.contains_key(*unsure)) {
+        return None;
+    }
+    let none = Map::new();
+    let properties = members.get("properties").and_then(Value::as_object).unwrap_or(&none);
+    let mut made = Map::new();
+    for name in members.get("required").and_then(Value::as_array).into_iter().flatten() {
+        let name = name.as_str()?;
+        made.insert(name.to_owned(), sample(properties.get(name)?, depth - 1)?);
+    }
+    for (name, property) in properties {
+        if let Some(own) = property.get("default").or_else(|| property["examples"].get(0)).or_else(|| property["enum"].get(0)) {
+            made.insert(name.clone(), own.clone());
+        }
+    }
+    Some(Value::Object(made))
+}
+
+fn list(members: &Map<String, Value>, depth: usize) -> Option<Value> {
+    let least = members.get("minItems").map_or(Some(0), Value::as_u64)?;
+    let unsure = ["contains", "prefixItems", "unevaluatedItems"].iter().any(|unsure| members.contains_key(*unsure));
+    if unsure || least > MOST_LENGTH || (least > 1 && members.contains_key("uniqueItems")) {
+        return None;
+    }
+    if least == 0 {
+        return Some(json!([]));
+    }
+    let item = members.get("items").map_or(Some(json!("text")), |items| sample(items, depth - 1))?;
+    Some(Value::Array(vec![item; usize::try_from(least).ok()?]))
+}
+
+fn text(members: &Map<String, Value>) -> Option<Value> {
+    if members.contains_key("pattern") {
+        return None;
+    }
+    let text = match members.get("format").map(Value::as_str) {
+        None => "text",
+        Some(Some("uri" | "url" | "iri")) => "https://example.com",
+        Some(Some("email")) => "someone@example.com",
+        Some(Some("date")) => "2026-01-31",
+        Some(Some("date-time")) => "2026-01-31T12:00:00Z",
+        Some(_) => return None,
+    };
+    let least = members.get("minLength").map_or(Some(0), Value::as_u64).filter(|least| *least <= MOST_LENGTH)?;
+    let most = members.get("maxLength").map_or(Some(u64::MAX), Value::as_u64)?;
+    let length = text.len() as u64;
+    match members.contains_key("format") {
+        true => (least..=most).contains(&length).then(|| json!(text)),
+        false => {
+            let wanted = usize::try_from(length.min(most).max(least)).ok()?;
+            Some(json!(text.chars().cycle().take(wanted).collect::<String>()))
+        }
+    }
+}
+
+fn number(members: &Map<String, Value>) -> Option<Value> {
+    if ["multipleOf", "exclusiveMinimum", "exclusiveMaximum"].iter().any(|unsure| members.contains_key(*unsure)) {
+        return None;
+    }
+    let bound = |name: &str| members.get(name).map(|bound| bound.as_i64());
+    match (bound("minimum"), bound("maximum")) {
+        (None, None) => Some(json!(1)),
+        (Some(Some(least)), None) => Some(json!(least)),
+        (None, Some(Some(most))) => Some(json!(most)),
+        (Some(Some(least)), Some(Some(most))) => (least <= most).then(|| json!(least)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

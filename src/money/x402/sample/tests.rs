@@ -1,0 +1,84 @@
+use super::*;
+
+/// What is told fits what is told beside it, by a validator that others use.
+#[track_caller]
+fn fits(schema: &Value) -> Sampled {
+    let told = Sampled::object(schema);
+    let validator = jsonschema::validator_for(&told.schema).unwrap();
+    assert!(validator.is_valid(&told.sample), "{} does not fit {}", told.sample, told.schema);
+    told
+}
+
+#[test]
+fn a_sample_has_what_has_to_be_there_and_the_examples_that_are_given() {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "url": { "type": "string", "format": "uri" },
+            "name": { "type": "string", "minLength": 7, "maxLength": 7 },
+            "initial": { "type": "string", "maxLength": 1 },
+            "count": { "type": "integer", "minimum": 3, "maximum": 9 },
+            "least": { "type": "number", "maximum": -2 },
+            "kind": { "enum": ["a", "b"] },
+            "always": { "const": 7 },
+            "tags": { "type": "array", "minItems": 2, "items": { "type": "string" } },
+            "deep": { "type": "object", "properties": { "yes": { "type": "boolean" } }, "required": ["yes"] },
+            "or": { "type": ["null", "string"] },
+            "mode": { "type": "string", "default": "quick" },
+            "left": { "type": "string" },
+        },
+        "required": ["url", "name", "initial", "count", "least", "kind", "always", "tags", "deep", "or"],
+        "additionalProperties": false,
+    });
+    let told = fits(&schema);
+    assert_eq!(told.schema, schema);
+    assert_eq!(
+        told.sample,
+        json!({
+            "url": "https://example.com", "name": "texttex", "initial": "t", "count": 3, "least": -2, "kind": "a", "always": 7,
+            "tags": ["text", "text"], "deep": { "yes": true }, "or": null, "mode": "quick",
+        })
+    );
+    assert_eq!(fits(&json!({ "examples": [{ "a": 1 }], "anyOf": [{}] })).sample, json!({ "a": 1 }));
+    assert_eq!(fits(&json!(true)).sample, json!({}));
+    assert_eq!(fits(&json!({})).sample, json!({}));
+}
+
+#[test]
+fn what_is_not_sure_to_fit_is_told_without_what_it_demands() {
+    let unsure = [
+        json!({ "type": "string", "pattern": "^a+$" }),
+        json!({ "type": "string", "format": "ipv4" }),
+        json!({ "type": "string", "minLength": 1_000 }),
+        json!({ "type": "integer", "multipleOf": 7 }),
+        json!({ "type": "integer", "minimum": 0.5 }),
+        json!({ "type": "integer", "minimum": 2, "maximum": 1 }),
+        json!({ "type": "array", "minItems": 2, "uniqueItems": true }),
+        json!({ "type": "array", "minItems": 1, "contains": { "const": 1 } }),
+        json!({ "type": "object", "minProperties": 1 }),
+        json!({ "$ref": "#/$defs/a" }),
+        json!({ "anyOf": [{ "type": "string" }] }),
+        json!(false),
+        json!({ "type": "object", "required": ["gone"] }),
+        json!({ "type": "never" }),
+        json!({ "enum": [] }),
+    ];
+    for property in unsure {
+        assert_eq!(sample(&property, MOST_DEPTH), None, "{property}");
+        let schema =
+            json!({ "$defs": { "a": {} }, "type": "object", "properties": { "a": property }, "required": ["a"], "minProperties": 1 });
+        let told = Sampled::object(&schema);
+        assert_eq!((told.sample, told.schema.get("required")), (json!({}), None));
+        assert_eq!(told.schema["properties"], schema["properties"]);
+    }
+    assert_eq!(fits(&json!({ "type": "array" })).sample, json!({}), "the input of a call is an object here");
+}
+
+#[test]
+fn a_schema_without_end_has_no_sample() {
+    let mut deep = json!({ "type": "string" });
+    for _ in 0..100 {
+        deep = json!({ "type": "object", "properties": { "a": deep }, "required": ["a"] });
+    }
+    assert_eq!(sample(&deep, MOST_DEPTH), None);
+}

@@ -1,0 +1,231 @@
+//! x402's extensions: what challenges and settlements carry, judged by x402's own package; and a client's own name of its payment.
+
+use std::path::Path;
+
+use futures_util::future::join_all;
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use crate::harness::{Answer, Host, Payer, Payment, chain::clients, js};
+
+const PRICE: f64 = 0.01;
+const MICROS: u64 = 10_000;
+const FUNDS: u64 = 1_000_000;
+const ORDER: &str = "order-0001-of-today";
+
+/// Counts its runs, and takes a moment.
+const COUNTER: &str = "export default async (req, ctx) => {
+    const runs = ((await ctx.kv.get('runs')) ?? 0) + 1;
+    await ctx.kv.set('runs', runs);
+    await new Promise((done) => setTimeout(done, req.input.ms ?? 0));
+    return { runs };
+};";
+
+/// A payment that its payer calls `name`.
+fn named(payment: &Payment, name: impl Into<Value>) -> Payment {
+    let mut named = payment.clone();
+    named.payload["extensions"] = json!({ "payment-identifier": { "info": { "required": false, "id": name.into() } } });
+    named
+}
+
+async fn counter() -> (Host, Payer, Value) {
+    let host = Host::start().await;
+    host.publish(&js("count", PRICE, COUNTER)).await;
+    let payer = Payer::funded(&host, 1.0).await;
+    let challenge = host.challenge("count").await;
+    (host, payer, challenge)
+}
+
+/// What x402's package says of a tool's extensions; it ends badly where one does not hold.
+async fn judged(host: &Host, slug: &str, input: &Value) -> Value {
+    let mut command = Command::new(Path::new("node"));
+    command
+        .arg(clients().join("extensions.mjs"))
+        .args([&host.url, slug, &input.to_string()])
+        .env("NO_PROXY", "127.0.0.1")
+        .kill_on_drop(true);
+    let output = command.output().await.unwrap();
+    let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}\n{complained}\n{}", host.log());
+    serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}\n{complained}"))
+}
+
+/// A tool whose schemas have definitions, demands and examples of their own.
+fn schemed() -> Value {
+    let mut tool = js("schemed", PRICE, "export default async (req) => ({ got: req.input.city });");
+    tool["inputSchema"] = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$defs": { "name": { "type": "string", "minLength": 2 } },
+        "type": "object",
+        "properties": { "city": { "type": "string", "minLength": 2 }, "days": { "type": "integer", "default": 3 }, "of": { "$ref": "#/$defs/name" } },
+        "required": ["city"],
+    });
+    tool["outputSchema"] = json!({
+        "type": "object",
+        "properties": { "got": { "type": "string" } },
+        "required": ["got"],
+        "examples": [{ "got": "Paris" }],
+    });
+    tool
+}
+
+#[tokio::test]
+async fn offers_receipts_and_entries_for_directories_hold_for_x402s_own_package() {
+    for format in ["jws", "eip712"] {
+        let host = Host::builder().flag("--offer-format", format).start().await;
+        host.publish(&schemed()).await;
+        let told = judged(&host, "schemed", &json!({ "city": "Paris" })).await;
+        assert_eq!(told["version"], "2.27.0");
+        let by = &host.get("/ai/manifest").await.is(200).json()["receipts"]["offers"];
+        let signer = if format == "jws" { &by["kid"] } else { &by["address"] };
+        for (part, listed) in [("POST", "/tools/schemed"), ("GET", "/tools/schemed"), ("MCP", "/ai/mcp")] {
+            let part = &told[part];
+            assert_eq!((&part["format"], &part["by"], &part["listed"]), (&json!(format), signer, &json!(format!("{}{listed}", host.url))));
+        }
+        assert_eq!((&told["receipt"]["format"], &told["receipt"]["by"]), (&json!(format), signer));
+        assert_eq!(
+            [&told["POST"]["method"], &told["GET"]["method"], &told["MCP"]["toolName"]],
+            [&json!("POST"), &json!("GET"), &json!("schemed")]
+        );
+        let sample = json!({ "city": "text", "days": 3 });
+        assert_eq!(told["POST"]["input"], json!({ "type": "http", "method": "POST", "bodyType": "json", "body": sample }));
+        assert_eq!(told["GET"]["input"], json!({ "type": "http", "method": "GET", "queryParams": sample }));
+        assert_eq!(told["MCP"]["input"]["inputSchema"]["required"], json!(["city"]));
+        // The record's own signature is what it was.
+        host.verify_receipt(&host.receipt(told["receiptId"].as_str().unwrap()).await).unwrap();
+    }
+}
+
+/// Of the greatest schemas, texts and tags that a tool may have.
+fn biggest() -> Value {
+    let mut tool = js(&"t".repeat(64), PRICE, "export default async () => ({});");
+    tool["description"] = json!("\"漢\\".repeat(700).chars().take(2_000).collect::<String>());
+    tool["tags"] = json!((10..26).map(|n| format!("{n}{}", "t".repeat(30))).collect::<Vec<_>>());
+    let properties: serde_json::Map<_, _> = (0..220)
+        .map(|n| (format!("property-{n}"), json!({ "type": "string", "description": "x".repeat(200), "default": "y".repeat(20) })))
+        .collect();
+    tool["inputSchema"] = json!({ "type": "object", "properties": properties });
+    tool["outputSchema"] = tool["inputSchema"].clone();
+    tool
+}
+
+#[tokio::test]
+async fn a_header_stays_under_8_kb_and_the_body_has_what_it_leaves_out() {
+    for format in ["jws", "eip712"] {
+        let host = Host::builder().flag("--offer-format", format).start().await;
+        let tool = biggest();
+        let slug = host.publish(&tool).await["slug"].as_str().unwrap().to_owned();
+        for method in [Method::POST, Method::GET] {
+            let answer = host.send(host.request(method.clone(), &format!("/tools/{slug}"))).await.is(402);
+            assert!(answer.has("payment-required").len() <= 8 << 10, "{}", answer.has("payment-required").len());
+            let (cut, whole) = (answer.decoded("payment-required"), answer.json()["paymentRequired"].clone());
+            assert_eq!((&cut["accepts"], &cut["error"]), (&whole["accepts"], &whole["error"]));
+            assert!(cut["extensions"]["offer-receipt"]["info"]["offers"].is_array(), "what is signed is kept: {cut}");
+            let inner = if method == Method::POST { "body" } else { "queryParams" };
+            let schema = &whole["extensions"]["bazaar"]["schema"]["properties"]["input"]["properties"][inner];
+            assert_eq!(schema, &tool["inputSchema"], "{method}");
+            let examples = &whole["extensions"]["bazaar"]["schema"]["properties"]["output"]["properties"]["example"];
+            assert_eq!(examples, &tool["outputSchema"]);
+        }
+        // Who pays for it echoes what it was told, as clients do.
+        judged(&host, &slug, &json!({})).await;
+    }
+}
+
+#[tokio::test]
+async fn an_echo_that_was_changed_is_refused_and_one_of_any_way_to_ask_is_not() {
+    let (host, payer, challenge) = counter().await;
+    let get = host.send(host.request(Method::GET, "/tools/count")).await.is(402).decoded("payment-required");
+    let mcp = host.mcp().call("count", json!({}), json!({})).await["structuredContent"].clone();
+    assert_eq!(mcp["resource"]["url"], format!("{}/ai/mcp?tools=count", host.url));
+    for told in [&challenge, &get, &mcp] {
+        let mut payment = payer.pay(told);
+        payment.payload["extensions"] = told["extensions"].clone();
+        let changed = payment.altered("/extensions/bazaar/info/input/type", json!("ftp"));
+        assert_eq!(host.call_paid("count", &json!({}), &changed).await.is(402).json()["error"], "extension_echo_mismatch");
+        assert_eq!(host.payment(&payment.id()).await, None);
+        host.call_paid("count", &json!({}), &payment).await.is(200);
+    }
+    // What is larger than a header may be is not read.
+    let mut payment = payer.pay(&challenge);
+    payment.payload["extensions"] = json!({ "of-my-own": "x".repeat(16 << 10) });
+    assert_eq!(host.call_paid("count", &json!({}), &payment).await.is(402).json()["error"], "invalid_payload");
+    assert_eq!(host.balance(&payer.address).await, FUNDS - 3 * MICROS);
+}
+
+#[tokio::test]
+async fn of_eight_authorizations_with_one_identifier_that_come_at_once_one_is_charged() {
+    let (host, payer, challenge) = counter().await;
+    let input = json!({ "ms": 150 });
+    let payments: Vec<_> = (0..8).map(|_| named(&payer.pay(&challenge), ORDER)).collect();
+    let mut answers = join_all(payments.iter().map(|payment| host.call_paid("count", &input, payment))).await;
+    // And later, with one more; over MCP too.
+    answers.push(host.call_paid("count", &input, &named(&payer.pay(&challenge), ORDER)).await);
+    let first = answers[0].clone().is(200);
+    for answer in &answers {
+        assert_eq!((answer.status, &answer.body, answer.receipt_id()), (200, &first.body, first.receipt_id()), "{answer:?}");
+    }
+    assert_eq!(first.json(), json!({ "runs": 1 }));
+    let mcp = host.mcp().call("count", input.clone(), json!({ "x402/payment": named(&payer.pay(&challenge), ORDER).payload })).await;
+    assert_eq!(mcp["_meta"]["tollhouse/receipt"]["receiptId"], first.receipt_id());
+    assert_eq!(host.balance(&payer.address).await, FUNDS - MICROS);
+}
+
+#[tokio::test]
+async fn an_identifier_names_one_request_of_one_payer() {
+    let (host, payer, challenge) = counter().await;
+    host.publish(&js("count-too", PRICE, COUNTER)).await;
+    let bought = host.call_paid("count", &json!({}), &named(&payer.pay(&challenge), ORDER)).await.is(200);
+    // Another input, or another tool, is another request.
+    let other = async |slug: &str, input: Value| {
+        let payment = named(&payer.pay(&host.challenge(slug).await), ORDER);
+        host.call_paid(slug, &input, &payment).await.fails(409, "payment_reused", "caller");
+        assert_eq!(host.payment(&payment.id()).await, None, "it is unspent");
+    };
+    other("count", json!({ "other": true })).await;
+    other("count-too", json!({})).await;
+    // A stranger who guesses it is told nothing, and pays for an answer of their own.
+    let stranger = Payer::funded(&host, 1.0).await;
+    let guessed = host.call_paid("count", &json!({}), &named(&stranger.pay(&challenge), ORDER)).await.is(200);
+    assert_eq!(guessed.json(), json!({ "runs": 2 }));
+    assert_ne!(guessed.receipt_id(), bought.receipt_id());
+    // One without money, or who only says that they are the payer, is told less.
+    let poor = host.call_paid("count", &json!({}), &named(&Payer::new().pay(&challenge), ORDER)).await;
+    let mut posing = named(&stranger.pay(&challenge), ORDER);
+    posing.payload["payload"]["authorization"]["from"] = json!(payer.address);
+    let posing = host.call_paid("count", &json!({}), &posing).await;
+    for refused in [poor, posing] {
+        refused.is(402);
+    }
+    assert_eq!((host.balance(&payer.address).await, host.balance(&stranger.address).await), (FUNDS - MICROS, FUNDS - MICROS));
+}
+
+/// What was signed can be read on the chain once it is settled; its name cannot.
+#[tokio::test]
+async fn a_named_payment_is_shown_again_with_its_name_or_refused() {
+    let (host, payer, challenge) = counter().await;
+    let payment = payer.pay(&challenge);
+    let bought = host.call_paid("count", &json!({}), &named(&payment, ORDER)).await.is(200);
+    for read_on_the_chain in [payment.clone(), named(&payment, "order-0002-of-today")] {
+        let refused = host.call_paid("count", &json!({}), &read_on_the_chain).await.is(402);
+        assert_eq!(refused.json()["error"], "invalid_exact_evm_nonce_already_used");
+    }
+    let again = host.call_paid("count", &json!({}), &named(&payment, ORDER)).await.is(200);
+    assert_eq!((&again.body, again.receipt_id()), (&bought.body, bought.receipt_id()));
+}
+
+#[tokio::test]
+async fn an_identifier_that_is_not_of_its_form_is_no_payment() {
+    let (host, payer, challenge) = counter().await;
+    let payment = payer.pay(&challenge);
+    for wrong in [json!("short"), json!("x".repeat(129)), json!("with spaces in it, and signs"), json!(1_234_567_890_123_456u64), json!({})]
+    {
+        let refused: Answer = host.call_paid("count", &json!({}), &named(&payment, wrong.clone())).await;
+        refused.fails(400, "invalid_payment_identifier", "caller");
+    }
+    let told = host.mcp().call("count", json!({}), json!({ "x402/payment": named(&payment, "short").payload })).await;
+    assert_eq!(told["_meta"]["tollhouse/error"]["code"], "invalid_payment_identifier", "{told}");
+    host.call_paid("count", &json!({}), &named(&payment, "x".repeat(16))).await.is(200);
+    assert_eq!(host.balance(&payer.address).await, FUNDS - MICROS);
+}
