@@ -21,7 +21,7 @@ pub use self::{
     answer::Answer,
     chain::Chain,
     erratic::Erratic,
-    facilitator::{Facilitator, Settles},
+    facilitator::{Facilitator, Said, Settles},
     host::{Host, HostBuilder, PAY_TO, micros, tollhouse},
     mcp::{Mcp, Replied},
     payer::Payer,

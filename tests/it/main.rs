@@ -67,3 +67,4 @@ mod unpaid;
 mod versions;
 mod ways;
 mod words;
+mod x402_rules;

@@ -222,6 +222,7 @@ fn a_payment_names_exactly_what_was_asked_for() {
         ("/accepted/maxTimeoutSeconds", json!(61)),
         ("/accepted/extra/name", json!("USD Coin")),
         ("/accepted/extra/version", json!("1")),
+        ("/accepted/extra", json!({ "name": "USDC", "version": "2", "paymentFlow": "upfront" })),
         ("/resource/url", json!("https://tools.example/tools/cheaper")),
         ("/resource/url", json!("https://tools.example/tools/sum-up/")),
         ("/resource/url", json!(["https://tools.example/tools/sum-up"])),
@@ -236,6 +237,7 @@ fn a_payment_names_exactly_what_was_asked_for() {
 fn what_a_client_may_add_is_accepted() {
     let mut payload = paid();
     payload["accepted"]["extra"]["assetTransferMethod"] = json!("eip3009");
+    payload["accepted"]["extra"]["paymentFlow"] = json!("authorization");
     payload["accepted"]["more"] = json!(1);
     payload["payload"]["authorization"]["more"] = json!(1);
     payload["extensions"] = json!({ "of-another": { "info": {} } });

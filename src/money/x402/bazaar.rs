@@ -18,15 +18,22 @@ pub(in crate::money) const BAZAAR: &str = "bazaar";
 pub(super) enum Detail {
     /// All of it, and samples.
     Full,
+    /// Of its input.
+    Input,
     /// That there are such.
     Short,
+}
+
+impl Detail {
+    /// The most first.
+    pub(super) const ALL: [Self; 3] = [Self::Full, Self::Input, Self::Short];
 }
 
 /// The entry of a tool that is asked in this way.
 pub(super) fn entry(terms: &Terms, way: Way, detail: Detail) -> Value {
     let mut shared = Map::new();
     let input = match detail {
-        Detail::Full => Sampled::object(&terms.input_schema),
+        Detail::Full | Detail::Input => Sampled::object(&terms.input_schema),
         Detail::Short => Sampled { sample: json!({}), schema: json!({}) },
     };
     let (input, input_schema) = match way {
@@ -41,7 +48,7 @@ pub(super) fn entry(terms: &Terms, way: Way, detail: Detail) -> Value {
         Way::Mcp => named(terms, input),
     };
     let mut info = json!({ "input": input, "output": { "type": "json" } });
-    let mut output_schema = json!({ "type": "object", "properties": { "type": { "const": "json" } }, "required": ["type"] });
+    let mut output_schema = json!({ "type": "object", "properties": { "type": { "const": "json" }, "example": {} }, "required": ["type"] });
     if detail == Detail::Full {
         let example = &terms.output_schema["examples"][0];
         if !example.is_null() {

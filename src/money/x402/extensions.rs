@@ -20,6 +20,8 @@ pub(in crate::money) const ALL: [&str; 3] = [PAYMENT_IDENTIFIER, OFFER_RECEIPT, 
 pub(super) enum Cut {
     /// All of it.
     None,
+    /// No schema of what the tool answers.
+    Output,
     /// No schemas of the tool's.
     Schemas,
     /// Nothing for directories.
@@ -32,9 +34,9 @@ pub(super) enum Cut {
 
 impl Cut {
     /// What is left out first.
-    pub(super) const FIRST: Self = Self::Schemas;
+    pub(super) const FIRST: Self = Self::Output;
     /// What is left out, and what besides.
-    pub(super) const MORE: [Self; 4] = [Self::FIRST, Self::Directories, Self::Description, Self::Offers];
+    pub(super) const MORE: [Self; 5] = [Self::FIRST, Self::Schemas, Self::Directories, Self::Description, Self::Offers];
 }
 
 /// The extensions of a challenge, with its signed offers, if there are any.
@@ -45,7 +47,11 @@ pub(super) fn told(terms: &Terms, way: Way, offers: &[Value], cut: Cut) -> Value
         told.insert(OFFER_RECEIPT.to_owned(), json!({ "info": { "offers": offers }, "schema": offers_schema() }));
     }
     if cut < Cut::Directories {
-        let detail = if cut == Cut::None { Detail::Full } else { Detail::Short };
+        let detail = match cut {
+            Cut::None => Detail::Full,
+            Cut::Output => Detail::Input,
+            Cut::Schemas | Cut::Directories | Cut::Description | Cut::Offers => Detail::Short,
+        };
         told.insert(BAZAAR.to_owned(), bazaar::entry(terms, way, detail));
     }
     Value::Object(told)
@@ -66,7 +72,7 @@ pub(super) fn check_echo(echoed: &Value, terms: &Terms) -> Result<(), Refusal> {
         return Err(changed(OFFER_RECEIPT));
     }
     if !echoed[BAZAAR].is_null() {
-        let mut entries = Way::ALL.iter().flat_map(|way| [Detail::Full, Detail::Short].map(|detail| (*way, detail)));
+        let mut entries = Way::ALL.iter().flat_map(|way| Detail::ALL.map(|detail| (*way, detail)));
         if !entries.any(|(way, detail)| kept(BAZAAR, &bazaar::entry(terms, way, detail))) {
             return Err(changed(BAZAAR));
         }

@@ -288,6 +288,10 @@ fn match_v2(payload: &Value, requirements: &Value, terms: &Terms) -> Result<(), 
             return Err(mismatch(field));
         }
     }
+    let flow = &accepted["extra"]["paymentFlow"];
+    if !flow.is_null() && flow != "authorization" {
+        return Err(Refusal::invalid("invalid_payment_requirements", "`accepted.extra.paymentFlow`: this tool settles after its work"));
+    }
     let resource = &payload["resource"]["url"];
     if !resource.is_null() && Way::ALL.iter().all(|way| *resource != *terms.resource(*way)) {
         return Err(Refusal::invalid("invalid_payment_requirements", "the payment names the `resource.url` of another tool"));

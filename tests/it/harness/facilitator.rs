@@ -25,6 +25,17 @@ pub enum Settles {
     Unanswered,
     /// It says nothing until it is told something else.
     Hangs,
+    /// To the payment of each amount, what stands beside it.
+    Says(&'static [Said]),
+}
+
+/// What is answered to a payment of `amount`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Said {
+    pub amount: &'static str,
+    pub status: u16,
+    pub media: &'static str,
+    pub body: &'static str,
 }
 
 /// A facilitator at `url`.
@@ -84,5 +95,11 @@ async fn settle(State(told): State<Arc<Told>>, Json(question): Json<Value>) -> R
             Json(json!({ "success": false, "errorReason": reason, "transaction": "", "network": network })).into_response()
         }
         Settles::Unanswered => (StatusCode::BAD_GATEWAY, "upstream broke").into_response(),
+        Settles::Says(all) => {
+            let amount = &question["paymentRequirements"]["amount"];
+            let said = all.iter().find(|said| amount == said.amount).unwrap();
+            let status = StatusCode::from_u16(said.status).unwrap();
+            (status, [("content-type", said.media)], said.body).into_response()
+        }
     }
 }
