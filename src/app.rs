@@ -224,6 +224,7 @@ impl App {
             catalog,
             scanner,
             abuse_contact: settings.catalog.safety.abuse_contact.clone(),
+            contact: settings.catalog.contact.clone(),
             calls,
             desk: Arc::new(desk),
             write_behind,

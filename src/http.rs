@@ -7,6 +7,7 @@ mod auth;
 mod builders;
 mod calls;
 mod credits;
+mod documents;
 mod drafts;
 mod endpoints;
 mod events;
@@ -39,11 +40,12 @@ use axum::{
     routing::{MethodFilter, get, on, post},
 };
 
-use self::{route::Route, services::Http};
 pub use self::{
+    documents::{Documents, OPERATIONS, Operation, Takes},
     route::{Row, Whose},
     services::{Accounts, Auditing, Calling, Earning, Offering, Operating, Proving, Publishing, Sealing, Services, Watching},
 };
+use self::{route::Route, services::Http};
 
 /// The routes of management, subject by subject.
 fn management() -> Vec<Route> {
@@ -87,6 +89,9 @@ pub fn routes(services: Services) -> Router {
         .route("/ai/payments/{id}", get(receipts::payment))
         .route("/ai/content-safety/policy", get(safety::policy))
         .route("/.well-known/jwks.json", get(receipts::jwks))
+        .route("/.well-known/x402", get(documents::well_known))
+        .route("/openapi.json", get(documents::openapi))
+        .route("/favicon.svg", get(documents::sign))
         .route("/dev/faucet", post(account::faucet).get(account::balance));
     let management = management()
         .into_iter()

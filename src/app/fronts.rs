@@ -6,7 +6,7 @@ use super::rooms::Rooms;
 use crate::{
     base::rate::ConcurrencyLimit,
     front::Shared,
-    http::{self, Accounts, Auditing, Calling, Earning, Offering, Operating, Proving, Publishing, Sealing, Watching},
+    http::{self, Accounts, Auditing, Calling, Documents, Earning, Offering, Operating, Proving, Publishing, Sealing, Watching},
     mcp,
 };
 
@@ -33,6 +33,8 @@ pub(super) fn http(rooms: &Rooms, shared: &Arc<Shared>) -> http::Services {
             scanner: Arc::clone(&rooms.scanner),
             abuse_contact: rooms.abuse_contact.clone(),
             signer: Arc::clone(&rooms.signer),
+            contact: rooms.contact.clone(),
+            documents: Documents::default(),
             base_url: base_url(),
         }),
         desk: Arc::clone(&rooms.desk),

@@ -44,6 +44,8 @@ pub(super) struct Rooms {
     pub(super) scanner: Arc<Scanner>,
     /// Where to report abuse.
     pub(super) abuse_contact: Option<String>,
+    /// How to reach who runs the host.
+    pub(super) contact: Option<String>,
     /// The pipeline.
     pub(super) calls: Arc<Calls>,
     /// Where quotes are asked for.

@@ -20,6 +20,9 @@ pub struct CatalogFlags {
     /// File of terms that uploads are reviewed or refused for, in TOML
     #[arg(long, env = "TOLLHOUSE_SAFETY_TERMS")]
     pub safety_terms: Option<PathBuf>,
+    /// How to reach who runs the host, for those who read `/openapi.json`: an address or a URL
+    #[arg(long, env = "TOLLHOUSE_CONTACT")]
+    pub contact: Option<String>,
     /// Where to report abuse, shown in the content safety policy: an address or a URL
     #[arg(long, env = "TOLLHOUSE_ABUSE_CONTACT")]
     pub abuse_contact: Option<String>,
@@ -33,6 +36,8 @@ pub struct CatalogSettings {
     pub tools: Option<PathBuf>,
     /// An endpoint with a wall limit above this is long-running.
     pub long_running_ms: u64,
+    /// How to reach who runs the host: an address or a URL.
+    pub contact: Option<String>,
     /// What the operator adds to the content safety policy.
     pub safety: SafetySettings,
 }
@@ -52,6 +57,7 @@ impl CatalogFlags {
         Ok(CatalogSettings {
             tools: self.tools,
             long_running_ms: self.long_running_ms.unwrap_or(10_000),
+            contact: self.contact,
             safety: SafetySettings { lists, abuse_contact: self.abuse_contact },
         })
     }

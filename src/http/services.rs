@@ -5,6 +5,7 @@ use std::{ops::Deref, sync::Arc, time::Duration};
 use axum::extract::FromRef;
 use tollhouse_pool::Pool;
 
+use super::documents::Documents;
 use crate::{
     account::{audit::Audit, builder::Builders},
     base::{clock::Clock, rate::ConcurrencyLimit},
@@ -85,6 +86,10 @@ pub struct Offering {
     pub abuse_contact: Option<String>,
     /// Whose offers and receipts they are.
     pub signer: Arc<Signer>,
+    /// How to reach who runs the host.
+    pub contact: Option<String>,
+    /// What programs read, as it was made last.
+    pub documents: Documents,
     /// Public URL, as it stands in records.
     pub base_url: String,
 }

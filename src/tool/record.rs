@@ -28,6 +28,12 @@ pub struct Record {
 }
 
 impl Record {
+    /// How long it is, about.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.older.len() + self.content_safety.len()
+    }
+
     /// Writes the record as JSON.
     pub fn write(&self, form: CatalogForm, out: &mut Vec<u8>) {
         out.extend_from_slice(self.older.as_bytes());

@@ -28,6 +28,7 @@ mod crash;
 mod credentials;
 mod credits;
 mod docs;
+mod documents;
 mod drafts;
 mod envelope;
 mod errors;

@@ -43,7 +43,8 @@ impl Answer {
         for whole in told.filter_map(|json| serde_json::from_str::<Value>(json).ok()) {
             let mut open = vec![&whole];
             while let Some(value) = open.pop() {
-                let fault = ["code", "fault", "charged", "message"].iter().all(|member| value.get(*member).is_some());
+                // A document tells of faults by their schema.
+                let fault = value["code"].is_string() && ["fault", "charged", "message"].iter().all(|member| value.get(*member).is_some());
                 assert!(!fault || is_row(value), "no row of the table: {value}");
                 open.extend(value.as_array().into_iter().flatten());
                 open.extend(value.as_object().into_iter().flatten().map(|(_, member)| member));

@@ -1,0 +1,20 @@
+//! Pages of what everyone may call and has to pay for.
+
+use std::sync::Arc;
+
+use crate::{
+    catalog::{Live, Snapshot},
+    tool::Availability,
+};
+
+/// Tools of one page of `/openapi.json`: checkers of such documents warn above 40 operations in all.
+pub(super) const TOOLS: usize = 25;
+/// Bytes of tools after which a page ends, however few they are: schemas may be large.
+pub(super) const MAX_PAGE_BYTES: usize = 1 << 20;
+/// Addresses of one page of `/.well-known/x402`.
+pub(super) const ADDRESSES: usize = 200;
+
+/// The tools behind `after`.
+pub(super) fn paid<'a>(all: &'a Snapshot, after: &'a str) -> impl Iterator<Item = &'a Arc<Live>> {
+    all.after(after).filter(|live| live.endpoint.availability() == Availability::Active && !live.endpoint.most_usd().is_zero())
+}

@@ -1,0 +1,159 @@
+//! Documents for programs that look for what they can call, and those who check such documents and challenges.
+
+use std::path::PathBuf;
+
+use futures_util::future::join_all;
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio::process::Command;
+use tollhouse::http::OPERATIONS;
+
+use crate::harness::{Host, chain::clients, js};
+
+const SAME: &str = "export default async (req) => req.input;";
+
+/// What a checker prints, which must end well.
+async fn checked(program: PathBuf, args: &[&str]) -> Value {
+    let output = Command::new(program).args(args).env("NO_PROXY", "127.0.0.1,localhost").kill_on_drop(true).output().await.unwrap();
+    let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{args:?} ended with {}: {said}\n{complained}", output.status);
+    serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}\n{complained}"))
+}
+
+/// The shipped catalogue, and the slugs of what is paid in it.
+async fn shipped() -> (Host, Vec<String>) {
+    let host = Host::builder().with_catalogue().flag("--contact", "someone@example.com").start().await;
+    let listed = host.get("/ai/endpoints?price=paid").await.is(200).json();
+    let slugs: Vec<_> = listed["endpoints"].as_array().unwrap().iter().map(|one| one["slug"].as_str().unwrap().to_owned()).collect();
+    assert!(slugs.len() >= 4, "{slugs:?}");
+    (host, slugs)
+}
+
+#[tokio::test]
+async fn x402_conformance_finds_nothing_wrong_with_a_challenge() {
+    let (host, slugs) = shipped().await;
+    let urls: Vec<_> = slugs.iter().map(|slug| format!("{}/tools/{slug}", host.url)).collect();
+    let args: Vec<_> = ["-m", "x402conf", "resource", "--fail-on-error"].into_iter().chain(urls.iter().map(String::as_str)).collect();
+    let told = checked(clients().join("venv/bin/python"), &args).await;
+    assert_eq!(told["tool"], "x402-conformance 1.6.0");
+    let results = told["results"].as_array().unwrap();
+    assert_eq!(results.len(), slugs.len());
+    for check in results.iter().flat_map(|result| result["checks"].as_array().unwrap()) {
+        assert_eq!(check["pass"], true, "{check}");
+    }
+}
+
+#[tokio::test]
+async fn x402lint_finds_nothing_wrong_with_a_challenge() {
+    let (host, slugs) = shipped().await;
+    for slug in &slugs {
+        let url = format!("{}/tools/{slug}", host.url);
+        for method in ["GET", "POST", "HEAD"] {
+            let told =
+                checked(clients().join("venv-lint/bin/python"), &["-m", "x402lint", "check", &url, "--json", "--method", method]).await;
+            assert_eq!((&told["ok"], &told["wire_version"]), (&json!(true), &json!("2")), "{told}");
+            assert_eq!((&told["counts"]["FAIL"], &told["counts"]["WARN"]), (&json!(0), &json!(0)), "{told}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn agents_registries_find_every_paid_tool_with_its_price() {
+    let (host, slugs) = shipped().await;
+    let node = PathBuf::from("node");
+    let binary = clients().join("node_modules/@agentcash/discovery/bin/discovery.js");
+    let told = checked(node.clone(), &[binary.to_str().unwrap(), "discover", &host.url, "--json", "-v"]).await;
+    assert_eq!((&told["ok"], &told["selectedStage"]), (&json!(true), &json!("openapi")), "{told}");
+    let wrong: Vec<_> = told["warnings"].as_array().unwrap().iter().filter(|warning| warning["severity"] != "info").collect();
+    assert_eq!(wrong, [] as [&Value; 0]);
+    for slug in &slugs {
+        let told = checked(node.clone(), &[binary.to_str().unwrap(), "check", &format!("{}/tools/{slug}", host.url), "--json"]).await;
+        let paid = told["advisories"].as_array().unwrap().iter().find(|advisory| advisory["authMode"] == "paid");
+        let paid = paid.unwrap_or_else(|| panic!("{told}"));
+        assert!(paid["estimatedPrice"].is_string() && paid["inputSchema"].is_object() && paid["protocols"] == json!(["x402"]), "{paid}");
+        let wrong: Vec<_> = told["warnings"].as_array().unwrap().iter().filter(|warning| warning["severity"] == "error").collect();
+        assert_eq!(wrong, [] as [&Value; 0]);
+    }
+}
+
+#[tokio::test]
+async fn the_document_has_what_a_stranger_may_call_and_is_made_once_for_each_change() {
+    let host = Host::builder().flag("--contact", "https://example.com/help").start().await;
+    let mut tool = js("said", 0.002, SAME);
+    tool["inputSchema"] = json!({
+        "$defs": { "word": { "type": "string" } },
+        "type": "object", "properties": { "word": { "$ref": "#/$defs/word" } }, "required": ["word"],
+    });
+    host.publish(&tool).await;
+    host.publish(&js("free-one", 0.0, SAME)).await;
+    host.publish(&js("paused-one", 0.01, SAME)).await;
+    host.change("paused-one", &json!({ "status": "paused" })).await;
+    let first = host.get("/openapi.json").await.is(200);
+    let document = first.json();
+    assert_eq!((&document["openapi"], &document["info"]["contact"]["url"]), (&json!("3.1.0"), &json!("https://example.com/help")));
+    assert!((100..=4_000).contains(&document["info"]["x-guidance"].as_str().unwrap().len()));
+    let tools: Vec<_> =
+        document["paths"].as_object().unwrap().keys().filter(|path| path.starts_with("/tools/") && !path.contains('{')).collect();
+    assert_eq!(tools, ["/tools/said"]);
+    let operation = &document["paths"]["/tools/said"]["post"];
+    assert_eq!(operation["x-payment-info"]["price"], json!({ "mode": "fixed", "currency": "USD", "amount": "0.002" }));
+    let meant = |to: &Value| document.pointer(to["$ref"].as_str().unwrap().strip_prefix('#').unwrap()).unwrap_or_else(|| panic!("{to}"));
+    let schema = meant(&operation["requestBody"]["content"]["application/json"]["schema"]);
+    assert_eq!((&schema["required"], meant(&schema["properties"]["word"])), (&json!(["word"]), &json!({ "type": "string" })));
+    assert!(operation["responses"]["402"].is_object() && operation["security"] == json!([]));
+
+    // Who has it is told so, until something changes.
+    let tag = first.has("etag").to_owned();
+    let again = |tag: String| host.send(host.request(Method::GET, "/openapi.json").header("if-none-match", tag));
+    assert!(again(format!("\"other\", W/{tag}")).await.is(304).body.is_empty());
+    host.change("said", &json!({ "priceUsd": 0.003 })).await;
+    let changed = again(tag).await.is(200);
+    assert_eq!(changed.json()["paths"]["/tools/said"]["post"]["x-payment-info"]["price"]["amount"], "0.003");
+    host.change("paused-one", &json!({ "status": "active" })).await;
+    assert!(host.get("/openapi.json").await.is(200).json()["paths"]["/tools/paused-one"].is_object());
+    host.get("/openapi.json?tool=said").await.fails(400, "invalid_request", "caller");
+}
+
+#[tokio::test]
+async fn documents_of_many_tools_come_in_pages() {
+    let host = Host::start().await;
+    let names: Vec<_> = (0..65).map(|n| format!("tool-{n:03}")).collect();
+    for some in names.chunks(8) {
+        join_all(some.iter().map(|name| async { host.publish(&js(name, 0.01, SAME)).await })).await;
+    }
+    let (mut found, mut next) = (vec![], Some("/openapi.json".to_owned()));
+    while let Some(path) = next {
+        let page = host.get(&path).await.is(200).json();
+        assert!(page["paths"].as_object().unwrap().len() <= 40, "checkers warn above 40 operations");
+        found.extend(names.iter().filter(|name| page["paths"][format!("/tools/{name}")].is_object()).cloned());
+        next = page["x-next"].as_str().map(|url| url.strip_prefix(&host.url).unwrap().to_owned());
+    }
+    assert_eq!(found, names);
+    let listed = host.get("/.well-known/x402").await.is(200).json();
+    assert_eq!((&listed["version"], listed["resources"].as_array().unwrap().len()), (&json!(1), 65));
+    assert_eq!(listed["resources"][0], format!("{}/tools/tool-000", host.url));
+    let accepts = &listed["accepts"][0];
+    assert!(accepts["payTo"].is_string() && accepts["network"] == "eip155:84532" && accepts.get("amount").is_none(), "{listed}");
+    let behind = host.get("/.well-known/x402?after=tool-063").await.is(200).json();
+    assert_eq!(behind["resources"], json!([format!("{}/tools/tool-064", host.url)]));
+}
+
+#[tokio::test]
+async fn each_operation_of_the_document_is_one_of_the_host() {
+    let host = Host::start().await;
+    let document = host.get("/openapi.json").await.is(200).json();
+    for operation in OPERATIONS {
+        let told = &document["paths"][operation.path][operation.method];
+        assert_eq!(told["operationId"], operation.id);
+        let path = operation.path.replace("{slug}", "none-such").replace("{id}", "none-such");
+        let request = host.request(operation.method.to_uppercase().parse().unwrap(), &path);
+        let request = if operation.method == "post" {
+            request.header("accept", "application/json, text/event-stream").json(&json!({}))
+        } else {
+            request
+        };
+        let answer = host.send(request).await;
+        let code = answer.json()["error"]["code"].clone();
+        assert!(answer.status != 405 && code != "not_found", "{} {}: {answer:?}", operation.method, operation.path);
+    }
+}
