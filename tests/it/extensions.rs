@@ -134,6 +134,22 @@ async fn a_header_stays_under_8_kb_and_the_body_has_what_it_leaves_out() {
 }
 
 #[tokio::test]
+async fn a_header_stays_under_8_kb_however_many_networks_are_offered() {
+    let networks = ["eip155:84532", "eip155:8453", "eip155:137", "eip155:42161", "eip155:43114"];
+    for format in ["jws", "eip712"] {
+        let host = Host::builder().flag("--offer-format", format).flag("--network", networks.join(",")).start().await;
+        let slug = host.publish(&biggest()).await["slug"].as_str().unwrap().to_owned();
+        let answer = host.call(&slug, &json!({})).await.is(402);
+        assert!(answer.has("payment-required").len() <= 8 << 10, "{}", answer.has("payment-required").len());
+        let (cut, whole) = (answer.decoded("payment-required"), answer.json()["paymentRequired"].clone());
+        assert_eq!((cut["accepts"].as_array().map(Vec::len), &cut["accepts"]), (Some(networks.len()), &whole["accepts"]));
+        let offers = whole["extensions"]["offer-receipt"]["info"]["offers"].as_array().unwrap();
+        let of: Vec<_> = offers.iter().map(|offer| offer["acceptIndex"].as_u64().unwrap()).collect();
+        assert_eq!(of, [0, 1, 2, 3, 4], "one for each entry");
+    }
+}
+
+#[tokio::test]
 async fn an_echo_that_was_changed_is_refused_and_one_of_any_way_to_ask_is_not() {
     let (host, payer, challenge) = counter().await;
     let get = host.send(host.request(Method::GET, "/tools/count")).await.is(402).decoded("payment-required");
