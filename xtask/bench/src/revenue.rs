@@ -122,6 +122,8 @@ fn closing(owner: &Owner, endpoints: &[EndpointId], n: u64, at: Timestamp) -> Re
         slug: format!("history-{which:02}").parse()?,
         endpoint_id: endpoints[which].clone(),
         version: "0".repeat(64),
+        max_price_usd: None,
+        quote_id: None,
         price_usd: PRICE,
         owner: false,
         resource_url: format!("http://localhost/tools/history-{which:02}"),
