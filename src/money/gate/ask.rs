@@ -66,7 +66,8 @@ impl Gate {
         }
     }
 
-    /// Whose time has come: those that were asked about seldom, and those that were [asked about often](Retry::is_old). Forgets what is not open any more.
+    /// Whose time has come: those that were asked about seldom, and those that were [asked about often](Retry::is_old). Forgets what is
+    /// not open any more.
     async fn due(&self) -> Result<[VecDeque<PaymentId>; 2], StoreError> {
         let now = Instant::now();
         let foreign = self.clock.now().0.saturating_sub(u64::try_from(FOREIGN_AGE.as_millis()).unwrap_or(u64::MAX));
@@ -81,7 +82,8 @@ impl Gate {
             }
         }
         let mut open = self.retries();
-        known.iter().filter(|(_, retry)| retry.at.is_some() && !retry.asking).for_each(|(id, _)| _ = open.remove(id));
+        let is_over = |id: &PaymentId, retry: &Retry| known.contains_key(id) && retry.at.is_some() && !retry.asking;
+        open.retain(|id, retry| !is_over(id, retry));
         Ok(due)
     }
 
