@@ -62,7 +62,7 @@ async fn no_kill_beside_a_facilitator_that_does_not_answer_loses_or_doubles_anyt
     let mut random = Random::seeded();
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("settled");
-    let facilitator = Erratic::start(&log, random.split()).await;
+    let facilitator = Erratic::start(&log, &mut random).await;
     let how = Host::builder().settled_by(&facilitator.url).env("TOLLHOUSE_BASE_URL", "https://tollhouse.example");
     let host = how.on_a_slow_disk(folder.path()).start().await;
     let (_, owner) = host.register("Owner").await;
@@ -123,18 +123,20 @@ async fn pay_until_killed(
     wait: Duration,
 ) -> Vec<Sent> {
     let (gone, sent) = (AtomicBool::new(false), Mutex::new(Vec::new()));
-    let chances: Vec<_> = payers.iter().map(|_| random.split()).collect();
+    // What each does first, second, and so on, and which of those before it shows again.
+    let which = u64::try_from(known.len()).unwrap().max(1);
+    let chances: Vec<Vec<_>> =
+        payers.iter().map(|_| (0..100).map(|_| (random.below(10), usize::try_from(random.below(which)).unwrap())).collect()).collect();
     let Scene { host, challenge, .. } = &*scene;
-    let paying = join_all(payers.iter().zip(chances).enumerate().map(|(number, (payer, mut random))| {
+    let paying = join_all(payers.iter().zip(chances).enumerate().map(|(number, (payer, chances))| {
         let (gone, sent) = (&gone, &sent);
         async move {
             for n in 0.. {
                 if gone.load(Ordering::SeqCst) {
                     return;
                 }
-                let chance = random.below(10);
-                if chance < 2 && !known.is_empty() {
-                    let old = random.pick(known);
+                let (chance, which) = chances[n % chances.len()];
+                if let Some(old) = known.get(which).filter(|_| chance < 2) {
                     if let Some(answer) = pay(host, &old.payment, &old.input).await {
                         assert!(old.answers.iter().all(|first| same(first, &answer)), "a payment shown again has another answer");
                     }

@@ -24,12 +24,6 @@ impl Random {
         (z ^ (z >> 31)) % end
     }
 
-    /// Other numbers, for who draws beside.
-    #[allow(dead_code, reason = "the contract of the store draws alone")]
-    pub fn split(&mut self) -> Self {
-        Self(self.below(u64::MAX))
-    }
-
     pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[usize::try_from(self.below(from.len() as u64)).unwrap()]
     }
