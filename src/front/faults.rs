@@ -107,7 +107,7 @@ codes! {
     NotOwner "not_owner" FORBIDDEN Caller No "this belongs to another builder";
     Forbidden "forbidden" FORBIDDEN Caller No "who asks this way is not let in";
     BudgetExceeded "budget_exceeded" FORBIDDEN Caller No "the call would pass a budget of the credit"
-        "`budget` says which, what of it is spent, and when it is whole again; its holder or an admin sets it: PUT /ai/credits/budget";
+        "it says in `budget` which one, what of it is spent, and when it is whole again; its holder or an admin sets it: PUT /ai/credits/budget";
     CreditFrozen "credit_frozen" FORBIDDEN Caller No "the credit is frozen"
         "whoever froze it lifts that: PUT /ai/credits/budget {\"frozen\": false}";
     NotFound "not_found" NOT_FOUND Caller No "nothing is at this path";
