@@ -131,7 +131,6 @@ fn closing(owner: &Owner, endpoints: &[EndpointId], n: u64, at: Timestamp) -> Re
         result_hash: format!("sha256:{n:064x}"),
         started_at: at,
         issued_at: at,
-        quote_id: None,
     };
     Ok(Closing { receipt, call: CallId::generate(), owner: owner.clone(), fee: FeeBps(500).of(PRICE, owner), registered: None })
 }
