@@ -86,6 +86,24 @@ async fn what_was_charged_is_taken_and_the_rest_stays() {
     assert_eq!(bench.earned().await, 12_345);
 }
 
+/// Spelled in another way it has the same signature, and would have another name.
+#[tokio::test]
+async fn a_permit_has_one_spelling_so_it_buys_one_run() {
+    let bench = Bench::new().await;
+    let payer = Payer::new(1);
+    let authorization = authorization(&payer, 1);
+    let payload = paid(&payer, &authorization);
+    let first = run(admit(&bench, &payload).await);
+    let respelled =
+        [("from", payer.address()[2..].to_owned()), ("from", payer.address().replacen("0x", "0X", 1)), ("nonce", "01".to_owned())];
+    for (field, spelling) in respelled {
+        let mut payload = payload.clone();
+        payload["payload"]["permit2Authorization"][field] = json!(spelling);
+        assert!(matches!(admit(&bench, &payload).await, Err(Refusal::Invalid { .. })), "{field}: {spelling}");
+    }
+    bench.settle(first).await.unwrap();
+}
+
 /// The nonces of permits and of transfers are two lists.
 #[tokio::test]
 async fn a_permit_and_a_transfer_of_one_nonce_are_two_payments() {

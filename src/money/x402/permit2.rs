@@ -73,6 +73,12 @@ pub struct Bound {
     pub valid_after: String,
 }
 
+/// An address as every wire writes it, with `0x`: a permit whose payer is written in two ways would be known by two names.
+fn address(text: &str) -> Option<Address> {
+    text.strip_prefix("0x").filter(|digits| digits.len() == 40)?;
+    text.parse().ok()
+}
+
 /// An authorisation with its fields as numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::money) struct Permit {
@@ -92,14 +98,14 @@ impl Permit {
     pub(in crate::money) fn parse(authorization: &PermitAuthorization) -> Option<Self> {
         let PermitAuthorization { from, permitted, spender, nonce, deadline, witness } = authorization;
         Some(Self {
-            from: from.parse().ok()?,
-            token: permitted.token.parse().ok()?,
+            from: address(from)?,
+            token: address(&permitted.token)?,
             most: decimal(&permitted.amount)?,
-            spender: spender.parse().ok()?,
+            spender: address(spender)?,
             nonce: decimal(nonce)?,
             deadline: decimal(deadline)?,
-            to: witness.to.parse().ok()?,
-            facilitator: witness.facilitator.parse().ok()?,
+            to: address(&witness.to)?,
+            facilitator: address(&witness.facilitator)?,
             valid_after: decimal(&witness.valid_after)?,
         })
     }
