@@ -15,13 +15,12 @@ pub(super) mod number;
 mod spend;
 
 use std::{
-    collections::HashMap,
     fmt,
     sync::{Arc, Mutex},
 };
 
-use self::balance::CREDITS;
 pub(super) use self::spend::Hold;
+use self::{balance::CREDITS, spend::Held};
 pub use self::{
     balance::{Credit, Holder, Revoked},
     budgets::{Budget, BudgetKind, Budgets, OverBudget, SetBy},
@@ -44,8 +43,8 @@ pub(crate) const PREFIX: &str = "dc_";
 pub struct Credits {
     store: Arc<dyn Store>,
     clock: Clock,
-    /// Micro-dollars of calls under way in this process, so that a balance for one call admits one at a time.
-    held: Mutex<HashMap<CreditId, u64>>,
+    /// Micro-dollars of calls under way in this process, so that a balance or a budget for one call admits one at a time.
+    held: Mutex<Held>,
 }
 
 impl fmt::Debug for Credits {

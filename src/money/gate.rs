@@ -343,9 +343,7 @@ impl Gate {
         }
         let running = Running { payer: credit.id.to_string(), tool: terms.slug.clone() };
         self.slow.check(&running)?;
-        self.credits.within_budget(&credit, terms.price, &terms.slug).await??;
-        let hold = self.credits.hold(&credit, terms.price, &terms.slug);
-        let means = Means::Credit(hold.ok_or(Refusal::InsufficientCredit { balance: credit.balance, price: terms.price })?);
+        let means = Means::Credit(self.credits.hold(&credit, terms.price, &terms.slug).await?);
         let Some((id, digest)) = known else {
             // A payment of its own, which nobody can show again: the commit of its debit says all there is to say of it.
             let (id, _) = credit_known(&credit, RequestId::generate().as_str());

@@ -54,29 +54,45 @@ impl Spending<'_> {
         batch
     }
 
-    /// Refuses what would pass the budget, where calls under way may spend `held` more.
-    pub(super) async fn check(self, store: &dyn Store, budget: &Budget, held: MicroUsd) -> Result<Result<(), OverBudget>, StoreError> {
-        let over = |kind, limit_usd, spent| {
-            let resets_at = (kind != BudgetKind::PerCall).then(|| next_day(self.at));
-            OverBudget { kind, limit_usd, spent_usd: MicroUsd(spent), price_usd: self.price, resets_at }
+    /// What was spent of its day, as far as the budget asks.
+    pub(super) async fn spent(self, store: &dyn Store, budget: &Budget) -> Result<Spent, StoreError> {
+        let of = async |limit: Option<MicroUsd>, tool: &str| match limit {
+            Some(_) => spent(store, &(day(self.at), self.id.clone(), tool.to_owned())).await,
+            None => Ok(0),
         };
-        if let Some(limit) = budget.per_call_usd.filter(|limit| self.price > *limit) {
-            return Ok(Err(over(BudgetKind::PerCall, limit, 0)));
-        }
-        let day = day(self.at);
-        if let Some(limit) = budget.per_day_usd {
-            let spent = spent(store, &(day, self.id.clone(), ALL_TOOLS.to_owned())).await?.saturating_add(held.0);
-            if spent.saturating_add(self.price.0) > limit.0 {
-                return Ok(Err(over(BudgetKind::PerDay, limit, spent)));
+        Ok(Spent { all: of(budget.per_day_usd, ALL_TOOLS).await?, tool: of(budget.per_tool_usd, self.slug.as_str()).await? })
+    }
+
+    /// Refuses what would pass the budget, of which so much is gone.
+    pub(super) fn check(self, budget: &Budget, spent: &Spent) -> Result<(), OverBudget> {
+        let limits = [
+            (BudgetKind::PerCall, budget.per_call_usd, 0),
+            (BudgetKind::PerDay, budget.per_day_usd, spent.all),
+            (BudgetKind::PerTool, budget.per_tool_usd, spent.tool),
+        ];
+        for (kind, limit, spent) in limits {
+            if let Some(limit_usd) = limit
+                && spent.saturating_add(self.price.0) > limit_usd.0
+            {
+                let resets_at = (kind != BudgetKind::PerCall).then(|| next_day(self.at));
+                return Err(OverBudget { kind, limit_usd, spent_usd: MicroUsd(spent), price_usd: self.price, resets_at });
             }
         }
-        if let Some(limit) = budget.per_tool_usd {
-            let spent = spent(store, &(day, self.id.clone(), self.slug.to_string())).await?;
-            if spent.saturating_add(self.price.0) > limit.0 {
-                return Ok(Err(over(BudgetKind::PerTool, limit, spent)));
-            }
-        }
-        Ok(Ok(()))
+        Ok(())
+    }
+}
+
+/// Micro-dollars of a day that are gone: of all tools, and of one.
+#[derive(Debug)]
+pub(super) struct Spent {
+    all: u64,
+    tool: u64,
+}
+
+impl Spent {
+    /// With what calls under way hold.
+    pub(super) fn with(self, all: u64, tool: u64) -> Self {
+        Self { all: self.all.saturating_add(all), tool: self.tool.saturating_add(tool) }
     }
 }
 

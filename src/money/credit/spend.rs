@@ -1,17 +1,20 @@
 //! Spending: what a call under way holds of a balance, and its debit.
 
-use std::sync::{Arc, PoisonError};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::{Arc, PoisonError},
+};
 
 use super::{
     Credits,
     balance::{CREDITS, Credit},
     budget::Spending,
-    budgets::OverBudget,
     line::{Movement, MovementKind},
     number,
 };
 use crate::{
     base::id::CreditId,
+    money::Refusal,
     store::{StoreError, Tx},
     tool::{MicroUsd, Slug},
 };
@@ -25,30 +28,28 @@ pub(in crate::money) struct Hold {
     slug: Slug,
 }
 
-impl Credits {
-    /// Whether a call of `slug` is within the credit's budgets, with all that other calls hold.
-    pub(in crate::money) async fn within_budget(
-        &self,
-        credit: &Credit,
-        price: MicroUsd,
-        slug: &Slug,
-    ) -> Result<Result<(), OverBudget>, StoreError> {
-        if credit.budgets.are_none() {
-            return Ok(Ok(()));
-        }
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner).get(&credit.id).copied().unwrap_or(0);
-        let spending = Spending { id: &credit.id, slug, price, at: self.clock.now() };
-        spending.check(&*self.store, &credit.budgets.in_force(), MicroUsd(held)).await
-    }
+/// What calls under way hold: of a credit in all, and of it for one tool.
+pub(super) type Held = HashMap<(CreditId, Option<Slug>), u64>;
 
-    /// Holds `amount` for a call of `slug`, if the balance less what other calls hold is enough.
-    pub(in crate::money) fn hold(self: &Arc<Self>, credit: &Credit, amount: MicroUsd, slug: &Slug) -> Option<Hold> {
+impl Credits {
+    /// Holds `amount` for a call of `slug`, if with all that other calls hold it is within the credit's budgets, and the balance is
+    /// enough. Of calls that come at once, no more are let in than can be paid.
+    pub(in crate::money) async fn hold(self: &Arc<Self>, credit: &Credit, amount: MicroUsd, slug: &Slug) -> Result<Hold, Refusal> {
+        let budget = credit.budgets.in_force();
+        let spending = Spending { id: &credit.id, slug, price: amount, at: self.clock.now() };
+        let spent = spending.spent(&*self.store, &budget).await?;
+        let (all, tool) = ((credit.id.clone(), None), (credit.id.clone(), Some(slug.clone())));
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let others = held.get(&credit.id).copied().unwrap_or(0);
-        let needed = others.checked_add(amount.0).filter(|needed| *needed <= credit.balance.0)?;
-        held.insert(credit.id.clone(), needed);
+        let others = |key| held.get(key).copied().unwrap_or(0);
+        let (by_all, by_tool) = (others(&all), others(&tool));
+        spending.check(&budget, &spent.with(by_all, by_tool))?;
+        let needed = by_all.checked_add(amount.0).filter(|needed| *needed <= credit.balance.0);
+        let needed = needed.ok_or(Refusal::InsufficientCredit { balance: credit.balance, price: amount })?;
+        held.insert(all, needed);
+        // No more than of all tools, which was counted.
+        held.insert(tool, by_tool + amount.0);
         drop(held);
-        Some(Hold { credits: Arc::clone(self), id: credit.id.clone(), amount, slug: slug.clone() })
+        Ok(Hold { credits: Arc::clone(self), id: credit.id.clone(), amount, slug: slug.clone() })
     }
 
     /// Enters the debit of what is held, in the commit of `tx`, whose posting takes it from the balance. False when the credit
@@ -73,22 +74,25 @@ impl Hold {
     /// Holds no more than `amount` from now on, where that is less: what the call has come to cost.
     pub(in crate::money) fn narrow(&mut self, amount: MicroUsd) {
         let Some(less) = self.amount.0.checked_sub(amount.0) else { return };
-        let mut held = self.credits.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(own) = held.get_mut(&self.id) {
-            *own = own.saturating_sub(less);
-        }
+        self.give_back(less);
         self.amount = amount;
+    }
+
+    fn give_back(&self, amount: u64) {
+        let mut held = self.credits.held.lock().unwrap_or_else(PoisonError::into_inner);
+        for tool in [None, Some(self.slug.clone())] {
+            if let Entry::Occupied(mut own) = held.entry((self.id.clone(), tool)) {
+                *own.get_mut() = own.get().saturating_sub(amount);
+                if *own.get() == 0 {
+                    own.remove();
+                }
+            }
+        }
     }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        let mut held = self.credits.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(amount) = held.get_mut(&self.id) {
-            *amount = amount.saturating_sub(self.amount.0);
-            if *amount == 0 {
-                held.remove(&self.id);
-            }
-        }
+        self.give_back(self.amount.0);
     }
 }

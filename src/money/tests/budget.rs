@@ -51,6 +51,23 @@ async fn of_64_calls_at_once_no_more_are_debited_than_the_budget_of_a_day_pays()
 }
 
 #[tokio::test]
+async fn of_64_calls_at_once_no_more_run_than_a_budget_pays() {
+    for (budget, paid) in
+        [(Budget { per_day_usd: calls(10), ..Budget::default() }, 10), (Budget { per_tool_usd: calls(7), ..Budget::default() }, 7)]
+    {
+        let bench = Bench::over(Arc::new(Yielding::default()));
+        let (token, id) = minted(&bench).await;
+        set(&bench, &id, SetBy::Holder, budget).await;
+        for round in ["first", "once those have gone"] {
+            let asked = join_all((0..64).map(|_| bench.admit(by_credit(&token)))).await;
+            let (admitted, refused): (Vec<_>, Vec<_>) = asked.into_iter().partition(Result::is_ok);
+            assert_eq!(admitted.len(), paid, "{round}");
+            assert!(refused.iter().all(|refused| matches!(refused, Err(Refusal::OverBudget(_)))), "{round}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn what_a_budget_does_not_pay_does_not_run_and_is_told_when_it_will() {
     let bench = Bench::new().await;
     let (token, id) = minted(&bench).await;
