@@ -42,6 +42,7 @@ use crate::{
         ledger::{self, Check, Found},
         payout::Payouts,
         receipt::{FreeReceipts, Signer},
+        refund::Refunds,
         sale::Sales,
     },
     operate::disk::Disk,
@@ -131,6 +132,7 @@ impl App {
         let finisher = Arc::new(finisher);
         let payouts = Payouts::new(Arc::clone(&store), clock.clone(), Arc::clone(&events), Arc::clone(&signer), config.assets().collect());
         let payouts = Arc::new(payouts);
+        let refunds = Arc::new(Refunds::new(Arc::clone(&store), clock.clone(), Arc::clone(&events), Arc::clone(&sales)));
         if let Err(error) = payouts.resume().await {
             tracing::error!(%error, "a payout that was cut off could not go on; its builder's next request tries again");
         }
@@ -234,6 +236,7 @@ impl App {
             metrics,
             sales,
             payouts,
+            refunds,
             gate,
             ledger,
             pool,

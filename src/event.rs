@@ -92,6 +92,9 @@ pub enum Kind {
     /// A payment was not taken.
     #[serde(rename = "payment.refused")]
     PaymentRefused,
+    /// An admin gave back what a call cost, or a part of it.
+    #[serde(rename = "payment.refunded")]
+    PaymentRefunded,
     /// A secret was set or replaced.
     #[serde(rename = "secret.set")]
     SecretSet,

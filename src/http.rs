@@ -23,6 +23,7 @@ mod page;
 mod payouts;
 mod quotes;
 mod receipts;
+mod refunds;
 mod reply;
 mod revenue;
 mod route;
@@ -59,6 +60,7 @@ fn management() -> Vec<Route> {
         events::routes(),
         revenue::routes(),
         ledger::routes(),
+        refunds::routes(),
         payouts::routes(),
         credits::routes(),
         admin::routes(),

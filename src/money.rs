@@ -30,6 +30,7 @@ mod offered;
 pub mod payout;
 mod quote;
 pub mod receipt;
+pub mod refund;
 mod refusal;
 mod route;
 pub mod sale;

@@ -38,7 +38,12 @@ pub(super) fn http(rooms: &Rooms, shared: &Arc<Shared>) -> http::Services {
             base_url: base_url(),
         }),
         desk: Arc::clone(&rooms.desk),
-        proving: Arc::new(Proving { receipts: receipts(), gate: gate(), signer: Arc::clone(&rooms.signer) }),
+        proving: Arc::new(Proving {
+            receipts: receipts(),
+            gate: gate(),
+            signer: Arc::clone(&rooms.signer),
+            refunds: Arc::clone(&rooms.refunds),
+        }),
         ledger: rooms.ledger.clone(),
         accounts: Arc::new(Accounts {
             shared: shared(),
@@ -67,6 +72,7 @@ pub(super) fn http(rooms: &Rooms, shared: &Arc<Shared>) -> http::Services {
             clock: clock(),
             sales: Arc::clone(&rooms.sales),
             payouts: Arc::clone(&rooms.payouts),
+            refunds: Arc::clone(&rooms.refunds),
             builders: builders(),
             gate: gate(),
             store: Arc::clone(&rooms.store),

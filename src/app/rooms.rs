@@ -16,6 +16,7 @@ use crate::{
         Gate, Ledger, Terms,
         payout::Payouts,
         receipt::{FreeReceipts, Signer},
+        refund::Refunds,
         sale::Sales,
     },
     operate::disk::Disk,
@@ -64,6 +65,7 @@ pub(super) struct Rooms {
     pub(super) sales: Arc<Sales>,
     /// What builders are paid.
     pub(super) payouts: Arc<Payouts>,
+    pub(super) refunds: Arc<Refunds>,
     /// Where payments are admitted and settled.
     pub(super) gate: Arc<Gate>,
     /// The simulated ledger, where that settles.

@@ -144,6 +144,9 @@ codes! {
     NothingToReview "nothing_to_review" CONFLICT Caller No "nothing of this endpoint waits for this decision";
     WrongState "wrong_state" CONFLICT Caller No "it is in a state that does not allow this";
     PayoutSettingsMissing "payout_settings_missing" CONFLICT Caller No "it is not said yet where payouts go";
+    NotRefundable "not_refundable" CONFLICT Caller No "nothing was paid that could be given back";
+    RefundTooLarge "refund_too_large" CONFLICT Caller No "more than is left of what the receipt paid"
+        "what was paid, and what of it was given back, stands in `refund`";
     BelowMinimum "below_minimum" CONFLICT Caller No "less waits to be paid out than the minimum";
     MasterKeyGiven "master_key_given" CONFLICT Caller No "the master key is given in the settings: it is rotated there";
     ChangedMeanwhile "revision_changed" CONFLICT Caller No "it was changed at the same time; ask again";
@@ -166,6 +169,7 @@ codes! {
     InvalidRegistration "invalid_registration" UNPROCESSABLE_ENTITY Caller No "a member of the registration cannot be what it is";
     InvalidSecret "invalid_secret" UNPROCESSABLE_ENTITY Caller No "a member of the secret cannot be what it is";
     InvalidCredit "invalid_credit" UNPROCESSABLE_ENTITY Caller No "a member of the credit cannot be what it is";
+    InvalidRefund "invalid_refund" UNPROCESSABLE_ENTITY Caller No "a member of the refund cannot be what it is";
     InvalidPayout "invalid_payout" UNPROCESSABLE_ENTITY Caller No "a member of the payout's settings cannot be what it is";
     RateLimited "rate_limited" TOO_MANY_REQUESTS Caller No "more is asked at once than one may ask";
     HandlerFailed "handler_failed" BAD_GATEWAY Tool No "handler failed";

@@ -10,14 +10,21 @@ use super::services::Proving;
 use crate::{
     base::id::ReceiptId,
     front::{Code, Fault},
-    money::PaymentId,
+    money::{PaymentId, refund::Refund},
 };
 
 pub(super) async fn receipt(State(proving): State<Arc<Proving>>, PathParams(id): PathParams<String>) -> Result<Json<Value>, Fault> {
     let unknown = || Fault::from(Code::UnknownReceipt);
     let id: ReceiptId = id.parse().map_err(|_| unknown())?;
     let receipt = proving.receipts.find(id.as_str()).await?.ok_or_else(unknown)?;
-    Ok(Json(json!({ "ok": true, "receipt": receipt })))
+    let refunded = proving.refunds.of(&id).await?;
+    let mut answer = json!({ "ok": true, "receipt": receipt });
+    // Beside the receipt: what is signed stays as it was.
+    if !refunded.refunds.is_empty() {
+        answer["refunds"] = refunded.refunds.iter().map(Refund::public).collect();
+        answer["refundedUsd"] = json!(refunded.sum());
+    }
+    Ok(Json(answer))
 }
 
 /// The state of one payment, so that a caller whose connection broke need not pay to find out.

@@ -18,6 +18,7 @@ use crate::{
         Gate, Ledger, Terms,
         payout::Payouts,
         receipt::{FreeReceipts, Signer},
+        refund::Refunds,
         sale::Sales,
     },
     operate::disk::Disk,
@@ -102,6 +103,8 @@ pub struct Proving {
     pub gate: Arc<Gate>,
     /// Whose keys receipts are checked with.
     pub signer: Arc<Signer>,
+    /// Told beside the receipts.
+    pub refunds: Arc<Refunds>,
 }
 
 /// What builders' accounts take.
@@ -158,6 +161,8 @@ pub struct Earning {
     pub sales: Arc<Sales>,
     /// What of it is paid out.
     pub payouts: Arc<Payouts>,
+    /// What of it is given back.
+    pub refunds: Arc<Refunds>,
     /// Who may be suspended.
     pub builders: Arc<Builders>,
     /// Keeps the credits.

@@ -7,6 +7,7 @@ pub(super) mod balance;
 mod budget;
 mod budgets;
 mod error;
+mod give_back;
 mod judge;
 pub(super) mod line;
 mod mint;
@@ -19,7 +20,6 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-pub(super) use self::spend::Hold;
 use self::{balance::CREDITS, spend::Held};
 pub use self::{
     balance::{Credit, Holder, Revoked},
@@ -30,6 +30,7 @@ pub use self::{
     mint::{Minted, Once},
     movement::{Moved, MovementPlace, Movements},
 };
+pub(super) use self::{give_back::GivenBack, spend::Hold};
 use crate::{
     account::credential,
     base::{clock::Clock, id::CreditId},

@@ -6,7 +6,7 @@
 //! are additions of the same commit. So each can be proved by the others, which is what [`check`] does.
 //!
 //! Dollars and tokens are different units. A call that was paid with tokens moves those from its payer to the treasury, and
-//! their worth in dollars from the exchange of that token to who earned it.
+//! their worth in dollars from the exchange of that token to who earned it. A refund goes the same ways back.
 //!
 //! ```text
 //! issued ──▶ credit/… ─┬─▶ builder/… ──▶ packet/… ──▶ paid-out          payers/… ──▶ treasury/…
@@ -19,9 +19,9 @@ mod check;
 mod opening;
 mod posting;
 mod read;
+mod returned;
 mod sold;
 
-#[cfg(test)]
 pub(in crate::money) use self::posting::POSTINGS;
 pub use self::{
     account::{Account, Dollars, Token, Tokens, Unit},
@@ -29,5 +29,6 @@ pub use self::{
     opening::{Opened, open, opened},
     posting::{Cause, Move, Posting},
     read::{AccountLine, Reading, UnitLine, read},
+    returned::{Paid, Returned},
     sold::Sold,
 };

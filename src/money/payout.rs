@@ -11,8 +11,9 @@
 //!                                failed
 //! ```
 //!
-//! **Invariant: a receipt is in at most one packet, and a packet's amount is the sum of its receipts.** The
-//! collecting commits keep it, and the sealing one adds up again before it signs.
+//! **Invariant: a receipt is in at most one packet, and a packet's amount is the sum of its receipts**, less what was given
+//! back of earlier sales when it was begun. The collecting commits keep it, and the sealing one adds up again before it signs.
+//! No packet is begun while more is to be given back than waits.
 
 mod collect;
 mod configure;

@@ -11,8 +11,11 @@
 //!
 //! **Invariant: a call is counted once.** It is in a row or in a roll-up, and a scan, which is one moment,
 //! sees it in one of them; so a report is exact whenever it is made.
+//!
+//! A refund leaves a row like a call's, of the day of the call: so no line of a report is below zero.
 
 mod fold;
+mod format;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -66,7 +69,7 @@ impl FeeBps {
     }
 }
 
-/// Calls and money, added up. Money in micro-USD; `net` is `gross` without `fees`.
+/// Calls and money, added up. Money in micro-USD; `net` is `gross` without `fees`, both before refunds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Totals {
     /// Runs, succeeded and failed.
@@ -81,11 +84,15 @@ pub struct Totals {
     pub fees: u64,
     /// What the builder gets of it, in micro-dollars.
     pub net: u64,
+    /// What was given back of what callers paid, in micro-dollars.
+    pub refunded: u64,
+    /// What the host gave of that, in micro-dollars.
+    pub refunded_fees: u64,
 }
 
 impl Totals {
     /// A call that cost nothing.
-    pub const FREE: Self = Self { calls: 1, paid_calls: 0, failed_calls: 0, gross: 0, fees: 0, net: 0 };
+    pub const FREE: Self = Self { calls: 1, paid_calls: 0, failed_calls: 0, gross: 0, fees: 0, net: 0, refunded: 0, refunded_fees: 0 };
     /// A call that came to nothing, uncharged.
     pub const FAILED: Self = Self { failed_calls: 1, ..Self::FREE };
 
@@ -93,6 +100,24 @@ impl Totals {
     #[must_use]
     pub fn paid(gross: MicroUsd, fee: MicroUsd) -> Self {
         Self { paid_calls: 1, gross: gross.0, fees: fee.0, net: gross.0.saturating_sub(fee.0), ..Self::FREE }
+    }
+
+    /// What was given back of a paid call, and what the host gave of that.
+    #[must_use]
+    pub fn refunded(amount: MicroUsd, fee: MicroUsd) -> Self {
+        Self { refunded: amount.0, refunded_fees: fee.0, ..Self::default() }
+    }
+
+    /// What the host keeps, without what it gave back.
+    #[must_use]
+    pub fn fees_kept(&self) -> u64 {
+        self.fees.saturating_sub(self.refunded_fees)
+    }
+
+    /// What the builder gets, without what was given back.
+    #[must_use]
+    pub fn net_kept(&self) -> u64 {
+        self.net.saturating_sub(self.refunded.saturating_sub(self.refunded_fees))
     }
 }
 
@@ -105,6 +130,8 @@ impl AddAssign for Totals {
             (&mut self.gross, other.gross),
             (&mut self.fees, other.fees),
             (&mut self.net, other.net),
+            (&mut self.refunded, other.refunded),
+            (&mut self.refunded_fees, other.refunded_fees),
         ] {
             *sum = sum.saturating_add(more);
         }
@@ -121,7 +148,7 @@ pub struct Sale {
     /// What it adds.
     pub totals: Totals,
 }
-crate::store::postcard_values!(Sale, Unpaid);
+crate::store::postcard_values!(Unpaid);
 
 /// What a receipt leaves its builder to be paid out. Stored as postcard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

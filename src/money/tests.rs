@@ -14,6 +14,7 @@ mod ledger;
 mod networks;
 mod node;
 mod open;
+mod refund;
 mod remote;
 mod routes;
 mod sales;
@@ -395,12 +396,6 @@ impl Bench {
 
     async fn all(&self, space: Space) -> Vec<(Vec<u8>, Vec<u8>)> {
         self.store.scan(space, KeyRange::prefix(b""), 10_000, Direction::Forward).await.unwrap()
-    }
-
-    /// How many movements of credits there are: beside those of each lies its balance.
-    async fn movements(&self) -> usize {
-        let rows = self.all(Space::CreditMovements).await;
-        rows.iter().filter(|(key, _)| !key.ends_with(&u64::MAX.to_be_bytes())).count()
     }
 
     /// Every receipt, checked as a stranger would.

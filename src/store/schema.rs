@@ -96,6 +96,12 @@ tables! {
     POSTINGS: Postings "", String => "Posting", Forever;
     /// Since when every movement of money has a posting.
     LEDGER_OPENED: Meta "ledger-opened", () => "Opened", Forever;
+    /// What was given back of what a receipt paid.
+    REFUNDS: Refunds "receipt\0", ReceiptId => "Refunded", Forever;
+    /// What was given back under an idempotency key.
+    REFUND_KEYS: Refunds "key\0", String => "Done", Forever;
+    /// What was given back of a builder's sales, and is in no payout packet yet.
+    REFUNDS_OWED: Refunds "owed\0", BuilderId => "a sum of micro-dollars", Forever;
     /// What was minted under an idempotency key.
     MINTINGS: Mintings "", String => "Done", Forever;
     /// Balances of the simulated ledger: network, `/`, address.

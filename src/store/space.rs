@@ -64,6 +64,7 @@ spaces! {
     Accounts = 34 "ledger",
     Postings = 35 "ledger",
     CreditDays = 36 "credits",
+    Refunds = 37 "ledger",
 }
 
 /// What is at stake in a space.
@@ -86,9 +87,8 @@ impl Space {
                 Stake::Money
             }
             Self::LedgerBalances | Self::LedgerNonces | Self::LedgerExpiry | Self::Mintings | Self::Sales | Self::Unpaid => Stake::Money,
-            Self::Payouts | Self::PayoutReceipts | Self::PayoutSettings | Self::Accounts | Self::Postings | Self::CreditDays => {
-                Stake::Money
-            }
+            Self::Payouts | Self::PayoutReceipts | Self::PayoutSettings | Self::Accounts | Self::Postings => Stake::Money,
+            Self::CreditDays | Self::Refunds => Stake::Money,
             Self::Meta | Self::Endpoints | Self::Versions | Self::VersionOwners | Self::RetiredSlugs | Self::KvUsage => Stake::Host,
             Self::FilesUsage | Self::Secrets | Self::Builders | Self::Events | Self::Audit | Self::Tasks => Stake::Host,
             Self::Kv | Self::Files | Self::Logs | Self::Calls | Self::CallMetrics | Self::FreeReceipts | Self::PaymentAnswers => {

@@ -51,6 +51,7 @@ mod payouts;
 mod quotes;
 mod reached;
 mod readiness;
+mod refunds;
 mod revenue;
 mod reviews;
 mod safety;

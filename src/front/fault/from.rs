@@ -15,7 +15,7 @@ use crate::{
     capability::secret::SecretError,
     catalog::PublishError,
     front::Code,
-    money::{CreditError, LedgerError, QuoteRefusal, RouteError, Slowed, payout::PayoutError},
+    money::{CreditError, LedgerError, QuoteRefusal, RouteError, Slowed, payout::PayoutError, refund::RefundError},
     store::StoreError,
     tool::finding::Finding,
 };
@@ -296,6 +296,25 @@ impl From<CreditError> for Fault {
     }
 }
 
+impl From<RefundError> for Fault {
+    fn from(error: RefundError) -> Self {
+        let message = error.to_string();
+        match error {
+            RefundError::Field { pointer, .. } => Self::invalid(Code::InvalidRefund, message, pointer),
+            RefundError::Reason => Self::invalid(Code::InvalidRefund, message, "/reason"),
+            RefundError::OtherAmount(_) => Self::invalid(Code::InvalidRefund, message, "/amountUsd"),
+            RefundError::Unknown => Self::new(Code::UnknownReceipt, message),
+            RefundError::NothingPaid | RefundError::BeforeTheLedger | RefundError::TooMany => Self::new(Code::NotRefundable, message),
+            RefundError::TooMuch { paid, refunded } => {
+                Self::new(Code::RefundTooLarge, message).with("refund", json!({ "paidUsd": paid, "refundedUsd": refunded }))
+            }
+            RefundError::Reused => Self::new(Code::PaymentReused, message),
+            RefundError::Credit(credit) => credit.into(),
+            RefundError::Store(store) => store.into(),
+        }
+    }
+}
+
 impl From<LedgerError> for Fault {
     fn from(error: LedgerError) -> Self {
         let message = error.to_string();
@@ -338,6 +357,7 @@ mod tests {
                 PayoutError::Store(store.clone()).into(),
                 SecretError::Store(store.clone()).into(),
                 CreditError::Store(store.clone()).into(),
+                RefundError::Store(store.clone()).into(),
                 LedgerError::Store(store).into(),
             ] {
                 assert_eq!((fault.code(), fault.retry_after_secs()), (Code::StoreUnavailable, Some(1)));

@@ -107,7 +107,9 @@ impl Credits {
         let posting = Posting::new(Cause::Judged(id.clone(), number), at);
         let posting = match kind {
             MovementKind::Restore => posting.dollars(revoked, credit, amount),
-            MovementKind::Mint | MovementKind::Debit | MovementKind::Revoke => posting.dollars(credit, revoked, amount),
+            MovementKind::Mint | MovementKind::Debit | MovementKind::Refund | MovementKind::Revoke => {
+                posting.dollars(credit, revoked, amount)
+            }
         };
         Movement::plain(at, kind, amount).stored(id, number).and(posting.stored())
     }

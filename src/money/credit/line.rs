@@ -22,7 +22,7 @@ pub struct Movement {
     /// What moved, whichever way.
     #[serde(rename = "amountUsd")]
     pub amount: MicroUsd,
-    /// What was bought, of a debit.
+    /// What was bought, of a debit; of a refund what is given back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt_id: Option<String>,
     /// The tool that was paid for.
@@ -42,6 +42,8 @@ pub enum MovementKind {
     Revoke,
     /// Adds what was revoked.
     Restore,
+    /// Adds what a call cost, or a part of it.
+    Refund,
 }
 
 /// A row of a credit: one scan, which is one moment, sees all of them.
@@ -86,7 +88,7 @@ impl Movement {
     /// What it adds to the balance; below zero what it takes.
     pub(in crate::money) fn change(&self) -> i128 {
         match self.kind {
-            MovementKind::Mint | MovementKind::Restore => self.amount.0.into(),
+            MovementKind::Mint | MovementKind::Restore | MovementKind::Refund => self.amount.0.into(),
             MovementKind::Debit | MovementKind::Revoke => -i128::from(self.amount.0),
         }
     }

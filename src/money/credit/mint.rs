@@ -33,11 +33,11 @@ pub struct Minted {
     pub credit: Credit,
 }
 
-/// The name of a minting, so that it happens once however often it is asked for.
+/// The name of a minting or a refund, so that it happens once however often it is asked for.
 #[derive(Debug, Clone)]
 pub struct Once {
-    key: String,
-    request: String,
+    pub(in crate::money) key: String,
+    pub(in crate::money) request: String,
 }
 
 impl Once {

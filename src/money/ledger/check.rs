@@ -88,6 +88,7 @@ impl<'a> Check<'a> {
         self.credits().await?;
         self.unpaid().await?;
         self.packets().await?;
+        self.refunds().await?;
         self.balances().await
     }
 

@@ -44,6 +44,10 @@ pub enum Cause {
     Packed(PayoutId, ReceiptId),
     /// A packet was paid.
     PaidOut(PayoutId),
+    /// An admin gave back of what a receipt paid, under this number.
+    Refunded(ReceiptId, u64),
+    /// A packet left out what was given back of earlier sales.
+    Withheld(PayoutId),
 }
 
 /// An amount that moves from one account to another of its unit.
@@ -84,6 +88,13 @@ impl Posting {
         if !amount.is_zero() {
             self.moves.push(Move::Dollars { from, to, micros: amount.0 });
         }
+        self
+    }
+
+    /// Names who earned, also where all of a price is the host's.
+    #[must_use]
+    pub(super) fn earned(mut self, from: Dollars, to: Dollars, net: MicroUsd) -> Self {
+        self.moves.push(Move::Dollars { from, to, micros: net.0 });
         self
     }
 
@@ -162,6 +173,8 @@ impl Cause {
             Self::Sold(receipt) => format!("sold/{receipt}"),
             Self::Packed(payout, first) => format!("packed/{payout}/{first}"),
             Self::PaidOut(payout) => format!("paid-out/{payout}"),
+            Self::Refunded(receipt, number) => format!("refunded/{receipt}/{number}"),
+            Self::Withheld(payout) => format!("withheld/{payout}"),
         }
     }
 }

@@ -19,6 +19,7 @@ use crate::{
             balance::CREDITS,
             line::{LINES, Line},
         },
+        refund::REFUNDS_OWED,
         sale::UNPAID,
     },
     store::{Direction, Ended, Store, StoreError, Sum, Table},
@@ -141,13 +142,14 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// What waits to be paid out: `None` if it moved meanwhile.
+    /// What waits to be paid out, less what is to be given back: `None` if it moved meanwhile.
     async fn waiting(&mut self, name: &str, builder: &BuilderId, balance: i128) -> Result<Option<i128>, StoreError> {
         let range = UNPAID.under(&Ended(builder.clone()));
         let rows = UNPAID.page(self.store, &range, self.left + 1, Direction::Forward).await?;
         let Some(left) = self.left.checked_sub(rows.len()) else { return Ok(None) };
         self.left = left;
-        let waits = rows.iter().map(|row| i128::from(row.value.net)).sum();
+        let owed = REFUNDS_OWED.get(self.store, builder).await?;
+        let waits = rows.iter().map(|row| i128::from(row.value.net)).sum::<i128>() - owed;
         let now = ACCOUNTS.get(self.store, &name.to_owned()).await?;
         Ok(Some(waits).filter(|_| now == balance))
     }

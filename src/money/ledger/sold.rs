@@ -46,7 +46,10 @@ impl Sold<'_> {
                 (posting.tokens(asset.clone(), Tokens::Payers, Tokens::Treasury, self.units()), Dollars::Exchange(asset))
             }
         };
-        posting.dollars(from.clone(), Dollars::earned_by(self.owner), MicroUsd(net)).dollars(from, Dollars::Fees, MicroUsd(fees))
+        if fees + net == 0 {
+            return posting;
+        }
+        posting.earned(from.clone(), Dollars::earned_by(self.owner), MicroUsd(net)).dollars(from, Dollars::Fees, MicroUsd(fees))
     }
 
     fn units(&self) -> u128 {

@@ -11,9 +11,11 @@ use crate::{
     base::id::{BuilderId, PayoutId, ReceiptId},
     money::{
         ledger::{Cause, Dollars, Posting},
+        payout::packet::Begun,
+        refund::REFUNDS_OWED,
         sale::UNPAID,
     },
-    store::{Decided, Place, Row, Tx},
+    store::{Batch, Decided, Limit, Place, Row, Tx},
 };
 
 const PAYOUT_HEADS: Table<BuilderId, Head> = schema::PAYOUT_HEADS.holding();
@@ -44,6 +46,19 @@ enum Step {
     Done(Box<Packet>, Option<Event>),
 }
 
+impl Packet {
+    /// What takes the refunds that are left out of it from those that are owed.
+    fn withholds(&self, at: Timestamp) -> Batch {
+        let (builder, withheld) = (&self.builder_id, MicroUsd(self.withheld));
+        let posting = Posting::new(Cause::Withheld(self.id.clone()), at);
+        let mut batch = posting.dollars(Dollars::Packet(self.id.clone()), Dollars::Builder(builder.clone()), withheld).stored();
+        if !withheld.is_zero() {
+            batch.add(&REFUNDS_OWED, builder, -i128::from(withheld.0), Limit::Floor(0));
+        }
+        batch
+    }
+}
+
 impl Payouts {
     /// Makes a packet of all that waits for `builder`, or goes on with one that was cut off. `None` when nothing waits.
     ///
@@ -69,10 +84,16 @@ impl Payouts {
         let settings = self.settings(builder).await?.ok_or(PayoutError::NoSettings)?;
         let waiting = self.waiting(builder).await?;
         let Some(until) = waiting.last else { return tx.answer(None) };
-        if waiting.net < settings.minimum_usd.0 {
-            return Err(PayoutError::BelowMinimum { amount: MicroUsd(waiting.net), minimum: settings.minimum_usd });
+        // What is given back from now on is of the next packet: so this one is not less than what is decided here.
+        let withheld = u64::try_from(REFUNDS_OWED.get(&*self.store, builder).await?).map_err(|_| damaged())?;
+        let amount = waiting.net.saturating_sub(withheld);
+        if amount < settings.minimum_usd.0 {
+            return Err(PayoutError::BelowMinimum { amount: MicroUsd(amount), minimum: settings.minimum_usd });
         }
-        let packet = Packet::collecting(builder, settings, Place::of(&until), self.clock.now());
+        if amount == 0 {
+            return tx.answer(None);
+        }
+        let packet = Packet::collecting(builder, settings, Begun { until: Place::of(&until), withheld }, self.clock.now());
         let id = packet.id.clone();
         tx.put(&PAYOUT_HEADS, builder, &Head { id: id.clone(), collecting: true });
         tx.put_new(&PAYOUTS, &key(builder, &id), &packet);
@@ -154,6 +175,8 @@ impl Payouts {
             tracing::error!(payout.id = %packet.id, amount, count, "a payout is not the sum of its receipts");
             return Err(damaged().into());
         }
+        packet.amount = amount.checked_sub(packet.withheld).ok_or_else(damaged)?;
+        tx.append(packet.withholds(self.clock.now()));
         packet.digest = Some(format!("sha256:{}", hex::encode(hasher.finalize())));
         packet.signature = Some(self.signer.sign_payout(&packet.canonical()));
         packet.status = Status::Created;

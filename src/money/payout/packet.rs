@@ -37,8 +37,11 @@ pub struct Packet {
     pub builder_id: BuilderId,
     /// How far it is.
     pub status: Status,
-    /// Micro-USD.
+    /// Micro-USD: what its receipts bring, less what is withheld once it is complete.
     pub amount: u64,
+    /// Micro-USD that were given back of earlier sales, and are left out of it.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub withheld: u64,
     /// How many receipts it pays.
     pub receipt_count: u64,
     /// The last of `Unpaid` that belongs to it, as it was when the packet was begun.
@@ -67,6 +70,14 @@ pub struct Packet {
     pub reason: Option<String>,
 }
 crate::store::json_values!(Packet);
+
+/// What a new packet is made of.
+pub(super) struct Begun {
+    /// The last of `Unpaid` that belongs to it.
+    pub(super) until: Place,
+    /// Micro-USD to be left out of it: less than what waits.
+    pub(super) withheld: u64,
+}
 
 /// What an admin says of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -130,13 +141,19 @@ impl Verdict {
     }
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_nothing(micros: &u64) -> bool {
+    *micros == 0
+}
+
 impl Packet {
-    pub(super) fn collecting(builder: &BuilderId, settings: PayoutSettings, until: Place, now: Timestamp) -> Self {
+    pub(super) fn collecting(builder: &BuilderId, settings: PayoutSettings, Begun { until, withheld }: Begun, now: Timestamp) -> Self {
         Self {
             id: PayoutId::of_time(now),
             builder_id: builder.clone(),
             status: Status::Collecting,
             amount: 0,
+            withheld,
             receipt_count: 0,
             until,
             period: None,
@@ -160,7 +177,7 @@ impl Packet {
 
     /// What the signature covers: all that never changes.
     pub(super) fn canonical(&self) -> Value {
-        json!({
+        let mut packet = json!({
             "id": self.id,
             "builderId": self.builder_id,
             "amountUsd": self.amount(),
@@ -171,7 +188,11 @@ impl Packet {
             "network": self.network,
             "asset": self.asset,
             "createdAt": self.created_at,
-        })
+        });
+        if self.withheld > 0 {
+            packet["withheldUsd"] = json!(MicroUsd(self.withheld));
+        }
+        packet
     }
 
     /// As its builder and admins see it.

@@ -37,6 +37,8 @@ pub struct Line {
     pub failed_calls: u64,
     /// What callers paid.
     pub gross_usd: MicroUsd,
+    /// What was given back of it: the rest is the host's and the builder's.
+    pub refunded_usd: MicroUsd,
     /// What the host keeps of it.
     pub fees_usd: MicroUsd,
     /// What the builder gets of it.
@@ -124,8 +126,9 @@ impl From<Totals> for Line {
             paid_calls: totals.paid_calls,
             failed_calls: totals.failed_calls,
             gross_usd: MicroUsd(totals.gross),
-            fees_usd: MicroUsd(totals.fees),
-            net_usd: MicroUsd(totals.net),
+            refunded_usd: MicroUsd(totals.refunded),
+            fees_usd: MicroUsd(totals.fees_kept()),
+            net_usd: MicroUsd(totals.net_kept()),
         }
     }
 }
@@ -160,7 +163,7 @@ impl Sales {
             for (day, totals) in &sums.days {
                 let (all, revenue) = days.entry(*day).or_default();
                 *all += *totals;
-                *revenue += if is_own { totals.net } else { totals.fees };
+                *revenue += if is_own { totals.net_kept() } else { totals.fees_kept() };
             }
             if is_own {
                 own = sums;
@@ -176,7 +179,7 @@ impl Sales {
         });
         Ok(HostReport {
             since: begin(first),
-            revenue_usd: MicroUsd(own.totals.net.saturating_add(builders.fees)),
+            revenue_usd: MicroUsd(own.totals.net_kept().saturating_add(builders.fees_kept())),
             totals: totals.into(),
             builders: builders.into(),
             own: own.totals.into(),

@@ -50,17 +50,18 @@ async fn a_report_has_totals_endpoints_and_days_from_the_first_day_on() {
     sell(NOW.0, slug(1), Totals::FAILED, "c").await;
     sell(NOW.0, slug(2), Totals::FREE, "d").await;
     let report = serde_json::to_value(sales.report(&owner, Timestamp(NOW.0 - DAY)).await.unwrap()).unwrap();
-    let zero = serde_json::json!({ "calls": 1, "paidCalls": 0, "failedCalls": 0, "grossUsd": 0, "feesUsd": 0, "netUsd": 0 });
+    let zero =
+        serde_json::json!({ "calls": 1, "paidCalls": 0, "failedCalls": 0, "grossUsd": 0, "refundedUsd": 0, "feesUsd": 0, "netUsd": 0 });
     let expected = serde_json::json!({
         "since": "2024-10-03T00:00:00.000Z",
-        "totals": { "calls": 3, "paidCalls": 1, "failedCalls": 1, "grossUsd": 0.010_001, "feesUsd": 0.000_5, "netUsd": 0.009_501 },
+        "totals": { "calls": 3, "paidCalls": 1, "failedCalls": 1, "grossUsd": 0.010_001, "refundedUsd": 0, "feesUsd": 0.000_5, "netUsd": 0.009_501 },
         "byEndpoint": [
-            { "endpointSlug": "tool-1", "calls": 2, "paidCalls": 1, "failedCalls": 1, "grossUsd": 0.010_001, "feesUsd": 0.000_5, "netUsd": 0.009_501 },
-            { "endpointSlug": "tool-2", "calls": 1, "paidCalls": 0, "failedCalls": 0, "grossUsd": 0, "feesUsd": 0, "netUsd": 0 },
+            { "endpointSlug": "tool-1", "calls": 2, "paidCalls": 1, "failedCalls": 1, "grossUsd": 0.010_001, "refundedUsd": 0, "feesUsd": 0.000_5, "netUsd": 0.009_501 },
+            { "endpointSlug": "tool-2", "calls": 1, "paidCalls": 0, "failedCalls": 0, "grossUsd": 0, "refundedUsd": 0, "feesUsd": 0, "netUsd": 0 },
         ],
         "byDay": [
-            { "day": "2024-10-03", "calls": 1, "paidCalls": 1, "failedCalls": 0, "grossUsd": 0.010_001, "feesUsd": 0.000_5, "netUsd": 0.009_501 },
-            { "day": "2024-10-04", "calls": 2, "paidCalls": 0, "failedCalls": 1, "grossUsd": 0, "feesUsd": 0, "netUsd": 0 },
+            { "day": "2024-10-03", "calls": 1, "paidCalls": 1, "failedCalls": 0, "grossUsd": 0.010_001, "refundedUsd": 0, "feesUsd": 0.000_5, "netUsd": 0.009_501 },
+            { "day": "2024-10-04", "calls": 2, "paidCalls": 0, "failedCalls": 1, "grossUsd": 0, "refundedUsd": 0, "feesUsd": 0, "netUsd": 0 },
         ],
     });
     assert_eq!(report, expected);

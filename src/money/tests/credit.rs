@@ -17,6 +17,14 @@ use crate::{
     tool::MicroUsd,
 };
 
+impl Bench {
+    /// How many movements of credits there are: beside those of each lies its balance.
+    pub(super) async fn movements(&self) -> usize {
+        let rows = self.all(Space::CreditMovements).await;
+        rows.iter().filter(|(key, _)| !key.ends_with(&u64::MAX.to_be_bytes())).count()
+    }
+}
+
 fn by_credit(token: &str, key: Option<&str>) -> Offered {
     Offered::Credit(CreditOffer { token: token.to_owned(), idempotency_key: key.map(str::to_owned), observer: None })
 }

@@ -9,7 +9,9 @@ use crate::{
     money::{
         ledger::{self, Check, Found, POSTINGS, Unit},
         payout::{Decision, Payouts, SettingsDraft, Verdict},
+        refund::Refunding,
         sale::FeeBps,
+        tests::refund::refunding,
     },
     store::{
         Key as _, Sum, Written,
@@ -28,42 +30,42 @@ async fn found(bench: &Bench) -> Found {
 }
 
 /// Names what is wrong, each with by how much.
-async fn wrong(bench: &Bench) -> Vec<String> {
+pub(super) async fn wrong(bench: &Bench) -> Vec<String> {
     found(bench).await.wrong.iter().map(ToString::to_string).collect()
 }
 
 /// The receipt of a call of `owner`'s endpoint, of which the host keeps a twentieth.
-fn draft_of(owner: &Owner) -> Vec<u8> {
+pub(super) fn draft_of(owner: &Owner) -> Vec<u8> {
     let mut closing: Closing = serde_json::from_slice(&draft()).unwrap();
     (closing.owner, closing.fee) = (owner.clone(), FeeBps(500).of(PRICE, owner));
     ReceiptFinisher::encode(&closing)
 }
 
-fn by_credit(token: &str) -> Offered {
+pub(super) fn by_credit(token: &str) -> Offered {
     Offered::Credit(CreditOffer { token: token.to_owned(), idempotency_key: None, observer: None })
 }
 
 impl Bench {
-    fn payouts(&self) -> Payouts {
+    pub(super) fn payouts(&self) -> Payouts {
         let events = Arc::new(Events::new(Arc::clone(&self.store), self.clock.clone(), EventSettings::default()));
         Payouts::new(Arc::clone(&self.store), self.clock.clone(), events, Arc::clone(&self.signer), config().assets().collect())
     }
 
-    async fn sell(&self, owner: &Owner, offered: Offered) -> Option<StoredAnswer> {
+    pub(super) async fn sell(&self, owner: &Owner, offered: Offered) -> Option<StoredAnswer> {
         let Ok(Admit::Run(admission)) = self.admit(offered).await else { return None };
         self.gate.settle(admission, answer(ANSWER), &draft_of(owner)).await.ok()
     }
 
-    async fn write(&self, space: Space, key: Vec<u8>, value: Vec<u8>) {
+    pub(super) async fn write(&self, space: Space, key: Vec<u8>, value: Vec<u8>) {
         self.store.apply(Batch::of(vec![], vec![Write::put(space, key, value)]), Durability::Buffered).await.unwrap();
     }
 
-    async fn delete(&self, space: Space, key: Vec<u8>) {
+    pub(super) async fn delete(&self, space: Space, key: Vec<u8>) {
         self.store.apply(Batch::of(vec![], vec![Write::delete(space, key)]), Durability::Buffered).await.unwrap();
     }
 
     /// The postings come to nothing in each unit, each for itself.
-    async fn postings_balance(&self) {
+    pub(super) async fn postings_balance(&self) {
         for row in POSTINGS.page(&*self.store, &POSTINGS.all(), 100_000, Direction::Forward).await.unwrap() {
             let mut units = std::collections::BTreeMap::<Unit, i128>::new();
             row.value.changes().into_iter().for_each(|(account, by)| *units.entry(account.unit()).or_default() += by);
@@ -72,7 +74,7 @@ impl Bench {
     }
 }
 
-async fn pay_out(payouts: &Payouts, builder: &BuilderId, pays: bool) -> Option<PayoutId> {
+pub(super) async fn pay_out(payouts: &Payouts, builder: &BuilderId, pays: bool) -> Option<PayoutId> {
     let packet = payouts.pay_out(builder).await.ok()??;
     let verdict = |decision, transaction| Verdict { decision, transaction, reason: None };
     payouts.decide(&packet.id, &verdict(Decision::Approve, None)).await.unwrap();
@@ -81,7 +83,7 @@ async fn pay_out(payouts: &Payouts, builder: &BuilderId, pays: bool) -> Option<P
     Some(packet.id)
 }
 
-async fn ready_to_be_paid(payouts: &Payouts) -> BuilderId {
+pub(super) async fn ready_to_be_paid(payouts: &Payouts) -> BuilderId {
     let builder = BuilderId::generate();
     let settings = SettingsDraft { address: PAY_TO.to_owned(), network: None, asset: None, minimum_usd: Some(MicroUsd(1)) };
     payouts.set(&builder, &settings).await.unwrap();
@@ -95,30 +97,38 @@ async fn whatever_moves_money_every_posting_balances_and_all_of_it_agrees() {
         let (payouts, credits) = (bench.payouts(), Arc::clone(bench.gate.credits()));
         let builders = [ready_to_be_paid(&payouts).await, ready_to_be_paid(&payouts).await];
         let owners = [Owner::Platform, Owner::Builder(builders[0].clone()), Owner::Builder(builders[1].clone())];
-        let (mut dice, mut tokens, mut nonce) = (Random::new(seed), vec![], 0);
-        for step in 0..60 {
+        let (mut dice, mut tokens, mut receipts, mut nonce) = (Random::new(seed), vec![], vec![], 0);
+        let refunds = bench.refunds();
+        for step in 0..80 {
             let owner = dice.pick(&owners).clone();
-            match dice.below(8) {
+            match dice.below(10) {
                 0 => {
                     let Minted { token, credit } = credits.mint(MicroUsd(dice.below(5) * PRICE.0 + 1), "", None).await.unwrap();
                     tokens.push((token.unwrap(), credit.id.clone()));
                 }
                 1 | 2 if !tokens.is_empty() => {
-                    bench.sell(&owner, by_credit(&dice.pick(&tokens).0)).await;
+                    let sold = bench.sell(&owner, by_credit(&dice.pick(&tokens).0)).await;
+                    receipts.extend(sold.map(|sold| (sold.receipt_id, false)));
                 }
                 3 | 4 => {
                     nonce += 1;
-                    bench.sell(&owner, Payer::new(1).pays(nonce)).await;
+                    receipts.extend(bench.sell(&owner, Payer::new(1).pays(nonce)).await.map(|sold| (sold.receipt_id, true)));
                 }
                 5 if !tokens.is_empty() => _ = credits.top_up(&dice.pick(&tokens).1, PRICE, None).await,
                 6 if !tokens.is_empty() => {
                     let decision = *dice.pick(&[CreditDecision::Revoke, CreditDecision::Restore]);
                     _ = credits.judge(&dice.pick(&tokens).1, &CreditVerdict { decision, reason: None }).await;
                 }
-                7 => _ = pay_out(&payouts, dice.pick(&builders), dice.below(2) == 0).await,
+                7 | 8 if !receipts.is_empty() => {
+                    let (receipt, by_x402) = dice.pick(&receipts);
+                    let amount = (dice.below(3) > 0).then(|| MicroUsd(dice.below(PRICE.0) + 1));
+                    let transaction = by_x402.then(|| format!("0x{step:064x}"));
+                    _ = refunds.give(&Refunding { amount, transaction, ..refunding(receipt) }, None).await;
+                }
+                9 => _ = pay_out(&payouts, dice.pick(&builders), dice.below(2) == 0).await,
                 _ => {}
             }
-            if step % 20 == 19 {
+            if step % 16 == 15 {
                 ledger_agrees(&bench, &format!("seed {seed}, step {step}")).await;
             }
         }

@@ -107,6 +107,9 @@ fn keys_are_where_they_always_were() {
     assert_eq!(stored(CREDITS, credit.clone()), format!("crd_{ULID}"));
     assert_eq!(stored(CREDIT_DAYS, (0x0102, credit.clone(), text("echo"))), format!(r"\x00\x00\x01\x02crd_{ULID}echo"));
     assert_eq!(stored(CREDIT_MOVEMENTS, (credit, 0x0102)), format!("crd_{ULID}{time}"));
+    assert_eq!(stored(REFUNDS, receipt.clone()), format!(r"receipt\x00rcpt_{ULID}"));
+    assert_eq!(stored(REFUND_KEYS, text("text")), r"key\x00text");
+    assert_eq!(stored(REFUNDS_OWED, builder.clone()), format!(r"owed\x00bld_{ULID}"));
     assert_eq!(stored(LEDGER_EXPIRY, (at, text("text"))), format!("{time}text"));
     assert_eq!(stored(KV, (Counted(endpoint.clone()), text("key"))), format!("{counted}key"));
     assert_eq!(stored(FILES, (Counted(endpoint.clone()), text("key"))), format!("{counted}key"));

@@ -38,6 +38,7 @@ const ROOMS: &[Room] = &[
                 "crash::",
                 "revenue::",
                 "payouts::",
+                "refunds::",
                 "bearer::",
                 "story::",
                 "gates::",

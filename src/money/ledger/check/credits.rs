@@ -66,10 +66,12 @@ impl Check<'_> {
         if movement.at < self.opened || movement.amount.is_zero() {
             return Ok(());
         }
+        let receipt = movement.receipt_id.as_ref().and_then(|id| id.parse::<ReceiptId>().ok());
         let cause = match movement.kind {
             MovementKind::Mint => Some(Cause::Minted(id.clone(), number)),
             MovementKind::Revoke | MovementKind::Restore => Some(Cause::Judged(id.clone(), number)),
-            MovementKind::Debit => movement.receipt_id.as_ref().and_then(|id| id.parse::<ReceiptId>().ok()).map(Cause::Sold),
+            MovementKind::Debit => receipt.map(Cause::Sold),
+            MovementKind::Refund => receipt.map(|receipt| Cause::Refunded(receipt, number)),
         };
         let what = format!("movement {number} of credit {id}");
         match cause {

@@ -1,4 +1,4 @@
-//! What builders earned: what waits is what their accounts have, and a packet is the sum of its receipts.
+//! What builders earned: what waits, less what is to be given back, is what their accounts have, and a packet is the sum of its receipts.
 
 use super::{Check, PAGE};
 use crate::{
@@ -9,6 +9,7 @@ use crate::{
             posting::{Cause, POSTINGS},
         },
         payout::{PAYOUT_RECEIPTS, PAYOUTS, Packet, Status},
+        refund::REFUNDS_OWED,
         sale::{UNPAID, Unpaid},
     },
     store::{Ended, Row, StoreError},
@@ -26,6 +27,13 @@ impl Check<'_> {
                 let account = Account::Dollars(Dollars::Builder(builder.0)).to_string();
                 self.earned(&receipt, &account, unpaid).await?;
                 *waiting.entry(account).or_insert(0) += i128::from(unpaid.net);
+            }
+        }
+        let (owed, mut range) = (REFUNDS_OWED.rows(), REFUNDS_OWED.rows().all());
+        while let Some(page) = owed.next(self.store, &mut range, PAGE).await? {
+            for row in page {
+                let Some(Row { key: builder, value: owed, .. }) = self.sound(row) else { continue };
+                *waiting.entry(Account::Dollars(Dollars::Builder(builder)).to_string()).or_insert(0) -= owed.0;
             }
         }
         let builders = self.sums.iter().filter(|(name, _)| name.starts_with("builder/"));
@@ -76,7 +84,8 @@ impl Check<'_> {
         }
         let what = || format!("packet {}", packet.id);
         let amount = packet.amount.into();
-        self.found.agrees(what(), ("its amount is", amount), ("its receipts come to", sum));
+        let withheld = if packet.status == Status::Collecting { 0 } else { packet.withheld.into() };
+        self.found.agrees(what(), ("its amount is", amount), ("its receipts come to", sum - withheld));
         self.found.agrees(what(), ("its count is", packet.receipt_count.into()), ("its receipts are", count));
         let left = if packet.status == Status::Paid { 0 } else { amount };
         self.found.agrees(what(), ("is to pay", left), ("its account has", self.posted(Dollars::Packet(packet.id.clone()))));

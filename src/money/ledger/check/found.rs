@@ -25,6 +25,8 @@ pub struct Found {
     pub unpaid: u64,
     /// Payout packets.
     pub packets: u64,
+    /// Of all receipts.
+    pub refunds: u64,
     /// Rows of the journal's archive that were held against the store.
     pub archived: u64,
     /// How many disagreements there are.
@@ -69,11 +71,11 @@ impl Found {
 
 impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { postings, accounts, receipts, credits, movements, unpaid, packets, archived, .. } = self;
+        let Self { postings, accounts, receipts, credits, movements, unpaid, packets, refunds, archived, .. } = self;
         write!(
             f,
             "{postings} postings in {accounts} accounts, {receipts} receipts, {movements} movements of {credits} credits, {unpaid} \
-             amounts that wait to be paid out, {packets} packets; {archived} rows of the archive"
+             amounts that wait to be paid out, {packets} packets, {refunds} refunds; {archived} rows of the archive"
         )
     }
 }

@@ -13,6 +13,7 @@ use crate::{
         },
         payout::{PAYOUT_BUILDERS, PAYOUTS, key as packet_key},
         receipt::{Kind, RECEIPTS, Stored},
+        refund::{REFUNDS, Refunded},
     },
     store::{Row, StoreError},
     tool::MicroUsd,
@@ -79,10 +80,23 @@ impl Check<'_> {
                     None => Err("a movement"),
                 }
             }
-            Cause::Packed(payout, _) | Cause::PaidOut(payout) => match PAYOUT_BUILDERS.get(self.store, payout).await? {
-                Some(builder) if PAYOUTS.get(self.store, &packet_key(&builder, payout)).await?.is_some() => Ok(None),
-                Some(_) | None => Err("a payout packet"),
-            },
+            Cause::Refunded(receipt, number) => {
+                let refunded = REFUNDS.get(self.store, receipt).await?.unwrap_or_default();
+                match refunded.refunds.iter().find(|refund| refund.number == *number) {
+                    Some(refund) => {
+                        let (amount, posted) = (refund.amount.0.into(), -Posted::of(posting).price);
+                        self.found.agrees(format!("posting {key}"), ("its refund tells of", amount), ("it moves", posted));
+                        Ok(None)
+                    }
+                    None => Err("a refund"),
+                }
+            }
+            Cause::Packed(payout, _) | Cause::PaidOut(payout) | Cause::Withheld(payout) => {
+                match PAYOUT_BUILDERS.get(self.store, payout).await? {
+                    Some(builder) if PAYOUTS.get(self.store, &packet_key(&builder, payout)).await?.is_some() => Ok(None),
+                    Some(_) | None => Err("a payout packet"),
+                }
+            }
         };
         match there {
             Ok(Some((moved, posted))) => {
@@ -107,6 +121,33 @@ impl Check<'_> {
             let amount = paid.amount.and_then(|amount| amount.parse().ok()).unwrap_or(0);
             self.found.agrees(&what, ("its amount is", amount), ("its posting moves", units));
         }
+    }
+
+    /// Sees that each refund has its posting, and that no receipt was given back more than it paid.
+    pub(super) async fn refunds(&mut self) -> Result<(), StoreError> {
+        let mut range = REFUNDS.all();
+        while let Some(page) = REFUNDS.next(self.store, &mut range, PAGE).await? {
+            for row in page {
+                let Some(Row { key: id, value: refunded, .. }) = self.sound(row) else { continue };
+                self.refunded(&id, &refunded).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn refunded(&mut self, id: &ReceiptId, refunded: &Refunded) -> Result<(), StoreError> {
+        for refund in &refunded.refunds {
+            self.found.refunds += 1;
+            if POSTINGS.get(self.store, &Cause::Refunded(id.clone(), refund.number).key()).await?.is_none() {
+                self.found.wrong(format!("refund {} of receipt {id}", refund.number), "has no posting");
+            }
+        }
+        let price = RECEIPTS.get(self.store, id).await?.and_then(|stored| Paid::of(&stored)).map_or(0, |paid| paid.price_usd.0);
+        let sum = refunded.sum().0;
+        if sum > price {
+            self.found.wrong(format!("receipt {id}"), format!("paid {price}, and {sum} was given back"));
+        }
+        Ok(())
     }
 
     /// Sees that each receipt of a paid call has its posting.

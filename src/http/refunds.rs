@@ -1,0 +1,69 @@
+//! `/ai/admin/refunds`: gives back what a receipt paid.
+
+use std::sync::Arc;
+
+use axum::{Json, extract::State, http::HeaderMap};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    auth::Admin,
+    endpoints::{Body, Subject},
+    route::{Route, post},
+    services::{Earning, Proving},
+};
+use crate::{
+    base::id::ReceiptId,
+    front::{Code, Fault, names},
+    money::{
+        Once,
+        receipt::json_hash,
+        refund::{RefundError, Refunding},
+    },
+    tool::MicroUsd,
+};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Asked {
+    receipt_id: String,
+    /// Absent: all that is left.
+    amount_usd: Option<MicroUsd>,
+    reason: Option<String>,
+    /// Of what was paid with x402: what sent it back.
+    transaction: Option<String>,
+}
+
+impl Subject for Asked {
+    const CODE: Code = Code::InvalidRefund;
+}
+
+/// The routes of this file.
+pub(super) fn routes() -> Vec<Route> {
+    vec![post("/ai/admin/refunds", "gives back what a receipt paid, or a part of it", give)]
+}
+
+/// Asked for again with the same `Idempotency-Key`, or the same transaction, the same refund.
+async fn give(
+    _: Admin,
+    State(earning): State<Arc<Earning>>,
+    State(proving): State<Arc<Proving>>,
+    headers: HeaderMap,
+    Body(asked): Body<Asked>,
+) -> Result<Json<Value>, Fault> {
+    let receipt: ReceiptId = asked.receipt_id.parse().map_err(|_| RefundError::Unknown)?;
+    let request = json!({
+        "receiptId": receipt, "amountUsd": asked.amount_usd, "reason": asked.reason, "transaction": asked.transaction,
+    });
+    let key = headers.get(&names::IDEMPOTENCY_KEY).map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
+    let once = key.map(|key| Once::new(key, json_hash(&request))).transpose()?;
+    let refunding = Refunding { receipt, amount: asked.amount_usd, transaction: asked.transaction, reason: asked.reason };
+    let given = match earning.refunds.give(&refunding, once.as_ref()).await {
+        // Those of free calls are elsewhere.
+        Err(RefundError::Unknown) if proving.receipts.find(refunding.receipt.as_str()).await?.is_some() => {
+            return Err(RefundError::NothingPaid.into());
+        }
+        given => given?,
+    };
+    Ok(Json(json!({ "ok": true, "refund": given.public(), "refundedUsd": given.refunded })))
+}

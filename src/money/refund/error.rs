@@ -1,0 +1,47 @@
+//! Why nothing is given back.
+
+use crate::{money::CreditError, store::StoreError, tool::MicroUsd};
+
+/// Longest reason, in characters.
+pub(super) const MAX_REASON: usize = 500;
+
+/// Most refunds of one receipt, so that its record stays small.
+pub(super) const MAX_REFUNDS: usize = 50;
+
+/// Why a refund was not made.
+#[derive(Debug, Clone, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
+pub enum RefundError {
+    /// `pointer` is the field.
+    #[error("{message}")]
+    Field { pointer: &'static str, message: String },
+    #[error("a reason has at most {MAX_REASON} characters, none of them a control character")]
+    Reason,
+    #[error("no receipt has this id")]
+    Unknown,
+    #[error("nothing was paid by this receipt")]
+    NothingPaid,
+    #[error("the receipt is older than the host's ledger, which does not say who earned by it")]
+    BeforeTheLedger,
+    #[error("the receipt paid {paid} USD, of which {refunded} were given back")]
+    TooMuch { paid: MicroUsd, refunded: MicroUsd },
+    #[error("a receipt has at most {MAX_REFUNDS} refunds")]
+    TooMany,
+    #[error("this transaction was entered for the receipt with {0} USD")]
+    OtherAmount(MicroUsd),
+    #[error("this `Idempotency-Key` was used for another refund")]
+    Reused,
+    #[error(transparent)]
+    Credit(CreditError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<CreditError> for RefundError {
+    fn from(error: CreditError) -> Self {
+        match error {
+            CreditError::Store(store) => Self::Store(store),
+            error => Self::Credit(error),
+        }
+    }
+}

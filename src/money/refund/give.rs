@@ -1,0 +1,227 @@
+//! Giving back.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{
+    REFUNDS, REFUNDS_OWED, Refund, RefundError, Refunded, Refunds,
+    error::{MAX_REASON, MAX_REFUNDS},
+};
+use crate::{
+    base::id::ReceiptId,
+    event::{Event, Events, Kind},
+    money::{
+        CreditError, Network, Once,
+        credit::{Credits, GivenBack, number},
+        ledger::{Cause, POSTINGS, Paid, Returned},
+        receipt::{self, Record},
+        sale::{Sale, Totals},
+    },
+    store::{Decided, Durability, Limit, Store, StoreError, Table, Tx, schema, update},
+    tool::{MicroUsd, Owner},
+};
+
+const REFUND_KEYS: Table<String, Done> = schema::REFUND_KEYS.holding();
+crate::store::json_values!(Done);
+
+/// What an admin wants to be given back.
+#[derive(Debug, Clone)]
+pub struct Refunding {
+    /// What was paid.
+    pub receipt: ReceiptId,
+    /// How much of it; absent: all that is left.
+    pub amount: Option<MicroUsd>,
+    /// What sent it back: of x402, and only then.
+    pub transaction: Option<String>,
+    /// For who earned it.
+    pub reason: Option<String>,
+}
+
+/// What was given back under a name. Kept as long as the refund.
+#[derive(Debug, Serialize, Deserialize)]
+struct Done {
+    request: String,
+    receipt: ReceiptId,
+    number: u64,
+}
+
+/// A refund, and all that was given back of its receipt with it.
+#[derive(Debug, Clone)]
+pub struct Given {
+    /// Of the receipt.
+    pub receipt: ReceiptId,
+    /// What was asked for.
+    pub refund: Refund,
+    /// With that.
+    pub refunded: MicroUsd,
+}
+
+/// What a receipt paid, in whole.
+struct Bought {
+    record: Record,
+    paid: Paid,
+}
+
+/// What a commit has made true.
+type News = Option<(Owner, Event)>;
+
+impl Given {
+    /// As admins see it.
+    #[must_use]
+    pub fn public(&self) -> Value {
+        let mut refund = self.refund.public();
+        refund["receiptId"] = json!(self.receipt);
+        if let Some(reason) = &self.refund.reason {
+            refund["reason"] = json!(reason);
+        }
+        refund
+    }
+}
+
+impl Refunds {
+    /// Gives back what a receipt paid, or a part of it. What was asked for under the same name, or entered with the same
+    /// transaction, is answered as it was made then.
+    ///
+    /// # Errors
+    ///
+    /// Each [`RefundError`] says why nothing was given. After one of the store's the same can be asked again.
+    pub async fn give(&self, asked: &Refunding, once: Option<&Once>) -> Result<Given, RefundError> {
+        let (given, news) =
+            update(&*self.store, Durability::Durable, |tx| self.decide(tx, asked, once)).await.map_err(|error| match error {
+                // What the credit has would be more than one can.
+                RefundError::Store(StoreError::Beyond { .. }) => RefundError::Credit(CreditError::TooMuch),
+                error => error,
+            })?;
+        if let Some((owner, event)) = news {
+            tracing::info!(receipt.id = %given.receipt, amount = %given.refund.amount, "a payment was refunded");
+            self.sales.sold(&owner);
+            self.events.announce(&owner, event);
+        }
+        Ok(given)
+    }
+
+    async fn decide<'a>(&self, mut tx: Tx<'a>, asked: &Refunding, once: Option<&Once>) -> Result<Decided<'a, (Given, News)>, RefundError> {
+        let receipt = &asked.receipt;
+        if let Some(given) = self.done(&mut tx, once).await? {
+            return tx.answer((given, None));
+        }
+        let Bought { record, paid } = bought(tx.store(), receipt).await?;
+        let transaction = asked.transaction_of(&record, &paid)?;
+        let before = tx.get(&REFUNDS, receipt).await?.unwrap_or_default();
+        if let Some(entered) = before.refunds.iter().find(|refund| transaction.is_some() && refund.transaction == transaction) {
+            if asked.amount.is_some_and(|amount| amount != entered.amount) {
+                return Err(RefundError::OtherAmount(entered.amount));
+            }
+            let given = Given { receipt: receipt.clone(), refund: entered.clone(), refunded: before.sum() };
+            return tx.answer((given, None));
+        }
+        let amount = asked.amount_of(&paid, &before)?;
+        let at = self.clock.now();
+        let refund = Refund { number: number::next(at), amount, at, transaction, reason: asked.reason.clone() };
+        let returned = paid.returned(receipt, refund.number, at, before.sum(), amount);
+        if let Some(credit) = paid.credit() {
+            let slug = &record.draft.slug;
+            Credits::give_back(&mut tx, GivenBack { credit, number: refund.number, at, amount, receipt, slug }).await?;
+        }
+        if let Some(builder) = paid.builder().filter(|_| !returned.net.is_zero()) {
+            tx.add(&REFUNDS_OWED, builder, returned.net.0.into(), Limit::Floor(0));
+        }
+        let owner = paid.owner();
+        let event = self.event(&record, &refund, &returned);
+        tx.append(returned.posting.stored()).append(sale(&record, &refund, &returned, &owner)).append(Events::stored(&owner, &event));
+        let mut after = before;
+        after.refunds.push(refund.clone());
+        let given = Given { receipt: receipt.clone(), refunded: after.sum(), refund };
+        tx.put(&REFUNDS, receipt, &after);
+        if let Some(Once { key, request }) = once {
+            tx.put(&REFUND_KEYS, key, &Done { request: request.clone(), receipt: receipt.clone(), number: given.refund.number });
+        }
+        tx.answer((given, Some((owner, event))))
+    }
+
+    /// What was given under the name already.
+    async fn done(&self, tx: &mut Tx<'_>, once: Option<&Once>) -> Result<Option<Given>, RefundError> {
+        let Some(Once { key, request }) = once else { return Ok(None) };
+        let Some(done) = tx.get(&REFUND_KEYS, key).await? else { return Ok(None) };
+        if done.request != *request {
+            return Err(RefundError::Reused);
+        }
+        let refunded = self.of(&done.receipt).await?;
+        let refund = refunded.refunds.iter().find(|refund| refund.number == done.number).cloned().ok_or_else(|| damaged(&done.receipt))?;
+        Ok(Some(Given { receipt: done.receipt, refund, refunded: refunded.sum() }))
+    }
+
+    fn event(&self, record: &Record, refund: &Refund, returned: &Returned) -> Event {
+        let mut data = refund.public();
+        data["receiptId"] = json!(record.draft.receipt_id);
+        data["feeUsd"] = json!(returned.fees);
+        if let Some(reason) = &refund.reason {
+            data["reason"] = json!(reason);
+        }
+        self.events.event(Kind::PaymentRefunded, Some(&record.draft.slug), data)
+    }
+}
+
+impl Refunding {
+    /// The transaction as it is written on the network of what was paid.
+    fn transaction_of(&self, record: &Record, paid: &Paid) -> Result<Option<String>, RefundError> {
+        let wrong = |message: &str| RefundError::Field { pointer: "/transaction", message: message.to_owned() };
+        match (paid.credit(), &self.transaction) {
+            (Some(_), None) => Ok(None),
+            (Some(_), Some(_)) => Err(wrong("a credit is given its money back here, without a transaction")),
+            (None, None) => Err(wrong("say by which transaction the money was sent back")),
+            (None, Some(transaction)) => {
+                let network = record.network.as_deref().and_then(Network::named);
+                let checked = network.and_then(|network| network.checked_transaction(transaction));
+                let checked = checked.ok_or_else(|| wrong("a transaction is `0x` and 64 hex digits; on Solana 64 bytes in base58"))?;
+                if record.transaction.as_ref().is_some_and(|paid| paid.eq_ignore_ascii_case(&checked)) {
+                    return Err(wrong("this transaction is the one that paid"));
+                }
+                Ok(Some(checked))
+            }
+        }
+    }
+
+    fn amount_of(&self, paid: &Paid, before: &Refunded) -> Result<MicroUsd, RefundError> {
+        if self.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON || reason.chars().any(char::is_control)) {
+            return Err(RefundError::Reason);
+        }
+        if self.amount == Some(MicroUsd::ZERO) {
+            return Err(RefundError::Field { pointer: "/amountUsd", message: "more than 0 USD is given back".to_owned() });
+        }
+        let (price, refunded) = (paid.price(), before.sum());
+        let left = MicroUsd(price.0.saturating_sub(refunded.0));
+        let amount = self.amount.unwrap_or(left);
+        if amount.is_zero() || amount > left {
+            return Err(RefundError::TooMuch { paid: price, refunded });
+        }
+        if before.refunds.len() >= MAX_REFUNDS {
+            return Err(RefundError::TooMany);
+        }
+        Ok(amount)
+    }
+}
+
+/// What a receipt says, and what its posting moved: neither changes.
+async fn bought(store: &dyn Store, id: &ReceiptId) -> Result<Bought, RefundError> {
+    let stored = receipt::paid(store, id).await?.ok_or(RefundError::Unknown)?;
+    let record: Record = serde_json::from_slice(&stored).map_err(|_| damaged(id))?;
+    if record.kind == receipt::Kind::Free || record.draft.price_usd.is_zero() {
+        return Err(RefundError::NothingPaid);
+    }
+    let posting = POSTINGS.get(store, &Cause::Sold(id.clone()).key()).await?;
+    let paid = posting.as_ref().and_then(Paid::of).ok_or(RefundError::BeforeTheLedger)?;
+    Ok(Bought { record, paid })
+}
+
+/// What a refund leaves among the sales: a row of the day of the call.
+fn sale(record: &Record, refund: &Refund, returned: &Returned, owner: &Owner) -> crate::store::Batch {
+    let draft = &record.draft;
+    let totals = Totals::refunded(refund.amount, returned.fees);
+    let sale = Sale { endpoint: draft.endpoint_id.clone(), slug: draft.slug.clone(), totals };
+    sale.row(owner, draft.issued_at, &format!("{}/{}", draft.receipt_id, refund.number))
+}
+
+fn damaged(receipt: &ReceiptId) -> StoreError {
+    StoreError::Away(format!("the receipt {receipt}, or what was given back of it, does not read"))
+}

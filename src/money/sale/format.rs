@@ -1,0 +1,40 @@
+//! How sales are stored: those of versions without refunds tell of none.
+
+use serde::Deserialize;
+
+use super::{Sale, Totals};
+use crate::{
+    base::id::EndpointId,
+    store::{Formatted, read_postcard, write_postcard},
+    tool::Slug,
+};
+
+/// A sale as it was stored before there were refunds: formats 0 and 1.
+#[derive(Deserialize)]
+struct Before {
+    endpoint: EndpointId,
+    slug: Slug,
+    /// Calls, paid ones, failed ones, gross, fees, net.
+    totals: [u64; 6],
+}
+
+impl Formatted for Sale {
+    const FORMAT: u8 = 2;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        write_postcard(self, out);
+    }
+
+    fn read(format: u8, bytes: &[u8]) -> Option<Self> {
+        match format {
+            0 | 1 => {
+                let Before { endpoint, slug, totals } = read_postcard(bytes)?;
+                let [calls, paid_calls, failed_calls, gross, fees, net] = totals;
+                let totals = Totals { calls, paid_calls, failed_calls, gross, fees, net, ..Totals::default() };
+                Some(Self { endpoint, slug, totals })
+            }
+            Self::FORMAT => read_postcard(bytes),
+            _ => None,
+        }
+    }
+}
