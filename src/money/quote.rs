@@ -84,12 +84,13 @@ impl Quotes {
     pub fn make(&self, terms: &Terms) -> Quote {
         let created_at = self.clock.now();
         let expires_at = created_at.plus_millis(u64::try_from(self.lifetime.as_millis()).unwrap_or(u64::MAX));
-        let said = Said { endpoint: terms.endpoint_id.clone(), price: terms.price, expires_at };
+        let said = Said { endpoint: terms.endpoint_id.clone(), price: terms.price, metered: terms.metered, expires_at };
         Quote { id: said.written(&self.keys(created_at)[0]), price: terms.price, created_at, expires_at }
     }
 
     /// The terms under the quote that is named, of a tool that asks `terms` today. What costs nothing today costs nothing: there a
-    /// quote is not looked at.
+    /// quote is not looked at. Where the most was quoted, and the price is fixed by now, it is the lower of both: nobody says of such a
+    /// call that it costs less.
     ///
     /// # Errors
     ///
@@ -98,13 +99,14 @@ impl Quotes {
         let Some(id) = named.filter(|_| !terms.price.is_zero()) else { return Ok(Quoted { terms: Arc::clone(terms), id: None }) };
         let now = self.clock.now();
         let keys = self.keys(now);
-        let Said { endpoint, price, expires_at } = id::read(id, &keys).ok_or(QuoteRefusal::Unknown)?;
+        let Said { endpoint, price, metered, expires_at } = id::read(id, &keys).ok_or(QuoteRefusal::Unknown)?;
         if endpoint != terms.endpoint_id {
             return Err(QuoteRefusal::OtherTool);
         }
         if expires_at <= now {
             return Err(QuoteRefusal::Expired { at: expires_at });
         }
+        let price = if metered && !terms.metered { price.min(terms.price) } else { price };
         let quoted = Terms { price, ..Terms::clone(terms) };
         Ok(Quoted { terms: Arc::new(quoted), id: Some(id.to_owned()) })
     }

@@ -1,7 +1,7 @@
 //! A quote's id: what is quoted, and a MAC over that.
 //!
 //! ```text
-//! quo_ base64url( format 1 | expires, ms 6 | price, micro-USD 5 | endpoint 16 | MAC 20 )
+//! quo_ base64url( kind 1 | expires, ms 6 | price, micro-USD 5 | endpoint 16 | MAC 20 )
 //! ```
 //!
 //! 48 bytes are 64 characters, with no bit left over: an id has one spelling.
@@ -18,8 +18,10 @@ use crate::{
 /// What every id of a quote starts with.
 const PREFIX: &str = "quo_";
 
-/// Of the bytes behind it.
-const FORMAT: u8 = 1;
+/// What the bytes behind it say, and how: a price that is fixed.
+const FIXED: u8 = 1;
+/// The most that a call costs.
+const AT_MOST: u8 = 2;
 
 /// Bytes that the MAC is over.
 const SAID_BYTES: usize = 28;
@@ -29,6 +31,8 @@ const SAID_BYTES: usize = 28;
 pub(super) struct Said {
     pub(super) endpoint: EndpointId,
     pub(super) price: MicroUsd,
+    /// Whether that is the most, of a tool that says itself what a call costs.
+    pub(super) metered: bool,
     pub(super) expires_at: Timestamp,
 }
 
@@ -42,22 +46,25 @@ impl Said {
 
     fn bytes(&self) -> [u8; SAID_BYTES] {
         let mut bytes = [0; SAID_BYTES];
-        bytes[0] = FORMAT;
+        bytes[0] = if self.metered { AT_MOST } else { FIXED };
         bytes[1..7].copy_from_slice(&low::<6>(self.expires_at.0));
         bytes[7..12].copy_from_slice(&low::<5>(self.price.0));
         bytes[12..].copy_from_slice(&ulid(&self.endpoint));
         bytes
     }
 
-    /// What bytes say whose MAC was found right: `None` for those of a later format.
+    /// What bytes say whose MAC was found right: `None` for those of a later kind.
     fn of(bytes: &[u8; SAID_BYTES]) -> Option<Self> {
-        if bytes[0] != FORMAT {
-            return None;
-        }
+        let metered = match bytes[0] {
+            FIXED => false,
+            AT_MOST => true,
+            _ => return None,
+        };
         let endpoint = Ulid::from_bytes(bytes[12..].try_into().ok()?);
         Some(Self {
             endpoint: format!("{}{endpoint}", EndpointId::PREFIX).parse().ok()?,
             price: MicroUsd(number(&bytes[7..12])),
+            metered,
             expires_at: Timestamp(number(&bytes[1..7])),
         })
     }

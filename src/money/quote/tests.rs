@@ -68,6 +68,18 @@ fn a_call_that_names_no_quote_or_costs_nothing_is_priced_as_it_is() {
 }
 
 #[test]
+fn the_most_that_was_quoted_is_no_price_where_nobody_says_that_a_call_costs_less() {
+    let quotes = quotes(&Clock::fixed(NOW));
+    let metered = |price| Arc::new(Terms { metered: true, ..Terms::clone(&terms(price)) });
+    let (most, fixed) = (quotes.make(&metered(5_000)), quotes.make(&terms(5_000)));
+    let priced = |terms: &_, quote: &Quote| quotes.under(terms, Some(&quote.id)).unwrap().terms.price.0;
+    for (asked, price) in [(terms(1_000), 1_000), (terms(9_000), 5_000), (metered(1_000), 5_000), (metered(9_000), 5_000)] {
+        assert_eq!(priced(&asked, &most), price, "{} {}", asked.price, asked.metered);
+        assert_eq!(priced(&asked, &fixed), 5_000, "{} {}", asked.price, asked.metered);
+    }
+}
+
+#[test]
 fn a_quote_is_of_one_endpoint() {
     let quotes = quotes(&Clock::fixed(NOW));
     let quote = quotes.make(&terms(2_000));
