@@ -138,6 +138,19 @@ async fn documents_of_many_tools_come_in_pages() {
     assert_eq!(behind["resources"], json!([format!("{}/tools/tool-064", host.url)]));
 }
 
+/// The first of them speaks for no other one.
+#[tokio::test]
+async fn the_ways_to_pay_are_those_of_all_paid_tools() {
+    let host = Host::start().await;
+    let mut metered = js("aaa-first", 0.0, "export default () => ({});");
+    metered["maxPriceUsd"] = json!(0.05);
+    host.publish(&metered).await;
+    host.publish(&js("bbb-second", 0.01, "export default () => ({});")).await;
+    let listed = host.get("/.well-known/x402").await.is(200).json();
+    let schemes: Vec<_> = listed["accepts"].as_array().unwrap().iter().map(|entry| entry["scheme"].as_str().unwrap()).collect();
+    assert_eq!(schemes, ["upto", "exact"], "{listed}");
+}
+
 #[tokio::test]
 async fn each_operation_of_the_document_is_one_of_the_host() {
     let host = Host::start().await;

@@ -1,20 +1,22 @@
 //! `/.well-known/x402`: nobody's standard, and read by directories all the same.
 
+use std::{collections::HashSet, sync::Arc};
+
 use serde_json::{Value, json};
 
 use super::paged::{ADDRESSES, paid};
-use crate::{catalog::Snapshot, http::services::Offering, money::WireVersion};
+use crate::{
+    catalog::{Live, Snapshot},
+    http::services::Offering,
+    money::WireVersion,
+};
 
 /// The page behind `after`.
 pub(super) fn made(offering: &Offering, all: &Snapshot, after: &str) -> Value {
     let tools: Vec<_> = paid(all, after).take(ADDRESSES + 1).collect();
     let page = &tools[..tools.len().min(ADDRESSES)];
     let base = &offering.base_url;
-    // What is the same for each of them.
-    let mut accepts = page.first().map_or_else(Vec::new, |live| offering.gate.accepts(&live.terms, WireVersion::V2));
-    for entry in accepts.iter_mut().filter_map(Value::as_object_mut) {
-        entry.retain(|name, _| !matches!(name.as_str(), "amount" | "maxTimeoutSeconds"));
-    }
+    let accepts = accepted(offering, page);
     let mut told = json!({
         "version": 1,
         "x402Version": 2,
@@ -27,4 +29,24 @@ pub(super) fn made(offering: &Offering, all: &Snapshot, after: &str) -> Value {
         told["next"] = json!(format!("{base}/.well-known/x402?after={}", last.endpoint.slug));
     }
     told
+}
+
+/// Each way to pay that one of the tools takes, without what differs from tool to tool.
+fn accepted(offering: &Offering, tools: &[&Arc<Live>]) -> Vec<Value> {
+    let (mut alike, mut accepts) = (HashSet::new(), Vec::new());
+    for live in tools {
+        let terms = &live.terms;
+        if !alike.insert((terms.metered, &terms.accepts, terms.wall)) {
+            continue;
+        }
+        for mut entry in offering.gate.accepts(terms, WireVersion::V2) {
+            if let Some(entry) = entry.as_object_mut() {
+                entry.retain(|name, _| !matches!(name.as_str(), "amount" | "maxTimeoutSeconds"));
+            }
+            if !accepts.contains(&entry) {
+                accepts.push(entry);
+            }
+        }
+    }
+    accepts
 }
