@@ -145,6 +145,11 @@ impl Tail {
         Self { showable_until_ms, named: name.map(|(payer, name)| format!("{NAMED}{payer}/{name}")) }
     }
 
+    /// The name, as its client gave it.
+    fn client_name(&self) -> Option<&str> {
+        Some(self.named.as_ref()?.strip_prefix(NAMED)?.split_once('/')?.1)
+    }
+
     /// The name, among those of all payers.
     pub(super) fn name(&self) -> Option<String> {
         self.named.as_ref()?.strip_prefix(NAMED).map(str::to_owned)

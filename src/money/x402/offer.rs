@@ -91,7 +91,7 @@ impl Shown {
         let exact = self.exact.as_ref().ok()?;
         let digest = exact.signed.digest();
         let digest = match &self.client_id {
-            Some(name) => hex::encode(Sha256::new().chain_update(digest).chain_update(name).finalize()),
+            Some(name) => named_digest(&digest, name),
             None => digest,
         };
         Some((exact.signed.id(exact.asset), digest))
@@ -113,6 +113,11 @@ impl Shown {
         exact.is_asked_for(&requirements)?;
         Ok(Payment::of(version, payload, requirements, client_id, exact))
     }
+}
+
+/// The digest of a payment that its client has named so.
+pub(in crate::money) fn named_digest(digest: &str, name: &str) -> String {
+    hex::encode(Sha256::new().chain_update(digest).chain_update(name).finalize())
 }
 
 /// That of the entries which the payment names: by scheme, network and token. The nearest where it names none of them, whose difference

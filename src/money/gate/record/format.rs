@@ -1,11 +1,11 @@
 //! Records as the store keeps them: as postcard. Versions before wrote the answer into them, and behind it, since there are such, the
-//! [`Tail`] and the [`Settler`].
+//! [`Tail`] and the [`Settler`]. Their digest was that of what is signed alone, whether its client had named it or not.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Intent, Kept, Record, Settler, State, StoredAnswer, Tail};
 use crate::{
-    money::WireVersion,
+    money::{WireVersion, x402::offer::named_digest},
     store::{Formatted, read_postcard, write_postcard},
 };
 
@@ -67,6 +67,10 @@ fn read_older(bytes: &[u8]) -> Option<Record> {
 impl Older {
     fn with(self, tail: Option<Tail>, settler: Option<Settler>) -> Record {
         let Self { state, holder, request, digest, updated_ms, receipt_id, reason, transaction, intent, answer } = self;
+        let digest = match tail.as_ref().and_then(Tail::client_name) {
+            Some(name) => named_digest(&digest, name),
+            None => digest,
+        };
         let (intent, answer) = (intent.map(Intent::from), answer.map(Kept::Here));
         Record { state, holder, request, digest, updated_ms, receipt_id, reason, transaction, intent, answer, tail, settler }
     }

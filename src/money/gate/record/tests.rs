@@ -2,7 +2,10 @@ use super::{
     format::{Older, OlderIntent},
     *,
 };
-use crate::store::{Value as _, write_postcard};
+use crate::{
+    money::x402::offer::named_digest,
+    store::{Value as _, write_postcard},
+};
 
 fn answer() -> StoredAnswer {
     StoredAnswer { status: 200, headers: vec![], body: Bytes::from_static(b"{}"), receipt_id: "r".to_owned(), settlement: None }
@@ -47,6 +50,15 @@ fn records_of_older_versions_are_read() {
     assert_eq!(Record::of_bytes(&older(&settling)), Some(settling));
     let cut = older(&settled(Some(Tail { showable_until_ms: 1 << 40, named: Some("cid/x".to_owned()) })));
     assert_eq!(Record::of_bytes(&cut[..cut.len() - 3]), None);
+}
+
+#[test]
+fn an_answer_of_an_older_version_is_given_again_under_the_name_of_its_payment() {
+    let tail = Tail::new(7, Some(("0xpayer", "name-of-my-order-1")));
+    let record = Record { answer: Some(Kept::Here(answer())), ..settled(Some(tail)) };
+    let read = Record::of_bytes(&older(&record)).unwrap();
+    assert_eq!(read, Record { digest: named_digest("digest", "name-of-my-order-1"), ..record });
+    assert_eq!(Record::of_bytes(&read.to_bytes()), Some(read.clone()), "once");
 }
 
 #[test]
