@@ -1,6 +1,6 @@
 //! Documents for programs that look for what they can call: `/openapi.json` and `/.well-known/x402`.
 //!
-//! They tell what a stranger may see. The first page of each is made once for each change of the catalogue; it says where the next one is.
+//! They tell what a stranger may see. The first page of each is made once for each change of the catalogue, and each minute; it says where the next one is.
 
 mod kept;
 mod openapi;
@@ -9,7 +9,7 @@ mod paged;
 mod resources;
 mod tool;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use axum::{
     extract::State,
@@ -70,6 +70,6 @@ fn page(offering: &Offering, wanted: &Wanted, kept: &Kept, make: Make) -> Docume
     let made = |after: &str| make(offering, &offering.catalog.all(), after);
     match &wanted.after {
         Some(after) => Document::of(&made(after)),
-        None => kept.first(changes, || made("")),
+        None => kept.first(changes, Instant::now(), || made("")),
     }
 }

@@ -1,6 +1,9 @@
 //! Documents that are made once for each change of what they tell.
 
-use std::sync::{Mutex, PoisonError};
+use std::{
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
 use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
@@ -17,9 +20,12 @@ pub struct Documents {
     pub(super) well_known: Kept,
 }
 
-/// The first page of a document, and after how many changes of the catalogue it was made.
+/// How long a page is kept, here and by who has read it: what facilitators say of themselves comes and changes without the catalogue.
+const KEPT: Duration = Duration::from_secs(60);
+
+/// The first page of a document, after how many changes of the catalogue it was made, and when.
 #[derive(Debug, Default)]
-pub(super) struct Kept(Mutex<Option<(u64, Document)>>);
+pub(super) struct Kept(Mutex<Option<(u64, Instant, Document)>>);
 
 /// A document as it is sent.
 #[derive(Debug, Clone)]
@@ -29,14 +35,15 @@ pub(super) struct Document {
 }
 
 impl Kept {
-    /// The first page after so many changes: as it was made for them, or made now.
-    pub(super) fn first(&self, changes: u64, make: impl FnOnce() -> Value) -> Document {
+    /// The first page after so many changes: as it was made for them not long ago, or made now.
+    pub(super) fn first(&self, changes: u64, now: Instant, make: impl FnOnce() -> Value) -> Document {
         let last = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, document)) = last().as_ref().filter(|(made, _)| *made == changes) {
+        let current = |made: u64, at: Instant| made == changes && now.saturating_duration_since(at) < KEPT;
+        if let Some((.., document)) = last().as_ref().filter(|(made, at, _)| current(*made, *at)) {
             return document.clone();
         }
         let document = Document::of(&make());
-        *last() = Some((changes, document.clone()));
+        *last() = Some((changes, now, document.clone()));
         document
     }
 }
@@ -59,5 +66,22 @@ impl Document {
             return (StatusCode::NOT_MODIFIED, told).into_response();
         }
         (told, [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], self.body).into_response()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_page_is_made_anew_after_a_change_and_after_a_minute() {
+        let (kept, now) = (Kept::default(), Instant::now());
+        let made = |changes, later: Duration, value: u64| kept.first(changes, now + later, || json!(value)).body;
+        assert_eq!(made(1, Duration::ZERO, 1), "1");
+        assert_eq!(made(1, KEPT - Duration::from_millis(1), 2), "1");
+        assert_eq!(made(1, KEPT, 3), "3");
+        assert_eq!(made(2, KEPT, 4), "4");
     }
 }
