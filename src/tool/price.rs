@@ -14,6 +14,8 @@ pub struct MicroUsd(pub u64);
 pub enum PriceError {
     #[error("an amount must be a finite number of US dollars, 0 or more")]
     NotAPrice,
+    #[error("an amount is US dollars, 0 or more, as digits with at most 6 behind a point: no sign and no exponent")]
+    NotDecimal,
     #[error("an amount has at most 6 decimals")]
     TooFine,
     #[error("an amount is at most {} USD", MicroUsd::MAX.to_usd())]
@@ -56,7 +58,7 @@ impl MicroUsd {
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
         if !digits(whole) || !digits(part) {
-            return Err(PriceError::NotAPrice);
+            return Err(PriceError::NotDecimal);
         }
         if part.len() > 6 {
             return Err(PriceError::TooFine);
@@ -164,7 +166,7 @@ mod tests {
         assert_eq!(MicroUsd::from_decimal("1000000.000001"), Err(PriceError::TooLarge));
         assert_eq!(MicroUsd::from_decimal(&"9".repeat(400)), Err(PriceError::TooLarge));
         for wrong in ["", ".", "1.", ".5", "+1", "-0", "1,5", "1e2", " 1", "٣"] {
-            assert_eq!(MicroUsd::from_decimal(wrong), Err(PriceError::NotAPrice), "{wrong}");
+            assert_eq!(MicroUsd::from_decimal(wrong), Err(PriceError::NotDecimal), "{wrong}");
         }
     }
 
