@@ -46,6 +46,11 @@ pub struct Due {
 }
 
 impl Due {
+    /// What is left to do where the money is.
+    fn last_action(&self) -> &'static str {
+        if self.value.is_zero() { "Call it: nothing is to be paid." } else { "Sign the x402 payment with the wallet that has received it." }
+    }
+
     /// So many of the smallest units of a token; `None` where nobody here knows the token.
     #[must_use]
     pub fn of(network: &str, asset: &str, atomic: u128) -> Option<Self> {

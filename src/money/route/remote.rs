@@ -215,13 +215,9 @@ fn nothing_to_convert(due: &Due, network: &str) -> Route {
         settlement: due.into(),
         route: Way { steps: vec![], seconds: 0 },
         estimated_cost: Cost { cost_usd: MicroUsd::ZERO, all_in_usd: due.value },
-        handoff: Handoff { kind: "none", actions: vec![sign()], transaction_request: None },
+        handoff: Handoff { kind: "none", actions: vec![due.last_action().to_owned()], transaction_request: None },
         notes: vec!["Nothing to convert: pay directly.".to_owned()],
     }
-}
-
-fn sign() -> String {
-    "Sign the x402 payment with the wallet that has received it.".to_owned()
 }
 
 /// The route that an answer offers; `None` where it does not read, is for something else, or does not deliver what is due.
@@ -262,7 +258,7 @@ fn read(offer: Value, asked: &Asked<'_>, due: &Due) -> Option<Route> {
         settlement: due.into(),
         route: Way { steps: vec![step], seconds },
         estimated_cost: Cost { cost_usd: cost, all_in_usd: MicroUsd(all_in) },
-        handoff: Handoff { kind: "wallet", actions: vec![action, sign()], transaction_request },
+        handoff: Handoff { kind: "wallet", actions: vec![action, due.last_action().to_owned()], transaction_request },
         notes: vec![],
     })
 }

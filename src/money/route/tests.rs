@@ -75,6 +75,14 @@ async fn a_test_network_has_its_own_money_and_says_so() {
     assert_eq!((unsaid.handoff.kind, unsaid.estimated_cost.cost_usd), ("none", MicroUsd::ZERO));
 }
 
+#[tokio::test]
+async fn where_nothing_is_due_nobody_is_told_to_sign() {
+    for (micros, action) in [(0, "nothing is to be paid"), (1, "Sign the x402 payment")] {
+        let handoff = found("base", "USDC", &due(BASE, micros)).await.unwrap().handoff;
+        assert!(handoff.kind == "none" && handoff.actions.len() == 1 && handoff.actions[0].contains(action), "{:?}", handoff.actions);
+    }
+}
+
 #[test]
 fn of_several_ways_to_pay_the_payers_own_network_is_the_nearest() {
     let dues = [due("eip155:84532", 1), due("eip155:137", 1)];

@@ -63,7 +63,7 @@ fn found(start: &Start, due: &Due) -> Result<Route, RouteError> {
         provider: "table",
         indicative: true,
         rates_as_of: Some(AS_OF),
-        handoff: handoff(from, &steps),
+        handoff: handoff(from, &steps, due),
         start,
         settlement: due.into(),
         route: Way { seconds: steps.iter().map(|step| step.seconds).sum::<u64>() + PAY_SECONDS, steps },
@@ -176,11 +176,11 @@ fn holding(place: &Place, symbol: &str, usd: MicroUsd) -> Holding {
     Holding { network: place.name.to_owned(), asset: symbol.to_owned(), amount, usd }
 }
 
-fn handoff(from: &Place, steps: &[Step]) -> Handoff {
+fn handoff(from: &Place, steps: &[Step], due: &Due) -> Handoff {
     let said = |Holding { network, asset, amount, .. }: &Holding| format!("{amount} {asset} on {network}");
     let mut actions: Vec<_> =
         steps.iter().map(|step| format!("{}: {} becomes {}.", step.kind, said(&step.spend), said(&step.receive))).collect();
-    actions.push("Sign the x402 payment with the wallet that has received it.".to_owned());
+    actions.push(due.last_action().to_owned());
     let kind = match (from.exit.by, steps) {
         (_, []) => "none",
         (By::Bridge | By::Nothing(_), _) => "wallet",
