@@ -2,7 +2,7 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use reqwest::header::{ACCESS_CONTROL_EXPOSE_HEADERS, CACHE_CONTROL, HeaderMap, HeaderName};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Number, Value, json};
 
 use super::{
     notes::{Notes, short},
@@ -84,6 +84,8 @@ pub(super) fn read(fetched: &Fetched, notes: &mut Notes) -> Challenge {
     }
     // Clients do not look there; whoever only wants to know what is asked may.
     let v2 = v2.or_else(|| body.clone().filter(|body| body["x402Version"] == 2));
+    // Who asks in version 2 alone, as for the scheme `upto`, may tell clients of version 1 that there is no way for them.
+    let v1 = v1.filter(|body| v2.is_none() || body["accepts"].as_array().is_none_or(|ways| !ways.is_empty()));
     let mut terms = Vec::new();
     if let Some(challenge) = &v2 {
         version_2(challenge, fetched, &mut terms, notes);
@@ -225,7 +227,8 @@ pub(super) struct Terms {
     pub(super) amount: Option<u128>,
     pub(super) asset: Option<String>,
     pub(super) pay_to: Option<String>,
-    pub(super) seconds: Option<f64>,
+    /// As it was told, whole or not.
+    pub(super) seconds: Option<Number>,
     /// The token's EIP-712 domain, where it is told.
     pub(super) domain: [Option<String>; 2],
 }
@@ -276,7 +279,8 @@ impl Entry<'_> {
     /// What both versions have.
     fn common(&mut self, version: u8, network: Option<String>, amount: Option<u128>) -> Terms {
         let (scheme, asset, pay_to) = (self.text("scheme"), self.text("asset"), self.text("payTo"));
-        let seconds = self.value["maxTimeoutSeconds"].as_f64().filter(|seconds| *seconds > 0.0);
+        let seconds =
+            self.value["maxTimeoutSeconds"].as_number().filter(|seconds| seconds.as_f64().is_some_and(|seconds| seconds > 0.0)).cloned();
         if seconds.is_none() {
             self.error("timeout", "`maxTimeoutSeconds` is not a number above 0");
         }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use reqwest::StatusCode;
 use serde::{Deserialize, Serialize};
+use serde_json::Number;
 
 use super::{
     ReadinessClient,
@@ -79,7 +80,7 @@ struct Requirement {
     /// In the asset's smallest units.
     amount: String,
     pay_to: String,
-    max_timeout_seconds: Option<f64>,
+    max_timeout_seconds: Option<Number>,
     /// Until when an authorisation is valid that is signed now.
     expires_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -205,7 +206,7 @@ fn requirement(terms: Terms, now: Timestamp) -> Option<(Requirement, Option<Due>
     let Terms { version, scheme, network, amount, asset, pay_to, seconds, domain } = terms;
     let (network, asset, amount) = (network.filter(|network| network.contains(':'))?, asset?, amount?);
     let due = Due::of(&network, &asset, amount);
-    let until = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let until = seconds.as_ref().and_then(Number::as_f64).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     let [name, domain_version] = domain;
     let requirement = Requirement {
         x402_versions: vec![version],

@@ -83,7 +83,7 @@ async fn a_challenge_of_both_versions_is_ready() {
         (&json!(true), &json!(402), &json!("paid_endpoint"), &json!(true))
     );
     assert_eq!(report["found"]["payment"]["versions"], json!([1, 2]));
-    let entry = |version: u8| json!({ "x402Version": version, "scheme": "exact", "network": "eip155:84532", "amount": "1000", "asset": USDC, "payTo": PAY_TO, "maxTimeoutSeconds": 60.0 });
+    let entry = |version: u8| json!({ "x402Version": version, "scheme": "exact", "network": "eip155:84532", "amount": "1000", "asset": USDC, "payTo": PAY_TO, "maxTimeoutSeconds": 60 });
     assert_eq!(report["found"]["payment"]["accepts"], json!([entry(2), entry(1)]));
     assert_eq!(codes(&report, "warning"), ["not_https"], "{report:#}");
     assert_eq!(report["paid"], false);

@@ -67,11 +67,21 @@ async fn both_wires_are_told_in_one_shape() {
         assert_eq!((&quote["x402Versions"], &quote["method"]), (&versions, &json!("GET")), "{quote:#}");
         let wanted = json!({
             "x402Versions": versions, "scheme": "exact", "network": "eip155:84532", "networkV1": "base-sepolia", "asset": USDC, "symbol": "USDC",
-            "decimals": 6, "amount": "1000", "amountUsd": 0.001, "payTo": PAY_TO, "maxTimeoutSeconds": 60.0,
+            "decimals": 6, "amount": "1000", "amountUsd": 0.001, "payTo": PAY_TO, "maxTimeoutSeconds": 60,
             "expiresAt": NOW.plus_millis(60_000), "eip712": { "name": "USDC", "version": "2" },
         });
         assert_eq!(quote["accepts"], json!([wanted]));
     }
+}
+
+#[tokio::test]
+async fn a_seller_of_version_2_alone_may_say_so_in_the_body() {
+    let none = json!({ "x402Version": 1, "accepts": [] });
+    let quote = of(Some(v2("2000")), none.clone()).await.unwrap();
+    assert_eq!((&quote["x402Versions"], &quote["accepts"][0]["x402Versions"]), (&json!([2]), &json!([2])));
+    assert!(quote["notes"].as_array().unwrap().iter().all(|note| note["severity"] != "error"), "{quote}");
+    assert_eq!(quote["accepts"][0]["maxTimeoutSeconds"].to_string(), "60", "a whole number stays one");
+    assert!(matches!(of(None, none).await, Err(SellerError::Unreadable(_))));
 }
 
 #[tokio::test]
