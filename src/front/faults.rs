@@ -109,7 +109,7 @@ codes! {
     BudgetExceeded "budget_exceeded" FORBIDDEN Caller No "the call would pass a budget of the credit"
         "it says in `budget` which one, what of it is spent, and when it is whole again; its holder or an admin sets it: PUT /ai/credits/budget";
     CreditFrozen "credit_frozen" FORBIDDEN Caller No "the credit is frozen"
-        "whoever froze it lifts that: PUT /ai/credits/budget {\"frozen\": false}";
+        "whoever froze it lifts that: PUT /ai/credits/budget, with the rest of its budget and without `frozen`";
     NotFound "not_found" NOT_FOUND Caller No "nothing is at this path";
     UnknownEndpoint "unknown_endpoint" NOT_FOUND Caller No "no endpoint has this name";
     UnknownVersion "unknown_version" NOT_FOUND Caller No "the endpoint keeps no such version";
