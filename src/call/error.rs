@@ -108,8 +108,8 @@ impl CallError {
     /// Of a payment that does not admit; `challenge` makes what is asked for, for a reason.
     pub(super) fn refused(refusal: Refusal, challenge: impl FnOnce(&str) -> Challenge) -> Self {
         match refusal {
-            // The reason is a code of x402.
-            Refusal::Invalid { reason, .. } => Self::PaymentRequired(Arc::new(challenge(&reason))),
+            // The reason is a code of x402; the words are this host's own, whoever found it out.
+            Refusal::Invalid { reason, message } => Self::PaymentRequired(Arc::new(challenge(&reason).explained(&message))),
             Refusal::TooShort { .. } => {
                 let challenge = challenge("invalid_exact_evm_payload_authorization_valid_before");
                 Self::PaymentRequired(Arc::new(challenge.explained(&refusal.to_string())))

@@ -176,6 +176,7 @@ async fn a_payment_that_is_not_what_was_asked_for_is_refused_by_its_reason() {
         let answer = host.call_paid("echo", &json!({}), &payment).await.is(402);
         assert_eq!(answer.json()["error"], reason, "{payment:?}");
         assert_eq!(answer.decoded("payment-required")["error"], reason);
+        assert!(answer.json()["message"].as_str().is_some_and(|words| words.contains(' ')), "{reason}: {answer:?}");
         assert_eq!(answer.json()["accepts"][0]["network"], "base-sepolia");
     }
     for garbage in ["", "%%%", "e30=", "bnVsbA==", "W10=", &"A".repeat(20_000)] {
