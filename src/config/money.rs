@@ -57,7 +57,7 @@ pub struct MoneyFlags {
     #[arg(long, env = "TOLLHOUSE_NETWORK", value_delimiter = ',')]
     #[serde(deserialize_with = "one_or_more")]
     pub network: Vec<String>,
-    /// Tokens that are taken, each as `NETWORK=SYMBOL` or `NETWORK=ADDRESS` [default: USDC on each network]
+    /// Tokens that are taken, each as `NETWORK=SYMBOL` or `NETWORK=ADDRESS` of a known one [default: USDC on each network]
     #[arg(long, env = "TOLLHOUSE_ASSETS", value_delimiter = ',')]
     pub asset: Vec<String>,
     /// JSON-RPC URL of a node of the first EVM network: for `evm`, and to look settlements up when another facilitator did not say

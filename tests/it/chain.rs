@@ -8,7 +8,7 @@ use crate::{
     clients::{pays_on, pays_with},
     harness::{
         Chain, Host, HostBuilder, PAY_TO, Payer,
-        chain::{ARBITRUM, BASE, CHAIN_PAYER_KEY, GAS_ADDRESS, GAS_KEY, clients},
+        chain::{ARBITRUM, BASE, CHAIN_PAYER_KEY, GAS_ADDRESS, GAS_KEY, OwnChain, clients},
         eventually, js,
     },
 };
@@ -112,6 +112,17 @@ async fn every_stock_payer_pays_on_a_chain_without_a_facilitator() {
 async fn eight_different_payments_at_once_are_served_without_a_facilitator() {
     let chain = Chain::start().await;
     eight_at_once_are_served(&chain, evm(&chain)).await;
+}
+
+#[tokio::test]
+async fn a_newcomer_sees_a_settlement_on_the_chain_of_the_documents() {
+    let chain = OwnChain::start().await;
+    let [url, gas, key] = ["url", "gasKey", "payerKey"].map(|name| chain.told[name].as_str().unwrap());
+    let how = Host::builder().env("TOLLHOUSE_FACILITATOR", "evm").env("TOLLHOUSE_RPC_URL", url);
+    let host = how.env("TOLLHOUSE_GAS_KEY", gas).env("TOLLHOUSE_PAY_TO", PAY_TO).start().await;
+    host.publish(&js("shout", 0.01, ECHO)).await;
+    let done = pays_with("node".as_ref(), "pay.mjs", &host, Some(&Payer::of(key.trim_start_matches("0x")))).await;
+    assert_eq!((&done["status"], &done["settlement"]["success"]), (&json!(200), &json!(true)), "{done}");
 }
 
 /// They were sent one after the other, each when the one before was in a block.

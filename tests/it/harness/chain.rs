@@ -44,6 +44,31 @@ pub struct Listening {
     pub url: String,
 }
 
+/// The chain that the documents tell of: the script, and what it says of itself. Told to end and not killed, for it has one of its own to end.
+pub struct OwnChain {
+    process: Child,
+    pub told: Value,
+}
+
+impl OwnChain {
+    pub async fn start() -> Self {
+        tokio::task::spawn_blocking(|| {
+            let mut process = Command::new("node").arg(clients().join("chain.mjs")).arg("0").stdout(Stdio::piped()).spawn().unwrap();
+            let told = serde_json::from_str(&first_line(&mut process, "payerKey")).unwrap();
+            Self { process, told }
+        })
+        .await
+        .unwrap()
+    }
+}
+
+impl Drop for OwnChain {
+    fn drop(&mut self) {
+        _ = Command::new("kill").arg(self.process.id().to_string()).status();
+        _ = self.process.wait();
+    }
+}
+
 /// The folder of the stock clients.
 pub fn clients() -> PathBuf {
     let folder = std::env::var_os("TOLLHOUSE_CLIENTS");
