@@ -115,7 +115,7 @@ fn another() -> Fault {
 /// Who reads about credits.
 enum Reader {
     Admin,
-    Holder(Credit),
+    Holder(Box<Credit>),
 }
 
 /// A reader, and what they ask.
@@ -151,7 +151,7 @@ impl Reader {
             };
         }
         let token = credit(&parts.headers).ok_or_else(unauthorized)?;
-        http.earning.gate.credits().find(&token).await?.map(Self::Holder).ok_or_else(unauthorized)
+        http.earning.gate.credits().find(&token).await?.map(|credit| Self::Holder(Box::new(credit))).ok_or_else(unauthorized)
     }
 }
 
@@ -170,7 +170,7 @@ async fn read(Reading(reader, asked): Reading, State(earning): State<Arc<Earning
         (Reader::Admin, None) => return list(&earning, &asked).await,
         (Reader::Admin, Some(id)) => earning.gate.credits().get(&known(id)?).await?.ok_or(CreditError::Unknown)?,
         (Reader::Holder(credit), Some(id)) if id != credit.id.as_str() => return Err(another()),
-        (Reader::Holder(credit), _) => credit,
+        (Reader::Holder(credit), _) => *credit,
     };
     let before = asked.cursor.map(|cursor| cursor.parse::<MovementPlace>()).transpose().map_err(|_| bad_cursor())?;
     let page = earning.gate.credits().movements(&credit.id, before, asked.limit.0).await?;

@@ -16,11 +16,12 @@ pub(super) mod number;
 mod spend;
 
 use std::{
+    collections::HashMap,
     fmt,
     sync::{Arc, Mutex},
 };
 
-use self::{balance::CREDITS, spend::Held};
+use self::balance::CREDITS;
 pub use self::{
     balance::{Credit, Holder, Revoked},
     budgets::{Budget, BudgetKind, Budgets, OverBudget, SetBy},
@@ -35,10 +36,14 @@ use crate::{
     account::credential,
     base::{clock::Clock, id::CreditId},
     store::{Direction, Store, StoreError},
+    tool::Slug,
 };
 
 /// What every token starts with; scanners for leaked secrets know it by that.
 pub(crate) const PREFIX: &str = "dc_";
+
+/// What calls under way hold: of a credit in all, and of it for one tool.
+type Held = HashMap<(CreditId, Option<Slug>), u64>;
 
 /// All credits of a host.
 pub struct Credits {

@@ -1,7 +1,7 @@
 //! Spending: what a call under way holds of a balance, and its debit.
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::hash_map::Entry,
     sync::{Arc, PoisonError},
 };
 
@@ -27,9 +27,6 @@ pub(in crate::money) struct Hold {
     /// Of what is called.
     slug: Slug,
 }
-
-/// What calls under way hold: of a credit in all, and of it for one tool.
-pub(super) type Held = HashMap<(CreditId, Option<Slug>), u64>;
 
 impl Credits {
     /// Holds `amount` for a call of `slug`, if with all that other calls hold it is within the credit's budgets, and the balance is
