@@ -15,6 +15,7 @@ use alloy_primitives::{Address, B256, Bytes, U64, U256};
 use alloy_sol_types::SolCall as _;
 use async_trait::async_trait;
 use k256::ecdsa::SigningKey;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use self::{
@@ -201,9 +202,19 @@ impl EvmFacilitator {
         if let Some(receipt) = receipt {
             return Ok(Some(self.mined(payment, begun, &receipt).await));
         }
-        let pending: Value = self.node.ask("eth_getTransactionByHash", json!([hash])).await?;
-        Ok((!pending.is_null()).then(|| SettleOutcome::Unknown(format!("`{hash}` is in no block yet"))))
+        let pending: Option<Pending> = self.node.ask("eth_getTransactionByHash", json!([hash])).await?;
+        let Some(Pending { nonce }) = pending else { return Ok(None) };
+        if let Some(nonce) = nonce {
+            self.desk.mind(nonce.to(), hash).await;
+        }
+        Ok(Some(SettleOutcome::Unknown(format!("`{hash}` is in no block yet"))))
     }
+}
+
+/// As much of a transaction in no block as is looked at.
+#[derive(Deserialize)]
+struct Pending {
+    nonce: Option<U64>,
 }
 
 fn invalid(told: Told) -> Verdict {

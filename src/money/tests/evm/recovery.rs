@@ -54,3 +54,15 @@ async fn nothing_is_sent_anew_once_a_nonce_is_spent_or_the_time_is_over() {
         assert!(node.chain.lock().unwrap().pool.is_empty(), "{case}");
     }
 }
+
+/// The host ended between two sendings, and nobody pays any more.
+#[tokio::test]
+async fn what_is_missing_below_a_transaction_of_before_is_filled() {
+    let lost = Begun { facilitator: Some("evm".to_owned()), transaction: Some(B256::repeat_byte(9).to_string()), ..begun() };
+    let pending = Some(("eth_getTransactionByHash", json!({ "hash": B256::repeat_byte(9), "nonce": "0x9" })));
+    let node = Node::of(Chain { instead: pending, ..Chain::at(NOW) }).await;
+    let patience = Patience { stuck: Duration::from_millis(50), settle: Duration::from_millis(50) };
+    let facilitator = waiting(&node, Clock::fixed(NOW), patience);
+    assert!(matches!(facilitator.resolve(&Payer::new(1).payment(1), &lost).await, SettleOutcome::Unknown(_)));
+    until(|| (node.chain.lock().unwrap().pool.len() >= 2).then_some(())).await;
+}

@@ -40,6 +40,7 @@ enum Ask {
     Sign(Call, oneshot::Sender<Result<B256, String>>),
     Send(B256, oneshot::Sender<Ended>),
     GiveBack(B256),
+    Mind(u64, B256),
 }
 
 /// What comes back from the node.
@@ -113,6 +114,12 @@ impl Desk {
         // Where the queue is full its nonce is taken back in a minute.
         _ = self.0.try_send(Ask::GiveBack(hash));
     }
+
+    /// Has a transaction of this nonce looked after, which an earlier life of the host has sent and the node has, in no block yet.
+    pub(super) async fn mind(&self, nonce: u64, hash: B256) {
+        // Whoever asks about its settlement asks again.
+        _ = self.0.send(Ask::Mind(nonce, hash)).await;
+    }
 }
 
 impl Clerk {
@@ -143,7 +150,24 @@ impl Clerk {
                 Err(waiter) => _ = waiter.send(Ended::Unsent("it was signed too long ago".to_owned())),
             },
             Ask::GiveBack(hash) => self.flights.give_back(hash),
+            Ask::Mind(nonce, hash) => {
+                if let Err(error) = self.mind(nonce, hash).await {
+                    tracing::warn!(nonce, error, "a transaction of before could not be looked after");
+                }
+            }
         }
+    }
+
+    /// What is missing below the nonce of a transaction keeps it out of every block: the host may have ended between two sendings.
+    async fn mind(&mut self, nonce: u64, hash: B256) -> Result<(), String> {
+        if self.flights.get_mut(nonce).is_some() && !self.flights.unsure() {
+            return Ok(());
+        }
+        let count = self.begin().await?;
+        let (fees, signed) = (self.fees().await?, Signed { raw: Bytes::new(), hash });
+        self.flights.reach(nonce, count, Flight { sent: true, ..Flight::new(self.nothing(), fees, signed, Instant::now()) });
+        self.schedule.soon(Instant::now());
+        Ok(())
     }
 
     async fn sign(&mut self, call: Call) -> Result<B256, String> {
@@ -165,7 +189,7 @@ impl Clerk {
 
     /// Asks the node for the first nonce. What an earlier life of the host has sent and no block has yet is looked after as well: all
     /// that comes waits for it.
-    async fn begin(&mut self) -> Result<(), String> {
+    async fn begin(&mut self) -> Result<u64, String> {
         let used: U64 = self.ask("eth_getTransactionCount", json!([self.address, "latest"])).await?;
         let count: U64 = self.ask("eth_getTransactionCount", json!([self.address, "pending"])).await?;
         let fees = self.fees().await?;
@@ -177,7 +201,7 @@ impl Clerk {
             }
         }
         self.flights.begin_at(count.to());
-        Ok(())
+        Ok(count.to())
     }
 
     /// A call that only uses up its nonce.

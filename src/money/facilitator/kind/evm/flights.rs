@@ -17,6 +17,9 @@ const SIGNED_FOR: Duration = Duration::from_secs(60);
 /// How often a transaction may be replaced, each time for a quarter more: at the end it costs less than four times as much.
 const MOST_RAISES: u32 = 6;
 
+/// Nonces that may be missing below a transaction that the node has.
+const MOST_MISSING: u64 = 256;
+
 /// How the sending of a transaction ended.
 #[derive(Debug)]
 pub(super) enum Ended {
@@ -92,6 +95,15 @@ impl Flights {
         // Given back while the node was not asked yet: another one has it, or it is still to come.
         self.free.retain(|nonce| (count..next).contains(nonce));
         self.next = Some(next);
+    }
+
+    /// The node has a transaction of this nonce, and counts to `count` only: what is missing between them is free, for whoever
+    /// comes or to be filled.
+    pub(super) fn reach(&mut self, nonce: u64, count: u64, flight: Flight) {
+        let Some(next) = self.next.filter(|_| (count..=count.saturating_add(MOST_MISSING)).contains(&nonce)) else { return };
+        self.free.extend((count..nonce).filter(|missing| !self.flights.contains_key(missing)));
+        self.flights.entry(nonce).or_insert(flight);
+        self.next = Some(next.max(nonce + 1));
     }
 
     /// The lowest nonce that nothing has.

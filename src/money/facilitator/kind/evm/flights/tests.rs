@@ -128,3 +128,15 @@ fn what_is_signed_and_never_sent_keeps_its_nonce_for_a_minute() {
     let (waiter, _end) = oneshot::channel();
     assert!(flights.send(B256::repeat_byte(1), waiter, now).is_err(), "it is not sent any more");
 }
+
+#[test]
+fn what_is_missing_below_a_transaction_that_the_node_has_is_free() {
+    let (now, (mut flights, _ends)) = (Instant::now(), flying(1, Instant::now()));
+    flights.reach(10, 8, Flight { sent: true, ..flight(9, now) });
+    assert_eq!(flights.sent().iter().map(|(nonce, _)| *nonce).collect::<Vec<_>>(), [7, 10]);
+    assert_eq!((flights.take(), flights.take(), flights.take()), (Some(8), Some(9), Some(11)));
+    for out_of_reach in [7, 8 + MOST_MISSING + 1, u64::MAX] {
+        flights.reach(out_of_reach, 8, flight(8, now));
+    }
+    assert_eq!((flights.sent().len(), flights.take()), (2, Some(12)));
+}
