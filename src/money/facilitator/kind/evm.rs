@@ -205,6 +205,11 @@ impl EvmFacilitator {
         let pending: Option<Pending> = self.node.ask("eth_getTransactionByHash", json!([hash])).await?;
         let Some(Pending { nonce }) = pending else { return Ok(None) };
         if let Some(nonce) = nonce {
+            let used: U64 = self.node.ask("eth_getTransactionCount", json!([self.signer, "latest"])).await?;
+            if nonce < used {
+                // Another one is in a block in its place: this one never will be, though a node may keep it.
+                return Ok(None);
+            }
             self.desk.mind(nonce.to(), hash).await;
         }
         Ok(Some(SettleOutcome::Unknown(format!("`{hash}` is in no block yet"))))

@@ -66,3 +66,19 @@ async fn what_is_missing_below_a_transaction_of_before_is_filled() {
     assert!(matches!(facilitator.resolve(&Payer::new(1).payment(1), &lost).await, SettleOutcome::Unknown(_)));
     until(|| (node.chain.lock().unwrap().pool.len() >= 2).then_some(())).await;
 }
+
+#[tokio::test]
+async fn a_transaction_that_another_one_took_the_place_of_is_sent_anew_though_the_node_keeps_it() {
+    let lost = Begun { facilitator: Some("evm".to_owned()), transaction: Some(B256::repeat_byte(9).to_string()), ..begun() };
+    let kept = Some(("eth_getTransactionByHash", json!({ "hash": B256::repeat_byte(9), "nonce": "0x6" })));
+    let node = Node::of(Chain { instead: kept, used: 7, ..Chain::at(NOW) }).await;
+    let facilitator = patient(&node);
+    let resolving = tokio::spawn(async move { facilitator.resolve(&Payer::new(1).payment(1), &lost).await });
+    let sent = until(|| node.chain.lock().unwrap().pool.first().cloned()).await;
+    {
+        let mut chain = node.chain.lock().unwrap();
+        chain.mined = Some(keccak256(&sent));
+        chain.safe += 1;
+    }
+    assert!(matches!(resolving.await.unwrap(), SettleOutcome::Settled(_)));
+}
