@@ -98,13 +98,6 @@ impl Posting {
         self
     }
 
-    /// Moves dollars too: back, where there are less than none.
-    #[must_use]
-    pub fn either_way(self, from: Dollars, to: Dollars, micros: i64) -> Self {
-        let amount = MicroUsd(micros.unsigned_abs());
-        if micros < 0 { self.dollars(to, from, amount) } else { self.dollars(from, to, amount) }
-    }
-
     /// Moves tokens too.
     #[must_use]
     pub fn tokens(mut self, asset: Token, from: Tokens, to: Tokens, units: u128) -> Self {
