@@ -189,6 +189,39 @@ async fn a_failure_that_may_pass_is_asked_again_with_the_identical_payload() {
     assert!(asked.len() == 6 && asked.iter().all(|question| *question == asked[0]), "{asked:?}");
 }
 
+/// A facilitator whose only signer gives two transactions the same nonce where one is not sent yet.
+#[tokio::test]
+async fn settlements_that_fail_because_they_come_together_are_sent_one_after_another() {
+    let asked = Arc::new(Mutex::new((0, 0)));
+    let router = Router::new().fallback({
+        let asked = Arc::clone(&asked);
+        move || async move {
+            let alone = {
+                let (count, sending) = &mut *asked.lock().unwrap();
+                (*count, *sending) = (*count + 1, *sending + 1);
+                *sending == 1
+            };
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            asked.lock().unwrap().1 -= 1;
+            Json(match alone {
+                true => json!({ "success": true, "transaction": TRANSACTION }),
+                false => json!({ "success": false, "errorReason": "nonce too low", "transaction": "" }),
+            })
+        }
+    });
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    let again = Duration::from_secs(60);
+    let facilitator = at(&url, None).with_patience(Patience { settle: again, again, ..Patience::default() });
+    let (payments, begun): (Vec<_>, _) = ((1..=16).map(|nonce| Payer::new(1).payment(nonce)).collect(), begun());
+    let outcomes = futures_util::future::join_all(payments.iter().map(|payment| facilitator.settle(payment, &begun))).await;
+    assert!(outcomes.iter().all(|outcome| matches!(outcome, SettleOutcome::Settled(_))), "{outcomes:?}");
+    let (count, _) = *asked.lock().unwrap();
+
+    assert!(count <= 3 * 16, "{count} questions for 16 settlements");
+}
+
 #[tokio::test]
 async fn what_asking_again_cannot_change_is_not_asked_again() {
     let not_served = says(401, json!({ "success": false, "errorReason": "unauthorized", "transaction": "" }));

@@ -9,8 +9,9 @@ mod credentials;
 mod line;
 mod said;
 mod supported;
+mod window;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, iter, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use backon::{BackoffBuilder as _, ExponentialBuilder};
@@ -22,6 +23,7 @@ use self::{
     line::Line,
     said::{Said, refuses_host, settle_said},
     supported::Supported,
+    window::Window,
 };
 use crate::{
     base::clock::Clock,
@@ -54,8 +56,7 @@ impl Default for Patience {
     }
 }
 
-/// What is waited before a question is asked again, at least: by chance it is up to twice as long, so that of many that failed because
-/// they came together not all come again at once.
+/// What is waited before a question is asked for the third time and later, at least: by chance it is up to twice as long.
 const WAITS: ExponentialBuilder = ExponentialBuilder::new()
     .with_min_delay(Duration::from_millis(100))
     .with_max_delay(Duration::from_secs(1))
@@ -68,6 +69,7 @@ pub(in crate::money) struct HttpFacilitator {
     /// Asked of those whom a payment has to name.
     supported: Option<Arc<Supported>>,
     node: Option<Arc<Node>>,
+    window: Window,
     patience: Patience,
 }
 
@@ -86,7 +88,7 @@ impl HttpFacilitator {
     /// An address that is no URL, and credentials that cannot be sent.
     pub(in crate::money) fn new(url: &str, access: &FacilitatorAccess, node: Option<Arc<Node>>, clock: Clock) -> Result<Self, ConfigError> {
         let line = Arc::new(Line::new(url, access, clock)?);
-        Ok(Self { line, supported: None, node, patience: Patience::default() })
+        Ok(Self { line, supported: None, node, window: Window::new(), patience: Patience::default() })
     }
 
     /// Asks it in the background whom payers on `network` have to name.
@@ -184,10 +186,13 @@ impl Facilitator for HttpFacilitator {
 
     async fn settle(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
         let until = Instant::now() + self.patience.again;
-        let (mut waits, mut heard) = (WAITS.build(), false);
+        let (mut waits, mut heard) = (iter::once(Duration::ZERO).chain(WAITS.build()), false);
         loop {
-            let why = match self.settle_once(payment).await {
-                Said::Settled(transaction) => return SettleOutcome::Settled(settlement(payment, transaction)),
+            let why = match self.window.ask(until, self.settle_once(payment)).await {
+                Said::Settled(transaction) => {
+                    self.window.succeeded();
+                    return SettleOutcome::Settled(settlement(payment, transaction));
+                }
                 Said::NotServed(why) if !heard => {
                     tracing::error!(why, "the facilitator does not settle for this host");
                     let message = "the facilitator does not settle for this host".to_owned();
@@ -201,6 +206,7 @@ impl Facilitator for HttpFacilitator {
                 }
                 Said::NotServed(why) | Said::Refused(why) | Said::Spent(why) => return self.doubt(payment, begun, why).await,
             };
+            self.window.failed();
             let Some(again) = waits.next().map(|wait| Instant::now() + wait).filter(|again| *again <= until) else {
                 return if heard { self.doubt(payment, begun, why).await } else { SettleOutcome::Unsent(why) };
             };
