@@ -41,10 +41,11 @@ fn a_price_is_rounded_up_to_the_next_unit_of_an_asset_that_cannot_say_it() {
 }
 
 #[test]
-fn more_than_can_be_counted_is_worth_nothing_that_is_told() {
+fn units_are_worth_what_they_are_down_to_a_micro_dollar_and_too_many_to_count_nothing_that_is_told() {
     assert_eq!(of_decimals(6).worth(u128::from(u64::MAX) + 1), None);
     assert_eq!(of_decimals(2).worth(u128::MAX), None);
     assert_eq!(of_decimals(18).worth(u128::MAX), None);
+    assert_eq!([of_decimals(0).worth(3), of_decimals(2).worth(3)], [Some(MicroUsd(3_000_000)), Some(MicroUsd(30_000))]);
     assert_eq!(of_decimals(18).worth(999_999_999_999), Some(MicroUsd(0)));
 }
 

@@ -41,7 +41,7 @@ mod tests {
     #[test]
     fn units_are_written_exactly_and_changed_upwards() {
         for (units, decimals, written) in
-            [(0, 6, "0"), (1, 6, "0.000001"), (1_500_000, 6, "1.5"), (24, 2, "0.24"), (7, 0, "7"), (10, 0, "10")]
+            [(0, 6, "0"), (2_000_000, 6, "2"), (1, 6, "0.000001"), (1_500_000, 6, "1.5"), (24, 2, "0.24"), (7, 0, "7"), (10, 0, "10")]
         {
             assert_eq!(decimal(units, decimals), written);
         }
@@ -55,7 +55,8 @@ mod tests {
         {
             assert_eq!(dollars(text), Some(MicroUsd(micros)), "{text}");
         }
-        for text in ["", ".5", "-1", "1e3", "NaN", "1,5", "1.2.3", "9999999999999", "2000000", " 1"] {
+        assert_eq!(dollars("000000000001"), Some(MicroUsd(1_000_000)));
+        for text in ["", ".5", "-1", "+1", "1e3", "NaN", "1,5", "1.2.3", "1.000000e", "9999999999999", "0000000000001", "2000000", " 1"] {
             assert_eq!(dollars(text), None, "{text}");
         }
     }

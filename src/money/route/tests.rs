@@ -22,12 +22,32 @@ async fn amounts_are_computed_backwards_and_rounded_up() {
     assert_eq!((&*route.start.amount, &*route.start.asset), ("0.000669526", "ETH"));
     let steps: Vec<_> = route.route.steps.iter().map(|step| (step.kind, step.cost_usd.0, step.seconds)).collect();
     assert_eq!(steps, [("swap", 906_026, 24), ("bridge", 1_100_552, 84)]);
+    let places: Vec<_> = route.route.steps.iter().map(|step| step.step).collect();
+    assert_eq!((places, route.route.seconds), (vec![1, 2], 24 + 84 + 2));
     assert_eq!((&*route.settlement.amount, &*route.settlement.amount_atomic, route.handoff.kind), ("0.002", "2000", "wallet"));
     for (network, asset, kind, cost) in
         [("bank", "EUR", "bank", 253_838), ("exchange", "USDC", "exchange", 100_000), ("base", "USDC", "none", 0)]
     {
         let route = found(network, asset, &due(BASE, 2_000)).await.unwrap();
         assert_eq!((route.handoff.kind, route.estimated_cost.cost_usd), (kind, MicroUsd(cost)), "{network}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_what_payments_are_made_in_is_not_swapped() {
+    let route = found("ethereum", "USDC", &due(BASE, 2_000)).await.unwrap();
+    let kinds: Vec<_> = route.route.steps.iter().map(|step| step.kind).collect();
+    assert_eq!(kinds, ["bridge"]);
+}
+
+/// From an exchange it costs 100,000 micro-dollars, however much it is.
+#[tokio::test]
+async fn who_pays_more_for_the_way_than_for_the_call_is_told_for_how_many_it_is_worth_it() {
+    for (micros, calls) in [(2_000, Some("1000 calls")), (99_999, Some("21 calls")), (100_000, None), (100_001, None)] {
+        let notes = found("exchange", "USDC", &due(BASE, micros)).await.unwrap().notes;
+        let told = notes.iter().find(|note| note.contains("enough for many calls"));
+        assert_eq!(told.is_some(), calls.is_some(), "{micros}: {notes:?}");
+        assert!(told.is_none_or(|note| note.contains(calls.unwrap_or_default())), "{micros}: {notes:?}");
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use crate::{
-    money::{Due, RemoteRoutes, RouteError, RouteProvider as _, Start},
+    money::{Due, RemoteRoutes, RouteError, RouteProvider as _, Start, TableRoutes},
     tool::MicroUsd,
 };
 
@@ -113,6 +113,28 @@ async fn an_answer_that_offers_nothing_usable_is_no_route_and_its_words_are_told
 }
 
 #[tokio::test]
+async fn another_token_on_the_same_chain_is_swapped_and_the_same_one_on_another_is_bridged() {
+    let mut swap = offer();
+    swap["action"]["fromChainId"] = json!(8453);
+    let base = Start { network: Some("base".to_owned()), ..start("ETH", None) };
+    for (start, offer, kind) in [(base, swap, "swap"), (start("USDC", None), offer(), "bridge")] {
+        let (routes, asked) = api(StatusCode::OK, offer.to_string()).await;
+        assert_eq!(routes.route(&start, &due()).await.unwrap().route.steps[0].kind, kind);
+        assert_eq!(asked.lock().unwrap().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn amounts_of_up_to_36_decimals_are_read() {
+    let mut fine = offer();
+    for (decimals, amount) in [(36, Some("0.0000000000000000000008")), (37, None)] {
+        fine["action"]["fromToken"]["decimals"] = json!(decimals);
+        let (routes, _) = api(StatusCode::OK, fine.to_string()).await;
+        assert_eq!(routes.route(&start("ETH", None), &due()).await.ok().map(|route| route.start.amount).as_deref(), amount);
+    }
+}
+
+#[tokio::test]
 async fn nobody_is_asked_about_a_start_that_is_none_or_where_there_is_nothing_to_convert() {
     let (routes, asked) = api(StatusCode::OK, offer().to_string()).await;
     let pointer = async |start: Start| match routes.route(&start, &due()).await {
@@ -128,6 +150,7 @@ async fn nobody_is_asked_about_a_start_that_is_none_or_where_there_is_nothing_to
         let route = routes.route(&start, &due()).await.unwrap();
         assert_eq!((route.handoff.kind, route.estimated_cost.cost_usd), ("none", MicroUsd::ZERO));
     }
+    assert!(routes.asks() && !TableRoutes.asks());
     assert!(asked.lock().unwrap().is_empty());
     assert!(RemoteRoutes::new("nonsense", None).is_err() && RemoteRoutes::new("https://a.test", Some("a\nb")).is_err());
 }
