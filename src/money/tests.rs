@@ -163,7 +163,7 @@ fn config() -> PaymentConfig {
     PaymentConfig::for_network("eip155:84532", PAY_TO).unwrap()
 }
 
-fn terms() -> Terms {
+pub(in crate::money) fn terms() -> Terms {
     Terms {
         slug: "sum-up".parse().unwrap(),
         endpoint_id: "ep_01J00000000000000000000000".parse().unwrap(),

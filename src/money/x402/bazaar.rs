@@ -120,3 +120,6 @@ fn embedded(schema: &Value, shared: &mut Map<String, Value>) -> Value {
     }
     Value::Object(inner)
 }
+
+#[cfg(test)]
+mod tests;

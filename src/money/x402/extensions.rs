@@ -113,3 +113,6 @@ fn offers_schema() -> Value {
         "required": ["offers"],
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -323,3 +323,6 @@ fn client_id(payload: &Value) -> Result<Option<String>, Refusal> {
         _ => Err(Refusal::Misnamed),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -129,3 +129,6 @@ pub(in crate::money) fn settle_response(settlement: &Settlement, version: WireVe
 pub(in crate::money) fn settle_refusal(reason: &str, message: &str, network: &str, payer: &str) -> Value {
     json!({ "success": false, "errorReason": reason, "errorMessage": message, "transaction": "", "network": network, "payer": payer })
 }
+
+#[cfg(test)]
+mod tests;

@@ -26,8 +26,12 @@ fn a_sample_has_what_has_to_be_there_and_the_examples_that_are_given() {
             "or": { "type": ["null", "string"] },
             "mode": { "type": "string", "default": "quick" },
             "left": { "type": "string" },
+            "any": true,
+            "number": { "type": "number" },
+            "from": { "type": "integer", "minimum": 5 },
+            "one": { "type": "array", "minItems": 1, "uniqueItems": true, "items": { "type": "null" } },
         },
-        "required": ["url", "name", "initial", "count", "least", "kind", "always", "tags", "deep", "or"],
+        "required": ["any", "number", "from", "one", "url", "name", "initial", "count", "least", "kind", "always", "tags", "deep", "or"],
         "additionalProperties": false,
     });
     let told = fits(&schema);
@@ -36,7 +40,8 @@ fn a_sample_has_what_has_to_be_there_and_the_examples_that_are_given() {
         told.sample,
         json!({
             "url": "https://example.com", "name": "texttex", "initial": "t", "count": 3, "least": -2, "kind": "a", "always": 7,
-            "tags": ["text", "text"], "deep": { "yes": true }, "or": null, "mode": "quick",
+            "tags": ["text", "text"], "deep": { "yes": true }, "or": null, "mode": "quick", "any": {},
+            "number": 1, "from": 5, "one": [null],
         })
     );
     assert_eq!(fits(&json!({ "examples": [{ "a": 1 }], "anyOf": [{}] })).sample, json!({ "a": 1 }));
@@ -54,6 +59,7 @@ fn what_is_not_sure_to_fit_is_told_without_what_it_demands() {
         json!({ "type": "integer", "minimum": 0.5 }),
         json!({ "type": "integer", "minimum": 2, "maximum": 1 }),
         json!({ "type": "array", "minItems": 2, "uniqueItems": true }),
+        json!({ "type": "array", "minItems": 65 }),
         json!({ "type": "array", "minItems": 1, "contains": { "const": 1 } }),
         json!({ "type": "object", "minProperties": 1 }),
         json!({ "$ref": "#/$defs/a" }),
@@ -81,4 +87,14 @@ fn a_schema_without_end_has_no_sample() {
         deep = json!({ "type": "object", "properties": { "a": deep }, "required": ["a"] });
     }
     assert_eq!(sample(&deep, MOST_DEPTH), None);
+    let mut list = json!({ "type": "string" });
+    for _ in 0..100 {
+        list = json!({ "type": "array", "minItems": 1, "items": list });
+    }
+    assert_eq!(sample(&list, MOST_DEPTH), None);
+}
+
+#[test]
+fn a_list_has_as_many_as_it_has_to() {
+    assert_eq!(sample(&json!({ "type": "array", "minItems": 64 }), 1), Some(json!(vec!["text"; 64])));
 }

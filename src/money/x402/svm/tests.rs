@@ -63,3 +63,33 @@ fn lengths_are_read_in_their_one_form() {
     assert_eq!([length(&[0]), length(&[0x7f]), length(&[0x80, 1]), length(&[0xff, 0x7f])], [0, 127, 128, 16_383].map(Some));
     assert_eq!([length(&[0x80, 0]), length(&[0x80]), length(&[]), length(&[0x80, 0x80, 0x80])], [None; 4]);
 }
+
+/// A message of one instruction, to the program at this place among the keys.
+fn transfers(program: u8, data: &[u8]) -> usize {
+    let keys = ["11111111111111111111111111111111", TOKEN_PROGRAMS[0], TOKEN_PROGRAMS[1], USDC, PAYER];
+    let mut message = vec![1, 0, 0, u8::try_from(keys.len()).unwrap()];
+    keys.iter().for_each(|key| message.extend(bs58::decode(key).into_vec().unwrap()));
+    message.extend([0; KEY_BYTES]);
+    message.extend([1, program, 4, 4, 3, 4, 4, u8::try_from(data.len()).unwrap()]);
+    message.extend(data);
+    Message::parse(&message).unwrap().transfers.len()
+}
+
+#[test]
+fn only_what_a_token_program_is_told_to_transfer_is_a_transfer() {
+    let checked = [TRANSFER_CHECKED, 1, 0, 0, 0, 0, 0, 0, 0, 6];
+    assert_eq!([transfers(1, &checked), transfers(2, &checked)], [1, 1]);
+    assert_eq!([transfers(0, &checked), transfers(3, &checked), transfers(9, &checked)], [0; 3], "another program's");
+    assert_eq!([transfers(1, &[3; TRANSFER_BYTES]), transfers(1, &checked[..9]), transfers(1, &[])], [0; 3], "something else");
+}
+
+#[test]
+fn each_reason_is_told() {
+    for (why, told) in [
+        (Unreadable::Form, "base64"),
+        (Unreadable::NoTransfer, "makes one `TransferChecked`"),
+        (Unreadable::Unsigned, "signature is missing"),
+    ] {
+        assert!(why.to_string().contains(told), "{why}");
+    }
+}
