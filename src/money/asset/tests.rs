@@ -51,7 +51,8 @@ fn units_are_worth_what_they_are_down_to_a_micro_dollar_and_too_many_to_count_no
 
 #[test]
 fn every_token_has_the_form_of_its_network_and_a_name_of_its_own_there() {
-    for (place, asset) in ASSETS.iter().enumerate() {
+    for (place, asset) in Asset::all().iter().enumerate() {
+        assert!(asset.decimals <= MOST_DECIMALS, "{asset:?}: a price in it may not fit into 128 bits");
         assert_eq!(asset.network.checked_address(asset.address).as_deref(), Some(asset.address), "{asset:?}");
         assert_eq!(asset.name.is_empty(), asset.network.chain_id().is_none(), "{asset:?}");
         for name in [asset.address, asset.symbol] {
@@ -60,5 +61,6 @@ fn every_token_has_the_form_of_its_network_and_a_name_of_its_own_there() {
         let twins = ASSETS[..place].iter().filter(|other| other.network == asset.network);
         assert!(twins.clone().all(|other| other.symbol != asset.symbol && other.address != asset.address), "{asset:?}");
     }
+    assert_eq!(Asset::all().len(), ASSETS.len());
     assert!(NETWORKS.iter().all(|network| Asset::of(network).next().is_some()), "there is nothing to pay with");
 }

@@ -45,7 +45,7 @@ pub struct Holder {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked: Option<Revoked>,
     /// How much of it may go.
-    #[serde(default, skip_serializing_if = "Budgets::are_none")]
+    #[serde(default)]
     pub budgets: Budgets,
     /// The balance, where a version without a ledger wrote it last.
     #[serde(default, rename = "balanceUsd", skip_serializing_if = "Option::is_none")]

@@ -99,10 +99,4 @@ impl Budgets {
             frozen: self.admin.frozen || self.holder.frozen,
         }
     }
-
-    /// Whether nobody has said anything.
-    #[must_use]
-    pub fn are_none(&self) -> bool {
-        *self == Self::default()
-    }
 }

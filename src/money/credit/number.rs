@@ -37,4 +37,10 @@ mod tests {
         assert!(numbers.is_sorted_by(|one, other| one < other), "{numbers:?}");
         assert!(numbers[5] < BALANCE);
     }
+
+    #[test]
+    fn a_number_is_the_time_with_room_below_it_and_never_that_of_the_balance() {
+        assert_eq!(after(0, Timestamp(1_800_000_000_000)), 1_800_000_000_000 << 22);
+        assert_eq!(after(0, Timestamp(u64::MAX)), ((1 << 42) - 2) << 22);
+    }
 }

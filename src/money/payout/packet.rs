@@ -40,7 +40,7 @@ pub struct Packet {
     /// Micro-USD: what its receipts bring, less what is withheld once it is complete.
     pub amount: u64,
     /// Micro-USD that were given back of earlier sales, and are left out of it.
-    #[serde(default, skip_serializing_if = "is_nothing")]
+    #[serde(default)]
     pub withheld: u64,
     /// How many receipts it pays.
     pub receipt_count: u64,
@@ -139,11 +139,6 @@ impl Verdict {
             (Decision::Approve | Decision::Failed, None) => Ok(Paid::Not),
         }
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
-fn is_nothing(micros: &u64) -> bool {
-    *micros == 0
 }
 
 impl Packet {

@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     base::{id::ReceiptId, random::Random},
     event::{EventQuery, EventSettings},
-    money::PaymentConfig,
+    money::{PaymentConfig, ledger},
     store::{
         faulty::{Fault, FaultyStore},
         memory::MemoryStore,
@@ -94,6 +94,10 @@ async fn a_packet_is_the_sum_of_its_receipts_digested_and_signed() {
     let payload = signature.split('.').nth(1).unwrap();
     let signed = base64::Engine::decode(&base64::engine::general_purpose::URL_SAFE_NO_PAD, payload).unwrap();
     assert_eq!(serde_json::from_slice::<serde_json::Value>(&signed).unwrap(), packet.canonical());
+    let ledger = ledger::read(bench.store.inner(), 1_000, None).await.unwrap();
+    let posted = |name: String| ledger.accounts.iter().find(|line| line.account == name).unwrap().balance.clone();
+    assert_eq!(posted(format!("packet/{}", packet.id)), sum.to_string());
+    assert_eq!(posted(format!("builder/{}", bench.builder)), format!("-{sum}"), "nobody sold here");
     assert!(bench.payouts.pay_out(&bench.builder).await.unwrap().is_none(), "nothing is left");
     let query = EventQuery { limit: 10, ..EventQuery::default() };
     let events = bench.payouts.events.list(&Owner::Builder(bench.builder.clone()), &query).await.unwrap().events;

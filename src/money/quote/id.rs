@@ -90,9 +90,24 @@ fn low<const N: usize>(number: u64) -> [u8; N] {
 }
 
 fn number(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
+    let mut whole = [0; 8];
+    whole[8 - bytes.len()..].copy_from_slice(bytes);
+    u64::from_be_bytes(whole)
 }
 
 fn ulid(endpoint: &EndpointId) -> [u8; 16] {
     Ulid::from_string(&endpoint.as_str()[EndpointId::PREFIX.len()..]).expect("an endpoint's id has a ULID in it").to_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_cut_to_the_most_that_its_bytes_hold() {
+        for (number, bytes) in [(0, [0, 0]), (0x102, [1, 2]), (65_535, [255, 255]), (65_536, [255, 255]), (u64::MAX, [255, 255])] {
+            assert_eq!(low::<2>(number), bytes);
+            assert_eq!(super::number(&bytes), number.min(65_535));
+        }
+    }
 }

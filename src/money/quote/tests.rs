@@ -128,6 +128,11 @@ fn a_rotation_breaks_no_quote_and_what_the_old_key_made_later_is_none() {
     let second = quotes.make(&terms(2_000));
     set(&[3]);
     assert!(holds(&first) && holds(&second) && holds(&quotes.make(&terms(2_000))));
+    for (millis, known) in [(59_999, true), (60_000, false)] {
+        clock.set(NOW.plus_millis(millis));
+        let late = Quotes::new(Box::new(|| vec![key(2)]), LIFETIME, clock.clone()).make(&terms(1));
+        assert_eq!(holds(&late), known, "{millis} ms after it was rotated out");
+    }
     let late = Clock::fixed(NOW.plus_millis(3_600_000));
     let stolen = Quotes::new(Box::new(|| vec![key(1)]), LIFETIME, late.clone()).make(&terms(1));
     clock.set(NOW.plus_millis(3_600_000));

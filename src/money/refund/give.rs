@@ -206,7 +206,7 @@ impl Refunding {
 async fn bought(store: &dyn Store, id: &ReceiptId) -> Result<Bought, RefundError> {
     let stored = receipt::paid(store, id).await?.ok_or(RefundError::Unknown)?;
     let record: Record = serde_json::from_slice(&stored).map_err(|_| damaged(id))?;
-    if record.kind == receipt::Kind::Free || record.draft.price_usd.is_zero() {
+    if record.draft.price_usd.is_zero() {
         return Err(RefundError::NothingPaid);
     }
     let posting = POSTINGS.get(store, &Cause::Sold(id.clone()).key()).await?;

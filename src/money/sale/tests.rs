@@ -7,9 +7,10 @@ use crate::{
         random::Random,
     },
     store::{
-        Durability,
+        Durability, Formatted,
         faulty::{Fault, FaultyStore},
         memory::MemoryStore,
+        write_postcard,
     },
 };
 
@@ -34,6 +35,18 @@ fn the_fee_is_rounded_down_and_taken_from_builders_only() {
     }
     assert_eq!(FeeBps(10_000).of(MicroUsd::MAX, &owner), MicroUsd::MAX);
     assert_eq!(FeeBps(500).of(MicroUsd(10_000), &Owner::Platform), MicroUsd::ZERO);
+}
+
+#[test]
+fn a_sale_of_a_version_without_refunds_tells_of_none() {
+    let (endpoint, mut bytes) = (EndpointId::generate(), vec![]);
+    write_postcard(&(&endpoint, slug(1), [7_u64, 5, 2, 900, 45, 855]), &mut bytes);
+    let totals = Totals { calls: 7, paid_calls: 5, failed_calls: 2, gross: 900, fees: 45, net: 855, refunded: 0, refunded_fees: 0 };
+    for format in [0, 1] {
+        let read = <Sale as Formatted>::read(format, &bytes).unwrap();
+        assert_eq!((read.endpoint, read.slug, read.totals), (endpoint.clone(), slug(1), totals));
+    }
+    assert!(<Sale as Formatted>::read(3, &bytes).is_none());
 }
 
 #[tokio::test]

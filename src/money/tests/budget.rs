@@ -146,3 +146,64 @@ async fn a_holder_sees_what_is_spent_on_each_tool_and_that_it_is_much() {
         assert_eq!(told["byTool"], json!([{ "slug": terms().slug, "spentUsd": usd(bought), "leftUsd": usd(4 - bought) }]));
     }
 }
+
+#[tokio::test]
+async fn a_holder_sees_a_thousand_tools() {
+    let bench = Bench::new().await;
+    let (token, id) = {
+        let Minted { token, credit } = bench.gate.credits().mint(MicroUsd(2_000 * PRICE.0), "", None).await.unwrap();
+        (token.unwrap(), credit.id.clone())
+    };
+    for tool in 0..1_001 {
+        let terms = Terms { slug: format!("tool-{tool:04}").parse().unwrap(), ..terms() };
+        let admission = run(bench.gate.admit(&terms, by_credit(&token), REQUEST).await);
+        bench.settle(admission).await.unwrap();
+    }
+    let told = today(&bench, &id).await;
+    assert_eq!(told["spentUsd"], json!(MicroUsd(1_001 * PRICE.0)));
+    assert_eq!(told["byTool"].as_array().unwrap().len(), 1_000);
+    assert_eq!(told["byTool"][999]["slug"], "tool-0999");
+}
+
+#[tokio::test]
+async fn who_is_over_a_budget_is_told_over_which() {
+    for (budget, words) in [
+        (Budget { per_day_usd: Some(MicroUsd(1)), ..Budget::default() }, "of a day"),
+        (Budget { per_call_usd: Some(MicroUsd(1)), ..Budget::default() }, "of a call"),
+        (Budget { per_tool_usd: Some(MicroUsd(1)), ..Budget::default() }, "of a tool in a day"),
+    ] {
+        let bench = Bench::new().await;
+        let (token, id) = minted(&bench).await;
+        set(&bench, &id, SetBy::Holder, budget).await;
+        let Err(refused) = bench.admit(by_credit(&token)).await else { panic!("it is refused") };
+        assert!(refused.to_string().contains(words), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_dearer_than_its_limit_has_become_meanwhile_is_not_paid() {
+    for (limit, paid) in [(PRICE.0 - 1, false), (PRICE.0, true), (PRICE.0 + 1, true)] {
+        let bench = Bench::new().await;
+        let (token, id) = minted(&bench).await;
+        let admitted = bench.run(by_credit(&token)).await;
+        set(&bench, &id, SetBy::Admin, Budget { per_call_usd: Some(MicroUsd(limit)), ..Budget::default() }).await;
+        assert_eq!(bench.settle(admitted).await.is_ok(), paid, "{limit}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_call_has_come_to_cost_is_all_that_it_holds_and_all_that_moves() {
+    let bench = Bench::new().await;
+    let (token, id) = minted(&bench).await;
+    let most = Terms { price: MicroUsd(60 * PRICE.0), metered: true, ..terms() };
+    let admit = async || bench.gate.admit(&most, by_credit(&token), REQUEST).await;
+    let mut first = run(admit().await);
+    assert!(matches!(admit().await, Err(Refusal::InsufficientCredit { .. })), "it may need most of the balance");
+    first.charge(PRICE);
+    let second = run(admit().await);
+    bench.settle(first).await.unwrap();
+    second.release().await;
+    let movements = bench.gate.credits().movements(&id, None, 10).await.unwrap().movements;
+    assert_eq!((movements[0].movement.kind, movements[0].movement.amount), (MovementKind::Debit, PRICE));
+    ledger_agrees(&bench, "charged").await;
+}

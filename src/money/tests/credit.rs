@@ -458,3 +458,21 @@ async fn a_call_that_nobody_can_repeat_is_one_commit_and_keeps_no_answer() {
         assert_eq!(bench.state(&id).await, (fault == Fault::After).then_some(State::Settled));
     }
 }
+
+#[test]
+fn only_a_call_on_credit_that_has_no_name_is_given_one() {
+    let named = |mut offered: Offered| {
+        offered.name(|| "given".to_owned());
+        match offered {
+            Offered::Credit(credit) => credit.idempotency_key,
+            Offered::Nothing | Offered::X402 { .. } => None,
+        }
+    };
+    let on_credit =
+        |key: Option<&str>| Offered::Credit(CreditOffer { token: String::new(), idempotency_key: key.map(str::to_owned), observer: None });
+    assert_eq!(named(on_credit(None)).as_deref(), Some("given"));
+    assert_eq!(named(on_credit(Some("own"))).as_deref(), Some("own"));
+    assert_eq!(named(Payer::new(1).pays(1)), None);
+    let repeatable = [on_credit(None), on_credit(Some("own")), Payer::new(1).pays(1), Offered::Nothing].map(|offered| offered.repeatable());
+    assert_eq!(repeatable, [false, true, true, false]);
+}

@@ -227,6 +227,9 @@ async fn what_payments_are_taken_is_described() {
     let said = ["payTo", "network", "networkV1", "facilitator"].map(|name| described[name].as_str().unwrap());
     assert_eq!(said, [PAY_TO, "eip155:84532", "base-sepolia", "moody"]);
     assert!(described["simulated"] == true && described["faucet"].is_string(), "{described}");
+    let asset = &ASSETS[0];
+    let told = json!({ "address": asset.address, "symbol": "USDC", "decimals": 6, "name": "USDC", "version": "2" });
+    assert_eq!(described["asset"], told);
 }
 
 #[tokio::test]

@@ -102,7 +102,7 @@ async fn part_by_part_a_refund_gives_back_what_the_sale_moved_and_no_more() {
     assert_eq!(sales.host_report(NOW).await.unwrap().revenue_usd, MicroUsd::ZERO);
     let movements = bench.gate.credits().movements(&credit, None, 10).await.unwrap().movements;
     assert_eq!((movements[0].movement.kind, movements[0].balance), (MovementKind::Refund, UsdChange::of(FUNDS.0.into())));
-    assert_eq!(movements[0].movement.receipt_id.as_ref(), Some(&receipt));
+    assert_eq!((movements[0].movement.receipt_id.as_ref(), movements[0].movement.slug.as_ref()), (Some(&receipt), Some(&terms().slug)));
     let events = Events::new(Arc::clone(&bench.store), bench.clock.clone(), EventSettings::default());
     let told = events.list(&owner, &EventQuery { limit: 100, ..EventQuery::default() }).await.unwrap().events;
     assert_eq!(told.iter().filter(|event| event.kind == Kind::PaymentRefunded).count(), 5);
@@ -209,14 +209,17 @@ async fn what_cannot_be_given_back_is_refused_and_why() {
     assert!(matches!(refused(refunding(ReceiptId::generate().as_str())).await, RefundError::Unknown));
     assert!(matches!(refused(part(&receipt, 0)).await, RefundError::Field { pointer: "/amountUsd", .. }));
     assert!(matches!(refused(sent_back(&receipt, 1)).await, RefundError::Field { pointer: "/transaction", .. }));
-    let loud = Refunding { reason: Some("a\nb".to_owned()), ..refunding(&receipt) };
-    assert!(matches!(refused(loud).await, RefundError::Reason));
+    for reason in ["a\nb".to_owned(), "x".repeat(501)] {
+        let loud = Refunding { reason: Some(reason), ..refunding(&receipt) };
+        assert!(matches!(refused(loud).await, RefundError::Reason));
+    }
     let verdict = |decision| CreditVerdict { decision, reason: None };
     credits.judge(&credit, &verdict(CreditDecision::Revoke)).await.unwrap();
     assert!(matches!(refused(refunding(&receipt)).await, RefundError::Credit(CreditError::Revoked)));
     credits.judge(&credit, &verdict(CreditDecision::Restore)).await.unwrap();
     for _ in 0..50 {
-        refunds.give(&part(&receipt, 1), None).await.unwrap();
+        let told = Refunding { reason: Some("é".repeat(500)), ..part(&receipt, 1) };
+        refunds.give(&told, None).await.unwrap();
     }
     assert!(matches!(refused(part(&receipt, 1)).await, RefundError::TooMany));
     let posting = format!("sold/{receipt}");
