@@ -55,12 +55,12 @@ pub async fn open(store: &dyn Store, clock: &Clock) -> Result<(), StoreError> {
         return Ok(());
     }
     let opening = Opening { store, at: clock.now() };
-    let credits = opening.credits().await?;
-    let builders = opening.builders().await?;
-    let packets = opening.packets().await?;
+    opening.credits().await?;
+    opening.builders().await?;
+    opening.packets().await?;
     OPENED.put(&(), &Opened { at: opening.at }).commit(store, Durability::Durable).await?;
-    if credits + builders + packets > 0 {
-        tracing::info!(credits, builders, packets, "the ledger was opened with what was there before it");
+    if POSTINGS.first(store, &POSTINGS.all()).await?.is_some() {
+        tracing::info!("the ledger was opened with what was there before it");
     }
     Ok(())
 }
@@ -72,11 +72,11 @@ struct Opening<'a> {
 
 impl Opening<'_> {
     /// The balances of credits, and what was taken of revoked ones. A record that was entered says no balance any more.
-    async fn credits(&self) -> Result<u64, StoreError> {
-        let (mut range, mut entered) = (CREDITS.all(), 0);
+    async fn credits(&self) -> Result<(), StoreError> {
+        let mut range = CREDITS.all();
         loop {
             let page = CREDITS.page(self.store, &range, PAGE, Direction::Forward).await?;
-            let Some(last) = page.last() else { return Ok(entered) };
+            let Some(last) = page.last() else { return Ok(()) };
             range = range.after(&last.key);
             let mut batch = Batch::new();
             for row in &page {
@@ -87,7 +87,6 @@ impl Opening<'_> {
                     batch.append(self.entered(Dollars::Credit(row.key.clone()), balance).stored());
                     let revoked = row.value.revoked.as_ref().map_or(MicroUsd::ZERO, |revoked| revoked.amount);
                     batch.append(self.entered(Dollars::Revoked(row.key.clone()), revoked).stored());
-                    entered += 1;
                 }
             }
             batch.commit(self.store, Durability::Buffered).await?;
@@ -95,13 +94,13 @@ impl Opening<'_> {
     }
 
     /// What waits to be paid out.
-    async fn builders(&self) -> Result<u64, StoreError> {
-        let (mut rest, mut entered) = (UNPAID.all(), 0);
+    async fn builders(&self) -> Result<(), StoreError> {
+        let mut rest = UNPAID.all();
         while let Some((builder, _)) = UNPAID.first(self.store, &rest).await? {
-            entered += self.enter(Dollars::Builder(builder.0.clone()), self.unpaid(&builder).await?).await?;
+            self.enter(Dollars::Builder(builder.0.clone()), self.unpaid(&builder).await?).await?;
             rest = rest.behind(&builder);
         }
-        Ok(entered)
+        Ok(())
     }
 
     async fn unpaid(&self, builder: &Ended<BuilderId>) -> Result<MicroUsd, StoreError> {
@@ -115,28 +114,27 @@ impl Opening<'_> {
     }
 
     /// What is in packets that nobody has paid.
-    async fn packets(&self) -> Result<u64, StoreError> {
-        let (mut range, mut entered) = (PAYOUTS.all(), 0);
+    async fn packets(&self) -> Result<(), StoreError> {
+        let mut range = PAYOUTS.all();
         loop {
             let page = PAYOUTS.page(self.store, &range, PAGE, Direction::Forward).await?;
-            let Some(last) = page.last() else { return Ok(entered) };
+            let Some(last) = page.last() else { return Ok(()) };
             range = range.after(&last.key);
             for Row { value: packet, .. } in &page {
                 if packet.status != Status::Paid {
-                    entered += self.enter(Dollars::Packet(packet.id.clone()), packet.amount()).await?;
+                    self.enter(Dollars::Packet(packet.id.clone()), packet.amount()).await?;
                 }
             }
         }
     }
 
     /// Enters what an account has, unless that was done.
-    async fn enter(&self, account: Dollars, amount: MicroUsd) -> Result<u64, StoreError> {
+    async fn enter(&self, account: Dollars, amount: MicroUsd) -> Result<(), StoreError> {
         let posting = self.entered(account, amount);
         if POSTINGS.get(self.store, &posting.cause().key()).await?.is_some() {
-            return Ok(0);
+            return Ok(());
         }
-        posting.stored().commit(self.store, Durability::Buffered).await?;
-        Ok(1)
+        posting.stored().commit(self.store, Durability::Buffered).await.map(drop)
     }
 
     fn entered(&self, account: Dollars, amount: MicroUsd) -> Posting {
