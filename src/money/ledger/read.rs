@@ -1,6 +1,9 @@
 //! The ledger as admins read it, while the host runs: balances, and whether those that can be held against rows of their own
 //! agree with them.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;

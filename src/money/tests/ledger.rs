@@ -19,6 +19,9 @@ use crate::{
     },
 };
 
+/// The token that payers have, as accounts name it.
+const TOKEN: &str = "simulated/eip155:84532/0x036CbD53842c5426634e7929541eC2318f3dCF7e";
+
 /// Everything that tells of money tells the same.
 pub(super) async fn ledger_agrees(bench: &Bench, story: &str) {
     let found = found(bench).await;
@@ -139,6 +142,8 @@ async fn whatever_moves_money_every_posting_balances_and_all_of_it_agrees() {
 #[tokio::test]
 async fn what_was_tampered_with_is_named_with_by_how_much() {
     let bench = Bench::new().await;
+    // What moves at the very moment at which the ledger was opened has its posting.
+    ledger::open(&*bench.store, &bench.clock).await.unwrap();
     let payouts = bench.payouts();
     let builder = ready_to_be_paid(&payouts).await;
     let owner = Owner::Builder(builder.clone());
@@ -149,26 +154,38 @@ async fn what_was_tampered_with_is_named_with_by_how_much() {
     let other = bench.sell(&owner, Payer::new(1).pays(1)).await.unwrap();
     let (net, fee) = (PRICE.0 - PRICE.0 / 20, PRICE.0 / 20);
     ledger_agrees(&bench, "before").await;
+    let looked_at = "4 postings in 8 accounts, 2 receipts, 2 movements of 1 credits, 1 amounts that wait to be paid out, 1 packets, \
+                     0 refunds; 0 rows of the archive";
+    assert_eq!(found(&bench).await.to_string(), looked_at);
 
     let raised = |sum: u64| Sum(i128::from(sum) + 7).to_bytes();
     // (what, where, its key, what is there instead, what is told)
     let posting = |id: &str| format!("sold/{id}").into_bytes();
+    let (movement, _) = bench.all(Space::CreditMovements).await.swap_remove(0);
+    let number = u64::from_be_bytes(*movement.last_chunk().unwrap());
+    let minted = format!("minted/{}/{number}", credit.id).into_bytes();
+    let treasury = format!("treasury/{TOKEN}").into_bytes();
     let waiting = |id: &str| [format!("{builder}\0").as_bytes(), id.as_bytes()].concat();
     let mut balance = vec![];
     (credit.id.clone(), u64::MAX).write(&mut balance);
     let unpaid = crate::money::sale::Unpaid { net: net + 7, at_ms: NOW.0 };
+    let whole = format!("{builder}\0{packet}").into_bytes();
     let in_packet = [format!("{packet}\0").as_bytes(), sold.receipt_id.as_bytes()].concat();
     let cases = [
         (Space::Accounts, b"fees".to_vec(), Some(raised(2 * fee)), format!("account fees: its balance is {}", 2 * fee + 7)),
         (Space::Accounts, b"fees".to_vec(), None, format!("account fees: its balance is 0, its postings come to {}", 2 * fee)),
+        (Space::Accounts, b"fees".to_vec(), Some(raised(2 * fee)), "all accounts of micro-USD: they come to 7,".to_owned()),
+        (Space::Accounts, treasury, Some(raised(PRICE.0)), format!("all accounts of {TOKEN}: they come to 7,")),
         (Space::CreditMovements, balance, Some(raised(FUNDS.0 - PRICE.0)), format!("account credit/{}: ", credit.id)),
         (Space::Postings, posting(&sold.receipt_id), None, format!("receipt {}: has no posting", sold.receipt_id)),
         (Space::Postings, posting(&other.receipt_id), None, format!("receipt {}: has no posting", other.receipt_id)),
+        (Space::Postings, minted, None, format!("movement {number} of credit {}: has no posting", credit.id)),
         (Space::Receipts, sold.receipt_id.clone().into_bytes(), None, format!("posting sold/{}: tells of a receipt", sold.receipt_id)),
         (Space::Receipts, other.receipt_id.clone().into_bytes(), Some(b"{}".to_vec()), format!("receipt {}: does not", other.receipt_id)),
         (Space::Unpaid, waiting(&other.receipt_id), None, format!("account builder/{builder}: what waits comes to 0")),
         (Space::Unpaid, waiting(&other.receipt_id), Some(unpaid.to_bytes()), format!("receipt {}: waits", other.receipt_id)),
         (Space::PayoutReceipts, in_packet, None, format!("packet {packet}: its amount is {net}, its receipts come to 0 (off by {net})")),
+        (Space::Payouts, whole, None, format!("posting packed/{packet}/{}: tells of a payout packet", sold.receipt_id)),
         (Space::Credits, credit.id.to_string().into_bytes(), None, format!("credit {}: has movements", credit.id)),
     ];
     for (space, key, instead, told) in cases {
@@ -186,8 +203,16 @@ async fn what_was_tampered_with_is_named_with_by_how_much() {
     // An extra receipt, and a movement whose amount was changed.
     let stored = bench.store.get(Space::Receipts, sold.receipt_id.as_bytes()).await.unwrap().unwrap();
     let extra = ReceiptId::generate();
-    bench.write(Space::Receipts, extra.to_string().into_bytes(), stored).await;
+    bench.write(Space::Receipts, extra.to_string().into_bytes(), stored.clone()).await;
     assert_eq!(wrong(&bench).await, [format!("receipt {extra}: has no posting")]);
+    // One of before the ledger needs none, nor does one that cost nothing.
+    let stored: Value = serde_json::from_slice(&receipt::Stored::of_bytes(&stored).unwrap().0).unwrap();
+    for (field, value) in [("issuedAt", json!(Timestamp(NOW.0 - 1))), ("priceUsd", json!(MicroUsd::ZERO))] {
+        let mut receipt = stored.clone();
+        receipt[field] = value;
+        bench.write(Space::Receipts, extra.to_string().into_bytes(), receipt.to_string().into_bytes()).await;
+        ledger_agrees(&bench, field).await;
+    }
     bench.delete(Space::Receipts, extra.to_string().into_bytes()).await;
     let (key, debit) = bench.all(Space::CreditMovements).await.swap_remove(1);
     let text = String::from_utf8_lossy(&debit[2..]).replace("0.01", "0.02");
@@ -195,6 +220,16 @@ async fn what_was_tampered_with_is_named_with_by_how_much() {
     let (has, moved) = (FUNDS.0 - PRICE.0, FUNDS.0 - 2 * PRICE.0);
     let told = format!("credit {}: its balance is {has}, its movements come to {moved} (off by {})", credit.id, PRICE.0);
     assert_eq!(wrong(&bench).await, [told]);
+}
+
+#[tokio::test]
+async fn a_hundred_disagreements_are_told_and_all_are_counted() {
+    let bench = Bench::new().await;
+    for n in 0..102 {
+        bench.write(Space::Receipts, format!("no id {n}").into_bytes(), vec![]).await;
+    }
+    let found = found(&bench).await;
+    assert_eq!((found.disagreements, found.wrong.len()), (102, 100));
 }
 
 /// As a version without a ledger left them: the balance in the record, movements by count, and nothing else that tells of both.
@@ -270,8 +305,10 @@ async fn what_the_archive_has_and_the_store_has_not_is_named() {
     for space in [Space::Postings, Space::Receipts, Space::CreditMovements, Space::Accounts] {
         written.extend(bench.all(space).await.into_iter().map(|(key, value)| Written::new(space, key, value)));
     }
-    // Balances change.
+    // Balances change, and receipts of free calls were moved.
     written.push(Written::new(Space::Accounts, b"own".to_vec(), Sum(1).to_bytes()));
+    let free = receipt::Record::free(serde_json::from_slice::<Closing>(&draft()).unwrap().receipt);
+    written.push(Written::new(Space::Receipts, free.draft.receipt_id.to_string().into_bytes(), free.to_bytes()));
     let archived = async |written: &[Written]| {
         let mut check = Check::new(&*bench.store).await.unwrap();
         check.archived(written).await.unwrap();

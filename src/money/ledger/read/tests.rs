@@ -1,0 +1,146 @@
+//! A reading tells each account once, and of each whether it agrees with the rows that it may look at.
+
+use serde_json::json;
+
+use super::*;
+use crate::{
+    base::id::ReceiptId,
+    money::{
+        credit::{
+            balance::Holder,
+            line::{Movement, MovementKind},
+        },
+        ledger::{Cause, Posting, Token, Tokens},
+        sale::Unpaid,
+    },
+    store::{Batch, Durability, Limit, memory::MemoryStore},
+    tool::{MicroUsd, Owner},
+};
+
+const AT: Timestamp = Timestamp(1_800_000_000_000);
+/// A token, as accounts name it.
+const TOKEN: &str = "simulated/eip155:84532/0xaa";
+
+fn token() -> Token {
+    Token { network: "eip155:84532".to_owned(), token: "0xaa".to_owned(), simulated: true }
+}
+
+async fn commit(store: &MemoryStore, batches: impl IntoIterator<Item = Batch>) {
+    let mut all = Batch::new();
+    batches.into_iter().for_each(|batch| _ = all.append(batch));
+    all.commit(store, Durability::Buffered).await.unwrap();
+}
+
+/// A credit of so much.
+async fn minted(store: &MemoryStore, micros: u64) -> CreditId {
+    let (id, amount) = (CreditId::generate(), MicroUsd(micros));
+    let holder = json!({ "id": id, "label": "", "createdAt": AT, "secretSha256": "ab" });
+    let movement = Movement { at: AT, kind: MovementKind::Mint, amount, receipt_id: None, slug: None };
+    let posting = Posting::new(Cause::Minted(id.clone(), 0), AT).dollars(Dollars::Issued, Dollars::Credit(id.clone()), amount);
+    let held = CREDITS.put(&id, &serde_json::from_value::<Holder>(holder).unwrap());
+    commit(store, [held, LINES.put(&(id.clone(), 0), &Line::Movement(movement)), posting.stored()]).await;
+    id
+}
+
+/// A sale that was paid with the token, and waits to be paid out.
+async fn sold(store: &MemoryStore, builder: &BuilderId, net: u64) {
+    let (receipt, earned) = (ReceiptId::generate(), Dollars::Builder(builder.clone()));
+    let posting = Posting::new(Cause::Sold(receipt.clone()), AT).tokens(token(), Tokens::Payers, Tokens::Treasury, net.into());
+    let posting = posting.dollars(Dollars::Exchange(token()), earned, MicroUsd(net));
+    commit(store, [posting.stored(), waits(builder, &receipt, net)]).await;
+}
+
+fn waits(builder: &BuilderId, receipt: &ReceiptId, net: u64) -> Batch {
+    Unpaid { net, at_ms: AT.0 }.stored(&Owner::Builder(builder.clone()), receipt)
+}
+
+fn builders() -> [BuilderId; 2] {
+    let mut builders = [BuilderId::generate(), BuilderId::generate()];
+    builders.sort();
+    builders
+}
+
+/// The units that do not come to nothing, the accounts that do not agree, and whether all of it does.
+async fn wrong(store: &MemoryStore) -> (Vec<String>, Vec<String>, bool) {
+    let Reading { units, accounts, agrees, .. } = read(store, 100, None).await.unwrap();
+    assert_eq!(units.iter().map(|line| line.unit.as_str()).collect::<Vec<_>>(), [DOLLARS, TOKEN]);
+    let units = units.into_iter().filter(|line| line.sum != "0").map(|line| format!("{}: {}", line.unit, line.sum));
+    let accounts = accounts.into_iter().filter(|line| line.agrees == Some(false)).map(|line| line.account);
+    (units.collect(), accounts.collect(), agrees)
+}
+
+#[tokio::test]
+async fn however_long_its_pages_are_each_account_is_told_once() {
+    let store = MemoryStore::new();
+    let [one, two] = builders();
+    let mut credits = [minted(&store, 5).await, minted(&store, 6).await];
+    credits.sort();
+    sold(&store, &one, 7).await;
+    sold(&store, &two, 8).await;
+    let others = ["credits".to_owned(), format!("exchange/{TOKEN}"), "issued".to_owned(), format!("payers/{TOKEN}")];
+    let wanted = [format!("builder/{one}"), format!("builder/{two}")].into_iter().chain(others);
+    let wanted = wanted.chain([format!("treasury/{TOKEN}")]).chain(credits.map(|id| format!("credit/{id}")));
+    let wanted: Vec<_> = wanted.collect();
+    for limit in 1..=wanted.len() + 1 {
+        let (mut told, mut cursor) = (vec![], None::<String>);
+        loop {
+            let page = read(&store, limit, cursor.as_deref()).await.unwrap();
+            told.extend(page.accounts.into_iter().map(|line| line.account));
+            assert!(told.len() <= wanted.len(), "{limit}: {told:?}");
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(told, wanted, "{limit}");
+    }
+}
+
+#[tokio::test]
+async fn a_unit_that_does_not_come_to_nothing_or_an_account_that_is_not_its_rows_is_told() {
+    let store = MemoryStore::new();
+    let [builder, _] = builders();
+    minted(&store, 5).await;
+    sold(&store, &builder, 7).await;
+    assert_eq!(wrong(&store).await, (vec![], vec![], true));
+
+    let treasury = async |by| {
+        let mut batch = Batch::new();
+        batch.add(&ACCOUNTS, &format!("treasury/{TOKEN}"), by, Limit::Floor(i128::MIN));
+        commit(&store, [batch]).await;
+    };
+    treasury(3).await;
+    assert_eq!(wrong(&store).await, (vec![format!("{TOKEN}: 3")], vec![], false));
+    treasury(-3).await;
+    assert_eq!(wrong(&store).await, (vec![], vec![], true));
+
+    commit(&store, [waits(&builder, &ReceiptId::generate(), 1)]).await;
+    assert_eq!(wrong(&store).await, (vec![], vec![format!("builder/{builder}")], false));
+}
+
+#[tokio::test]
+async fn as_many_rows_as_may_be_looked_at_are_added_up_and_an_account_with_more_is_told_without() {
+    let store = MemoryStore::new();
+    let [one, two] = builders();
+    for (builder, net) in [(&one, 7), (&one, 8), (&two, 9)] {
+        sold(&store, builder, net).await;
+    }
+    let credit = minted(&store, 5).await;
+    let told = async |account: &[Option<(&BuilderId, i128)>]| {
+        // Of a credit its balance is a row too.
+        let mut reader = Reader { store: &store, left: 2, lines: vec![] };
+        for account in account {
+            match account {
+                Some((builder, balance)) => reader.account(format!("builder/{builder}"), *balance).await.unwrap(),
+                None => reader.credit(&credit).await.unwrap(),
+            }
+        }
+        let lines = reader.lines.into_iter();
+        lines.map(|line| (line.balance, line.rows)).collect::<Vec<_>>()
+    };
+    let (first, second) = (Some((&one, 15)), Some((&two, 9)));
+    let line = |balance: &str, looked_at: bool| (balance.to_owned(), looked_at.then(|| balance.to_owned()));
+    assert_eq!(told(&[first, second, None]).await, [line("15", true), line("9", false), line("5", false)]);
+    assert_eq!(told(&[None, second]).await, [line("5", true), line("9", false)]);
+    assert_eq!(told(&[second, first]).await, [line("9", true), line("15", false)]);
+}
