@@ -164,4 +164,11 @@ mod tests {
         }
         assert_eq!(Network::named("eip155:999999"), None);
     }
+
+    /// One of another name, and clients of v1 refuse the whole challenge.
+    #[test]
+    fn three_networks_have_no_name_that_clients_of_v1_know() {
+        let unknown: Vec<_> = NETWORKS.iter().filter(|network| !network.in_v1).map(|network| network.name).collect();
+        assert_eq!(unknown, ["arbitrum", "ethereum", "celo"]);
+    }
 }
