@@ -25,7 +25,10 @@ const NONE: Limit = Limit::Floor(i128::MIN);
 
 /// What no credit passes: nobody spends what is not there, and no amount is more than can be told exactly.
 const fn of_credit(by: i128) -> Limit {
-    if by < 0 { Limit::Floor(0) } else { Limit::Ceiling(MicroUsd::MAX.0 as i128) }
+    match by {
+        ..0 => Limit::Floor(0),
+        0.. => Limit::Ceiling(MicroUsd::MAX.0 as i128),
+    }
 }
 
 /// An account.
