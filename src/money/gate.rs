@@ -95,12 +95,11 @@ pub struct Admission {
     gate: Arc<Gate>,
     id: PaymentId,
     record: Box<Record>,
-    /// The record is written. It is not where nobody else can show the same payment: there is nothing to reserve.
+    /// The record is written, and nobody else's to end. It is not where nobody else can show the same payment: there is nothing to
+    /// reserve.
     reserved: bool,
     means: Means,
     running: Running,
-    /// Set once the reservation is somebody else's to end.
-    ended: bool,
 }
 
 /// What a reservation is made of.
@@ -348,7 +347,7 @@ impl Gate {
             // A payment of its own, which nobody can show again: the commit of its debit says all there is to say of it.
             let (id, _) = credit_known(&credit, RequestId::generate().as_str());
             let record = Box::new(Record::reserved("", credit.id.to_string(), Tail::new(0, None), self.clock.now()));
-            return Ok(Admit::Run(Admission { gate: Arc::clone(self), id, record, reserved: false, means, running, ended: false }));
+            return Ok(Admit::Run(Admission { gate: Arc::clone(self), id, record, reserved: false, means, running }));
         };
         let kept = u64::try_from(KEY_KEPT.as_millis()).unwrap_or(u64::MAX);
         let tail = Tail::new(self.clock.now().plus_millis(kept).0, None);
@@ -474,8 +473,7 @@ impl Admission {
 
     /// Gives the reservation back, and waits until that is done.
     pub async fn release(mut self) {
-        self.ended = true;
-        if self.reserved {
+        if std::mem::take(&mut self.reserved) {
             self.gate.give_back(&self.id, &self.record).await;
         }
     }
@@ -483,7 +481,7 @@ impl Admission {
 
 impl Drop for Admission {
     fn drop(&mut self) {
-        if self.ended || !self.reserved {
+        if !self.reserved {
             return;
         }
         let (gate, id, record) = (Arc::clone(&self.gate), self.id.clone(), self.record.clone());

@@ -41,15 +41,7 @@ impl Gate {
         let record = Record::reserved(request, digest, tail, self.clock.now());
         match update(&*self.store, Durability::Buffered, |tx| bind(tx, &id, &record)).await {
             Ok(Some((earlier, bound))) => Ok(self.bought(earlier, bound).await?.into()),
-            Ok(None) => Ok(Admit::Run(Admission {
-                gate: Arc::clone(self),
-                id,
-                record: Box::new(record),
-                reserved: true,
-                means,
-                running,
-                ended: false,
-            })),
+            Ok(None) => Ok(Admit::Run(Admission { gate: Arc::clone(self), id, record: Box::new(record), reserved: true, means, running })),
             Err(Refusal::Store(StoreError::Contended)) => Err(Refusal::InProgress(id)),
             Err(refusal) => {
                 if matches!(refusal, Refusal::Store(StoreError::Unknown(_))) {

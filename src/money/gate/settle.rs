@@ -80,7 +80,7 @@ impl Gate {
         if let Err(error) = batch.commit(&*self.store, Durability::Durable).await {
             transaction.iter().for_each(|transaction| facilitator.abandon(transaction));
             // Not asked to settle. Of the intent and the release, one is written.
-            admission.ended = true;
+            admission.reserved = false;
             if self.give_back(&id, &admission.record).await == Some(true) || !matches!(error, StoreError::Unknown(_)) {
                 self.retries().remove(&id);
                 return Err(error.into());
@@ -89,7 +89,7 @@ impl Gate {
             self.ask_later(&id);
             return Err(SettleError::Unknown { payment: id });
         }
-        admission.ended = true;
+        admission.reserved = false;
         Ok((payment, id, begun))
     }
 
@@ -102,7 +102,7 @@ impl Gate {
                 (NOT_SERVED.to_owned(), "the facilitator is away".to_owned())
             }
         };
-        admission.ended = true;
+        admission.reserved = false;
         self.give_back(&admission.id, &admission.record).await;
         let (rows, news) = self.finisher.refuse(draft, &reason);
         match rows.commit(&*self.store, Durability::Buffered).await {
@@ -263,7 +263,7 @@ impl Gate {
         let debited = debiting.await;
         match debited {
             Ok(true) => {
-                admission.ended = true;
+                admission.reserved = false;
                 self.finisher.announce(finished.news);
                 Ok(finished.answer)
             }
@@ -281,7 +281,7 @@ impl Gate {
             }
             Err(StoreError::Unknown(why)) => {
                 tracing::error!(payment.id = %id, why, "a debit was not confirmed");
-                admission.ended = true;
+                admission.reserved = false;
                 // Of the debit and the release, one is written. Without a reservation it is the debit, or nothing.
                 let released = if reserved { self.give_back(&id, &admission.record).await } else { None };
                 Err(match released {
