@@ -1,5 +1,7 @@
 //! An HTTP facilitator that misbehaves, on a real socket.
 
+mod supported;
+
 use std::collections::VecDeque;
 
 use axum::{
@@ -52,9 +54,9 @@ impl Server {
     }
 }
 
-async fn answer_next(Shared(server): Shared<Arc<Server>>, uri: Uri, headers: HeaderMap, Json(body): Json<Value>) -> Response {
+async fn answer_next(Shared(server): Shared<Arc<Server>>, uri: Uri, headers: HeaderMap, body: Option<Json<Value>>) -> Response {
     server.headers.lock().unwrap().push(headers);
-    server.asked.lock().unwrap().push((uri.path().to_owned(), body));
+    server.asked.lock().unwrap().push((uri.path().to_owned(), body.map_or(Value::Null, |Json(body)| body)));
     let next = {
         let mut answers = server.answers.lock().unwrap();
         if answers.len() > 1 { answers.pop_front().unwrap() } else { answers[0].clone() }

@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use backon::{BackoffBuilder as _, ExponentialBuilder};
 use serde_json::Value;
 
 use super::line::Line;
@@ -19,9 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long an answer is good for.
 const KEPT: Duration = Duration::from_secs(600);
 
-/// The first and the longest pause before a facilitator is asked again that did not answer.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// What is waited before a facilitator is asked again that did not answer.
+const PAUSES: ExponentialBuilder =
+    ExponentialBuilder::new().with_min_delay(Duration::from_secs(1)).with_max_delay(Duration::from_secs(60)).without_max_times();
 
 /// The newest answer to `/supported`.
 #[derive(Default)]
@@ -52,6 +53,11 @@ impl Supported {
         self.0.read().unwrap_or_else(PoisonError::into_inner).as_ref()?.meter.clone()
     }
 
+    /// Whether no tool can be paid on `network`: somebody has to complete the transactions of payers there.
+    fn shuts_out(&self, network: &Network) -> bool {
+        network.chain_id().is_none() && self.fee_payer().is_none()
+    }
+
     /// Takes an answer over. Who was asked to pay the fees stays it for as long as it is one of them: payments are under way that name it.
     fn hear(&self, body: &Value, network: &Network) {
         let stays = |earlier: Option<String>, (scheme, member): (&str, &str)| {
@@ -65,32 +71,44 @@ impl Supported {
 }
 
 async fn ask(supported: Weak<Supported>, line: Arc<Line>, network: &'static Network) {
-    let mut pause = FIRST_PAUSE;
+    let mut pauses = PAUSES.build();
     while supported.strong_count() > 0 {
-        let why = match line.get("/supported", PATIENCE).await {
-            Answer::Json(status, body) if status.is_success() && body["kinds"].is_array() => {
+        let pause = match read(line.get("/supported", PATIENCE).await) {
+            Ok(body) => {
                 let Some(supported) = supported.upgrade() else { return };
                 supported.hear(&body, network);
-                if network.chain_id().is_none() && supported.fee_payer().is_none() {
+                if supported.shuts_out(network) {
                     tracing::error!(network = network.caip2, "the facilitator does not settle there: no tool can be paid on that network");
                 }
-                (pause, _) = (FIRST_PAUSE, tokio::time::sleep(KEPT).await);
-                continue;
+                pauses = PAUSES.build();
+                KEPT
             }
-            Answer::Json(status, _) => format!("it answered {status}"),
-            Answer::Unsent(why) | Answer::Nothing(why) => why,
+            Err(why) => {
+                let why = logged(&why);
+                match network.chain_id() {
+                    // Nothing but metered tools hangs on it there.
+                    Some(_) => tracing::debug!(network = network.caip2, why, "the facilitator does not say what it settles"),
+                    None => {
+                        tracing::warn!(network = network.caip2, why, "the facilitator does not say what it settles; it is asked again");
+                    }
+                }
+                pauses.next().unwrap_or(KEPT)
+            }
         };
-        match network.chain_id() {
-            // Nothing but metered tools hangs on it there.
-            Some(_) => tracing::debug!(network = network.caip2, why = logged(&why), "the facilitator does not say what it settles"),
-            None => tracing::warn!(
-                network = network.caip2,
-                why = logged(&why),
-                "the facilitator does not say what it settles; it is asked again"
-            ),
-        }
         tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// An answer that says what it settles.
+///
+/// # Errors
+///
+/// Why it does not say it.
+fn read(answer: Answer) -> Result<Value, String> {
+    match answer {
+        Answer::Json(status, body) if status.is_success() && body["kinds"].is_array() => Ok(body),
+        Answer::Json(status, _) => Err(format!("it answered {status}")),
+        Answer::Unsent(why) | Answer::Nothing(why) => Err(why),
     }
 }
 
@@ -113,61 +131,4 @@ fn signers<'a>(body: &'a Value, network: &Network) -> impl Iterator<Item = &'a s
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::money::network::{BASE, SOLANA};
-
-    const ONE: &str = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v";
-    const OTHER: &str = "4zMMC9srt5Ri5X14GAgXhaHii3GnPAEERYPJgZJDncDU";
-
-    fn says(payer: &str, signers: &[&str]) -> Value {
-        json!({
-            "kinds": [
-                { "x402Version": 2, "scheme": "exact", "network": "eip155:8453", "extra": { "feePayer": "nobody" } },
-                { "x402Version": 2, "scheme": "exact", "network": SOLANA.caip2, "extra": { "feePayer": payer } },
-            ],
-            "signers": { "solana:*": signers },
-        })
-    }
-
-    #[test]
-    fn the_fee_payer_is_that_of_the_network_and_an_address_on_it() {
-        let heard = |body: &Value| {
-            let supported = Supported::default();
-            supported.hear(body, &SOLANA);
-            supported.fee_payer()
-        };
-        assert_eq!(heard(&says(ONE, &[])).as_deref(), Some(ONE));
-        assert_eq!(heard(&says("0x036CbD53842c5426634e7929541eC2318f3dCF7e", &[])), None);
-        assert_eq!(heard(&json!({ "kinds": [] })), None);
-        assert_eq!(
-            heard(&json!({ "kinds": [{ "scheme": "exact", "network": "solana", "extra": { "feePayer": ONE } }] })).as_deref(),
-            Some(ONE)
-        );
-    }
-
-    #[test]
-    fn who_takes_what_was_charged_is_that_of_the_network() {
-        let supported = Supported::default();
-        let address = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
-        let kinds = json!([{ "x402Version": 2, "scheme": "upto", "network": BASE.caip2, "extra": { "facilitatorAddress": address } }]);
-        supported.hear(&json!({ "kinds": kinds }), &BASE);
-        assert_eq!((supported.meter().as_deref(), supported.fee_payer()), (Some(address), None));
-        supported.hear(&json!({ "kinds": kinds }), &SOLANA);
-        assert_eq!(supported.meter(), None);
-        supported
-            .hear(&json!({ "kinds": [{ "scheme": "exact", "network": BASE.caip2, "extra": { "facilitatorAddress": address } }] }), &BASE);
-        assert_eq!(supported.meter(), None);
-    }
-
-    #[test]
-    fn who_pays_the_fees_stays_it_while_it_is_one_of_the_signers() {
-        let supported = Supported::default();
-        for (said, then) in [(says(ONE, &[]), ONE), (says(OTHER, &[OTHER, ONE]), ONE), (says(OTHER, &[OTHER]), OTHER)] {
-            supported.hear(&said, &SOLANA);
-            assert_eq!(supported.fee_payer().as_deref(), Some(then));
-        }
-    }
-}
+mod tests;

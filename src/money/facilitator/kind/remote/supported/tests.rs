@@ -1,0 +1,106 @@
+use reqwest::StatusCode;
+use serde_json::json;
+
+use super::*;
+use crate::{
+    base::clock::{Clock, Timestamp},
+    money::{
+        FacilitatorAccess,
+        network::{BASE, SOLANA},
+    },
+};
+
+const ONE: &str = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v";
+const OTHER: &str = "4zMMC9srt5Ri5X14GAgXhaHii3GnPAEERYPJgZJDncDU";
+
+fn says(payer: &str, signers: &[&str]) -> Value {
+    json!({
+        "kinds": [
+            { "x402Version": 2, "scheme": "exact", "network": "eip155:8453", "extra": { "feePayer": "nobody" } },
+            { "x402Version": 2, "scheme": "exact", "network": SOLANA.caip2, "extra": { "feePayer": payer } },
+        ],
+        "signers": { "solana:*": signers },
+    })
+}
+
+#[test]
+fn the_fee_payer_is_that_of_the_network_and_an_address_on_it() {
+    let heard = |body: &Value| {
+        let supported = Supported::default();
+        supported.hear(body, &SOLANA);
+        supported.fee_payer()
+    };
+    assert_eq!(heard(&says(ONE, &[])).as_deref(), Some(ONE));
+    assert_eq!(heard(&says("0x036CbD53842c5426634e7929541eC2318f3dCF7e", &[])), None);
+    assert_eq!(heard(&json!({ "kinds": [] })), None);
+    assert_eq!(
+        heard(&json!({ "kinds": [{ "scheme": "exact", "network": "solana", "extra": { "feePayer": ONE } }] })).as_deref(),
+        Some(ONE)
+    );
+}
+
+#[test]
+fn who_takes_what_was_charged_is_that_of_the_network() {
+    let supported = Supported::default();
+    let address = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
+    let kinds = json!([{ "x402Version": 2, "scheme": "upto", "network": BASE.caip2, "extra": { "facilitatorAddress": address } }]);
+    supported.hear(&json!({ "kinds": kinds }), &BASE);
+    assert_eq!((supported.meter().as_deref(), supported.fee_payer()), (Some(address), None));
+    supported.hear(&json!({ "kinds": kinds }), &SOLANA);
+    assert_eq!(supported.meter(), None);
+    supported.hear(&json!({ "kinds": [{ "scheme": "exact", "network": BASE.caip2, "extra": { "facilitatorAddress": address } }] }), &BASE);
+    assert_eq!(supported.meter(), None);
+}
+
+#[test]
+fn who_pays_the_fees_stays_it_while_it_is_one_of_the_signers() {
+    let supported = Supported::default();
+    for (said, then) in [(says(ONE, &[]), ONE), (says(OTHER, &[OTHER, ONE]), ONE), (says(OTHER, &[OTHER]), OTHER)] {
+        supported.hear(&said, &SOLANA);
+        assert_eq!(supported.fee_payer().as_deref(), Some(then));
+    }
+}
+
+#[test]
+fn no_answer_but_a_list_says_what_is_settled() {
+    let kinds = json!({ "kinds": [] });
+    assert_eq!(read(Answer::Json(StatusCode::OK, kinds.clone())), Ok(kinds.clone()));
+    for answer in [
+        Answer::Json(StatusCode::OK, json!({ "kinds": "all" })),
+        Answer::Json(StatusCode::BAD_GATEWAY, kinds),
+        Answer::Unsent(String::new()),
+        Answer::Nothing(String::new()),
+    ] {
+        assert!(read(answer).is_err());
+    }
+}
+
+#[test]
+fn nothing_can_be_paid_where_somebody_has_to_pay_the_fees_and_nobody_does() {
+    let shut_out = |body: &Value, network: &Network| {
+        let supported = Supported::default();
+        supported.hear(body, network);
+        supported.shuts_out(network)
+    };
+    let nobody = json!({ "kinds": [] });
+    assert_eq!([shut_out(&nobody, &SOLANA), shut_out(&says(ONE, &[]), &SOLANA), shut_out(&nobody, &BASE)], [true, false, false]);
+}
+
+#[test]
+fn who_does_not_answer_is_asked_ever_more_rarely() {
+    let pauses: Vec<_> = PAUSES.build().take(8).map(|pause| pause.as_secs()).collect();
+    assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_asked_any_more_once_nobody_has_the_answers() {
+    let line = Arc::new(Line::new("http://127.0.0.1:1", &FacilitatorAccess::default(), Clock::fixed(Timestamp(0))).unwrap());
+    let asking = Arc::downgrade(&line);
+    drop(Supported::watch(line, &SOLANA));
+    let ended = async {
+        while asking.strong_count() > 0 {
+            tokio::time::sleep(PATIENCE).await;
+        }
+    };
+    tokio::time::timeout(KEPT, ended).await.unwrap();
+}
