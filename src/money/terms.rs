@@ -120,3 +120,6 @@ impl Terms {
 pub(super) fn short(text: &str) -> String {
     text.chars().take(MAX_DESCRIPTION).collect()
 }
+
+#[cfg(test)]
+mod tests;

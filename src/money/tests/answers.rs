@@ -6,7 +6,8 @@ use crate::{
     store::sled::{SledConfig, SledStore},
 };
 
-const DAY: u64 = 24 * 3_600_000;
+const HOUR: u64 = 3_600_000;
+const DAY: u64 = 24 * HOUR;
 
 /// A store that remembers what commits write.
 #[derive(Default)]
@@ -66,13 +67,14 @@ async fn an_answer_is_written_once() {
 #[tokio::test]
 async fn an_answer_goes_when_nobody_can_ask_for_it() {
     let bench = Bench::new().await;
+    // Released first, it is looked at in an hour, when it has bought one.
+    bench.run(Payer::new(1).pays(1)).await.release().await;
     bench.buy(Payer::new(1).pays(1)).await;
-    bench.clock.set(NOW.plus_millis(DAY));
-    bench.gate.tick().await.unwrap();
-    assert_eq!(bench.all(Space::PaymentAnswers).await.len(), 1);
-    bench.clock.set(NOW.plus_millis(DAY + 1));
-    bench.gate.tick().await.unwrap();
-    assert!(bench.all(Space::PaymentAnswers).await.is_empty());
+    for (millis, kept) in [(HOUR + 1, 1), (DAY, 1), (DAY + 1, 0)] {
+        bench.clock.set(NOW.plus_millis(millis));
+        bench.gate.tick().await.unwrap();
+        assert_eq!(bench.all(Space::PaymentAnswers).await.len(), kept, "after {millis} ms");
+    }
 }
 
 #[tokio::test]

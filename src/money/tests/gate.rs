@@ -1,5 +1,7 @@
 //! One payment buys one run and one answer.
 
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
 use super::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -226,6 +228,7 @@ async fn what_payments_are_taken_is_described() {
     let described = bench.gate.describe();
     let said = ["payTo", "network", "networkV1", "facilitator"].map(|name| described[name].as_str().unwrap());
     assert_eq!(said, [PAY_TO, "eip155:84532", "base-sepolia", "moody"]);
+    assert_eq!(described["schemes"], json!(["exact", "upto"]));
     assert!(described["simulated"] == true && described["faucet"].is_string(), "{described}");
     let asset = &ASSETS[0];
     let told = json!({ "address": asset.address, "symbol": "USDC", "decimals": 6, "name": "USDC", "version": "2" });
@@ -376,11 +379,14 @@ async fn a_settlement_that_another_replica_ended_is_not_open() {
 async fn a_payment_that_nobody_was_asked_to_settle_is_released_and_may_be_shown_again() {
     let bench = Bench::new().await;
     bench.facilitator.feel(Mood::Away);
-    let admission = bench.run(Payer::new(1).pays(1)).await;
-    let id = admission.id().clone();
-    let settled = bench.settle(admission).await;
-    assert!(matches!(&settled, Err(SettleError::Refused { reason, .. }) if reason == NOT_SERVED), "{settled:?}");
-    assert_eq!((bench.state(&id).await, bench.gate.open_intents()), (Some(State::Released), 0));
+    // None of these runs is held against the payer.
+    for _ in 0..=FailedRuns::default().of_payer.unwrap().get() {
+        let admission = bench.run(Payer::new(1).pays(1)).await;
+        let id = admission.id().clone();
+        let settled = bench.settle(admission).await;
+        assert!(matches!(&settled, Err(SettleError::Refused { reason, .. }) if reason == NOT_SERVED), "{settled:?}");
+        assert_eq!((bench.state(&id).await, bench.gate.open_intents()), (Some(State::Released), 0));
+    }
     bench.facilitator.feel(Mood::Honest);
     assert_eq!(bench.buy(Payer::new(1).pays(1)).await.body, ANSWER);
 }
@@ -409,4 +415,16 @@ async fn a_facilitator_that_readies_nothing_and_watches_nothing_says_so() {
     let bench = Bench::new().await;
     assert_eq!(bench.facilitator.prepare(&Payer::new(1).payment(1)).await.ok(), Some(None));
     assert_eq!(bench.gate.facilitator_status(), None);
+}
+
+#[tokio::test]
+async fn signed_offers_hold_to_the_end_of_the_minute_and_as_long_as_a_payment_may_take() {
+    let (bench, terms) = (Bench::new().await, terms());
+    for (millis, minute) in [(0, 60), (59_999, 60), (60_000, 120)] {
+        bench.clock.set(NOW.plus_millis(millis));
+        let offer = &bench.gate.challenge(&terms, Way::Post, "payment required").v2["extensions"]["offer-receipt"]["info"]["offers"][0];
+        let said = URL_SAFE_NO_PAD.decode(offer["signature"].as_str().unwrap().split('.').nth(1).unwrap()).unwrap();
+        let said: Value = serde_json::from_slice(&said).unwrap();
+        assert_eq!(said["validUntil"], json!(NOW.as_secs() + minute + terms.timeout_secs), "{millis}");
+    }
 }

@@ -50,6 +50,10 @@ impl Facilitator for Willing {
     fn fee_payer(&self, _network: &Network) -> Option<String> {
         self.fee_payer.map(str::to_owned)
     }
+
+    fn status(&self) -> Option<Value> {
+        self.fee_payer.map(|payer| json!({ "feePayer": payer }))
+    }
 }
 
 fn several() -> PaymentConfig {
@@ -147,6 +151,28 @@ fn solana_is_not_asked_for_while_nobody_completes_transactions_or_when_they_end_
     assert!(!networks(&silent.gate.accepts(&terms(), WireVersion::V2)).contains(&SOLANA.caip2));
     let slow = Terms { wall: Duration::from_secs(31), ..terms() };
     assert_eq!(networks(&Several::new().gate.accepts(&slow, WireVersion::V2)).len(), 4);
+    // Where nobody settles, nobody completes transactions, nor takes what was charged.
+    let nobody: Facilitators = std::iter::empty().collect();
+    assert_eq!(several().accepts(&nobody, &terms(), WireVersion::V2).len(), 4);
+    assert!(several().accepts(&nobody, &Terms { metered: true, ..terms() }, WireVersion::V2).is_empty());
+}
+
+#[test]
+fn each_way_to_pay_is_described_with_who_settles_it() {
+    let described = Several::new().gate.describe();
+    let told: Vec<_> = described["accepts"].as_array().unwrap().iter().map(|way| [&way["network"], &way["facilitator"]]).collect();
+    let settle = |network: &Network, name: &str| [json!(network.caip2), json!(name)];
+    let willing = [&BASE, &CELO, &CELO].map(|network| settle(network, "willing"));
+    assert_eq!(json!(told), json!([&willing[..], &[settle(&ARBITRUM, "none"), settle(&SOLANA, "willing")]].concat()));
+    assert_eq!(described["schemes"], json!(["exact"]), "nobody takes what was charged");
+}
+
+#[test]
+fn operators_see_how_each_facilitator_fares() {
+    let gate = Several::new().gate;
+    let (quiet, told) = (json!({ "facilitator": "willing", "status": null }), json!({ "feePayer": FEE_PAYER }));
+    let each = json!({ (BASE.caip2): quiet, (CELO.caip2): quiet, (SOLANA.caip2): { "facilitator": "willing", "status": told } });
+    assert_eq!((gate.facilitator_status(), gate.facilitator_statuses()), (Some(told), each));
 }
 
 #[test]
@@ -298,10 +324,17 @@ async fn an_open_settlement_of_a_network_without_a_facilitator_stays_open() {
 async fn balances_of_different_tokens_do_not_mix() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let (usdc, usdt) = (Asset::named(&CELO, "USDC").unwrap(), Asset::named(&CELO, "USDT").unwrap());
-    let ledger = Ledger::new(store, usdc);
+    let ledger = Ledger::new(Arc::clone(&store), usdc);
     let address = Payer::new(1).address();
     ledger.faucet_of(usdt, &address, FUNDS).await.unwrap();
     let has = async |asset: &Asset| ledger.balance_of(asset, &address).await.unwrap();
     assert_eq!([has(usdc).await, has(usdt).await, has(&ASSETS[0]).await], [MicroUsd(0), FUNDS, MicroUsd(0)]);
     assert_eq!(ledger.balance(&address).await.unwrap(), MicroUsd(0));
+    // The first is called by its network alone, as when there was no other.
+    ledger.faucet_of(usdc, &address, FUNDS).await.unwrap();
+    let address = address.to_lowercase();
+    let named = [format!("{}/{address}", CELO.caip2), format!("{}/{}/{address}", CELO.caip2, usdt.address.to_lowercase())];
+    for key in &named {
+        assert!(store.get(Space::LedgerBalances, key.as_bytes()).await.unwrap().is_some(), "{key}");
+    }
 }

@@ -78,3 +78,27 @@ async fn once_a_facilitator_answers_again_all_that_waits_is_settled() {
     assert!(rest.is_some_and(|rest| rest <= 4 * SWEEP), "after {first:?}, {rest:?}");
     assert_eq!((bench.gate.open_intents(), bench.receipts().await.len()), (0, open.len()));
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_was_asked_about_often_is_asked_about_rarely() {
+    let bench = Bench::new().await;
+    let open = bench.leave_open(0..1).await;
+    assert_eq!(bench.ask_for(10 * MINUTE, async || false).await, None);
+    bench.facilitator.feel(Mood::Honest);
+    let took = bench.ask_for(10 * MINUTE, async || bench.is_settled(&open).await).await;
+    assert!(took.is_some_and(|took| took > MINUTE), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_was_dropped_is_asked_again() {
+    let bench = Bench::new().await;
+    let open = bench.leave_open(0..1).await;
+    bench.facilitator.feel(Mood::Honest);
+    *bench.facilitator.deaf.lock().unwrap() = open.clone();
+    tokio::time::sleep(SWEEP).await;
+    let round = tokio::time::timeout(SWEEP / 2, bench.gate.tick()).await;
+    assert!(round.is_err(), "an answer is awaited");
+    bench.facilitator.deaf.lock().unwrap().clear();
+    let took = bench.ask_for(10 * MINUTE, async || bench.is_settled(&open).await).await;
+    assert!(took.is_some_and(|took| took <= SWEEP), "{took:?}");
+}

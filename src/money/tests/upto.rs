@@ -44,6 +44,11 @@ fn paid(payer: &Payer, authorization: &Value) -> Value {
     json!({ "x402Version": 2, "accepted": requirements(), "payload": { "signature": signature, "permit2Authorization": authorization } })
 }
 
+/// The payment as a facilitator sees it.
+fn payment(payload: &Value) -> Payment {
+    Shown::decode(WireVersion::V2, &payload.to_string()).unwrap().matching(&metered(), vec![requirements()]).unwrap()
+}
+
 async fn admit(bench: &Bench, payload: &Value) -> Result<Admit, Refusal> {
     bench.gate.admit(&metered(), offer(payload), REQUEST).await
 }
@@ -106,12 +111,32 @@ async fn a_permit_has_one_spelling_so_it_buys_one_run() {
 
 /// The nonces of permits and of transfers are two lists.
 #[tokio::test]
-async fn a_permit_and_a_transfer_of_one_nonce_are_two_payments() {
+async fn a_permit_and_a_transfer_of_one_nonce_are_two_payments_and_so_are_permits_of_two() {
     let bench = Bench::new().await;
     let payer = Payer::new(1);
     bench.buy(payer.pays(1)).await;
-    charged(&bench, &paid(&payer, &authorization(&payer, 1)), MicroUsd(1)).await.unwrap();
-    assert_eq!(bench.earned().await, PRICE.0 + 1);
+    for nonce in [1, 2] {
+        charged(&bench, &paid(&payer, &authorization(&payer, nonce)), MicroUsd(1)).await.unwrap();
+    }
+    assert_eq!(bench.earned().await, PRICE.0 + 2);
+}
+
+#[tokio::test]
+async fn the_times_of_a_permit_count_to_the_second() {
+    let (bench, payer, now) = (Bench::new().await, Payer::new(1), NOW.as_secs());
+    for (deadline, valid_after, refused) in
+        [(now + 6, now, None), (now + 5, now, Some("permit2_deadline_expired")), (now + 6, now + 1, Some("permit2_not_yet_valid"))]
+    {
+        let mut authorization = authorization(&payer, 1);
+        authorization["deadline"] = json!(deadline.to_string());
+        authorization["witness"]["validAfter"] = json!(valid_after.to_string());
+        let told = match bench.facilitator.verify(&payment(&paid(&payer, &authorization))).await {
+            Verdict::Invalid { reason, .. } => Some(reason),
+            Verdict::Valid => None,
+            Verdict::Unavailable(why) => panic!("{why}"),
+        };
+        assert_eq!(told.as_deref(), refused);
+    }
 }
 
 #[tokio::test]
@@ -191,8 +216,7 @@ async fn a_facilitator_is_asked_to_settle_what_was_charged() {
     let router = Router::new().route("/verify", post(answer)).route("/settle", post(answer)).with_state(Arc::clone(&asked));
     tokio::spawn(async move { axum::serve(listener, router).await });
     let payer = Payer::new(1);
-    let shown = Shown::decode(WireVersion::V2, &paid(&payer, &authorization(&payer, 1)).to_string()).unwrap();
-    let mut payment = shown.matching(&metered(), vec![requirements()]).unwrap();
+    let mut payment = payment(&paid(&payer, &authorization(&payer, 1)));
     let facilitator = HttpFacilitator::new(&url, &Default::default(), None, Clock::fixed(NOW)).unwrap();
     assert_eq!(facilitator.verify(&payment).await, Verdict::Valid);
     payment.charge(MicroUsd(12_345));

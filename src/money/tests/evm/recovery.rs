@@ -31,11 +31,32 @@ async fn a_settlement_whose_transaction_is_nowhere_is_sent_anew_while_its_nonce_
         chain.safe += 1;
     }
     assert!(matches!(resolving.await.unwrap(), SettleOutcome::Settled(_)));
-    // One that a node still has is waited for.
-    let pending = Some(("eth_getTransactionByHash", json!({ "hash": B256::repeat_byte(9) })));
+    // One that a node still has is waited for, the next one of the signer's too.
+    for nonce in [json!(null), json!("0x7")] {
+        let pending = Some(("eth_getTransactionByHash", json!({ "hash": B256::repeat_byte(9), "nonce": nonce })));
+        let node = Node::of(Chain { instead: pending, ..Chain::at(NOW) }).await;
+        let patience = Patience { stuck: Duration::from_secs(600), settle: Duration::from_millis(50) };
+        let outcome = waiting(&node, Clock::fixed(NOW), patience).resolve(&payment, &lost).await;
+        assert!(matches!(outcome, SettleOutcome::Unknown(_)), "{nonce}: {outcome:?}");
+        assert!(node.chain.lock().unwrap().pool.is_empty(), "{nonce}");
+    }
+}
+
+#[tokio::test]
+async fn the_node_says_once_what_is_missing_below_a_transaction_of_before() {
+    let lost = Begun { facilitator: Some("evm".to_owned()), transaction: Some(B256::repeat_byte(9).to_string()), ..begun() };
+    let pending = Some(("eth_getTransactionByHash", json!({ "hash": B256::repeat_byte(9), "nonce": "0x8" })));
     let node = Node::of(Chain { instead: pending, ..Chain::at(NOW) }).await;
-    assert!(matches!(patient(&node).resolve(&payment, &lost).await, SettleOutcome::Unknown(_)));
-    assert!(node.chain.lock().unwrap().pool.is_empty());
+    let facilitator = patient(&node);
+    // What is signed afterwards comes when the signer has done what was asked before.
+    let signed = async |nonce| facilitator.prepare(&Payer::new(1).payment(nonce)).await.unwrap();
+    signed(2).await;
+    // Each time whether its place is taken, and the first time how far the signer has come.
+    for (nonce, counted) in [(3, 5), (4, 6)] {
+        assert!(matches!(facilitator.resolve(&Payer::new(1).payment(1), &lost).await, SettleOutcome::Unknown(_)));
+        signed(nonce).await;
+        assert_eq!(node.times("eth_getTransactionCount"), counted);
+    }
 }
 
 #[tokio::test]
