@@ -388,6 +388,18 @@ mod tests {
     }
 
     #[test]
+    fn offers_are_signed_in_the_format_that_was_asked_for() {
+        let accepts = [json!({ "scheme": "exact", "network": "eip155:84532", "asset": "0x1", "payTo": "0x2", "amount": "7" })];
+        for (format, name, by) in [(OfferFormat::Jws, "jws", "kid"), (OfferFormat::Eip712, "eip712", "address")] {
+            let folder = tempfile::tempdir().unwrap();
+            let signer = Signer::open(folder.path()).unwrap().telling(format);
+            assert!(signer.offers_by()["format"] == name && signer.offers_by()[by].is_string(), "{}", signer.offers_by());
+            let offers = signer.offers("https://tools.example/tools/a", &accepts, Timestamp(0));
+            assert_eq!((offers.len(), &offers[0]["format"], &offers[0]["acceptIndex"]), (1, &json!(name), &json!(0)));
+        }
+    }
+
+    #[test]
     fn debug_does_not_show_the_key() {
         let folder = tempfile::tempdir().unwrap();
         let signer = Signer::open(folder.path()).unwrap();
