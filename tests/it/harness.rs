@@ -8,6 +8,7 @@ mod host;
 mod mcp;
 mod payer;
 mod payment;
+pub mod permit;
 mod process;
 mod random;
 pub mod raw;

@@ -66,6 +66,7 @@ mod streams;
 mod suspensions;
 mod twice;
 mod unpaid;
+mod upto;
 mod versions;
 mod ways;
 mod words;

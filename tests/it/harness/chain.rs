@@ -11,7 +11,10 @@ use alloy_primitives::{Address, U256};
 use reqwest::Client;
 use serde_json::{Value, json};
 
-use super::eventually;
+use super::{
+    eventually,
+    permit::{PERMIT2, UPTO_PROXY},
+};
 
 /// A network of the table, as x402 clients know it: its number, and its dollar token.
 pub type Known = (u64, &'static str);
@@ -126,7 +129,9 @@ impl Chain {
         let client = Client::builder().no_proxy().build().unwrap();
         let chain = Self { process, url, client, code, known };
         chain.etch(known.1, "Token").await;
-        chain.etch(MULTICALL, "Multicall3").await;
+        for (address, contract) in [(MULTICALL, "Multicall3"), (PERMIT2, "Permit2"), (UPTO_PROXY, "UptoProxy")] {
+            chain.etch(address, contract).await;
+        }
         chain
     }
 
@@ -147,7 +152,20 @@ impl Chain {
         let (to, data) = (word(to), format!("{micros:064x}"));
         let mint =
             json!({ "from": "0x70997970C51812dc3A010C7d01b50e0d17dc79C8", "to": self.known.1, "data": format!("0x40c10f19{to}{data}") });
-        let sent = self.rpc("eth_sendTransaction", json!([mint])).await;
+        self.send(mint).await;
+    }
+
+    /// Has an address let Permit2 move all that it has.
+    pub async fn approve(&self, of: &str) {
+        self.rpc("anvil_setBalance", json!([of, "0x56bc75e2d63100000"])).await;
+        self.rpc("anvil_impersonateAccount", json!([of])).await;
+        let data = format!("0x095ea7b3{}{:064x}", word(PERMIT2), U256::MAX);
+        self.send(json!({ "from": of, "to": self.known.1, "data": data })).await;
+    }
+
+    /// Sends a transaction, and waits until it is in a block.
+    pub async fn send(&self, transaction: Value) {
+        let sent = self.rpc("eth_sendTransaction", json!([transaction])).await;
         eventually("it is in a block", Duration::from_secs(60), async || {
             (!self.rpc("eth_getTransactionReceipt", json!([sent])).await.is_null()).then_some(())
         })

@@ -127,7 +127,10 @@ impl Payer {
             validBefore: number("validBefore"),
             nonce: text(&authorization["nonce"]).parse::<B256>().unwrap(),
         };
-        let hash = message.eip712_signing_hash(&domain);
+        self.sign_hash(message.eip712_signing_hash(&domain))
+    }
+
+    pub(super) fn sign_hash(&self, hash: B256) -> String {
         let (signature, recovery) = self.key.sign_prehash_recoverable(hash.as_slice()).unwrap();
         format!("0x{}{:02x}", hex::encode(signature.to_bytes()), 27 + recovery.to_byte())
     }

@@ -21,14 +21,13 @@ impl Payment {
 
     /// The payment's id at a host: computed by who signed it.
     pub fn id(&self) -> String {
-        let authorization = &self.payload["payload"]["authorization"];
-        let lower = |text: &str| text.to_ascii_lowercase();
-        let parts = [
-            self.network.clone(),
-            lower(&self.asset),
-            lower(authorization["from"].as_str().unwrap()),
-            lower(authorization["nonce"].as_str().unwrap()),
-        ];
+        let (signed, lower) = (&self.payload["payload"], |text: &str| text.to_ascii_lowercase());
+        let (authorization, space) = match &signed["permit2Authorization"] {
+            Value::Null => (&signed["authorization"], ""),
+            permit => (permit, "permit2:"),
+        };
+        let nonce = lower(authorization["nonce"].as_str().unwrap());
+        let parts = [self.network.clone(), lower(&self.asset), lower(authorization["from"].as_str().unwrap()), format!("{space}{nonce}")];
         format!("pmt_{}", &hex::encode(Sha256::digest(parts.join("\n")))[..32])
     }
 

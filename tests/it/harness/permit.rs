@@ -1,0 +1,83 @@
+//! Someone who permits a most, of which what was charged is taken: Permit2, as the scheme `upto` has it signed.
+
+use std::{borrow::Cow, time::UNIX_EPOCH};
+
+use alloy_primitives::{Address, U256, address};
+use alloy_sol_types::{Eip712Domain, SolStruct, sol};
+use serde_json::{Value, json};
+
+use super::{Payer, Payment};
+
+pub const PERMIT2: &str = "0x000000000022D473030F116dDEE9F6B43aC78BA3";
+pub const UPTO_PROXY: &str = "0x4020A4f3b7b90ccA423B9fabCc0CE57C6C240002";
+
+sol! {
+    struct TokenPermissions {
+        address token;
+        uint256 amount;
+    }
+
+    struct Witness {
+        address to;
+        address facilitator;
+        uint256 validAfter;
+    }
+
+    /// The typed data of a permit.
+    struct PermitWitnessTransferFrom {
+        TokenPermissions permitted;
+        address spender;
+        uint256 nonce;
+        uint256 deadline;
+        Witness witness;
+    }
+}
+
+impl Payer {
+    /// A permit for the most that a v2 challenge asks, valid for five minutes.
+    pub fn permit(&self, challenge: &Value) -> Payment {
+        self.permit_until(challenge, UNIX_EPOCH.elapsed().unwrap().as_secs() + 300)
+    }
+
+    /// The same, valid until then, in seconds since 1970.
+    pub fn permit_until(&self, challenge: &Value, deadline: u64) -> Payment {
+        let accepted = &challenge["accepts"][0];
+        assert_eq!(accepted["scheme"], "upto", "{challenge}");
+        let mut nonce = [0; 32];
+        getrandom::fill(&mut nonce).unwrap();
+        let authorization = json!({
+            "from": self.address,
+            "permitted": { "token": accepted["asset"], "amount": accepted["amount"] },
+            "spender": UPTO_PROXY,
+            "nonce": U256::from_be_bytes(nonce).to_string(),
+            "deadline": deadline.to_string(),
+            "witness": { "to": accepted["payTo"], "facilitator": accepted["extra"]["facilitatorAddress"], "validAfter": "0" },
+        });
+        let signed = json!({ "signature": self.sign_permit(&authorization), "permit2Authorization": authorization });
+        Payment {
+            header: "PAYMENT-SIGNATURE",
+            payload: json!({ "x402Version": 2, "resource": challenge["resource"], "accepted": accepted, "payload": signed }),
+            network: accepted["network"].as_str().unwrap().to_owned(),
+            asset: accepted["asset"].as_str().unwrap().to_owned(),
+        }
+    }
+
+    fn sign_permit(&self, authorization: &Value) -> String {
+        let number = |pointer: &str| authorization.pointer(pointer).unwrap().as_str().unwrap().parse::<U256>().unwrap();
+        let address = |pointer: &str| authorization.pointer(pointer).unwrap().as_str().unwrap().parse::<Address>().unwrap();
+        let contract = Some(address!("000000000022D473030F116dDEE9F6B43aC78BA3"));
+        let domain = Eip712Domain::new(Some(Cow::Borrowed("Permit2")), None, Some(U256::from(84_532)), contract, None);
+        let message = PermitWitnessTransferFrom {
+            permitted: TokenPermissions { token: address("/permitted/token"), amount: number("/permitted/amount") },
+            spender: address("/spender"),
+            nonce: number("/nonce"),
+            deadline: number("/deadline"),
+            witness: Witness {
+                to: address("/witness/to"),
+                facilitator: address("/witness/facilitator"),
+                validAfter: number("/witness/validAfter"),
+            },
+        };
+        self.sign_hash(message.eip712_signing_hash(&domain))
+    }
+}

@@ -1,0 +1,109 @@
+//! Metered calls on a chain, by x402's scheme `upto`: the stock client, Permit2 as it is deployed, and who takes what was charged.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::{
+    clients::pays_with,
+    harness::{Chain, Host, HostBuilder, PAY_TO, Payer, eventually, js},
+};
+
+/// Charges what its input says.
+const METER: &str = "export default async ({ input }, ctx) => { await ctx.charge(input.cost ?? '0.0123'); return { echo: input }; };";
+
+/// What payers have at first, the most that a call costs, and what it costs, in micro-dollars.
+const FUNDS: u64 = 1_000_000;
+const MOST: u64 = 50_000;
+const COST: u64 = 12_300;
+
+/// A host with a metered tool, once it is known who takes what was charged.
+async fn metered(how: HostBuilder) -> Host {
+    let host = how.start().await;
+    let mut tool = js("shout", 0.0, METER);
+    tool["maxPriceUsd"] = json!(0.05);
+    host.publish(&tool).await;
+    eventually("it is asked for", Duration::from_secs(60), async || {
+        (host.challenge("shout").await["accepts"][0]["amount"] == MOST.to_string()).then_some(())
+    })
+    .await;
+    host
+}
+
+/// A payer who has money, and lets Permit2 move it.
+async fn payer(chain: &Chain) -> Payer {
+    let payer = Payer::new();
+    chain.mint(&payer.address, FUNDS).await;
+    chain.approve(&payer.address).await;
+    payer
+}
+
+/// What payer and seller have.
+async fn balances(chain: &Chain, payer: &Payer) -> (u64, u64) {
+    (chain.balance(&payer.address).await, chain.balance(PAY_TO).await)
+}
+
+async fn a_stock_client_pays_what_was_charged(chain: &Chain, how: HostBuilder) {
+    let (host, payer) = (metered(how).await, payer(chain).await);
+    assert_eq!(balances(chain, &payer).await, (FUNDS, 0));
+    let done = pays_with("node".as_ref(), "pay.mjs", &host, Some(&payer)).await;
+    let settlement = &done["settlement"];
+    assert_eq!((&done["status"], &done["body"]), (&json!(200), &json!({ "echo": { "text": "hello" } })), "{done}\n{}", host.log());
+    assert_eq!((&settlement["success"], &settlement["amount"]), (&json!(true), &json!(COST.to_string())), "{done}");
+    assert_eq!(balances(chain, &payer).await, (FUNDS - COST, COST), "the rest of the most stays");
+    let receipt = host.receipt(done["receiptId"].as_str().unwrap()).await;
+    assert_eq!((&receipt["scheme"], &receipt["amount"]), (&json!("upto"), &settlement["amount"]));
+    assert_eq!((&receipt["priceUsd"], &receipt["maxPriceUsd"]), (&json!(0.0123), &json!(0.05)));
+    let mined = chain.rpc("eth_getTransactionReceipt", json!([receipt["transaction"]])).await;
+    assert_eq!(mined["status"], "0x1", "{receipt}");
+}
+
+async fn a_permit_buys_one_answer_and_nothing_where_it_costs_nothing(chain: &Chain, how: HostBuilder) {
+    let (host, payer) = (metered(how).await, payer(chain).await);
+    let payment = payer.permit(&host.challenge("shout").await);
+    let free = host.call_paid("shout", &json!({ "cost": 0 }), &payment).await.is(200);
+    assert_eq!(host.receipt(&free.receipt_id()).await["priceUsd"], 0);
+    assert_eq!(balances(chain, &payer).await, (FUNDS, 0), "nothing was charged");
+    let input = json!({ "cost": "0.000001" });
+    let bought = host.call_paid("shout", &input, &payment).await.is(200);
+    assert_eq!(balances(chain, &payer).await, (FUNDS - 1, 1));
+    let again = host.call_paid("shout", &input, &payment).await.is(200);
+    assert_eq!((again.json(), again.receipt_id()), (bought.json(), bought.receipt_id()));
+    assert_eq!(balances(chain, &payer).await, (FUNDS - 1, 1), "it is taken once");
+}
+
+async fn who_did_not_let_permit2_move_the_token_is_told_so(chain: &Chain, how: HostBuilder) {
+    let (host, payer) = (metered(how).await, Payer::new());
+    chain.mint(&payer.address, FUNDS).await;
+    let payment = payer.permit(&host.challenge("shout").await);
+    let refused = host.call_paid("shout", &json!({}), &payment).await.is(402).json();
+    assert_eq!(refused["error"], "permit2_allowance_required", "{refused}");
+    chain.approve(&payer.address).await;
+    host.call_paid("shout", &json!({}), &payment).await.is(200);
+    assert_eq!(balances(chain, &payer).await, (FUNDS - COST, COST));
+}
+
+fn stock(facilitator: &str, chain: &Chain) -> HostBuilder {
+    Host::builder().settled_by(facilitator).env("TOLLHOUSE_RPC_URL", &chain.url)
+}
+
+#[tokio::test]
+async fn a_stock_client_pays_what_was_charged_through_the_stock_facilitator() {
+    let chain = Chain::start().await;
+    let facilitator = chain.stock_facilitator().await;
+    a_stock_client_pays_what_was_charged(&chain, stock(&facilitator.url, &chain)).await;
+}
+
+#[tokio::test]
+async fn a_permit_buys_one_answer_through_the_stock_facilitator() {
+    let chain = Chain::start().await;
+    let facilitator = chain.stock_facilitator().await;
+    a_permit_buys_one_answer_and_nothing_where_it_costs_nothing(&chain, stock(&facilitator.url, &chain)).await;
+}
+
+#[tokio::test]
+async fn a_payer_who_has_not_approved_is_told_so_by_the_stock_facilitator() {
+    let chain = Chain::start().await;
+    let facilitator = chain.stock_facilitator().await;
+    who_did_not_let_permit2_move_the_token_is_told_so(&chain, stock(&facilitator.url, &chain)).await;
+}
