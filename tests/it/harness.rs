@@ -5,6 +5,7 @@ pub mod chain;
 mod erratic;
 mod facilitator;
 mod host;
+mod lossy;
 mod mcp;
 mod payer;
 mod payment;
@@ -24,6 +25,7 @@ pub use self::{
     erratic::Erratic,
     facilitator::{Facilitator, Said, Settles},
     host::{Host, HostBuilder, PAY_TO, micros, tollhouse},
+    lossy::{Loses, Lossy},
     mcp::{Mcp, Replied},
     payer::Payer,
     payment::Payment,

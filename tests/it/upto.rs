@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use alloy_primitives::U256;
+use serde_json::{Value, json};
 
 use crate::{
     clients::pays_with,
-    harness::{Chain, Host, HostBuilder, PAY_TO, Payer, eventually, js},
+    harness::{Chain, Host, HostBuilder, Loses, Lossy, PAY_TO, Payer, Payment, eventually, js, permit::PERMIT2},
 };
 
 /// Charges what its input says.
@@ -106,4 +107,57 @@ async fn a_payer_who_has_not_approved_is_told_so_by_the_stock_facilitator() {
     let chain = Chain::start().await;
     let facilitator = chain.stock_facilitator().await;
     who_did_not_let_permit2_move_the_token_is_told_so(&chain, stock(&facilitator.url, &chain)).await;
+}
+
+/// The state of a payment once its end was found on the chain, in blocks that stay.
+async fn found(chain: &Chain, host: &Host, payment: &Payment) -> Value {
+    chain.rpc("anvil_mine", json!(["0x3"])).await;
+    eventually("its end is found", Duration::from_secs(120), async || {
+        host.payment(&payment.id()).await.filter(|payment| payment["state"] != "settling")
+    })
+    .await
+}
+
+/// The facilitator took the money and was not heard: Permit2 and the token tell.
+#[tokio::test]
+async fn a_permit_whose_settlement_nobody_heard_of_is_found_on_the_chain() {
+    let chain = Chain::start().await;
+    let facilitator = chain.stock_facilitator().await;
+    let lossy = Lossy::before(&facilitator.url, Loses::Answers).await;
+    let (host, payer) = (metered(stock(&lossy.url, &chain)).await, payer(&chain).await);
+    let payment = payer.permit(&host.challenge("shout").await);
+    host.call_paid("shout", &json!({}), &payment).await.is(502);
+    assert_eq!(host.payment(&payment.id()).await.unwrap()["state"], "settling");
+    assert_eq!(balances(&chain, &payer).await, (FUNDS - COST, COST), "it is taken");
+    let state = found(&chain, &host, &payment).await;
+    assert_eq!(state["state"], "settled", "{state}");
+    let mined = chain.rpc("eth_getTransactionReceipt", json!([state["transaction"]])).await;
+    assert_eq!(mined["status"], "0x1", "{state}");
+    let answer = host.call_paid("shout", &json!({}), &payment).await.is(200);
+    assert_eq!(host.receipt(&answer.receipt_id()).await["amount"], COST.to_string());
+    assert_eq!(balances(&chain, &payer).await, (FUNDS - COST, COST));
+}
+
+/// What was not taken and cannot be any more buys nothing: the payer used its nonce up, or it ended.
+#[tokio::test]
+async fn a_permit_that_can_no_longer_be_taken_is_refused_by_the_chain() {
+    let chain = Chain::start().await;
+    let facilitator = chain.stock_facilitator().await;
+    let lossy = Lossy::before(&facilitator.url, Loses::Questions).await;
+    let (host, payer) = (metered(stock(&lossy.url, &chain)).await, payer(&chain).await);
+    let challenge = host.challenge("shout").await;
+    let [used_up, ended] = [payer.permit(&challenge), payer.permit(&challenge)];
+    let calls = [&used_up, &ended].map(|payment| async { host.call_paid("shout", &json!({}), payment).await.is(502) });
+    futures_util::future::join_all(calls).await;
+    let nonce: U256 = used_up.payload["payload"]["permit2Authorization"]["nonce"].as_str().unwrap().parse().unwrap();
+    let mask = U256::ONE << (nonce & U256::from(0xff)).to::<usize>();
+    let invalidate = format!("0x3ff9dcb1{:064x}{mask:064x}", nonce >> 8);
+    chain.send(json!({ "from": payer.address, "to": PERMIT2, "data": invalidate })).await;
+    let state = found(&chain, &host, &used_up).await;
+    assert_eq!((&state["state"], &state["reason"]), (&json!("refused"), &json!("permit2_invalid_nonce")));
+    assert_eq!(host.payment(&ended.id()).await.unwrap()["state"], "settling");
+    chain.rpc("evm_increaseTime", json!([400])).await;
+    let state = found(&chain, &host, &ended).await;
+    assert_eq!((&state["state"], &state["reason"]), (&json!("refused"), &json!("permit2_deadline_expired")));
+    assert_eq!(balances(&chain, &payer).await, (FUNDS, 0));
 }

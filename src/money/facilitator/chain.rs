@@ -3,4 +3,5 @@
 pub(in crate::money) mod events;
 pub(in crate::money) mod judge;
 pub(in crate::money) mod node;
+mod permit;
 mod search;

@@ -9,7 +9,7 @@ use super::*;
 pub(super) const TRANSACTION: &str = "0x1111111111111111111111111111111111111111111111111111111111111111";
 const USED: &str = "0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5";
 const CANCELED: &str = "0x1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81";
-const TRANSFER: &str = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef";
+pub(super) const TRANSFER: &str = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef";
 
 /// What `balanceOf(address)` is called by.
 const BALANCE_OF: &str = "0x70a08231";
@@ -28,6 +28,10 @@ pub(super) struct Chain {
     pub(super) spent: Option<(u64, Vec<Value>)>,
     /// Blocks before it are not kept.
     pub(super) kept_from: u64,
+    /// The state after blocks before it is not.
+    pub(super) state_from: u64,
+    /// What the transaction that spent the nonce called: `to` and `input`.
+    pub(super) called: Option<Value>,
     /// Most blocks whose events are looked through at once.
     pub(super) most_span: u64,
     /// What is answered to a method, whatever the chain is like.
@@ -61,6 +65,8 @@ impl Chain {
             at,
             spent: None,
             kept_from: 0,
+            state_from: 0,
+            called: None,
             most_span: 100_000,
             instead: None,
             balance: PRICE.0,
@@ -104,6 +110,9 @@ impl Chain {
             "eth_call" if params[0]["data"].as_str().unwrap().starts_with(BALANCE_OF) => json!(format!("{:#066x}", self.balance)),
             "eth_call" => {
                 let at = if params[1].is_string() { number(&params[1]) } else { number(&params[1]["blockHash"]) };
+                if at < self.state_from {
+                    return Err(json!({ "code": -32000, "message": "missing trie node" }));
+                }
                 let spent = self.spent.as_ref().is_some_and(|(block, _)| *block <= at);
                 json!(format!("0x{:064x}", u8::from(spent)))
             }
@@ -112,7 +121,11 @@ impl Chain {
                 if to - from >= self.most_span {
                     return Err(json!({ "code": -32005, "message": "query exceeds max block range" }));
                 }
-                let asked = |log: &&Value| params[0]["topics"][0].as_array().unwrap().contains(&log["topics"][0]);
+                let asked = |log: &&Value| match &params[0]["topics"][0] {
+                    Value::Array(any) => any.contains(&log["topics"][0]),
+                    Value::Null => true,
+                    _ => log["topics"] == params[0]["topics"],
+                };
                 let within = self.spent.iter().filter(|(block, _)| (from.max(self.kept_from)..=to).contains(block));
                 json!(within.flat_map(|(_, logs)| logs.iter().filter(asked)).collect::<Vec<_>>())
             }
@@ -121,7 +134,12 @@ impl Chain {
             "eth_maxPriorityFeePerGas" | "eth_gasPrice" => json!("0x64"),
             "eth_getBalance" => json!(format!("{:#x}", self.wei)),
             "eth_estimateGas" => json!("0xea60"),
-            "eth_getTransactionByHash" => Value::Null,
+            "eth_getTransactionByHash" => match &self.called {
+                Some(called) if params[0] == TRANSACTION => {
+                    json!({ "hash": TRANSACTION, "to": called["to"], "input": called["input"], "nonce": "0x1" })
+                }
+                _ => Value::Null,
+            },
             "eth_sendRawTransaction" if self.pool.len() == self.most_sent => {
                 return Err(json!({ "code": -32000, "message": "replacement transaction underpriced" }));
             }
@@ -199,7 +217,7 @@ pub(super) fn word(address: &str) -> String {
     format!("0x{:0>64}", address.trim_start_matches("0x").to_lowercase())
 }
 
-fn log(index: u32, topics: &[&str], data: &str) -> Value {
+pub(super) fn log(index: u32, topics: &[&str], data: &str) -> Value {
     let asset = ASSETS[0].address.to_lowercase();
     json!({ "address": asset, "topics": topics, "data": data, "logIndex": format!("{index:#x}"), "transactionHash": TRANSACTION, "removed": false })
 }

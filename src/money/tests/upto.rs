@@ -1,5 +1,7 @@
 //! Payments by the scheme `upto`: a permit for the most, of which what was charged is taken.
 
+mod permits;
+
 use axum::{Json, Router, extract::State as Shared, routing::post};
 
 use super::*;

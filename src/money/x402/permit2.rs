@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 
 use alloy_primitives::{Address, B256, U256, address};
-use alloy_sol_types::{Eip712Domain, SolStruct, sol};
+use alloy_sol_types::{Eip712Domain, SolCall as _, SolStruct, sol};
 use serde::{Deserialize, Serialize};
 
 use super::eip3009::{decimal, signed_by};
 use crate::money::Network;
 
 /// The contract that moves tokens for what is signed, and the one that has it move what was charged; the same on every network.
-const PERMIT2: Address = address!("000000000022D473030F116dDEE9F6B43aC78BA3");
+pub(in crate::money) const PERMIT2: Address = address!("000000000022D473030F116dDEE9F6B43aC78BA3");
 pub(in crate::money) const UPTO_PROXY: Address = address!("4020A4f3b7b90ccA423B9fabCc0CE57C6C240002");
 
 sol! {
@@ -32,6 +32,62 @@ sol! {
         uint256 nonce;
         uint256 deadline;
         Witness witness;
+    }
+
+    /// A permit as Permit2 takes it: without what the payer is bound to, which follows.
+    struct PermitTransferFrom {
+        TokenPermissions permitted;
+        uint256 nonce;
+        uint256 deadline;
+    }
+
+    /// That Permit2 may move the token, as the payer has signed it for tokens that take that (EIP-2612).
+    struct Approval {
+        uint256 value;
+        uint256 deadline;
+        bytes32 r;
+        bytes32 s;
+        uint8 v;
+    }
+
+    /// Of the proxy: has what was charged moved.
+    function settle(PermitTransferFrom permit, uint256 amount, address owner, Witness witness, bytes signature);
+    function settleWithPermit(
+        Approval approval, PermitTransferFrom permit, uint256 amount, address owner, Witness witness, bytes signature
+    );
+
+    /// Of Permit2: the nonces of an address that are used, 256 to a word.
+    function nonceBitmap(address owner, uint256 word) returns (uint256);
+}
+
+/// What a call of the proxy takes.
+pub(in crate::money) struct Taking {
+    permit: PermitTransferFrom,
+    owner: Address,
+    witness: Witness,
+    pub(in crate::money) amount: U256,
+}
+
+impl Taking {
+    /// Out of what the proxy was called with; what follows its arguments says nothing.
+    pub(in crate::money) fn read(input: &[u8]) -> Option<Self> {
+        if let Ok(settleCall { permit, amount, owner, witness, .. }) = settleCall::abi_decode(input) {
+            return Some(Self { permit, owner, witness, amount });
+        }
+        let settleWithPermitCall { permit, amount, owner, witness, .. } = settleWithPermitCall::abi_decode(input).ok()?;
+        Some(Self { permit, owner, witness, amount })
+    }
+
+    /// Whether it uses the nonce of a permit.
+    pub(in crate::money) fn spends(&self, permit: &Permit) -> bool {
+        (self.owner, self.permit.nonce) == (permit.from, permit.nonce)
+    }
+
+    /// Whether it takes that very permit.
+    pub(in crate::money) fn takes(&self, permit: &Permit) -> bool {
+        let Self { permit: PermitTransferFrom { permitted, deadline, .. }, witness, .. } = self;
+        let bound = (witness.to, witness.facilitator, witness.validAfter) == (permit.to, permit.facilitator, permit.valid_after);
+        self.spends(permit) && bound && (permitted.token, permitted.amount, *deadline) == (permit.token, permit.most, permit.deadline)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the token says that it did: its events, and what may be read from them.
 
-use alloy_primitives::{Address, B256, Bytes, U64, b256};
+use alloy_primitives::{Address, B256, Bytes, U64, U256, b256};
 use serde::Deserialize;
 
 use crate::money::{Asset, x402::eip3009::Transfer};
@@ -9,7 +9,7 @@ use crate::money::{Asset, x402::eip3009::Transfer};
 pub(in crate::money) const USED: B256 = b256!("98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5");
 pub(in crate::money) const CANCELED: B256 = b256!("1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81");
 /// `Transfer(address,address,uint256)` of ERC-20: topic 0.
-const MOVED: B256 = b256!("ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef");
+pub(super) const MOVED: B256 = b256!("ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef");
 
 /// An event.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -43,6 +43,13 @@ impl Log {
         let of_token = asset.address.parse() == Ok(self.address);
         of_token && !self.removed && [USED, CANCELED].contains(&topic) && from == transfer.from.into_word() && nonce == transfer.nonce
     }
+
+    /// Whether it says that the token moved so much, from the first to the second.
+    pub(super) fn moves(&self, from: Address, to: Address, value: U256, asset: &Asset) -> bool {
+        let of_token = asset.address.parse() == Ok(self.address);
+        let moved = of_token && !self.removed && self.topics[..] == [MOVED, from.into_word(), to.into_word()];
+        moved && self.data[..] == value.to_be_bytes::<32>()
+    }
 }
 
 impl Receipt {
@@ -64,7 +71,7 @@ impl Receipt {
 
 #[cfg(test)]
 mod tests {
-    use alloy_primitives::{U256, keccak256};
+    use alloy_primitives::keccak256;
     use serde_json::{Value, json};
 
     use super::*;

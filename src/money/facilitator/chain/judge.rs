@@ -1,4 +1,4 @@
-//! What became of an authorisation, by the token's own word, at a block that will stay.
+//! What became of an authorisation, by the word of the token or of Permit2, at a block that will stay.
 //!
 //! A judgement is final, so it rests on what proves itself only: the state is asked of the very block whose time is read, which a node
 //! that lags has not, and whoever prunes finds no event for a nonce that is spent. Then the settlement stays open.
@@ -7,8 +7,8 @@ use alloy_sol_types::{SolCall as _, sol};
 use serde_json::json;
 
 use super::{
-    events::{CANCELED, Receipt},
-    node::{At, Node},
+    events::{CANCELED, Log, Receipt},
+    node::{At, Block, Node},
     search::Undecided,
 };
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     money::{
         Asset, Begun, Payment, SettleOutcome,
         facilitator::{PLAYS, reason::Told, settlement},
-        x402::eip3009::Transfer,
+        x402::{eip3009::Transfer, permit2::Permit},
     },
 };
 
@@ -28,6 +28,12 @@ sol! {
 /// How much earlier than its intent a nonce may have been spent, in seconds: clocks differ, and a handler runs between.
 const EARLIER_SECS: u64 = 60 * 60;
 
+/// Whose nonce a payment spends: the token keeps those of transfers, Permit2 those of permits.
+enum Spends {
+    Transfer(Transfer),
+    Permit(Permit),
+}
+
 impl Node {
     /// What became of a payment whose settlement began at that time; unknown while it may still move, and where the node cannot tell.
     pub(in crate::money) async fn judge(&self, payment: &Payment, began: Timestamp) -> SettleOutcome {
@@ -38,29 +44,44 @@ impl Node {
     }
 
     async fn judgement(&self, payment: &Payment, began: Timestamp) -> Result<SettleOutcome, Undecided> {
-        let transfer = self.transfer(payment)?;
+        let spends = self.spends(payment)?;
         // Others may stand behind its address by now.
         self.prove().await?;
         let safe = self.block(At::Safe).await?;
+        let after_secs = began.as_secs().saturating_sub(EARLIER_SECS);
+        match spends {
+            Spends::Transfer(transfer) => self.transferred(payment, &transfer, &safe, after_secs).await,
+            Spends::Permit(permit) => self.taken(payment, &permit, &safe, after_secs).await,
+        }
+    }
+
+    /// What became of a transfer that the token keeps the nonces of.
+    async fn transferred(&self, payment: &Payment, transfer: &Transfer, safe: &Block, after_secs: u64) -> Result<SettleOutcome, Undecided> {
         let asset = payment.asset;
-        if !self.spent(asset, &transfer, At::Hash(safe.hash)).await? {
+        if !self.spent(asset, transfer, At::Hash(safe.hash)).await? {
             return match safe.timestamp.to::<u64>() >= transfer.valid_before_secs() {
                 true => Ok(refused("invalid_exact_evm_payload_authorization_valid_before")),
                 false => Err(Undecided::Says("the nonce is not used yet".to_owned())),
             };
         }
-        let event = self.event(asset, &transfer, &safe, began.as_secs().saturating_sub(EARLIER_SECS)).await?;
+        let event = self.event(asset, transfer, safe, after_secs).await?;
         if event.topics[0] == CANCELED {
             return Ok(refused("authorization_canceled"));
         }
-        let receipt: Receipt = self.ask("eth_getTransactionReceipt", json!([event.transaction_hash])).await?;
-        if receipt.transaction_hash != event.transaction_hash || receipt.block_number > safe.number || !receipt.logs.contains(&event) {
-            return Err(Undecided::Says("the event is not in its transaction".to_owned()));
-        }
-        Ok(match receipt.made(&transfer, asset) {
+        let receipt = self.receipt_of(&event, safe).await?;
+        Ok(match receipt.made(transfer, asset) {
             true => SettleOutcome::Settled(settlement(payment, event.transaction_hash.to_string())),
             false => refused("invalid_exact_evm_nonce_already_used"),
         })
+    }
+
+    /// The receipt of the transaction that an event is of, which will stay.
+    pub(super) async fn receipt_of(&self, event: &Log, safe: &Block) -> Result<Receipt, Undecided> {
+        let receipt: Receipt = self.ask("eth_getTransactionReceipt", json!([event.transaction_hash])).await?;
+        if receipt.transaction_hash != event.transaction_hash || receipt.block_number > safe.number || !receipt.logs.contains(event) {
+            return Err(Undecided::Says("the event is not in its transaction".to_owned()));
+        }
+        Ok(receipt)
     }
 
     /// What became of a payment that another facilitator was asked to settle.
@@ -73,16 +94,24 @@ impl Node {
 
     /// Whether the nonce of a payment is spent, or about to be: by the newest block.
     pub(in crate::money) async fn spent_lately(&self, payment: &Payment) -> Result<bool, String> {
-        let lately = async { self.spent(payment.asset, &self.transfer(payment)?, At::Latest).await };
+        let lately = async {
+            match self.spends(payment)? {
+                Spends::Transfer(transfer) => self.spent(payment.asset, &transfer, At::Latest).await,
+                Spends::Permit(permit) => self.used(&permit, At::Latest).await,
+            }
+        };
         lately.await.map_err(|why: Undecided| why.to_string())
     }
 
-    fn transfer(&self, payment: &Payment) -> Result<Transfer, Undecided> {
+    /// The nonce that a payment spends, where the node is one of its network.
+    fn spends(&self, payment: &Payment) -> Result<Spends, Undecided> {
         let (of, own) = (payment.asset.network, self.network());
         if of != own {
             return Err(Undecided::Says(format!("the payment is of {}, the node of {}", of.caip2, own.caip2)));
         }
-        payment.transfer().map(|(transfer, _)| transfer).ok_or_else(|| Undecided::Says("the authorization does not read".to_owned()))
+        let transfer = payment.transfer().map(|(transfer, _)| Spends::Transfer(transfer));
+        let spends = transfer.or_else(|| payment.permit().map(|(permit, _)| Spends::Permit(permit)));
+        spends.ok_or_else(|| Undecided::Says("the authorization does not read".to_owned()))
     }
 
     async fn spent(&self, asset: &Asset, transfer: &Transfer, at: At) -> Result<bool, Undecided> {
@@ -93,7 +122,7 @@ impl Node {
     }
 }
 
-fn refused(reason: &str) -> SettleOutcome {
+pub(super) fn refused(reason: &str) -> SettleOutcome {
     let told = Told::of(reason);
     SettleOutcome::Refused { reason: told.code.to_owned(), message: told.sentence.to_owned() }
 }

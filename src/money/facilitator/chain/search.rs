@@ -1,7 +1,7 @@
 //! The event by which a nonce was spent.
 
 use alloy_primitives::B256;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     events::{CANCELED, Log, USED},
@@ -25,38 +25,68 @@ pub(super) enum Undecided {
     Says(String),
 }
 
+/// A walk through the events of a token, from block to block, in ranges that the node allows.
+pub(super) struct Walk<'a> {
+    node: &'a Node,
+    filter: Value,
+    first: u64,
+    from: u64,
+    last: u64,
+    span: u64,
+    questions: u32,
+}
+
+impl<'a> Walk<'a> {
+    /// Through what `filter` names, from block `first` to `last`.
+    pub(super) fn new(node: &'a Node, filter: Value, first: u64, last: u64) -> Self {
+        Self { node, filter, first, from: first, last, span: SPAN, questions: 0 }
+    }
+
+    /// The events of the next range; `None` where there is none, or was asked enough.
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<Log>>, RpcError> {
+        while self.from <= self.last && self.questions < MOST_QUESTIONS {
+            self.questions += 1;
+            let to = (self.from + self.span - 1).min(self.last);
+            (self.filter["fromBlock"], self.filter["toBlock"]) = (json!(format!("{:#x}", self.from)), json!(format!("{to:#x}")));
+            match self.node.ask("eth_getLogs", json!([self.filter])).await {
+                Ok(logs) => {
+                    self.from = to + 1;
+                    return Ok(Some(logs));
+                }
+                // It may be more than the node looks through at once.
+                Err(RpcError::Said { .. }) if self.span > LEAST_SPAN => self.span = (self.span / 4).max(LEAST_SPAN),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// None of the events so far says how a nonce was spent that is.
+    pub(super) fn says_nothing(&self) -> Undecided {
+        Undecided::Says(format!(
+            "the nonce is spent, but no event from block {} to {} says how",
+            self.first,
+            self.from.min(self.last + 1) - 1
+        ))
+    }
+}
+
 impl Node {
     /// The event by which the nonce was spent, after about this time.
     pub(super) async fn event(&self, asset: &Asset, transfer: &Transfer, safe: &Block, after_secs: u64) -> Result<Log, Undecided> {
         let first = self.block_before(safe, after_secs).await?;
-        let (last, mut from, mut span) = (safe.number.to::<u64>(), first, SPAN);
-        for _ in 0..MOST_QUESTIONS {
-            if from > last {
-                break;
-            }
-            let to = (from + span - 1).min(last);
-            match self.events(asset, transfer, from, to).await {
-                Ok(logs) => match logs.into_iter().find(|log| log.spends(transfer, asset)) {
-                    Some(event) => return Ok(event),
-                    None => from = to + 1,
-                },
-                // It may be more than the node looks through at once.
-                Err(RpcError::Said { .. }) if span > LEAST_SPAN => span = (span / 4).max(LEAST_SPAN),
-                Err(error) => return Err(error.into()),
+        let topics: (_, B256, B256) = ([USED, CANCELED], transfer.from.into_word(), transfer.nonce);
+        let mut walk = Walk::new(self, json!({ "address": asset.address, "topics": topics }), first, safe.number.to());
+        while let Some(logs) = walk.next().await? {
+            if let Some(event) = logs.into_iter().find(|log| log.spends(transfer, asset)) {
+                return Ok(event);
             }
         }
-        Err(Undecided::Says(format!("the nonce is spent, but no event from block {first} to {} says how", from.min(last + 1) - 1)))
-    }
-
-    async fn events(&self, asset: &Asset, transfer: &Transfer, from: u64, to: u64) -> Result<Vec<Log>, RpcError> {
-        let topics: (_, B256, B256) = ([USED, CANCELED], transfer.from.into_word(), transfer.nonce);
-        let (from, to) = (format!("{from:#x}"), format!("{to:#x}"));
-        let filter = json!({ "address": asset.address, "topics": topics, "fromBlock": from, "toBlock": to });
-        self.ask("eth_getLogs", json!([filter])).await
+        Err(walk.says_nothing())
     }
 
     /// The number of a block that is not younger than that time, and not much older.
-    async fn block_before(&self, safe: &Block, secs: u64) -> Result<u64, RpcError> {
+    pub(super) async fn block_before(&self, safe: &Block, secs: u64) -> Result<u64, RpcError> {
         let older = async |number| Ok::<_, RpcError>(self.block(At::Number(number)).await?.timestamp.to::<u64>() <= secs);
         let (mut young, mut step) = (safe.number.to::<u64>(), SPAN);
         let mut old = loop {

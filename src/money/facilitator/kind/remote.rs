@@ -122,9 +122,9 @@ impl HttpFacilitator {
         }
     }
 
-    /// The node that knows what became of a payment: of a transfer that the token itself keeps the nonces of.
+    /// The node that knows what became of a payment whose nonces a contract keeps.
     fn judge_of(&self, payment: &Payment) -> Option<&Arc<Node>> {
-        self.node.as_ref().filter(|_| payment.transfer().is_some())
+        self.node.as_ref().filter(|_| payment.transfer().is_some() || payment.permit().is_some())
     }
 
     async fn settle_once(&self, payment: &Payment) -> Said {

@@ -1,0 +1,151 @@
+//! What became of a permit. Permit2 marks its nonce and says nothing of it: by which transaction is found among what the token moved,
+//! and proven by what that transaction called.
+
+use alloy_primitives::{Address, B256, Bytes, U64, U256};
+use alloy_sol_types::SolCall as _;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{
+    events::{Log, MOVED},
+    judge::refused,
+    node::{At, Block, Node, RpcError},
+    search::{Undecided, Walk},
+};
+use crate::money::{
+    Payment, SettleOutcome,
+    facilitator::settlement,
+    x402::permit2::{PERMIT2, Permit, Taking, UPTO_PROXY, nonceBitmapCall},
+};
+
+/// Transactions that are looked at in one judgement.
+const MOST_TRANSACTIONS: usize = 50;
+
+/// As much of a transaction as says what it did.
+#[derive(Deserialize)]
+struct Called {
+    hash: B256,
+    to: Option<Address>,
+    input: Bytes,
+}
+
+/// Where the nonce was used.
+enum Used {
+    /// In this block.
+    In(u64),
+    /// In one of those that were asked for: the node does not keep the state of them all.
+    Since,
+}
+
+impl Node {
+    /// Whether Permit2 has marked the nonce.
+    pub(super) async fn used(&self, permit: &Permit, at: At) -> Result<bool, Undecided> {
+        let question = nonceBitmapCall { owner: permit.from, word: permit.nonce >> 8 };
+        let answer = self.call(&PERMIT2.to_string(), &nonceBitmapCall::abi_encode(&question), at).await?;
+        let read = nonceBitmapCall::abi_decode_returns_validate(&answer);
+        let word: U256 = read.map_err(|_| Undecided::Says("Permit2 does not say whether the nonce is used".to_owned()))?;
+        Ok(word.bit(permit.nonce.as_limbs()[0] as usize & 0xff))
+    }
+
+    /// What became of a permit of which what was charged is to be taken.
+    pub(super) async fn taken(
+        &self,
+        payment: &Payment,
+        permit: &Permit,
+        safe: &Block,
+        after_secs: u64,
+    ) -> Result<SettleOutcome, Undecided> {
+        if !self.used(permit, At::Hash(safe.hash)).await? {
+            // It can be taken up to its deadline, and in that second.
+            return match safe.timestamp.to::<u64>() > permit.deadline_secs() {
+                true => Ok(refused("permit2_deadline_expired")),
+                false => Err(Undecided::Says("the permit's nonce is not used yet".to_owned())),
+            };
+        }
+        let first = self.block_before(safe, after_secs).await?;
+        let used = self.used_in(permit, first, safe).await?;
+        let (first, last) = match used {
+            Used::In(block) => (block, block),
+            Used::Since => (first, safe.number.to()),
+        };
+        let charged = payment.asked().parse().map_err(|_| Undecided::Says("the charge does not read".to_owned()))?;
+        let topics = (MOVED, permit.from.into_word(), permit.to.into_word());
+        let mut walk = Walk::new(self, json!({ "address": payment.asset.address, "topics": topics }), first, last);
+        let (mut paid, mut looked_at) = (false, 0);
+        while let Some(logs) = walk.next().await? {
+            paid |= !logs.is_empty();
+            // Where the block is not known they may be many: those of the charge are looked at.
+            let likely = |log: &Log| matches!(used, Used::In(_)) || log.moves(permit.from, permit.to, charged, payment.asset);
+            for log in logs.into_iter().filter(likely) {
+                if looked_at == MOST_TRANSACTIONS {
+                    return Err(walk.says_nothing());
+                }
+                looked_at += 1;
+                if let Some(outcome) = self.taken_by(payment, permit, charged, &log, safe).await? {
+                    return Ok(outcome);
+                }
+            }
+        }
+        match used {
+            Used::In(block) if !paid && self.has_events(payment, block).await? => Ok(refused("permit2_invalid_nonce")),
+            Used::In(_) | Used::Since => Err(walk.says_nothing()),
+        }
+    }
+
+    /// The block that marked the nonce, which none unmarks.
+    async fn used_in(&self, permit: &Permit, first: u64, safe: &Block) -> Result<Used, Undecided> {
+        let used = async |number| match self.used(permit, At::Number(number)).await {
+            // It may keep the state of its newest blocks only.
+            Err(Undecided::Node(RpcError::Said { .. })) => Ok(None),
+            used => used.map(Some),
+        };
+        match used(first).await? {
+            Some(false) => {}
+            Some(true) => return Err(Undecided::Says(format!("the permit's nonce was used up to block {first}"))),
+            None => return Ok(Used::Since),
+        }
+        let (mut before, mut after) = (first, safe.number.to::<u64>());
+        while after - before > 1 {
+            let middle = before + (after - before) / 2;
+            match used(middle).await? {
+                Some(true) => after = middle,
+                Some(false) => before = middle,
+                None => return Ok(Used::Since),
+            }
+        }
+        Ok(Used::In(after))
+    }
+
+    /// What the transaction of this event says of the permit; `None` where it says nothing of it.
+    async fn taken_by(
+        &self,
+        payment: &Payment,
+        permit: &Permit,
+        charged: U256,
+        event: &Log,
+        safe: &Block,
+    ) -> Result<Option<SettleOutcome>, Undecided> {
+        let called: Called = self.ask("eth_getTransactionByHash", json!([event.transaction_hash])).await?;
+        if called.hash != event.transaction_hash || called.to != Some(UPTO_PROXY) {
+            return Ok(None);
+        }
+        let Some(taking) = Taking::read(&called.input).filter(|taking| taking.spends(permit)) else { return Ok(None) };
+        if self.receipt_of(event, safe).await?.status != U64::ONE {
+            return Err(Undecided::Says("the event is of a transaction that was reverted".to_owned()));
+        }
+        if !taking.takes(permit) {
+            // The payer has signed another one under the same nonce.
+            return Ok(Some(refused("permit2_invalid_nonce")));
+        }
+        match taking.amount == charged && event.moves(permit.from, permit.to, charged, payment.asset) {
+            true => Ok(Some(SettleOutcome::Settled(settlement(payment, event.transaction_hash.to_string())))),
+            false => Err(Undecided::Says(format!("`{}` took {} of the permit, and {charged} was charged", called.hash, taking.amount))),
+        }
+    }
+
+    /// Whether the node knows what the token and Permit2 did in a block, as far as can be seen: one that has forgotten it says nothing.
+    async fn has_events(&self, payment: &Payment, block: u64) -> Result<bool, Undecided> {
+        let both = json!({ "address": [payment.asset.address, PERMIT2] });
+        Ok(Walk::new(self, both, block, block).next().await?.is_some_and(|events| !events.is_empty()))
+    }
+}

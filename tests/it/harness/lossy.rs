@@ -1,0 +1,49 @@
+//! What stands between a host and its facilitator, and loses what is said of settlements.
+
+use axum::{
+    Router,
+    body::Bytes,
+    extract::State,
+    http::{Method, StatusCode, Uri, header::CONTENT_TYPE},
+    response::{IntoResponse, Response},
+};
+
+/// What becomes of what is asked at `/settle`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loses {
+    /// It never arrives.
+    Questions,
+    /// It is done, and nobody hears of it.
+    Answers,
+}
+
+/// The facilitator behind it, as the host sees it.
+pub struct Lossy {
+    pub url: String,
+}
+
+impl Lossy {
+    pub async fn before(facilitator: &str, loses: Loses) -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let router = Router::new().fallback(forward).with_state((facilitator.to_owned(), loses));
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Self { url }
+    }
+}
+
+async fn forward(State((to, loses)): State<(String, Loses)>, method: Method, uri: Uri, body: Bytes) -> Response {
+    let lost = (uri.path() == "/settle").then(|| loses);
+    let broken = (StatusCode::BAD_GATEWAY, "upstream broke").into_response();
+    if lost == Some(Loses::Questions) {
+        return broken;
+    }
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let question = client.request(method, format!("{to}{}", uri.path())).header(CONTENT_TYPE, "application/json").body(body);
+    let answer = question.send().await.unwrap();
+    let (status, body) = (answer.status(), answer.bytes().await.unwrap());
+    match lost {
+        Some(_) => broken,
+        None => (status, [(CONTENT_TYPE, "application/json")], body).into_response(),
+    }
+}
