@@ -6,6 +6,7 @@ mod exact;
 pub(super) mod kind;
 pub(super) mod post;
 mod reason;
+mod upto;
 
 use async_trait::async_trait;
 use serde_json::Value;

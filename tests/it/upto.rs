@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     clients::pays_with,
-    harness::{Chain, Host, HostBuilder, Loses, Lossy, PAY_TO, Payer, Payment, eventually, js, permit::PERMIT2},
+    harness::{Chain, Host, HostBuilder, Loses, Lossy, PAY_TO, Payer, Payment, chain::GAS_KEY, eventually, js, permit::PERMIT2},
 };
 
 /// Charges what its input says.
@@ -107,6 +107,30 @@ async fn a_payer_who_has_not_approved_is_told_so_by_the_stock_facilitator() {
     let chain = Chain::start().await;
     let facilitator = chain.stock_facilitator().await;
     who_did_not_let_permit2_move_the_token_is_told_so(&chain, stock(&facilitator.url, &chain)).await;
+}
+
+/// Without a facilitator: the host takes what was charged.
+fn evm(chain: &Chain) -> HostBuilder {
+    let how = Host::builder().env("TOLLHOUSE_FACILITATOR", "evm").env("TOLLHOUSE_RPC_URL", &chain.url);
+    how.env("TOLLHOUSE_GAS_KEY", GAS_KEY).env("TOLLHOUSE_PAY_TO", PAY_TO)
+}
+
+#[tokio::test]
+async fn a_stock_client_pays_what_was_charged_without_a_facilitator() {
+    let chain = Chain::start().await;
+    a_stock_client_pays_what_was_charged(&chain, evm(&chain)).await;
+}
+
+#[tokio::test]
+async fn a_permit_buys_one_answer_without_a_facilitator() {
+    let chain = Chain::start().await;
+    a_permit_buys_one_answer_and_nothing_where_it_costs_nothing(&chain, evm(&chain)).await;
+}
+
+#[tokio::test]
+async fn a_payer_who_has_not_approved_is_told_so_without_a_facilitator() {
+    let chain = Chain::start().await;
+    who_did_not_let_permit2_move_the_token_is_told_so(&chain, evm(&chain)).await;
 }
 
 /// The state of a payment once its end was found on the chain, in blocks that stay.

@@ -223,6 +223,11 @@ impl Payment {
         *self.by_key.get_or_init(|| transfer.signed_by_payer(signature, self.asset))
     }
 
+    /// The same of a permit, which is this payment's.
+    pub(in crate::money) fn permitted_by_key(&self, permit: &Permit, signature: &str) -> bool {
+        *self.by_key.get_or_init(|| permit.signed_by_payer(signature, self.asset.network))
+    }
+
     /// Who pays, in lower case where the network does not mind.
     #[must_use]
     pub fn payer(&self) -> String {

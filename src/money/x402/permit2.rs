@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use alloy_primitives::{Address, B256, U256, address};
+use alloy_primitives::{Address, B256, Bytes, U256, address};
 use alloy_sol_types::{Eip712Domain, SolCall as _, SolStruct, sol};
 use serde::{Deserialize, Serialize};
 
@@ -182,6 +182,14 @@ impl Permit {
             witness: Witness { to: self.to, facilitator: self.facilitator, validAfter: self.valid_after },
         };
         message.eip712_signing_hash(&domain)
+    }
+
+    /// What the proxy is called with to take so much of it.
+    pub(in crate::money) fn taking(&self, amount: U256, signature: Bytes) -> Bytes {
+        let permitted = TokenPermissions { token: self.token, amount: self.most };
+        let permit = PermitTransferFrom { permitted, nonce: self.nonce, deadline: self.deadline };
+        let witness = Witness { to: self.to, facilitator: self.facilitator, validAfter: self.valid_after };
+        settleCall { permit, amount, owner: self.from, witness, signature }.abi_encode().into()
     }
 
     /// True when the payer's key signed it.

@@ -45,7 +45,7 @@ impl Log {
     }
 
     /// Whether it says that the token moved so much, from the first to the second.
-    pub(super) fn moves(&self, from: Address, to: Address, value: U256, asset: &Asset) -> bool {
+    pub(in crate::money) fn moves(&self, from: Address, to: Address, value: U256, asset: &Asset) -> bool {
         let of_token = asset.address.parse() == Ok(self.address);
         let moved = of_token && !self.removed && self.topics[..] == [MOVED, from.into_word(), to.into_word()];
         moved && self.data[..] == value.to_be_bytes::<32>()
@@ -53,6 +53,11 @@ impl Log {
 }
 
 impl Receipt {
+    /// Whether the transaction moved so much of the token, from the first to the second.
+    pub(in crate::money) fn paid(&self, from: Address, to: Address, value: U256, asset: &Asset) -> bool {
+        self.status == U64::ONE && self.logs.iter().any(|log| log.moves(from, to, value, asset))
+    }
+
     /// Whether the transaction made `transfer`: the token moves the money right after it marks the nonce. A payer can sign another
     /// transfer under the same nonce, and send that one: it uses the nonce and pays somebody else.
     pub(in crate::money) fn made(&self, transfer: &Transfer, asset: &Asset) -> bool {

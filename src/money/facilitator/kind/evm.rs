@@ -1,11 +1,14 @@
-//! Settles itself: sends the token what the payer signed, and pays the gas with a key of its own.
+//! Settles itself: sends the token what the payer signed, or x402's proxy a permit and what was charged of it, and pays the gas with a
+//! key of its own.
 //!
 //! The transaction is signed before the intent is written, and its hash stands in it; sent it is after that. Whatever is lost between,
-//! the token moves money for an authorisation once at most, and its events tell by which transaction.
+//! token and Permit2 move money for a nonce once at most, and the chain tells by which transaction.
 
 mod desk;
 mod flights;
 mod gas;
+mod order;
+mod proxy;
 mod token;
 mod transaction;
 
@@ -22,23 +25,24 @@ use self::{
     desk::Desk,
     flights::Ended,
     gas::{Gas, MOST_GAS},
+    order::Order,
+    proxy::Proxy,
     token::{SignedBy, Token, isValidSignatureCall},
     transaction::Call,
 };
 use crate::{
     base::clock::Clock,
     money::{
-        Asset, Begun, ConfigError, Facilitator, Payment, SettleOutcome, Unprepared, Verdict,
+        Asset, Begun, ConfigError, Facilitator, Network, Payment, SettleOutcome, Unprepared, Verdict,
         facilitator::{
             chain::{
                 events::Receipt,
                 node::{At, Node, RpcError},
             },
-            exact,
             reason::Told,
             settlement,
         },
-        x402::eip3009::Transfer,
+        x402::permit2::PERMIT2,
     },
 };
 
@@ -57,15 +61,13 @@ impl Default for Patience {
     }
 }
 
-/// What is told of a nonce that is spent.
-const SPENT: &str = "invalid_exact_evm_nonce_already_used";
-
 /// A facilitator of our own.
 pub(in crate::money) struct EvmFacilitator {
     node: Arc<Node>,
     desk: Desk,
     signer: Address,
     gas: Arc<Gas>,
+    proxy: Arc<Proxy>,
     clock: Clock,
     patience: Patience,
 }
@@ -88,76 +90,90 @@ impl EvmFacilitator {
         let signer = Address::from_private_key(&key);
         let desk = Desk::open(Arc::clone(&node), key, patience.stuck);
         let gas = Gas::watch(Arc::clone(&node), signer);
-        Ok(Self { node, desk, signer, gas, clock, patience })
+        let proxy = Proxy::watch(Arc::clone(&node));
+        Ok(Self { node, desk, signer, gas, proxy, clock, patience })
     }
 
     /// Who signed it, or the reason why nobody did.
-    async fn signed_by(&self, transfer: &Transfer, signature: &str, payment: &Payment) -> Result<SignedBy, Verdict> {
-        if payment.by_key(transfer, signature) {
+    async fn signed_by(&self, order: &Order<'_>, payment: &Payment) -> Result<SignedBy, Verdict> {
+        if order.by_key(payment) {
             return Ok(SignedBy::Key);
         }
-        let Ok(signature) = signature.parse::<Bytes>() else { return Err(invalid(Told::of("invalid_exact_evm_signature"))) };
-        let question = isValidSignatureCall { hash: transfer.signing_hash(payment.asset), signature };
+        let nobody = || invalid(Told::of(order.codes().signature));
+        let Ok(signature) = order.signature.parse::<Bytes>() else { return Err(nobody()) };
+        let question = isValidSignatureCall { hash: order.hash(payment.asset), signature };
         match self.node.call(payment.signed.sender(), &question.abi_encode(), At::Latest).await {
             // Where there is no contract nothing is answered.
             Ok(answer) if answer.len() == 32 && answer[..4] == isValidSignatureCall::SELECTOR => Ok(SignedBy::Contract),
-            Ok(_) => Err(invalid(Told::of("invalid_exact_evm_signature"))),
-            Err(error) if error.reverted() => Err(invalid(Told::of("invalid_exact_evm_signature"))),
+            Ok(_) => Err(nobody()),
+            Err(error) if error.reverted() => Err(nobody()),
             Err(error) => Err(Verdict::Unavailable(error.to_string())),
         }
     }
 
-    /// Runs the transfer on the node, and answers the gas that it needs.
-    async fn tried(&self, asset: &Asset, data: &Bytes) -> Result<u64, RpcError> {
-        let call = json!({ "from": self.signer, "to": asset.address, "data": data });
+    /// Runs a call on the node, and answers the gas that it needs.
+    async fn tried(&self, to: Address, data: &Bytes) -> Result<u64, RpcError> {
+        let call = json!({ "from": self.signer, "to": to, "data": data });
         let gas: U64 = self.node.ask("eth_estimateGas", json!([call])).await?;
         Ok(gas.to())
     }
 
-    /// What a transfer was reverted for.
-    async fn diagnosis(&self, transfer: &Transfer, payment: &Payment) -> Told {
-        if let Ok(true) = self.node.spent_lately(payment).await {
-            return Told::of(SPENT);
-        }
-        let question = Token::balanceOfCall { account: transfer.from }.abi_encode();
-        let balance = self.node.call(payment.asset.address, &question, At::Latest).await;
-        let balance = balance.ok().and_then(|answer| Token::balanceOfCall::abi_decode_returns_validate(&answer).ok());
-        if balance.is_some_and(|balance: U256| balance < transfer.value) {
-            return Told::of("invalid_exact_evm_insufficient_balance");
-        }
-        Told::of("invalid_exact_evm_transaction_simulation_failed")
+    /// A number that the token tells, if it does.
+    async fn number(&self, asset: &Asset, question: Vec<u8>) -> Option<U256> {
+        let answer = self.node.call(asset.address, &question, At::Latest).await.ok()?;
+        Token::balanceOfCall::abi_decode_returns_validate(&answer).ok()
     }
 
-    /// A call of the token that makes the transfer, by the state of the newest block.
-    async fn call(&self, transfer: &Transfer, signature: &str, payment: &Payment) -> Result<Call, Verdict> {
-        let by = self.signed_by(transfer, signature, payment).await?;
-        let data = token::data(transfer, signature, &by);
-        let gas = match self.tried(payment.asset, &data).await {
+    /// What an order was reverted for.
+    async fn diagnosis(&self, order: &Order<'_>, payment: &Payment) -> Told {
+        let codes = order.codes();
+        if let Ok(true) = self.node.spent_lately(payment).await {
+            return Told::of(codes.spent);
+        }
+        let (account, amount) = order.costs();
+        let balance = self.number(payment.asset, Token::balanceOfCall { account }.abi_encode()).await;
+        if balance.is_some_and(|balance| balance < amount) {
+            return Told::of(codes.poor);
+        }
+        if order.needs_allowance() {
+            let allowance = Token::allowanceCall { owner: account, spender: PERMIT2 }.abi_encode();
+            if self.number(payment.asset, allowance).await.is_some_and(|allowance| allowance < amount) {
+                return Told::of("permit2_allowance_required");
+            }
+        }
+        Told::of(codes.simulation)
+    }
+
+    /// The call that makes the money move, by the state of the newest block.
+    async fn call(&self, order: &Order<'_>, payment: &Payment) -> Result<Call, Verdict> {
+        let by = self.signed_by(order, payment).await?;
+        let to = order.contract(payment.asset).ok_or_else(|| Verdict::Unavailable("the token has no address".to_owned()))?;
+        let data = order.data(&by);
+        let gas = match self.tried(to, &data).await {
             // What a payer's contract does is its own; what it may cost is not.
-            Ok(gas) if gas > MOST_GAS => return Err(invalid(Told::of("invalid_exact_evm_transaction_simulation_failed"))),
+            Ok(gas) if gas > MOST_GAS => return Err(invalid(Told::of(order.codes().simulation))),
             Ok(gas) => gas,
-            Err(error) if error.reverted() => return Err(invalid(self.diagnosis(transfer, payment).await)),
+            Err(error) if error.reverted() => return Err(invalid(self.diagnosis(order, payment).await)),
             Err(error) => return Err(Verdict::Unavailable(error.to_string())),
         };
-        let to = payment.asset.address.parse().map_err(|_| Verdict::Unavailable("the token has no address".to_owned()))?;
         Ok(Call { to, data, gas: gas + gas / 2 })
     }
 
     async fn verified(&self, payment: &Payment) -> Result<(), Verdict> {
-        let (transfer, signature) = exact::transfer(payment).map_err(invalid)?;
-        exact::fits(&transfer, payment, self.clock.now()).map_err(invalid)?;
-        self.call(&transfer, signature, payment).await?;
+        let order = Order::of(payment).map_err(invalid)?;
+        order.fits(payment, self.clock.now(), self.signer).map_err(invalid)?;
+        self.call(&order, payment).await?;
         self.gas.suffices().map_err(Verdict::Unavailable)
     }
 
-    /// Signs the transfer; nothing where its nonce is spent already, by whoever sent the authorisation to the token.
+    /// Signs the transaction; nothing where the nonce is spent already, by whoever sent what the payer signed.
     async fn signed(&self, payment: &Payment) -> Result<Option<B256>, Unprepared> {
         let away = Unprepared::Away;
-        let (transfer, signature) = payment.transfer().ok_or_else(|| away("the authorization does not read".to_owned()))?;
-        match self.call(&transfer, signature, payment).await {
+        let order = Order::of(payment).map_err(|told| away(told.sentence.to_owned()))?;
+        match self.call(&order, payment).await {
             Ok(call) => self.desk.sign(call).await.map(Some).map_err(away),
             Err(Verdict::Unavailable(why)) => Err(away(why)),
-            Err(Verdict::Invalid { reason, .. }) if reason == SPENT => Ok(None),
+            Err(Verdict::Invalid { reason, .. }) if reason == order.codes().spent => Ok(None),
             Err(Verdict::Invalid { reason, message }) => Err(Unprepared::Refused { reason, message }),
             Err(Verdict::Valid) => Err(away("it is valid and is not".to_owned())),
         }
@@ -177,16 +193,16 @@ impl EvmFacilitator {
     }
 
     async fn mined(&self, payment: &Payment, begun: &Begun, receipt: &Receipt) -> SettleOutcome {
-        let Some((transfer, _)) = payment.transfer() else {
+        let Ok(order) = Order::of(payment) else {
             return SettleOutcome::Unknown("the authorization does not read".to_owned());
         };
-        if receipt.made(&transfer, payment.asset) {
+        if order.made_by(receipt, payment.asset) {
             return SettleOutcome::Settled(settlement(payment, receipt.transaction_hash.to_string()));
         }
         // Reverted, it moved nothing; somebody else may have sent the authorisation to the token before.
         match (self.node.spent_lately(payment).await, self.node.block(At::Safe).await) {
             (Ok(false), Ok(safe)) if receipt.block_number <= safe.number => {
-                let told = Told::of("invalid_exact_evm_transaction_failed");
+                let told = Told::of(order.codes().failed);
                 SettleOutcome::Refused { reason: told.code.to_owned(), message: told.sentence.to_owned() }
             }
             (Ok(false), Ok(_)) => SettleOutcome::Unknown("it was reverted in a block that may be replaced".to_owned()),
@@ -265,8 +281,8 @@ impl Facilitator for EvmFacilitator {
         if !unsettled || payment.valid_before_secs().is_none_or(|until| self.clock.now().as_secs() >= until) {
             return judged;
         }
-        // Nobody has the transaction, and the nonce is not spent: it is sent anew. The token moves money for it once at most, and names
-        // the transaction in its event.
+        // Nobody has the transaction, and the nonce is not spent: it is sent anew. Money moves for it once at most, and the chain tells by
+        // which transaction.
         let hash = match self.signed(payment).await {
             Ok(Some(hash)) => hash,
             Ok(None) => return judged,
@@ -284,6 +300,10 @@ impl Facilitator for EvmFacilitator {
 
     fn name(&self) -> &'static str {
         "evm"
+    }
+
+    fn meter(&self, _network: &Network) -> Option<String> {
+        self.proxy.is_there().then(|| self.signer.to_checksum(None))
     }
 
     fn status(&self) -> Option<Value> {

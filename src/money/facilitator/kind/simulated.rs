@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use alloy_primitives::{Address, B256, U256, keccak256};
+use alloy_primitives::{Address, B256, keccak256};
 use async_trait::async_trait;
 
 use super::ledger::Move;
 use crate::base::clock::Clock;
 use crate::money::{
     Begun, Facilitator, Ledger, LedgerError, Network, Payment, SettleOutcome, Verdict,
-    facilitator::{PLAYS, exact, reason::Told, settlement},
+    facilitator::{PLAYS, exact, reason::Told, settlement, upto},
     x402::{eip3009::Transfer, permit2::Permit},
 };
 
@@ -50,18 +50,12 @@ impl SimulatedFacilitator {
 impl SimulatedFacilitator {
     /// The same of a permit, of which what was charged moves.
     fn check_permit(&self, permit: &Permit, signature: &str, payment: &Payment) -> Result<Move, Told> {
-        if !permit.signed_by_payer(signature, payment.asset.network) {
+        if !payment.permitted_by_key(permit, signature) {
             return Err(Told::of("invalid_permit2_signature"));
         }
-        let now = U256::from(self.clock.now().as_secs());
-        if permit.deadline < now + U256::from(exact::MIN_VALIDITY_SECS) {
-            return Err(Told::of("permit2_deadline_expired"));
-        }
-        if permit.valid_after > now {
-            return Err(Told::of("permit2_not_yet_valid"));
-        }
-        let asked = payment.asked().parse::<u128>().ok().filter(|asked| U256::from(*asked) <= permit.most);
-        let worth = asked.and_then(|asked| payment.asset.worth(asked));
+        upto::fits(permit, self.clock.now())?;
+        // More is no price.
+        let worth = u128::try_from(upto::charged(permit, payment)?).ok().and_then(|charged| payment.asset.worth(charged));
         let micros = worth.ok_or_else(|| Told::of("invalid_upto_evm_payload_settlement_exceeds_amount"))?.0;
         let nonce = permit_nonce(permit);
         Ok(Move { asset: payment.asset, from: permit.from, to: permit.to, micros, nonce, valid_before_secs: permit.deadline_secs() })

@@ -11,6 +11,7 @@ sol! {
         function transferWithAuthorization(address from, address to, uint256 value, uint256 valid_after, uint256 valid_before, bytes32 nonce, uint8 v, bytes32 r, bytes32 s);
         function transferWithAuthorization(address from, address to, uint256 value, uint256 valid_after, uint256 valid_before, bytes32 nonce, bytes signature);
         function balanceOf(address account) returns (uint256);
+        function allowance(address owner, address spender) returns (uint256);
     }
 
     /// A wallet that is a contract (EIP-1271).
