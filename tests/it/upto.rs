@@ -133,6 +133,61 @@ async fn a_payer_who_has_not_approved_is_told_so_without_a_facilitator() {
     who_did_not_let_permit2_move_the_token_is_told_so(&chain, evm(&chain)).await;
 }
 
+/// What was sent before the host ended is found after, by the transaction that its intent names; what no node has is sent anew.
+async fn what_was_cut_off_is_taken_once(chain: &Chain, dropped: bool) {
+    let mut host = metered(evm(chain).env("TOLLHOUSE_BASE_URL", "https://tools.example")).await;
+    let payer = payer(chain).await;
+    let challenge = host.challenge("shout").await;
+    let payments: Vec<_> = (0..3).map(|_| payer.permit(&challenge)).collect();
+    chain.rpc("evm_setAutomine", json!([false])).await;
+    let requests: Vec<_> = payments.iter().map(|payment| host.paid_request("shout", &json!({}), payment)).collect();
+    let calls: Vec<_> = requests.into_iter().map(|request| tokio::spawn(Host::try_send(request))).collect();
+    eventually("all are sent", Duration::from_secs(60), async || {
+        let pool = chain.rpc("txpool_status", json!([])).await;
+        (pool["pending"] == "0x3").then_some(())
+    })
+    .await;
+    if dropped {
+        chain.rpc("anvil_dropAllTransactions", json!([])).await;
+    }
+    host.restart().await;
+    for call in calls {
+        assert!(call.await.unwrap().is_err(), "answered without a settlement");
+    }
+    chain.rpc("evm_setAutomine", json!([true])).await;
+    for payment in &payments {
+        let state = found(chain, &host, payment).await;
+        assert_eq!(state["state"], "settled", "{state}");
+        host.call_paid("shout", &json!({}), payment).await.is(200);
+    }
+    assert_eq!(balances(chain, &payer).await, (FUNDS - 3 * COST, 3 * COST));
+}
+
+#[tokio::test]
+async fn a_permit_that_was_being_taken_when_the_host_ended_is_found() {
+    what_was_cut_off_is_taken_once(&Chain::start().await, false).await;
+}
+
+#[tokio::test]
+async fn a_permit_whose_transaction_was_lost_is_taken_by_another() {
+    what_was_cut_off_is_taken_once(&Chain::start().await, true).await;
+}
+
+#[tokio::test]
+async fn eight_permits_at_once_are_served_without_a_facilitator() {
+    let chain = Chain::start().await;
+    let (host, payer) = (metered(evm(&chain)).await, payer(&chain).await);
+    let challenge = host.challenge("shout").await;
+    let calls = (1..=8).map(|n: u64| {
+        let request = host.paid_request("shout", &json!({ "cost": format!("0.00000{n}") }), &payer.permit(&challenge));
+        async { Host::try_send(request).await.unwrap() }
+    });
+    let answers = futures_util::future::join_all(calls).await;
+    let statuses: Vec<_> = answers.iter().map(|answer| answer.status).collect();
+    assert_eq!(statuses, [200; 8], "{}", host.log());
+    assert_eq!(balances(&chain, &payer).await, (FUNDS - 36, 36), "each takes what its own call cost");
+}
+
 /// The state of a payment once its end was found on the chain, in blocks that stay.
 async fn found(chain: &Chain, host: &Host, payment: &Payment) -> Value {
     chain.rpc("anvil_mine", json!(["0x3"])).await;

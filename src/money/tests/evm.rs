@@ -1,6 +1,7 @@
 //! The facilitator that sends transactions itself, before a node that does as it is told.
 
 mod gas;
+mod permits;
 mod recovery;
 mod signer;
 mod wallet;

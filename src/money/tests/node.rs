@@ -5,14 +5,17 @@ use axum::{Json, Router, extract::State as Shared, response::IntoResponse as _, 
 use tokio::sync::watch;
 
 use super::*;
+use crate::money::x402::permit2;
 
 pub(super) const TRANSACTION: &str = "0x1111111111111111111111111111111111111111111111111111111111111111";
 const USED: &str = "0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5";
 const CANCELED: &str = "0x1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81";
 pub(super) const TRANSFER: &str = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef";
 
-/// What `balanceOf(address)` is called by.
+/// What `balanceOf(address)`, `allowance(address,address)` and `PERMIT2()` are called by.
 const BALANCE_OF: &str = "0x70a08231";
+const ALLOWANCE: &str = "0xdd62ed3e";
+const PERMIT2: &str = "0x6afdd850";
 
 /// Time between two blocks, in seconds.
 const BLOCK_SECS: u64 = 2;
@@ -38,6 +41,10 @@ pub(super) struct Chain {
     pub(super) instead: Option<(&'static str, Value)>,
     /// What the payer has of the token.
     pub(super) balance: u64,
+    /// How much of that Permit2 may move.
+    pub(super) allowance: u64,
+    /// Whether the contract that takes permits is on it.
+    pub(super) proxy: bool,
     /// What the signer has to pay gas with.
     pub(super) wei: u128,
     /// Transactions of the signer that are in blocks.
@@ -70,6 +77,8 @@ impl Chain {
             most_span: 100_000,
             instead: None,
             balance: PRICE.0,
+            allowance: 0,
+            proxy: false,
             wei: 1_000_000_000_000_000_000,
             used: 7,
             left: 0,
@@ -108,6 +117,9 @@ impl Chain {
             "eth_chainId" => json!(format!("{:#x}", self.id)),
             "eth_getBlockByNumber" => self.block(number(&params[0])),
             "eth_call" if params[0]["data"].as_str().unwrap().starts_with(BALANCE_OF) => json!(format!("{:#066x}", self.balance)),
+            "eth_call" if params[0]["data"].as_str().unwrap().starts_with(ALLOWANCE) => json!(format!("{:#066x}", self.allowance)),
+            "eth_call" if params[0]["data"] == PERMIT2 && self.proxy => json!(word(&permit2::PERMIT2.to_string())),
+            "eth_call" if params[0]["data"] == PERMIT2 => json!("0x"),
             "eth_call" => {
                 let at = if params[1].is_string() { number(&params[1]) } else { number(&params[1]["blockHash"]) };
                 if at < self.state_from {

@@ -12,19 +12,19 @@ use crate::money::{
 
 const METER: &str = "0x70110e5e70110e5e70110e5e70110e5e70110e5e";
 /// The most that is asked for.
-const MOST: MicroUsd = MicroUsd(50_000);
+pub(super) const MOST: MicroUsd = MicroUsd(50_000);
 
 fn metered() -> Terms {
     Terms { price: MOST, metered: true, ..terms() }
 }
 
-fn requirements() -> Value {
+pub(super) fn requirements() -> Value {
     let (asset, terms) = (&ASSETS[0], metered());
     let extra = json!({ "name": asset.name, "version": asset.version, "assetTransferMethod": "permit2", "facilitatorAddress": METER });
     config().first().requirements(&terms, WireVersion::V2, &extra)
 }
 
-fn authorization(payer: &Payer, nonce: u64) -> Value {
+pub(super) fn authorization(payer: &Payer, nonce: u64) -> Value {
     json!({
         "from": payer.address(),
         "permitted": { "token": ASSETS[0].address, "amount": MOST.0.to_string() },
@@ -39,7 +39,7 @@ fn permit(authorization: &Value) -> Permit {
     Permit::parse(&serde_json::from_value::<PermitAuthorization>(authorization.clone()).unwrap()).unwrap()
 }
 
-fn paid(payer: &Payer, authorization: &Value) -> Value {
+pub(super) fn paid(payer: &Payer, authorization: &Value) -> Value {
     let hash = permit(authorization).signing_hash(ASSETS[0].network);
     let (signature, recovery) = payer.0.sign_prehash_recoverable(hash.as_slice()).unwrap();
     let signature = format!("0x{}{:02x}", hex::encode(signature.to_bytes()), 27 + recovery.to_byte());

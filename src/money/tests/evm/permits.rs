@@ -1,0 +1,114 @@
+//! Permits, of which the host takes what was charged itself.
+
+use super::{
+    super::upto::{MOST, authorization, paid as signed, requirements},
+    *,
+};
+use crate::money::x402::permit2::{Taking, UPTO_PROXY};
+
+/// The permit of payer 1 with this nonce, for the signer, otherwise as `change` makes it.
+fn payment(nonce: u64, change: impl FnOnce(&mut Value)) -> Payment {
+    let payer = Payer::new(1);
+    let mut authorization = authorization(&payer, nonce);
+    authorization["witness"]["facilitator"] = json!(signer());
+    change(&mut authorization);
+    Payment::from_parts(WireVersion::V2, signed(&payer, &authorization), requirements()).unwrap()
+}
+
+/// A node where the payer has enough, and lets Permit2 move it.
+fn ready() -> Chain {
+    Chain { balance: MOST.0, allowance: MOST.0, ..Chain::at(NOW) }
+}
+
+async fn refused(chain: Chain, payment: &Payment) -> String {
+    match patient(&*Node::of(chain).await).verify(payment).await {
+        Verdict::Invalid { reason, .. } => reason,
+        verdict => panic!("{verdict:?}"),
+    }
+}
+
+fn reverting(chain: Chain) -> Chain {
+    Chain { instead: Some(("eth_estimateGas", json!({ "code": 3, "message": "execution reverted" }))), ..chain }
+}
+
+#[tokio::test]
+async fn the_most_is_tried_before_the_work() {
+    let (node, payment) = (Node::of(ready()).await, payment(1, |_| {}));
+    assert_eq!(patient(&node).verify(&payment).await, Verdict::Valid);
+    let asked = node.asked.lock().unwrap();
+    let tried = &asked.iter().find(|question| question["method"] == "eth_estimateGas").unwrap()["params"][0];
+    assert_eq!((&tried["to"], &tried["from"]), (&json!(UPTO_PROXY), &json!(signer())));
+    let taking = Taking::read(&tried["data"].as_str().unwrap().parse::<alloy_primitives::Bytes>().unwrap()).unwrap();
+    assert!(taking.takes(&payment.permit().unwrap().0) && taking.amount == U256::from(MOST.0));
+}
+
+#[tokio::test]
+async fn a_permit_that_could_not_be_taken_is_refused_before_the_work() {
+    let fine = || payment(1, |_| {});
+    let spent = ready().spending(99_990, paid(PAY_TO, PRICE.0));
+    // What is asked of the fake node by the bit of nonce 0.
+    assert_eq!(refused(reverting(spent), &payment(0, |_| {})).await, "permit2_invalid_nonce");
+    assert_eq!(refused(reverting(Chain { balance: MOST.0 - 1, ..ready() }), &fine()).await, "permit2_insufficient_balance");
+    assert_eq!(refused(reverting(Chain { allowance: MOST.0 - 1, ..ready() }), &fine()).await, "permit2_allowance_required");
+    assert_eq!(refused(reverting(ready()), &fine()).await, "permit2_simulation_failed");
+    let greedy = Chain { instead: Some(("eth_estimateGas", json!("0xf4241"))), ..ready() };
+    assert_eq!(refused(greedy, &fine()).await, "permit2_simulation_failed", "a wallet's contract uses up the signer's gas");
+    let in_secs = |secs: u64| json!((NOW.as_secs() + secs).to_string());
+    let told = [
+        (payment(1, |permit| permit["deadline"] = in_secs(5)), "permit2_deadline_expired"),
+        (payment(1, |permit| permit["witness"]["validAfter"] = in_secs(1)), "permit2_not_yet_valid"),
+        (payment(1, |permit| permit["witness"]["facilitator"] = json!(PAY_TO)), "upto_facilitator_mismatch"),
+        (payment(1, |permit| permit["from"] = json!(Payer::new(2).address())), "invalid_permit2_signature"),
+        (payment(1, |permit| permit["permitted"]["amount"] = json!("49999")), "invalid_upto_evm_payload_settlement_exceeds_amount"),
+    ];
+    for (payment, code) in told {
+        assert_eq!(refused(ready(), &payment).await, code);
+    }
+}
+
+#[tokio::test]
+async fn what_was_charged_is_sent_and_counts_once_the_token_has_moved_it() {
+    for (charged, settled) in [(PRICE, true), (MicroUsd(PRICE.0 + 1), false)] {
+        let (node, mut payment) = (Node::of(ready()).await, payment(1, |_| {}));
+        payment.charge(charged);
+        let (permit, facilitator) = (payment.permit().unwrap().0, patient(&node));
+        let transaction = facilitator.prepare(&payment).await.unwrap();
+        assert!(node.chain.lock().unwrap().pool.is_empty(), "its hash is to be on disk first");
+        let settling = tokio::spawn(async move { facilitator.settle(&payment, &Begun { transaction, ..begun() }).await });
+        let sent = until(|| node.chain.lock().unwrap().pool.first().cloned()).await;
+        let (hash, sent) = (keccak256(&sent), read(&sent));
+        let taking = Taking::read(&sent.data).unwrap();
+        assert!(sent.to == UPTO_PROXY && taking.takes(&permit) && taking.amount == U256::from(charged.0), "{sent:?}");
+        {
+            let mut chain = node.chain.lock().unwrap();
+            (chain.mined, chain.safe) = (Some(hash), chain.safe + 1);
+        }
+        match settling.await.unwrap() {
+            SettleOutcome::Settled(settlement) => {
+                assert!(settled && settlement.transaction == hash.to_string() && settlement.amount == charged.0.to_string());
+            }
+            outcome => assert!(!settled && matches!(outcome, SettleOutcome::Unknown(_)), "{outcome:?}"),
+        }
+    }
+}
+
+/// The key of the gas was changed: nobody can take what names the earlier one.
+#[tokio::test]
+async fn a_permit_that_names_another_signer_is_not_sent() {
+    let node = Node::of(reverting(ready())).await;
+    let prepared = patient(&node).prepare(&payment(1, |permit| permit["witness"]["facilitator"] = json!(PAY_TO))).await;
+    assert!(matches!(prepared, Err(Unprepared::Refused { .. })), "{prepared:?}");
+    assert!(node.chain.lock().unwrap().pool.is_empty());
+}
+
+#[tokio::test]
+async fn nobody_is_asked_for_a_permit_before_the_node_has_said_that_the_proxy_is_there() {
+    let node = Node::of(ready()).await;
+    let facilitator = patient(&node);
+    let looked = |node: &Node| node.asked.lock().unwrap().iter().filter(|question| question["params"][0]["data"] == "0x6afdd850").count();
+    until(|| (looked(&node) > 0).then_some(())).await;
+    assert_eq!(facilitator.meter(ASSETS[0].network), None);
+    node.chain.lock().unwrap().proxy = true;
+    let meter = until(|| facilitator.meter(ASSETS[0].network)).await;
+    assert_eq!(meter, signer().to_checksum(None));
+}
