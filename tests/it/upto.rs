@@ -7,7 +7,12 @@ use serde_json::{Value, json};
 
 use crate::{
     clients::pays_with,
-    harness::{Chain, Host, HostBuilder, Loses, Lossy, PAY_TO, Payer, Payment, chain::GAS_KEY, eventually, js, permit::PERMIT2},
+    harness::{
+        Chain, Host, HostBuilder, Loses, Lossy, PAY_TO, Payer, Payment,
+        chain::{CHAIN_PAYER_KEY, GAS_KEY},
+        eventually, js,
+        permit::PERMIT2,
+    },
 };
 
 /// Charges what its input says.
@@ -15,7 +20,7 @@ const METER: &str = "export default async ({ input }, ctx) => { await ctx.charge
 
 /// What payers have at first, the most that a call costs, and what it costs, in micro-dollars.
 const FUNDS: u64 = 1_000_000;
-const MOST: u64 = 50_000;
+const MOST: &str = "50000";
 const COST: u64 = 12_300;
 
 /// A host with a metered tool, once it is known who takes what was charged.
@@ -25,7 +30,7 @@ async fn metered(how: HostBuilder) -> Host {
     tool["maxPriceUsd"] = json!(0.05);
     host.publish(&tool).await;
     eventually("it is asked for", Duration::from_secs(60), async || {
-        (host.challenge("shout").await["accepts"][0]["amount"] == MOST.to_string()).then_some(())
+        (host.challenge("shout").await["accepts"][0]["amount"] == MOST).then_some(())
     })
     .await;
     host
@@ -131,6 +136,21 @@ async fn a_permit_buys_one_answer_without_a_facilitator() {
 async fn a_payer_who_has_not_approved_is_told_so_without_a_facilitator() {
     let chain = Chain::start().await;
     who_did_not_let_permit2_move_the_token_is_told_so(&chain, evm(&chain)).await;
+}
+
+#[tokio::test]
+async fn a_wallet_that_is_a_contract_permits() {
+    let chain = Chain::start().await;
+    let host = metered(evm(&chain)).await;
+    let (wallet, owner) = ("0x1234567890123456789012345678901234567890", Payer::of(CHAIN_PAYER_KEY));
+    chain.mint(wallet, FUNDS).await;
+    chain.approve(wallet).await;
+    chain.etch(wallet, "OwnedWallet").await;
+    let challenge = host.challenge("shout").await;
+    let stranger = host.call_paid("shout", &json!({}), &Payer::new().permit_for(wallet, &challenge)).await.is(402).json();
+    assert_eq!(stranger["error"], "invalid_permit2_signature", "{stranger}");
+    host.call_paid("shout", &json!({}), &owner.permit_for(wallet, &challenge)).await.is(200);
+    assert_eq!((chain.balance(wallet).await, chain.balance(PAY_TO).await), (FUNDS - COST, COST));
 }
 
 /// What was sent before the host ended is found after, by the transaction that its intent names; what no node has is sent anew.

@@ -33,7 +33,7 @@ impl Lossy {
 }
 
 async fn forward(State((to, loses)): State<(String, Loses)>, method: Method, uri: Uri, body: Bytes) -> Response {
-    let lost = (uri.path() == "/settle").then(|| loses);
+    let lost = (uri.path() == "/settle").then_some(loses);
     let broken = (StatusCode::BAD_GATEWAY, "upstream broke").into_response();
     if lost == Some(Loses::Questions) {
         return broken;

@@ -67,14 +67,12 @@ impl Payer {
         }
     }
 
-    /// A payment out of a wallet that is a contract, for what a v2 challenge asks: each part of the signature is a word.
+    /// A payment out of a wallet that is a contract, for what a v2 challenge asks.
     pub fn pay_for(&self, wallet: &str, challenge: &Value) -> Payment {
         let mut payment = self.pay(challenge);
         let exact = &mut payment.payload["payload"];
         exact["authorization"]["from"] = json!(wallet);
-        let signed = self.sign(&exact["authorization"], &challenge["accepts"][0], 84_532);
-        let (words, parity) = signed.split_at(signed.len() - 2);
-        exact["signature"] = json!(format!("{words}{parity:0>64}"));
+        exact["signature"] = json!(as_words(&self.sign(&exact["authorization"], &challenge["accepts"][0], 84_532)));
         payment
     }
 
@@ -134,4 +132,10 @@ impl Payer {
         let (signature, recovery) = self.key.sign_prehash_recoverable(hash.as_slice()).unwrap();
         format!("0x{}{:02x}", hex::encode(signature.to_bytes()), 27 + recovery.to_byte())
     }
+}
+
+/// A signature as the wallet that is a contract takes it: each part is a word.
+pub(super) fn as_words(signature: &str) -> String {
+    let (words, parity) = signature.split_at(signature.len() - 2);
+    format!("{words}{parity:0>64}")
 }

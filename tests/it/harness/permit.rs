@@ -6,7 +6,7 @@ use alloy_primitives::{Address, U256, address};
 use alloy_sol_types::{Eip712Domain, SolStruct, sol};
 use serde_json::{Value, json};
 
-use super::{Payer, Payment};
+use super::{Payer, Payment, payer::as_words};
 
 pub const PERMIT2: &str = "0x000000000022D473030F116dDEE9F6B43aC78BA3";
 pub const UPTO_PROXY: &str = "0x4020A4f3b7b90ccA423B9fabCc0CE57C6C240002";
@@ -36,21 +36,28 @@ sol! {
 impl Payer {
     /// A permit for the most that a v2 challenge asks, valid for five minutes.
     pub fn permit(&self, challenge: &Value) -> Payment {
-        self.permit_until(challenge, UNIX_EPOCH.elapsed().unwrap().as_secs() + 300)
+        self.permit_out_of(&self.address, challenge)
     }
 
-    /// The same, valid until then, in seconds since 1970.
-    pub fn permit_until(&self, challenge: &Value, deadline: u64) -> Payment {
+    /// The same out of a wallet that is a contract.
+    pub fn permit_for(&self, wallet: &str, challenge: &Value) -> Payment {
+        let mut payment = self.permit_out_of(wallet, challenge);
+        let signature = &mut payment.payload["payload"]["signature"];
+        *signature = json!(as_words(signature.as_str().unwrap()));
+        payment
+    }
+
+    fn permit_out_of(&self, from: &str, challenge: &Value) -> Payment {
         let accepted = &challenge["accepts"][0];
         assert_eq!(accepted["scheme"], "upto", "{challenge}");
         let mut nonce = [0; 32];
         getrandom::fill(&mut nonce).unwrap();
         let authorization = json!({
-            "from": self.address,
+            "from": from,
             "permitted": { "token": accepted["asset"], "amount": accepted["amount"] },
             "spender": UPTO_PROXY,
             "nonce": U256::from_be_bytes(nonce).to_string(),
-            "deadline": deadline.to_string(),
+            "deadline": (UNIX_EPOCH.elapsed().unwrap().as_secs() + 300).to_string(),
             "witness": { "to": accepted["payTo"], "facilitator": accepted["extra"]["facilitatorAddress"], "validAfter": "0" },
         });
         let signed = json!({ "signature": self.sign_permit(&authorization), "permit2Authorization": authorization });
