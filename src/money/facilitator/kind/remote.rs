@@ -148,9 +148,9 @@ impl HttpFacilitator {
         let told = Told::of(reason);
         let refused = SettleOutcome::Refused { reason: told.code.to_owned(), message: told.sentence.to_owned() };
         tracing::info!(payment.id = %payment.id(), reason = logged(reason), "the facilitator refused a settlement");
-        let simulated = reason.contains("simulation");
-        // Nobody but the facilitator that it names can have sent it.
-        let bound = payment.transfer().is_none();
+        let simulated = reason.contains("simulation") || reason == "permit2_invalid_nonce";
+        // Nobody but the facilitator that it names can have sent it: where the chain is not asked, that is believed.
+        let bound = payment.transfer().is_none() && self.judge_of(payment).is_none();
         if bound || !simulated && (Told::knows(reason) || self.node.is_none()) {
             return refused;
         }

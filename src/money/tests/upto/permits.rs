@@ -198,3 +198,27 @@ async fn a_node_that_lags_prunes_or_misbehaves_decides_nothing_about_a_permit() 
         assert!(open(&outcome), "{name}: {outcome:?}");
     }
 }
+
+/// A facilitator's run of it fails where the payer has used up the nonce, and likewise where the money has moved.
+#[tokio::test]
+async fn a_permit_that_a_facilitator_could_not_run_is_asked_of_the_chain_before_it_is_refused() {
+    for reason in ["permit2_simulation_failed", "permit2_invalid_nonce"] {
+        let said = json!({ "success": false, "errorReason": reason, "transaction": "" });
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let router = Router::new().fallback(async move || Json(said.clone()));
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        let settled_with = async |chain: Option<Chain>| {
+            let node = match chain {
+                Some(chain) => Some(Arc::new(node::Node::new(&Node::of(chain).await.url, ASSETS[0].network).unwrap())),
+                None => None,
+            };
+            HttpFacilitator::new(&url, &Default::default(), node, Clock::fixed(NOW)).unwrap().settle(&payment(), &begun()).await
+        };
+        assert!(refused(&settled_with(Some(Chain::at(NOW))).await, reason), "{reason}: it is unused");
+        assert!(settled(&settled_with(Some(taken())).await), "{reason}: it is taken");
+        let lately = Chain { at: NOW, ..taken().spending(100_010, moved(PAY_TO, CHARGED)) };
+        assert!(open(&settled_with(Some(lately)).await), "{reason}: its block may be replaced");
+        assert!(refused(&settled_with(None).await, reason), "{reason}: no node");
+    }
+}

@@ -43,11 +43,15 @@ impl Proxy {
 }
 
 async fn watch(proxy: Weak<Proxy>, node: Arc<Node>) {
-    let mut pause = FIRST_PAUSE;
+    let (mut pause, mut told) = (FIRST_PAUSE, false);
     while let Some(proxy) = proxy.upgrade() {
         match is_there(&node).await {
             Ok(true) => return proxy.0.store(true, Ordering::Relaxed),
-            Ok(false) => tracing::info!(network = node.network().caip2, "nobody takes permits there: metered tools are paid on credit"),
+            Ok(false) if told => {}
+            Ok(false) => {
+                tracing::info!(network = node.network().caip2, "nobody takes permits there: metered tools are paid on credit");
+                told = true;
+            }
             Err(error) => tracing::debug!(%error, "whether permits are taken is not known"),
         }
         drop(proxy);
