@@ -142,6 +142,23 @@ mod tests {
     }
 
     #[test]
+    fn an_event_moves_so_much_of_the_token_when_all_of_it_says_so() {
+        let moves = |log: Value| serde_json::from_value::<Log>(log).unwrap().moves(PAYER, SELLER, VALUE, &ASSETS[0]);
+        assert!(moves(moved(1)));
+        for (pointer, other) in [
+            ("/address", json!(SELLER)),
+            ("/removed", json!(true)),
+            ("/topics/0", json!(USED)),
+            ("/topics/1", json!(SELLER.into_word())),
+            ("/topics/2", json!(PAYER.into_word())),
+            ("/data", json!(B256::ZERO)),
+            ("/data", json!("0x05")),
+        ] {
+            assert!(!moves(with(moved(1), pointer, other.clone())), "{pointer} of {other}");
+        }
+    }
+
+    #[test]
     fn a_transfer_is_made_by_the_event_right_after_its_mark() {
         assert!(made(vec![moved(3), used(4), moved(5)]));
         let of_another = with(used(1), "/topics/2", json!(B256::ZERO));

@@ -64,6 +64,20 @@ async fn a_permit_that_could_not_be_taken_is_refused_before_the_work() {
     for (payment, code) in told {
         assert_eq!(refused(ready(), &payment).await, code);
     }
+    let last_moment = payment(1, |permit| (permit["deadline"], permit["witness"]["validAfter"]) = (in_secs(6), in_secs(0)));
+    assert_eq!(patient(&*Node::of(ready()).await).verify(&last_moment).await, Verdict::Valid);
+}
+
+#[tokio::test]
+async fn a_wallet_that_is_a_contract_is_asked_for_the_hash_that_permits() {
+    let says = json!("0x1626ba7e00000000000000000000000000000000000000000000000000000000");
+    let node = Node::of(Chain { instead: Some(("eth_call", says)), ..ready() }).await;
+    let wallet = payment(1, |permit| permit["from"] = json!(Payer::new(2).address()));
+    assert_eq!(patient(&node).verify(&wallet).await, Verdict::Valid);
+    let asked = node.asked.lock().unwrap();
+    let hash = wallet.permit().unwrap().0.signing_hash(ASSETS[0].network);
+    let question = format!("0x1626ba7e{}", alloy_primitives::hex::encode(hash));
+    assert!(asked.iter().any(|call| call["params"][0]["data"].as_str().is_some_and(|data| data.starts_with(&question))), "{asked:?}");
 }
 
 #[tokio::test]

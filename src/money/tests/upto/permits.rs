@@ -158,10 +158,31 @@ async fn a_nonce_that_was_used_without_paying_is_refused_where_that_can_be_seen(
     assert!(open(&outcome), "the block is not known: {outcome:?}");
     let (outcome, _) = judged(Chain { kept_from: 99_995, ..elsewhere(taken()) }).await;
     assert!(open(&outcome), "its events are forgotten: {outcome:?}");
-    let mut other = settle(NONCE, CHARGED);
-    other.permit.deadline += U256::ONE;
-    let (outcome, _) = judged(Chain { called: Some(called(&other.abi_encode())), ..taken() }).await;
-    assert!(refused(&outcome, "permit2_invalid_nonce"), "another permit was taken: {outcome:?}");
+    let others: [fn(&mut settleCall); 5] = [
+        |call| call.permit.deadline += U256::ONE,
+        |call| call.permit.permitted.amount += U256::ONE,
+        |call| call.permit.permitted.token = Address::ZERO,
+        |call| call.witness.facilitator = Address::ZERO,
+        |call| call.witness.validAfter += U256::ONE,
+    ];
+    for (n, change) in others.into_iter().enumerate() {
+        let mut other = settle(NONCE, CHARGED);
+        change(&mut other);
+        let (outcome, _) = judged(Chain { called: Some(called(&other.abi_encode())), ..taken() }).await;
+        assert!(refused(&outcome, "permit2_invalid_nonce"), "another permit was taken, the {n}th: {outcome:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_node_is_asked_so_much_for_one_permit_and_no_more() {
+    let elsewhere = json!({ "to": PAY_TO, "input": "0x" });
+    let many = taken().spending(99_990, vec![moved(PAY_TO, CHARGED); 60].concat());
+    let (outcome, node) = judged(Chain { state_from: 99_999, called: Some(elsewhere.clone()), ..many }).await;
+    assert!(open(&outcome), "{outcome:?}");
+    assert_eq!(node.times("eth_getTransactionByHash"), 50);
+    let (outcome, node) = judged(Chain { state_from: 99_999, most_span: 10, called: Some(elsewhere), ..taken() }).await;
+    assert!(open(&outcome), "{outcome:?}");
+    assert_eq!(node.times("eth_getLogs"), 100);
 }
 
 #[tokio::test]

@@ -61,9 +61,6 @@ async fn watch(proxy: Weak<Proxy>, node: Arc<Node>) {
 }
 
 async fn is_there(node: &Node) -> Result<bool, RpcError> {
-    match node.call(&UPTO_PROXY.to_string(), &PERMIT2Call {}.abi_encode(), At::Latest).await {
-        Ok(answer) => Ok(PERMIT2Call::abi_decode_returns_validate(&answer).is_ok_and(|address: Address| address == PERMIT2)),
-        Err(error) if error.reverted() => Ok(false),
-        Err(error) => Err(error),
-    }
+    let answer = node.call(&UPTO_PROXY.to_string(), &PERMIT2Call {}.abi_encode(), At::Latest).await?;
+    Ok(PERMIT2Call::abi_decode_returns_validate(&answer).is_ok_and(|address: Address| address == PERMIT2))
 }
