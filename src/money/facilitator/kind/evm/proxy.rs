@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Weak,
+        Arc, Once, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -10,6 +10,7 @@ use std::{
 
 use alloy_primitives::Address;
 use alloy_sol_types::{SolCall as _, sol};
+use backon::{BackoffBuilder as _, ExponentialBuilder};
 
 use crate::money::{
     facilitator::chain::node::{At, Node, RpcError},
@@ -21,8 +22,9 @@ sol! {
     function PERMIT2() returns (address);
 }
 
-/// The first and the longest pause before it is looked for again.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// What is waited before it is looked for again.
+const PAUSES: ExponentialBuilder =
+    ExponentialBuilder::new().with_min_delay(Duration::from_secs(1)).with_max_delay(LONGEST_PAUSE).without_max_times();
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
 /// Whether it was seen.
@@ -43,20 +45,17 @@ impl Proxy {
 }
 
 async fn watch(proxy: Weak<Proxy>, node: Arc<Node>) {
-    let (mut pause, mut told) = (FIRST_PAUSE, false);
+    let (mut pauses, said) = (PAUSES.build(), Once::new());
     while let Some(proxy) = proxy.upgrade() {
         match is_there(&node).await {
             Ok(true) => return proxy.0.store(true, Ordering::Relaxed),
-            Ok(false) if told => {}
-            Ok(false) => {
+            Ok(false) => said.call_once(|| {
                 tracing::info!(network = node.network().caip2, "nobody takes permits there: metered tools are paid on credit");
-                told = true;
-            }
+            }),
             Err(error) => tracing::debug!(%error, "whether permits are taken is not known"),
         }
         drop(proxy);
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        tokio::time::sleep(pauses.next().unwrap_or(LONGEST_PAUSE)).await;
     }
 }
 
