@@ -184,9 +184,10 @@ async fn a_failure_that_may_pass_is_asked_again_with_the_identical_payload() {
         Says::Text(502, "<html>".to_owned()),
         settled(),
     ];
-    let server = Server::saying(passing).await;
+    let (server, began) = (Server::saying(passing).await, std::time::Instant::now());
     let outcome = patient(&server).settle(&Payer::new(1).payment(1), &begun()).await;
     assert!(matches!(outcome, SettleOutcome::Settled(_)), "{outcome:?}");
+    assert!(began.elapsed() >= Duration::from_secs(1), "it is not asked at every moment");
     let asked = server.asked.lock().unwrap();
     assert!(asked.len() == 6 && asked.iter().all(|question| *question == asked[0]), "{asked:?}");
 }
