@@ -78,7 +78,7 @@ impl Catalog {
         }
         let live = self.put(Change { before: Some(&before), endpoint, bundle, rows, events }).await?;
         if live.endpoint.version != old.version || other_schemas {
-            self.pool.retire(&old.version);
+            self.pool.retire(old.id.as_str(), &old.version);
         }
         Ok(live)
     }

@@ -149,7 +149,7 @@ impl Catalog {
         self.show(|snapshot| snapshot.remove(slug));
         old.grant.set(Granted::default());
         self.events.announce(owner, event);
-        self.pool.retire(&old.endpoint.version);
+        self.pool.retire(old.endpoint.id.as_str(), &old.endpoint.version);
         self.services.forget(&old.endpoint.id).await?;
         Ok(old)
     }

@@ -65,7 +65,7 @@ impl Catalog {
             }
             if builder.suspended.is_some() {
                 // Its workers may have kept values of its secrets.
-                self.pool.retire(&live.endpoint.version);
+                self.pool.retire(live.endpoint.id.as_str(), &live.endpoint.version);
             }
         }
         self.show(|snapshot| made.into_iter().for_each(|live| snapshot.put(live)));

@@ -65,7 +65,7 @@ async fn set(managed: Managed, State(sealing): State<Arc<Sealing>>, Body(secret)
         return Err(Fault::unknown_endpoint(endpoint.slug.as_str()));
     }
     // Workers may have kept the value before.
-    sealing.pool.retire(&endpoint.version);
+    sealing.pool.retire(endpoint.id.as_str(), &endpoint.version);
     Ok(Json(json!({ "ok": true, "secret": set })))
 }
 
@@ -81,7 +81,7 @@ async fn remove(managed: Managed<BuilderParam>, State(sealing): State<Arc<Sealin
     let name: SecretName = managed.asked.name.parse().map_err(|_| unknown())?;
     managed.not_frozen(&sealing.builders).await?;
     sealing.secrets.remove(&endpoint.into(), &name).await?;
-    sealing.pool.retire(&endpoint.version);
+    sealing.pool.retire(endpoint.id.as_str(), &endpoint.version);
     Ok(Json(json!({ "ok": true, "removed": true, "name": name })))
 }
 

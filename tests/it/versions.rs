@@ -116,3 +116,21 @@ async fn sources_that_no_endpoint_keeps_any_more_are_let_go() {
     assert_eq!(host.manage(Method::DELETE, "/ai/endpoints/goes", &json!({})).await.status, 200);
     assert_eq!(stored().await, 0);
 }
+
+#[tokio::test]
+async fn a_copy_of_a_tool_that_is_changed_again_and_again_costs_the_tool_no_worker() {
+    let host = Host::start().await;
+    let (_, key) = host.register("Copier").await;
+    let own = tool("copied", 0.0, "let n = 0; export default () => ({ n: ++n });");
+    let copied = host.publish(&own).await;
+    let mut copy = tool("copy", 0.0, "");
+    copy["handler"] = own["handler"].clone();
+    let copy = host.as_builder(&key, Method::POST, CREATE, &copy).await.is(200).json();
+    assert_eq!(copy["endpoint"]["version"], copied["version"]);
+    for n in 1..=6 {
+        assert_eq!(host.call("copied", &json!({})).await.is(200).json(), json!({ "n": n }));
+        let handler = if n % 2 == 0 { own["handler"].clone() } else { json!({ "source": answers("2") }) };
+        let patch = json!({ "handler": handler });
+        host.as_builder(&key, Method::PATCH, "/ai/endpoints/copy", &patch).await.is(200);
+    }
+}

@@ -78,9 +78,9 @@ impl Core {
         self.spawner.all_reaped().await;
     }
 
-    /// Ends the workers that hold `version`: idle ones now, the others when their call has ended.
-    pub(crate) fn retire(&self, version: &str) {
-        let holders = self.everyone().into_iter().filter(|process| process.holds(version));
+    /// Ends the workers that hold `version` for `endpoint`: idle ones now, the others when their call has ended.
+    pub(crate) fn retire(&self, endpoint: &str, version: &str) {
+        let holders = self.everyone().into_iter().filter(|process| process.holds(endpoint, version));
         holders.for_each(|process| self.retire_process(&process));
     }
 

@@ -100,9 +100,10 @@ impl Pool {
         Ok(Ran { outcome: ended.outcome, spent: ended.spent })
     }
 
-    /// Ends the workers that hold `version`: idle ones now, the others after their call.
-    pub fn retire(&self, version: &str) {
-        self.core.retire(version);
+    /// Ends the workers that hold `version` for `endpoint`: idle ones now, the others after their call. A version is named
+    /// after its code, which anybody may publish as well: another endpoint's workers are none of this one's business.
+    pub fn retire(&self, endpoint: &str, version: &str) {
+        self.core.retire(endpoint, version);
     }
 
     /// How the pool is doing.

@@ -132,9 +132,9 @@ impl Process {
         self.is_retired.store(true, Ordering::Release);
     }
 
-    /// Whether it holds code of `version`.
-    pub(crate) fn holds(&self, version: &str) -> bool {
-        self.loaded.get().is_some_and(|holding| holding.bundle.version == version)
+    /// Whether it holds code of `version` for `endpoint`.
+    pub(crate) fn holds(&self, endpoint: &str, version: &str) -> bool {
+        self.loaded.get().is_some_and(|holding| *holding.endpoint == *endpoint && holding.bundle.version == version)
     }
 }
 

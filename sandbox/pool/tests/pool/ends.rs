@@ -11,7 +11,7 @@ async fn call_that_is_given_up_takes_its_process_along() {
     let house = House::start(|config| config.spares = 0).await;
     let (ends, tool) = (Tool::new("counter", COUNTER), Tool::new("endless", ENDLESS));
     house.call(&ends).await.unwrap();
-    house.pool.retire(&ends.bundle.version);
+    house.retire(&ends);
     let given_up = tokio::time::timeout(Duration::from_millis(400), house.call(&tool)).await;
     assert!(given_up.is_err());
     house.until(|_| house.processes().is_empty()).await;

@@ -68,6 +68,10 @@ impl House {
         self.pool.run(job, &Sleeper(&self.used)).await
     }
 
+    pub fn retire(&self, tool: &Tool) {
+        self.pool.retire(&tool.endpoint, &tool.bundle.version);
+    }
+
     /// Waits until `holds`; fails after 20 s.
     pub async fn until(&self, holds: impl Fn(&Pool) -> bool) {
         let patience = Instant::now() + Duration::from_secs(20);

@@ -156,18 +156,30 @@ async fn retired_version_starts_anew() {
     let tool = Tool::new("counter", COUNTER);
     house.call(&tool).await.unwrap();
     assert_eq!(house.pool.status().idle, 1);
-    house.pool.retire(&tool.bundle.version);
+    house.retire(&tool);
     assert_eq!(house.pool.status().idle, 0);
     assert_eq!(json(house.call(&tool).await), "1");
     // A worker in a call ends when its call has.
     let sleeper = Tool::new("sleeper", &sleeping(300));
     let retiring = async {
         house.until(|pool| pool.status().waiting_in_ops == 1).await;
-        house.pool.retire(&sleeper.bundle.version);
+        house.retire(&sleeper);
     };
     let (ran, ()) = tokio::join!(house.call(&sleeper), retiring);
     assert_eq!(json(ran), "1");
     assert_eq!(house.pool.status().idle, 1, "the counter's worker alone is left");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn version_that_another_endpoint_retires_is_warm_yet() {
+    let house = House::start(|_| {}).await;
+    let (copied, copy) = (Tool::new("one", COUNTER), Tool::new("other", COUNTER));
+    for calls in 1..=6 {
+        house.call(&copy).await.unwrap();
+        house.retire(&copy);
+        assert_eq!(json(house.call(&copied).await), calls.to_string());
+    }
     house.close().await;
 }
 
@@ -206,7 +218,7 @@ async fn version_that_is_retired_while_its_worker_is_replaced_has_none_left() {
     let tool = Tool::new("slow", "for (let n = 0; n < 2e7; n++) {}; export default () => 1;");
     house.call(&tool).await.unwrap();
     house.until(|pool| pool.status().totals.started == 2).await;
-    house.pool.retire(&tool.bundle.version);
+    house.retire(&tool);
     house.until(|_| house.processes().is_empty()).await;
     assert_eq!(house.pool.status().totals.replaced, 0);
     house.close().await;
