@@ -61,6 +61,8 @@ pub enum CallError {
     Busy { retry_after: Duration },
     #[error("endpoint is held for a moment after repeated faults")]
     Held { retry_after: Duration },
+    #[error("calls of yours were stopped too often at this endpoint of late; those of others were not, and run")]
+    StoppedTooOften { retry_after: Duration },
     #[error("no sandbox could be started")]
     NoSandbox,
     #[error("handler failed: {}", .0.message)]
@@ -146,6 +148,7 @@ impl From<PoolError> for CallError {
         match error {
             PoolError::Busy { retry_after } => Self::Busy { retry_after },
             PoolError::Held { retry_after } => Self::Held { retry_after },
+            PoolError::Slowed { retry_after } => Self::StoppedTooOften { retry_after },
             PoolError::Load(error) => Self::Misbehaved(format!("handler does not load: {error}")),
             PoolError::Schema(fault) => Self::Misbehaved(format!("`{}` cannot be used: {fault}", fault.side)),
             PoolError::Stopped(reason) => Self::Stopped(reason),

@@ -66,6 +66,7 @@ impl Live {
             owner: endpoint.owner.share(),
             endpoint: key,
             caller: asker.turn().map(Turn::address),
+            by_owner: !matches!(asker, Asker::Call(_)),
             isolation,
             concurrency: Self::CONCURRENCY,
             start: Start {

@@ -230,10 +230,10 @@ async fn a_full_host_says_when_to_come_again() {
 }
 
 #[tokio::test]
-async fn an_endpoint_whose_workers_keep_dying_is_held_for_a_while() {
+async fn workers_that_are_killed_from_outside_are_held_against_nobody() {
     let mut tool = js("spin", 0.0, "export default async (req) => { if (req.input.spin) for (;;) {} return {}; };");
     tool["limits"] = json!({ "cpuMs": 5_000 });
-    let host = host_with(&[tool, js("other", 0.0, ECHO)]).await;
+    let host = host_with(&[tool]).await;
     for _ in 0..5 {
         let kill = eventually("a worker computes", Duration::from_secs(5), || async {
             host.kill_busy_worker(Duration::from_millis(500)).then_some(())
@@ -242,7 +242,20 @@ async fn an_endpoint_whose_workers_keep_dying_is_held_for_a_while() {
         let (answer, ()) = tokio::join!(host.call("spin", &input), kill);
         answer.fails(502, "sandbox_crashed", "tool");
     }
-    let held = host.call("spin", &json!({})).await;
+    host.call("spin", &json!({})).await.is(200);
+}
+
+#[tokio::test]
+async fn an_endpoint_that_stops_whoever_calls_it_is_held_for_a_while() {
+    let host = host_with(&[js("stuck", 0.0, "export default () => new Promise(() => {});"), js("other", 0.0, ECHO)]).await;
+    let from = async |address: u8| {
+        let client = reqwest::Client::builder().no_proxy().local_address(Some([127, 0, 0, address].into())).build().unwrap();
+        host.send(client.post(format!("{}/tools/stuck", host.url)).json(&json!({}))).await
+    };
+    for call in 0..5 {
+        from(2 + call % 3).await.fails(502, "handler_failed", "tool");
+    }
+    let held = from(9).await;
     held.fails(503, "busy", "host");
     assert!(held.has("retry-after").parse::<u64>().unwrap() > 1);
     host.call("other", &json!({})).await.is(200);

@@ -1,4 +1,4 @@
-//! What one address may use of the processor while others want it.
+//! What one address may use of the host while others want it.
 
 use std::{net::Ipv4Addr, thread, time::Duration};
 
@@ -37,12 +37,34 @@ async fn the_check_of_an_input_counts_for_whose_it_is_where_the_tool_is_built_in
     is_refused_its_fill(&tool, &json!({ "a": vec![1; 2_000] })).await;
 }
 
+#[tokio::test]
+async fn inputs_that_a_paid_tool_is_stopped_for_slow_who_sends_them_and_nobody_else() {
+    let host = Host::start().await;
+    host.publish(&js("shared", 0.01, "export default (req) => req.input.wait ? new Promise(() => {}) : {};")).await;
+    let (heavy, other) = (host.mint(1.0).await, host.mint(1.0).await);
+    let wait = json!({ "wait": true });
+    for _ in 0..5 {
+        host.call_credit("shared", &wait, &heavy).await.fails(502, "handler_failed", "tool");
+    }
+    let slowed = host.call_credit("shared", &json!({}), &heavy).await;
+    slowed.fails(429, "rate_limited", "caller");
+    assert!((1..=60).contains(&slowed.has("retry-after").parse::<u64>().unwrap()));
+    let call = elsewhere().post(format!("{}/tools/shared", host.url)).header("x-developer-credit", &other).json(&json!({}));
+    host.send(call).await.is(200);
+    assert_eq!((host.credit_balance(&heavy).await, host.credit_balance(&other).await), (1_000_000, 990_000));
+}
+
+/// A client with an address of its own.
+fn elsewhere() -> Client {
+    Client::builder().no_proxy().local_address(Some(Ipv4Addr::new(127, 0, 0, 2).into())).build().unwrap()
+}
+
 /// Has one address call `tool` as often as it can while another one makes cheap calls.
 async fn is_refused_its_fill(tool: &Value, input: &Value) {
     let host = Host::builder().flag("--address-cpu-percent", 1).start().await;
     host.publish(&js("cheap", 0.0, "export default () => ({});")).await;
     host.publish(tool).await;
-    let elsewhere = Client::builder().no_proxy().local_address(Some(Ipv4Addr::new(127, 0, 0, 2).into())).build().unwrap();
+    let elsewhere = elsewhere();
     let calls = || elsewhere.post(format!("{}/tools/greedy", host.url)).json(input);
     let until = Instant::now() + Duration::from_secs(6);
 

@@ -70,7 +70,10 @@ impl Core {
             lease = self.boot().await?;
             loaded = load(&mut lease, wanted, used).await;
         }
-        let (_, clean) = loaded.map_err(|fault| self.load_error(wanted.endpoint, fault))?;
+        let clean = match loaded {
+            Ok((_, clean)) => clean,
+            Err(fault) => return Err(self.load_error(lease.process(), wanted.endpoint, fault).await),
+        };
         let holding = Holding {
             bundle: Arc::clone(wanted.bundle),
             endpoint: wanted.endpoint.into(),

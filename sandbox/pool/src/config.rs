@@ -51,8 +51,8 @@ pub struct PoolConfig {
     /// How long a call computes until it gives its slot to those who compute for less, and goes on where they leave the
     /// processor free. As many as [`running`](Self::running) may do so at once. Default: 100 ms.
     pub quantum: Duration,
-    /// Kills within [`breaker_window`](Self::breaker_window) after which an endpoint is held.
-    /// Default: 5.
+    /// Stops within [`breaker_window`](Self::breaker_window) after which a caller waits at an endpoint, or an endpoint whose
+    /// own doing they are is held. Default: 5.
     pub breaker_kills: usize,
     /// See [`breaker_kills`](Self::breaker_kills). Default: 60 s.
     pub breaker_window: Duration,

@@ -13,10 +13,16 @@ pub enum PoolError {
         /// After which time another try may find a slot.
         retry_after: Duration,
     },
-    /// The endpoint's workers were killed too often of late.
+    /// The endpoint's code was stopped too often of late.
     #[error("endpoint is held after repeated faults")]
     Held {
         /// How long the endpoint is held yet.
+        retry_after: Duration,
+    },
+    /// Calls of this caller were stopped too often of late at this endpoint, which others may call.
+    #[error("calls of this caller were stopped too often")]
+    Slowed {
+        /// How long the caller is slowed yet.
         retry_after: Duration,
     },
     /// The handler does not load.

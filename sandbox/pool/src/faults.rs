@@ -1,41 +1,64 @@
-//! What a stop means for the pool: what it counts as, and whether it counts against its endpoint.
+//! What a stop means for the pool: what it counts as, and against whom.
+
+use std::net::IpAddr;
 
 use tollhouse_protocol::{LoadError, LoadFault, Outcome, Side, StopReason};
 
-use crate::{core::Core, error::PoolError, status::count};
+use crate::{breaker::Cause, core::Core, error::PoolError, exchange::Ended, process::Process, status::count};
 
-/// What a worker was at when it was stopped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// With nothing but what its owner wrote.
-    Load,
-    Call,
-}
+/// The endpoint of a call, and whom it is held against if it is not the code; `None` is nobody else.
+pub(crate) type Whose<'a> = (&'a str, Option<IpAddr>);
 
 impl Core {
-    /// Counts a call that ran.
-    pub(crate) fn note_end(&self, endpoint: &str, outcome: &Outcome) {
-        count(&self.counters.calls);
-        if let Outcome::Stopped(reason) = outcome {
-            self.note_stop(endpoint, reason, Phase::Call);
+    /// Counts a call that ran on `process`.
+    pub(crate) async fn note_end_on(&self, process: &Process, whose: Whose<'_>, ended: &Ended) {
+        let is_crash = matches!(ended.outcome, Outcome::Stopped(StopReason::Crashed));
+        if is_crash && process.was_killed_from_outside().await {
+            count(&self.counters.calls);
+            count(&self.counters.crashes);
+        } else {
+            self.note_end(whose, ended);
         }
     }
 
-    /// Counts a stop, and holds its endpoint if there were too many.
-    fn note_stop(&self, endpoint: &str, reason: &StopReason, phase: Phase) {
+    /// Counts a call that ran, and that nothing from outside has ended.
+    pub(crate) fn note_end(&self, (endpoint, caller): Whose<'_>, ended: &Ended) {
+        count(&self.counters.calls);
+        match &ended.outcome {
+            Outcome::Stopped(reason) => {
+                self.count_stop(reason);
+                if counts(reason) {
+                    self.note_stop(endpoint, caller, Cause::Run);
+                }
+            }
+            Outcome::Unfit(..) | Outcome::Returned(_) | Outcome::Threw(_) => {}
+        }
+    }
+
+    fn count_stop(&self, reason: &StopReason) {
         count(if matches!(reason, StopReason::Crashed) { &self.counters.crashes } else { &self.counters.stops });
-        if counts_against_endpoint(reason, phase) && self.scheduler.note_kill(endpoint) {
+    }
+
+    /// Holds an endpoint, or slows a caller, of which there were too many stops.
+    fn note_stop(&self, endpoint: &str, caller: Option<IpAddr>, cause: Cause) {
+        if self.scheduler.note_stop(endpoint, caller, cause) {
             tracing::warn!(endpoint, "endpoint is held after repeated faults");
         }
     }
 
-    /// What a load that failed is to its call.
-    pub(crate) fn load_error(&self, endpoint: &str, fault: LoadFault) -> PoolError {
+    /// What a load on `process` that failed is to its call.
+    pub(crate) async fn load_error(&self, process: &Process, endpoint: &str, fault: LoadFault) -> PoolError {
         match fault {
             LoadFault::Handler(error) => PoolError::Load(error),
             LoadFault::Schema(fault) => PoolError::Schema(fault),
+            LoadFault::Stopped(StopReason::Crashed) if process.was_killed_from_outside().await => {
+                count(&self.counters.crashes);
+                PoolError::Spawn("a worker was killed while it loaded a handler".into())
+            }
             LoadFault::Stopped(reason) => {
-                self.note_stop(endpoint, &reason, Phase::Load);
+                self.count_stop(&reason);
+                // There was nothing else in it yet.
+                self.note_stop(endpoint, None, Cause::Code);
                 match reason {
                     StopReason::SchemaTime { .. } | StopReason::SchemaMemory { .. } => PoolError::Stopped(reason),
                     reason => PoolError::Load(LoadError { message: format!("while loading, {reason}"), line: None, column: None }),
@@ -45,13 +68,19 @@ impl Core {
     }
 }
 
-/// Only stops that a process does not survive in good order count, and none that a caller's input brought about.
-fn counts_against_endpoint(reason: &StopReason, phase: Phase) -> bool {
+/// Each stop takes a process along, whatever the reason. One that a caller's input met in its schema is not the code's doing.
+fn counts(reason: &StopReason) -> bool {
     match reason {
-        StopReason::Crashed | StopReason::CpuTime { .. } | StopReason::WallTime { .. } | StopReason::Memory { .. } => true,
-        StopReason::SchemaTime { side, .. } | StopReason::SchemaMemory { side, .. } => phase == Phase::Load || *side == Side::Output,
+        StopReason::Crashed
+        | StopReason::CpuTime { .. }
+        | StopReason::WallTime { .. }
+        | StopReason::Memory { .. }
+        | StopReason::OutputSize { .. }
+        | StopReason::OutputDepth { .. }
+        | StopReason::Ops { .. }
+        | StopReason::Deadlock => true,
+        StopReason::SchemaTime { side, .. } | StopReason::SchemaMemory { side, .. } => *side == Side::Output,
         // A misfit by the time it is weighed.
         StopReason::Unlisted { .. } => false,
-        StopReason::OutputSize { .. } | StopReason::OutputDepth { .. } | StopReason::Ops { .. } | StopReason::Deadlock => false,
     }
 }

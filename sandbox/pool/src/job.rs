@@ -32,6 +32,8 @@ pub struct Job<'a> {
     pub endpoint: &'a str,
     /// Who calls: what its calls may have at once is bounded. `None` is the host itself.
     pub caller: Option<IpAddr>,
+    /// Whether that is the owner: what is stopped then is held against the code and nobody else.
+    pub by_owner: bool,
     /// Which process may serve it.
     pub isolation: Isolation,
     /// Most calls of this endpoint under way at once.

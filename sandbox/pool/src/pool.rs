@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tollhouse_protocol::{Bundle, Isolation, JailLayer, Limits, Loaded};
+use tollhouse_protocol::{Bundle, Isolation, JailLayer, Limits, Loaded, Outcome};
 
 use crate::{
     ahead::Ready,
@@ -61,11 +61,15 @@ impl Pool {
         let ask = Ask { owner, endpoint, caller: None, concurrency: CHECKS };
         let permit = self.core.scheduler.acquire(ask).await.inspect_err(|_| count(&self.core.counters.refused))?;
         let mut lease = self.core.lease_blank().await?;
-        let loaded = lease.load(bundle, &limits).await.map_err(|fault| self.core.load_error(endpoint, fault));
+        let loaded = lease.load(bundle, &limits).await;
+        let loaded = match loaded {
+            Ok((loaded, _)) => Ok(loaded),
+            Err(fault) => Err(self.core.load_error(lease.process(), endpoint, fault).await),
+        };
         drop(lease);
         drop(permit);
         self.core.refill();
-        loaded.map(|(loaded, _)| loaded)
+        loaded
     }
 
     /// Runs one call, to its end or to its limits. Dropping the future kills the worker.
@@ -76,7 +80,7 @@ impl Pool {
     /// did wrong is in [`Ran::outcome`].
     pub async fn run(&self, job: Job<'_>, host: &dyn OpHost) -> Result<Ran, PoolError> {
         let core = &self.core;
-        let Job { bundle, owner, endpoint, caller, isolation, concurrency, start } = job;
+        let Job { bundle, owner, endpoint, caller, by_owner, isolation, concurrency, start } = job;
         let (ask, limits, work) = (Ask { owner, endpoint, caller, concurrency }, start.limits, start.work);
         let wanted = Wanted { bundle, endpoint, limits: &limits, isolation };
         let Ready { lease, mut permit, begin } = core.ready(wanted, ask, start).await.inspect_err(|_| count(&core.counters.refused))?;
@@ -92,7 +96,11 @@ impl Pool {
         let ran = ran.await;
         cancel.disarm();
         let (lease, ended) = ran?;
-        core.note_end(endpoint, &ended.outcome);
+        let blamed = caller.filter(|_| !by_owner);
+        core.note_end_on(lease.process(), (endpoint, blamed), &ended).await;
+        if matches!(ended.outcome, Outcome::Returned(_) | Outcome::Threw(_)) {
+            permit.note_answer();
+        }
         match (ended.clean, isolation) {
             (Some(clean), Isolation::Warm) => lease.hand_over(clean, &ended.spent, permit),
             (Some(_), Isolation::Fresh) | (None, _) => drop((lease, permit)),

@@ -1,18 +1,33 @@
 //! One worker process, and the socket by which it is spoken to.
 
-use std::sync::{
-    Arc, Mutex, OnceLock, PoisonError,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use rustix::net::Shutdown;
 use tokio::{
     net::UnixStream,
-    time::{Instant, timeout},
+    time::{Instant, sleep, timeout},
 };
 use tollhouse_protocol::{Bundle, Isolation, JailLayer, Limits, ToHost};
 
-use crate::{config::PoolConfig, error::PoolError, pipeline::Pipeline, reaper::Adopted, usage::Usage, watchdog::Meter, wire::Buffers};
+use crate::{
+    config::PoolConfig,
+    error::PoolError,
+    pipeline::Pipeline,
+    reaper::{Adopted, Death},
+    usage::Usage,
+    watchdog::Meter,
+    wire::Buffers,
+};
+
+/// How often and how far apart there is a look at how a process ended. One that broke the protocol has not ended at all.
+const LOOKS: usize = 50;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
 /// A worker process. Dropping it kills it.
 #[derive(Debug)]
@@ -115,6 +130,21 @@ impl Process {
         self.child.lock().unwrap_or_else(PoisonError::into_inner).end();
         // The call that uses the socket learns of it even if something else holds the other end.
         let _ = rustix::net::shutdown(&self.link.stream, Shutdown::Both);
+    }
+
+    /// Whether it was ended from outside, asked when its socket is at its end: the system closes that first.
+    pub(crate) async fn was_killed_from_outside(&self) -> bool {
+        let died_of = || self.child.lock().unwrap_or_else(PoisonError::into_inner).died_of();
+        for _ in 0..LOOKS {
+            if let Some(death) = died_of() {
+                return death == Death::FromOutside;
+            }
+            if !self.is_live() {
+                break;
+            }
+            sleep(BETWEEN_LOOKS).await;
+        }
+        false
     }
 
     /// Whether nobody ended it yet.

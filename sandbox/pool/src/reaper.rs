@@ -11,7 +11,11 @@ use std::{
     thread,
 };
 
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
+
+/// What a process is ended by from outside: by the system that has no memory left, an operator, or the end of a session.
+const SENT: [Signal; 5] = [Signal::KILL, Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
 
 /// Waits for ended processes, so that nobody else has to. Its thread ends with it and with the last process.
 #[derive(Debug)]
@@ -48,7 +52,8 @@ impl Reaper {
     /// Takes care of a process that was just started.
     pub(crate) fn adopt(&self, child: Child) -> Adopted {
         self.live.fetch_add(1, Ordering::AcqRel);
-        Adopted { running: Some((child, self.unreaped.token())), ended: self.ended.clone(), live: Arc::clone(&self.live) }
+        let running = Some((child, self.unreaped.token()));
+        Adopted { running, died_of: None, ended: self.ended.clone(), live: Arc::clone(&self.live) }
     }
 
     /// Processes that were started and not ended.
@@ -62,10 +67,21 @@ impl Reaper {
     }
 }
 
+/// How a process ended before anybody here ended it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Death {
+    /// By what it did.
+    Own,
+    /// By a signal that a process is sent, and does not bring upon itself.
+    FromOutside,
+}
+
 /// A process until it is ended. Dropping it kills it.
 #[derive(Debug)]
 pub(crate) struct Adopted {
     running: Option<Ended>,
+    /// How it had ended when it was to be ended.
+    died_of: Option<Death>,
     ended: mpsc::Sender<Ended>,
     live: Arc<AtomicUsize>,
 }
@@ -73,6 +89,7 @@ pub(crate) struct Adopted {
 impl Adopted {
     /// Kills the process, once.
     pub(crate) fn end(&mut self) {
+        self.died_of = self.died_of();
         if let Some((mut child, token)) = self.running.take() {
             let _ = child.kill();
             self.live.fetch_sub(1, Ordering::AcqRel);
@@ -85,6 +102,16 @@ impl Adopted {
     /// Whether nobody ended it yet.
     pub(crate) fn is_live(&self) -> bool {
         self.running.is_some()
+    }
+
+    /// How it ended before it was to be; `None` where it had not. The system is left to believe that nobody knows: until then
+    /// the id is this process's own.
+    pub(crate) fn died_of(&self) -> Option<Death> {
+        let Some((child, _)) = &self.running else { return self.died_of };
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let status = waitid(WaitId::Pid(Pid::from_child(child)), options).ok()??;
+        let is_sent = status.terminating_signal().is_some_and(|signal| SENT.iter().any(|sent| sent.as_raw() == signal));
+        Some(if is_sent { Death::FromOutside } else { Death::Own })
     }
 }
 
@@ -101,6 +128,26 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::*;
+
+    #[test]
+    fn a_process_that_was_killed_is_told_from_one_that_ended() {
+        let reaper = Reaper::start().unwrap();
+        let cases =
+            [("exit 0", Death::Own), ("kill -SEGV $$", Death::Own), ("kill -KILL $$", Death::FromOutside), ("kill $$", Death::FromOutside)];
+        for (does, death) in cases {
+            let child = Command::new("/bin/sh").args(["-c", does]).spawn().unwrap();
+            let mut adopted = reaper.adopt(child);
+            while adopted.died_of().is_none() {
+                thread::yield_now();
+            }
+            assert_eq!(adopted.died_of(), Some(death), "{does}");
+            adopted.end();
+            assert_eq!(adopted.died_of(), Some(death), "{does}: it is known of one that was waited for");
+        }
+        let mut adopted = reaper.adopt(Command::new("/bin/sleep").arg("600").spawn().unwrap());
+        adopted.end();
+        assert_eq!(adopted.died_of(), None, "it was we who ended it");
+    }
 
     #[tokio::test]
     async fn process_counts_until_it_is_ended_and_is_waited_for() {

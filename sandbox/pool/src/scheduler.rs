@@ -17,6 +17,8 @@ mod waiter;
 #[cfg(test)]
 mod tests;
 
+use std::net::IpAddr;
+
 use tokio::time::{Instant, timeout_at};
 
 pub(crate) use self::{
@@ -27,7 +29,7 @@ use self::{
     queue::Shared,
     waiter::{Granted, Turn},
 };
-use crate::error::PoolError;
+use crate::{breaker::Cause, error::PoolError};
 
 /// What a call may do.
 #[derive(Debug)]
@@ -67,7 +69,7 @@ impl Scheduler {
     /// # Errors
     ///
     /// [`PoolError::Busy`] when the queue is full, patience is over or the pool is shut down;
-    /// [`PoolError::Held`] while the endpoint's breaker is open.
+    /// [`PoolError::Held`] while the endpoint's breaker is open, [`PoolError::Slowed`] while that is so for the caller alone.
     pub(crate) async fn acquire<'a>(&'a self, ask: Ask<'a>) -> Result<Permit<'a>, PoolError> {
         match self.wait(ask, Ahead::Never, self.deadline()).await? {
             Admitted::Permit(permit) => Ok(permit),
@@ -106,16 +108,16 @@ impl Scheduler {
         match timeout_at(deadline, &mut waiting.turn.granted).await {
             Ok(Ok(granted)) => {
                 let admitted = waiting.into_admitted(granted);
-                let held = shared.lock().check_held(ask.endpoint);
+                let held = shared.lock().check_held(&ask, rules);
                 held.map(|()| admitted)
             }
             Ok(Err(_)) | Err(_) => Err(self.busy()),
         }
     }
 
-    /// Notes that a worker of `endpoint` was killed; true when that holds the endpoint.
-    pub(crate) fn note_kill(&self, endpoint: &str) -> bool {
-        self.0.lock().note_kill(endpoint, &self.0.rules)
+    /// Notes that a call was stopped; true when that holds the endpoint.
+    pub(crate) fn note_stop(&self, endpoint: &str, caller: Option<IpAddr>, cause: Cause) -> bool {
+        self.0.lock().note_stop(endpoint, caller, cause, &self.0.rules)
     }
 
     /// Admits nobody any more, and sends away those who wait to be.

@@ -93,6 +93,7 @@ pub(super) async fn run(pool: &Pool, services: &Arc<CapabilityServices>, task: T
         owner: endpoint.owner.share(),
         endpoint: key,
         caller: Some(task.turn.address()),
+        by_owner: task.by == CalledBy::Owner || task.scratch.is_some(),
         isolation,
         concurrency: Live::CONCURRENCY,
         start: Start {

@@ -47,7 +47,7 @@ impl Code {
             CallError::PaymentInProgress(_) | CallError::Joined(_) => Code::PaymentInProgress,
             CallError::FacilitatorUnavailable(_) => Code::FacilitatorUnavailable,
             CallError::SettlementUnknown(_) => Code::SettlementUnknown,
-            CallError::OverShare(_) | CallError::Slowed(_) => Code::RateLimited,
+            CallError::OverShare(_) | CallError::Slowed(_) | CallError::StoppedTooOften { .. } => Code::RateLimited,
             CallError::CreditFrozen => Code::CreditFrozen,
             CallError::OverBudget(_) => Code::BudgetExceeded,
             CallError::Busy { .. } | CallError::Held { .. } | CallError::NoSandbox => Code::Busy,
@@ -88,6 +88,7 @@ impl From<&CallError> for Fault {
                 .hint(format!("ask GET /ai/payments/{payment} what became of it; do not pay again before it says so"))
                 .with("paymentId", json!(payment)),
             CallError::Busy { retry_after } | CallError::Held { retry_after } => fault.retry_after(retry_after.as_secs().max(1)),
+            CallError::StoppedTooOften { retry_after } => fault.retry_after(whole_seconds(*retry_after)),
             CallError::OverShare(over) => fault.retry_after(over.seconds),
             CallError::Slowed(slowed) => {
                 let policy = Policy { name: "failed-runs", most: slowed.most, window_secs: Slowed::WINDOW.as_secs() };

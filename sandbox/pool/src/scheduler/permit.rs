@@ -14,6 +14,8 @@ pub(crate) struct Permit<'a> {
     shared: &'a Shared,
     ask: Ask<'a>,
     pace: Pace,
+    /// Whether its call came to an end of its own.
+    is_answered: bool,
 }
 
 #[derive(Debug)]
@@ -28,13 +30,18 @@ enum Pace {
 impl<'a> Permit<'a> {
     /// For one that was admitted, and has its running slot.
     pub(super) fn running(shared: &'a Shared, ask: Ask<'a>) -> Self {
-        Self { shared, ask, pace: Pace::Running }
+        Self { shared, ask, pace: Pace::Running, is_answered: false }
     }
 
     /// For one that another left behind, see [`hand_over`](Self::hand_over).
     pub(super) fn taken_over(shared: &'a Shared, ask: Ask<'a>) -> Self {
         shared.lock().taken_over(ask.caller);
         Self::running(shared, ask)
+    }
+
+    /// Its call came to an end of its own: its endpoint's code works.
+    pub(crate) fn note_answer(&mut self) {
+        self.is_answered = true;
     }
 
     /// Computes no more.
@@ -106,6 +113,9 @@ impl<'a> Permit<'a> {
     pub(crate) fn hand_over(self) {
         debug_assert!(self.is_running(), "a call that waits has no slot to hand over");
         let mut queue = self.shared.lock();
+        if self.is_answered {
+            queue.note_answer(self.ask);
+        }
         queue.handed_over(self.ask.caller);
         // Its caller may have another call in line that waited for just this.
         queue.dispatch(&self.shared.rules);
@@ -141,6 +151,9 @@ impl Drop for Permit<'_> {
         };
         if runs {
             queue.pause(self.ask);
+        }
+        if self.is_answered {
+            queue.note_answer(self.ask);
         }
         queue.leave(self.ask);
         self.shared.settle(&mut queue);

@@ -12,7 +12,10 @@ use super::{
     rules::{Ask, Occupancy, Rules},
     waiter::{Granted, Turn, Waiter, take},
 };
-use crate::{breaker::Breaker, error::PoolError};
+use crate::{
+    breaker::{Breaker, Cause, Closed},
+    error::PoolError,
+};
 
 /// The queue under its one lock, with its rules.
 #[derive(Debug)]
@@ -80,19 +83,28 @@ impl Queue {
         if self.closed {
             return Err(PoolError::Busy { retry_after: rules.patience });
         }
-        self.check_held(ask.endpoint)
+        self.check_held(ask, rules)
     }
 
-    pub(super) fn check_held(&self, endpoint: &str) -> Result<(), PoolError> {
-        match self.endpoints.get(endpoint).and_then(|endpoint| endpoint.breaker.held_for(Instant::now())) {
-            Some(retry_after) => Err(PoolError::Held { retry_after }),
+    pub(super) fn check_held(&self, ask: &Ask<'_>, rules: &Rules) -> Result<(), PoolError> {
+        let endpoint = self.endpoints.get(ask.endpoint);
+        match endpoint.and_then(|endpoint| endpoint.breaker.closed_to(ask.caller, &rules.breaker, Instant::now())) {
+            Some(Closed::ToAll(retry_after)) => Err(PoolError::Held { retry_after }),
+            Some(Closed::ToCaller(retry_after)) => Err(PoolError::Slowed { retry_after }),
             None => Ok(()),
         }
     }
 
-    /// Notes that a worker of `endpoint` was killed; true when that holds the endpoint.
-    pub(super) fn note_kill(&mut self, endpoint: &str, rules: &Rules) -> bool {
-        self.endpoint(endpoint).breaker.note_kill(&rules.breaker, Instant::now())
+    /// Notes that a call was stopped; true when that holds the endpoint.
+    pub(super) fn note_stop(&mut self, endpoint: &str, caller: Option<IpAddr>, cause: Cause, rules: &Rules) -> bool {
+        self.endpoint(endpoint).breaker.note_stop(cause, caller, &rules.breaker, Instant::now())
+    }
+
+    /// Notes that a call came to an end of its own.
+    pub(super) fn note_answer(&mut self, ask: Ask<'_>) {
+        if let Some(endpoint) = self.endpoints.get_mut(ask.endpoint) {
+            endpoint.breaker.note_answer(Instant::now());
+        }
     }
 
     /// Admits nobody any more, and sends away those who wait to be.
@@ -107,7 +119,8 @@ impl Queue {
         let now = Instant::now();
         self.owners.retain(|_, running| *running > 0);
         self.callers.retain(|_, caller| *caller != Caller::default());
-        self.endpoints.retain(|_, endpoint| endpoint.admitted > 0 || !endpoint.breaker.is_forgotten(&rules.breaker, now));
+        // Each breaker forgets what is past, also that of an endpoint which is never at rest.
+        self.endpoints.retain(|_, endpoint| !endpoint.breaker.is_forgotten(&rules.breaker, now) || endpoint.admitted > 0);
     }
 
     /// Hands free slots to those who may have them.
@@ -328,6 +341,11 @@ impl Queue {
     #[cfg(test)]
     pub(super) fn remembers_nobody(&self) -> bool {
         self.endpoints.is_empty() && self.owners.is_empty() && self.callers.is_empty()
+    }
+
+    #[cfg(test)]
+    pub(super) fn stopped_callers_of(&self, endpoint: &str) -> usize {
+        self.endpoints.get(endpoint).map_or(0, |endpoint| endpoint.breaker.stopped_callers())
     }
 
     #[cfg(test)]

@@ -1,3 +1,7 @@
+mod ahead;
+mod callers;
+mod stops;
+
 use std::{sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, future::join_all};
@@ -30,6 +34,18 @@ fn scheduler(running: usize) -> Scheduler {
 
 fn ask<'a>(owner: &'a str, endpoint: &'a str) -> Ask<'a> {
     Ask { owner, endpoint, caller: None, concurrency: 100 }
+}
+
+fn of(address: u8) -> Ask<'static> {
+    Ask { caller: Some([127, 0, 0, address].into()), ..ask("a", "x") }
+}
+
+async fn wait<'a>(scheduler: &'a Scheduler, ask: Ask<'a>, ahead: Ahead) -> Result<Admitted<'a>, PoolError> {
+    scheduler.wait(ask, ahead, scheduler.deadline()).await
+}
+
+fn goes_ahead(leave: Option<Result<Admitted<'_>, PoolError>>) -> bool {
+    matches!(leave, Some(Ok(Admitted::Ahead)))
 }
 
 #[tokio::test(start_paused = true)]
@@ -189,7 +205,7 @@ async fn those_with_calls_under_way_or_held_are_not_forgotten() {
     let scheduler = scheduler(2);
     let narrow = Ask { concurrency: 1, ..ask("a", "x") };
     let running = scheduler.acquire(narrow).await.unwrap();
-    assert_eq!((0..5).filter(|_| scheduler.note_kill("held")).count(), 1);
+    assert_eq!((0..5).filter(|_| scheduler.note_stop("held", None, Cause::Code)).count(), 1);
     scheduler.forget_absent();
     assert!(scheduler.acquire(narrow).now_or_never().is_none(), "its endpoint is at its concurrency");
     assert!(matches!(scheduler.acquire(ask("b", "held")).await, Err(PoolError::Held { .. })));
@@ -208,7 +224,7 @@ async fn endpoint_of_many_kills_is_held_and_its_queue_with_it() {
     let running = scheduler.acquire(ask("a", "x")).await.unwrap();
     let mut queued = Box::pin(scheduler.acquire(ask("a", "x")));
     assert!((&mut queued).now_or_never().is_none());
-    assert_eq!((0..5).filter(|_| scheduler.note_kill("x")).count(), 1);
+    assert_eq!((0..5).filter(|_| scheduler.note_stop("x", None, Cause::Code)).count(), 1);
     drop(running);
     assert!(matches!((&mut queued).now_or_never(), Some(Err(PoolError::Held { .. }))));
     assert!(matches!(scheduler.acquire(ask("a", "x")).await, Err(PoolError::Held { .. })));
@@ -265,202 +281,5 @@ async fn slots_are_neither_lost_nor_lent_twice() {
     };
     join_all((0..400).map(visit)).await;
     assert_eq!(scheduler.occupancy(), Occupancy { admitted: 0, running: 0, queued: 0 });
-    assert!(scheduler.0.lock().counts_nobody());
-}
-
-async fn wait<'a>(scheduler: &'a Scheduler, ask: Ask<'a>, ahead: Ahead) -> Result<Admitted<'a>, PoolError> {
-    scheduler.wait(ask, ahead, scheduler.deadline()).await
-}
-
-fn goes_ahead(leave: Option<Result<Admitted<'_>, PoolError>>) -> bool {
-    matches!(leave, Some(Ok(Admitted::Ahead)))
-}
-
-#[tokio::test(start_paused = true)]
-async fn call_goes_ahead_where_its_endpoint_is_busy_and_nobody_waits() {
-    let scheduler = scheduler(2);
-    let first = wait(&scheduler, ask("a", "x"), Ahead::Now).await.unwrap();
-    assert!(matches!(first, Admitted::Permit(_)), "there is nothing to go ahead to");
-    assert!(goes_ahead(wait(&scheduler, ask("a", "x"), Ahead::Now).now_or_never()), "rather than to a slot of its own");
-    assert!(matches!(wait(&scheduler, ask("b", "y"), Ahead::Now).await.unwrap(), Admitted::Permit(_)), "its endpoint is not busy");
-    let entered = scheduler.acquire(ask("a", "x")).await.unwrap();
-    let mut other = Box::pin(scheduler.acquire(ask("b", "y")));
-    assert!((&mut other).now_or_never().is_none());
-    assert!(!goes_ahead(wait(&scheduler, ask("a", "x"), Ahead::Now).now_or_never()), "somebody waits for a slot");
-    drop((first, entered));
-    assert!(other.now_or_never().is_some());
-    assert_eq!(scheduler.occupancy(), Occupancy { admitted: 0, running: 0, queued: 0 });
-    let after = wait(&scheduler, ask("a", "x"), Ahead::Now).await.unwrap();
-    assert!(matches!(after, Admitted::Permit(_)), "its endpoint is busy no more");
-}
-
-#[tokio::test(start_paused = true)]
-async fn those_go_ahead_from_the_queue_who_are_first_and_pass_nobody_by() {
-    let scheduler = scheduler(1);
-    let permit = scheduler.acquire(ask("a", "x")).await.unwrap();
-    let asks = [("a", "x", Ahead::Now), ("a", "x", Ahead::Queued), ("b", "y", Ahead::Queued), ("a", "x", Ahead::Queued)];
-    // The first one finds nothing to go ahead to, and queues.
-    let mut waiting: Vec<_> = asks.map(|(owner, endpoint, ahead)| Box::pin(wait(&scheduler, ask(owner, endpoint), ahead))).into();
-    assert!(goes_ahead((&mut waiting[0]).now_or_never()));
-    waiting[0] = Box::pin(wait(&scheduler, ask("a", "x"), Ahead::Queued));
-    assert!(waiting.iter_mut().all(|waiting| waiting.now_or_never().is_none()));
-    permit.send_ahead(1);
-    assert!(goes_ahead((&mut waiting[0]).now_or_never()));
-    assert!((&mut waiting[1]).now_or_never().is_none(), "there was room for one");
-    permit.send_ahead(9);
-    assert!(goes_ahead((&mut waiting[1]).now_or_never()));
-    assert!((&mut waiting[3]).now_or_never().is_none(), "another endpoint's call is before it");
-    // Leave that was given and not taken holds nothing.
-    permit.send_ahead(9);
-    drop(waiting);
-    assert_eq!(scheduler.occupancy(), Occupancy { admitted: 1, running: 1, queued: 0 });
-    drop(permit);
-    assert_eq!(scheduler.occupancy(), Occupancy { admitted: 0, running: 0, queued: 0 });
-}
-
-#[tokio::test(start_paused = true)]
-async fn nobody_goes_ahead_of_a_call_that_resumes() {
-    let scheduler = scheduler(1);
-    let mut parked = scheduler.acquire(ask("a", "x")).await.unwrap();
-    parked.park();
-    let computing = scheduler.acquire(ask("a", "x")).await.unwrap();
-    parked.ask_to_resume();
-    let mut newcomer = Box::pin(wait(&scheduler, ask("a", "x"), Ahead::Now));
-    assert!((&mut newcomer).now_or_never().is_none());
-    computing.send_ahead(1);
-    assert!((&mut newcomer).now_or_never().is_none());
-    drop(computing);
-    parked.resumed().await;
-    parked.send_ahead(1);
-    assert!(goes_ahead((&mut newcomer).now_or_never()));
-}
-
-#[tokio::test(start_paused = true)]
-async fn leave_to_go_ahead_that_comes_too_late_gives_no_slot_away() {
-    let scheduler = scheduler(1);
-    let permit = scheduler.acquire(ask("a", "x")).await.unwrap();
-    let mut waiting = Box::pin(wait(&scheduler, ask("a", "x"), Ahead::Queued));
-    assert!((&mut waiting).now_or_never().is_none());
-    permit.send_ahead(1);
-    drop(waiting);
-    assert_eq!(scheduler.occupancy(), Occupancy { admitted: 1, running: 1, queued: 0 });
-}
-
-#[tokio::test(start_paused = true)]
-async fn slot_that_is_handed_over_is_counted_once() {
-    let scheduler = scheduler(1);
-    scheduler.acquire(ask("a", "x")).await.unwrap().hand_over();
-    assert_eq!(scheduler.occupancy(), Occupancy { admitted: 1, running: 1, queued: 0 });
-    drop(scheduler.take_over(ask("a", "x")));
-    assert_eq!(scheduler.occupancy(), Occupancy { admitted: 0, running: 0, queued: 0 });
-}
-
-fn of(address: u8) -> Ask<'static> {
-    Ask { caller: Some([127, 0, 0, address].into()), ..ask("a", "x") }
-}
-
-#[tokio::test(start_paused = true)]
-async fn one_caller_leaves_slots_to_others() {
-    let scheduler = scheduler(4);
-    let three = [scheduler.acquire(of(1)).await.unwrap(), scheduler.acquire(of(1)).await.unwrap(), scheduler.acquire(of(1)).await.unwrap()];
-    let mut more = Box::pin(scheduler.acquire(of(1)));
-    assert!((&mut more).now_or_never().is_none(), "a slot is free, and not for this caller");
-    let other = scheduler.acquire(of(2)).now_or_never().expect("it passes by who may not").unwrap();
-    let mut late = Box::pin(scheduler.acquire(of(2)));
-    assert!((&mut late).now_or_never().is_none());
-    drop(three);
-    let (more, late) = ((&mut more).now_or_never().unwrap().unwrap(), (&mut late).now_or_never().unwrap().unwrap());
-    drop((more, late, other));
-    assert!(scheduler.0.lock().counts_nobody());
-}
-
-#[tokio::test(start_paused = true)]
-async fn one_caller_leaves_processes_to_others_whatever_its_calls_wait_for() {
-    let scheduler = Scheduler::new(Rules { processes: 4, caller_processes: 2, ..rules(4) });
-    let mut waiting = [scheduler.acquire(of(1)).await.unwrap(), scheduler.acquire(of(1)).await.unwrap()];
-    waiting.iter_mut().for_each(Permit::park);
-    assert!(scheduler.acquire(of(1)).now_or_never().is_none());
-    scheduler.acquire(of(2)).now_or_never().unwrap().unwrap();
-    drop(waiting);
-    scheduler.acquire(of(1)).now_or_never().unwrap().unwrap();
-    assert!(scheduler.0.lock().counts_nobody());
-}
-
-#[tokio::test(start_paused = true)]
-async fn one_caller_leaves_places_in_line_to_others() {
-    let scheduler = Scheduler::new(Rules { queue: 4, caller_queue: 2, ..rules(1) });
-    let running = scheduler.acquire(of(3)).await.unwrap();
-    let mut waiting: Vec<_> = (0..2).map(|_| Box::pin(scheduler.acquire(of(1)))).collect();
-    assert!(waiting.iter_mut().all(|waiting| waiting.now_or_never().is_none()));
-    assert!(matches!(scheduler.acquire(of(1)).now_or_never(), Some(Err(PoolError::Busy { .. }))));
-    assert!(scheduler.acquire(of(2)).now_or_never().is_none(), "it waits");
-    drop(waiting);
-    assert!(scheduler.acquire(of(1)).now_or_never().is_none(), "those who gave up hold no place");
-    drop(running);
-    assert!(scheduler.0.lock().counts_nobody());
-}
-
-#[tokio::test(start_paused = true)]
-async fn who_went_ahead_leaves_its_place_in_line() {
-    let scheduler = Scheduler::new(Rules { queue: 4, caller_queue: 1, ..rules(1) });
-    let running = scheduler.acquire(of(3)).await.unwrap();
-    let mut first = Box::pin(wait(&scheduler, of(1), Ahead::Queued));
-    assert!((&mut first).now_or_never().is_none());
-    assert!(matches!(scheduler.acquire(of(1)).now_or_never(), Some(Err(PoolError::Busy { .. }))));
-    running.send_ahead(1);
-    assert!(goes_ahead((&mut first).now_or_never()));
-    assert!(scheduler.acquire(of(1)).now_or_never().is_none(), "it waits");
-    drop((first, running));
-    assert!(scheduler.0.lock().counts_nobody());
-}
-
-#[tokio::test(start_paused = true)]
-async fn call_that_computes_for_long_gives_its_slot_to_others_and_not_to_its_caller() {
-    let scheduler = Scheduler::new(Rules { background: 1, caller_running: 2, ..rules(2) });
-    let mut long = [scheduler.acquire(of(1)).await.unwrap(), scheduler.acquire(of(1)).await.unwrap()];
-    let mut other = Box::pin(scheduler.acquire(of(2)));
-    assert!((&mut other).now_or_never().is_none());
-    assert!(long[0].enter_background() && long[0].computes() && !long[0].is_running());
-    assert!(!long[1].enter_background(), "as many as may be are in the background");
-    let other = (&mut other).now_or_never().expect("a slot came free").unwrap();
-    drop(other);
-    assert!(scheduler.acquire(of(1)).now_or_never().is_none(), "two of this caller compute");
-    long[0].park();
-    let third = scheduler.acquire(of(1)).now_or_never().expect("one of them waits").unwrap();
-    long[0].ask_to_resume();
-    assert!(long[0].is_resuming(), "it would be the third");
-    drop(third);
-    long[0].resumed().now_or_never().expect("it is the second again");
-    assert!(long[0].is_running() && long[0].enter_background());
-    let full = [scheduler.acquire(of(2)).await.unwrap()];
-    assert!(!long[0].regain_slot(), "none is free");
-    drop(full);
-    assert!(long[0].regain_slot() && long[0].is_running() && long[1].regain_slot());
-    assert_eq!(scheduler.occupancy().running, 2);
-    drop(long);
-    assert!(scheduler.0.lock().counts_nobody());
-}
-
-#[tokio::test(start_paused = true)]
-async fn who_takes_a_worker_over_is_counted_and_who_left_it_is_not() {
-    let scheduler = scheduler(4);
-    scheduler.acquire(of(1)).await.unwrap().hand_over();
-    let taken = scheduler.take_over(of(2));
-    assert_eq!(scheduler.0.lock().computing_of([127, 0, 0, 1].into()), 0);
-    assert_eq!(scheduler.0.lock().computing_of([127, 0, 0, 2].into()), 1);
-    drop(taken);
-    assert!(scheduler.0.lock().counts_nobody());
-}
-
-#[tokio::test(start_paused = true)]
-async fn who_leaves_a_worker_to_another_caller_lets_its_own_next_call_run() {
-    let scheduler = Scheduler::new(Rules { caller_running: 1, ..rules(4) });
-    let first = scheduler.acquire(of(1)).await.unwrap();
-    let mut next = Box::pin(scheduler.acquire(of(1)));
-    assert!((&mut next).now_or_never().is_none(), "one of this caller computes");
-    first.hand_over();
-    let taken = scheduler.take_over(of(2));
-    let next = (&mut next).now_or_never().expect("none of this caller computes").unwrap();
-    drop((taken, next));
     assert!(scheduler.0.lock().counts_nobody());
 }

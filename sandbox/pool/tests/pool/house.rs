@@ -52,6 +52,7 @@ impl House {
             owner: &tool.owner,
             endpoint: &tool.endpoint,
             caller: tool.caller,
+            by_owner: false,
             isolation: tool.isolation,
             concurrency: 1_000,
             start: Start {

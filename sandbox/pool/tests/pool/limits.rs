@@ -139,3 +139,35 @@ async fn check_tells_a_handler_that_loads_from_one_that_does_not() {
     assert!(error.message.contains("500 ms"), "{error:?}");
     house.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn caller_whose_calls_are_stopped_is_slowed_and_another_is_not() {
+    let house = House::start(|config| config.breaker_kills = 2).await;
+    let mut deadlock = Tool::new("deadlock", "export default ({ input }) => input.wait ? new Promise(() => {}) : 1;");
+    deadlock.caller = Some([127, 0, 0, 1].into());
+    deadlock.body = r#"{"wait":true}"#;
+    for _ in 0..2 {
+        assert_eq!(house.call(&deadlock).await.unwrap().outcome, Outcome::Stopped(StopReason::Deadlock));
+    }
+    let slowed = house.call(&deadlock).await;
+    assert!(matches!(slowed, Err(PoolError::Slowed { .. })), "{slowed:?}");
+    (deadlock.caller, deadlock.body) = (Some([127, 0, 0, 2].into()), "{}");
+    assert_eq!(json(house.call(&deadlock).await), "1");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_that_is_killed_from_outside_is_held_against_nobody() {
+    let house = House::start(|config| (config.breaker_kills, config.spares) = (1, 0)).await;
+    let tool = Tool::new("sleeper", &sleeping(60_000));
+    for round in 1..=3 {
+        let murder = async {
+            house.until(|pool| pool.status().waiting_in_ops == 1).await;
+            kill(house.process());
+        };
+        let (ran, ()) = tokio::join!(house.call(&tool), murder);
+        assert_eq!(ran.unwrap().outcome, Outcome::Stopped(StopReason::Crashed));
+        assert_eq!(house.pool.status().totals.crashes, round);
+    }
+    house.close().await;
+}

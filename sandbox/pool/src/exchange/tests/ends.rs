@@ -83,7 +83,7 @@ async fn end(by: By) -> Ended {
 /// What the pool makes of it.
 async fn weigh(ended: &Ended) -> (Counted, Endpoint, Worker) {
     let core = Core::new(PoolConfig { breaker_kills: 1, ..PoolConfig::new("/bin/false") }).unwrap();
-    core.note_end("x", &ended.outcome);
+    core.note_end(("x", None), ended);
     let [calls, stops, crashes] =
         [&core.counters.calls, &core.counters.stops, &core.counters.crashes].map(|count| count.load(Ordering::Relaxed));
     let counted = match (calls, stops, crashes) {
@@ -133,12 +133,12 @@ async fn each_end_has_its_row() {
         (said(SchemaMemory { side: Side::Output, limit_bytes: 1 }), stopped(SchemaMemory { side: Side::Output, limit_bytes: 1 }), Stop, Held, Ended),
         (said(Unlisted { side: Side::Input }), unlisted(Side::Input), Call, Untouched, Ended),
         (said(Unlisted { side: Side::Output }), unlisted(Side::Output), Call, Untouched, Ended),
-        (said(OutputSize { limit_bytes: 1 }), stopped(OutputSize { limit_bytes: 1 }), Stop, Untouched, Ended),
-        (said(OutputDepth { limit: 1 }), stopped(OutputDepth { limit: 1 }), Stop, Untouched, Ended),
-        (said(Ops { what: "ops".into(), limit: 1 }), stopped(Ops { what: "ops".into(), limit: 1 }), Stop, Untouched, Ended),
-        (said(Deadlock), stopped(Deadlock), Stop, Untouched, Ended),
+        (said(OutputSize { limit_bytes: 1 }), stopped(OutputSize { limit_bytes: 1 }), Stop, Held, Ended),
+        (said(OutputDepth { limit: 1 }), stopped(OutputDepth { limit: 1 }), Stop, Held, Ended),
+        (said(Ops { what: "ops".into(), limit: 1 }), stopped(Ops { what: "ops".into(), limit: 1 }), Stop, Held, Ended),
+        (said(Deadlock), stopped(Deadlock), Stop, Held, Ended),
         // One that the host stopped.
-        (By::Worker(returned(large as usize + 1)), stopped(OutputSize { limit_bytes: large }), Stop, Untouched, Ended),
+        (By::Worker(returned(large as usize + 1)), stopped(OutputSize { limit_bytes: large }), Stop, Held, Ended),
         (By::Watchdog(Limits { wall_ms: 0, ..ample }), stopped(WallTime { limit_ms: 0 }), Stop, Held, Ended),
         (By::Watchdog(Limits { cpu_ms: 0, ..ample }), stopped(CpuTime { limit_ms: 0 }), Stop, Held, Ended),
         (By::Watchdog(Limits { rss_bytes: 1, ..ample }), stopped(Memory { limit_bytes: 1 }), Stop, Held, Ended),

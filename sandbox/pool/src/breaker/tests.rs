@@ -1,0 +1,73 @@
+use super::*;
+
+const RULES: BreakerRules = BreakerRules { kills: 5, window: Duration::from_secs(60), hold: Duration::from_secs(60) };
+
+fn caller(number: u8) -> Option<IpAddr> {
+    Some([127, 0, 0, number].into())
+}
+
+fn second(start: Instant, second: u64) -> Instant {
+    start + Duration::from_secs(second)
+}
+
+#[test]
+fn fifth_stop_of_the_code_in_a_minute_holds_for_a_minute() {
+    let (mut breaker, start) = (Breaker::default(), Instant::now());
+    for at in 0..4 {
+        assert!(!breaker.note_stop(Cause::Code, caller(1), &RULES, second(start, at)));
+    }
+    let fifth = second(start, 59);
+    assert_eq!(breaker.closed_to(caller(1), &RULES, fifth), None);
+    assert!(breaker.note_stop(Cause::Run, None, &RULES, fifth), "the host's own call has no input to blame");
+    for number in [1, 2] {
+        assert_eq!(breaker.closed_to(caller(number), &RULES, fifth), Some(Closed::ToAll(Duration::from_secs(60))));
+        assert_eq!(breaker.closed_to(caller(number), &RULES, second(fifth, 60)), None);
+    }
+}
+
+#[test]
+fn stops_further_apart_than_the_window_never_hold() {
+    let (mut breaker, start) = (Breaker::default(), Instant::now());
+    for quarter in 0..20 {
+        let now = second(start, quarter * 15);
+        assert!(!breaker.note_stop(Cause::Code, None, &RULES, now));
+        assert!(!breaker.note_stop(Cause::Run, caller(1), &RULES, now) && breaker.closed_to(caller(1), &RULES, now).is_none());
+    }
+    let last = second(start, 19 * 15);
+    assert!(!breaker.is_forgotten(&RULES, second(last, 59)));
+    assert!(breaker.is_forgotten(&RULES, second(last, 60)));
+}
+
+#[test]
+fn breaker_is_not_forgotten_while_it_holds() {
+    let (mut breaker, start) = (Breaker::default(), Instant::now());
+    assert_eq!((0..5).filter(|_| breaker.note_stop(Cause::Code, None, &RULES, start)).count(), 1);
+    assert!(!breaker.is_forgotten(&RULES, second(start, 59)));
+    assert!(breaker.is_forgotten(&RULES, second(start, 60)));
+}
+
+#[test]
+fn caller_whose_calls_are_stopped_is_slowed_and_nobody_else() {
+    let (mut breaker, start) = (Breaker::default(), Instant::now());
+    for at in 0..1_000 {
+        assert!(!breaker.note_stop(Cause::Run, caller(1), &RULES, start + Duration::from_millis(at)));
+    }
+    let now = second(start, 1);
+    let Some(Closed::ToCaller(wait)) = breaker.closed_to(caller(1), &RULES, now) else { panic!("it is not slowed") };
+    assert!(wait < Duration::from_secs(60) && breaker.closed_to(caller(1), &RULES, now + wait).is_none());
+    assert_eq!(breaker.closed_to(caller(2), &RULES, now), None);
+    assert_eq!(breaker.closed_to(None, &RULES, now), None);
+    assert_eq!(breaker.callers[&caller(1).unwrap()].0.len(), RULES.kills, "no more is kept than is needed");
+}
+
+#[test]
+fn runs_that_several_callers_see_stopped_hold_the_endpoint_unless_somebody_is_answered() {
+    let stops = |breaker: &mut Breaker, callers: u8, now| (0..9).any(|n| breaker.note_stop(Cause::Run, caller(n % callers), &RULES, now));
+    let start = Instant::now();
+    assert!(!stops(&mut Breaker::default(), 2, start), "two may be one");
+    assert!(stops(&mut Breaker::default(), 3, start));
+    let mut answering = Breaker::default();
+    answering.note_answer(start);
+    assert!(!stops(&mut answering, 9, second(start, 59)), "it works for somebody");
+    assert!(stops(&mut answering, 9, second(start, 60)), "that was long ago");
+}

@@ -1,0 +1,82 @@
+//! Calls that go ahead to a worker that is at another one.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn call_goes_ahead_where_its_endpoint_is_busy_and_nobody_waits() {
+    let scheduler = scheduler(2);
+    let first = wait(&scheduler, ask("a", "x"), Ahead::Now).await.unwrap();
+    assert!(matches!(first, Admitted::Permit(_)), "there is nothing to go ahead to");
+    assert!(goes_ahead(wait(&scheduler, ask("a", "x"), Ahead::Now).now_or_never()), "rather than to a slot of its own");
+    assert!(matches!(wait(&scheduler, ask("b", "y"), Ahead::Now).await.unwrap(), Admitted::Permit(_)), "its endpoint is not busy");
+    let entered = scheduler.acquire(ask("a", "x")).await.unwrap();
+    let mut other = Box::pin(scheduler.acquire(ask("b", "y")));
+    assert!((&mut other).now_or_never().is_none());
+    assert!(!goes_ahead(wait(&scheduler, ask("a", "x"), Ahead::Now).now_or_never()), "somebody waits for a slot");
+    drop((first, entered));
+    assert!(other.now_or_never().is_some());
+    assert_eq!(scheduler.occupancy(), Occupancy { admitted: 0, running: 0, queued: 0 });
+    let after = wait(&scheduler, ask("a", "x"), Ahead::Now).await.unwrap();
+    assert!(matches!(after, Admitted::Permit(_)), "its endpoint is busy no more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_go_ahead_from_the_queue_who_are_first_and_pass_nobody_by() {
+    let scheduler = scheduler(1);
+    let permit = scheduler.acquire(ask("a", "x")).await.unwrap();
+    let asks = [("a", "x", Ahead::Now), ("a", "x", Ahead::Queued), ("b", "y", Ahead::Queued), ("a", "x", Ahead::Queued)];
+    // The first one finds nothing to go ahead to, and queues.
+    let mut waiting: Vec<_> = asks.map(|(owner, endpoint, ahead)| Box::pin(wait(&scheduler, ask(owner, endpoint), ahead))).into();
+    assert!(goes_ahead((&mut waiting[0]).now_or_never()));
+    waiting[0] = Box::pin(wait(&scheduler, ask("a", "x"), Ahead::Queued));
+    assert!(waiting.iter_mut().all(|waiting| waiting.now_or_never().is_none()));
+    permit.send_ahead(1);
+    assert!(goes_ahead((&mut waiting[0]).now_or_never()));
+    assert!((&mut waiting[1]).now_or_never().is_none(), "there was room for one");
+    permit.send_ahead(9);
+    assert!(goes_ahead((&mut waiting[1]).now_or_never()));
+    assert!((&mut waiting[3]).now_or_never().is_none(), "another endpoint's call is before it");
+    // Leave that was given and not taken holds nothing.
+    permit.send_ahead(9);
+    drop(waiting);
+    assert_eq!(scheduler.occupancy(), Occupancy { admitted: 1, running: 1, queued: 0 });
+    drop(permit);
+    assert_eq!(scheduler.occupancy(), Occupancy { admitted: 0, running: 0, queued: 0 });
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_goes_ahead_of_a_call_that_resumes() {
+    let scheduler = scheduler(1);
+    let mut parked = scheduler.acquire(ask("a", "x")).await.unwrap();
+    parked.park();
+    let computing = scheduler.acquire(ask("a", "x")).await.unwrap();
+    parked.ask_to_resume();
+    let mut newcomer = Box::pin(wait(&scheduler, ask("a", "x"), Ahead::Now));
+    assert!((&mut newcomer).now_or_never().is_none());
+    computing.send_ahead(1);
+    assert!((&mut newcomer).now_or_never().is_none());
+    drop(computing);
+    parked.resumed().await;
+    parked.send_ahead(1);
+    assert!(goes_ahead((&mut newcomer).now_or_never()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn leave_to_go_ahead_that_comes_too_late_gives_no_slot_away() {
+    let scheduler = scheduler(1);
+    let permit = scheduler.acquire(ask("a", "x")).await.unwrap();
+    let mut waiting = Box::pin(wait(&scheduler, ask("a", "x"), Ahead::Queued));
+    assert!((&mut waiting).now_or_never().is_none());
+    permit.send_ahead(1);
+    drop(waiting);
+    assert_eq!(scheduler.occupancy(), Occupancy { admitted: 1, running: 1, queued: 0 });
+}
+
+#[tokio::test(start_paused = true)]
+async fn slot_that_is_handed_over_is_counted_once() {
+    let scheduler = scheduler(1);
+    scheduler.acquire(ask("a", "x")).await.unwrap().hand_over();
+    assert_eq!(scheduler.occupancy(), Occupancy { admitted: 1, running: 1, queued: 0 });
+    drop(scheduler.take_over(ask("a", "x")));
+    assert_eq!(scheduler.occupancy(), Occupancy { admitted: 0, running: 0, queued: 0 });
+}

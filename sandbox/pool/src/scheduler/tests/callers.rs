@@ -1,0 +1,109 @@
+//! What one caller leaves to others.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn one_caller_leaves_slots_to_others() {
+    let scheduler = scheduler(4);
+    let three = [scheduler.acquire(of(1)).await.unwrap(), scheduler.acquire(of(1)).await.unwrap(), scheduler.acquire(of(1)).await.unwrap()];
+    let mut more = Box::pin(scheduler.acquire(of(1)));
+    assert!((&mut more).now_or_never().is_none(), "a slot is free, and not for this caller");
+    let other = scheduler.acquire(of(2)).now_or_never().expect("it passes by who may not").unwrap();
+    let mut late = Box::pin(scheduler.acquire(of(2)));
+    assert!((&mut late).now_or_never().is_none());
+    drop(three);
+    let (more, late) = ((&mut more).now_or_never().unwrap().unwrap(), (&mut late).now_or_never().unwrap().unwrap());
+    drop((more, late, other));
+    assert!(scheduler.0.lock().counts_nobody());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_caller_leaves_processes_to_others_whatever_its_calls_wait_for() {
+    let scheduler = Scheduler::new(Rules { processes: 4, caller_processes: 2, ..rules(4) });
+    let mut waiting = [scheduler.acquire(of(1)).await.unwrap(), scheduler.acquire(of(1)).await.unwrap()];
+    waiting.iter_mut().for_each(Permit::park);
+    assert!(scheduler.acquire(of(1)).now_or_never().is_none());
+    scheduler.acquire(of(2)).now_or_never().unwrap().unwrap();
+    drop(waiting);
+    scheduler.acquire(of(1)).now_or_never().unwrap().unwrap();
+    assert!(scheduler.0.lock().counts_nobody());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_caller_leaves_places_in_line_to_others() {
+    let scheduler = Scheduler::new(Rules { queue: 4, caller_queue: 2, ..rules(1) });
+    let running = scheduler.acquire(of(3)).await.unwrap();
+    let mut waiting: Vec<_> = (0..2).map(|_| Box::pin(scheduler.acquire(of(1)))).collect();
+    assert!(waiting.iter_mut().all(|waiting| waiting.now_or_never().is_none()));
+    assert!(matches!(scheduler.acquire(of(1)).now_or_never(), Some(Err(PoolError::Busy { .. }))));
+    assert!(scheduler.acquire(of(2)).now_or_never().is_none(), "it waits");
+    drop(waiting);
+    assert!(scheduler.acquire(of(1)).now_or_never().is_none(), "those who gave up hold no place");
+    drop(running);
+    assert!(scheduler.0.lock().counts_nobody());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_went_ahead_leaves_its_place_in_line() {
+    let scheduler = Scheduler::new(Rules { queue: 4, caller_queue: 1, ..rules(1) });
+    let running = scheduler.acquire(of(3)).await.unwrap();
+    let mut first = Box::pin(wait(&scheduler, of(1), Ahead::Queued));
+    assert!((&mut first).now_or_never().is_none());
+    assert!(matches!(scheduler.acquire(of(1)).now_or_never(), Some(Err(PoolError::Busy { .. }))));
+    running.send_ahead(1);
+    assert!(goes_ahead((&mut first).now_or_never()));
+    assert!(scheduler.acquire(of(1)).now_or_never().is_none(), "it waits");
+    drop((first, running));
+    assert!(scheduler.0.lock().counts_nobody());
+}
+
+#[tokio::test(start_paused = true)]
+async fn call_that_computes_for_long_gives_its_slot_to_others_and_not_to_its_caller() {
+    let scheduler = Scheduler::new(Rules { background: 1, caller_running: 2, ..rules(2) });
+    let mut long = [scheduler.acquire(of(1)).await.unwrap(), scheduler.acquire(of(1)).await.unwrap()];
+    let mut other = Box::pin(scheduler.acquire(of(2)));
+    assert!((&mut other).now_or_never().is_none());
+    assert!(long[0].enter_background() && long[0].computes() && !long[0].is_running());
+    assert!(!long[1].enter_background(), "as many as may be are in the background");
+    let other = (&mut other).now_or_never().expect("a slot came free").unwrap();
+    drop(other);
+    assert!(scheduler.acquire(of(1)).now_or_never().is_none(), "two of this caller compute");
+    long[0].park();
+    let third = scheduler.acquire(of(1)).now_or_never().expect("one of them waits").unwrap();
+    long[0].ask_to_resume();
+    assert!(long[0].is_resuming(), "it would be the third");
+    drop(third);
+    long[0].resumed().now_or_never().expect("it is the second again");
+    assert!(long[0].is_running() && long[0].enter_background());
+    let full = [scheduler.acquire(of(2)).await.unwrap()];
+    assert!(!long[0].regain_slot(), "none is free");
+    drop(full);
+    assert!(long[0].regain_slot() && long[0].is_running() && long[1].regain_slot());
+    assert_eq!(scheduler.occupancy().running, 2);
+    drop(long);
+    assert!(scheduler.0.lock().counts_nobody());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_takes_a_worker_over_is_counted_and_who_left_it_is_not() {
+    let scheduler = scheduler(4);
+    scheduler.acquire(of(1)).await.unwrap().hand_over();
+    let taken = scheduler.take_over(of(2));
+    assert_eq!(scheduler.0.lock().computing_of([127, 0, 0, 1].into()), 0);
+    assert_eq!(scheduler.0.lock().computing_of([127, 0, 0, 2].into()), 1);
+    drop(taken);
+    assert!(scheduler.0.lock().counts_nobody());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_leaves_a_worker_to_another_caller_lets_its_own_next_call_run() {
+    let scheduler = Scheduler::new(Rules { caller_running: 1, ..rules(4) });
+    let first = scheduler.acquire(of(1)).await.unwrap();
+    let mut next = Box::pin(scheduler.acquire(of(1)));
+    assert!((&mut next).now_or_never().is_none(), "one of this caller computes");
+    first.hand_over();
+    let taken = scheduler.take_over(of(2));
+    let next = (&mut next).now_or_never().expect("none of this caller computes").unwrap();
+    drop((taken, next));
+    assert!(scheduler.0.lock().counts_nobody());
+}
