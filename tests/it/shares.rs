@@ -3,11 +3,11 @@
 use std::{net::Ipv4Addr, thread, time::Duration};
 
 use futures_util::future::join_all;
-use reqwest::Client;
+use reqwest::{Client, Method};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use crate::harness::{Answer, Host, js};
+use crate::harness::{Answer, Host, eventually, js};
 
 const COMPUTES: &str = "export default (req) => {
     let value = 1;
@@ -49,14 +49,47 @@ async fn inputs_that_a_paid_tool_is_stopped_for_slow_who_sends_them_and_nobody_e
     let slowed = host.call_credit("shared", &json!({}), &heavy).await;
     slowed.fails(429, "rate_limited", "caller");
     assert!((1..=60).contains(&slowed.has("retry-after").parse::<u64>().unwrap()));
-    let call = elsewhere().post(format!("{}/tools/shared", host.url)).header("x-developer-credit", &other).json(&json!({}));
+    let call = at(2).post(format!("{}/tools/shared", host.url)).header("x-developer-credit", &other).json(&json!({}));
     host.send(call).await.is(200);
     assert_eq!((host.credit_balance(&heavy).await, host.credit_balance(&other).await), (1_000_000, 990_000));
 }
 
+#[tokio::test]
+async fn sleeping_calls_of_one_builder_from_many_addresses_cost_another_builder_no_call() {
+    let host = Host::builder().flag("--sandbox-processes", 16).start().await;
+    let (_, key) = host.register("Sleeper").await;
+    for tool in 0..2 {
+        let source = "export default async () => { await new Promise((wake) => setTimeout(wake, 25_000)); return {}; };";
+        let mut sleeper = js(&format!("sleeper-{tool}"), 0.0, source);
+        sleeper["limits"] = json!({ "wallMs": 30_000 });
+        host.as_builder(&key, Method::POST, "/ai/endpoints/create", &sleeper).await.is(200);
+    }
+    host.publish(&js("victim", 0.0, "export default () => ({});")).await;
+    let flood = join_all((0..80).map(async |call: u8| {
+        let client = at(11 + call % 8);
+        loop {
+            host.send(client.post(format!("{}/tools/sleeper-{}", host.url, call % 2)).json(&json!({}))).await;
+        }
+    }));
+    let victim = async {
+        eventually("all that one owner may have sleeps", Duration::from_secs(60), || async {
+            let sandbox = host.get("/health").await.json()["sandbox"].take();
+            (sandbox["waitingInOps"].as_u64() >= Some(14)).then_some(())
+        })
+        .await;
+        for _ in 0..50 {
+            host.call("victim", &json!({})).await.is(200);
+        }
+    };
+    tokio::select! {
+        _ = flood => unreachable!("it goes on"),
+        () = victim => {}
+    }
+}
+
 /// A client with an address of its own.
-fn elsewhere() -> Client {
-    Client::builder().no_proxy().local_address(Some(Ipv4Addr::new(127, 0, 0, 2).into())).build().unwrap()
+fn at(address: u8) -> Client {
+    Client::builder().no_proxy().local_address(Some(Ipv4Addr::new(127, 0, 0, address).into())).build().unwrap()
 }
 
 /// Has one address call `tool` as often as it can while another one makes cheap calls.
@@ -64,7 +97,7 @@ async fn is_refused_its_fill(tool: &Value, input: &Value) {
     let host = Host::builder().flag("--address-cpu-percent", 1).start().await;
     host.publish(&js("cheap", 0.0, "export default () => ({});")).await;
     host.publish(tool).await;
-    let elsewhere = elsewhere();
+    let elsewhere = at(2);
     let calls = || elsewhere.post(format!("{}/tools/greedy", host.url)).json(input);
     let until = Instant::now() + Duration::from_secs(6);
 

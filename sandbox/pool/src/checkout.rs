@@ -19,6 +19,7 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted<'a> {
     pub(crate) bundle: &'a Arc<Bundle>,
+    pub(crate) owner: &'a str,
     pub(crate) endpoint: &'a str,
     pub(crate) limits: &'a Limits,
     pub(crate) isolation: Isolation,
@@ -27,8 +28,8 @@ pub(crate) struct Wanted<'a> {
 impl<'a> Wanted<'a> {
     /// A handler that a worker holds already.
     pub(crate) fn of(holding: &'a Holding) -> Self {
-        let Holding { bundle, endpoint, limits, isolation } = holding;
-        Self { bundle, endpoint, limits, isolation: *isolation }
+        let Holding { bundle, owner, endpoint, limits, isolation } = holding;
+        Self { bundle, owner, endpoint, limits, isolation: *isolation }
     }
 
     pub(crate) fn is_held_by(&self, process: &Process) -> bool {
@@ -63,11 +64,11 @@ impl Core {
     /// Leases a worker that has loaded `wanted` and served nobody, and the proof that loading it
     /// ended as it should. `used` as of [`lease`](Self::lease).
     pub(crate) async fn lease_loaded(self: &Arc<Self>, wanted: Wanted<'_>, used: &Used<'_>) -> Result<(Lease<'_>, Clean), PoolError> {
-        let mut lease = self.lease_blank().await?;
+        let mut lease = self.lease_blank(wanted.owner).await?;
         let mut loaded = load(&mut lease, wanted, used).await;
         if matches!(loaded, Err(LoadFault::Stopped(StopReason::Crashed))) {
             // It may have been dying when it was leased. What has not run may be tried again.
-            lease = self.boot().await?;
+            lease = self.boot(wanted.owner).await?;
             loaded = load(&mut lease, wanted, used).await;
         }
         let clean = match loaded {
@@ -76,6 +77,7 @@ impl Core {
         };
         let holding = Holding {
             bundle: Arc::clone(wanted.bundle),
+            owner: wanted.owner.into(),
             endpoint: wanted.endpoint.into(),
             limits: *wanted.limits,
             isolation: wanted.isolation,

@@ -28,6 +28,8 @@ pub struct PoolConfig {
     pub pipeline_patience: Duration,
     /// Blank workers kept ready for a cold call. Default: 2.
     pub spares: usize,
+    /// Processes that start at once; further ones wait, and owners take turns. Default: cores, and 2 at least.
+    pub starts: usize,
     /// Worker processes at most, whatever they do. Default: half of the machine's memory (or of
     /// the control group's, where that is less) in pieces of [`PROCESS_BYTES`], and at most half
     /// of the descriptors this process may open.
@@ -38,9 +40,6 @@ pub struct PoolConfig {
     pub queue: usize,
     /// How long a call waits for a slot, or its turn, before it is refused. Default: 1 s.
     pub patience: Duration,
-    /// Largest part of [`running`](Self::running) that one owner holds while others wait, as a
-    /// divisor: 2 is a half. Default: 2.
-    pub owner_share: usize,
     /// Part of [`running`](Self::running) that the calls of one caller may be computing at once, whether others wait or not, in
     /// percent, and one at least. Default: 75.
     pub caller_running_percent: usize,
@@ -87,11 +86,11 @@ impl PoolConfig {
             pipeline_time: Duration::from_micros(250),
             pipeline_patience: Duration::from_millis(100),
             spares: 2,
+            starts: cores.max(2),
             max_processes: affordable_processes(),
             max_idle: 32,
             queue: 256,
             patience: Duration::from_secs(1),
-            owner_share: 2,
             caller_running_percent: 75,
             caller_process_percent: 50,
             caller_queue_percent: 50,

@@ -16,6 +16,7 @@ use crate::{
     process::Process,
     scheduler::{Rules, Scheduler},
     spawner::Spawner,
+    starts::Starts,
     status::{Counters, Status},
     watchdog::Alarm,
 };
@@ -26,6 +27,7 @@ pub(crate) struct Core {
     pub(crate) config: PoolConfig,
     pub(crate) scheduler: Scheduler,
     pub(crate) spawner: Spawner,
+    pub(crate) starts: Arc<Starts>,
     pub(crate) alarm: Arc<Alarm>,
     pub(crate) counters: Counters,
     /// What is done in the background for calls: boots, replacements, ends. Shutdown waits for all of it.
@@ -47,6 +49,7 @@ impl Core {
         Ok(Arc::new(Self {
             scheduler: Scheduler::new(rules(&config)),
             spawner: Spawner::new(&config)?,
+            starts: Starts::new(config.starts),
             alarm: Arc::default(),
             counters: Counters::default(),
             tasks: TaskTracker::new(),
@@ -144,7 +147,6 @@ fn rules(config: &PoolConfig) -> Rules {
     Rules {
         running: config.running.max(1),
         processes: config.max_processes.max(1),
-        owner_running: (config.running / config.owner_share.max(1)).max(1),
         caller_running: part(config.running, config.caller_running_percent),
         caller_processes: part(config.max_processes, config.caller_process_percent),
         background: config.running.max(1),
@@ -170,12 +172,6 @@ mod tests {
         waits.park();
         let status = core.status();
         assert_eq!((status.running, status.waiting_in_ops), (1, 1));
-    }
-
-    #[test]
-    fn owner_has_a_part_of_the_running_slots_and_one_at_least() {
-        let share = |running, owner_share| rules(&PoolConfig { running, owner_share, ..PoolConfig::new("") }).owner_running;
-        assert_eq!([share(9, 2), share(9, 3), share(9, 0), share(1, 2)], [4, 3, 9, 1]);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! ```text
 //! Pool::run ─▶ scheduler    a running slot, a process, fairness, the queue, the breaker
 //!              ahead        or a place behind another call of a handler that takes microseconds: `pipeline`
-//!           ─▶ checkout     a warm worker, or a spare that loads the handler, or a new process: `spares`, `spawner`
+//!           ─▶ checkout     a warm worker, or a spare that loads the handler, or a new process: `spares`, `starts`, `spawner`
 //!           ─▶ exchange     frames out and in, ops, `ledger` checks every claim
 //!              watchdog     kills at limit + grace by the host's own clocks: `budget`, `usage`
 //!           ─▶ lease        back to the idle for the next call, or ended, and reaped by `reaper`
@@ -16,7 +16,7 @@
 //! ```
 //!
 //! Each of these names only those further down in: `pool`, `maintenance`, `ahead`, `checkout`, `spares`, `lease`, `faults`,
-//! `core`, `idle`, `exchange`, `ledger`, `spawner`, `turns`, `process`, `pipeline`, `watchdog`, `scheduler`, and what knows of none.
+//! `core`, `idle`, `exchange`, `ledger`, `spawner`, `starts`, `turns`, `process`, `pipeline`, `watchdog`, `scheduler`, and what knows of none.
 
 #![warn(missing_docs)]
 
@@ -41,6 +41,7 @@ mod reaper;
 mod scheduler;
 mod spares;
 mod spawner;
+mod starts;
 mod status;
 mod turns;
 mod usage;

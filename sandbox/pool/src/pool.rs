@@ -13,6 +13,7 @@ use crate::{
     job::{Job, OpHost, Ran},
     maintenance,
     scheduler::Ask,
+    starts::HOST,
     status::{Status, count},
 };
 
@@ -42,7 +43,7 @@ impl Pool {
     ///
     /// [`PoolError::Spawn`] when a worker cannot be started.
     pub async fn ready(&self) -> Result<Vec<JailLayer>, PoolError> {
-        let lease = self.core.lease_blank().await?;
+        let lease = self.core.lease_blank(HOST).await?;
         let jail = lease.process().jail().unwrap_or_default().to_vec();
         lease.keep_as_spare();
         Ok(jail)
@@ -60,7 +61,7 @@ impl Pool {
         let endpoint = &format!("{owner}/publishing");
         let ask = Ask { owner, endpoint, caller: None, concurrency: CHECKS };
         let permit = self.core.scheduler.acquire(ask).await.inspect_err(|_| count(&self.core.counters.refused))?;
-        let mut lease = self.core.lease_blank().await?;
+        let mut lease = self.core.lease_blank(owner).await?;
         let loaded = lease.load(bundle, &limits).await;
         let loaded = match loaded {
             Ok((loaded, _)) => Ok(loaded),
@@ -82,7 +83,7 @@ impl Pool {
         let core = &self.core;
         let Job { bundle, owner, endpoint, caller, by_owner, isolation, concurrency, start } = job;
         let (ask, limits, work) = (Ask { owner, endpoint, caller, concurrency }, start.limits, start.work);
-        let wanted = Wanted { bundle, endpoint, limits: &limits, isolation };
+        let wanted = Wanted { bundle, owner, endpoint, limits: &limits, isolation };
         let Ready { lease, mut permit, begin } = core.ready(wanted, ask, start).await.inspect_err(|_| count(&core.counters.refused))?;
         let cancel = Cancel(core);
         let ran = async {

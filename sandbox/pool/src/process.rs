@@ -67,6 +67,7 @@ pub(crate) struct Handover {
 #[derive(Debug, Clone)]
 pub(crate) struct Holding {
     pub(crate) bundle: Arc<Bundle>,
+    pub(crate) owner: Box<str>,
     pub(crate) endpoint: Box<str>,
     pub(crate) limits: Limits,
     pub(crate) isolation: Isolation,
@@ -196,7 +197,13 @@ impl Holding {
     pub(crate) fn stand_in(endpoint: &str) -> Self {
         let schemas = tollhouse_protocol::Schemas::default();
         let bundle = Bundle { version: "1".into(), specifier: "tool:/x/1".into(), source: None, schemas };
-        Self { bundle: Arc::new(bundle), endpoint: endpoint.into(), limits: Limits::default(), isolation: Isolation::Warm }
+        Self {
+            bundle: Arc::new(bundle),
+            owner: "a".into(),
+            endpoint: endpoint.into(),
+            limits: Limits::default(),
+            isolation: Isolation::Warm,
+        }
     }
 }
 

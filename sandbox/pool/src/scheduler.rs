@@ -3,12 +3,18 @@
 //! A call is *admitted* and holds a [`Permit`] until it ends, or hands it over to the next call of its endpoint on the
 //! same worker. One that may go ahead to a worker needs none until then. A permit counts for one process and for
 //! its endpoint all the while, but for a running slot only while it computes: [`Permit::park`]
-//! gives the slot back, [`Permit::ask_to_resume`] and [`Permit::resumed`] take one again. Calls that
-//! resume go before calls that are to be admitted; otherwise first come, first served among those who may.
+//! gives the slot back, [`Permit::ask_to_resume`] and [`Permit::resumed`] take one again.
+//!
+//! Owners take turns: the next slot goes to the one that computes least, and of those to the one that had none for longest.
+//! Of one owner's calls those that resume go before those that are to be admitted; otherwise first come, first served among
+//! those who may. Alone an owner has every slot and every place in line, and all processes but an eighth: a call that sleeps keeps
+//! its process, and whoever comes then would have to wait until it wakes.
 //!
 //! Invariant: after every change no waiter that may run is left waiting. `Queue::dispatch`
 //! keeps it, and [`Scheduler::wait`] relies on it to let a newcomer pass waiters that may not.
 
+mod line;
+mod owners;
 mod permit;
 mod queue;
 mod rules;
@@ -99,7 +105,7 @@ impl Scheduler {
                 queue.admit(ask);
                 return Ok(Admitted::Permit(Permit::running(shared, ask)));
             }
-            if queue.is_full(rules, ask.caller) {
+            if !queue.make_place(rules, ask) {
                 return Err(self.busy());
             }
             queue.enqueue(ask, ahead != Ahead::Never)
@@ -172,7 +178,7 @@ impl<'a> Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let mut queue = self.shared.lock();
-        queue.dequeue(self.turn.ticket, self.ask.caller);
+        queue.dequeue(self.ask, self.turn.ticket);
         if self.turn.granted.try_recv() == Ok(Granted::Slot) {
             queue.pause(self.ask);
             queue.leave(self.ask);

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::{core::Core, error::PoolError, lease::Lease, process::Process, status::count, wire::Buffers};
+use crate::{core::Core, error::PoolError, lease::Lease, process::Process, starts::HOST, status::count, wire::Buffers};
 
 impl Core {
     /// Leases a spare, or starts a process when there is none.
-    pub(crate) async fn lease_blank(self: &Arc<Self>) -> Result<Lease<'_>, PoolError> {
+    pub(crate) async fn lease_blank(self: &Arc<Self>, owner: &str) -> Result<Lease<'_>, PoolError> {
         while let Some(process) = self.take_spare() {
             let lease = Lease::new(self, process, Buffers::default());
             if lease.is_fit() {
@@ -14,11 +14,12 @@ impl Core {
             }
             count(&self.counters.idle_faults);
         }
-        self.boot().await
+        self.boot(owner).await
     }
 
-    /// Starts a process and waits until it is ready.
-    pub(crate) async fn boot(self: &Arc<Self>) -> Result<Lease<'_>, PoolError> {
+    /// Starts a process in the turn of `owner`, and waits until it is ready.
+    pub(crate) async fn boot(self: &Arc<Self>, owner: &str) -> Result<Lease<'_>, PoolError> {
+        let _turn = self.starts.turn(owner).await;
         let starting = self.make_room();
         let started = self.spawner.start(&self.config, &self.alarm).await.inspect_err(|_| count(&self.counters.failed_starts))?;
         drop(starting);
@@ -48,7 +49,7 @@ impl Core {
             let core = Arc::clone(self);
             self.tasks.spawn(async move {
                 let booting = Booting(&core);
-                match core.boot().await {
+                match core.boot(HOST).await {
                     Ok(lease) => lease.keep_as_spare(),
                     Err(_) if core.idle().closed => {}
                     Err(error) => tracing::warn!(error = %error, "a spare worker could not be started"),
@@ -123,7 +124,7 @@ mod tests {
         let [(fit, _fit), (retired, _retired)] = [(); 2].map(|()| Process::stand_in());
         retired.retire();
         core.idle().spares = vec![Arc::clone(&fit), Arc::clone(&retired)];
-        assert_eq!(core.lease_blank().await.unwrap().process().pid, fit.pid);
+        assert_eq!(core.lease_blank("a").await.unwrap().process().pid, fit.pid);
         let totals = core.counters.totals();
         assert_eq!((totals.started, totals.idle_faults, retired.is_live()), (0, 1, false));
     }
@@ -134,6 +135,6 @@ mod tests {
         core.idle().closed = true;
         core.refill();
         assert_eq!(core.idle().booting, 0);
-        assert!(core.boot().await.is_err() && core.spawner.live() == 0);
+        assert!(core.boot("a").await.is_err() && core.spawner.live() == 0);
     }
 }

@@ -102,7 +102,6 @@ fn scheduler() -> Scheduler {
     Scheduler::new(Rules {
         running: 1,
         processes: 10,
-        owner_running: 1,
         caller_running: 1,
         caller_processes: 5,
         background: 1,

@@ -90,8 +90,12 @@ impl<'a> Permit<'a> {
 
     /// Whether it has a running slot, which one in the background takes again where one is free.
     pub(crate) fn regain_slot(&mut self) -> bool {
-        if matches!(self.pace, Pace::Background) && self.shared.lock().regain_slot(&self.shared.rules, self.ask.owner) {
-            self.pace = Pace::Running;
+        if matches!(self.pace, Pace::Background) {
+            let mut queue = self.shared.lock();
+            if queue.regain_slot(&self.shared.rules, self.ask.owner) {
+                self.pace = Pace::Running;
+                queue.dispatch(&self.shared.rules);
+            }
         }
         self.is_running()
     }
@@ -147,7 +151,7 @@ impl Drop for Permit<'_> {
                 false
             }
             Pace::Parked => false,
-            Pace::Resuming(turn) => !queue.dequeue_resuming(turn.ticket),
+            Pace::Resuming(turn) => !queue.dequeue_resuming(self.ask, turn.ticket),
         };
         if runs {
             queue.pause(self.ask);

@@ -1,7 +1,7 @@
 //! The slots and the processes: who has them, and who waits for them.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     net::IpAddr,
     sync::{Mutex, MutexGuard, PoisonError},
 };
@@ -9,8 +9,10 @@ use std::{
 use tokio::{sync::Notify, time::Instant};
 
 use super::{
+    line::{Line, Place},
+    owners::{Owner, Owners},
     rules::{Ask, Occupancy, Rules},
-    waiter::{Granted, Turn, Waiter, take},
+    waiter::{Granted, Turn, Waiter},
 };
 use crate::{
     breaker::{Breaker, Cause, Closed},
@@ -51,12 +53,19 @@ pub(super) struct Queue {
     background: usize,
     closed: bool,
     tickets: u64,
-    owners: HashMap<Box<str>, usize>,
+    owners: Owners,
     endpoints: HashMap<Box<str>, Endpoint>,
     callers: HashMap<IpAddr, Caller>,
-    /// Before those who ask to be admitted.
-    resuming: VecDeque<Waiter>,
-    queued: VecDeque<Waiter>,
+    /// Before those of the same owner who ask to be admitted.
+    resuming: Line,
+    queued: Line,
+}
+
+/// Who is to have a slot.
+#[derive(Debug, Clone, Copy)]
+enum Next {
+    Resuming(Place),
+    Queued(Place),
 }
 
 #[derive(Debug, Default)]
@@ -111,13 +120,13 @@ impl Queue {
     pub(super) fn close(&mut self) {
         self.closed = true;
         // Each takes itself out of the queue when it finds that nobody can wake it any more.
-        self.queued.iter_mut().for_each(Waiter::send_away);
+        self.queued.send_away();
     }
 
     /// Forgets owners and endpoints that have nothing under way.
     pub(super) fn forget_absent(&mut self, rules: &Rules) {
         let now = Instant::now();
-        self.owners.retain(|_, running| *running > 0);
+        self.owners.forget_absent();
         self.callers.retain(|_, caller| *caller != Caller::default());
         // Each breaker forgets what is past, also that of an endpoint which is never at rest.
         self.endpoints.retain(|_, endpoint| !endpoint.breaker.is_forgotten(&rules.breaker, now) || endpoint.admitted > 0);
@@ -128,21 +137,37 @@ impl Queue {
     /// Invariant: after every change no waiter that may run is left waiting.
     pub(super) fn dispatch(&mut self, rules: &Rules) {
         while self.running < rules.running {
-            let rivals = self.has_rivals(rules);
-            let may_resume =
-                |waiter: &Waiter| self.may_compute(rules, waiter.caller) && (!rivals || self.is_below_share(rules, &waiter.owner));
-            if let Some(at) = self.resuming.iter().position(may_resume) {
-                let Some(waiter) = self.resuming.remove(at) else { return };
-                self.run(waiter.ask());
-                waiter.wake(Granted::Slot);
-                continue;
+            match self.next(rules) {
+                Some(Next::Resuming(place)) => {
+                    let Some(waiter) = self.resuming.remove(place) else { return };
+                    self.run(waiter.ask());
+                    waiter.wake(Granted::Slot);
+                }
+                Some(Next::Queued(place)) => {
+                    let Some(waiter) = self.leave_line(place) else { return };
+                    self.admit(waiter.ask());
+                    waiter.wake(Granted::Slot);
+                }
+                None => return,
             }
-            let may_enter = |waiter: &Waiter| self.has_room(rules, waiter.ask()) && (!rivals || self.is_below_share(rules, &waiter.owner));
-            let Some(at) = self.queued.iter().position(may_enter).filter(|_| !self.closed) else { return };
-            let Some(waiter) = self.queued.remove(at) else { return };
-            self.caller(waiter.caller, |caller| caller.queued -= 1);
-            self.admit(waiter.ask());
-            waiter.wake(Granted::Slot);
+        }
+    }
+
+    /// Who waits for nothing but a slot and is to have the next one. Owners take turns: whoever computes least goes first, and
+    /// of those the one that had no slot for longest.
+    fn next(&self, rules: &Rules) -> Option<Next> {
+        let rank = |owner: &str| self.owners.get(owner).rank();
+        let resuming = self.resuming.first(|owner| Some(rank(owner)), |waiter| self.may_compute(rules, waiter.caller));
+        let may_enter = |owner: &str| {
+            let owner = self.owners.get(owner);
+            (!self.closed && self.owner_may_enter(rules, owner)).then(|| owner.rank())
+        };
+        let queued = self.queued.first(may_enter, |waiter| self.has_room(rules, waiter.ask()));
+        match (resuming, queued) {
+            (Some((resuming, _)), Some((queued, place))) if queued < resuming => Some(Next::Queued(place)),
+            (Some((_, place)), _) => Some(Next::Resuming(place)),
+            (None, Some((_, place))) => Some(Next::Queued(place)),
+            (None, None) => None,
         }
     }
 
@@ -152,9 +177,9 @@ impl Queue {
             return;
         }
         for _ in 0..room {
-            let goes = |waiter: &mut Waiter| waiter.may_go_ahead && *waiter.endpoint == *endpoint;
-            let Some(waiter) = self.queued.pop_front_if(goes) else { return };
-            self.caller(waiter.caller, |caller| caller.queued -= 1);
+            let goes = |waiter: &Waiter| waiter.may_go_ahead && *waiter.endpoint == *endpoint;
+            let earliest = self.queued.earliest().filter(|place| goes(self.queued.at(*place)));
+            let Some(waiter) = earliest.and_then(|place| self.leave_line(place)) else { return };
             waiter.wake(Granted::Ahead);
         }
     }
@@ -162,21 +187,32 @@ impl Queue {
     /// Whether a newcomer may run at once. While a slot is free nobody waits for just that, see [`dispatch`](Self::dispatch),
     /// so no owner's share is in question.
     pub(super) fn may_enter(&self, rules: &Rules, ask: Ask<'_>) -> bool {
-        self.running < rules.running && self.has_room(rules, ask)
+        self.running < rules.running && self.owner_may_enter(rules, self.owners.get(ask.owner)) && self.has_room(rules, ask)
     }
 
     pub(super) fn may_go_ahead(&self, endpoint: &str) -> bool {
         self.queued.is_empty() && self.resuming.is_empty() && self.endpoints.get(endpoint).is_some_and(|endpoint| endpoint.admitted > 0)
     }
 
-    pub(super) fn is_full(&self, rules: &Rules, caller: Option<IpAddr>) -> bool {
-        self.queued.len() >= rules.queue || self.of(caller).queued >= rules.caller_queue
+    /// Whether there is a place in line for `ask`. Where all are taken the owner that has most gives its last one to an owner
+    /// that has fewer.
+    pub(super) fn make_place(&mut self, rules: &Rules, ask: Ask<'_>) -> bool {
+        if self.of(ask.caller).queued >= rules.caller_queue {
+            return false;
+        }
+        if self.queued.len() < rules.queue {
+            return true;
+        }
+        let last = self.queued.last_of_most().filter(|(most, _)| *most > self.queued.of(ask.owner) + 1);
+        // Who waited there finds that nobody can wake it any more.
+        last.and_then(|(_, place)| self.leave_line(place)).is_some()
     }
 
     /// Takes a process and a running slot.
     pub(super) fn admit(&mut self, ask: Ask<'_>) {
         self.admitted += 1;
         self.endpoint(ask.endpoint).admitted += 1;
+        self.owners.change(ask.owner, |owner| owner.admitted += 1);
         self.caller(ask.caller, |caller| caller.admitted += 1);
         self.run(ask);
     }
@@ -187,14 +223,16 @@ impl Queue {
         self.give_back(ask.owner);
     }
 
-    /// Gives a running slot back, and goes on computing; false where too many do.
+    /// Gives a running slot back, and goes on computing; false where too many do. Who has more than the owner of the next one in
+    /// line goes all the same: an owner's long calls keep no other's waiting.
     pub(super) fn enter_background(&mut self, rules: &Rules, owner: &str) -> bool {
-        let has_room = self.background < rules.background;
-        if has_room {
+        let goes = self.background < rules.background || self.owner_of_next(rules).is_some_and(|next| self.has_fewer(next, owner));
+        if goes {
             self.background += 1;
+            self.owners.change(owner, |owner| owner.background += 1);
             self.give_back(owner);
         }
-        has_room
+        goes
     }
 
     /// Takes a running slot for what computed without one; false where none is free.
@@ -202,6 +240,7 @@ impl Queue {
         let is_free = self.running < rules.running;
         if is_free {
             self.background -= 1;
+            self.owners.change(owner, |owner| owner.background -= 1);
             self.take_slot(owner);
         }
         is_free
@@ -210,12 +249,14 @@ impl Queue {
     /// Ends what computed in the background.
     pub(super) fn leave_background(&mut self, ask: Ask<'_>) {
         self.background -= 1;
+        self.owners.change(ask.owner, |owner| owner.background -= 1);
         self.caller(ask.caller, |caller| caller.computing -= 1);
     }
 
     /// Gives a process back.
     pub(super) fn leave(&mut self, ask: Ask<'_>) {
         self.admitted -= 1;
+        self.owners.change(ask.owner, |owner| owner.admitted -= 1);
         self.caller(ask.caller, |caller| caller.admitted -= 1);
         if let Some(endpoint) = self.endpoints.get_mut(ask.endpoint) {
             endpoint.admitted -= 1;
@@ -242,35 +283,45 @@ impl Queue {
     pub(super) fn enqueue(&mut self, ask: Ask<'_>, may_go_ahead: bool) -> Turn {
         let (waiter, turn) = Waiter::new(self.ticket(), ask, may_go_ahead);
         self.caller(ask.caller, |caller| caller.queued += 1);
-        self.queued.push_back(waiter);
+        self.queued.push(waiter);
         turn
     }
 
     /// Gets in line for a running slot, ahead of those who have no process.
     pub(super) fn enqueue_resuming(&mut self, ask: Ask<'_>) -> Turn {
         let (waiter, turn) = Waiter::new(self.ticket(), ask, false);
-        self.resuming.push_back(waiter);
+        self.resuming.push(waiter);
         turn
     }
 
     /// Takes a waiter out of line; false when it is not there any more.
-    pub(super) fn dequeue(&mut self, ticket: u64, caller: Option<IpAddr>) -> bool {
-        let was_queued = take(&mut self.queued, ticket);
+    pub(super) fn dequeue(&mut self, ask: Ask<'_>, ticket: u64) -> bool {
+        let was_queued = self.queued.take(ask.owner, ticket);
         if was_queued {
-            self.caller(caller, |caller| caller.queued -= 1);
+            self.caller(ask.caller, |caller| caller.queued -= 1);
         }
         was_queued
     }
 
     /// As [`dequeue`](Self::dequeue), of those that resume.
-    pub(super) fn dequeue_resuming(&mut self, ticket: u64) -> bool {
-        take(&mut self.resuming, ticket)
+    pub(super) fn dequeue_resuming(&mut self, ask: Ask<'_>, ticket: u64) -> bool {
+        self.resuming.take(ask.owner, ticket)
     }
 
-    /// Whether there is a process for `ask`, and its caller and its endpoint may have it.
+    fn leave_line(&mut self, place: Place) -> Option<Waiter> {
+        let waiter = self.queued.remove(place)?;
+        self.caller(waiter.caller, |caller| caller.queued -= 1);
+        Some(waiter)
+    }
+
+    /// Whether an owner may have one more process. One whose long calls had to make room for others waits until there is room again.
+    fn owner_may_enter(&self, rules: &Rules, owner: Owner) -> bool {
+        owner.background <= rules.background && owner.may_have_process(rules.processes, rules.processes - self.admitted)
+    }
+
+    /// Whether the caller and the endpoint of `ask` may have a process, if its owner may.
     fn has_room(&self, rules: &Rules, ask: Ask<'_>) -> bool {
-        self.admitted < rules.processes
-            && self.of(ask.caller).admitted < rules.caller_processes
+        self.of(ask.caller).admitted < rules.caller_processes
             && self.may_compute(rules, ask.caller)
             && self.endpoints.get(ask.endpoint).map_or(0, |endpoint| endpoint.admitted) < ask.concurrency.max(1)
     }
@@ -281,19 +332,17 @@ impl Queue {
         self.of(caller).computing < rules.caller_running
     }
 
-    fn is_below_share(&self, rules: &Rules, owner: &str) -> bool {
-        self.running_of(owner) < rules.owner_running
+    fn owner_of_next(&self, rules: &Rules) -> Option<&str> {
+        let next = match self.next(rules)? {
+            Next::Resuming(place) => self.resuming.at(place),
+            Next::Queued(place) => self.queued.at(place),
+        };
+        Some(&next.owner)
     }
 
-    /// Whether an owner below its share waits for nothing but a slot: it goes before those who have theirs.
-    fn has_rivals(&self, rules: &Rules) -> bool {
-        let entering = self.queued.iter().filter(|waiter| self.has_room(rules, waiter.ask()));
-        let resuming = self.resuming.iter().filter(|waiter| self.may_compute(rules, waiter.caller));
-        resuming.chain(entering).any(|waiter| self.is_below_share(rules, &waiter.owner))
-    }
-
-    fn running_of(&self, owner: &str) -> usize {
-        self.owners.get(owner).copied().unwrap_or(0)
+    /// Whether fewer calls of `one` compute than of `other`.
+    fn has_fewer(&self, one: &str, other: &str) -> bool {
+        self.owners.get(one).computing() < self.owners.get(other).computing()
     }
 
     fn run(&mut self, ask: Ask<'_>) {
@@ -303,17 +352,12 @@ impl Queue {
 
     fn take_slot(&mut self, owner: &str) {
         self.running += 1;
-        match self.owners.get_mut(owner) {
-            Some(running) => *running += 1,
-            None => drop(self.owners.insert(owner.into(), 1)),
-        }
+        self.owners.serve(owner);
     }
 
     fn give_back(&mut self, owner: &str) {
         self.running -= 1;
-        if let Some(running) = self.owners.get_mut(owner) {
-            *running -= 1;
-        }
+        self.owners.change(owner, |owner| owner.running -= 1);
     }
 
     fn of(&self, caller: Option<IpAddr>) -> Caller {
@@ -340,7 +384,17 @@ impl Queue {
 
     #[cfg(test)]
     pub(super) fn remembers_nobody(&self) -> bool {
-        self.endpoints.is_empty() && self.owners.is_empty() && self.callers.is_empty()
+        self.endpoints.is_empty() && self.owners.remembers_nobody() && self.callers.is_empty()
+    }
+
+    #[cfg(test)]
+    pub(super) fn admitted_of(&self, owner: &str) -> usize {
+        self.owners.get(owner).admitted
+    }
+
+    #[cfg(test)]
+    pub(super) fn leaves_nobody_waiting(&self, rules: &Rules) -> bool {
+        self.running == rules.running || self.next(rules).is_none()
     }
 
     #[cfg(test)]
@@ -355,8 +409,6 @@ impl Queue {
 
     #[cfg(test)]
     pub(super) fn counts_nobody(&self) -> bool {
-        self.background == 0
-            && self.owners.values().all(|running| *running == 0)
-            && self.callers.values().all(|caller| *caller == Caller::default())
+        self.background == 0 && self.owners.count_nobody() && self.callers.values().all(|caller| *caller == Caller::default())
     }
 }

@@ -9,8 +9,6 @@ use crate::breaker::BreakerRules;
 pub(crate) struct Rules {
     pub(crate) running: usize,
     pub(crate) processes: usize,
-    /// Running slots of one owner while others wait.
-    pub(crate) owner_running: usize,
     /// Calls of one caller that compute at once, and that have a process, whether others wait or not.
     pub(crate) caller_running: usize,
     pub(crate) caller_processes: usize,

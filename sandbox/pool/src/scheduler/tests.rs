@@ -1,5 +1,6 @@
 mod ahead;
 mod callers;
+mod owners;
 mod stops;
 
 use std::{sync::Arc, time::Duration};
@@ -16,7 +17,6 @@ fn rules(running: usize) -> Rules {
     Rules {
         running,
         processes: 100,
-        owner_running: (running / 2).max(1),
         caller_running: (running * 3 / 4).max(1),
         caller_processes: 50,
         background: running,
@@ -104,7 +104,7 @@ async fn parked_calls_hold_no_slot_and_resume_before_newcomers() {
     parked.park();
     assert_eq!(scheduler.occupancy(), Occupancy { admitted: 1, running: 0, queued: 0 });
     let computing = scheduler.acquire(ask("b", "y")).await.unwrap();
-    let mut newcomer = Box::pin(scheduler.acquire(ask("c", "z")));
+    let mut newcomer = Box::pin(scheduler.acquire(ask("a", "z")));
     assert!((&mut newcomer).now_or_never().is_none());
     parked.ask_to_resume();
     assert!(parked.resumed().now_or_never().is_none());

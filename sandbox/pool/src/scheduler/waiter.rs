@@ -1,6 +1,6 @@
 //! Those who wait: for a permit, or for a running slot again.
 
-use std::{collections::VecDeque, net::IpAddr};
+use std::net::IpAddr;
 
 use tokio::sync::oneshot;
 
@@ -18,7 +18,7 @@ pub(super) enum Granted {
 /// One that waits.
 #[derive(Debug)]
 pub(super) struct Waiter {
-    ticket: u64,
+    pub(super) ticket: u64,
     pub(super) owner: Box<str>,
     pub(super) endpoint: Box<str>,
     pub(super) caller: Option<IpAddr>,
@@ -66,10 +66,4 @@ impl Waiter {
     pub(super) fn send_away(&mut self) {
         self.wake = None;
     }
-}
-
-/// Removes the waiter with `ticket`; false when it is not there.
-pub(super) fn take(waiters: &mut VecDeque<Waiter>, ticket: u64) -> bool {
-    let at = waiters.iter().position(|waiter| waiter.ticket == ticket);
-    at.and_then(|at| waiters.remove(at)).is_some()
 }

@@ -1,0 +1,97 @@
+//! Those who wait, each behind those of the same owner.
+
+use std::collections::VecDeque;
+
+use super::waiter::Waiter;
+
+/// A line of waiters, in the order in which they came, by owner.
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    /// Of the owners that somebody waits for; none is empty.
+    lanes: Vec<VecDeque<Waiter>>,
+    len: usize,
+}
+
+/// Where a waiter stands. Good until the line changes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    lane: usize,
+    at: usize,
+}
+
+impl Line {
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How many wait for `owner`.
+    pub(super) fn of(&self, owner: &str) -> usize {
+        self.lane(owner).map_or(0, |lane| self.lanes[lane].len())
+    }
+
+    pub(super) fn push(&mut self, waiter: Waiter) {
+        self.len += 1;
+        match self.lane(&waiter.owner) {
+            Some(lane) => self.lanes[lane].push_back(waiter),
+            None => self.lanes.push(VecDeque::from([waiter])),
+        }
+    }
+
+    /// The first of one owner who `may`, of the owner for whom `key` is least, and that key. Where `key` has none nobody may.
+    pub(super) fn first<K: Ord + Copy>(&self, key: impl Fn(&str) -> Option<K>, may: impl Fn(&Waiter) -> bool) -> Option<(K, Place)> {
+        let mut first: Option<(K, u64, Place)> = None;
+        for (lane, waiters) in self.lanes.iter().enumerate() {
+            let Some(key) = key(&waiters[0].owner).filter(|key| first.is_none_or(|(least, ..)| *key <= least)) else { continue };
+            let Some(at) = waiters.iter().position(&may) else { continue };
+            let ticket = waiters[at].ticket;
+            if first.is_none_or(|(least, earliest, _)| (key, ticket) < (least, earliest)) {
+                first = Some((key, ticket, Place { lane, at }));
+            }
+        }
+        first.map(|(key, _, place)| (key, place))
+    }
+
+    /// Whoever came first of all.
+    pub(super) fn earliest(&self) -> Option<Place> {
+        self.first(|_| Some(()), |_| true).map(|(_, place)| place)
+    }
+
+    /// Whoever came last of those of the owner who has most here, and how many that are.
+    pub(super) fn last_of_most(&self) -> Option<(usize, Place)> {
+        let (lane, waiters) = self.lanes.iter().enumerate().max_by_key(|(_, waiters)| waiters.len())?;
+        Some((waiters.len(), Place { lane, at: waiters.len() - 1 }))
+    }
+
+    pub(super) fn at(&self, Place { lane, at }: Place) -> &Waiter {
+        &self.lanes[lane][at]
+    }
+
+    pub(super) fn remove(&mut self, Place { lane, at }: Place) -> Option<Waiter> {
+        let waiter = self.lanes[lane].remove(at)?;
+        self.len -= 1;
+        if self.lanes[lane].is_empty() {
+            self.lanes.swap_remove(lane);
+        }
+        Some(waiter)
+    }
+
+    /// Removes the waiter of `owner` with `ticket`; false when it is not there.
+    pub(super) fn take(&mut self, owner: &str, ticket: u64) -> bool {
+        let Some(lane) = self.lane(owner) else { return false };
+        let at = self.lanes[lane].iter().position(|waiter| waiter.ticket == ticket);
+        at.and_then(|at| self.remove(Place { lane, at })).is_some()
+    }
+
+    /// Lets everybody find that nobody can wake them any more.
+    pub(super) fn send_away(&mut self) {
+        self.lanes.iter_mut().flatten().for_each(Waiter::send_away);
+    }
+
+    fn lane(&self, owner: &str) -> Option<usize> {
+        self.lanes.iter().position(|waiters| *waiters[0].owner == *owner)
+    }
+}

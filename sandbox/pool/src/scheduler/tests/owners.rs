@@ -1,0 +1,190 @@
+//! What one owner leaves to the others.
+
+use super::*;
+
+/// As many calls of `owner` as get in at once, all asleep.
+async fn asleep<'a>(scheduler: &'a Scheduler, owner: &'a str, calls: usize) -> Vec<Permit<'a>> {
+    let mut asleep = vec![];
+    for _ in 0..calls {
+        let Some(Ok(mut permit)) = scheduler.acquire(Ask { concurrency: 1_000, ..ask(owner, owner) }).now_or_never() else { break };
+        permit.park();
+        asleep.push(permit);
+    }
+    asleep
+}
+
+#[tokio::test(start_paused = true)]
+async fn owner_alone_has_all_processes_but_an_eighth() {
+    for (processes, has) in [(1, 1), (2, 2), (3, 3), (4, 3), (8, 7), (16, 14), (188, 164)] {
+        let scheduler = Scheduler::new(Rules { processes, ..rules(8) });
+        assert_eq!(asleep(&scheduler, "a", 400).await.len(), has, "of {processes}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sleeping_calls_of_one_owner_cost_another_none_of_its_own() {
+    let scheduler = Scheduler::new(Rules { processes: 188, ..rules(8) });
+    let flood = asleep(&scheduler, "a", 400).await;
+    let mut more: Vec<_> = (0..99).map(|_| Box::pin(scheduler.acquire(ask("a", "x")))).collect();
+    assert!(more.iter_mut().all(|more| more.now_or_never().is_none()));
+    for _ in 0..1_000 {
+        scheduler.acquire(ask("b", "y")).now_or_never().expect("it does not even wait").unwrap();
+    }
+    // Another flood finds seven eighths of what is left, and even then there is something for the next.
+    let second = asleep(&scheduler, "b", 400).await;
+    assert_eq!((flood.len(), second.len()), (164, 21));
+    assert!(scheduler.acquire(ask("c", "z")).now_or_never().is_some());
+    assert!(more.iter_mut().all(|more| more.now_or_never().is_none()), "what was spared is spared for others");
+}
+
+#[tokio::test(start_paused = true)]
+async fn processes_of_owners_that_want_them_all_come_to_the_same() {
+    let scheduler = Scheduler::new(Rules { processes: 30, patience: Duration::from_secs(1_000), ..rules(8) });
+    let sleeper = |owner: &'static str| {
+        let scheduler = &scheduler;
+        async move {
+            loop {
+                let mut permit = scheduler.acquire(Ask { concurrency: 1_000, ..ask(owner, owner) }).await.unwrap();
+                permit.park();
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        }
+    };
+    let of = |owner: &str| scheduler.0.lock().admitted_of(owner);
+    let watched = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert_eq!((of("a"), of("b")), (26, 0));
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        assert!(of("a").abs_diff(of("b")) <= 2 && of("a") + of("b") >= 26, "{} and {}", of("a"), of("b"));
+    };
+    let late = async {
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        join_all((0..50).map(|_| sleeper("b"))).await;
+    };
+    tokio::select! {
+        () = watched => {}
+        _ = join_all((0..50).map(|_| sleeper("a"))) => {}
+        () = late => {}
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn owners_take_slots_in_turn_whoever_came_first() {
+    let scheduler = scheduler(1);
+    let running = scheduler.acquire(ask("a", "x")).await.unwrap();
+    let order = std::cell::RefCell::new(vec![]);
+    let call = |owner: &'static str| {
+        let (scheduler, order) = (&scheduler, &order);
+        async move {
+            let _permit = scheduler.acquire(ask(owner, owner)).await.unwrap();
+            order.borrow_mut().push(owner);
+        }
+    };
+    let calls = ["a", "a", "a", "a", "b", "b", "c"].map(call);
+    let release = async { drop(running) };
+    tokio::join!(join_all(calls), release);
+    assert_eq!(order.into_inner(), ["b", "c", "a", "b", "a", "a", "a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_resume_keep_no_other_owner_waiting() {
+    let scheduler = scheduler(1);
+    let mut parked = [scheduler.acquire(ask("a", "x")).await.unwrap()];
+    parked[0].park();
+    let computing = scheduler.acquire(ask("a", "x")).await.unwrap();
+    parked[0].ask_to_resume();
+    let mut newcomer = Box::pin(scheduler.acquire(ask("b", "y")));
+    assert!((&mut newcomer).now_or_never().is_none());
+    drop(computing);
+    let newcomer = (&mut newcomer).now_or_never().expect("its owner has had nothing yet").unwrap();
+    assert!(parked[0].resumed().now_or_never().is_none());
+    drop(newcomer);
+    assert!(parked[0].resumed().now_or_never().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn owner_that_holds_the_queue_gives_its_last_place_to_one_that_has_fewer() {
+    let scheduler = Scheduler::new(Rules { queue: 4, caller_queue: 4, ..rules(1) });
+    let running = scheduler.acquire(ask("a", "x")).await.unwrap();
+    let mut flood: Vec<_> = (0..4).map(|_| Box::pin(scheduler.acquire(ask("a", "x")))).collect();
+    assert!(flood.iter_mut().all(|call| call.now_or_never().is_none()), "alone it has every place");
+    assert!(matches!(scheduler.acquire(ask("a", "x")).now_or_never(), Some(Err(PoolError::Busy { .. }))));
+    let mut others: Vec<_> = (0..3).map(|_| Box::pin(scheduler.acquire(ask("b", "y")))).collect();
+    assert!((&mut others[0]).now_or_never().is_none() && (&mut others[1]).now_or_never().is_none());
+    assert!(matches!((&mut others[2]).now_or_never(), Some(Err(PoolError::Busy { .. }))), "both have the same now");
+    for (call, stays) in flood.iter_mut().zip([true, true, false, false]) {
+        assert_eq!(call.now_or_never().is_none(), stays, "those that came last go");
+    }
+    drop(running);
+    assert!(matches!((&mut others[0]).now_or_never(), Some(Ok(_))));
+    drop((flood, others));
+    assert!(scheduler.0.lock().counts_nobody());
+}
+
+#[tokio::test(start_paused = true)]
+async fn long_calls_of_one_owner_make_room_for_another_however_many_they_are() {
+    let scheduler = Scheduler::new(Rules { background: 1, ..rules(2) });
+    let mut long = vec![];
+    for _ in 0..3 {
+        long.push(scheduler.acquire(ask("a", "x")).await.unwrap());
+        _ = long[0].enter_background();
+    }
+    assert!(!long[1].enter_background(), "nobody wants its slot");
+    let mut of_a = Box::pin(scheduler.acquire(ask("a", "x")));
+    assert!((&mut of_a).now_or_never().is_none() && !long[1].enter_background(), "its own owner has had its share");
+    let mut other = Box::pin(scheduler.acquire(ask("b", "y")));
+    assert!((&mut other).now_or_never().is_none());
+    assert!(long[1].enter_background() && long[1].computes());
+    let other = (&mut other).now_or_never().expect("it has the slot that came free").unwrap();
+    let mut next = Box::pin(scheduler.acquire(ask("b", "y")));
+    assert!((&mut next).now_or_never().is_none() && long[2].enter_background());
+    let next = (&mut next).now_or_never().expect("and the other one").unwrap();
+    drop((other, next));
+    assert!((&mut of_a).now_or_never().is_none(), "its owner has more in the background than there is room for");
+    assert!(long[2].regain_slot() && (&mut of_a).now_or_never().is_none());
+    assert!(long[1].regain_slot() && (&mut of_a).now_or_never().is_none(), "there is room, and no slot");
+    drop(long.pop());
+    assert!((&mut of_a).now_or_never().is_some());
+    drop((of_a, long));
+    assert!(scheduler.0.lock().counts_nobody());
+}
+
+/// Random histories of many owners: nothing is lost or lent twice, and whoever may run does.
+#[tokio::test(start_paused = true)]
+async fn owners_count_right_whatever_becomes_of_their_calls() {
+    let scheduler = Scheduler::new(Rules { processes: 9, queue: 20, caller_queue: 20, background: 2, ..rules(3) });
+    let visit = |number: u64| {
+        let scheduler = &scheduler;
+        async move {
+            let owner = ["a", "a", "a", "b", "c"][number as usize % 5];
+            let step = Duration::from_millis(number * 7919 % 23);
+            let ask = Ask { concurrency: 6, caller: Some([127, 0, 0, (number % 11) as u8].into()), ..ask(owner, owner) };
+            let visit = async {
+                tokio::time::sleep(step * (number % 40) as u32).await;
+                let Ok(mut permit) = scheduler.acquire(ask).await else { return };
+                let Occupancy { admitted, running, queued } = scheduler.occupancy();
+                assert!(running <= 3 && admitted <= 9 && queued <= 20);
+                tokio::time::sleep(step).await;
+                if number.is_multiple_of(3) && permit.enter_background() {
+                    tokio::time::sleep(step).await;
+                    _ = permit.regain_slot();
+                }
+                permit.park();
+                tokio::time::sleep(step).await;
+                permit.ask_to_resume();
+                permit.resumed().await;
+                if number.is_multiple_of(4) {
+                    permit.hand_over();
+                    drop(scheduler.take_over(ask));
+                }
+            };
+            // Every seventh goes away in the middle.
+            let patience = if number.is_multiple_of(7) { step * 9 } else { Duration::from_secs(60) };
+            let _ = timeout(patience, visit).await;
+            assert!(scheduler.0.lock().leaves_nobody_waiting(&scheduler.0.rules), "somebody waits who may run");
+        }
+    };
+    join_all((0..1_000).map(visit)).await;
+    assert_eq!(scheduler.occupancy(), Occupancy { admitted: 0, running: 0, queued: 0 });
+    assert!(scheduler.0.lock().counts_nobody());
+}
