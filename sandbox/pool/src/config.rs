@@ -3,6 +3,9 @@
 use std::{path::PathBuf, time::Duration};
 
 use rustix::process::Resource;
+use tollhouse_protocol::JailLayer;
+
+use crate::users::Users;
 
 /// What a worker process is taken to need when [`PoolConfig::max_processes`] is worked out, in
 /// bytes: 64 MiB, above what one holds of its own after much use.
@@ -15,6 +18,11 @@ pub struct PoolConfig {
     pub worker: PathBuf,
     /// Arguments for the worker behind `--socket N`. Default: none.
     pub worker_args: Vec<String>,
+    /// Layers of the jail without which a worker serves nobody. Default: none.
+    pub strict: Vec<JailLayer>,
+    /// Users, and groups of the same numbers, that workers become where the host may have them be. Default: 1900000000 to
+    /// 1900262143, where systemd gives none to anybody.
+    pub users: Users,
     /// Calls that compute at the same time; a call that waits in an op is not among them.
     /// Default: cores × 2.
     pub running: usize,
@@ -81,6 +89,8 @@ impl PoolConfig {
         Self {
             worker: worker.into(),
             worker_args: Vec::new(),
+            strict: Vec::new(),
+            users: Users::default(),
             running: cores * 2,
             pipeline: 16,
             pipeline_time: Duration::from_micros(250),

@@ -6,7 +6,7 @@ use std::{
 };
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tollhouse_protocol::JailLayer;
+use tollhouse_protocol::JailReport;
 
 use crate::{
     breaker::BreakerRules,
@@ -17,7 +17,7 @@ use crate::{
     scheduler::{Rules, Scheduler},
     spawner::Spawner,
     starts::Starts,
-    status::{Counters, Status},
+    status::{Counters, RefusedLayer, Status},
     watchdog::Alarm,
 };
 
@@ -37,8 +37,8 @@ pub(crate) struct Core {
     idle: Mutex<Idle>,
     /// Every process that was not ended, by its id.
     everyone: Mutex<HashMap<u32, Arc<Process>>>,
-    /// The layers that every worker so far reported.
-    jail: Mutex<Option<Vec<JailLayer>>>,
+    /// The layers that every worker so far reported, and those that one was refused.
+    jail: Mutex<Option<JailReport>>,
 }
 
 impl Core {
@@ -67,6 +67,7 @@ impl Core {
             let idle = self.idle();
             (idle.warm.len(), idle.spares.len(), idle.sent_ahead())
         };
+        let jail = self.jail.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default();
         Status {
             processes: self.spawner.live(),
             idle,
@@ -74,7 +75,8 @@ impl Core {
             running: occupancy.running,
             waiting_in_ops: occupancy.admitted - occupancy.running,
             queued: occupancy.queued + ahead,
-            jail: self.jail.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default(),
+            jail: jail.in_force,
+            jail_refused: jail.refused.into_iter().map(RefusedLayer::from).collect(),
             totals: self.counters.totals(),
         }
     }
@@ -119,11 +121,14 @@ impl Core {
         }
     }
 
-    pub(crate) fn note_jail(&self, layers: &[JailLayer]) {
+    pub(crate) fn note_jail(&self, report: &JailReport) {
         let mut jail = self.jail.lock().unwrap_or_else(PoisonError::into_inner);
-        match &mut *jail {
-            Some(known) => known.retain(|layer| layers.contains(layer)),
-            None => *jail = Some(layers.to_vec()),
+        let known = jail.get_or_insert_with(|| report.clone());
+        known.in_force.retain(|layer| report.in_force.contains(layer));
+        for refused in &report.refused {
+            if known.refused.iter().all(|known| known.layer != refused.layer) {
+                known.refused.push(*refused);
+            }
         }
     }
 
@@ -160,6 +165,8 @@ fn rules(config: &PoolConfig) -> Rules {
 
 #[cfg(test)]
 mod tests {
+    use tollhouse_protocol::{JailLayer, Refused};
+
     use super::*;
     use crate::scheduler::Ask;
 
@@ -172,6 +179,26 @@ mod tests {
         waits.park();
         let status = core.status();
         assert_eq!((status.running, status.waiting_in_ops), (1, 1));
+    }
+
+    #[tokio::test]
+    async fn layer_is_in_force_where_no_worker_was_refused_it() {
+        let core = Core::new(PoolConfig::new("/bin/false")).unwrap();
+        let refused = |layer| Refused { layer, errno: 1 };
+        let all = JailReport { in_force: vec![JailLayer::Rlimits, JailLayer::Seccomp, JailLayer::Landlock], refused: vec![] };
+        core.note_jail(&all);
+        assert_eq!((core.status().jail, core.status().jail_refused), (all.in_force.clone(), vec![]));
+        for _ in 0..2 {
+            core.note_jail(&JailReport {
+                in_force: vec![JailLayer::Rlimits, JailLayer::Seccomp],
+                refused: vec![refused(JailLayer::Landlock)],
+            });
+            core.note_jail(&all);
+        }
+        let status = core.status();
+        assert_eq!(status.jail, [JailLayer::Rlimits, JailLayer::Seccomp]);
+        assert_eq!(status.jail_refused, [RefusedLayer::from(refused(JailLayer::Landlock))]);
+        assert!(status.jail_refused[0].error.starts_with("Operation not permitted"));
     }
 
     #[test]

@@ -45,6 +45,7 @@ mod starts;
 mod status;
 mod turns;
 mod usage;
+mod users;
 mod watchdog;
 mod wire;
 
@@ -53,5 +54,6 @@ pub use crate::{
     error::PoolError,
     job::{Job, OpHost, Ran},
     pool::Pool,
-    status::{Status, Totals},
+    status::{RefusedLayer, Status, Totals},
+    users::Users,
 };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tollhouse_protocol::{Bundle, Isolation, JailLayer, Limits, Loaded, Outcome};
+use tollhouse_protocol::{Bundle, Isolation, JailReport, Limits, Loaded, Outcome};
 
 use crate::{
     ahead::Ready,
@@ -37,14 +37,14 @@ impl Pool {
         maintenance::start(config).map(|core| Self { core })
     }
 
-    /// Waits until one worker is ready, and says which layers of its jail are in force.
+    /// Waits until one worker is ready, and says what became of its jail.
     ///
     /// # Errors
     ///
-    /// [`PoolError::Spawn`] when a worker cannot be started.
-    pub async fn ready(&self) -> Result<Vec<JailLayer>, PoolError> {
+    /// [`PoolError::Spawn`] when a worker cannot be started, or lacks a layer of [`PoolConfig::strict`].
+    pub async fn ready(&self) -> Result<JailReport, PoolError> {
         let lease = self.core.lease_blank(HOST).await?;
-        let jail = lease.process().jail().unwrap_or_default().to_vec();
+        let jail = lease.process().jail().cloned().unwrap_or_default();
         lease.keep_as_spare();
         Ok(jail)
     }

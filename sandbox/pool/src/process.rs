@@ -13,7 +13,7 @@ use tokio::{
     net::UnixStream,
     time::{Instant, sleep, timeout},
 };
-use tollhouse_protocol::{Bundle, Isolation, JailLayer, Limits, ToHost};
+use tollhouse_protocol::{Bundle, Isolation, JailReport, Limits, ToHost};
 
 use crate::{
     config::PoolConfig,
@@ -36,7 +36,7 @@ pub(crate) struct Process {
     pub(crate) link: Link,
     pub(crate) born: Instant,
     child: Mutex<Adopted>,
-    jail: OnceLock<Vec<JailLayer>>,
+    jail: OnceLock<JailReport>,
     /// What it holds, once it holds something.
     pub(crate) loaded: OnceLock<Holding>,
     pub(crate) calls: AtomicU64,
@@ -116,14 +116,18 @@ impl Process {
             Ok(_) => return Err(unfit("worker ended before it was ready")),
             Err(_) => return Err(unfit("worker was not ready in time")),
         };
+        if let Some(layer) = config.strict.iter().find(|layer| !jail.in_force.contains(layer)) {
+            let why = jail.refused.iter().find(|refused| refused.layer == *layer).map_or(layer.to_string(), ToString::to_string);
+            return Err(unfit(&format!("its jail is to have every layer that is named, and lacks {why}")));
+        }
         // What cannot be watched is not leased.
         Usage::of(self.pid).map_err(|_| unfit("the worker's entry in /proc cannot be read"))?;
         self.jail.set(jail).map_err(|_| unfit("worker was ready twice"))
     }
 
-    /// The layers of the jail that are in force, once it is ready.
-    pub(crate) fn jail(&self) -> Option<&[JailLayer]> {
-        self.jail.get().map(Vec::as_slice)
+    /// What became of its jail, once it is ready.
+    pub(crate) fn jail(&self) -> Option<&JailReport> {
+        self.jail.get()
     }
 
     /// Ends the process now.
@@ -210,7 +214,7 @@ impl Holding {
 #[cfg(test)]
 mod tests {
     use tokio::io::AsyncWriteExt;
-    use tollhouse_protocol::{Schemas, frame};
+    use tollhouse_protocol::{JailLayer, Refused, Schemas, frame};
 
     use super::*;
 
@@ -232,7 +236,8 @@ mod tests {
 
     #[tokio::test]
     async fn worker_is_ready_when_it_says_so_and_nothing_else() {
-        let ready = ToHost::Ready { jail: vec![JailLayer::Seccomp] };
+        let jail = JailReport { in_force: vec![JailLayer::Seccomp], refused: vec![Refused { layer: JailLayer::Landlock, errno: 95 }] };
+        let ready = ToHost::Ready { jail: jail.clone() };
         for (says, fits) in
             [(vec![ready.clone()], true), (vec![ready.clone(), ToHost::Begun], false), (vec![ToHost::Begun], false), (vec![], false)]
         {
@@ -242,7 +247,26 @@ mod tests {
             theirs.write_all(&bytes).await.unwrap();
             theirs.shutdown().await.unwrap();
             assert_eq!(process.wait_until_ready(&PoolConfig::new("")).await.is_ok(), fits, "{says:?}");
-            assert_eq!(process.jail(), fits.then_some(&[JailLayer::Seccomp][..]));
+            assert_eq!(process.jail(), fits.then_some(&jail));
+        }
+    }
+
+    #[tokio::test]
+    async fn worker_that_lacks_a_layer_that_is_named_is_not_ready() {
+        let jail = JailReport { in_force: vec![JailLayer::Seccomp], refused: vec![Refused { layer: JailLayer::Landlock, errno: 1 }] };
+        for (strict, lacks) in [
+            (vec![JailLayer::Seccomp], None),
+            (vec![JailLayer::Seccomp, JailLayer::Landlock], Some("landlock: Operation not permitted")),
+            (vec![JailLayer::OwnUser], Some("own_user")),
+        ] {
+            let (process, mut theirs) = Process::stand_in();
+            let mut bytes = Vec::new();
+            frame::encode(&ToHost::Ready { jail: jail.clone() }, &mut bytes).unwrap();
+            theirs.write_all(&bytes).await.unwrap();
+            let refused =
+                process.wait_until_ready(&PoolConfig { strict, ..PoolConfig::new("") }).await.err().map(|error| error.to_string());
+            assert_eq!(refused.is_some(), lacks.is_some());
+            assert!(refused.unwrap_or_default().contains(lacks.unwrap_or_default()));
         }
     }
 }

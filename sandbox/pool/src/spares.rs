@@ -31,7 +31,9 @@ impl Core {
             return Err(PoolError::Spawn("the pool is shut down".into()));
         }
         process.wait_until_ready(&self.config).await.inspect_err(|_| count(&self.counters.failed_starts))?;
-        self.note_jail(process.jail().unwrap_or_default());
+        if let Some(jail) = process.jail() {
+            self.note_jail(jail);
+        }
         Ok(lease)
     }
 

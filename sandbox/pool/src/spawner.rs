@@ -41,9 +41,10 @@ impl Spawner {
     pub(crate) fn new(config: &PoolConfig) -> Result<Self, PoolError> {
         let (orders, ordered) = mpsc::channel::<Order>();
         let config = config.clone();
+        let mut users = config.users.in_turn();
         let spawn = move || {
             for order in ordered {
-                if let Err(Ok((mut child, _))) = order.send(spawn(&config)) {
+                if let Err(Ok((mut child, _))) = order.send(spawn(&config, users.next())) {
                     // Nobody waits for it any more.
                     let _ = child.kill();
                     let _ = child.wait();
@@ -82,13 +83,14 @@ impl Spawner {
     }
 }
 
-fn spawn(config: &PoolConfig) -> io::Result<(Child, Socket)> {
+fn spawn(config: &PoolConfig, user: Option<u32>) -> io::Result<(Child, Socket)> {
     let (ours, theirs) = Socket::pair()?;
     // The worker inherits its end under the number it has here, and closes all others first thing.
     // Only this thread starts workers, so none of them gets the end of another.
     fcntl_setfd(&theirs, FdFlags::empty())?;
     let child = Command::new(&config.worker)
         .args(["--socket", &theirs.as_raw_fd().to_string()])
+        .args(user.into_iter().flat_map(|user| ["--user".to_owned(), user.to_string()]))
         .args(&config.worker_args)
         .env_clear()
         .current_dir("/")

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
-use tollhouse_protocol::JailLayer;
+use tollhouse_protocol::{JailLayer, Refused};
 
 /// A moment of a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -23,8 +23,27 @@ pub struct Status {
     pub queued: usize,
     /// Layers of the jail that every worker reports as in force; empty before there is a worker.
     pub jail: Vec<JailLayer>,
+    /// The layers that a worker was refused.
+    pub jail_refused: Vec<RefusedLayer>,
     /// Since the start of the pool.
     pub totals: Totals,
+}
+
+/// A layer of the jail that the system refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RefusedLayer {
+    /// Which.
+    pub layer: JailLayer,
+    /// The system's error number.
+    pub errno: i32,
+    /// What that means.
+    pub error: String,
+}
+
+impl From<Refused> for RefusedLayer {
+    fn from(refused: Refused) -> Self {
+        Self { layer: refused.layer, errno: refused.errno, error: std::io::Error::from_raw_os_error(refused.errno).to_string() }
+    }
 }
 
 /// Counts since the start of a pool.

@@ -94,7 +94,8 @@ pub fn decode<T: DeserializeOwned>(payload: &[u8]) -> Result<T, FrameError> {
 mod tests {
     use super::*;
     use crate::{
-        JailLayer, MAX_PROBLEMS, Outcome, Problem, ReplyBody, Side, Spent, ToHost, ToolReply, message::MAX_LAYERS, outcome::MAX_HEADERS,
+        JailLayer, JailReport, MAX_PROBLEMS, Outcome, Problem, Refused, ReplyBody, Side, Spent, ToHost, ToolReply, jail::MAX_LAYERS,
+        outcome::MAX_HEADERS,
     };
 
     fn decodes(message: &ToHost) -> bool {
@@ -110,12 +111,15 @@ mod tests {
         let body = ReplyBody::Raw(bytes::Bytes::new());
         let reply =
             |count| done(Outcome::Returned(ToolReply { status: 200, headers: vec![Default::default(); count], body: body.clone() }));
-        let ready = |count| ToHost::Ready { jail: vec![JailLayer::Seccomp; count] };
-        assert!(decodes(&unfit(MAX_PROBLEMS)) && decodes(&reply(MAX_HEADERS)) && decodes(&ready(MAX_LAYERS)));
+        let ready = |in_force, refused| {
+            let refused = vec![Refused { layer: JailLayer::Seccomp, errno: 1 }; refused];
+            ToHost::Ready { jail: JailReport { in_force: vec![JailLayer::Seccomp; in_force], refused } }
+        };
+        assert!(decodes(&unfit(MAX_PROBLEMS)) && decodes(&reply(MAX_HEADERS)) && decodes(&ready(MAX_LAYERS, MAX_LAYERS)));
         for count in [1, 1_000_000] {
             assert!(!decodes(&unfit(MAX_PROBLEMS + count)));
             assert!(!decodes(&reply(MAX_HEADERS + count)));
-            assert!(!decodes(&ready(MAX_LAYERS + count)));
+            assert!(!decodes(&ready(MAX_LAYERS + count, 0)) && !decodes(&ready(0, MAX_LAYERS + count)));
         }
     }
 }

@@ -22,16 +22,18 @@
 #![warn(missing_docs)]
 
 pub mod frame;
+mod jail;
 pub mod limits;
 mod message;
 mod op;
 mod outcome;
 mod schema;
 
+pub use jail::{JailLayer, JailReport, Refused};
 pub use limits::Limits;
 pub use message::{
-    Bundle, Checked, Isolation, JailLayer, Language, Load, LoadError, LoadFault, Loaded, LogLevel, LogLine, Said, Source, Start, ToHost,
-    ToWorker, Work,
+    Bundle, Checked, Isolation, Language, Load, LoadError, LoadFault, Loaded, LogLevel, LogLine, Said, Source, Start, ToHost, ToWorker,
+    Work,
 };
 pub use op::{AtomicCheck, AtomicWrite, HeaderFromEnv, OpFailure, OpRequest, OpValue};
 pub use outcome::{FAILED, Outcome, ReplyBody, STRUCTURED, Spent, StopReason, Thrown, ToolReply, are_blocks};

@@ -3,10 +3,7 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::{Limits, OpFailure, OpRequest, OpValue, Outcome, SchemaFault, Schemas, Side, Spent, StopReason, frame::few};
-
-/// Layers that a worker reports.
-pub(crate) const MAX_LAYERS: usize = 16;
+use crate::{JailReport, Limits, OpFailure, OpRequest, OpValue, Outcome, SchemaFault, Schemas, Side, Spent, StopReason};
 
 /// From the host to a worker.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -30,9 +27,8 @@ pub enum ToWorker {
 pub enum ToHost {
     /// Booted, hardened and jailed; waiting for a bundle.
     Ready {
-        /// The layers that are in force.
-        #[serde(deserialize_with = "few::<_, _, MAX_LAYERS>")]
-        jail: Vec<JailLayer>,
+        /// The layers that are in force, and those that are not.
+        jail: JailReport,
     },
     /// The bundle is loaded, or why not.
     Loaded(Result<Loaded, LoadFault>),
@@ -230,26 +226,4 @@ pub enum LogLevel {
     Warn,
     /// Something failed.
     Error,
-}
-
-/// A layer of the worker's jail that is in force.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum JailLayer {
-    /// No descriptor but the socket and standard streams to `/dev/null`.
-    Descriptors,
-    /// The worker dies with the host.
-    ParentDeathSignal,
-    /// No core dumps, no files, no descriptors, no new processes.
-    Rlimits,
-    /// No program that it could start has more rights than it.
-    NoNewPrivs,
-    /// Not dumpable: no other process of the same user may read its memory.
-    NotDumpable,
-    /// It sees no processes, mounts or networks but its own.
-    Namespaces,
-    /// It opens no files.
-    Landlock,
-    /// It makes no system calls but a few.
-    Seccomp,
 }

@@ -1,70 +1,122 @@
-//! What a worker gives up before it takes a bundle, layer by layer, in order.
+//! What a worker gives up before it takes a bundle, layer by layer.
 //!
-//! Each function answers whether its layer is in force; a layer that the system refuses is left
-//! out of [`JailLayer`]s reported, and the host decides whether that is enough.
+//! ```text
+//! enter ── (the engine boots) ── leave ── (the watchdog starts) ── seal ── Ready
+//! ```
+//!
+//! - [`Jail::enter`] is what takes nothing from the engine that it needs to boot.
+//! - [`Jail::leave`] takes the process out of the host's surroundings: the engine has read what it reads of the system, and no
+//!   second thread runs yet, which would be left behind where it is.
+//! - [`Jail::seal`] closes what remains, on all threads.
+//!
+//! The `#[path]`s are there for `bin/tollhouse-probe.rs`, which enters the same jail from another folder.
+//!
+//! A layer that the system refuses is told with its error number, and the host decides whether the rest is enough.
+
+#[path = "jail/calls.rs"]
+mod calls;
+#[path = "jail/files.rs"]
+mod files;
+#[path = "jail/identity.rs"]
+mod identity;
+#[path = "jail/namespaces.rs"]
+mod namespaces;
+#[path = "jail/resources.rs"]
+mod resources;
 
 use std::os::fd::RawFd;
 
 use rustix::{
-    param::page_size,
-    process::{DumpableBehavior, Resource, Rlimit, Signal, getppid, set_dumpable_behavior, set_parent_process_death_signal, setrlimit},
+    io::{Errno, Result},
+    process::{DumpableBehavior, Signal, set_dumpable_behavior, set_parent_process_death_signal},
     thread::set_no_new_privs,
 };
-use tollhouse_protocol::JailLayer;
+use tollhouse_protocol::{JailLayer, JailReport, Refused};
 
-/// Descriptors a worker may hold at once: standard streams, the socket, and nothing to spare for a handler.
-const DESCRIPTORS: u64 = 8;
+/// What brings a layer into force.
+type Step = fn() -> Result<()>;
 
-/// Applies every layer; what is in force comes back.
-pub(crate) fn enter(socket: RawFd) -> Vec<JailLayer> {
-    let layers: [(JailLayer, &dyn Fn() -> bool); 5] = [
-        (JailLayer::Descriptors, &|| close_others(socket)),
-        (JailLayer::ParentDeathSignal, &die_with_parent),
-        (JailLayer::Rlimits, &limit_resources),
-        (JailLayer::NoNewPrivs, &|| set_no_new_privs(true).is_ok()),
-        (JailLayer::NotDumpable, &|| set_dumpable_behavior(DumpableBehavior::NotDumpable).is_ok()),
-    ];
-    layers.into_iter().filter_map(|(layer, apply)| apply().then_some(layer)).collect()
+/// A jail that is being entered.
+#[derive(Debug)]
+pub(crate) struct Jail {
+    wanted: Vec<JailLayer>,
+    report: JailReport,
 }
 
-/// Closes every descriptor but the standard streams and the socket.
-#[expect(unsafe_code, reason = "no safe binding closes descriptors that nobody here owns")]
-fn close_others(socket: RawFd) -> bool {
-    let Ok(socket) = u32::try_from(socket) else { return false };
-    let range = |first: u32, last: u32| {
-        // SAFETY: whatever the host left open in this range is not owned by anything in this process.
-        first > last || unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } == 0
-    };
-    range(3, socket - 1) && range(socket + 1, u32::MAX)
-}
+impl Jail {
+    /// A jail of these layers, none of which is in force yet.
+    pub(crate) fn of(wanted: &[JailLayer]) -> Self {
+        Self { wanted: wanted.to_vec(), report: JailReport::default() }
+    }
 
-/// Has the kernel kill this process when the host's thread that started it ends.
-fn die_with_parent() -> bool {
-    set_parent_process_death_signal(Some(Signal::KILL)).is_ok() && getppid().is_some()
-}
+    /// The layers under which an engine boots.
+    pub(crate) fn enter(&mut self, socket: RawFd) {
+        self.apply(JailLayer::Descriptors, || resources::close_others(socket));
+        self.apply(JailLayer::OomScore, resources::die_first);
+        self.apply(JailLayer::Rlimits, resources::limit);
+        self.apply(JailLayer::NoNewPrivs, || set_no_new_privs(true));
+    }
 
-/// No core dumps, no files, no further descriptors or processes; on QuickJS a bound on addresses.
-#[expect(unsafe_code, reason = "no safe binding ignores a signal")]
-fn limit_resources() -> bool {
-    // A write to standard error, where that is a file, is to fail and not to kill.
-    // SAFETY: ignoring a signal runs no code of ours.
-    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
-    let hard = |value: u64| Rlimit { current: Some(value), maximum: Some(value) };
-    let always = setrlimit(Resource::Core, hard(0)).is_ok()
-        && setrlimit(Resource::Fsize, hard(0)).is_ok()
-        && setrlimit(Resource::Nofile, hard(DESCRIPTORS)).is_ok()
-        && setrlimit(Resource::Memlock, hard(0)).is_ok();
-    // V8 reserves far more addresses than it uses: there the limit is the host's, on resident memory.
-    let addresses =
-        cfg!(not(feature = "quickjs")) || setrlimit(Resource::As, hard(ADDRESS_BYTES / page_size() as u64 * page_size() as u64)).is_ok();
-    always && addresses
-}
+    /// Out of the host's surroundings. `user` is the number of the user and the group to become, which are this process's alone.
+    pub(crate) fn leave(&mut self, user: Option<u32>) {
+        // With the host's rights, where it has some: a system may refuse namespaces to whoever has none.
+        self.enter_namespaces();
+        if self.wanted.contains(&JailLayer::Capabilities) {
+            // Who is another user may not do this any more.
+            identity::forgo_capabilities();
+        }
+        self.apply(JailLayer::OwnUser, || identity::become_user(user.ok_or(Errno::PERM)?));
+        self.apply(JailLayer::UserNamespace, namespaces::enter_user);
+        // Those that were refused: within a user namespace of its own it has the right.
+        self.enter_namespaces();
+        self.apply(JailLayer::Capabilities, identity::drop_capabilities);
+        self.apply(JailLayer::Landlock, files::deny_all);
+        // A change of user undoes these two.
+        self.apply(JailLayer::ParentDeathSignal, || set_parent_process_death_signal(Some(Signal::KILL)));
+        self.apply(JailLayer::NotDumpable, || set_dumpable_behavior(DumpableBehavior::NotDumpable));
+    }
 
-/// Address space of a worker on QuickJS, in bytes: heap, buffers and the process itself. 1 GiB.
-const ADDRESS_BYTES: u64 = 1 << 30;
+    /// No further thread, and no system calls but a few, on all threads there are. The report comes back.
+    pub(crate) fn seal(mut self) -> JailReport {
+        if self.is_in_force(JailLayer::Rlimits) {
+            self.apply(JailLayer::Rlimits, resources::forbid_new_processes);
+        }
+        self.apply(JailLayer::Seccomp, calls::allow_few);
+        self.report
+    }
 
-/// Allows no thread or process beyond those there are. Applied last, when the watchdog runs.
-/// The kernel does not hold this against root or `CAP_SYS_RESOURCE`.
-pub(crate) fn forbid_new_processes() -> bool {
-    setrlimit(Resource::Nproc, Rlimit { current: Some(0), maximum: Some(0) }).is_ok()
+    /// Those it is not in yet.
+    fn enter_namespaces(&mut self) {
+        let steps: [(JailLayer, Step); 4] = [
+            (JailLayer::MountNamespace, namespaces::enter_mounts),
+            (JailLayer::EmptyRoot, namespaces::empty_root),
+            (JailLayer::NetNamespace, namespaces::enter_network),
+            (JailLayer::IpcNamespace, namespaces::enter_ipc),
+        ];
+        for (layer, step) in steps {
+            // Else it would be the root of everybody.
+            let may = layer != JailLayer::EmptyRoot || self.is_in_force(JailLayer::MountNamespace);
+            if !self.is_in_force(layer) {
+                self.apply(layer, || if may { step() } else { Err(Errno::PERM) });
+            }
+        }
+    }
+
+    fn is_in_force(&self, layer: JailLayer) -> bool {
+        self.report.in_force.contains(&layer)
+    }
+
+    /// Takes a step of a layer. What came of an earlier one counts no more.
+    fn apply(&mut self, layer: JailLayer, step: impl FnOnce() -> Result<()>) {
+        if !self.wanted.contains(&layer) {
+            return;
+        }
+        let report = &mut self.report;
+        report.in_force.retain(|known| *known != layer);
+        report.refused.retain(|known| known.layer != layer);
+        match step() {
+            Ok(()) => report.in_force.push(layer),
+            Err(error) => report.refused.push(Refused { layer, errno: error.raw_os_error() }),
+        }
+    }
 }

@@ -32,22 +32,22 @@ mod worker;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let Some(descriptor) = socket(std::env::args().skip(1)) else {
+    let Some((descriptor, user)) = arguments(std::env::args().skip(1)) else {
         return ExitCode::from(64);
     };
     settle_environment();
-    match worker::run(descriptor) {
+    match worker::run(descriptor, user) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::from(70),
     }
 }
 
-/// The number after `--socket`, the only argument there is.
-fn socket(mut arguments: impl Iterator<Item = String>) -> Option<i32> {
-    match (arguments.next().as_deref(), arguments.next(), arguments.next()) {
-        (Some("--socket"), Some(number), None) => number.parse().ok().filter(|number| *number > 2),
-        _ => None,
-    }
+/// The number after `--socket`, and the one after `--user` where there is one: whom to become.
+fn arguments(mut arguments: impl Iterator<Item = String>) -> Option<(i32, Option<u32>)> {
+    let mut after = |name: &str| (arguments.next()? == name).then(|| arguments.next()).flatten();
+    let socket = after("--socket")?.parse().ok().filter(|number| *number > 2)?;
+    let user = after("--user").map(|number| number.parse()).transpose().ok()?;
+    arguments.next().is_none().then_some((socket, user))
 }
 
 /// What the engines read of the environment, which the host leaves empty.

@@ -16,20 +16,21 @@ use crate::{
     driver::Driver,
     engine, heap,
     host::{Gone, Host, exit_now},
-    jail, load,
+    jail::Jail,
+    load,
     memory::Memory,
     pump::{End, Started, begin_call, call_of, pump, send},
     schema::Schemas,
 };
 
-/// Serves the host at `descriptor` until it goes away or something overruns its limits.
+/// Serves the host at `descriptor`, as `user` where one is named, until it goes away or something overruns its limits.
 ///
 /// # Errors
 ///
 /// When there is no host to speak to. Else it does not return: the process ends, with 0 when the
 /// host closed the socket or was told of a stop.
-pub(crate) fn run(descriptor: i32) -> Result<(), Gone> {
-    let mut worker = Worker::boot(descriptor)?;
+pub(crate) fn run(descriptor: i32, user: Option<u32>) -> Result<(), Gone> {
+    let mut worker = Worker::boot(descriptor, user)?;
     let gone = worker.serve();
     // Taking an isolate down costs time and gives nothing back that the exit does not.
     exit_now(if matches!(gone, Gone::Closed) { 0 } else { 70 })
@@ -47,20 +48,22 @@ struct Worker {
 }
 
 impl Worker {
-    fn boot(descriptor: i32) -> Result<Self, Gone> {
+    fn boot(descriptor: i32, user: Option<u32>) -> Result<Self, Gone> {
         let limits = Limits::default();
         let host = Host::inherit(descriptor);
-        let mut jail = jail::enter(descriptor);
+        let mut jail = Jail::of(&JailLayer::ALL);
+        jail.enter(descriptor);
         let memory = Memory::new(limits.heap_bytes, limits.buffer_bytes);
         let budget = Budget::new(host.lifeline());
         let (mut runtime, driver) = engine::boot(&memory, CallState::new(Arc::clone(&budget)));
         memory.report_to(Arc::clone(&budget));
         heap::report_to(Arc::clone(&budget));
+        jail.leave(user);
         budget.watch(runtime.v8_isolate().thread_safe_handle()).map_err(|_| Gone::Io)?;
         interrupt_nobody();
-        if !jail::forbid_new_processes() {
-            jail.retain(|layer| *layer != JailLayer::Rlimits);
-        }
+        // The first look at a clock asks the system where it is.
+        monotonic_ns();
+        let jail = jail.seal();
         let state = runtime.op_state();
         let mut worker = Self { host, runtime, driver, state, budget, memory, schemas: Schemas::default(), has_handler: false };
         worker.tell(&ToHost::Ready { jail })?;

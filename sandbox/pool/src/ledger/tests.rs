@@ -1,5 +1,5 @@
 use bytes::Bytes;
-use tollhouse_protocol::LogLevel;
+use tollhouse_protocol::{JailReport, LogLevel};
 
 use super::*;
 
@@ -146,7 +146,7 @@ fn worker_waits_twice_for_each_op_and_a_few_times_more() {
 #[test]
 fn messages_out_of_order_are_breaches() {
     let mut ledger = ledger();
-    assert!(ledger.admit(ToHost::Ready { jail: vec![] }).is_err());
+    assert!(ledger.admit(ToHost::Ready { jail: JailReport::default() }).is_err());
     let crashed = ToHost::Done { outcome: Outcome::Stopped(StopReason::Crashed), spent: Spent::default() };
     assert!(ledger.admit(crashed).is_err());
 }

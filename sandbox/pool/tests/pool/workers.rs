@@ -122,8 +122,8 @@ async fn pool_that_is_ready_has_a_spare_and_says_how_it_is_jailed() {
     let house = House::start(|config| config.spares = 0).await;
     let jail = house.pool.ready().await.unwrap();
     let status = house.pool.status();
-    assert!(!jail.is_empty());
-    assert_eq!((status.jail, status.spares, status.processes), (jail, 1, 1));
+    assert!(!jail.in_force.is_empty());
+    assert_eq!((status.jail, status.spares, status.processes), (jail.in_force, 1, 1));
     house.close().await;
 }
 

@@ -13,7 +13,7 @@ use std::{
 
 use serde_json::Value;
 use tollhouse_protocol::{
-    AtomicWrite, Bundle, JailLayer, Language, Limits, Load, LoadError, LoadFault, Loaded, LogLine, OpFailure, OpRequest, OpValue, Outcome,
+    AtomicWrite, Bundle, JailReport, Language, Limits, Load, LoadError, LoadFault, Loaded, LogLine, OpFailure, OpRequest, OpValue, Outcome,
     ReplyBody, Said, Schemas, Source, Spent, Start, StopReason, ToHost, ToWorker, ToolReply, Work,
     frame::{self, PREFIX_BYTES},
 };
@@ -24,7 +24,7 @@ pub const NOW_MS: u64 = 1_760_000_000_000;
 pub struct Worker {
     child: Child,
     stream: UnixStream,
-    pub jail: Vec<JailLayer>,
+    pub jail: JailReport,
     pub limits: Limits,
     pub schemas: Schemas,
     pub work: Work,
@@ -71,7 +71,7 @@ impl Worker {
         let mut worker = Self {
             child,
             stream: ours,
-            jail: Vec::new(),
+            jail: JailReport::default(),
             limits: Limits::default(),
             schemas: Schemas::default(),
             work: Work::Handle,

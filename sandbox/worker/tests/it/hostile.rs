@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tollhouse_protocol::{Limits, Outcome, StopReason};
+use tollhouse_protocol::{JailLayer, Limits, Outcome, StopReason};
 
 use crate::harness::Worker;
 
@@ -376,20 +376,30 @@ fn a_stop_cannot_be_caught() {
 
 #[test]
 fn the_worker_is_jailed_before_it_is_ready() {
-    use tollhouse_protocol::JailLayer::{Descriptors, NoNewPrivs, NotDumpable, ParentDeathSignal, Rlimits};
+    use tollhouse_protocol::JailLayer::{Capabilities, Descriptors, NoNewPrivs, NotDumpable, OomScore, ParentDeathSignal, Rlimits};
     let worker = Worker::start();
-    for layer in [Descriptors, ParentDeathSignal, Rlimits, NoNewPrivs, NotDumpable] {
-        assert!(worker.jail.contains(&layer), "{layer:?} is not in {:?}", worker.jail);
+    for layer in [Descriptors, ParentDeathSignal, Rlimits, NoNewPrivs, NotDumpable, OomScore, Capabilities] {
+        assert!(worker.jail.in_force.contains(&layer), "{layer:?} is not in {:?}", worker.jail);
     }
+    let told = worker.jail.in_force.len() + worker.jail.refused.len();
+    assert_eq!(told, JailLayer::ALL.len(), "each is in force or refused: {:?}", worker.jail);
     let status = std::fs::read_to_string(format!("/proc/{}/status", worker.pid())).unwrap();
     assert!(status.lines().any(|line| line == "NoNewPrivs:\t1"), "{status}");
+    for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
+        assert!(status.lines().any(|line| line == format!("{set}:\t0000000000000000")), "{set} of {status}");
+    }
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", worker.pid())).unwrap();
     for row in ["Max core file size", "Max file size"] {
         let line = limits.lines().find(|line| line.starts_with(row)).unwrap();
         assert_eq!(line[row.len()..].split_whitespace().next(), Some("0"), "{line}");
     }
-    let open: Vec<_> = std::fs::read_dir(format!("/proc/{}/fd", worker.pid())).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert!(open.len() <= 4, "{open:?}");
+    // It is not dumpable: nobody but root may look.
+    if let Ok(open) = std::fs::read_dir(format!("/proc/{}/fd", worker.pid())) {
+        let open: Vec<_> = open.map(|entry| entry.unwrap().file_name()).collect();
+        assert!(open.len() <= 4, "{open:?}");
+    }
+    let first = std::fs::read_to_string(format!("/proc/{}/oom_score_adj", worker.pid())).unwrap();
+    assert_eq!(first.trim(), "1000");
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod calls;
 mod encoding;
 mod harness;
 mod hostile;
+mod jail;
 mod loading;
 mod schemas;
 mod speed;

@@ -1,0 +1,124 @@
+//! The system calls that are left, and what becomes of the others: the process is killed.
+//!
+//! The list is what `strace -ff` saw of both engines, on all threads, between `Ready` and the end, under all tests of the worker
+//! and under load; a line without a trace says so. Nothing executable is mapped any more: V8 has all of its range for code from
+//! its boot on, and QuickJS none.
+
+use rustix::{
+    io::{Errno, Result},
+    process::getpid,
+};
+use seccompiler::{
+    BackendError, BpfProgram, Error, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    apply_filter_all_threads,
+};
+
+/// A condition on an argument.
+#[derive(Debug, Clone, Copy)]
+enum If {
+    Always,
+    /// The argument of this number has none of these bits.
+    Without(u8, i32),
+    /// The argument of this number is this.
+    Is(u8, i32),
+    /// The first argument is this process.
+    Own,
+    /// V8 has memory keys to protect code with, and sets them page by page; QuickJS, and other processors, have none.
+    Keys,
+}
+
+/// Name, condition, reason.
+const ALLOWED: &[(i64, If, &str)] = &[
+    (libc::SYS_read, If::Always, "the socket: what the host says"),
+    (libc::SYS_write, If::Always, "the socket: what the host is told; last words on standard error"),
+    (libc::SYS_ppoll, If::Always, "waiting for the socket, and for a timer"),
+    (libc::SYS_futex, If::Always, "watchdog and main thread wake each other; locks"),
+    (libc::SYS_clock_gettime, If::Always, "processor time of the running call, which no page of the kernel tells"),
+    (libc::SYS_getrandom, If::Always, "chance, for handlers and for hash tables"),
+    (libc::SYS_brk, If::Always, "malloc"),
+    (libc::SYS_mmap, If::Without(2, libc::PROT_EXEC), "heaps grow"),
+    (libc::SYS_mremap, If::Always, "large blocks of malloc grow"),
+    (libc::SYS_munmap, If::Always, "heaps shrink"),
+    (libc::SYS_mprotect, If::Without(2, libc::PROT_EXEC), "malloc's arena of the watchdog grows; the guard page of its stack"),
+    (libc::SYS_madvise, If::Always, "the collector gives pages back"),
+    (libc::SYS_pkey_mprotect, If::Keys, "V8's code pages; not traced, for lack of such a processor"),
+    (libc::SYS_getpid, If::Always, "V8 asks when it maps"),
+    (libc::SYS_gettid, If::Always, "V8's locks know their owner"),
+    (libc::SYS_sched_getaffinity, If::Always, "how many processors there are: malloc, locks, hash tables of the TypeScript parser"),
+    (libc::SYS_sched_yield, If::Always, "a lock of V8 that two want; not traced, for it is rare"),
+    (libc::SYS_clock_nanosleep, If::Always, "a lock of V8 that two want; not traced, for it is rare"),
+    (libc::SYS_restart_syscall, If::Always, "waiting goes on after the process was stopped and continued; not traced"),
+    (libc::SYS_set_robust_list, If::Always, "the watchdog starts, perhaps only now"),
+    (libc::SYS_rseq, If::Always, "the watchdog starts"),
+    (libc::SYS_sigaltstack, If::Always, "the watchdog starts"),
+    (libc::SYS_rt_sigprocmask, If::Always, "the watchdog starts; abort()"),
+    (libc::SYS_prctl, If::Is(0, libc::PR_SET_NAME), "the watchdog starts"),
+    (libc::SYS_rt_sigaction, If::Always, "abort(), and the end by a stack that is full"),
+    (libc::SYS_rt_sigreturn, If::Always, "the end by a stack that is full"),
+    (libc::SYS_tgkill, If::Own, "abort()"),
+    (libc::SYS_exit_group, If::Always, "the end"),
+];
+
+/// What libraries ask for late, and do without: how many processors there are, as V8 does for its first lock that two want and
+/// the TypeScript parser for its first table, and what time zone. There is no such file, whatever the name.
+const NOT_FOUND: &[i64] = &[
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_open,
+    libc::SYS_openat,
+];
+
+/// Lets all threads make the system calls above and no others.
+pub(crate) fn allow_few() -> Result<()> {
+    install().map_err(|error| match error {
+        Error::Seccomp(error) | Error::Prctl(error) => Errno::from_io_error(&error).unwrap_or(Errno::IO),
+        _ => Errno::INVAL,
+    })
+}
+
+fn install() -> std::result::Result<(), Error> {
+    let mut allowed: Vec<_> = NOT_FOUND.iter().map(|call| (*call, Vec::new())).collect();
+    for (call, condition, _reason) in ALLOWED {
+        if let Some(rules) = rules(*condition)? {
+            allowed.push((*call, rules));
+        }
+    }
+    let refused = NOT_FOUND.iter().map(|call| (*call, Vec::new())).collect();
+    // Of two filters the stricter answer counts.
+    for filter in [
+        SeccompFilter::new(refused, SeccompAction::Allow, SeccompAction::Errno(libc::ENOENT.unsigned_abs()), arch()?)?,
+        SeccompFilter::new(allowed.into_iter().collect(), SeccompAction::KillProcess, SeccompAction::Allow, arch()?)?,
+    ] {
+        apply_filter_all_threads(&BpfProgram::try_from(filter)?)?;
+    }
+    Ok(())
+}
+
+fn arch() -> std::result::Result<seccompiler::TargetArch, BackendError> {
+    std::env::consts::ARCH.try_into()
+}
+
+/// The rules of a condition, none of them for a call that is allowed always; nothing where it is not met here.
+fn rules(condition: If) -> std::result::Result<Option<Vec<SeccompRule>>, BackendError> {
+    let (argument, operator, value) = match condition {
+        If::Always => return Ok(Some(Vec::new())),
+        If::Keys => return Ok(has_keys().then(Vec::new)),
+        If::Without(argument, bits) => (argument, SeccompCmpOp::MaskedEq(u64::from(bits.unsigned_abs())), 0),
+        If::Is(argument, value) => (argument, SeccompCmpOp::Eq, value.unsigned_abs()),
+        If::Own => (0, SeccompCmpOp::Eq, getpid().as_raw_nonzero().get().unsigned_abs()),
+    };
+    let condition = SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value.into())?;
+    Ok(Some(vec![SeccompRule::new(vec![condition])?]))
+}
+
+/// Whether this processor has keys that memory is protected with, pkeys(7), and V8 uses them.
+#[expect(unsafe_code, reason = "no safe binding allocates a key")]
+fn has_keys() -> bool {
+    if cfg!(feature = "quickjs") {
+        return false;
+    }
+    // SAFETY: takes and gives numbers alone; the key protects nothing when it is given back.
+    unsafe {
+        let key = libc::syscall(libc::SYS_pkey_alloc, 0, 0);
+        key >= 0 && libc::syscall(libc::SYS_pkey_free, key) == 0
+    }
+}

@@ -1,0 +1,37 @@
+//! Who the process is, and what it may do as such.
+
+use rustix::{
+    io::Result,
+    thread::{
+        CapabilitySet, CapabilitySets, Gid, Uid, capability_is_in_bounding_set, clear_ambient_capability_set,
+        remove_capability_from_bounding_set, set_capabilities, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+    },
+};
+
+/// Becomes a user, in the group of the same number and no other. The process has one thread yet.
+pub(crate) fn become_user(number: u32) -> Result<()> {
+    let (user, group) = (Uid::from_raw(number), Gid::from_raw(number));
+    set_thread_groups(&[])?;
+    set_thread_res_gid(group, group, group)?;
+    set_thread_res_uid(user, user, user)
+}
+
+/// Gives up whatever a program could bring it, where it may: elsewhere `no_new_privs` keeps programs from bringing anything.
+pub(crate) fn forgo_capabilities() {
+    for capability in (0..u64::BITS).map(|number| CapabilitySet::from_bits_retain(1 << number)) {
+        match capability_is_in_bounding_set(capability) {
+            Ok(true) => _ = remove_capability_from_bounding_set(capability),
+            Ok(false) => {}
+            // The kernel knows no more.
+            Err(_) => return,
+        }
+    }
+}
+
+/// Gives up every capability it has or could have.
+pub(crate) fn drop_capabilities() -> Result<()> {
+    forgo_capabilities();
+    clear_ambient_capability_set()?;
+    let none = CapabilitySet::empty();
+    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
+}

@@ -1,0 +1,67 @@
+//! What the process may use of the system: descriptors, limits, and whom a lack of memory ends first.
+
+use std::{fs, io, os::fd::RawFd};
+
+use rustix::{
+    io::{Errno, Result},
+    param::page_size,
+    process::{Resource, Rlimit, setrlimit},
+};
+
+/// Descriptors a worker may hold at once: standard streams, the socket, and nothing to spare for a handler.
+const DESCRIPTORS: u64 = 8;
+
+/// Address space of a worker on QuickJS, in bytes: heap, buffers and the process itself. 1 GiB.
+const ADDRESS_BYTES: u64 = 1 << 30;
+
+/// Closes every descriptor but the standard streams and the socket.
+#[expect(unsafe_code, reason = "no safe binding closes descriptors that nobody here owns")]
+pub(crate) fn close_others(socket: RawFd) -> Result<()> {
+    let socket = u32::try_from(socket).map_err(|_| Errno::BADF)?;
+    let close = |first: u32, last: u32| {
+        // SAFETY: whatever the host left open in this range is not owned by anything in this process.
+        if first > last || unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } == 0 {
+            Ok(())
+        } else {
+            Err(errno(&io::Error::last_os_error()))
+        }
+    };
+    close(3, socket - 1)?;
+    close(socket + 1, u32::MAX)
+}
+
+/// Of all processes this one is to end first where memory runs out, and not the host.
+#[expect(clippy::disallowed_methods, reason = "the kernel is told by a file, before there is anything to run")]
+pub(crate) fn die_first() -> Result<()> {
+    fs::write("/proc/self/oom_score_adj", "1000").map_err(|error| errno(&error))
+}
+
+/// No core dumps, no files, no further descriptors; on QuickJS a bound on addresses.
+#[expect(unsafe_code, reason = "no safe binding ignores a signal")]
+pub(crate) fn limit() -> Result<()> {
+    // A write to standard error, where that is a file, is to fail and not to kill.
+    // SAFETY: ignoring a signal runs no code of ours.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+    setrlimit(Resource::Core, hard(0))?;
+    setrlimit(Resource::Fsize, hard(0))?;
+    setrlimit(Resource::Nofile, hard(DESCRIPTORS))?;
+    setrlimit(Resource::Memlock, hard(0))?;
+    if cfg!(feature = "quickjs") {
+        // V8 reserves far more addresses than it uses: there the limit is the host's, on resident memory.
+        setrlimit(Resource::As, hard(ADDRESS_BYTES / page_size() as u64 * page_size() as u64))?;
+    }
+    Ok(())
+}
+
+/// Allows no thread or process beyond those there are. The kernel does not hold this against root or `CAP_SYS_RESOURCE`.
+pub(crate) fn forbid_new_processes() -> Result<()> {
+    setrlimit(Resource::Nproc, hard(0))
+}
+
+fn hard(value: u64) -> Rlimit {
+    Rlimit { current: Some(value), maximum: Some(value) }
+}
+
+fn errno(error: &io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
+}

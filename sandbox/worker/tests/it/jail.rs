@@ -1,0 +1,260 @@
+//! Each layer of the jail from inside: what it keeps a process from that has been taken over, and that this goes without it.
+
+use std::{
+    fs,
+    net::TcpListener,
+    os::unix::process::{CommandExt, ExitStatusExt},
+    path::PathBuf,
+    process::{Command, Stdio},
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use tollhouse_protocol::JailLayer;
+
+/// A user without rights.
+const NOBODY: u32 = 65_534;
+/// A user that a worker of a host with rights may become.
+const OWN: u32 = 1_900_000_000;
+
+const KILLED: &str = "signal 31";
+
+/// Of a try under some layers.
+#[derive(Debug)]
+struct Tried {
+    /// Layers that the system refused.
+    refused: Vec<JailLayer>,
+    /// `ok`, the number of an error, or the signal that ended the process.
+    ended: String,
+}
+
+/// The probe, where everybody may start it.
+struct Probe(PathBuf);
+
+impl Probe {
+    fn new() -> Self {
+        static MADE: AtomicUsize = AtomicUsize::new(0);
+        let copy = format!("tollhouse-probe-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        let copy = std::env::temp_dir().join(copy);
+        // By another process: a program that somebody still writes to does not start, and what other tests start here inherits.
+        let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_tollhouse-probe")).arg(&copy).status();
+        assert!(copied.unwrap().success());
+        Self(copy)
+    }
+
+    /// Tries something under some layers, as the user of this test or another.
+    fn attempt(&self, act: &str, layers: &[JailLayer], user: Option<u32>) -> Tried {
+        let layers: Vec<_> = layers.iter().map(ToString::to_string).collect();
+        let mut command = Command::new(&self.0);
+        command.args([act, &layers.join(","), &OWN.to_string()]).env_clear().current_dir("/").stdin(Stdio::null());
+        if let Some(user) = user {
+            command.uid(user).gid(user);
+        }
+        let output = command.output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let mut lines = text.lines();
+        let refused = lines.next().and_then(|line| line.strip_prefix("refused ")).unwrap_or_else(|| panic!("{act}: {text}"));
+        let ended = match (output.status.signal(), lines.next()) {
+            (Some(signal), _) => format!("signal {signal}"),
+            (None, Some(said)) => said.to_owned(),
+            // It has become another program, which ended well.
+            (None, None) => "ok".to_owned(),
+        };
+        Tried { refused: refused.split(',').filter_map(JailLayer::named).collect(), ended }
+    }
+
+    /// That an act, which goes without the layers, ends so under them. Where the system refuses one of them there is nothing to see.
+    fn assert_stopped(&self, act: &str, layers: &[JailLayer], user: Option<u32>, ended: &str) {
+        let tried = self.attempt(act, layers, user);
+        if let [first, ..] = tried.refused[..] {
+            eprintln!("{act} was not tried under {first}: this system refuses it");
+            return;
+        }
+        assert_eq!(tried.ended, ended, "{act} under {layers:?} as {user:?}");
+        let without = self.attempt(act, &[], user).ended;
+        if without != "ok" {
+            eprintln!("{act} fails here with {without} without a jail, too");
+        }
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        _ = fs::remove_file(&self.0);
+    }
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// As root, where the test is, and as somebody without rights; else as who it is.
+fn users() -> Vec<Option<u32>> {
+    if is_root() { vec![None, Some(NOBODY)] } else { vec![None] }
+}
+
+#[test]
+fn system_calls_that_are_not_listed_end_the_process() {
+    let probe = Probe::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let connect = format!("connect:{}", listener.local_addr().unwrap().port());
+    let acts = [
+        "socket",
+        &connect,
+        "exec",
+        "fork",
+        "clone3",
+        "ptrace",
+        "mmap-exec",
+        "mprotect-exec",
+        "signal-parent",
+        "signal-parent-thread",
+        "userfaultfd",
+        "io_uring",
+        "keyctl",
+        "stat",
+        "unshare",
+        "prctl",
+        "chroot",
+        "x32",
+        "second-thread:socket",
+    ];
+    for user in users() {
+        for act in acts {
+            probe.assert_stopped(act, &[JailLayer::Seccomp], user, KILLED);
+        }
+        for act in ["open", "proc", "second-thread:open"] {
+            probe.assert_stopped(act, &[JailLayer::Seccomp], user, "2");
+        }
+        for act in ["nothing", "mmap"] {
+            probe.assert_stopped(act, &[JailLayer::Seccomp], user, "ok");
+        }
+        probe.assert_stopped("abort", &[JailLayer::Seccomp], user, "signal 6");
+    }
+}
+
+#[test]
+fn landlock_refuses_files_connections_programs_and_signals() {
+    let probe = Probe::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let connect = format!("connect:{}", listener.local_addr().unwrap().port());
+    let layers = [JailLayer::NoNewPrivs, JailLayer::Landlock];
+    for user in users() {
+        for act in ["open", "proc", "exec", "second-thread:open", &connect] {
+            probe.assert_stopped(act, &layers, user, "13");
+        }
+        for act in ["ptrace", "signal-parent", "signal-parent-thread"] {
+            probe.assert_stopped(act, &layers, user, "1");
+        }
+    }
+}
+
+#[test]
+fn empty_root_has_no_file_and_no_process() {
+    let probe = Probe::new();
+    let layers = [JailLayer::UserNamespace, JailLayer::MountNamespace, JailLayer::EmptyRoot];
+    for user in users() {
+        for act in ["open", "proc", "stat", "exec", "own-memory"] {
+            probe.assert_stopped(act, &layers, user, "2");
+        }
+    }
+}
+
+#[test]
+fn root_of_everybody_stays_where_it_is() {
+    let probe = Probe::new();
+    for user in users() {
+        assert_eq!(probe.attempt("nothing", &[JailLayer::EmptyRoot], user).refused, [JailLayer::EmptyRoot]);
+    }
+}
+
+#[test]
+fn namespaces_have_no_network_no_memory_of_others_and_no_other_user() {
+    let probe = Probe::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let connect = format!("connect:{}", listener.local_addr().unwrap().port());
+    let segment = Segment::new();
+    for user in users() {
+        probe.assert_stopped(&connect, &[JailLayer::UserNamespace, JailLayer::NetNamespace], user, "101");
+        probe.assert_stopped(&format!("ipc:{}", segment.key), &[JailLayer::UserNamespace, JailLayer::IpcNamespace], user, "2");
+        probe.assert_stopped("root", &[JailLayer::UserNamespace], user, "22");
+    }
+}
+
+#[test]
+fn user_of_its_own_signals_nobody_and_becomes_nobody() {
+    let probe = Probe::new();
+    if !is_root() {
+        assert_eq!(probe.attempt("nothing", &[JailLayer::OwnUser], None).refused, [JailLayer::OwnUser]);
+        return;
+    }
+    for act in ["signal-parent", "signal-parent-thread", "ptrace", "root", "chroot"] {
+        probe.assert_stopped(act, &[JailLayer::OwnUser], None, "1");
+    }
+    assert_eq!(probe.attempt("nothing", &[JailLayer::OwnUser], Some(NOBODY)).refused, [JailLayer::OwnUser]);
+}
+
+#[test]
+fn without_capabilities_root_has_no_rights() {
+    let probe = Probe::new();
+    for user in users() {
+        for act in ["chroot", "second-thread:chroot"] {
+            probe.assert_stopped(act, &[JailLayer::Capabilities], user, "1");
+        }
+    }
+    if is_root() {
+        probe.assert_stopped("ptrace", &[JailLayer::Capabilities], None, "1");
+    }
+}
+
+#[test]
+fn limits_leave_no_descriptor_and_no_process() {
+    let probe = Probe::new();
+    for user in users() {
+        probe.assert_stopped("descriptors", &[JailLayer::Rlimits], user, "24");
+    }
+    // The kernel does not count root's.
+    let user = if is_root() { Some(NOBODY) } else { None };
+    probe.assert_stopped("fork", &[JailLayer::Rlimits], user, "11");
+}
+
+#[test]
+fn who_is_not_dumpable_opens_not_even_its_own_memory() {
+    let probe = Probe::new();
+    let user = if is_root() { Some(NOBODY) } else { None };
+    probe.assert_stopped("own-memory", &[JailLayer::NotDumpable], user, "13");
+}
+
+#[test]
+fn every_layer_together_leaves_the_process_alive() {
+    let probe = Probe::new();
+    for user in users() {
+        assert_eq!(probe.attempt("nothing", &JailLayer::ALL, user).ended, "ok");
+        assert_eq!(probe.attempt("second-thread:nothing", &JailLayer::ALL, user).ended, "ok");
+        let tried = probe.attempt("socket", &JailLayer::ALL, user);
+        assert!(tried.ended != "ok", "{tried:?}");
+    }
+}
+
+/// Memory that every process of this IPC namespace finds by its key.
+struct Segment {
+    key: u16,
+    id: i32,
+}
+
+impl Segment {
+    #[expect(unsafe_code, reason = "no safe binding makes shared memory of System V")]
+    fn new() -> Self {
+        let key = std::process::id() as u16 | 1;
+        // SAFETY: takes and gives numbers alone.
+        let id = unsafe { libc::shmget(key.into(), 4096, libc::IPC_CREAT | 0o666) };
+        Self { key, id }
+    }
+}
+
+impl Drop for Segment {
+    #[expect(unsafe_code, reason = "no safe binding removes shared memory of System V")]
+    fn drop(&mut self) {
+        // SAFETY: nobody has mapped it.
+        unsafe { libc::shmctl(self.id, libc::IPC_RMID, std::ptr::null_mut()) };
+    }
+}
