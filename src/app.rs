@@ -31,7 +31,7 @@ use crate::{
         secret::{KeyError, Keyring, Rotated, SecretError, Secrets},
     },
     catalog::{Catalog, CatalogParts, safety::Scanner},
-    config::{Hidden, SecretSettings, Settings},
+    config::{Hidden, SandboxSettings, SecretSettings, Settings},
     event::{EventSettings, Events},
     front::{self, Callers, Code, Intake, Limits, Shared, Shutdown},
     http,
@@ -138,7 +138,10 @@ impl App {
         }
         let gate = Gate::new(Arc::clone(&store), facilitators, clock.clone(), config.clone(), finisher);
         gate.recover().await.map_err(StartError::Recovery)?;
-        let pool = Pool::start(pool_config(settings)).map_err(StartError::Sandbox)?;
+        let pool = Pool::start(pool_config(&settings.sandbox)).map_err(StartError::Sandbox)?;
+        if !settings.sandbox.strict.is_empty() {
+            pool.ready().await.map_err(StartError::Sandbox)?;
+        }
         let ring = keyring(&settings.secrets, data)?;
         let secrets = Secrets::open(Arc::clone(&store), clock.clone(), Arc::clone(&events), ring).await.map_err(StartError::Secrets)?;
         let secrets = Arc::new(secrets);
@@ -367,13 +370,16 @@ fn routes(settings: &Settings) -> Result<Arc<dyn RouteProvider>, StartError> {
     Ok(Arc::new(remote))
 }
 
-fn pool_config(settings: &Settings) -> PoolConfig {
-    let mut config = PoolConfig::new(settings.sandbox.worker.clone());
-    let sandbox = &settings.sandbox;
+/// How the pool is kept by these settings.
+#[must_use]
+pub fn pool_config(sandbox: &SandboxSettings) -> PoolConfig {
+    let mut config = PoolConfig::new(sandbox.worker.clone());
     config.spares = sandbox.spares.unwrap_or(config.spares);
     config.running = sandbox.running.unwrap_or(config.running);
     config.pipeline = sandbox.pipeline.unwrap_or(config.pipeline);
     config.max_processes = sandbox.processes.unwrap_or(config.max_processes);
+    config.strict.clone_from(&sandbox.strict);
+    config.users = sandbox.users.unwrap_or(config.users);
     config
 }
 

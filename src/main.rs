@@ -1,5 +1,6 @@
 //! The `tollhouse` binary: reads settings, builds the host, serves, drains.
 
+mod doctor;
 mod ledger;
 mod mend;
 mod rotate;
@@ -51,6 +52,8 @@ enum Command {
     /// The store of a stopped host.
     #[command(subcommand)]
     Store(Store),
+    /// Says what this machine gives the jail of workers, what it does not, and how to get it.
+    Doctor(Box<doctor::Args>),
     /// Checks a receipt's signature, offline but for fetching what is named by URL.
     VerifyReceipt(verify::Args),
 }
@@ -87,6 +90,7 @@ fn main() -> ExitCode {
         Command::Ledger(Ledger::Check(args)) => runtime.block_on(ledger::check(&args)),
         Command::Store(Store::Check(args)) => mend::check(&args),
         Command::Store(Store::Repair(args)) => mend::repair(&args),
+        Command::Doctor(args) => runtime.block_on(doctor::run(*args)),
         Command::VerifyReceipt(args) => runtime.block_on(verify::run(args)),
     };
     match ended {

@@ -1,3 +1,4 @@
 //! What an operator looks at.
 
 pub mod disk;
+pub mod jail;

@@ -2,6 +2,8 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
+use tollhouse_pool::NoRange;
+
 use crate::{
     catalog::safety::ListError,
     money::{ConfigError, FacilitatorKind, sale::WHOLE_BPS},
@@ -51,6 +53,10 @@ pub enum SettingsError {
     Least { flag: &'static str, least: usize },
     #[error("the content safety lists do not read: {0}")]
     SafetyLists(#[from] ListError),
+    #[error("`{name}` is no layer of the jail; `--sandbox-strict` takes some of {known}")]
+    Layer { name: String, known: String },
+    #[error("`--sandbox-users`: {0}")]
+    Users(#[from] NoRange),
     #[error("no worker at `{0}`: build it with `cargo xtask serve`, or name it in `TOLLHOUSE_WORKER`")]
     NoWorker(PathBuf),
 }

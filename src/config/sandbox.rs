@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+use tollhouse_pool::Users;
+use tollhouse_protocol::JailLayer;
+
 use super::{error::SettingsError, layered::flags};
 
 flags! {
@@ -22,6 +25,12 @@ pub struct SandboxFlags {
     /// Worker processes at once [default: as many as half of the memory holds]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_PROCESSES")]
     pub sandbox_processes: Option<usize>,
+    /// Layers of the jail without which the host does not start, comma-separated; `tollhouse doctor` names those there are
+    #[arg(long, env = "TOLLHOUSE_SANDBOX_STRICT", value_delimiter = ',')]
+    pub sandbox_strict: Vec<String>,
+    /// Users, and groups of the same numbers, that workers become where the host is root [default: 1900000000-1900262143]
+    #[arg(long, env = "TOLLHOUSE_SANDBOX_USERS")]
+    pub sandbox_users: Option<String>,
     /// Hosts that `httpGetJson` may reach although they are private or plain http, `host:port`, comma-separated
     #[arg(long, env = "TOLLHOUSE_GUARD_ALLOW", value_delimiter = ',')]
     pub guard_allow: Vec<String>,
@@ -41,12 +50,21 @@ pub struct SandboxSettings {
     pub pipeline: Option<usize>,
     /// Worker processes at once.
     pub processes: Option<usize>,
+    /// Layers of the jail without which the host does not start.
+    pub strict: Vec<JailLayer>,
+    /// Whom workers become.
+    pub users: Option<Users>,
     /// What the guard lets through, as `host:port`.
     pub guard_allow: Vec<String>,
 }
 
 impl SandboxFlags {
-    pub(super) fn resolve(self) -> Result<SandboxSettings, SettingsError> {
+    /// What is in force, checked.
+    ///
+    /// # Errors
+    ///
+    /// A worker that is not there, and what cannot be.
+    pub fn resolve(self) -> Result<SandboxSettings, SettingsError> {
         let worker = self.worker.unwrap_or_else(beside_this_binary);
         if !worker.is_file() {
             return Err(SettingsError::NoWorker(worker));
@@ -57,9 +75,16 @@ impl SandboxFlags {
             running: at_least_one("--sandbox-running", self.sandbox_running)?,
             pipeline: self.sandbox_pipeline,
             processes: at_least_one("--sandbox-processes", self.sandbox_processes)?,
+            strict: self.sandbox_strict.iter().map(|name| layer(name)).collect::<Result<_, _>>()?,
+            users: self.sandbox_users.map(|range| range.parse()).transpose()?,
             guard_allow: self.guard_allow,
         })
     }
+}
+
+fn layer(name: &str) -> Result<JailLayer, SettingsError> {
+    JailLayer::named(name.trim())
+        .ok_or_else(|| SettingsError::Layer { name: name.to_owned(), known: JailLayer::ALL.map(|layer| layer.to_string()).join(", ") })
 }
 
 /// What there has to be one of, for any handler to run.
@@ -71,4 +96,32 @@ fn beside_this_binary() -> PathBuf {
     let mut path = std::env::current_exe().unwrap_or_default();
     path.set_file_name("tollhouse-worker");
     path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolved(strict: &[&str], users: Option<&str>) -> Result<SandboxSettings, SettingsError> {
+        let worker = std::env::current_exe().ok();
+        let sandbox_strict = strict.iter().map(ToString::to_string).collect();
+        SandboxFlags { worker, sandbox_strict, sandbox_users: users.map(Into::into), ..SandboxFlags::default() }.resolve()
+    }
+
+    #[test]
+    fn every_layer_may_be_named_and_nothing_else() {
+        let names = JailLayer::ALL.map(|layer| layer.to_string());
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        assert_eq!(resolved(&names, None).unwrap().strict, JailLayer::ALL);
+        assert_eq!(resolved(&["seccomp", " no_new_privs"], None).unwrap().strict, [JailLayer::Seccomp, JailLayer::NoNewPrivs]);
+        let refused = resolved(&["seccomp", "Landlock"], None).unwrap_err().to_string();
+        assert!(refused.contains("`Landlock`") && refused.contains("landlock, seccomp"), "{refused}");
+    }
+
+    #[test]
+    fn users_are_a_range() {
+        assert_eq!(resolved(&[], Some("70000-70999")).unwrap().users, "70000-70999".parse().ok());
+        assert_eq!(resolved(&[], None).unwrap().users, None);
+        assert!(matches!(resolved(&[], Some("70000")), Err(SettingsError::Users(_))));
+    }
 }

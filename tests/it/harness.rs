@@ -24,7 +24,7 @@ pub use self::{
     chain::Chain,
     erratic::Erratic,
     facilitator::{Facilitator, Said, Settles},
-    host::{Host, HostBuilder, PAY_TO, micros, tollhouse},
+    host::{Host, HostBuilder, PAY_TO, micros, tollhouse, within},
     lossy::{Loses, Lossy},
     mcp::{Mcp, Replied},
     payer::Payer,

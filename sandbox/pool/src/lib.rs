@@ -55,5 +55,5 @@ pub use crate::{
     job::{Job, OpHost, Ran},
     pool::Pool,
     status::{RefusedLayer, Status, Totals},
-    users::Users,
+    users::{NoRange, Users},
 };

@@ -31,7 +31,7 @@ pub fn tollhouse() -> Command {
 }
 
 /// `command`, run by another program that is given it as its last arguments.
-fn within(program: &str, args: &[&str], command: &Command) -> Command {
+pub fn within(program: &str, args: &[&str], command: &Command) -> Command {
     let mut outer = Command::new(program);
     outer.args(args).arg(command.get_program()).args(command.get_args()).env_clear();
     outer.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));

@@ -1,0 +1,53 @@
+//! `tollhouse doctor`: what this machine gives the jail of workers, what it does not, and how to get it.
+
+use std::{
+    error::Error,
+    io::Write as _,
+    path::{Path, PathBuf},
+};
+
+use tollhouse::{
+    app,
+    config::{self, Flags, SandboxFlags},
+    operate::jail,
+};
+
+/// Folders that hold the workers of different engines, beside each other.
+const ENGINES: [&str; 2] = ["v8", "quickjs"];
+
+/// Arguments of `doctor`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    sandbox: SandboxFlags,
+    /// Settings file
+    #[arg(long, default_value = config::FILE)]
+    config: PathBuf,
+}
+
+pub(crate) async fn run(args: Args) -> Result<(), Box<dyn Error>> {
+    let flags = Flags { sandbox: args.sandbox, ..Flags::default() };
+    let settings = flags.over_file(&args.config)?.sandbox.resolve()?;
+    let mut lacking = Vec::new();
+    for worker in of_each_engine(&settings.worker) {
+        let mut config = app::pool_config(&settings);
+        config.worker = worker;
+        let examined = jail::examine(&config).await?;
+        write!(std::io::stdout(), "{examined}")?;
+        lacking.extend(examined.lacks(&settings.strict).map(ToString::to_string));
+    }
+    if lacking.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("a host that is to have them would not start without {}", lacking.join(", ")).into())
+    }
+}
+
+/// The worker, and those of other engines that lie beside it as `cargo xtask` puts them.
+fn of_each_engine(worker: &Path) -> Vec<PathBuf> {
+    let folder = worker.parent().filter(|folder| ENGINES.iter().any(|engine| folder.ends_with(engine)));
+    let beside =
+        folder.and_then(Path::parent).into_iter().flat_map(|folder| ENGINES.map(|engine| folder.join(engine).join("tollhouse-worker")));
+    let others = beside.filter(|other| other != worker && other.is_file());
+    std::iter::once(worker.to_owned()).chain(others).collect()
+}

@@ -1,0 +1,91 @@
+//! The jail of a worker, looked at: which layers are in force on this machine, and how to get the others.
+
+use std::{fmt, path::PathBuf};
+
+use tollhouse_pool::{Pool, PoolConfig, PoolError};
+use tollhouse_protocol::{JailLayer, JailReport, Refused};
+
+/// The error number of what cannot be here, whoever asks.
+const EINVAL: i32 = 22;
+
+/// What became of the jail of one worker.
+#[derive(Debug)]
+pub struct Examined {
+    worker: PathBuf,
+    report: JailReport,
+}
+
+/// Starts one worker, asks it, and ends it.
+///
+/// # Errors
+///
+/// Where it does not start.
+pub async fn examine(config: &PoolConfig) -> Result<Examined, PoolError> {
+    // It is to tell what is missing, whatever may not be.
+    let alone = PoolConfig { spares: 0, strict: Vec::new(), ..config.clone() };
+    let pool = Pool::start(alone)?;
+    let report = pool.ready().await;
+    pool.shutdown().await;
+    Ok(Examined { worker: config.worker.clone(), report: report? })
+}
+
+impl Examined {
+    /// Those of `layers` that are not in force.
+    pub fn lacks<'a>(&self, layers: &'a [JailLayer]) -> impl Iterator<Item = &'a JailLayer> {
+        layers.iter().filter(|layer| !self.report.in_force.contains(layer))
+    }
+}
+
+impl fmt::Display for Examined {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.worker.display())?;
+        for layer in &self.report.in_force {
+            writeln!(f, "  in force  {layer}")?;
+        }
+        for refused in &self.report.refused {
+            writeln!(f, "  missing   {refused}\n            {}", remedy(*refused))?;
+        }
+        Ok(())
+    }
+}
+
+/// What to do for a layer that the system refuses.
+fn remedy(refused: Refused) -> &'static str {
+    match refused.layer {
+        JailLayer::Descriptors => "Linux 5.9 or later has close_range(2)",
+        JailLayer::ParentDeathSignal | JailLayer::NoNewPrivs | JailLayer::NotDumpable => {
+            "something around this host filters prctl(2): look at the container's seccomp profile"
+        }
+        JailLayer::Rlimits => "something around this host filters prlimit(2): look at the container's seccomp profile",
+        JailLayer::OomScore => "mount /proc, and let it be written to",
+        JailLayer::OwnUser if refused.errno == EINVAL => {
+            "this user namespace has no such users: name some of /proc/self/uid_map in TOLLHOUSE_SANDBOX_USERS"
+        }
+        JailLayer::OwnUser => "start the host as root, with CAP_SETUID, CAP_SETGID, CAP_KILL and CAP_SYS_NICE; a worker keeps none of them",
+        JailLayer::Capabilities => "something around this host filters capset(2): look at the container's seccomp profile",
+        JailLayer::UserNamespace | JailLayer::MountNamespace | JailLayer::NetNamespace | JailLayer::IpcNamespace => {
+            "let processes make user namespaces: user.max_user_namespaces above 0, on Debian kernel.unprivileged_userns_clone=1, on Ubuntu \
+             kernel.apparmor_restrict_unprivileged_userns=0, in a container a seccomp profile that allows unshare(2); or give the host \
+             CAP_SYS_ADMIN, which does for all of them but user_namespace"
+        }
+        JailLayer::EmptyRoot => "it needs mount_namespace, /proc to mount over, mount(2) and pivot_root(2); the root must be no initramfs",
+        JailLayer::Landlock => "Linux 5.13 or later, with `landlock` in /sys/kernel/security/lsm (`lsm=` on the kernel's command line)",
+        JailLayer::Seccomp => "a kernel with CONFIG_SECCOMP_FILTER, on x86_64 or aarch64",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_missing_layer_comes_with_why_and_what_to_do() {
+        let refused: Vec<_> = JailLayer::ALL[1..].iter().map(|layer| Refused { layer: *layer, errno: 1 }).collect();
+        let examined = Examined { worker: "w".into(), report: JailReport { in_force: vec![JailLayer::Descriptors], refused } };
+        let text = examined.to_string();
+        assert!(text.starts_with("w\n  in force  descriptors\n  missing   parent_death_signal: Operation not permitted"), "{text}");
+        assert_eq!(text.lines().count(), 2 + 2 * (JailLayer::ALL.len() - 1));
+        assert!(!text.contains(remedy(Refused { layer: JailLayer::OwnUser, errno: EINVAL })));
+        assert_eq!(examined.lacks(&[JailLayer::Descriptors, JailLayer::Seccomp]).collect::<Vec<_>>(), [&JailLayer::Seccomp]);
+    }
+}

@@ -1,0 +1,59 @@
+//! The jail of workers, as an operator sees it.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use tollhouse_protocol::JailLayer;
+
+use crate::harness::{Host, eventually, tollhouse, within};
+
+#[test]
+fn doctor_tells_each_layer_once_and_of_what_is_missing_why_and_how_to_get_it() {
+    let doctor = tollhouse().arg("doctor").output().unwrap();
+    assert!(doctor.status.success(), "{doctor:?}");
+    let said = String::from_utf8(doctor.stdout).unwrap();
+    let layers: Vec<_> = said.lines().filter(|line| line.starts_with("  in force  ") || line.starts_with("  missing   ")).collect();
+    let named: BTreeSet<_> = layers.iter().map(|line| line[12..].split(':').next().unwrap()).collect();
+    assert_eq!(named, JailLayer::ALL.map(|layer| layer.to_string()).iter().map(String::as_str).collect());
+    let workers = said.lines().filter(|line| !line.starts_with(' ')).count();
+    assert_eq!(layers.len(), workers * JailLayer::ALL.len(), "{said}");
+    let missing = layers.iter().filter(|line| line.contains("missing")).count();
+    assert_eq!(said.lines().count(), workers + layers.len() + missing, "{said}");
+}
+
+#[tokio::test]
+async fn health_tells_each_layer_as_in_force_or_with_what_refused_it() {
+    let host = Host::start().await;
+    let sandbox = eventually("a worker has told of its jail", Duration::from_secs(60), || async {
+        let sandbox = host.get("/health").await.is(200).json()["sandbox"].clone();
+        (sandbox["jail"] != serde_json::json!([])).then_some(sandbox)
+    })
+    .await;
+    let of = |list: &str| sandbox[list].as_array().unwrap().clone();
+    let refused = of("jailRefused");
+    assert!(refused.iter().all(|row| row["errno"].as_i64().is_some_and(|errno| errno > 0) && row["error"].is_string()), "{refused:?}");
+    let told = of("jail").into_iter().chain(refused.iter().map(|row| row["layer"].clone()));
+    let told: BTreeSet<_> = told.map(|layer| layer.as_str().unwrap().to_owned()).collect();
+    assert_eq!(told, JailLayer::ALL.map(|layer| layer.to_string()).into());
+}
+
+#[test]
+fn host_does_not_start_without_a_layer_that_is_named() {
+    let data = tempfile::tempdir().unwrap();
+    let start = |strict: &str| {
+        let mut host = tollhouse();
+        host.args(["serve", "--listen", "127.0.0.1:0", "--sandbox-strict", strict, "--data"]).arg(data.path());
+        host
+    };
+    let unknown = start("seccomp,walls").output().unwrap();
+    let said = String::from_utf8_lossy(&unknown.stderr);
+    assert!(!unknown.status.success() && said.contains("`walls` is no layer of the jail"), "{said}");
+
+    // Neither who is not root nor a root without this right makes other users of its workers.
+    let mut host = start("own_user");
+    if rustix::process::geteuid().is_root() {
+        host = within("setpriv", &["--bounding-set=-setuid", "--"], &host);
+    }
+    let refused = host.output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && said.contains("lacks own_user: Operation not permitted"), "{said}");
+}
