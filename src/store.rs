@@ -115,7 +115,7 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError::Away`].
     async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// At most `limit` pairs of a range, in key order from the end that `direction` names.
+    /// At most `limit` pairs of a range, and of its bytes, in key order from the end that `direction` names.
     ///
     /// # Errors
     ///

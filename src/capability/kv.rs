@@ -18,7 +18,7 @@ use std::{
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
-use tollhouse_protocol::{AtomicCheck, AtomicWrite, Limits, OpFailure, OpValue};
+use tollhouse_protocol::{AtomicCheck, AtomicWrite, Limits, OpFailure, OpValue, limits::LIST_BYTES};
 
 use self::entry::{Entry, apply, holds};
 use super::{
@@ -43,7 +43,7 @@ type Key = (Counted<EndpointId>, String);
 const ATOMIC_LIMIT: usize = 100;
 /// Longest `ttlMs`: 10 years.
 const MAX_TTL_MS: u64 = 10 * 365 * 24 * 3_600 * 1_000;
-/// Entries read at once while listing or sweeping.
+/// Entries read at once while listing or sweeping, of at most [`LIST_BYTES`] and the one that goes beyond.
 const SCAN: usize = 64;
 /// Least time between two sweeps of one endpoint, so that writing at the quota is not a scan each.
 const RECLAIM_EVERY_MS: u64 = 1_000;
@@ -235,7 +235,7 @@ impl Scoped<'_> {
         if !self.kv.begin_reclaim(self.endpoint, now) {
             return Ok(false);
         }
-        let mut range = KV.under(&Counted(self.endpoint.clone()));
+        let mut range = KV.under(&Counted(self.endpoint.clone())).within(LIST_BYTES);
         let mut any = false;
         loop {
             let rows = KV.page(&*self.kv.store, &range, SCAN, Direction::Forward).await?;

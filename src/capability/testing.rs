@@ -4,7 +4,10 @@ use std::{
     collections::HashMap,
     io,
     net::{IpAddr, SocketAddr},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use async_trait::async_trait;
@@ -88,32 +91,44 @@ impl Lookup for Names {
 /// A store in memory that lets others go first before it answers, so that what is read is often
 /// not what is there when a commit checks it.
 #[derive(Default)]
-pub(crate) struct Yielding(MemoryStore);
+pub(crate) struct Yielding {
+    inner: MemoryStore,
+    scanned: AtomicUsize,
+}
+
+impl Yielding {
+    /// Bytes of keys and values that scans gave so far.
+    pub(crate) fn scanned(&self) -> usize {
+        self.scanned.load(Ordering::Relaxed)
+    }
+}
 
 #[async_trait]
 impl Store for Yielding {
     async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        let found = self.0.get(space, key).await;
+        let found = self.inner.get(space, key).await;
         tokio::task::yield_now().await;
         found
     }
 
     async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
-        let found = self.0.scan(space, range, limit, direction).await;
+        let found = self.inner.scan(space, range, limit, direction).await;
+        let bytes = found.iter().flatten().map(|(key, value)| key.len() + value.len()).sum();
+        self.scanned.fetch_add(bytes, Ordering::Relaxed);
         tokio::task::yield_now().await;
         found
     }
 
     async fn count(&self, space: Space, range: KeyRange, most: usize) -> Result<usize, StoreError> {
-        self.0.count(space, range, most).await
+        self.inner.count(space, range, most).await
     }
 
     async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
         tokio::task::yield_now().await;
-        self.0.apply(batch, durability).await
+        self.inner.apply(batch, durability).await
     }
 
     async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
-        self.0.changes(after, limit).await
+        self.inner.changes(after, limit).await
     }
 }

@@ -47,10 +47,16 @@ impl Store for MemoryStore {
     async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
         let held = self.read();
         let Some(keys) = held.spaces.get(&space).filter(|_| !range.is_empty()) else { return Ok(Pairs::new()) };
-        let found = keys.range((range.start, range.end)).map(|(key, value)| (key.clone(), value.clone()));
+        let found = keys.range((range.start, range.end));
+        let mut read = 0;
+        let copy = |(key, value): (&Vec<u8>, &Vec<u8>)| {
+            let goes_on = read < range.bytes;
+            read += key.len() + value.len();
+            goes_on.then(|| (key.clone(), value.clone()))
+        };
         Ok(match direction {
-            Direction::Forward => found.take(limit).collect(),
-            Direction::Backward => found.rev().take(limit).collect(),
+            Direction::Forward => found.take(limit).map_while(copy).collect(),
+            Direction::Backward => found.rev().take(limit).map_while(copy).collect(),
         })
     }
 

@@ -11,6 +11,8 @@ pub struct KeyRange {
     pub start: Bound<Vec<u8>>,
     /// Where it ends.
     pub end: Bound<Vec<u8>>,
+    /// A scan of it ends with the pair that brings it to so many bytes of keys and values. It counts keys all the same.
+    pub bytes: usize,
 }
 
 impl KeyRange {
@@ -21,29 +23,29 @@ impl KeyRange {
         while let Some(last) = end.last_mut() {
             if *last < u8::MAX {
                 *last += 1;
-                return Self { start: Bound::Included(prefix.to_vec()), end: Bound::Excluded(end) };
+                return Self { start: Bound::Included(prefix.to_vec()), end: Bound::Excluded(end), bytes: usize::MAX };
             }
             end.pop();
         }
-        Self { start: Bound::Included(prefix.to_vec()), end: Bound::Unbounded }
+        Self { start: Bound::Included(prefix.to_vec()), ..Self::all() }
     }
 
     /// Every key of the space.
     #[must_use]
     pub fn all() -> Self {
-        Self { start: Bound::Unbounded, end: Bound::Unbounded }
+        Self { start: Bound::Unbounded, end: Bound::Unbounded, bytes: usize::MAX }
     }
 
     /// The keys of this range that come after `key`: the next page of a forward scan that ended with it.
     #[must_use]
     pub fn after(self, key: &[u8]) -> Self {
-        Self { start: Bound::Excluded(key.to_vec()), end: self.end }
+        Self { start: Bound::Excluded(key.to_vec()), ..self }
     }
 
     /// The keys of this range that come before `key`: the next page of a backward scan that ended with it.
     #[must_use]
     pub fn before(self, key: &[u8]) -> Self {
-        Self { start: self.start, end: Bound::Excluded(key.to_vec()) }
+        Self { end: Bound::Excluded(key.to_vec()), ..self }
     }
 
     /// Whether no key can be in it, because its end lies before its start.
@@ -106,6 +108,13 @@ impl<K: Key> Range<K> {
     #[must_use]
     pub fn up_to(mut self, key: &K) -> Self {
         self.bounds.end = Bound::Included(self.stored(key));
+        self
+    }
+
+    /// The same rows, of which a page ends with the one that brings it to so many bytes as they are stored.
+    #[must_use]
+    pub fn within(mut self, bytes: usize) -> Self {
+        self.bounds.bytes = bytes;
         self
     }
 

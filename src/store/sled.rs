@@ -199,16 +199,23 @@ impl Store for SledStore {
             return Ok(Pairs::new());
         }
         let _still = self.still();
+        let most = range.bytes;
         let found = self.db.range::<Vec<u8>, _>(bounds(space, range));
-        let read = |pair: ::sled::Result<(::sled::IVec, ::sled::IVec)>| {
+        let resolve = |pair: ::sled::Result<(::sled::IVec, ::sled::IVec)>| {
             let (key, head) = pair.map_err(away)?;
             let key = key[1..].to_vec();
             let value = values::resolve(&self.db, space as u8, &key, &head)?;
             Ok((key, value))
         };
+        let mut held = 0;
+        let read = |pair| {
+            let pair = (held < most).then(|| resolve(pair))?;
+            held += pair.as_ref().map_or(0, |(key, value)| key.len() + value.len());
+            Some(pair)
+        };
         match direction {
-            Direction::Forward => found.take(limit).map(read).collect(),
-            Direction::Backward => found.rev().take(limit).map(read).collect(),
+            Direction::Forward => found.take(limit).map_while(read).collect(),
+            Direction::Backward => found.rev().take(limit).map_while(read).collect(),
         }
     }
 

@@ -55,6 +55,12 @@ impl Unread {
     pub(super) fn new(at: Vec<u8>, bytes: Vec<u8>) -> Self {
         Self { at, bytes }
     }
+
+    /// How many bytes key and value are stored as.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.at.len() + self.bytes.len()
+    }
 }
 
 impl<K: Key, V: Value> Table<K, V> {
@@ -84,7 +90,7 @@ impl<K: Key, V: Value> Table<K, V> {
         Ok(Some(Row { key: key.clone(), value, at, bytes: bytes.into() }))
     }
 
-    /// At most `limit` rows of a range, from the end that `direction` names. One moment, not a walk.
+    /// At most `limit` rows of a range, and of [its bytes](Range::within), from the end that `direction` names. One moment, not a walk.
     ///
     /// # Errors
     ///

@@ -305,7 +305,7 @@ async fn figures_of_the_disk() {
     println!("get: {:.0}/s", most as f64 / start.elapsed().as_secs_f64());
     let start = std::time::Instant::now();
     for n in 0..most / 100 {
-        let range = KeyRange { start: Bound::Included([key(3), key(0), key(n % 19_900)].concat()), end: Bound::Unbounded };
+        let range = KeyRange { start: Bound::Included([key(3), key(0), key(n % 19_900)].concat()), ..KeyRange::all() };
         assert_eq!(store.scan(Space::Receipts, range, 100, Forward).await.unwrap().len(), 100);
     }
     println!("scan: {:.0} rows/s", most as f64 / start.elapsed().as_secs_f64());

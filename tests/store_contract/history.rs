@@ -48,16 +48,25 @@ pub async fn step(store: &impl Store, model: &mut BTreeMap<(Space, Vec<u8>), Vec
 
 async fn scan_both(store: &impl Store, model: &BTreeMap<(Space, Vec<u8>), Vec<u8>>, chance: &mut Chance) {
     let (space, limit) = (chance.space(), chance.below(12));
-    let range = match chance.below(3) {
+    let mut range = match chance.below(3) {
         0 => KeyRange::prefix(&chance.key()),
-        _ => KeyRange { start: chance.bound(), end: chance.bound() },
+        _ => KeyRange { start: chance.bound(), end: chance.bound(), ..KeyRange::all() },
     };
+    if chance.below(3) == 0 {
+        range.bytes = chance.below(2_000);
+    }
     let direction = if chance.below(2) == 0 { Forward } else { Backward };
     let within = |key: &Vec<u8>| std::ops::RangeBounds::contains(&(range.start.clone(), range.end.clone()), key);
     let inside = model.iter().filter(|((s, key), _)| *s == space && within(key)).map(|((_, key), value)| (key.clone(), value.clone()));
+    let mut bytes = 0;
+    let goes_on = |(key, value): &(Vec<u8>, Vec<u8>)| {
+        let before = bytes;
+        bytes += key.len() + value.len();
+        before < range.bytes
+    };
     let wanted: Pairs = match direction {
-        Forward => inside.take(limit).collect(),
-        Backward => inside.rev().take(limit).collect(),
+        Forward => inside.take(limit).take_while(goes_on).collect(),
+        Backward => inside.rev().take(limit).take_while(goes_on).collect(),
     };
     assert!(store.scan(space, range.clone(), limit, direction).await.unwrap() == wanted, "{space:?} {range:?} {limit} {direction:?}");
 }

@@ -46,6 +46,7 @@ contract! {
     questions::empty_key_and_value_are_a_key_and_a_value,
     questions::scan_is_in_key_order,
     questions::scan_keeps_to_its_limit_from_either_end,
+    questions::scan_ends_with_the_pair_that_brings_it_to_its_bytes,
     questions::bounds_are_kept,
     questions::pages_follow_each_other,
     questions::prefix_of_0xff_reaches_the_end_of_its_space_only,

@@ -13,6 +13,9 @@ pub const LIST_LIMIT: u32 = 1_000;
 /// Entries of one `list` whose `limit` is not given.
 pub const LIST_DEFAULT: u32 = 100;
 
+/// Bytes of keys and values, and with them of a page of `list`, after which it ends: well below a frame.
+pub const LIST_BYTES: usize = 1 << 20;
+
 /// Texts that one call decodes in pieces at once.
 pub const DECODERS: usize = 256;
 

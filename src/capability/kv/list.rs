@@ -3,35 +3,66 @@
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::Serialize;
 use serde_json::value::RawValue;
-use tollhouse_protocol::{OpFailure, OpValue, limits::LIST_LIMIT};
+use tollhouse_protocol::{
+    OpFailure, OpValue,
+    limits::{LIST_BYTES, LIST_LIMIT},
+};
 
 use super::{KV, SCAN, Scoped};
 use crate::{
     capability::failure::{self, invalid_argument},
-    store::{Counted, Direction, Row, Starting},
+    store::{Counted, Direction, Row, Starting, Unread},
 };
 
-/// A page of `list` ends at the first entry beyond this many bytes, well below a frame.
-pub(super) const PAGE_BYTES: usize = 1 << 20;
 /// Entries one `list` looks at, expired ones included.
 const SCAN_LIMIT: usize = 4_000;
+/// Bytes one `list` looks at, as the store has them: after so much that has expired the handler asks again.
+pub(super) const SCAN_BYTES: usize = 16 * LIST_BYTES;
 
-/// What the handler gets.
-#[derive(Default, Serialize)]
+/// What the handler gets, written as it is found: `{"entries":[{"key","value"}],"cursor"}`.
 struct Page {
-    entries: Vec<Line>,
-    cursor: Option<String>,
+    json: Vec<u8>,
+    entries: usize,
+    /// Of keys and values.
+    bytes: usize,
+    /// The key of the last entry.
+    last: Option<String>,
 }
 
 #[derive(Serialize)]
-struct Line {
-    key: String,
-    value: Box<RawValue>,
+struct Line<'a> {
+    key: &'a str,
+    value: &'a RawValue,
 }
 
 impl Page {
-    fn encode(&self) -> Result<OpValue, OpFailure> {
-        serde_json::to_vec(self).map(|json| OpValue::Json(json.into())).map_err(|_| failure::damaged("kv page"))
+    fn new() -> Self {
+        Self { json: br#"{"entries":["#.to_vec(), entries: 0, bytes: 0, last: None }
+    }
+
+    /// Whether a value of so many bytes belongs to the page. The first one does, whatever its size.
+    fn takes(&self, bytes: usize, limit: usize) -> bool {
+        self.entries < limit && (self.bytes + bytes <= LIST_BYTES || self.entries == 0)
+    }
+
+    fn push(&mut self, key: &str, value: &[u8]) -> Result<(), OpFailure> {
+        let line = serde_json::from_slice(value).map_err(|_| failure::damaged("kv value"))?;
+        if self.entries > 0 {
+            self.json.push(b',');
+        }
+        serde_json::to_writer(&mut self.json, &Line { key, value: line }).map_err(|_| failure::damaged("kv page"))?;
+        self.entries += 1;
+        self.bytes += key.len() + value.len();
+        self.last = Some(key.to_owned());
+        Ok(())
+    }
+
+    /// The page, and where the next one goes on: behind the key `last`.
+    fn end(mut self, last: Option<&str>) -> Result<OpValue, OpFailure> {
+        self.json.extend_from_slice(br#"],"cursor":"#);
+        serde_json::to_writer(&mut self.json, &last.map(encode_cursor)).map_err(|_| failure::damaged("kv page"))?;
+        self.json.push(b'}');
+        Ok(OpValue::Json(self.json.into()))
     }
 }
 
@@ -40,37 +71,38 @@ impl Scoped<'_> {
         if !(1..=LIST_LIMIT).contains(&limit) {
             return Err(invalid_argument(format!("limit of list is {limit}, it must be 1 to {LIST_LIMIT}")));
         }
-        let mut range = KV.under(&(Counted(self.endpoint.clone()), Starting(&prefix)));
+        let mut range = KV.under(&(Counted(self.endpoint.clone()), Starting(&prefix))).within(LIST_BYTES);
         if let Some(cursor) = cursor {
             range = range.after(&self.key(&decode_cursor(&cursor, &prefix)?));
         }
         let now = self.kv.clock.now();
-        let (mut page, mut bytes, mut seen, limit) = (Page::default(), 0, 0, limit as usize);
+        let (mut page, mut seen, mut looked_at, limit) = (Page::new(), 0, 0, limit as usize);
         loop {
-            let rows = KV.page(&*self.kv.store, &range, SCAN, Direction::Forward).await?;
-            let last = rows.len() < SCAN;
-            if let Some(row) = rows.last() {
-                range = range.after(&row.key);
-            }
-            for Row { key: (_, key), value: entry, .. } in rows {
+            let rows = KV.unread(&*self.kv.store, &range, SCAN, Direction::Forward).await?;
+            let bytes: usize = rows.iter().map(Unread::bytes).sum();
+            let Some(last) = rows.last().map(|last| KV.key(last)).transpose()? else { return page.end(None) };
+            let is_end = rows.len() < SCAN && bytes < LIST_BYTES;
+            range = range.after(&last);
+            for found in rows {
                 seen += 1;
+                looked_at += found.bytes();
+                let Row { key: (_, key), value: entry, .. } = KV.read(found)?;
                 if entry.live(now) {
-                    if page.entries.len() == limit || (bytes + entry.json.len() > PAGE_BYTES && !page.entries.is_empty()) {
-                        page.cursor = page.entries.last().map(|last| encode_cursor(&last.key));
-                        return page.encode();
+                    if !page.takes(entry.json.len(), limit) {
+                        let last = page.last.take();
+                        return page.end(last.as_deref());
                     }
-                    bytes += entry.json.len() + key.len();
-                    let value = serde_json::from_slice(&entry.json).map_err(|_| failure::damaged("kv value"))?;
-                    page.entries.push(Line { key: key.clone(), value });
+                    page.push(&key, &entry.json)?;
                 }
-                if seen == SCAN_LIMIT {
-                    page.cursor = Some(encode_cursor(&key));
-                    return page.encode();
+                if seen == SCAN_LIMIT || looked_at >= SCAN_BYTES {
+                    return page.end(Some(&key));
                 }
             }
-            if last {
-                return page.encode();
+            if is_end {
+                return page.end(None);
             }
+            // Others on this thread go first.
+            tokio::task::yield_now().await;
         }
     }
 }

@@ -1,7 +1,7 @@
 mod list;
 
 use serde_json::{Value, json};
-use tollhouse_protocol::limits::LIST_LIMIT;
+use tollhouse_protocol::limits::{LIST_BYTES, LIST_LIMIT};
 
 use super::*;
 use crate::{

@@ -1,7 +1,7 @@
 //! `list`: pages of a prefix.
 
 use super::{
-    super::list::{PAGE_BYTES, encode_cursor},
+    super::list::{SCAN_BYTES, encode_cursor},
     *,
 };
 
@@ -45,7 +45,7 @@ async fn a_page_of_large_values_stays_below_a_frame() {
         set(&kv, &format!("{n:02}"), format!("\"{}\"", "v".repeat(60_000))).await.unwrap();
     }
     let OpValue::Json(page) = kv.list("".into(), LIST_LIMIT, None).await.unwrap() else { panic!() };
-    assert!(page.len() < PAGE_BYTES + 70_000);
+    assert!(page.len() < LIST_BYTES + 70_000);
     let page: Value = serde_json::from_slice(&page).unwrap();
     let rest = kv.list("".into(), LIST_LIMIT, page["cursor"].as_str().map(str::to_owned)).await.unwrap();
     assert_eq!(page["entries"].as_array().unwrap().len() + text(&rest).unwrap()["entries"].as_array().unwrap().len(), 34);
@@ -78,6 +78,39 @@ async fn a_list_that_finds_little_says_where_to_go_on() {
     hosts.pass(1);
     let page = text(&kv.list("".into(), 10, None).await.unwrap()).unwrap();
     assert_eq!(page["entries"], json!([]));
+    let rest = text(&kv.list("".into(), 10, page["cursor"].as_str().map(str::to_owned)).await.unwrap()).unwrap();
+    assert_eq!(rest, json!({"entries": [{"key": "last", "value": 2}], "cursor": null}));
+}
+
+/// 32 lists of 200 values of 255 KiB once took 16 MiB each, for a page of 1 MiB.
+#[tokio::test]
+async fn a_list_reads_little_more_than_its_page() {
+    let (hosts, endpoint) = (Hosts::new(), endpoint());
+    let limits = Limits { kv_value_bytes: 256 << 10, ..Limits::default() };
+    let kv = hosts.kvs[0].scoped(&endpoint, &limits);
+    for n in 0..50 {
+        set(&kv, &format!("{n:02}"), format!("\"{}\"", "v".repeat(255 << 10))).await.unwrap();
+    }
+    let before = hosts.store.scanned();
+    let OpValue::Json(page) = kv.list("".into(), LIST_LIMIT, None).await.unwrap() else { panic!() };
+    let read = hosts.store.scanned() - before;
+    assert!(page.len() <= LIST_BYTES && read < LIST_BYTES + (256 << 10) + 1_000, "{read} bytes for {}", page.len());
+}
+
+#[tokio::test]
+async fn a_list_that_finds_large_expired_values_says_where_to_go_on() {
+    let (hosts, endpoint) = (Hosts::new(), endpoint());
+    let limits = Limits { kv_value_bytes: 1 << 20, kv_bytes: 64 << 20, ..Limits::default() };
+    let kv = hosts.kvs[0].scoped(&endpoint, &limits);
+    for n in 0..20 {
+        kv.set(format!("{n:02}"), format!("\"{}\"", "v".repeat((1 << 20) - 2)).into(), Some(1)).await.unwrap();
+    }
+    set(&kv, "last", "2").await.unwrap();
+    hosts.pass(1);
+    let before = hosts.store.scanned();
+    let page = text(&kv.list("".into(), 10, None).await.unwrap()).unwrap();
+    assert_eq!((&page["entries"], page["cursor"].as_str()), (&json!([]), Some(encode_cursor("15").as_str())));
+    assert!(hosts.store.scanned() - before < SCAN_BYTES + (1 << 20));
     let rest = text(&kv.list("".into(), 10, page["cursor"].as_str().map(str::to_owned)).await.unwrap()).unwrap();
     assert_eq!(rest, json!({"entries": [{"key": "last", "value": 2}], "cursor": null}));
 }
