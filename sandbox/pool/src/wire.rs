@@ -11,7 +11,7 @@ use tollhouse_protocol::{
 /// Free space that a read is offered at least, in bytes.
 const READ_BYTES: usize = 16 << 10;
 
-/// Capacity above which a buffer is let go between calls, in bytes.
+/// Capacity above which a buffer is let go once it is empty, in bytes.
 const KEPT_BYTES: usize = 64 << 10;
 
 /// Both directions' bytes of one socket. Kept from call to call.
@@ -47,6 +47,7 @@ impl Buffers {
                 Ok(written) => self.sent += written,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     self.blocked = true;
+                    self.let_go_of_sent();
                     return Ok(());
                 }
                 Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => break,
@@ -55,13 +56,30 @@ impl Buffers {
         }
         self.out.clear();
         self.sent = 0;
+        let_go_if_large(&mut self.out);
         Ok(())
+    }
+
+    /// Bytes that the socket has not taken yet.
+    pub(crate) fn unsent(&self) -> usize {
+        self.out.len() - self.sent
+    }
+
+    /// What went out is let go once it is as much as what did not, so that each byte is moved once at most.
+    fn let_go_of_sent(&mut self) {
+        if self.sent > KEPT_BYTES && self.sent >= self.unsent() {
+            self.out.drain(..self.sent);
+            self.out.shrink_to(KEPT_BYTES);
+            self.sent = 0;
+        }
     }
 
     /// Reads what is there now. An end of the stream is an error.
     pub(crate) fn fill(&mut self, stream: &UnixStream) -> IoResult<()> {
         self.input.drain(..std::mem::take(&mut self.taken));
-        self.input.reserve(READ_BYTES.max(self.wanted.saturating_sub(self.input.len())));
+        // No more than has come already: what a worker only claims to send takes no room.
+        let (here, missing) = (self.input.len(), self.wanted.saturating_sub(self.input.len()));
+        self.input.reserve_exact(missing.min(here).max(READ_BYTES));
         match stream.try_read_buf(&mut self.input) {
             Ok(0) => Err(Error::from(ErrorKind::UnexpectedEof)),
             Ok(_) => Ok(()),
@@ -72,6 +90,11 @@ impl Buffers {
 
     /// Takes the next message, if it is here whole.
     pub(crate) fn next(&mut self) -> Result<Option<ToHost>, FrameError> {
+        if self.nothing_to_take() {
+            self.input.clear();
+            self.taken = 0;
+            let_go_if_large(&mut self.input);
+        }
         let unread = &self.input[self.taken..];
         let Some((prefix, rest)) = unread.split_first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
         let length = frame::length(*prefix)?;
@@ -111,11 +134,14 @@ impl Buffers {
     pub(crate) fn trim(&mut self) {
         self.input.clear();
         self.taken = 0;
-        for buffer in [&mut self.out, &mut self.input] {
-            if buffer.capacity() > KEPT_BYTES {
-                *buffer = Vec::new();
-            }
-        }
+        let_go_if_large(&mut self.out);
+        let_go_if_large(&mut self.input);
+    }
+}
+
+fn let_go_if_large(empty: &mut Vec<u8>) {
+    if empty.capacity() > KEPT_BYTES {
+        *empty = Vec::new();
     }
 }
 
@@ -129,6 +155,8 @@ mod tests {
     use std::os::unix::net::UnixStream as Socket;
 
     use rustix::net::{AddressFamily, SocketType, socket};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tollhouse_protocol::{LogLevel, LogLine, OpValue};
 
     use super::*;
 
@@ -159,19 +187,64 @@ mod tests {
         assert_eq!(buffers.input.len(), 16_384);
     }
 
+    async fn read(buffers: &mut Buffers, stream: &UnixStream) {
+        buffers.changed(stream).await.unwrap();
+        buffers.fill(stream).unwrap();
+    }
+
     #[tokio::test]
-    async fn frame_on_its_way_gets_the_room_that_it_needs_and_no_more() {
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        let (length, mut buffers) = (1 << 20, Buffers::default());
-        theirs.writable().await.unwrap();
-        theirs.try_write(&u32::to_le_bytes(length)).unwrap();
-        buffers.changed(&ours).await.unwrap();
-        buffers.fill(&ours).unwrap();
+    async fn frame_on_its_way_gets_room_as_it_comes_and_no_more_than_it_needs() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut buffers = Buffers::default();
+        theirs.write_all(&u32::to_le_bytes(8 << 20)).await.unwrap();
+        read(&mut buffers, &ours).await;
         assert!(buffers.next().unwrap().is_none());
-        theirs.try_write(&[0]).unwrap();
-        buffers.changed(&ours).await.unwrap();
-        buffers.fill(&ours).unwrap();
-        assert_eq!(buffers.input.capacity(), PREFIX_BYTES + length as usize);
+        theirs.write_all(&[0]).await.unwrap();
+        read(&mut buffers, &ours).await;
+        assert!(buffers.next().unwrap().is_none());
+        assert!(buffers.input.capacity() <= 2 * READ_BYTES, "nothing of 8 MiB came yet");
+        let frame = vec![0; (8 << 20) - 1];
+        let reads = async {
+            while buffers.input.len() < PREFIX_BYTES + (8 << 20) {
+                assert!(buffers.next().unwrap().is_none());
+                read(&mut buffers, &ours).await;
+            }
+        };
+        let (written, ()) = tokio::join!(theirs.write_all(&frame), reads);
+        written.unwrap();
+        assert!(buffers.input.capacity() <= PREFIX_BYTES + (8 << 20) + READ_BYTES);
+    }
+
+    #[tokio::test]
+    async fn buffers_of_a_burst_are_let_go_during_the_call() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut buffers = Buffers::default();
+        let line = LogLine { level: LogLevel::Info, message: "m".repeat(1 << 20), fields: String::new() };
+        let mut frame = Vec::new();
+        frame::encode(&ToHost::Log(line), &mut frame).unwrap();
+        let reads = async {
+            while buffers.next().unwrap().is_none() {
+                read(&mut buffers, &ours).await;
+            }
+        };
+        let (written, ()) = tokio::join!(theirs.write_all(&frame), reads);
+        written.unwrap();
+        assert!(buffers.next().unwrap().is_none());
+        assert_eq!(buffers.input.capacity(), 0);
+
+        let value = OpValue::Bytes(vec![0; 4 << 20].into());
+        buffers.put(&ToWorker::Reply { op: 1, result: Ok(value) }).unwrap();
+        let mut heard = vec![0; buffers.unsent()];
+        let sends = async {
+            while buffers.unsent() > 0 {
+                ours.writable().await.unwrap();
+                buffers.flush(&ours).unwrap();
+                assert!(buffers.sent <= buffers.unsent().max(KEPT_BYTES), "what went out is let go");
+            }
+        };
+        let (read, ()) = tokio::join!(theirs.read_exact(&mut heard), sends);
+        read.unwrap();
+        assert!(buffers.out.capacity() <= KEPT_BYTES);
     }
 
     #[tokio::test]
