@@ -380,6 +380,7 @@ pub fn pool_config(sandbox: &SandboxSettings) -> PoolConfig {
     config.max_processes = sandbox.processes.unwrap_or(config.max_processes);
     config.strict.clone_from(&sandbox.strict);
     config.users = sandbox.users.unwrap_or(config.users);
+    config.bytes = sandbox.bytes.unwrap_or(config.bytes);
     config
 }
 

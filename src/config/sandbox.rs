@@ -31,6 +31,9 @@ pub struct SandboxFlags {
     /// Users, and groups of the same numbers, that workers become where the host is root [default: 1900000000-1900262143]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_USERS")]
     pub sandbox_users: Option<String>,
+    /// Bytes under way between the host and all workers at once; each builder has as much of them as is free [default: a sixteenth of the memory, 256 MiB at least]
+    #[arg(long, env = "TOLLHOUSE_SANDBOX_BYTES")]
+    pub sandbox_bytes: Option<usize>,
     /// Hosts that `httpGetJson` may reach although they are private or plain http, `host:port`, comma-separated
     #[arg(long, env = "TOLLHOUSE_GUARD_ALLOW", value_delimiter = ',')]
     pub guard_allow: Vec<String>,
@@ -54,6 +57,8 @@ pub struct SandboxSettings {
     pub strict: Vec<JailLayer>,
     /// Whom workers become.
     pub users: Option<Users>,
+    /// Bytes under way between the host and all workers at once.
+    pub bytes: Option<usize>,
     /// What the guard lets through, as `host:port`.
     pub guard_allow: Vec<String>,
 }
@@ -77,6 +82,7 @@ impl SandboxFlags {
             processes: at_least_one("--sandbox-processes", self.sandbox_processes)?,
             strict: self.sandbox_strict.iter().map(|name| layer(name)).collect::<Result<_, _>>()?,
             users: self.sandbox_users.map(|range| range.parse()).transpose()?,
+            bytes: self.sandbox_bytes,
             guard_allow: self.guard_allow,
         })
     }

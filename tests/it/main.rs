@@ -66,6 +66,7 @@ mod story;
 mod streams;
 mod suspensions;
 mod twice;
+mod under_way;
 mod unpaid;
 mod upto;
 mod versions;

@@ -11,6 +11,9 @@ use crate::users::Users;
 /// bytes: 64 MiB, above what one holds of its own after much use.
 pub const PROCESS_BYTES: u64 = 64 << 20;
 
+/// Least default of [`PoolConfig::bytes`]: as many calls as a small machine has processes for have all they may.
+const LEAST_BYTES: usize = 256 << 20;
+
 /// Settings of a [`Pool`](crate::Pool).
 #[derive(Debug, Clone)]
 pub struct PoolConfig {
@@ -42,6 +45,10 @@ pub struct PoolConfig {
     /// the control group's, where that is less) in pieces of [`PROCESS_BYTES`], and at most half
     /// of the descriptors this process may open.
     pub max_processes: usize,
+    /// Bytes under way between the host and all workers: requests of ops, and answers until they are sent. Each owner has
+    /// as much of them as is free, and each call one op whatever others have. Default: a sixteenth of the machine's memory
+    /// (or of the control group's), 256 MiB at least.
+    pub bytes: usize,
     /// Idle workers kept for their version's next call; the oldest go first. Default: 32.
     pub max_idle: usize,
     /// Calls that may wait for a slot, besides those sent ahead; further ones are refused at once. Default: 256.
@@ -98,6 +105,7 @@ impl PoolConfig {
             spares: 2,
             starts: cores.max(2),
             max_processes: affordable_processes(),
+            bytes: usize::try_from(memory_bytes() / 16).unwrap_or(usize::MAX).max(LEAST_BYTES),
             max_idle: 32,
             queue: 256,
             patience: Duration::from_secs(1),

@@ -12,6 +12,7 @@ use crate::{
     breaker::BreakerRules,
     config::PoolConfig,
     error::PoolError,
+    flow::Flow,
     idle::{Idle, Warm},
     process::Process,
     scheduler::{Rules, Scheduler},
@@ -26,6 +27,7 @@ use crate::{
 pub(crate) struct Core {
     pub(crate) config: PoolConfig,
     pub(crate) scheduler: Scheduler,
+    pub(crate) flow: Flow,
     pub(crate) spawner: Spawner,
     pub(crate) starts: Arc<Starts>,
     pub(crate) alarm: Arc<Alarm>,
@@ -48,6 +50,7 @@ impl Core {
     pub(crate) fn new(config: PoolConfig) -> Result<Arc<Self>, PoolError> {
         Ok(Arc::new(Self {
             scheduler: Scheduler::new(rules(&config)),
+            flow: Flow::new(config.bytes),
             spawner: Spawner::new(&config)?,
             starts: Starts::new(config.starts),
             alarm: Arc::default(),

@@ -6,12 +6,13 @@
 mod drive;
 mod end;
 mod load;
+mod ops;
 
 #[cfg(test)]
 mod tests;
 
 pub(crate) use self::{
-    drive::{Begin, drive},
+    drive::{Asked, Begin, drive},
     end::{Clean, Ended},
     load::load,
 };

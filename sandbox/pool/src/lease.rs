@@ -6,11 +6,11 @@ mod tests;
 use std::sync::{Arc, atomic::Ordering};
 
 use tokio::time::Instant;
-use tollhouse_protocol::{Bundle, Limits, Load, LoadFault, Loaded, Spent, Work};
+use tollhouse_protocol::{Bundle, Limits, Load, LoadFault, Loaded, Spent};
 
 use crate::{
     core::Core,
-    exchange::{self, Begin, Clean, Ended},
+    exchange::{self, Asked, Begin, Clean, Ended},
     idle::Warm,
     job::OpHost,
     pipeline::Next,
@@ -42,7 +42,7 @@ impl<'a> Lease<'a> {
     }
 
     /// Runs a call to its end.
-    pub(crate) async fn drive(&mut self, asked: (&Limits, Work), begin: Begin, host: &dyn OpHost, permit: &mut Permit<'_>) -> Ended {
+    pub(crate) async fn drive(&mut self, asked: Asked<'_>, begin: Begin, host: &dyn OpHost, permit: &mut Permit<'_>) -> Ended {
         let process = self.process.as_ref().expect("a leased worker has its process until it is given back");
         process.calls.fetch_add(1, Ordering::Relaxed);
         exchange::drive(&process.link, &mut self.buffers, asked, begin, host, permit).await

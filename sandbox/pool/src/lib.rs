@@ -8,7 +8,7 @@
 //! Pool::run ─▶ scheduler    a running slot, a process, fairness, the queue, the breaker
 //!              ahead        or a place behind another call of a handler that takes microseconds: `pipeline`
 //!           ─▶ checkout     a warm worker, or a spare that loads the handler, or a new process: `spares`, `starts`, `spawner`
-//!           ─▶ exchange     frames out and in, ops, `ledger` checks every claim
+//!           ─▶ exchange     frames out and in, ops, `ledger` checks every claim, `flow` holds ops until their bytes fit
 //!              watchdog     kills at limit + grace by the host's own clocks: `budget`, `usage`
 //!           ─▶ lease        back to the idle for the next call, or ended, and reaped by `reaper`
 //! core                      what all share
@@ -16,7 +16,8 @@
 //! ```
 //!
 //! Each of these names only those further down in: `pool`, `maintenance`, `ahead`, `checkout`, `spares`, `lease`, `faults`,
-//! `core`, `idle`, `exchange`, `ledger`, `spawner`, `starts`, `turns`, `process`, `pipeline`, `watchdog`, `scheduler`, and what knows of none.
+//! `core`, `idle`, `exchange`, `flow`, `ledger`, `spawner`, `starts`, `turns`, `process`, `pipeline`, `watchdog`, `scheduler`, and what knows
+//! of none.
 
 #![warn(missing_docs)]
 
@@ -29,6 +30,7 @@ mod core;
 mod error;
 mod exchange;
 mod faults;
+mod flow;
 mod idle;
 mod job;
 mod lease;

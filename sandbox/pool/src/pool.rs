@@ -10,6 +10,7 @@ use crate::{
     config::PoolConfig,
     core::Core,
     error::PoolError,
+    exchange::Asked,
     job::{Job, OpHost, Ran},
     maintenance,
     scheduler::Ask,
@@ -91,7 +92,8 @@ impl Pool {
                 Some(lease) => lease,
                 None => core.lease(wanted, &|cpu| host.used(cpu)).await?,
             };
-            let ended = lease.drive((&limits, work), begin, host, &mut permit).await;
+            let asked = Asked { limits: &limits, work, account: core.flow.account(owner) };
+            let ended = lease.drive(asked, begin, host, &mut permit).await;
             Ok((lease, ended))
         };
         let ran = ran.await;

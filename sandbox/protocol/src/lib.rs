@@ -23,6 +23,7 @@
 
 pub mod frame;
 mod jail;
+mod held;
 pub mod limits;
 mod message;
 mod op;

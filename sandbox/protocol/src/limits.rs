@@ -16,6 +16,9 @@ pub const LIST_DEFAULT: u32 = 100;
 /// Bytes of keys and values, and with them of a page of `list`, after which it ends: well below a frame.
 pub const LIST_BYTES: usize = 1 << 20;
 
+/// Bytes that one call has under way at once: of its requests, and of their answers. What goes beyond waits its turn.
+pub const CALL_BYTES: usize = 8 << 20;
+
 /// Texts that one call decodes in pieces at once.
 pub const DECODERS: usize = 256;
 

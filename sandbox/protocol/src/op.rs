@@ -5,6 +5,8 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::held::Held;
+
 /// Hands the table of ops to the macro `$then`: here it declares [`OpRequest`], in the worker it makes what the scripts call,
 /// in the host it performs what was asked.
 ///
@@ -126,6 +128,17 @@ macro_rules! declare {
                 }
             }
 
+            /// Bytes that it holds in memory, whatever it takes in a frame.
+            #[must_use]
+            pub fn bytes(&self) -> usize {
+                let own = match self {
+                    $(Self::$request { $($field,)* } => 0 $(+ $field.held())*,)*
+                    Self::Sleep { .. } => 0,
+                    Self::Charge { usd } => usd.held(),
+                };
+                size_of::<Self>() + own
+            }
+
             /// Each row of the table, asking for nothing in particular: for tests that every op has to pass.
             #[must_use]
             pub fn each() -> Vec<Self> {
@@ -201,4 +214,45 @@ pub struct OpFailure {
     pub code: String,
     /// For the builder.
     pub message: String,
+}
+
+impl Held for HeaderFromEnv {
+    fn held(&self) -> usize {
+        self.header.len() + self.env.len()
+    }
+}
+
+impl Held for AtomicCheck {
+    fn held(&self) -> usize {
+        self.key.len() + self.value.held()
+    }
+}
+
+impl Held for AtomicWrite {
+    fn held(&self) -> usize {
+        match self {
+            Self::Set { key, value, .. } => key.len() + value.len(),
+            Self::Delete { key } | Self::Add { key, .. } => key.len(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn request_holds_what_it_says_and_a_place_for_each_item() {
+        let own = size_of::<OpRequest>();
+        assert!(OpRequest::each().iter().all(|request| request.bytes() == own));
+        let set = OpRequest::KvSet { key: "key".into(), value: "value".into(), ttl_ms: Some(1) };
+        assert_eq!(set.bytes(), own + 8);
+        let check = AtomicCheck { key: "k".into(), value: Some("1".into()) };
+        let writes = vec![AtomicWrite::Set { key: "k".into(), value: "2".into(), ttl_ms: None }, AtomicWrite::Delete { key: "d".into() }];
+        let places = size_of::<AtomicCheck>() + 2 * size_of::<AtomicWrite>();
+        assert_eq!(OpRequest::KvAtomic { checks: vec![check], writes }.bytes(), own + places + 5);
+        let headers = vec![(String::new(), String::new()); 1_000];
+        let get = OpRequest::HttpGetJson { url: "u".into(), headers, timeout_ms: None, auth: None };
+        assert_eq!(get.bytes(), own + 1 + 1_000 * size_of::<(String, String)>(), "what is 2 bytes in a frame is more here");
+    }
 }

@@ -2,20 +2,27 @@
 
 use std::{io, mem::ManuallyDrop, pin::pin, time::Duration};
 
-use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
+use futures_util::FutureExt;
 use tokio::time::{Instant, sleep};
-use tollhouse_protocol::{Limits, OpFailure, OpRequest, OpValue, Outcome, Spent, ToWorker, Work, frame::FrameError};
+use tollhouse_protocol::{Limits, OpFailure, OpValue, Outcome, Spent, ToWorker, Work, frame::FrameError};
 
-use super::end::{Cut, Ended};
+use super::{
+    end::{Cut, Ended},
+    ops::{Answered, Ops},
+};
 use crate::{
     budget::{Budget, Seen},
+    flow::Account,
     job::OpHost,
-    ledger::{Breach, Ledger, OpKind, Step},
+    ledger::{Breach, Ledger, Step},
     process::Link,
     scheduler::Permit,
     watchdog::Meter,
     wire::Buffers,
 };
+
+/// Answers are gathered for one write up to so many bytes.
+const GATHERED_BYTES: usize = 64 << 10;
 
 /// A call for a worker that has its code.
 #[derive(Debug)]
@@ -27,11 +34,19 @@ pub(crate) enum Begin {
     SentAhead(Instant),
 }
 
+/// What is run, within what, and what of it is under way.
+#[derive(Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) limits: &'a Limits,
+    pub(crate) work: Work,
+    pub(crate) account: Account<'a>,
+}
+
 /// Runs one call on a worker that has its code, until it has ended one way or the other.
 pub(crate) async fn drive(
     link: &Link,
     buffers: &mut Buffers,
-    (limits, work): (&Limits, Work),
+    Asked { limits, work, account }: Asked<'_>,
     begin: Begin,
     host: &dyn OpHost,
     permit: &mut Permit<'_>,
@@ -45,7 +60,8 @@ pub(crate) async fn drive(
     };
     let mut ledger = Ledger::new(*limits, work);
     let running = Running { meter: &link.meter, host };
-    let done = exchange(link, buffers, begin, host, permit, &mut ledger).await;
+    let ops = Ops::new(host, limits, account);
+    let done = exchange(link, buffers, begin, (host, ops), permit, &mut ledger).await;
     let mut seen = running.ended();
     // It may have run before its turn.
     seen.wall = sent_ahead.map_or(seen.wall, |since| since.elapsed());
@@ -78,12 +94,11 @@ async fn exchange(
     link: &Link,
     buffers: &mut Buffers,
     begin: Begin,
-    host: &dyn OpHost,
+    (host, mut ops): (&dyn OpHost, Ops<'_>),
     permit: &mut Permit<'_>,
     ledger: &mut Ledger,
 ) -> Result<(Outcome, Spent), Cut> {
     let stream = &link.stream;
-    let mut ops = None;
     match begin {
         Begin::Now(call) => {
             buffers.put(&call)?;
@@ -104,7 +119,7 @@ async fn exchange(
             match ledger.admit(message)? {
                 Step::Op(op, request) => {
                     close(link, buffers, permit)?;
-                    ops.get_or_insert_with(FuturesUnordered::new).push(answer(host, op, request));
+                    ops.ask(op, request);
                 }
                 Step::Begin => host.begun(),
                 Step::Log(line) => host.log(line),
@@ -122,21 +137,21 @@ async fn exchange(
                 Step::Drop => {}
                 Step::Done(outcome, claim) => {
                     // What the handler did not wait for gets one chance to be done at once.
-                    if let Some(ops) = &mut ops {
-                        while ops.next().now_or_never().flatten().is_some() {}
-                    }
+                    while ops.next().now_or_never().flatten().is_some() {}
                     return Ok((outcome, claim));
                 }
             }
         }
         tokio::select! {
             biased;
-            Some((op, kind, result)) = next(&mut ops) => {
-                let mut answered = Some((op, kind, result));
-                while let Some((op, kind, result)) = answered {
+            Some(answered) = ops.next() => {
+                let mut answered = Some(answered);
+                while let Some(Answered { op, kind, result, .. }) = answered {
                     ledger.answered(kind);
                     put_reply(buffers, op, result)?;
-                    answered = ops.as_mut().and_then(|ops| ops.next().now_or_never().flatten());
+                    ops.note_unsent(buffers.unsent());
+                    let gathers = buffers.unsent() < GATHERED_BYTES;
+                    answered = if gathers { ops.next().now_or_never().flatten() } else { None };
                 }
                 permit.ask_to_resume();
             }
@@ -158,6 +173,7 @@ async fn exchange(
         if permit.computes() {
             buffers.flush(stream)?;
         }
+        ops.note_unsent(buffers.unsent());
     }
 }
 
@@ -165,17 +181,6 @@ async fn exchange(
 fn close(link: &Link, buffers: &mut Buffers, permit: &Permit<'_>) -> io::Result<()> {
     link.pipeline.close(buffers);
     if permit.computes() { buffers.flush(&link.stream) } else { Ok(()) }
-}
-
-async fn answer(host: &dyn OpHost, op: u32, request: OpRequest) -> (u32, OpKind, Result<OpValue, OpFailure>) {
-    (op, OpKind::of(&request), host.op(request).await)
-}
-
-async fn next<F: Future>(ops: &mut Option<FuturesUnordered<F>>) -> Option<F::Output> {
-    match ops {
-        Some(ops) => ops.next().await,
-        None => None,
-    }
 }
 
 fn put_reply(buffers: &mut Buffers, op: u32, result: Result<OpValue, OpFailure>) -> Result<(), FrameError> {

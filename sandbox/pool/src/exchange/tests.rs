@@ -1,4 +1,5 @@
 mod ends;
+mod under_way;
 
 use std::{
     io,
@@ -25,6 +26,7 @@ use super::*;
 use crate::{
     breaker::BreakerRules,
     budget::Budget,
+    flow::Flow,
     job::OpHost,
     pipeline::Pipeline,
     process::{Handover, Link},
@@ -127,6 +129,10 @@ fn begin() -> Begin {
     }))
 }
 
+fn asked<'a>(limits: &'a Limits, flow: &'a Flow) -> Asked<'a> {
+    Asked { limits, work: Work::Handle, account: flow.account("a") }
+}
+
 fn done(body: &[u8]) -> ToHost {
     let body = ReplyBody::Json(Bytes::copy_from_slice(body));
     ToHost::Done { outcome: Outcome::Returned(ToolReply { status: 200, headers: vec![], body }), spent: Spent::default() }
@@ -147,8 +153,9 @@ async fn run_within<F: Future<Output = ()>>(limits: &Limits, host: &Host, script
     let (link, scheduler) = (Arc::new(link(ours)), scheduler());
     let mut permit = scheduler.acquire(Ask { owner: "a", endpoint: "x", caller: None, concurrency: 1 }).await.unwrap();
     let mut buffers = Buffers::default();
+    let flow = Flow::new(1 << 30);
     let call = async {
-        let ended = drive(&link, &mut buffers, (limits, Work::Handle), begin(), host, &mut permit).await;
+        let ended = drive(&link, &mut buffers, asked(limits, &flow), begin(), host, &mut permit).await;
         // As the end of the process would.
         rustix::net::shutdown(&link.stream, rustix::net::Shutdown::Both).unwrap();
         ended
@@ -160,6 +167,7 @@ async fn run_within<F: Future<Output = ()>>(limits: &Limits, host: &Host, script
     };
     let (ended, ()) = tokio::join!(call, peer);
     assert!(link.meter.is_free(), "no budget is left in force");
+    assert_eq!(flow.held(), 0, "nothing is left under way");
     ended
 }
 
@@ -260,8 +268,8 @@ async fn call_with_an_answer_and_no_slot_sleeps_until_there_is_one() {
     let mut permit = scheduler.acquire(Ask { owner: "a", endpoint: "x", caller: None, concurrency: 1 }).await.unwrap();
     let mut buffers = Buffers::default();
     let mut polls = 0;
-    let limits = Limits::default();
-    let mut call = Box::pin(drive(&link, &mut buffers, (&limits, Work::Handle), begin(), &host, &mut permit));
+    let (limits, flow) = (Limits::default(), Flow::new(0));
+    let mut call = Box::pin(drive(&link, &mut buffers, asked(&limits, &flow), begin(), &host, &mut permit));
     let call = std::future::poll_fn(|context| {
         polls += 1;
         call.as_mut().poll(context)
@@ -350,8 +358,8 @@ async fn call_that_waits_for_nothing_keeps_its_slot() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let (link, scheduler, host) = (link(ours), scheduler(), Host::default());
     let mut permit = scheduler.acquire(Ask { owner: "a", endpoint: "x", caller: None, concurrency: 1 }).await.unwrap();
-    let (mut buffers, limits) = (Buffers::default(), Limits::default());
-    let call = drive(&link, &mut buffers, (&limits, Work::Handle), begin(), &host, &mut permit);
+    let (mut buffers, limits, flow) = (Buffers::default(), Limits::default(), Flow::new(0));
+    let call = drive(&link, &mut buffers, asked(&limits, &flow), begin(), &host, &mut permit);
     let others = async {
         let mut peer = Peer(theirs);
         peer.hear().await;

@@ -1,0 +1,151 @@
+//! The ops of one call: begun, or waiting until their bytes fit.
+
+use std::{
+    collections::VecDeque,
+    pin::{Pin, pin},
+    task::{Context, Poll},
+};
+
+use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use tollhouse_protocol::{Limits, OpFailure, OpRequest, OpValue, limits::CALL_BYTES};
+
+use crate::{
+    flow::{Account, answer_bytes},
+    job::OpHost,
+    ledger::OpKind,
+};
+
+type Answer = Result<OpValue, OpFailure>;
+
+/// See the module's documentation.
+pub(super) struct Ops<'a> {
+    host: &'a dyn OpHost,
+    limits: &'a Limits,
+    account: Account<'a>,
+    /// `None` until there is one: most calls ask for nothing.
+    begun: Option<FuturesUnordered<Begun<'a>>>,
+    /// In the order in which they were asked.
+    waiting: VecDeque<Waiting>,
+    /// Requests among those begun; timers take no bytes.
+    requests: usize,
+    /// Of all that are begun or wait.
+    bytes: usize,
+    /// Of answers that the socket has not taken.
+    unsent: usize,
+}
+
+/// An op that the host has done.
+pub(super) struct Answered {
+    pub(super) op: u32,
+    pub(super) kind: OpKind,
+    pub(super) result: Answer,
+    bytes: usize,
+}
+
+struct Waiting {
+    op: u32,
+    request: OpRequest,
+    bytes: usize,
+    answer_bytes: usize,
+}
+
+struct Begun<'a> {
+    op: u32,
+    kind: OpKind,
+    bytes: usize,
+    answer: BoxFuture<'a, Answer>,
+}
+
+impl Future for Begun<'_> {
+    type Output = Answered;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answered> {
+        let Self { op, kind, bytes, .. } = *self;
+        self.answer.as_mut().poll(context).map(|result| Answered { op, kind, result, bytes })
+    }
+}
+
+impl<'a> Ops<'a> {
+    pub(super) fn new(host: &'a dyn OpHost, limits: &'a Limits, account: Account<'a>) -> Self {
+        Self { host, limits, account, begun: None, waiting: VecDeque::new(), requests: 0, bytes: 0, unsent: 0 }
+    }
+
+    /// Takes an op, and begins it if its bytes fit and none waits before it.
+    pub(super) fn ask(&mut self, op: u32, request: OpRequest) {
+        if OpKind::of(&request) == OpKind::Timer {
+            return self.begin(op, request, 0);
+        }
+        let (bytes, answer_bytes) = (request.bytes(), answer_bytes(&request, self.limits));
+        self.bytes += bytes;
+        self.account.set(self.bytes + self.unsent);
+        self.waiting.push_back(Waiting { op, request, bytes, answer_bytes });
+        self.begin_waiting();
+    }
+
+    /// The next one that is done; `None` when nothing is under way.
+    pub(super) async fn next(&mut self) -> Option<Answered> {
+        while !self.waiting.is_empty() {
+            let mut freed = pin!(self.account.freed());
+            // What is given back from here on is not missed.
+            freed.as_mut().enable();
+            self.begin_waiting();
+            if self.waiting.is_empty() {
+                break;
+            }
+            tokio::select! {
+                biased;
+                Some(answered) = next(&mut self.begun) => return Some(self.done(answered)),
+                () = freed => {}
+            }
+        }
+        let answered = next(&mut self.begun).await?;
+        Some(self.done(answered))
+    }
+
+    /// Notes how much of what goes to the worker its socket has not taken.
+    pub(super) fn note_unsent(&mut self, unsent: usize) {
+        self.unsent = unsent;
+        if self.bytes > 0 || self.begun.is_some() {
+            self.account.set(self.bytes + unsent);
+        }
+    }
+
+    fn done(&mut self, answered: Answered) -> Answered {
+        self.bytes -= answered.bytes;
+        self.requests -= usize::from(answered.kind == OpKind::Request);
+        answered
+    }
+
+    fn begin_waiting(&mut self) {
+        while let Some(first) = self.waiting.front()
+            && self.account_for(first.answer_bytes)
+        {
+            let Some(Waiting { op, request, bytes, answer_bytes }) = self.waiting.pop_front() else { return };
+            self.bytes += answer_bytes;
+            self.requests += 1;
+            self.begin(op, request, bytes + answer_bytes);
+        }
+    }
+
+    /// Whether so many bytes more fit; they count then.
+    fn account_for(&mut self, more: usize) -> bool {
+        let all = self.bytes + self.unsent + more;
+        if self.requests == 0 && self.unsent == 0 {
+            self.account.set(all);
+            return true;
+        }
+        all <= CALL_BYTES && self.account.try_set(all)
+    }
+
+    fn begin(&mut self, op: u32, request: OpRequest, bytes: usize) {
+        let begun = Begun { op, kind: OpKind::of(&request), bytes, answer: self.host.op(request) };
+        self.begun.get_or_insert_with(FuturesUnordered::new).push(begun);
+    }
+}
+
+async fn next<'a>(begun: &mut Option<FuturesUnordered<Begun<'a>>>) -> Option<Answered> {
+    match begun {
+        Some(begun) => begun.next().await,
+        None => None,
+    }
+}

@@ -1,0 +1,163 @@
+//! What a call has under way: ops wait until their bytes fit, and are then answered.
+
+use tokio::sync::Semaphore;
+use tollhouse_protocol::limits::CALL_BYTES;
+
+use super::*;
+
+const MIB: usize = 1 << 20;
+
+/// Answers reads with a mebibyte, each once it is let go on.
+struct Slow {
+    begun: Mutex<usize>,
+    go_on: Semaphore,
+}
+
+impl Slow {
+    fn new(go_on: usize) -> Self {
+        Self { begun: Mutex::default(), go_on: Semaphore::new(go_on) }
+    }
+
+    fn begun(&self) -> usize {
+        *self.begun.lock().unwrap()
+    }
+}
+
+impl OpHost for Slow {
+    fn op(&self, request: OpRequest) -> BoxFuture<'_, Result<OpValue, OpFailure>> {
+        *self.begun.lock().unwrap() += 1;
+        Box::pin(async move {
+            if matches!(request, OpRequest::Sleep { .. }) {
+                return Ok(OpValue::None);
+            }
+            self.go_on.acquire().await.unwrap().forget();
+            Ok(OpValue::Bytes(vec![0; MIB].into()))
+        })
+    }
+
+    fn log(&self, _: LogLine) {}
+    fn progress(&self, _: Said) {}
+    fn used(&self, _: Duration) {}
+}
+
+fn read(op: u32) -> ToHost {
+    ToHost::Op { op, request: OpRequest::FileRead { path: "p".into() } }
+}
+
+/// Runs a call of `owner` whose worker does what `script` says.
+async fn call<F: Future<Output = ()>>(flow: &Flow, owner: &str, host: &Slow, script: impl FnOnce(Peer) -> F) -> Ended {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let (link, scheduler, limits) = (link(ours), scheduler(), Limits { ops_in_flight: 32, ..Limits::default() });
+    let mut permit = scheduler.acquire(Ask { owner, endpoint: "x", caller: None, concurrency: 1 }).await.unwrap();
+    let mut buffers = Buffers::default();
+    let asked = Asked { limits: &limits, work: Work::Handle, account: flow.account(owner) };
+    let peer = async {
+        let mut peer = Peer(theirs);
+        peer.hear().await;
+        script(peer).await;
+    };
+    let (ended, ()) = tokio::join!(drive(&link, &mut buffers, asked, begin(), host, &mut permit), peer);
+    ended
+}
+
+/// Lets the other tasks of the test do all they can.
+async fn settled() {
+    for _ in 0..200 {
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn hears_all(peer: &mut Peer, count: usize) {
+    for _ in 0..count {
+        assert!(matches!(peer.hear().await, ToWorker::Reply { result: Ok(_), .. }));
+    }
+}
+
+#[tokio::test]
+async fn op_that_does_not_fit_in_what_a_call_has_waits_and_is_then_answered() {
+    let (flow, host) = (Flow::new(1 << 30), Slow::new(0));
+    let ended = call(&flow, "a", &host, |mut peer| async {
+        let mut peer = {
+            peer.say(&(1..=32).map(read).collect::<Vec<_>>()).await;
+            peer
+        };
+        // A timer takes no bytes, and waits behind nobody.
+        peer.say(&[ToHost::Op { op: 33, request: OpRequest::Sleep { ms: 1 } }]).await;
+        hears_all(&mut peer, 1).await;
+        settled().await;
+        assert_eq!(host.begun(), 1 + 7, "seven answers of a mebibyte, and a little for each request");
+        assert!(flow.held() <= CALL_BYTES);
+        host.go_on.add_permits(32);
+        // Whose answers nobody takes.
+        settled().await;
+        assert!(host.begun() < 32 && flow.held() <= CALL_BYTES + MIB, "{} begun, {} held", host.begun(), flow.held());
+        hears_all(&mut peer, 32).await;
+        peer.say(&[done(b"1")]).await;
+    })
+    .await;
+    assert!(ended.clean.is_some());
+    assert_eq!((host.begun(), flow.held()), (33, 0));
+}
+
+#[tokio::test]
+async fn owner_that_fills_its_share_leaves_the_calls_of_others_alone() {
+    let (flow, stuck, quick) = (Flow::new(12 * MIB), Slow::new(0), Slow::new(100));
+    let greedy = |owner| {
+        call(&flow, owner, &stuck, |mut peer| async move {
+            peer.say(&(1..=32).map(read).collect::<Vec<_>>()).await;
+            let _ = peer.0.read(&mut [0]).await;
+        })
+    };
+    let mut calls = Box::pin(async { tokio::join!(greedy("a"), greedy("a"), greedy("a"), greedy("a")) });
+    let victim = async {
+        settled().await;
+        let held = flow.held();
+        assert!((4 * MIB..9 * MIB).contains(&held), "a half, and one op of each call: {held}");
+        let ended = call(&flow, "b", &quick, |mut peer| async move {
+            peer.say(&(1..=32).map(read).collect::<Vec<_>>()).await;
+            hears_all(&mut peer, 32).await;
+            peer.say(&[done(b"1")]).await;
+        })
+        .await;
+        assert!(ended.clean.is_some());
+        assert_eq!(flow.held(), held, "nothing of the others has gone on meanwhile");
+    };
+    tokio::select! {
+        _ = &mut calls => panic!("they wait"),
+        () = victim => {}
+    }
+    drop(calls);
+    assert_eq!(flow.held(), 0, "calls that nobody waits for hold nothing");
+}
+
+/// There is no circle of waits: what a call waits for is its own, or room that is not needed for the first op.
+#[tokio::test]
+async fn calls_go_on_although_there_is_no_room_at_all() {
+    let (flow, host) = (Flow::new(0), Slow::new(1_000));
+    let greedy = |owner| {
+        call(&flow, owner, &host, |mut peer| async move {
+            peer.say(&(1..=20).map(read).collect::<Vec<_>>()).await;
+            peer.say(&[ToHost::Waiting]).await;
+            hears_all(&mut peer, 20).await;
+            peer.say(&[done(b"1")]).await;
+        })
+    };
+    let (a, b, c) = tokio::join!(greedy("a"), greedy("a"), greedy("b"));
+    assert!([a, b, c].iter().all(|ended| ended.clean.is_some()));
+    assert_eq!(flow.held(), 0);
+}
+
+#[tokio::test]
+async fn request_beyond_what_a_call_has_is_a_stop() {
+    let (flow, host) = (Flow::new(1 << 30), Slow::new(1));
+    // A little over 2 MiB on the wire.
+    let headers = vec![(String::new(), String::new()); MIB];
+    let request = OpRequest::HttpGetJson { url: "u".into(), headers, timeout_ms: None, auth: None };
+    let ended = call(&flow, "a", &host, |mut peer| async move {
+        peer.say(&[ToHost::Op { op: 1, request }]).await;
+    })
+    .await;
+    let limit = CALL_BYTES as u64;
+    assert_eq!(ended.outcome, Outcome::Stopped(StopReason::Ops { what: "bytes under way".into(), limit }));
+    assert_eq!((host.begun(), flow.held()), (0, 0));
+}

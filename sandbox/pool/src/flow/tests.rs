@@ -1,0 +1,101 @@
+use futures_util::FutureExt;
+
+use super::*;
+
+const MIB: usize = 1 << 20;
+
+#[test]
+fn owner_has_as_much_as_is_free_and_who_comes_finds_as_much() {
+    let flow = Flow::new(12 * MIB);
+    let (mut first, mut second, mut third) = (flow.account("a"), flow.account("b"), flow.account("c"));
+    assert!(first.try_set(6 * MIB) && !first.try_set(6 * MIB + 2), "alone a half");
+    assert!(second.try_set(3 * MIB) && !second.try_set(3 * MIB + 2));
+    assert!(third.try_set(MIB));
+    first.set(4 * MIB);
+    assert!(third.try_set(2 * MIB));
+    assert_eq!(flow.held(), 9 * MIB);
+    // Its other calls are of the same share.
+    assert!(!flow.account("a").try_set(MIB));
+}
+
+#[test]
+fn what_is_set_counts_although_it_does_not_fit() {
+    let flow = Flow::new(2 * MIB);
+    let (mut first, mut second) = (flow.account("a"), flow.account("b"));
+    first.set(5 * MIB);
+    assert!(!second.try_set(1) && !first.try_set(6 * MIB));
+    assert!(second.try_set(0));
+    first.set(0);
+    assert!(second.try_set(MIB));
+}
+
+#[test]
+fn who_waits_is_told_when_something_is_given_back() {
+    let flow = Flow::new(2 * MIB);
+    let (mut holds, waits) = (flow.account("a"), flow.account("b"));
+    assert!(holds.try_set(MIB));
+    let mut freed = Box::pin(waits.freed());
+    assert!(freed.as_mut().now_or_never().is_none());
+    holds.set(MIB + 1);
+    assert!(freed.as_mut().now_or_never().is_none());
+    drop(holds);
+    assert!(freed.now_or_never().is_some());
+}
+
+/// Random accounts against sums of what each has.
+#[test]
+fn nothing_is_lost_or_counted_twice_and_owners_that_left_are_forgotten() {
+    let flow = Flow::new(64);
+    let owners = ["a", "b", "c"];
+    let mut accounts: Vec<(usize, usize, Account<'_>)> = vec![];
+    let mut seed = 7_u64;
+    let mut random = |below: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) as usize % below
+    };
+    for _ in 0..20_000 {
+        match random(4) {
+            0 if accounts.len() < 12 => {
+                let owner = random(owners.len());
+                accounts.push((owner, 0, flow.account(owners[owner])));
+            }
+            1 if !accounts.is_empty() => drop(accounts.swap_remove(random(accounts.len()))),
+            what if !accounts.is_empty() => {
+                let (at, bytes) = (random(accounts.len()), random(40));
+                let (owner, before) = (accounts[at].0, accounts[at].1);
+                let sum =
+                    |of: &dyn Fn(usize) -> bool| accounts.iter().filter(|account| of(account.0)).map(|account| account.1).sum::<usize>();
+                let (own, all) = (sum(&|of| of == owner) - before + bytes, sum(&|_| true) - before + bytes);
+                let fits = own <= 64_usize.saturating_sub(all);
+                if what == 2 {
+                    accounts[at].2.set(bytes);
+                } else {
+                    assert_eq!(accounts[at].2.try_set(bytes), fits);
+                }
+                if what == 2 || fits {
+                    accounts[at].1 = bytes;
+                }
+            }
+            _ => {}
+        }
+        assert_eq!(flow.held(), accounts.iter().map(|account| account.1).sum::<usize>());
+    }
+    drop(accounts);
+    assert!(flow.held() == 0 && flow.lock().owners.is_empty());
+}
+
+#[test]
+fn answer_may_be_as_long_as_its_limit_and_a_timer_says_nothing() {
+    let limits = Limits { http_body_bytes: 100 * MIB as u64, ..Limits::default() };
+    let list = |limit| OpRequest::KvList { prefix: String::new(), limit, cursor: None };
+    for (request, bytes) in [
+        (OpRequest::Sleep { ms: 1 }, 0),
+        (OpRequest::KvGet { key: "k".into() }, 64 << 10),
+        (list(1_000), MIB),
+        (list(1), (64 << 10) + 512),
+        (OpRequest::FileRead { path: "p".into() }, MIB),
+        (OpRequest::HttpGetJson { url: "u".into(), headers: vec![], timeout_ms: None, auth: None }, CALL_BYTES),
+    ] {
+        assert_eq!(answer_bytes(&request, &limits), bytes, "{request:?}");
+    }
+}
