@@ -9,7 +9,7 @@ mod tests;
 
 use tollhouse_protocol::{
     Limits, LogLine, MAX_PROBLEMS, OpRequest, Outcome, Problem, ReplyBody, Said, Side, Spent, StopReason, Thrown, ToHost, ToolReply, Work,
-    limits::{CALL_BYTES, STACK_BYTES},
+    limits::STACK_BYTES,
 };
 
 /// By how much a count may pass its limit before it is a breach: where host and worker count at
@@ -145,9 +145,6 @@ impl Ledger {
         over(self.ops, self.limits.ops, "ops")?;
         match OpKind::of(&request) {
             OpKind::Request => {
-                if request.bytes() > CALL_BYTES {
-                    return Err(Breach::Limit(StopReason::Ops { what: "bytes under way".into(), limit: CALL_BYTES as u64 }));
-                }
                 self.requests += 1;
                 over(self.requests, self.limits.ops_in_flight, "ops at once")?;
             }

@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use tollhouse_protocol::{Limits, OpFailure, OpRequest, StopReason, ToHost};
+use tollhouse_protocol::{Limits, OpFailure, OpRequest, StopReason, ToHost, limits::CALL_BYTES};
 
 use crate::{budget::Budget, host::Outbox};
 
@@ -20,6 +20,8 @@ struct Waiting {
     sleeps: bool,
     /// Its answer still wakes somebody.
     heard: bool,
+    /// Bytes of its request, from when it is asked until it is answered.
+    bytes: usize,
     /// The request, until it is its turn to be sent.
     request: Option<OpRequest>,
 }
@@ -34,6 +36,8 @@ pub(crate) struct OpQueue {
     ops: u64,
     http_requests: u64,
     waiting: Vec<Waiting>,
+    /// Bytes of the requests that are not sent yet.
+    queued_bytes: usize,
     refused: VecDeque<(u32, OpFailure)>,
 }
 
@@ -47,6 +51,7 @@ impl OpQueue {
             ops: 0,
             http_requests: 0,
             waiting: Vec::new(),
+            queued_bytes: 0,
             refused: VecDeque::new(),
         }
     }
@@ -57,6 +62,7 @@ impl OpQueue {
         self.ops = 0;
         self.http_requests = 0;
         self.waiting.clear();
+        self.queued_bytes = 0;
         self.refused.clear();
     }
 
@@ -92,7 +98,7 @@ impl OpQueue {
     pub(crate) fn forget(&mut self, number: u32) {
         if let Some(at) = self.waiting.iter().position(|op| op.number == number) {
             if self.waiting[at].request.is_some() {
-                self.waiting.remove(at);
+                self.queued_bytes -= self.waiting.remove(at).bytes;
             } else {
                 self.waiting[at].heard = false;
             }
@@ -129,6 +135,7 @@ impl OpQueue {
 
     /// Puts every request whose turn has come into the outbox.
     pub(crate) fn send(&mut self, outbox: &mut Outbox) {
+        let mut bytes: usize = self.waiting.iter().filter(|op| op.sent.is_some()).map(|op| op.bytes).sum();
         let under_way = |sleeps| self.waiting.iter().filter(|op| op.sleeps == sleeps && op.sent.is_some()).count() as u64;
         let mut turns = self.limits.ops_in_flight.max(1).saturating_sub(under_way(false));
         let mut sleeps = self.limits.timers.max(1).saturating_sub(under_way(true));
@@ -137,8 +144,17 @@ impl OpQueue {
             if *turns == 0 {
                 continue;
             }
-            let Some(request) = op.request.take() else { continue };
+            let fits = bytes + op.bytes <= CALL_BYTES;
+            let Some(request) = op.request.take_if(|_| fits) else {
+                if op.request.is_some() {
+                    // Those behind it do not pass it.
+                    *turns = 0;
+                }
+                continue;
+            };
             *turns -= 1;
+            bytes += op.bytes;
+            self.queued_bytes -= op.bytes;
             self.last_sent += 1;
             op.sent = Some(self.last_sent);
             if outbox.put(&ToHost::Op { op: self.last_sent, request }).is_err() {
@@ -161,9 +177,17 @@ impl OpQueue {
             self.stop_ops("requests", self.limits.ops);
             return 0;
         }
+        let (writes, bytes) = (request.writes(), if sleeps { 0 } else { request.bytes() });
+        if bytes > CALL_BYTES {
+            return self.refuse("quota_exceeded", "the request is larger than the host takes");
+        }
+        if (self.queued_bytes + bytes) as u64 > self.limits.buffer_bytes {
+            self.stop_ops("bytes of requests that wait", self.limits.buffer_bytes);
+            return 0;
+        }
         self.last_op += 1;
-        let writes = request.writes();
-        self.waiting.push(Waiting { number: self.last_op, sent: None, writes, sleeps, heard: true, request: Some(request) });
+        self.queued_bytes += bytes;
+        self.waiting.push(Waiting { number: self.last_op, sent: None, writes, sleeps, heard: true, bytes, request: Some(request) });
         self.last_op
     }
 

@@ -119,7 +119,7 @@ async fn exchange(
             match ledger.admit(message)? {
                 Step::Op(op, request) => {
                     close(link, buffers, permit)?;
-                    ops.ask(op, request);
+                    ops.ask(op, request)?;
                 }
                 Step::Begin => host.begun(),
                 Step::Log(line) => host.log(line),

@@ -7,12 +7,12 @@ use std::{
 };
 
 use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
-use tollhouse_protocol::{Limits, OpFailure, OpRequest, OpValue, limits::CALL_BYTES};
+use tollhouse_protocol::{Limits, OpFailure, OpRequest, OpValue, StopReason, limits::CALL_BYTES};
 
 use crate::{
     flow::{Account, answer_bytes},
     job::OpHost,
-    ledger::OpKind,
+    ledger::{Breach, OpKind},
 };
 
 type Answer = Result<OpValue, OpFailure>;
@@ -30,6 +30,8 @@ pub(super) struct Ops<'a> {
     requests: usize,
     /// Of all that are begun or wait.
     bytes: usize,
+    /// Of these, what was asked with.
+    asked_bytes: usize,
     /// Of answers that the socket has not taken.
     unsent: usize,
 }
@@ -40,6 +42,7 @@ pub(super) struct Answered {
     pub(super) kind: OpKind,
     pub(super) result: Answer,
     bytes: usize,
+    asked_bytes: usize,
 }
 
 struct Waiting {
@@ -53,6 +56,7 @@ struct Begun<'a> {
     op: u32,
     kind: OpKind,
     bytes: usize,
+    asked_bytes: usize,
     answer: BoxFuture<'a, Answer>,
 }
 
@@ -60,26 +64,36 @@ impl Future for Begun<'_> {
     type Output = Answered;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answered> {
-        let Self { op, kind, bytes, .. } = *self;
-        self.answer.as_mut().poll(context).map(|result| Answered { op, kind, result, bytes })
+        let Self { op, kind, bytes, asked_bytes, .. } = *self;
+        self.answer.as_mut().poll(context).map(|result| Answered { op, kind, result, bytes, asked_bytes })
     }
 }
 
 impl<'a> Ops<'a> {
     pub(super) fn new(host: &'a dyn OpHost, limits: &'a Limits, account: Account<'a>) -> Self {
-        Self { host, limits, account, begun: None, waiting: VecDeque::new(), requests: 0, bytes: 0, unsent: 0 }
+        Self { host, limits, account, begun: None, waiting: VecDeque::new(), requests: 0, bytes: 0, asked_bytes: 0, unsent: 0 }
     }
 
     /// Takes an op, and begins it if its bytes fit and none waits before it.
-    pub(super) fn ask(&mut self, op: u32, request: OpRequest) {
+    ///
+    /// # Errors
+    ///
+    /// More is asked with at once than a call has. A worker sends nothing before that has room.
+    pub(super) fn ask(&mut self, op: u32, request: OpRequest) -> Result<(), Breach> {
         if OpKind::of(&request) == OpKind::Timer {
-            return self.begin(op, request, 0);
+            self.begin(op, request, 0, 0);
+            return Ok(());
         }
         let (bytes, answer_bytes) = (request.bytes(), answer_bytes(&request, self.limits));
+        self.asked_bytes += bytes;
+        if self.asked_bytes > CALL_BYTES {
+            return Err(Breach::Limit(StopReason::Ops { what: "bytes under way".into(), limit: CALL_BYTES as u64 }));
+        }
         self.bytes += bytes;
         self.account.set(self.bytes + self.unsent);
         self.waiting.push_back(Waiting { op, request, bytes, answer_bytes });
         self.begin_waiting();
+        Ok(())
     }
 
     /// The next one that is done; `None` when nothing is under way.
@@ -112,6 +126,7 @@ impl<'a> Ops<'a> {
 
     fn done(&mut self, answered: Answered) -> Answered {
         self.bytes -= answered.bytes;
+        self.asked_bytes -= answered.asked_bytes;
         self.requests -= usize::from(answered.kind == OpKind::Request);
         answered
     }
@@ -123,7 +138,7 @@ impl<'a> Ops<'a> {
             let Some(Waiting { op, request, bytes, answer_bytes }) = self.waiting.pop_front() else { return };
             self.bytes += answer_bytes;
             self.requests += 1;
-            self.begin(op, request, bytes + answer_bytes);
+            self.begin(op, request, bytes + answer_bytes, bytes);
         }
     }
 
@@ -137,8 +152,8 @@ impl<'a> Ops<'a> {
         all <= CALL_BYTES && self.account.try_set(all)
     }
 
-    fn begin(&mut self, op: u32, request: OpRequest, bytes: usize) {
-        let begun = Begun { op, kind: OpKind::of(&request), bytes, answer: self.host.op(request) };
+    fn begin(&mut self, op: u32, request: OpRequest, bytes: usize, asked_bytes: usize) {
+        let begun = Begun { op, kind: OpKind::of(&request), bytes, asked_bytes, answer: self.host.op(request) };
         self.begun.get_or_insert_with(FuturesUnordered::new).push(begun);
     }
 }

@@ -161,3 +161,17 @@ async fn request_beyond_what_a_call_has_is_a_stop() {
     assert_eq!(ended.outcome, Outcome::Stopped(StopReason::Ops { what: "bytes under way".into(), limit }));
     assert_eq!((host.begun(), flow.held()), (0, 0));
 }
+
+#[tokio::test]
+async fn worker_that_asks_with_more_at_once_than_a_call_has_is_stopped() {
+    let (flow, host) = (Flow::new(1 << 30), Slow::new(0));
+    let ended = call(&flow, "a", &host, |mut peer| async move {
+        for op in 1..=8 {
+            let request = OpRequest::FileWrite { path: "p".into(), content: vec![0; MIB].into() };
+            peer.say(&[ToHost::Op { op, request }]).await;
+        }
+    })
+    .await;
+    assert_eq!(ended.outcome, Outcome::Stopped(StopReason::Ops { what: "bytes under way".into(), limit: CALL_BYTES as u64 }));
+    assert_eq!((host.begun(), flow.held()), (7, 0), "seven and what they are asked with fit");
+}
