@@ -9,8 +9,7 @@ pub(crate) fn text<'s>(scope: &mut PinScope<'s, '_>, error: Local<'s, v8::Value>
     let mut text = head(scope, error);
     for index in 0..sites.length() {
         v8::tc_scope!(scope, scope);
-        let Some(line) = sites.get_index(scope, index).and_then(|site| site.to_string(scope)) else { continue };
-        let line = line.to_rust_string_lossy(scope);
+        let Some(line) = sites.get_index(scope, index).and_then(|site| frame(scope, site)) else { continue };
         if !line.contains("ext:") {
             text.push_str("\n    at ");
             text.push_str(&line);
@@ -20,6 +19,21 @@ pub(crate) fn text<'s>(scope: &mut PinScope<'s, '_>, error: Local<'s, v8::Value>
         Some(text) => text.into(),
         None => v8::undefined(scope).into(),
     }
+}
+
+/// Text of a call site, made by the engine's own `toString` for them. To convert it, as any value, would look for methods of
+/// all objects first, which are the handler's to say, and give them the call site.
+fn frame(scope: &mut PinScope<'_, '_>, site: Local<'_, v8::Value>) -> Option<String> {
+    let site = Local::<v8::Object>::try_from(Local::new(scope, site)).ok()?;
+    // Nobody but the engine has this object, so what it holds is as it was.
+    let methods = Local::<v8::Object>::try_from(site.get_prototype(scope)?).ok()?;
+    let name = v8::String::new(scope, "toString")?;
+    if methods.has_own_property(scope, name.into()) != Some(true) {
+        return None;
+    }
+    let to_string = Local::<v8::Function>::try_from(methods.get(scope, name.into())?).ok()?;
+    let line = to_string.call(scope, site.into(), &[])?;
+    line.is_string().then(|| line.to_rust_string_lossy(scope))
 }
 
 /// Name and message, when both are plain strings.

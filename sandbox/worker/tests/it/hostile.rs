@@ -316,6 +316,20 @@ fn call_sites_are_not_handed_out() {
 }
 
 #[test]
+fn call_sites_meet_no_method_of_the_handler_s() {
+    let mut worker = Worker::handler(
+        "const met = [];
+         const note = function () { met.push(typeof this?.getFunction); return 'x'; };
+         for (const key of [Symbol.toPrimitive, 'toString', 'valueOf']) {
+           Object.defineProperty(Object.prototype, key, { get() { note.call(this); return note; }, configurable: true });
+         }
+         const stack = (function deep() { return new Error('a').stack; })();
+         return { leaked: met.includes('function'), named: stack.includes('deep') };",
+    );
+    assert_eq!(worker.json(&Value::Null), json!({"leaked": false, "named": true}));
+}
+
+#[test]
 fn what_ctx_holds_cannot_be_changed() {
     let mut worker = Worker::handler(
         "const before = ctx.kv.get;
