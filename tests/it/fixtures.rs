@@ -51,7 +51,8 @@ fn wrong(case: &Value, reply: &Answer, took: Duration) -> Option<String> {
     let body = serde_json::from_slice(&reply.body).unwrap_or(Value::Null);
     if let Some(wanted) = wanted {
         let error = &body["error"];
-        if !one_of(&wanted["code"], &error["code"]) || !one_of(&wanted["fault"], &error["fault"]) || error["charged"] != false {
+        let says = wanted["says"].as_str().is_none_or(|part| error["message"].as_str().is_some_and(|message| message.contains(part)));
+        if !says || !one_of(&wanted["code"], &error["code"]) || !one_of(&wanted["fault"], &error["fault"]) || error["charged"] != false {
             return Some(format!("wanted {wanted}"));
         }
     } else {

@@ -224,11 +224,6 @@ impl Budget {
         self.lifeline.last_words(&message)
     }
 
-    /// Before the running thread itself tells the host of a stop: the watchdog is not to do it too.
-    pub(crate) fn claim_last_words(&self) {
-        self.lifeline.claim();
-    }
-
     /// Time left until the wall limit; also stops the call when there is none.
     pub(crate) fn wall_left(&self) -> Duration {
         let left = self.wall_deadline_ns.load(Ordering::Relaxed).saturating_sub(monotonic_ns());

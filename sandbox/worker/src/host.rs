@@ -7,7 +7,6 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    thread,
     time::Duration,
 };
 
@@ -50,21 +49,24 @@ pub(crate) struct Host {
 pub(crate) struct Lifeline {
     socket: RawFd,
     writing: Arc<Mutex<()>>,
-    said: AtomicBool,
+}
+
+/// Whether somebody is saying the last thing: nothing follows it.
+static SAID: AtomicBool = AtomicBool::new(false);
+
+/// Takes the right to say the last thing to the host. Whoever comes second waits for the first to end the process.
+/// Async-signal-safe.
+pub(crate) fn claim_last_words() {
+    while SAID.swap(true, Ordering::SeqCst) {
+        let _ = poll(&mut [], None);
+    }
 }
 
 impl Lifeline {
-    /// Takes the right to say the last thing. Whoever comes second waits for the first to end the process.
-    pub(crate) fn claim(&self) {
-        while self.said.swap(true, Ordering::SeqCst) {
-            thread::park();
-        }
-    }
-
     /// Writes `message` unless frames are being written right now, and ends the process.
     #[expect(unsafe_code, reason = "the socket is owned by a thread that does not answer")]
     pub(crate) fn last_words(&self, message: &ToHost) -> ! {
-        self.claim();
+        claim_last_words();
         let mut frame = Vec::new();
         // Held until the process is gone: nothing follows the last words.
         let writing = self.writing.try_lock();
@@ -109,7 +111,7 @@ impl Host {
 
     /// A second way to the host, for when this one's thread cannot use it any more.
     pub(crate) fn lifeline(&self) -> Lifeline {
-        Lifeline { socket: self.socket.as_raw_fd(), writing: Arc::clone(&self.writing), said: AtomicBool::new(false) }
+        Lifeline { socket: self.socket.as_raw_fd(), writing: Arc::clone(&self.writing) }
     }
 
     /// Writes what waits, in one system call where the socket takes it.

@@ -3,7 +3,7 @@
 use deno_core::v8::{self, Global, Local, PinScope, script_compiler};
 use tollhouse_protocol::LoadError;
 
-use crate::{driver::Driver, stack::position, typescript};
+use crate::{driver::Driver, nesting, stack::position, typescript};
 
 /// Ways a source may say what its handler is, in the order they are tried. Each wraps it in text
 /// on its first and behind its last line, so that lines stay, and columns are set back.
@@ -75,8 +75,14 @@ pub(crate) fn javascript(source: &str) -> Result<String, LoadError> {
     Ok(stripped.strip_prefix(before).and_then(|text| text.strip_suffix(after)).unwrap_or(body).to_owned())
 }
 
-/// The error of a source that came as JavaScript: one that would be TypeScript was hardly meant to be anything else.
+/// The error of a source that came as JavaScript: one that would be TypeScript was hardly meant to be anything else, and one
+/// without a place is that the engine's stack ran out.
 pub(crate) fn or_typescript(error: LoadError, source: &str) -> LoadError {
+    let error = match (error.line, nesting::check(source)) {
+        (None, Err(too_deep)) => return too_deep,
+        (Some(_), Err(_)) => return error,
+        (line, Ok(longest)) => LoadError { line: line.or(Some(longest)), ..error },
+    };
     if !javascript(source).is_ok_and(|stripped| stripped != source) {
         return error;
     }
@@ -121,7 +127,7 @@ fn compile(
 fn syntax_error(scope: &mut v8::PinnedRef<'_, v8::TryCatch<'_, '_, v8::HandleScope<'_>>>, driver: &Driver, shift: u32) -> LoadError {
     let place = scope.message().map(|message| (message.get_line_number(scope), message.get_start_column()));
     let (line, column) = match place {
-        Some((Some(line), column)) => (u32::try_from(line).ok(), u32::try_from(column + 1).ok()),
+        Some((Some(line @ 1..), column)) => (u32::try_from(line).ok(), u32::try_from(column + 1).ok()),
         _ => (None, None),
     };
     let error = scope.exception();

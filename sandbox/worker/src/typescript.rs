@@ -8,20 +8,24 @@ use swc_common::{
     sync::Lrc,
 };
 use swc_ts_fast_strip::{ErrorCode, Mode, Options, operate};
-use tollhouse_protocol::LoadError;
+use tollhouse_protocol::{LoadError, LoadFault, ToHost};
+
+use crate::{nesting, overflow};
 
 /// Blanks the types of `source`, a module.
 ///
 /// # Errors
 ///
 /// Where it does not parse, and where it uses what has no JavaScript under it (`enum`, `namespace`
-/// with values, parameter properties).
+/// with values, parameter properties). One that is nested deeper than it can be read ends the process, which says so.
 pub(crate) fn strip(source: &str) -> Result<String, LoadError> {
     let map = Lrc::new(SourceMap::new(FilePathMapping::empty()));
     let first = First::default();
     let handler = Handler::with_emitter(false, false, Box::new(first.clone()));
     let options = Options { module: Some(true), mode: Mode::StripOnly, ..options() };
-    operate(&map, &handler, source.to_owned(), options).map(|output| output.code).map_err(|error| {
+    let too_deep = LoadError { message: "the source is nested too deep".into(), line: Some(nesting::check(source)?), column: None };
+    let read = || operate(&map, &handler, source.to_owned(), options);
+    overflow::guarded(&ToHost::Loaded(Err(LoadFault::Handler(too_deep))), read).map(|output| output.code).map_err(|error| {
         let kind = match error.code {
             ErrorCode::InvalidSyntax => "SyntaxError: ",
             _ => "",

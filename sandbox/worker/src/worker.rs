@@ -15,10 +15,11 @@ use crate::{
     clock::{cpu_ns, monotonic_ns},
     driver::Driver,
     engine, heap,
-    host::{Gone, Host, exit_now},
+    host::{self, Gone, Host, exit_now},
     jail::Jail,
     load,
     memory::Memory,
+    overflow,
     pump::{End, Started, begin_call, call_of, pump, send},
     schema::Schemas,
 };
@@ -61,6 +62,7 @@ impl Worker {
         jail.leave(user);
         budget.watch(runtime.v8_isolate().thread_safe_handle()).map_err(|_| Gone::Io)?;
         interrupt_nobody();
+        overflow::watch(descriptor);
         // The first look at a clock asks the system where it is.
         monotonic_ns();
         let jail = jail.seal();
@@ -205,11 +207,11 @@ impl Worker {
         self.budget.arm(phase, allowance, started.cpu_ns, started.at_ns);
     }
 
-    /// Nothing runs any more. After a stop, what follows is this process's last message.
+    /// Nothing runs any more. After a stop, what follows is this process's last message, and not the watchdog's.
     fn rest(&self) {
         self.budget.disarm();
         if self.budget.stopped() {
-            self.budget.claim_last_words();
+            host::claim_last_words();
         }
     }
 

@@ -140,3 +140,47 @@ fn typescript_errors_say_where() {
     let error = typed("function (req: any) { const = 1; }").map(|_| ()).unwrap_err();
     assert_eq!((error.line, error.column), (Some(1), Some(29)), "{error:?}");
 }
+
+#[test]
+fn sources_that_no_parser_can_follow_are_refused_with_a_line() {
+    let deep = |before: &str, value: &str, after: &str| format!("{}{value}{}", before.repeat(60_000), after.repeat(60_000));
+    let values = [
+        deep("(", "1", ")"),
+        deep("[", "1", "]"),
+        deep("{a:", "1", "}"),
+        deep("(", "1", ""),
+        deep("!", "1", ""),
+        deep("- ", "1", ""),
+        deep("typeof ", "1", ""),
+        deep("a=>", "1", ""),
+        deep("`${", "1", "}`"),
+        deep("f<", "1", ">"),
+    ];
+    let types =
+        [deep("[", "1", "]"), deep("(", "1", ")"), deep("A<", "1", ">"), deep("A extends B ? C : ", "D", ""), deep("{a:", "1", "}")];
+    let values = values.map(|value| format!("const f = 1;\nexport default () => (\n{value});"));
+    let types = types.map(|ours| format!("const f = 1;\nexport default () => 1; type A =\n{ours};"));
+    for source in values.iter().chain(&types) {
+        for language in [Language::Js, Language::Ts] {
+            let mut worker = Worker::start();
+            (worker.limits.load_cpu_ms, worker.limits.load_wall_ms) = (30_000, 30_000);
+            let loaded = worker.load(source, language).map(|_| ());
+            let claim = format!("{loaded:?} of {language:?}: {}", &source[40..70]);
+            let error = loaded.expect_err(&claim);
+            assert!(error.line.is_some_and(|line| line > 1), "{claim}");
+            assert!(worker.receive().is_none() && worker.wait_for_exit().success(), "{claim}");
+        }
+    }
+}
+
+#[test]
+fn sources_within_the_levels_load() {
+    for (before, after, levels) in [("(", ")", 490), ("[", "]", 490), ("!", "", 490), ("- ", "", 490), ("`${", "}`", 240)] {
+        let source = format!("export default () => typeof {}1{};", before.repeat(levels), after.repeat(levels));
+        for language in [Language::Js, Language::Ts] {
+            let mut worker = Worker::start();
+            worker.load(&source, language).unwrap_or_else(|error| panic!("{error:?}: {before} as {language:?}"));
+            assert!(worker.json(&Value::Null).is_string());
+        }
+    }
+}
