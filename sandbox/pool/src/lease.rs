@@ -6,7 +6,7 @@ mod tests;
 use std::sync::{Arc, atomic::Ordering};
 
 use tokio::time::Instant;
-use tollhouse_protocol::{Bundle, Limits, Load, LoadFault, Loaded, Spent};
+use tollhouse_protocol::{Bundle, Limits, Load, LoadFault, Loaded, Outcome, Spent, StopReason};
 
 use crate::{
     core::Core,
@@ -38,14 +38,21 @@ impl<'a> Lease<'a> {
     pub(crate) async fn load(&mut self, bundle: &Bundle, limits: &Limits) -> Result<(Loaded, Clean), LoadFault> {
         let load = Load { bundle: bundle.clone(), limits: *limits };
         let process = self.process.as_ref().expect("a leased worker has its process until it is given back");
-        exchange::load(&process.link, &mut self.buffers, load).await
+        match exchange::load(&process.link, &mut self.buffers, load).await {
+            Err(LoadFault::Stopped(StopReason::Crashed)) => Err(LoadFault::Stopped(process.last_reason(&limits.of_load()).await)),
+            loaded => loaded,
+        }
     }
 
     /// Runs a call to its end.
     pub(crate) async fn drive(&mut self, asked: Asked<'_>, begin: Begin, host: &dyn OpHost, permit: &mut Permit<'_>) -> Ended {
         let process = self.process.as_ref().expect("a leased worker has its process until it is given back");
         process.calls.fetch_add(1, Ordering::Relaxed);
-        exchange::drive(&process.link, &mut self.buffers, asked, begin, host, permit).await
+        let ended = exchange::drive(&process.link, &mut self.buffers, asked, begin, host, permit).await;
+        match ended.outcome {
+            Outcome::Stopped(StopReason::Crashed) => ended.because(process.last_reason(asked.0).await),
+            _ => ended,
+        }
     }
 
     /// Hands the worker over to the first of the calls that were sent ahead, and the running slot with it. Without one the

@@ -13,20 +13,21 @@ use tokio::{
     net::UnixStream,
     time::{Instant, sleep, timeout},
 };
-use tollhouse_protocol::{Bundle, Isolation, JailReport, Limits, ToHost};
+use tollhouse_protocol::{Bundle, Isolation, JailReport, Limits, StopReason, ToHost};
 
 use crate::{
     config::PoolConfig,
     error::PoolError,
     pipeline::Pipeline,
-    reaper::{Adopted, Death},
+    reaper::{Adopted, Exit},
     usage::Usage,
     watchdog::Meter,
     wire::Buffers,
 };
 
-/// How often and how far apart there is a look at how a process ended. One that broke the protocol has not ended at all.
-const LOOKS: usize = 50;
+/// How long the end of a process may come after that of its stream, and how far apart there is a look at it. One that broke the
+/// protocol has not ended at all.
+const LAST_MOMENT: Duration = Duration::from_millis(250);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
 /// A worker process. Dropping it kills it.
@@ -137,19 +138,36 @@ impl Process {
         let _ = rustix::net::shutdown(&self.link.stream, Shutdown::Both);
     }
 
-    /// Whether it was ended from outside, asked when its socket is at its end: the system closes that first.
+    /// Whether it was ended from outside.
     pub(crate) async fn was_killed_from_outside(&self) -> bool {
-        let died_of = || self.child.lock().unwrap_or_else(PoisonError::into_inner).died_of();
-        for _ in 0..LOOKS {
-            if let Some(death) = died_of() {
-                return death == Death::FromOutside;
+        self.exit().await.is_some_and(Exit::is_from_outside)
+    }
+
+    /// Why a worker is gone that did not say it: by the status it ended with, under the limits that were in force.
+    pub(crate) async fn last_reason(&self, limits: &Limits) -> StopReason {
+        match self.exit().await {
+            Some(Exit::Status(status)) => StopReason::of_exit_status(status, limits).unwrap_or(StopReason::Crashed),
+            Some(Exit::Signal(signal)) => {
+                tracing::warn!(signal, "worker was ended by a signal");
+                StopReason::Crashed
             }
-            if !self.is_live() {
-                break;
-            }
-            sleep(BETWEEN_LOOKS).await;
+            None => StopReason::Crashed,
         }
-        false
+    }
+
+    /// How it ended, asked when its socket is at its end: the system closes that first.
+    async fn exit(&self) -> Option<Exit> {
+        let exit = || self.child.lock().unwrap_or_else(PoisonError::into_inner).exit();
+        let ended = async {
+            loop {
+                let exit = exit();
+                if exit.is_some() || !self.is_live() {
+                    return exit;
+                }
+                sleep(BETWEEN_LOOKS).await;
+            }
+        };
+        timeout(LAST_MOMENT, ended).await.ok().flatten()
     }
 
     /// Whether nobody ended it yet.
@@ -187,7 +205,12 @@ async fn first_message(stream: &UnixStream, buffers: &mut Buffers) -> Option<ToH
 impl Process {
     /// A process that does nothing at a socket of its own, and the worker's end of that. It takes two calls ahead.
     pub(crate) fn stand_in() -> (Arc<Self>, UnixStream) {
-        let child = std::process::Command::new("/bin/sleep").arg("600").spawn().unwrap();
+        Self::stand_in_that("exec sleep 600")
+    }
+
+    /// As [`stand_in`](Self::stand_in), of a process that runs this script.
+    pub(crate) fn stand_in_that(script: &str) -> (Arc<Self>, UnixStream) {
+        let child = std::process::Command::new("/bin/sh").args(["-c", script]).spawn().unwrap();
         let (pid, child) = (child.id(), crate::reaper::Reaper::start().unwrap().adopt(child));
         let (stream, theirs) = UnixStream::pair().unwrap();
         let pipeline = Pipeline::new(2, std::time::Duration::MAX);
@@ -232,6 +255,28 @@ mod tests {
         assert!(!holding.serves("x", &another("2", None), &limits) && !holding.serves("x", &another("1", Some("{}")), &limits));
         assert!(!holding.serves("x", bundle, &Limits { heap_bytes: 1, ..limits }));
         assert!(!holding.serves("x", bundle, &Limits { buffer_bytes: 1, ..limits }));
+    }
+
+    #[tokio::test]
+    async fn worker_that_is_gone_is_asked_why_by_its_status() {
+        let limits = Limits::default();
+        let time = StopReason::CpuTime { limit_ms: limits.cpu_ms };
+        for (script, reason) in [
+            ("exit 71", time),
+            ("exit 0", StopReason::Crashed),
+            ("exit 70", StopReason::Crashed),
+            ("kill -9 $$", StopReason::Crashed),
+            ("exec sleep 600", StopReason::Crashed),
+        ] {
+            let (process, _theirs) = Process::stand_in_that(script);
+            while !script.contains("sleep") && process.child.lock().unwrap().exit().is_none() {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(process.last_reason(&limits).await, reason, "{script}");
+        }
+        let (process, _theirs) = Process::stand_in_that("exec sleep 600");
+        process.end();
+        assert_eq!(process.last_reason(&limits).await, StopReason::Crashed, "it was ended here");
     }
 
     #[tokio::test]

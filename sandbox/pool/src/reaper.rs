@@ -53,7 +53,7 @@ impl Reaper {
     pub(crate) fn adopt(&self, child: Child) -> Adopted {
         self.live.fetch_add(1, Ordering::AcqRel);
         let running = Some((child, self.unreaped.token()));
-        Adopted { running, died_of: None, ended: self.ended.clone(), live: Arc::clone(&self.live) }
+        Adopted { running, exited: None, ended: self.ended.clone(), live: Arc::clone(&self.live) }
     }
 
     /// Processes that were started and not ended.
@@ -69,11 +69,18 @@ impl Reaper {
 
 /// How a process ended before anybody here ended it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Death {
-    /// By what it did.
-    Own,
-    /// By a signal that a process is sent, and does not bring upon itself.
-    FromOutside,
+pub(crate) enum Exit {
+    /// With this status.
+    Status(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+impl Exit {
+    /// Whether it is a signal that a process is sent, and does not bring upon itself.
+    pub(crate) fn is_from_outside(self) -> bool {
+        matches!(self, Self::Signal(signal) if SENT.iter().any(|sent| sent.as_raw() == signal))
+    }
 }
 
 /// A process until it is ended. Dropping it kills it.
@@ -81,7 +88,7 @@ pub(crate) enum Death {
 pub(crate) struct Adopted {
     running: Option<Ended>,
     /// How it had ended when it was to be ended.
-    died_of: Option<Death>,
+    exited: Option<Exit>,
     ended: mpsc::Sender<Ended>,
     live: Arc<AtomicUsize>,
 }
@@ -89,7 +96,7 @@ pub(crate) struct Adopted {
 impl Adopted {
     /// Kills the process, once.
     pub(crate) fn end(&mut self) {
-        self.died_of = self.died_of();
+        self.exited = self.exit();
         if let Some((mut child, token)) = self.running.take() {
             let _ = child.kill();
             self.live.fetch_sub(1, Ordering::AcqRel);
@@ -106,12 +113,11 @@ impl Adopted {
 
     /// How it ended before it was to be; `None` where it had not. The system is left to believe that nobody knows: until then
     /// the id is this process's own.
-    pub(crate) fn died_of(&self) -> Option<Death> {
-        let Some((child, _)) = &self.running else { return self.died_of };
+    pub(crate) fn exit(&self) -> Option<Exit> {
+        let Some((child, _)) = &self.running else { return self.exited };
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let status = waitid(WaitId::Pid(Pid::from_child(child)), options).ok()??;
-        let is_sent = status.terminating_signal().is_some_and(|signal| SENT.iter().any(|sent| sent.as_raw() == signal));
-        Some(if is_sent { Death::FromOutside } else { Death::Own })
+        status.exit_status().map(Exit::Status).or_else(|| status.terminating_signal().map(Exit::Signal))
     }
 }
 
@@ -130,23 +136,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_that_was_killed_is_told_from_one_that_ended() {
+    fn a_process_says_how_it_ended_and_whether_that_came_from_outside() {
         let reaper = Reaper::start().unwrap();
-        let cases =
-            [("exit 0", Death::Own), ("kill -SEGV $$", Death::Own), ("kill -KILL $$", Death::FromOutside), ("kill $$", Death::FromOutside)];
-        for (does, death) in cases {
-            let child = Command::new("/bin/sh").args(["-c", does]).spawn().unwrap();
-            let mut adopted = reaper.adopt(child);
-            while adopted.died_of().is_none() {
+        let cases = [
+            ("exit 72", Exit::Status(72), false),
+            ("kill -SEGV $$", Exit::Signal(11), false),
+            ("kill -KILL $$", Exit::Signal(9), true),
+            ("kill $$", Exit::Signal(15), true),
+        ];
+        for (does, exit, from_outside) in cases {
+            let mut adopted = reaper.adopt(Command::new("/bin/sh").args(["-c", does]).spawn().unwrap());
+            while adopted.exit().is_none() {
                 thread::yield_now();
             }
-            assert_eq!(adopted.died_of(), Some(death), "{does}");
+            assert_eq!((adopted.exit(), adopted.is_live()), (Some(exit), true), "{does}: to look changes nothing");
+            assert_eq!(exit.is_from_outside(), from_outside, "{does}");
             adopted.end();
-            assert_eq!(adopted.died_of(), Some(death), "{does}: it is known of one that was waited for");
+            assert_eq!(adopted.exit(), Some(exit), "{does}: it is known of one that was waited for");
         }
         let mut adopted = reaper.adopt(Command::new("/bin/sleep").arg("600").spawn().unwrap());
         adopted.end();
-        assert_eq!(adopted.died_of(), None, "it was we who ended it");
+        assert_eq!(adopted.exit(), None, "it was we who ended it");
     }
 
     #[tokio::test]

@@ -17,10 +17,13 @@
 //!   │  Done{outcome, spent} ──▶    │   the worker is idle again, or at the next Call
 //! ```
 //!
+//! A worker that was stopped where it cannot say so ends with a status that does, see [`exit`].
+//!
 //! This crate does no IO and knows no prices, names of people, or HTTP.
 
 #![warn(missing_docs)]
 
+pub mod exit;
 pub mod frame;
 mod jail;
 mod held;

@@ -19,7 +19,7 @@ use std::{
 };
 
 use deno_core::v8::IsolateHandle;
-use tollhouse_protocol::{LoadFault, Outcome, Side, Spent, StopReason, ToHost};
+use tollhouse_protocol::{Limits, LoadFault, Outcome, Side, Spent, StopReason, ToHost};
 
 use crate::{
     clock::{ThreadClock, monotonic_ns},
@@ -38,13 +38,6 @@ const SHORTEST: Duration = Duration::from_millis(1);
 const IDLE_ROUNDS: u32 = 10;
 
 const NANOS_PER_MS: u64 = 1_000_000;
-
-/// What may be spent from now on.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Allowance {
-    pub(crate) cpu_ms: u64,
-    pub(crate) wall_ms: u64,
-}
 
 /// What runs under a budget: how the host is told of a stop depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +84,7 @@ pub(crate) struct Budget {
     cpu_ms: AtomicU64,
     wall_deadline_ns: AtomicU64,
     wall_ms: AtomicU64,
+    limits: Mutex<Limits>,
     stopped: AtomicBool,
     reason: Mutex<Option<StopReason>>,
     parked: AtomicBool,
@@ -112,6 +106,7 @@ impl Budget {
             cpu_ms: AtomicU64::new(0),
             wall_deadline_ns: AtomicU64::new(0),
             wall_ms: AtomicU64::new(0),
+            limits: Mutex::default(),
             stopped: AtomicBool::new(false),
             reason: Mutex::new(None),
             parked: AtomicBool::new(false),
@@ -134,14 +129,16 @@ impl Budget {
     }
 
     /// Limits what runs from now on. `cpu_ns` is the thread's clock now.
-    pub(crate) fn arm(&self, phase: Phase, allowance: Allowance, cpu_ns: u64, now_ns: u64) {
+    pub(crate) fn arm(&self, phase: Phase, limits: Limits, cpu_ns: u64, now_ns: u64) {
         assert!(!self.stopped(), "a stopped worker runs nothing");
+        let limits = if phase == Phase::Load { limits.of_load() } else { limits };
+        *self.limits.lock().unwrap_or_else(PoisonError::into_inner) = limits;
         self.loading.store(phase == Phase::Load, Ordering::Relaxed);
         self.started_cpu_ns.store(cpu_ns, Ordering::Relaxed);
-        self.cpu_ms.store(allowance.cpu_ms, Ordering::Relaxed);
-        self.wall_ms.store(allowance.wall_ms, Ordering::Relaxed);
-        self.cpu_deadline_ns.store(cpu_ns.saturating_add(allowance.cpu_ms.saturating_mul(NANOS_PER_MS)), Ordering::Relaxed);
-        self.wall_deadline_ns.store(now_ns.saturating_add(allowance.wall_ms.saturating_mul(NANOS_PER_MS)), Ordering::Relaxed);
+        self.cpu_ms.store(limits.cpu_ms, Ordering::Relaxed);
+        self.wall_ms.store(limits.wall_ms, Ordering::Relaxed);
+        self.cpu_deadline_ns.store(cpu_ns.saturating_add(limits.cpu_ms.saturating_mul(NANOS_PER_MS)), Ordering::Relaxed);
+        self.wall_deadline_ns.store(now_ns.saturating_add(limits.wall_ms.saturating_mul(NANOS_PER_MS)), Ordering::Relaxed);
         self.armed.store(true, Ordering::SeqCst);
         if self.parked.load(Ordering::SeqCst)
             && let Some(watchdog) = self.watchdog.get()
@@ -215,13 +212,14 @@ impl Budget {
     /// Tells the host why what runs was stopped, and ends the process: for when its thread cannot.
     pub(crate) fn end_process(&self) -> ! {
         let reason = self.reason().unwrap_or(StopReason::Crashed);
+        let status = reason.exit_status(&self.limits.lock().unwrap_or_else(PoisonError::into_inner));
         let message = if self.loading.load(Ordering::Relaxed) {
             ToHost::Loaded(Err(LoadFault::Stopped(reason)))
         } else {
             let cpu_us = self.clock.read_ns().saturating_sub(self.started_cpu_ns.load(Ordering::Relaxed)) / 1_000;
             ToHost::Done { outcome: Outcome::Stopped(reason), spent: Spent { cpu_us, ..Spent::default() } }
         };
-        self.lifeline.last_words(&message)
+        self.lifeline.last_words(&message, status)
     }
 
     /// Time left until the wall limit; also stops the call when there is none.

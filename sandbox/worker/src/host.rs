@@ -63,9 +63,9 @@ pub(crate) fn claim_last_words() {
 }
 
 impl Lifeline {
-    /// Writes `message` unless frames are being written right now, and ends the process.
+    /// Writes `message`, unless frames are being written right now, and ends the process with `status`.
     #[expect(unsafe_code, reason = "the socket is owned by a thread that does not answer")]
-    pub(crate) fn last_words(&self, message: &ToHost) -> ! {
+    pub(crate) fn last_words(&self, message: &ToHost, status: u8) -> ! {
         claim_last_words();
         let mut frame = Vec::new();
         // Held until the process is gone: nothing follows the last words.
@@ -74,15 +74,15 @@ impl Lifeline {
             // SAFETY: the bytes are valid for their length, and the socket stays open as long as the process.
             unsafe { libc::write(self.socket, frame.as_ptr().cast(), frame.len()) };
         }
-        exit_now(70)
+        exit_now(status)
     }
 }
 
 /// Ends the process without taking anything down.
 #[expect(unsafe_code, reason = "no safe binding leaves without running destructors")]
-pub(crate) fn exit_now(code: i32) -> ! {
+pub(crate) fn exit_now(status: u8) -> ! {
     // SAFETY: ends the process; nothing of it is used afterwards.
-    unsafe { libc::_exit(code) }
+    unsafe { libc::_exit(status.into()) }
 }
 
 /// Frames that wait to be written together.

@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     settle_environment();
     match worker::run(descriptor, user) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::from(70),
+        Err(_) => ExitCode::from(tollhouse_protocol::exit::UNSAID),
     }
 }
 

@@ -6,11 +6,11 @@ use bytes::Bytes;
 use deno_core::{JsRuntime, OpState, scope};
 use tollhouse_protocol::{
     Checked, JailLayer, Language, Limits, Load, LoadError, LoadFault, Loaded, Outcome, ReplyBody, Side, Source, Spent, Start, StopReason,
-    ToHost, ToWorker, ToolReply, Work,
+    ToHost, ToWorker, ToolReply, Work, exit::UNSAID,
 };
 
 use crate::{
-    budget::{Allowance, Budget, Phase},
+    budget::{Budget, Phase},
     call_state::CallState,
     clock::{cpu_ns, monotonic_ns},
     driver::Driver,
@@ -34,7 +34,7 @@ pub(crate) fn run(descriptor: i32, user: Option<u32>) -> Result<(), Gone> {
     let mut worker = Worker::boot(descriptor, user)?;
     let gone = worker.serve();
     // Taking an isolate down costs time and gives nothing back that the exit does not.
-    exit_now(if matches!(gone, Gone::Closed) { 0 } else { 70 })
+    exit_now(if matches!(gone, Gone::Closed) { 0 } else { UNSAID })
 }
 
 struct Worker {
@@ -96,8 +96,7 @@ impl Worker {
         let limits = load.limits;
         self.memory.limit(limits.heap_bytes, limits.buffer_bytes);
         let started = Started::now(0);
-        let allowance = Allowance { cpu_ms: limits.load_cpu_ms, wall_ms: limits.load_wall_ms };
-        self.begin(limits, allowance, started, Phase::Load);
+        self.begin(limits, started, Phase::Load);
         let loaded = self.take_in(&load, started);
         self.rest();
         let result = match (loaded, self.budget.reason()) {
@@ -144,8 +143,7 @@ impl Worker {
 
     fn call(&mut self, start: &Start) -> Result<(), Gone> {
         let started = Started::now(start.now_ms);
-        let allowance = Allowance { cpu_ms: start.limits.cpu_ms, wall_ms: start.limits.wall_ms };
-        self.begin(start.limits, allowance, started, Phase::Call);
+        self.begin(start.limits, started, Phase::Call);
         let (ended, outcome) = match start.work {
             Work::Handle => self.handle(start, started),
             Work::Check(side) => (Ok(()), Some(self.check(side, start))),
@@ -202,9 +200,9 @@ impl Worker {
         }
     }
 
-    fn begin(&mut self, limits: Limits, allowance: Allowance, started: Started, phase: Phase) {
+    fn begin(&mut self, limits: Limits, started: Started, phase: Phase) {
         call_of(&self.state, |call| call.begin(limits));
-        self.budget.arm(phase, allowance, started.cpu_ns, started.at_ns);
+        self.budget.arm(phase, limits, started.cpu_ns, started.at_ns);
     }
 
     /// Nothing runs any more. After a stop, what follows is this process's last message, and not the watchdog's.

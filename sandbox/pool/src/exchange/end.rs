@@ -38,6 +38,11 @@ impl Ended {
             (Err(cut), None) => stopped(cut.reason()),
         }
     }
+
+    /// As the worker's own end tells it, where nothing else did.
+    pub(crate) fn because(self, reason: StopReason) -> Self {
+        Self { outcome: unfit_if_unlisted(Outcome::Stopped(reason)), ..self }
+    }
 }
 
 /// What does not fit, although its worker ended before it could say why: it is a misfit as any other, and no stop that is

@@ -343,6 +343,16 @@ fn what_ctx_holds_cannot_be_changed() {
 }
 
 #[test]
+fn a_stop_that_cannot_be_said_is_said_by_the_status() {
+    let limits = Limits { wall_ms: 300, cpu_ms: 60_000, ..Limits::default() };
+    let mut worker = Worker::handler_limited("const text = 'x'.repeat(1 << 20); for (;;) await ctx.files.write('f', text);", limits);
+    worker.begin(&Value::Null);
+    // Nobody reads: the socket is full in the middle of a frame.
+    let status = worker.wait_for_exit().code().unwrap();
+    assert_eq!(StopReason::of_exit_status(status, &limits), Some(StopReason::WallTime { limit_ms: 300 }), "{status}");
+}
+
+#[test]
 fn op_floods_are_stopped() {
     let limits = Limits::default();
     let reason = stopped_within("for (;;) ctx.kv.get('a').catch(() => {});", limits, Duration::from_secs(5));
