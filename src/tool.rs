@@ -11,6 +11,7 @@ mod review;
 mod runs;
 mod schema;
 mod slug;
+mod unreadable;
 
 pub(crate) use capability::capabilities;
 pub use capability::{Capabilities, Capability, CapabilityRow, Touches};
@@ -23,3 +24,4 @@ pub use review::{ContentSafety, Decided, Decision, Hold, HoldKind, Review};
 pub use runs::{ForeignHandler, Runs};
 pub use schema::{Mismatch, Problem, SchemaError, Shape, bound, depth, nests, told};
 pub use slug::{Slug, SlugError};
+pub use unreadable::Unreadable;

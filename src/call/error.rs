@@ -9,7 +9,7 @@ use crate::{
     base::share::OverShare,
     money::{Challenge, NOT_SERVED, OverBudget, PaymentId, QuoteDocument, QuoteRefusal, Refusal, SettleError, Slowed},
     store::StoreError,
-    tool::{Mismatch, Slug},
+    tool::{Mismatch, Slug, Unreadable},
 };
 
 /// Why a call ended without a result. What a front tells of it is in `front`'s table.
@@ -71,6 +71,8 @@ pub enum CallError {
     Misbehaved(String),
     #[error("result does not fit the tool's outputSchema: {0}")]
     Output(#[source] Mismatch),
+    #[error("result is no JSON that others can read: {0}")]
+    Unreadable(Unreadable),
     #[error(transparent)]
     Stopped(StopReason),
     /// The handler ran, and its payment was not settled. Nothing was taken.
@@ -98,7 +100,7 @@ impl CallError {
     /// Whether the handler ran and did something wrong.
     #[must_use]
     pub fn is_the_tools(&self) -> bool {
-        matches!(self, Self::Threw(_) | Self::Misbehaved(_) | Self::Output(_) | Self::Stopped(_))
+        matches!(self, Self::Threw(_) | Self::Misbehaved(_) | Self::Output(_) | Self::Unreadable(_) | Self::Stopped(_))
     }
 
     /// Whether a run that ended so has come to its end, or its caller took it back: all that was done for it nobody pays.

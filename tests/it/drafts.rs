@@ -209,6 +209,8 @@ async fn a_dry_run_says_how_a_handler_ended_and_holds_it_against_no_call() {
     assert_eq!((&threw["error"]["code"], &threw["error"]["message"]), (&json!("handler_failed"), &json!("handler failed: Error: no")));
     assert!(threw["log"][0]["fields"]["stack"].as_str().unwrap().contains("typed"), "{threw}");
     assert_eq!(tried("export default () => 'text';").await["error"]["code"], "invalid_output");
+    let half = tried(r"export default () => ({ a: '\ud800' });").await;
+    assert!(half["error"]["message"].as_str().is_some_and(|message| message.contains("half of a surrogate pair")), "{half}");
     let raw =
         tried("export default () => new Response(new Uint8Array([255, 0]), { status: 404, headers: { 'content-type': 'image/x' } });")
             .await;

@@ -23,7 +23,7 @@ use crate::{
     catalog::Live,
     money::PaymentId,
     store::StoreError,
-    tool::{Mismatch, depth},
+    tool::{Mismatch, Unreadable, depth},
 };
 
 /// Response headers that a handler may set. Others are dropped: they speak for the host.
@@ -255,10 +255,7 @@ async fn answer(reply: ToolReply, live: &Live) -> Result<Produced, CallError> {
             Produced::check(live, status, headers, body, None)
         }
         ReplyBody::Json(body) => {
-            // Half of a surrogate pair, or a number beyond all bounds: JavaScript's JSON has them, and nobody else's.
-            let value = serde_json::from_slice(&body).map_err(|error| {
-                CallError::Output(Mismatch::whole(format!("the handler's answer is no JSON that others can read: {error}")))
-            })?;
+            let value = serde_json::from_slice(&body).map_err(|_| CallError::Unreadable(Unreadable::why(&body)))?;
             if depth(&value) as u64 > limits.output_depth {
                 return Err(CallError::Stopped(StopReason::OutputDepth { limit: limits.output_depth }));
             }

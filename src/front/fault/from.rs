@@ -52,7 +52,7 @@ impl Code {
             CallError::OverBudget(_) => Code::BudgetExceeded,
             CallError::Busy { .. } | CallError::Held { .. } | CallError::NoSandbox => Code::Busy,
             CallError::Threw(_) | CallError::Misbehaved(_) => Code::HandlerFailed,
-            CallError::Output(_) => Code::InvalidOutput,
+            CallError::Output(_) | CallError::Unreadable(_) => Code::InvalidOutput,
             CallError::Stopped(reason) => Self::of_stop(reason),
             CallError::Cancelled => Code::Cancelled,
             CallError::Store(_) => Code::StoreUnavailable,
@@ -109,6 +109,7 @@ impl From<&CallError> for Fault {
             | CallError::CreditFrozen
             | CallError::Threw(_)
             | CallError::Misbehaved(_)
+            | CallError::Unreadable(_)
             | CallError::Stopped(_)
             | CallError::Cancelled
             | CallError::SecretsUnavailable

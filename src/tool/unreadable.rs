@@ -1,0 +1,82 @@
+//! Why a result is JSON to JavaScript and to nobody else.
+
+/// What others do not read in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// `"\ud83d"`: JavaScript's texts may hold that, and no other's.
+    #[error("a text in it has half of a surrogate pair, so it is no Unicode; `toWellFormed()` of a text mends it")]
+    Surrogate,
+    /// `1e999`: a reader would make it something else, each another.
+    #[error("a number in it is larger than 1.8e308, which is the most that readers of JSON hold")]
+    Number,
+    /// It only says that it is JSON.
+    #[error("it says that it is JSON, and is not")]
+    NotJson,
+}
+
+impl Unreadable {
+    /// Why `json` did not read, which somebody has tried.
+    #[must_use]
+    pub fn why(json: &[u8]) -> Self {
+        // To pass over a value is to see that it is one, and not to look what it is.
+        match serde_json::from_slice::<serde::de::IgnoredAny>(json) {
+            Ok(_) if has_half_a_pair(json) => Self::Surrogate,
+            Ok(_) => Self::Number,
+            Err(_) => Self::NotJson,
+        }
+    }
+}
+
+/// Whether an escape in JSON stands for half of a pair, with no other half beside it.
+fn has_half_a_pair(json: &[u8]) -> bool {
+    let (mut at, mut high) = (0, false);
+    while at < json.len() {
+        let unit = match &json[at..] {
+            [b'\\', b'u', digits @ ..] => {
+                at += 6;
+                digits.get(..4).and_then(|digits| u16::from_str_radix(str::from_utf8(digits).ok()?, 16).ok())
+            }
+            [b'\\', ..] => {
+                at += 2;
+                None
+            }
+            _ => {
+                at += 1;
+                None
+            }
+        };
+        match unit {
+            Some(0xdc00..=0xdfff) if high => high = false,
+            Some(0xdc00..=0xdfff) => return true,
+            _ if high => return true,
+            Some(0xd800..=0xdbff) => high = true,
+            _ => {}
+        }
+    }
+    high
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn what_others_do_not_read_is_told_by_its_kind() {
+        for (json, why) in [
+            (r#"{"a":"\ud83d"}"#, Unreadable::Surrogate),
+            (r#"{"a":"\ude00"}"#, Unreadable::Surrogate),
+            (r#"["\ud83dx\ude00"]"#, Unreadable::Surrogate),
+            (r#"["\ud83d\ud83d\ude00"]"#, Unreadable::Surrogate),
+            (r#"{"\ud83d":1}"#, Unreadable::Surrogate),
+            (r#"{"a":1e999}"#, Unreadable::Number),
+            (r#"["\ud83d\ude00\\ud83d",-1e999]"#, Unreadable::Number),
+            ("{oops", Unreadable::NotJson),
+            ("", Unreadable::NotJson),
+        ] {
+            assert!(serde_json::from_str::<Value>(json).is_err(), "{json}");
+            assert_eq!(Unreadable::why(json.as_bytes()), why, "{json}");
+        }
+    }
+}
