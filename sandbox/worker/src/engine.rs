@@ -59,6 +59,13 @@ pub(crate) fn boot(memory: &Arc<Memory>, call: CallState) -> (JsRuntime, Driver)
     (runtime, driver)
 }
 
+/// Puts the heap limit of a bundle in force, which may be below the one that the isolate was made with. A higher one is
+/// [granted](memory::near_heap_limit) when the heap comes near.
+pub(crate) fn limit_heap(isolate: &mut v8::Isolate, memory: &Arc<Memory>) {
+    isolate.remove_near_heap_limit_callback(memory::near_heap_limit, memory.heap_bytes());
+    isolate.add_near_heap_limit_callback(memory::near_heap_limit, Arc::as_ptr(memory).cast_mut().cast());
+}
+
 /// A rejection that nobody handles ends nothing: the call ends when its own promise does.
 #[expect(unsafe_code, reason = "the engine's callback type is unsafe")]
 unsafe extern "C" fn ignore_rejection(_message: v8::PromiseRejectMessage<'_>) {}

@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use deno_core::v8::{Allocator, OomDetails, RustAllocatorVtable, UniqueRef, new_rust_allocator};
+use deno_core::v8::{Allocator, ArrayBuffer, Local, OomDetails, PinScope, RustAllocatorVtable, Uint8Array, UniqueRef, new_rust_allocator};
 use tollhouse_protocol::StopReason;
 
 use crate::budget::Budget;
@@ -127,6 +127,45 @@ pub(crate) unsafe extern "C" fn out_of_memory(_location: *const c_char, _details
     {
         budget.stop(StopReason::Memory { limit_bytes: memory.heap_bytes() as u64 });
         budget.end_process();
+    }
+}
+
+/// `bytes` as an `ArrayBuffer` that counts as one that the engine had made; nothing when the limit does not allow it.
+#[expect(unsafe_code, reason = "the engine takes a place, and who frees it")]
+fn array_buffer<'s>(scope: &mut PinScope<'s, '_>, bytes: Vec<u8>) -> Option<Local<'s, ArrayBuffer>> {
+    if bytes.is_empty() {
+        return Some(ArrayBuffer::new(scope, 0));
+    }
+    let memory = REPORTING.get()?;
+    let mut tries = 1..TRIES;
+    while !memory.reserve(bytes.len()) {
+        tries.next()?;
+        scope.low_memory_notification();
+    }
+    let (length, place) = (bytes.len(), Box::into_raw(bytes.into_boxed_slice()));
+    // SAFETY: nobody else has the place, and `give_back` frees it, once, whatever the engine does with it.
+    let store = unsafe { ArrayBuffer::new_backing_store_from_ptr(place.cast(), length, give_back, ptr::null_mut()) };
+    Some(ArrayBuffer::with_backing_store(scope, &store.make_shared()))
+}
+
+/// `bytes` as a `Uint8Array`, as [`array_buffer`] makes it.
+pub(crate) fn bytes<'s>(scope: &mut PinScope<'s, '_>, bytes: Vec<u8>) -> Option<Local<'s, Uint8Array>> {
+    let length = bytes.len();
+    let buffer = array_buffer(scope, bytes)?;
+    Uint8Array::new(scope, buffer, 0, length)
+}
+
+/// Frees what [`array_buffer`] gave to the engine.
+///
+/// # Safety
+///
+/// `place` is a boxed slice of `length` bytes, and given back once.
+#[expect(unsafe_code, reason = "the engine calls back with a bare pointer")]
+unsafe extern "C" fn give_back(place: *mut c_void, length: usize, _unused: *mut c_void) {
+    // SAFETY: the caller's.
+    drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(place.cast::<u8>(), length)) });
+    if let Some(memory) = REPORTING.get() {
+        memory.release(length);
     }
 }
 

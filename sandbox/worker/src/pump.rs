@@ -2,7 +2,6 @@
 
 use std::{cell::RefCell, rc::Rc};
 
-use bytes::Bytes;
 use deno_core::{
     OpState,
     v8::{self, Local, PinScope},
@@ -15,6 +14,7 @@ use crate::{
     clock::{cpu_ns, monotonic_ns},
     driver::Driver,
     host::{Gone, Host},
+    memory,
 };
 
 /// Kinds of answer, as 04_ops.js numbers them.
@@ -140,7 +140,7 @@ fn deliver(scope: &mut PinScope<'_, '_>, driver: &Driver, started: Started, numb
     let (kind, value, code) = match result {
         Ok(OpValue::None) => (NONE, undefined, undefined),
         Ok(OpValue::Json(json)) => (JSON, text(scope, &json).map_or(undefined, Into::into), undefined),
-        Ok(OpValue::Bytes(bytes)) => match buffer(scope, &bytes) {
+        Ok(OpValue::Bytes(bytes)) => match memory::bytes(scope, bytes.to_vec()) {
             Some(array) => (BYTES, array.into(), undefined),
             None => (NONE, undefined, undefined),
         },
@@ -163,11 +163,4 @@ fn text<'s>(scope: &mut PinScope<'s, '_>, bytes: &[u8]) -> Option<Local<'s, v8::
     } else {
         v8::String::new_from_utf8(scope, bytes, v8::NewStringType::Normal)
     }
-}
-
-/// Bytes from the host as a `Uint8Array`; nothing when the buffer limit does not allow it.
-fn buffer<'s>(scope: &mut PinScope<'s, '_>, bytes: &Bytes) -> Option<Local<'s, v8::Uint8Array>> {
-    let store = v8::ArrayBuffer::new_backing_store_from_vec(bytes.to_vec()).make_shared();
-    let array = v8::ArrayBuffer::with_backing_store(scope, &store);
-    v8::Uint8Array::new(scope, array, 0, bytes.len())
 }

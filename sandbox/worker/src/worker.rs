@@ -95,6 +95,7 @@ impl Worker {
     fn load(&mut self, load: Load) -> Result<(), Gone> {
         let limits = load.limits;
         self.memory.limit(limits.heap_bytes, limits.buffer_bytes);
+        engine::limit_heap(self.runtime.v8_isolate(), &self.memory);
         let started = Started::now(0);
         self.begin(limits, started, Phase::Load);
         let loaded = self.take_in(&load, started);

@@ -6,16 +6,15 @@ use base64::{
     Engine, alphabet,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig, general_purpose::STANDARD},
 };
-use deno_core::{OpState, op2};
+use deno_core::{OpState, op2, v8};
 use encoding_rs::{Encoding, UTF_8};
 
-use crate::call_state::CallState;
+use crate::{call_state::CallState, memory};
 
-/// The text as UTF-8; lone surrogates become U+FFFD.
+/// The text as UTF-8; lone surrogates become U+FFFD. What the buffer limit does not allow is nothing: the call is stopped then.
 #[op2]
-#[buffer]
-pub(super) fn op_text_encode(#[string] text: String) -> Vec<u8> {
-    text.into_bytes()
+pub(super) fn op_text_encode<'s>(scope: &mut v8::PinScope<'s, '_>, #[string] text: String) -> v8::Local<'s, v8::Value> {
+    memory::bytes(scope, text.into_bytes()).map_or_else(|| v8::undefined(scope).into(), Into::into)
 }
 
 /// The bytes as text. `keep_mark` keeps a byte order mark; what is no UTF-8 becomes U+FFFD.

@@ -13,6 +13,7 @@ mod harness;
 mod hostile;
 mod jail;
 mod loading;
+mod memory;
 mod queued;
 mod schemas;
 mod speed;

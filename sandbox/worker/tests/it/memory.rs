@@ -1,0 +1,62 @@
+//! What a handler may have of memory, whichever way it takes it.
+
+use serde_json::{Value, json};
+use tollhouse_protocol::{Limits, Outcome, StopReason};
+
+use crate::harness::Worker;
+
+const MIB: u64 = 1 << 20;
+
+/// Why a handler of this body was stopped.
+fn stopped(body: &str, limits: Limits) -> StopReason {
+    Worker::handler_limited(body, limits).stopped(&Value::Null)
+}
+
+fn ample() -> Limits {
+    Limits { cpu_ms: 20_000, wall_ms: 60_000, ..Limits::default() }
+}
+
+#[test]
+fn a_lowered_heap_limit_binds() {
+    let limits = Limits { heap_bytes: 8 * MIB, ..ample() };
+    let holds = |mib: u64| {
+        format!("const all = []; for (let i = 0; i < {}; i++) all.push(new Array(1000).fill(1.5)); return all.length;", mib * 128)
+    };
+    assert_eq!(stopped(&holds(32), limits), StopReason::Memory { limit_bytes: 8 * MIB });
+    assert_eq!(
+        stopped("const all = []; for (;;) all.push(new Array(1000).fill(1.5));", limits),
+        StopReason::Memory { limit_bytes: 8 * MIB }
+    );
+    assert_eq!(Worker::handler_limited(&holds(2), limits).json(&Value::Null), json!(256));
+    assert_eq!(Worker::handler_limited(&holds(40), ample()).json(&Value::Null), json!(5_120));
+    assert_eq!(Worker::handler_limited(&holds(80), Limits { heap_bytes: 128 * MIB, ..ample() }).json(&Value::Null), json!(10_240));
+}
+
+#[test]
+fn texts_as_bytes_and_files_are_buffers_as_any_other() {
+    let reads = "for (let i = 0;; i++) all.push(await ctx.files.read('f'));";
+    for body in [
+        "const text = 'x'.repeat(1 << 20); for (;;) all.push(new TextEncoder().encode(text));",
+        "for (;;) all.push(await new Response('x'.repeat(1 << 20)).bytes());",
+        reads,
+    ] {
+        let mut worker = Worker::handler_limited(&format!("const all = []; {body}"), ample());
+        worker.files.insert("f".into(), vec![1; 1 << 20]);
+        match worker.call(&Value::Null).outcome {
+            Outcome::Stopped(StopReason::Memory { limit_bytes }) => {
+                assert!(cfg!(feature = "quickjs") || limit_bytes == 32 * MIB, "{limit_bytes}: {body}")
+            }
+            other => panic!("{other:?}: {body}"),
+        }
+    }
+}
+
+#[test]
+fn texts_as_bytes_come_and_go() {
+    let mut worker = Worker::handler_limited(
+        "const text = 'x'.repeat(1 << 20); let n = 0; for (let i = 0; i < 200; i++) n += new TextEncoder().encode(text).length;
+         return [n, new TextEncoder().encode('').length, await new Response('').text()];",
+        ample(),
+    );
+    assert_eq!(worker.json(&Value::Null), json!([200 * MIB, 0, ""]));
+}
