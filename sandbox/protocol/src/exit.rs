@@ -5,6 +5,9 @@ use crate::{Limits, Side, StopReason};
 /// The host is gone, or breaks the protocol, or the worker cannot say why it ends.
 pub const UNSAID: u8 = 70;
 
+/// The process has all the memory that it may have.
+pub const OUT_OF_MEMORY: u8 = 75;
+
 impl StopReason {
     /// The status that says so under these limits.
     #[must_use]
@@ -14,7 +17,7 @@ impl StopReason {
             Self::WallTime { .. } => 72,
             Self::Memory { limit_bytes } if *limit_bytes == limits.heap_bytes => 73,
             Self::Memory { limit_bytes } if *limit_bytes == limits.buffer_bytes => 74,
-            Self::Memory { .. } => 75,
+            Self::Memory { .. } => OUT_OF_MEMORY,
             Self::SchemaTime { side: Side::Input, .. } => 76,
             Self::SchemaTime { side: Side::Output, .. } => 77,
             Self::SchemaMemory { side: Side::Input, .. } => 78,

@@ -178,6 +178,13 @@ impl Budget {
         }
     }
 
+    /// Ends the process, which has all the memory it may have, on the account of a schema that is at work.
+    pub(crate) fn end_exhausted(&self) -> ! {
+        let limit_bytes = self.limits.lock().unwrap_or_else(PoisonError::into_inner).rss_bytes;
+        self.stop_schema(limit_bytes);
+        self.end_process()
+    }
+
     /// Nothing runs any more.
     pub(crate) fn disarm(&self) {
         self.armed.store(false, Ordering::SeqCst);

@@ -2,7 +2,8 @@
 //!
 //! The engine has heap and buffers of its own, see [`memory`](crate::memory). Beside those only a schema can make this process
 //! large: compiled it can be a thousand times its text, and a value that does not fit it can have more problems than there
-//! is memory for. The first allocation beyond the limit tells the host why and ends the process.
+//! is memory for. The first allocation beyond the limit tells the host why and ends the process, and so does one that the
+//! [bound of the process](crate::footprint) refuses.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -12,7 +13,9 @@ use std::{
     },
 };
 
-use crate::budget::Budget;
+use tollhouse_protocol::exit::OUT_OF_MEMORY;
+
+use crate::{budget::Budget, host};
 
 #[global_allocator]
 static HEAP: Counted = Counted;
@@ -77,26 +80,47 @@ fn overrun() {
     budget.end_process();
 }
 
+/// What the system gave; if that is nothing the process has all it may have, and ends.
+fn given(place: *mut u8) -> *mut u8 {
+    if place.is_null() {
+        exhausted();
+    }
+    place
+}
+
+#[cold]
+fn exhausted() {
+    static ENDING: AtomicBool = AtomicBool::new(false);
+    // What is said now needs some memory itself.
+    if ENDING.swap(true, Ordering::SeqCst) {
+        host::exit_now(OUT_OF_MEMORY);
+    }
+    COUNTING.store(false, Ordering::Relaxed);
+    if let Some(budget) = REPORTING.get() {
+        budget.end_exhausted();
+    }
+}
+
 #[expect(unsafe_code, reason = "an allocator is unsafe by its trait")]
 // SAFETY: every request goes to the system's allocator as it is.
 unsafe impl GlobalAlloc for Counted {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         take(layout.size());
         // SAFETY: as the caller's.
-        unsafe { System.alloc(layout) }
+        given(unsafe { System.alloc(layout) })
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         take(layout.size());
         // SAFETY: as the caller's.
-        unsafe { System.alloc_zeroed(layout) }
+        given(unsafe { System.alloc_zeroed(layout) })
     }
 
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         take(bytes);
         give_back(layout.size());
         // SAFETY: as the caller's.
-        unsafe { System.realloc(place, layout, bytes) }
+        given(unsafe { System.realloc(place, layout, bytes) })
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {

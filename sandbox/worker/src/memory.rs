@@ -13,7 +13,7 @@ use std::{
 use deno_core::v8::{Allocator, ArrayBuffer, Local, OomDetails, PinScope, RustAllocatorVtable, Uint8Array, UniqueRef, new_rust_allocator};
 use tollhouse_protocol::StopReason;
 
-use crate::budget::Budget;
+use crate::{budget::Budget, footprint};
 
 /// What the heap may grow above its limit once, so that the stop can take effect. 16 MiB.
 const GRACE_BYTES: usize = 16 << 20;
@@ -81,6 +81,16 @@ impl Memory {
         }
     }
 
+    /// Ends a process that has all it may have: what the engine is short of is then not its heap's.
+    fn end_if_exhausted(&self) {
+        if let Some(budget) = self.budget.get()
+            && budget.reason().is_none()
+            && footprint::is_exhausted()
+        {
+            budget.end_exhausted();
+        }
+    }
+
     /// Counts `bytes` more; false when the limit does not allow them. The call is stopped when the
     /// engine has collected what garbage there was and the limit still does not.
     fn reserve(&self, bytes: usize) -> bool {
@@ -115,6 +125,7 @@ pub(crate) unsafe extern "C" fn near_heap_limit(data: *mut c_void, current: usiz
     if current < limit {
         return limit;
     }
+    memory.end_if_exhausted();
     memory.stop(limit);
     current.max(limit + GRACE_BYTES)
 }
@@ -125,6 +136,7 @@ pub(crate) unsafe extern "C" fn out_of_memory(_location: *const c_char, _details
     if let Some(memory) = REPORTING.get()
         && let Some(budget) = memory.budget.get()
     {
+        memory.end_if_exhausted();
         budget.stop(StopReason::Memory { limit_bytes: memory.heap_bytes() as u64 });
         budget.end_process();
     }

@@ -1,7 +1,7 @@
 //! How deep a source is nested, without reading it as a parser does: those need stack for every level.
 //!
 //! Texts, templates, comments and regular expressions are passed over, these where what stands before leaves no doubt. So the
-//! answer is a good guess: what it lets through and a parser cannot take, [`overflow`](crate::overflow) ends.
+//! answer is a good guess: what it lets through and a parser cannot take, [`fatal`](crate::fatal) ends.
 
 use std::mem;
 

@@ -10,7 +10,7 @@ use swc_common::{
 use swc_ts_fast_strip::{ErrorCode, Mode, Options, operate};
 use tollhouse_protocol::{LoadError, LoadFault, ToHost};
 
-use crate::{nesting, overflow};
+use crate::{fatal, nesting};
 
 /// Blanks the types of `source`, a module.
 ///
@@ -25,7 +25,7 @@ pub(crate) fn strip(source: &str) -> Result<String, LoadError> {
     let options = Options { module: Some(true), mode: Mode::StripOnly, ..options() };
     let too_deep = LoadError { message: "the source is nested too deep".into(), line: Some(nesting::check(source)?), column: None };
     let read = || operate(&map, &handler, source.to_owned(), options);
-    overflow::guarded(&ToHost::Loaded(Err(LoadFault::Handler(too_deep))), read).map(|output| output.code).map_err(|error| {
+    fatal::guarded(&ToHost::Loaded(Err(LoadFault::Handler(too_deep))), read).map(|output| output.code).map_err(|error| {
         let kind = match error.code {
             ErrorCode::InvalidSyntax => "SyntaxError: ",
             _ => "",

@@ -14,12 +14,13 @@ use crate::{
     call_state::CallState,
     clock::{cpu_ns, monotonic_ns},
     driver::Driver,
-    engine, heap,
+    engine, fatal,
+    footprint::Footprint,
+    heap,
     host::{self, Gone, Host, exit_now},
     jail::Jail,
     load,
     memory::Memory,
-    overflow,
     pump::{End, Started, begin_call, call_of, pump, send},
     schema::Schemas,
 };
@@ -44,6 +45,8 @@ struct Worker {
     state: Rc<RefCell<OpState>>,
     budget: Arc<Budget>,
     memory: Arc<Memory>,
+    /// Once everything is there but the bundle, where the system tells.
+    footprint: Option<Footprint>,
     schemas: Schemas,
     has_handler: bool,
 }
@@ -59,15 +62,17 @@ impl Worker {
         let (mut runtime, driver) = engine::boot(&memory, CallState::new(Arc::clone(&budget)));
         memory.report_to(Arc::clone(&budget));
         heap::report_to(Arc::clone(&budget));
+        fatal::watch(descriptor);
+        // It is read in `/proc`, which is not there afterwards.
+        let footprint = Footprint::now();
         jail.leave(user);
         budget.watch(runtime.v8_isolate().thread_safe_handle()).map_err(|_| Gone::Io)?;
         interrupt_nobody();
-        overflow::watch(descriptor);
         // The first look at a clock asks the system where it is.
         monotonic_ns();
         let jail = jail.seal();
         let state = runtime.op_state();
-        let mut worker = Self { host, runtime, driver, state, budget, memory, schemas: Schemas::default(), has_handler: false };
+        let mut worker = Self { host, runtime, driver, state, budget, memory, footprint, schemas: Schemas::default(), has_handler: false };
         worker.tell(&ToHost::Ready { jail })?;
         Ok(worker)
     }
@@ -97,6 +102,9 @@ impl Worker {
         self.memory.limit(limits.heap_bytes, limits.buffer_bytes);
         engine::limit_heap(self.runtime.v8_isolate(), &self.memory);
         let started = Started::now(0);
+        if let Some(footprint) = self.footprint {
+            footprint.bound(limits.rss_bytes);
+        }
         self.begin(limits, started, Phase::Load);
         let loaded = self.take_in(&load, started);
         self.rest();

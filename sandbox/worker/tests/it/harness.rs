@@ -5,9 +5,12 @@ use std::{
     io::{Read, Write},
     os::{
         fd::{AsRawFd, OwnedFd},
-        unix::{net::UnixStream, process::CommandExt},
+        unix::{
+            net::UnixStream,
+            process::{CommandExt, ExitStatusExt},
+        },
     },
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     time::Duration,
 };
 
@@ -44,6 +47,8 @@ pub struct Worker {
     /// Most ops that were under way at once in the last call, timers left out.
     pub most_in_flight: usize,
     pub waits: usize,
+    /// The most that its process had in memory, in bytes, once that has ended.
+    peak: Option<u64>,
 }
 
 /// How a call ended.
@@ -86,6 +91,7 @@ impl Worker {
             said: Vec::new(),
             most_in_flight: 0,
             waits: 0,
+            peak: None,
         };
         match worker.receive() {
             Some(ToHost::Ready { jail }) => worker.jail = jail,
@@ -225,9 +231,18 @@ impl Worker {
                     }
                 }
                 Some(ToHost::Done { outcome, spent }) => return Ended { outcome, spent },
+                None => return self.ended_without_words(),
                 other => panic!("during a call, the worker said {other:?} (exit {:?})", self.child.try_wait()),
             }
         }
+    }
+
+    /// What the status says of a worker that said nothing of its end.
+    fn ended_without_words(&mut self) -> Ended {
+        let status = self.reap();
+        let reason = status.code().and_then(|status| StopReason::of_exit_status(status, &self.limits));
+        let reason = reason.unwrap_or_else(|| panic!("during a call, the worker ended: {status}"));
+        Ended { outcome: Outcome::Stopped(reason), spent: Spent::default() }
     }
 
     fn answer(&mut self, op: u32, request: &OpRequest) {
@@ -330,6 +345,29 @@ impl Worker {
 
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// The most that the process had in memory, in bytes. It ends, if it has not.
+    pub fn peak_bytes(&mut self) -> u64 {
+        if self.peak.is_none() {
+            let _ = self.child.kill();
+            self.reap();
+        }
+        self.peak.unwrap()
+    }
+
+    /// Waits for the process, and notes what it had.
+    #[expect(unsafe_code, reason = "the standard library does not tell what a child has used")]
+    fn reap(&mut self) -> ExitStatus {
+        let mut status = 0;
+        // SAFETY: all zeros are a valid usage, and the child was not waited for.
+        let used = unsafe {
+            let mut used: libc::rusage = std::mem::zeroed();
+            assert!(libc::wait4(self.child.id().cast_signed(), &raw mut status, 0, &raw mut used) > 0);
+            used
+        };
+        self.peak = Some(used.ru_maxrss.unsigned_abs() << 10);
+        ExitStatus::from_raw(status)
     }
 
     pub fn wait_for_exit(&mut self) -> std::process::ExitStatus {

@@ -60,3 +60,40 @@ fn texts_as_bytes_come_and_go() {
     );
     assert_eq!(worker.json(&Value::Null), json!([200 * MIB, 0, ""]));
 }
+
+/// Why a handler of this body was stopped, and the most that its process had in memory, in bytes.
+fn stopped_at(body: &str, limits: Limits) -> (Option<StopReason>, u64) {
+    let mut worker = Worker::handler_limited(body, limits);
+    worker.files.insert("f".into(), vec![1; 1 << 20]);
+    let reason = match worker.call(&Value::Null).outcome {
+        Outcome::Stopped(reason) => Some(reason),
+        // What cannot be had is an error that can be caught.
+        Outcome::Threw(_) => None,
+        other => panic!("{other:?}: {body}"),
+    };
+    (reason, worker.peak_bytes())
+}
+
+#[test]
+fn no_way_to_take_memory_leads_beyond_that_of_the_process() {
+    for body in [
+        "const all = []; for (;;) { const b = new ArrayBuffer(1 << 20, { maxByteLength: 2 << 20 }); new Uint8Array(b).fill(7); all.push(b); }",
+        "const all = []; for (;;) { const b = new ArrayBuffer(0, { maxByteLength: 1 << 28 }); for (let n = 1 << 20; n <= 1 << 28; n += 1 << 20) { b.resize(n); new Uint8Array(b).fill(7); } all.push(b); }",
+        "const all = []; for (let i = 0;; i++) { const f = new Intl.NumberFormat('de', { style: 'currency', currency: 'EUR', minimumFractionDigits: i % 4 }); f.format(i); all.push(f); }",
+        "const all = []; for (let i = 0;; i++) { const f = new Intl.DateTimeFormat(['ar', 'ja', 'hi'][i % 3], { dateStyle: 'full' }); f.format(0); all.push(f); }",
+        "const all = []; for (let i = 0;; i++) { const r = new RegExp('(' + '(a|b|c|' + i + ')?'.repeat(150) + ')+$'); try { r.exec('abc' + i); } catch {} all.push(r); }",
+        "const text = 'x'.repeat(1 << 20); for (;;) ctx.files.write('f', text).catch(() => {});",
+        "const all = []; for (;;) all.push(structuredClone(new Uint8Array(1 << 20)));",
+        "const all = []; for (;;) all.push(await ctx.files.read('f'));",
+        "const all = []; for (;;) all.push(new TextDecoder('utf-16le').decode(new Uint8Array(1 << 20)));",
+        "const all = []; for (let i = 0;; i++) all.push(new URL('https://a.example/' + 'x'.repeat(1 << 16) + i));",
+        "const all = []; for (let i = 0;; i++) all.push(Symbol.for('y'.repeat(1 << 16) + i));",
+        "return 'x'.repeat((1 << 29) - 24).split('').length;",
+    ] {
+        // Small, so that it is soon full.
+        let limits = Limits { ops: 10_000, rss_bytes: 96 * MIB, ..ample() };
+        let (reason, peak) = stopped_at(body, limits);
+        assert!(matches!(reason, Some(StopReason::Memory { .. }) | None), "{reason:?}: {body}");
+        assert!(peak <= limits.rss_bytes + 16 * MIB, "{} MiB: {body}", peak >> 20);
+    }
+}

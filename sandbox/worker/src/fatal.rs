@@ -1,8 +1,8 @@
-//! What the host is told when a parser that is not ours runs out of stack.
+//! What the host is told when a signal ends this process that code which is not ours brought about.
 //!
 //! The engines count their own stack; what reads TypeScript does not, and nothing but the guard below the stack stops it. The
-//! system's signal then finds the words prepared, sends them, and ends the process. Outside of [`guarded`] the signal does what
-//! it always does.
+//! system's signal then finds the words prepared by [`guarded`], and sends them. Who is refused memory, and can neither go on
+//! nor say so, aborts: that is told by the status. Any other signal does what it always does.
 
 use std::{
     os::fd::RawFd,
@@ -10,12 +10,15 @@ use std::{
     sync::atomic::{AtomicI32, AtomicPtr, Ordering},
 };
 
-use tollhouse_protocol::{ToHost, frame};
+use tollhouse_protocol::{ToHost, exit::OUT_OF_MEMORY, frame};
 
-use crate::host;
+use crate::{footprint, host};
 
 /// Stack of the one who handles the signal: the thread's own has run out. Far more than a signal's frame takes.
 const STACK_BYTES: usize = 64 << 10;
+
+/// What an overrun of the stack raises, and what those do who cannot go on.
+const FATAL: [libc::c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGABRT, libc::SIGILL, libc::SIGTRAP];
 
 /// The socket to the host.
 static SOCKET: AtomicI32 = AtomicI32::new(-1);
@@ -23,7 +26,7 @@ static SOCKET: AtomicI32 = AtomicI32::new(-1);
 static WORDS: AtomicPtr<Vec<u8>> = AtomicPtr::new(ptr::null_mut());
 
 /// Prepares the calling thread, whose host is at `socket`.
-#[expect(unsafe_code, reason = "no safe binding handles this signal")]
+#[expect(unsafe_code, reason = "no safe binding handles these signals")]
 pub(crate) fn watch(socket: RawFd) {
     SOCKET.store(socket, Ordering::SeqCst);
     let stack = Box::leak(vec![0_u8; STACK_BYTES].into_boxed_slice());
@@ -34,7 +37,9 @@ pub(crate) fn watch(socket: RawFd) {
         action.sa_sigaction = on_fault as *const () as usize;
         action.sa_flags = libc::SA_ONSTACK;
         libc::sigaltstack(&raw const stack, ptr::null_mut());
-        libc::sigaction(libc::SIGSEGV, &raw const action, ptr::null_mut());
+        for signal in FATAL {
+            libc::sigaction(signal, &raw const action, ptr::null_mut());
+        }
     }
 }
 
@@ -53,14 +58,17 @@ pub(crate) fn guarded<T>(message: &ToHost, work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Async-signal-safe: an atomic, and two system calls.
+/// Async-signal-safe: an atomic, and system calls.
 #[expect(unsafe_code, reason = "a signal's handler has nothing but pointers")]
 extern "C" fn on_fault(signal: libc::c_int) {
+    if footprint::is_exhausted() {
+        host::exit_now(OUT_OF_MEMORY);
+    }
     let words = WORDS.load(Ordering::SeqCst);
     // SAFETY: the frame lives until `guarded` has taken it back, which this thread cannot do meanwhile. Else the signal happens
     // again, unhandled, when this function returns.
     unsafe {
-        if words.is_null() {
+        if words.is_null() || signal != libc::SIGSEGV {
             libc::signal(signal, libc::SIG_DFL);
             return;
         }
