@@ -25,9 +25,9 @@ pub(crate) fn text<'s>(scope: &mut PinScope<'s, '_>, error: Local<'s, v8::Value>
 /// all objects first, which are the handler's to say, and give them the call site.
 fn frame(scope: &mut PinScope<'_, '_>, site: Local<'_, v8::Value>) -> Option<String> {
     let site = Local::<v8::Object>::try_from(Local::new(scope, site)).ok()?;
-    // Nobody but the engine has this object, so what it holds is as it was.
-    let methods = Local::<v8::Object>::try_from(site.get_prototype(scope)?).ok()?;
     let name = v8::String::new(scope, "toString")?;
+    // QuickJS has it in the site, V8 in what all sites come from: nobody but the engine has either, so both are as they were.
+    let methods = if cfg!(feature = "v8") { Local::<v8::Object>::try_from(site.get_prototype(scope)?).ok()? } else { site };
     if methods.has_own_property(scope, name.into()) != Some(true) {
         return None;
     }

@@ -175,7 +175,9 @@ fn sources_that_no_parser_can_follow_are_refused_with_a_line() {
 
 #[test]
 fn sources_within_the_levels_load() {
-    for (before, after, levels) in [("(", ")", 490), ("[", "]", 490), ("!", "", 490), ("- ", "", 490), ("`${", "}`", 240)] {
+    // QuickJS has less stack for its own parser.
+    let most = if cfg!(feature = "quickjs") { 100 } else { 490 };
+    for (before, after, levels) in [("(", ")", most), ("[", "]", most), ("!", "", most), ("- ", "", most), ("`${", "}`", most / 2)] {
         let source = format!("export default () => typeof {}1{};", before.repeat(levels), after.repeat(levels));
         for language in [Language::Js, Language::Ts] {
             let mut worker = Worker::start();
