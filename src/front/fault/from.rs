@@ -17,7 +17,7 @@ use crate::{
     front::Code,
     money::{CreditError, LedgerError, QuoteRefusal, RouteError, Slowed, payout::PayoutError, refund::RefundError},
     store::StoreError,
-    tool::finding::Finding,
+    tool::{Mismatch, finding::Finding},
 };
 
 /// An error that may be of one member of a body.
@@ -80,6 +80,7 @@ impl From<&CallError> for Fault {
         let fault = Self::new(Code::of_call(error), error.to_string());
         match error {
             CallError::Input(mismatch) | CallError::Output(mismatch) => fault.with("problems", json!(mismatch.problems)),
+            CallError::Unreadable(why) => fault.with("problems", json!(Mismatch::whole(why.to_string()).problems)),
             CallError::PaymentRequired(challenge) | CallError::SettlementRefused(challenge) | CallError::PaymentReused(challenge) => {
                 fault.challenged(challenge)
             }
@@ -109,7 +110,6 @@ impl From<&CallError> for Fault {
             | CallError::CreditFrozen
             | CallError::Threw(_)
             | CallError::Misbehaved(_)
-            | CallError::Unreadable(_)
             | CallError::Stopped(_)
             | CallError::Cancelled
             | CallError::SecretsUnavailable
