@@ -23,7 +23,7 @@ use tollhouse_protocol::{Limits, LoadFault, Outcome, Side, Spent, StopReason, To
 
 use crate::{
     clock::{ThreadClock, monotonic_ns},
-    host::Lifeline,
+    host::{Lifeline, exit_now},
 };
 
 /// How often a termination is asked for again.
@@ -180,8 +180,12 @@ impl Budget {
 
     /// Ends the process, which has all the memory it may have, on the account of a schema that is at work.
     pub(crate) fn end_exhausted(&self) -> ! {
-        let limit_bytes = self.limits.lock().unwrap_or_else(PoisonError::into_inner).rss_bytes;
-        self.stop_schema(limit_bytes);
+        let limits = *self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever is telling of a stop may be this thread.
+        if let Some(reason) = self.reason() {
+            exit_now(reason.exit_status(&limits));
+        }
+        self.stop_schema(limits.rss_bytes);
         self.end_process()
     }
 

@@ -75,14 +75,8 @@ pub(crate) fn javascript(source: &str) -> Result<String, LoadError> {
     Ok(stripped.strip_prefix(before).and_then(|text| text.strip_suffix(after)).unwrap_or(body).to_owned())
 }
 
-/// The error of a source that came as JavaScript: one that would be TypeScript was hardly meant to be anything else, and one
-/// without a place is that the engine's stack ran out.
+/// The error of a source that came as JavaScript: one that would be TypeScript was hardly meant to be anything else.
 pub(crate) fn or_typescript(error: LoadError, source: &str) -> LoadError {
-    let error = match (error.line, nesting::check(source)) {
-        (None, Err(too_deep)) => return too_deep,
-        (Some(_), Err(_)) => return error,
-        (line, Ok(longest)) => LoadError { line: line.or(Some(longest)), ..error },
-    };
     if !javascript(source).is_ok_and(|stripped| stripped != source) {
         return error;
     }
@@ -105,7 +99,7 @@ fn compile(
     let origin = v8::ScriptOrigin::new(scope, name.into(), 0, -shift.cast_signed(), false, -1, None, false, false, true, None);
     let mut unit = script_compiler::Source::new(text, Some(&origin));
     let Some(module) = script_compiler::compile_module(scope, &mut unit) else {
-        return Err(syntax_error(scope, driver, shift));
+        return Err(placed(syntax_error(scope, driver, shift), source));
     };
     let requests = module.get_module_requests();
     if requests.length() > 0 {
@@ -118,9 +112,18 @@ fn compile(
         return Err(error);
     }
     if module.instantiate_module(scope, refuse_import) != Some(true) {
-        return Err(syntax_error(scope, driver, shift));
+        return Err(placed(syntax_error(scope, driver, shift), source));
     }
     Ok(Global::new(scope, module))
+}
+
+/// An error without a place is that the engine's stack ran out: where the source is nested too deep, or longest.
+fn placed(error: LoadError, source: &str) -> LoadError {
+    match (error.line, nesting::check(source)) {
+        (Some(_), _) => error,
+        (None, Ok(line)) => LoadError { line: Some(line), ..error },
+        (None, Err(too_deep)) => too_deep,
+    }
 }
 
 /// What the engine says of a source it does not take.
