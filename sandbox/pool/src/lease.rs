@@ -48,9 +48,10 @@ impl<'a> Lease<'a> {
     pub(crate) async fn drive(&mut self, asked: Asked<'_>, begin: Begin, host: &dyn OpHost, permit: &mut Permit<'_>) -> Ended {
         let process = self.process.as_ref().expect("a leased worker has its process until it is given back");
         process.calls.fetch_add(1, Ordering::Relaxed);
+        let limits = asked.limits;
         let ended = exchange::drive(&process.link, &mut self.buffers, asked, begin, host, permit).await;
         match ended.outcome {
-            Outcome::Stopped(StopReason::Crashed) => ended.because(process.last_reason(asked.0).await),
+            Outcome::Stopped(StopReason::Crashed) => ended.because(process.last_reason(limits).await),
             _ => ended,
         }
     }

@@ -25,8 +25,8 @@
 
 pub mod exit;
 pub mod frame;
-mod jail;
 mod held;
+mod jail;
 pub mod limits;
 mod message;
 mod op;
