@@ -26,6 +26,8 @@ pub(in crate::money) enum Answer {
     Unsent(String),
     /// Nothing that reads. It may have been heard.
     Nothing(String),
+    /// More than is read of an answer.
+    TooLarge(String),
 }
 
 impl Poster {
@@ -48,22 +50,22 @@ async fn answered(question: RequestBuilder, patience: Duration) -> Answer {
         let mut response = match question.send().await {
             Ok(response) => response,
             Err(error) if error.is_connect() => return Ok(Answer::Unsent(named(error))),
-            Err(error) => return Err(named(error)),
+            Err(error) => return Err(Answer::Nothing(named(error))),
         };
+        let nothing = |error| Answer::Nothing(named(error));
         let mut bytes = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(named)? {
+        while let Some(chunk) = response.chunk().await.map_err(nothing)? {
             if bytes.len() + chunk.len() > MAX_ANSWER_BYTES {
-                return Err(format!("answer is larger than {MAX_ANSWER_BYTES} bytes"));
+                return Err(Answer::TooLarge(format!("answer is larger than {MAX_ANSWER_BYTES} bytes")));
             }
             bytes.extend_from_slice(&chunk);
         }
         let status = response.status();
-        let body = serde_json::from_slice(&bytes).map_err(|_| format!("answered {status} without JSON"))?;
+        let body = serde_json::from_slice(&bytes).map_err(|_| Answer::Nothing(format!("answered {status} without JSON")))?;
         Ok(Answer::Json(status, body))
     };
     match tokio::time::timeout(patience, answer).await {
-        Ok(Ok(answer)) => answer,
-        Ok(Err(why)) => Answer::Nothing(why),
+        Ok(Ok(answer) | Err(answer)) => answer,
         Err(_) => Answer::Nothing(format!("no answer within {} s", patience.as_secs())),
     }
 }

@@ -143,7 +143,7 @@ impl RemoteRoutes {
                 )))
             }
             Answer::Json(status, _) => Err(RouteError::Unavailable(format!("it answered {status}"))),
-            Answer::Unsent(why) | Answer::Nothing(why) => Err(RouteError::Unavailable(why)),
+            Answer::Unsent(why) | Answer::Nothing(why) | Answer::TooLarge(why) => Err(RouteError::Unavailable(why)),
         }
     }
 }

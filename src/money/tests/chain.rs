@@ -58,6 +58,22 @@ async fn events_are_asked_for_in_ranges_that_the_node_allows() {
     assert!(node.times("eth_getLogs") < 100);
 }
 
+/// One busy payer has more transfers in a thousand blocks than are read at once: the settlement stayed open for ever.
+#[tokio::test]
+async fn blocks_with_more_events_than_are_read_at_once_are_asked_for_in_smaller_ranges() {
+    for (heavy_span, least) in [(100, 62), (4, 3), (1, 1)] {
+        let (outcome, node) = judged(Chain { heavy_span, ..Chain::at(EXPIRED).spending(98_010, paid(PAY_TO, PRICE.0)) }).await;
+        assert!(settled(&outcome), "{outcome:?}");
+        let asked = node.asked.lock().unwrap();
+        let filters = asked.iter().filter(|question| question["method"] == "eth_getLogs").map(|question| &question["params"][0]);
+        let narrowest = filters.map(|filter| hex(&filter["toBlock"]) - hex(&filter["fromBlock"]) + 1).min();
+        assert_eq!(narrowest, Some(least));
+    }
+    let (outcome, node) = judged(Chain { heavy_span: 0, ..Chain::at(EXPIRED).spending(98_010, paid(PAY_TO, PRICE.0)) }).await;
+    assert!(open(&outcome), "{outcome:?}");
+    assert_eq!(node.times("eth_getLogs"), 6, "1000, 250, 62, 15, 3 and 1 blocks");
+}
+
 #[tokio::test]
 async fn every_block_is_looked_through_once_to_the_last_that_stays() {
     let (outcome, node) = judged(Chain { most_span: 1_000, ..Chain::at(EXPIRED).spending(100_000, paid(PAY_TO, PRICE.0)) }).await;

@@ -46,6 +46,9 @@ pub(in crate::money) enum RpcError {
     /// It may have heard the question.
     #[error("the node did not answer: {0}")]
     Silent(String),
+    /// It answered more than is read.
+    #[error("the node's {0}")]
+    TooLarge(String),
     /// It answered an error, or what it cannot be.
     #[error("{method}: {message}")]
     Said { method: &'static str, message: String, data: Option<Bytes> },
@@ -162,6 +165,7 @@ impl Node {
             Answer::Json(_, body) => body,
             Answer::Unsent(why) => return Err(self.away(RpcError::Unsent(why))),
             Answer::Nothing(why) => return Err(self.away(RpcError::Silent(why))),
+            Answer::TooLarge(why) => return Err(RpcError::TooLarge(why)),
         };
         if let Some(error) = body.get("error").filter(|error| !error.is_null()) {
             let data = error["data"].as_str().and_then(|data| data.parse().ok());

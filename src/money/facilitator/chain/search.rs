@@ -55,6 +55,8 @@ impl<'a> Walk<'a> {
                 }
                 // It may be more than the node looks through at once.
                 Err(RpcError::Said { .. }) if self.span > LEAST_SPAN => self.span = (self.span / 4).max(LEAST_SPAN),
+                // So many events may lie in a few blocks.
+                Err(RpcError::TooLarge(_)) if self.span > 1 => self.span = (self.span / 4).max(1),
                 Err(error) => return Err(error),
             }
         }

@@ -168,7 +168,7 @@ impl Facilitator for HttpFacilitator {
     async fn verify(&self, payment: &Payment) -> Verdict {
         let (status, body) = match self.ask("/verify", payment, self.patience.verify).await {
             Answer::Json(status, body) => (status, body),
-            Answer::Unsent(why) | Answer::Nothing(why) => return Verdict::Unavailable(why),
+            Answer::Unsent(why) | Answer::Nothing(why) | Answer::TooLarge(why) => return Verdict::Unavailable(why),
         };
         let reason = body["invalidReason"].as_str().unwrap_or("unexpected_verify_error");
         match body["isValid"].as_bool() {

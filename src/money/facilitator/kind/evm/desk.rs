@@ -265,7 +265,7 @@ impl Clerk {
         let said = match error {
             RpcError::Said { message, .. } => message.to_lowercase(),
             // It may have it: what is sent again is the same.
-            RpcError::Silent(_) => return,
+            RpcError::Silent(_) | RpcError::TooLarge(_) => return,
             RpcError::Unsent(_) | RpcError::WrongChain(..) => String::new(),
         };
         if said.contains("already known") || said.contains("already imported") || said.contains("known transaction") {

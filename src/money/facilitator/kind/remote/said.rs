@@ -43,7 +43,7 @@ pub(super) fn settle_said(answer: Answer) -> Said {
     let (status, body) = match answer {
         Answer::Json(status, body) => (status, body),
         Answer::Unsent(why) => return Said::Unsent(why),
-        Answer::Nothing(why) => return Said::Doubtful(why),
+        Answer::Nothing(why) | Answer::TooLarge(why) => return Said::Doubtful(why),
     };
     let transaction = body["transaction"].as_str().unwrap_or_default();
     let reason = body["errorReason"].as_str().unwrap_or_default();

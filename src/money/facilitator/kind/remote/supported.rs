@@ -108,7 +108,7 @@ fn read(answer: Answer) -> Result<Value, String> {
     match answer {
         Answer::Json(status, body) if status.is_success() && body["kinds"].is_array() => Ok(body),
         Answer::Json(status, _) => Err(format!("it answered {status}")),
-        Answer::Unsent(why) | Answer::Nothing(why) => Err(why),
+        Answer::Unsent(why) | Answer::Nothing(why) | Answer::TooLarge(why) => Err(why),
     }
 }
 
