@@ -72,7 +72,7 @@ pub async fn scan_ends_with_the_pair_that_brings_it_to_its_bytes(store: impl Sto
     for (bytes, wanted) in [(0, 0), (1, 1), (pair, 1), (pair + 1, 2), (3 * pair, 3), (100 * pair, 10)] {
         let range = KeyRange { bytes, ..KeyRange::all() };
         let first: Vec<_> = (0..wanted).map(key).collect();
-        let last: Vec<_> = (0..10).rev().take(wanted as usize).map(key).collect();
+        let last: Vec<_> = (0..10).rev().take(wanted).map(key).collect();
         assert_eq!(names(&store.scan(Space::Kv, range.clone(), 100, Forward).await.unwrap()), first, "{bytes}");
         assert_eq!(names(&store.scan(Space::Kv, range.clone(), 100, Backward).await.unwrap()), last, "{bytes} backward");
         assert_eq!(store.count(Space::Kv, range, usize::MAX).await.unwrap(), 10);
