@@ -57,6 +57,7 @@ const ALLOWED: &[(i64, If, &str)] = &[
     (libc::SYS_rt_sigaction, If::Always, "abort(), and the end by a stack that is full"),
     (libc::SYS_rt_sigreturn, If::Always, "the end by a stack that is full"),
     (libc::SYS_tgkill, If::Own, "abort()"),
+    (libc::SYS_close, If::Always, "the socket, at the end"),
     (libc::SYS_exit_group, If::Always, "the end"),
 ];
 
