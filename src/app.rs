@@ -95,7 +95,7 @@ pub enum StartError {
     Payment(#[source] crate::money::ConfigError),
     #[error("the catalogue does not open")]
     Catalog(#[source] crate::catalog::PublishError),
-    #[error("the receipts of free calls could not be read")]
+    #[error("the receipts could not be read")]
     Receipts(#[source] crate::store::StoreError),
     #[error("the store is of a version without a ledger; a host that starts on it opens one")]
     NoLedger,
@@ -118,6 +118,13 @@ impl App {
         let clock = Clock::default();
         let store: Arc<dyn Store> = Arc::new(SledStore::open(data.join("store"), settings.store.clone()).map_err(StartError::Store)?);
         let admin = AdminToken::open(settings.account.admin_token.as_deref(), &data.join("admin-token")).map_err(StartError::AdminToken)?;
+        if Signer::is_lost(data, &*store).await.map_err(StartError::Receipts)? {
+            tracing::error!(
+                file = %data.join("receipt-key.pem").display(),
+                "the key that signed the stored receipts is missing, and a new one is made: receipts signed before no longer verify by the keys \
+                 that this host publishes; restore the file from a backup"
+            );
+        }
         let signer = Arc::new(Signer::open(data).map_err(StartError::Key)?.telling(settings.money.offer_format));
         let config = payment_config(settings);
         let (facilitators, ledger) = facilitators(settings, &config, &store, &clock).map_err(StartError::Payment)?;

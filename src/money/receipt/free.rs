@@ -40,7 +40,7 @@ const SORT: usize = 250;
 /// Time between two such goes, so that calls have the store to themselves most of the time.
 const SORT_PAUSE: Duration = Duration::from_millis(10);
 
-const FREE_RECEIPTS: Table<(u64, RequestId, u32), Pack> = schema::FREE_RECEIPTS.holding();
+pub(super) const FREE_RECEIPTS: Table<(u64, RequestId, u32), Pack> = schema::FREE_RECEIPTS.holding();
 /// What was added by calls, added by sorting, and removed.
 const ADDED: Table<(), Tally> = schema::FREE_ADDED.holding();
 const SORTED: Table<(), Tally> = schema::FREE_SORTED.holding();

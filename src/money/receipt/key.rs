@@ -18,12 +18,14 @@ use zeroize::Zeroizing;
 use super::{
     Draft, OfferFormat, OfferReceipt, Payment, Record, Signed, Transfer, canonical,
     eip712::TypedSigner,
+    free::FREE_RECEIPTS,
     jws,
     offer::{self, Offer, Payload},
+    record::RECEIPTS,
 };
 use crate::{
     base::{clock::Timestamp, folder},
-    store::StoreError,
+    store::{Store, StoreError},
 };
 
 /// The key file: PKCS#8 in PEM, for its owner alone.
@@ -80,6 +82,18 @@ impl Signer {
             read => read?,
         };
         Ok(Self::new(key, read_retired(&folder.join(RETIRED_FILE))?))
+    }
+
+    /// Whether the data folder of a store that holds receipts has no key: whoever has one of them cannot verify it with the next.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn is_lost(folder: &Path, store: &dyn Store) -> Result<bool, StoreError> {
+        if folder.join(KEY_FILE).exists() {
+            return Ok(false);
+        }
+        Ok(RECEIPTS.count(store, &RECEIPTS.all(), 1).await? + FREE_RECEIPTS.count(store, &FREE_RECEIPTS.all(), 1).await? > 0)
     }
 
     /// Retires the key in the data folder and makes a new one. Receipts signed by the old one still verify.
@@ -296,7 +310,8 @@ fn write_beside(path: &Path, bytes: &[u8], put: impl FnOnce(&Path) -> io::Result
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::Stored, *};
+    use crate::store::{Durability, memory::MemoryStore};
 
     fn set_mode(path: &Path, mode: u32) {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
@@ -310,6 +325,18 @@ mod tests {
         assert_eq!(first.jwks(), again.jwks());
         assert_eq!(fs::metadata(folder.path().join(KEY_FILE)).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left lying about");
+    }
+
+    #[tokio::test]
+    async fn a_missing_key_is_lost_where_the_store_holds_receipts() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = MemoryStore::default();
+        assert!(!Signer::is_lost(folder.path(), &store).await.unwrap(), "the first start makes one");
+        let id = "rcpt_01ARZ3NDEKTSV4RRFFQ69G5FAV".parse().unwrap();
+        store.apply(RECEIPTS.put(&id, &Stored(b"{}".to_vec())), Durability::Durable).await.unwrap();
+        assert!(Signer::is_lost(folder.path(), &store).await.unwrap());
+        Signer::open(folder.path()).unwrap();
+        assert!(!Signer::is_lost(folder.path(), &store).await.unwrap());
     }
 
     #[test]
