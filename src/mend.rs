@@ -32,20 +32,29 @@ pub(crate) struct RepairArgs {
 
 pub(crate) fn check(args: &CheckArgs) -> Result<(), Box<dyn Error>> {
     let checked = sled::check(&args.data.join("store"), &SledConfig::default())?;
-    let Checked { found, damages, .. } = &checked;
+    let Checked { found, damages, archive, .. } = &checked;
     let mut stdout = std::io::stdout();
     for sentence in found {
         writeln!(stdout, "{sentence}")?;
     }
-    for damage in damages {
+    for damage in damages.iter().chain(archive) {
         writeln!(stdout, "damaged: {damage}")?;
     }
-    if damages.is_empty() { Ok(()) } else { Err("the store is damaged".into()) }
+    if damages.is_empty() && archive.is_none() { Ok(()) } else { Err("the store is damaged".into()) }
 }
 
 pub(crate) fn repair(args: &RepairArgs) -> Result<(), Box<dyn Error>> {
     let repair = sled::repair(&args.data.join("store"), &SledConfig::default())?;
     let mut stdout = std::io::stdout();
+    if let Some(damage) = &repair.archive {
+        writeln!(
+            stdout,
+            "damaged: {damage}; the host runs without the archive, and no repair brings its money back: restore a backup that has it"
+        )?;
+    }
+    if repair.damages.is_empty() && repair.archive.is_some() {
+        return Err("the archive is damaged, which cannot be repaired; nothing else is damaged, and nothing was changed".into());
+    }
     if repair.damages.is_empty() {
         writeln!(stdout, "nothing is damaged")?;
         return Ok(());

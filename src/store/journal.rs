@@ -20,6 +20,7 @@ mod blank;
 mod checkpoint;
 mod cut;
 mod damage;
+mod ends;
 mod frame;
 mod link;
 mod part;

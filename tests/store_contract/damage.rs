@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use tollhouse::store::sled::{check, repair};
+use tollhouse::store::sled::{MoneyRows, check, repair};
 
 use super::{
     harness::*,
@@ -332,4 +332,29 @@ fn copy(from: &Path, to: &Path) {
 
 fn used_sectors(segment: &Path) -> usize {
     std::fs::read(segment).unwrap().iter().rposition(|byte| *byte != 0).unwrap() / 512 + 1
+}
+
+#[tokio::test]
+async fn an_archive_that_is_gone_is_damage_that_no_repair_mends() {
+    let folder = folder();
+    let path = folder.path().join("store");
+    let config = SledConfig { segment_bytes: 64 * 1024, checkpoint_bytes: 64 * 1024, ..SledConfig::default() };
+    let store = SledStore::open(&path, config).unwrap();
+    let mut n = 0;
+    while !path.join("archive").exists() || n < 200 {
+        store.apply(Batch::of(vec![], vec![Write::put(Space::Receipts, key(n), bytes(n % 1_400))]), Durable).await.unwrap();
+        n += 1;
+    }
+    drop(store);
+    assert_eq!(check(&path, &SledConfig::default()).unwrap().archive, None);
+    std::fs::remove_dir_all(path.join("archive")).unwrap();
+    let checked = check(&path, &SledConfig::default()).unwrap();
+    assert!(checked.archive.is_some() && checked.damages.is_empty(), "{checked:?}");
+    let repair = repair(&path, &SledConfig::default()).unwrap();
+    assert!(repair.archive == checked.archive && repair.damages.is_empty());
+    drop(repair);
+    let mut rows = MoneyRows::of(&path).unwrap();
+    assert!(matches!(rows.next_frame(), Err(OpenError::Archive { .. })));
+    let store = try_open(&folder).unwrap();
+    assert_eq!(all(&store, Space::Receipts).await.len(), n, "the rows are in the store");
 }

@@ -12,6 +12,7 @@ use std::{
 use super::{
     archived::Archived,
     damage::{Damage, JournalError},
+    ends,
     frame::Frame,
     link::Link,
     reader::{Found, Reader},
@@ -66,6 +67,11 @@ impl Archive {
             frames += 1;
         }
         Ok(Self { files, frames, last: archived.last() })
+    }
+
+    /// Whether files are missing, or damaged at their ends. What lies between is not read.
+    pub(crate) fn look(store: &Path) -> Result<(), JournalError> {
+        ends::look(store)
     }
 
     /// Keeps the money of the frames of a segment up to `until`; where it is damaged, of those before.

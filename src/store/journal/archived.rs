@@ -1,9 +1,13 @@
 //! Reading the archive: its frames, one after the other, each followed from the one before.
 
-use std::{path::Path, vec};
+use std::{
+    path::{Path, PathBuf},
+    vec,
+};
 
 use super::{
-    damage::{Damage, JournalError},
+    damage::JournalError,
+    ends::Ends,
     frame::Frame,
     link::{Hash, Link},
     reader::{Found, Reader},
@@ -13,11 +17,11 @@ use super::{
 /// The frames of the archive, from the first on.
 #[derive(Debug)]
 pub(crate) struct Archived {
+    store: PathBuf,
     files: vec::IntoIter<Named>,
     /// The file that is being read, and what all in it so far comes to.
     reading: Option<(Reader, Hash)>,
-    /// What the files before come to.
-    chain: Option<Hash>,
+    ends: Ends,
     /// The number of the last frame.
     last: u64,
 }
@@ -27,15 +31,17 @@ impl Archived {
     pub(crate) fn start(store: &Path) -> Result<Self, JournalError> {
         let folder = store.join(Kind::Archive.folder());
         let files = Named::all(store, Kind::Archive).map_err(JournalError::io(&folder))?;
-        Ok(Self { files: files.into_iter(), reading: None, chain: None, last: 0 })
+        Ok(Self { store: store.to_owned(), files: files.into_iter(), reading: None, ends: Ends::of(store)?, last: 0 })
     }
 
     /// The next frame; `None` behind the last.
     pub(crate) fn next(&mut self) -> Result<Option<Box<Frame>>, JournalError> {
         loop {
             let Some((reader, here)) = &mut self.reading else {
-                let Some(named) = self.files.next() else { return Ok(None) };
-                self.open(&named)?;
+                let Some(named) = self.files.next() else { return self.ends.finish(&self.store).map(|()| None) };
+                let reader = self.ends.open(&self.store, &named)?;
+                let chain = reader.opening.link.chain;
+                self.reading = Some((reader, chain));
                 continue;
             };
             let at = reader.at();
@@ -51,7 +57,7 @@ impl Archived {
                 }
                 Found::Zeros { .. } => return Err(reader.damage("zeros in place of a frame", at, self.last + 1).into()),
                 Found::End => {
-                    self.chain = Some(*here);
+                    self.ends.close(*here);
                     self.reading = None;
                 }
             }
@@ -66,15 +72,5 @@ impl Archived {
     /// The number of the last frame that was read.
     pub(super) fn last(&self) -> u64 {
         self.last
-    }
-
-    fn open(&mut self, named: &Named) -> Result<(), JournalError> {
-        let reader = Reader::open(&named.path, Kind::Archive)?;
-        let opening = reader.opening;
-        if self.chain.is_some_and(|chain| chain != opening.link.chain) || opening.sequence != named.sequence {
-            return Err(Damage::new(&named.path, "it does not follow from the file before it").at(0).into());
-        }
-        self.reading = Some((reader, opening.link.chain));
-        Ok(())
     }
 }

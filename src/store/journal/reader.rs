@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{self, BufReader, Read as _},
+    io::{self, BufReader, Read as _, Seek as _, SeekFrom},
     ops::Range,
     path::{Path, PathBuf},
 };
@@ -101,6 +101,34 @@ impl Reader {
                 }
             }
         }
+    }
+
+    /// Goes to the last sector with which a frame starts; answers that frame's number. `None` where the file has none.
+    pub(super) fn last_frame(&mut self) -> Result<Option<u64>, JournalError> {
+        let mut at = self.length / SECTOR as u64 * SECTOR as u64;
+        if at != self.length {
+            return Err(Damage::new(&self.path, "it ends within a sector").at(at).into());
+        }
+        while at > SECTOR as u64 {
+            at -= SECTOR as u64;
+            self.go_to(at)?;
+            let Some(bytes) = self.sector()? else { break };
+            match sector::read(&bytes) {
+                Sector::Good { first: true, content, .. } => {
+                    self.go_to(at)?;
+                    return Ok(Head::read(content).map(|head| head.sequence));
+                }
+                Sector::Good { .. } => {}
+                Sector::Zero | Sector::Bad => return Err(Damage::new(&self.path, "a changed sector").at(at).into()),
+            }
+        }
+        Ok(None)
+    }
+
+    fn go_to(&mut self, at: u64) -> Result<(), JournalError> {
+        self.input.seek(SeekFrom::Start(at)).map_err(JournalError::io(&self.path))?;
+        self.at = at;
+        Ok(())
     }
 
     pub(super) fn damage(&self, what: &str, at: u64, sequence: u64) -> Damage {

@@ -323,6 +323,34 @@ fn the_archive_keeps_the_money_and_proves_it() {
 }
 
 #[test]
+fn a_file_that_is_gone_from_anywhere_in_the_archive_is_missed() {
+    let folder = Folder::new();
+    let mut writer = folder.begin();
+    for _ in 0..60 {
+        append(&mut writer, true);
+    }
+    let end = writer.sequence();
+    drop(writer);
+    Archive::take(folder.path(), end).unwrap();
+    Archive::look(folder.path()).unwrap();
+    let files = Named::all(folder.path(), Kind::Archive).unwrap();
+    let with_money: Vec<_> = files.iter().filter(|file| file.path.metadata().unwrap().len() > SECTOR as u64).collect();
+    assert!(with_money.len() > 2);
+    for file in with_money {
+        let kept = fs::read(&file.path).unwrap();
+        fs::remove_file(&file.path).unwrap();
+        assert!(Archive::look(folder.path()).is_err() && Archive::check(folder.path()).is_err(), "{}", file.path.display());
+        fs::write(&file.path, &kept[..kept.len() - 1]).unwrap();
+        assert!(Archive::look(folder.path()).is_err() && Archive::check(folder.path()).is_err(), "{} is short", file.path.display());
+        fs::write(&file.path, kept).unwrap();
+    }
+    Archive::look(folder.path()).unwrap();
+    fs::remove_dir_all(folder.path().join(Kind::Archive.folder())).unwrap();
+    let Err(JournalError::Damaged(damage)) = Archive::look(folder.path()) else { panic!("nobody misses the archive") };
+    assert!(damage.what.contains("is missing at its end"), "{damage}");
+}
+
+#[test]
 fn a_sync_that_is_refused_leaves_frames_unsynced() {
     let folder = Folder::new();
     let refuse = WriterSettings { before_sync: Arc::new(|| Err(std::io::Error::other("no"))), ..settings(&folder) };

@@ -6,7 +6,10 @@ use super::{
     OpenError,
     footing::{corrupt, damaged},
 };
-use crate::store::{Space, Written, journal::Archived};
+use crate::store::{
+    Space, Written,
+    journal::{Archived, JournalError},
+};
 
 /// The rows of money that the archive holds, in the order in which they were written.
 #[derive(Debug)]
@@ -22,7 +25,7 @@ impl MoneyRows {
     ///
     /// A folder that cannot be read.
     pub fn of(store: &Path) -> Result<Self, OpenError> {
-        let archived = Archived::start(store).map_err(|error| damaged(store, error))?;
+        let archived = Archived::start(store).map_err(|error| refused(store, error))?;
         Ok(Self { store: store.to_owned(), archived })
     }
 
@@ -32,10 +35,17 @@ impl MoneyRows {
     ///
     /// An archive that is damaged.
     pub fn next_frame(&mut self) -> Result<Option<Vec<Written>>, OpenError> {
-        let Some(frame) = self.archived.next().map_err(|error| damaged(&self.store, error))? else { return Ok(None) };
+        let Some(frame) = self.archived.next().map_err(|error| refused(&self.store, error))? else { return Ok(None) };
         let unreadable = || corrupt(&self.store, format!("frame {} of the archive does not read", frame.sequence()));
         let [money, _] = frame.parts().ok_or_else(unreadable)?;
         let written = money.rows.into_iter().filter_map(|row| Some(Written::new(Space::of_number(row.space)?, row.key, row.value?)));
         Ok(Some(written.collect()))
+    }
+}
+
+fn refused(store: &Path, error: JournalError) -> OpenError {
+    match error {
+        JournalError::Damaged(damage) => OpenError::Archive { path: store.to_owned(), damage },
+        error @ JournalError::Io { .. } => damaged(store, error),
     }
 }

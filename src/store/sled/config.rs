@@ -66,6 +66,8 @@ pub enum OpenError {
         path.display()
     )]
     Damaged { path: PathBuf, damage: Box<Damage> },
+    #[error("the archive of the store at `{}` is damaged: {damage}; no repair brings its money back, only a backup that has it", path.display())]
+    Archive { path: PathBuf, damage: Box<Damage> },
     #[error("the store at `{}` has format {found}, this version reads {}; run the version that wrote it", path.display(), values::FORMAT)]
     Format { path: PathBuf, found: String },
     #[error("cannot open the store at `{}`", path.display())]

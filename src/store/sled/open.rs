@@ -27,7 +27,7 @@ use crate::{
     base::folder,
     store::{
         Space, StoreError,
-        journal::{Blank, Checkpoint, Counts, End, JournalError, Kind, Named, Walk, Writer},
+        journal::{Archive, Blank, Checkpoint, Counts, End, JournalError, Kind, Named, Walk, Writer},
     },
 };
 
@@ -60,6 +60,9 @@ pub(super) fn open(store: &Path, config: &SledConfig) -> Result<Opened, OpenErro
     tree::trust(store).map_err(io)?;
     // The names of new files are entries of folders, which have to be on disk too.
     File::open(store).and_then(|folder| folder.sync_all()).and_then(|()| folder::sync_entry(store)).map_err(io)?;
+    if let Err(error) = Archive::look(store) {
+        tracing::error!(%error, "the archive of money is damaged; the host runs without it, and only a backup has what is missing");
+    }
     let moment = Arc::new(Moment { position: RwLock::new(position), recount: Mutex::new(Recount::default()) });
     let counts = journal.counts();
     let standing = Arc::default();

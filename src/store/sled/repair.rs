@@ -33,6 +33,8 @@ pub struct Checked {
     pub found: Vec<String>,
     /// What only a repair, or a backup, mends.
     pub damages: Vec<Damage>,
+    /// What is wrong with the archive. A host runs without, and only a backup mends it.
+    pub archive: Option<Damage>,
     /// The last frame before any damage to the journal, as far as a checkpoint allows it to be the store's last.
     usable: Option<u64>,
 }
@@ -61,6 +63,8 @@ pub struct Repair {
     _lock: File,
     /// What is wrong. Where it is nothing, there is nothing to do.
     pub damages: Vec<Damage>,
+    /// What is wrong with the archive, which stays as it is.
+    pub archive: Option<Damage>,
     /// The last frame that is kept.
     pub kept: u64,
     /// The last frame that there was.
@@ -83,7 +87,7 @@ enum From {
 /// As [`super::SledStore::open`]; [`OpenError::Damaged`] where nothing is left to repair from.
 pub fn repair(store: &Path, config: &SledConfig) -> Result<Repair, OpenError> {
     let lock = lock(store, config)?;
-    let Checked { damages, usable, .. } = look_at(store)?;
+    let Checked { damages, archive, usable, .. } = look_at(store)?;
     let tree = fit_tree(store, config)?.ok();
     let in_tree = tree.as_ref().map(|(_, position)| position.sequence);
     let Some(kept) = in_tree.max(usable) else {
@@ -98,7 +102,7 @@ pub fn repair(store: &Path, config: &SledConfig) -> Result<Repair, OpenError> {
         Some(tree) => From::Tree(Box::new(tree)),
         None => From::Journal,
     };
-    Ok(Repair { store: store.to_owned(), config: config.clone(), _lock: lock, damages, kept, last, dropped, from })
+    Ok(Repair { store: store.to_owned(), config: config.clone(), _lock: lock, damages, archive, kept, last, dropped, from })
 }
 
 impl Repair {
@@ -166,8 +170,7 @@ fn look_at(store: &Path) -> Result<Checked, OpenError> {
     checked.usable = Some(last).filter(|last| *last >= holds_from);
     match Archive::check(store) {
         Ok(archive) => checked.found.push(format!("the archive holds the money of {} frames", archive.frames)),
-        // What a host runs on is not damaged by it.
-        Err(error) => checked.found.push(format!("the archive is damaged: {}", damage_of(error)?)),
+        Err(error) => checked.archive = Some(damage_of(error)?),
     }
     Ok(checked)
 }
