@@ -358,3 +358,19 @@ async fn an_archive_that_is_gone_is_damage_that_no_repair_mends() {
     let store = try_open(&folder).unwrap();
     assert_eq!(all(&store, Space::Receipts).await.len(), n, "the rows are in the store");
 }
+
+#[tokio::test]
+async fn a_repair_without_tree_and_checkpoint_sends_to_the_backup_alone() {
+    let folder = folder();
+    six(&folder).await;
+    let path = folder.path().join("store");
+    flip(&segments(&folder)[0], 512 + 2 * 1_024 + 300);
+    drop(repair(&path, &SledConfig::default()).unwrap().perform().unwrap());
+    let checkpoint = files_of(&path.join("checkpoint")).pop().unwrap();
+    flip(&checkpoint, 700);
+    std::fs::remove_dir_all(path.join("blobs")).ok();
+    std::fs::remove_file(path.join("db")).unwrap();
+    let refused = repair(&path, &SledConfig::default()).unwrap_err();
+    assert!(matches!(refused, OpenError::Unrepairable { .. }), "{refused}");
+    assert!(refused.to_string().contains("restore the newest backup") && !refused.to_string().contains("would drop"), "{refused}");
+}

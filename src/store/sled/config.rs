@@ -66,6 +66,12 @@ pub enum OpenError {
         path.display()
     )]
     Damaged { path: PathBuf, damage: Box<Damage> },
+    #[error(
+        "the store at `{}` cannot be repaired: {damage}; the tree is missing or not right, and checkpoint and journal do not make another \
+         (the archive has rows of money alone); nothing was changed; restore the newest backup",
+        path.display()
+    )]
+    Unrepairable { path: PathBuf, damage: Box<Damage> },
     #[error("the archive of the store at `{}` is damaged: {damage}; no repair brings its money back, only a backup that has it", path.display())]
     Archive { path: PathBuf, damage: Box<Damage> },
     #[error("the store at `{}` has format {found}, this version reads {}; run the version that wrote it", path.display(), values::FORMAT)]

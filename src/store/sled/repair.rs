@@ -84,7 +84,7 @@ enum From {
 ///
 /// # Errors
 ///
-/// As [`super::SledStore::open`]; [`OpenError::Damaged`] where nothing is left to repair from.
+/// As [`super::SledStore::open`]; [`OpenError::Unrepairable`] where nothing is left to repair from.
 pub fn repair(store: &Path, config: &SledConfig) -> Result<Repair, OpenError> {
     let lock = lock(store, config)?;
     let Checked { damages, archive, usable, .. } = look_at(store)?;
@@ -92,7 +92,10 @@ pub fn repair(store: &Path, config: &SledConfig) -> Result<Repair, OpenError> {
     let in_tree = tree.as_ref().map(|(_, position)| position.sequence);
     let Some(kept) = in_tree.max(usable) else {
         let nothing = || Damage::new(store, "neither the journal nor the tree is left to repair it from");
-        return Err(OpenError::Damaged { path: store.to_owned(), damage: Box::new(damages.into_iter().next().unwrap_or_else(nothing)) });
+        return Err(OpenError::Unrepairable {
+            path: store.to_owned(),
+            damage: Box::new(damages.into_iter().next().unwrap_or_else(nothing)),
+        });
     };
     let survey = Survey::behind(store, kept).map_err(|source| OpenError::Io { path: store.to_owned(), source })?;
     let last = damages.iter().filter_map(|damage| damage.sequences).map(|(_, to)| to).fold(survey.last, u64::max);
