@@ -11,6 +11,7 @@ use std::{
 use rustix::net::Shutdown;
 use tokio::{
     net::UnixStream,
+    sync::OnceCell,
     time::{Instant, sleep, timeout},
 };
 use tollhouse_protocol::{Bundle, Isolation, JailReport, Limits, StopReason, ToHost};
@@ -37,6 +38,8 @@ pub(crate) struct Process {
     pub(crate) link: Link,
     pub(crate) born: Instant,
     child: Mutex<Adopted>,
+    /// How it ended, once that was asked for: it is waited for once, whoever asks.
+    exited: OnceCell<Option<Exit>>,
     jail: OnceLock<JailReport>,
     /// What it holds, once it holds something.
     pub(crate) loaded: OnceLock<Holding>,
@@ -93,6 +96,7 @@ impl Process {
             link,
             born: Instant::now(),
             child: Mutex::new(child),
+            exited: OnceCell::new(),
             jail: OnceLock::new(),
             loaded: OnceLock::new(),
             calls: AtomicU64::new(0),
@@ -167,7 +171,7 @@ impl Process {
                 sleep(BETWEEN_LOOKS).await;
             }
         };
-        timeout(LAST_MOMENT, ended).await.ok().flatten()
+        *self.exited.get_or_init(|| async { timeout(LAST_MOMENT, ended).await.ok().flatten() }).await
     }
 
     /// Whether nobody ended it yet.
