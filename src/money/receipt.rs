@@ -27,6 +27,6 @@ pub use hash::{bytes_hash, canonical, json_hash, request_hash};
 pub use jws::JwsError;
 pub use key::{KeyError, Signer};
 pub use offer::{OfferFormat, OfferReceipt};
-pub(in crate::money) use record::RECEIPTS;
+pub(in crate::money) use record::{RECEIPTS, is_free};
 pub use record::{Record, Signed, Stored, paid, shortened};
 pub use verify::{Part, Verified, VerifyError, verify};

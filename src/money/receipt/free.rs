@@ -16,7 +16,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{Kind, Record, record::RECEIPTS};
+use super::{RECEIPTS, is_free};
 use crate::{
     base::{
         clock::Clock,
@@ -291,10 +291,6 @@ fn in_packs<'a>(receipts: impl Iterator<Item = (&'a ReceiptId, &'a [u8])>) -> Ve
 
 fn window(id: &ReceiptId) -> u64 {
     id.made_at().0 / WINDOW_MS
-}
-
-fn is_free(receipt: &[u8]) -> bool {
-    serde_json::from_slice::<Record>(receipt).is_ok_and(|record| record.kind == Kind::Free)
 }
 
 fn lock(tally: &Mutex<Tally>) -> MutexGuard<'_, Tally> {

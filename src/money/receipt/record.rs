@@ -125,6 +125,11 @@ pub async fn paid(store: &dyn Store, id: &ReceiptId) -> Result<Option<Vec<u8>>, 
     Ok(RECEIPTS.get(store, id).await?.map(|stored| stored.0))
 }
 
+/// Whether it is the JSON of a receipt of a call that cost nothing.
+pub(in crate::money) fn is_free(receipt: &[u8]) -> bool {
+    serde_json::from_slice::<Record>(receipt).is_ok_and(|record| record.kind == Kind::Free)
+}
+
 /// The JSON of a receipt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored(pub Vec<u8>);

@@ -5,7 +5,7 @@ use crate::{
     money::{
         credit::{line::LINES, number::BALANCE},
         ledger::posting::POSTINGS,
-        receipt::{Kind, RECEIPTS, Record},
+        receipt::{RECEIPTS, is_free},
     },
     store::{Became, StoreError, Written},
 };
@@ -42,8 +42,4 @@ fn once(row: &Written) -> Option<String> {
         Ok(receipt) => Some(format!("receipt {}", receipt.key)),
         Err(error) => Some(error.to_string()),
     }
-}
-
-fn is_free(receipt: &[u8]) -> bool {
-    serde_json::from_slice::<Record>(receipt).is_ok_and(|record| record.kind == Kind::Free)
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     base::{clock::Timestamp, id::EndpointId},
-    money::receipt::{Draft, Payment, Signer},
+    money::receipt::{Draft, Kind, Payment, Record, Signer},
     store::{KeyRange, Space, Value as _, Write, memory::MemoryStore},
     tool::MicroUsd,
 };
