@@ -4,6 +4,7 @@ use std::{
     fs::File,
     io::{self, BufReader, Read as _, Seek as _, SeekFrom},
     ops::Range,
+    os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
 };
 
@@ -111,11 +112,13 @@ impl Reader {
         }
         while at > SECTOR as u64 {
             at -= SECTOR as u64;
-            self.go_to(at)?;
-            let Some(bytes) = self.sector()? else { break };
+            // Backwards a buffer would be filled anew for each of them.
+            let mut bytes = [0; SECTOR];
+            self.input.get_ref().read_exact_at(&mut bytes, at).map_err(JournalError::io(&self.path))?;
             match sector::read(&bytes) {
                 Sector::Good { first: true, content, .. } => {
-                    self.go_to(at)?;
+                    self.input.seek(SeekFrom::Start(at)).map_err(JournalError::io(&self.path))?;
+                    self.at = at;
                     return Ok(Head::read(content).map(|head| head.sequence));
                 }
                 Sector::Good { .. } => {}
@@ -123,12 +126,6 @@ impl Reader {
             }
         }
         Ok(None)
-    }
-
-    fn go_to(&mut self, at: u64) -> Result<(), JournalError> {
-        self.input.seek(SeekFrom::Start(at)).map_err(JournalError::io(&self.path))?;
-        self.at = at;
-        Ok(())
     }
 
     pub(super) fn damage(&self, what: &str, at: u64, sequence: u64) -> Damage {
