@@ -385,6 +385,7 @@ pub fn pool_config(sandbox: &SandboxSettings) -> PoolConfig {
     config.running = sandbox.running.unwrap_or(config.running);
     config.pipeline = sandbox.pipeline.unwrap_or(config.pipeline);
     config.max_processes = sandbox.processes.unwrap_or(config.max_processes);
+    config.memory = sandbox.memory.unwrap_or(config.memory);
     config.strict.clone_from(&sandbox.strict);
     config.users = sandbox.users.unwrap_or(config.users);
     config.bytes = sandbox.bytes.unwrap_or(config.bytes);

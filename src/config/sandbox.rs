@@ -22,9 +22,12 @@ pub struct SandboxFlags {
     /// Calls sent ahead to a worker that is at another one, of handlers that take microseconds; 0 sends none [default: 16]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_PIPELINE")]
     pub sandbox_pipeline: Option<usize>,
-    /// Worker processes at once [default: as many as half of the memory holds]
+    /// Worker processes at once [default: --sandbox-memory in pieces of 8 MiB, half of the descriptors at most]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_PROCESSES")]
     pub sandbox_processes: Option<usize>,
+    /// Bytes of memory that workers may have to themselves, together, as it is measured; where another one does not fit the largest idle one goes, and where none is idle it waits [default: half of the memory, or of the control group's]
+    #[arg(long, env = "TOLLHOUSE_SANDBOX_MEMORY")]
+    pub sandbox_memory: Option<u64>,
     /// Layers of the jail without which the host does not start, comma-separated; `tollhouse doctor` names those there are
     #[arg(long, env = "TOLLHOUSE_SANDBOX_STRICT", value_delimiter = ',')]
     pub sandbox_strict: Vec<String>,
@@ -53,6 +56,8 @@ pub struct SandboxSettings {
     pub pipeline: Option<usize>,
     /// Worker processes at once.
     pub processes: Option<usize>,
+    /// Bytes of memory that workers may have to themselves, together.
+    pub memory: Option<u64>,
     /// Layers of the jail without which the host does not start.
     pub strict: Vec<JailLayer>,
     /// Whom workers become.
@@ -80,6 +85,7 @@ impl SandboxFlags {
             running: at_least_one("--sandbox-running", self.sandbox_running)?,
             pipeline: self.sandbox_pipeline,
             processes: at_least_one("--sandbox-processes", self.sandbox_processes)?,
+            memory: self.sandbox_memory,
             strict: self.sandbox_strict.iter().map(|name| layer(name)).collect::<Result<_, _>>()?,
             users: self.sandbox_users.map(|range| range.parse()).transpose()?,
             bytes: self.sandbox_bytes,

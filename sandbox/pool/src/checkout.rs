@@ -68,7 +68,8 @@ impl Core {
         let mut loaded = load(&mut lease, wanted, used).await;
         if matches!(loaded, Err(LoadFault::Stopped(StopReason::Crashed))) {
             // It may have been dying when it was leased. What has not run may be tried again.
-            lease = self.boot(wanted.owner).await?;
+            drop(lease);
+            lease = self.start_blank(wanted.owner).await?;
             loaded = load(&mut lease, wanted, used).await;
         }
         let clean = match loaded {

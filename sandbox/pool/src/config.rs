@@ -5,11 +5,12 @@ use std::{path::PathBuf, time::Duration};
 use rustix::process::Resource;
 use tollhouse_protocol::JailLayer;
 
-use crate::users::Users;
+use crate::{machine::Machine, users::Users};
 
-/// What a worker process is taken to need when [`PoolConfig::max_processes`] is worked out, in
-/// bytes: 64 MiB, above what one holds of its own after much use.
-pub const PROCESS_BYTES: u64 = 64 << 20;
+/// What a worker process needs of its own at least, in bytes: more of them than fit so are of no use.
+const PROCESS_BYTES: u64 = 8 << 20;
+/// Threads of a worker.
+const PROCESS_TASKS: u64 = 2;
 
 /// Least default of [`PoolConfig::bytes`]: as many calls as a small machine has processes for have all they may.
 const LEAST_BYTES: usize = 256 << 20;
@@ -41,10 +42,14 @@ pub struct PoolConfig {
     pub spares: usize,
     /// Processes that start at once; further ones wait, and owners take turns. Default: cores, and 2 at least.
     pub starts: usize,
-    /// Worker processes at most, whatever they do. Default: half of the machine's memory (or of
-    /// the control group's, where that is less) in pieces of [`PROCESS_BYTES`], and at most half
-    /// of the descriptors this process may open.
+    /// Worker processes at most, whatever they do: those on their way and those that are about to go are among them. Default:
+    /// [`memory`](Self::memory) in pieces of 8 MiB, and at most half of the descriptors this process may open and of the
+    /// threads its control group may have.
     pub max_processes: usize,
+    /// Memory that workers may have to themselves, together, in bytes, as it is measured: where another one does not fit the
+    /// largest idle one goes, and where none is idle it waits. Default: half of the machine's memory, or of the control group's
+    /// where that is less.
+    pub memory: u64,
     /// Bytes under way between the host and all workers: requests of ops, and answers until they are sent. Each owner has
     /// as much of them as is free, and each call one op whatever others have. Default: a sixteenth of the machine's memory
     /// (or of the control group's), 256 MiB at least.
@@ -79,8 +84,7 @@ pub struct PoolConfig {
     /// Life of a process, after which it is replaced. Default: 10 min.
     pub max_life: Duration,
     /// Growth over the memory of its first idle moment after which a process is replaced, as a
-    /// factor. Up to [`PROCESS_BYTES`] no growth counts: a young heap that fills up is not a leak.
-    /// Default: 2.
+    /// factor. Up to 40 MiB no growth counts: a young heap that fills up is not a leak. Default: 2.
     pub max_growth: u64,
     /// What a worker gets beyond a limit to stop itself before it is killed. Default: 250 ms.
     pub kill_grace: Duration,
@@ -93,6 +97,7 @@ impl PoolConfig {
     #[must_use]
     pub fn new(worker: impl Into<PathBuf>) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let machine = Machine::this();
         Self {
             worker: worker.into(),
             worker_args: Vec::new(),
@@ -104,8 +109,9 @@ impl PoolConfig {
             pipeline_patience: Duration::from_millis(100),
             spares: 2,
             starts: cores.max(2),
-            max_processes: affordable_processes(),
-            bytes: usize::try_from(memory_bytes() / 16).unwrap_or(usize::MAX).max(LEAST_BYTES),
+            max_processes: processes_on(machine, rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)),
+            memory: machine.memory_bytes / 2,
+            bytes: usize::try_from(machine.memory_bytes / 16).unwrap_or(usize::MAX).max(LEAST_BYTES),
             max_idle: 32,
             queue: 256,
             patience: Duration::from_secs(1),
@@ -126,20 +132,9 @@ impl PoolConfig {
     }
 }
 
-fn affordable_processes() -> usize {
-    processes_within(memory_bytes(), rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX))
-}
-
-fn processes_within(memory_bytes: u64, descriptors: u64) -> usize {
-    let processes = (memory_bytes / 2 / PROCESS_BYTES).min(descriptors / 2);
+fn processes_on(machine: Machine, descriptors: u64) -> usize {
+    let processes = (machine.memory_bytes / 2 / PROCESS_BYTES).min(descriptors / 2).min(machine.tasks / 2 / PROCESS_TASKS);
     usize::try_from(processes).unwrap_or(usize::MAX).max(4)
-}
-
-fn memory_bytes() -> u64 {
-    let info = rustix::system::sysinfo();
-    let machine = u64::from(info.mem_unit).saturating_mul(info.totalram);
-    let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
-    group.map_or(machine, |group: u64| group.min(machine))
 }
 
 #[cfg(test)]
@@ -147,12 +142,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processes_take_half_of_the_memory_and_of_the_descriptors_and_are_a_few_at_least() {
+    fn processes_take_half_of_what_there_is_and_are_a_few_at_least() {
         let gigabyte = 1 << 30;
-        assert_eq!(processes_within(4 * gigabyte, 1 << 20), 32);
-        assert_eq!(processes_within(1_000 * gigabyte, 256), 128);
-        assert_eq!(processes_within(gigabyte / 4, 256), 4);
+        let on = |memory_bytes, tasks, descriptors| processes_on(Machine { memory_bytes, tasks }, descriptors);
+        assert_eq!(on(4 * gigabyte, u64::MAX, 1 << 20), 256);
+        assert_eq!(on(1_000 * gigabyte, u64::MAX, 256), 128);
+        assert_eq!(on(1_000 * gigabyte, 256, 1 << 20), 64);
+        assert_eq!(on(gigabyte / 64, u64::MAX, 256), 4);
         assert!(PoolConfig::new("").max_processes >= 4);
-        assert!(memory_bytes() > PROCESS_BYTES, "this process uses as much");
     }
 }

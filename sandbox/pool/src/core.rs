@@ -14,6 +14,7 @@ use crate::{
     error::PoolError,
     flow::Flow,
     idle::{Idle, Warm},
+    places::Places,
     process::Process,
     scheduler::{Rules, Scheduler},
     spawner::Spawner,
@@ -28,6 +29,7 @@ pub(crate) struct Core {
     pub(crate) config: PoolConfig,
     pub(crate) scheduler: Scheduler,
     pub(crate) flow: Flow,
+    pub(crate) places: Arc<Places>,
     pub(crate) spawner: Spawner,
     pub(crate) starts: Arc<Starts>,
     pub(crate) alarm: Arc<Alarm>,
@@ -51,6 +53,7 @@ impl Core {
         Ok(Arc::new(Self {
             scheduler: Scheduler::new(rules(&config)),
             flow: Flow::new(config.bytes),
+            places: Places::new(config.max_processes, config.memory),
             spawner: Spawner::new(&config)?,
             starts: Starts::new(config.starts),
             alarm: Arc::default(),
@@ -72,7 +75,8 @@ impl Core {
         };
         let jail = self.jail.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default();
         Status {
-            processes: self.spawner.live(),
+            processes: self.places.taken(),
+            process_bytes: self.places.bytes(),
             idle,
             spares,
             running: occupancy.running,
@@ -114,6 +118,7 @@ impl Core {
             // Ending a process takes a while; the call that came in between does not wait for it.
             self.tasks.spawn(async move { core.discard(&warm.process) });
         }
+        self.places.note_idle();
     }
 
     /// Lets a worker serve no other call: an idle one is ended now, another one after its call.

@@ -8,6 +8,7 @@ use std::{collections::VecDeque, sync::Arc};
 use tokio::time::Instant;
 
 use crate::{
+    places::Lack,
     process::Process,
     wire::{self, Buffers},
 };
@@ -22,8 +23,6 @@ pub(crate) struct Idle {
     pub(crate) pipelined: Vec<Arc<Process>>,
     /// Spares on their way.
     pub(crate) booting: usize,
-    /// Processes ordered, and not counted yet among those that are there.
-    pub(crate) starting: usize,
     /// Nothing is put here any more.
     pub(crate) closed: bool,
 }
@@ -61,9 +60,17 @@ impl Idle {
         at.and_then(|at| self.warm.remove(at)).is_some()
     }
 
-    /// Takes the worker out that can be missed most easily.
-    pub(crate) fn evict(&mut self) -> Option<Arc<Process>> {
-        self.warm.pop_front().map(|warm| warm.process).or_else(|| self.spares.pop())
+    /// Takes the worker out that can be missed most easily: where there is no memory, the warm one that holds most of it, else
+    /// the oldest.
+    pub(crate) fn evict(&mut self, lack: Lack) -> Option<Arc<Process>> {
+        let warm = match lack {
+            Lack::Places => self.warm.pop_front(),
+            Lack::Memory => {
+                let largest = (0..self.warm.len()).max_by_key(|at| self.warm[*at].process.own_bytes());
+                largest.and_then(|at| self.warm.remove(at))
+            }
+        };
+        warm.map(|warm| warm.process).or_else(|| self.spares.pop())
     }
 
     /// Takes out those that died here or have something to say, and those that `is_stale`. How many of them were at fault.

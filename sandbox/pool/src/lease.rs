@@ -101,6 +101,8 @@ impl<'a> Lease<'a> {
             && let Some(process) = self.process.take()
         {
             idle.spares.push(process);
+            drop(idle);
+            self.core.places.note_idle();
         }
     }
 

@@ -7,7 +7,7 @@
 //! ```text
 //! Pool::run ─▶ scheduler    a running slot, a process, fairness, the queue, the breaker
 //!              ahead        or a place behind another call of a handler that takes microseconds: `pipeline`
-//!           ─▶ checkout     a warm worker, or a spare that loads the handler, or a new process: `spares`, `starts`, `spawner`
+//!           ─▶ checkout     a warm worker, or a spare that loads the handler, or a new process: `spares`, `places`, `starts`, `spawner`
 //!           ─▶ exchange     frames out and in, ops, `ledger` checks every claim, `flow` holds ops until their bytes fit
 //!              watchdog     kills at limit + grace by the host's own clocks: `budget`, `usage`
 //!           ─▶ lease        back to the idle for the next call, or ended, and reaped by `reaper`
@@ -16,8 +16,8 @@
 //! ```
 //!
 //! Each of these names only those further down in: `pool`, `maintenance`, `ahead`, `checkout`, `spares`, `lease`, `faults`,
-//! `core`, `idle`, `exchange`, `flow`, `ledger`, `spawner`, `starts`, `turns`, `process`, `pipeline`, `watchdog`, `scheduler`, and what knows
-//! of none.
+//! `core`, `idle`, `exchange`, `flow`, `ledger`, `spawner`, `starts`, `turns`, `process`, `reaper`, `places`, `pipeline`, `watchdog`,
+//! `scheduler`, and what knows of none.
 
 #![warn(missing_docs)]
 
@@ -35,8 +35,10 @@ mod idle;
 mod job;
 mod lease;
 mod ledger;
+mod machine;
 mod maintenance;
 mod pipeline;
+mod places;
 mod pool;
 mod process;
 mod reaper;
@@ -52,7 +54,7 @@ mod watchdog;
 mod wire;
 
 pub use crate::{
-    config::{PROCESS_BYTES, PoolConfig},
+    config::PoolConfig,
     error::PoolError,
     job::{Job, OpHost, Ran},
     pool::Pool,

@@ -10,18 +10,20 @@ use tollhouse_protocol::Isolation;
 
 use crate::{
     checkout::Wanted,
-    config::{PROCESS_BYTES, PoolConfig},
+    config::PoolConfig,
     core::Core,
     error::PoolError,
     process::Process,
     status::count,
     turns::Turns,
-    usage::Usage,
     watchdog::{Alarm, Look},
 };
 
 /// How often there is a look for what is old.
 const PERIOD: Duration = Duration::from_secs(1);
+
+/// What a process may hold of its own, in bytes, without its growth being taken for a leak: a young heap fills up.
+const YOUNG_BYTES: u64 = 40 << 20;
 
 /// Starts a pool in the current runtime, and its spares in the background.
 ///
@@ -105,9 +107,12 @@ impl Core {
     fn maintain(self: &Arc<Self>) {
         self.scheduler.forget_absent();
         self.sweep_idle();
-        for process in self.everyone().into_iter().filter(|process| self.is_due(process)) {
-            process.is_being_replaced.store(true, Ordering::Release);
-            self.tasks.spawn(replace(Arc::clone(self), process));
+        for process in self.everyone() {
+            process.measure();
+            if self.is_due(&process) {
+                process.is_being_replaced.store(true, Ordering::Release);
+                self.tasks.spawn(replace(Arc::clone(self), process));
+            }
         }
         self.refill();
     }
@@ -130,15 +135,15 @@ impl Core {
     }
 
     fn has_grown(&self, process: &Process) -> bool {
-        let Ok(Usage { rss_bytes, .. }) = Usage::of(process.pid) else { return false };
-        let first = process.first_idle_bytes.compare_exchange(0, rss_bytes, Ordering::Relaxed, Ordering::Relaxed);
-        first.is_err_and(|first| is_leak(first, rss_bytes, self.config.max_growth))
+        let bytes = process.own_bytes();
+        let first = process.first_own_bytes.compare_exchange(0, bytes, Ordering::Relaxed, Ordering::Relaxed);
+        first.is_err_and(|first| is_leak(first, bytes, self.config.max_growth))
     }
 }
 
-/// Whether a process that held `first` bytes holds too many `now`. Up to [`PROCESS_BYTES`] it is a young heap that fills up.
+/// Whether a process that held `first` bytes holds too many `now`.
 fn is_leak(first: u64, now: u64, max_growth: u64) -> bool {
-    now > first.saturating_mul(max_growth).max(PROCESS_BYTES)
+    now > first.saturating_mul(max_growth).max(YOUNG_BYTES)
 }
 
 /// Makes a worker ready that takes the place of `old`, then lets the old one go.
@@ -192,17 +197,16 @@ mod tests {
     async fn worker_is_measured_from_its_first_call_on() {
         let core = core();
         let [unused, used] = [0, 1].map(|calls| worker(Isolation::Warm, calls).0);
-        let first = |worker: &Process| worker.first_idle_bytes.load(Ordering::Relaxed);
-        assert!(!core.is_due(&unused) && first(&unused) == 0);
-        // A process that has only begun may hold nothing yet, as far as the system counts.
-        while first(&used) == 0 {
-            assert!(!core.is_due(&used));
-            tokio::task::yield_now().await;
+        let first = |worker: &Process| worker.first_own_bytes.load(Ordering::Relaxed);
+        for bytes in [9, 8] {
+            used.note_own_bytes(bytes);
+            assert!(!core.is_due(&unused) && first(&unused) == 0);
+            assert!(!core.is_due(&used) && first(&used) == 9, "what it held first is kept");
         }
-        used.first_idle_bytes.store(1, Ordering::Relaxed);
-        assert!(!core.is_due(&used) && first(&used) == 1, "what it held first is kept");
-        assert!(!is_leak(1, PROCESS_BYTES, 2) && is_leak(1, PROCESS_BYTES + 1, 2));
-        assert!(!is_leak(PROCESS_BYTES, 2 * PROCESS_BYTES, 2) && is_leak(PROCESS_BYTES, 2 * PROCESS_BYTES + 1, 2));
+        used.note_own_bytes(YOUNG_BYTES + 1);
+        assert!(core.is_due(&used));
+        assert!(!is_leak(1, YOUNG_BYTES, 2) && is_leak(1, YOUNG_BYTES + 1, 2));
+        assert!(!is_leak(YOUNG_BYTES, 2 * YOUNG_BYTES, 2) && is_leak(YOUNG_BYTES, 2 * YOUNG_BYTES + 1, 2));
     }
 
     #[tokio::test]

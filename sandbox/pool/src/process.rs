@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -20,6 +20,7 @@ use crate::{
     config::PoolConfig,
     error::PoolError,
     pipeline::Pipeline,
+    places::Place,
     reaper::{Adopted, Exit},
     usage::Usage,
     watchdog::Meter,
@@ -38,14 +39,18 @@ pub(crate) struct Process {
     pub(crate) link: Link,
     pub(crate) born: Instant,
     child: Mutex<Adopted>,
+    /// Until the system has let go of it.
+    place: Weak<Place>,
     /// How it ended, once that was asked for: it is waited for once, whoever asks.
     exited: OnceCell<Option<Exit>>,
     jail: OnceLock<JailReport>,
     /// What it holds, once it holds something.
     pub(crate) loaded: OnceLock<Holding>,
     pub(crate) calls: AtomicU64,
-    /// Resident memory when it was first seen idle after a call, in bytes; 0 before.
-    pub(crate) first_idle_bytes: AtomicU64,
+    /// What it held of its own when it was first looked at after a call, in bytes; 0 before.
+    pub(crate) first_own_bytes: AtomicU64,
+    /// Calls it had served, and 1, when it was last measured; 0 before.
+    measured: AtomicU64,
     /// Whether one that takes its place is under way.
     pub(crate) is_being_replaced: AtomicBool,
     /// Whether it must not serve another call.
@@ -90,17 +95,19 @@ impl Holding {
 
 impl Process {
     /// A process that was just started. It has to be told to [wait](Self::wait_until_ready) before it is used.
-    pub(crate) fn new(pid: u32, child: Adopted, link: Link) -> Self {
+    pub(crate) fn new(pid: u32, (child, place): (Adopted, Weak<Place>), link: Link) -> Self {
         Self {
             pid,
             link,
             born: Instant::now(),
             child: Mutex::new(child),
+            place,
             exited: OnceCell::new(),
             jail: OnceLock::new(),
             loaded: OnceLock::new(),
             calls: AtomicU64::new(0),
-            first_idle_bytes: AtomicU64::new(0),
+            first_own_bytes: AtomicU64::new(0),
+            measured: AtomicU64::new(0),
             is_being_replaced: AtomicBool::new(false),
             is_retired: AtomicBool::new(false),
         }
@@ -174,6 +181,30 @@ impl Process {
         *self.exited.get_or_init(|| async { timeout(LAST_MOMENT, ended).await.ok().flatten() }).await
     }
 
+    /// What it was last measured to hold of its own, in bytes.
+    pub(crate) fn own_bytes(&self) -> u64 {
+        self.place.upgrade().map_or(0, |place| place.bytes())
+    }
+
+    /// Measures what it holds of its own, unless it did nothing since that was done.
+    pub(crate) fn measure(&self) {
+        let served = self.calls.load(Ordering::Relaxed) + 1;
+        let is_known = self.measured.swap(served, Ordering::Relaxed) == served && self.link.meter.is_free();
+        if !is_known
+            && self.is_live()
+            && let Ok(bytes) = Usage::own_bytes(self.pid)
+        {
+            self.note_own_bytes(bytes);
+        }
+    }
+
+    /// Notes what it holds of its own, in bytes.
+    pub(crate) fn note_own_bytes(&self, bytes: u64) {
+        if let Some(place) = self.place.upgrade() {
+            place.note(bytes);
+        }
+    }
+
     /// Whether nobody ended it yet.
     pub(crate) fn is_live(&self) -> bool {
         self.child.lock().unwrap_or_else(PoisonError::into_inner).is_live()
@@ -215,10 +246,12 @@ impl Process {
     /// As [`stand_in`](Self::stand_in), of a process that runs this script.
     pub(crate) fn stand_in_that(script: &str) -> (Arc<Self>, UnixStream) {
         let child = std::process::Command::new("/bin/sh").args(["-c", script]).spawn().unwrap();
-        let (pid, child) = (child.id(), crate::reaper::Reaper::start().unwrap().adopt(child));
+        let place = crate::places::Places::new(1, 0).take().unwrap();
+        let (pid, weak) = (child.id(), Arc::downgrade(&place));
+        let child = crate::reaper::Reaper::start().unwrap().adopt(child, place);
         let (stream, theirs) = UnixStream::pair().unwrap();
         let pipeline = Pipeline::new(2, std::time::Duration::MAX);
-        (Arc::new(Self::new(pid, child, Link { stream, pipeline, meter: Meter::new(Arc::default()) })), theirs)
+        (Arc::new(Self::new(pid, (child, weak), Link { stream, pipeline, meter: Meter::new(Arc::default()) })), theirs)
     }
 }
 

@@ -3,16 +3,14 @@
 use std::{
     io,
     process::Child,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-        mpsc,
-    },
+    sync::{Arc, mpsc},
     thread,
 };
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
+
+use crate::places::Place;
 
 /// What a process is ended by from outside: by the system that has no memory left, an operator, or the end of a session.
 const SENT: [Signal; 5] = [Signal::KILL, Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
@@ -21,14 +19,12 @@ const SENT: [Signal; 5] = [Signal::KILL, Signal::TERM, Signal::INT, Signal::HUP,
 #[derive(Debug)]
 pub(crate) struct Reaper {
     ended: mpsc::Sender<Ended>,
-    /// Started and not ended by us.
-    live: Arc<AtomicUsize>,
     /// Started and not waited for.
     unreaped: TaskTracker,
 }
 
-/// A process that was killed. Its token goes when the system has let go of the process.
-type Ended = (Child, TaskTrackerToken);
+/// A process that was killed. Its token and its place go when the system has let go of the process.
+type Ended = (Child, TaskTrackerToken, Arc<Place>);
 
 impl Reaper {
     /// # Errors
@@ -37,8 +33,10 @@ impl Reaper {
     pub(crate) fn start() -> io::Result<Self> {
         let (ended, queue) = mpsc::channel::<Ended>();
         let reap = move || {
-            for (mut child, token) in queue {
+            for (mut child, token, place) in queue {
                 let _ = child.wait();
+                // The place first: whoever waits for all to be gone finds that free.
+                drop(place);
                 drop(token);
             }
         };
@@ -46,19 +44,13 @@ impl Reaper {
         let unreaped = TaskTracker::new();
         // Closed or not it takes new tokens; closed it also says when there are none left.
         unreaped.close();
-        Ok(Self { ended, live: Arc::default(), unreaped })
+        Ok(Self { ended, unreaped })
     }
 
-    /// Takes care of a process that was just started.
-    pub(crate) fn adopt(&self, child: Child) -> Adopted {
-        self.live.fetch_add(1, Ordering::AcqRel);
-        let running = Some((child, self.unreaped.token()));
-        Adopted { running, exited: None, ended: self.ended.clone(), live: Arc::clone(&self.live) }
-    }
-
-    /// Processes that were started and not ended.
-    pub(crate) fn live(&self) -> usize {
-        self.live.load(Ordering::Acquire)
+    /// Takes care of a process that was just started, and has this place.
+    pub(crate) fn adopt(&self, child: Child, place: Arc<Place>) -> Adopted {
+        let running = Some((child, self.unreaped.token(), place));
+        Adopted { running, exited: None, ended: self.ended.clone() }
     }
 
     /// Waits until every ended process is gone from the system.
@@ -90,17 +82,16 @@ pub(crate) struct Adopted {
     /// How it had ended when it was to be ended.
     exited: Option<Exit>,
     ended: mpsc::Sender<Ended>,
-    live: Arc<AtomicUsize>,
 }
 
 impl Adopted {
     /// Kills the process, once.
     pub(crate) fn end(&mut self) {
         self.exited = self.exit();
-        if let Some((mut child, token)) = self.running.take() {
+        if let Some((mut child, token, place)) = self.running.take() {
             let _ = child.kill();
-            self.live.fetch_sub(1, Ordering::AcqRel);
-            if let Err(mpsc::SendError((mut child, _token))) = self.ended.send((child, token)) {
+            place.leave();
+            if let Err(mpsc::SendError((mut child, ..))) = self.ended.send((child, token, place)) {
                 let _ = child.wait();
             }
         }
@@ -114,7 +105,7 @@ impl Adopted {
     /// How it ended before it was to be; `None` where it had not. The system is left to believe that nobody knows: until then
     /// the id is this process's own.
     pub(crate) fn exit(&self) -> Option<Exit> {
-        let Some((child, _)) = &self.running else { return self.exited };
+        let Some((child, ..)) = &self.running else { return self.exited };
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let status = waitid(WaitId::Pid(Pid::from_child(child)), options).ok()??;
         status.exit_status().map(Exit::Status).or_else(|| status.terminating_signal().map(Exit::Signal))
@@ -134,10 +125,11 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::*;
+    use crate::places::Places;
 
     #[test]
     fn a_process_says_how_it_ended_and_whether_that_came_from_outside() {
-        let reaper = Reaper::start().unwrap();
+        let (reaper, place) = (Reaper::start().unwrap(), || Places::new(1, 0).take().unwrap());
         let cases = [
             ("exit 72", Exit::Status(72), false),
             ("kill -SEGV $$", Exit::Signal(11), false),
@@ -145,7 +137,7 @@ mod tests {
             ("kill $$", Exit::Signal(15), true),
         ];
         for (does, exit, from_outside) in cases {
-            let mut adopted = reaper.adopt(Command::new("/bin/sh").args(["-c", does]).spawn().unwrap());
+            let mut adopted = reaper.adopt(Command::new("/bin/sh").args(["-c", does]).spawn().unwrap(), place());
             while adopted.exit().is_none() {
                 thread::yield_now();
             }
@@ -154,25 +146,26 @@ mod tests {
             adopted.end();
             assert_eq!(adopted.exit(), Some(exit), "{does}: it is known of one that was waited for");
         }
-        let mut adopted = reaper.adopt(Command::new("/bin/sleep").arg("600").spawn().unwrap());
+        let mut adopted = reaper.adopt(Command::new("/bin/sleep").arg("600").spawn().unwrap(), place());
         adopted.end();
         assert_eq!(adopted.exit(), None, "it was we who ended it");
     }
 
     #[tokio::test]
-    async fn process_counts_until_it_is_ended_and_is_waited_for() {
-        let reaper = Reaper::start().unwrap();
-        let mut adopted = reaper.adopt(Command::new("/bin/sleep").arg("600").spawn().unwrap());
-        assert!(adopted.is_live() && reaper.live() == 1);
+    async fn process_has_its_place_until_it_is_waited_for() {
+        let (reaper, places) = (Reaper::start().unwrap(), Places::new(1, 0));
+        let sleeper = || reaper.adopt(Command::new("/bin/sleep").arg("600").spawn().unwrap(), places.take().unwrap());
+        let mut adopted = sleeper();
+        assert!(adopted.is_live() && places.taken() == 1);
         assert!(reaper.all_reaped().now_or_never().is_none());
         adopted.end();
-        assert!(!adopted.is_live() && reaper.live() == 0);
+        assert!(!adopted.is_live());
         adopted.end();
         reaper.all_reaped().await;
+        assert_eq!(places.taken(), 0);
         drop(adopted);
-        assert_eq!(reaper.live(), 0, "it was ended once");
-        drop(reaper.adopt(Command::new("/bin/sleep").arg("600").spawn().unwrap()));
-        assert_eq!(reaper.live(), 0, "nobody holds it");
+        drop(sleeper());
         reaper.all_reaped().await;
+        assert_eq!(places.taken(), 0, "nobody holds it");
     }
 }

@@ -1,28 +1,80 @@
-//! Blank workers: booted ahead of the calls that need them.
+//! Blank workers: booted ahead of the calls that need them, or for one that does.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
-use crate::{core::Core, error::PoolError, lease::Lease, process::Process, starts::HOST, status::count, wire::Buffers};
+use tokio::time::{Instant, timeout_at};
+
+use crate::{
+    core::Core,
+    error::PoolError,
+    lease::Lease,
+    places::{Lack, Place},
+    process::Process,
+    starts::HOST,
+    status::count,
+    wire::Buffers,
+};
+
+/// Who serves a call that has no worker yet.
+enum Blank<'a> {
+    Spare(Lease<'a>),
+    Place(Arc<Place>),
+}
 
 impl Core {
     /// Leases a spare, or starts a process when there is none.
+    ///
+    /// # Errors
+    ///
+    /// As [`start_blank`](Self::start_blank).
     pub(crate) async fn lease_blank(self: &Arc<Self>, owner: &str) -> Result<Lease<'_>, PoolError> {
-        while let Some(process) = self.take_spare() {
-            let lease = Lease::new(self, process, Buffers::default());
-            if lease.is_fit() {
-                return Ok(lease);
-            }
-            count(&self.counters.idle_faults);
+        match self.lease_spare() {
+            Some(lease) => Ok(lease),
+            None => self.start_blank(owner).await,
         }
-        self.boot(owner).await
+    }
+
+    /// Starts a process, where there is none that became a spare while a place was waited for.
+    ///
+    /// # Errors
+    ///
+    /// [`PoolError::Busy`] when there is no memory for it, [`PoolError::Spawn`] when it does not start.
+    pub(crate) async fn start_blank(self: &Arc<Self>, owner: &str) -> Result<Lease<'_>, PoolError> {
+        match self.blank().await? {
+            Blank::Spare(lease) => Ok(lease),
+            Blank::Place(place) => self.boot(owner, place).await,
+        }
+    }
+
+    /// Waits for a place, or for a spare. Who is idle makes room.
+    async fn blank(self: &Arc<Self>) -> Result<Blank<'_>, PoolError> {
+        let (began, _waits) = (Instant::now(), self.places.wait());
+        loop {
+            let mut changed = pin!(self.places.changed());
+            changed.as_mut().enable();
+            if let Some(place) = self.places.take() {
+                return Ok(Blank::Place(place));
+            }
+            if let Some(lease) = self.lease_spare() {
+                return Ok(Blank::Spare(lease));
+            }
+            self.make_room();
+            // There are as many places as calls that are let in: what they wait for is that the system lets go of somebody.
+            let (patience, refused) = match self.places.lack() {
+                Some(Lack::Memory) => (self.config.patience, PoolError::Busy { retry_after: self.config.patience }),
+                Some(Lack::Places) | None => (self.config.boot_patience, PoolError::Spawn("no process has ended".into())),
+            };
+            if timeout_at(began + patience, changed).await.is_err() {
+                count(&self.counters.refused);
+                return Err(refused);
+            }
+        }
     }
 
     /// Starts a process in the turn of `owner`, and waits until it is ready.
-    pub(crate) async fn boot(self: &Arc<Self>, owner: &str) -> Result<Lease<'_>, PoolError> {
+    async fn boot(self: &Arc<Self>, owner: &str, place: Arc<Place>) -> Result<Lease<'_>, PoolError> {
         let _turn = self.starts.turn(owner).await;
-        let starting = self.make_room();
-        let started = self.spawner.start(&self.config, &self.alarm).await.inspect_err(|_| count(&self.counters.failed_starts))?;
-        drop(starting);
+        let started = self.spawner.start(&self.config, &self.alarm, place).await.inspect_err(|_| count(&self.counters.failed_starts))?;
         count(&self.counters.started);
         let process = self.register(started);
         let lease = Lease::new(self, Arc::clone(&process), Buffers::default());
@@ -37,21 +89,21 @@ impl Core {
         Ok(lease)
     }
 
-    /// Boots spares until there are enough, in the background.
+    /// Boots spares until there are enough, in the background, where nobody else wants their places.
     pub(crate) fn refill(self: &Arc<Self>) {
-        let missing = {
+        let places: Vec<_> = {
             let mut idle = self.idle();
-            let room = self.config.max_processes.saturating_sub(self.spawner.live() + idle.booting);
-            let missing = self.config.spares.saturating_sub(idle.spares.len() + idle.booting).min(room);
+            let missing = self.config.spares.saturating_sub(idle.spares.len() + idle.booting);
             let missing = if idle.closed { 0 } else { missing };
-            idle.booting += missing;
-            missing
+            let places: Vec<_> = (0..missing).map_while(|_| self.places.take_unwanted()).collect();
+            idle.booting += places.len();
+            places
         };
-        for _ in 0..missing {
+        for place in places {
             let core = Arc::clone(self);
             self.tasks.spawn(async move {
                 let booting = Booting(&core);
-                match core.boot(HOST).await {
+                match core.boot(HOST, place).await {
                     Ok(lease) => lease.keep_as_spare(),
                     Err(_) if core.idle().closed => {}
                     Err(error) => tracing::warn!(error = %error, "a spare worker could not be started"),
@@ -61,34 +113,27 @@ impl Core {
         }
     }
 
+    fn lease_spare(self: &Arc<Self>) -> Option<Lease<'_>> {
+        loop {
+            let lease = Lease::new(self, self.take_spare()?, Buffers::default());
+            if lease.is_fit() {
+                return Some(lease);
+            }
+            count(&self.counters.idle_faults);
+        }
+    }
+
     fn take_spare(&self) -> Option<Arc<Process>> {
         self.idle().spares.pop()
     }
 
-    /// Makes room for one more process. Where there are as many as may be, the oldest idle
-    /// worker goes, or else a spare; the scheduler lets no more calls in than there may be processes.
-    fn make_room(&self) -> Starting<'_> {
-        let mut evicted = Vec::new();
-        {
-            let mut idle = self.idle();
-            let allowed = self.config.max_processes.saturating_sub(idle.starting);
-            while self.spawner.live().saturating_sub(evicted.len()) >= allowed {
-                let Some(process) = idle.evict() else { break };
-                evicted.push(process);
-            }
-            idle.starting += 1;
+    /// Ends as many of those that are idle as keep others from a place.
+    fn make_room(&self) {
+        while let Some(lack) = self.places.lack() {
+            let evicted = self.idle().evict(lack);
+            let Some(process) = evicted else { return };
+            self.discard(&process);
         }
-        evicted.iter().for_each(|process| self.discard(process));
-        Starting(self)
-    }
-}
-
-/// A process that is ordered and not there yet.
-struct Starting<'a>(&'a Core);
-
-impl Drop for Starting<'_> {
-    fn drop(&mut self) {
-        self.0.idle().starting -= 1;
     }
 }
 
@@ -115,8 +160,8 @@ mod tests {
             assert_eq!(core.idle().booting, 2);
             core.tasks.close();
             core.tasks.wait().await;
-            let idle = core.idle();
-            assert_eq!((idle.booting, idle.starting, core.spawner.live()), (0, 0, 0));
+            core.spawner.all_reaped().await;
+            assert_eq!((core.idle().booting, core.places.taken()), (0, 0));
         }
     }
 
@@ -137,6 +182,8 @@ mod tests {
         core.idle().closed = true;
         core.refill();
         assert_eq!(core.idle().booting, 0);
-        assert!(core.boot("a").await.is_err() && core.spawner.live() == 0);
+        assert!(core.start_blank("a").await.is_err());
+        core.spawner.all_reaped().await;
+        assert_eq!(core.places.taken(), 0);
     }
 }

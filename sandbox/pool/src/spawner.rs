@@ -19,6 +19,7 @@ use crate::{
     config::PoolConfig,
     error::PoolError,
     pipeline::Pipeline,
+    places::Place,
     process::{Link, Process},
     reaper::Reaper,
     watchdog::{Alarm, Meter},
@@ -31,8 +32,8 @@ pub(crate) struct Spawner {
     reaper: Reaper,
 }
 
-/// Where a process is to be delivered that was asked for.
-type Order = oneshot::Sender<io::Result<(Child, Socket)>>;
+/// A process that was asked for: the place it will have, and where it is to be delivered.
+type Order = (Arc<Place>, oneshot::Sender<io::Result<(Child, Socket, Arc<Place>)>>);
 
 impl Spawner {
     /// # Errors
@@ -43,8 +44,9 @@ impl Spawner {
         let config = config.clone();
         let mut users = config.users.in_turn();
         let spawn = move || {
-            for order in ordered {
-                if let Err(Ok((mut child, _))) = order.send(spawn(&config, users.next())) {
+            for (place, order) in ordered {
+                let spawned = spawn(&config, users.next()).map(|(child, socket)| (child, socket, place));
+                if let Err(Ok((mut child, ..))) = order.send(spawned) {
                     // Nobody waits for it any more.
                     let _ = child.kill();
                     let _ = child.wait();
@@ -55,26 +57,21 @@ impl Spawner {
         Ok(Self { orders, reaper: Reaper::start().map_err(failed)? })
     }
 
-    /// Starts a process.
+    /// Starts a process, which has `place` until it is gone from the system.
     ///
     /// # Errors
     ///
     /// [`PoolError::Spawn`] with what the system said.
-    pub(crate) async fn start(&self, config: &PoolConfig, alarm: &Arc<Alarm>) -> Result<Process, PoolError> {
+    pub(crate) async fn start(&self, config: &PoolConfig, alarm: &Arc<Alarm>, place: Arc<Place>) -> Result<Process, PoolError> {
         let (order, answer) = oneshot::channel();
-        self.orders.send(order).map_err(failed)?;
-        let (child, socket) = answer.await.map_err(failed)?.map_err(failed)?;
-        let pid = child.id();
+        self.orders.send((place, order)).map_err(failed)?;
+        let (child, socket, place) = answer.await.map_err(failed)?.map_err(failed)?;
+        let (pid, weak) = (child.id(), Arc::downgrade(&place));
         // From here on it is ended, and waited for, whatever goes wrong.
-        let child = self.reaper.adopt(child);
+        let child = self.reaper.adopt(child, place);
         let stream = socket.set_nonblocking(true).and_then(|()| UnixStream::from_std(socket)).map_err(failed)?;
         let pipeline = Pipeline::new(config.pipeline, config.pipeline_time);
-        Ok(Process::new(pid, child, Link { stream, pipeline, meter: Meter::new(Arc::clone(alarm)) }))
-    }
-
-    /// Processes that were started and not ended.
-    pub(crate) fn live(&self) -> usize {
-        self.reaper.live()
+        Ok(Process::new(pid, (child, weak), Link { stream, pipeline, meter: Meter::new(Arc::clone(alarm)) }))
     }
 
     /// Waits until every ended process is gone from the system.
@@ -110,18 +107,21 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::*;
+    use crate::places::Places;
 
     #[tokio::test]
-    async fn started_process_counts_until_it_is_dropped_and_is_waited_for() {
+    async fn started_process_has_its_place_until_it_is_dropped_and_is_waited_for() {
         let config = PoolConfig::new("/bin/false");
-        let spawner = Spawner::new(&config).unwrap();
-        assert_eq!(spawner.live(), 0);
+        let (spawner, places) = (Spawner::new(&config).unwrap(), Places::new(2, u64::MAX));
         let alarm = Arc::default();
-        let processes = tokio::try_join!(spawner.start(&config, &alarm), spawner.start(&config, &alarm)).unwrap();
-        assert_eq!(spawner.live(), 2);
+        let start = || spawner.start(&config, &alarm, places.take().unwrap());
+        let processes = tokio::try_join!(start(), start()).unwrap();
+        assert!(places.take().is_none());
         assert!(spawner.all_reaped().now_or_never().is_none());
         drop(processes);
         spawner.all_reaped().await;
-        assert_eq!(spawner.live(), 0);
+        assert_eq!(places.taken(), 0);
+        drop(start());
+        assert_eq!(places.taken(), 0, "it was not ordered yet");
     }
 }

@@ -9,8 +9,10 @@ use tollhouse_protocol::{JailLayer, Refused};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
-    /// Worker processes that are there.
+    /// Worker processes that are there, on their way, or ended and not gone yet.
     pub processes: usize,
+    /// What they hold of the machine's memory, in bytes.
+    pub process_bytes: u64,
     /// Workers that hold a handler and wait for its next call.
     pub idle: usize,
     /// Blank workers that wait for a handler.

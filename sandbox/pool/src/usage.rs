@@ -28,11 +28,17 @@ impl Usage {
 
     /// Reads it from `/proc`. The caller holds the process unreaped, so `pid` is still its own.
     pub(crate) fn of(pid: u32) -> Result<Self, UsageError> {
-        let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => UsageError::Gone,
-            _ => UsageError::Unreadable,
-        })?;
-        Self::parse(&text)
+        Self::parse(&read(pid, "stat")?)
+    }
+
+    /// Resident memory that a process has to itself, in bytes; pages of files, which others read too, are not among it. The
+    /// caller holds the process unreaped.
+    pub(crate) fn own_bytes(pid: u32) -> Result<u64, UsageError> {
+        let text = read(pid, "statm")?;
+        // proc_pid_statm(5): the second field, of which the third is shared. A process that ended has none of it.
+        let mut pages = text.split_ascii_whitespace().skip(1).map_while(|pages| pages.parse::<u64>().ok());
+        let (resident, shared) = pages.next().zip(pages.next()).ok_or(UsageError::Unreadable)?;
+        Ok(resident.saturating_sub(shared).saturating_mul(rustix::param::page_size() as u64))
     }
 
     /// proc_pid_stat(5). The name in field 2 may hold spaces and brackets, so counting begins
@@ -54,6 +60,13 @@ impl Usage {
         let cpu = Duration::from_millis((user + system).saturating_mul(1_000) / ticks_per_second);
         Some(Self { cpu, rss_bytes: rss_pages.saturating_mul(rustix::param::page_size() as u64) })
     }
+}
+
+fn read(pid: u32, what: &str) -> Result<String, UsageError> {
+    std::fs::read_to_string(format!("/proc/{pid}/{what}")).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => UsageError::Gone,
+        _ => UsageError::Unreadable,
+    })
 }
 
 #[cfg(test)]

@@ -54,9 +54,24 @@ async fn oldest_warm_worker_is_missed_least_and_spares_come_next() {
     idle.put(warm(&second), 2);
     idle.spares.push(Arc::clone(&spare));
     for next in [&first, &second, &spare] {
-        assert!(is(idle.evict().as_ref(), next));
+        assert!(is(idle.evict(Lack::Places).as_ref(), next));
     }
-    assert!(idle.evict().is_none());
+    assert!(idle.evict(Lack::Places).is_none());
+}
+
+#[tokio::test]
+async fn largest_warm_worker_goes_where_there_is_no_memory() {
+    let ([small, large, spare], mut idle) = ([worker().0, worker().0, worker().0], Idle::default());
+    for (process, bytes) in [(&small, 3 << 20), (&large, 90 << 20), (&spare, 200 << 20)] {
+        process.note_own_bytes(bytes);
+    }
+    idle.put(warm(&small), 2);
+    idle.put(warm(&large), 2);
+    idle.spares.push(Arc::clone(&spare));
+    for next in [&large, &small, &spare] {
+        assert!(is(idle.evict(Lack::Memory).as_ref(), next));
+    }
+    assert!(idle.evict(Lack::Memory).is_none());
 }
 
 #[tokio::test]

@@ -207,10 +207,12 @@ pub fn signal(pid: i32, signal: Signal) {
 
 /// Processes of that name that are alive.
 pub fn processes_called(name: &str) -> Vec<i32> {
+    stats_of(name).into_iter().filter(|(_, stat)| !stat.contains(") Z ")).map(|(pid, _)| pid).collect()
+}
+
+/// Processes of that name, with those that are dead and were not waited for: what the system says of each in `/proc`.
+pub fn stats_of(name: &str) -> Vec<(i32, String)> {
     let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    pids.filter(|pid: &i32| {
-        let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
-        stat.contains(&format!("({name})")) && !stat.contains(") Z ")
-    })
-    .collect()
+    let stats = pids.filter_map(|pid: i32| Some((pid, fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)));
+    stats.filter(|(_, stat)| stat.contains(&format!("({name})"))).collect()
 }

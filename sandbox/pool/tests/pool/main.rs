@@ -8,5 +8,6 @@ mod crowds;
 mod ends;
 mod house;
 mod limits;
+mod memory;
 mod pipeline;
 mod workers;

@@ -249,13 +249,3 @@ async fn unused_worker_is_ended() {
     house.until(|pool| pool.status().idle == 0).await;
     house.close().await;
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn processes_are_never_more_than_allowed() {
-    let house = House::start(|config| (config.max_processes, config.spares) = (2, 0)).await;
-    for number in 0..5 {
-        house.call(&Tool::new(&format!("tool-{number}"), COUNTER)).await.unwrap();
-        assert!(house.pool.status().processes <= 2);
-    }
-    house.close().await;
-}

@@ -1,0 +1,103 @@
+//! What this machine has for workers, or the control groups that this process is in, where those have less.
+
+use std::{fs, path::Path};
+
+/// Where control groups are.
+const GROUPS: &str = "/sys/fs/cgroup";
+/// Which ones this process is in.
+const OWN: &str = "/proc/self/cgroup";
+
+/// What there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Machine {
+    pub(crate) memory_bytes: u64,
+    /// Processes and threads, as far as anything bounds them.
+    pub(crate) tasks: u64,
+}
+
+impl Machine {
+    /// This one, for this process.
+    pub(crate) fn this() -> Self {
+        let info = rustix::system::sysinfo();
+        let machine = Self { memory_bytes: u64::from(info.mem_unit).saturating_mul(info.totalram), tasks: u64::MAX };
+        machine.within(Path::new(GROUPS), &fs::read_to_string(OWN).unwrap_or_default())
+    }
+
+    /// What of it the groups allow that `own` names, as in cgroups(7): those of version 2 are at the root or in `unified`, those
+    /// of version 1 in a folder for each controller.
+    fn within(self, root: &Path, own: &str) -> Self {
+        own.lines().filter_map(|line| line.split_once(':')?.1.split_once(':')).fold(self, |left, (controllers, path)| {
+            let least = |folders: &[&str], file, known| {
+                folders.iter().filter_map(|folder| least_of(&root.join(folder), path, file)).fold(known, u64::min)
+            };
+            match controllers {
+                "" => Self {
+                    memory_bytes: least(&["", "unified"], "memory.max", left.memory_bytes),
+                    tasks: least(&["", "unified"], "pids.max", left.tasks),
+                },
+                "memory" => Self { memory_bytes: least(&["memory"], "memory.limit_in_bytes", left.memory_bytes), ..left },
+                "pids" => Self { tasks: least(&["pids"], "pids.max", left.tasks), ..left },
+                _ => left,
+            }
+        })
+    }
+}
+
+/// The least number in `file` of the group at `path` and of those that it is in. In a container the path may be another one's:
+/// then the root is the group.
+fn least_of(root: &Path, path: &str, file: &str) -> Option<u64> {
+    let group = root.join(path.trim_start_matches('/'));
+    let groups = group.ancestors().take_while(|group| group.starts_with(root));
+    groups.filter_map(|group| fs::read_to_string(group.join(file)).ok()?.trim().parse().ok()).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: Machine = Machine { memory_bytes: 8_000, tasks: u64::MAX };
+
+    fn groups(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        root
+    }
+
+    #[test]
+    fn own_group_and_those_it_is_in_bound_what_there_is() {
+        let root = groups(&[
+            ("memory.max", "max\n"),
+            ("a/memory.max", "5000\n"),
+            ("a/b/memory.max", "6000\n"),
+            ("a/b/pids.max", "77\n"),
+            ("other/memory.max", "1\n"),
+        ]);
+        assert_eq!(ALL.within(root.path(), "0::/a/b\n"), Machine { memory_bytes: 5_000, tasks: 77 });
+        assert_eq!(ALL.within(root.path(), "0::/\n"), ALL);
+        assert_eq!(ALL.within(root.path(), "0::/../elsewhere\n"), ALL);
+        assert_eq!(ALL.within(root.path(), ""), ALL);
+    }
+
+    #[test]
+    fn groups_of_version_1_have_a_folder_for_each_controller() {
+        let root = groups(&[
+            ("memory/memory.limit_in_bytes", "9223372036854771712\n"),
+            ("memory/a/memory.limit_in_bytes", "4000\n"),
+            ("pids/pids.max", "max\n"),
+            ("pids/a/pids.max", "50\n"),
+            ("unified/memory.max", "7000\n"),
+        ]);
+        let own = |path: &str| format!("9:name=systemd:/\n8:pids:{path}\n4:memory:{path}\n1:cpu:/\n0::/\n");
+        assert_eq!(ALL.within(root.path(), &own("/a")), Machine { memory_bytes: 4_000, tasks: 50 });
+        assert_eq!(ALL.within(root.path(), &own("/as/the/machine/calls/it")), Machine { memory_bytes: 7_000, ..ALL });
+    }
+
+    #[test]
+    fn there_is_some_memory() {
+        assert!(Machine::this().memory_bytes > 64 << 20, "this process uses as much");
+    }
+}

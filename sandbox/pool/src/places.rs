@@ -1,0 +1,201 @@
+//! Places for processes: how many there are at once, and what they hold of the machine's memory together.
+//!
+//! A place is taken before a process is ordered, and given back when the system has let go of it: one that was killed has its
+//! memory for a while yet. What a process holds is measured; until it is, [`UNMEASURED_BYTES`] stand for it. One process may
+//! always be, however little memory there is.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Notify, futures::Notified};
+
+/// What a process is taken to hold until it is measured: above what one has of its own when it has loaded a handler.
+pub(crate) const UNMEASURED_BYTES: u64 = 16 << 20;
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct Places {
+    most: usize,
+    most_bytes: u64,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    taken: Share,
+    /// The part of that whose processes were ended, and are there yet.
+    leaving: Share,
+    /// Those who wait for a place.
+    waiting: usize,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Share {
+    places: usize,
+    bytes: u64,
+}
+
+/// What keeps somebody from a place who waits for one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lack {
+    Places,
+    Memory,
+}
+
+/// A place for one process. Dropping it gives it back.
+#[derive(Debug)]
+pub(crate) struct Place {
+    places: Arc<Places>,
+    held: Mutex<Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    bytes: u64,
+    is_leaving: bool,
+}
+
+/// Somebody who waits for a place.
+#[derive(Debug)]
+pub(crate) struct Waits<'a>(&'a Places);
+
+impl Places {
+    /// So many, one at least, whose processes may hold `most_bytes` together.
+    pub(crate) fn new(most: usize, most_bytes: u64) -> Arc<Self> {
+        Arc::new(Self { most: most.max(1), most_bytes, state: Mutex::default(), changed: Notify::new() })
+    }
+
+    /// A place, if there is one.
+    pub(crate) fn take(self: &Arc<Self>) -> Option<Arc<Place>> {
+        self.state().take(self).then(|| self.place())
+    }
+
+    /// A place that nobody waits for, if there is one.
+    pub(crate) fn take_unwanted(self: &Arc<Self>) -> Option<Arc<Place>> {
+        let mut state = self.state();
+        (state.waiting == 0 && state.take(self)).then(|| self.place())
+    }
+
+    fn place(self: &Arc<Self>) -> Arc<Place> {
+        Arc::new(Place { places: Arc::clone(self), held: Mutex::new(Held { bytes: UNMEASURED_BYTES, is_leaving: false }) })
+    }
+
+    /// Notes that somebody waits for a place, as long as the value lives.
+    pub(crate) fn wait(&self) -> Waits<'_> {
+        self.state().waiting += 1;
+        Waits(self)
+    }
+
+    /// What those who wait lack, once those have left who are about to.
+    pub(crate) fn lack(&self) -> Option<Lack> {
+        let State { taken, leaving, waiting } = *self.state();
+        let staying = Share { places: taken.places - leaving.places, bytes: taken.bytes - leaving.bytes };
+        if waiting == 0 || staying.places == 0 {
+            None
+        } else if staying.places + waiting > self.most {
+            Some(Lack::Places)
+        } else {
+            (staying.bytes + waiting as u64 * UNMEASURED_BYTES > self.most_bytes).then_some(Lack::Memory)
+        }
+    }
+
+    /// Says that a process is idle: one who waits may have it, or its place.
+    pub(crate) fn note_idle(&self) {
+        if self.state().waiting > 0 {
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// Ends when a place was given back, or may be had by ending somebody. [Enabled](Notified::enable) it misses nothing.
+    pub(crate) fn changed(&self) -> Notified<'_> {
+        self.changed.notified()
+    }
+
+    /// How many processes there are, with those that are on their way and those that are about to leave.
+    pub(crate) fn taken(&self) -> usize {
+        self.state().taken.places
+    }
+
+    /// What they hold together.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.state().taken.bytes
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn take(&mut self, places: &Places) -> bool {
+        let bytes = self.taken.bytes + UNMEASURED_BYTES;
+        let is_free = self.taken.places < places.most && (self.taken.places == 0 || bytes <= places.most_bytes);
+        if is_free {
+            self.taken = Share { places: self.taken.places + 1, bytes };
+        }
+        is_free
+    }
+}
+
+impl Place {
+    /// What its process was measured to hold.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.held().bytes
+    }
+
+    /// Notes what its process was measured to hold.
+    pub(crate) fn note(&self, bytes: u64) {
+        let mut held = self.held();
+        let mut state = self.places.state();
+        state.taken.bytes = state.taken.bytes - held.bytes + bytes;
+        if held.is_leaving {
+            state.leaving.bytes = state.leaving.bytes - held.bytes + bytes;
+        }
+        let may_do = bytes < held.bytes && state.waiting > 0;
+        held.bytes = bytes;
+        drop(state);
+        if may_do {
+            self.places.changed.notify_waiters();
+        }
+    }
+
+    /// Notes that its process was ended.
+    pub(crate) fn leave(&self) {
+        let mut held = self.held();
+        if !held.is_leaving {
+            held.is_leaving = true;
+            let leaving = &mut self.places.state().leaving;
+            *leaving = Share { places: leaving.places + 1, bytes: leaving.bytes + held.bytes };
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.leave();
+        let bytes = self.bytes();
+        let is_wanted = {
+            let State { taken, leaving, waiting } = &mut *self.places.state();
+            for share in [taken, leaving] {
+                *share = Share { places: share.places - 1, bytes: share.bytes - bytes };
+            }
+            *waiting > 0
+        };
+        if is_wanted {
+            self.places.changed.notify_waiters();
+        }
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.state().waiting -= 1;
+    }
+}

@@ -1,0 +1,90 @@
+use futures_util::FutureExt;
+
+use super::*;
+
+const MIB: u64 = 1 << 20;
+
+#[test]
+fn place_is_taken_until_it_is_dropped() {
+    let places = Places::new(2, u64::MAX);
+    let [one, other] = [places.take().unwrap(), places.take().unwrap()];
+    one.leave();
+    assert!(places.take().is_none() && places.taken() == 2, "what leaves is there yet");
+    drop(one);
+    drop(places.take().unwrap());
+    drop(other);
+    assert_eq!((places.taken(), places.bytes()), (0, 0));
+    assert!(Places::new(0, 0).take().is_some(), "one there may always be");
+}
+
+#[test]
+fn process_fits_by_what_others_were_measured_to_hold() {
+    let places = Places::new(9, 100 * MIB);
+    let one = places.take().unwrap();
+    assert_eq!(places.bytes(), UNMEASURED_BYTES);
+    one.note(90 * MIB);
+    assert!(places.take().is_none() && places.bytes() == 90 * MIB);
+    one.note(84 * MIB);
+    let other = places.take().unwrap();
+    assert_eq!(places.bytes(), 100 * MIB);
+    other.note(3 * MIB);
+    drop(one);
+    assert_eq!((places.bytes(), other.bytes()), (3 * MIB, 3 * MIB));
+}
+
+#[test]
+fn who_waits_lacks_what_does_not_come_by_itself() {
+    let places = Places::new(2, 100 * MIB);
+    let [one, other] = [places.take().unwrap(), places.take().unwrap()];
+    assert_eq!(places.lack(), None, "nobody waits");
+    let waits = places.wait();
+    assert_eq!(places.lack(), Some(Lack::Places));
+    one.leave();
+    one.leave();
+    assert_eq!(places.lack(), None, "one is about to leave");
+    other.note(90 * MIB);
+    assert_eq!(places.lack(), Some(Lack::Memory));
+    other.leave();
+    let more = places.wait();
+    assert_eq!(places.lack(), None);
+    drop((one, other, more));
+    assert_eq!(places.lack(), None);
+    assert!(places.take_unwanted().is_none());
+    drop(waits);
+    assert!(places.take_unwanted().is_some());
+}
+
+#[test]
+fn memory_of_what_leaves_is_about_to_come_however_it_changes() {
+    let places = Places::new(9, 100 * MIB);
+    let [large, small] = [places.take().unwrap(), places.take().unwrap()];
+    let _waits = places.wait();
+    large.leave();
+    large.note(90 * MIB);
+    small.note(84 * MIB);
+    assert_eq!(places.lack(), None);
+    small.note(85 * MIB);
+    assert_eq!(places.lack(), Some(Lack::Memory));
+    drop(large);
+    assert_eq!(places.bytes(), 85 * MIB);
+}
+
+#[tokio::test]
+async fn who_waits_is_told_when_a_place_may_be_had() {
+    let places = Places::new(2, u64::MAX);
+    let [one, other] = [places.take().unwrap(), places.take().unwrap()];
+    let told = |does: &dyn Fn()| {
+        let mut changed = Box::pin(places.changed());
+        changed.as_mut().enable();
+        does();
+        changed.now_or_never().is_some()
+    };
+    let nothing = || ();
+    assert!(!told(&|| places.note_idle()), "nobody waits");
+    let _waits = places.wait();
+    assert!(!told(&nothing) && told(&|| places.note_idle()));
+    assert!(!told(&|| one.note(UNMEASURED_BYTES + 1)) && told(&|| one.note(UNMEASURED_BYTES)));
+    let one = Mutex::new(Some(one));
+    assert!(told(&|| drop(one.lock().unwrap().take())));
+    drop(other);
+}

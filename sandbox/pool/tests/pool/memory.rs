@@ -1,0 +1,116 @@
+//! How many processes there are, and what they hold together.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use futures_util::future::join_all;
+use tollhouse_pool::PoolError;
+use tollhouse_protocol::Isolation;
+
+use crate::house::{COUNTER, House, Tool, json, sleeping, stats_of};
+
+const MIB: u64 = 1 << 20;
+
+/// Holds so many bytes of memory from its first call on, and answers how many calls it has served.
+fn holding(bytes: u64) -> String {
+    format!("let calls = 0, held; export default () => {{ held ??= new Uint8Array({bytes}).fill(1); return ++calls; }};")
+}
+
+/// The most processes that there were at once since it began, also dead ones.
+struct Most {
+    ended: Arc<AtomicBool>,
+    counts: thread::JoinHandle<usize>,
+}
+
+impl Most {
+    fn of(house: &House) -> Self {
+        let (ended, name) = (Arc::new(AtomicBool::new(false)), house.name.clone());
+        let is_over = Arc::clone(&ended);
+        let counts = thread::spawn(move || {
+            let mut most = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                most = most.max(stats_of(&name).len());
+            }
+            most
+        });
+        Self { ended, counts }
+    }
+
+    fn seen(self) -> usize {
+        self.ended.store(true, Ordering::Relaxed);
+        self.counts.join().unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn processes_are_never_more_than_allowed_whatever_starts_ends_and_is_replaced() {
+    let house = House::start(|config| {
+        (config.max_processes, config.spares, config.max_calls) = (2, 2, 2);
+        config.patience = Duration::from_mins(2);
+    })
+    .await;
+    let most = Most::of(&house);
+    let mut tools: Vec<_> = (0..8).map(|number| Tool::new(&format!("tool-{number}"), COUNTER)).collect();
+    tools[0].isolation = Isolation::Fresh;
+    tools[1].limits.heap_bytes = 16 * MIB;
+    tools[2] = Tool::new("ends", "export default () => new Promise(() => {});");
+    for _ in 0..4 {
+        join_all(tools.iter().map(|tool| house.call(tool))).await.into_iter().for_each(|ran| drop(ran.unwrap()));
+    }
+    assert!(house.pool.status().totals.started > 16, "{:?}", house.pool.status());
+    let seen = most.seen();
+    assert!((1..=2).contains(&seen), "{seen} at once");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn largest_idle_worker_makes_room_for_what_does_not_fit() {
+    let house = House::start(|config| (config.spares, config.memory) = (0, 100 * MIB)).await;
+    let [small, large, next] =
+        [("small", 1 << 10), ("large", 60 * MIB), ("next", 1 << 10)].map(|(name, bytes)| Tool::new(name, &holding(bytes)));
+    let mut large = large;
+    large.limits.buffer_bytes = 80 * MIB;
+    for tool in [&large, &small] {
+        assert_eq!(json(house.call(tool).await), "1");
+    }
+    house.until(|pool| (65 * MIB..100 * MIB).contains(&pool.status().process_bytes)).await;
+    // Without more in it the budget holds another one.
+    let mut filler = Tool::new("filler", &holding(25 * MIB));
+    filler.limits.buffer_bytes = 80 * MIB;
+    assert_eq!(json(house.call(&filler).await), "1");
+    house.until(|pool| pool.status().process_bytes > 90 * MIB).await;
+    assert_eq!(json(house.call(&next).await), "1");
+    assert_eq!(house.pool.status().processes, 3);
+    assert_eq!(json(house.call(&small).await), "2", "it holds next to nothing");
+    assert_eq!(json(house.call(&filler).await), "2");
+    assert_eq!(json(house.call(&large).await), "1", "it went, and the filler goes next");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn call_that_does_not_fit_beside_those_that_run_is_refused_and_served_when_they_have_ended() {
+    let house = House::start(|config| {
+        (config.spares, config.memory, config.patience) = (0, 80 * MIB, Duration::from_millis(300));
+    })
+    .await;
+    let held = format!("let held; {}", sleeping(4_000).replace("=> {", &format!("=> {{ held = new Uint8Array({}).fill(1);", 70 * MIB)));
+    let mut sleeper = Tool::new("sleeper", &held);
+    sleeper.limits.buffer_bytes = 80 * MIB;
+    let counter = Tool::new("counter", COUNTER);
+    let beside = async {
+        house.until(|pool| pool.status().process_bytes > 70 * MIB).await;
+        let refused = house.call(&counter).await;
+        assert!(matches!(refused, Err(PoolError::Busy { .. })), "{refused:?}");
+        assert_eq!(house.pool.status().totals.refused, 1);
+    };
+    let (slept, ()) = tokio::join!(house.call(&sleeper), beside);
+    assert_eq!(json(slept), "1");
+    assert_eq!(json(house.call(&counter).await), "1");
+    house.close().await;
+}
