@@ -84,3 +84,43 @@ fn counts(reason: &StopReason) -> bool {
         StopReason::Unlisted { .. } => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::*;
+    use crate::{PoolConfig, scheduler::Ask};
+
+    /// What is counted, and whether the endpoint is held, where `weigh` tells of a worker that runs `script` and is gone then.
+    async fn weighed(script: &str, weigh: impl AsyncFnOnce(&Core, &Process)) -> ([u64; 3], bool) {
+        let core = Core::new(PoolConfig { breaker_kills: 1, ..PoolConfig::new("/bin/false") }).unwrap();
+        let (process, _theirs) = Process::stand_in_that(script);
+        process.until_gone().await;
+        weigh(&core, &process).await;
+        let counts = [&core.counters.calls, &core.counters.stops, &core.counters.crashes].map(|count| count.load(Ordering::Relaxed));
+        let held = core.scheduler.acquire(Ask { owner: "a", endpoint: "x", caller: None, concurrency: 1 }).await.is_err();
+        (counts, held)
+    }
+
+    #[tokio::test]
+    async fn worker_that_was_killed_from_outside_is_held_against_nobody() {
+        for (script, from_outside) in [("kill -9 $$", true), ("kill -SEGV $$", false), ("exit 1", false)] {
+            let call = weighed(script, async |core, process| core.note_end_on(process, ("x", None), &Ended::crashed()).await).await;
+            assert_eq!(call, ([1, 0, 1], !from_outside), "{script}");
+            let load = weighed(script, async |core, process| {
+                let error = core.load_error(process, "x", LoadFault::Stopped(StopReason::Crashed)).await;
+                assert_eq!((matches!(error, PoolError::Spawn(_)), matches!(error, PoolError::Load(_))), (from_outside, !from_outside));
+            });
+            assert_eq!(load.await, ([0, 0, 1], !from_outside), "{script}");
+        }
+    }
+
+    #[tokio::test]
+    async fn call_that_ended_otherwise_is_its_own_whatever_became_of_its_worker() {
+        let limit = StopReason::Deadlock;
+        let ended = || Ended { outcome: Outcome::Stopped(limit.clone()), ..Ended::crashed() };
+        let call = weighed("kill -9 $$", async |core, process| core.note_end_on(process, ("x", None), &ended()).await);
+        assert_eq!(call.await, ([1, 1, 0], true));
+    }
+}

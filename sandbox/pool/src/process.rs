@@ -253,6 +253,13 @@ impl Process {
         let pipeline = Pipeline::new(2, std::time::Duration::MAX);
         (Arc::new(Self::new(pid, (child, weak), Link { stream, pipeline, meter: Meter::new(Arc::default()) })), theirs)
     }
+
+    /// Waits until it has come to its own end.
+    pub(crate) async fn until_gone(&self) {
+        while self.child.lock().unwrap().exit().is_none() {
+            tokio::task::yield_now().await;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -273,6 +280,7 @@ impl Holding {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
     use tokio::io::AsyncWriteExt;
     use tollhouse_protocol::{JailLayer, Refused, Schemas, frame};
 
@@ -306,14 +314,22 @@ mod tests {
             ("exec sleep 600", StopReason::Crashed),
         ] {
             let (process, _theirs) = Process::stand_in_that(script);
-            while !script.contains("sleep") && process.child.lock().unwrap().exit().is_none() {
-                tokio::task::yield_now().await;
+            if !script.contains("sleep") {
+                process.until_gone().await;
             }
             assert_eq!(process.last_reason(&limits).await, reason, "{script}");
         }
         let (process, _theirs) = Process::stand_in_that("exec sleep 600");
         process.end();
         assert_eq!(process.last_reason(&limits).await, StopReason::Crashed, "it was ended here");
+    }
+
+    #[tokio::test]
+    async fn end_of_a_worker_is_waited_for_unless_it_was_ended_here() {
+        let (process, _theirs) = Process::stand_in();
+        assert_eq!(process.was_killed_from_outside().now_or_never(), None);
+        process.end();
+        assert_eq!(process.was_killed_from_outside().now_or_never(), Some(false));
     }
 
     #[tokio::test]

@@ -4,6 +4,9 @@ use std::str::FromStr;
 
 use rustix::thread::{CapabilitySet, capabilities};
 
+/// What it takes to make other users of processes, and to end and slow them then.
+const NEEDED: [CapabilitySet; 4] = [CapabilitySet::SETUID, CapabilitySet::SETGID, CapabilitySet::KILL, CapabilitySet::SYS_NICE];
+
 /// A range of users that nobody else on the machine has, both ends in it.
 ///
 /// They are given out in turn. One comes again when all have been given: a range is longer than what is started within
@@ -40,10 +43,14 @@ impl Users {
     /// The users in turn, from one on that hosts beside each other hardly share; none of them where this process may not make
     /// others of them, or could then neither end nor slow them.
     pub(crate) fn in_turn(self) -> Box<dyn Iterator<Item = u32> + Send> {
-        let needed = CapabilitySet::SETUID | CapabilitySet::SETGID | CapabilitySet::KILL | CapabilitySet::SYS_NICE;
-        match capabilities(None) {
-            Ok(own) if own.effective.contains(needed) => Box::new(self.from(std::process::id())),
-            _ => Box::new(std::iter::empty()),
+        self.in_turn_with(capabilities(None).map_or(CapabilitySet::empty(), |own| own.effective))
+    }
+
+    fn in_turn_with(self, own: CapabilitySet) -> Box<dyn Iterator<Item = u32> + Send> {
+        if NEEDED.iter().all(|needed| own.contains(*needed)) {
+            Box::new(self.from(std::process::id()))
+        } else {
+            Box::new(std::iter::empty())
         }
     }
 
@@ -63,7 +70,17 @@ mod tests {
         assert_eq!(users.from(0).take(6).collect::<Vec<_>>(), [10, 11, 12, 13, 10, 11]);
         let users: Users = "10-5010".parse().unwrap();
         assert_eq!(users.from(1).take(907).last(), Some(10 + (4_096 + 906) % 5_001));
+        assert_eq!(users.from(2).next(), Some(10 + 8_192 % 5_001));
         assert_eq!("7-7".parse::<Users>().unwrap().from(99).take(3).collect::<Vec<_>>(), [7, 7, 7]);
+    }
+
+    #[test]
+    fn workers_become_others_only_where_they_can_then_be_ended_and_slowed() {
+        let given = |own| Users::default().in_turn_with(own).next().is_some();
+        assert!(given(CapabilitySet::all()));
+        for lacking in [CapabilitySet::SETUID, CapabilitySet::SETGID, CapabilitySet::KILL, CapabilitySet::SYS_NICE] {
+            assert!(!given(CapabilitySet::all().difference(lacking)), "{lacking:?}");
+        }
     }
 
     #[test]

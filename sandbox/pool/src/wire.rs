@@ -176,6 +176,21 @@ mod tests {
         assert!(read.input.is_empty() && read.are_empty());
     }
 
+    #[test]
+    fn what_went_out_is_let_go_when_it_is_much_and_as_much_as_what_did_not() {
+        for (sent, unsent, stays) in [
+            (KEPT_BYTES, 9, KEPT_BYTES),
+            (KEPT_BYTES + 1, 9, 0),
+            (KEPT_BYTES + 1, KEPT_BYTES + 1, 0),
+            (KEPT_BYTES + 1, KEPT_BYTES + 2, KEPT_BYTES + 1),
+        ] {
+            let mut buffers = Buffers { out: vec![0; sent + unsent], sent, ..Buffers::default() };
+            assert_eq!(buffers.unsent(), unsent);
+            buffers.let_go_of_sent();
+            assert_eq!((buffers.sent, buffers.unsent()), (stays, unsent), "{sent} of {}", sent + unsent);
+        }
+    }
+
     #[tokio::test]
     async fn read_takes_what_is_there() {
         let (ours, theirs) = UnixStream::pair().unwrap();

@@ -47,6 +47,21 @@ fn breaker_is_not_forgotten_while_it_holds() {
 }
 
 #[test]
+fn stops_of_each_kind_are_remembered_although_there_are_none_of_the_others() {
+    let start = Instant::now();
+    let after = |breaker: &mut Breaker, rules: &BreakerRules, seconds| breaker.is_forgotten(rules, second(start, seconds));
+    for (cause, caller) in [(Cause::Code, None), (Cause::Run, caller(1))] {
+        let mut breaker = Breaker::default();
+        breaker.note_stop(cause, caller, &RULES, start);
+        assert_eq!([59, 60].map(|seconds| after(&mut breaker, &RULES, seconds)), [false, true], "{cause:?}");
+    }
+    // Who was stopped is slowed for longer than the endpoint is held.
+    let (mut breaker, brief) = (Breaker::default(), BreakerRules { hold: Duration::from_secs(1), ..RULES });
+    assert!((0..9).any(|number| breaker.note_stop(Cause::Run, caller(number % 3), &brief, start)));
+    assert_eq!([2, 59, 60].map(|seconds| after(&mut breaker, &brief, seconds)), [false, false, true]);
+}
+
+#[test]
 fn caller_whose_calls_are_stopped_is_slowed_and_nobody_else() {
     let (mut breaker, start) = (Breaker::default(), Instant::now());
     for at in 0..1_000 {

@@ -39,6 +39,11 @@ impl Ended {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn crashed() -> Self {
+        Self { outcome: Outcome::Stopped(StopReason::Crashed), spent: Spent::default(), clean: None }
+    }
+
     /// As the worker's own end tells it, where nothing else did.
     pub(crate) fn because(self, reason: StopReason) -> Self {
         Self { outcome: unfit_if_unlisted(Outcome::Stopped(reason)), ..self }

@@ -1,4 +1,5 @@
 mod ends;
+mod quantum;
 mod under_way;
 
 use std::{

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use tollhouse_protocol::{Problem, Side, Thrown};
 
 use super::*;
-use crate::{PoolConfig, PoolError, core::Core, watchdog::Look};
+use crate::{PoolConfig, PoolError, core::Core, lease::Lease, process::Process, watchdog::Look};
 
 /// How a worker comes to its end.
 enum By {
@@ -153,4 +153,17 @@ async fn each_end_has_its_row() {
         assert_eq!(ended.outcome, outcome, "row {number}");
         assert_eq!(weigh(&ended).await, (counted, endpoint, worker), "row {number}: {outcome:?}");
     }
+}
+
+#[tokio::test]
+async fn worker_that_ends_without_a_word_tells_why_by_its_status() {
+    let (core, host, limits) = (Core::new(PoolConfig::new("/bin/false")).unwrap(), Host::default(), Limits::default());
+    let (process, theirs) = Process::stand_in_that("exit 71");
+    process.until_gone().await;
+    drop(theirs);
+    let mut permit = core.scheduler.acquire(Ask { owner: "a", endpoint: "x", caller: None, concurrency: 1 }).await.unwrap();
+    let mut lease = Lease::new(&core, process, Buffers::default());
+    let ended = lease.drive(asked(&limits, &core.flow), begin(), &host, &mut permit).await;
+    assert_eq!(ended.outcome, Outcome::Stopped(StopReason::CpuTime { limit_ms: limits.cpu_ms }));
+    assert!(ended.clean.is_none());
 }

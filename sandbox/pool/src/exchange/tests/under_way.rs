@@ -3,7 +3,7 @@
 use tokio::sync::Semaphore;
 use tollhouse_protocol::limits::CALL_BYTES;
 
-use super::*;
+use super::{super::ops::Ops, *};
 
 const MIB: usize = 1 << 20;
 
@@ -70,6 +70,43 @@ async fn settled() {
 async fn hears_all(peer: &mut Peer, count: usize) {
     for _ in 0..count {
         assert!(matches!(peer.hear().await, ToWorker::Reply { result: Ok(_), .. }));
+    }
+}
+
+#[tokio::test]
+async fn answers_count_until_the_socket_has_taken_them() {
+    let (flow, host, limits) = (Flow::new(0), Slow::new(1), Limits::default());
+    let request = || OpRequest::FileRead { path: "p".into() };
+    let mut ops = Ops::new(&host, &limits, flow.account("a"));
+    ops.note_unsent(MIB);
+    assert_eq!(flow.held(), 0, "there is no answer yet");
+    ops.note_unsent(0);
+    ops.ask(1, request()).unwrap();
+    ops.note_unsent(1_000);
+    let held = flow.held();
+    assert_eq!(held, request().bytes() + MIB + 1_000);
+    ops.ask(2, request()).unwrap();
+    assert_eq!((host.begun(), flow.held()), (1, held + request().bytes()), "it waits, with what it asks for");
+    assert!(ops.next().await.is_some());
+    drop(ops);
+    assert_eq!(flow.held(), 0);
+
+    // One that waits because of them counts as well.
+    let mut ops = Ops::new(&host, &limits, flow.account("a"));
+    ops.note_unsent(1_000);
+    ops.ask(1, request()).unwrap();
+    assert_eq!((host.begun(), flow.held()), (1, request().bytes() + 1_000));
+    ops.note_unsent(10);
+    assert_eq!(flow.held(), request().bytes() + 10);
+    drop(ops);
+
+    let mut ops = Ops::new(&host, &limits, flow.account("a"));
+    host.go_on.add_permits(1);
+    ops.ask(1, request()).unwrap();
+    assert!(ops.next().await.is_some());
+    for unsent in [1_000, 7, 0] {
+        ops.note_unsent(unsent);
+        assert_eq!(flow.held(), unsent, "the answer is all that is under way");
     }
 }
 
@@ -160,6 +197,15 @@ async fn request_beyond_what_a_call_has_is_a_stop() {
     let limit = CALL_BYTES as u64;
     assert_eq!(ended.outcome, Outcome::Stopped(StopReason::Ops { what: "bytes under way".into(), limit }));
     assert_eq!((host.begun(), flow.held()), (0, 0));
+}
+
+#[tokio::test]
+async fn call_may_ask_with_just_as_much_as_it_has() {
+    let (flow, host, limits) = (Flow::new(1 << 30), Slow::new(0), Limits::default());
+    let write = |bytes: usize| OpRequest::FileWrite { path: String::new(), content: vec![0; bytes].into() };
+    let most = CALL_BYTES - write(0).bytes();
+    assert!(Ops::new(&host, &limits, flow.account("a")).ask(1, write(most)).is_ok());
+    assert!(Ops::new(&host, &limits, flow.account("a")).ask(1, write(most + 1)).is_err());
 }
 
 #[tokio::test]

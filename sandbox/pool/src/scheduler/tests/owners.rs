@@ -15,7 +15,7 @@ async fn asleep<'a>(scheduler: &'a Scheduler, owner: &'a str, calls: usize) -> V
 
 #[tokio::test(start_paused = true)]
 async fn owner_alone_has_all_processes_but_an_eighth() {
-    for (processes, has) in [(1, 1), (2, 2), (3, 3), (4, 3), (8, 7), (16, 14), (188, 164)] {
+    for (processes, has) in [(1, 1), (2, 2), (3, 3), (4, 3), (8, 7), (9, 7), (16, 14), (188, 164)] {
         let scheduler = Scheduler::new(Rules { processes, ..rules(8) });
         assert_eq!(asleep(&scheduler, "a", 400).await.len(), has, "of {processes}");
     }
@@ -92,6 +92,18 @@ async fn owners_take_slots_in_turn_whoever_came_first() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn owner_that_computes_goes_behind_one_that_does_not_although_that_had_the_last_turn() {
+    let scheduler = scheduler(2);
+    let _computes = scheduler.acquire(ask("a", "x")).await.unwrap();
+    let had_its_turn = scheduler.acquire(ask("b", "y")).await.unwrap();
+    let (mut of_a, mut of_b) = (Box::pin(scheduler.acquire(ask("a", "x"))), Box::pin(scheduler.acquire(ask("b", "y"))));
+    assert!((&mut of_a).now_or_never().is_none() && (&mut of_b).now_or_never().is_none());
+    drop(had_its_turn);
+    assert!((&mut of_a).now_or_never().is_none(), "its owner has a slot");
+    assert!(matches!((&mut of_b).now_or_never(), Some(Ok(_))));
+}
+
+#[tokio::test(start_paused = true)]
 async fn calls_that_resume_keep_no_other_owner_waiting() {
     let scheduler = scheduler(1);
     let mut parked = [scheduler.acquire(ask("a", "x")).await.unwrap()];
@@ -124,6 +136,18 @@ async fn owner_that_holds_the_queue_gives_its_last_place_to_one_that_has_fewer()
     assert!(matches!((&mut others[0]).now_or_never(), Some(Ok(_))));
     drop((flood, others));
     assert!(scheduler.0.lock().counts_nobody());
+}
+
+#[tokio::test(start_paused = true)]
+async fn owner_gives_no_place_to_one_that_would_then_have_more() {
+    let scheduler = Scheduler::new(Rules { queue: 3, caller_queue: 3, ..rules(1) });
+    let _running = scheduler.acquire(ask("c", "z")).await.unwrap();
+    let mut flood: Vec<_> = (0..3).map(|_| Box::pin(scheduler.acquire(ask("a", "x")))).collect();
+    assert!(flood.iter_mut().all(|call| call.now_or_never().is_none()));
+    let mut others: Vec<_> = (0..2).map(|_| Box::pin(scheduler.acquire(ask("b", "y")))).collect();
+    assert!((&mut others[0]).now_or_never().is_none());
+    assert!(matches!((&mut others[1]).now_or_never(), Some(Err(PoolError::Busy { .. }))), "it would take two of three");
+    assert_eq!(flood.iter_mut().map(|call| call.now_or_never().is_none()).collect::<Vec<_>>(), [true, true, false]);
 }
 
 #[tokio::test(start_paused = true)]
