@@ -12,13 +12,13 @@ use crate::{
     breaker::BreakerRules,
     config::PoolConfig,
     error::PoolError,
+    fair::Fair,
     flow::Flow,
     idle::{Idle, Warm},
     places::Places,
     process::Process,
     scheduler::{Rules, Scheduler},
     spawner::Spawner,
-    starts::Starts,
     status::{Counters, RefusedLayer, Status},
     watchdog::Alarm,
 };
@@ -31,7 +31,8 @@ pub(crate) struct Core {
     pub(crate) flow: Flow,
     pub(crate) places: Arc<Places>,
     pub(crate) spawner: Spawner,
-    pub(crate) starts: Arc<Starts>,
+    /// Of processes, each in the name of who needs it.
+    pub(crate) starts: Arc<Fair<Box<str>>>,
     pub(crate) alarm: Arc<Alarm>,
     pub(crate) counters: Counters,
     /// What is done in the background for calls: boots, replacements, ends. Shutdown waits for all of it.
@@ -55,7 +56,7 @@ impl Core {
             flow: Flow::new(config.bytes),
             places: Places::new(config.max_processes, config.memory),
             spawner: Spawner::new(&config)?,
-            starts: Starts::new(config.starts),
+            starts: Fair::new(config.starts),
             alarm: Arc::default(),
             counters: Counters::default(),
             tasks: TaskTracker::new(),

@@ -14,7 +14,7 @@ use crate::{
     job::{Job, OpHost, Ran},
     maintenance,
     scheduler::Ask,
-    starts::HOST,
+    spares::HOST,
     status::{Status, count},
 };
 

@@ -10,10 +10,12 @@ use crate::{
     lease::Lease,
     places::{Lack, Place},
     process::Process,
-    starts::HOST,
     status::count,
     wire::Buffers,
 };
+
+/// In whose name the host starts what no call waits for.
+pub(crate) const HOST: &str = "";
 
 /// Who serves a call that has no worker yet.
 enum Blank<'a> {
@@ -73,7 +75,7 @@ impl Core {
 
     /// Starts a process in the turn of `owner`, and waits until it is ready.
     async fn boot(self: &Arc<Self>, owner: &str, place: Arc<Place>) -> Result<Lease<'_>, PoolError> {
-        let _turn = self.starts.turn(owner).await;
+        let _turn = self.starts.turn(owner.into()).await;
         let started = self.spawner.start(&self.config, &self.alarm, place).await.inspect_err(|_| count(&self.counters.failed_starts))?;
         count(&self.counters.started);
         let process = self.register(started);
