@@ -250,12 +250,12 @@ impl Ops {
 
     fn kv(&self, _: &Granted) -> kv::Scoped<'_> {
         let kv = self.scratch.as_ref().map_or(&self.services.kv, |scratch| &scratch.kv);
-        kv.scoped(&self.call.endpoint_id, &self.call.limits)
+        kv.scoped(&self.call.owner, &self.call.endpoint_id, &self.call.limits)
     }
 
     fn files(&self, _: &Granted) -> files::Scoped {
         let files = self.scratch.as_ref().map_or(&self.services.files, |scratch| &scratch.files);
-        files.scoped(&self.call.endpoint_id, &self.call.limits)
+        files.scoped(&self.call.owner, &self.call.endpoint_id, &self.call.limits)
     }
 
     fn http_get_json(&self, granted: &Granted) -> http::Outgoing<'_> {

@@ -12,13 +12,14 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio_util::task::TaskTracker;
+use tollhouse_pool::Fair;
 use tollhouse_protocol::{Limits, OpFailure, OpValue, limits::LIST_LIMIT};
 
 use self::path::normalize;
 use super::{
     Objects,
     failure::{self, invalid_argument, quota_exceeded},
-    scope::{Turns, Usage},
+    scope::{Turn, Turns, Usage},
 };
 use crate::{
     base::{
@@ -26,10 +27,16 @@ use crate::{
         id::EndpointId,
     },
     store::{Batch, Counted, Decided, Direction, Durability, Starting, Store, StoreError, Table, Tx, schema, update},
+    tool::Owner,
 };
 
 /// Reads of content that is replaced meanwhile, before the call is told so.
 const ATTEMPTS: u32 = 12;
+/// Changes under way at once, of all owners: each waits for the disk, and holds its content in memory even where its call
+/// was stopped.
+const CHANGES: usize = 16;
+/// Contents read at once, of all owners.
+const READS: usize = 16;
 /// Entries removed at once.
 const SOME: usize = 500;
 
@@ -47,7 +54,8 @@ struct Inner {
     store: Arc<dyn Store>,
     clock: Clock,
     objects: Arc<dyn Objects>,
-    turns: Turns,
+    turns: Arc<Turns>,
+    reads: Arc<Fair<Owner>>,
     /// Under way, also those whose call has been stopped.
     changes: TaskTracker,
 }
@@ -56,11 +64,11 @@ impl Files {
     /// Files of this store, their content in `objects`.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, objects: Arc<dyn Objects>) -> Self {
-        Self(Arc::new(Inner { store, clock, objects, turns: Turns::default(), changes: TaskTracker::new() }))
+        Self(Arc::new(Inner { store, clock, objects, turns: Turns::new(CHANGES), reads: Fair::new(READS), changes: TaskTracker::new() }))
     }
 
-    pub(super) fn scoped(&self, endpoint: &EndpointId, limits: &Limits) -> Scoped {
-        Scoped { files: Arc::clone(&self.0), endpoint: endpoint.clone(), limits: *limits }
+    pub(super) fn scoped(&self, owner: &Owner, endpoint: &EndpointId, limits: &Limits) -> Scoped {
+        Scoped { files: Arc::clone(&self.0), owner: owner.clone(), endpoint: endpoint.clone(), limits: *limits }
     }
 
     /// Waits until no change is under way. For a host that ends: calls that run meanwhile begin others.
@@ -71,7 +79,7 @@ impl Files {
 
     /// Removes every file of `endpoint`.
     pub(super) async fn forget(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
-        let _turn = self.0.turns.take(endpoint).await;
+        let _turn = self.0.turns.alone(endpoint).await;
         loop {
             let own = Counted(endpoint.clone());
             let page = FILES.readable(&*self.0.store, &FILES.under(&own), SOME, Direction::Forward).await?;
@@ -115,6 +123,7 @@ impl fmt::Debug for Files {
 /// The files of one endpoint, under one call's limits.
 pub(super) struct Scoped {
     files: Arc<Inner>,
+    owner: Owner,
     endpoint: EndpointId,
     limits: Limits,
 }
@@ -126,7 +135,13 @@ impl Scoped {
         for _ in 0..ATTEMPTS {
             let stored = FILES.get(&*self.files.store, &key).await?;
             let Some(entry) = &stored else { return Ok(OpValue::None) };
-            match self.files.objects.get(&entry.object).await.map_err(|e| failure::objects(&e))? {
+            if entry.size > self.limits.file_bytes {
+                return Err(quota_exceeded(format!("file is {} bytes, limit {}", entry.size, self.limits.file_bytes)));
+            }
+            let reading = self.files.reads.turn(self.owner.clone()).await;
+            let found = self.files.objects.get(&entry.object).await.map_err(|e| failure::objects(&e))?;
+            drop(reading);
+            match found {
                 Some(content) => return Ok(OpValue::Bytes(content)),
                 // Replaced between the two reads: the entry names other content by now.
                 None if FILES.get(&*self.files.store, &key).await? != stored => {}
@@ -142,13 +157,18 @@ impl Scoped {
             return Err(quota_exceeded(format!("file is {} bytes, limit {}", content.len(), self.limits.file_bytes)));
         }
         let key = self.key(path);
+        let turn = self.turn().await;
         let files = Arc::clone(&self.files);
-        files.to_its_end(async move { self.store(&key, content).await }).await
+        files.to_its_end(async move { self.store(turn, &key, content).await }).await
     }
 
-    async fn store(&self, key: &Key, content: Bytes) -> Result<OpValue, OpFailure> {
+    /// Waited for by the call itself: one that is stopped meanwhile leaves nothing behind.
+    async fn turn(&self) -> Turn {
+        self.files.turns.take(&self.owner, &self.endpoint).await
+    }
+
+    async fn store(&self, _turn: Turn, key: &Key, content: Bytes) -> Result<OpValue, OpFailure> {
         let size = content.len() as u64;
-        let turn = self.files.turns.take(&self.endpoint).await;
         // Refused before any content is stored; decided again by the commit.
         let before = FILES.get(&*self.files.store, key).await?;
         let usage = FILES_USAGE.get(&*self.files.store, &key.0).await?.unwrap_or_default();
@@ -165,7 +185,6 @@ impl Scoped {
                 return Err(refusal);
             }
         };
-        drop(turn);
         if let Some(old) = replaced {
             self.files.discard(&old.object).await;
         }
@@ -175,11 +194,11 @@ impl Scoped {
     pub(super) async fn delete(self, path: String) -> Result<OpValue, OpFailure> {
         let path = normalize(&path)?;
         let key = self.key(path);
+        let turn = self.turn().await;
         let files = Arc::clone(&self.files);
         let delete = async move {
-            let turn = self.files.turns.take(&self.endpoint).await;
+            let _turn = turn;
             let replaced = self.replace(&key, None).await?;
-            drop(turn);
             if let Some(old) = replaced {
                 self.files.discard(&old.object).await;
             }

@@ -5,11 +5,16 @@ use std::{fmt, sync::Arc};
 use tollhouse_protocol::Limits;
 
 use super::{grant::Grant, secret::Secret};
-use crate::base::id::{CallId, EndpointId};
+use crate::{
+    base::id::{CallId, EndpointId},
+    tool::Owner,
+};
 
 /// All that decides about the ops of one call.
 #[derive(Clone)]
 pub struct CallGrants {
+    /// Whose endpoint it is.
+    pub owner: Owner,
     /// The endpoint that the call is of.
     pub endpoint_id: EndpointId,
     /// The call.

@@ -31,6 +31,7 @@ use crate::{
         id::EndpointId,
     },
     store::{Batch, Counted, Decided, Direction, Durability, Row, Store, StoreError, Table, Tx, schema, update},
+    tool::Owner,
 };
 
 const KV: Table<Key, Entry> = schema::KV.holding();
@@ -45,13 +46,15 @@ const ATOMIC_LIMIT: usize = 100;
 const MAX_TTL_MS: u64 = 10 * 365 * 24 * 3_600 * 1_000;
 /// Entries read at once while listing or sweeping, of at most [`LIST_BYTES`] and the one that goes beyond.
 const SCAN: usize = 64;
+/// Changes under way at once, of all owners.
+const CHANGES: usize = 128;
 /// Least time between two sweeps of one endpoint, so that writing at the quota is not a scan each.
 const RECLAIM_EVERY_MS: u64 = 1_000;
 /// The keys and values of all endpoints.
 pub struct Kv {
     store: Arc<dyn Store>,
     clock: Clock,
-    turns: Turns,
+    turns: Arc<Turns>,
     /// Endpoint → when its expired entries were looked for last.
     reclaimed: Mutex<HashMap<EndpointId, Timestamp>>,
 }
@@ -60,16 +63,16 @@ impl Kv {
     /// Keys of this store.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock) -> Self {
-        Self { store, clock, turns: Turns::default(), reclaimed: Mutex::default() }
+        Self { store, clock, turns: Turns::new(CHANGES), reclaimed: Mutex::default() }
     }
 
-    pub(super) fn scoped<'a>(&'a self, endpoint: &'a EndpointId, limits: &'a Limits) -> Scoped<'a> {
-        Scoped { kv: self, endpoint, limits }
+    pub(super) fn scoped<'a>(&'a self, owner: &'a Owner, endpoint: &'a EndpointId, limits: &'a Limits) -> Scoped<'a> {
+        Scoped { kv: self, owner, endpoint, limits }
     }
 
     /// Removes every entry of `endpoint`.
     pub(super) async fn forget(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
-        let _turn = self.turns.take(endpoint).await;
+        let _turn = self.turns.alone(endpoint).await;
         let own = Counted(endpoint.clone());
         // Until then it counts what is left and more.
         KV.clear(&*self.store, &KV.under(&own), u64::MAX).await?;
@@ -101,6 +104,7 @@ impl fmt::Debug for Kv {
 /// The kv of one endpoint, under one call's limits.
 pub(super) struct Scoped<'a> {
     kv: &'a Kv,
+    owner: &'a Owner,
     endpoint: &'a EndpointId,
     limits: &'a Limits,
 }
@@ -143,7 +147,7 @@ impl Scoped<'_> {
         for write in writes {
             self.check_write(write)?;
         }
-        let _turn = self.kv.turns.take(self.endpoint).await;
+        let _turn = self.kv.turns.take(self.owner, self.endpoint).await;
         loop {
             match update(&*self.kv.store, Durability::Buffered, |tx| self.attempt(tx, checks, writes)).await? {
                 Attempt::Decided => return Ok(true),

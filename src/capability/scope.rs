@@ -1,10 +1,14 @@
 //! What kv and files share: an endpoint's usage, and writers' turns.
 
-use std::hash::{BuildHasher, RandomState};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
+use tollhouse_pool::{Fair, Leave};
 
-use crate::{base::id::EndpointId, store::Formatted};
+use crate::{base::id::EndpointId, store::Formatted, tool::Owner};
 
 /// How much an endpoint keeps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -34,26 +38,68 @@ impl Formatted for Usage {
     }
 }
 
-/// One writer at a time for each endpoint, so that calls of one host do not make each other's
-/// commits fail. Only a courtesy: what keeps usage right are the commits' checks.
+/// Whose turn it is to change what is kept.
 #[derive(Debug)]
 pub(super) struct Turns {
-    stripes: Vec<Mutex<()>>,
-    hasher: RandomState,
+    /// Of those that write, or wait for it.
+    endpoints: Mutex<HashMap<EndpointId, Arc<AsyncMutex<()>>>>,
+    changes: Arc<Fair<Owner>>,
 }
 
 impl Turns {
-    const STRIPES: usize = 128;
+    /// `most` changes at once. The next is of the owner that has fewest of them under way.
+    pub(super) fn new(most: usize) -> Arc<Self> {
+        Arc::new(Self { endpoints: Mutex::default(), changes: Fair::new(most) })
+    }
 
-    pub(super) async fn take(&self, endpoint: &EndpointId) -> MutexGuard<'_, ()> {
-        let hash = self.hasher.hash_one(endpoint);
-        let index = usize::try_from(hash % Self::STRIPES as u64).unwrap_or(0);
-        self.stripes[index].lock().await
+    /// Waits for the turn of `owner` to change what `endpoint` keeps.
+    pub(super) async fn take(self: &Arc<Self>, owner: &Owner, endpoint: &EndpointId) -> Turn {
+        // In this order: who waits for its own endpoint keeps nobody of others out.
+        let alone = self.alone(endpoint).await;
+        Turn { _change: self.changes.turn(owner.clone()).await, _alone: alone }
+    }
+
+    /// Waits until nobody changes what `endpoint` keeps.
+    pub(super) async fn alone(self: &Arc<Self>, endpoint: &EndpointId) -> Alone {
+        let own = Arc::clone(self.endpoints().entry(endpoint.clone()).or_default());
+        // There before it waits: one that is dropped meanwhile is forgotten too.
+        let mut alone = Alone { turns: Arc::clone(self), endpoint: endpoint.clone(), own, guard: None };
+        alone.guard = Some(Arc::clone(&alone.own).lock_owned().await);
+        alone
+    }
+
+    fn endpoints(&self) -> MutexGuard<'_, HashMap<EndpointId, Arc<AsyncMutex<()>>>> {
+        self.endpoints.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Default for Turns {
-    fn default() -> Self {
-        Self { stripes: (0..Self::STRIPES).map(|_| Mutex::new(())).collect(), hasher: RandomState::new() }
+/// Leave to change what an endpoint keeps, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Turn {
+    _change: Leave<Owner>,
+    _alone: Alone,
+}
+
+/// One writer at a time for each endpoint, so that calls of one host do not make each other's
+/// commits fail. Only a courtesy: what keeps usage right are the commits' checks.
+#[derive(Debug)]
+pub(super) struct Alone {
+    turns: Arc<Turns>,
+    endpoint: EndpointId,
+    own: Arc<AsyncMutex<()>>,
+    guard: Option<OwnedMutexGuard<()>>,
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        let mut endpoints = self.turns.endpoints();
+        self.guard = None;
+        // Of the map and of this one.
+        if Arc::strong_count(&self.own) == 2 {
+            endpoints.remove(&self.endpoint);
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,10 @@ use std::{
 use async_trait::async_trait;
 use axum::{Router, serve::Listener};
 use futures_util::future::BoxFuture;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+};
 use tokio_rustls::{TlsAcceptor, rustls, server::TlsStream};
 
 use super::guard::Lookup;
@@ -130,5 +133,48 @@ impl Store for Yielding {
 
     async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
         self.inner.changes(after, limit).await
+    }
+}
+
+/// A store in memory that takes a commit for each permit it is given.
+pub(crate) struct Stuck {
+    inner: MemoryStore,
+    pub(crate) go: Semaphore,
+}
+
+impl Stuck {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { inner: MemoryStore::new(), go: Semaphore::new(0) })
+    }
+}
+
+#[async_trait]
+impl Store for Stuck {
+    async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.inner.get(space, key).await
+    }
+
+    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
+        self.inner.scan(space, range, limit, direction).await
+    }
+
+    async fn count(&self, space: Space, range: KeyRange, most: usize) -> Result<usize, StoreError> {
+        self.inner.count(space, range, most).await
+    }
+
+    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
+        self.go.acquire().await.expect("it is never closed").forget();
+        self.inner.apply(batch, durability).await
+    }
+
+    async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
+        self.inner.changes(after, limit).await
+    }
+}
+
+/// Lets the other tasks of a runtime of one thread go on as far as they can.
+pub(crate) async fn settled() {
+    for _ in 0..64 {
+        tokio::task::yield_now().await;
     }
 }

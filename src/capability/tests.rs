@@ -23,6 +23,7 @@ fn services(guard: Guard) -> (Arc<CapabilityServices>, tempfile::TempDir) {
 fn call(grant: &Arc<Grant>) -> CallGrants {
     let secrets = vec![Secret::new("KEY", "super-secret-value", Visibility::Env)];
     CallGrants {
+        owner: crate::tool::Owner::Platform,
         endpoint_id: EndpointId::generate(),
         call_id: CallId::generate(),
         by_owner: false,

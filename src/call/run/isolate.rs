@@ -65,6 +65,7 @@ pub(super) async fn run(pool: &Pool, services: &Arc<CapabilityServices>, task: T
         None => (endpoint.id.as_str(), endpoint.isolation, endpoint.limits),
     };
     let grants = CallGrants {
+        owner: endpoint.owner.clone(),
         endpoint_id: endpoint.id.clone(),
         call_id: task.call.clone(),
         by_owner: task.by == CalledBy::Owner,

@@ -1,3 +1,5 @@
+mod shares;
+
 use std::{
     collections::BTreeMap,
     io,
@@ -91,7 +93,7 @@ fn json(value: OpValue) -> Value {
 #[tokio::test]
 async fn a_file_comes_back_under_any_spelling_of_its_path() {
     let (host, endpoint, limits) = (Host::new(), EndpointId::generate(), Limits::default());
-    let files = || host.files[0].scoped(&endpoint, &limits);
+    let files = || host.files[0].scoped(&Owner::Platform, &endpoint, &limits);
     files().write("notes//today/./a.txt".into(), Bytes::from_static(b"one")).await.unwrap();
     assert_eq!(files().read("./notes/today/a.txt".into()).await.unwrap(), OpValue::Bytes("one".into()));
     files().write("notes/today/a.txt".into(), Bytes::from_static(b"three")).await.unwrap();
@@ -111,7 +113,7 @@ async fn a_file_comes_back_under_any_spelling_of_its_path() {
 #[tokio::test]
 async fn paths_that_lead_elsewhere_are_refused() {
     let (host, endpoint, limits) = (Host::new(), EndpointId::generate(), Limits::default());
-    let files = || host.files[0].scoped(&endpoint, &limits);
+    let files = || host.files[0].scoped(&Owner::Platform, &endpoint, &limits);
     let long_segment = "s".repeat(SEGMENT_BYTES + 1);
     let long_path = ["p"; 300].join("/");
     for path in [
@@ -149,7 +151,7 @@ async fn as_much_as_the_limits_say_can_be_kept_and_no_more() {
     let (host, endpoint) = (Host::new(), EndpointId::generate());
     let limits = Limits { files: 3, files_bytes: 10, file_bytes: 6, ..Limits::default() };
     let write = async |limits: &Limits, path: &str, bytes: usize| {
-        let written = host.files[0].scoped(&endpoint, limits).write(path.into(), Bytes::from(vec![b'x'; bytes])).await;
+        let written = host.files[0].scoped(&Owner::Platform, &endpoint, limits).write(path.into(), Bytes::from(vec![b'x'; bytes])).await;
         written.map(|_| ()).map_err(|failure| failure.code)
     };
     let over = || Err("quota_exceeded".to_owned());
@@ -173,9 +175,9 @@ async fn as_much_as_the_limits_say_can_be_kept_and_no_more() {
 #[tokio::test]
 async fn content_that_is_gone_is_the_hosts_trouble() {
     let (host, endpoint, limits) = (Host::new(), EndpointId::generate(), Limits::default());
-    host.files[0].scoped(&endpoint, &limits).write("a".into(), Bytes::from_static(b"1")).await.unwrap();
+    host.files[0].scoped(&Owner::Platform, &endpoint, &limits).write("a".into(), Bytes::from_static(b"1")).await.unwrap();
     host.objects.contents.lock().unwrap().clear();
-    let failure = host.files[0].scoped(&endpoint, &limits).read("a".into()).await.unwrap_err();
+    let failure = host.files[0].scoped(&Owner::Platform, &endpoint, &limits).read("a".into()).await.unwrap_err();
     assert_eq!(failure.code, failure::STORE_UNAVAILABLE);
 }
 
@@ -195,7 +197,7 @@ impl Objects for Overtaken {
     async fn get(&self, name: &str) -> io::Result<Option<Bytes>> {
         let left = self.times.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |times| times.checked_sub(1));
         if let Ok(left) = left {
-            let files = self.host.files[1].scoped(&self.endpoint, &Limits::default());
+            let files = self.host.files[1].scoped(&Owner::Platform, &self.endpoint, &Limits::default());
             files.write("a".into(), format!("{left} to come").into()).await.unwrap();
         }
         self.host.objects.get(name).await
@@ -209,11 +211,11 @@ impl Objects for Overtaken {
 #[tokio::test]
 async fn a_file_that_is_replaced_while_it_is_read_is_read_as_it_is_now() {
     let (host, endpoint, limits) = (Arc::new(Host::new()), EndpointId::generate(), Limits::default());
-    host.files[0].scoped(&endpoint, &limits).write("a".into(), Bytes::from_static(b"old")).await.unwrap();
+    host.files[0].scoped(&Owner::Platform, &endpoint, &limits).write("a".into(), Bytes::from_static(b"old")).await.unwrap();
     let read = async |times: u64| {
         let objects = Arc::new(Overtaken { host: Arc::clone(&host), endpoint: endpoint.clone(), times: AtomicU64::new(times) });
         let files = Files::new(host.store.clone(), Clock::default(), objects);
-        files.scoped(&endpoint, &limits).read("a".into()).await
+        files.scoped(&Owner::Platform, &endpoint, &limits).read("a".into()).await
     };
     assert_eq!(read(3).await.unwrap(), OpValue::Bytes("1 to come".into()));
     assert_eq!(read(u64::MAX).await.unwrap_err().code, "contended");
@@ -225,9 +227,9 @@ async fn content_stays_when_nobody_knows_whether_its_entry_was_written() {
     let files = Files::new(store.clone(), Clock::default(), objects.clone());
     let (endpoint, limits) = (EndpointId::generate(), Limits::default());
     store.fail_nth(1, Fault::After);
-    let failure = files.scoped(&endpoint, &limits).write("a".into(), Bytes::from_static(b"1")).await.unwrap_err();
+    let failure = files.scoped(&Owner::Platform, &endpoint, &limits).write("a".into(), Bytes::from_static(b"1")).await.unwrap_err();
     assert_eq!(failure.code, failure::STORE_UNAVAILABLE);
-    assert_eq!(files.scoped(&endpoint, &limits).read("a".into()).await.unwrap(), OpValue::Bytes("1".into()));
+    assert_eq!(files.scoped(&Owner::Platform, &endpoint, &limits).read("a".into()).await.unwrap(), OpValue::Bytes("1".into()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -239,7 +241,7 @@ async fn quotas_hold_when_two_hosts_write_at_once() {
             let (host, endpoint) = (host.clone(), endpoint.clone());
             tokio::spawn(async move {
                 let content = Bytes::from(vec![b'x'; 5 + n % 28]);
-                host.files[n % 2].scoped(&endpoint, &limits).write(format!("f{}", n % 12), content).await
+                host.files[n % 2].scoped(&Owner::Platform, &endpoint, &limits).write(format!("f{}", n % 12), content).await
             })
         })
         .collect();
@@ -258,17 +260,21 @@ async fn quotas_hold_when_two_hosts_write_at_once() {
 async fn a_reader_meets_one_whole_version() {
     let (host, endpoint) = (Arc::new(Host::new()), EndpointId::generate());
     let limits = Limits::default();
-    host.files[0].scoped(&endpoint, &limits).write("f".into(), Bytes::from(vec![0; 100])).await.unwrap();
+    host.files[0].scoped(&Owner::Platform, &endpoint, &limits).write("f".into(), Bytes::from(vec![0; 100])).await.unwrap();
     let writer = tokio::spawn({
         let (host, endpoint) = (host.clone(), endpoint.clone());
         async move {
             for n in 1..200_u8 {
-                host.files[1].scoped(&endpoint, &limits).write("f".into(), Bytes::from(vec![n; 100 + usize::from(n)])).await.unwrap();
+                host.files[1]
+                    .scoped(&Owner::Platform, &endpoint, &limits)
+                    .write("f".into(), Bytes::from(vec![n; 100 + usize::from(n)]))
+                    .await
+                    .unwrap();
             }
         }
     });
     while !writer.is_finished() {
-        let OpValue::Bytes(content) = host.files[0].scoped(&endpoint, &limits).read("f".into()).await.unwrap() else {
+        let OpValue::Bytes(content) = host.files[0].scoped(&Owner::Platform, &endpoint, &limits).read("f".into()).await.unwrap() else {
             panic!("the file is gone")
         };
         assert!(content.len() == 100 + usize::from(content[0]) && content.iter().all(|byte| *byte == content[0]));
@@ -280,11 +286,11 @@ async fn a_reader_meets_one_whole_version() {
 #[tokio::test]
 async fn list_pages_in_order_and_forgetting_leaves_others() {
     let (host, ours, theirs, limits) = (Host::new(), EndpointId::generate(), EndpointId::generate(), Limits::default());
-    let files = || host.files[0].scoped(&ours, &limits);
+    let files = || host.files[0].scoped(&Owner::Platform, &ours, &limits);
     for n in 0..25 {
         files().write(format!("d/{n:02}"), Bytes::from_static(b"x")).await.unwrap();
     }
-    host.files[1].scoped(&theirs, &limits).write("d/99".into(), Bytes::from_static(b"y")).await.unwrap();
+    host.files[1].scoped(&Owner::Platform, &theirs, &limits).write("d/99".into(), Bytes::from_static(b"y")).await.unwrap();
     let (mut paths, mut cursor) = (Vec::new(), None::<String>);
     loop {
         let page = json(files().list("d/".into(), 10, cursor.clone()).await.unwrap());
@@ -316,7 +322,7 @@ async fn endpoints_never_meet() {
         for step in 0..300_u64 {
             let place = usize::try_from(random.below(2)).unwrap();
             let host_of_call = usize::try_from(random.below(2)).unwrap();
-            let files = || host.files[host_of_call].scoped(&endpoints[place], &limits);
+            let files = || host.files[host_of_call].scoped(&Owner::Platform, &endpoints[place], &limits);
             let model = &mut models[place];
             let path = random.pick(&paths).clone();
             match random.below(4) {
@@ -345,7 +351,8 @@ async fn endpoints_never_meet() {
 async fn a_write_that_its_call_does_not_wait_for_leaves_nothing_uncounted() {
     let (host, endpoint, limits) = (Host::new(), EndpointId::generate(), Limits::default());
     for polls in 1..12 {
-        let mut writing = Box::pin(host.files[0].scoped(&endpoint, &limits).write("f".into(), Bytes::from(vec![0; polls])));
+        let mut writing =
+            Box::pin(host.files[0].scoped(&Owner::Platform, &endpoint, &limits).write("f".into(), Bytes::from(vec![0; polls])));
         for _ in 0..polls {
             if std::future::poll_fn(|context| std::task::Poll::Ready(writing.as_mut().poll(context).is_ready())).await {
                 break;
@@ -354,8 +361,8 @@ async fn a_write_that_its_call_does_not_wait_for_leaves_nothing_uncounted() {
         }
         drop(writing);
         // The next write waits for its turn, and so for the one before.
-        host.files[0].scoped(&endpoint, &limits).write("g".into(), Bytes::from_static(b"g")).await.unwrap();
-        host.files[0].scoped(&endpoint, &limits).delete("g".into()).await.unwrap();
+        host.files[0].scoped(&Owner::Platform, &endpoint, &limits).write("g".into(), Bytes::from_static(b"g")).await.unwrap();
+        host.files[0].scoped(&Owner::Platform, &endpoint, &limits).delete("g".into()).await.unwrap();
         assert_eq!(host.usage(&[&endpoint]).await, [Usage { items: 1, bytes: polls as u64 }]);
     }
 }

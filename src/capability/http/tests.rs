@@ -17,6 +17,7 @@ use crate::{
 fn call(limits: Limits) -> CallGrants {
     let secrets = vec![Secret::new("API_KEY", "k-0123456789", Visibility::Auth), Secret::new("BAD", "a\nb", Visibility::Env)];
     CallGrants {
+        owner: crate::tool::Owner::Platform,
         endpoint_id: EndpointId::generate(),
         call_id: CallId::generate(),
         by_owner: false,

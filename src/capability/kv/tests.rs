@@ -1,4 +1,5 @@
 mod list;
+mod shares;
 
 use serde_json::{Value, json};
 use tollhouse_protocol::limits::{LIST_BYTES, LIST_LIMIT};
@@ -72,7 +73,7 @@ async fn set(kv: &Scoped<'_>, key: &str, value: impl Into<Bytes>) -> Result<OpVa
 #[tokio::test]
 async fn a_value_comes_back_until_it_is_deleted() {
     let (hosts, endpoint, limits) = (Hosts::new(), endpoint(), Limits::default());
-    let kv = hosts.kvs[0].scoped(&endpoint, &limits);
+    let kv = hosts.kvs[0].scoped(&Owner::Platform, &endpoint, &limits);
     assert_eq!(kv.get("a".into()).await.unwrap(), OpValue::None);
     set(&kv, "a", r#"{"n":1}"#).await.unwrap();
     assert_eq!(text(&kv.get("a".into()).await.unwrap()), Some(json!({"n": 1})));
@@ -86,7 +87,7 @@ async fn a_value_comes_back_until_it_is_deleted() {
 async fn arguments_beyond_the_limits_are_refused() {
     let (hosts, endpoint) = (Hosts::new(), endpoint());
     let limits = Limits { kv_key_bytes: 8, kv_value_bytes: 10, ..Limits::default() };
-    let kv = hosts.kvs[0].scoped(&endpoint, &limits);
+    let kv = hosts.kvs[0].scoped(&Owner::Platform, &endpoint, &limits);
     assert_eq!(code(kv.get("".into()).await), "invalid_argument");
     assert_eq!(code(kv.get("123456789".into()).await), "invalid_argument");
     assert_eq!(code(kv.delete("123456789".into()).await), "invalid_argument");
@@ -119,7 +120,7 @@ async fn as_much_as_the_quotas_say_can_be_kept_and_no_more() {
     let (hosts, endpoint) = (Hosts::new(), endpoint());
     let limits = Limits { kv_keys: 3, kv_bytes: 10, ..Limits::default() };
     let set = async |limits: &Limits, key: &str, value: &'static str| {
-        let written = hosts.kvs[0].scoped(&endpoint, limits).set(key.into(), value.into(), None).await;
+        let written = hosts.kvs[0].scoped(&Owner::Platform, &endpoint, limits).set(key.into(), value.into(), None).await;
         written.map(|_| ()).map_err(|failure| failure.code)
     };
     let over = || Err("quota_exceeded".to_owned());
@@ -139,7 +140,7 @@ async fn as_much_as_the_quotas_say_can_be_kept_and_no_more() {
 async fn a_full_endpoint_is_searched_for_expired_entries_once_a_second() {
     let (hosts, endpoint) = (Hosts::new(), endpoint());
     let limits = Limits { kv_keys: 1, ..Limits::default() };
-    let kv = hosts.kvs[0].scoped(&endpoint, &limits);
+    let kv = hosts.kvs[0].scoped(&Owner::Platform, &endpoint, &limits);
     kv.set("brief".into(), "1".into(), Some(500)).await.unwrap();
     assert_eq!(code(set(&kv, "more", "2").await), "quota_exceeded");
     hosts.pass(999);
@@ -154,7 +155,7 @@ async fn a_check_of_one_key_writes_nothing() {
     let (kv, endpoint, limits) = (Kv::new(store.clone(), Clock::default()), endpoint(), Limits::default());
     store.fail_all(Fault::Before);
     let absent = AtomicCheck { key: "a".into(), value: None };
-    assert!(kv.scoped(&endpoint, &limits).transact(&[absent], &[]).await.unwrap());
+    assert!(kv.scoped(&Owner::Platform, &endpoint, &limits).transact(&[absent], &[]).await.unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -165,7 +166,7 @@ async fn quotas_hold_when_two_hosts_write_at_once() {
         .map(|n| {
             let (hosts, endpoint) = (hosts.clone(), endpoint.clone());
             tokio::spawn(async move {
-                let kv = hosts.kvs[n % 2].scoped(&endpoint, &limits);
+                let kv = hosts.kvs[n % 2].scoped(&Owner::Platform, &endpoint, &limits);
                 set(&kv, &format!("key-{}", n % 60), format!("\"{}\"", "x".repeat(n % 7))).await
             })
         })
@@ -187,12 +188,12 @@ async fn quotas_hold_when_two_hosts_write_at_once() {
 #[tokio::test]
 async fn an_endpoint_above_a_lowered_quota_can_still_shrink() {
     let (hosts, endpoint, limits) = (Hosts::new(), endpoint(), Limits::default());
-    let kv = hosts.kvs[0].scoped(&endpoint, &limits);
+    let kv = hosts.kvs[0].scoped(&Owner::Platform, &endpoint, &limits);
     for key in ["a", "b", "c"] {
         set(&kv, key, "\"long enough\"").await.unwrap();
     }
     let lowered = Limits { kv_keys: 1, kv_bytes: 10, ..limits };
-    let kv = hosts.kvs[0].scoped(&endpoint, &lowered);
+    let kv = hosts.kvs[0].scoped(&Owner::Platform, &endpoint, &lowered);
     assert_eq!(code(set(&kv, "d", "1").await), "quota_exceeded");
     assert_eq!(code(set(&kv, "a", "\"longer than it was before\"").await), "quota_exceeded");
     set(&kv, "a", "1").await.unwrap();
@@ -204,7 +205,7 @@ async fn an_endpoint_above_a_lowered_quota_can_still_shrink() {
 async fn an_expired_entry_is_absent_and_makes_room() {
     let (hosts, endpoint) = (Hosts::new(), endpoint());
     let limits = Limits { kv_keys: 3, ..Limits::default() };
-    let kv = hosts.kvs[0].scoped(&endpoint, &limits);
+    let kv = hosts.kvs[0].scoped(&Owner::Platform, &endpoint, &limits);
     kv.set("short".into(), "1".into(), Some(1_000)).await.unwrap();
     kv.set("long".into(), "2".into(), Some(60_000)).await.unwrap();
     set(&kv, "ever", "3").await.unwrap();
@@ -229,7 +230,7 @@ async fn an_expired_entry_is_absent_and_makes_room() {
 #[tokio::test]
 async fn atomic_writes_all_or_nothing() {
     let (hosts, endpoint, limits) = (Hosts::new(), endpoint(), Limits::default());
-    let kv = hosts.kvs[0].scoped(&endpoint, &limits);
+    let kv = hosts.kvs[0].scoped(&Owner::Platform, &endpoint, &limits);
     set(&kv, "a", r#"{"x":1,"y":[2]}"#).await.unwrap();
     let write = |key: &str, value: &'static str| AtomicWrite::Set { key: key.into(), value: value.into(), ttl_ms: None };
     let check = |key: &str, value: Option<&'static str>| AtomicCheck { key: key.into(), value: value.map(Bytes::from) };
@@ -254,7 +255,7 @@ async fn atomic_writes_all_or_nothing() {
     );
     // One write too many for the quota: none of them happens.
     let tight = Limits { kv_keys: 3, ..limits };
-    let kv = hosts.kvs[0].scoped(&endpoint, &tight);
+    let kv = hosts.kvs[0].scoped(&Owner::Platform, &endpoint, &tight);
     assert_eq!(code(kv.atomic(vec![], vec![write("d", "1"), write("e", "1")]).await), "quota_exceeded");
     assert_eq!(hosts.usage(&endpoint).await.items, 2);
 }
@@ -267,7 +268,7 @@ async fn add_never_loses_an_update() {
             let (hosts, endpoint) = (hosts.clone(), endpoint.clone());
             tokio::spawn(async move {
                 let limits = Limits::default();
-                let kv = hosts.kvs[n % 2].scoped(&endpoint, &limits);
+                let kv = hosts.kvs[n % 2].scoped(&Owner::Platform, &endpoint, &limits);
                 kv.atomic(vec![], vec![AtomicWrite::Add { key: "n".into(), by: 3 }]).await
             })
         })
@@ -281,14 +282,14 @@ async fn add_never_loses_an_update() {
     }
     let limits = Limits::default();
     assert!(added >= 150, "{added}");
-    assert_eq!(text(&hosts.kvs[0].scoped(&endpoint, &limits).get("n".into()).await.unwrap()), Some(json!(added)));
+    assert_eq!(text(&hosts.kvs[0].scoped(&Owner::Platform, &endpoint, &limits).get("n".into()).await.unwrap()), Some(json!(added)));
     hosts.usage(&endpoint).await;
 }
 
 #[tokio::test]
 async fn add_keeps_to_integers_that_javascript_can_read() {
     let (hosts, endpoint, limits) = (Hosts::new(), endpoint(), Limits::default());
-    let kv = hosts.kvs[0].scoped(&endpoint, &limits);
+    let kv = hosts.kvs[0].scoped(&Owner::Platform, &endpoint, &limits);
     let add = async |key: &str, by| kv.atomic(vec![], vec![AtomicWrite::Add { key: key.into(), by }]).await;
     add("n", MAX_SAFE_INTEGER).await.unwrap();
     assert_eq!(code(add("n", 1).await), "invalid_argument");
@@ -322,7 +323,7 @@ async fn endpoints_never_meet() {
         for step in 0..400 {
             let place = usize::try_from(random.below(3)).unwrap();
             let (id, model) = (&endpoints[place], &mut models[place]);
-            let kv = hosts.kvs[usize::try_from(random.below(2)).unwrap()].scoped(id, &limits);
+            let kv = hosts.kvs[usize::try_from(random.below(2)).unwrap()].scoped(&Owner::Platform, id, &limits);
             let (now, key) = (hosts.clock.now().0, random.pick(&keys).clone());
             model.retain(|_, (_, expires)| *expires > now);
             match random.below(10) {
@@ -382,7 +383,7 @@ async fn a_store_that_is_away_is_not_the_handlers_fault() {
         }
     }
     let (kv, endpoint, limits) = (Kv::new(Arc::new(Away), Clock::default()), endpoint(), Limits::default());
-    let failure = kv.scoped(&endpoint, &limits).get("a".into()).await.unwrap_err();
+    let failure = kv.scoped(&Owner::Platform, &endpoint, &limits).get("a".into()).await.unwrap_err();
     assert_eq!(failure.code, "store_unavailable");
     assert!(!failure.message.contains("secret"), "{failure}");
 }
@@ -391,7 +392,7 @@ async fn a_store_that_is_away_is_not_the_handlers_fault() {
 async fn checks_without_writes_hold_at_one_moment() {
     let (hosts, endpoint, limits) = (Hosts::new(), endpoint(), Limits::default());
     let [one, other] = &hosts.kvs;
-    let (reader, writer) = (one.scoped(&endpoint, &limits), other.scoped(&endpoint, &limits));
+    let (reader, writer) = (one.scoped(&Owner::Platform, &endpoint, &limits), other.scoped(&Owner::Platform, &endpoint, &limits));
     set(&writer, "a", "1").await.unwrap();
     let is = |key: &str| AtomicCheck { key: key.into(), value: Some(Bytes::from_static(b"1")) };
     // One of the two is there at every moment, and never both.

@@ -205,6 +205,7 @@ fn a_handlers_line_is_cleaned_redacted_and_kept_in_shape() {
     let secrets = vec![Secret::new("KEY", "super-secret-value", Visibility::Env)];
     let limits = Limits { log_line_bytes: 40, ..Limits::default() };
     let call = CallGrants {
+        owner: crate::tool::Owner::Platform,
         endpoint_id: EndpointId::generate(),
         call_id: CallId::generate(),
         by_owner: false,

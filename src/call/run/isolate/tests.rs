@@ -143,6 +143,7 @@ async fn what_a_worker_says_of_a_call_reaches_its_caller_its_owner_and_its_turn(
         spent: &spent,
     };
     let grants = CallGrants {
+        owner: crate::tool::Owner::Platform,
         endpoint_id: live.endpoint.id.clone(),
         call_id: task.call.clone(),
         by_owner: false,

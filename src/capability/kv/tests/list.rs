@@ -8,7 +8,7 @@ use super::{
 #[tokio::test]
 async fn list_pages_through_a_prefix_in_order() {
     let (hosts, endpoint, limits) = (Hosts::new(), endpoint(), Limits::default());
-    let kv = hosts.kvs[0].scoped(&endpoint, &limits);
+    let kv = hosts.kvs[0].scoped(&Owner::Platform, &endpoint, &limits);
     for n in 0..150 {
         kv.set(format!("user/{n:03}"), n.to_string().into(), (n % 3 == 0).then_some(10)).await.unwrap();
     }
@@ -40,7 +40,7 @@ async fn list_pages_through_a_prefix_in_order() {
 #[tokio::test]
 async fn a_page_of_large_values_stays_below_a_frame() {
     let (hosts, endpoint, limits) = (Hosts::new(), endpoint(), Limits::default());
-    let kv = hosts.kvs[0].scoped(&endpoint, &limits);
+    let kv = hosts.kvs[0].scoped(&Owner::Platform, &endpoint, &limits);
     for n in 0..40 {
         set(&kv, &format!("{n:02}"), format!("\"{}\"", "v".repeat(60_000))).await.unwrap();
     }
@@ -56,7 +56,7 @@ async fn a_page_holds_a_mebibyte_and_not_a_byte_more() {
     for (spare, fits) in [(0, true), (1, false)] {
         let (hosts, endpoint) = (Hosts::new(), endpoint());
         let limits = Limits { kv_value_bytes: 1 << 20, ..Limits::default() };
-        let kv = hosts.kvs[0].scoped(&endpoint, &limits);
+        let kv = hosts.kvs[0].scoped(&Owner::Platform, &endpoint, &limits);
         let long = |bytes: usize| format!("\"{}\"", "v".repeat(bytes - 2));
         set(&kv, "key-1", long(500_000)).await.unwrap();
         set(&kv, "key-2", long(1_048_576 - 500_000 - "key-1".len() + spare)).await.unwrap();
@@ -69,7 +69,7 @@ async fn a_page_holds_a_mebibyte_and_not_a_byte_more() {
 async fn a_list_that_finds_little_says_where_to_go_on() {
     let (hosts, endpoint) = (Hosts::new(), endpoint());
     let limits = Limits { kv_keys: 10_000, ..Limits::default() };
-    let kv = hosts.kvs[0].scoped(&endpoint, &limits);
+    let kv = hosts.kvs[0].scoped(&Owner::Platform, &endpoint, &limits);
     for hundred in 0..40 {
         let brief = |n| AtomicWrite::Set { key: format!("{hundred:02}{n:02}"), value: Bytes::from_static(b"1"), ttl_ms: Some(1) };
         kv.transact(&[], &(0..100).map(brief).collect::<Vec<_>>()).await.unwrap();
@@ -87,7 +87,7 @@ async fn a_list_that_finds_little_says_where_to_go_on() {
 async fn a_list_reads_little_more_than_its_page() {
     let (hosts, endpoint) = (Hosts::new(), endpoint());
     let limits = Limits { kv_value_bytes: 256 << 10, ..Limits::default() };
-    let kv = hosts.kvs[0].scoped(&endpoint, &limits);
+    let kv = hosts.kvs[0].scoped(&Owner::Platform, &endpoint, &limits);
     for n in 0..50 {
         set(&kv, &format!("{n:02}"), format!("\"{}\"", "v".repeat(255 << 10))).await.unwrap();
     }
@@ -101,7 +101,7 @@ async fn a_list_reads_little_more_than_its_page() {
 async fn a_list_that_finds_large_expired_values_says_where_to_go_on() {
     let (hosts, endpoint) = (Hosts::new(), endpoint());
     let limits = Limits { kv_value_bytes: 1 << 20, kv_bytes: 64 << 20, ..Limits::default() };
-    let kv = hosts.kvs[0].scoped(&endpoint, &limits);
+    let kv = hosts.kvs[0].scoped(&Owner::Platform, &endpoint, &limits);
     for n in 0..20 {
         kv.set(format!("{n:02}"), format!("\"{}\"", "v".repeat((1 << 20) - 2)).into(), Some(1)).await.unwrap();
     }

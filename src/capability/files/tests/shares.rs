@@ -1,0 +1,149 @@
+use futures_util::FutureExt as _;
+use tokio::sync::Semaphore;
+
+use super::*;
+use crate::{base::id::BuilderId, capability::testing::settled};
+
+/// Content that is stored, or read, once there is a permit for it.
+#[derive(Default)]
+struct Slow {
+    heap: Heap,
+    go: Option<Semaphore>,
+    begun: AtomicU64,
+}
+
+impl Slow {
+    async fn turn(&self) {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        if let Some(go) = &self.go {
+            go.acquire().await.unwrap().forget();
+        }
+    }
+}
+
+#[async_trait]
+impl Objects for Slow {
+    async fn put(&self, content: Bytes) -> io::Result<String> {
+        self.turn().await;
+        self.heap.put(content).await
+    }
+
+    async fn get(&self, name: &str) -> io::Result<Option<Bytes>> {
+        self.turn().await;
+        self.heap.get(name).await
+    }
+
+    async fn delete(&self, name: &str) -> io::Result<()> {
+        self.heap.delete(name).await
+    }
+}
+
+struct Slowed {
+    objects: Arc<Slow>,
+    files: Files,
+    limits: Limits,
+}
+
+impl Slowed {
+    fn new() -> Self {
+        let objects = Arc::new(Slow { go: Some(Semaphore::new(0)), ..Slow::default() });
+        let files = Files::new(Arc::new(MemoryStore::new()), Clock::default(), objects.clone());
+        Self { objects, files, limits: Limits::default() }
+    }
+
+    fn write<'a>(&'a self, owner: &Owner, endpoint: &EndpointId) -> impl Future<Output = Result<OpValue, OpFailure>> + use<'a> {
+        self.files.scoped(owner, endpoint, &self.limits).write("f".into(), Bytes::from_static(b"f"))
+    }
+
+    fn begun(&self) -> u64 {
+        self.objects.begun.load(Ordering::Relaxed)
+    }
+
+    /// Polls all, and lets what they began go on as far as it can.
+    async fn poll<F: Future + Unpin>(&self, all: &mut [F]) {
+        for _ in 0..8 {
+            all.iter_mut().for_each(|one| assert!(one.now_or_never().is_none()));
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn let_go(&self, some: usize) {
+        self.objects.go.as_ref().unwrap().add_permits(some);
+    }
+}
+
+fn builder() -> Owner {
+    Owner::Builder(BuilderId::generate())
+}
+
+#[tokio::test]
+async fn syncs_of_one_owner_at_full_rate_leave_the_next_to_another() {
+    let (host, greedy, other) = (Slowed::new(), builder(), builder());
+    let endpoints: Vec<_> = (0..2 * CHANGES).map(|_| EndpointId::generate()).collect();
+    let mut flood: Vec<_> = endpoints.iter().map(|endpoint| Box::pin(host.write(&greedy, endpoint))).collect();
+    host.poll(&mut flood).await;
+    assert_eq!(host.begun(), CHANGES as u64);
+    let mut one = [Box::pin(host.write(&other, &EndpointId::generate()))];
+    host.poll(&mut one).await;
+    // One of the flood's ends; then all that are under way do, and the other's is among them.
+    host.let_go(1 + CHANGES);
+    let [one] = one;
+    one.await.unwrap();
+    host.let_go(flood.len());
+    for write in flood {
+        write.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn calls_that_are_stopped_hold_no_more_content_than_is_under_way() {
+    let (host, owner) = (Slowed::new(), builder());
+    for _ in 0..5 {
+        let endpoints: Vec<_> = (0..CHANGES).map(|_| EndpointId::generate()).collect();
+        let mut stopped: Vec<_> = endpoints.iter().map(|endpoint| Box::pin(host.write(&owner, endpoint))).collect();
+        host.poll(&mut stopped).await;
+        drop(stopped);
+    }
+    host.let_go(5 * CHANGES);
+    host.files.finish().await;
+    assert_eq!(host.begun(), CHANGES as u64, "what had no turn yet went with its call");
+}
+
+#[tokio::test]
+async fn contents_are_read_a_few_at_once_and_owners_take_turns() {
+    let ended = Arc::new(Mutex::new(vec![]));
+    let (host, greedy, other) = (Slowed::new(), builder(), builder());
+    let [endpoint, own] = [(); 2].map(|()| EndpointId::generate());
+    host.let_go(2);
+    host.write(&greedy, &endpoint).await.unwrap();
+    host.write(&other, &own).await.unwrap();
+    let read = |name: &'static str, owner: &Owner, endpoint: &EndpointId| {
+        let (files, ended) = (host.files.scoped(owner, endpoint, &host.limits), Arc::clone(&ended));
+        tokio::spawn(async move {
+            files.read("f".into()).await.unwrap();
+            ended.lock().unwrap().push(name);
+        })
+    };
+    let mut all: Vec<_> = (0..5 * READS).map(|_| read("greedy", &greedy, &endpoint)).collect();
+    settled().await;
+    assert_eq!(host.begun(), 2 + READS as u64);
+    all.push(read("other", &other, &own));
+    settled().await;
+    host.let_go(all.len());
+    for read in all {
+        read.await.unwrap();
+    }
+    let place = ended.lock().unwrap().iter().position(|owner| *owner == "other").unwrap();
+    // Those that were under way, and those that began with it.
+    assert!(place < 2 * READS, "{place}");
+}
+
+#[tokio::test]
+async fn file_of_a_limit_that_was_lowered_is_not_read() {
+    let (host, endpoint, limits) = (Host::new(), EndpointId::generate(), Limits::default());
+    let files = |file_bytes| host.files[0].scoped(&Owner::Platform, &endpoint, &Limits { file_bytes, ..limits });
+    files(limits.file_bytes).write("f".into(), Bytes::from_static(b"12345")).await.unwrap();
+    let refused = files(4).read("f".into()).await.unwrap_err();
+    assert_eq!((refused.code.as_str(), refused.message.as_str()), ("quota_exceeded", "file is 5 bytes, limit 4"));
+    files(4).delete("f".into()).await.unwrap();
+}

@@ -1,0 +1,30 @@
+use super::*;
+use crate::{
+    base::id::BuilderId,
+    capability::testing::{Stuck, settled},
+};
+
+#[tokio::test]
+async fn writes_of_one_owner_at_full_rate_leave_the_next_commit_to_another() {
+    let store = Stuck::new();
+    let (kv, written) = (Arc::new(Kv::new(store.clone(), Clock::default())), Arc::new(Mutex::new(vec![])));
+    let write = |owner: &'static str, share: Owner| {
+        let (kv, written) = (Arc::clone(&kv), Arc::clone(&written));
+        tokio::spawn(async move {
+            set(&kv.scoped(&share, &endpoint(), &Limits::default()), "k", "1").await.unwrap();
+            written.lock().unwrap().push(owner);
+        })
+    };
+    let [greedy, other] = [(); 2].map(|()| Owner::Builder(BuilderId::generate()));
+    let mut all: Vec<_> = (0..5 * CHANGES).map(|_| write("greedy", greedy.clone())).collect();
+    settled().await;
+    all.push(write("other", other));
+    settled().await;
+    store.go.add_permits(all.len());
+    for write in all {
+        write.await.unwrap();
+    }
+    let place = written.lock().unwrap().iter().position(|owner| *owner == "other").unwrap();
+    // Those that were under way, and those that began with it.
+    assert!(place < 2 * CHANGES, "{place}");
+}
