@@ -97,12 +97,18 @@ impl Lookup for Names {
 pub(crate) struct Yielding {
     inner: MemoryStore,
     scanned: AtomicUsize,
+    scans: AtomicUsize,
 }
 
 impl Yielding {
     /// Bytes of keys and values that scans gave so far.
     pub(crate) fn scanned(&self) -> usize {
         self.scanned.load(Ordering::Relaxed)
+    }
+
+    /// How many scans there were so far.
+    pub(crate) fn scans(&self) -> usize {
+        self.scans.load(Ordering::Relaxed)
     }
 }
 
@@ -118,6 +124,7 @@ impl Store for Yielding {
         let found = self.inner.scan(space, range, limit, direction).await;
         let bytes = found.iter().flatten().map(|(key, value)| key.len() + value.len()).sum();
         self.scanned.fetch_add(bytes, Ordering::Relaxed);
+        self.scans.fetch_add(1, Ordering::Relaxed);
         tokio::task::yield_now().await;
         found
     }

@@ -82,6 +82,34 @@ async fn a_list_that_finds_little_says_where_to_go_on() {
     assert_eq!(rest, json!({"entries": [{"key": "last", "value": 2}], "cursor": null}));
 }
 
+#[tokio::test]
+async fn a_list_asks_the_store_for_no_page_behind_its_last() {
+    let (hosts, endpoint, limits) = (Hosts::new(), endpoint(), Limits::default());
+    let kv = hosts.kvs[0].scoped(&endpoint, &limits);
+    for n in 0..SCAN - 1 {
+        set(&kv, &format!("{n:02}"), "1").await.unwrap();
+    }
+    let before = hosts.store.scans();
+    kv.list("".into(), LIST_LIMIT, None).await.unwrap();
+    assert_eq!(hosts.store.scans() - before, 1);
+}
+
+#[tokio::test]
+async fn a_list_goes_on_behind_a_page_of_just_as_many_bytes_as_are_read_at_once() {
+    let (hosts, endpoint) = (Hosts::new(), endpoint());
+    let limits = Limits { kv_value_bytes: 1 << 20, ..Limits::default() };
+    let kv = hosts.kvs[0].scoped(&endpoint, &limits);
+    let long = |bytes: usize| format!("\"{}\"", "v".repeat(bytes - 2));
+    set(&kv, "key-1", long(2)).await.unwrap();
+    let before = hosts.store.scanned();
+    kv.list("".into(), 10, None).await.unwrap();
+    let beside = hosts.store.scanned() - before - 2;
+    set(&kv, "key-1", long(LIST_BYTES - beside)).await.unwrap();
+    set(&kv, "key-2", "2").await.unwrap();
+    let page = text(&kv.list("".into(), 10, None).await.unwrap()).unwrap();
+    assert_eq!(page["entries"].as_array().unwrap().len(), 2);
+}
+
 /// 32 lists of 200 values of 255 KiB once took 16 MiB each, for a page of 1 MiB.
 #[tokio::test]
 async fn a_list_reads_little_more_than_its_page() {
