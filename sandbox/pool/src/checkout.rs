@@ -100,8 +100,7 @@ impl Core {
 
     fn take_idle(&self, wanted: Wanted<'_>) -> Option<Warm> {
         let mut idle = self.idle();
-        let at = idle.warm.iter().rposition(|warm| wanted.is_held_by(&warm.process))?;
-        let warm = idle.warm.remove(at)?;
+        let warm = idle.warm.take(wanted.endpoint, |process| wanted.is_held_by(process))?;
         if warm.process.link.pipeline.is_brief() {
             idle.pipelined.push(Arc::clone(&warm.process));
         }

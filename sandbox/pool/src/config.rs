@@ -54,8 +54,6 @@ pub struct PoolConfig {
     /// as much of them as is free, and each call one op whatever others have. Default: a sixteenth of the machine's memory
     /// (or of the control group's), 256 MiB at least.
     pub bytes: usize,
-    /// Idle workers kept for their version's next call; the oldest go first. Default: 32.
-    pub max_idle: usize,
     /// Calls that may wait for a slot, besides those sent ahead; further ones are refused at once. Default: 256.
     pub queue: usize,
     /// How long a call waits for a slot, or its turn, before it is refused. Default: 1 s.
@@ -79,7 +77,7 @@ pub struct PoolConfig {
     pub breaker_hold: Duration,
     /// Calls of one process, after which it is replaced. Default: 100,000.
     pub max_calls: u64,
-    /// Idleness after which a worker is ended. Default: 60 s.
+    /// Idleness after which a worker is ended. Until then it goes only where others want its place, or its memory. Default: 60 s.
     pub max_idle_time: Duration,
     /// Life of a process, after which it is replaced. Default: 10 min.
     pub max_life: Duration,
@@ -112,7 +110,6 @@ impl PoolConfig {
             max_processes: processes_on(machine, rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)),
             memory: machine.memory_bytes / 2,
             bytes: usize::try_from(machine.memory_bytes / 16).unwrap_or(usize::MAX).max(LEAST_BYTES),
-            max_idle: 32,
             queue: 256,
             patience: Duration::from_secs(1),
             caller_running_percent: 75,

@@ -113,7 +113,7 @@ impl Core {
 
     /// Takes back a worker that waits for its handler's next call.
     pub(crate) fn put_idle(self: &Arc<Self>, warm: Warm) {
-        let refused = self.idle().put(warm, self.config.max_idle);
+        let refused = self.idle().put(warm);
         if let Some(warm) = refused {
             let core = Arc::clone(self);
             // Ending a process takes a while; the call that came in between does not wait for it.

@@ -2,22 +2,17 @@
 
 #[cfg(test)]
 mod tests;
+mod warm;
 
-use std::{collections::VecDeque, sync::Arc};
+use std::sync::Arc;
 
-use tokio::time::Instant;
+pub(crate) use self::warm::{Warm, WarmSet};
+use crate::{places::Lack, process::Process, wire};
 
-use crate::{
-    places::Lack,
-    process::Process,
-    wire::{self, Buffers},
-};
-
-/// Short enough, at most [`PoolConfig::max_idle`](crate::PoolConfig::max_idle) and a few spares, to be searched from the end.
+/// Bounded by the [places](crate::places) of all processes alone: whoever wants one has an idle worker ended.
 #[derive(Debug, Default)]
 pub(crate) struct Idle {
-    /// The last used is last.
-    pub(crate) warm: VecDeque<Warm>,
+    pub(crate) warm: WarmSet,
     pub(crate) spares: Vec<Arc<Process>>,
     /// Leased ones that may take calls ahead.
     pub(crate) pipelined: Vec<Arc<Process>>,
@@ -27,24 +22,15 @@ pub(crate) struct Idle {
     pub(crate) closed: bool,
 }
 
-/// A worker that waits for its handler's next call.
-#[derive(Debug)]
-pub(crate) struct Warm {
-    pub(crate) process: Arc<Process>,
-    pub(crate) buffers: Buffers,
-    pub(crate) since: Instant,
-}
-
 impl Idle {
-    /// Takes back a warm worker. Whoever is not to stay comes back: it itself where nothing is put here any more, or the
-    /// oldest beyond `most`.
-    pub(crate) fn put(&mut self, warm: Warm, most: usize) -> Option<Warm> {
+    /// Takes back a warm worker. Where nothing is put here any more it comes back.
+    pub(crate) fn put(&mut self, warm: Warm) -> Option<Warm> {
         self.forget_pipelined(&warm.process);
         if self.closed {
             return Some(warm);
         }
-        self.warm.push_back(warm);
-        if self.warm.len() > most { self.warm.pop_front() } else { None }
+        self.warm.push(warm);
+        None
     }
 
     /// Lets nothing more be sent ahead to a worker.
@@ -56,21 +42,27 @@ impl Idle {
 
     /// Takes a warm worker out; false when it is none.
     pub(crate) fn remove(&mut self, process: &Arc<Process>) -> bool {
-        let at = self.warm.iter().position(|warm| Arc::ptr_eq(&warm.process, process));
-        at.and_then(|at| self.warm.remove(at)).is_some()
+        self.warm.remove(process).is_some()
     }
 
-    /// Takes the worker out that can be missed most easily: where there is no memory, the warm one that holds most of it, else
-    /// the oldest.
+    /// Spares, those on their way among them.
+    pub(crate) fn spares_to_come(&self) -> usize {
+        self.spares.len() + self.booting
+    }
+
+    /// Takes the worker out that can be missed most easily.
     pub(crate) fn evict(&mut self, lack: Lack) -> Option<Arc<Process>> {
-        let warm = match lack {
-            Lack::Places => self.warm.pop_front(),
-            Lack::Memory => {
-                let largest = (0..self.warm.len()).max_by_key(|at| self.warm[*at].process.own_bytes());
-                largest.and_then(|at| self.warm.remove(at))
-            }
+        self.evict_warm(lack).or_else(|| self.spares.pop())
+    }
+
+    /// Takes a warm worker out: where there is no memory, the one that holds most of it, else the oldest.
+    pub(crate) fn evict_warm(&mut self, lack: Lack) -> Option<Arc<Process>> {
+        let missed_least = match lack {
+            Lack::Places => self.warm.oldest(),
+            Lack::Memory => self.warm.largest(),
         };
-        warm.map(|warm| warm.process).or_else(|| self.spares.pop())
+        let process = Arc::clone(missed_least?);
+        self.warm.remove(&process).map(|warm| warm.process)
     }
 
     /// Takes out those that died here or have something to say, and those that `is_stale`. How many of them were at fault.

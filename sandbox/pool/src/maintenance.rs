@@ -114,6 +114,7 @@ impl Core {
                 self.tasks.spawn(replace(Arc::clone(self), process));
             }
         }
+        self.make_room_for_spares();
         self.refill();
     }
 
@@ -228,7 +229,7 @@ mod tests {
         assert!(process.is_live());
         tokio::time::advance(core.config.max_idle_time).await;
         core.sweep_idle();
-        assert!(!process.is_live() && core.idle().warm.is_empty());
+        assert!(!process.is_live() && core.idle().warm.len() == 0);
     }
 
     #[tokio::test(start_paused = true)]

@@ -91,7 +91,13 @@ impl Places {
 
     /// What those who wait lack, once those have left who are about to.
     pub(crate) fn lack(&self) -> Option<Lack> {
+        self.lack_with(0)
+    }
+
+    /// The same of those who wait and of `others`, who do not.
+    pub(crate) fn lack_with(&self, others: usize) -> Option<Lack> {
         let State { taken, leaving, waiting } = *self.state();
+        let waiting = waiting + others;
         let staying = Share { places: taken.places - leaving.places, bytes: taken.bytes - leaving.bytes };
         if waiting == 0 || staying.places == 0 {
             None

@@ -49,7 +49,7 @@ pub(crate) struct Process {
     pub(crate) calls: AtomicU64,
     /// What it held of its own when it was first looked at after a call, in bytes; 0 before.
     pub(crate) first_own_bytes: AtomicU64,
-    /// Calls it had served, and 1, when it was last measured; 0 before.
+    /// Calls it had served, and 1, when it was last measured, and how often that was done since: see [`MEASURES`](Self::MEASURES).
     measured: AtomicU64,
     /// Whether one that takes its place is under way.
     pub(crate) is_being_replaced: AtomicBool,
@@ -186,14 +186,19 @@ impl Process {
         self.place.upgrade().map_or(0, |place| place.bytes())
     }
 
+    /// How often it is measured after it served: while it waits it collects its garbage. Less than [`Self::ROUND`].
+    const MEASURES: u64 = 3;
+    const ROUND: u64 = 4;
+
     /// Measures what it holds of its own, unless it did nothing since that was done.
     pub(crate) fn measure(&self) {
-        let served = self.calls.load(Ordering::Relaxed) + 1;
-        let is_known = self.measured.swap(served, Ordering::Relaxed) == served && self.link.meter.is_free();
-        if !is_known
+        let served = (self.calls.load(Ordering::Relaxed) + 1) * Self::ROUND;
+        let measured = self.measured.load(Ordering::Relaxed).max(served);
+        if (measured < served + Self::MEASURES || !self.link.meter.is_free())
             && self.is_live()
             && let Ok(bytes) = Usage::own_bytes(self.pid)
         {
+            self.measured.store((measured + 1).min(served + Self::MEASURES), Ordering::Relaxed);
             self.note_own_bytes(bytes);
         }
     }
@@ -245,8 +250,16 @@ impl Process {
 
     /// As [`stand_in`](Self::stand_in), of a process that runs this script.
     pub(crate) fn stand_in_that(script: &str) -> (Arc<Self>, UnixStream) {
+        Self::stand_in_with(script, crate::places::Places::new(1, 0).take().unwrap())
+    }
+
+    /// As [`stand_in`](Self::stand_in), of a process that has this place.
+    pub(crate) fn stand_in_at(place: Arc<Place>) -> (Arc<Self>, UnixStream) {
+        Self::stand_in_with("exec sleep 600", place)
+    }
+
+    fn stand_in_with(script: &str, place: Arc<Place>) -> (Arc<Self>, UnixStream) {
         let child = std::process::Command::new("/bin/sh").args(["-c", script]).spawn().unwrap();
-        let place = crate::places::Places::new(1, 0).take().unwrap();
         let (pid, weak) = (child.id(), Arc::downgrade(&place));
         let child = crate::reaper::Reaper::start().unwrap().adopt(child, place);
         let (stream, theirs) = UnixStream::pair().unwrap();

@@ -91,11 +91,26 @@ impl Core {
         Ok(lease)
     }
 
+    /// Ends as many warm workers as keep spares from their places, of which a quarter are for spares before all: else, where
+    /// all are taken, the first call of every version would wait for a place and for a start.
+    pub(crate) fn make_room_for_spares(&self) {
+        let most = self.config.spares.min(self.config.max_processes / 4);
+        let missing = most.saturating_sub(self.idle().spares_to_come());
+        if missing == 0 {
+            return;
+        }
+        while let Some(lack) = self.places.lack_with(missing) {
+            let evicted = self.idle().evict_warm(lack);
+            let Some(process) = evicted else { return };
+            self.discard(&process);
+        }
+    }
+
     /// Boots spares until there are enough, in the background, where nobody else wants their places.
     pub(crate) fn refill(self: &Arc<Self>) {
         let places: Vec<_> = {
             let mut idle = self.idle();
-            let missing = self.config.spares.saturating_sub(idle.spares.len() + idle.booting);
+            let missing = self.config.spares.saturating_sub(idle.spares_to_come());
             let missing = if idle.closed { 0 } else { missing };
             let places: Vec<_> = (0..missing).map_while(|_| self.places.take_unwanted()).collect();
             idle.booting += places.len();
@@ -151,7 +166,7 @@ impl Drop for Booting<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::PoolConfig;
+    use crate::{config::PoolConfig, idle::Warm};
 
     #[tokio::test]
     async fn spares_on_their_way_count_as_those_that_are_there_until_they_fail() {
@@ -176,6 +191,20 @@ mod tests {
         assert_eq!(core.lease_blank("a").await.unwrap().process().pid, fit.pid);
         let totals = core.counters.totals();
         assert_eq!((totals.started, totals.idle_faults, retired.is_live()), (0, 1, false));
+    }
+
+    #[tokio::test]
+    async fn oldest_warm_worker_makes_room_for_spares_where_all_places_are_taken() {
+        for (spares, max_processes, staying) in [(0, 2, 2), (2, 2, 2), (1, 4, 4), (2, 8, 8)] {
+            let core = Core::new(PoolConfig { spares, max_processes, ..PoolConfig::new("/bin/false") }).unwrap();
+            let workers: Vec<_> = (0..max_processes).map(|_| Process::stand_in_at(core.places.take().unwrap()).0).collect();
+            workers.iter().for_each(|worker| drop(core.idle().put(Warm::just_now(worker))));
+            core.make_room_for_spares();
+            core.make_room_for_spares();
+            let live: Vec<_> = workers.iter().map(|worker| worker.is_live()).collect();
+            let ended = live.iter().take_while(|live| !**live).count();
+            assert_eq!((ended, core.idle().warm.len()), (spares.min(max_processes / 4), staying - ended), "{live:?}");
+        }
     }
 
     #[tokio::test]

@@ -8,31 +8,24 @@ fn worker() -> (Arc<Process>, UnixStream) {
     Process::stand_in()
 }
 
-fn warm(process: &Arc<Process>) -> Warm {
-    Warm { process: Arc::clone(process), buffers: Buffers::default(), since: Instant::now() }
-}
-
 fn is(process: Option<&Arc<Process>>, expected: &Arc<Process>) -> bool {
     process.is_some_and(|process| Arc::ptr_eq(process, expected))
 }
 
 #[tokio::test]
-async fn oldest_goes_when_there_are_too_many_and_whoever_comes_when_it_is_closed() {
-    let ([first, second, third], mut idle) = ([worker().0, worker().0, worker().0], Idle::default());
-    assert!(idle.put(warm(&first), 2).is_none());
-    assert!(idle.put(warm(&second), 2).is_none());
-    assert!(is(idle.put(warm(&third), 2).as_ref().map(|warm| &warm.process), &first));
-    assert_eq!(idle.warm.len(), 2);
+async fn whoever_comes_when_it_is_closed_comes_back() {
+    let ([first, second], mut idle) = ([worker().0, worker().0], Idle::default());
+    assert!(idle.put(Warm::just_now(&first)).is_none());
     idle.closed = true;
-    assert!(is(idle.put(warm(&first), 9).as_ref().map(|warm| &warm.process), &first));
-    assert_eq!(idle.warm.len(), 2);
+    assert!(is(idle.put(Warm::just_now(&second)).as_ref().map(|warm| &warm.process), &second));
+    assert_eq!(idle.warm.len(), 1);
 }
 
 #[tokio::test]
 async fn nothing_more_is_sent_ahead_to_a_worker_that_is_put_back() {
     let ([first, second], mut idle) = ([worker().0, worker().0], Idle::default());
     idle.pipelined = vec![Arc::clone(&first), Arc::clone(&second)];
-    idle.put(warm(&second), 2);
+    idle.put(Warm::just_now(&second));
     assert!(idle.pipelined.len() == 1 && is(idle.pipelined.first(), &first));
     idle.forget_pipelined(&second);
     assert_eq!(idle.pipelined.len(), 1, "it was there no more");
@@ -41,17 +34,17 @@ async fn nothing_more_is_sent_ahead_to_a_worker_that_is_put_back() {
 #[tokio::test]
 async fn warm_worker_is_taken_out_once() {
     let ([first, second], mut idle) = ([worker().0, worker().0], Idle::default());
-    idle.put(warm(&first), 2);
-    idle.put(warm(&second), 2);
+    idle.put(Warm::just_now(&first));
+    idle.put(Warm::just_now(&second));
     assert!(idle.remove(&second) && !idle.remove(&second));
-    assert!(is(idle.warm.front().map(|warm| &warm.process), &first));
+    assert!(is(idle.warm.oldest(), &first));
 }
 
 #[tokio::test]
 async fn oldest_warm_worker_is_missed_least_and_spares_come_next() {
     let ([first, second, spare], mut idle) = ([worker().0, worker().0, worker().0], Idle::default());
-    idle.put(warm(&first), 2);
-    idle.put(warm(&second), 2);
+    idle.put(Warm::just_now(&first));
+    idle.put(Warm::just_now(&second));
     idle.spares.push(Arc::clone(&spare));
     for next in [&first, &second, &spare] {
         assert!(is(idle.evict(Lack::Places).as_ref(), next));
@@ -65,8 +58,8 @@ async fn largest_warm_worker_goes_where_there_is_no_memory() {
     for (process, bytes) in [(&small, 3 << 20), (&large, 90 << 20), (&spare, 200 << 20)] {
         process.note_own_bytes(bytes);
     }
-    idle.put(warm(&small), 2);
-    idle.put(warm(&large), 2);
+    idle.put(Warm::just_now(&small));
+    idle.put(Warm::just_now(&large));
     idle.spares.push(Arc::clone(&spare));
     for next in [&large, &small, &spare] {
         assert!(is(idle.evict(Lack::Memory).as_ref(), next));
@@ -87,15 +80,15 @@ async fn those_that_died_or_speak_unasked_are_swept_as_faults_and_those_gone_sta
     for process in [&talking, &dead] {
         process.link.stream.readable().await.unwrap();
     }
-    assert!([&quiet, &stale, &talking].iter().all(|process| idle.put(warm(process), 9).is_none()));
+    assert!([&quiet, &stale, &talking].iter().all(|process| idle.put(Warm::just_now(process)).is_none()));
     idle.spares = vec![spare, Arc::clone(&dead)];
     let (swept, faults) = idle.sweep(|warm| Arc::ptr_eq(&warm.process, &stale));
     assert_eq!(faults, 2);
     assert_eq!(swept.iter().map(|process| process.pid).collect::<Vec<_>>(), [stale.pid, talking.pid, dead.pid]);
-    assert!(idle.warm.len() == 1 && is(idle.warm.front().map(|warm| &warm.process), &quiet));
+    assert!(idle.warm.len() == 1 && is(idle.warm.oldest(), &quiet));
     assert_eq!(idle.spares.len(), 1);
     idle.clear();
-    assert!(idle.warm.is_empty() && idle.spares.is_empty());
+    assert!(idle.warm.len() == 0 && idle.spares.is_empty());
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use crate::house::{COUNTER, ENDLESS, House, Tool, json, sleeping};
 #[tokio::test(flavor = "multi_thread")]
 async fn hundred_waiting_calls_need_two_slots_and_the_time_of_one() {
     let house = House::start(|config| {
-        (config.running, config.max_processes, config.max_idle, config.spares) = (2, 120, 120, 0);
+        (config.running, config.max_processes, config.spares) = (2, 120, 0);
         config.patience = Duration::from_secs(60);
     })
     .await;

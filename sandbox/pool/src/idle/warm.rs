@@ -1,0 +1,145 @@
+//! Warm workers that wait, by their endpoints and by how long they have waited.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use tokio::time::Instant;
+
+use crate::{process::Process, wire::Buffers};
+
+/// A worker that waits for its handler's next call.
+#[derive(Debug)]
+pub(crate) struct Warm {
+    pub(crate) process: Arc<Process>,
+    pub(crate) buffers: Buffers,
+    pub(crate) since: Instant,
+}
+
+/// As many as there may be processes: nothing that a call waits for looks at all of them.
+#[derive(Debug, Default)]
+pub(crate) struct WarmSet {
+    /// By their turns: who came last has the highest.
+    waiting: BTreeMap<u64, Warm>,
+    /// The turns of each endpoint's, in order. An endpoint without any stays until the next [`retain`](Self::retain): it will
+    /// be back, and costs no allocation then.
+    of_endpoint: HashMap<Box<str>, Vec<u64>>,
+    turns: u64,
+}
+
+impl WarmSet {
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Puts one in that holds a handler.
+    pub(crate) fn push(&mut self, warm: Warm) {
+        self.turns += 1;
+        match self.of_endpoint.get_mut(endpoint_of(&warm.process)) {
+            Some(turns) => turns.push(self.turns),
+            None => _ = self.of_endpoint.insert(endpoint_of(&warm.process).into(), vec![self.turns]),
+        }
+        self.waiting.insert(self.turns, warm);
+    }
+
+    /// Takes the last one out that came from `endpoint` and `fits`.
+    pub(crate) fn take(&mut self, endpoint: &str, fits: impl Fn(&Process) -> bool) -> Option<Warm> {
+        let turns = self.of_endpoint.get_mut(endpoint)?;
+        let at = turns.iter().rposition(|turn| self.waiting.get(turn).is_some_and(|warm| fits(&warm.process)))?;
+        self.waiting.remove(&turns.remove(at))
+    }
+
+    /// Takes a certain one out.
+    pub(crate) fn remove(&mut self, process: &Arc<Process>) -> Option<Warm> {
+        self.take(endpoint_of(process), |waiting| std::ptr::eq(waiting, &**process))
+    }
+
+    /// The one that has waited for longest.
+    pub(crate) fn oldest(&self) -> Option<&Arc<Process>> {
+        self.waiting.first_key_value().map(|(_, warm)| &warm.process)
+    }
+
+    /// The one that holds most memory.
+    pub(crate) fn largest(&self) -> Option<&Arc<Process>> {
+        self.waiting.values().map(|warm| &warm.process).max_by_key(|process| process.own_bytes())
+    }
+
+    /// Takes out those that do not stay.
+    pub(crate) fn retain(&mut self, mut stays: impl FnMut(&Warm) -> bool) {
+        self.waiting.retain(|_, warm| stays(warm));
+        let waiting = &self.waiting;
+        self.of_endpoint.retain(|_, turns| {
+            turns.retain(|turn| waiting.contains_key(turn));
+            !turns.is_empty()
+        });
+    }
+
+    /// Forgets all.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+fn endpoint_of(process: &Process) -> &str {
+    process.loaded.get().map_or("", |holding| &holding.endpoint)
+}
+
+#[cfg(test)]
+impl Warm {
+    /// One that begins to wait now.
+    pub(crate) fn just_now(process: &Arc<Process>) -> Self {
+        Self { process: Arc::clone(process), buffers: Buffers::default(), since: Instant::now() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::Holding;
+
+    /// Whether the set says of every worker, at each turn, what lists do that are searched.
+    #[tokio::test]
+    async fn workers_are_found_by_endpoint_age_and_size_however_they_come_and_go() {
+        let mut set = WarmSet::default();
+        let workers: Vec<_> = (0..12_u64).map(|number| worker(["a", "b", "c"][number as usize % 3], number)).collect();
+        let mut model: Vec<&Arc<Process>> = Vec::new();
+        let mut chance = 1_u64;
+        for round in 0..2_000 {
+            chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let one = &workers[(chance >> 33) as usize % workers.len()];
+            let at = model.iter().position(|waiting| Arc::ptr_eq(waiting, one));
+            match ((chance >> 60) % 4, at) {
+                (0, Some(at)) => assert!(set.remove(model.remove(at)).is_some()),
+                (1, _) => {
+                    let last = model.iter().rposition(|waiting| endpoint_of(waiting) == endpoint_of(one)).map(|at| model.remove(at));
+                    let taken = set.take(endpoint_of(one), |_| true).map(|warm| warm.process.pid);
+                    assert_eq!(taken, last.map(|process| process.pid), "round {round}");
+                }
+                (_, None) => {
+                    model.push(one);
+                    set.push(Warm::just_now(one));
+                }
+                (_, Some(_)) if round % 7 == 0 => {
+                    model.retain(|waiting| waiting.pid != one.pid);
+                    set.retain(|warm| warm.process.pid != one.pid);
+                }
+                _ => {}
+            }
+            assert_eq!(set.len(), model.len());
+            assert_eq!(set.oldest().map(|process| process.pid), model.first().map(|process| process.pid));
+            let largest = model.iter().map(|process| process.own_bytes()).max();
+            assert_eq!(set.largest().map(|process| process.own_bytes()), largest);
+        }
+        assert!(set.take("d", |_| true).is_none() && set.take("a", |_| false).is_none());
+        set.retain(|_| false);
+        assert!(set.len() == 0 && set.of_endpoint.is_empty(), "who is gone leaves nothing behind");
+    }
+
+    fn worker(endpoint: &str, bytes: u64) -> Arc<Process> {
+        let (process, _) = Process::stand_in();
+        process.loaded.set(Holding::stand_in(endpoint)).unwrap();
+        process.note_own_bytes(bytes);
+        process
+    }
+}
