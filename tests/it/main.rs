@@ -38,6 +38,7 @@ mod failures;
 mod fixtures;
 mod gates;
 mod harness;
+mod hostile;
 mod jail;
 mod killed;
 mod ledger;

@@ -88,7 +88,7 @@ async fn sleeping_calls_of_one_builder_from_many_addresses_cost_another_builder_
 }
 
 /// A client with an address of its own.
-fn at(address: u8) -> Client {
+pub fn at(address: u8) -> Client {
     Client::builder().no_proxy().local_address(Some(Ipv4Addr::new(127, 0, 0, address).into())).build().unwrap()
 }
 

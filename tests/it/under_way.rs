@@ -1,7 +1,6 @@
 //! Bytes under way between the host and its workers: they are bounded, whatever handlers ask for at once.
 
 use std::{
-    fs,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::Duration,
 };
@@ -25,12 +24,6 @@ export default async ({ input }, ctx) => {
   return (await Promise.all(lists)).reduce((sum, entries) => sum + entries, 0);
 };"#;
 
-fn resident(host: &Host) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", host.pid())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
-}
-
 /// One call that listed 32 times at once once took the host from 77 MB to 2.3 GB, and 1.7 GB of it stayed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lists_of_many_calls_at_once_hold_what_is_set_and_one_of_each() {
@@ -47,11 +40,11 @@ async fn lists_of_many_calls_at_once_hold_what_is_set_and_one_of_each() {
     }
     // What the store keeps of what it read is not of the calls.
     assert_eq!(host.call("lister", &json!({})).await.is(200).json(), 32 * 4);
-    let before = resident(&host);
+    let before = host.resident();
     let (peak, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
     let watches = async {
         while !is_over.load(Ordering::Relaxed) {
-            peak.fetch_max(resident(&host), Ordering::Relaxed);
+            peak.fetch_max(host.resident(), Ordering::Relaxed);
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
@@ -66,11 +59,11 @@ async fn lists_of_many_calls_at_once_hold_what_is_set_and_one_of_each() {
     // A page and what it is made of, in the store's form and in the worker's.
     let bound = 2 * (SET + CALLS * 4 * MIB);
     let most = peak.load(Ordering::Relaxed);
-    println!("{} MiB before, {} at most, {} after", before / MIB, most / MIB, resident(&host) / MIB);
+    println!("{} MiB before, {} at most, {} after", before / MIB, most / MIB, host.resident() / MIB);
     assert!(most < before + bound, "{} MiB before, {} at most", before / MIB, most / MIB);
     eventually("most of it is given back", Duration::from_secs(60), async || {
         host.get("/health/live").await.is(200);
-        (resident(&host) < before + bound / 2).then_some(())
+        (host.resident() < before + bound / 2).then_some(())
     })
     .await;
 }

@@ -1,4 +1,4 @@
-//! Tests in their long form: `cargo xtask damage` and `cargo xtask crash`.
+//! Tests in their long form: `cargo xtask damage`, `cargo xtask crash` and `cargo xtask hostile`.
 
 use std::path::PathBuf;
 
@@ -27,6 +27,12 @@ const DAMAGE: Long =
 /// that does not always answer, and on a chain.
 const CRASH: Long = Long { command: "crash", test: &["--test", "it", "no_kill_"], rounds: "TOLLHOUSE_CRASH_ROUNDS" };
 
+/// All hostile fixtures, one after the other, each held to its limit by the clock.
+const HOSTILE: Long = Long { command: "hostile", test: &["--test", "it", "hostile_handlers_end"], rounds: "TOLLHOUSE_HOSTILE_ROUNDS" };
+
+/// Rounds of those, where none are asked for.
+const HOSTILE_ROUNDS: u32 = 3;
+
 /// # Errors
 ///
 /// Words that are not understood, and a test that failed.
@@ -38,12 +44,24 @@ pub(crate) fn damage(args: &Args) -> Result<(), Failure> {
 ///
 /// As [`damage`]; a worker that does not build, where `TOLLHOUSE_WORKER` names none; a chain that is not to be had.
 pub(crate) fn crash(args: &Args) -> Result<(), Failure> {
-    let worker = match from_env("TOLLHOUSE_WORKER") {
-        Some(built) => PathBuf::from(built),
-        None => workers::build(engine::pick(args.engine)?)?,
-    };
+    let worker = worker(args)?;
     let clients = clients::prepare().join().map_err(|_| "the installation of the chain broke")??;
     run(&CRASH, args, &[("TOLLHOUSE_WORKER", worker), ("TOLLHOUSE_CLIENTS", clients)])
+}
+
+/// # Errors
+///
+/// As [`damage`]; a worker that does not build, where `TOLLHOUSE_WORKER` names none.
+pub(crate) fn hostile(args: &Args) -> Result<(), Failure> {
+    let rounds = args.rounds.unwrap_or(HOSTILE_ROUNDS);
+    run(&HOSTILE, &Args { rounds: Some(rounds), words: args.words.clone(), ..Args::default() }, &[("TOLLHOUSE_WORKER", worker(args)?)])
+}
+
+fn worker(args: &Args) -> Result<PathBuf, Failure> {
+    match from_env("TOLLHOUSE_WORKER") {
+        Some(built) => Ok(PathBuf::from(built)),
+        None => workers::build(engine::pick(args.engine)?),
+    }
 }
 
 fn run(long: &Long, args: &Args, paths: &[(&str, PathBuf)]) -> Result<(), Failure> {

@@ -41,6 +41,7 @@ cargo xtask bench victims [--seconds N]                  others' calls beside wh
 cargo xtask bench search                                 how often the search finds what is meant, and how long it takes
 cargo xtask soak [--minutes 30] [--short]                free calls at full rate: memory and disk stay flat
 cargo xtask crash [--rounds 200]                         kills under paid calls and at start: no receipt is lost, nothing is taken twice
+cargo xtask hostile [--rounds 3] [--engine v8|quickjs]   hostile handlers on one live host: each ends as its fixture says, in time
 cargo xtask damage [--rounds 200]                        flips and cuts in the files of stores: none is silent
 cargo xtask conformance [--engine v8|quickjs]            the MCP front against the protocol's suite and the clients of the field
 cargo xtask lint                                         formatting, clippy, documentation and dependencies, warnings refused
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         Some("soak") => args::Args::parse(words).and_then(|args| soak::run(&args)),
         Some("conformance") => args::Args::parse(words).and_then(|args| conformance::run(&args)),
         Some("crash") => args::Args::parse(words).and_then(|args| long::crash(&args)),
+        Some("hostile") => args::Args::parse(words).and_then(|args| long::hostile(&args)),
         Some("damage") => args::Args::parse(words).and_then(|args| long::damage(&args)),
         Some("lint") => args::Args::parse(words).and_then(lint::run),
         Some("docs") => args::Args::parse(words).and_then(|args| docs::run(&args)),

@@ -14,10 +14,14 @@ use crate::{
     place, shell, soak, workers,
 };
 
+/// The tests of what a live host does with hostile code.
+const LIVE: &str = "hostile::";
+
 /// Test binaries say how they ended in lines that begin so.
 const RESULT: &str = "test result: ";
 
-/// Runs all tests: the host's and the pool's with a real worker, then the worker's own for each engine asked for.
+/// Runs all tests: the host's and the pool's with a real worker, then the worker's own for each engine asked for,
+/// and what a live host does with hostile code on the others as well.
 ///
 /// # Errors
 ///
@@ -43,6 +47,9 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         let words = ["test", "--release", "--no-fail-fast", "--package", "tollhouse-worker"];
         tally.add(workers::cargo(engine, &words)?, &args)?;
     }
+    for &engine in engines.iter().skip(1).filter(|_| args.words.is_empty()) {
+        tally.add(live(&workers::build(engine)?), &Args { words: vec![LIVE.to_owned()], rest: args.rest.clone(), ..Args::default() })?;
+    }
     if args.words.is_empty() {
         // The host that the tests above were run on.
         let mcp_clients = mcp_clients.join().map_err(|_| "the installation of the MCP clients broke")??;
@@ -67,6 +74,13 @@ fn host(worker: &Path, clients: &Path) -> Command {
         .flat_map(|name| ["--package", name]);
     let mut cargo = shell::cargo(&["test", "--no-fail-fast"]);
     cargo.args(packages).env("TOLLHOUSE_WORKER", worker).env("TOLLHOUSE_CLIENTS", clients);
+    cargo
+}
+
+/// Those of the host's tests alone that a second engine could answer differently, with its worker.
+fn live(worker: &Path) -> Command {
+    let mut cargo = shell::cargo(&["test", "--package", "tollhouse", "--test", "it"]);
+    cargo.env("TOLLHOUSE_WORKER", worker);
     cargo
 }
 

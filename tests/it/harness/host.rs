@@ -202,6 +202,21 @@ impl Host {
         process::cpu(i32::try_from(self.pid()).unwrap()).unwrap()
     }
 
+    /// Memory that the process holds, in bytes.
+    pub fn resident(&self) -> u64 {
+        process::resident(i32::try_from(self.pid()).unwrap())
+    }
+
+    /// How many descriptors the process has open.
+    pub fn descriptors(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap().count()
+    }
+
+    /// How many processes descend from it, with those that nobody has waited for.
+    pub fn processes(&self) -> usize {
+        process::descendants(i32::try_from(self.pid()).unwrap()).len()
+    }
+
     /// False once the process has ended, for whatever reason.
     pub fn lives(&self) -> bool {
         process::lives(i32::try_from(self.pid()).unwrap())

@@ -37,6 +37,13 @@ pub(super) fn cpu(pid: i32) -> Option<Duration> {
     Some(Duration::from_millis(ticks * 1_000 / TICKS))
 }
 
+/// Memory that a process holds, in bytes.
+pub(super) fn resident(pid: i32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
 /// True while the process is there and runs; one that nobody has waited for does not count.
 pub(super) fn lives(pid: i32) -> bool {
     stat(pid).is_some_and(|stat| !matches!(stat.first().map(String::as_str), Some("Z" | "X")))

@@ -1,0 +1,231 @@
+//! Every `fixtures/hostile/*/cases.jsonc` against one live host, beside a tool that must answer right all the while.
+//!
+//! A new case needs no Rust. What one says must happen is held against what did: code, fault, the innocent answer, and that nothing
+//! was charged. At the end the host holds what it held: memory below a bound, no process and no descriptor more.
+
+mod control;
+mod server;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use futures_util::future::join_all;
+use reqwest::{Client, Method};
+use serde_json::{Value, json};
+use tollhouse_protocol::Limits;
+
+use self::control::Control;
+use crate::{
+    fixtures::{draft, folders, jsonc, wrong},
+    harness::{Answer, Host, eventually},
+    shares,
+};
+
+/// Set, it says how often all of them run: one after the other, and each within its limit and [`GRACE`].
+const ROUNDS: &str = "TOLLHOUSE_HOSTILE_ROUNDS";
+
+/// Folders at once, where nothing is timed: most of them wait for a limit.
+const LANES: usize = 4;
+
+/// How much later than its limit a call ends at most, on a machine that does nothing else.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// The same on one that does.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What the host holds at most, beyond what it held before: the bytes that may be under way, and what it is made of. A worker's
+/// memory is its own.
+const RESIDENT: u64 = 320 << 20;
+
+/// What each costs: so that it shows what was charged.
+const PRICE_USD: f64 = 0.01;
+const PRICE_MICROS: u64 = 10_000;
+
+/// What all fixtures are run on.
+struct Scene {
+    host: Host,
+    /// Where a fixture's `{{server}}` is.
+    server: String,
+    control: Control,
+    strict: bool,
+    ran: AtomicU64,
+    failures: Mutex<Vec<String>>,
+}
+
+/// A fixture while it runs.
+struct Fixture<'a> {
+    name: String,
+    draft: &'a Value,
+    created: Answer,
+    creating: Duration,
+    /// Who calls it.
+    client: Client,
+    credit: String,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_handlers_end_as_their_cases_say() {
+    let rounds = std::env::var(ROUNDS).ok().map(|rounds| rounds.parse::<usize>().unwrap());
+    let server = server::start().await;
+    // That one address has its share is tested elsewhere: here each attack has all it can get.
+    let host = Host::builder().flag("--guard-allow", &server).flag("--address-cpu-percent", 0).start().await;
+    let control = Control::publish(&host).await;
+    let scene = Scene { host, server, control, strict: rounds.is_some(), ran: AtomicU64::default(), failures: Mutex::default() };
+    scene.control.answers(&scene.host).await;
+    let before = Held::by(&scene.host);
+    let peak = AtomicU64::default();
+    for _ in 0..rounds.unwrap_or(1) {
+        tokio::select! {
+            () = scene.run_all() => {}
+            () = watch(&scene.host, &peak) => unreachable!("it goes on"),
+        }
+    }
+    let failures = scene.failures.into_inner().unwrap();
+    let ran = scene.ran.into_inner();
+    assert!(failures.is_empty(), "{} of {ran} cases:\n{}", failures.len(), failures.join("\n"));
+    let most = peak.into_inner();
+    let memory = format!("the host held {} MiB before, {} at most", before.resident >> 20, most >> 20);
+    println!("{ran} cases, {} answers of the control; {memory}", scene.control.asked());
+    assert!(most < before.resident + RESIDENT, "{memory}");
+    let host = scene.host;
+    eventually("no process and no descriptor is left", Duration::from_secs(60), async || {
+        let now = Held::by(&host);
+        (now.processes <= before.processes && now.descriptors <= before.descriptors + 2).then_some(())
+    })
+    .await;
+}
+
+/// What a host has of the machine.
+struct Held {
+    resident: u64,
+    processes: usize,
+    descriptors: usize,
+}
+
+impl Held {
+    fn by(host: &Host) -> Self {
+        Self { resident: host.resident(), processes: host.processes(), descriptors: host.descriptors() }
+    }
+}
+
+/// Looks at the host's memory for ever.
+async fn watch(host: &Host, peak: &AtomicU64) {
+    loop {
+        peak.fetch_max(host.resident(), Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+impl Scene {
+    async fn run_all(&self) {
+        let lanes = if self.strict { 1 } else { LANES };
+        let left = Mutex::new(folders("hostile").into_iter());
+        let next = || left.lock().unwrap().next();
+        join_all((0..lanes).map(async |lane| {
+            let client = shares::at(u8::try_from(2 + lane).unwrap());
+            while let Some(folder) = next() {
+                self.run(&folder, client.clone()).await;
+            }
+        }))
+        .await;
+    }
+
+    /// Publishes what is in a folder, calls it as its cases say, and deletes it.
+    async fn run(&self, folder: &PathBuf, client: Client) {
+        let mut draft = self.filled(draft(folder));
+        draft["priceUsd"] = json!(PRICE_USD);
+        let began = Instant::now();
+        let created = self.host.manage(Method::POST, "/ai/endpoints/create", &draft).await;
+        let creating = began.elapsed();
+        let slug = draft["slug"].as_str().unwrap();
+        self.keep_secrets(folder, slug).await;
+        let (name, credit) = (folder.file_name().unwrap().to_string_lossy().into_owned(), self.host.mint(1.0).await);
+        let fixture = Fixture { name, draft: &draft, created, creating, client, credit };
+        for case in self.filled(jsonc(&folder.join("cases.jsonc"))).as_array().unwrap() {
+            let told = fixture.meets(case, self).await;
+            self.ran.fetch_add(1, Ordering::Relaxed);
+            self.failures.lock().unwrap().extend(told);
+            self.control.answers(&self.host).await;
+        }
+        self.host.manage(Method::DELETE, &format!("/ai/endpoints/{slug}"), &json!({})).await;
+    }
+
+    /// Sets what `secrets.json` has, if there is one.
+    async fn keep_secrets(&self, folder: &Path, slug: &str) {
+        let file = folder.join("secrets.json");
+        let secrets = if file.is_file() { jsonc(&file) } else { json!({}) };
+        for (name, value) in secrets.as_object().unwrap() {
+            let secret = json!({ "name": name, "value": value });
+            self.host.manage(Method::POST, &format!("/ai/endpoints/{slug}/secrets"), &secret).await.is(200);
+        }
+    }
+
+    fn filled(&self, value: Value) -> Value {
+        serde_json::from_str(&value.to_string().replace("{{server}}", &self.server)).unwrap()
+    }
+}
+
+impl Fixture<'_> {
+    /// What is wrong with how a case ended, if anything.
+    async fn meets(&self, case: &Value, scene: &Scene) -> Option<String> {
+        let before = scene.host.credit_balance(&self.credit).await;
+        let (reply, took) =
+            if self.created.status == 200 { self.called(case, &scene.host).await } else { (self.created.clone(), self.creating) };
+        let charged = before - scene.host.credit_balance(&self.credit).await;
+        let wrong = wrong(&patient(case, scene.strict), &reply)
+            .or_else(|| wrongly_charged(&reply, charged))
+            .or_else(|| self.late(case, took, scene.strict))?;
+        let text: String = String::from_utf8_lossy(&reply.body).chars().take(400).collect();
+        Some(format!("{}: {}: {wrong}\n    {} {text}", self.name, case["name"], reply.status))
+    }
+
+    async fn called(&self, case: &Value, host: &Host) -> (Answer, Duration) {
+        let text = case["inputText"].as_str().map_or_else(|| case["input"].to_string(), str::to_owned);
+        let request = self.client.post(format!("{}/tools/{}", host.url, self.draft["slug"].as_str().unwrap()));
+        let request = request.header("x-developer-credit", &self.credit).header("content-type", "application/json").body(text);
+        let began = Instant::now();
+        (host.send(request).await, began.elapsed())
+    }
+
+    /// Whether a case ended later than its limits say: those of the endpoint, and the case's own.
+    fn late(&self, case: &Value, took: Duration, strict: bool) -> Option<String> {
+        let limit = |name: &str, default: u64| Duration::from_millis(self.draft["limits"][name].as_u64().unwrap_or(default));
+        let defaults = Limits::default();
+        let by_limit = match case.get("error") {
+            _ if self.created.status != 200 => limit("loadWallMs", defaults.load_wall_ms),
+            Some(error) if error["code"] == "cpu_time_exceeded" => limit("cpuMs", defaults.cpu_ms),
+            _ => limit("wallMs", defaults.wall_ms),
+        };
+        let own = case["within_ms"].as_u64().map_or(by_limit, Duration::from_millis);
+        let most = if strict { own.min(by_limit + GRACE) } else { by_limit + PATIENCE };
+        (took > most).then(|| format!("took {} ms of {}", took.as_millis(), most.as_millis()))
+    }
+}
+
+/// The case, as it may end on a machine that does more than this: what is to be stopped by its processor time may have had so
+/// little of the processor that its other time is over first.
+fn patient(case: &Value, strict: bool) -> Value {
+    let mut case = case.clone();
+    let (cpu, wall) = (json!("cpu_time_exceeded"), json!("wall_time_exceeded"));
+    let Some(code) = case.pointer_mut("/error/code").filter(|_| !strict) else { return case };
+    let codes = code.as_array().cloned().unwrap_or_else(|| vec![code.clone()]);
+    if codes.contains(&cpu) {
+        *code = json!([codes, vec![wall]].concat());
+    }
+    case
+}
+
+/// What is wrong with what a call took, if anything: its price where it was answered with success, and else nothing.
+fn wrongly_charged(reply: &Answer, charged: u64) -> Option<String> {
+    let due = if (200..300).contains(&reply.status) { PRICE_MICROS } else { 0 };
+    if charged != due {
+        return Some(format!("{charged} were taken and {due} were due"));
+    }
+    (due == 0 && reply.header("x-receipt-id").is_some()).then(|| "there is a receipt of what nobody paid for".to_owned())
+}

@@ -1,0 +1,65 @@
+//! Somebody else's server, which the fixtures know as `{{server}}`: some of its answers are attacks of their own.
+
+use std::{convert::Infallible, time::Duration};
+
+use axum::{
+    Json, Router,
+    body::Body,
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Redirect},
+    routing::get,
+};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+/// Where a redirect leads into the host's own network.
+const INSIDE: &str = "http://127.0.0.1:1/latest/meta-data/";
+
+/// Starts it; its address.
+pub(super) async fn start() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move { axum::serve(listener, routes()).await });
+    address
+}
+
+fn routes() -> Router {
+    let json_text = |text: String| ([(header::CONTENT_TYPE, "application/json")], text);
+    Router::new()
+        .route("/json", get(|| async { Json(json!({ "ok": true })) }))
+        .route("/asked", get(|headers: HeaderMap| async move { Json(named(&headers)) }))
+        .route("/inside", get(|| async { Redirect::temporary(INSIDE) }))
+        .route("/scheme", get(|| async { Redirect::temporary("file:///etc/passwd") }))
+        .route("/round", get(|| async { Redirect::temporary("/round") }))
+        .route("/silent", get(|| std::future::pending::<StatusCode>()))
+        .route("/drip", get(drip))
+        .route("/endless", get(endless))
+        .route("/huge", get(move || async move { json_text(format!("\"{}\"", "x".repeat(5 << 20))) }))
+        .route("/deep", get(move || async move { json_text("[".repeat(200_000)) }))
+        .route("/number", get(move || async move { json_text(r#"{"a":1e999}"#.to_owned()) }))
+        .route("/prototype", get(move || async move { json_text(r#"{"__proto__":{"bent":true},"own":1}"#.to_owned()) }))
+        .route("/html", get(|| async { axum::response::Html("<p>no JSON") }))
+        .route("/zipped", get(|| async { ([(header::CONTENT_ENCODING, "gzip"), (header::CONTENT_TYPE, "application/json")], "{}") }))
+        .route("/cookies", get(|| async { ([(header::SET_COOKIE, "session=1")], Json(json!({}))) }))
+}
+
+/// The values of those headers that a handler has no business with, and of one that it has.
+fn named(headers: &HeaderMap) -> Value {
+    let value = |name: &str| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    json!(["host", "cookie", "content-length", "transfer-encoding", "connection", "x-mine"].map(|name| (name, value(name))))
+}
+
+/// A byte from time to time.
+async fn drip() -> impl IntoResponse {
+    let bytes = futures_util::stream::unfold((), |()| async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        Some((Ok::<_, Infallible>(" "), ()))
+    });
+    ([(header::CONTENT_TYPE, "application/json")], Body::from_stream(bytes))
+}
+
+/// Bytes as fast as they are taken.
+async fn endless() -> impl IntoResponse {
+    let bytes = futures_util::stream::repeat_with(|| Ok::<_, Infallible>("[".repeat(1 << 14)));
+    ([(header::CONTENT_TYPE, "application/json")], Body::from_stream(bytes))
+}
