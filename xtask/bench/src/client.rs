@@ -11,7 +11,7 @@ use rustix::net::{self, AddressFamily, SocketType};
 use crate::Failure;
 
 /// An address of loopback's that nobody else has.
-const ELSEWHERE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 2), 0);
+const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 /// A request, in bytes but for the host's name.
 #[derive(Debug, Clone)]
@@ -69,8 +69,13 @@ impl Client {
 
     /// A connection from another address than all others have, whose answers may take so long.
     pub(crate) fn from_elsewhere(address: SocketAddr, patience: Duration) -> Result<Self, Failure> {
+        Self::connect_from(ELSEWHERE, address, patience)
+    }
+
+    /// A connection from this address, one of loopback's, whose answers may take so long.
+    pub(crate) fn connect_from(own: Ipv4Addr, address: SocketAddr, patience: Duration) -> Result<Self, Failure> {
         let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
-        net::bind(&socket, &ELSEWHERE)?;
+        net::bind(&socket, &SocketAddrV4::new(own, 0))?;
         net::connect(&socket, &address)?;
         Self::over(TcpStream::from(socket), address, patience)
     }

@@ -1,0 +1,156 @@
+//! Whether what was seen is flat.
+//!
+//! Judged are the rows behind the first turn of retention, by the lowest in each half of them: what leaks raises the floor, and what
+//! the store's file takes while the disk is slow it gives back. In a long run memory may not creep either, however slowly.
+
+use super::seen::Row;
+use crate::Failure;
+
+/// What a run keeps, and how much its floor may rise.
+pub(super) struct Scale {
+    /// Receipts of free calls, of which there are most.
+    pub(super) receipts: u64,
+    pub(super) others: u64,
+    /// Percent of the floor.
+    pub(super) tolerance: f64,
+    /// Who attacks at once.
+    pub(super) attackers: usize,
+    /// How fast memory may grow, in megabytes a minute, where the run is long enough to tell.
+    pub(super) creep: Option<f64>,
+}
+
+/// How many descriptors more there may be at least: the store opens files as it grows.
+const DESCRIPTORS: u64 = 8;
+
+impl Scale {
+    pub(super) fn of(long: bool) -> Self {
+        if long {
+            Self { receipts: 50_000, others: 10_000, tolerance: 15.0, attackers: 4, creep: Some(1.0) }
+        } else {
+            Self { receipts: 5_000, others: 1_000, tolerance: 50.0, attackers: 1, creep: None }
+        }
+    }
+}
+
+/// Says whether memory, disk and descriptors were flat, and all processes were waited for.
+pub(super) fn judge(rows: &[Row], scale: &Scale) -> Result<(), Failure> {
+    // Twice as many calls as receipts are kept: each that is there came after one that went.
+    let first = rows.iter().position(|row| row.calls >= 2 * scale.receipts).ok_or("too few calls: retention had no turn; take longer")?;
+    // The store finds its size while it turns for the first times.
+    let judged = &rows[first.max(rows.len() / 3)..];
+    if judged.len() < 5 {
+        return Err("too few rows behind retention's first turn; take longer".into());
+    }
+    println!("\nfrom {:.0} s on, the floor may rise by {} %:", judged[0].seconds, scale.tolerance);
+    let mut grew = Vec::new();
+    for (what, of) in [("RSS", (|row| row.rss) as fn(&Row) -> f64), ("disk", |row| row.disk)] {
+        let percent = (1.0 / floors(judged, of).0 * floors(judged, of).1 - 1.0) * 100.0;
+        println!("  {what:<5} {percent:>+6.1} %");
+        if percent > scale.tolerance {
+            grew.push(what);
+        }
+    }
+    let creep = creep(judged);
+    println!("  RSS   {creep:>+6.2} MB a minute, by its lowest in each row");
+    if scale.creep.is_some_and(|most| creep >= most) {
+        grew.push("RSS");
+    }
+    let (before, after) = floors(judged, |row| row.least_descriptors as f64);
+    println!("  descriptors {before} → {after}");
+    if after > before + DESCRIPTORS as f64 {
+        grew.push("descriptors");
+    }
+    let most = judged.iter().map(|row| row.receipts).max().unwrap_or_default();
+    // What a turn has not come to yet.
+    let late = (judged[judged.len() - 1].calls / judged.len() as u64).max(scale.receipts);
+    if most > scale.receipts + late {
+        return Err(format!("{most} free receipts are there, {} were to be kept", scale.receipts).into());
+    }
+    // A short run looks again so soon that who ends just now is seen twice.
+    if scale.creep.is_some() && rows.iter().any(|row| row.forgotten > 0) {
+        return Err("processes that have ended were not waited for".into());
+    }
+    if grew.is_empty() { Ok(()) } else { Err(format!("{} grew", grew.join(" and ")).into()) }
+}
+
+/// The lowest in either half of the rows.
+fn floors(rows: &[Row], of: fn(&Row) -> f64) -> (f64, f64) {
+    let (first, second) = rows.split_at(rows.len() / 2);
+    let floor = |half: &[Row]| half.iter().map(of).fold(f64::INFINITY, f64::min);
+    (floor(first), floor(second))
+}
+
+/// How fast memory grows, in megabytes a minute: the slope of the line that is nearest to all rows.
+fn creep(rows: &[Row]) -> f64 {
+    let count = rows.len() as f64;
+    let mean = |of: fn(&Row) -> f64| rows.iter().map(of).sum::<f64>() / count;
+    let (minutes, megabytes) = (|row: &Row| row.seconds / 60.0, |row: &Row| row.least_rss / 1e6);
+    let (middle, usual) = (mean(minutes), mean(megabytes));
+    let along: f64 = rows.iter().map(|row| (minutes(row) - middle) * (megabytes(row) - usual)).sum();
+    along / rows.iter().map(|row| (minutes(row) - middle).powi(2)).sum::<f64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(disk: impl Fn(u32) -> f64) -> Vec<Row> {
+        let row = |n: u32| Row {
+            seconds: f64::from(n) * 60.0,
+            calls: u64::from(n) * 1_000,
+            rss: 100.0,
+            disk: disk(n),
+            receipts: 1_000,
+            ..Row::default()
+        };
+        (1..=30).map(row).collect()
+    }
+
+    const SCALE: Scale = Scale { receipts: 1_000, others: 10, tolerance: 5.0, attackers: 0, creep: Some(1.0) };
+
+    #[test]
+    fn what_goes_up_and_down_is_flat_and_what_creeps_is_not() {
+        assert!(judge(&rows(|n| if n.is_multiple_of(2) { 90.0 } else { 110.0 }), &SCALE).is_ok());
+        // It may find its size first.
+        assert!(judge(&rows(|n| 100.0 * f64::from(n.min(10))), &SCALE).is_ok());
+        let creeps = judge(&rows(|n| 100.0 + f64::from(n)), &SCALE).unwrap_err().to_string();
+        assert_eq!(creeps, "disk grew");
+    }
+
+    #[test]
+    fn memory_that_grows_by_a_megabyte_a_minute_creeps() {
+        let mut rows = rows(|_| 1.0);
+        for (minute, row) in rows.iter_mut().enumerate() {
+            row.least_rss = 2e8 + minute as f64 * 0.9e6 + if minute % 2 == 0 { 1e6 } else { 0.0 };
+        }
+        assert!(judge(&rows, &SCALE).is_ok());
+        rows.iter_mut().enumerate().for_each(|(minute, row)| row.least_rss += minute as f64 * 0.2e6);
+        assert_eq!(judge(&rows, &SCALE).unwrap_err().to_string(), "RSS grew");
+    }
+
+    #[test]
+    fn descriptors_that_stay_open_are_seen() {
+        let mut rows = rows(|_| 1.0);
+        rows.iter_mut().enumerate().for_each(|(row, seen)| seen.least_descriptors = 40 + row as u64);
+        assert_eq!(judge(&rows, &SCALE).unwrap_err().to_string(), "descriptors grew");
+    }
+
+    #[test]
+    fn processes_that_nobody_waits_for_are_seen() {
+        let mut rows = rows(|_| 1.0);
+        rows[3].forgotten = 1;
+        assert!(judge(&rows, &SCALE).is_err());
+    }
+
+    #[test]
+    fn receipts_that_do_not_go_are_seen() {
+        let mut rows = rows(|_| 1.0);
+        rows.iter_mut().for_each(|row| row.receipts = row.calls);
+        assert!(judge(&rows, &SCALE).is_err());
+    }
+
+    #[test]
+    fn a_run_without_a_turn_of_retention_proves_nothing() {
+        assert!(judge(&rows(|_| 1.0), &Scale { receipts: 1_000_000, ..SCALE }).is_err());
+    }
+}
