@@ -85,7 +85,7 @@ async fn a_list_that_finds_little_says_where_to_go_on() {
 #[tokio::test]
 async fn a_list_asks_the_store_for_no_page_behind_its_last() {
     let (hosts, endpoint, limits) = (Hosts::new(), endpoint(), Limits::default());
-    let kv = hosts.kvs[0].scoped(&endpoint, &limits);
+    let kv = hosts.kvs[0].scoped(&Owner::Platform, &endpoint, &limits);
     for n in 0..SCAN - 1 {
         set(&kv, &format!("{n:02}"), "1").await.unwrap();
     }
@@ -98,7 +98,7 @@ async fn a_list_asks_the_store_for_no_page_behind_its_last() {
 async fn a_list_goes_on_behind_a_page_of_just_as_many_bytes_as_are_read_at_once() {
     let (hosts, endpoint) = (Hosts::new(), endpoint());
     let limits = Limits { kv_value_bytes: 1 << 20, ..Limits::default() };
-    let kv = hosts.kvs[0].scoped(&endpoint, &limits);
+    let kv = hosts.kvs[0].scoped(&Owner::Platform, &endpoint, &limits);
     let long = |bytes: usize| format!("\"{}\"", "v".repeat(bytes - 2));
     set(&kv, "key-1", long(2)).await.unwrap();
     let before = hosts.store.scanned();
