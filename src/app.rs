@@ -162,7 +162,7 @@ impl App {
             services: Arc::clone(&services),
             events: Arc::clone(&events),
             scanner: Arc::clone(&scanner),
-            suspended: builders.suspended().await.map_err(StartError::Builders)?,
+            judged: builders.judged().await.map_err(StartError::Builders)?,
             base_url: base_url.clone(),
             payment: config.clone(),
             make_form: mcp.make_form(settings.catalog.long_running_ms, Arc::clone(&gate)),
@@ -386,6 +386,7 @@ pub fn pool_config(sandbox: &SandboxSettings) -> PoolConfig {
     config.pipeline = sandbox.pipeline.unwrap_or(config.pipeline);
     config.max_processes = sandbox.processes.unwrap_or(config.max_processes);
     config.memory = sandbox.memory.unwrap_or(config.memory);
+    config.tier = sandbox.tier;
     config.strict.clone_from(&sandbox.strict);
     config.users = sandbox.users.unwrap_or(config.users);
     config.bytes = sandbox.bytes.unwrap_or(config.bytes);

@@ -35,7 +35,7 @@ mod version;
 mod warn;
 
 use std::{
-    collections::HashSet,
+    collections::HashMap,
     fmt,
     sync::{Arc, OnceLock},
     time::Duration,
@@ -44,7 +44,7 @@ use std::{
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
 use tollhouse_pool::Pool;
-use tollhouse_protocol::Bundle;
+use tollhouse_protocol::{Bundle, Tier};
 
 pub use self::{
     check::Checked,
@@ -62,6 +62,7 @@ pub use self::{
     trial::Tried,
 };
 use crate::{
+    account::builder::Judged,
     base::{
         clock::Clock,
         id::BuilderId,
@@ -107,8 +108,8 @@ pub struct CatalogParts {
     pub events: Arc<Events>,
     /// Reads uploads.
     pub scanner: Arc<Scanner>,
-    /// Builders whose endpoints take no calls.
-    pub suspended: HashSet<BuilderId>,
+    /// What admins have decided about builders.
+    pub judged: HashMap<BuilderId, Judged>,
     /// Public URL of the host.
     pub base_url: String,
     /// What payments the host takes.
@@ -128,7 +129,7 @@ pub struct Catalog {
     base_url: String,
     payment: PaymentConfig,
     policy: ArcSwap<PolicyInForce>,
-    suspended: ArcSwap<HashSet<BuilderId>>,
+    judged: ArcSwap<HashMap<BuilderId, Judged>>,
     make_form: MakeForm,
     snapshot: ArcSwap<Snapshot>,
     /// One change at a time. Never taken by a call, nor held while a worker works.
@@ -151,7 +152,7 @@ impl Catalog {
     ///
     /// The store's, or a record that does not read.
     pub async fn open(store: Arc<dyn Store>, parts: CatalogParts) -> Result<Self, PublishError> {
-        let CatalogParts { clock, pool, services, events, scanner, suspended, base_url, payment, make_form } = parts;
+        let CatalogParts { clock, pool, services, events, scanner, judged, base_url, payment, make_form } = parts;
         let policy = POLICY.get(&*store, &()).await?.unwrap_or_default();
         let catalog = Self {
             store,
@@ -163,7 +164,7 @@ impl Catalog {
             base_url,
             payment,
             policy: ArcSwap::from_pointee(policy),
-            suspended: ArcSwap::from_pointee(suspended),
+            judged: ArcSwap::from_pointee(judged),
             make_form,
             snapshot: ArcSwap::default(),
             changing: tokio::sync::Mutex::new(()),
@@ -213,7 +214,7 @@ impl Catalog {
         self.policy.load_full()
     }
 
-    /// Puts a policy in force. Lower ceilings narrow endpoints at once, for calls that start from now on.
+    /// Puts a policy in force. Lower ceilings and a stricter tier narrow endpoints at once, for calls that start from now on.
     ///
     /// # Errors
     ///
@@ -238,27 +239,57 @@ impl Catalog {
         Ok(new)
     }
 
-    /// Gives all endpoints the limits of the policy in force, some at a time: the thread is not only ours.
+    /// Gives all endpoints the limits and the tier of the policy in force, some at a time: the thread is not only ours.
     async fn narrow_all(&self) {
         let all: Vec<_> = self.all().values().cloned().collect();
         for some in all.chunks(AT_A_TIME) {
-            let narrowed: Vec<_> = some.iter().filter_map(|live| self.narrowed(live)).collect();
+            let narrowed: Vec<_> = some.iter().filter_map(|live| Some((live, self.narrowed(live)?))).collect();
             if !narrowed.is_empty() {
-                self.show(|snapshot| narrowed.into_iter().for_each(|live| snapshot.put(live)));
+                self.show(|snapshot| narrowed.iter().for_each(|(_, live)| snapshot.put(Arc::clone(live))));
             }
+            narrowed.iter().for_each(|(old, live)| self.leave_tier(&old.endpoint, &live.endpoint));
             tokio::task::yield_now().await;
         }
     }
 
-    /// An endpoint with the limits of the policy in force, if it has others.
+    /// An endpoint with the limits and the tier of the policy in force, if it has others.
     fn narrowed(&self, live: &Arc<Live>) -> Option<Arc<Live>> {
-        let differs = self.limits_of(&live.endpoint) != live.endpoint.limits;
+        let differs = self.limits_of(&live.endpoint) != live.endpoint.limits || self.tier_of(&live.endpoint) != live.endpoint.tier;
         differs.then(|| Arc::new(self.made_again(live)))
+    }
+
+    /// Ends the workers of an endpoint that run code in another tier than its calls do `now`.
+    fn leave_tier(&self, before: &Endpoint, now: &Endpoint) {
+        if before.tier != now.tier {
+            self.pool.retire(now.id.as_str(), &before.version);
+        }
+    }
+
+    /// Gives an endpoint the limits and the tier that are in force for it now.
+    fn put_in_force(&self, endpoint: &mut Endpoint) {
+        endpoint.limits = self.limits_of(endpoint);
+        endpoint.tier = self.tier_of(endpoint);
     }
 
     fn limits_of(&self, endpoint: &Endpoint) -> tollhouse_protocol::Limits {
         let policy = self.policy.load();
         limits::limits_in_force(&endpoint.own_limits, &endpoint.owner, &policy.policy.limits, &endpoint.limit_caps)
+    }
+
+    fn tier_of(&self, endpoint: &Endpoint) -> Tier {
+        let policy = match endpoint.owner {
+            Owner::Platform => Tier::default(),
+            Owner::Builder(_) => self.policy.load().policy.tier,
+        };
+        self.pool.tier().max(policy).max(self.judged(&endpoint.owner).tier).max(endpoint.tier_cap)
+    }
+
+    /// What an admin has decided about an owner.
+    fn judged(&self, owner: &Owner) -> Judged {
+        match owner {
+            Owner::Platform => Judged::default(),
+            Owner::Builder(id) => self.judged.load().get(id).copied().unwrap_or_default(),
+        }
     }
 
     /// A permit of `owner` for what an upload may cost the sandbox. Only builders' are counted.
@@ -305,8 +336,8 @@ impl Catalog {
     fn make(&self, mut endpoint: Endpoint, runs: Runs, bundle: Option<Arc<Bundle>>, grant: Arc<Grant>) -> Live {
         let (input, output) = (Shape::of(&endpoint.input_schema), Shape::of(&endpoint.output_schema));
         let bundle = bundle::with_schemas(bundle, &endpoint, tool::told(&endpoint.input_schema, &endpoint.output_schema));
-        endpoint.limits = self.limits_of(&endpoint);
-        endpoint.owner_suspended = matches!(&endpoint.owner, Owner::Builder(id) if self.suspended.load().contains(id));
+        self.put_in_force(&mut endpoint);
+        endpoint.owner_suspended = self.judged(&endpoint.owner).suspended;
         let terms = Arc::new(Terms {
             slug: endpoint.slug.clone(),
             endpoint_id: endpoint.id.clone(),

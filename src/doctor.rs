@@ -1,6 +1,7 @@
 //! `tollhouse doctor`: what this machine gives the jail of workers, what it does not, and how to get it.
 
 use std::{
+    collections::BTreeSet,
     error::Error,
     io::Write as _,
     path::{Path, PathBuf},
@@ -11,6 +12,7 @@ use tollhouse::{
     config::{self, Flags, SandboxFlags},
     operate::jail,
 };
+use tollhouse_protocol::Tier;
 
 /// Folders that hold the workers of different engines, beside each other.
 const ENGINES: [&str; 2] = ["v8", "quickjs"];
@@ -28,18 +30,23 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> Result<(), Box<dyn Error>> {
     let flags = Flags { sandbox: args.sandbox, ..Flags::default() };
     let settings = flags.over_file(&args.config)?.sandbox.resolve()?;
-    let mut lacking = Vec::new();
+    let mut lacking = BTreeSet::new();
     for worker in of_each_engine(&settings.worker) {
         let mut config = app::pool_config(&settings);
         config.worker = worker;
-        let examined = jail::examine(&config).await?;
-        write!(std::io::stdout(), "{examined}")?;
-        lacking.extend(examined.lacks(&settings.strict).map(ToString::to_string));
+        for tier in Tier::ALL {
+            config.tier = tier;
+            let examined = jail::examine(&config).await?;
+            write!(std::io::stdout(), "{examined}")?;
+            if tier >= settings.tier {
+                lacking.extend(examined.lacks(&settings.strict).map(ToString::to_string));
+            }
+        }
     }
     if lacking.is_empty() {
         Ok(())
     } else {
-        Err(format!("a host that is to have them would not start without {}", lacking.join(", ")).into())
+        Err(format!("a host that is to have them would not start without {}", Vec::from_iter(lacking).join(", ")).into())
     }
 }
 

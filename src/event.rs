@@ -122,6 +122,9 @@ pub enum Kind {
     /// By an admin, who undid a suspension.
     #[serde(rename = "builder.restored")]
     BuilderRestored,
+    /// By an admin: how the code of the builder's endpoints runs at the least.
+    #[serde(rename = "builder.tier_set")]
+    BuilderTierSet,
 }
 
 /// One event, as its owner reads it.

@@ -1,9 +1,10 @@
 //! Builders: who they are, and the keys they show.
 
-use std::{collections::HashSet, fmt, sync::Arc};
+use std::{collections::HashMap, fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tollhouse_protocol::Tier;
 
 use crate::{
     account::credential::{self, SecretHash},
@@ -47,6 +48,9 @@ pub struct Builder {
     /// While an admin suspends them: their key changes nothing, and their endpoints take no calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspended: Option<Suspension>,
+    /// The least strict tier of their endpoints, as an admin set it; the first of them sets nothing.
+    #[serde(default)]
+    pub tier: Tier,
     key_sha256: SecretHash,
     /// Nobody has shown the key yet: it may be lost with the answer that had it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -69,6 +73,8 @@ pub struct Suspension {
 pub struct Verdict {
     /// What an admin decided.
     pub decision: Decision,
+    /// For `tier`, which.
+    pub tier: Option<Tier>,
     /// Shown to the builder.
     pub reason: Option<String>,
 }
@@ -81,6 +87,17 @@ pub enum Decision {
     Suspend,
     /// Undoes a suspension.
     Restore,
+    /// Sets the least strict tier of the builder's endpoints.
+    Tier,
+}
+
+/// What is decided about a builder, as far as calls of their endpoints heed it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Judged {
+    /// Whether their endpoints take no calls.
+    pub suspended: bool,
+    /// The least strict tier of their endpoints.
+    pub tier: Tier,
 }
 
 /// Why a builder was not made, or their key not changed.
@@ -125,6 +142,7 @@ impl Builder {
                 created_at: now,
                 key_created_at: now,
                 suspended: None,
+                tier: Tier::default(),
                 key_sha256,
                 key_unused: true,
             },
@@ -142,7 +160,14 @@ impl Builder {
             "createdAt": self.created_at,
             "keyCreatedAt": self.key_created_at,
             "suspended": self.suspended,
+            "tier": self.tier,
         })
+    }
+
+    /// What is decided about them.
+    #[must_use]
+    pub fn judged(&self) -> Judged {
+        Judged { suspended: self.suspended.is_some(), tier: self.tier }
     }
 
     /// What stores them, who are new.
@@ -249,7 +274,7 @@ impl Builders {
         Ok((builder, key))
     }
 
-    /// Suspends the builder, or restores them, and writes the event that tells of it.
+    /// Suspends the builder, restores them, or sets their tier, and writes the event that tells of it.
     ///
     /// # Errors
     ///
@@ -259,30 +284,38 @@ impl Builders {
         if verdict.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON) {
             return Err(BuilderError::Field { pointer: "/reason", message: format!("a reason has at most {MAX_REASON} characters") });
         }
+        if (verdict.decision == Decision::Tier) != verdict.tier.is_some() {
+            return Err(BuilderError::Field { pointer: "/tier", message: "the decision `tier` names one, and no other does".to_owned() });
+        }
         let before = BUILDERS.row(&*self.store, id).await?.ok_or(BuilderError::Unknown)?;
         let mut builder = before.value.clone();
-        builder.suspended = match (verdict.decision, &builder.suspended) {
-            (Decision::Suspend, None) => Some(Suspension { since: self.clock.now(), reason: verdict.reason.clone() }),
-            (Decision::Restore, Some(_)) => None,
+        match (verdict.decision, &builder.suspended) {
+            (Decision::Suspend, None) => {
+                builder.suspended = Some(Suspension { since: self.clock.now(), reason: verdict.reason.clone() });
+            }
+            (Decision::Restore, Some(_)) => builder.suspended = None,
             (Decision::Suspend, Some(_)) => return Err(BuilderError::WrongState("suspended already")),
             (Decision::Restore, None) => return Err(BuilderError::WrongState("not suspended")),
-        };
+            (Decision::Tier, _) if verdict.tier == Some(builder.tier) => return Err(BuilderError::WrongState("in this tier already")),
+            (Decision::Tier, _) => builder.tier = verdict.tier.unwrap_or(builder.tier),
+        }
         self.replace(&before, &builder, event).await?;
         Ok(builder)
     }
 
-    /// The builders who are suspended.
+    /// The builders about whom something is decided, and what.
     ///
     /// # Errors
     ///
     /// The store's.
-    pub async fn suspended(&self) -> Result<HashSet<BuilderId>, StoreError> {
-        let (mut suspended, mut after) = (HashSet::new(), None);
+    pub async fn judged(&self) -> Result<HashMap<BuilderId, Judged>, StoreError> {
+        let (mut judged, mut after) = (HashMap::new(), None);
         loop {
             let page = self.list(after.as_ref(), PAGE).await?;
-            let Some(last) = page.last() else { return Ok(suspended) };
+            let Some(last) = page.last() else { return Ok(judged) };
             after = Some(last.id.clone());
-            suspended.extend(page.into_iter().filter(|builder| builder.suspended.is_some()).map(|builder| builder.id));
+            let all = page.into_iter().map(|builder| (builder.judged(), builder.id));
+            judged.extend(all.filter(|(judged, _)| *judged != Judged::default()).map(|(judged, id)| (id, judged)));
         }
     }
 

@@ -16,6 +16,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+use tollhouse_protocol::Tier;
 
 pub use self::{
     place::CallPlace,
@@ -81,6 +82,9 @@ pub struct CallRecord {
     /// What its handler computed; absent where none ran in the sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_ms: Option<f64>,
+    /// How that was run; absent where none ran in the sandbox.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tier: Option<Tier>,
     /// Of its input.
     pub input_bytes: u64,
     /// The receipt, of a success.

@@ -123,6 +123,7 @@ impl NewCall {
             payment: self.payment,
             duration_ms: millis(self.begun.elapsed().as_micros()),
             cpu_ms: self.spent.get().map(|spent| millis(spent.cpu_us.into())),
+            tier: self.spent.get().map(|_| self.live.endpoint.tier),
             input_bytes: self.input_bytes as u64,
             receipt_id: (outcome == CallOutcome::Succeeded).then(|| self.receipt.clone()),
             version: self.live.endpoint.version.clone(),

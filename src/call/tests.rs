@@ -159,7 +159,7 @@ impl Bench {
             services: Arc::clone(&services),
             events: Arc::clone(&events),
             scanner: Arc::new(Scanner::new(&Default::default())),
-            suspended: Default::default(),
+            judged: Default::default(),
             base_url: "https://tools.example".to_owned(),
             payment: config.clone(),
             make_form: Box::new(|_| None),

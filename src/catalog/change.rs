@@ -96,14 +96,15 @@ impl Catalog {
         }
         let _permit = self.permit(&old.owner, by)?;
         let mut bundle = before.live.bundle.clone();
-        let (schemas, limits) = (told(&endpoint.input_schema, &endpoint.output_schema), self.limits_of(&endpoint));
+        let schemas = told(&endpoint.input_schema, &endpoint.output_schema);
+        self.put_in_force(&mut endpoint);
         match looked.handler {
-            None => self.usable(&endpoint.owner, &endpoint.slug, &endpoint.input_schema, &endpoint.output_schema, &limits).await?,
+            None => self.usable(&endpoint, &endpoint.input_schema, &endpoint.output_schema).await?,
             Some(_) if other_schemas => self.bounded(&endpoint.input_schema, &endpoint.output_schema).await?,
             Some(_) => {}
         }
         if let Some(handler) = &looked.handler {
-            let prepared = self.prepare(&endpoint.owner, &endpoint.slug, endpoint.handler_type, Some(handler), schemas, &limits).await?;
+            let prepared = self.prepare(&endpoint, Some(handler), schemas).await?;
             (endpoint.handler, endpoint.version) = (prepared.handler.clone(), prepared.version.clone());
             bundle = prepared.bundle.clone();
             looked.prepared = Some(prepared);

@@ -95,23 +95,14 @@ impl Catalog {
             had = Standing::of(&live.endpoint);
             endpoint.review = live.endpoint.review.clone();
             endpoint.limit_caps = live.endpoint.limit_caps.clone();
+            endpoint.tier_cap = live.endpoint.tier_cap;
         }
         let wish = Reach { capabilities: draft.capabilities, hosts: draft::hosts(&draft.allowed_hosts).unwrap_or_default() };
         let standing = if by == By::Builder { had.asked(&wish, &policy.policy) } else { had.set(&wish) };
         standing.put(&mut endpoint);
-        endpoint.limits = self.limits_of(&endpoint);
+        self.put_in_force(&mut endpoint);
         if handler {
-            match self
-                .prepare(
-                    &endpoint.owner,
-                    &endpoint.slug,
-                    endpoint.handler_type,
-                    draft.handler.as_ref(),
-                    Schemas::default(),
-                    &endpoint.limits,
-                )
-                .await
-            {
+            match self.prepare(&endpoint, draft.handler.as_ref(), Schemas::default()).await {
                 Ok(prepared) => (endpoint.handler, endpoint.version) = (prepared.handler, prepared.version),
                 Err(error) => problems.push(error),
             }
@@ -137,9 +128,8 @@ impl Catalog {
     async fn schema_problems(&self, endpoint: &Endpoint) -> Vec<PublishError> {
         let anything = Arc::new(json!({}));
         let (input, output) = (&endpoint.input_schema, &endpoint.output_schema);
-        let mut problems: Vec<_> =
-            self.usable(&endpoint.owner, &endpoint.slug, input, &anything, &endpoint.limits).await.err().into_iter().collect();
-        let promised = match self.usable(&endpoint.owner, &endpoint.slug, &anything, output, &endpoint.limits).await {
+        let mut problems: Vec<_> = self.usable(endpoint, input, &anything).await.err().into_iter().collect();
+        let promised = match self.usable(endpoint, &anything, output).await {
             Ok(()) => {
                 let endpoint = Endpoint { input_schema: Arc::clone(&anything), ..endpoint.clone() };
                 self.promises_kept(endpoint, None).await

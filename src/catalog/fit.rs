@@ -68,6 +68,7 @@ impl Live {
             caller: asker.turn().map(Turn::address),
             by_owner: !matches!(asker, Asker::Call(_)),
             isolation,
+            tier: endpoint.tier,
             concurrency: Self::CONCURRENCY,
             start: Start {
                 call: String::new(),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use tollhouse_protocol::{Limits, limits::TABLE};
+use tollhouse_protocol::{Limits, Tier, limits::TABLE};
 
 use super::{PublishError, limits::limits_over};
 use crate::tool::Capabilities;
@@ -11,8 +11,8 @@ use crate::tool::Capabilities;
 const MAX_ENDPOINTS_PER_BUILDER: u64 = 100;
 
 /// What is allowed to builders. It holds for changes from now on: taking a capability out of
-/// `builder_capabilities` revokes nothing that was granted before. Only lower ceilings reach
-/// endpoints that are there already, at once.
+/// `builder_capabilities` revokes nothing that was granted before. Only lower ceilings and a stricter
+/// tier reach endpoints that are there already, at once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Policy {
@@ -20,6 +20,9 @@ pub struct Policy {
     pub builder_capabilities: Capabilities,
     /// Ceilings of builders' limits. Default: the highest of the table.
     pub limits: Limits,
+    /// The least strict tier of builders' endpoints. Default: jit.
+    #[serde(default)]
+    pub tier: Tier,
     /// Hold every upload of a builder back until an admin has approved it. Default: false.
     pub require_review: bool,
     /// Default: 100.
@@ -31,6 +34,7 @@ impl Default for Policy {
         Self {
             builder_capabilities: Capabilities { kv: true, logs: true, ..Capabilities::default() },
             limits: Limits::ceilings(),
+            tier: Tier::default(),
             require_review: false,
             max_endpoints_per_builder: MAX_ENDPOINTS_PER_BUILDER,
         }
@@ -43,6 +47,7 @@ impl Default for Policy {
 pub struct PolicyDraft {
     builder_capabilities: Option<Capabilities>,
     limits: Map<String, Value>,
+    tier: Tier,
     require_review: bool,
     max_endpoints_per_builder: Option<u64>,
 }
@@ -53,6 +58,7 @@ impl PolicyDraft {
         Ok(Policy {
             builder_capabilities: self.builder_capabilities.unwrap_or(default.builder_capabilities),
             limits: limits_over(default.limits, &self.limits, &Limits::ceilings())?,
+            tier: self.tier,
             require_review: self.require_review,
             max_endpoints_per_builder: self.max_endpoints_per_builder.unwrap_or(default.max_endpoints_per_builder),
         })
@@ -76,6 +82,7 @@ impl Policy {
         json!({
             "builderCapabilities": self.builder_capabilities,
             "limits": limits,
+            "tier": self.tier,
             "requireReview": self.require_review,
             "maxEndpointsPerBuilder": self.max_endpoints_per_builder,
         })

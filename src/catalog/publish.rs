@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use serde_json::json;
-use tollhouse_protocol::Limits;
+use tollhouse_protocol::{Limits, Tier};
 
 use super::{
     By, Catalog, Draft, ENDPOINTS, Live, MAX_ENDPOINTS, PublishError,
@@ -97,9 +97,8 @@ impl Catalog {
         let limits = draft.limits(&super::draft::ceilings(&self.policy().policy, by))?;
         let mut endpoint = new(draft, owner.clone(), limits, self.clock.now());
         let schemas = told(&endpoint.input_schema, &endpoint.output_schema);
-        let limits = self.limits_of(&endpoint);
-        let prepared =
-            self.prepare(&endpoint.owner, &endpoint.slug, endpoint.handler_type, draft.handler.as_ref(), schemas, &limits).await?;
+        self.put_in_force(&mut endpoint);
+        let prepared = self.prepare(&endpoint, draft.handler.as_ref(), schemas).await?;
         (endpoint.handler, endpoint.version) = (prepared.handler.clone(), prepared.version.clone());
         self.promises_kept(endpoint, prepared.bundle.clone()).await?;
         Ok(prepared)
@@ -160,7 +159,8 @@ fn slug_successor(endpoint: &Endpoint) -> &Owner {
     let review = &endpoint.review;
     let decided = review.taken_down.is_some() || review.hold.is_some() || review.refused;
     let withheld = endpoint.withheld_capabilities.any() || !endpoint.withheld_hosts.is_empty();
-    if decided || withheld || !endpoint.limit_caps.is_empty() { &Owner::Platform } else { &endpoint.owner }
+    let capped = !endpoint.limit_caps.is_empty() || endpoint.tier_cap != Tier::default();
+    if decided || withheld || capped { &Owner::Platform } else { &endpoint.owner }
 }
 
 /// An endpoint as its draft says, before it is known what it may touch, what it runs and what is found in it.
@@ -185,6 +185,8 @@ pub(super) fn new(draft: &Draft, owner: Owner, limits: Limits, now: Timestamp) -
         limits,
         own_limits: limits,
         limit_caps: Default::default(),
+        tier: Tier::default(),
+        tier_cap: Tier::default(),
         isolation: draft.isolation,
         accepts: draft.accepts.clone(),
         content_safety: None,

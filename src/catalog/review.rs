@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tollhouse_protocol::Limits;
+use tollhouse_protocol::{Limits, Tier};
 
 use super::{
     By, Catalog, Live, Page, PublishError,
@@ -35,6 +35,8 @@ pub struct Verdict {
     /// Limits for this endpoint, by name; `null` lifts one. With any decision.
     #[serde(default)]
     pub limits: Map<String, Value>,
+    /// The least strict tier of this endpoint; the first of them lifts what was set. With any decision.
+    pub tier: Option<Tier>,
     /// Shown to the owner.
     pub reason: Option<String>,
 }
@@ -58,12 +60,12 @@ impl Catalog {
         let mut endpoint = old.clone();
         let now = self.clock.now();
         let had = Standing::of(old);
-        let lowered = verdict.cap(&mut endpoint)?;
+        let capped = verdict.cap(&mut endpoint)?;
         match verdict.decision {
             Decision::Approve => {
                 let given = Reach::named(verdict.capabilities, verdict.allowed_hosts.as_ref(), &had.requested)?;
                 may_grant(old, &had, &given)?;
-                self.something(decidable(old) || lowered || given != had.requested)?;
+                self.something(decidable(old) || capped || given != had.requested)?;
                 self.stand(&mut endpoint, had.approved(&given));
                 endpoint.decided_on = decidable(old).then(|| decided_on(old));
                 if decidable(old) {
@@ -116,9 +118,14 @@ impl Catalog {
         endpoint.updated_at = now;
         let mut events = transitions(old, &endpoint, By::Admin, reason);
         let limits = (!verdict.limits.is_empty()).then_some(&endpoint.limit_caps);
-        events.insert(0, (Kind::EndpointReviewed, json!({ "decision": verdict.decision, "reason": reason, "limits": limits })));
+        events.insert(
+            0,
+            (Kind::EndpointReviewed, json!({ "decision": verdict.decision, "reason": reason, "limits": limits, "tier": verdict.tier })),
+        );
         let bundle = before.live.bundle.clone();
-        self.put(Change { before: Some(&before), endpoint, bundle, rows: Batch::new(), events }).await
+        let live = self.put(Change { before: Some(&before), endpoint, bundle, rows: Batch::new(), events }).await?;
+        self.leave_tier(old, &live.endpoint);
+        Ok(live)
     }
 
     fn something(&self, there: bool) -> Result<(), PublishError> {
@@ -141,7 +148,7 @@ impl Verdict {
         Ok(())
     }
 
-    /// Sets the limits that are named; false when none is.
+    /// Sets the limits and the tier that are named; false when none is.
     fn cap(&self, endpoint: &mut Endpoint) -> Result<bool, PublishError> {
         let ceilings = Limits::ceilings();
         for (name, value) in &self.limits {
@@ -155,7 +162,8 @@ impl Verdict {
                 _ => return Err(PublishError::field(pointer, format!("`{name}` is a whole number from 1 to {ceiling}, or null"))),
             }
         }
-        Ok(!self.limits.is_empty())
+        endpoint.tier_cap = self.tier.unwrap_or(endpoint.tier_cap);
+        Ok(!self.limits.is_empty() || self.tier.is_some())
     }
 }
 

@@ -1,12 +1,13 @@
-//! Suspending builders: their endpoints take no calls, whatever their own state is, and come back in that state.
+//! What is decided about builders. While they are suspended their endpoints take no calls, whatever their own state is, and come
+//! back in that state; and they run in the tier that was set for their owner, or a stricter one.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
 use serde_json::json;
 
 use super::{By, Catalog, Live, PublishError, granted};
 use crate::{
-    account::builder::{self, Builder, BuilderError, Builders},
+    account::builder::{self, Builder, BuilderError, Builders, Judged},
     base::id::BuilderId,
     event::{Events, Kind},
     tool::Owner,
@@ -27,8 +28,13 @@ impl Catalog {
         let kind = match verdict.decision {
             builder::Decision::Suspend => Kind::BuilderSuspended,
             builder::Decision::Restore => Kind::BuilderRestored,
+            builder::Decision::Tier => Kind::BuilderTierSet,
         };
-        let event = self.events.event(kind, None, json!({ "reason": verdict.reason }));
+        let data = match verdict.tier {
+            Some(tier) => json!({ "tier": tier, "reason": verdict.reason }),
+            None => json!({ "reason": verdict.reason }),
+        };
+        let event = self.events.event(kind, None, data);
         let judged = builders.judge(id, verdict, Events::stored(&owner, &event)).await;
         // Also after an error: the store may have taken it all the same.
         if let Some(builder) = builders.get(id).await? {
@@ -41,15 +47,13 @@ impl Catalog {
 
     /// Makes what is shown agree with a builder's record.
     async fn heed(&self, builder: &Builder) {
-        let mut suspended = HashSet::clone(&self.suspended.load());
-        let changed = match builder.suspended {
-            Some(_) => suspended.insert(builder.id.clone()),
-            None => suspended.remove(&builder.id),
-        };
-        if !changed {
+        let mut all = HashMap::clone(&self.judged.load());
+        let now = builder.judged();
+        let before = if now == Judged::default() { all.remove(&builder.id) } else { all.insert(builder.id.clone(), now) };
+        if before.unwrap_or_default() == now {
             return;
         }
-        self.suspended.store(Arc::new(suspended));
+        self.judged.store(Arc::new(all));
         let all = self.all();
         let mut made = Vec::new();
         for (number, live) in all.values().enumerate() {
@@ -60,7 +64,7 @@ impl Catalog {
                 continue;
             }
             match self.remade(live) {
-                Ok(live) => made.push(Arc::new(live)),
+                Ok(now) => made.push((live, Arc::new(now))),
                 Err(error) => tracing::error!(%error, endpoint.slug = %live.endpoint.slug, "an endpoint could not be shown anew"),
             }
             if builder.suspended.is_some() {
@@ -68,7 +72,8 @@ impl Catalog {
                 self.pool.retire(live.endpoint.id.as_str(), &live.endpoint.version);
             }
         }
-        self.show(|snapshot| made.into_iter().for_each(|live| snapshot.put(live)));
+        self.show(|snapshot| made.iter().for_each(|(_, live)| snapshot.put(Arc::clone(live))));
+        made.iter().for_each(|(old, live)| self.leave_tier(&old.endpoint, &live.endpoint));
     }
 
     /// The endpoint with its owner's standing as it is now, which running calls heed from here on.
@@ -81,7 +86,7 @@ impl Catalog {
     /// A builder who was suspended since they showed their key changes nothing more.
     pub(super) fn may_publish(&self, owner: &Owner, by: By) -> Result<(), PublishError> {
         match owner {
-            Owner::Builder(id) if by == By::Builder && self.suspended.load().contains(id) => Err(PublishError::OwnerSuspended),
+            Owner::Builder(_) if by == By::Builder && self.judged(owner).suspended => Err(PublishError::OwnerSuspended),
             Owner::Builder(_) | Owner::Platform => Ok(()),
         }
     }

@@ -31,10 +31,7 @@ impl Catalog {
         let mut endpoint = live.endpoint.clone();
         let schemas = told(&endpoint.input_schema, &endpoint.output_schema);
         let prepared = match tried {
-            Tried::Draft(draft) => Some(
-                self.prepare(&endpoint.owner, &endpoint.slug, endpoint.handler_type, Some(&draft), schemas.clone(), &endpoint.limits)
-                    .await?,
-            ),
+            Tried::Draft(draft) => Some(self.prepare(&endpoint, Some(&draft), schemas.clone()).await?),
             Tried::Kept(version) => {
                 let version = version.unwrap_or_else(|| endpoint.version.clone());
                 let prepared = if endpoint.keeps(&version) { self.prepared(&endpoint.slug, &version).await? } else { None };

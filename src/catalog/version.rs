@@ -5,13 +5,13 @@ use std::{collections::HashSet, sync::Arc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tollhouse_pool::PoolError;
-use tollhouse_protocol::{Bundle, Checked, Language, Limits, Schemas, Side, StopReason};
+use tollhouse_protocol::{Bundle, Checked, Language, Schemas, Side, StopReason};
 
 use super::{Catalog, HandlerDraft, PublishError, bundle::bundle};
 use crate::{
     base::aside::{aside, length},
     store::{Batch, Table, schema},
-    tool::{self, Endpoint, Handler, HandlerType, Owner, Runtime, SchemaError, Slug},
+    tool::{self, Endpoint, Handler, HandlerType, Runtime, SchemaError, Slug},
 };
 
 const VERSIONS: Table<String, StoredVersion> = schema::VERSIONS.holding();
@@ -119,21 +119,14 @@ impl Catalog {
         bound.await.map_err(|error| PublishError::Corrupt(format!("a schema's count ended abnormally: {error}")))?
     }
 
-    /// Refuses schemas that cannot be used, or are sure to cost too much.
+    /// Refuses schemas that cannot be used for `endpoint`, or are sure to cost too much.
     ///
     /// # Errors
     ///
     /// [`PublishError::Field`] with the place in the schema.
-    pub(super) async fn usable(
-        &self,
-        owner: &Owner,
-        slug: &Slug,
-        input: &Arc<Value>,
-        output: &Arc<Value>,
-        limits: &Limits,
-    ) -> Result<(), PublishError> {
+    pub(super) async fn usable(&self, endpoint: &Endpoint, input: &Arc<Value>, output: &Arc<Value>) -> Result<(), PublishError> {
         self.bounded(input, output).await?;
-        self.try_schemas(owner, slug, tool::told(input, output), limits).await
+        self.try_schemas(endpoint, tool::told(input, output)).await
     }
 
     /// Compiles schemas in a worker that does nothing else.
@@ -141,29 +134,32 @@ impl Catalog {
     /// # Errors
     ///
     /// [`PublishError::Field`] with the place in the schema.
-    async fn try_schemas(&self, owner: &Owner, slug: &Slug, schemas: Schemas, limits: &Limits) -> Result<(), PublishError> {
+    async fn try_schemas(&self, endpoint: &Endpoint, schemas: Schemas) -> Result<(), PublishError> {
         if schemas.is_empty() {
             return Ok(());
         }
-        self.pool.check(owner.share(), &bundle(slug, slug.as_str(), None, schemas), *limits).await.map(drop).map_err(PublishError::from)
+        self.checked(endpoint, &bundle(&endpoint.slug, endpoint.slug.as_str(), None, schemas)).await.map(drop)
     }
 
-    /// Makes a handler ready: loaded once, with the schemas that its worker is to check.
+    /// What a worker makes of a bundle that `endpoint` is to have, on the terms that are in force for it.
+    async fn checked(&self, endpoint: &Endpoint, bundle: &Bundle) -> Result<Checked, PublishError> {
+        Ok(self.pool.check(endpoint.owner.share(), bundle, endpoint.limits, endpoint.tier).await?.checked)
+    }
+
+    /// Makes a handler of `endpoint` ready: loaded once, with the schemas that its worker is to check.
     pub(super) async fn prepare(
         &self,
-        owner: &Owner,
-        slug: &Slug,
-        handler_type: HandlerType,
+        endpoint: &Endpoint,
         handler: Option<&HandlerDraft>,
         schemas: Schemas,
-        limits: &Limits,
     ) -> Result<Prepared, PublishError> {
+        let (handler_type, limits) = (endpoint.handler_type, &endpoint.limits);
         match (handler_type, handler) {
             (HandlerType::JsRequestResponse, Some(HandlerDraft::Source { source, language })) => {
-                self.prepare_js(owner, slug, source, *language, schemas, limits).await
+                self.prepare_js(endpoint, source, *language, schemas).await
             }
             (HandlerType::StaticJson, Some(HandlerDraft::Response { response })) => {
-                self.try_schemas(owner, slug, schemas, limits).await?;
+                self.try_schemas(endpoint, schemas).await?;
                 let (version, bytes) =
                     aside(length(response), || (crate::money::receipt::json_hash(response), response.to_string().len())).await;
                 if bytes as u64 > limits.output_bytes {
@@ -174,7 +170,7 @@ impl Catalog {
                 Ok(Prepared { handler: Handler::Static(Arc::clone(response)), version, bundle: None, stored })
             }
             (HandlerType::Builtin(_), None) => {
-                self.try_schemas(owner, slug, schemas, limits).await?;
+                self.try_schemas(endpoint, schemas).await?;
                 let version =
                     crate::money::receipt::bytes_hash(format!("{}@{}", handler_type.as_str(), env!("CARGO_PKG_VERSION")).as_bytes());
                 Ok(Prepared { handler: Handler::Builtin, version, bundle: None, stored: None })
@@ -189,15 +185,8 @@ impl Catalog {
         }
     }
 
-    async fn prepare_js(
-        &self,
-        owner: &Owner,
-        slug: &Slug,
-        source: &str,
-        language: Language,
-        schemas: Schemas,
-        limits: &Limits,
-    ) -> Result<Prepared, PublishError> {
+    async fn prepare_js(&self, endpoint: &Endpoint, source: &str, language: Language, schemas: Schemas) -> Result<Prepared, PublishError> {
+        let (slug, limits) = (&endpoint.slug, &endpoint.limits);
         if source.len() as u64 > limits.source_bytes {
             let message = format!("source is {} bytes, limit {}", source.len(), limits.source_bytes);
             return Err(PublishError::field("/handler/source", message));
@@ -207,8 +196,7 @@ impl Catalog {
             Language::Ts => "ts",
         };
         let version = crate::money::receipt::bytes_hash(format!("{tag}\0{source}").as_bytes());
-        let Checked { source: stripped } =
-            self.pool.check(owner.share(), &bundle(slug, &version, Some((source, language)), schemas), *limits).await?.checked;
+        let Checked { source: stripped } = self.checked(endpoint, &bundle(slug, &version, Some((source, language)), schemas)).await?;
         // Text went in: what its worker made of it is not the upload's fault.
         let stripped = String::from_utf8(stripped.to_vec()).map_err(|_| PublishError::Pool(PoolError::Stopped(StopReason::Crashed)))?;
         let stripped = (language == Language::Ts).then_some(stripped);

@@ -55,6 +55,8 @@ pub enum SettingsError {
     SafetyLists(#[from] ListError),
     #[error("`{name}` is no layer of the jail; `--sandbox-strict` takes some of {known}")]
     Layer { name: String, known: String },
+    #[error("`{0}` is no tier; `--sandbox-tier` is `jit` or `jitless`")]
+    Tier(String),
     #[error("`--sandbox-users`: {0}")]
     Users(#[from] NoRange),
     #[error("no worker at `{0}`: build it with `cargo xtask serve`, or name it in `TOLLHOUSE_WORKER`")]

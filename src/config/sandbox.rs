@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use tollhouse_pool::Users;
-use tollhouse_protocol::JailLayer;
+use tollhouse_protocol::{JailLayer, Tier};
 
 use super::{error::SettingsError, layered::flags};
 
@@ -28,6 +28,9 @@ pub struct SandboxFlags {
     /// Bytes of memory that workers may have to themselves, together, as it is measured; where another one does not fit the largest idle one goes, and where none is idle it waits [default: half of the memory, or of the control group's]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_MEMORY")]
     pub sandbox_memory: Option<u64>,
+    /// How code runs where nothing stricter is set: `jit`, or `jitless`, where nothing is compiled [default: jit]
+    #[arg(long, env = "TOLLHOUSE_SANDBOX_TIER")]
+    pub sandbox_tier: Option<String>,
     /// Layers of the jail without which the host does not start, comma-separated; `tollhouse doctor` names those there are
     #[arg(long, env = "TOLLHOUSE_SANDBOX_STRICT", value_delimiter = ',')]
     pub sandbox_strict: Vec<String>,
@@ -58,6 +61,8 @@ pub struct SandboxSettings {
     pub processes: Option<usize>,
     /// Bytes of memory that workers may have to themselves, together.
     pub memory: Option<u64>,
+    /// The least strict tier of all endpoints.
+    pub tier: Tier,
     /// Layers of the jail without which the host does not start.
     pub strict: Vec<JailLayer>,
     /// Whom workers become.
@@ -86,6 +91,7 @@ impl SandboxFlags {
             pipeline: self.sandbox_pipeline,
             processes: at_least_one("--sandbox-processes", self.sandbox_processes)?,
             memory: self.sandbox_memory,
+            tier: self.sandbox_tier.map_or(Ok(Tier::default()), |name| tier(&name))?,
             strict: self.sandbox_strict.iter().map(|name| layer(name)).collect::<Result<_, _>>()?,
             users: self.sandbox_users.map(|range| range.parse()).transpose()?,
             bytes: self.sandbox_bytes,
@@ -97,6 +103,10 @@ impl SandboxFlags {
 fn layer(name: &str) -> Result<JailLayer, SettingsError> {
     JailLayer::named(name.trim())
         .ok_or_else(|| SettingsError::Layer { name: name.to_owned(), known: JailLayer::ALL.map(|layer| layer.to_string()).join(", ") })
+}
+
+fn tier(name: &str) -> Result<Tier, SettingsError> {
+    Tier::named(name).ok_or_else(|| SettingsError::Tier(name.to_owned()))
 }
 
 /// What there has to be one of, for any handler to run.
@@ -128,6 +138,13 @@ mod tests {
         assert_eq!(resolved(&["seccomp", " no_new_privs"], None).unwrap().strict, [JailLayer::Seccomp, JailLayer::NoNewPrivs]);
         let refused = resolved(&["seccomp", "Landlock"], None).unwrap_err().to_string();
         assert!(refused.contains("`Landlock`") && refused.contains("landlock, seccomp"), "{refused}");
+    }
+
+    #[test]
+    fn tier_is_one_of_those_there_are() {
+        assert_eq!(Tier::ALL.map(|name| tier(&name.to_string()).unwrap()), Tier::ALL);
+        assert!(matches!(tier("Jit"), Err(SettingsError::Tier(_))));
+        assert_eq!(resolved(&[], None).unwrap().tier, Tier::Jit);
     }
 
     #[test]

@@ -112,6 +112,7 @@ fn waiting_for(endpoint: &Endpoint) -> Value {
         "version": endpoint.version,
         "approvedVersion": endpoint.review.approved_version,
         "revision": endpoint.revision,
+        "tier": endpoint.tier,
         "capabilities": endpoint.capabilities,
         "allowedHosts": endpoint.allowed_hosts,
         "requestedCapabilities": endpoint.requested_capabilities,

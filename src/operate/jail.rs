@@ -3,7 +3,7 @@
 use std::{fmt, path::PathBuf};
 
 use tollhouse_pool::{Pool, PoolConfig, PoolError};
-use tollhouse_protocol::{JailLayer, JailReport, Refused};
+use tollhouse_protocol::{JailLayer, JailReport, Refused, Tier};
 
 /// The error number of what cannot be here, whoever asks.
 const EINVAL: i32 = 22;
@@ -12,10 +12,11 @@ const EINVAL: i32 = 22;
 #[derive(Debug)]
 pub struct Examined {
     worker: PathBuf,
+    tier: Tier,
     report: JailReport,
 }
 
-/// Starts one worker, asks it, and ends it.
+/// Starts one worker of the tier that is configured, asks it, and ends it.
 ///
 /// # Errors
 ///
@@ -26,7 +27,7 @@ pub async fn examine(config: &PoolConfig) -> Result<Examined, PoolError> {
     let pool = Pool::start(alone)?;
     let report = pool.ready().await;
     pool.shutdown().await;
-    Ok(Examined { worker: config.worker.clone(), report: report? })
+    Ok(Examined { worker: config.worker.clone(), tier: config.tier, report: report? })
 }
 
 impl Examined {
@@ -34,20 +35,32 @@ impl Examined {
     pub fn lacks<'a>(&self, layers: &'a [JailLayer]) -> impl Iterator<Item = &'a JailLayer> {
         layers.iter().filter(|layer| !self.report.in_force.contains(layer))
     }
+
+    /// Layers that are not of its tier.
+    fn others(&self) -> impl Iterator<Item = &JailLayer> {
+        let refused = |layer: &JailLayer| self.report.refused.iter().any(|refused| refused.layer == *layer);
+        self.lacks(&JailLayer::ALL).filter(move |layer| !refused(layer))
+    }
 }
 
 impl fmt::Display for Examined {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.worker.display())?;
+        writeln!(f, "{}, tier {}", self.worker.display(), self.tier)?;
         for layer in &self.report.in_force {
             writeln!(f, "  in force  {layer}")?;
         }
         for refused in &self.report.refused {
             writeln!(f, "  missing   {refused}\n            {}", remedy(*refused))?;
         }
+        for layer in self.others() {
+            writeln!(f, "  left out  {layer}: not of this tier\n            {TIERS}")?;
+        }
         Ok(())
     }
 }
+
+/// What to do for a layer that a tier leaves out.
+const TIERS: &str = "the tier `jitless` has it: for all by TOLLHOUSE_SANDBOX_TIER, for builders or one endpoint by what an admin sets";
 
 /// What to do for a layer that the system refuses.
 fn remedy(refused: Refused) -> &'static str {
@@ -70,7 +83,7 @@ fn remedy(refused: Refused) -> &'static str {
         }
         JailLayer::EmptyRoot => "it needs mount_namespace, /proc to mount over, mount(2) and pivot_root(2); the root must be no initramfs",
         JailLayer::Landlock => "Linux 5.13 or later, with `landlock` in /sys/kernel/security/lsm (`lsm=` on the kernel's command line)",
-        JailLayer::Seccomp => "a kernel with CONFIG_SECCOMP_FILTER, on x86_64 or aarch64",
+        JailLayer::Seccomp | JailLayer::NoExec => "a kernel with CONFIG_SECCOMP_FILTER, on x86_64 or aarch64",
     }
 }
 
@@ -80,11 +93,17 @@ mod tests {
 
     #[test]
     fn each_missing_layer_comes_with_why_and_what_to_do() {
-        let refused: Vec<_> = JailLayer::ALL[1..].iter().map(|layer| Refused { layer: *layer, errno: 1 }).collect();
-        let examined = Examined { worker: "w".into(), report: JailReport { in_force: vec![JailLayer::Descriptors], refused } };
+        const ALL: usize = JailLayer::ALL.len();
+        let refused: Vec<_> = JailLayer::ALL[1..ALL - 1].iter().map(|layer| Refused { layer: *layer, errno: 1 }).collect();
+        let examined =
+            Examined { worker: "w".into(), tier: Tier::Jit, report: JailReport { in_force: vec![JailLayer::Descriptors], refused } };
         let text = examined.to_string();
-        assert!(text.starts_with("w\n  in force  descriptors\n  missing   parent_death_signal: Operation not permitted"), "{text}");
-        assert_eq!(text.lines().count(), 2 + 2 * (JailLayer::ALL.len() - 1));
+        assert!(
+            text.starts_with("w, tier jit\n  in force  descriptors\n  missing   parent_death_signal: Operation not permitted"),
+            "{text}"
+        );
+        assert!(text.contains("\n  left out  no_exec: not of this tier\n            the tier `jitless` has it"), "{text}");
+        assert_eq!(text.lines().count(), 2 + 2 * (ALL - 1));
         assert!(!text.contains(remedy(Refused { layer: JailLayer::OwnUser, errno: EINVAL })));
         assert_eq!(examined.lacks(&[JailLayer::Descriptors, JailLayer::Seccomp]).collect::<Vec<_>>(), [&JailLayer::Seccomp]);
     }

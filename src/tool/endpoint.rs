@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tollhouse_protocol::{Isolation, Limits};
+use tollhouse_protocol::{Isolation, Limits, Tier};
 
 use super::{
     Capabilities, Handler, HandlerType, MicroUsd, Slug,
@@ -72,6 +72,13 @@ pub struct Endpoint {
     /// Limits that an admin set for this endpoint, by name.
     #[serde(default)]
     pub limit_caps: BTreeMap<String, u64>,
+    /// How its code runs: the strictest of what the host, the policy, its owner's record and [`Endpoint::tier_cap`] say.
+    /// Made when the endpoint is shown, never stored.
+    #[serde(skip)]
+    pub tier: Tier,
+    /// The tier that an admin set for this endpoint; the first of them sets nothing.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub tier_cap: Tier,
     /// Whether a process may serve more than one call.
     #[serde(default)]
     pub isolation: Isolation,
@@ -104,6 +111,10 @@ pub struct Endpoint {
     pub created_at: Timestamp,
     /// When its revision was made.
     pub updated_at: Timestamp,
+}
+
+fn is_default(tier: &Tier) -> bool {
+    *tier == Tier::default()
 }
 
 /// Versions that an endpoint keeps; older ones leave its record.

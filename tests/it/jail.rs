@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use tollhouse_protocol::JailLayer;
+use tollhouse_protocol::{JailLayer, Tier};
 
 use crate::harness::{Host, eventually, tollhouse, within};
 
@@ -11,13 +11,16 @@ fn doctor_tells_each_layer_once_and_of_what_is_missing_why_and_how_to_get_it() {
     let doctor = tollhouse().arg("doctor").output().unwrap();
     assert!(doctor.status.success(), "{doctor:?}");
     let said = String::from_utf8(doctor.stdout).unwrap();
-    let layers: Vec<_> = said.lines().filter(|line| line.starts_with("  in force  ") || line.starts_with("  missing   ")).collect();
+    let kinds = ["  in force  ", "  missing   ", "  left out  "];
+    let layers: Vec<_> = said.lines().filter(|line| kinds.iter().any(|kind| line.starts_with(kind))).collect();
     let named: BTreeSet<_> = layers.iter().map(|line| line[12..].split(':').next().unwrap()).collect();
     assert_eq!(named, JailLayer::ALL.map(|layer| layer.to_string()).iter().map(String::as_str).collect());
     let workers = said.lines().filter(|line| !line.starts_with(' ')).count();
     assert_eq!(layers.len(), workers * JailLayer::ALL.len(), "{said}");
-    let missing = layers.iter().filter(|line| line.contains("missing")).count();
+    let missing = layers.iter().filter(|line| !line.starts_with(kinds[0])).count();
     assert_eq!(said.lines().count(), workers + layers.len() + missing, "{said}");
+    let of_tier = |tier: Tier| said.lines().filter(|line| line.ends_with(&format!(", tier {tier}"))).count();
+    assert!(of_tier(Tier::Jit) > 0 && of_tier(Tier::Jit) == of_tier(Tier::Jitless), "{said}");
 }
 
 #[tokio::test]
@@ -32,8 +35,15 @@ async fn health_tells_each_layer_as_in_force_or_with_what_refused_it() {
     let refused = of("jailRefused");
     assert!(refused.iter().all(|row| row["errno"].as_i64().is_some_and(|errno| errno > 0) && row["error"].is_string()), "{refused:?}");
     let told = of("jail").into_iter().chain(refused.iter().map(|row| row["layer"].clone()));
-    let told: BTreeSet<_> = told.map(|layer| layer.as_str().unwrap().to_owned()).collect();
+    let mut told: BTreeSet<_> = told.map(|layer| layer.as_str().unwrap().to_owned()).collect();
+    // On V8 the usual tier is without.
+    told.insert(JailLayer::NoExec.to_string());
     assert_eq!(told, JailLayer::ALL.map(|layer| layer.to_string()).into());
+    let [tier] = &sandbox["tiers"].as_array().unwrap()[..] else { panic!("one tier is in use: {sandbox}") };
+    assert_eq!(
+        (&tier["tier"], &tier["jail"], &tier["jailRefused"]),
+        (&serde_json::json!("jit"), &sandbox["jail"], &sandbox["jailRefused"])
+    );
 }
 
 #[test]

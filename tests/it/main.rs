@@ -66,6 +66,7 @@ mod signer;
 mod story;
 mod streams;
 mod suspensions;
+mod tiers;
 mod twice;
 mod under_way;
 mod unpaid;

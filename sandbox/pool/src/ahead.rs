@@ -121,6 +121,8 @@ impl Drop for SentAhead<'_> {
 
 #[cfg(test)]
 mod tests {
+    use tollhouse_protocol::Tier;
+
     use super::*;
     use crate::{config::PoolConfig, process::Holding, wire::Buffers};
 
@@ -143,9 +145,10 @@ mod tests {
         busy(&core, "y");
         busy(&core, "x").retire();
         busy(&core, "x").link.pipeline.close(&mut Buffers::default());
-        assert!(core.pipelined(Wanted::of(&holding)).is_none());
+        assert!(core.pipelined(Wanted::of(&holding, Tier::Jit)).is_none());
         let process = busy(&core, "x");
-        assert!(core.pipelined(Wanted::of(&holding)).is_some_and(|found| Arc::ptr_eq(&found, &process)));
+        assert!(core.pipelined(Wanted::of(&holding, Tier::Jit)).is_some_and(|found| Arc::ptr_eq(&found, &process)));
+        assert!(core.pipelined(Wanted::of(&holding, Tier::Jitless)).is_none(), "its code is not to be compiled any more");
     }
 
     #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tollhouse_protocol::{Bundle, Isolation, Limits, LoadFault, Loaded, StopReason};
+use tollhouse_protocol::{Bundle, Isolation, Limits, LoadFault, Loaded, StopReason, Tier};
 
 use crate::{
     core::Core,
@@ -23,17 +23,18 @@ pub(crate) struct Wanted<'a> {
     pub(crate) endpoint: &'a str,
     pub(crate) limits: &'a Limits,
     pub(crate) isolation: Isolation,
+    pub(crate) tier: Tier,
 }
 
 impl<'a> Wanted<'a> {
-    /// A handler that a worker holds already.
-    pub(crate) fn of(holding: &'a Holding) -> Self {
+    /// A handler that a worker of this tier holds already.
+    pub(crate) fn of(holding: &'a Holding, tier: Tier) -> Self {
         let Holding { bundle, owner, endpoint, limits, isolation } = holding;
-        Self { bundle, owner, endpoint, limits, isolation: *isolation }
+        Self { bundle, owner, endpoint, limits, isolation: *isolation, tier }
     }
 
     pub(crate) fn is_held_by(&self, process: &Process) -> bool {
-        process.loaded.get().is_some_and(|holding| holding.serves(self.endpoint, self.bundle, self.limits))
+        process.tier == self.tier && process.loaded.get().is_some_and(|holding| holding.serves(self.endpoint, self.bundle, self.limits))
     }
 }
 
@@ -64,12 +65,12 @@ impl Core {
     /// Leases a worker that has loaded `wanted` and served nobody, and the proof that loading it
     /// ended as it should. `used` as of [`lease`](Self::lease).
     pub(crate) async fn lease_loaded(self: &Arc<Self>, wanted: Wanted<'_>, used: &Used<'_>) -> Result<(Lease<'_>, Clean), PoolError> {
-        let mut lease = self.lease_blank(wanted.owner).await?;
+        let mut lease = self.lease_blank(wanted.owner, wanted.tier).await?;
         let mut loaded = load(&mut lease, wanted, used).await;
         if matches!(loaded, Err(LoadFault::Stopped(StopReason::Crashed))) {
             // It may have been dying when it was leased. What has not run may be tried again.
             drop(lease);
-            lease = self.start_blank(wanted.owner).await?;
+            lease = self.start_blank(wanted.owner, wanted.tier).await?;
             loaded = load(&mut lease, wanted, used).await;
         }
         let clean = match loaded {

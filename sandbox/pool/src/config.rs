@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use rustix::process::Resource;
-use tollhouse_protocol::JailLayer;
+use tollhouse_protocol::{JailLayer, Tier};
 
 use crate::{machine::Machine, users::Users};
 
@@ -22,6 +22,9 @@ pub struct PoolConfig {
     pub worker: PathBuf,
     /// Arguments for the worker behind `--socket N`. Default: none.
     pub worker_args: Vec<String>,
+    /// The tier of which spares are kept from the start. Another one has some while it is asked for: no worker of it for
+    /// [`max_life`](Self::max_life), and they go. Default: [`Tier::Jit`].
+    pub tier: Tier,
     /// Layers of the jail without which a worker serves nobody. Default: none.
     pub strict: Vec<JailLayer>,
     /// Users, and groups of the same numbers, that workers become where the host may have them be. Default: 1900000000 to
@@ -38,7 +41,7 @@ pub struct PoolConfig {
     /// How long a call that was sent ahead waits for its turn before it goes elsewhere, at most
     /// [`patience`](Self::patience). The worker it leaves is ended, after the call it is at. Default: 100 ms.
     pub pipeline_patience: Duration,
-    /// Blank workers kept ready for a cold call. Default: 2.
+    /// Blank workers kept ready for a cold call, of each tier that is in use. Default: 2.
     pub spares: usize,
     /// Processes that start at once; further ones wait, and owners take turns. Default: cores, and 2 at least.
     pub starts: usize,
@@ -99,6 +102,7 @@ impl PoolConfig {
         Self {
             worker: worker.into(),
             worker_args: Vec::new(),
+            tier: Tier::default(),
             strict: Vec::new(),
             users: Users::default(),
             running: cores * 2,

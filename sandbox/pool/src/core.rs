@@ -6,7 +6,7 @@ use std::{
 };
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tollhouse_protocol::JailReport;
+use tollhouse_protocol::{JailReport, Tier};
 
 use crate::{
     breaker::BreakerRules,
@@ -19,7 +19,8 @@ use crate::{
     process::Process,
     scheduler::{Rules, Scheduler},
     spawner::Spawner,
-    status::{Counters, RefusedLayer, Status},
+    status::{Counters, Jails, Status, TierStatus, told},
+    tiers::EachTier,
     watchdog::Alarm,
 };
 
@@ -42,8 +43,8 @@ pub(crate) struct Core {
     idle: Mutex<Idle>,
     /// Every process that was not ended, by its id.
     everyone: Mutex<HashMap<u32, Arc<Process>>>,
-    /// The layers that every worker so far reported, and those that one was refused.
-    jail: Mutex<Option<JailReport>>,
+    /// Of every worker so far.
+    jails: Mutex<EachTier<Jails>>,
 }
 
 impl Core {
@@ -63,7 +64,7 @@ impl Core {
             stopped: CancellationToken::new(),
             idle: Mutex::default(),
             everyone: Mutex::default(),
-            jail: Mutex::default(),
+            jails: Mutex::default(),
             config,
         }))
     }
@@ -74,7 +75,7 @@ impl Core {
             let idle = self.idle();
             (idle.warm.len(), idle.spares.len(), idle.sent_ahead())
         };
-        let jail = self.jail.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default();
+        let (tiers, jail) = self.tiers();
         Status {
             processes: self.places.taken(),
             process_bytes: self.places.bytes(),
@@ -84,7 +85,8 @@ impl Core {
             waiting_in_ops: occupancy.admitted - occupancy.running,
             queued: occupancy.queued + ahead,
             jail: jail.in_force,
-            jail_refused: jail.refused.into_iter().map(RefusedLayer::from).collect(),
+            jail_refused: told(&jail.refused),
+            tiers,
             totals: self.counters.totals(),
         }
     }
@@ -130,15 +132,24 @@ impl Core {
         }
     }
 
-    pub(crate) fn note_jail(&self, report: &JailReport) {
-        let mut jail = self.jail.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = jail.get_or_insert_with(|| report.clone());
-        known.in_force.retain(|layer| report.in_force.contains(layer));
-        for refused in &report.refused {
-            if known.refused.iter().all(|known| known.layer != refused.layer) {
-                known.refused.push(*refused);
-            }
+    pub(crate) fn note_jail(&self, tier: Tier, report: &JailReport) {
+        self.jails()[tier].note(report);
+    }
+
+    fn jails(&self) -> MutexGuard<'_, EachTier<Jails>> {
+        self.jails.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What became of the jails of each tier, and of all of them.
+    fn tiers(&self) -> (Vec<TierStatus>, JailReport) {
+        let (everyone, jails) = (self.everyone(), self.jails().clone());
+        let (mut tiers, mut all) = (Vec::new(), Jails::default());
+        for (tier, report) in jails.iter().filter_map(|(tier, jails)| Some((tier, jails.report()?))) {
+            all.note(report);
+            let processes = everyone.iter().filter(|process| process.tier == tier).count();
+            tiers.push(TierStatus { tier, processes, jail: report.in_force.clone(), jail_refused: told(&report.refused) });
         }
+        (tiers, all.report().cloned().unwrap_or_default())
     }
 
     fn by_id(&self) -> MutexGuard<'_, HashMap<u32, Arc<Process>>> {
@@ -177,7 +188,7 @@ mod tests {
     use tollhouse_protocol::{JailLayer, Refused};
 
     use super::*;
-    use crate::scheduler::Ask;
+    use crate::{scheduler::Ask, status::RefusedLayer};
 
     #[tokio::test]
     async fn calls_that_wait_for_the_host_are_told_from_those_that_compute() {
@@ -195,14 +206,14 @@ mod tests {
         let core = Core::new(PoolConfig::new("/bin/false")).unwrap();
         let refused = |layer| Refused { layer, errno: 1 };
         let all = JailReport { in_force: vec![JailLayer::Rlimits, JailLayer::Seccomp, JailLayer::Landlock], refused: vec![] };
-        core.note_jail(&all);
+        core.note_jail(Tier::Jit, &all);
         assert_eq!((core.status().jail, core.status().jail_refused), (all.in_force.clone(), vec![]));
         for _ in 0..2 {
-            core.note_jail(&JailReport {
-                in_force: vec![JailLayer::Rlimits, JailLayer::Seccomp],
-                refused: vec![refused(JailLayer::Landlock)],
-            });
-            core.note_jail(&all);
+            core.note_jail(
+                Tier::Jit,
+                &JailReport { in_force: vec![JailLayer::Rlimits, JailLayer::Seccomp], refused: vec![refused(JailLayer::Landlock)] },
+            );
+            core.note_jail(Tier::Jit, &all);
         }
         let status = core.status();
         assert_eq!(status.jail, [JailLayer::Rlimits, JailLayer::Seccomp]);

@@ -6,8 +6,11 @@ mod warm;
 
 use std::sync::Arc;
 
+use tokio::time::Instant;
+use tollhouse_protocol::Tier;
+
 pub(crate) use self::warm::{Warm, WarmSet};
-use crate::{places::Lack, process::Process, wire};
+use crate::{places::Lack, process::Process, tiers::EachTier, wire};
 
 /// Bounded by the [places](crate::places) of all processes alone: whoever wants one has an idle worker ended.
 #[derive(Debug, Default)]
@@ -17,7 +20,9 @@ pub(crate) struct Idle {
     /// Leased ones that may take calls ahead.
     pub(crate) pipelined: Vec<Arc<Process>>,
     /// Spares on their way.
-    pub(crate) booting: usize,
+    pub(crate) booting: EachTier<usize>,
+    /// When a blank worker was last asked for.
+    pub(crate) wanted: EachTier<Option<Instant>>,
     /// Nothing is put here any more.
     pub(crate) closed: bool,
 }
@@ -47,7 +52,18 @@ impl Idle {
 
     /// Spares, those on their way among them.
     pub(crate) fn spares_to_come(&self) -> usize {
-        self.spares.len() + self.booting
+        self.spares.len() + self.booting.iter().map(|(_, booting)| booting).sum::<usize>()
+    }
+
+    /// Takes a spare of a tier.
+    pub(crate) fn take_spare(&mut self, tier: Tier) -> Option<Arc<Process>> {
+        let at = self.spares.iter().rposition(|spare| spare.tier == tier)?;
+        Some(self.spares.remove(at))
+    }
+
+    /// Spares of a tier, those on their way among them.
+    pub(crate) fn spares_of(&self, tier: Tier) -> usize {
+        self.spares.iter().filter(|spare| spare.tier == tier).count() + self.booting[tier]
     }
 
     /// Takes the worker out that can be missed most easily.
@@ -65,8 +81,9 @@ impl Idle {
         self.warm.remove(&process).map(|warm| warm.process)
     }
 
-    /// Takes out those that died here or have something to say, and those that `is_stale`. How many of them were at fault.
-    pub(crate) fn sweep(&mut self, is_stale: impl Fn(&Warm) -> bool) -> (Vec<Arc<Process>>, usize) {
+    /// Takes out those that died here or have something to say, and those that `is_stale` or `is_unused`. How many of them
+    /// were at fault.
+    pub(crate) fn sweep(&mut self, is_stale: impl Fn(&Warm) -> bool, is_unused: impl Fn(&Process) -> bool) -> (Vec<Arc<Process>>, usize) {
         let (mut swept, mut faults) = (Vec::new(), 0);
         let mut stays = |process: &Arc<Process>, is_stale: bool| {
             let is_silent = wire::is_silent(&process.link.stream);
@@ -78,7 +95,7 @@ impl Idle {
             stays
         };
         self.warm.retain(|warm| stays(&warm.process, is_stale(warm)));
-        self.spares.retain(|spare| stays(spare, false));
+        self.spares.retain(|spare| stays(spare, is_unused(spare)));
         (swept, faults)
     }
 

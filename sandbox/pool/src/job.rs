@@ -3,7 +3,7 @@
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
-use tollhouse_protocol::{Bundle, Isolation, LogLine, OpFailure, OpRequest, OpValue, Outcome, Said, Spent, Start};
+use tollhouse_protocol::{Bundle, Isolation, LogLine, OpFailure, OpRequest, OpValue, Outcome, Said, Spent, Start, Tier};
 
 /// What the pool asks of its caller while a call runs. One value per call: it holds the grants.
 pub trait OpHost: Send + Sync {
@@ -36,6 +36,8 @@ pub struct Job<'a> {
     pub by_owner: bool,
     /// Which process may serve it.
     pub isolation: Isolation,
+    /// How that runs its code.
+    pub tier: Tier,
     /// Most calls of this endpoint under way at once.
     pub concurrency: usize,
     /// What its worker is told.

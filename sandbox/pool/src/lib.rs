@@ -47,6 +47,7 @@ mod scheduler;
 mod spares;
 mod spawner;
 mod status;
+mod tiers;
 mod turns;
 mod usage;
 mod users;
@@ -59,6 +60,6 @@ pub use crate::{
     fair::{Fair, Leave},
     job::{Job, OpHost, Ran},
     pool::Pool,
-    status::{RefusedLayer, Status, Totals},
+    status::{RefusedLayer, Status, TierStatus, Totals},
     users::{NoRange, Users},
 };

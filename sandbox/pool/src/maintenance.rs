@@ -6,7 +6,7 @@ use std::{
 };
 
 use tokio::{runtime::Handle, time::MissedTickBehavior};
-use tollhouse_protocol::Isolation;
+use tollhouse_protocol::{Isolation, Tier};
 
 use crate::{
     checkout::Wanted,
@@ -120,7 +120,11 @@ impl Core {
 
     /// Ends idle workers that nobody used for long, and those that died.
     fn sweep_idle(&self) {
-        let (swept, faults) = self.idle().sweep(|warm| warm.since.elapsed() >= self.config.max_idle_time);
+        let (swept, faults) = {
+            let mut idle = self.idle();
+            let unused: Vec<_> = Tier::ALL.into_iter().filter(|tier| !self.has_spares(&idle, *tier)).collect();
+            idle.sweep(|warm| warm.since.elapsed() >= self.config.max_idle_time, |spare| unused.contains(&spare.tier))
+        };
         (0..faults).for_each(|_| count(&self.counters.idle_faults));
         swept.iter().for_each(|process| self.discard(process));
     }
@@ -150,7 +154,7 @@ fn is_leak(first: u64, now: u64, max_growth: u64) -> bool {
 /// Makes a worker ready that takes the place of `old`, then lets the old one go.
 async fn replace(core: Arc<Core>, old: Arc<Process>) {
     let Some(holding) = old.loaded.get() else { return };
-    match core.lease_loaded(Wanted::of(holding), &|_| ()).await {
+    match core.lease_loaded(Wanted::of(holding, old.tier), &|_| ()).await {
         // Retired meanwhile: nobody is to take its place.
         Ok(_) if old.is_retired() => {}
         Ok((fresh, clean)) => {

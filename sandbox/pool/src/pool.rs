@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tollhouse_protocol::{Bundle, Isolation, JailReport, Limits, Loaded, Outcome};
+use tollhouse_protocol::{Bundle, Isolation, JailReport, Limits, Loaded, Outcome, Tier};
 
 use crate::{
     ahead::Ready,
@@ -38,13 +38,13 @@ impl Pool {
         maintenance::start(config).map(|core| Self { core })
     }
 
-    /// Waits until one worker is ready, and says what became of its jail.
+    /// Waits until one worker of [`PoolConfig::tier`] is ready, and says what became of its jail.
     ///
     /// # Errors
     ///
     /// [`PoolError::Spawn`] when a worker cannot be started, or lacks a layer of [`PoolConfig::strict`].
     pub async fn ready(&self) -> Result<JailReport, PoolError> {
-        let lease = self.core.lease_blank(HOST).await?;
+        let lease = self.core.lease_blank(HOST, self.core.config.tier).await?;
         let jail = lease.process().jail().cloned().unwrap_or_default();
         lease.keep_as_spare();
         Ok(jail)
@@ -57,12 +57,12 @@ impl Pool {
     /// [`PoolError::Load`] with line and column where the handler does not load,
     /// [`PoolError::Schema`] with the pointer where a schema cannot be used; the others as of
     /// [`run`](Self::run).
-    pub async fn check(&self, owner: &str, bundle: &Bundle, limits: Limits) -> Result<Loaded, PoolError> {
+    pub async fn check(&self, owner: &str, bundle: &Bundle, limits: Limits, tier: Tier) -> Result<Loaded, PoolError> {
         // Whoever uploads what does not end holds up their own uploads, whatever those are called, and nobody else's.
         let endpoint = &format!("{owner}/publishing");
         let ask = Ask { owner, endpoint, caller: None, concurrency: CHECKS };
         let permit = self.core.scheduler.acquire(ask).await.inspect_err(|_| count(&self.core.counters.refused))?;
-        let mut lease = self.core.lease_blank(owner).await?;
+        let mut lease = self.core.lease_blank(owner, tier).await?;
         let loaded = lease.load(bundle, &limits).await;
         let loaded = match loaded {
             Ok((loaded, _)) => Ok(loaded),
@@ -82,9 +82,9 @@ impl Pool {
     /// did wrong is in [`Ran::outcome`].
     pub async fn run(&self, job: Job<'_>, host: &dyn OpHost) -> Result<Ran, PoolError> {
         let core = &self.core;
-        let Job { bundle, owner, endpoint, caller, by_owner, isolation, concurrency, start } = job;
+        let Job { bundle, owner, endpoint, caller, by_owner, isolation, tier, concurrency, start } = job;
         let (ask, limits, work) = (Ask { owner, endpoint, caller, concurrency }, start.limits, start.work);
-        let wanted = Wanted { bundle, owner, endpoint, limits: &limits, isolation };
+        let wanted = Wanted { bundle, owner, endpoint, limits: &limits, isolation, tier };
         let Ready { lease, mut permit, begin } = core.ready(wanted, ask, start).await.inspect_err(|_| count(&core.counters.refused))?;
         let cancel = Cancel(core);
         let ran = async {
@@ -115,6 +115,12 @@ impl Pool {
     /// after its code, which anybody may publish as well: another endpoint's workers are none of this one's business.
     pub fn retire(&self, endpoint: &str, version: &str) {
         self.core.retire(endpoint, version);
+    }
+
+    /// The least strict tier of its calls: [`PoolConfig::tier`].
+    #[must_use]
+    pub fn tier(&self) -> Tier {
+        self.core.config.tier
     }
 
     /// How the pool is doing.

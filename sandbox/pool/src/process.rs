@@ -14,7 +14,7 @@ use tokio::{
     sync::OnceCell,
     time::{Instant, sleep, timeout},
 };
-use tollhouse_protocol::{Bundle, Isolation, JailReport, Limits, StopReason, ToHost};
+use tollhouse_protocol::{Bundle, Isolation, JailReport, Limits, StopReason, Tier, ToHost};
 
 use crate::{
     config::PoolConfig,
@@ -36,6 +36,8 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) pid: u32,
+    /// How it runs code.
+    pub(crate) tier: Tier,
     pub(crate) link: Link,
     pub(crate) born: Instant,
     child: Mutex<Adopted>,
@@ -95,9 +97,10 @@ impl Holding {
 
 impl Process {
     /// A process that was just started. It has to be told to [wait](Self::wait_until_ready) before it is used.
-    pub(crate) fn new(pid: u32, (child, place): (Adopted, Weak<Place>), link: Link) -> Self {
+    pub(crate) fn new(pid: u32, tier: Tier, (child, place): (Adopted, Weak<Place>), link: Link) -> Self {
         Self {
             pid,
+            tier,
             link,
             born: Instant::now(),
             child: Mutex::new(child),
@@ -129,7 +132,8 @@ impl Process {
             Err(_) => return Err(unfit("worker was not ready in time")),
         };
         if let Some(layer) = config.strict.iter().find(|layer| !jail.in_force.contains(layer)) {
-            let why = jail.refused.iter().find(|refused| refused.layer == *layer).map_or(layer.to_string(), ToString::to_string);
+            let why = jail.refused.iter().find(|refused| refused.layer == *layer);
+            let why = why.map_or_else(|| format!("{layer}, which is not of its tier"), ToString::to_string);
             return Err(unfit(&format!("its jail is to have every layer that is named, and lacks {why}")));
         }
         // What cannot be watched is not leased.
@@ -264,7 +268,7 @@ impl Process {
         let child = crate::reaper::Reaper::start().unwrap().adopt(child, place);
         let (stream, theirs) = UnixStream::pair().unwrap();
         let pipeline = Pipeline::new(2, std::time::Duration::MAX);
-        (Arc::new(Self::new(pid, (child, weak), Link { stream, pipeline, meter: Meter::new(Arc::default()) })), theirs)
+        (Arc::new(Self::new(pid, Tier::Jit, (child, weak), Link { stream, pipeline, meter: Meter::new(Arc::default()) })), theirs)
     }
 
     /// Waits until it has come to its own end.

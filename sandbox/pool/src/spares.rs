@@ -3,10 +3,12 @@
 use std::{pin::pin, sync::Arc};
 
 use tokio::time::{Instant, timeout_at};
+use tollhouse_protocol::Tier;
 
 use crate::{
     core::Core,
     error::PoolError,
+    idle::Idle,
     lease::Lease,
     places::{Lack, Place},
     process::Process,
@@ -24,32 +26,32 @@ enum Blank<'a> {
 }
 
 impl Core {
-    /// Leases a spare, or starts a process when there is none.
+    /// Leases a spare of a tier, or starts a process when there is none.
     ///
     /// # Errors
     ///
     /// As [`start_blank`](Self::start_blank).
-    pub(crate) async fn lease_blank(self: &Arc<Self>, owner: &str) -> Result<Lease<'_>, PoolError> {
-        match self.lease_spare() {
+    pub(crate) async fn lease_blank(self: &Arc<Self>, owner: &str, tier: Tier) -> Result<Lease<'_>, PoolError> {
+        match self.lease_spare(tier) {
             Some(lease) => Ok(lease),
-            None => self.start_blank(owner).await,
+            None => self.start_blank(owner, tier).await,
         }
     }
 
-    /// Starts a process, where there is none that became a spare while a place was waited for.
+    /// Starts a process of a tier, where there is none that became a spare while a place was waited for.
     ///
     /// # Errors
     ///
     /// [`PoolError::Busy`] when there is no memory for it, [`PoolError::Spawn`] when it does not start.
-    pub(crate) async fn start_blank(self: &Arc<Self>, owner: &str) -> Result<Lease<'_>, PoolError> {
-        match self.blank().await? {
+    pub(crate) async fn start_blank(self: &Arc<Self>, owner: &str, tier: Tier) -> Result<Lease<'_>, PoolError> {
+        match self.blank(tier).await? {
             Blank::Spare(lease) => Ok(lease),
-            Blank::Place(place) => self.boot(owner, place).await,
+            Blank::Place(place) => self.boot(owner, tier, place).await,
         }
     }
 
-    /// Waits for a place, or for a spare. Who is idle makes room.
-    async fn blank(self: &Arc<Self>) -> Result<Blank<'_>, PoolError> {
+    /// Waits for a place, or for a spare of a tier. Who is idle makes room, whatever its own is.
+    async fn blank(self: &Arc<Self>, tier: Tier) -> Result<Blank<'_>, PoolError> {
         let (began, _waits) = (Instant::now(), self.places.wait());
         loop {
             let mut changed = pin!(self.places.changed());
@@ -57,7 +59,7 @@ impl Core {
             if let Some(place) = self.places.take() {
                 return Ok(Blank::Place(place));
             }
-            if let Some(lease) = self.lease_spare() {
+            if let Some(lease) = self.lease_spare(tier) {
                 return Ok(Blank::Spare(lease));
             }
             self.make_room();
@@ -74,9 +76,10 @@ impl Core {
     }
 
     /// Starts a process in the turn of `owner`, and waits until it is ready.
-    async fn boot(self: &Arc<Self>, owner: &str, place: Arc<Place>) -> Result<Lease<'_>, PoolError> {
+    async fn boot(self: &Arc<Self>, owner: &str, tier: Tier, place: Arc<Place>) -> Result<Lease<'_>, PoolError> {
         let _turn = self.starts.turn(owner.into()).await;
-        let started = self.spawner.start(&self.config, &self.alarm, place).await.inspect_err(|_| count(&self.counters.failed_starts))?;
+        let started =
+            self.spawner.start(&self.config, tier, &self.alarm, place).await.inspect_err(|_| count(&self.counters.failed_starts))?;
         count(&self.counters.started);
         let process = self.register(started);
         let lease = Lease::new(self, Arc::clone(&process), Buffers::default());
@@ -86,7 +89,7 @@ impl Core {
         }
         process.wait_until_ready(&self.config).await.inspect_err(|_| count(&self.counters.failed_starts))?;
         if let Some(jail) = process.jail() {
-            self.note_jail(jail);
+            self.note_jail(tier, jail);
         }
         Ok(lease)
     }
@@ -94,8 +97,10 @@ impl Core {
     /// Ends as many warm workers as keep spares from their places, of which a quarter are for spares before all: else, where
     /// all are taken, the first call of every version would wait for a place and for a start.
     pub(crate) fn make_room_for_spares(&self) {
-        let most = self.config.spares.min(self.config.max_processes / 4);
-        let missing = most.saturating_sub(self.idle().spares_to_come());
+        let missing = {
+            let idle = self.idle();
+            self.missing_spares(&idle).len().min((self.config.max_processes / 4).saturating_sub(idle.spares_to_come()))
+        };
         if missing == 0 {
             return;
         }
@@ -106,33 +111,32 @@ impl Core {
         }
     }
 
-    /// Boots spares until there are enough, in the background, where nobody else wants their places.
+    /// Boots spares until there are enough of each tier that is in use, in the background, where nobody else wants their places.
     pub(crate) fn refill(self: &Arc<Self>) {
         let places: Vec<_> = {
             let mut idle = self.idle();
-            let missing = self.config.spares.saturating_sub(idle.spares_to_come());
-            let missing = if idle.closed { 0 } else { missing };
-            let places: Vec<_> = (0..missing).map_while(|_| self.places.take_unwanted()).collect();
-            idle.booting += places.len();
+            let missing = if idle.closed { Vec::new() } else { self.missing_spares(&idle) };
+            let places: Vec<_> = missing.into_iter().map_while(|tier| Some((tier, self.places.take_unwanted()?))).collect();
+            places.iter().for_each(|(tier, _)| idle.booting[*tier] += 1);
             places
         };
-        for place in places {
+        for (tier, place) in places {
             let core = Arc::clone(self);
             self.tasks.spawn(async move {
-                let booting = Booting(&core);
-                match core.boot(HOST, place).await {
+                let booting = Booting(&core, tier);
+                match core.boot(HOST, tier, place).await {
                     Ok(lease) => lease.keep_as_spare(),
                     Err(_) if core.idle().closed => {}
-                    Err(error) => tracing::warn!(error = %error, "a spare worker could not be started"),
+                    Err(error) => tracing::warn!(error = %error, tier = %tier, "a spare worker could not be started"),
                 }
                 drop(booting);
             });
         }
     }
 
-    fn lease_spare(self: &Arc<Self>) -> Option<Lease<'_>> {
+    fn lease_spare(self: &Arc<Self>, tier: Tier) -> Option<Lease<'_>> {
         loop {
-            let lease = Lease::new(self, self.take_spare()?, Buffers::default());
+            let lease = Lease::new(self, self.take_spare(tier)?, Buffers::default());
             if lease.is_fit() {
                 return Some(lease);
             }
@@ -140,8 +144,21 @@ impl Core {
         }
     }
 
-    fn take_spare(&self) -> Option<Arc<Process>> {
-        self.idle().spares.pop()
+    /// The tier of each spare that is not there and not on its way.
+    fn missing_spares(&self, idle: &Idle) -> Vec<Tier> {
+        let in_use = Tier::ALL.into_iter().filter(|tier| self.has_spares(idle, *tier));
+        in_use.flat_map(|tier| std::iter::repeat_n(tier, self.config.spares.saturating_sub(idle.spares_of(tier)))).collect()
+    }
+
+    /// Whether spares of a tier are kept: one that nobody asks for costs nothing.
+    pub(crate) fn has_spares(&self, idle: &Idle, tier: Tier) -> bool {
+        tier == self.config.tier || idle.wanted[tier].is_some_and(|wanted| wanted.elapsed() < self.config.max_life)
+    }
+
+    fn take_spare(&self, tier: Tier) -> Option<Arc<Process>> {
+        let mut idle = self.idle();
+        idle.wanted[tier] = Some(Instant::now());
+        idle.take_spare(tier)
     }
 
     /// Ends as many of those that are idle as keep others from a place.
@@ -155,11 +172,11 @@ impl Core {
 }
 
 /// A spare on its way.
-struct Booting<'a>(&'a Core);
+struct Booting<'a>(&'a Core, Tier);
 
 impl Drop for Booting<'_> {
     fn drop(&mut self) {
-        self.0.idle().booting -= 1;
+        self.0.idle().booting[self.1] -= 1;
     }
 }
 
@@ -174,11 +191,11 @@ mod tests {
             let core = Core::new(PoolConfig { spares, max_processes, ..PoolConfig::new("/bin/false") }).unwrap();
             core.refill();
             core.refill();
-            assert_eq!(core.idle().booting, 2);
+            assert_eq!(core.idle().booting[Tier::Jit], 2);
             core.tasks.close();
             core.tasks.wait().await;
             core.spawner.all_reaped().await;
-            assert_eq!((core.idle().booting, core.places.taken()), (0, 0));
+            assert_eq!((core.idle().booting[Tier::Jit], core.places.taken()), (0, 0));
         }
     }
 
@@ -188,9 +205,30 @@ mod tests {
         let [(fit, _fit), (retired, _retired)] = [(); 2].map(|()| Process::stand_in());
         retired.retire();
         core.idle().spares = vec![Arc::clone(&fit), Arc::clone(&retired)];
-        assert_eq!(core.lease_blank("a").await.unwrap().process().pid, fit.pid);
+        assert_eq!(core.lease_blank("a", Tier::Jit).await.unwrap().process().pid, fit.pid);
         let totals = core.counters.totals();
         assert_eq!((totals.started, totals.idle_faults, retired.is_live()), (0, 1, false));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tier_has_spares_while_it_is_asked_for_and_the_usual_one_always() {
+        let core = Core::new(PoolConfig { spares: 2, ..PoolConfig::new("/bin/false") }).unwrap();
+        let missing = || core.missing_spares(&core.idle());
+        assert_eq!(missing(), [Tier::Jit; 2]);
+        assert!(core.take_spare(Tier::Jitless).is_none());
+        core.idle().booting[Tier::Jit] = 1;
+        assert_eq!(missing(), [Tier::Jit, Tier::Jitless, Tier::Jitless]);
+        tokio::time::advance(core.config.max_life).await;
+        assert_eq!(missing(), [Tier::Jit]);
+    }
+
+    #[tokio::test]
+    async fn spare_of_another_tier_is_left() {
+        let core = Core::new(PoolConfig::new("/bin/false")).unwrap();
+        let (spare, _theirs) = Process::stand_in();
+        core.idle().spares.push(Arc::clone(&spare));
+        assert!(core.take_spare(Tier::Jitless).is_none() && core.idle().spares_of(Tier::Jit) == 1);
+        assert!(core.take_spare(Tier::Jit).is_some_and(|taken| Arc::ptr_eq(&taken, &spare)));
     }
 
     #[tokio::test]
@@ -212,8 +250,8 @@ mod tests {
         let core = Core::new(PoolConfig::new("/bin/false")).unwrap();
         core.idle().closed = true;
         core.refill();
-        assert_eq!(core.idle().booting, 0);
-        assert!(core.start_blank("a").await.is_err());
+        assert_eq!(core.idle().booting[Tier::Jit], 0);
+        assert!(core.start_blank("a", Tier::Jit).await.is_err());
         core.spawner.all_reaped().await;
         assert_eq!(core.places.taken(), 0);
     }

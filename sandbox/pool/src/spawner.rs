@@ -14,6 +14,7 @@ use std::{
 
 use rustix::io::{FdFlags, fcntl_setfd};
 use tokio::{net::UnixStream, sync::oneshot};
+use tollhouse_protocol::Tier;
 
 use crate::{
     config::PoolConfig,
@@ -32,8 +33,8 @@ pub(crate) struct Spawner {
     reaper: Reaper,
 }
 
-/// A process that was asked for: the place it will have, and where it is to be delivered.
-type Order = (Arc<Place>, oneshot::Sender<io::Result<(Child, Socket, Arc<Place>)>>);
+/// A process that was asked for: its tier, the place it will have, and where it is to be delivered.
+type Order = (Tier, Arc<Place>, oneshot::Sender<io::Result<(Child, Socket, Arc<Place>)>>);
 
 impl Spawner {
     /// # Errors
@@ -44,8 +45,8 @@ impl Spawner {
         let config = config.clone();
         let mut users = config.users.in_turn();
         let spawn = move || {
-            for (place, order) in ordered {
-                let spawned = spawn(&config, users.next()).map(|(child, socket)| (child, socket, place));
+            for (tier, place, order) in ordered {
+                let spawned = spawn(&config, tier, users.next()).map(|(child, socket)| (child, socket, place));
                 if let Err(Ok((mut child, ..))) = order.send(spawned) {
                     // Nobody waits for it any more.
                     let _ = child.kill();
@@ -57,21 +58,21 @@ impl Spawner {
         Ok(Self { orders, reaper: Reaper::start().map_err(failed)? })
     }
 
-    /// Starts a process, which has `place` until it is gone from the system.
+    /// Starts a process of a tier, which has `place` until it is gone from the system.
     ///
     /// # Errors
     ///
     /// [`PoolError::Spawn`] with what the system said.
-    pub(crate) async fn start(&self, config: &PoolConfig, alarm: &Arc<Alarm>, place: Arc<Place>) -> Result<Process, PoolError> {
+    pub(crate) async fn start(&self, config: &PoolConfig, tier: Tier, alarm: &Arc<Alarm>, place: Arc<Place>) -> Result<Process, PoolError> {
         let (order, answer) = oneshot::channel();
-        self.orders.send((place, order)).map_err(failed)?;
+        self.orders.send((tier, place, order)).map_err(failed)?;
         let (child, socket, place) = answer.await.map_err(failed)?.map_err(failed)?;
         let (pid, weak) = (child.id(), Arc::downgrade(&place));
         // From here on it is ended, and waited for, whatever goes wrong.
         let child = self.reaper.adopt(child, place);
         let stream = socket.set_nonblocking(true).and_then(|()| UnixStream::from_std(socket)).map_err(failed)?;
         let pipeline = Pipeline::new(config.pipeline, config.pipeline_time);
-        Ok(Process::new(pid, (child, weak), Link { stream, pipeline, meter: Meter::new(Arc::clone(alarm)) }))
+        Ok(Process::new(pid, tier, (child, weak), Link { stream, pipeline, meter: Meter::new(Arc::clone(alarm)) }))
     }
 
     /// Waits until every ended process is gone from the system.
@@ -80,13 +81,13 @@ impl Spawner {
     }
 }
 
-fn spawn(config: &PoolConfig, user: Option<u32>) -> io::Result<(Child, Socket)> {
+fn spawn(config: &PoolConfig, tier: Tier, user: Option<u32>) -> io::Result<(Child, Socket)> {
     let (ours, theirs) = Socket::pair()?;
     // The worker inherits its end under the number it has here, and closes all others first thing.
     // Only this thread starts workers, so none of them gets the end of another.
     fcntl_setfd(&theirs, FdFlags::empty())?;
     let child = Command::new(&config.worker)
-        .args(["--socket", &theirs.as_raw_fd().to_string()])
+        .args(["--socket", &theirs.as_raw_fd().to_string(), "--tier", &tier.to_string()])
         .args(user.into_iter().flat_map(|user| ["--user".to_owned(), user.to_string()]))
         .args(&config.worker_args)
         .env_clear()
@@ -114,7 +115,7 @@ mod tests {
         let config = PoolConfig::new("/bin/false");
         let (spawner, places) = (Spawner::new(&config).unwrap(), Places::new(2, u64::MAX));
         let alarm = Arc::default();
-        let start = || spawner.start(&config, &alarm, places.take().unwrap());
+        let start = || spawner.start(&config, Tier::Jit, &alarm, places.take().unwrap());
         let processes = tokio::try_join!(start(), start()).unwrap();
         assert!(places.take().is_none());
         assert!(spawner.all_reaped().now_or_never().is_none());

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
-use tollhouse_protocol::{JailLayer, Refused};
+use tollhouse_protocol::{JailLayer, JailReport, Refused, Tier};
 
 /// A moment of a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -27,8 +27,24 @@ pub struct Status {
     pub jail: Vec<JailLayer>,
     /// The layers that a worker was refused.
     pub jail_refused: Vec<RefusedLayer>,
+    /// The tiers of which there has been a worker.
+    pub tiers: Vec<TierStatus>,
     /// Since the start of the pool.
     pub totals: Totals,
+}
+
+/// The workers of a tier.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TierStatus {
+    /// Which.
+    pub tier: Tier,
+    /// Those that are there.
+    pub processes: usize,
+    /// Layers of the jail that every one reports as in force.
+    pub jail: Vec<JailLayer>,
+    /// The layers that one was refused.
+    pub jail_refused: Vec<RefusedLayer>,
 }
 
 /// A layer of the jail that the system refused.
@@ -46,6 +62,33 @@ impl From<Refused> for RefusedLayer {
     fn from(refused: Refused) -> Self {
         Self { layer: refused.layer, errno: refused.errno, error: std::io::Error::from_raw_os_error(refused.errno).to_string() }
     }
+}
+
+/// The jail of several workers: what is in force for all of them, and what one was refused.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Jails(Option<JailReport>);
+
+impl Jails {
+    /// One more.
+    pub(crate) fn note(&mut self, report: &JailReport) {
+        let known = self.0.get_or_insert_with(|| report.clone());
+        known.in_force.retain(|layer| report.in_force.contains(layer));
+        for refused in &report.refused {
+            if known.refused.iter().all(|known| known.layer != refused.layer) {
+                known.refused.push(*refused);
+            }
+        }
+    }
+
+    /// Nothing before there was one.
+    pub(crate) fn report(&self) -> Option<&JailReport> {
+        self.0.as_ref()
+    }
+}
+
+/// As it is told.
+pub(crate) fn told(refused: &[Refused]) -> Vec<RefusedLayer> {
+    refused.iter().copied().map(RefusedLayer::from).collect()
 }
 
 /// Counts since the start of a pool.

@@ -49,11 +49,13 @@ pub enum JailLayer {
     Landlock,
     /// It makes no system calls but a few.
     Seccomp,
+    /// It has no code but its program's, from before its engine boots. Not where the engine is to compile.
+    NoExec,
 }
 
 impl JailLayer {
     /// All there are.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Descriptors,
         Self::ParentDeathSignal,
         Self::Rlimits,
@@ -69,6 +71,7 @@ impl JailLayer {
         Self::EmptyRoot,
         Self::Landlock,
         Self::Seccomp,
+        Self::NoExec,
     ];
 
     /// The layer of a name, as it is told in JSON.

@@ -32,6 +32,7 @@ mod message;
 mod op;
 mod outcome;
 mod schema;
+mod tier;
 
 pub use jail::{JailLayer, JailReport, Refused};
 pub use limits::Limits;
@@ -42,3 +43,4 @@ pub use message::{
 pub use op::{AtomicCheck, AtomicWrite, HeaderFromEnv, OpFailure, OpRequest, OpValue};
 pub use outcome::{FAILED, Outcome, ReplyBody, STRUCTURED, Spent, StopReason, Thrown, ToolReply, are_blocks};
 pub use schema::{MAX_PROBLEMS, Problem, SchemaFault, Schemas, Side};
+pub use tier::Tier;

@@ -6,6 +6,7 @@ use deno_core::{
     JsRuntime, RuntimeOptions, scope,
     v8::{self, CreateParams, Local, PinScope},
 };
+use tollhouse_protocol::Tier;
 
 use crate::{
     call_state::CallState,
@@ -29,13 +30,22 @@ const SNAPSHOT: Option<&[u8]> = None;
 /// worker keeps all of it for life.
 const FLAGS: &str = "--single-threaded --stack-size=512 --max-semi-space-size=2 --min-semi-space-size=1 --no-expose-wasm";
 
+/// What V8 is told besides, where it is to compile nothing. It interprets regular expressions then, too.
+const JITLESS: &str = "--jitless";
+
+/// Whether the engine compiles code in this tier, and needs room for that.
+pub(crate) fn compiles(tier: Tier) -> bool {
+    cfg!(feature = "v8") && tier == Tier::Jit
+}
+
 /// Boots the isolate and hardens it. After this nothing in it knows `Deno` or any op by name.
 ///
 /// # Panics
 ///
 /// When the scripts in the snapshot are not those this binary was built with.
-pub(crate) fn boot(memory: &Arc<Memory>, call: CallState) -> (JsRuntime, Driver) {
-    deno_core::v8_set_flags(std::iter::once(String::new()).chain(FLAGS.split(' ').map(String::from)).collect());
+pub(crate) fn boot(tier: Tier, memory: &Arc<Memory>, call: CallState) -> (JsRuntime, Driver) {
+    let jitless = (!compiles(tier)).then_some(JITLESS);
+    deno_core::v8_set_flags(std::iter::once("").chain(FLAGS.split(' ')).chain(jitless).map(String::from).collect());
     let mut runtime = JsRuntime::new(RuntimeOptions {
         startup_snapshot: SNAPSHOT,
         extensions: vec![ops::extension(call)],

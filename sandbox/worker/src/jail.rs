@@ -15,6 +15,8 @@
 
 #[path = "jail/calls.rs"]
 mod calls;
+#[path = "jail/code.rs"]
+mod code;
 #[path = "jail/files.rs"]
 mod files;
 #[path = "jail/identity.rs"]
@@ -55,6 +57,7 @@ impl Jail {
         self.apply(JailLayer::OomScore, resources::die_first);
         self.apply(JailLayer::Rlimits, resources::limit);
         self.apply(JailLayer::NoNewPrivs, || set_no_new_privs(true));
+        self.apply(JailLayer::NoExec, code::deny);
     }
 
     /// Out of the host's surroundings. `user` is the number of the user and the group to become, which are this process's alone.
@@ -81,7 +84,8 @@ impl Jail {
         if self.is_in_force(JailLayer::Rlimits) {
             self.apply(JailLayer::Rlimits, resources::forbid_new_processes);
         }
-        self.apply(JailLayer::Seccomp, calls::allow_few);
+        let compiles = !self.is_in_force(JailLayer::NoExec);
+        self.apply(JailLayer::Seccomp, || calls::allow_few(compiles));
         self.report
     }
 

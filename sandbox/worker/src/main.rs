@@ -34,23 +34,34 @@ mod worker;
 
 use std::process::ExitCode;
 
+use tollhouse_protocol::Tier;
+
+use crate::worker::Terms;
+
 fn main() -> ExitCode {
-    let Some((descriptor, user)) = arguments(std::env::args().skip(1)) else {
+    let Some(terms) = arguments(std::env::args().skip(1)) else {
         return ExitCode::from(64);
     };
     settle_environment();
-    match worker::run(descriptor, user) {
+    match worker::run(terms) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::from(tollhouse_protocol::exit::UNSAID),
     }
 }
 
-/// The number after `--socket`, and the one after `--user` where there is one: whom to become.
-fn arguments(mut arguments: impl Iterator<Item = String>) -> Option<(i32, Option<u32>)> {
-    let mut after = |name: &str| (arguments.next()? == name).then(|| arguments.next()).flatten();
-    let socket = after("--socket")?.parse().ok().filter(|number| *number > 2)?;
-    let user = after("--user").map(|number| number.parse()).transpose().ok()?;
-    arguments.next().is_none().then_some((socket, user))
+/// What stands after `--socket`, after `--user` and after `--tier`; the first has to be there.
+fn arguments(mut words: impl Iterator<Item = String>) -> Option<Terms> {
+    let (mut socket, mut user, mut tier) = (None, None, Tier::default());
+    while let Some(name) = words.next() {
+        let value = words.next()?;
+        match &*name {
+            "--socket" => socket = Some(value.parse().ok().filter(|number| *number > 2)?),
+            "--user" => user = Some(value.parse().ok()?),
+            "--tier" => tier = Tier::named(&value)?,
+            _ => return None,
+        }
+    }
+    Some(Terms { socket: socket?, user, tier })
 }
 
 /// What the engines read of the environment, which the host leaves empty.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use deno_core::{JsRuntime, OpState, scope};
 use tollhouse_protocol::{
     Checked, JailLayer, Language, Limits, Load, LoadError, LoadFault, Loaded, Outcome, ReplyBody, Side, Source, Spent, Start, StopReason,
-    ToHost, ToWorker, ToolReply, Work, exit::UNSAID,
+    Tier, ToHost, ToWorker, ToolReply, Work, exit::UNSAID,
 };
 
 use crate::{
@@ -25,14 +25,25 @@ use crate::{
     schema::Schemas,
 };
 
-/// Serves the host at `descriptor`, as `user` where one is named, until it goes away or something overruns its limits.
+/// On what terms a worker works.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms {
+    /// The descriptor at which the host is.
+    pub(crate) socket: i32,
+    /// Whom to become, where somebody is named.
+    pub(crate) user: Option<u32>,
+    /// How code runs.
+    pub(crate) tier: Tier,
+}
+
+/// Serves the host until it goes away or something overruns its limits.
 ///
 /// # Errors
 ///
 /// When there is no host to speak to. Else it does not return: the process ends, with 0 when the
 /// host closed the socket or was told of a stop.
-pub(crate) fn run(descriptor: i32, user: Option<u32>) -> Result<(), Gone> {
-    let mut worker = Worker::boot(descriptor, user)?;
+pub(crate) fn run(terms: Terms) -> Result<(), Gone> {
+    let mut worker = Worker::boot(terms)?;
     let gone = worker.serve();
     // Taking an isolate down costs time and gives nothing back that the exit does not.
     exit_now(if matches!(gone, Gone::Closed) { 0 } else { UNSAID })
@@ -52,17 +63,17 @@ struct Worker {
 }
 
 impl Worker {
-    fn boot(descriptor: i32, user: Option<u32>) -> Result<Self, Gone> {
+    fn boot(Terms { socket, user, tier }: Terms) -> Result<Self, Gone> {
         let limits = Limits::default();
-        let host = Host::inherit(descriptor);
-        let mut jail = Jail::of(&JailLayer::ALL);
-        jail.enter(descriptor);
+        let host = Host::inherit(socket);
+        let mut jail = Jail::of(&layers(tier));
+        jail.enter(socket);
         let memory = Memory::new(limits.heap_bytes, limits.buffer_bytes);
         let budget = Budget::new(host.lifeline());
-        let (mut runtime, driver) = engine::boot(&memory, CallState::new(Arc::clone(&budget)));
+        let (mut runtime, driver) = engine::boot(tier, &memory, CallState::new(Arc::clone(&budget)));
         memory.report_to(Arc::clone(&budget));
         heap::report_to(Arc::clone(&budget));
-        fatal::watch(descriptor);
+        fatal::watch(socket);
         // It is read in `/proc`, which is not there afterwards.
         let footprint = Footprint::now();
         jail.leave(user);
@@ -236,6 +247,12 @@ impl Worker {
     fn tell(&mut self, message: &ToHost) -> Result<(), Gone> {
         send(&self.state, &mut self.host, message)
     }
+}
+
+/// The layers of the jail: all there are, but an engine that compiles needs room for code.
+fn layers(tier: Tier) -> Vec<JailLayer> {
+    let compiles = engine::compiles(tier);
+    JailLayer::ALL.into_iter().filter(|layer| *layer != JailLayer::NoExec || !compiles).collect()
 }
 
 /// Lets this thread take a core from nobody when a call comes in (sched(7), `SCHED_BATCH`). On a busy machine calls then

@@ -59,6 +59,7 @@ fn call(at: Timestamp, code: Option<&str>) -> CallRecord {
         payment: receipt::Kind::X402,
         duration_ms: 1.25,
         cpu_ms: Some(0.5),
+        tier: None,
         input_bytes: 17,
         receipt_id: None,
         version: "sha256:abc".to_owned(),

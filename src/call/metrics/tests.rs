@@ -52,6 +52,7 @@ impl Bench {
             payment: receipt::Kind::Free,
             duration_ms,
             cpu_ms: None,
+            tier: None,
             input_bytes: 2,
             receipt_id: None,
             version: "v".to_owned(),

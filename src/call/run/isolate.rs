@@ -96,6 +96,7 @@ pub(super) async fn run(pool: &Pool, services: &Arc<CapabilityServices>, task: T
         caller: Some(task.turn.address()),
         by_owner: task.by == CalledBy::Owner || task.scratch.is_some(),
         isolation,
+        tier: endpoint.tier,
         concurrency: Live::CONCURRENCY,
         start: Start {
             call: task.call.to_string(),

@@ -73,6 +73,7 @@ async fn those_that_died_or_speak_unasked_are_swept_as_faults_and_those_gone_sta
     let (quiet, _quiet) = worker();
     let (stale, _stale) = worker();
     let (spare, _spare) = worker();
+    let (unused, _unused) = worker();
     let (talking, mut talks) = worker();
     let (dead, ends) = worker();
     talks.write_all(b"x").await.unwrap();
@@ -81,10 +82,10 @@ async fn those_that_died_or_speak_unasked_are_swept_as_faults_and_those_gone_sta
         process.link.stream.readable().await.unwrap();
     }
     assert!([&quiet, &stale, &talking].iter().all(|process| idle.put(Warm::just_now(process)).is_none()));
-    idle.spares = vec![spare, Arc::clone(&dead)];
-    let (swept, faults) = idle.sweep(|warm| Arc::ptr_eq(&warm.process, &stale));
+    idle.spares = vec![spare, Arc::clone(&dead), Arc::clone(&unused)];
+    let (swept, faults) = idle.sweep(|warm| Arc::ptr_eq(&warm.process, &stale), |spare| spare.pid == unused.pid);
     assert_eq!(faults, 2);
-    assert_eq!(swept.iter().map(|process| process.pid).collect::<Vec<_>>(), [stale.pid, talking.pid, dead.pid]);
+    assert_eq!(swept.iter().map(|process| process.pid).collect::<Vec<_>>(), [stale.pid, talking.pid, dead.pid, unused.pid]);
     assert!(idle.warm.len() == 1 && is(idle.warm.oldest(), &quiet));
     assert_eq!(idle.spares.len(), 1);
     idle.clear();

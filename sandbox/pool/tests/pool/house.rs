@@ -18,7 +18,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::Instant;
 use tollhouse_pool::{Job, OpHost, Pool, PoolConfig, PoolError, Ran};
 use tollhouse_protocol::{
-    Bundle, Isolation, Language, Limits, LogLine, OpFailure, OpRequest, OpValue, Outcome, ReplyBody, Said, Schemas, Source, Start, Work,
+    Bundle, Isolation, Language, Limits, LogLine, OpFailure, OpRequest, OpValue, Outcome, ReplyBody, Said, Schemas, Source, Start, Tier,
+    Work,
 };
 
 pub const COUNTER: &str = "let calls = 0; export default () => ++calls;";
@@ -54,6 +55,7 @@ impl House {
             caller: tool.caller,
             by_owner: false,
             isolation: tool.isolation,
+            tier: tool.tier,
             concurrency: 1_000,
             start: Start {
                 call: "call_1".into(),
@@ -120,6 +122,7 @@ pub struct Tool {
     owner: String,
     pub caller: Option<IpAddr>,
     pub isolation: Isolation,
+    pub tier: Tier,
     pub limits: Limits,
     pub body: &'static str,
 }
@@ -138,6 +141,7 @@ impl Tool {
             owner: "builder".into(),
             caller: None,
             isolation: Isolation::Warm,
+            tier: Tier::Jit,
             limits: Limits::default(),
             body: "{}",
         }

@@ -10,4 +10,5 @@ mod house;
 mod limits;
 mod memory;
 mod pipeline;
+mod tiers;
 mod workers;

@@ -80,6 +80,17 @@ fn attempt(act: &str) -> String {
                 let page = map(libc::PROT_READ | libc::PROT_WRITE);
                 call(libc::SYS_mprotect, [page, 4096, (libc::PROT_READ | libc::PROT_EXEC).into(), 0])
             }
+            "pkey-exec" => {
+                let page = map(libc::PROT_READ | libc::PROT_WRITE);
+                call(libc::SYS_pkey_mprotect, [page, 4096, (libc::PROT_READ | libc::PROT_EXEC).into(), -1])
+            }
+            "shared-exec" => {
+                let segment = call(libc::SYS_shmget, [libc::IPC_PRIVATE.into(), 4096, 0o600, 0]);
+                let place = call(libc::SYS_shmat, [segment, 0, libc::SHM_EXEC.into(), 0]);
+                call(libc::SYS_shmctl, [segment, libc::IPC_RMID.into(), 0, 0]);
+                place
+            }
+            "personality" => call(libc::SYS_personality, [libc::READ_IMPLIES_EXEC.into(), 0, 0, 0]),
             "signal-parent" => call(libc::SYS_kill, [libc::getppid().into(), 0, 0, 0]),
             "signal-parent-thread" => call(libc::SYS_tgkill, [libc::getppid().into(), libc::getppid().into(), 0, 0]),
             "userfaultfd" => call(libc::SYS_userfaultfd, [1, 0, 0, 0]),

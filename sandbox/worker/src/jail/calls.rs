@@ -23,7 +23,8 @@ enum If {
     Is(u8, i32),
     /// The first argument is this process.
     Own,
-    /// V8 has memory keys to protect code with, and sets them page by page; QuickJS, and other processors, have none.
+    /// V8 has memory keys to protect code with, and sets them page by page; where it compiles none, on QuickJS, and on other
+    /// processors there are none.
     Keys,
 }
 
@@ -69,18 +70,23 @@ const NOT_FOUND: &[i64] = &[
     libc::SYS_openat,
 ];
 
-/// Lets all threads make the system calls above and no others.
-pub(crate) fn allow_few() -> Result<()> {
-    install().map_err(|error| match error {
-        Error::Seccomp(error) | Error::Prctl(error) => Errno::from_io_error(&error).unwrap_or(Errno::IO),
-        _ => Errno::INVAL,
-    })
+/// Lets all threads make the system calls above and no others. `compiles`: whether the engine does.
+pub(crate) fn allow_few(compiles: bool) -> Result<()> {
+    install(compiles).map_err(errno)
 }
 
-fn install() -> std::result::Result<(), Error> {
+/// The error number of what the system did not want.
+pub(super) fn errno(error: Error) -> Errno {
+    match error {
+        Error::Seccomp(error) | Error::Prctl(error) => Errno::from_io_error(&error).unwrap_or(Errno::IO),
+        _ => Errno::INVAL,
+    }
+}
+
+fn install(compiles: bool) -> std::result::Result<(), Error> {
     let mut allowed: Vec<_> = NOT_FOUND.iter().map(|call| (*call, Vec::new())).collect();
     for (call, condition, _reason) in ALLOWED {
-        if let Some(rules) = rules(*condition)? {
+        if let Some(rules) = rules(*condition, compiles)? {
             allowed.push((*call, rules));
         }
     }
@@ -90,20 +96,25 @@ fn install() -> std::result::Result<(), Error> {
         SeccompFilter::new(refused, SeccompAction::Allow, SeccompAction::Errno(libc::ENOENT.unsigned_abs()), arch()?)?,
         SeccompFilter::new(allowed.into_iter().collect(), SeccompAction::KillProcess, SeccompAction::Allow, arch()?)?,
     ] {
-        apply_filter_all_threads(&BpfProgram::try_from(filter)?)?;
+        apply(filter)?;
     }
     Ok(())
 }
 
-fn arch() -> std::result::Result<seccompiler::TargetArch, BackendError> {
+/// Puts a filter in force, on all threads.
+pub(super) fn apply(filter: SeccompFilter) -> std::result::Result<(), Error> {
+    apply_filter_all_threads(&BpfProgram::try_from(filter)?)
+}
+
+pub(super) fn arch() -> std::result::Result<seccompiler::TargetArch, BackendError> {
     std::env::consts::ARCH.try_into()
 }
 
 /// The rules of a condition, none of them for a call that is allowed always; nothing where it is not met here.
-fn rules(condition: If) -> std::result::Result<Option<Vec<SeccompRule>>, BackendError> {
+fn rules(condition: If, compiles: bool) -> std::result::Result<Option<Vec<SeccompRule>>, BackendError> {
     let (argument, operator, value) = match condition {
         If::Always => return Ok(Some(Vec::new())),
-        If::Keys => return Ok(has_keys().then(Vec::new)),
+        If::Keys => return Ok((compiles && has_keys()).then(Vec::new)),
         If::Without(argument, bits) => (argument, SeccompCmpOp::MaskedEq(u64::from(bits.unsigned_abs())), 0),
         If::Is(argument, value) => (argument, SeccompCmpOp::Eq, value.unsigned_abs()),
         If::Own => (0, SeccompCmpOp::Eq, getpid().as_raw_nonzero().get().unsigned_abs()),

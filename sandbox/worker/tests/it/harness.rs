@@ -17,7 +17,7 @@ use std::{
 use serde_json::Value;
 use tollhouse_protocol::{
     AtomicWrite, Bundle, JailReport, Language, Limits, Load, LoadError, LoadFault, Loaded, LogLine, OpFailure, OpRequest, OpValue, Outcome,
-    ReplyBody, Said, Schemas, Source, Spent, Start, StopReason, ToHost, ToWorker, ToolReply, Work,
+    ReplyBody, Said, Schemas, Source, Spent, Start, StopReason, Tier, ToHost, ToWorker, ToolReply, Work,
     frame::{self, PREFIX_BYTES},
 };
 
@@ -58,12 +58,22 @@ pub struct Ended {
 }
 
 impl Worker {
-    /// A blank worker.
+    /// A blank worker, of the tier in `TOLLHOUSE_TIER` where that names one.
     pub fn start() -> Self {
+        Self::of_tier(std::env::var("TOLLHOUSE_TIER").map_or(Tier::default(), |name| Tier::named(&name).unwrap()))
+    }
+
+    /// A blank worker of a tier.
+    pub fn of_tier(tier: Tier) -> Self {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let descriptor: OwnedFd = theirs.into();
         let mut command = Command::new(env!("CARGO_BIN_EXE_tollhouse-worker"));
-        command.args(["--socket", "3"]).env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit());
+        command
+            .args(["--socket", "3", "--tier", &tier.to_string()])
+            .env_clear()
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::inherit());
         let source = descriptor.as_raw_fd();
         #[expect(unsafe_code, reason = "the child's descriptor has to get its number between fork and exec")]
         // SAFETY: dup2 is async-signal-safe, and both descriptors are the child's own.

@@ -133,6 +133,21 @@ fn system_calls_that_are_not_listed_end_the_process() {
 }
 
 #[test]
+fn nothing_becomes_code_where_there_is_to_be_none() {
+    let probe = Probe::new();
+    for user in users() {
+        for act in ["mmap-exec", "mprotect-exec", "pkey-exec", "shared-exec", "personality", "exec", "second-thread:mmap-exec"] {
+            for layers in [&[JailLayer::NoExec][..], &[JailLayer::NoExec, JailLayer::Seccomp]] {
+                probe.assert_stopped(act, layers, user, KILLED);
+            }
+        }
+        for act in ["nothing", "mmap", "second-thread:mmap"] {
+            probe.assert_stopped(act, &[JailLayer::NoExec], user, "ok");
+        }
+    }
+}
+
+#[test]
 fn landlock_refuses_files_connections_programs_and_signals() {
     let probe = Probe::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -17,4 +17,5 @@ mod memory;
 mod queued;
 mod schemas;
 mod speed;
+mod tiers;
 mod web;

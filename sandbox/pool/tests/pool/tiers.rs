@@ -1,0 +1,38 @@
+//! Tiers: each call in a worker that runs code as it is to, and none for a tier that nobody asks for.
+
+use tollhouse_protocol::{JailLayer, Tier};
+
+use crate::house::{COUNTER, House, Tool, json};
+
+fn counter(tier: Tier) -> Tool {
+    let mut tool = Tool::new("counter", COUNTER);
+    tool.tier = tier;
+    tool
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tier_that_nobody_asks_for_has_no_process_and_then_spares_of_its_own() {
+    let house = House::start(|config| config.spares = 1).await;
+    house.until(|pool| pool.status().spares == 1).await;
+    assert_eq!(house.pool.status().tiers.iter().map(|tier| (tier.tier, tier.processes)).collect::<Vec<_>>(), [(Tier::Jit, 1)]);
+    assert_eq!(json(house.call(&counter(Tier::Jitless)).await), "1");
+    house.until(|pool| pool.status().spares == 2).await;
+    let status = house.pool.status();
+    assert_eq!(status.tiers.iter().map(|tier| (tier.tier, tier.processes)).collect::<Vec<_>>(), [(Tier::Jit, 1), (Tier::Jitless, 2)]);
+    let [jit, jitless] = &status.tiers[..] else { panic!("two tiers: {status:?}") };
+    assert!(jitless.jail.contains(&JailLayer::NoExec) && jit.jail.iter().all(|layer| jitless.jail.contains(layer)), "{status:?}");
+    assert_eq!(status.jail, jit.jail, "what all have");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_of_one_tier_serves_no_call_of_another() {
+    let house = House::start(|config| config.spares = 0).await;
+    for (tier, calls) in [(Tier::Jit, "1"), (Tier::Jitless, "1"), (Tier::Jit, "2"), (Tier::Jitless, "2")] {
+        assert_eq!(json(house.call(&counter(tier)).await), calls, "{tier}");
+    }
+    // Whichever it is of, it is retired with its endpoint's version.
+    house.retire(&counter(Tier::Jit));
+    house.until(|pool| pool.status().processes == 0).await;
+    house.close().await;
+}

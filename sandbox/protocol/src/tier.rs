@@ -1,0 +1,52 @@
+//! How a worker runs code.
+
+use std::fmt;
+
+use serde::{
+    Deserialize, Serialize,
+    de::{
+        IntoDeserializer,
+        value::{Error, StrDeserializer},
+    },
+};
+
+/// How a worker runs code. The later one is the stricter.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tier {
+    /// As fast as its engine can: V8 compiles what runs often, and maps what it compiled as code.
+    #[default]
+    Jit,
+    /// The engine interprets, and nothing in the process is ever mapped as code but its own program. QuickJS knows no other way.
+    Jitless,
+}
+
+impl Tier {
+    /// All there are.
+    pub const ALL: [Self; 2] = [Self::Jit, Self::Jitless];
+
+    /// The tier of a name, as it is told in JSON.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let name: StrDeserializer<'_, Error> = name.into_deserializer();
+        Self::deserialize(name).ok()
+    }
+}
+
+impl fmt::Display for Tier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_tiers_the_greater_is_the_stricter_and_each_is_known_by_its_name() {
+        assert_eq!(Tier::Jit.max(Tier::Jitless), Tier::Jitless);
+        assert_eq!(Tier::ALL.map(|tier| Tier::named(&tier.to_string())), Tier::ALL.map(Some));
+        assert_eq!((Tier::named("Jit"), Tier::default()), (None, Tier::Jit));
+    }
+}

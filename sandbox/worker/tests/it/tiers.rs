@@ -1,0 +1,59 @@
+//! A worker that compiles nothing: it answers as any other does, and has no code but its program's.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use tollhouse_protocol::{JailLayer, Limits, Tier};
+
+use crate::harness::Worker;
+
+/// It loops until a compiler would take it on, asks for regular expressions, and makes functions of functions.
+const BUSY: &str = "
+    const add = (by) => (to) => (to + by) | 0;
+    let sum = 0;
+    for (let i = 0; i < 200_000; i++) sum = add(i)(sum);
+    const words = 'a1 b22 c333 '.repeat(2_000).replace(/([a-z])(\\d+)/g, (_, letter, digits) => letter + digits.length);
+    return { sum, words: words.slice(0, 9), length: words.length, json: JSON.parse(JSON.stringify({ n: [1.5, 'é'] })) };
+";
+
+/// Places of a process where code may be, that are no file's. Nothing where the system keeps them from this one.
+fn code_of_no_file(pid: u32) -> Option<Vec<String>> {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+    let is_code = |line: &&str| line.split(' ').nth(1).is_some_and(|rights| rights.contains('x'));
+    let is_own = |line: &&str| !line.contains(" /") && !line.ends_with("[vdso]") && !line.ends_with("[vsyscall]");
+    assert!(maps.lines().any(|line| is_code(&line)), "{maps}");
+    Some(maps.lines().filter(is_code).filter(is_own).map(str::to_owned).collect())
+}
+
+fn busy(tier: Tier) -> Worker {
+    let mut worker = Worker::of_tier(tier);
+    worker.limits = Limits { cpu_ms: 20_000, wall_ms: 60_000, ..Limits::default() };
+    worker.load(&format!("export default async function () {{ {BUSY} }}"), tollhouse_protocol::Language::Js).unwrap();
+    for _ in 0..20 {
+        let answer = worker.json(&Value::Null);
+        assert_eq!(answer["words"], "a1 b2 c3 ");
+        assert_eq!((answer["sum"].as_i64(), answer["length"].as_u64()), (Some(-1_474_936_480), Some(18_000)));
+        assert_eq!(answer["json"], json!({ "n": [1.5, "é"] }));
+    }
+    worker
+}
+
+#[test]
+fn worker_that_compiles_nothing_has_no_code_but_its_programs() {
+    let worker = busy(Tier::Jitless);
+    assert!(worker.jail.in_force.contains(&JailLayer::NoExec), "{:?}", worker.jail);
+    let Some(code) = code_of_no_file(worker.pid()) else {
+        return eprintln!("where code is mapped was not seen: this user may not look at a worker");
+    };
+    assert_eq!(code, [""; 0]);
+}
+
+#[test]
+fn worker_that_compiles_has_room_for_code_on_v8_alone_and_says_so() {
+    let worker = busy(Tier::Jit);
+    let compiles = cfg!(feature = "v8");
+    assert_eq!(worker.jail.in_force.contains(&JailLayer::NoExec), !compiles, "{:?}", worker.jail);
+    if let Some(code) = code_of_no_file(worker.pid()) {
+        assert_eq!(!code.is_empty(), compiles, "{code:?}");
+    }
+}
