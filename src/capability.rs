@@ -221,7 +221,7 @@ impl Ops {
     fn keep(&self, entry: LogEntry) {
         match &self.scratch {
             Some(scratch) => scratch.log(entry),
-            None => self.services.logs.write(&self.call.endpoint_id, entry),
+            None => self.services.logs.write(&self.call.owner, &self.call.endpoint_id, entry),
         }
     }
 

@@ -27,8 +27,14 @@ impl<K: Hash + Eq + Clone> Rate<K> {
     /// `per_second` requests for each key, and twice as many at once.
     #[must_use]
     pub fn new(per_second: NonZeroU32) -> Self {
-        let quota = Quota::per_second(per_second).allow_burst(per_second.saturating_mul(BURST));
-        Self { limiter: RateLimiter::keyed(quota), clock: DefaultClock::default(), per_second }
+        Self::with_burst(per_second, per_second.saturating_mul(BURST))
+    }
+
+    /// The same, with so many at once instead.
+    #[must_use]
+    pub fn with_burst(per_second: NonZeroU32, burst: NonZeroU32) -> Self {
+        let limiter = RateLimiter::keyed(Quota::per_second(per_second).allow_burst(burst));
+        Self { limiter, clock: DefaultClock::default(), per_second }
     }
 
     /// What one key may do in a second.
@@ -41,6 +47,11 @@ impl<K: Hash + Eq + Clone> Rate<K> {
     pub fn wait(&self, key: &K) -> Option<u64> {
         let not_until = self.limiter.check_key(key).err()?;
         Some(not_until.wait_time_from(self.clock.now()).as_secs() + 1)
+    }
+
+    /// Takes `some` of what the key may do, if it may do as much now.
+    pub fn take(&self, key: &K, some: NonZeroU32) -> bool {
+        self.limiter.check_key_n(key, some).is_ok_and(|taken| taken.is_ok())
     }
 
     /// Forgets keys that have been quiet, so that memory stays flat.

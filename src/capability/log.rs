@@ -1,13 +1,15 @@
 //! `ctx.log`: the log of each endpoint, bounded by count and age, and its live feed.
 //!
-//! A line never waits for the store: it goes into a bounded channel, and one task writes what has
-//! come in batches ([`Durability::Buffered`](crate::store::Durability::Buffered)) and trims. When the channel is full, lines are dropped
-//! and counted, and the endpoint's log says how many.
+//! A line never waits for the store: it goes into a queue of its endpoint, and one task takes from all queues in turn, writes
+//! in batches ([`Durability::Buffered`](crate::store::Durability::Buffered)) and trims. An endpoint that writes more than a log
+//! takes, or more than its part when the queues are full, loses lines and nobody else does: they are counted, and its log says
+//! how many.
 
 mod clean;
 mod entry;
 mod place;
 mod settings;
+mod waiting;
 mod writer;
 
 use std::{
@@ -19,14 +21,14 @@ use std::{
 };
 
 use serde::Serialize;
-use tokio::sync::{mpsc, oneshot};
 use tollhouse_protocol::LogLevel;
 
 pub(super) use self::clean::clean;
 pub use self::{entry::LogEntry, place::LogPlace, settings::LogSettings};
 use self::{
     place::LOGS,
-    writer::{Dropped, Message, Writer},
+    waiting::{Line, Waiting},
+    writer::Writer,
 };
 use crate::{
     base::{
@@ -34,7 +36,8 @@ use crate::{
         id::{CallId, EndpointId},
     },
     event::feed::{Crowded, Feed, Follower, Position as _},
-    store::{Counted, Direction, Store, StoreError},
+    store::{Counted, Direction, Store, StoreError, Value as _},
+    tool::Owner,
 };
 
 crate::store::json_values!(LogEntry);
@@ -84,8 +87,7 @@ pub struct Logs {
     store: Arc<dyn Store>,
     clock: Clock,
     settings: LogSettings,
-    writer: mpsc::Sender<Message>,
-    dropped: Arc<Dropped>,
+    waiting: Arc<Waiting>,
     feed: Feed<Arc<Followed>>,
     sequence: AtomicU64,
 }
@@ -94,41 +96,34 @@ impl Logs {
     /// Starts the writing task, which ends when the value is dropped and all is written.
     #[must_use]
     pub fn start(store: Arc<dyn Store>, clock: Clock, settings: LogSettings) -> Self {
-        let (writer, incoming) = mpsc::channel(settings.waiting.max(1));
-        let dropped = Arc::new(Dropped::default());
-        let task = Writer::new(Arc::clone(&store), clock.clone(), settings.clone(), Arc::clone(&dropped));
-        tokio::spawn(task.run(incoming));
+        let waiting = Arc::new(Waiting::new(&settings));
+        tokio::spawn(Writer::new(Arc::clone(&store), clock.clone(), settings.clone(), Arc::clone(&waiting)).run());
         // Two hosts that share a store start their numbers at different places.
         let sequence = AtomicU64::new(getrandom::u64().unwrap_or(0));
-        Self { store, clock, settings, writer, dropped, feed: Feed::default(), sequence }
+        Self { store, clock, settings, waiting, feed: Feed::default(), sequence }
     }
 
     pub(super) fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// Takes a line; drops and counts it when too many wait.
-    pub fn write(&self, endpoint: &EndpointId, entry: LogEntry) {
+    /// Takes a line; drops and counts one when there are too many.
+    pub fn write(&self, owner: &Owner, endpoint: &EndpointId, entry: LogEntry) {
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
         let place = LogPlace(entry.at, sequence);
         self.feed.publish(endpoint.as_str(), || Arc::new(Followed { place: place.clone(), entry: entry.clone() }));
-        if self.writer.try_send(Message::Line { endpoint: endpoint.clone(), place, entry }).is_err() {
-            self.dropped.count(endpoint);
-        }
+        self.waiting.push(owner, endpoint, Line { place, entry: entry.to_bytes() });
     }
 
     /// Waits until every line taken so far is in the store or given up.
     pub async fn flush(&self) {
-        let (done, wait) = oneshot::channel();
-        if self.writer.send(Message::Flush(done)).await.is_ok() {
-            let _ = wait.await;
-        }
+        self.waiting.flush().await;
     }
 
     /// Lines dropped since the start, of all endpoints.
     #[must_use]
     pub fn dropped(&self) -> u64 {
-        self.dropped.total()
+        self.waiting.dropped()
     }
 
     /// The lines of `endpoint` from now on, as they come. One that lags behind is told how many it missed.
@@ -194,6 +189,12 @@ impl Logs {
     pub(super) async fn forget(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
         self.flush().await;
         LOGS.clear(&*self.store, &LOGS.under(&Counted(endpoint.clone())), u64::MAX).await.map(|_| ())
+    }
+}
+
+impl Drop for Logs {
+    fn drop(&mut self) {
+        self.waiting.close();
     }
 }
 

@@ -1,5 +1,7 @@
 //! What is kept of what happened, and for how long.
 
+use std::num::NonZeroU32;
+
 use super::layered::flags;
 use crate::{
     account::audit::AuditSettings,
@@ -21,6 +23,12 @@ pub struct KeptFlags {
     /// Log lines kept of each endpoint [default: 5000]
     #[arg(long, env = "TOLLHOUSE_LOG_LINES_KEPT")]
     pub log_lines_kept: Option<u64>,
+    /// Bytes kept of the log lines of each endpoint [default: 4194304]
+    #[arg(long, env = "TOLLHOUSE_LOG_BYTES_KEPT")]
+    pub log_bytes_kept: Option<u64>,
+    /// Bytes of log lines of each endpoint in a second, four times as many of all of one builder [default: 262144]
+    #[arg(long, env = "TOLLHOUSE_LOG_RATE")]
+    pub log_rate: Option<NonZeroU32>,
     /// Days that log lines are kept [default: 7]
     #[arg(long, env = "TOLLHOUSE_LOG_DAYS")]
     pub log_days: Option<u32>,
@@ -77,6 +85,8 @@ impl KeptFlags {
             logs: LogSettings {
                 lines: self.log_lines_kept.unwrap_or(logs.lines),
                 age_ms: self.log_days.map_or(logs.age_ms, days_ms),
+                bytes: self.log_bytes_kept.unwrap_or(logs.bytes),
+                rate: self.log_rate.unwrap_or(logs.rate),
                 ..logs
             },
             free_receipts: FreeReceiptSettings {

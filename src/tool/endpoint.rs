@@ -212,7 +212,7 @@ impl PricingMode {
 }
 
 /// Whose endpoint it is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Owner {
     /// Shipped with the host, or created with the admin token.

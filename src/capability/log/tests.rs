@@ -1,6 +1,7 @@
+mod shares;
+
 use std::time::Duration;
 
-use async_trait::async_trait;
 use serde_json::json;
 use tollhouse_protocol::{Limits, LogLine};
 
@@ -9,9 +10,10 @@ use crate::{
     capability::{
         CallGrants, Grant, Redactor,
         secret::{Secret, Visibility},
+        testing::Stuck,
     },
     event::feed::FeedItem,
-    store::{Batch, Changes, Durability, KeyRange, Pairs, Space, memory::MemoryStore},
+    store::memory::MemoryStore,
 };
 
 const DAY_MS: u64 = 24 * 3_600 * 1_000;
@@ -45,8 +47,8 @@ async fn lines_come_back_newest_first_by_time_level_and_call() {
     for n in 0..20_u64 {
         clock.set(Timestamp(100 * DAY_MS + n / 2));
         let (level, call) = if n % 5 == 0 { (LogLevel::Error, &first) } else { (LogLevel::Info, &second) };
-        logs.write(&endpoint, line(&logs, level, &n.to_string(), call));
-        logs.write(&other, line(&logs, LogLevel::Warn, "not ours", call));
+        logs.write(&Owner::Platform, &endpoint, line(&logs, level, &n.to_string(), call));
+        logs.write(&Owner::Platform, &other, line(&logs, LogLevel::Warn, "not ours", call));
     }
     logs.flush().await;
     let all: Vec<_> = (0..20).rev().map(|n| n.to_string()).collect();
@@ -73,7 +75,7 @@ async fn a_log_is_bounded_by_count_and_age() {
     let (logs, clock) = logs(LogSettings { lines: 600, age_ms: DAY_MS, ..LogSettings::default() });
     let (endpoint, call) = (EndpointId::generate(), CallId::generate());
     for n in 0..2_000_u64 {
-        logs.write(&endpoint, line(&logs, LogLevel::Info, &n.to_string(), &call));
+        logs.write(&Owner::Platform, &endpoint, line(&logs, LogLevel::Info, &n.to_string(), &call));
         if n % 200 == 199 {
             logs.flush().await;
         }
@@ -85,7 +87,7 @@ async fn a_log_is_bounded_by_count_and_age() {
     clock.set(Timestamp(100 * DAY_MS + DAY_MS + 1));
     assert!(messages(&logs, &endpoint, query()).await.is_empty());
     for _ in 0..600 {
-        logs.write(&endpoint, line(&logs, LogLevel::Info, "new", &call));
+        logs.write(&Owner::Platform, &endpoint, line(&logs, LogLevel::Info, "new", &call));
     }
     logs.flush().await;
     let stored = LOGS.count(&*logs.store, &LOGS.under(&Counted(endpoint.clone())), 10_000).await.unwrap();
@@ -100,11 +102,11 @@ async fn lines_that_have_grown_too_old_go_also_where_nobody_writes_any_more() {
     let start = || Logs::start(store.clone(), clock.clone(), LogSettings { age_ms: DAY_MS, ..LogSettings::default() });
     let (logs, silent, other, call) = (start(), EndpointId::generate(), EndpointId::generate(), CallId::generate());
     for endpoint in [&silent, &other] {
-        logs.write(endpoint, line(&logs, LogLevel::Info, "old", &call));
+        logs.write(&Owner::Platform, endpoint, line(&logs, LogLevel::Info, "old", &call));
     }
     logs.flush().await;
     clock.set(Timestamp(101 * DAY_MS + 1));
-    logs.write(&other, line(&logs, LogLevel::Info, "new", &call));
+    logs.write(&Owner::Platform, &other, line(&logs, LogLevel::Info, "new", &call));
     logs.flush().await;
     let again = start();
     let stored = async |endpoint: &EndpointId| LOGS.count(&*store, &LOGS.under(&Counted(endpoint.clone())), 10).await.unwrap();
@@ -121,10 +123,10 @@ async fn lines_that_have_grown_too_old_go_also_where_nobody_writes_any_more() {
 async fn a_search_that_finds_little_says_where_to_go_on() {
     let (logs, clock) = logs(LogSettings { lines: 10_000, ..LogSettings::default() });
     let (endpoint, call) = (EndpointId::generate(), CallId::generate());
-    logs.write(&endpoint, line(&logs, LogLevel::Error, "wanted", &call));
+    logs.write(&Owner::Platform, &endpoint, line(&logs, LogLevel::Error, "wanted", &call));
     clock.set(Timestamp(100 * DAY_MS + 1));
     for _ in 0..5_000 {
-        logs.write(&endpoint, line(&logs, LogLevel::Info, "not wanted", &call));
+        logs.write(&Owner::Platform, &endpoint, line(&logs, LogLevel::Info, "not wanted", &call));
     }
     logs.flush().await;
     let mut query = LogQuery { limit: 10, level: Some(LogLevel::Error), ..LogQuery::default() };
@@ -135,46 +137,18 @@ async fn a_search_that_finds_little_says_where_to_go_on() {
     assert_eq!((page.entries.len(), page.next_cursor), (1, None));
 }
 
-/// A store that answers nothing until it is let go.
-struct Stuck {
-    inner: MemoryStore,
-    go: tokio::sync::Semaphore,
-}
-
-#[async_trait]
-impl Store for Stuck {
-    async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        self.inner.get(space, key).await
-    }
-    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
-        self.inner.scan(space, range, limit, direction).await
-    }
-    async fn count(&self, space: Space, range: KeyRange, most: usize) -> Result<usize, StoreError> {
-        self.inner.count(space, range, most).await
-    }
-
-    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
-        let _go = self.go.acquire().await.unwrap();
-        self.inner.apply(batch, durability).await
-    }
-
-    async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
-        self.inner.changes(after, limit).await
-    }
-}
-
 #[tokio::test]
 async fn a_stuck_store_costs_lines_and_no_time() {
-    let store = Arc::new(Stuck { inner: MemoryStore::new(), go: tokio::sync::Semaphore::new(0) });
-    let logs = Logs::start(store.clone(), Clock::fixed(Timestamp(DAY_MS)), LogSettings { waiting: 50, ..LogSettings::default() });
+    let store = Stuck::new();
+    let logs = Logs::start(store.clone(), Clock::fixed(Timestamp(DAY_MS)), LogSettings { waiting: 16 << 10, ..LogSettings::default() });
     let (endpoint, call) = (EndpointId::generate(), CallId::generate());
     let started = std::time::Instant::now();
     for n in 0..10_000 {
-        logs.write(&endpoint, line(&logs, LogLevel::Info, &n.to_string(), &call));
+        logs.write(&Owner::Platform, &endpoint, line(&logs, LogLevel::Info, &n.to_string(), &call));
     }
     assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
     assert!(logs.dropped() >= 9_000, "{}", logs.dropped());
-    store.go.add_permits(1);
+    store.go.add_permits(100);
     logs.flush().await;
     logs.flush().await;
     let kept = messages(&logs, &endpoint, LogQuery { limit: 500, ..LogQuery::default() }).await;
@@ -186,10 +160,10 @@ async fn a_stuck_store_costs_lines_and_no_time() {
 async fn followers_get_lines_as_they_come() {
     let (logs, _) = logs(LogSettings::default());
     let (endpoint, call) = (EndpointId::generate(), CallId::generate());
-    logs.write(&endpoint, line(&logs, LogLevel::Info, "before", &call));
+    logs.write(&Owner::Platform, &endpoint, line(&logs, LogLevel::Info, "before", &call));
     let mut following = logs.follow(&endpoint).unwrap();
-    logs.write(&EndpointId::generate(), line(&logs, LogLevel::Info, "another's", &call));
-    logs.write(&endpoint, line(&logs, LogLevel::Info, "after", &call));
+    logs.write(&Owner::Platform, &EndpointId::generate(), line(&logs, LogLevel::Info, "another's", &call));
+    logs.write(&Owner::Platform, &endpoint, line(&logs, LogLevel::Info, "after", &call));
     let Some(FeedItem::Entry(followed)) = following.next().await else { panic!("nothing came") };
     assert_eq!(followed.entry.message, "after");
     logs.flush().await;
@@ -205,7 +179,7 @@ fn a_handlers_line_is_cleaned_redacted_and_kept_in_shape() {
     let secrets = vec![Secret::new("KEY", "super-secret-value", Visibility::Env)];
     let limits = Limits { log_line_bytes: 40, ..Limits::default() };
     let call = CallGrants {
-        owner: crate::tool::Owner::Platform,
+        owner: Owner::Platform,
         endpoint_id: EndpointId::generate(),
         call_id: CallId::generate(),
         by_owner: false,

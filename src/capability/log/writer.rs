@@ -1,174 +1,187 @@
 //! The task that writes lines in batches and trims the logs.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use serde_json::Map;
-use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 use tollhouse_protocol::LogLevel;
 
-use super::{LogEntry, LogPlace, LogSettings, place::LOGS};
+use super::{
+    LogEntry, LogPlace, LogSettings,
+    place::LOGS,
+    waiting::{Line, Taken, Waiting, Why},
+};
 use crate::{
     base::{
         clock::{Clock, Timestamp},
         id::EndpointId,
     },
-    store::{Batch, Counted, Durability, Store, StoreError},
+    store::{Batch, Counted, Direction, Durability, Store, StoreError, Value as _},
 };
 
 /// Lines of one commit.
 const BATCH: usize = 256;
 /// How long a batch waits for company.
 const GATHER: Duration = Duration::from_millis(20);
-/// A log is trimmed after this many of its lines were written.
+/// A log is trimmed after this many of its lines were written, or an eighth of the bytes that are kept of it.
 const TRIM_EVERY: u64 = 500;
+/// Bytes read at once of a log that is trimmed.
+const TRIM_BYTES: usize = 1 << 20;
+/// Least time between two lines that tell how many were dropped.
+const TELL_EVERY: Duration = Duration::from_secs(1);
 /// How often lines that have grown too old are looked for in all logs.
 const SWEEP_EVERY: Duration = Duration::from_secs(3_600);
-
-pub(super) enum Message {
-    Line { endpoint: EndpointId, place: LogPlace, entry: LogEntry },
-    Flush(oneshot::Sender<()>),
-}
-
-/// Lines that were not taken.
-#[derive(Default)]
-pub(super) struct Dropped {
-    total: AtomicU64,
-    /// Not told yet in the endpoint's log.
-    untold: Mutex<HashMap<EndpointId, u64>>,
-}
-
-impl Dropped {
-    pub(super) fn count(&self, endpoint: &EndpointId) {
-        self.total.fetch_add(1, Ordering::Relaxed);
-        *self.untold.lock().expect("no holder panics").entry(endpoint.clone()).or_default() += 1;
-    }
-
-    pub(super) fn total(&self) -> u64 {
-        self.total.load(Ordering::Relaxed)
-    }
-
-    fn take(&self) -> HashMap<EndpointId, u64> {
-        std::mem::take(&mut *self.untold.lock().expect("no holder panics"))
-    }
-}
 
 pub(super) struct Writer {
     store: Arc<dyn Store>,
     clock: Clock,
     settings: LogSettings,
-    dropped: Arc<Dropped>,
-    /// Lines in the store and lines since the last trim, of the endpoints that wrote since the start.
-    counts: HashMap<EndpointId, Count>,
+    waiting: Arc<Waiting>,
+    /// What was written since the last trim, of the endpoints that wrote since the start.
+    untrimmed: HashMap<EndpointId, Written>,
+    tell_from: Instant,
+    /// Lines so far that told of others.
+    tells: u64,
 }
 
-#[derive(Clone, Copy)]
-struct Count {
-    stored: u64,
-    untrimmed: u64,
+#[derive(Clone, Copy, Default)]
+struct Written {
+    lines: u64,
+    bytes: u64,
 }
 
 impl Writer {
-    pub(super) fn new(store: Arc<dyn Store>, clock: Clock, settings: LogSettings, dropped: Arc<Dropped>) -> Self {
-        Self { store, clock, settings, dropped, counts: HashMap::new() }
+    pub(super) fn new(store: Arc<dyn Store>, clock: Clock, settings: LogSettings, waiting: Arc<Waiting>) -> Self {
+        Self { store, clock, settings, waiting, untrimmed: HashMap::new(), tell_from: Instant::now(), tells: 0 }
     }
 
-    pub(super) async fn run(mut self, mut incoming: mpsc::Receiver<Message>) {
+    pub(super) async fn run(mut self) {
+        let waiting = Arc::clone(&self.waiting);
         let mut sweep = tokio::time::interval(SWEEP_EVERY);
-        let mut batch = Vec::with_capacity(BATCH);
         loop {
+            let untold = waiting.has_untold();
             tokio::select! {
-                received = incoming.recv_many(&mut batch, BATCH) => {
-                    if received == 0 {
-                        return;
-                    }
-                    let pressing = batch.iter().any(|message| matches!(message, Message::Flush(_)));
-                    if batch.len() < BATCH && !pressing {
+                () = waiting.some.notified() => {
+                    if !waiting.is_pressing() {
                         tokio::time::sleep(GATHER).await;
-                        while batch.len() < BATCH && let Ok(message) = incoming.try_recv() {
-                            batch.push(message);
-                        }
                     }
-                    self.write(batch.drain(..)).await;
                 }
+                () = tokio::time::sleep_until(self.tell_from), if untold => {}
                 _ = sweep.tick() => {
                     let swept = Self::sweep(&self.store, self.oldest()).await;
-                    self.tried("sweeping old log lines", swept);
-                    self.counts.clear();
+                    tried("sweeping old log lines", swept);
+                    self.untrimmed.clear();
+                    waiting.forget_quiet();
                 }
+            }
+            let closed = waiting.is_closed();
+            while self.write().await {}
+            if closed {
+                return;
             }
         }
     }
 
-    async fn write(&mut self, batch: impl Iterator<Item = Message>) {
-        let (mut lines, mut flushes) = (Vec::new(), Vec::new());
-        for message in batch {
-            match message {
-                Message::Line { endpoint, place, entry } => lines.push((endpoint, place, entry)),
-                Message::Flush(done) => flushes.push(done),
-            }
+    /// Writes some of what waits; whether there was any.
+    async fn write(&mut self) -> bool {
+        let Taken { mut lines, flushes } = self.waiting.take(BATCH);
+        if !flushes.is_empty() || Instant::now() >= self.tell_from {
+            self.tell(&mut lines);
         }
-        for (endpoint, count) in self.dropped.take() {
-            let at = self.clock.now();
-            lines.push((endpoint, LogPlace(at, u64::MAX), told(at, count)));
-        }
-        if !lines.is_empty() {
-            self.store_lines(lines).await;
+        let any = !lines.is_empty();
+        while !lines.is_empty() {
+            let rest = lines.split_off(lines.len().min(BATCH));
+            self.store_lines(std::mem::replace(&mut lines, rest)).await;
         }
         for done in flushes {
             let _ = done.send(());
         }
+        any
     }
 
-    async fn store_lines(&mut self, lines: Vec<(EndpointId, LogPlace, LogEntry)>) {
-        let (mut batch, mut written) = (Batch::new(), HashMap::<EndpointId, u64>::new());
-        for (endpoint, LogPlace(at, number), entry) in lines {
-            batch.put(&LOGS, &(Counted(endpoint.clone()), at, number), &entry);
-            *written.entry(endpoint).or_default() += 1;
-        }
-        if let Err(error) = batch.commit(&*self.store, Durability::Buffered).await {
-            let lines: u64 = written.values().sum();
-            tracing::warn!(error = %error, log.lines = lines, "log lines of handlers were lost");
-            self.dropped.total.fetch_add(lines, Ordering::Relaxed);
+    /// Adds a line to each log that lost some.
+    fn tell(&mut self, lines: &mut Vec<(EndpointId, Line)>) {
+        let untold = self.waiting.take_untold();
+        if untold.is_empty() {
             return;
         }
-        for (endpoint, lines) in written {
-            let trimmed = self.written(&endpoint, lines).await;
-            self.tried("trimming a log", trimmed);
+        self.tell_from = Instant::now() + TELL_EVERY;
+        let at = self.clock.now();
+        for ((endpoint, why), count) in untold {
+            self.tells += 1;
+            lines.push((endpoint, Line { place: LogPlace(at, u64::MAX - self.tells), entry: self.told(at, why, count).to_bytes() }));
         }
     }
 
-    /// Keeps count, and trims when it is time. The first lines after a start count what is there.
-    async fn written(&mut self, endpoint: &EndpointId, lines: u64) -> Result<(), StoreError> {
-        let mut count = match self.counts.get(endpoint) {
-            Some(count) => Count { stored: count.stored + lines, untrimmed: count.untrimmed + lines },
-            None => Count {
-                stored: LOGS.count(&*self.store, &LOGS.under(&Counted(endpoint.clone())), usize::MAX).await? as u64,
-                untrimmed: TRIM_EVERY,
-            },
+    fn told(&self, at: Timestamp, why: Why, count: u64) -> LogEntry {
+        let fields = Map::from_iter([("dropped".to_owned(), count.into())]);
+        let message = match why {
+            Why::Room => format!("{count} log lines were dropped: the log could not keep up"),
+            Why::Rate => format!("{count} log lines were dropped: a log takes {} bytes a second", self.settings.rate),
         };
-        if count.untrimmed >= TRIM_EVERY {
-            let old = remove_until(&self.store, endpoint, Some(self.oldest()), u64::MAX).await?;
-            let excess = (count.stored - old.min(count.stored)).saturating_sub(self.settings.lines);
-            let excess = remove_until(&self.store, endpoint, None, excess).await?;
-            count = Count { stored: count.stored.saturating_sub(old + excess), untrimmed: 0 };
+        LogEntry { at, level: LogLevel::Warn, message, fields, call_id: None, owner: false }
+    }
+
+    async fn store_lines(&mut self, lines: Vec<(EndpointId, Line)>) {
+        let (mut batch, mut written) = (Batch::new(), HashMap::<EndpointId, Written>::new());
+        let count = lines.len();
+        for (endpoint, line) in lines {
+            let (bytes, LogPlace(at, number)) = (line.bytes() as u64, line.place);
+            batch.put_bytes(&LOGS, &(Counted(endpoint.clone()), at, number), line.entry);
+            let sum = written.entry(endpoint).or_default();
+            *sum = Written { lines: sum.lines + 1, bytes: sum.bytes + bytes };
         }
-        self.counts.insert(endpoint.clone(), count);
+        if let Err(error) = batch.commit(&*self.store, Durability::Buffered).await {
+            tracing::warn!(error = %error, log.lines = count, "log lines of handlers were lost");
+            self.waiting.lost(count as u64);
+            return;
+        }
+        for (endpoint, written) in written {
+            let trimmed = self.written(&endpoint, written).await;
+            tried("trimming a log", trimmed);
+        }
+    }
+
+    /// Keeps count, and trims when it is time, and at an endpoint's first lines after a start.
+    async fn written(&mut self, endpoint: &EndpointId, written: Written) -> Result<(), StoreError> {
+        let before = self.untrimmed.get(endpoint);
+        let sum = before.map(|before| Written { lines: before.lines + written.lines, bytes: before.bytes + written.bytes });
+        let is_due = sum.is_none_or(|sum| sum.lines >= TRIM_EVERY || sum.bytes >= self.settings.bytes / 8);
+        if is_due {
+            self.trim(endpoint).await?;
+        }
+        self.untrimmed.insert(endpoint.clone(), sum.filter(|_| !is_due).unwrap_or_default());
         Ok(())
     }
 
-    /// Removes the lines of all endpoints that are older than `oldest`. Counts from before are wrong after.
+    /// Removes lines that are too old, and of the others the oldest beyond what is kept.
+    async fn trim(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
+        remove_until(&self.store, endpoint, self.oldest()).await?;
+        let (mut kept, mut place) = (Written::default(), None);
+        let mut range = LOGS.under(&Counted(endpoint.clone())).within(TRIM_BYTES);
+        loop {
+            let rows = LOGS.unread(&*self.store, &range, BATCH, Direction::Backward).await?;
+            if rows.is_empty() {
+                return Ok(());
+            }
+            for row in rows {
+                kept = Written { lines: kept.lines + 1, bytes: kept.bytes + row.bytes() as u64 };
+                if kept.lines > self.settings.lines || kept.bytes > self.settings.bytes {
+                    let excess = place.map_or_else(|| range.clone(), |place| range.clone().before(&place));
+                    return LOGS.clear(&*self.store, &excess, u64::MAX).await.map(|_| ());
+                }
+                place = Some(LOGS.key(&row)?);
+            }
+            range = place.iter().fold(range, |range, place| range.before(place));
+        }
+    }
+
+    /// Removes the lines of all endpoints that are older than `oldest`.
     async fn sweep(store: &Arc<dyn Store>, oldest: Timestamp) -> Result<(), StoreError> {
         let mut rest = LOGS.all();
         while let Some((own, ..)) = LOGS.first(&**store, &rest).await? {
             rest = rest.behind(&own);
-            remove_until(store, &own.0, Some(oldest), u64::MAX).await?;
+            remove_until(store, &own.0, oldest).await?;
         }
         Ok(())
     }
@@ -176,26 +189,16 @@ impl Writer {
     fn oldest(&self) -> Timestamp {
         Timestamp(self.clock.now().0.saturating_sub(self.settings.age_ms))
     }
+}
 
-    fn tried(&self, what: &str, result: Result<(), StoreError>) {
-        if let Err(error) = result {
-            tracing::warn!(error = %error, log.work = what, "the store was not there for the logs");
-        }
+fn tried(what: &str, result: Result<(), StoreError>) {
+    if let Err(error) = result {
+        tracing::warn!(error = %error, log.work = what, "the store was not there for the logs");
     }
 }
 
-/// Removes at most `limit` of the oldest lines, all of them older than `oldest`; how many it removed.
-async fn remove_until(store: &Arc<dyn Store>, endpoint: &EndpointId, oldest: Option<Timestamp>, limit: u64) -> Result<u64, StoreError> {
+/// Removes the lines that are older than `oldest`.
+async fn remove_until(store: &Arc<dyn Store>, endpoint: &EndpointId, oldest: Timestamp) -> Result<(), StoreError> {
     let own = Counted(endpoint.clone());
-    let mut range = LOGS.under(&own);
-    if let Some(oldest) = oldest {
-        range = range.before(&(own, oldest));
-    }
-    LOGS.clear(&**store, &range, limit).await
-}
-
-fn told(at: Timestamp, count: u64) -> LogEntry {
-    let fields = Map::from_iter([("dropped".to_owned(), count.into())]);
-    let message = format!("{count} log lines were dropped: the log could not keep up");
-    LogEntry { at, level: LogLevel::Warn, message, fields, call_id: None, owner: false }
+    LOGS.clear(&**store, &LOGS.under(&own).before(&(own, oldest)), u64::MAX).await.map(|_| ())
 }

@@ -37,6 +37,12 @@ impl Batch {
         self.write(table.plan, at, Some(value.to_bytes()))
     }
 
+    /// The same, of a value that was made [`Value::to_bytes`] before.
+    pub fn put_bytes<K: Key, V: Value>(&mut self, table: &Table<K, V>, key: &K, value: Vec<u8>) -> &mut Self {
+        debug_assert!(table.indexes.is_empty(), "{table:?} has indexes: they need the row that was there");
+        self.write(table.plan, stored_key(table.plan, key), Some(value))
+    }
+
     /// Puts a row where none is.
     pub fn insert<K: Key, V: Value>(&mut self, table: &Table<K, V>, key: &K, value: &V) -> &mut Self {
         self.absent(table, key).put_new(table, key, value)

@@ -1,3 +1,5 @@
+//! Files of several owners: who waits for whom, and what is in memory meanwhile.
+
 use futures_util::FutureExt as _;
 use tokio::sync::Semaphore;
 

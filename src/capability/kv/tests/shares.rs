@@ -1,3 +1,5 @@
+//! Writes of several owners.
+
 use super::*;
 use crate::{
     base::id::BuilderId,

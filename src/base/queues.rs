@@ -1,0 +1,155 @@
+//! What waits, in a queue of each owner of it, within one bound for all: whoever has more than its part loses, and nobody else.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    hash::Hash,
+};
+
+/// Queues that are taken from in turn.
+#[derive(Debug)]
+pub(crate) struct Queues<K, T> {
+    /// Of the weights of all that waits.
+    most: usize,
+    held: usize,
+    queues: HashMap<K, Queue<T>>,
+    /// Each that has a queue, once.
+    turns: VecDeque<K>,
+    /// Who had more than its part when somebody lost something last: most likely it does again.
+    over: Option<K>,
+}
+
+#[derive(Debug)]
+struct Queue<T> {
+    held: usize,
+    items: VecDeque<(usize, T)>,
+}
+
+impl<K: Clone + Eq + Hash, T> Queues<K, T> {
+    /// For items that weigh `most` together.
+    pub(crate) fn new(most: usize) -> Self {
+        Self { most, held: 0, queues: HashMap::new(), turns: VecDeque::new(), over: None }
+    }
+
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.held == 0
+    }
+
+    /// What all that waits weighs.
+    pub(crate) fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Has `item` wait, which weighs at least 1. Where there is no room, `lost` is told whose newest item goes, for each: its own if it
+    /// would have more than its part, and else those of one that has.
+    pub(crate) fn push(&mut self, owner: &K, weight: usize, item: T, mut lost: impl FnMut(&K)) {
+        let own = self.queues.get(owner).map_or(0, |queue| queue.held);
+        while self.held + weight > self.most {
+            let owners = self.queues.len() + usize::from(own == 0);
+            let part = self.most / owners.max(1);
+            let over = if own + weight > part { None } else { self.one_over(part) };
+            let Some(over) = over else { return lost(owner) };
+            self.drop_newest(&over);
+            lost(&over);
+            self.over = Some(over);
+        }
+        let queue = self.queues.entry(owner.clone()).or_insert_with(|| {
+            self.turns.push_back(owner.clone());
+            Queue { held: 0, items: VecDeque::new() }
+        });
+        queue.items.push_back((weight, item));
+        queue.held += weight;
+        self.held += weight;
+    }
+
+    /// The oldest item of whose turn it is.
+    pub(crate) fn pop(&mut self) -> Option<(K, T)> {
+        loop {
+            let owner = self.turns.pop_front()?;
+            let queue = self.queues.get_mut(&owner)?;
+            let taken = queue.items.pop_front();
+            queue.held -= taken.as_ref().map_or(0, |(weight, _)| *weight);
+            if queue.items.is_empty() {
+                self.queues.remove(&owner);
+            } else {
+                self.turns.push_back(owner.clone());
+            }
+            // Nothing of one that lost all it had.
+            if let Some((weight, item)) = taken {
+                self.held -= weight;
+                return Some((owner, item));
+            }
+        }
+    }
+
+    fn one_over(&self, part: usize) -> Option<K> {
+        let is_over = |owner: &&K| self.queues.get(*owner).is_some_and(|queue| queue.held > part);
+        self.over.as_ref().filter(is_over).or_else(|| self.turns.iter().find(is_over)).cloned()
+    }
+
+    fn drop_newest(&mut self, owner: &K) {
+        if let Some(queue) = self.queues.get_mut(owner)
+            && let Some((weight, _)) = queue.items.pop_back()
+        {
+            queue.held -= weight;
+            self.held -= weight;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::random::Random;
+
+    #[test]
+    fn whoever_fills_the_queues_loses_and_nobody_else() {
+        let (mut queues, mut lost) = (Queues::new(100), vec![]);
+        for n in 0..1_000 {
+            queues.push(&"flood", 1, n, |owner| lost.push(*owner));
+        }
+        assert_eq!((queues.held(), lost.len()), (100, 900), "alone it has all there is");
+        for n in 0..50 {
+            queues.push(&"other", 1, n, |owner| lost.push(*owner));
+            queues.push(&"flood", 1, n, |owner| lost.push(*owner));
+        }
+        assert_eq!((lost.len(), lost.iter().any(|owner| *owner == "other")), (1_000, false));
+        queues.push(&"other", 1, 50, |owner| lost.push(*owner));
+        assert_eq!(lost.last(), Some(&"other"), "a half is its part");
+    }
+
+    #[test]
+    fn owners_are_taken_from_in_turn_and_each_in_its_order() {
+        let mut queues = Queues::new(100);
+        for (owner, item) in [("a", 1), ("a", 2), ("a", 3), ("b", 1), ("c", 1), ("b", 2)] {
+            queues.push(&owner, 1, item, |_| panic!("there is room"));
+        }
+        let taken: Vec<_> = std::iter::from_fn(|| queues.pop()).collect();
+        assert_eq!(taken, [("a", 1), ("b", 1), ("c", 1), ("a", 2), ("b", 2), ("a", 3)]);
+        assert!(queues.is_empty() && queues.queues.is_empty() && queues.turns.is_empty());
+    }
+
+    /// Random histories: nothing is held beyond the bound, and whoever loses has more than its part, or would have.
+    #[test]
+    fn nothing_is_held_twice_nor_forgotten() {
+        for seed in 0..200 {
+            let (mut random, mut queues, mut waiting) = (Random::new(seed), Queues::new(64), HashMap::<u64, usize>::new());
+            for _ in 0..400 {
+                let (owner, weight) = (random.below(5), 1 + random.below(9) as usize);
+                if random.below(3) == 0 {
+                    if let Some((owner, weight)) = queues.pop() {
+                        *waiting.get_mut(&owner).unwrap() -= weight;
+                    }
+                } else {
+                    let (before, mut own_lost) = (queues.held(), false);
+                    queues.push(&owner, weight, weight, |lost| own_lost |= *lost == owner);
+                    assert!(!own_lost || before + weight > 64);
+                }
+                waiting = queues.queues.iter().map(|(owner, queue)| (*owner, queue.items.iter().map(|(_, item)| item).sum())).collect();
+                assert!(queues.held() <= 64 && waiting.values().sum::<usize>() == queues.held());
+            }
+            while queues.pop().is_some() {}
+            assert!(queues.is_empty() && queues.queues.is_empty());
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Logs of several owners: whoever writes too much loses lines, and nobody else.
+
+use std::num::NonZeroU32;
+
+use super::*;
+use crate::{base::id::BuilderId, capability::testing::settled};
+
+/// More than all these tests write.
+const ANY: NonZeroU32 = NonZeroU32::new(64 << 20).unwrap();
+
+fn start(store: &Arc<Stuck>, settings: LogSettings) -> Logs {
+    Logs::start(store.clone(), Clock::fixed(Timestamp(100 * DAY_MS)), settings)
+}
+
+fn builder() -> Owner {
+    Owner::Builder(BuilderId::generate())
+}
+
+#[tokio::test]
+async fn endpoint_that_writes_at_full_rate_pushes_out_no_line_of_another() {
+    let (store, flood, other, call) = (Stuck::new(), EndpointId::generate(), EndpointId::generate(), CallId::generate());
+    let logs = start(&store, LogSettings { rate: ANY, waiting: 1 << 20, ..LogSettings::default() });
+    let [greedy, builder] = [(); 2].map(|()| builder());
+    let long = "x".repeat(1_000);
+    let before = logs.dropped();
+    for n in 0..200 {
+        for _ in 0..50 {
+            logs.write(&greedy, &flood, line(&logs, LogLevel::Info, &long, &call));
+        }
+        logs.write(&builder, &other, line(&logs, LogLevel::Info, &n.to_string(), &call));
+        settled().await;
+    }
+    let dropped = logs.dropped() - before;
+    assert!(dropped > 8_000, "{dropped}");
+    store.go.add_permits(1_000);
+    logs.flush().await;
+    logs.flush().await;
+    let kept = messages(&logs, &other, LogQuery { limit: 500, ..LogQuery::default() }).await;
+    assert_eq!(kept, (0..200).rev().map(|n| n.to_string()).collect::<Vec<_>>());
+    let told = messages(&logs, &flood, LogQuery { level: Some(LogLevel::Warn), limit: 500, ..LogQuery::default() }).await;
+    let counts = told.iter().filter_map(|told| told.split(' ').next()?.parse::<u64>().ok());
+    assert_eq!(counts.sum::<u64>(), dropped, "{told:?}");
+}
+
+#[tokio::test]
+async fn log_takes_its_rate_and_an_owner_four_times_that() {
+    let (store, call) = (Stuck::new(), CallId::generate());
+    store.go.add_permits(1_000);
+    let rate = NonZeroU32::new(1_000).unwrap();
+    let logs = start(&store, LogSettings { rate, ..LogSettings::default() });
+    let endpoints: Vec<_> = (0..6).map(|_| EndpointId::generate()).collect();
+    let [greedy, other] = [(); 2].map(|()| builder());
+    let long = "x".repeat(3_000);
+    // Four lines are more than sixteen seconds' worth of 1,000 bytes, whatever time this takes.
+    for endpoint in &endpoints {
+        for _ in 0..6 {
+            logs.write(&greedy, endpoint, line(&logs, LogLevel::Info, &long, &call));
+        }
+    }
+    let own = EndpointId::generate();
+    logs.write(&other, &own, line(&logs, LogLevel::Info, "mine", &call));
+    logs.flush().await;
+    let all = |level| LogQuery { level, limit: 100, ..LogQuery::default() };
+    let mut kept = vec![];
+    for endpoint in &endpoints {
+        kept.push(messages(&logs, endpoint, all(None)).await.iter().filter(|message| **message == long).count());
+    }
+    assert!(kept.iter().all(|lines| *lines < 6) && kept[0] >= 4 && kept.iter().sum::<usize>() < 24, "{kept:?}");
+    assert_eq!(messages(&logs, &own, all(None)).await, ["mine"]);
+    let told = messages(&logs, &endpoints[5], all(Some(LogLevel::Warn))).await;
+    assert!(told[0].ends_with("log lines were dropped: a log takes 1000 bytes a second"), "{told:?}");
+}
+
+#[tokio::test]
+async fn log_is_kept_up_to_its_bytes() {
+    let (store, endpoint, call) = (Stuck::new(), EndpointId::generate(), CallId::generate());
+    store.go.add_permits(10_000);
+    let logs = start(&store, LogSettings { rate: ANY, bytes: 100_000, ..LogSettings::default() });
+    let long = "x".repeat(1_000);
+    for n in 0..500 {
+        logs.write(&Owner::Platform, &endpoint, line(&logs, LogLevel::Info, &format!("{n} {long}"), &call));
+        if n % 10 == 0 {
+            logs.flush().await;
+        }
+    }
+    logs.flush().await;
+    let rows = LOGS.unread(&*store, &LOGS.under(&Counted(endpoint.clone())), 10_000, Direction::Forward).await.unwrap();
+    let bytes: usize = rows.iter().map(crate::store::Unread::bytes).sum();
+    // Beyond them an eighth, and a batch.
+    assert!((80_000..130_000).contains(&bytes), "{bytes}");
+    let kept = messages(&logs, &endpoint, LogQuery { limit: 500, ..LogQuery::default() }).await;
+    assert!(kept[0].starts_with("499 ") && kept.len() == rows.len(), "the newest are kept");
+}
