@@ -133,9 +133,9 @@ impl WriteBehind {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Away`] when too much waits, and the store takes none of it.
+    /// [`StoreError::Away`] when too much waits of the same owner's, and the store takes none of it.
     pub(super) async fn succeeded(&self, closing: Closing) -> Result<(), StoreError> {
-        while self.waiting().receipts() >= MAX_WAITING {
+        while !self.waiting().has_room(&closing.owner) {
             let written = self.written.notified();
             self.some.notify_one();
             let away = |_| StoreError::Away(format!("{MAX_WAITING} receipts wait to be written"));
@@ -156,7 +156,7 @@ impl WriteBehind {
         let record = Bytes::from(Record::free(receipt).to_bytes());
         let mut waiting = self.waiting();
         let first = waiting.is_empty();
-        waiting.add_receipt(id, record);
+        waiting.add_receipt(&owner, id, record);
         if let Some(event) = event {
             waiting.add_event(&owner, event);
         }

@@ -1,3 +1,7 @@
+use std::collections::HashMap;
+
+use futures_util::FutureExt as _;
+
 use super::{waiting::MAX_FAILED, *};
 use crate::{
     base::{
@@ -38,6 +42,14 @@ fn failure(owner: &Owner, endpoint: &EndpointId) -> Failed {
         code: "handler_failed",
         at: NOW,
     }
+}
+
+fn record() -> CallRecord {
+    let record = serde_json::from_value(json!({
+        "callId": CallId::generate(), "at": NOW, "outcome": "succeeded", "charged": false, "priceUsd": 0, "payment": "free",
+        "durationMs": 1.5, "inputBytes": 2, "version": "v",
+    }));
+    record.unwrap()
 }
 
 fn free(n: usize) -> Closing {
@@ -138,11 +150,7 @@ async fn what_must_not_be_lost_is_written_before_the_answer_or_refused() {
 #[tokio::test]
 async fn records_of_calls_wait_up_to_forty_thousand() {
     let (write_behind, _store) = write_behind().await;
-    let record: CallRecord = serde_json::from_value(json!({
-        "callId": CallId::generate(), "at": NOW, "outcome": "succeeded", "charged": false, "priceUsd": 0, "payment": "free",
-        "durationMs": 1.5, "inputBytes": 2, "version": "v",
-    }))
-    .unwrap();
+    let record = record();
     let endpoint = EndpointId::generate();
     for _ in 0..40_001 {
         write_behind.ended(&endpoint, record.clone());
@@ -152,7 +160,40 @@ async fn records_of_calls_wait_up_to_forty_thousand() {
     while !waiting.is_empty() {
         let taken = waiting.take();
         calls += taken.calls.len();
-        left_out += taken.calls_left_out;
+        left_out += taken.calls_left_out.values().sum::<u64>();
     }
     assert_eq!((calls, left_out), (40_000, 1));
+}
+
+#[tokio::test]
+async fn flood_of_one_owner_costs_another_no_receipt_event_or_record() {
+    let (write_behind, _store) = write_behind().await;
+    let [greedy, other] = [(); 2].map(|()| Owner::Builder(BuilderId::generate()));
+    let [flood, own] = [(); 2].map(|()| EndpointId::generate());
+    let of = |owner: &Owner, n| Closing { owner: owner.clone(), ..free(n) };
+    for n in 0..MAX_WAITING {
+        write_behind.succeeded(of(&greedy, n)).await.unwrap();
+    }
+    for _ in 0..2 * MAX_WAITING + 100 {
+        write_behind.ended(&flood, record());
+        write_behind.failed(failure(&greedy, &flood));
+    }
+    for n in 0..200 {
+        // At once: it waits for no store that the other has filled.
+        write_behind.succeeded(of(&other, n)).now_or_never().expect("it waits for nothing").unwrap();
+        write_behind.ended(&own, record());
+        write_behind.failed(failure(&other, &own));
+    }
+    assert!(write_behind.succeeded(of(&greedy, MAX_WAITING)).now_or_never().is_none());
+    let mut waiting = write_behind.waiting();
+    let (mut calls, mut left_out, mut events, mut dropped) = (0, HashMap::new(), 0, HashMap::new());
+    while !waiting.is_empty() {
+        let taken = waiting.take();
+        calls += taken.calls.iter().filter(|(endpoint, _)| *endpoint == own).count();
+        events += taken.events.iter().filter(|(owner, event)| *owner == other && event.kind == Kind::CallFailed).count();
+        left_out.extend(taken.calls_left_out);
+        dropped.extend(taken.dropped);
+    }
+    assert_eq!((calls, left_out), (200, HashMap::from([(flood, 300)])));
+    assert_eq!((events, dropped), (200, HashMap::from([(greedy, 20_300)])));
 }
