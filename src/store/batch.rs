@@ -3,6 +3,8 @@
 mod commit;
 mod rows;
 
+use bytes::Bytes;
+
 use super::{
     add::Add,
     plan::Plan,
@@ -40,6 +42,13 @@ impl Batch {
     #[must_use]
     pub fn changes_nothing(&self) -> bool {
         self.writes.is_empty() && self.adds.is_empty()
+    }
+
+    /// Bytes of the keys and values that it holds.
+    pub(super) fn bytes(&self) -> usize {
+        let checks: usize = self.checks.iter().map(|check| check.key.len() + check.expected.as_ref().map_or(0, Bytes::len)).sum();
+        let writes: usize = self.writes.iter().map(|write| write.key.len() + write.value.as_ref().map_or(0, Vec::len)).sum();
+        checks + writes + self.adds.iter().map(|add| add.key.len()).sum::<usize>()
     }
 
     /// Has all of `other` happen too, behind what is there.

@@ -57,7 +57,7 @@ use self::{
     away::away,
     disk::Disk,
     group::Group,
-    job::{Answer, Job},
+    job::{Answer, Job, Room},
     keeper::{Keeper, Kept},
     moment::Moment,
     position::Position,
@@ -80,6 +80,7 @@ pub struct SledStore {
     moment: Arc<Moment>,
     counts: Arc<Counts>,
     queue: Option<mpsc::Sender<Job>>,
+    room: Room,
     writer: Option<JoinHandle<()>>,
     keeper: Option<Keeper>,
     /// Held locked.
@@ -117,7 +118,7 @@ impl SledStore {
             checkpoint_bytes: config.checkpoint_bytes,
         });
         let keeper = Some(keeper.map_err(io)?);
-        Ok(Self { path, config, db, moment, counts, queue: Some(queue), writer: Some(writer), keeper, _lock: lock })
+        Ok(Self { path, config, db, moment, counts, queue: Some(queue), room: Room::new(), writer: Some(writer), keeper, _lock: lock })
     }
 
     /// Closes the store and opens it again: what a restart would find. For tests.
@@ -242,7 +243,8 @@ impl Store for SledStore {
         check_sizes(&batch.writes, &batch.adds)?;
         let gone = || StoreError::Away("the store is closed".to_owned());
         let (answer, outcome) = oneshot::channel();
-        let job = Job { batch, durability, answer };
+        let room = self.room.of(&batch).await;
+        let job = Job { batch, durability, answer, room };
         self.queue.as_ref().ok_or_else(gone)?.send(job).await.map_err(|_| gone())?;
         outcome.await.unwrap_or_else(|_| Err(StoreError::Unknown("the writing thread ended".to_owned())))
     }
@@ -282,10 +284,10 @@ fn write_group(jobs: &mut impl Iterator<Item = Job>, disk: &mut Disk) {
         if job.durability == Durability::Durable {
             durability = Durability::Durable;
         }
-        decided.push((job.answer, disk.decide(&mut group, job.batch)));
+        decided.push((job.answer, job.room, disk.decide(&mut group, job.batch)));
     }
     let outcome = disk.commit(group, durability);
-    for (waiter, sums) in decided {
+    for (waiter, _room, sums) in decided {
         answer(waiter, sums.and_then(|sums| outcome.clone().map(|()| sums)));
     }
 }

@@ -128,7 +128,7 @@ impl Kept {
     fn sync(&self) -> Result<(), StoreError> {
         let closed = || StoreError::Away("the store is closed".to_owned());
         let (answer, outcome) = oneshot::channel();
-        let job = Job { batch: Batch::new(), durability: Durability::Durable, answer };
+        let job = Job { batch: Batch::new(), durability: Durability::Durable, answer, room: None };
         let queue = self.queue.upgrade().ok_or_else(closed)?;
         queue.blocking_send(job).map_err(|_| closed())?;
         drop(queue);
