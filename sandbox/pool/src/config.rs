@@ -113,7 +113,7 @@ impl PoolConfig {
             starts: cores.max(2),
             max_processes: processes_on(machine, rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)),
             memory: machine.memory_bytes / 2,
-            bytes: usize::try_from(machine.memory_bytes / 16).unwrap_or(usize::MAX).max(LEAST_BYTES),
+            bytes: bytes_on(machine),
             queue: 256,
             patience: Duration::from_secs(1),
             caller_running_percent: 75,
@@ -138,6 +138,10 @@ fn processes_on(machine: Machine, descriptors: u64) -> usize {
     usize::try_from(processes).unwrap_or(usize::MAX).max(4)
 }
 
+fn bytes_on(machine: Machine) -> usize {
+    usize::try_from(machine.memory_bytes / 16).unwrap_or(usize::MAX).max(LEAST_BYTES)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,5 +155,12 @@ mod tests {
         assert_eq!(on(1_000 * gigabyte, 256, 1 << 20), 64);
         assert_eq!(on(gigabyte / 64, u64::MAX, 256), 4);
         assert!(PoolConfig::new("").max_processes >= 4);
+    }
+
+    #[test]
+    fn bytes_under_way_are_a_sixteenth_of_the_memory_and_enough_for_a_small_machine() {
+        let on = |memory_bytes| bytes_on(Machine { memory_bytes, tasks: u64::MAX });
+        assert_eq!([1 << 30, 4 << 30, 64 << 30].map(on), [256 << 20, 256 << 20, 4 << 30]);
+        assert_eq!(on((4 << 30) + 16), (256 << 20) + 1);
     }
 }
