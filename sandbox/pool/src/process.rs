@@ -51,7 +51,7 @@ pub(crate) struct Process {
     pub(crate) calls: AtomicU64,
     /// What it held of its own when it was first looked at after a call, in bytes; 0 before.
     pub(crate) first_own_bytes: AtomicU64,
-    /// Calls it had served, and 1, when it was last measured, and how often that was done since: see [`MEASURES`](Self::MEASURES).
+    /// Calls it had served when it was last measured, and how often that was done since: see [`MEASURES`](Self::MEASURES).
     measured: AtomicU64,
     /// Whether one that takes its place is under way.
     pub(crate) is_being_replaced: AtomicBool,
@@ -196,7 +196,7 @@ impl Process {
 
     /// Measures what it holds of its own, unless it did nothing since that was done.
     pub(crate) fn measure(&self) {
-        let served = (self.calls.load(Ordering::Relaxed) + 1) * Self::ROUND;
+        let served = self.calls.load(Ordering::Relaxed) * Self::ROUND;
         let measured = self.measured.load(Ordering::Relaxed).max(served);
         if (measured < served + Self::MEASURES || !self.link.meter.is_free())
             && self.is_live()
@@ -347,6 +347,30 @@ mod tests {
         assert_eq!(process.was_killed_from_outside().now_or_never(), None);
         process.end();
         assert_eq!(process.was_killed_from_outside().now_or_never(), Some(false));
+    }
+
+    #[tokio::test]
+    async fn worker_is_measured_while_it_serves_and_for_a_while_after() {
+        let (process, _theirs) = Process::stand_in();
+        let measured = |times: usize| -> Vec<bool> {
+            let look = |_| {
+                process.note_own_bytes(u64::MAX);
+                process.measure();
+                process.own_bytes() < u64::MAX
+            };
+            (0..times).map(look).collect()
+        };
+        assert_eq!(measured(5), [true, true, true, false, false]);
+        for calls in [1, 5] {
+            process.calls.fetch_add(calls, Ordering::Relaxed);
+            assert_eq!(measured(4), [true, true, true, false]);
+        }
+        process.link.meter.begin(crate::budget::Budget::of_call(&Limits::default()));
+        assert_eq!(measured(20), [true; 20]);
+        process.link.meter.finish();
+        assert_eq!(measured(1), [false]);
+        process.calls.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(measured(4), [true, true, true, false]);
     }
 
     #[tokio::test]

@@ -182,6 +182,8 @@ impl Drop for Booting<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::{config::PoolConfig, idle::Warm};
 
@@ -242,6 +244,21 @@ mod tests {
             let live: Vec<_> = workers.iter().map(|worker| worker.is_live()).collect();
             let ended = live.iter().take_while(|live| !**live).count();
             assert_eq!((ended, core.idle().warm.len()), (spares.min(max_processes / 4), staying - ended), "{live:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn call_waits_for_a_place_for_as_long_as_what_it_lacks_takes_and_has_the_idle_make_room() {
+        for (memory, patience) in [(0, Duration::from_secs(1)), (u64::MAX, Duration::from_secs(10))] {
+            let config = PoolConfig { spares: 0, max_processes: if memory == 0 { 9 } else { 1 }, memory, ..PoolConfig::new("/bin/false") };
+            let core = Core::new(config).unwrap();
+            let _held = core.places.take().unwrap();
+            let (warm, _theirs) = Process::stand_in();
+            drop(core.idle().put(Warm::just_now(&warm)));
+            let asked = Instant::now();
+            let refused = core.start_blank("a").await.unwrap_err();
+            assert_eq!((matches!(refused, PoolError::Busy { .. }), asked.elapsed()), (memory == 0, patience));
+            assert!(!warm.is_live() && core.idle().warm.len() == 0);
         }
     }
 

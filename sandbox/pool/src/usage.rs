@@ -86,7 +86,9 @@ mod tests {
     #[test]
     fn own_process_uses_memory_and_an_unknown_one_is_gone() {
         assert!(Usage::of(std::process::id()).unwrap().rss_bytes > 100_000);
-        assert_eq!(Usage::of(u32::MAX), Err(UsageError::Gone));
+        let own = Usage::own_bytes(std::process::id()).unwrap();
+        assert!(own > 100_000 && own.is_multiple_of(rustix::param::page_size() as u64));
+        assert_eq!((Usage::of(u32::MAX), Usage::own_bytes(u32::MAX)), (Err(UsageError::Gone), Err(UsageError::Gone)));
     }
 
     #[test]

@@ -37,6 +37,9 @@ fn who_waits_lacks_what_does_not_come_by_itself() {
     let places = Places::new(2, 100 * MIB);
     let [one, other] = [places.take().unwrap(), places.take().unwrap()];
     assert_eq!(places.lack(), None, "nobody waits");
+    other.note(200 * MIB);
+    assert_eq!(places.lack(), None, "nobody waits");
+    other.note(UNMEASURED_BYTES);
     let waits = places.wait();
     assert_eq!(places.lack(), Some(Lack::Places));
     one.leave();
@@ -47,7 +50,9 @@ fn who_waits_lacks_what_does_not_come_by_itself() {
     other.leave();
     let more = places.wait();
     assert_eq!(places.lack(), None);
-    drop((one, other, more));
+    let crowd = [places.wait(), places.wait()];
+    assert_eq!(places.lack(), None, "nobody stays whose place they could have");
+    drop((one, other, more, crowd));
     assert_eq!(places.lack(), None);
     assert!(places.take_unwanted().is_none());
     drop(waits);
@@ -63,15 +68,15 @@ fn memory_of_what_leaves_is_about_to_come_however_it_changes() {
     large.note(90 * MIB);
     small.note(84 * MIB);
     assert_eq!(places.lack(), None);
-    small.note(85 * MIB);
+    small.note(84 * MIB + 1);
     assert_eq!(places.lack(), Some(Lack::Memory));
     drop(large);
-    assert_eq!(places.bytes(), 85 * MIB);
+    assert_eq!(places.bytes(), 84 * MIB + 1);
 }
 
 #[tokio::test]
 async fn who_waits_is_told_when_a_place_may_be_had() {
-    let places = Places::new(2, u64::MAX);
+    let places = Places::new(3, u64::MAX);
     let [one, other] = [places.take().unwrap(), places.take().unwrap()];
     let told = |does: &dyn Fn()| {
         let mut changed = Box::pin(places.changed());
@@ -80,10 +85,15 @@ async fn who_waits_is_told_when_a_place_may_be_had() {
         changed.now_or_never().is_some()
     };
     let nothing = || ();
-    assert!(!told(&|| places.note_idle()), "nobody waits");
+    let third = Mutex::new(places.take());
+    for does in [&(|| places.note_idle()) as &dyn Fn(), &|| one.note(1), &|| drop(third.lock().unwrap().take())] {
+        assert!(!told(does), "nobody waits");
+    }
+    one.note(UNMEASURED_BYTES);
     let _waits = places.wait();
     assert!(!told(&nothing) && told(&|| places.note_idle()));
     assert!(!told(&|| one.note(UNMEASURED_BYTES + 1)) && told(&|| one.note(UNMEASURED_BYTES)));
+    assert!(!told(&|| one.note(UNMEASURED_BYTES)), "it holds what it held");
     let one = Mutex::new(Some(one));
     assert!(told(&|| drop(one.lock().unwrap().take())));
     drop(other);
