@@ -6,6 +6,14 @@ use tollhouse_protocol::{Limits, StopReason};
 
 /// How often the watchdog looks.
 pub(crate) const TICK: Duration = Duration::from_millis(50);
+/// And how often at the memory of who holds little of what it may, at least.
+const RARELY: Duration = Duration::from_millis(250);
+
+/// How fast a process is taken to grow at most, in bytes per microsecond: 2 GiB/s, filling pages that the system has just given.
+const GROWTH: u64 = 2_148;
+/// How far beyond its limit it may be when it is seen, in bytes, if the watchdog comes in time: as much again is for when it
+/// comes late.
+const BEYOND_BYTES: u64 = 8 << 20;
 
 /// A budget that is in force.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +32,12 @@ impl Budget {
     /// Of loading a bundle.
     pub(crate) fn of_load(limits: &Limits) -> Self {
         Self { wall_ms: limits.load_wall_ms, cpu_ms: limits.load_cpu_ms, rss_bytes: limits.rss_bytes }
+    }
+
+    /// How long a process that holds `rss_bytes` need not be looked at again for its memory.
+    pub(crate) fn until_full(&self, rss_bytes: u64) -> Duration {
+        let left = self.rss_bytes.saturating_sub(rss_bytes).saturating_add(BEYOND_BYTES);
+        Duration::from_micros(left / GROWTH).min(RARELY)
     }
 
     /// Which part of it is overrun, by more than `grace` where it is time.
@@ -69,6 +83,18 @@ mod tests {
         assert_eq!(budget.overrun(wall + more, cpu, 4_096, grace), Some(StopReason::WallTime { limit_ms: 300 }));
         assert_eq!(budget.overrun(wall, cpu + more, 4_096, grace), Some(StopReason::CpuTime { limit_ms: 100 }));
         assert_eq!(budget.overrun(wall, cpu, 4_097, grace), Some(StopReason::Memory { limit_bytes: 4_096 }));
+    }
+
+    #[test]
+    fn process_is_looked_at_before_it_may_have_grown_too_far_beyond_its_limit() {
+        let budget = Budget { wall_ms: 300, cpu_ms: 100, rss_bytes: 224 << 20 };
+        for holds in (0..300).map(|mib: u64| mib << 20) {
+            let until = budget.until_full(holds);
+            let grown = holds + u64::try_from(until.as_micros()).unwrap() * GROWTH;
+            assert!(grown <= budget.rss_bytes.max(holds) + BEYOND_BYTES, "from {holds} after {until:?} to {grown}");
+            assert!((3..=250).contains(&until.as_millis()), "{until:?}");
+        }
+        assert!(budget.until_full(20 << 20) > TICK && budget.until_full(200 << 20) < TICK);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tollhouse_protocol::{JailReport, Tier};
 
 use crate::{
+    alarm::Alarm,
     breaker::BreakerRules,
     config::PoolConfig,
     error::PoolError,
@@ -21,7 +22,6 @@ use crate::{
     spawner::Spawner,
     status::{Counters, Jails, Status, TierStatus, told},
     tiers::EachTier,
-    watchdog::Alarm,
 };
 
 /// See the module's documentation.
@@ -160,6 +160,7 @@ impl Core {
 impl Drop for Core {
     fn drop(&mut self) {
         self.stopped.cancel();
+        self.alarm.silence();
     }
 }
 

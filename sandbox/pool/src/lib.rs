@@ -22,6 +22,7 @@
 #![warn(missing_docs)]
 
 mod ahead;
+mod alarm;
 mod breaker;
 mod budget;
 mod checkout;

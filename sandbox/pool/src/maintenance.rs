@@ -2,6 +2,7 @@
 
 use std::{
     sync::{Arc, Weak, atomic::Ordering},
+    thread,
     time::Duration,
 };
 
@@ -9,6 +10,7 @@ use tokio::{runtime::Handle, time::MissedTickBehavior};
 use tollhouse_protocol::{Isolation, Tier};
 
 use crate::{
+    alarm::{Alarm, Round},
     checkout::Wanted,
     config::PoolConfig,
     core::Core,
@@ -16,7 +18,7 @@ use crate::{
     process::Process,
     status::count,
     turns::Turns,
-    watchdog::{Alarm, Look},
+    watchdog::Look,
 };
 
 /// How often there is a look for what is old.
@@ -37,22 +39,18 @@ pub(crate) fn start(config: PoolConfig) -> Result<Arc<Core>, PoolError> {
         return Err(PoolError::Spawn(format!("{} is not a file", config.worker.display())));
     }
     let core = Core::new(config)?;
-    let watchdog = watch(Arc::clone(&core.alarm), Arc::downgrade(&core));
-    runtime.spawn(core.stopped.clone().run_until_cancelled_owned(watchdog));
+    let (alarm, watched) = (Arc::clone(&core.alarm), Arc::downgrade(&core));
+    let watchdog = thread::Builder::new().name("tollhouse-watch".into()).spawn(move || watch(&alarm, &watched));
+    watchdog.map_err(|error| PoolError::Spawn(error.to_string()))?;
     runtime.spawn(core.stopped.clone().run_until_cancelled_owned(maintain(Arc::downgrade(&core))));
     core.refill();
     Ok(core)
 }
 
-async fn watch(alarm: Arc<Alarm>, core: Weak<Core>) {
+/// On a thread of its own: whatever the runtime is at, nobody grows unseen.
+fn watch(alarm: &Alarm, core: &Weak<Core>) {
     let mut turns = Turns::of_this_machine();
-    let look = || {
-        core.upgrade().is_some_and(|core| {
-            core.look_at_everyone(&mut turns);
-            true
-        })
-    };
-    alarm.ring(look).await;
+    alarm.ring(|round| Some(core.upgrade()?.look_at_everyone(round, &mut turns)));
 }
 
 async fn maintain(core: Weak<Core>) {
@@ -86,12 +84,16 @@ impl Core {
         holders.for_each(|process| self.retire_process(&process));
     }
 
-    /// One look of the watchdog at every process.
-    fn look_at_everyone(&self, turns: &mut Turns) {
-        let everyone = self.everyone();
+    /// One round of the watchdog, past every process. How long the next one may be in coming.
+    fn look_at_everyone(&self, round: Round, turns: &mut Turns) -> Duration {
+        let (everyone, mut soonest) = (self.everyone(), Duration::MAX);
         for process in &everyone {
-            match process.link.meter.look(process.pid, self.config.kill_grace) {
-                Look::Well => {}
+            match process.link.meter.look(process.pid, round, self.config.kill_grace) {
+                Look::Free => {}
+                Look::Well { own_bytes, next } => {
+                    own_bytes.into_iter().for_each(|bytes| process.note_own_bytes(bytes));
+                    soonest = soonest.min(next);
+                }
                 Look::Dead => process.end(),
                 Look::Over(reason) => {
                     process.end();
@@ -100,7 +102,10 @@ impl Core {
                 }
             }
         }
-        turns.tick(everyone.iter().map(|process| (process.pid, &process.link.meter)));
+        if round == Round::Tick {
+            turns.tick(everyone.iter().map(|process| (process.pid, &process.link.meter)));
+        }
+        soonest
     }
 
     /// One round: what nobody used for long goes, and what is due is replaced.
@@ -114,6 +119,8 @@ impl Core {
                 self.tasks.spawn(replace(Arc::clone(self), process));
             }
         }
+        // Those that run may have grown.
+        self.make_room();
         self.make_room_for_spares();
         self.refill();
     }
@@ -240,7 +247,7 @@ mod tests {
     async fn nothing_goes_on_behind_a_pool_that_was_dropped() {
         let core = start(PoolConfig { spares: 0, ..PoolConfig::new("/bin/false") }).unwrap();
         let tasks = || Handle::current().metrics().num_alive_tasks();
-        assert_eq!(tasks(), 2);
+        assert_eq!(tasks(), 1);
         drop(core);
         tokio::time::sleep(2 * PERIOD).await;
         assert_eq!(tasks(), 0);

@@ -38,7 +38,7 @@ struct Share {
     bytes: u64,
 }
 
-/// What keeps somebody from a place who waits for one.
+/// What keeps somebody from a place who waits for one, or is more than there is to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lack {
     Places,
@@ -89,7 +89,7 @@ impl Places {
         Waits(self)
     }
 
-    /// What those who wait lack, once those have left who are about to.
+    /// What is lacking once those have left who are about to: for those who wait, or memory for those who are there.
     pub(crate) fn lack(&self) -> Option<Lack> {
         self.lack_with(0)
     }
@@ -99,7 +99,7 @@ impl Places {
         let State { taken, leaving, waiting } = *self.state();
         let waiting = waiting + others;
         let staying = Share { places: taken.places - leaving.places, bytes: taken.bytes - leaving.bytes };
-        if waiting == 0 || staying.places == 0 {
+        if staying.places == 0 {
             None
         } else if staying.places + waiting > self.most {
             Some(Lack::Places)

@@ -22,7 +22,7 @@ use crate::{
     pipeline::Pipeline,
     places::Place,
     reaper::{Adopted, Exit},
-    usage::Usage,
+    usage::{Resident, Usage},
     watchdog::Meter,
     wire::Buffers,
 };
@@ -200,10 +200,10 @@ impl Process {
         let measured = self.measured.load(Ordering::Relaxed).max(served);
         if (measured < served + Self::MEASURES || !self.link.meter.is_free())
             && self.is_live()
-            && let Ok(bytes) = Usage::own_bytes(self.pid)
+            && let Ok(Resident { own_bytes, .. }) = Resident::of(self.pid)
         {
             self.measured.store((measured + 1).min(served + Self::MEASURES), Ordering::Relaxed);
-            self.note_own_bytes(bytes);
+            self.note_own_bytes(own_bytes);
         }
     }
 

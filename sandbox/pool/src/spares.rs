@@ -161,8 +161,8 @@ impl Core {
         idle.take_spare(tier)
     }
 
-    /// Ends as many of those that are idle as keep others from a place.
-    fn make_room(&self) {
+    /// Ends as many of those that are idle as keep others from a place, or hold memory that those who run have come to need.
+    pub(crate) fn make_room(&self) {
         while let Some(lack) = self.places.lack() {
             let evicted = self.idle().evict(lack);
             let Some(process) = evicted else { return };

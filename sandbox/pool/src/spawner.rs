@@ -17,13 +17,14 @@ use tokio::{net::UnixStream, sync::oneshot};
 use tollhouse_protocol::Tier;
 
 use crate::{
+    alarm::Alarm,
     config::PoolConfig,
     error::PoolError,
     pipeline::Pipeline,
     places::Place,
     process::{Link, Process},
     reaper::Reaper,
-    watchdog::{Alarm, Meter},
+    watchdog::Meter,
 };
 
 /// Starts processes. Its threads end with it.

@@ -58,7 +58,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::budget::Budget;
+    use crate::{alarm::Round, budget::Budget};
 
     const AMPLE: Budget = Budget { wall_ms: 600_000, cpu_ms: 600_000, rss_bytes: 1 << 40 };
 
@@ -79,7 +79,7 @@ mod tests {
             let meter = Meter::new(Arc::default());
             meter.begin(AMPLE);
             meter.slow_down();
-            meter.look(pid, Duration::ZERO);
+            meter.look(pid, Round::Tick, Duration::ZERO);
             meter
         });
         let since = || [slowed[0].starves_since(), slowed[1].starves_since()];

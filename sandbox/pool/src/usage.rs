@@ -2,15 +2,37 @@
 
 use std::{io::ErrorKind, time::Duration};
 
-/// Processor time and resident memory of a process, all its threads together.
+/// Processor time of a process, all its threads together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Usage {
     /// In steps of the kernel's clock tick, 10 ms as a rule.
     pub(crate) cpu: Duration,
-    pub(crate) rss_bytes: u64,
 }
 
-/// Why there is no [`Usage`].
+/// Resident memory of a process, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Resident {
+    pub(crate) bytes: u64,
+    /// What it has to itself: pages of files, which others read too, are not among it.
+    pub(crate) own_bytes: u64,
+}
+
+impl Resident {
+    /// Reads it from `/proc`: nothing of a process that has ended. The caller holds it unreaped.
+    pub(crate) fn of(pid: u32) -> Result<Self, UsageError> {
+        Self::parse(&read(pid, "statm")?).ok_or(UsageError::Unreadable)
+    }
+
+    /// proc_pid_statm(5): the second field, of which the third is shared.
+    fn parse(text: &str) -> Option<Self> {
+        let mut pages = text.split_ascii_whitespace().skip(1).map_while(|pages| pages.parse::<u64>().ok());
+        let (resident, shared) = (pages.next()?, pages.next()?);
+        let bytes = |pages: u64| pages.saturating_mul(rustix::param::page_size() as u64);
+        Some(Self { bytes: bytes(resident), own_bytes: bytes(resident.saturating_sub(shared)) })
+    }
+}
+
+/// Why there is no [`Usage`], or no [`Resident`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum UsageError {
     Gone,
@@ -31,16 +53,6 @@ impl Usage {
         Self::parse(&read(pid, "stat")?)
     }
 
-    /// Resident memory that a process has to itself, in bytes; pages of files, which others read too, are not among it. The
-    /// caller holds the process unreaped.
-    pub(crate) fn own_bytes(pid: u32) -> Result<u64, UsageError> {
-        let text = read(pid, "statm")?;
-        // proc_pid_statm(5): the second field, of which the third is shared. A process that ended has none of it.
-        let mut pages = text.split_ascii_whitespace().skip(1).map_while(|pages| pages.parse::<u64>().ok());
-        let (resident, shared) = pages.next().zip(pages.next()).ok_or(UsageError::Unreadable)?;
-        Ok(resident.saturating_sub(shared).saturating_mul(rustix::param::page_size() as u64))
-    }
-
     /// proc_pid_stat(5). The name in field 2 may hold spaces and brackets, so counting begins
     /// behind its last bracket, at field 3, the state: a dead process that nobody waited for is gone.
     fn parse(text: &str) -> Result<Self, UsageError> {
@@ -55,10 +67,9 @@ impl Usage {
         let mut fields = fields.split_ascii_whitespace();
         let user: u64 = fields.nth(14 - 3)?.parse().ok()?;
         let system: u64 = fields.next()?.parse().ok()?;
-        let rss_pages: u64 = fields.nth(24 - 16)?.parse().ok()?;
         let ticks_per_second = rustix::param::clock_ticks_per_second();
         let cpu = Duration::from_millis((user + system).saturating_mul(1_000) / ticks_per_second);
-        Some(Self { cpu, rss_bytes: rss_pages.saturating_mul(rustix::param::page_size() as u64) })
+        Some(Self { cpu })
     }
 }
 
@@ -78,17 +89,23 @@ mod tests {
         let stat = "77 (a) b (c) S 1 77 77 0 -1 4194560 6000 0 0 0 120 30 0 0 20 0 5 0 1000 90000000 2500 18446744073709551615 1 1";
         let usage = Usage::parse(stat).unwrap();
         assert_eq!(usage.cpu.as_millis() as u64, 150 * 1_000 / rustix::param::clock_ticks_per_second());
-        assert_eq!(usage.rss_bytes, 2_500 * rustix::param::page_size() as u64);
         assert_eq!(Usage::parse(&stat.replace(") S ", ") Z ")), Err(UsageError::Gone));
         assert_eq!(Usage::parse("77 (a) S 1"), Err(UsageError::Unreadable));
     }
 
     #[test]
+    fn resident_memory_is_its_own_but_for_what_is_shared() {
+        let page = rustix::param::page_size() as u64;
+        assert_eq!(Resident::parse("9000 2500 1500 4 0 500 0\n"), Some(Resident { bytes: 2_500 * page, own_bytes: 1_000 * page }));
+        assert_eq!((Resident::parse("9000 2500"), Resident::parse("")), (None, None));
+    }
+
+    #[test]
     fn own_process_uses_memory_and_an_unknown_one_is_gone() {
-        assert!(Usage::of(std::process::id()).unwrap().rss_bytes > 100_000);
-        let own = Usage::own_bytes(std::process::id()).unwrap();
-        assert!(own > 100_000 && own.is_multiple_of(rustix::param::page_size() as u64));
-        assert_eq!((Usage::of(u32::MAX), Usage::own_bytes(u32::MAX)), (Err(UsageError::Gone), Err(UsageError::Gone)));
+        let own = Resident::of(std::process::id()).unwrap();
+        assert!(own.bytes > 100_000 && own.own_bytes < own.bytes, "{own:?}");
+        assert!(Usage::of(std::process::id()).is_ok());
+        assert_eq!((Usage::of(u32::MAX), Resident::of(u32::MAX)), (Err(UsageError::Gone), Err(UsageError::Gone)));
     }
 
     #[test]

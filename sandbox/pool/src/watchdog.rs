@@ -1,10 +1,11 @@
 //! The watchdog: what a process may use while a budget is in force, by the host's own clocks.
 //!
-//! A [`Meter`] holds the budget of the call that its worker runs. One task per pool, see
+//! A [`Meter`] holds the budget of the call that its worker runs. One thread per pool, see
 //! [`Alarm::ring`], looks at every meter each [`TICK`] while any budget is in force and ends a
 //! process that is over: wall clock and processor time at limit + grace, resident memory at its
-//! limit. The reason is kept in the meter, so that the call that finds its stream at an end
-//! answers with it. Nothing of this listens to the worker.
+//! limit. The nearer a process is to that, the sooner its memory is looked at again, see
+//! [`Budget::until_full`]. The reason is kept in the meter, so that the call that finds its stream
+//! at an end answers with it. Nothing of this listens to the worker.
 //!
 //! Processor time counts from the first tick that sees the call, so a worker gains at most one
 //! tick and a call that is shorter costs no system call.
@@ -12,21 +13,22 @@
 use std::{
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
-use tokio::{sync::Notify, time::Instant};
+use tokio::time::Instant;
 use tollhouse_pace as pace;
 use tollhouse_protocol::StopReason;
 
 use crate::{
+    alarm::{Alarm, Round},
     budget::{Budget, Seen, TICK},
-    usage::{Usage, UsageError},
+    usage::{Resident, Usage, UsageError},
 };
 
-/// Ticks between two looks at a call that waits in ops.
+/// Ticks between two looks at the processor time of a call that waits in ops.
 const PARKED_TICKS: u32 = 5;
 
 /// Processor time from one look to the next below which a slowed process starves.
@@ -38,6 +40,8 @@ pub(crate) struct Meter {
     watch: Mutex<Option<Watch>>,
     /// Whether the process gets only what others leave.
     is_slowed: AtomicBool,
+    /// Resident memory of the process when that was last looked at, in bytes.
+    resident: AtomicU64,
     alarm: Arc<Alarm>,
 }
 
@@ -51,6 +55,8 @@ struct Watch {
     /// When its last turn beside others began, or the call.
     last_turn: Instant,
     ticks: u32,
+    /// When there is to be a look at its memory.
+    memory_due: Instant,
     first: Option<Usage>,
     cpu: Duration,
     /// The part of that since the last look.
@@ -60,12 +66,13 @@ struct Watch {
 
 impl Meter {
     pub(crate) fn new(alarm: Arc<Alarm>) -> Self {
-        Self { watch: Mutex::default(), is_slowed: AtomicBool::new(false), alarm }
+        Self { watch: Mutex::default(), is_slowed: AtomicBool::new(false), resident: AtomicU64::new(0), alarm }
     }
 
     /// Puts a budget in force.
     pub(crate) fn begin(&self, budget: Budget) {
         let since = Instant::now();
+        let until_full = budget.until_full(self.resident.load(Ordering::Relaxed));
         *self.lock() = Some(Watch {
             budget,
             since,
@@ -73,12 +80,16 @@ impl Meter {
             slow: false,
             last_turn: since,
             ticks: 0,
+            memory_due: since + until_full,
             first: None,
             cpu: Duration::ZERO,
             gained: Duration::ZERO,
             verdict: None,
         });
         self.alarm.arm();
+        if until_full < TICK {
+            self.alarm.hurry();
+        }
     }
 
     /// Says whether the call waits for the host, to be looked at less often.
@@ -133,16 +144,16 @@ impl Meter {
     }
 
     /// Looks at what the process uses. A reason to end it is kept for its call.
-    pub(crate) fn look(&self, pid: u32, grace: Duration) -> Look {
+    pub(crate) fn look(&self, pid: u32, round: Round, grace: Duration) -> Look {
         let mut watch = self.lock();
-        let Some(watch) = watch.as_mut().filter(|watch| watch.verdict.is_none()) else { return Look::Well };
-        if std::mem::take(&mut watch.slow) {
+        let Some(watch) = watch.as_mut().filter(|watch| watch.verdict.is_none()) else { return Look::Free };
+        if round == Round::Tick && std::mem::take(&mut watch.slow) {
             match pace::lower(pid) {
                 Ok(()) => self.is_slowed.store(true, Ordering::Release),
                 Err(error) => tracing::warn!(%error, "a worker that computes for long could not be slowed"),
             }
         }
-        let look = watch.look(pid, grace);
+        let look = watch.look(pid, round, grace, &self.resident);
         if let Look::Over(reason) = &look {
             watch.verdict = Some(reason.clone());
         }
@@ -164,240 +175,52 @@ impl Drop for Meter {
 /// What the watchdog found.
 #[derive(Debug)]
 pub(crate) enum Look {
-    Well,
+    /// No budget is in force, or the process is being ended.
+    Free,
+    /// What it holds of its own, if that was measured, and when its memory is to be looked at next.
+    Well {
+        own_bytes: Option<u64>,
+        next: Duration,
+    },
     /// Its call reads what is left of the stream, and learns from that.
     Dead,
     Over(StopReason),
 }
 
 impl Watch {
-    fn look(&mut self, pid: u32, grace: Duration) -> Look {
-        self.ticks += 1;
-        let wall = self.since.elapsed();
-        let mut rss_bytes = 0;
-        if !self.parked || self.ticks.is_multiple_of(PARKED_TICKS) {
-            let now = match Usage::of(pid) {
-                Ok(now) => now,
-                Err(UsageError::Gone) => return Look::Dead,
-                // A process that cannot be watched must not run.
-                Err(UsageError::Unreadable) => return Look::Over(StopReason::Crashed),
-            };
-            let first = *self.first.get_or_insert(now);
-            let cpu = now.cpu.saturating_sub(first.cpu);
-            self.gained = cpu.saturating_sub(self.cpu);
-            self.cpu = cpu;
-            rss_bytes = now.rss_bytes;
-        }
-        self.budget.overrun(wall, self.cpu, rss_bytes, grace).map_or(Look::Well, Look::Over)
-    }
-}
-
-/// How many budgets are in force; wakes the watchdog when there is a first.
-#[derive(Debug, Default)]
-pub(crate) struct Alarm {
-    armed: AtomicUsize,
-    first: Notify,
-}
-
-impl Alarm {
-    /// Calls `look` each [`TICK`] while any budget is in force, until it says that it is over.
-    pub(crate) async fn ring(&self, mut look: impl FnMut() -> bool) {
-        loop {
-            if self.armed.load(Ordering::Acquire) == 0 {
-                self.first.notified().await;
+    fn look(&mut self, pid: u32, round: Round, grace: Duration, resident: &AtomicU64) -> Look {
+        match self.measure(pid, round) {
+            Ok(measured) => {
+                let rss_bytes = measured.map_or(0, |measured| measured.bytes);
+                if measured.is_some() {
+                    resident.store(rss_bytes, Ordering::Relaxed);
+                    self.memory_due = Instant::now() + self.budget.until_full(rss_bytes);
+                }
+                let next = self.memory_due.saturating_duration_since(Instant::now());
+                let well = Look::Well { own_bytes: measured.map(|measured| measured.own_bytes), next };
+                self.budget.overrun(self.since.elapsed(), self.cpu, rss_bytes, grace).map_or(well, Look::Over)
             }
-            tokio::time::sleep(TICK).await;
-            if !look() {
-                return;
+            Err(UsageError::Gone) => Look::Dead,
+            // A process that cannot be watched must not run.
+            Err(UsageError::Unreadable) => Look::Over(StopReason::Crashed),
+        }
+    }
+
+    /// Takes in what is due: the processor time in a round that is a tick, the memory where it is to be looked at.
+    fn measure(&mut self, pid: u32, round: Round) -> Result<Option<Resident>, UsageError> {
+        if round == Round::Tick {
+            self.ticks += 1;
+            if !self.parked || self.ticks.is_multiple_of(PARKED_TICKS) {
+                let now = Usage::of(pid)?;
+                let first = *self.first.get_or_insert(now);
+                let cpu = now.cpu.saturating_sub(first.cpu);
+                self.gained = cpu.saturating_sub(self.cpu);
+                self.cpu = cpu;
             }
         }
-    }
-
-    fn arm(&self) {
-        if self.armed.fetch_add(1, Ordering::AcqRel) == 0 {
-            self.first.notify_one();
-        }
-    }
-
-    fn disarm(&self) {
-        self.armed.fetch_sub(1, Ordering::AcqRel);
+        if Instant::now() < self.memory_due { Ok(None) } else { Resident::of(pid).map(Some) }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::process::{Child, Command};
-
-    use super::*;
-
-    struct Busy(Child);
-
-    impl Drop for Busy {
-        fn drop(&mut self) {
-            self.0.kill().unwrap();
-            self.0.wait().unwrap();
-        }
-    }
-
-    fn busy() -> Busy {
-        Busy(Command::new("/bin/sh").args(["-c", "while :; do :; done"]).spawn().unwrap())
-    }
-
-    const AMPLE: Budget = Budget { wall_ms: 600_000, cpu_ms: 600_000, rss_bytes: 1 << 40 };
-
-    /// Looks until there is a verdict.
-    async fn verdict(budget: Budget, pid: u32) -> (StopReason, Seen) {
-        let meter = Meter::new(Arc::default());
-        meter.begin(budget);
-        loop {
-            match meter.look(pid, Duration::from_millis(50)) {
-                Look::Well => tokio::time::sleep(Duration::from_millis(10)).await,
-                Look::Dead => panic!("it is alive"),
-                Look::Over(reason) => {
-                    assert!(matches!(meter.look(pid, Duration::ZERO), Look::Well), "one verdict is enough");
-                    return (reason, meter.finish());
-                }
-            }
-        }
-    }
-
-    #[tokio::test]
-    async fn processor_time_is_the_process_s_own() {
-        let busy = busy();
-        let (reason, seen) = verdict(Budget { cpu_ms: 100, ..AMPLE }, busy.0.id()).await;
-        assert_eq!(reason, StopReason::CpuTime { limit_ms: 100 });
-        assert!(seen.cpu.is_some_and(|cpu| (150..400).contains(&cpu.as_millis())), "limit and grace: {seen:?}");
-        assert!(!seen.within && seen.verdict == Some(reason));
-    }
-
-    /// One that has a core with others: `taskset` is in every Linux.
-    fn busy_on_one_core() -> Busy {
-        Busy(Command::new("taskset").args(["-c", "0", "/bin/sh", "-c", "while :; do :; done"]).spawn().unwrap())
-    }
-
-    #[tokio::test]
-    #[expect(clippy::print_stdout, reason = "who is not judged is told")]
-    async fn who_is_slowed_gets_on_by_its_turns_however_much_others_want() {
-        let others = [(); 3].map(|()| busy_on_one_core());
-        let (slowed, meter) = (busy_on_one_core(), Meter::new(Arc::default()));
-        let pid = slowed.0.id();
-        if pace::lower(pid).and_then(|()| pace::raise(pid)).is_err() {
-            println!("not judged: this system does not let a process that was slowed have as much as others again");
-            return;
-        }
-        let computed = async |turns: bool| {
-            meter.begin(AMPLE);
-            meter.slow_down();
-            for tick in 0..30 {
-                assert!(matches!(meter.look(pid, Duration::ZERO), Look::Well));
-                if let Some(since) = meter.starves_since().filter(|_| turns && tick % 3 == 2) {
-                    meter.have_turn(pid, since);
-                }
-                tokio::time::sleep(TICK).await;
-            }
-            meter.finish().cpu.unwrap()
-        };
-        let (without, with) = (computed(false).await, computed(true).await);
-        assert!(with >= without + TICK, "{without:?} without turns, {with:?} with them");
-        assert!(meter.regain_pace(pid));
-        drop(others);
-    }
-
-    #[tokio::test]
-    async fn who_starves_is_slowed_wants_to_compute_and_gets_nothing() {
-        let idle = Busy(Command::new("sleep").arg("600").spawn().unwrap());
-        let (pid, meter) = (idle.0.id(), Meter::new(Arc::default()));
-        meter.begin(AMPLE);
-        let look = || assert!(matches!(meter.look(pid, Duration::ZERO), Look::Well));
-        look();
-        assert_eq!(meter.starves_since(), None, "it is not slowed");
-        meter.slow_down();
-        look();
-        let since = meter.starves_since();
-        assert!(since.is_some());
-        meter.set_parked(true);
-        assert_eq!(meter.starves_since(), None, "it waits for the host");
-        meter.set_parked(false);
-        assert_eq!(meter.starves_since(), since);
-        meter.slow_down();
-        assert_eq!(meter.starves_since(), None, "it had its turn, which ends with the next look");
-    }
-
-    #[tokio::test]
-    async fn resident_memory_and_wall_clock_have_their_limits() {
-        let busy = busy();
-        let (reason, _) = verdict(Budget { rss_bytes: 4_096, ..AMPLE }, busy.0.id()).await;
-        assert_eq!(reason, StopReason::Memory { limit_bytes: 4_096 });
-        let (reason, seen) = verdict(Budget { wall_ms: 100, ..AMPLE }, busy.0.id()).await;
-        assert_eq!(reason, StopReason::WallTime { limit_ms: 100 });
-        assert!(seen.wall >= Duration::from_millis(150));
-    }
-
-    #[tokio::test]
-    async fn call_within_its_grace_is_answered_but_not_within_its_limits() {
-        let meter = Meter::new(Arc::default());
-        meter.begin(Budget { wall_ms: 10, ..AMPLE });
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        assert!(matches!(meter.look(std::process::id(), Duration::from_secs(60)), Look::Well));
-        let seen = meter.finish();
-        assert!(seen.verdict.is_none() && !seen.within);
-        assert!(meter.is_free());
-    }
-
-    #[tokio::test]
-    async fn call_that_waits_is_looked_at_less_often() {
-        let meter = Meter::new(Arc::default());
-        meter.begin(Budget { rss_bytes: 4_096, ..AMPLE });
-        meter.set_parked(true);
-        let mut looks = (1..).map(|_| meter.look(std::process::id(), Duration::ZERO));
-        assert_eq!(looks.position(|look| matches!(look, Look::Over(_))), Some(PARKED_TICKS as usize - 1));
-        meter.begin(Budget { rss_bytes: 4_096, ..AMPLE });
-        meter.set_parked(true);
-        meter.set_parked(false);
-        assert!(matches!(meter.look(std::process::id(), Duration::ZERO), Look::Over(_)));
-    }
-
-    #[tokio::test]
-    async fn processor_time_is_known_between_two_looks() {
-        let meter = Meter::new(Arc::default());
-        for looks in 0..3 {
-            meter.begin(AMPLE);
-            (0..looks).for_each(|_| drop(meter.look(std::process::id(), Duration::ZERO)));
-            assert_eq!(meter.finish().cpu.is_some(), looks > 1, "{looks} looks");
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn watchdog_looks_while_any_budget_is_in_force_and_no_longer() {
-        let (alarm, looks) = (Arc::new(Alarm::default()), AtomicUsize::new(0));
-        let rings = alarm.ring(|| looks.fetch_add(1, Ordering::Relaxed) < 100);
-        let calls = async {
-            let looks = async |ticks: u32| {
-                looks.store(0, Ordering::Relaxed);
-                tokio::time::sleep(ticks * TICK).await;
-                looks.load(Ordering::Relaxed)
-            };
-            assert_eq!(looks(9).await, 0);
-            let [one, other] = [(); 2].map(|()| Meter::new(Arc::clone(&alarm)));
-            for _ in 0..2 {
-                one.begin(AMPLE);
-                tokio::time::sleep(TICK / 2).await;
-                assert_eq!(looks(9).await, 9);
-                other.begin(AMPLE);
-                one.finish();
-                assert_eq!(looks(9).await, 9);
-                other.finish();
-                looks(1).await;
-                assert_eq!(looks(9).await, 0);
-            }
-            one.begin(AMPLE);
-            drop(one);
-            looks(2).await;
-            assert_eq!(looks(9).await, 0, "nobody will end that budget");
-            other.begin(AMPLE);
-            looks(110).await
-        };
-        let ((), looked) = tokio::join!(rings, calls);
-        assert_eq!(looked, 101, "until it says that it is over");
-    }
-}
+mod tests;

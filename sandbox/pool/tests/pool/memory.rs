@@ -1,6 +1,7 @@
 //! How many processes there are, and what they hold together.
 
 use std::{
+    fs,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -11,7 +12,7 @@ use std::{
 
 use futures_util::future::join_all;
 use tollhouse_pool::PoolError;
-use tollhouse_protocol::Isolation;
+use tollhouse_protocol::{Isolation, Outcome, StopReason};
 
 use crate::house::{COUNTER, House, Tool, json, sleeping, stats_of};
 
@@ -22,29 +23,44 @@ fn holding(bytes: u64) -> String {
     format!("let calls = 0, held; export default () => {{ held ??= new Uint8Array({bytes}).fill(1); return ++calls; }};")
 }
 
-/// The most processes that there were at once since it began, also dead ones.
+/// The most memory that any process of that name was seen to have had so far, in bytes.
+fn high_water(name: &str) -> u64 {
+    let of = |pid: i32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        line.trim().trim_end_matches(" kB").parse::<u64>().ok()
+    };
+    stats_of(name).into_iter().filter_map(|(pid, _)| of(pid)).max().unwrap_or_default() << 10
+}
+
+/// How many processes of that name there are, also dead ones.
+fn processes(name: &str) -> u64 {
+    stats_of(name).len() as u64
+}
+
+/// The most of something that was seen of a house's processes since it began.
 struct Most {
     ended: Arc<AtomicBool>,
-    counts: thread::JoinHandle<usize>,
+    looks: thread::JoinHandle<u64>,
 }
 
 impl Most {
-    fn of(house: &House) -> Self {
+    fn of(house: &House, what: fn(&str) -> u64) -> Self {
         let (ended, name) = (Arc::new(AtomicBool::new(false)), house.name.clone());
         let is_over = Arc::clone(&ended);
-        let counts = thread::spawn(move || {
+        let looks = thread::spawn(move || {
             let mut most = 0;
             while !is_over.load(Ordering::Relaxed) {
-                most = most.max(stats_of(&name).len());
+                most = most.max(what(&name));
             }
             most
         });
-        Self { ended, counts }
+        Self { ended, looks }
     }
 
-    fn seen(self) -> usize {
+    fn seen(self) -> u64 {
         self.ended.store(true, Ordering::Relaxed);
-        self.counts.join().unwrap()
+        self.looks.join().unwrap()
     }
 }
 
@@ -55,7 +71,7 @@ async fn processes_are_never_more_than_allowed_whatever_starts_ends_and_is_repla
         config.patience = Duration::from_mins(2);
     })
     .await;
-    let most = Most::of(&house);
+    let most = Most::of(&house, processes);
     let mut tools: Vec<_> = (0..8).map(|number| Tool::new(&format!("tool-{number}"), COUNTER)).collect();
     tools[0].isolation = Isolation::Fresh;
     tools[1].limits.heap_bytes = 16 * MIB;
@@ -112,5 +128,36 @@ async fn call_that_does_not_fit_beside_those_that_run_is_refused_and_served_when
     let (slept, ()) = tokio::join!(house.call(&sleeper), beside);
     assert_eq!(json(slept), "1");
     assert_eq!(json(house.call(&counter).await), "1");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_that_fills_whatever_it_gets_is_ended_within_16_mib_of_its_limit() {
+    const LIMIT: u64 = 224 * MIB;
+    let house = House::start(|config| config.spares = 0).await;
+    let grows = "const all = []; export default () => {
+        for (let n = 0; n < 56; n++) all.push(new Uint8Array(2 ** 20).fill(1));
+        for (;;) {
+            const buffer = new ArrayBuffer(0, { maxByteLength: 2 ** 20 });
+            buffer.resize(2 ** 20);
+            all.push(new Uint8Array(buffer).fill(1));
+        }
+    };";
+    let heap = "const all = []; export default () => {
+        for (let n = 0; n < 56; n++) all.push(new Uint8Array(2 ** 20).fill(1));
+        for (;;) all.push(new Array(100_000).fill(all.length + 0.5));
+    };";
+    for (name, source) in [("grows", grows), ("heap", heap)] {
+        let mut tool = Tool::new(name, source);
+        (tool.limits.heap_bytes, tool.limits.buffer_bytes, tool.limits.cpu_ms) = (128 * MIB, 64 * MIB, 10_000);
+        assert_eq!(tool.limits.rss_bytes, LIMIT);
+        let most = Most::of(&house, high_water);
+        let ran = house.call(&tool).await.unwrap();
+        let most = most.seen();
+        // What the engine is refused for a buffer it may also throw.
+        let is_told = matches!(ran.outcome, Outcome::Stopped(StopReason::Memory { .. }) | Outcome::Threw(_));
+        assert!(is_told, "{name}: {:?}", ran.outcome);
+        assert!((64 * MIB..=LIMIT + 16 * MIB).contains(&most), "{name}: {} MiB", most / MIB);
+    }
     house.close().await;
 }

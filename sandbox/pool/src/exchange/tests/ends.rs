@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use tollhouse_protocol::{Problem, Side, Thrown};
 
 use super::*;
-use crate::{PoolConfig, PoolError, core::Core, lease::Lease, process::Process, watchdog::Look};
+use crate::{PoolConfig, PoolError, alarm::Round, core::Core, lease::Lease, process::Process, watchdog::Look};
 
 /// How a worker comes to its end.
 enum By {
@@ -54,7 +54,7 @@ fn unfit(side: Side) -> Outcome {
 /// Looks until the meter has a verdict, as the watchdog would.
 fn look_until_over(link: &Link) {
     let patience = Instant::now() + Duration::from_secs(20);
-    while !matches!(link.meter.look(std::process::id(), Duration::ZERO), Look::Over(_)) {
+    while !matches!(link.meter.look(std::process::id(), Round::Tick, Duration::ZERO), Look::Over(_)) {
         assert!(Instant::now() < patience, "a test that computes uses up its processor time");
     }
 }

@@ -1,0 +1,172 @@
+//! When the watchdog looks: on a thread of its own, while any budget is in force.
+
+use std::{
+    sync::{
+        Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use crate::budget::TICK;
+
+/// What a round of the watchdog is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Round {
+    /// All that there is to be seen.
+    Tick,
+    /// The memory of those who are near their limit.
+    Between,
+}
+
+/// How many budgets are in force; wakes the watchdog when there is a first, and when one is to be looked at soon.
+#[derive(Debug, Default)]
+pub(crate) struct Alarm {
+    armed: AtomicUsize,
+    bell: Mutex<Bell>,
+    rings: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Bell {
+    /// Whether the watchdog waits for the first budget.
+    awaits_first: bool,
+    is_hurried: bool,
+    is_silenced: bool,
+}
+
+impl Alarm {
+    /// Calls `look` each [`TICK`] while any budget is in force, and in between when it says that it is to be soon, until it says
+    /// that it is over, or the alarm is [silenced](Self::silence).
+    pub(crate) fn ring(&self, mut look: impl FnMut(Round) -> Option<Duration>) {
+        let mut tick = Instant::now();
+        let mut soonest = Duration::MAX;
+        loop {
+            if self.wait_for_first() {
+                (tick, soonest) = (Instant::now() + TICK, Duration::MAX);
+            }
+            if !self.wait(soonest.min(tick.saturating_duration_since(Instant::now()))) {
+                return;
+            }
+            let now = Instant::now();
+            let round = if now < tick { Round::Between } else { Round::Tick };
+            if round == Round::Tick {
+                tick = now + TICK;
+            }
+            let Some(next) = look(round) else { return };
+            soonest = next;
+        }
+    }
+
+    /// Ends who [rings](Self::ring).
+    pub(crate) fn silence(&self) {
+        self.bell().is_silenced = true;
+        self.rings.notify_all();
+    }
+
+    /// Waits until a budget is in force; false where one is.
+    fn wait_for_first(&self) -> bool {
+        let mut bell = self.bell();
+        bell.awaits_first = true;
+        let waits = |bell: &mut Bell| !bell.is_silenced && !self.is_armed();
+        let waited = waits(&mut bell);
+        let mut bell = self.rings.wait_while(bell, waits).unwrap_or_else(PoisonError::into_inner);
+        bell.awaits_first = false;
+        waited
+    }
+
+    /// Waits for so long, or until there is haste; false when it is silenced.
+    fn wait(&self, patience: Duration) -> bool {
+        let waits = |bell: &mut Bell| !bell.is_silenced && !bell.is_hurried;
+        let (mut bell, _) = self.rings.wait_timeout_while(self.bell(), patience, waits).unwrap_or_else(PoisonError::into_inner);
+        bell.is_hurried = false;
+        !bell.is_silenced
+    }
+
+    /// Notes that a budget is in force.
+    pub(crate) fn arm(&self) {
+        if self.armed.fetch_add(1, Ordering::AcqRel) == 0 && self.bell().awaits_first {
+            self.rings.notify_one();
+        }
+    }
+
+    /// Notes that one is over.
+    pub(crate) fn disarm(&self) {
+        self.armed.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Has a look follow now, which says when the next one is to be.
+    pub(crate) fn hurry(&self) {
+        self.bell().is_hurried = true;
+        self.rings.notify_one();
+    }
+
+    /// Whether any budget is in force.
+    pub(crate) fn is_armed(&self) -> bool {
+        self.armed.load(Ordering::Acquire) > 0
+    }
+
+    fn bell(&self) -> MutexGuard<'_, Bell> {
+        self.bell.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread::{park_timeout, scope};
+
+    use super::*;
+
+    #[test]
+    fn watchdog_looks_while_any_budget_is_in_force_and_no_longer() {
+        let (alarm, looks) = (Alarm::default(), AtomicUsize::new(0));
+        let look = |_| {
+            looks.fetch_add(1, Ordering::Relaxed);
+            Some(Duration::MAX)
+        };
+        scope(|scope| {
+            scope.spawn(|| alarm.ring(look));
+            let in_a_while = || {
+                let before = looks.load(Ordering::Relaxed);
+                park_timeout(4 * TICK);
+                looks.load(Ordering::Relaxed) - before
+            };
+            // A last one may be late.
+            let none = || (0..100).any(|_| in_a_while() == 0);
+            let some = || (0..100).any(|_| in_a_while() > 1);
+            assert_eq!(in_a_while(), 0);
+            for _ in 0..2 {
+                alarm.arm();
+                assert!(some());
+                alarm.arm();
+                alarm.disarm();
+                assert!(some());
+                alarm.disarm();
+                assert!(none());
+            }
+            alarm.arm();
+            alarm.silence();
+        });
+    }
+
+    #[test]
+    fn watchdog_looks_between_ticks_when_it_is_told_to_and_ends_when_that_is_over() {
+        let (alarm, mut rounds) = (Alarm::default(), Vec::new());
+        alarm.arm();
+        alarm.ring(|round| {
+            rounds.push(round);
+            match rounds.len() {
+                1 => {
+                    alarm.hurry();
+                    Some(Duration::MAX)
+                }
+                2..8 => Some(Duration::ZERO),
+                _ => None,
+            }
+        });
+        assert_eq!(rounds.len(), 8);
+        assert!(rounds[1..].contains(&Round::Between), "{rounds:?}");
+    }
+}

@@ -1,0 +1,180 @@
+use std::process::{Child, Command};
+
+use super::*;
+
+struct Busy(Child);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+fn busy() -> Busy {
+    Busy(Command::new("/bin/sh").args(["-c", "while :; do :; done"]).spawn().unwrap())
+}
+
+const AMPLE: Budget = Budget { wall_ms: 600_000, cpu_ms: 600_000, rss_bytes: 1 << 40 };
+
+/// Looks until there is a verdict.
+async fn verdict(budget: Budget, pid: u32) -> (StopReason, Seen) {
+    let meter = Meter::new(Arc::default());
+    meter.begin(budget);
+    loop {
+        match meter.look(pid, Round::Tick, Duration::from_millis(50)) {
+            Look::Well { .. } => tokio::time::sleep(Duration::from_millis(10)).await,
+            Look::Dead | Look::Free => panic!("it is alive"),
+            Look::Over(reason) => {
+                assert!(matches!(meter.look(pid, Round::Tick, Duration::ZERO), Look::Free), "one verdict is enough");
+                return (reason, meter.finish());
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn processor_time_is_the_process_s_own() {
+    let busy = busy();
+    let (reason, seen) = verdict(Budget { cpu_ms: 100, ..AMPLE }, busy.0.id()).await;
+    assert_eq!(reason, StopReason::CpuTime { limit_ms: 100 });
+    assert!(seen.cpu.is_some_and(|cpu| (150..400).contains(&cpu.as_millis())), "limit and grace: {seen:?}");
+    assert!(!seen.within && seen.verdict == Some(reason));
+}
+
+/// One that has a core with others: `taskset` is in every Linux.
+fn busy_on_one_core() -> Busy {
+    Busy(Command::new("taskset").args(["-c", "0", "/bin/sh", "-c", "while :; do :; done"]).spawn().unwrap())
+}
+
+#[tokio::test]
+#[expect(clippy::print_stdout, reason = "who is not judged is told")]
+async fn who_is_slowed_gets_on_by_its_turns_however_much_others_want() {
+    let others = [(); 3].map(|()| busy_on_one_core());
+    let (slowed, meter) = (busy_on_one_core(), Meter::new(Arc::default()));
+    let pid = slowed.0.id();
+    if pace::lower(pid).and_then(|()| pace::raise(pid)).is_err() {
+        println!("not judged: this system does not let a process that was slowed have as much as others again");
+        return;
+    }
+    let computed = async |turns: bool| {
+        meter.begin(AMPLE);
+        meter.slow_down();
+        for tick in 0..30 {
+            assert!(matches!(meter.look(pid, Round::Tick, Duration::ZERO), Look::Well { .. }));
+            if let Some(since) = meter.starves_since().filter(|_| turns && tick % 3 == 2) {
+                meter.have_turn(pid, since);
+            }
+            tokio::time::sleep(TICK).await;
+        }
+        meter.finish().cpu.unwrap()
+    };
+    let (without, with) = (computed(false).await, computed(true).await);
+    assert!(with >= without + TICK, "{without:?} without turns, {with:?} with them");
+    assert!(meter.regain_pace(pid));
+    drop(others);
+}
+
+#[tokio::test]
+async fn who_starves_is_slowed_wants_to_compute_and_gets_nothing() {
+    let idle = Busy(Command::new("sleep").arg("600").spawn().unwrap());
+    let (pid, meter) = (idle.0.id(), Meter::new(Arc::default()));
+    meter.begin(AMPLE);
+    let look = || assert!(matches!(meter.look(pid, Round::Tick, Duration::ZERO), Look::Well { .. }));
+    look();
+    assert_eq!(meter.starves_since(), None, "it is not slowed");
+    meter.slow_down();
+    look();
+    let since = meter.starves_since();
+    assert!(since.is_some());
+    meter.set_parked(true);
+    assert_eq!(meter.starves_since(), None, "it waits for the host");
+    meter.set_parked(false);
+    assert_eq!(meter.starves_since(), since);
+    meter.slow_down();
+    assert_eq!(meter.starves_since(), None, "it had its turn, which ends with the next look");
+}
+
+#[tokio::test]
+async fn resident_memory_and_wall_clock_have_their_limits() {
+    let busy = busy();
+    let (reason, _) = verdict(Budget { rss_bytes: 4_096, ..AMPLE }, busy.0.id()).await;
+    assert_eq!(reason, StopReason::Memory { limit_bytes: 4_096 });
+    let (reason, seen) = verdict(Budget { wall_ms: 100, ..AMPLE }, busy.0.id()).await;
+    assert_eq!(reason, StopReason::WallTime { limit_ms: 100 });
+    assert!(seen.wall >= Duration::from_millis(150));
+}
+
+#[tokio::test]
+async fn call_within_its_grace_is_answered_but_not_within_its_limits() {
+    let meter = Meter::new(Arc::default());
+    meter.begin(Budget { wall_ms: 10, ..AMPLE });
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert!(matches!(meter.look(std::process::id(), Round::Tick, Duration::from_secs(60)), Look::Well { .. }));
+    let seen = meter.finish();
+    assert!(seen.verdict.is_none() && !seen.within);
+    assert!(meter.is_free());
+}
+
+#[tokio::test]
+async fn processor_time_of_a_call_that_waits_is_looked_at_less_often() {
+    let (busy, meter) = (busy(), Meter::new(Arc::default()));
+    let looks = |parked| {
+        meter.begin(AMPLE);
+        meter.set_parked(parked);
+        let looked = |_| {
+            assert!(matches!(meter.look(busy.0.id(), Round::Tick, Duration::ZERO), Look::Well { .. }));
+            meter.lock().as_ref().unwrap().first.is_some()
+        };
+        let first = (1..=PARKED_TICKS).map(looked).position(|seen| seen);
+        meter.finish();
+        first
+    };
+    assert_eq!((looks(true), looks(false)), (Some(PARKED_TICKS as usize - 1), Some(0)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn memory_is_looked_at_when_it_is_due_also_between_ticks_and_of_calls_that_wait() {
+    let (pid, meter) = (std::process::id(), Meter::new(Arc::default()));
+    let own = Resident::of(pid).unwrap().bytes;
+    for (parked, limit) in [(false, own + (64 << 20)), (true, own + (64 << 20)), (false, u64::MAX)] {
+        let budget = Budget { rss_bytes: limit, ..AMPLE };
+        meter.begin(budget);
+        meter.set_parked(parked);
+        let look = || match meter.look(pid, Round::Between, Duration::ZERO) {
+            Look::Well { own_bytes, next } => (own_bytes.is_some(), next),
+            other => panic!("{other:?}"),
+        };
+        let (measured, next) = look();
+        assert!(!measured && !next.is_zero(), "it has only begun");
+        tokio::time::advance(next).await;
+        let (measured, next) = look();
+        assert!(measured);
+        assert!(limit == u64::MAX || next < TICK, "there is not so much left: {next:?}");
+        assert_eq!(look(), (false, next));
+        meter.finish();
+    }
+    meter.begin(Budget { rss_bytes: own / 2, ..AMPLE });
+    tokio::time::advance(Duration::from_millis(4)).await;
+    assert!(matches!(meter.look(pid, Round::Between, Duration::ZERO), Look::Over(StopReason::Memory { .. })), "it is known to be full");
+}
+
+#[test]
+fn budget_that_nobody_will_end_is_in_force_no_more() {
+    let alarm = Arc::new(Alarm::default());
+    let meter = Meter::new(Arc::clone(&alarm));
+    meter.begin(AMPLE);
+    assert!(alarm.is_armed());
+    drop(meter);
+    assert!(!alarm.is_armed());
+}
+
+#[tokio::test]
+async fn processor_time_is_known_between_two_looks() {
+    let meter = Meter::new(Arc::default());
+    for looks in 0..3 {
+        meter.begin(AMPLE);
+        (0..looks).for_each(|_| drop(meter.look(std::process::id(), Round::Tick, Duration::ZERO)));
+        assert_eq!(meter.finish().cpu.is_some(), looks > 1, "{looks} looks");
+    }
+}
