@@ -96,8 +96,9 @@ impl Core {
                 }
                 Look::Dead => process.end(),
                 Look::Over(reason) => {
-                    process.end();
+                    // First: the call that learns of its end may be followed by who reads the counts.
                     count(&self.counters.kills);
+                    process.end();
                     tracing::info!(pid = process.pid, reason = %reason, "worker was killed");
                 }
             }

@@ -16,6 +16,7 @@ mod failure;
 mod host;
 mod load;
 mod mcp;
+mod neighbours;
 mod options;
 mod paid;
 mod revenue;
@@ -64,7 +65,8 @@ fn main() -> Result<(), Failure> {
         "paid" => paid::measure(&options),
         "revenue" => revenue::measure(&options),
         "soak" => soak::run(&options),
-        "victims" => victims::measure(&options),
+        "victims" => victims::measure(&options).and_then(|()| neighbours::measure(&options)),
+        "neighbours" => neighbours::measure(&options),
         "search" => search::measure(),
         other => Err(format!("nothing measures `{other}`").into()),
     }

@@ -1,0 +1,202 @@
+//! A victim's p99 beside attackers of each kind, as a ratio to its p99 beside as many honest neighbours who are as busy as they
+//! can be.
+//!
+//! Each attacker is a builder with tools of its own, who calls them over one connection from an address of its own, again as soon
+//! as it is answered; a neighbour is the same with one tool. Addresses have as much processor time as they like, for an attacker
+//! may have many. What is measured is what workers do to each other.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    Failure, Options,
+    client::{Client, Request},
+    host::Host,
+    load::{Figures, INPUT},
+};
+
+/// How many there are at once.
+const CROWDS: [usize; 4] = [1, 3, 6, 9];
+/// Of each attacker and kind: it turns to the next one when one is refused, for whoever is stopped again and again waits there.
+const TOOLS: usize = 6;
+/// Connections of the victim, and calls per second over each.
+const VICTIMS: usize = 4;
+const PACE: f64 = 100.0;
+/// How long a crowd is at it before it is looked at.
+const BEFORE: Duration = Duration::from_millis(200);
+const SPAN: Duration = Duration::from_secs(1);
+/// After a refusal.
+const PAUSE: Duration = Duration::from_millis(5);
+/// Longer than any call of theirs takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// What the ratio is to stay within.
+const BOUND: f64 = 2.0;
+
+const VICTIM: &str = "victim";
+
+/// What it does, how it is called, and the handler. The first is the honest one.
+const KINDS: [(&str, &str); 6] = [
+    (
+        "honest",
+        r#"export default () => {
+          let text = JSON.stringify(Array.from({ length: 200 }, (_, n) => ({ n, name: "row " + n, tags: ["a", "b"] })));
+          for (let turn = 0; turn < 25; turn++) text = JSON.stringify(JSON.parse(text));
+          return { length: text.length };
+        };"#,
+    ),
+    ("loop", "export default () => { for (;;) {} };"),
+    (
+        "burn",
+        r#"export default () => {
+          let value = 1;
+          for (let turn = 0; turn < 8e6; turn++) value = (value * 31 + turn) % 1000003;
+          return { value };
+        };"#,
+    ),
+    ("heap", "export default () => { const all = []; for (;;) all.push(new Array(10000).fill(all.length)); };"),
+    ("deadlock", "export default () => new Promise(() => {});"),
+    ("ops", r#"export default async (_, ctx) => { for (;;) await Promise.all(Array.from({ length: 8 }, () => ctx.kv.get("key"))); };"#),
+];
+
+/// Measures all crowds of all kinds, in turns.
+///
+/// # Errors
+///
+/// A victim that was not answered with 200.
+pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
+    let data = tempfile::tempdir()?;
+    let settings = [("TOLLHOUSE_REGISTRATION_PRICE_USD", "0"), ("TOLLHOUSE_ADDRESS_CPU_PERCENT", "0"), ("TOLLHOUSE_AUTH_FAILURES", "0")];
+    let host = Host::start(options, data.path(), &settings)?;
+    publish(&host, &register(&host, "Victim")?, VICTIM, "export default () => ({ ok: 1 });")?;
+    for number in 0..CROWDS[CROWDS.len() - 1] {
+        let key = register(&host, &format!("Builder {number}"))?;
+        for (kind, source) in KINDS {
+            for tool in 0..tools_of(kind) {
+                publish(&host, &key, &slug(kind, number, tool), source)?;
+            }
+        }
+    }
+    println!(
+        "\np99 of a victim, {VICTIMS} connections at {PACE} calls/s each, beside so many, and how that is to as many honest neighbours'\n"
+    );
+    println!("{:<12}{}", "", CROWDS.map(|crowd| format!("{crowd:>12}      ")).concat());
+    let mut cells = KINDS.map(|_| CROWDS.map(|_| (Vec::new(), 0)));
+    for turn in 0..=options.seconds {
+        for (at, crowd) in CROWDS.into_iter().enumerate() {
+            for ((kind, _), row) in KINDS.into_iter().zip(&mut cells) {
+                let (taken, calls) = beside(&host, kind, crowd)?;
+                if turn > 0 {
+                    row[at].0.extend(taken);
+                    row[at].1 += calls;
+                }
+            }
+        }
+    }
+    let p99s = cells.map(|row| row.map(|(taken, calls)| (Figures::of(taken, SPAN).quantile(0.99).as_secs_f64() * 1e3, calls)));
+    let mut over = 0;
+    for ((kind, _), row) in KINDS.into_iter().zip(p99s) {
+        let cells = row.iter().zip(p99s[0]).map(|((p99, _), (honest, _))| {
+            let ratio = p99 / honest;
+            over += usize::from(ratio > BOUND);
+            format!("{p99:>8.1} ms {ratio:>5.2}{}", if ratio > BOUND { " !" } else { "  " })
+        });
+        let cells: String = cells.collect();
+        println!("{kind:<12}{cells}   {:?} calls", row.map(|(_, calls)| calls));
+    }
+    println!("\n{over} of {} above {BOUND}", (KINDS.len() - 1) * CROWDS.len());
+    host.stop()
+}
+
+fn tools_of(kind: &str) -> usize {
+    if kind == KINDS[0].0 { 1 } else { TOOLS }
+}
+
+fn slug(kind: &str, number: usize, tool: usize) -> String {
+    format!("{kind}-{number}-{tool}")
+}
+
+fn register(host: &Host, name: &str) -> Result<String, Failure> {
+    let mut client = Client::connect(host.address())?;
+    client.expect_ok(&Request::post("/ai/builders/register", &json!({ "name": name }).to_string()))?;
+    let registered: Value = serde_json::from_slice(client.body())?;
+    Ok(registered["builderKey"].as_str().ok_or("no key was given")?.to_owned())
+}
+
+fn publish(host: &Host, key: &str, slug: &str, source: &str) -> Result<(), Failure> {
+    // What somebody else has published would have to be reviewed.
+    let source = format!("export const own = \"{slug}\"; {source}");
+    let tool = json!({
+        "slug": slug,
+        "title": slug,
+        "description": "Measured, or measured beside.",
+        "priceUsd": 0,
+        "handlerType": "js_request_response",
+        "handler": { "source": source, "language": "js" },
+        "limits": { "cpuMs": 500 },
+        "capabilities": { "kv": true },
+        "inputSchema": { "type": "object" },
+        "safetyAttestation": { "accepted": true },
+    });
+    Client::connect(host.address())?.expect_ok(&Request::post("/ai/endpoints/create", &tool.to_string()).with("x-builder-key", key))
+}
+
+/// What the victim's calls took beside a crowd, and how many calls that made.
+fn beside(host: &Host, kind: &'static str, crowd: usize) -> Result<(Vec<Duration>, usize), Failure> {
+    let (address, ending) = (host.address(), Arc::new(AtomicBool::new(false)));
+    let crowd: Vec<_> = (0..crowd)
+        .map(|number| {
+            let ending = Arc::clone(&ending);
+            thread::spawn(move || call_on(address, kind, number, &ending))
+        })
+        .collect();
+    thread::sleep(BEFORE);
+    let victims: Vec<_> = (0..VICTIMS).map(|_| thread::spawn(move || paced(address).map_err(|why| why.to_string()))).collect();
+    let mut taken = Vec::new();
+    for victim in victims {
+        taken.extend(victim.join().map_err(|_| "a victim's thread broke")??);
+    }
+    ending.store(true, Ordering::Relaxed);
+    let calls = crowd.into_iter().map(|caller| caller.join().unwrap_or_default()).sum();
+    Ok((taken, calls))
+}
+
+/// Calls until it is over; how often it was not refused.
+fn call_on(address: SocketAddr, kind: &str, number: usize, ending: &AtomicBool) -> usize {
+    let requests: Vec<_> = (0..tools_of(kind)).map(|tool| Request::post(&format!("/tools/{}", slug(kind, number, tool)), INPUT)).collect();
+    let own = Ipv4Addr::new(127, 0, 1, u8::try_from(number + 1).unwrap_or(u8::MAX));
+    let (mut served, mut client, mut tool) = (0, None, 0);
+    while !ending.load(Ordering::Relaxed) {
+        let connected = client.take().map_or_else(|| Client::connect_from(own, address, PATIENCE), Ok);
+        let asked = connected.and_then(|mut connected| Ok((connected.ask(&requests[tool % requests.len()])?, connected)));
+        let is_refused = asked.as_ref().map_or(true, |(status, _)| matches!(status, 429 | 503));
+        client = asked.ok().map(|(_, connected)| connected);
+        if is_refused {
+            tool += 1;
+            thread::sleep(PAUSE);
+        } else {
+            served += 1;
+        }
+    }
+    served
+}
+
+/// The victim's calls over one connection, at their pace.
+fn paced(address: SocketAddr) -> Result<Vec<Duration>, Failure> {
+    let request = Request::post(&format!("/tools/{VICTIM}"), INPUT);
+    let (began, mut client, mut taken) = (Instant::now(), Client::connect(address)?, Vec::new());
+    while began.elapsed() < SPAN {
+        taken.push(client.timed(&request)?);
+        let due = Duration::from_secs_f64(taken.len() as f64 / PACE);
+        thread::sleep(due.saturating_sub(began.elapsed()));
+    }
+    Ok(taken)
+}
