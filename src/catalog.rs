@@ -43,7 +43,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
-use tollhouse_pool::Pool;
+use tollhouse_pool::{Fair, Pool};
 use tollhouse_protocol::{Bundle, Tier};
 
 pub use self::{
@@ -89,6 +89,9 @@ const MAX_ENDPOINTS: usize = 100_000;
 /// Uploads and changes of one builder that the sandbox looks at, at once.
 const MAX_UPLOADS: usize = 2;
 
+/// Uploads that are read at once: scanned, or their schemas counted.
+const READINGS: usize = 4;
+
 /// Endpoints that are given new limits without a pause.
 const AT_A_TIME: usize = 32;
 
@@ -132,8 +135,10 @@ pub struct Catalog {
     judged: ArcSwap<HashMap<BuilderId, Judged>>,
     make_form: MakeForm,
     snapshot: ArcSwap<Snapshot>,
-    /// One change at a time. Never taken by a call, nor held while a worker works.
+    /// One change at a time. Never taken by a call, nor held while a worker works or an upload is read.
     changing: tokio::sync::Mutex<()>,
+    /// Turns at reading uploads, one owner's at half of them at most.
+    readings: Arc<Fair<Owner>>,
     /// Uploads of each owner that the sandbox looks at.
     uploads: ConcurrencyLimit<String>,
     changes: watch::Sender<u64>,
@@ -168,6 +173,7 @@ impl Catalog {
             make_form,
             snapshot: ArcSwap::default(),
             changing: tokio::sync::Mutex::new(()),
+            readings: Fair::leaving(READINGS, READINGS / 2),
             uploads: ConcurrencyLimit::new(MAX_UPLOADS),
             changes: watch::Sender::new(0),
         };
@@ -386,3 +392,6 @@ fn reach(endpoint: &Endpoint) -> Result<Granted, PublishError> {
     let hosts = AllowedHosts::parse(&endpoint.allowed_hosts).map_err(|error| PublishError::field("/allowedHosts", error.to_string()))?;
     Ok(Granted { capabilities: endpoint.capabilities, hosts })
 }
+
+#[cfg(test)]
+mod tests;

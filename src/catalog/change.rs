@@ -8,6 +8,7 @@ use super::{
     By, Catalog, HandlerDraft, Live, Patch, PublishError,
     commit::{Change, transitions},
     draft,
+    safety::Report,
     scan::Upload,
     standing::{Reach, Standing},
     version::Prepared,
@@ -42,10 +43,10 @@ impl Catalog {
     }
 
     async fn update_once(&self, slug: &str, patch: Patch, if_match: Option<u64>, by: By) -> Result<Arc<Live>, PublishError> {
-        // Nobody waits for the worker that looks at it.
+        // Nobody waits for the worker that looks at it, nor for the scan.
         let looked = if patch.is_looked_at() { Some(self.looked_at(slug, &patch, if_match, by).await?) } else { None };
-        let (if_match, handler, prepared) =
-            looked.map_or((if_match, None, None), |looked| (Some(looked.revision), looked.handler, looked.prepared));
+        let if_match = looked.as_ref().map(|looked| looked.revision).or(if_match);
+        let Looked { handler, prepared, report, .. } = looked.unwrap_or_default();
         let _one = self.changing.lock().await;
         let before = self.at_revision(slug, if_match).await?;
         let old = &before.live.endpoint;
@@ -62,10 +63,10 @@ impl Catalog {
         }
         let renewed = patch.safety_attestation.as_ref().is_some_and(|attestation| attestation.accepted);
         let attested_at = if renewed { Some(now) } else { old.content_safety.as_ref().and_then(|safety| safety.attested_at) };
-        if content_differs(old, &endpoint) {
+        if let Some(report) = report {
             endpoint.decided_on = None;
-            let kept = if handler.is_some() { handler } else { self.uploaded(&endpoint.version).await? };
-            rows.append(self.scanned(&mut endpoint, Upload { handler: kept.as_ref(), attested_at, by }).await?);
+            rows.append(self.claim(&endpoint, handler.as_ref()).await?);
+            self.weigh(&mut endpoint, Upload { handler: handler.as_ref(), report, attested_at, by }).await?;
         } else if let Some(safety) = &mut endpoint.content_safety {
             safety.attested_at = attested_at;
         }
@@ -83,16 +84,16 @@ impl Catalog {
         Ok(live)
     }
 
-    /// What of a patch a worker is asked for, which may take long, against the endpoint as it is now.
+    /// What of a patch a worker is asked for, and what is found in it, which may take long, against the endpoint as it is now.
     async fn looked_at(&self, slug: &str, patch: &Patch, if_match: Option<u64>, by: By) -> Result<Looked, PublishError> {
         let before = self.at_revision(slug, if_match).await?;
         let old = &before.live.endpoint;
         let mut endpoint = self.patched(old, patch, by)?;
         let handler = self.wanted_handler(&endpoint, patch).await?;
         let other_schemas = schemas_differ(old, &endpoint);
-        let mut looked = Looked { revision: old.revision, handler, prepared: None };
+        let mut looked = Looked { revision: old.revision, handler, prepared: None, report: None };
         if looked.handler.is_none() && !other_schemas {
-            return Ok(looked);
+            return self.with_report(looked, old, &endpoint).await;
         }
         let _permit = self.permit(&old.owner, by)?;
         let mut bundle = before.live.bundle.clone();
@@ -100,7 +101,7 @@ impl Catalog {
         self.put_in_force(&mut endpoint);
         match looked.handler {
             None => self.usable(&endpoint, &endpoint.input_schema, &endpoint.output_schema).await?,
-            Some(_) if other_schemas => self.bounded(&endpoint.input_schema, &endpoint.output_schema).await?,
+            Some(_) if other_schemas => self.bounded(&endpoint.owner, &endpoint.input_schema, &endpoint.output_schema).await?,
             Some(_) => {}
         }
         if let Some(handler) = &looked.handler {
@@ -110,7 +111,18 @@ impl Catalog {
             looked.prepared = Some(prepared);
         }
         if old.version != endpoint.version || old.output_schema != endpoint.output_schema {
-            self.promises_kept(endpoint, bundle).await?;
+            self.promises_kept(endpoint.clone(), bundle).await?;
+        }
+        self.with_report(looked, old, &endpoint).await
+    }
+
+    /// Scans what becomes of `old`, if anything differs that is scanned.
+    async fn with_report(&self, mut looked: Looked, old: &Endpoint, endpoint: &Endpoint) -> Result<Looked, PublishError> {
+        if content_differs(old, endpoint) {
+            if looked.handler.is_none() {
+                looked.handler = self.uploaded(&endpoint.version).await?;
+            }
+            looked.report = Some(self.scan(endpoint, looked.handler.as_ref()).await?);
         }
         Ok(looked)
     }
@@ -158,12 +170,16 @@ impl Catalog {
     }
 }
 
-/// What a worker made of a patch.
+/// What a worker made of a patch, and what was found in it.
+#[derive(Default)]
 struct Looked {
     /// Of the endpoint that it was looked at with.
     revision: u64,
+    /// What comes to run, as it was uploaded: where the patch brings it, or it is scanned again.
     handler: Option<HandlerDraft>,
     prepared: Option<Prepared>,
+    /// There where anything differs that is scanned.
+    report: Option<Report>,
 }
 
 /// Only what its owner paused is theirs to resume.
@@ -176,7 +192,7 @@ fn may_resume(endpoint: &Endpoint, wanted: Option<Status>) -> Result<(), Publish
 }
 
 /// Whether anything differs that is scanned.
-fn content_differs(old: &Endpoint, new: &Endpoint) -> bool {
+pub(super) fn content_differs(old: &Endpoint, new: &Endpoint) -> bool {
     (&old.title, &old.description, &old.tags, &old.version) != (&new.title, &new.description, &new.tags, &new.version)
         || schemas_differ(old, new)
 }

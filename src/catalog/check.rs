@@ -10,7 +10,6 @@ use super::{
     By, Catalog, Draft, PublishError, draft, publish,
     scan::Upload,
     standing::{Reach, Standing},
-    warn,
 };
 use crate::{
     base::misfit::{self, Misfit},
@@ -108,11 +107,14 @@ impl Catalog {
             }
         }
         let attested_at = draft.safety_attestation.as_ref().is_some_and(|attestation| attestation.accepted).then_some(now);
-        let upload = Upload { handler: draft.handler.as_ref(), attested_at, by };
-        problems.extend(self.scanned(&mut endpoint, upload).await.err());
+        let judged = match self.scan(&endpoint, draft.handler.as_ref()).await {
+            Ok(report) => self.weigh(&mut endpoint, Upload { handler: draft.handler.as_ref(), report, attested_at, by }).await,
+            Err(error) => Err(error),
+        };
+        problems.extend(judged.err());
         problems.extend(self.schema_problems(&endpoint).await);
         if problems.is_empty() {
-            return Ok(Checked { warnings: warn::of_draft(&draft, &endpoint).await, endpoint, existing: existing.is_some() });
+            return Ok(Checked { warnings: self.warnings_of(&draft, &endpoint).await, endpoint, existing: existing.is_some() });
         }
         // What is not the upload's fault says nothing of it.
         match problems.iter().position(|problem| matches!(problem, PublishError::Pool(_) | PublishError::Store(_))) {

@@ -52,9 +52,10 @@ pub struct Patch {
 }
 
 impl Patch {
-    /// Whether it brings anything that a worker looks at.
+    /// Whether it brings anything that a worker looks at, or that is scanned.
     pub(super) fn is_looked_at(&self) -> bool {
-        self.handler.is_some() || self.version.is_some() || self.input_schema.is_some() || self.output_schema.is_some()
+        let texts = self.title.is_some() || self.description.is_some() || self.tags.is_some();
+        texts || self.handler.is_some() || self.version.is_some() || self.input_schema.is_some() || self.output_schema.is_some()
     }
 
     /// The names of the fields that it changes, but for `status`, which has events of its own.

@@ -8,6 +8,7 @@ use tollhouse_protocol::{Limits, Tier};
 use super::{
     By, Catalog, Draft, ENDPOINTS, Live, MAX_ENDPOINTS, PublishError,
     commit::Change,
+    safety::Report,
     scan::Upload,
     shipped,
     standing::{Reach, Standing},
@@ -67,7 +68,7 @@ impl Catalog {
         self.may_publish(&owner, by)?;
         self.room_for(&owner, by)?;
         self.free_slug(&draft.slug, &owner, by).await?;
-        let prepared = self.ready(&draft, &owner, by).await?;
+        let (prepared, report) = self.ready(&draft, &owner, by).await?;
         // A worker may have taken its time: all that may have changed meanwhile is looked at again.
         let _one = self.changing.lock().await;
         self.may_publish(&owner, by)?;
@@ -84,24 +85,28 @@ impl Catalog {
         endpoint.handler = prepared.handler.clone();
         endpoint.run_version(prepared.version.clone(), now);
         rows.append(prepared.kept());
-        let upload = Upload { handler: draft.handler.as_ref(), attested_at: attested.then_some(now), by };
-        rows.append(self.scanned(&mut endpoint, upload).await?);
+        rows.append(self.claim(&endpoint, draft.handler.as_ref()).await?);
+        if let Some(report) = report {
+            let upload = Upload { handler: draft.handler.as_ref(), report, attested_at: attested.then_some(now), by };
+            self.weigh(&mut endpoint, upload).await?;
+        }
         let events = vec![(Kind::EndpointCreated, created(&endpoint, by))];
         self.put(Change { before: None, endpoint, bundle: prepared.bundle, rows, events }).await
     }
 
-    /// Makes the handler of a new endpoint ready: all of it that a worker is asked for, which may take long.
-    async fn ready(&self, draft: &Draft, owner: &Owner, by: By) -> Result<Prepared, PublishError> {
+    /// Makes the handler of a new endpoint ready, and scans all of it but what is the host's own: what may take long.
+    async fn ready(&self, draft: &Draft, owner: &Owner, by: By) -> Result<(Prepared, Option<Report>), PublishError> {
         let _permit = self.permit(owner, by)?;
-        self.bounded(&draft.input_schema, &draft.output_schema).await?;
+        self.bounded(owner, &draft.input_schema, &draft.output_schema).await?;
         let limits = draft.limits(&super::draft::ceilings(&self.policy().policy, by))?;
         let mut endpoint = new(draft, owner.clone(), limits, self.clock.now());
         let schemas = told(&endpoint.input_schema, &endpoint.output_schema);
         self.put_in_force(&mut endpoint);
         let prepared = self.prepare(&endpoint, draft.handler.as_ref(), schemas).await?;
         (endpoint.handler, endpoint.version) = (prepared.handler.clone(), prepared.version.clone());
+        let report = if by == By::Host { None } else { Some(self.scan(&endpoint, draft.handler.as_ref()).await?) };
         self.promises_kept(endpoint, prepared.bundle.clone()).await?;
-        Ok(prepared)
+        Ok((prepared, report))
     }
 
     pub(super) fn room_for(&self, owner: &Owner, by: By) -> Result<(), PublishError> {

@@ -5,8 +5,9 @@ use serde_json::json;
 
 use super::{
     By, Catalog, PublishError,
+    change::content_differs,
     commit::{Change, transitions},
-    scan::{hold, is_anothers, open_outcome},
+    scan::{hold, open_outcome},
 };
 use crate::{
     event::Kind,
@@ -77,12 +78,17 @@ impl Catalog {
 
     /// Scans one endpoint; answers how it is held back now, if it was not so before.
     async fn rescan_one(&self, slug: &str) -> Result<Option<HoldKind>, PublishError> {
+        let read = self.at_revision(slug, None).await?.live;
+        let handler = self.uploaded(&read.endpoint.version).await?;
+        let report = self.scan(&read.endpoint, handler.as_ref()).await?;
         let _one = self.changing.lock().await;
         let before = self.at_revision(slug, None).await?;
         let old = &before.live.endpoint;
-        let handler = self.uploaded(&old.version).await?;
-        let first = self.first_owner(old, handler.as_ref()).await?;
-        let report = self.scan(old, handler.as_ref(), is_anothers(first.as_deref(), &old.owner)).await?;
+        if old.id != read.endpoint.id || content_differs(&read.endpoint, old) {
+            // Scanned as it was uploaded, by these rules.
+            return Ok(None);
+        }
+        let report = self.with_provenance(old, handler.as_ref(), report).await?;
         let mut endpoint = old.clone();
         let open = open_outcome(&report.findings, old);
         let found = match open {

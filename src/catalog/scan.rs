@@ -25,31 +25,24 @@ const VERSION_OWNERS: Table<String, String> = schema::VERSION_OWNERS.holding();
 /// Approved findings that an endpoint remembers; the oldest go.
 const MAX_APPROVED: usize = 200;
 
-/// What is scanned beside the record, and whose word there is for it.
+/// What was found in new content, and whose word there is for it.
 pub(super) struct Upload<'a> {
     /// `None` for built-in handlers.
     pub(super) handler: Option<&'a HandlerDraft>,
+    /// What [`Catalog::scan`] found.
+    pub(super) report: Report,
     pub(super) attested_at: Option<Timestamp>,
     pub(super) by: By,
 }
 
 impl Catalog {
-    /// Scans new content and writes the outcome into `endpoint`; answers what to store with it.
-    /// Uploads of an admin are recorded and never held back, those of the host not even scanned.
+    /// Writes into `endpoint` what becomes of new content. Uploads of an admin are recorded and never held back.
     ///
     /// # Errors
     ///
     /// [`PublishError::Blocked`] for a builder's upload: nothing of it is to be stored.
-    pub(super) async fn scanned(&self, endpoint: &mut Endpoint, upload: Upload<'_>) -> Result<Batch, PublishError> {
-        let first = self.first_owner(endpoint, upload.handler).await?;
-        let claim = match (&first, upload.handler) {
-            (None, Some(HandlerDraft::Source { .. })) => VERSION_OWNERS.put(&endpoint.version, &endpoint.owner.share().to_owned()),
-            _ => Batch::new(),
-        };
-        if upload.by == By::Host {
-            return Ok(claim);
-        }
-        let report = self.scan(endpoint, upload.handler, is_anothers(first.as_deref(), &endpoint.owner)).await?;
+    pub(super) async fn weigh(&self, endpoint: &mut Endpoint, upload: Upload<'_>) -> Result<(), PublishError> {
+        let report = self.with_provenance(endpoint, upload.handler, upload.report).await?;
         let open = open_outcome(&report.findings, endpoint);
         if upload.by == By::Builder && open == ScanOutcome::Block {
             return Err(PublishError::Blocked(report.findings));
@@ -70,7 +63,16 @@ impl Catalog {
             approve_findings(endpoint);
             endpoint.review.approved_version = Some(endpoint.version.clone());
         }
-        Ok(claim)
+        Ok(())
+    }
+
+    /// What remembers who uploaded the source of `endpoint` first, if nobody did before.
+    pub(super) async fn claim(&self, endpoint: &Endpoint, handler: Option<&HandlerDraft>) -> Result<Batch, PublishError> {
+        let is_source = matches!(handler, Some(HandlerDraft::Source { .. }));
+        Ok(match self.first_owner(endpoint, handler).await? {
+            None if is_source => VERSION_OWNERS.put(&endpoint.version, &endpoint.owner.share().to_owned()),
+            None | Some(_) => Batch::new(),
+        })
     }
 
     /// Whether a handler that `endpoint` does not run would be held back, were it uploaded.
@@ -79,8 +81,8 @@ impl Catalog {
     ///
     /// [`PublishError::Blocked`] for a builder.
     pub(super) async fn would_be_held(&self, endpoint: &Endpoint, handler: &HandlerDraft, by: By) -> Result<bool, PublishError> {
-        let first = self.first_owner(endpoint, Some(handler)).await?;
-        let report = self.scan(endpoint, Some(handler), is_anothers(first.as_deref(), &endpoint.owner)).await?;
+        let report = self.scan(endpoint, Some(handler)).await?;
+        let report = self.with_provenance(endpoint, Some(handler), report).await?;
         let open = open_outcome(&report.findings, endpoint);
         if by == By::Builder && open == ScanOutcome::Block {
             return Err(PublishError::Blocked(report.findings));
@@ -89,24 +91,32 @@ impl Catalog {
     }
 
     /// Who uploaded the source first.
-    pub(super) async fn first_owner(&self, endpoint: &Endpoint, handler: Option<&HandlerDraft>) -> Result<Option<String>, PublishError> {
+    async fn first_owner(&self, endpoint: &Endpoint, handler: Option<&HandlerDraft>) -> Result<Option<String>, PublishError> {
         match handler {
             Some(HandlerDraft::Source { .. }) => Ok(VERSION_OWNERS.get(&*self.store, &endpoint.version).await?),
             Some(HandlerDraft::Response { .. }) | None => Ok(None),
         }
     }
 
-    /// Reads the content on a thread for such work: a large source takes a while.
-    pub(super) async fn scan(
+    /// Adds to what was found that another uploaded the source first, as it is known now.
+    pub(super) async fn with_provenance(
         &self,
         endpoint: &Endpoint,
         handler: Option<&HandlerDraft>,
-        hash_of_another: bool,
+        report: Report,
     ) -> Result<Report, PublishError> {
+        if !is_anothers(self.first_owner(endpoint, handler).await?.as_deref(), &endpoint.owner) {
+            return Ok(report);
+        }
+        Ok(report.and(self.scanner.scan(&safety::Upload { source: Some(""), hash_of_another: true, ..Default::default() })))
+    }
+
+    /// Reads the content, which may take long: never under the lock of changes.
+    pub(super) async fn scan(&self, endpoint: &Endpoint, handler: Option<&HandlerDraft>) -> Result<Report, PublishError> {
         let (scanner, handler) = (Arc::clone(&self.scanner), handler.cloned());
         let (title, description, tags) = (endpoint.title.clone(), endpoint.description.clone(), endpoint.tags.clone());
         let (input, output) = (Arc::clone(&endpoint.input_schema), Arc::clone(&endpoint.output_schema));
-        let scan = tokio::task::spawn_blocking(move || {
+        let scan = move || {
             let (source, response) = match &handler {
                 Some(HandlerDraft::Source { source, .. }) => (Some(source.as_str()), None),
                 Some(HandlerDraft::Response { response }) => (None, Some(&**response)),
@@ -120,14 +130,29 @@ impl Catalog {
                 response,
                 input_schema: Some(&input),
                 output_schema: Some(&output),
-                hash_of_another,
+                hash_of_another: false,
             })
+        };
+        self.read(&endpoint.owner, scan).await
+    }
+
+    /// Does work on what `owner` uploads, on a thread for such work and in the owner's turn.
+    pub(super) async fn read<T: Send + 'static>(
+        &self,
+        owner: &Owner,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, PublishError> {
+        let turn = self.readings.turn(owner.clone()).await;
+        let read = tokio::task::spawn_blocking(move || {
+            // As long as the work, also where nobody waits for it any more.
+            let _turn = turn;
+            work()
         });
-        scan.await.map_err(|error| PublishError::Corrupt(format!("a scan ended abnormally: {error}")))
+        read.await.map_err(|error| PublishError::Corrupt(format!("an upload's reading ended abnormally: {error}")))
     }
 }
 
-pub(super) fn is_anothers(first: Option<&str>, owner: &Owner) -> bool {
+fn is_anothers(first: Option<&str>, owner: &Owner) -> bool {
     first.is_some_and(|first| first != owner.share())
 }
 

@@ -109,14 +109,14 @@ impl Catalog {
     /// # Errors
     ///
     /// [`PublishError::Field`] with the place in the schema.
-    pub(super) async fn bounded(&self, input: &Arc<Value>, output: &Arc<Value>) -> Result<(), PublishError> {
+    pub(super) async fn bounded(&self, owner: &Owner, input: &Arc<Value>, output: &Arc<Value>) -> Result<(), PublishError> {
         let (input, output) = (Arc::clone(input), Arc::clone(output));
-        let bound = tokio::task::spawn_blocking(move || {
+        let bound = move || {
             let one = |side, schema: &Value| tool::bound(schema).map_err(|error: SchemaError| PublishError::schema(side, error));
             one(Side::Input, &input)?;
             one(Side::Output, &output)
-        });
-        bound.await.map_err(|error| PublishError::Corrupt(format!("a schema's count ended abnormally: {error}")))?
+        };
+        self.read(owner, bound).await?
     }
 
     /// Refuses schemas that cannot be used for `endpoint`, or are sure to cost too much.
@@ -125,7 +125,7 @@ impl Catalog {
     ///
     /// [`PublishError::Field`] with the place in the schema.
     pub(super) async fn usable(&self, endpoint: &Endpoint, input: &Arc<Value>, output: &Arc<Value>) -> Result<(), PublishError> {
-        self.bounded(input, output).await?;
+        self.bounded(&endpoint.owner, input, output).await?;
         self.try_schemas(endpoint, tool::told(input, output)).await
     }
 

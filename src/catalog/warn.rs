@@ -12,18 +12,30 @@ impl Catalog {
     /// What the handler of `endpoint` reaches for and does not have. What cannot be read has no warnings.
     pub async fn warnings(&self, endpoint: &Endpoint) -> Vec<String> {
         match self.uploaded(&endpoint.version).await {
-            Ok(Some(HandlerDraft::Source { source, .. })) => reached(endpoint, source).await,
+            Ok(Some(HandlerDraft::Source { source, .. })) => self.reached(endpoint, source).await,
             Ok(Some(HandlerDraft::Response { .. }) | None) | Err(_) => vec![],
         }
     }
+
+    /// The same of a draft, which would become `endpoint`, and what else is odd about it.
+    pub(super) async fn warnings_of(&self, draft: &Draft, endpoint: &Endpoint) -> Vec<String> {
+        let mut warnings = match &draft.handler {
+            Some(HandlerDraft::Source { source, .. }) => self.reached(endpoint, source.clone()).await,
+            Some(HandlerDraft::Response { .. }) | None => vec![],
+        };
+        warnings.extend(odd(draft));
+        warnings
+    }
+
+    /// Reading a source of a megabyte takes milliseconds.
+    async fn reached(&self, endpoint: &Endpoint, source: String) -> Vec<String> {
+        let found = self.read(&endpoint.owner, move || reaches(&source)).await.unwrap_or_default();
+        found.iter().filter_map(|reach| warning(endpoint, reach)).collect()
+    }
 }
 
-/// The same of a draft, which would become `endpoint`, and what else is odd about it.
-pub(super) async fn of_draft(draft: &Draft, endpoint: &Endpoint) -> Vec<String> {
-    let mut warnings = match &draft.handler {
-        Some(HandlerDraft::Source { source, .. }) => reached(endpoint, source.clone()).await,
-        Some(HandlerDraft::Response { .. }) | None => vec![],
-    };
+fn odd(draft: &Draft) -> Vec<String> {
+    let mut warnings = vec![];
     match (draft.capabilities.http_get_json, draft.allowed_hosts.is_empty()) {
         (true, true) => warnings.push("`httpGetJson` reaches nothing: `allowedHosts` is empty".to_owned()),
         (false, false) => warnings.push("`allowedHosts` serves nothing: `capabilities.httpGetJson` is not asked for".to_owned()),
@@ -36,12 +48,6 @@ pub(super) async fn of_draft(draft: &Draft, endpoint: &Endpoint) -> Vec<String> 
         warnings.push("the outputSchema lets everything through: a wrong result is charged like a right one".to_owned());
     }
     warnings
-}
-
-/// Reading a source of a megabyte takes milliseconds.
-async fn reached(endpoint: &Endpoint, source: String) -> Vec<String> {
-    let found = tokio::task::spawn_blocking(move || reaches(&source)).await.unwrap_or_default();
-    found.iter().filter_map(|reach| warning(endpoint, reach)).collect()
 }
 
 fn warning(endpoint: &Endpoint, reach: &Reach) -> Option<String> {

@@ -18,6 +18,8 @@ use tokio::sync::oneshot;
 pub struct Fair<K: Clone + Eq> {
     /// How many are under way at once, at least 1.
     most: usize,
+    /// How many of one owner are, at least 1.
+    each: usize,
     state: Mutex<State<K>>,
 }
 
@@ -49,7 +51,14 @@ impl<K: Clone + Eq> Fair<K> {
     /// `most` at once, of all owners.
     #[must_use]
     pub fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { most: most.max(1), state: Mutex::new(State { under_way: 0, turns: 0, owners: Vec::new() }) })
+        Self::leaving(most, 0)
+    }
+
+    /// The same, of which one owner leaves `room` to others, even alone: for what takes so long that nobody should wait for it.
+    #[must_use]
+    pub fn leaving(most: usize, room: usize) -> Arc<Self> {
+        let (most, each) = (most.max(1), most.saturating_sub(room).max(1));
+        Arc::new(Self { most, each, state: Mutex::new(State { under_way: 0, turns: 0, owners: Vec::new() }) })
     }
 
     /// Waits for the turn of `owner`. One that is dropped meanwhile gives its turn to the next.
@@ -67,7 +76,7 @@ impl<K: Clone + Eq> Fair<K> {
     /// Lets those go on whose turn it is.
     fn dispatch(self: &Arc<Self>) {
         loop {
-            let next = self.state().next(self.most);
+            let next = self.state().next(self.most, self.each);
             let Some((turn, owner)) = next else { return };
             // The lock is free again: where nobody waits for it any more, leave comes back and is dropped, which takes the lock.
             drop(turn.send(Leave { fair: Arc::clone(self), owner }));
@@ -89,7 +98,7 @@ impl<K: Clone + Eq> State<K> {
     }
 
     /// Who is next, if one more may be under way: of the owner with fewest of them, and then of the one that had none for longest.
-    fn next(&mut self, most: usize) -> Option<(oneshot::Sender<Leave<K>>, K)> {
+    fn next(&mut self, most: usize, each: usize) -> Option<(oneshot::Sender<Leave<K>>, K)> {
         for owner in &mut self.owners {
             while owner.waiting.front().is_some_and(oneshot::Sender::is_closed) {
                 owner.waiting.pop_front();
@@ -99,7 +108,7 @@ impl<K: Clone + Eq> State<K> {
         if self.under_way >= most {
             return None;
         }
-        let wanting = self.owners.iter_mut().filter(|owner| !owner.waiting.is_empty());
+        let wanting = self.owners.iter_mut().filter(|owner| owner.under_way < each && !owner.waiting.is_empty());
         let owner = wanting.min_by_key(|owner| (owner.under_way, owner.served))?;
         let turn = owner.waiting.pop_front()?;
         self.turns += 1;

@@ -30,6 +30,13 @@ impl Report {
         rules.dedup();
         rules
     }
+
+    /// All that both found.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.findings.extend(other.findings);
+        Findings { found: self.findings, ..Findings::default() }.report()
+    }
 }
 
 /// Collects findings while a scan runs.

@@ -19,6 +19,20 @@ async fn owner_alone_has_every_turn_and_another_has_the_next() {
 }
 
 #[tokio::test]
+async fn what_one_owner_leaves_is_anothers_at_once() {
+    let fair = Fair::leaving(4, 2);
+    let mut flood: Vec<_> = (0..5).map(|_| Box::pin(fair.turn("a"))).collect();
+    let under_way: Vec<_> = flood.iter_mut().filter_map(|turn| turn.now_or_never()).collect();
+    assert_eq!(under_way.len(), 2);
+    let others = [fair.turn("b").now_or_never(), fair.turn("c").now_or_never()];
+    assert!(others.iter().all(Option::is_some));
+    drop(others);
+    assert!((&mut flood[2]).now_or_never().is_none());
+    drop(under_way);
+    assert!((&mut flood[2]).now_or_never().is_some() && (&mut flood[3]).now_or_never().is_some());
+}
+
+#[tokio::test]
 async fn owners_with_as_many_under_way_take_turns() {
     let fair = Fair::new(1);
     let first = fair.turn("a").await;

@@ -1,0 +1,104 @@
+use futures_util::FutureExt as _;
+use serde_json::json;
+use tollhouse_pool::PoolConfig;
+
+use super::*;
+use crate::{
+    base::{clock::Timestamp, id::BuilderId},
+    capability::{FolderObjects, Guard, GuardSettings, LogSettings, secret::Secrets},
+    event::EventSettings,
+    store::memory::MemoryStore,
+};
+
+/// A catalogue that needs no worker: what is published in it answers always the same, and takes anything.
+async fn catalog() -> (Arc<Catalog>, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, clock): (Arc<dyn Store>, _) = (Arc::new(MemoryStore::new()), Clock::fixed(Timestamp(1_800_000_000_000)));
+    let guard = Guard::new(GuardSettings::default()).unwrap();
+    let (objects, secrets) = (Arc::new(FolderObjects::new(folder.path())), Arc::new(Secrets::empty(Arc::clone(&store))));
+    let parts = CatalogParts {
+        clock: clock.clone(),
+        pool: Pool::start(PoolConfig { spares: 0, ..PoolConfig::new("/bin/false") }).unwrap(),
+        services: CapabilityServices::new(Arc::clone(&store), clock.clone(), guard, objects, LogSettings::default(), secrets),
+        events: Arc::new(Events::new(Arc::clone(&store), clock, EventSettings::default())),
+        scanner: Arc::new(Scanner::new(&Default::default())),
+        suspended: Default::default(),
+        base_url: "https://tools.example".to_owned(),
+        payment: PaymentConfig::for_network("eip155:84532", "0x209693Bc6afc0C5328bA36FaF03C514EF312287C").unwrap(),
+        make_form: Box::new(|_| None),
+    };
+    (Arc::new(Catalog::open(store, parts).await.unwrap()), folder)
+}
+
+fn draft(slug: &str) -> Draft {
+    let draft = serde_json::from_value(json!({
+        "slug": slug, "title": "A tool", "description": "Answers.", "handlerType": "static_json", "inputSchema": {},
+        "handler": { "response": { "a": 1 } }, "safetyAttestation": { "accepted": true },
+    }));
+    draft.unwrap()
+}
+
+fn patch(body: serde_json::Value) -> Patch {
+    serde_json::from_value(body).unwrap()
+}
+
+fn builder() -> Owner {
+    Owner::Builder(BuilderId::generate())
+}
+
+/// Content that is being read, as long as the value lives.
+async fn slow_scans(catalog: &Catalog, owner: &Owner) -> Vec<tollhouse_pool::Leave<Owner>> {
+    futures_util::future::join_all((0..READINGS / 2).map(|_| catalog.readings.turn(owner.clone()))).await
+}
+
+#[tokio::test]
+async fn slow_scan_of_one_holds_up_nobody_s_publishing() {
+    let (catalog, _folder) = catalog().await;
+    let [slow, other] = [(); 2].map(|()| builder());
+    catalog.create(draft("slow"), slow.clone(), By::Builder).await.unwrap();
+    let reading = slow_scans(&catalog, &slow).await;
+    let mut create = Box::pin(catalog.create(draft("slow-too"), slow.clone(), By::Builder));
+    let mut change = Box::pin(catalog.update("slow", patch(json!({ "title": "Another" })), None, By::Builder));
+    let mut rescan = Box::pin(catalog.rescan());
+    for _ in 0..64 {
+        assert!((&mut create).now_or_never().is_none() && (&mut change).now_or_never().is_none());
+        assert!((&mut rescan).now_or_never().is_none());
+        tokio::task::yield_now().await;
+    }
+    // While these wait, another publishes and changes, and so does an admin.
+    catalog.create(draft("quick"), other, By::Builder).await.unwrap();
+    catalog.update("quick", patch(json!({ "title": "Quick" })), None, By::Builder).await.unwrap();
+    catalog.update("slow", patch(json!({ "status": "paused" })), None, By::Admin).await.unwrap();
+    assert!((&mut create).now_or_never().is_none() && (&mut change).now_or_never().is_none());
+    drop(reading);
+    let (created, changed, scanned) = tokio::join!(create, change, rescan);
+    created.unwrap();
+    let changed = changed.unwrap();
+    assert_eq!((changed.endpoint.title.as_str(), changed.endpoint.status), ("Another", tool::Status::Paused), "made on top of it");
+    assert_eq!(scanned.unwrap().endpoints, 1);
+}
+
+#[tokio::test]
+async fn what_was_scanned_is_decided_by_what_is_so_when_it_is_stored() {
+    let (catalog, _folder) = catalog().await;
+    let owner = builder();
+    let reading = slow_scans(&catalog, &owner).await;
+    let mut create = Box::pin(catalog.create(draft("tool"), owner.clone(), By::Builder));
+    for _ in 0..64 {
+        assert!((&mut create).now_or_never().is_none());
+        tokio::task::yield_now().await;
+    }
+    catalog.create(draft("tool"), builder(), By::Builder).await.unwrap();
+    let strict: PolicyDraft = serde_json::from_value(json!({ "requireReview": true })).unwrap();
+    drop(reading);
+    assert!(matches!(create.await, Err(PublishError::SlugTaken(_))));
+    let reading = slow_scans(&catalog, &owner).await;
+    let mut create = Box::pin(catalog.create(draft("second"), owner, By::Builder));
+    for _ in 0..64 {
+        assert!((&mut create).now_or_never().is_none());
+        tokio::task::yield_now().await;
+    }
+    catalog.set_policy(strict, None).await.unwrap();
+    drop(reading);
+    assert!(create.await.unwrap().endpoint.review.hold.is_some());
+}
