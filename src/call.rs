@@ -70,6 +70,7 @@ use self::{
 };
 use crate::{
     base::{
+        aside::still_asked,
         clock::Clock,
         id::{CallId, ReceiptId},
         share::Shares,
@@ -199,7 +200,7 @@ impl Calls {
     /// Runs `work` to its end, whether somebody waits for it or not, and lets a drain wait for it. The tasks spread over
     /// the cores better than calls that run on their connection's task.
     fn detached<T: Send + 'static>(&self, work: impl Future<Output = Result<T, Arc<CallError>>> + Send + 'static) -> UnderWay<T> {
-        UnderWay(self.running.spawn(work))
+        UnderWay(self.running.spawn(still_asked(work)))
     }
 
     /// Waits until no call is under way, at most `patience`. True when none is left.

@@ -2,21 +2,22 @@
 //!
 //! JSON costs up to 0.1 ms a kibibyte to parse, and as much to put in its canonical form: a body at its limit would hold a
 //! thread of the runtime, and all that waits for that thread, for tens of milliseconds. Such work is done where its thread is
-//! not the runtime's, and only so much of it at a time that there are cores left for everybody else.
+//! not the runtime's, and only so much of it at a time that there are cores left for everybody else. Askers take turns at it.
 
 use std::{
+    net::IpAddr,
     ops::Deref,
     pin::{Pin, pin},
-    sync::LazyLock,
+    sync::{Arc, LazyLock},
     task::{Context, Poll},
 };
 
 use serde_json::Value;
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
-    sync::Semaphore,
     task::block_in_place,
 };
+use tollhouse_pool::Fair;
 
 /// Longest text that is worked on at once, in bytes: less than a millisecond of work.
 const SHORT_BYTES: usize = 8 << 10;
@@ -26,11 +27,32 @@ const MIDDLING_BYTES: usize = 64 << 10;
 
 /// As much at a time as a quarter of the cores do, of each length: who sends the longest texts there may be holds up nobody
 /// whose texts are of a usual length.
-static MIDDLING: LazyLock<Semaphore> = LazyLock::new(places);
-static LONG: LazyLock<Semaphore> = LazyLock::new(places);
+static MIDDLING: LazyLock<Arc<Fair<Asker>>> = LazyLock::new(places);
+static LONG: LazyLock<Arc<Fair<Asker>>> = LazyLock::new(places);
 
-fn places() -> Semaphore {
-    Semaphore::new((std::thread::available_parallelism().map_or(1, usize::from) / 4).max(1))
+fn places() -> Arc<Fair<Asker>> {
+    Fair::new(std::thread::available_parallelism().map_or(1, usize::from) / 4)
+}
+
+/// The client that something is done for; `None` is the host's own work.
+type Asker = Option<IpAddr>;
+
+tokio::task_local! {
+    static ASKER: Asker;
+}
+
+/// Does `work` for the client `asker`, whose long texts wait for one another before they wait for anybody else's.
+pub(crate) fn asked_by<F: Future>(asker: IpAddr, work: F) -> impl Future<Output = F::Output> {
+    ASKER.scope(Some(asker), work)
+}
+
+/// Does `work` for whom this is done, on a task of its own.
+pub(crate) fn still_asked<F: Future>(work: F) -> impl Future<Output = F::Output> {
+    ASKER.scope(asker(), work)
+}
+
+fn asker() -> Asker {
+    ASKER.try_with(|asker| *asker).ok().flatten()
 }
 
 /// Does `work` on `bytes` of text.
@@ -39,7 +61,7 @@ pub(crate) async fn aside<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
         return work();
     }
     let places = if bytes <= MIDDLING_BYTES { &MIDDLING } else { &LONG };
-    let _place = places.acquire().await;
+    let _place = places.turn(asker()).await;
     off_the_runtime(work)
 }
 
@@ -116,8 +138,12 @@ fn off_the_runtime<T>(work: impl FnOnce() -> T) -> T {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
+    use std::{
+        sync::Mutex,
+        time::{Duration, Instant},
+    };
 
+    use futures_util::FutureExt as _;
     use serde_json::json;
 
     use super::*;
@@ -140,6 +166,28 @@ mod tests {
         aside(SHORT_BYTES + 1, || ()).await;
         assert!(began.elapsed() < Duration::from_millis(500), "{:?}", began.elapsed());
         long.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+
+    #[tokio::test]
+    async fn long_texts_of_one_client_leave_the_next_place_to_another() {
+        let ended = Arc::new(Mutex::new(vec![]));
+        let held: Vec<_> = (0..64).filter_map(|_| LONG.turn(None).now_or_never()).collect();
+        let long = |client: u8| {
+            let ended = Arc::clone(&ended);
+            let work = aside(MIDDLING_BYTES + 1, move || ended.lock().unwrap().push(client));
+            // On a task of its own, as calls are.
+            tokio::spawn(asked_by([127, 0, 0, client].into(), async { still_asked(work).await }))
+        };
+        let mut all: Vec<_> = (0..100).map(|_| long(1)).collect();
+        tokio::task::yield_now().await;
+        all.push(long(2));
+        tokio::task::yield_now().await;
+        drop(held);
+        for one in all {
+            one.await.unwrap();
+        }
+        let place = ended.lock().unwrap().iter().position(|client| *client == 2).unwrap();
+        assert!(place < 40, "{place}: at most as many come before it as there are places");
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -26,7 +26,7 @@ use super::{
 use crate::{
     account::audit::{Action, Actor, Audit, AuditQuery, Entry},
     base::{
-        aside::aside,
+        aside::{aside, still_asked},
         id::{AuditId, BuilderId, RequestId},
     },
     front::{Caller, Code, Fault, Known, REQUEST, body, code_of, peer},
@@ -74,7 +74,7 @@ pub(super) async fn enter(State(auditing): State<Arc<Auditing>>, request: Reques
         response
     };
     // On a task of its own: a caller who hangs up cuts nothing off, the entry neither, and the host ends after it.
-    let acted = background.spawn(REQUEST.scope(request, act)).await;
+    let acted = background.spawn(still_asked(REQUEST.scope(request, act))).await;
     acted.unwrap_or_else(|error| Fault::from(error).into_response())
 }
 

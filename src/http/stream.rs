@@ -15,6 +15,7 @@ use super::{
     services::Calling,
 };
 use crate::{
+    base::aside::still_asked,
     call::{Call, CallError, Done, Progress, UnderWay},
     capability::ProgressUpdate,
     front::{Fault, REQUEST, sse},
@@ -67,8 +68,8 @@ fn follow(
         _ = events.send(last(&calling, ended).await).await;
     };
     match request {
-        Some(request) => tokio::spawn(REQUEST.scope(request, tell)),
-        None => tokio::spawn(tell),
+        Some(request) => tokio::spawn(still_asked(REQUEST.scope(request, tell))),
+        None => tokio::spawn(still_asked(tell)),
     };
     let body = stream::unfold(written, |mut written| async { Some((Ok::<_, Infallible>(written.recv().await?), written)) });
     sse::response(body)

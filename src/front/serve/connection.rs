@@ -35,7 +35,11 @@ use super::{
     outgoing::{FRAME_BYTES, Outgoing, WAITS},
     pulse::{Moment, Overdue, Pulse, look},
 };
-use crate::{base::behalf, config::ConnectionSettings, front::shutdown::Shutdown};
+use crate::{
+    base::{aside::asked_by, behalf},
+    config::ConnectionSettings,
+    front::{network, shutdown::Shutdown},
+};
 
 /// Bytes of bodies that a client of HTTP/2 may send before they are read: of one stream, and of one connection.
 const STREAM_WINDOW: u32 = 64 << 10;
@@ -98,7 +102,8 @@ impl Protocols {
             let asks = address.map_or(peer, |address| SocketAddr::new(address, peer.port()));
             request.extensions_mut().insert(ConnectInfo(asks));
             let answer = service.clone().oneshot(request);
-            async move { answer.await.map(|response| response.map(|body| Outgoing::new(body, answering, http2))) }
+            let answer = async move { answer.await.map(|response| response.map(|body| Outgoing::new(body, answering, http2))) };
+            asked_by(network(asks.ip()), answer)
         });
         let mut connection = pin!(self.builder.serve_connection(io, service));
         let mut ending = pin!(shutdown.begins());
