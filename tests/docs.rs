@@ -1,5 +1,8 @@
 //! The documents hold what the code holds, and name no file that is not there. `cargo xtask docs` writes their tables.
 
+#[path = "docs/named.rs"]
+mod named;
+
 use std::{
     collections::BTreeSet,
     env, fs,
