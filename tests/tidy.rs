@@ -1,4 +1,4 @@
-//! Who may name whom (the layers of `src/lib.rs`), and how long files are, held by reading the sources.
+//! Who may name whom (the layers of `src/lib.rs`), how long files are, and which tests the sandbox names, held by reading the sources.
 
 #[path = "tidy/arrows.rs"]
 mod arrows;
@@ -6,6 +6,8 @@ mod arrows;
 mod circles;
 #[path = "tidy/modules.rs"]
 mod modules;
+#[path = "tidy/promises.rs"]
+mod promises;
 #[path = "tidy/sizes.rs"]
 mod sizes;
 #[path = "tidy/tokens.rs"]
