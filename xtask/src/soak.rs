@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: free calls at full rate for a long time, and whether memory and disk stay flat.
+//! `cargo xtask soak`: free calls at full rate for a long time beside attacks, and whether memory, disk and descriptors stay flat.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ const SHORT_SECONDS: u32 = 25;
 ///
 /// # Errors
 ///
-/// What kept it from being built; memory or disk that grew.
+/// What kept it from being built; a call that was not answered right; memory, disk or descriptors that grew.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let seconds = if args.short { SHORT_SECONDS } else { args.minutes.unwrap_or(MINUTES) * 60 };
     let engine = engine::pick(args.engine)?;

@@ -13,7 +13,9 @@ mod client;
 #[path = "../../../src/catalog/search/corpus.rs"]
 mod corpus;
 mod failure;
+mod fairness;
 mod host;
+mod hostile;
 mod load;
 mod mcp;
 mod neighbours;
@@ -64,6 +66,7 @@ fn main() -> Result<(), Failure> {
         "mcp" => mcp::measure(&options),
         "paid" => paid::measure(&options),
         "revenue" => revenue::measure(&options),
+        "fairness" => fairness::measure(&options),
         "soak" => soak::run(&options),
         "victims" => victims::measure(&options).and_then(|()| neighbours::measure(&options)),
         "neighbours" => neighbours::measure(&options),

@@ -25,6 +25,7 @@ use crate::{
     Failure, Options,
     client::{Client, Request},
     host::Host,
+    hostile::{publish, register},
     load::INPUT,
 };
 
@@ -150,31 +151,6 @@ fn await_the_dead(host: &Host) -> Result<(), Failure> {
         thread::sleep(Duration::from_millis(20));
     }
     Ok(())
-}
-
-/// A builder; its key.
-fn register(host: &Host, name: &str) -> Result<String, Failure> {
-    let mut client = Client::connect(host.address())?;
-    client.expect_ok(&Request::post("/ai/builders/register", &json!({ "name": name }).to_string()))?;
-    let registered: Value = serde_json::from_slice(client.body())?;
-    Ok(registered["builderKey"].as_str().ok_or("no key was given")?.to_owned())
-}
-
-/// A tool of a builder's: its calls leave events too.
-fn publish(host: &Host, key: &str, slug: &str, source: &str, limits: &Value) -> Result<(), Failure> {
-    let body = json!({
-        "slug": slug,
-        "title": slug,
-        "description": "Answers what it was sent.",
-        "priceUsd": 0,
-        "handlerType": "js_request_response",
-        "capabilities": { "kv": true, "files": true, "logs": true },
-        "limits": limits,
-        "inputSchema": { "type": "object" },
-        "handler": { "source": source, "language": "js" },
-        "safetyAttestation": { "accepted": true },
-    });
-    Client::connect(host.address())?.expect_ok(&Request::post("/ai/endpoints/create", &body.to_string()).with("x-builder-key", key))
 }
 
 fn free_receipts(host: &Host) -> Result<u64, Failure> {
