@@ -30,8 +30,11 @@ use crate::{
 /// Set, it says how often all of them run: one after the other, and each within its limit and [`GRACE`].
 const ROUNDS: &str = "TOLLHOUSE_HOSTILE_ROUNDS";
 
-/// Folders at once, where nothing is timed: most of them wait for a limit.
-const LANES: usize = 4;
+/// Folders at once, where nothing is timed: many of them wait for a limit.
+const LANES: usize = 2;
+
+/// Blank workers, which are there before and after.
+const SPARES: usize = 2;
 
 /// How much later than its limit a call ends at most, on a machine that does nothing else.
 const GRACE: Duration = Duration::from_millis(500);
@@ -74,10 +77,15 @@ async fn hostile_handlers_end_as_their_cases_say() {
     let rounds = std::env::var(ROUNDS).ok().map(|rounds| rounds.parse::<usize>().unwrap());
     let server = server::start().await;
     // That one address has its share is tested elsewhere: here each attack has all it can get.
-    let host = Host::builder().flag("--guard-allow", &server).flag("--address-cpu-percent", 0).start().await;
+    let how = Host::builder().flag("--guard-allow", &server).flag("--address-cpu-percent", 0).flag("--sandbox-spares", SPARES);
+    let host = how.start().await;
     let control = Control::publish(&host).await;
     let scene = Scene { host, server, control, strict: rounds.is_some(), ran: AtomicU64::default(), failures: Mutex::default() };
     scene.control.answers(&scene.host).await;
+    eventually("its spares are ready", PATIENCE, async || {
+        (scene.host.get("/health").await.json()["sandbox"]["spares"] == SPARES).then_some(())
+    })
+    .await;
     let before = Held::by(&scene.host);
     let peak = AtomicU64::default();
     for _ in 0..rounds.unwrap_or(1) {

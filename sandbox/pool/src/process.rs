@@ -14,6 +14,7 @@ use tokio::{
     sync::OnceCell,
     time::{Instant, sleep, timeout},
 };
+use tollhouse_pace as pace;
 use tollhouse_protocol::{Bundle, Isolation, JailReport, Limits, StopReason, Tier, ToHost};
 
 use crate::{
@@ -28,8 +29,8 @@ use crate::{
 };
 
 /// How long the end of a process may come after that of its stream, and how far apart there is a look at it. One that broke the
-/// protocol has not ended at all.
-const LAST_MOMENT: Duration = Duration::from_millis(250);
+/// protocol has not ended at all; on a busy machine one that has may wait for its turn to do so.
+const LAST_MOMENT: Duration = Duration::from_secs(1);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
 /// A worker process. Dropping it kills it.
@@ -174,6 +175,10 @@ impl Process {
     async fn exit(&self) -> Option<Exit> {
         let exit = || self.child.lock().unwrap_or_else(PoisonError::into_inner).exit();
         let ended = async {
+            // One that computed for long was slowed, and has its memory to give back before it has ended.
+            if self.is_live() {
+                let _ = pace::raise(self.pid);
+            }
             loop {
                 let exit = exit();
                 if exit.is_some() || !self.is_live() {
