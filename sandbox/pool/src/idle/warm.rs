@@ -102,18 +102,21 @@ mod tests {
     #[tokio::test]
     async fn workers_are_found_by_endpoint_age_and_size_however_they_come_and_go() {
         let mut set = WarmSet::default();
-        let workers: Vec<_> = (0..12_u64).map(|number| worker(["a", "b", "c"][number as usize % 3], number)).collect();
+        let endpoints = ["a", "b", "c"];
+        let workers: Vec<_> = (0..12_u64).map(|number| worker(endpoints[number as usize % 3], number)).collect();
         let mut model: Vec<&Arc<Process>> = Vec::new();
         let mut chance = 1_u64;
         for round in 0..2_000 {
             chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let one = &workers[(chance >> 33) as usize % workers.len()];
+            let number = (chance >> 33) as usize % workers.len();
+            let (one, endpoint) = (&workers[number], endpoints[number % 3]);
             let at = model.iter().position(|waiting| Arc::ptr_eq(waiting, one));
             match ((chance >> 60) % 4, at) {
                 (0, Some(at)) => assert!(set.remove(model.remove(at)).is_some()),
                 (1, _) => {
-                    let last = model.iter().rposition(|waiting| endpoint_of(waiting) == endpoint_of(one)).map(|at| model.remove(at));
-                    let taken = set.take(endpoint_of(one), |_| true).map(|warm| warm.process.pid);
+                    let is_of = |waiting: &&Arc<Process>| waiting.loaded.get().is_some_and(|holding| *holding.endpoint == *endpoint);
+                    let last = model.iter().rposition(is_of).map(|at| model.remove(at));
+                    let taken = set.take(endpoint, |_| true).map(|warm| warm.process.pid);
                     assert_eq!(taken, last.map(|process| process.pid), "round {round}");
                 }
                 (_, None) => {
