@@ -1,10 +1,11 @@
-// crypto: random values and digests. Keys and ciphers are not here.
+// crypto: random values and digests. Keys and ciphers are not here. And Math.random, of the same source: the engine's own would go on
+// from what it was when it booted, which workers have in common.
 "use strict";
 
 ((parts) => {
   const { DOMException, offer, ops } = parts;
-  const { String, StringPrototypeToUpperCase, TypeError, TypedArrayPrototypeGetBuffer,
-    TypedArrayPrototypeGetSymbolToStringTag } = parts.primordials;
+  const { ObjectDefineProperty, String, StringPrototypeToUpperCase, TypeError, TypedArrayPrototypeGetBuffer,
+    TypedArrayPrototypeGetSymbolToStringTag, Uint32Array, Uint8Array } = parts.primordials;
 
   const INTEGERS = { __proto__: null, Int8Array: 1, Uint8Array: 1, Uint8ClampedArray: 1, Int16Array: 1, Uint16Array: 1, Int32Array: 1,
     Uint32Array: 1, BigInt64Array: 1, BigUint64Array: 1 };
@@ -38,6 +39,25 @@
     },
     subtle: parts.freeze(subtle),
   };
+
+  /** Words that are drawn at once, two for each number. */
+  const WORDS = 256;
+  const words = new Uint32Array(WORDS);
+  const bytes = new Uint8Array(TypedArrayPrototypeGetBuffer(words));
+  let left = 0;
+
+  const math = {
+    random() {
+      if (left === 0) {
+        ops.op_random(bytes);
+        left = WORDS;
+      }
+      left -= 2;
+      // 53 bits, as many as a number below 1 has at most.
+      return ((words[left] >>> 5) * 2 ** 26 + (words[left + 1] >>> 6)) / 2 ** 53;
+    },
+  };
+  ObjectDefineProperty(Math, "random", { __proto__: null, value: math.random, writable: true, enumerable: false, configurable: true });
 
   offer("crypto", crypto);
 })(globalThis.__tollhouse);

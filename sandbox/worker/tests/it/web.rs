@@ -176,3 +176,26 @@ fn dates_are_dates() {
         ])
     );
 }
+
+#[test]
+fn math_random_is_the_system_s_and_as_the_language_has_it() {
+    let mut worker = Worker::handler(
+        "const drawn = []; for (let i = 0; i < 1000; i++) drawn.push(Math.random());
+         const { value, writable, enumerable, configurable } = Object.getOwnPropertyDescriptor(Math, 'random');
+         return { drawn, shape: [typeof value, value.name, value.length, 'prototype' in value, writable, enumerable, configurable] };",
+    );
+    let mut all = Vec::new();
+    for _ in 0..2 {
+        let answer = worker.json(&Value::Null);
+        assert_eq!(answer["shape"], json!(["function", "random", 0, false, true, false, true]));
+        all.extend(answer["drawn"].as_array().unwrap().iter().map(|number| number.as_f64().unwrap()));
+    }
+    assert!(all.iter().all(|number| (0.0..1.0).contains(number)));
+    for tenth in 0..10 {
+        let there = all.iter().filter(|number| (**number * 10.0) as usize == tenth).count();
+        assert!((100..300).contains(&there), "{there} of 2000 in tenth {tenth}");
+    }
+    all.sort_by(f64::total_cmp);
+    all.dedup();
+    assert_eq!(all.len(), 2_000);
+}
