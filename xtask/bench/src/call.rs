@@ -30,9 +30,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     let host = Host::start(options, data.path(), &[])?;
     publish(&host, "bench-echo", "")?;
     publish_with(&host, "bench-checked", "", &json!({ "type": "object", "minProperties": 1 }))?;
-    for n in 0..COLD_CALLS {
-        publish(&host, &format!("bench-cold-{n:02}"), &format!("// version {n}"))?;
-    }
+    publish_cold(&host)?;
     let bare = bare::Bare::start()?;
     warm(options, &host, bare.address())?;
     host.stop()?;
@@ -67,8 +65,13 @@ fn warm(options: &Options, host: &Host, bare: std::net::SocketAddr) -> Result<()
     Ok(())
 }
 
+/// Publishes those whose first calls are timed.
+pub(crate) fn publish_cold(host: &Host) -> Result<(), Failure> {
+    (0..COLD_CALLS).try_for_each(|n| publish(host, &format!("bench-cold-{n:02}"), &format!("// version {n}")))
+}
+
 /// The first call of each version, one after the other.
-fn cold(host: &Host) -> Result<Figures, Failure> {
+pub(crate) fn cold(host: &Host) -> Result<Figures, Failure> {
     let mut client = Client::connect(host.address())?;
     // The connection and the host's own first call are not what is measured.
     client.expect_ok(&Request::post("/tools/receipt-echo-free", INPUT))?;
@@ -80,7 +83,8 @@ fn cold(host: &Host) -> Result<Figures, Failure> {
     Ok(Figures::of(taken, Duration::from_secs(1)))
 }
 
-fn publish(host: &Host, slug: &str, comment: &str) -> Result<(), Failure> {
+/// Publishes an echo, whose version is the comment's.
+pub(crate) fn publish(host: &Host, slug: &str, comment: &str) -> Result<(), Failure> {
     publish_with(host, slug, comment, &json!({ "type": "object" }))
 }
 

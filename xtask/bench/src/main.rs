@@ -12,6 +12,7 @@ mod call;
 mod client;
 #[path = "../../../src/catalog/search/corpus.rs"]
 mod corpus;
+mod density;
 mod failure;
 mod fairness;
 mod host;
@@ -63,6 +64,7 @@ fn main() -> Result<(), Failure> {
     }
     match options.subject.as_str() {
         "call" => call::measure(&options),
+        "density" => density::measure(&options),
         "mcp" => mcp::measure(&options),
         "paid" => paid::measure(&options),
         "revenue" => revenue::measure(&options),

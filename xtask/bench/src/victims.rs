@@ -28,7 +28,7 @@ use crate::{
     mcp, schemas,
 };
 
-const ENDPOINTS: usize = 10_000;
+pub(crate) const ENDPOINTS: usize = 10_000;
 /// The host's default for one address, in requests per second.
 const PACE: f64 = 100.0;
 /// Connections that an attacker asks over.
@@ -89,7 +89,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
 }
 
 /// Tools that answer the same for ever, each with words of its own.
-fn write_tools(folder: &Path) -> Result<(), Failure> {
+pub(crate) fn write_tools(folder: &Path) -> Result<(), Failure> {
     let verbs = ["convert", "count", "find", "sort", "check", "translate", "shorten", "rank", "price", "plan"];
     let things = ["invoices", "images", "flights", "recipes", "contracts", "songs", "graphs", "addresses", "tickets", "meters"];
     for n in 0..ENDPOINTS {

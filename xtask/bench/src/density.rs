@@ -1,0 +1,183 @@
+//! How many endpoints a machine holds: what a warm one takes of the memory, how long the first call of a version takes where a spare
+//! waits, and how a host with 10,000 endpoints on 2 GB does while one in a hundred is called.
+//!
+//! Memory is what the system counts: a process's own is what it alone has written to, its share is that and its part of what
+//! several have in common, the program's file and what a worker has of the zygote that it was forked from.
+
+use std::{
+    fs,
+    thread::{self, sleep},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    Failure, Options, call,
+    client::{Client, Request},
+    host::Host,
+    load::{Figures, INPUT, latencies},
+    victims::{self, ENDPOINTS},
+};
+
+/// Of the large host's endpoints those that are called at once.
+const HOT: usize = 100;
+/// How often others become hot.
+const TURNS: usize = 3;
+const CONNECTIONS: usize = 16;
+/// Calls of one endpoint after which it is looked at.
+const CALLS: [usize; 4] = [1, 100, 1_000, 5_000];
+/// Until a worker that has nothing to do has collected its garbage.
+const REST: Duration = Duration::from_secs(3);
+/// What the host takes for its own where the machine has 2 GB.
+const SETTINGS: [(&str, &str); 2] = [("TOLLHOUSE_SANDBOX_MEMORY", "1073741824"), ("TOLLHOUSE_SANDBOX_PROCESSES", "128")];
+const GIB_KB: u64 = 1 << 20;
+
+/// Memory of processes, in KB.
+#[derive(Debug, Clone, Copy, Default)]
+struct Memory {
+    own: u64,
+    share: u64,
+}
+
+/// Prints the figures.
+///
+/// # Errors
+///
+/// An answer that was not 200; memory that the system does not tell of.
+pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
+    for (what, zygote) in [("workers forked from a zygote", "true"), ("workers started by themselves", "false")] {
+        println!("{what}");
+        one(options, zygote)?;
+    }
+    many(options)
+}
+
+/// One endpoint, and the first calls of others.
+fn one(options: &Options, zygote: &str) -> Result<(), Failure> {
+    let data = tempfile::tempdir()?;
+    let host = Host::start(options, data.path(), &[("TOLLHOUSE_SANDBOX_ZYGOTE", zygote)])?;
+    call::publish_cold(&host)?;
+    println!("  first call of a version, with a spare{}", latencies(&call::cold(&host)?));
+    host.stop()?;
+
+    let settings = [("TOLLHOUSE_SANDBOX_ZYGOTE", zygote), ("TOLLHOUSE_SANDBOX_SPARES", "0"), ("TOLLHOUSE_SANDBOX_PIPELINE", "0")];
+    let host = Host::start(options, data.path(), &settings)?;
+    let mut client = Client::connect(host.address())?;
+    let call = Request::post("/tools/bench-cold-00", INPUT);
+    // A second one beside it: what two have in common is nobody's own.
+    client.expect_ok(&Request::post("/tools/bench-cold-01", INPUT))?;
+    let known = workers(&host)?;
+    let mut calls = 0;
+    for looked_at in CALLS {
+        while calls < looked_at {
+            client.expect_ok(&call)?;
+            client.expect_ok(&Request::post("/tools/bench-cold-01", INPUT))?;
+            calls += 1;
+        }
+        println!("  own memory of a worker after {calls:>5} calls of JSON {:>8} KB", own_of_new(&host, &known)?);
+    }
+    sleep(REST);
+    println!("  and when it has had nothing to do for a while    {:>8} KB\n", own_of_new(&host, &known)?);
+    host.stop()
+}
+
+/// The largest of what the workers have for their own that are not `known`.
+fn own_of_new(host: &Host, known: &[u32]) -> Result<u64, Failure> {
+    let new = workers(host)?.into_iter().filter(|pid| !known.contains(pid)).map(|pid| memory(pid).map(|memory| memory.own));
+    new.collect::<Result<Vec<_>, _>>()?.into_iter().max().ok_or_else(|| "no worker".into())
+}
+
+/// Many endpoints, few of which are called.
+fn many(options: &Options) -> Result<(), Failure> {
+    let data = tempfile::tempdir()?;
+    let tools = data.path().join("tools");
+    victims::write_tools(&tools)?;
+    let tools = tools.to_string_lossy().into_owned();
+    let began = Instant::now();
+    let [memory, processes] = SETTINGS;
+    let host = Host::start(options, data.path(), &[("TOLLHOUSE_TOOLS", &tools), memory, processes])?;
+    for number in 0..TURNS * HOT {
+        call::publish(&host, &name(number), &format!("// version {number}"))?;
+    }
+    println!("{ENDPOINTS} endpoints published in {:.0} s, the host holds {} MB", began.elapsed().as_secs_f64(), host.memory_mb()?);
+    println!(
+        "{:<10}{:>10}{:>12}{:>11}{:>11}{:>10}{:>14}{:>16}",
+        "hot", "not 200", "calls/s", "p50", "p99", "workers", "their MB", "endpoints/GB"
+    );
+    for turn in 0..TURNS {
+        let names: Vec<_> = (turn * HOT..(turn + 1) * HOT).map(name).collect();
+        // Those that were hot before, and the first calls of these.
+        run(&host, &names, Duration::from_secs(2))?;
+        let (figures, failed) = run(&host, &names, Duration::from_secs(options.seconds))?;
+        let workers = workers(&host)?;
+        let memory = workers.iter().map(|pid| memory(*pid)).collect::<Result<Vec<_>, _>>()?;
+        let shares: u64 = memory.iter().map(|memory| memory.share).sum();
+        println!(
+            "{:<10}{failed:>10}{:>12.0}{}{:>10}{:>14}{:>16}",
+            format!("{HOT}, {}", turn + 1),
+            figures.per_second(),
+            latencies(&figures),
+            workers.len(),
+            shares / 1_000,
+            GIB_KB * workers.len() as u64 / shares.max(1),
+        );
+    }
+    println!("the host holds {} MB", host.memory_mb()?);
+    host.stop()
+}
+
+fn name(number: usize) -> String {
+    format!("bench-hot-{number:05}")
+}
+
+/// Calls all of these in turns, for so long. How long the calls took, and how many were not answered with 200.
+fn run(host: &Host, names: &[String], span: Duration) -> Result<(Figures, usize), Failure> {
+    let began = Instant::now();
+    let parts = in_parallel(|part| {
+        let (mut client, mut taken, mut failed) = (Client::connect(host.address())?, Vec::new(), 0);
+        for name in names.iter().cycle().skip(part * names.len() / CONNECTIONS) {
+            let asked = Instant::now();
+            if began.elapsed() >= span {
+                break;
+            }
+            match client.ask(&Request::post(&format!("/tools/{name}"), INPUT))? {
+                200 => taken.push(asked.elapsed()),
+                _ => failed += 1,
+            }
+        }
+        Ok((taken, failed))
+    })?;
+    let failed = parts.iter().map(|(_, failed)| failed).sum();
+    Ok((Figures::of(parts.into_iter().flat_map(|(taken, _)| taken).collect(), began.elapsed()), failed))
+}
+
+/// Does so many parts at once.
+fn in_parallel<T: Send>(work: impl Fn(usize) -> Result<T, Failure> + Sync) -> Result<Vec<T>, Failure> {
+    thread::scope(|scope| {
+        let parts: Vec<_> = (0..CONNECTIONS)
+            .map(|part| {
+                scope.spawn({
+                    let work = &work;
+                    move || work(part).map_err(|why| why.to_string())
+                })
+            })
+            .collect();
+        parts.into_iter().map(|part| Ok(part.join().map_err(|_| "a connection's thread broke")??)).collect()
+    })
+}
+
+/// The host's children that hold a handler or may: all but those that they are forked from.
+fn workers(host: &Host) -> Result<Vec<u32>, Failure> {
+    let parent = format!(" {} ", host.id());
+    let is_worker = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.contains("(tollhouse-worke)") && stat.rsplit_once(") ").is_some_and(|(_, fields)| fields[1..].starts_with(&parent))
+    };
+    Ok(fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).filter(is_worker).collect())
+}
+
+fn memory(pid: u32) -> Result<Memory, Failure> {
+    let text =
+        fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).map_err(|error| format!("a worker's memory is root's to see: {error}"))?;
+    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB")?.trim().parse().ok());
+    field("Private_Dirty:").zip(field("Pss:")).map(|(own, share)| Memory { own, share }).ok_or_else(|| "the system does not tell".into())
+}
