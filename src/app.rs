@@ -387,6 +387,9 @@ pub fn pool_config(sandbox: &SandboxSettings) -> PoolConfig {
     config.max_processes = sandbox.processes.unwrap_or(config.max_processes);
     config.memory = sandbox.memory.unwrap_or(config.memory);
     config.tier = sandbox.tier;
+    if !sandbox.zygote {
+        config.zygote_forks = 0;
+    }
     config.strict.clone_from(&sandbox.strict);
     config.users = sandbox.users.unwrap_or(config.users);
     config.bytes = sandbox.bytes.unwrap_or(config.bytes);

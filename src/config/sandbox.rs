@@ -31,6 +31,9 @@ pub struct SandboxFlags {
     /// How code runs where nothing stricter is set: `jit`, or `jitless`, where nothing is compiled [default: jit]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_TIER")]
     pub sandbox_tier: Option<String>,
+    /// Whether workers are forked from one that has booted, which has where things are in memory in common with them [default: true, false where layers of the jail are named]
+    #[arg(long, env = "TOLLHOUSE_SANDBOX_ZYGOTE", num_args = 0..=1, default_missing_value = "true")]
+    pub sandbox_zygote: Option<bool>,
     /// Layers of the jail without which the host does not start, comma-separated; `tollhouse doctor` names those there are
     #[arg(long, env = "TOLLHOUSE_SANDBOX_STRICT", value_delimiter = ',')]
     pub sandbox_strict: Vec<String>,
@@ -63,6 +66,8 @@ pub struct SandboxSettings {
     pub memory: Option<u64>,
     /// The least strict tier of all endpoints.
     pub tier: Tier,
+    /// Whether workers are forked from one that has booted.
+    pub zygote: bool,
     /// Layers of the jail without which the host does not start.
     pub strict: Vec<JailLayer>,
     /// Whom workers become.
@@ -92,6 +97,7 @@ impl SandboxFlags {
             processes: at_least_one("--sandbox-processes", self.sandbox_processes)?,
             memory: self.sandbox_memory,
             tier: self.sandbox_tier.map_or(Ok(Tier::default()), |name| tier(&name))?,
+            zygote: self.sandbox_zygote.unwrap_or(self.sandbox_strict.is_empty()),
             strict: self.sandbox_strict.iter().map(|name| layer(name)).collect::<Result<_, _>>()?,
             users: self.sandbox_users.map(|range| range.parse()).transpose()?,
             bytes: self.sandbox_bytes,
@@ -145,6 +151,21 @@ mod tests {
         assert_eq!(Tier::ALL.map(|name| tier(&name.to_string()).unwrap()), Tier::ALL);
         assert!(matches!(tier("Jit"), Err(SettingsError::Tier(_))));
         assert_eq!(resolved(&[], None).unwrap().tier, Tier::Jit);
+    }
+
+    #[test]
+    fn workers_are_forked_unless_layers_are_named_or_it_is_said() {
+        assert!(resolved(&[], None).unwrap().zygote && !resolved(&["seccomp"], None).unwrap().zygote);
+        for said in [true, false] {
+            let sandbox_strict = if said { vec!["seccomp".to_owned()] } else { Vec::new() };
+            let flags = SandboxFlags {
+                worker: std::env::current_exe().ok(),
+                sandbox_zygote: Some(said),
+                sandbox_strict,
+                ..SandboxFlags::default()
+            };
+            assert_eq!(flags.resolve().unwrap().zygote, said);
+        }
     }
 
     #[test]

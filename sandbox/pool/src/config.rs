@@ -45,6 +45,11 @@ pub struct PoolConfig {
     pub spares: usize,
     /// Processes that start at once; further ones wait, and owners take turns. Default: cores, and 2 at least.
     pub starts: usize,
+    /// Workers forked from one zygote, at most about, before another one takes its place; 0 starts every worker by itself.
+    /// Zygotes are no workers: there is one of each tier that is in use, and the next one while it boots. Default: 1,000.
+    pub zygote_forks: usize,
+    /// How long a zygote has been there when another one takes its place. Default: 10 min.
+    pub zygote_life: Duration,
     /// Worker processes at most, whatever they do: those on their way and those that are about to go are among them. Default:
     /// [`memory`](Self::memory) in pieces of 8 MiB, and at most half of the descriptors this process may open and of the
     /// threads its control group may have.
@@ -111,6 +116,8 @@ impl PoolConfig {
             pipeline_patience: Duration::from_millis(100),
             spares: 2,
             starts: cores.max(2),
+            zygote_forks: 1_000,
+            zygote_life: Duration::from_mins(10),
             max_processes: processes_on(machine, rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)),
             memory: machine.memory_bytes / 2,
             bytes: bytes_on(machine),

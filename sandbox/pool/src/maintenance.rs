@@ -75,6 +75,7 @@ impl Core {
         self.idle().clear();
         self.tasks.close();
         self.tasks.wait().await;
+        self.spawner.close().await;
         self.spawner.all_reaped().await;
     }
 

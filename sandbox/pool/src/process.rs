@@ -270,7 +270,7 @@ impl Process {
     fn stand_in_with(script: &str, place: Arc<Place>) -> (Arc<Self>, UnixStream) {
         let child = std::process::Command::new("/bin/sh").args(["-c", script]).spawn().unwrap();
         let (pid, weak) = (child.id(), Arc::downgrade(&place));
-        let child = crate::reaper::Reaper::start().unwrap().adopt(child, place);
+        let child = crate::reaper::Reaper::start().unwrap().adopt(rustix::process::Pid::from_child(&child), place);
         let (stream, theirs) = UnixStream::pair().unwrap();
         let pipeline = Pipeline::new(2, std::time::Duration::MAX);
         (Arc::new(Self::new(pid, Tier::Jit, (child, weak), Link { stream, pipeline, meter: Meter::new(Arc::default()) })), theirs)

@@ -2,12 +2,14 @@
 
 use std::{
     io,
-    process::Child,
     sync::{Arc, mpsc},
     thread,
 };
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
+use rustix::{
+    io::Errno,
+    process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid},
+};
 use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 
 use crate::places::Place;
@@ -24,7 +26,7 @@ pub(crate) struct Reaper {
 }
 
 /// A process that was killed. Its token and its place go when the system has let go of the process.
-type Ended = (Child, TaskTrackerToken, Arc<Place>);
+type Ended = (Pid, TaskTrackerToken, Arc<Place>);
 
 impl Reaper {
     /// # Errors
@@ -33,8 +35,8 @@ impl Reaper {
     pub(crate) fn start() -> io::Result<Self> {
         let (ended, queue) = mpsc::channel::<Ended>();
         let reap = move || {
-            for (mut child, token, place) in queue {
-                let _ = child.wait();
+            for (child, token, place) in queue {
+                wait_for(child);
                 // The place first: whoever waits for all to be gone finds that free.
                 drop(place);
                 drop(token);
@@ -47,8 +49,8 @@ impl Reaper {
         Ok(Self { ended, unreaped })
     }
 
-    /// Takes care of a process that was just started, and has this place.
-    pub(crate) fn adopt(&self, child: Child, place: Arc<Place>) -> Adopted {
+    /// Takes care of a child that was just started, and has this place.
+    pub(crate) fn adopt(&self, child: Pid, place: Arc<Place>) -> Adopted {
         let running = Some((child, self.unreaped.token(), place));
         Adopted { running, exited: None, ended: self.ended.clone() }
     }
@@ -88,11 +90,11 @@ impl Adopted {
     /// Kills the process, once.
     pub(crate) fn end(&mut self) {
         self.exited = self.exit();
-        if let Some((mut child, token, place)) = self.running.take() {
-            let _ = child.kill();
+        if let Some((child, token, place)) = self.running.take() {
+            kill(child);
             place.leave();
-            if let Err(mpsc::SendError((mut child, ..))) = self.ended.send((child, token, place)) {
-                let _ = child.wait();
+            if let Err(mpsc::SendError((child, ..))) = self.ended.send((child, token, place)) {
+                wait_for(child);
             }
         }
     }
@@ -107,9 +109,19 @@ impl Adopted {
     pub(crate) fn exit(&self) -> Option<Exit> {
         let Some((child, ..)) = &self.running else { return self.exited };
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        let status = waitid(WaitId::Pid(Pid::from_child(child)), options).ok()??;
+        let status = waitid(WaitId::Pid(*child), options).ok()??;
         status.exit_status().map(Exit::Status).or_else(|| status.terminating_signal().map(Exit::Signal))
     }
+}
+
+/// Kills a child that nobody has waited for: until then the id is its own.
+pub(crate) fn kill(child: Pid) {
+    let _ = kill_process(child, Signal::KILL);
+}
+
+/// Waits until the system has let go of a child.
+pub(crate) fn wait_for(child: Pid) {
+    while matches!(waitid(WaitId::Pid(child), WaitIdOptions::EXITED), Err(Errno::INTR)) {}
 }
 
 impl Drop for Adopted {
@@ -130,6 +142,7 @@ mod tests {
     #[test]
     fn a_process_says_how_it_ended_and_whether_that_came_from_outside() {
         let (reaper, place) = (Reaper::start().unwrap(), || Places::new(1, 0).take().unwrap());
+        let start = |command: &mut Command| reaper.adopt(Pid::from_child(&command.spawn().unwrap()), place());
         let cases = [
             ("exit 72", Exit::Status(72), false),
             ("kill -SEGV $$", Exit::Signal(11), false),
@@ -137,7 +150,7 @@ mod tests {
             ("kill $$", Exit::Signal(15), true),
         ];
         for (does, exit, from_outside) in cases {
-            let mut adopted = reaper.adopt(Command::new("/bin/sh").args(["-c", does]).spawn().unwrap(), place());
+            let mut adopted = start(Command::new("/bin/sh").args(["-c", does]));
             while adopted.exit().is_none() {
                 thread::yield_now();
             }
@@ -146,7 +159,7 @@ mod tests {
             adopted.end();
             assert_eq!(adopted.exit(), Some(exit), "{does}: it is known of one that was waited for");
         }
-        let mut adopted = reaper.adopt(Command::new("/bin/sleep").arg("600").spawn().unwrap(), place());
+        let mut adopted = start(Command::new("/bin/sleep").arg("600"));
         adopted.end();
         assert_eq!(adopted.exit(), None, "it was we who ended it");
     }
@@ -154,7 +167,10 @@ mod tests {
     #[tokio::test]
     async fn process_has_its_place_until_it_is_waited_for() {
         let (reaper, places) = (Reaper::start().unwrap(), Places::new(1, 0));
-        let sleeper = || reaper.adopt(Command::new("/bin/sleep").arg("600").spawn().unwrap(), places.take().unwrap());
+        let sleeper = || {
+            let child = Command::new("/bin/sleep").arg("600").spawn().unwrap();
+            reaper.adopt(Pid::from_child(&child), places.take().unwrap())
+        };
         let mut adopted = sleeper();
         assert!(adopted.is_live() && places.taken() == 1);
         assert!(reaper.all_reaped().now_or_never().is_none());

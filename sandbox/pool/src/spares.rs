@@ -78,16 +78,23 @@ impl Core {
     /// Starts a process in the turn of `owner`, and waits until it is ready.
     async fn boot(self: &Arc<Self>, owner: &str, tier: Tier, place: Arc<Place>) -> Result<Lease<'_>, PoolError> {
         let _turn = self.starts.turn(owner.into()).await;
-        let started =
-            self.spawner.start(&self.config, tier, &self.alarm, place).await.inspect_err(|_| count(&self.counters.failed_starts))?;
+        let started = self.spawner.start(&self.config, tier, &self.alarm, place).await.inspect_err(|_| count(&self.counters.failed_starts));
+        let (started, is_forked) = started?;
         count(&self.counters.started);
+        if is_forked {
+            count(&self.counters.forked);
+        }
         let process = self.register(started);
         let lease = Lease::new(self, Arc::clone(&process), Buffers::default());
         if self.idle().closed {
             // The pool was shut down meanwhile, and may have ended every process before this one was among them.
             return Err(PoolError::Spawn("the pool is shut down".into()));
         }
-        process.wait_until_ready(&self.config).await.inspect_err(|_| count(&self.counters.failed_starts))?;
+        if let Err(error) = process.wait_until_ready(&self.config).await {
+            count(&self.counters.failed_starts);
+            self.spawner.distrust_zygotes();
+            return Err(error);
+        }
         if let Some(jail) = process.jail() {
             self.note_jail(tier, jail);
         }

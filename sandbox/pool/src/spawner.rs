@@ -1,4 +1,4 @@
-//! Starts worker processes, by a thread that lives as long as the pool.
+//! Starts worker processes, by a thread that lives as long as the pool: by a [zygote](Zygotes) where that can be, else by themselves.
 //!
 //! The kernel sends a worker its parent-death signal when the *thread* that started it ends, so
 //! workers are started by a thread of their own and not by one of the runtime's, which come and
@@ -7,12 +7,19 @@
 use std::{
     io,
     os::{fd::AsRawFd, unix::net::UnixStream as Socket},
-    process::{Child, Command, Stdio},
-    sync::{Arc, mpsc},
+    process::{Command, Stdio},
+    sync::{
+        Arc,
+        mpsc::{self, RecvTimeoutError},
+    },
     thread,
+    time::Duration,
 };
 
-use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::{
+    io::{FdFlags, fcntl_setfd},
+    process::Pid,
+};
 use tokio::{net::UnixStream, sync::oneshot};
 use tollhouse_protocol::Tier;
 
@@ -23,9 +30,13 @@ use crate::{
     pipeline::Pipeline,
     places::Place,
     process::{Link, Process},
-    reaper::Reaper,
+    reaper::{self, Reaper},
     watchdog::Meter,
+    zygote::Zygotes,
 };
+
+/// How often there is a look at the zygotes while nothing is started.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Starts processes. Its threads end with it.
 #[derive(Debug)]
@@ -34,8 +45,23 @@ pub(crate) struct Spawner {
     reaper: Reaper,
 }
 
-/// A process that was asked for: its tier, the place it will have, and where it is to be delivered.
-type Order = (Tier, Arc<Place>, oneshot::Sender<io::Result<(Child, Socket, Arc<Place>)>>);
+#[derive(Debug)]
+enum Order {
+    /// A process: its tier, the place it will have, and where it is to be delivered.
+    Start(Tier, Arc<Place>, oneshot::Sender<io::Result<Delivery>>),
+    /// Others than the zygotes there are.
+    Distrust,
+    /// No zygotes any more.
+    Close(oneshot::Sender<()>),
+}
+
+#[derive(Debug)]
+struct Delivery {
+    child: Pid,
+    socket: Socket,
+    is_forked: bool,
+    place: Arc<Place>,
+}
 
 impl Spawner {
     /// # Errors
@@ -43,37 +69,53 @@ impl Spawner {
     /// [`PoolError::Spawn`] when the threads cannot be started.
     pub(crate) fn new(config: &PoolConfig) -> Result<Self, PoolError> {
         let (orders, ordered) = mpsc::channel::<Order>();
-        let config = config.clone();
-        let mut users = config.users.in_turn();
-        let spawn = move || {
-            for (tier, place, order) in ordered {
-                let spawned = spawn(&config, tier, users.next()).map(|(child, socket)| (child, socket, place));
-                if let Err(Ok((mut child, ..))) = order.send(spawned) {
-                    // Nobody waits for it any more.
-                    let _ = child.kill();
-                    let _ = child.wait();
+        let mut starter = Starter { users: config.users.in_turn(), zygotes: Zygotes::new(config), config: config.clone() };
+        let serve = move || {
+            loop {
+                match ordered.recv_timeout(LOOK) {
+                    Ok(order) => starter.serve(order),
+                    Err(RecvTimeoutError::Timeout) => starter.zygotes.look(),
+                    Err(RecvTimeoutError::Disconnected) => return,
                 }
             }
         };
-        thread::Builder::new().name("tollhouse-start".into()).spawn(spawn).map_err(failed)?;
+        thread::Builder::new().name("tollhouse-start".into()).spawn(serve).map_err(failed)?;
         Ok(Self { orders, reaper: Reaper::start().map_err(failed)? })
     }
 
-    /// Starts a process of a tier, which has `place` until it is gone from the system.
+    /// Starts a process of a tier, which has `place` until it is gone from the system. Whether it was forked from a zygote is told with it.
     ///
     /// # Errors
     ///
     /// [`PoolError::Spawn`] with what the system said.
-    pub(crate) async fn start(&self, config: &PoolConfig, tier: Tier, alarm: &Arc<Alarm>, place: Arc<Place>) -> Result<Process, PoolError> {
+    pub(crate) async fn start(
+        &self,
+        config: &PoolConfig,
+        tier: Tier,
+        alarm: &Arc<Alarm>,
+        place: Arc<Place>,
+    ) -> Result<(Process, bool), PoolError> {
         let (order, answer) = oneshot::channel();
-        self.orders.send((tier, place, order)).map_err(failed)?;
-        let (child, socket, place) = answer.await.map_err(failed)?.map_err(failed)?;
-        let (pid, weak) = (child.id(), Arc::downgrade(&place));
+        self.orders.send(Order::Start(tier, place, order)).map_err(failed)?;
+        let Delivery { child, socket, is_forked, place } = answer.await.map_err(failed)?.map_err(failed)?;
+        let (pid, weak) = (child.as_raw_nonzero().get().cast_unsigned(), Arc::downgrade(&place));
         // From here on it is ended, and waited for, whatever goes wrong.
         let child = self.reaper.adopt(child, place);
         let stream = socket.set_nonblocking(true).and_then(|()| UnixStream::from_std(socket)).map_err(failed)?;
         let pipeline = Pipeline::new(config.pipeline, config.pipeline_time);
-        Ok(Process::new(pid, tier, (child, weak), Link { stream, pipeline, meter: Meter::new(Arc::clone(alarm)) }))
+        Ok((Process::new(pid, tier, (child, weak), Link { stream, pipeline, meter: Meter::new(Arc::clone(alarm)) }), is_forked))
+    }
+
+    /// A process that was started is no good, whatever it is forked from.
+    pub(crate) fn distrust_zygotes(&self) {
+        let _ = self.orders.send(Order::Distrust);
+    }
+
+    /// Ends the zygotes, and waits until the system has none of them left.
+    pub(crate) async fn close(&self) {
+        let (ended, wait) = oneshot::channel();
+        let _ = self.orders.send(Order::Close(ended));
+        let _ = wait.await;
     }
 
     /// Waits until every ended process is gone from the system.
@@ -82,22 +124,60 @@ impl Spawner {
     }
 }
 
-fn spawn(config: &PoolConfig, tier: Tier, user: Option<u32>) -> io::Result<(Child, Socket)> {
+/// What the thread that starts processes has.
+struct Starter {
+    config: PoolConfig,
+    users: Box<dyn Iterator<Item = u32> + Send>,
+    zygotes: Zygotes,
+}
+
+impl Starter {
+    fn serve(&mut self, order: Order) {
+        match order {
+            Order::Start(tier, place, order) => {
+                let started = self.start(tier, place);
+                if let Err(Ok(Delivery { child, .. })) = order.send(started) {
+                    // Nobody waits for it any more.
+                    reaper::kill(child);
+                    reaper::wait_for(child);
+                }
+            }
+            Order::Distrust => self.zygotes.distrust(),
+            Order::Close(ended) => {
+                self.zygotes.close();
+                let _ = ended.send(());
+            }
+        }
+    }
+
+    fn start(&mut self, tier: Tier, place: Arc<Place>) -> io::Result<Delivery> {
+        let (config, user) = (&self.config, self.users.next());
+        if let Some((child, socket)) = self.zygotes.fork(|| command(config, tier), tier, user) {
+            return Ok(Delivery { child, socket, is_forked: true, place });
+        }
+        let (child, socket) = spawn(config, tier, user)?;
+        Ok(Delivery { child, socket, is_forked: false, place })
+    }
+}
+
+fn spawn(config: &PoolConfig, tier: Tier, user: Option<u32>) -> io::Result<(Pid, Socket)> {
     let (ours, theirs) = Socket::pair()?;
     // The worker inherits its end under the number it has here, and closes all others first thing.
     // Only this thread starts workers, so none of them gets the end of another.
     fcntl_setfd(&theirs, FdFlags::empty())?;
-    let child = Command::new(&config.worker)
-        .args(["--socket", &theirs.as_raw_fd().to_string(), "--tier", &tier.to_string()])
+    let child = command(config, tier)
+        .args(["--socket", &theirs.as_raw_fd().to_string()])
         .args(user.into_iter().flat_map(|user| ["--user".to_owned(), user.to_string()]))
-        .args(&config.worker_args)
-        .env_clear()
-        .current_dir("/")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
         .spawn()?;
-    Ok((child, ours))
+    Ok((Pid::from_child(&child), ours))
+}
+
+/// The worker's program, told its tier, in surroundings that tell it nothing.
+fn command(config: &PoolConfig, tier: Tier) -> Command {
+    let mut command = Command::new(&config.worker);
+    command.args(["--tier", &tier.to_string()]).args(&config.worker_args);
+    command.env_clear().current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
 }
 
 fn failed(error: impl std::fmt::Display) -> PoolError {

@@ -113,6 +113,8 @@ pub struct Totals {
     pub cancels: u64,
     /// Processes started.
     pub started: u64,
+    /// Those of them that were forked from a zygote.
+    pub forked: u64,
     /// Starts that failed.
     pub failed_starts: u64,
     /// Idle workers that were found dead or talking.
@@ -135,7 +137,7 @@ macro_rules! counters {
     };
 }
 
-counters!(calls, cold_calls, pipelined, refused, stops, kills, crashes, cancels, started, failed_starts, idle_faults, replaced);
+counters!(calls, cold_calls, pipelined, refused, stops, kills, crashes, cancels, started, forked, failed_starts, idle_faults, replaced);
 
 /// Adds one.
 pub(crate) fn count(counter: &AtomicU64) {

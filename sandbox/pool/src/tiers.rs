@@ -13,6 +13,11 @@ impl<T> EachTier<T> {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Tier, &T)> {
         Tier::ALL.into_iter().zip(&self.0)
     }
+
+    /// All, to be changed.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.0.iter_mut()
+    }
 }
 
 impl<T> Index<Tier> for EachTier<T> {

@@ -73,7 +73,8 @@ impl AtWork {
 /// The running call's time limits and why it was stopped. Shared by both threads.
 #[derive(Debug)]
 pub(crate) struct Budget {
-    clock: ThreadClock,
+    /// That of the thread whose work is limited, once it is watched.
+    clock: OnceLock<ThreadClock>,
     lifeline: Lifeline,
     loading: AtomicBool,
     /// The number of what a schema is at.
@@ -93,10 +94,10 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// A budget for what the calling thread will run.
+    /// A budget for what one thread will run.
     pub(crate) fn new(lifeline: Lifeline) -> Arc<Self> {
         Arc::new(Self {
-            clock: ThreadClock::current(),
+            clock: OnceLock::new(),
             lifeline,
             loading: AtomicBool::new(true),
             at_work: AtomicU8::new(0),
@@ -115,12 +116,13 @@ impl Budget {
         })
     }
 
-    /// Starts the watchdog over `isolate`.
+    /// Starts the watchdog over `isolate`, which the calling thread runs.
     ///
     /// # Errors
     ///
     /// When the system gives no thread.
     pub(crate) fn watch(self: &Arc<Self>, isolate: IsolateHandle) -> std::io::Result<()> {
+        let _ = self.clock.set(ThreadClock::current());
         let _ = self.isolate.set(isolate);
         let budget = Arc::clone(self);
         let handle = thread::Builder::new().name("watchdog".into()).stack_size(64 << 10).spawn(move || budget.patrol())?;
@@ -147,6 +149,11 @@ impl Budget {
         }
     }
 
+    /// Processor time of the thread that is watched, 0 before it is.
+    fn cpu_ns(&self) -> u64 {
+        self.clock.get().map_or(0, |clock| clock.read_ns())
+    }
+
     /// From now on the schema of `side` is at work, until the answer is dropped.
     pub(crate) fn checking(&self, side: Side) -> Checking<'_> {
         self.begin(AtWork::Checking(side))
@@ -155,7 +162,7 @@ impl Budget {
     /// From now on the schema of `side` lists why a value does not fit, for `cpu_ms` at most, until the answer is dropped.
     pub(crate) fn listing(&self, side: Side, cpu_ms: u64) -> Checking<'_> {
         let listing = self.begin(AtWork::Listing(side));
-        let deadline_ns = self.clock.read_ns().saturating_add(cpu_ms.saturating_mul(NANOS_PER_MS));
+        let deadline_ns = self.cpu_ns().saturating_add(cpu_ms.saturating_mul(NANOS_PER_MS));
         self.cpu_deadline_ns.store(listing.cpu_deadline_ns.min(deadline_ns), Ordering::SeqCst);
         listing
     }
@@ -227,7 +234,7 @@ impl Budget {
         let message = if self.loading.load(Ordering::Relaxed) {
             ToHost::Loaded(Err(LoadFault::Stopped(reason)))
         } else {
-            let cpu_us = self.clock.read_ns().saturating_sub(self.started_cpu_ns.load(Ordering::Relaxed)) / 1_000;
+            let cpu_us = self.cpu_ns().saturating_sub(self.started_cpu_ns.load(Ordering::Relaxed)) / 1_000;
             ToHost::Done { outcome: Outcome::Stopped(reason), spent: Spent { cpu_us, ..Spent::default() } }
         };
         self.lifeline.last_words(&message, status)
@@ -279,7 +286,7 @@ impl Budget {
 
     /// Stops an overrun; else says how long nothing can overrun.
     fn check(&self) -> Duration {
-        let cpu_left = self.cpu_deadline_ns.load(Ordering::Relaxed).saturating_sub(self.clock.read_ns());
+        let cpu_left = self.cpu_deadline_ns.load(Ordering::Relaxed).saturating_sub(self.cpu_ns());
         let wall_left = self.wall_deadline_ns.load(Ordering::Relaxed).saturating_sub(monotonic_ns());
         // The call may have ended, and another begun, while the clocks were read: the deadlines
         // only ever move forward, so a stale one at worst looks overrun. Look again before acting.
@@ -293,7 +300,7 @@ impl Budget {
         // First of all: a listing that ends meanwhile takes its deadline with it.
         let at_work = self.at_work();
         let (cpu, wall) = (self.cpu_deadline_ns.load(Ordering::SeqCst), self.wall_deadline_ns.load(Ordering::SeqCst));
-        let (cpu_over, wall_over) = (self.clock.read_ns() >= cpu, monotonic_ns() >= wall);
+        let (cpu_over, wall_over) = (self.cpu_ns() >= cpu, monotonic_ns() >= wall);
         let same = self.cpu_deadline_ns.load(Ordering::SeqCst) == cpu && self.wall_deadline_ns.load(Ordering::SeqCst) == wall;
         if !same || !self.armed.load(Ordering::SeqCst) {
             return SHORTEST;

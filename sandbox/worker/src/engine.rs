@@ -28,7 +28,10 @@ const SNAPSHOT: Option<&[u8]> = None;
 /// One thread: what the compiler and the collector do for a handler is then in its processor time,
 /// and an idle worker is one sleeping thread and its watchdog. A small young generation, because a
 /// worker keeps all of it for life.
-const FLAGS: &str = "--single-threaded --stack-size=512 --max-semi-space-size=2 --min-semi-space-size=1 --no-expose-wasm";
+const FLAGS: &str = "--single-threaded --stack-size=512 --max-semi-space-size=1 --min-semi-space-size=1 --no-expose-wasm";
+
+/// Heap of a worker that is [tidied](tidy), in bytes: that takes a few milliseconds then, on nobody's account.
+const TIDY_BYTES: usize = 16 << 20;
 
 /// What V8 is told besides, where it is to compile nothing. It interprets regular expressions then, too.
 const JITLESS: &str = "--jitless";
@@ -74,6 +77,13 @@ pub(crate) fn boot(tier: Tier, memory: &Arc<Memory>, call: CallState) -> (JsRunt
 pub(crate) fn limit_heap(isolate: &mut v8::Isolate, memory: &Arc<Memory>) {
     isolate.remove_near_heap_limit_callback(memory::near_heap_limit, memory.heap_bytes());
     isolate.add_near_heap_limit_callback(memory::near_heap_limit, Arc::as_ptr(memory).cast_mut().cast());
+}
+
+/// Collects the garbage of an isolate that has nothing to do, unless there is much of it.
+pub(crate) fn tidy(isolate: &mut v8::Isolate) {
+    if isolate.get_heap_statistics().used_heap_size() <= TIDY_BYTES {
+        isolate.low_memory_notification();
+    }
 }
 
 /// A rejection that nobody handles ends nothing: the call ends when its own promise does.

@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -12,7 +12,7 @@ use std::{
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    io::{Errno, read, write},
+    io::{Errno, dup2, read, write},
 };
 use tollhouse_protocol::{
     ToHost, ToWorker,
@@ -107,6 +107,15 @@ impl Host {
         // SAFETY: the host opened this descriptor for the worker alone, and nothing else here owns it.
         let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
         Self { socket, input: vec![0; BUFFER_BYTES], start: 0, end: 0, writing: Arc::default() }
+    }
+
+    pub(crate) fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Goes on at another socket, under the same number. Nothing was said yet.
+    pub(crate) fn turn_to(&mut self, socket: &OwnedFd) -> Result<(), Gone> {
+        dup2(socket, &mut self.socket).map_err(|_| Gone::Io)
     }
 
     /// A second way to the host, for when this one's thread cannot use it any more.

@@ -4,6 +4,8 @@
 //! boot ── harden ── jail ── Ready ── Load ── Loaded ── (Call ── … ── Done)*
 //! ```
 //!
+//! Most workers do not boot: they are forked from a [`zygote`] that has.
+//!
 //! One thread runs JavaScript and speaks to the host over one socket; all waiting is waiting for
 //! that socket. A second thread, the watchdog of [`budget`], stops what overruns its time. The
 //! process trusts neither the handler nor anything the handler can reach, and expects to be killed:
@@ -31,37 +33,45 @@ mod scripts;
 mod stack;
 mod typescript;
 mod worker;
+mod zygote;
 
 use std::process::ExitCode;
 
 use tollhouse_protocol::Tier;
 
-use crate::worker::Terms;
+use crate::{host::Gone, worker::Terms};
+
+/// What the process is to be.
+type Begin = fn(Terms) -> Result<(), Gone>;
 
 fn main() -> ExitCode {
-    let Some(terms) = arguments(std::env::args().skip(1)) else {
+    let Some((begin, terms)) = arguments(std::env::args().skip(1)) else {
         return ExitCode::from(64);
     };
     settle_environment();
-    match worker::run(terms) {
+    match begin(terms) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::from(tollhouse_protocol::exit::UNSAID),
     }
 }
 
-/// What stands after `--socket`, after `--user` and after `--tier`; the first has to be there.
-fn arguments(mut words: impl Iterator<Item = String>) -> Option<Terms> {
-    let (mut socket, mut user, mut tier) = (None, None, Tier::default());
+/// A worker at the number after `--socket`, or a zygote at the one after `--zygote`; whom to become after `--user`, and how code runs
+/// after `--tier`.
+fn arguments(mut words: impl Iterator<Item = String>) -> Option<(Begin, Terms)> {
+    let (mut begin, mut user, mut tier) = (None, None, Tier::default());
     while let Some(name) = words.next() {
         let value = words.next()?;
+        let socket = || value.parse().ok().filter(|number| *number > 2);
         match &*name {
-            "--socket" => socket = Some(value.parse().ok().filter(|number| *number > 2)?),
+            "--socket" => begin = Some((worker::run as Begin, socket()?)),
+            "--zygote" => begin = Some((zygote::run as Begin, socket()?)),
             "--user" => user = Some(value.parse().ok()?),
             "--tier" => tier = Tier::named(&value)?,
             _ => return None,
         }
     }
-    Some(Terms { socket: socket?, user, tier })
+    let (begin, socket) = begin?;
+    Some((begin, Terms { socket, user, tier }))
 }
 
 /// What the engines read of the environment, which the host leaves empty.

@@ -1,6 +1,13 @@
 //! A worker's life: ready, loaded once, then one call at a time until the host or a limit ends it.
 
-use std::{cell::RefCell, rc::Rc, str, sync::Arc};
+use std::{
+    cell::RefCell,
+    os::fd::{BorrowedFd, OwnedFd, RawFd},
+    rc::Rc,
+    str,
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use deno_core::{JsRuntime, OpState, scope};
@@ -25,11 +32,14 @@ use crate::{
     schema::Schemas,
 };
 
+/// How long a worker has nothing to do before it collects its garbage.
+const REST: Duration = Duration::from_secs(1);
+
 /// On what terms a worker works.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms {
     /// The descriptor at which the host is.
-    pub(crate) socket: i32,
+    pub(crate) socket: RawFd,
     /// Whom to become, where somebody is named.
     pub(crate) user: Option<u32>,
     /// How code runs.
@@ -43,10 +53,60 @@ pub(crate) struct Terms {
 /// When there is no host to speak to. Else it does not return: the process ends, with 0 when the
 /// host closed the socket or was told of a stop.
 pub(crate) fn run(terms: Terms) -> Result<(), Gone> {
-    let mut worker = Worker::boot(terms)?;
-    let gone = worker.serve();
-    // Taking an isolate down costs time and gives nothing back that the exit does not.
-    exit_now(if matches!(gone, Gone::Closed) { 0 } else { UNSAID })
+    Blank::boot(terms).serve(terms.user)
+}
+
+/// A worker whose engine has booted, and that is in nothing but the [outer layers](Jail::enter) of its jail: it has one thread, has
+/// looked at no clock and drawn no random number, so that any number of processes may go on from here.
+pub(crate) struct Blank {
+    host: Host,
+    jail: Jail,
+    runtime: JsRuntime,
+    driver: Driver,
+    budget: Arc<Budget>,
+    memory: Arc<Memory>,
+}
+
+impl Blank {
+    /// Boots an engine for the host at the descriptor of `terms`.
+    pub(crate) fn boot(terms: Terms) -> Self {
+        let limits = Limits::default();
+        let host = Host::inherit(terms.socket);
+        let mut jail = Jail::of(&layers(terms.tier));
+        jail.enter(terms.socket);
+        let memory = Memory::new(limits.heap_bytes, limits.buffer_bytes);
+        let budget = Budget::new(host.lifeline());
+        let (runtime, driver) = engine::boot(terms.tier, &memory, CallState::new(Arc::clone(&budget)));
+        memory.report_to(Arc::clone(&budget));
+        heap::report_to(Arc::clone(&budget));
+        fatal::watch(terms.socket);
+        Self { host, jail, runtime, driver, budget, memory }
+    }
+
+    /// The socket to the host.
+    pub(crate) fn socket(&self) -> BorrowedFd<'_> {
+        self.host.socket()
+    }
+
+    /// Puts another socket in its place.
+    ///
+    /// # Errors
+    ///
+    /// When the system does not.
+    pub(crate) fn turn_to(&mut self, socket: &OwnedFd) -> Result<(), Gone> {
+        self.host.turn_to(socket)
+    }
+
+    /// Serves the host as `user`, see [`run`].
+    ///
+    /// # Errors
+    ///
+    /// As of [`run`].
+    pub(crate) fn serve(self, user: Option<u32>) -> Result<(), Gone> {
+        let gone = Worker::begin_life(self, user)?.serve();
+        // Taking an isolate down costs time and gives nothing back that the exit does not.
+        exit_now(if matches!(gone, Gone::Closed) { 0 } else { UNSAID })
+    }
 }
 
 struct Worker {
@@ -63,17 +123,8 @@ struct Worker {
 }
 
 impl Worker {
-    fn boot(Terms { socket, user, tier }: Terms) -> Result<Self, Gone> {
-        let limits = Limits::default();
-        let host = Host::inherit(socket);
-        let mut jail = Jail::of(&layers(tier));
-        jail.enter(socket);
-        let memory = Memory::new(limits.heap_bytes, limits.buffer_bytes);
-        let budget = Budget::new(host.lifeline());
-        let (mut runtime, driver) = engine::boot(tier, &memory, CallState::new(Arc::clone(&budget)));
-        memory.report_to(Arc::clone(&budget));
-        heap::report_to(Arc::clone(&budget));
-        fatal::watch(socket);
+    fn begin_life(blank: Blank, user: Option<u32>) -> Result<Self, Gone> {
+        let Blank { host, mut jail, mut runtime, driver, budget, memory } = blank;
         // It is read in `/proc`, which is not there afterwards.
         let footprint = Footprint::now();
         jail.leave(user);
@@ -90,8 +141,15 @@ impl Worker {
 
     fn serve(&mut self) -> Gone {
         let mut loaded = false;
+        let mut is_tidy = true;
         loop {
-            let handled = match self.host.next(None) {
+            let next = self.host.next((!is_tidy).then_some(REST));
+            is_tidy = matches!(next, Err(Gone::TimedOut));
+            let handled = match next {
+                Err(Gone::TimedOut) => {
+                    engine::tidy(self.runtime.v8_isolate());
+                    Ok(())
+                }
                 Ok(ToWorker::Load(load)) if !loaded => {
                     loaded = true;
                     self.load(load)

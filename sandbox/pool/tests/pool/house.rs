@@ -88,9 +88,15 @@ impl House {
         processes_called(&self.name)
     }
 
+    /// Those that its workers are forked from.
+    pub fn zygotes(&self) -> Vec<i32> {
+        zygotes_of(&self.name)
+    }
+
     /// Lets no further process start.
     pub fn take_worker_away(&self) {
         fs::remove_file(&self.link).unwrap();
+        self.zygotes().into_iter().for_each(kill);
     }
 
     pub fn put_worker_back(&self) {
@@ -105,7 +111,7 @@ impl House {
 
     pub async fn close(self) {
         self.pool.shutdown().await;
-        assert_eq!(self.processes(), [0; 0], "every process ends with the pool");
+        assert_eq!([self.processes(), self.zygotes()].concat(), [0; 0], "every process ends with the pool");
         assert_eq!(self.pool.status().running, 0);
     }
 }
@@ -212,6 +218,13 @@ pub fn signal(pid: i32, signal: Signal) {
 /// Processes of that name that are alive.
 pub fn processes_called(name: &str) -> Vec<i32> {
     stats_of(name).into_iter().filter(|(_, stat)| !stat.contains(") Z ")).map(|(pid, _)| pid).collect()
+}
+
+/// Processes that those of that name were forked from, dead or alive.
+pub fn zygotes_of(name: &str) -> Vec<i32> {
+    let program = |pid: &i32| fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?.split('\0').next().map(PathBuf::from);
+    let is_one_of_theirs = |pid: &i32| program(pid).is_some_and(|program| program.ends_with(name));
+    stats_of("tollhouse-fork").into_iter().map(|(pid, _)| pid).filter(is_one_of_theirs).collect()
 }
 
 /// Processes of that name, with those that are dead and were not waited for: what the system says of each in `/proc`.

@@ -12,3 +12,4 @@ mod memory;
 mod pipeline;
 mod tiers;
 mod workers;
+mod zygotes;

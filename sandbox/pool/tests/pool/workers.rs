@@ -145,7 +145,7 @@ async fn worker_that_dies_idle_costs_no_call() {
     house.processes().into_iter().for_each(kill);
     house.until(|_| house.processes().is_empty()).await;
     // The runtime hears of it a moment later.
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(json(house.call(&tool).await), "1");
     house.close().await;
 }

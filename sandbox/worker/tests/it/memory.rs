@@ -1,5 +1,7 @@
 //! What a handler may have of memory, whichever way it takes it.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use tollhouse_protocol::{Limits, Outcome, StopReason};
 
@@ -101,4 +103,17 @@ fn no_way_to_take_memory_leads_beyond_that_of_the_process() {
         assert!(matches!(reason, Some(StopReason::Memory { .. } | StopReason::Ops { .. }) | None), "{reason:?}: {body}");
         assert!(peak <= limits.rss_bytes + 16 * MIB, "{} MiB: {body}", peak >> 20);
     }
+}
+
+#[test]
+fn worker_that_has_nothing_to_do_collects_its_garbage() {
+    let mut worker = Worker::with(
+        "let held; export default () => { const before = held?.deref(); held = new WeakRef({}); return before === undefined; };",
+    );
+    worker.json(&Value::Null);
+    let is_collected = |_| {
+        std::thread::sleep(Duration::from_millis(1_500));
+        worker.json(&Value::Null) == json!(true)
+    };
+    assert!((0..20).any(is_collected));
 }

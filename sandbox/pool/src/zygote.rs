@@ -1,0 +1,190 @@
+//! Processes that fork workers: they have booted an engine already, and a worker has that from its first moment on.
+//!
+//! A worker that was forked is a child of this process like any other, and its [`JailReport`](tollhouse_protocol::JailReport) is. What
+//! it has in common with the others of one zygote is where things are in memory, and the keys of the engine's hash tables: that is why
+//! a zygote is renewed. Where there is none, or it does not answer, workers are started by themselves.
+//!
+//! One thread has them all, see [`Spawner`](crate::spawner::Spawner): the system ends a zygote with the thread that started it.
+
+use std::{
+    io::{self, IoSlice},
+    mem::MaybeUninit,
+    os::{
+        fd::{AsFd, AsRawFd, OwnedFd},
+        unix::net::UnixStream as Socket,
+    },
+    process::{Child, Command},
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    cmsg_space,
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::{Errno, FdFlags, fcntl_setfd},
+    net::{
+        AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, sendmsg, socketpair,
+    },
+    process::{Pid, WaitId, WaitIdOptions, waitid},
+};
+use tollhouse_protocol::Tier;
+
+use crate::{config::PoolConfig, tiers::EachTier};
+
+/// How long workers are started by themselves after a zygote failed.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// The zygotes of a pool: one of each tier that is in use.
+#[derive(Debug)]
+pub(crate) struct Zygotes {
+    forks: usize,
+    life: Duration,
+    patience: Duration,
+    lines: EachTier<Line>,
+}
+
+/// A zygote, and who comes after it.
+#[derive(Debug, Default)]
+struct Line {
+    now: Option<Zygote>,
+    /// On its way.
+    next: Option<Zygote>,
+    failed: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Zygote {
+    child: Child,
+    control: OwnedFd,
+    born: Instant,
+    forks: usize,
+    is_ready: bool,
+}
+
+impl Zygotes {
+    pub(crate) fn new(config: &PoolConfig) -> Self {
+        Self { forks: config.zygote_forks, life: config.zygote_life, patience: config.boot_patience, lines: EachTier::default() }
+    }
+
+    /// A worker of a tier, forked by the zygote that `command` starts, and its socket. `None` where it has to be started by
+    /// itself.
+    pub(crate) fn fork(&mut self, command: impl Fn() -> Command, tier: Tier, user: Option<u32>) -> Option<(Pid, Socket)> {
+        if self.forks == 0 {
+            return None;
+        }
+        let line = &mut self.lines[tier];
+        line.advance(|| Zygote::start(&mut command()), |zygote| zygote.forks >= self.forks || zygote.born.elapsed() >= self.life);
+        let zygote = line.now.as_mut()?;
+        match zygote.wait_until_ready(self.patience).and_then(|()| zygote.fork(user, self.patience)) {
+            Ok(worker) => Some(worker),
+            Err(error) => {
+                tracing::warn!(%error, "a zygote is of no use: workers are started by themselves");
+                line.now = None;
+                line.failed = Some(Instant::now());
+                None
+            }
+        }
+    }
+
+    /// Waits for those that have ended, so that the system lets go of them.
+    pub(crate) fn look(&mut self) {
+        let has_ended = |zygote: &mut Zygote| !matches!(zygote.child.try_wait(), Ok(None));
+        for line in self.lines.iter_mut() {
+            for zygote in [&mut line.now, &mut line.next] {
+                if zygote.take_if(has_ended).is_some() {
+                    line.failed = Some(Instant::now());
+                }
+            }
+        }
+    }
+
+    /// Ends all: what a worker of theirs was from its first moment is no good.
+    pub(crate) fn distrust(&mut self) {
+        for line in self.lines.iter_mut().filter(|line| line.now.is_some()) {
+            *line = Line { failed: Some(Instant::now()), ..Line::default() };
+        }
+    }
+
+    /// Ends all, and starts none any more.
+    pub(crate) fn close(&mut self) {
+        self.forks = 0;
+        self.lines = EachTier::default();
+    }
+}
+
+impl Line {
+    /// Sees to it that there is a zygote, and another one soon where it `is_due`.
+    fn advance(&mut self, start: impl Fn() -> io::Result<Zygote>, is_due: impl Fn(&Zygote) -> bool) {
+        let has_failed = |error: io::Error| error.kind() != io::ErrorKind::TimedOut;
+        if self.next.as_mut().is_some_and(|next| next.wait_until_ready(Duration::ZERO).is_err_and(has_failed)) {
+            (self.next, self.failed) = (None, Some(Instant::now()));
+        }
+        let may_start = self.next.is_none() && self.failed.is_none_or(|failed| failed.elapsed() >= PAUSE);
+        if may_start && self.now.as_ref().is_none_or(is_due) {
+            self.next = start().inspect_err(|_| self.failed = Some(Instant::now())).ok();
+        }
+        if self.now.is_none() || self.next.as_ref().is_some_and(|next| next.is_ready) {
+            self.now = self.next.take().or(self.now.take());
+        }
+    }
+}
+
+impl Zygote {
+    fn start(command: &mut Command) -> io::Result<Self> {
+        let (control, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        // As workers do, it closes all but its end first thing, and only this thread starts any.
+        fcntl_setfd(&theirs, FdFlags::empty())?;
+        let child = command.args(["--zygote", &theirs.as_raw_fd().to_string()]).spawn()?;
+        Ok(Self { child, control, born: Instant::now(), forks: 0, is_ready: false })
+    }
+
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::TimedOut`] when it takes longer, another one when it has ended.
+    fn wait_until_ready(&mut self, patience: Duration) -> io::Result<()> {
+        if !self.is_ready {
+            self.answer(patience)?;
+            self.is_ready = true;
+        }
+        Ok(())
+    }
+
+    fn fork(&mut self, user: Option<u32>, patience: Duration) -> io::Result<(Pid, Socket)> {
+        let (ours, theirs) = Socket::pair()?;
+        let descriptors = [theirs.as_fd()];
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+        let order = user.unwrap_or(0).to_le_bytes();
+        sendmsg(&self.control, &[IoSlice::new(&order)], &mut ancillary, SendFlags::NOSIGNAL)?;
+        let number = self.answer(patience)?;
+        let worker = Pid::from_raw(number).filter(|_| number > 0).ok_or_else(|| io::Error::from_raw_os_error(-number))?;
+        // It is to be ended by this number, which nobody else's process may have.
+        waitid(WaitId::Pid(worker), WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT)?;
+        self.forks += 1;
+        Ok((worker, ours))
+    }
+
+    fn answer(&self, patience: Duration) -> io::Result<i32> {
+        let patience = Timespec::try_from(patience).map_err(io::Error::other)?;
+        while let Err(error) = match poll(&mut [PollFd::new(&self.control, PollFlags::IN)], Some(&patience)) {
+            Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
+            polled => polled,
+        } {
+            if error != Errno::INTR {
+                return Err(error.into());
+            }
+        }
+        let mut number = [0; 4];
+        match recv(&self.control, &mut number, RecvFlags::DONTWAIT)? {
+            (_, 4) => Ok(i32::from_le_bytes(number)),
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+}
+
+impl Drop for Zygote {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
