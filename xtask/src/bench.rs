@@ -3,7 +3,8 @@
 use crate::{Failure, args::Args, clients, conformance, engine, shell, workers};
 
 const SUBJECTS: [&str; 8] = ["call", "density", "fairness", "mcp", "paid", "revenue", "search", "victims"];
-const WHICH: &str = "there are eight measurements: `cargo xtask bench call`, `density`, `fairness`, `mcp`, `paid`, `revenue`, `search` and `victims`";
+const WHICH: &str =
+    "there are eight measurements: `cargo xtask bench call`, `density`, `fairness`, `mcp`, `paid`, `revenue`, `search` and `victims`";
 
 /// Measures; never fails by a clock. `fairness` fails where a victim was not served.
 ///
