@@ -263,7 +263,7 @@ mod tests {
             let (warm, _theirs) = Process::stand_in();
             drop(core.idle().put(Warm::just_now(&warm)));
             let asked = Instant::now();
-            let refused = core.start_blank("a").await.unwrap_err();
+            let refused = core.start_blank("a", Tier::Jit).await.unwrap_err();
             assert_eq!((matches!(refused, PoolError::Busy { .. }), asked.elapsed()), (memory == 0, patience));
             assert!(!warm.is_live() && core.idle().warm.len() == 0);
         }
