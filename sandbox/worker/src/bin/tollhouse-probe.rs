@@ -102,6 +102,12 @@ fn attempt(act: &str) -> String {
             "bpf" => call(libc::SYS_bpf, [0, 0, 0, 0]),
             "unshare" => call(libc::SYS_unshare, [libc::CLONE_NEWUTS.into(), 0, 0, 0]),
             "prctl" => call(libc::SYS_prctl, [libc::PR_SET_DUMPABLE.into(), 1, 0, 0]),
+            "name-memory" => {
+                let page = map(libc::PROT_READ | libc::PROT_WRITE);
+                // Not every kernel has names of memory.
+                libc::prctl(libc::PR_SET_VMA, libc::PR_SET_VMA_ANON_NAME, page, 4096, c"name".as_ptr());
+                0
+            }
             "root" => call(libc::SYS_setresuid, [0, 0, 0, 0]),
             "chroot" => call(libc::SYS_chroot, [address(c"/"), 0, 0, 0]),
             "descriptors" => (0..20).map(|_| call(libc::SYS_dup, [0; 4])).min().unwrap_or_default(),

@@ -1,7 +1,7 @@
 //! The system calls that are left, and what becomes of the others: the process is killed.
 //!
-//! The list is what `strace -ff` saw of V8, on all threads, between `Ready` and the end, under all tests of the worker; those of
-//! QuickJS pass under it. A line without a trace says so. Nothing executable is mapped any more: V8 has all of its range for code from
+//! The list is what `strace -ff` saw of V8 in each tier and of QuickJS, on all threads, between `Ready` and the end, under all tests of
+//! the worker. What QuickJS alone would do without says that it is V8's. A line without a trace says so. Nothing executable is mapped any more: V8 has all of its range for code from
 //! its boot on, and QuickJS none.
 
 use rustix::{
@@ -19,8 +19,8 @@ enum If {
     Always,
     /// The argument of this number has none of these bits.
     Without(u8, i32),
-    /// The argument of this number is this.
-    Is(u8, i32),
+    /// The argument of this number is one of these.
+    Is(u8, &'static [i32]),
     /// The first argument is this process.
     Own,
     /// V8 has memory keys to protect code with, and sets them page by page; where it compiles none, on QuickJS, and on other
@@ -41,11 +41,11 @@ const ALLOWED: &[(i64, If, &str)] = &[
     (libc::SYS_mremap, If::Always, "large blocks of malloc grow"),
     (libc::SYS_munmap, If::Always, "heaps shrink"),
     (libc::SYS_mprotect, If::Without(2, libc::PROT_EXEC), "malloc's arena of the watchdog grows; the guard page of its stack"),
-    (libc::SYS_madvise, If::Always, "the collector gives pages back"),
+    (libc::SYS_madvise, If::Always, "V8's collector gives pages back"),
     (libc::SYS_pkey_mprotect, If::Keys, "V8's code pages; not traced, for lack of such a processor"),
-    (libc::SYS_prlimit64, If::Is(1, libc::RLIMIT_DATA as i32), "the bound on memory, which comes with a bundle"),
-    (libc::SYS_getpid, If::Always, "V8 asks when it maps"),
-    (libc::SYS_gettid, If::Always, "V8's locks know their owner"),
+    (libc::SYS_prlimit64, If::Is(1, &[libc::RLIMIT_DATA as i32]), "the bound on memory, which comes with a bundle"),
+    (libc::SYS_getpid, If::Always, "V8 asks when it maps; abort()"),
+    (libc::SYS_gettid, If::Always, "V8's locks know their owner; the watchdog starts; abort()"),
     (libc::SYS_sched_getaffinity, If::Always, "how many processors there are: malloc, locks, hash tables of the TypeScript parser"),
     (libc::SYS_sched_yield, If::Always, "a lock of V8 that two want; not traced, for it is rare"),
     (libc::SYS_clock_nanosleep, If::Always, "a lock of V8 that two want; not traced, for it is rare"),
@@ -54,7 +54,7 @@ const ALLOWED: &[(i64, If, &str)] = &[
     (libc::SYS_rseq, If::Always, "the watchdog starts"),
     (libc::SYS_sigaltstack, If::Always, "the watchdog starts"),
     (libc::SYS_rt_sigprocmask, If::Always, "the watchdog starts; abort()"),
-    (libc::SYS_prctl, If::Is(0, libc::PR_SET_NAME), "the watchdog starts"),
+    (libc::SYS_prctl, If::Is(0, &[libc::PR_SET_NAME, libc::PR_SET_VMA]), "the watchdog starts; V8 names memory for a lock that two want"),
     (libc::SYS_rt_sigaction, If::Always, "abort(), and the end by a stack that is full"),
     (libc::SYS_rt_sigreturn, If::Always, "the end by a stack that is full"),
     (libc::SYS_tgkill, If::Own, "abort()"),
@@ -112,15 +112,19 @@ pub(super) fn arch() -> std::result::Result<seccompiler::TargetArch, BackendErro
 
 /// The rules of a condition, none of them for a call that is allowed always; nothing where it is not met here.
 fn rules(condition: If, compiles: bool) -> std::result::Result<Option<Vec<SeccompRule>>, BackendError> {
-    let (argument, operator, value) = match condition {
-        If::Always => return Ok(Some(Vec::new())),
-        If::Keys => return Ok((compiles && has_keys()).then(Vec::new)),
-        If::Without(argument, bits) => (argument, SeccompCmpOp::MaskedEq(u64::from(bits.unsigned_abs())), 0),
-        If::Is(argument, value) => (argument, SeccompCmpOp::Eq, value.unsigned_abs()),
-        If::Own => (0, SeccompCmpOp::Eq, getpid().as_raw_nonzero().get().unsigned_abs()),
-    };
-    let condition = SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value.into())?;
-    Ok(Some(vec![SeccompRule::new(vec![condition])?]))
+    match condition {
+        If::Always => Ok(Some(Vec::new())),
+        If::Keys => Ok((compiles && has_keys()).then(Vec::new)),
+        If::Without(argument, bits) => Ok(Some(vec![rule(argument, SeccompCmpOp::MaskedEq(u64::from(bits.unsigned_abs())), 0)?])),
+        If::Is(argument, values) => {
+            values.iter().map(|value| rule(argument, SeccompCmpOp::Eq, *value)).collect::<std::result::Result<_, _>>().map(Some)
+        }
+        If::Own => Ok(Some(vec![rule(0, SeccompCmpOp::Eq, getpid().as_raw_nonzero().get())?])),
+    }
+}
+
+fn rule(argument: u8, operator: SeccompCmpOp, value: i32) -> std::result::Result<SeccompRule, BackendError> {
+    SeccompRule::new(vec![SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value.unsigned_abs().into())?])
 }
 
 /// Whether this processor has keys that memory is protected with, pkeys(7), and V8 uses them.
