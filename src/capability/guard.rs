@@ -6,38 +6,42 @@
 //! addresses that were checked. Redirects are followed here, each hop checked anew; proxies of
 //! the environment are not used. [`addresses`] says what is public.
 //!
+//! It speaks HTTP/1.1 alone: a connection has one request at a time, and is closed with a request that is given up. Over HTTP/2 a
+//! server goes on sending what nobody asked for after the request has ended, which takes a processor and is in no limit;
+//! and the requests of all owners to one host share a connection, where who has most of them holds up the others.
+//!
 //! It does *not* decide who may use it: `ctx.httpGetJson` gives it the endpoint's allowed hosts.
 
 pub mod addresses;
+mod dns;
 mod error;
 mod fetch;
+mod kept;
 mod limits;
+mod resolve;
+mod system;
 
-use std::{
-    fmt, io,
-    net::{IpAddr, SocketAddr},
-    sync::Arc,
-    time::Duration,
-};
+use std::{fmt, sync::Arc};
 
-use futures_util::future::BoxFuture;
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use tokio::sync::Semaphore;
+use reqwest::dns::Resolve;
 use url::{Host, Url};
 
-use self::limits::{CONNECT_WALL, DNS_WALL, OPEN_REQUESTS};
+#[cfg(test)]
+pub(crate) use self::dns::Dns;
 pub use self::{
     error::FetchError,
     fetch::{Fetch, Fetched},
     limits::{MAX_REDIRECTS, URL_BYTES},
+    resolve::Lookup,
+};
+use self::{
+    kept::Kept,
+    limits::{CONNECT_WALL, HEADERS, IDLE_CONNECTIONS, IDLE_FOR, OPEN_REQUESTS},
+    resolve::{PublicOnly, Unchecked},
+    system::System,
 };
 use super::AllowedHosts;
-
-/// Resolves a name. The host's own resolver unless a test brings another.
-pub trait Lookup: Send + Sync + 'static {
-    /// All addresses of a name.
-    fn lookup(&self, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>>;
-}
+use crate::base::places::Places;
 
 /// How the guard is set.
 #[derive(Default)]
@@ -74,7 +78,8 @@ struct Inner {
     public: reqwest::Client,
     /// Dials the hosts of `allow`, and is used for nothing else.
     exempt: Option<reqwest::Client>,
-    open: Semaphore,
+    open: Arc<Places>,
+    kept: Kept,
 }
 
 impl Guard {
@@ -83,13 +88,13 @@ impl Guard {
     /// [`GuardError`] names the setting. A system without root certificates is not an error: then
     /// only `roots` are trusted, and a warning says so.
     pub fn new(settings: GuardSettings) -> Result<Self, GuardError> {
-        let lookup = |absolute| settings.lookup.clone().unwrap_or_else(|| Arc::new(SystemLookup { absolute }));
         let allow = settings.allow.iter().map(|entry| parse_allow(entry)).collect::<Result<Vec<_>, _>>()?;
         let roots = settings.roots.iter().map(|pem| reqwest::Certificate::from_pem_bundle(pem)).collect::<Result<Vec<_>, _>>()?.concat();
-        let public = client(&roots, PublicOnly(lookup(true)))?;
-        let exempt = if allow.is_empty() { None } else { Some(client(&roots, Unchecked(lookup(false)))?) };
-        let open = Semaphore::new(OPEN_REQUESTS);
-        Ok(Self(Arc::new(Inner { allow_http: settings.allow_http, allow, public, exempt, open })))
+        let public = client(&roots, PublicOnly(settings.lookup.clone().unwrap_or_else(|| Arc::new(dns::Dns::of_system()))))?;
+        let own = || settings.lookup.unwrap_or_else(|| Arc::new(System::new()));
+        let exempt = if allow.is_empty() { None } else { Some(client(&roots, Unchecked(own()))?) };
+        let open = Places::new(OPEN_REQUESTS);
+        Ok(Self(Arc::new(Inner { allow_http: settings.allow_http, allow, public, exempt, open, kept: Kept::new() })))
     }
 
     /// Reads a URL and checks all of it that can be checked before its name is resolved.
@@ -180,10 +185,10 @@ fn client(roots: &[reqwest::Certificate], resolver: impl Resolve + 'static) -> r
             .retry(reqwest::retry::never())
             .referer(false)
             .connect_timeout(CONNECT_WALL)
-            .pool_max_idle_per_host(4)
-            .pool_idle_timeout(Duration::from_secs(30))
-            .http1_max_headers(100)
-            .http2_max_header_list_size(16 << 10)
+            .pool_max_idle_per_host(IDLE_CONNECTIONS)
+            .pool_idle_timeout(IDLE_FOR)
+            .http1_only()
+            .http1_max_headers(HEADERS)
             .dns_resolver(Arc::clone(&resolver))
     };
     builder().tls_certs_merge(roots.iter().cloned()).build().or_else(|error| {
@@ -191,73 +196,6 @@ fn client(roots: &[reqwest::Certificate], resolver: impl Resolve + 'static) -> r
         tracing::warn!(error = %error, "the system has no root certificates: https to public hosts will fail");
         Ok(client)
     })
-}
-
-/// Why a name was not resolved to an address to dial. Comes back out of the client's error chain.
-#[derive(Debug, thiserror::Error)]
-enum DialError {
-    /// The address itself is not told: a resolver inside a network knows names that nobody outside does.
-    #[error("`{name}` resolves to an address that is not public: {why}")]
-    NotPublic { name: String, why: &'static str },
-    #[error("`{0}` did not resolve in time")]
-    Slow(String),
-    #[error("`{0}` does not resolve")]
-    Unknown(String),
-}
-
-struct PublicOnly(Arc<dyn Lookup>);
-
-impl Resolve for PublicOnly {
-    fn resolve(&self, name: Name) -> Resolving {
-        let found = lookup(&self.0, name);
-        Box::pin(async move {
-            let (name, found) = found.await?;
-            for &address in &found {
-                if let Some(why) = addresses::refusal(address) {
-                    return Err(DialError::NotPublic { name, why }.into());
-                }
-            }
-            Ok(dialable(found))
-        })
-    }
-}
-
-struct Unchecked(Arc<dyn Lookup>);
-
-impl Resolve for Unchecked {
-    fn resolve(&self, name: Name) -> Resolving {
-        let found = lookup(&self.0, name);
-        Box::pin(async move { Ok(dialable(found.await?.1)) })
-    }
-}
-
-fn lookup(resolver: &Arc<dyn Lookup>, name: Name) -> impl Future<Output = Result<(String, Vec<IpAddr>), DialError>> + Send + use<> {
-    let name = name.as_str().to_owned();
-    let looking = resolver.lookup(name.clone());
-    async move {
-        match tokio::time::timeout(DNS_WALL, looking).await {
-            Err(_) => Err(DialError::Slow(name)),
-            Ok(Ok(found)) if !found.is_empty() => Ok((name, found)),
-            Ok(_) => Err(DialError::Unknown(name)),
-        }
-    }
-}
-
-/// Port 0 lets the client put the URL's.
-fn dialable(found: Vec<IpAddr>) -> Addrs {
-    Box::new(found.into_iter().map(|address| SocketAddr::new(address, 0)))
-}
-
-struct SystemLookup {
-    /// Takes names as they are in the public tree, without this machine's hosts file and search domains.
-    absolute: bool,
-}
-
-impl Lookup for SystemLookup {
-    fn lookup(&self, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
-        let name = if self.absolute { format!("{name}.") } else { name };
-        Box::pin(async move { Ok(tokio::net::lookup_host((name, 0)).await?.map(|found| found.ip()).collect()) })
-    }
 }
 
 #[cfg(test)]

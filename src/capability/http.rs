@@ -114,7 +114,8 @@ impl Outgoing<'_> {
         }
         let wall = Duration::from_millis(timeout_ms.unwrap_or(limits.http_wall_ms).min(limits.http_wall_ms));
         let body_bytes = usize::try_from(limits.http_body_bytes).unwrap_or(usize::MAX);
-        let request = Fetch { headers, credential, hosts: Some(&self.hosts), ..Fetch::get(&url, wall, body_bytes) };
+        let owner = self.call.owner.share();
+        let request = Fetch { owner, headers, credential, hosts: Some(&self.hosts), ..Fetch::get(&url, wall, body_bytes) };
         let fetched = async {
             let _turn = self.counters.open.acquire().await.map_err(|_| FetchError::Unreachable("the call has ended".into()))?;
             self.guard.fetch(request).await

@@ -1,5 +1,7 @@
 //! What the tests of this folder and of the readiness check share: servers, names, a store.
 
+mod name_server;
+
 use std::{
     collections::HashMap,
     io,
@@ -19,6 +21,7 @@ use tokio::{
 };
 use tokio_rustls::{TlsAcceptor, rustls, server::TlsStream};
 
+pub(crate) use self::name_server::NameServer;
 use super::guard::Lookup;
 use crate::store::{Batch, Changes, Direction, Durability, KeyRange, Pairs, Space, Store, StoreError, memory::MemoryStore};
 
@@ -85,7 +88,7 @@ impl Names {
 }
 
 impl Lookup for Names {
-    fn lookup(&self, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+    fn lookup(&self, _: &str, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
         let found = self.0.get(&name).cloned().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound));
         Box::pin(std::future::ready(found))
     }

@@ -12,6 +12,8 @@ use crate::{
     tool::Capabilities,
 };
 
+mod names;
+
 fn services(guard: Guard) -> (Arc<CapabilityServices>, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let objects = Arc::new(FolderObjects::new(folder.path()));

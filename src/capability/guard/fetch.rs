@@ -6,13 +6,19 @@ use bytes::{Bytes, BytesMut};
 use reqwest::{
     Method, StatusCode,
     header::{
-        ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, USER_AGENT,
+        ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
+        USER_AGENT,
     },
 };
 use url::{Host, Url};
 
-use super::{DialError, Guard, MAX_REDIRECTS, error::FetchError};
-use crate::capability::AllowedHosts;
+use super::{
+    Guard, MAX_REDIRECTS,
+    error::FetchError,
+    limits::HEADER_BYTES,
+    resolve::{DialError, OWNER},
+};
+use crate::{base::places::HOST, capability::AllowedHosts};
 
 /// Headers that go along to another origin; all others stay behind.
 const TRAVELLING: [HeaderName; 4] = [ACCEPT, ACCEPT_LANGUAGE, USER_AGENT, CONTENT_TYPE];
@@ -20,6 +26,8 @@ const TRAVELLING: [HeaderName; 4] = [ACCEPT, ACCEPT_LANGUAGE, USER_AGENT, CONTEN
 /// What to ask for.
 #[derive(Debug, Clone)]
 pub struct Fetch<'a> {
+    /// Whose share of connections it takes.
+    pub owner: &'a str,
     /// GET and HEAD follow redirects, others do not.
     pub method: Method,
     /// Where to; it is checked first.
@@ -42,10 +50,11 @@ pub struct Fetch<'a> {
 }
 
 impl<'a> Fetch<'a> {
-    /// A GET of `url` from any public host, within `wall` and `body_bytes`.
+    /// A GET of `url` from any public host, within `wall` and `body_bytes`, for the host itself.
     #[must_use]
     pub fn get(url: &'a str, wall: Duration, body_bytes: usize) -> Self {
         Self {
+            owner: HOST,
             method: Method::GET,
             url,
             headers: HeaderMap::new(),
@@ -81,8 +90,8 @@ impl Guard {
     pub async fn fetch(&self, request: Fetch<'_>) -> Result<Fetched, FetchError> {
         let wall = request.wall;
         let fetched = async {
-            let _open = self.0.open.acquire().await.map_err(|_| FetchError::Unreachable("the host is stopping".into()))?;
-            self.follow(request).await
+            let _open = self.0.open.wait(request.owner).await;
+            OWNER.scope(request.owner.into(), self.follow(request)).await
         };
         tokio::time::timeout(wall, fetched).await.unwrap_or(Err(FetchError::Timeout(wall.as_millis())))
     }
@@ -130,10 +139,18 @@ impl Guard {
             }
             sending = sending.header(name, value);
         }
+        if !self.is_exempt(url) && !self.0.kept.keeps(request.owner, url) {
+            sending = sending.header(CONNECTION, "close");
+        }
         if let Some(body) = &request.body {
             sending = sending.body(body.clone());
         }
-        sending.header(ACCEPT_ENCODING, "identity").send().await.map_err(|error| dial_error(&error))
+        let response = sending.header(ACCEPT_ENCODING, "identity").send().await.map_err(|error| dial_error(&error))?;
+        let bytes: usize = response.headers().iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+        if bytes > HEADER_BYTES {
+            return Err(FetchError::Unreachable(format!("the answer has headers of {bytes} bytes, limit {HEADER_BYTES}")));
+        }
+        Ok(response)
     }
 }
 
@@ -152,7 +169,7 @@ fn is_redirect(status: StatusCode) -> bool {
 
 async fn read(url: Url, mut response: reqwest::Response, limit: usize, enough: Option<fn(&[u8]) -> bool>) -> Result<Fetched, FetchError> {
     let (status, headers) = (response.status(), response.headers().clone());
-    if let Some(encoding) = headers.get(CONTENT_ENCODING).filter(|encoding| *encoding != "identity") {
+    if let Some(encoding) = headers.get_all(CONTENT_ENCODING).iter().find(|encoding| *encoding != "identity") {
         return Err(FetchError::Encoded(String::from_utf8_lossy(encoding.as_bytes()).chars().take(40).collect()));
     }
     if response.content_length().is_some_and(|length| length > limit as u64) {

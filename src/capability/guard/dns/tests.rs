@@ -1,0 +1,105 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use hickory_resolver::proto::rr::RecordType;
+use tokio::time::{advance, pause};
+
+use super::*;
+use crate::capability::testing::NameServer;
+
+const DAY: u32 = 24 * 60 * 60;
+
+fn address(last: u8) -> IpAddr {
+    [8, 8, 8, last].into()
+}
+
+async fn found(dns: &Dns, name: &str) -> io::Result<Vec<IpAddr>> {
+    dns.lookup("owner", name.to_owned()).await
+}
+
+#[tokio::test]
+async fn an_answer_is_kept_for_as_long_as_it_says_within_bounds() {
+    let server = NameServer::start(|name, _| match name {
+        "brief.dev" => Some(vec![(address(1), 0)]),
+        "long.dev" => Some(vec![(address(2), DAY)]),
+        _ => Some(Vec::new()),
+    })
+    .await;
+    let dns = Dns::new(server.settings());
+    for (name, addresses, seconds) in [("brief.dev", vec![address(1)], 5), ("long.dev", vec![address(2)], 300), ("none.dev", vec![], 1)] {
+        let (began, kept_for) = (Instant::now(), Duration::from_secs(seconds));
+        assert_eq!(found(&dns, name).await.unwrap(), addresses);
+        let until = dns.0.answers.get(name).unwrap().until;
+        assert!(until >= began + kept_for && until <= Instant::now() + kept_for, "{name}");
+    }
+    assert_eq!(server.names(""), 3, "a name is asked for as it is");
+    // Each time it would be asked for each kind of address.
+    for _ in 0..20 {
+        assert_eq!(found(&dns, "long.dev").await.unwrap(), [address(2)]);
+    }
+    assert!(server.questions() < 20);
+    pause();
+    advance(Duration::from_secs(301)).await;
+    assert!(["brief.dev", "long.dev", "none.dev"].iter().all(|name| dns.0.kept(name).is_none()));
+}
+
+#[tokio::test]
+async fn what_is_kept_is_bounded_in_bytes() {
+    let many = |_: &str, kind| Some((0..40).filter(|_| kind == RecordType::A).map(|last| (address(last), DAY)).collect());
+    let server = NameServer::start(many).await;
+    let dns = Dns::new(server.settings());
+    assert_eq!(found(&dns, "many.dev").await.unwrap().len(), ADDRESSES);
+    let answer = dns.0.answers.get("many.dev").unwrap();
+    for number in 0..4_000 {
+        dns.0.answers.insert(format!("{number}.many.dev"), answer.clone());
+    }
+    dns.0.answers.run_pending_tasks();
+    assert!(dns.0.answers.weighted_size() <= KEPT_NAMES_BYTES && dns.0.answers.entry_count() < 2_000);
+}
+
+#[tokio::test]
+async fn addresses_of_one_kind_are_an_answer_where_the_other_kind_s_does_not_come() {
+    let server = NameServer::start(|_, kind| (kind == RecordType::A).then(|| vec![(address(1), DAY)])).await;
+    assert_eq!(found(&Dns::new(server.settings()), "half.dev").await.unwrap(), [address(1)]);
+}
+
+#[tokio::test]
+async fn a_name_whose_server_is_silent_is_given_up_and_its_place_is_free() {
+    let server = NameServer::start(|_, _| None).await;
+    let dns = Dns::new(server.settings());
+    let free = || std::iter::from_fn(|| dns.0.places.take("owner")).collect::<Vec<_>>().len();
+    let mut looking = Box::pin(found(&dns, "silent.dev"));
+    tokio::select! {
+        _ = &mut looking => panic!("nobody answered"),
+        () = server.was_asked(1, "silent.dev") => assert_eq!(free(), 55),
+    }
+    assert!(looking.await.is_err());
+    assert_eq!(free(), 56);
+    // Whoever goes away leaves nothing under way either.
+    tokio::select! {
+        _ = found(&dns, "gone.dev") => panic!("nobody answered"),
+        () = server.was_asked(1, "gone.dev") => {}
+    }
+    assert_eq!(free(), 56);
+}
+
+#[tokio::test]
+async fn six_hundred_slow_names_of_one_owner_hold_up_no_name_of_another() {
+    let server = NameServer::start(|name, _| (!name.ends_with(".slow.dev")).then(|| vec![(address(1), DAY)])).await;
+    let (dns, ended) = (Arc::new(Dns::new(server.settings())), Arc::new(AtomicUsize::new(0)));
+    let ask = |number: usize| {
+        let (dns, ended) = (Arc::clone(&dns), Arc::clone(&ended));
+        async move {
+            _ = dns.lookup("greedy", format!("{number}.slow.dev")).await;
+            ended.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    let greedy: Vec<_> = (0..600).map(|number| tokio::spawn(ask(number))).collect();
+    server.was_asked(56, ".slow.dev").await;
+    for number in 0..20 {
+        assert_eq!(dns.lookup("other", format!("{number}.quick.dev")).await.unwrap(), [address(1)]);
+        let (asked, ended) = (server.names(".slow.dev"), ended.load(Ordering::Relaxed));
+        assert!(asked <= ended + 56, "{asked} slow names asked for, {ended} of them at an end");
+    }
+    assert!(ended.load(Ordering::Relaxed) < 600, "the slow ones were waited for");
+    greedy.iter().for_each(tokio::task::JoinHandle::abort);
+}

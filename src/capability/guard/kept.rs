@@ -1,0 +1,72 @@
+//! Which hosts' connections are kept for the next request.
+//!
+//! One that is kept costs the host a descriptor and memory after its request has ended, and nobody waits for it. The client bounds
+//! them for each host; here it is bounded for how many hosts, and owners have shares of those. To any other host a
+//! connection serves one request.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use tokio::time::Instant;
+use url::{Position, Url};
+
+use super::limits::{KEPT_HOSTS, KEPT_HOSTS_FOR};
+use crate::base::places::{Place, Places};
+
+pub(super) struct Kept {
+    /// By scheme, name and port.
+    hosts: Mutex<HashMap<String, Host>>,
+    places: Arc<Places>,
+}
+
+struct Host {
+    used: Instant,
+    /// Of the owner that was first to ask it.
+    _place: Place,
+}
+
+impl Kept {
+    pub(super) fn new() -> Self {
+        Self { hosts: Mutex::default(), places: Places::new(KEPT_HOSTS) }
+    }
+
+    /// Whether the connection of this request may be kept.
+    pub(super) fn keeps(&self, owner: &str, url: &Url) -> bool {
+        let (host, now) = (&url[..Position::BeforePath], Instant::now());
+        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(host) = hosts.get_mut(host) {
+            host.used = now;
+            return true;
+        }
+        hosts.retain(|_, host| now - host.used < KEPT_HOSTS_FOR);
+        let Some(place) = self.places.take(owner) else { return false };
+        hosts.insert(host.to_owned(), Host { used: now, _place: place });
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(host: usize) -> Url {
+        Url::parse(&format!("https://{host}.example.com/a/b?c")).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_owner_of_many_hosts_leaves_room_for_those_of_others() {
+        let kept = Kept::new();
+        let most = KEPT_HOSTS - KEPT_HOSTS / 8;
+        for host in 0..2 * KEPT_HOSTS {
+            assert_eq!(kept.keeps("greedy", &url(host)), host < most, "{host}");
+        }
+        assert!(kept.keeps("other", &url(KEPT_HOSTS)) && kept.keeps("greedy", &url(KEPT_HOSTS)));
+        tokio::time::advance(KEPT_HOSTS_FOR / 2).await;
+        assert!(kept.keeps("greedy", &url(0)));
+        tokio::time::advance(KEPT_HOSTS_FOR / 2).await;
+        assert!(kept.keeps("greedy", &url(most)));
+        assert_eq!(kept.hosts.lock().unwrap().len(), 2);
+    }
+}

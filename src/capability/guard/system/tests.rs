@@ -1,0 +1,48 @@
+use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    time::Duration,
+};
+
+use tokio::task::yield_now;
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_lookup_that_was_given_up_keeps_its_thread_and_leaves_one_to_others() {
+    let (asked, (answer, answers)) = (Arc::new(AtomicUsize::new(0)), mpsc::channel::<()>());
+    let (counted, answers) = (Arc::clone(&asked), Mutex::new(answers));
+    let system = Arc::new(System::asking(move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        _ = answers.lock().unwrap().recv();
+        Ok(vec![[8, 8, 8, 8].into()])
+    }));
+    let look = |owner| tokio::spawn(system.lookup(owner, "slow.dev".into()));
+    let began = async |number| {
+        while asked.load(Ordering::SeqCst) < number {
+            yield_now().await;
+        }
+    };
+    let greedy: Vec<_> = (0..20).map(|_| look("greedy")).collect();
+    began(LOOKUP_THREADS - 1).await;
+    tokio::time::advance(2 * DNS_WALL).await;
+    for (place, lookup) in greedy.into_iter().enumerate() {
+        if place < LOOKUP_THREADS - 1 {
+            assert_eq!(lookup.await.unwrap().unwrap_err().kind(), io::ErrorKind::TimedOut);
+        } else {
+            assert!(!lookup.is_finished());
+            lookup.abort();
+        }
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), LOOKUP_THREADS - 1);
+    let (again, other) = (look("greedy"), look("other"));
+    began(LOOKUP_THREADS).await;
+    tokio::time::advance(Duration::from_millis(1)).await;
+    assert!(!again.is_finished() && asked.load(Ordering::SeqCst) == LOOKUP_THREADS);
+    drop(answer);
+    assert_eq!(other.await.unwrap().unwrap(), [IpAddr::from([8, 8, 8, 8])]);
+    assert!(again.await.unwrap().is_ok());
+}

@@ -1,0 +1,172 @@
+//! Servers that never come to an end, or send more than anybody asked for.
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::mpsc,
+};
+
+use super::*;
+
+/// For what only ends with its time, and for what ends before it.
+const HASTE: Duration = Duration::from_millis(300);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a server sends once it was asked: `head`, then `again` for ever, with `pause` between.
+#[derive(Clone)]
+struct Flood {
+    head: Vec<u8>,
+    again: Vec<u8>,
+    pause: Duration,
+}
+
+impl Flood {
+    fn of(head: impl Into<Vec<u8>>, again: impl Into<Vec<u8>>) -> Self {
+        Self { head: head.into(), again: again.into(), pause: Duration::ZERO }
+    }
+}
+
+/// Serves `flood` to whoever asks; tells how many bytes of it the other side let through, when it has gone.
+async fn flooding(flood: Flood) -> (SocketAddr, mpsc::UnboundedReceiver<usize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (tell, told) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let (flood, tell) = (flood.clone(), tell.clone());
+            tokio::spawn(async move { _ = tell.send(pour(stream, flood).await) });
+        }
+    });
+    (address, told)
+}
+
+async fn pour(mut stream: TcpStream, flood: Flood) -> usize {
+    let mut request = [0; 4_096];
+    _ = stream.read(&mut request).await;
+    let mut sent = 0;
+    if stream.write_all(&flood.head).await.is_ok() {
+        while stream.write_all(&flood.again).await.is_ok() {
+            sent += flood.again.len();
+            tokio::time::sleep(flood.pause).await;
+        }
+    }
+    sent
+}
+
+/// How a request for what `flood` is ends within `wall`, and how many bytes of it went through.
+async fn ended(wall: Duration, flood: Flood) -> (FetchError, usize) {
+    let (address, mut told) = flooding(flood).await;
+    let url = format!("http://{address}/");
+    let ended = allowing(&[address]).fetch(Fetch::get(&url, wall, 1_000)).await.unwrap_err();
+    (ended, told.recv().await.unwrap())
+}
+
+#[tokio::test]
+async fn an_answer_that_drips_ends_with_the_time_for_it() {
+    let drip = |head: &str, again: &str| Flood { pause: Duration::from_millis(5), ..Flood::of(head, again) };
+    for flood in [
+        drip("", "H"),
+        drip("HTTP/1.1 200 OK\r\n", "x: y\r\n"),
+        drip("HTTP/1.1 200 OK\r\nx: ", "y"),
+        drip("HTTP/1.1 200 OK\r\n\r\n", "1"),
+        drip("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", "1\r\nx\r\n"),
+        drip("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1", ";x"),
+    ] {
+        let head = String::from_utf8(flood.head.clone()).unwrap();
+        let (ended, sent) = ended(HASTE, flood).await;
+        let cut = matches!(&ended, FetchError::Timeout(300)) || head.is_empty() && matches!(&ended, FetchError::Unreachable(_));
+        assert!(cut && sent < 10_000, "{head:?}: {ended:?}, {sent} bytes");
+    }
+}
+
+#[tokio::test]
+async fn a_body_without_end_is_read_up_to_the_limit() {
+    let chunk = [b"1000\r\n".to_vec(), vec![b'x'; 0x1000], b"\r\n".to_vec()].concat();
+    for (head, again) in [
+        ("HTTP/1.1 200 OK\r\n\r\n", vec![b'x'; 1 << 16]),
+        ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", chunk),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 18446744073709551615\r\n\r\n", vec![b'x'; 1 << 16]),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 9999999999\r\n\r\n", vec![b'x'; 1 << 16]),
+    ] {
+        let (ended, sent) = ended(PATIENCE, Flood::of(head, again)).await;
+        assert!(
+            matches!(ended, FetchError::TooLarge(1_000) | FetchError::Unreachable(_)) && sent < 64 << 20,
+            "{head:?}: {ended:?}, {sent}"
+        );
+    }
+}
+
+/// What belongs to no body: names of chunks, and headers behind them.
+#[tokio::test]
+async fn what_stands_between_chunks_and_behind_them_has_an_end() {
+    let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+    for (begun, again) in [("1;", "x".repeat(1 << 12)), ("0\r\n", "x: y\r\n".repeat(1 << 9))] {
+        let (ended, sent) = ended(PATIENCE, Flood::of(format!("{chunked}{begun}"), again)).await;
+        assert!(matches!(ended, FetchError::Unreachable(_)) && sent < 64 << 20, "{begun:?}: {ended:?}, {sent}");
+    }
+    // A number that never ends is as large as it was, and takes no room.
+    assert_eq!(ended(HASTE, Flood::of(chunked, "0".repeat(1 << 12))).await.0, FetchError::Timeout(300));
+}
+
+#[tokio::test]
+async fn a_body_in_a_packing_is_refused_unread() {
+    // A frame of zstd whose every four bytes become 128 KiB.
+    let zstd = [&[0x28, 0xb5, 0x2f, 0xfd, 0, 0x58][..], &[2, 0, 0x10, b'x'].repeat(1 << 14)].concat();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    io::Write::write_all(&mut gzip, &vec![b'x'; 16 << 20]).unwrap();
+    let gzip = gzip.finish().unwrap();
+    for (packing, bytes) in [
+        ("gzip", gzip.clone()),
+        ("x-gzip", gzip.clone()),
+        ("GZIP", gzip.clone()),
+        ("deflate", vec![0; 1 << 16]),
+        ("br", vec![0; 1 << 16]),
+        ("zstd", zstd),
+        ("gzip, br", gzip.clone()),
+        ("identity\r\ncontent-encoding: gzip", gzip.clone()),
+    ] {
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-encoding: {packing}\r\ncontent-type: application/json\r\n\r\n");
+        let (ended, sent) = ended(PATIENCE, Flood::of(head, bytes)).await;
+        let named = packing.rsplit(": ").next().unwrap();
+        assert_eq!(ended, FetchError::Encoded(named.into()));
+        // No more than what lies in the buffers of both sockets.
+        assert!(sent < 64 << 20, "{packing}: {sent}");
+    }
+    // One that is not named is handed on as it came, and no larger than that.
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", 900);
+    let (address, _told) = flooding(Flood::of([head.as_bytes(), &gzip[..900]].concat(), b"")).await;
+    assert_eq!(fetch(&allowing(&[address]), &format!("http://{address}/")).await.unwrap().body, gzip[..900]);
+}
+
+#[tokio::test]
+async fn headers_of_an_answer_are_read_up_to_their_limits() {
+    let with = |headers: &str| format!("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n{headers}\r\n");
+    let long = |bytes: usize| format!("x-long: {}\r\n", "x".repeat(bytes));
+    for (headers, passes) in [
+        (long(63 << 10), true),
+        (long(65 << 10), false),
+        ("x: y\r\n".repeat(99), true),
+        ("x: y\r\n".repeat(100), false),
+        (long(1 << 10).repeat(90), false),
+    ] {
+        let (address, _told) = flooding(Flood::of(with(&headers), "")).await;
+        let fetched = fetch(&allowing(&[address]), &format!("http://{address}/")).await;
+        assert_eq!(fetched.is_ok(), passes, "{} bytes: {fetched:?}", headers.len());
+        assert!(passes || matches!(fetched, Err(FetchError::Unreachable(_))), "{fetched:?}");
+    }
+    for again in ["x".repeat(1 << 16), "x: y\r\n".repeat(1 << 12)] {
+        let (ended, sent) = ended(PATIENCE, Flood::of("HTTP/1.1 200 OK\r\nx: ", again)).await;
+        assert!(matches!(ended, FetchError::Unreachable(_)) && sent < 64 << 20, "{ended:?}, {sent}");
+    }
+}
+
+#[tokio::test]
+async fn answers_that_are_none_yet_end_with_the_time_for_the_request() {
+    for again in ["HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 103 Early Hints\r\nlink: </x>; rel=preload\r\n\r\n"] {
+        assert_eq!(ended(HASTE, Flood::of("", again.repeat(64))).await.0, FetchError::Timeout(300));
+    }
+    // The last of them that there are is one: whoever changes the protocol has said nothing.
+    let (address, _told) = flooding(Flood::of("HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n", "x")).await;
+    let fetched = fetch(&allowing(&[address]), &format!("http://{address}/")).await.unwrap();
+    assert_eq!((fetched.status.as_u16(), fetched.body.len()), (101, 0));
+}

@@ -1,0 +1,60 @@
+//! Requests of several owners at once.
+
+use std::sync::Mutex;
+
+use tokio::sync::watch;
+
+use super::*;
+use crate::base::places::Places;
+
+/// A server that answers nobody before it is told to, and tells who came.
+async fn holding(told: watch::Receiver<bool>, came: Arc<Mutex<Vec<String>>>) -> SocketAddr {
+    let answer = move |headers: HeaderMap| {
+        let (mut told, came) = (told.clone(), Arc::clone(&came));
+        async move {
+            let owner = headers["x-owner"].to_str().unwrap().to_owned();
+            let quick = owner == "other";
+            came.lock().unwrap().push(owner);
+            if !quick {
+                told.wait_for(|told| *told).await.unwrap();
+            }
+        }
+    };
+    serve(Router::new().route("/", get(answer))).await
+}
+
+#[tokio::test]
+async fn an_owner_s_requests_leave_others_their_share() {
+    let (tell, told) = watch::channel(false);
+    let came = Arc::new(Mutex::new(Vec::new()));
+    let address = holding(told, Arc::clone(&came)).await;
+    let mut guard = allowing(&[address]);
+    Arc::get_mut(&mut guard.0).unwrap().open = Places::new(8);
+    let url = format!("http://{address}/");
+    let ask = |owner: &'static str, wall| {
+        let (guard, url) = (guard.clone(), url.clone());
+        async move {
+            let mut request = Fetch { owner, ..Fetch::get(&url, wall, 1_000) };
+            request.headers.insert("x-owner", owner.parse().unwrap());
+            guard.fetch(request).await
+        }
+    };
+    let long = Duration::from_secs(60);
+    let greedy: Vec<_> = (0..20).map(|_| tokio::spawn(ask("greedy", long))).collect();
+    let have_come = |number: usize| came.lock().unwrap().iter().filter(|owner| *owner == "greedy").count() >= number;
+    while !have_come(7) {
+        tokio::task::yield_now().await;
+    }
+    // Whoever waits does so within its own time.
+    let hasty = Duration::from_millis(50);
+    assert_eq!(ask("greedy", hasty).await.unwrap_err(), FetchError::Timeout(50));
+    for _ in 0..10 {
+        ask("other", long).await.unwrap();
+    }
+    assert!(!have_come(8));
+    tell.send(true).unwrap();
+    for answer in greedy {
+        answer.await.unwrap().unwrap();
+    }
+    assert!(have_come(20));
+}
