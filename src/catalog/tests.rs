@@ -22,7 +22,7 @@ async fn catalog() -> (Arc<Catalog>, tempfile::TempDir) {
         services: CapabilityServices::new(Arc::clone(&store), clock.clone(), guard, objects, LogSettings::default(), secrets),
         events: Arc::new(Events::new(Arc::clone(&store), clock, EventSettings::default())),
         scanner: Arc::new(Scanner::new(&Default::default())),
-        suspended: Default::default(),
+        judged: Default::default(),
         base_url: "https://tools.example".to_owned(),
         payment: PaymentConfig::for_network("eip155:84532", "0x209693Bc6afc0C5328bA36FaF03C514EF312287C").unwrap(),
         make_form: Box::new(|_| None),

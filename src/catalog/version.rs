@@ -11,7 +11,7 @@ use super::{Catalog, HandlerDraft, PublishError, bundle::bundle};
 use crate::{
     base::aside::{aside, length},
     store::{Batch, Table, schema},
-    tool::{self, Endpoint, Handler, HandlerType, Runtime, SchemaError, Slug},
+    tool::{self, Endpoint, Handler, HandlerType, Owner, Runtime, SchemaError, Slug},
 };
 
 const VERSIONS: Table<String, StoredVersion> = schema::VERSIONS.holding();
