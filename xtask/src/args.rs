@@ -14,7 +14,7 @@ pub(crate) enum Asked {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Args {
     pub(crate) engine: Option<Asked>,
-    /// Length of one measurement of `bench`. Default there: 5.
+    /// Length of one measurement of `bench`, and how long `fuzz` looks into one target. Default there: 5 and 60.
     pub(crate) seconds: Option<u32>,
     /// Length of `soak`. Default there: 30.
     pub(crate) minutes: Option<u32>,
@@ -22,7 +22,7 @@ pub(crate) struct Args {
     pub(crate) rounds: Option<u32>,
     /// The short form of `soak`, whatever its minutes.
     pub(crate) short: bool,
-    /// Words without a dash: filters of `test`, the subject of `bench`.
+    /// Words without a dash: filters of `test`, the subject of `bench`, the targets of `fuzz`.
     pub(crate) words: Vec<String>,
     /// All after `--`, untouched.
     pub(crate) rest: Vec<String>,

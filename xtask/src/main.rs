@@ -13,6 +13,7 @@ mod deny;
 mod docs;
 mod engine;
 mod failure;
+mod fuzz;
 mod lint;
 mod long;
 mod mutants;
@@ -47,9 +48,10 @@ cargo xtask damage [--rounds 200]                        flips and cuts in the f
 cargo xtask conformance [--engine v8|quickjs]            the MCP front against the protocol's suite and the clients of the field
 cargo xtask lint                                         formatting, clippy, documentation and dependencies, warnings refused
 cargo xtask docs                                         writes the tables of the documents from the code
+cargo xtask fuzz [TARGET…] [--seconds N] [-- ARGS]       bytes of strangers that break something, looked for by coverage
 cargo xtask mutants ROOM [-- ARGS]                       small changes of a room's code that no test notices
 
-ARGS go to `tollhouse serve` (`-- --listen 127.0.0.1:8080`), or to cargo-mutants (`-- --re FILE`). FILTERs are parts of test names.
+ARGS go to `tollhouse serve` (`-- --listen 127.0.0.1:8080`), to cargo-mutants (`-- --re FILE`), or to libFuzzer. FILTERs are parts of test names.
 The engine may also come from TOLLHOUSE_ENGINE; without either V8 is taken where its archive can be had.";
 
 fn main() -> ExitCode {
@@ -65,6 +67,7 @@ fn main() -> ExitCode {
         Some("damage") => args::Args::parse(words).and_then(|args| long::damage(&args)),
         Some("lint") => args::Args::parse(words).and_then(lint::run),
         Some("docs") => args::Args::parse(words).and_then(|args| docs::run(&args)),
+        Some("fuzz") => args::Args::parse(words).and_then(|args| fuzz::run(&args)),
         Some("mutants") => args::Args::parse(words).and_then(|args| mutants::run(&args)),
         Some(serve::ANNOUNCE) => serve::announce(words),
         Some("help" | "--help" | "-h") => {

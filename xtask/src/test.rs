@@ -69,9 +69,18 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 
 /// The host's tests, with a worker to start and payers to pay with.
 fn host(worker: &Path, clients: &Path) -> Command {
-    let packages = ["tollhouse-protocol", "tollhouse-pace", "tollhouse-pool", "tollhouse", "xtask", "tollhouse-bench", "tollhouse-mutants"]
-        .iter()
-        .flat_map(|name| ["--package", name]);
+    let packages = [
+        "tollhouse-protocol",
+        "tollhouse-pace",
+        "tollhouse-pool",
+        "tollhouse",
+        "tollhouse-fuzz",
+        "xtask",
+        "tollhouse-bench",
+        "tollhouse-mutants",
+    ]
+    .iter()
+    .flat_map(|name| ["--package", name]);
     let mut cargo = shell::cargo(&["test", "--no-fail-fast"]);
     cargo.args(packages).env("TOLLHOUSE_WORKER", worker).env("TOLLHOUSE_CLIENTS", clients);
     cargo

@@ -94,14 +94,27 @@ pub fn decode<T: DeserializeOwned>(payload: &[u8]) -> Result<T, FrameError> {
 mod tests {
     use super::*;
     use crate::{
-        JailLayer, JailReport, MAX_PROBLEMS, Outcome, Problem, Refused, ReplyBody, Side, Spent, ToHost, ToolReply, jail::MAX_LAYERS,
-        outcome::MAX_HEADERS,
+        AtomicCheck, AtomicWrite, JailLayer, JailReport, MAX_PROBLEMS, OpRequest, Outcome, Problem, Refused, ReplyBody, Side, Spent,
+        ToHost, ToolReply, jail::MAX_LAYERS, limits::CALL_BYTES, outcome::MAX_HEADERS,
     };
 
     fn decodes(message: &ToHost) -> bool {
         let mut frame = vec![];
         encode(message, &mut frame).unwrap();
         decode::<ToHost>(&frame[PREFIX_BYTES..]).is_ok()
+    }
+
+    #[test]
+    fn lists_of_a_request_decode_as_far_as_a_call_may_have_bytes_under_way() {
+        let asks = |request| ToHost::Op { op: 1, request };
+        let headers = |count| vec![<(String, String)>::default(); count];
+        let get = |count| asks(OpRequest::HttpGetJson { url: String::new(), headers: headers(count), timeout_ms: None, auth: None });
+        let check = AtomicCheck { key: String::new(), value: None };
+        let checks = |count| asks(OpRequest::KvAtomic { checks: vec![check.clone(); count], writes: vec![] });
+        let write = AtomicWrite::Delete { key: String::new() };
+        let writes = |count| asks(OpRequest::KvAtomic { checks: vec![], writes: vec![write.clone(); count] });
+        assert!(decodes(&get(CALL_BYTES / 48)) && decodes(&checks(1_000)) && decodes(&writes(1_000)));
+        assert!([get(CALL_BYTES / 8), checks(CALL_BYTES / 8), writes(CALL_BYTES / 8)].iter().all(|message| !decodes(message)));
     }
 
     #[test]

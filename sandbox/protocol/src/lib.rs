@@ -25,6 +25,8 @@
 
 pub mod exit;
 pub mod frame;
+#[cfg(test)]
+mod fuzz;
 mod held;
 mod jail;
 pub mod limits;

@@ -5,7 +5,13 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::held::Held;
+use crate::{frame::few, held::Held, limits::CALL_BYTES};
+
+/// Items of the lists of a request, of which each may be two bytes of a frame: no worker sends one of which these alone take more than
+/// a call may have under way.
+const MAX_CHECKS: usize = CALL_BYTES / size_of::<AtomicCheck>();
+const MAX_WRITES: usize = CALL_BYTES / size_of::<AtomicWrite>();
+const MAX_HEADERS: usize = CALL_BYTES / size_of::<(String, String)>();
 
 /// Hands the table of ops to the macro `$then`: here it declares [`OpRequest`], in the worker it makes what the scripts call,
 /// in the host it performs what was asked.
@@ -48,8 +54,10 @@ macro_rules! ops {
             /// All writes or none. → [`OpValue::Json`]: `{"ok":bool}`, false when a check failed.
             kv.atomic op_kv_atomic KvAtomic {
                 /// What has to hold.
+                #[serde(deserialize_with = "few::<_, _, MAX_CHECKS>")]
                 checks: Vec<AtomicCheck> = text,
                 /// What is done then.
+                #[serde(deserialize_with = "few::<_, _, MAX_WRITES>")]
                 writes: Vec<AtomicWrite> = text,
             } writes;
             /// → [`OpValue::Bytes`] or [`OpValue::None`].
@@ -83,6 +91,7 @@ macro_rules! ops {
                 /// As the handler gave it.
                 url: String = text,
                 /// What the handler wants sent. The host drops what is not its to say.
+                #[serde(deserialize_with = "few::<_, _, MAX_HEADERS>")]
                 headers: Vec<(String, String)> = text,
                 /// In milliseconds, at most the limit of the call.
                 timeout_ms: Option<u64> = number,

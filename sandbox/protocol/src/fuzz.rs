@@ -1,0 +1,37 @@
+//! Frames of both directions, of any bytes.
+
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{ToHost, ToWorker, frame};
+
+/// Most bytes of memory for a byte of a frame: of an item of a list, which may be two bytes.
+const AT_MOST: usize = 32;
+
+/// A message that decodes is the same one when it has been sent on, and takes no more bytes than it came in.
+fn read<T: Serialize + DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    let message = frame::decode::<T>(bytes).ok()?;
+    let mut sent = Vec::new();
+    frame::encode(&message, &mut sent).expect("what came in a frame fits into one");
+    let (prefix, payload) = sent.split_first_chunk().expect("a frame has a prefix");
+    assert_eq!(frame::length(*prefix).expect("a length of ours is within the limit"), payload.len());
+    assert!(payload.len() <= bytes.len());
+    let again: T = frame::decode(payload).expect("what was encoded decodes");
+    let mut twice = Vec::new();
+    frame::encode(&again, &mut twice).expect("as before");
+    assert_eq!(sent, twice);
+    Some(message)
+}
+
+#[test]
+fn what_a_worker_says_is_one_message_or_none_and_takes_memory_as_it_takes_bytes() {
+    tollhouse_fuzz::check("to-host", |bytes| {
+        if let Some(ToHost::Op { request, .. }) = read(bytes) {
+            assert!(request.bytes() <= size_of_val(&request) + AT_MOST * bytes.len(), "{} bytes of {}", request.bytes(), bytes.len());
+        }
+    });
+}
+
+#[test]
+fn what_a_host_says_is_one_message_or_none() {
+    tollhouse_fuzz::check("to-worker", |bytes| _ = read::<ToWorker>(bytes));
+}

@@ -1,0 +1,111 @@
+//! `cargo xtask fuzz`: libFuzzer looks for bytes of which something does not hold that has to hold of any.
+//!
+//! The targets are tests (see `tests/fuzz`), built here once more with coverage counters, on the stable compiler, into a folder of
+//! their own. What libFuzzer finds worth keeping stays in `fuzz/found/TARGET` of the target folder, and is where the next run begins;
+//! bytes that break a target are written to `fuzz/broken`. Made small, they belong to the seeds.
+
+use std::{fs, path::Path, process::Command};
+
+use crate::{Failure, args::Args, place, shell};
+
+/// How long one target is looked into, where nothing else is asked for.
+const SECONDS: u32 = 60;
+
+/// Whose tests have targets.
+const PACKAGES: &[&str] = &["tollhouse-protocol", "tollhouse"];
+
+/// What libFuzzer counts and compares by.
+const COVERAGE: &[&str] = &[
+    "-Cpasses=sancov-module",
+    "-Cllvm-args=-sanitizer-coverage-level=4",
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+    "-Cllvm-args=-sanitizer-coverage-pc-table",
+    "-Cllvm-args=-sanitizer-coverage-trace-compares",
+];
+
+/// Longest input that is tried, in bytes.
+const MAX_BYTES: u32 = 16 << 10;
+
+/// How long one input may take, in seconds.
+const INPUT_SECONDS: u32 = 10;
+
+/// How much memory the process may take, in MiB.
+const PROCESS_MIB: u32 = 2_048;
+
+/// Looks into the targets that are named, or into all of them, one after the other.
+///
+/// # Errors
+///
+/// A name that no target has; the first target that broke.
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let all = targets(&place::root().join("tests/fuzz/seeds"))?;
+    if let Some(unknown) = args.words.iter().find(|word| !all.contains(word)) {
+        return Err(format!("no target `{unknown}`; there are {}", all.join(", ")));
+    }
+    let wanted = if args.words.is_empty() { &all } else { &args.words };
+    wanted.iter().try_for_each(|target| look_into(target, args))
+}
+
+/// A target's name is that of the folder with its seeds.
+fn targets(seeds: &Path) -> Result<Vec<String>, Failure> {
+    let folders = fs::read_dir(seeds).map_err(|why| format!("cannot read {}: {why}", seeds.display()))?;
+    let mut names: Vec<_> = folders.flatten().map(|folder| folder.file_name().to_string_lossy().into_owned()).collect();
+    names.sort_unstable();
+    Ok(names)
+}
+
+fn look_into(target: &str, args: &Args) -> Result<(), Failure> {
+    let home = place::target().join("fuzz");
+    let (found, broken) = (home.join("found").join(target), home.join("broken"));
+    for folder in [&found, &broken] {
+        fs::create_dir_all(folder).map_err(|why| format!("cannot make {}: {why}", folder.display()))?;
+    }
+    let options = [
+        found.display().to_string(),
+        format!("-artifact_prefix={}/{target}-", broken.display()),
+        format!("-max_total_time={}", args.seconds.unwrap_or(SECONDS)),
+        format!("-max_len={MAX_BYTES}"),
+        format!("-timeout={INPUT_SECONDS}"),
+        format!("-rss_limit_mb={PROCESS_MIB}"),
+        "-print_final_stats=1".to_owned(),
+    ];
+    let options: Vec<_> = options.iter().chain(&args.rest).map(String::as_str).collect();
+    let mut cargo = shell::cargo(&["test", "--lib", "--features", "tollhouse-fuzz/guided", "--target", &host()?]);
+    cargo.args(PACKAGES.iter().flat_map(|name| ["--package", name])).args(["--", "fuzz::", "--nocapture", "--test-threads", "1"]);
+    cargo.env("CARGO_TARGET_DIR", &home).env("CARGO_ENCODED_RUSTFLAGS", COVERAGE.join("\u{1f}")).env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
+    cargo.env("TOLLHOUSE_FUZZ", target).env("TOLLHOUSE_FUZZ_ARGUMENTS", options.join("\n"));
+    shell::run(&mut cargo)
+}
+
+/// This machine, named so that programs of the build itself are made without counters.
+fn host() -> Result<String, Failure> {
+    let about = shell::output(Command::new("rustc").arg("-vV")).ok_or("`rustc -vV` failed")?;
+    about.lines().find_map(|line| line.strip_prefix("host: ")).map(str::to_owned).ok_or_else(|| "rustc names no host".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_target_with_seeds_is_a_test_of_some_package() {
+        let mut named = Vec::new();
+        for folder in ["src", "sandbox"] {
+            gather(&place::root().join(folder), &mut named);
+        }
+        named.sort_unstable();
+        assert_eq!(named, targets(&place::root().join("tests/fuzz/seeds")).unwrap());
+    }
+
+    fn gather(folder: &Path, named: &mut Vec<String>) {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                gather(&path, named);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(path).unwrap();
+                let calls = text.split("tollhouse_fuzz::check(\"").skip(1);
+                named.extend(calls.filter_map(|call| call.split('"').next()).map(str::to_owned));
+            }
+        }
+    }
+}
