@@ -457,3 +457,6 @@ fn services(
     let objects = Arc::new(FolderObjects::new(data.join("files")));
     Ok(CapabilityServices::new(Arc::clone(store), clock.clone(), guard, objects, settings.kept.logs.clone(), secrets))
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,6 +19,8 @@ mod shared;
 mod shutdown;
 pub(crate) mod sse;
 
+#[cfg(test)]
+pub(crate) use self::frame::framed_routes;
 pub(crate) use self::{
     address::{network, peer},
     caller::{Caller, Known, not_suspended},

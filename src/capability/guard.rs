@@ -103,13 +103,13 @@ impl Guard {
     ///
     /// [`FetchError::InvalidUrl`], [`FetchError::Forbidden`] and [`FetchError::HostNotAllowed`].
     pub fn check(&self, url: &str, hosts: Option<&AllowedHosts>) -> Result<Url, FetchError> {
-        if url.len() > URL_BYTES {
-            return Err(FetchError::InvalidUrl(format!("is {} bytes, limit {URL_BYTES}", url.len())));
-        }
+        check_length(url)?;
         if url.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
             return Err(FetchError::InvalidUrl("has white space, control characters or `\\`".into()));
         }
         let url = Url::parse(url).map_err(|error| FetchError::InvalidUrl(unreadable(error)))?;
+        // What is sent may be longer, in percent-encoding.
+        check_length(url.as_str())?;
         self.check_parsed(&url, hosts)?;
         Ok(url)
     }
@@ -158,6 +158,13 @@ impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guard").field("allow_http", &self.0.allow_http).field("allow", &self.0.allow).finish_non_exhaustive()
     }
+}
+
+fn check_length(url: &str) -> Result<(), FetchError> {
+    if url.len() > URL_BYTES {
+        return Err(FetchError::InvalidUrl(format!("is {} bytes, limit {URL_BYTES}", url.len())));
+    }
+    Ok(())
 }
 
 /// What is wrong with a text that is no URL, as the end of a sentence that begins with it.

@@ -1,3 +1,5 @@
+mod fuzz;
+
 use futures_util::FutureExt as _;
 use serde_json::json;
 use tollhouse_pool::PoolConfig;

@@ -37,7 +37,7 @@ pub struct Wording {
 }
 
 /// The routes of all fronts, and what stands around them.
-pub(super) fn framed_routes(
+pub(crate) fn framed_routes(
     shared: Arc<Shared>,
     routes: Router,
     wordings: &'static [Wording],

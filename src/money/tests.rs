@@ -8,6 +8,7 @@ mod credit;
 mod eip712;
 mod evm;
 mod faults;
+mod fuzz;
 mod gate;
 mod keep;
 mod ledger;

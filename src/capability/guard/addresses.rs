@@ -108,6 +108,9 @@ pub fn name_refusal(host: &str) -> Option<&'static str> {
     if last.is_empty() {
         return Some("a name does not end in a dot");
     }
+    if host.split('.').any(str::is_empty) {
+        return Some("a name has no empty label");
+    }
     SPECIAL_SUFFIXES.contains(&last).then_some("a name with a special-use ending is a local one")
 }
 
@@ -194,9 +197,19 @@ mod tests {
 
     #[test]
     fn local_names_are_not_looked_up() {
-        for name in
-            ["localhost", "db", "metadata.google.internal", "printer.local", "x.localhost", "a.home.arpa", "b.test", "com.", "api.svc"]
-        {
+        for name in [
+            "localhost",
+            "db",
+            ".example.com",
+            "a..example.com",
+            "metadata.google.internal",
+            "printer.local",
+            "x.localhost",
+            "a.home.arpa",
+            "b.test",
+            "com.",
+            "api.svc",
+        ] {
             assert!(name_refusal(name).is_some(), "{name}");
         }
         for name in ["example.com", "local.example.com", "internal.io", "a.b.c.dev"] {

@@ -114,7 +114,7 @@ impl Guard {
         Err(FetchError::TooManyRedirects)
     }
 
-    fn redirected(&self, from: &Url, location: &HeaderValue, hosts: Option<&AllowedHosts>) -> Result<Url, FetchError> {
+    pub(super) fn redirected(&self, from: &Url, location: &HeaderValue, hosts: Option<&AllowedHosts>) -> Result<Url, FetchError> {
         let refused = |why: String| FetchError::BadRedirect(why);
         let location = location.to_str().map_err(|_| refused("its target is not a URL".into()))?;
         let target = from.join(location).map_err(|error| refused(format!("its target is not a URL: {error}")))?;

@@ -1,3 +1,5 @@
+mod fuzz;
+
 use std::{
     io,
     net::{IpAddr, SocketAddr},

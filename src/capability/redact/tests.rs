@@ -1,3 +1,5 @@
+mod fuzz;
+
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 use serde_json::json;
 

@@ -285,3 +285,4 @@ fn scan_times() {
 }
 
 mod families;
+mod fuzz;

@@ -1,5 +1,7 @@
 //! What the journal promises, on files.
 
+mod fuzz;
+
 use std::{fs, io::Read as _, os::unix::fs::FileExt as _, path::Path, sync::Arc};
 
 use super::{part::tests::row, sector::SECTOR, walk::End, *};

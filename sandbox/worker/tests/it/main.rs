@@ -9,6 +9,7 @@
 
 mod calls;
 mod encoding;
+mod fuzz;
 mod harness;
 mod hostile;
 mod jail;

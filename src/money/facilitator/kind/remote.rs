@@ -9,6 +9,8 @@ mod credentials;
 mod line;
 mod said;
 mod supported;
+#[cfg(test)]
+mod tests;
 mod window;
 
 use std::{fmt, iter, sync::Arc, time::Duration};
@@ -21,7 +23,7 @@ use tokio::time::Instant;
 pub use self::credentials::FacilitatorAccess;
 use self::{
     line::Line,
-    said::{Said, refuses_host, settle_said},
+    said::{Said, plain, settle_said, verdict},
     supported::Supported,
     window::Window,
 };
@@ -109,17 +111,7 @@ impl HttpFacilitator {
             WireVersion::V2 => 2,
         };
         let body = json!({ "x402Version": version, "paymentPayload": payment.payload, "paymentRequirements": payment.requirements });
-        match self.line.post(path, &body, patience).await {
-            // A body that claims success under another status is no success.
-            Answer::Json(status, body) if !status.is_success() && (body["success"] == true || body["isValid"] == true) => {
-                Answer::Nothing(format!("answered {status} and success at once"))
-            }
-            // It failed itself: a "no" to `/settle` says nothing then.
-            Answer::Json(status, body) if status.is_server_error() && body["success"] == false => {
-                Answer::Nothing(format!("answered {status}"))
-            }
-            answer => answer,
-        }
+        plain(self.line.post(path, &body, patience).await)
     }
 
     /// The node that knows what became of a payment whose nonces a contract keeps.
@@ -166,22 +158,7 @@ impl HttpFacilitator {
 #[async_trait]
 impl Facilitator for HttpFacilitator {
     async fn verify(&self, payment: &Payment) -> Verdict {
-        let (status, body) = match self.ask("/verify", payment, self.patience.verify).await {
-            Answer::Json(status, body) => (status, body),
-            Answer::Unsent(why) | Answer::Nothing(why) | Answer::TooLarge(why) => return Verdict::Unavailable(why),
-        };
-        let reason = body["invalidReason"].as_str().unwrap_or("unexpected_verify_error");
-        match body["isValid"].as_bool() {
-            Some(true) => Verdict::Valid,
-            Some(false) if refuses_host(status, reason) => Verdict::Unavailable(format!("it answered {status}: {}", logged(reason))),
-            Some(false) => {
-                let message = body["invalidMessage"].as_str().unwrap_or_default();
-                tracing::debug!(reason = logged(reason), message = logged(message), "the facilitator refused a payment");
-                let told = Told::of(reason);
-                Verdict::Invalid { reason: told.code.to_owned(), message: told.sentence.to_owned() }
-            }
-            None => Verdict::Unavailable("the answer does not say `isValid`".to_owned()),
-        }
+        verdict(self.ask("/verify", payment, self.patience.verify).await)
     }
 
     async fn settle(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {

@@ -1,3 +1,5 @@
+mod fuzz;
+
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::json;
 use tempfile::TempDir;

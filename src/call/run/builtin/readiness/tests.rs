@@ -1,4 +1,5 @@
 mod details;
+mod fuzz;
 
 use std::{
     sync::{

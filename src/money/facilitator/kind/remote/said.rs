@@ -1,8 +1,14 @@
-//! What an answer to `/settle` says, and does not say.
+//! What an answer to `/verify` or `/settle` says, and does not say.
 
 use reqwest::StatusCode;
 
-use crate::money::facilitator::{post::Answer, reason::logged};
+use crate::money::{
+    Verdict,
+    facilitator::{
+        post::Answer,
+        reason::{Told, logged},
+    },
+};
 
 /// Longest transaction that is taken, in characters.
 const MAX_TRANSACTION: usize = 128;
@@ -39,6 +45,40 @@ pub(super) enum Said {
     Doubtful(String),
 }
 
+/// An answer, unless its status and its body contradict each other.
+pub(super) fn plain(answer: Answer) -> Answer {
+    match answer {
+        // A body that claims success under another status is no success.
+        Answer::Json(status, body) if !status.is_success() && (body["success"] == true || body["isValid"] == true) => {
+            Answer::Nothing(format!("answered {status} and success at once"))
+        }
+        // It failed itself: a "no" to `/settle` says nothing then.
+        Answer::Json(status, body) if status.is_server_error() && body["success"] == false => Answer::Nothing(format!("answered {status}")),
+        answer => answer,
+    }
+}
+
+/// What an answer to `/verify` says.
+pub(super) fn verdict(answer: Answer) -> Verdict {
+    let (status, body) = match answer {
+        Answer::Json(status, body) => (status, body),
+        Answer::Unsent(why) | Answer::Nothing(why) | Answer::TooLarge(why) => return Verdict::Unavailable(why),
+    };
+    let reason = body["invalidReason"].as_str().unwrap_or("unexpected_verify_error");
+    match body["isValid"].as_bool() {
+        Some(true) => Verdict::Valid,
+        Some(false) if refuses_host(status, reason) => Verdict::Unavailable(format!("it answered {status}: {}", logged(reason))),
+        Some(false) => {
+            let message = body["invalidMessage"].as_str().unwrap_or_default();
+            tracing::debug!(reason = logged(reason), message = logged(message), "the facilitator refused a payment");
+            let told = Told::of(reason);
+            Verdict::Invalid { reason: told.code.to_owned(), message: told.sentence.to_owned() }
+        }
+        None => Verdict::Unavailable("the answer does not say `isValid`".to_owned()),
+    }
+}
+
+/// What an answer to `/settle` says.
 pub(super) fn settle_said(answer: Answer) -> Said {
     let (status, body) = match answer {
         Answer::Json(status, body) => (status, body),
@@ -65,7 +105,7 @@ pub(super) fn settle_said(answer: Answer) -> Said {
 
 /// Whether a facilitator that says no has nothing against the payment: it does not serve this host, it failed
 /// itself, or what it does not take is what the host asks for, which every payment repeats.
-pub(super) fn refuses_host(status: StatusCode, reason: &str) -> bool {
+fn refuses_host(status: StatusCode, reason: &str) -> bool {
     let turned_away = matches!(
         status,
         StatusCode::UNAUTHORIZED

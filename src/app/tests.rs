@@ -1,0 +1,3 @@
+//! A host put together, and asked without a listener.
+
+mod fuzz;

@@ -1,0 +1,32 @@
+//! What the servers of strangers answer a check, of any bytes.
+
+use reqwest::{StatusCode, header::HeaderValue};
+use serde_json::{Map, Value};
+
+use super::*;
+use crate::{call::run::builtin::readiness::notes::Notes, capability::guard::Fetched};
+
+#[test]
+fn report_of_an_answer_is_short_whatever_it_says() {
+    tollhouse_fuzz::check("readiness", |bytes| {
+        let (head, body) = bytes.iter().position(|byte| *byte == b'\n').map_or((bytes, &b""[..]), |at| (&bytes[..at], &bytes[at + 1..]));
+        let mut headers = HeaderMap::new();
+        headers.insert("content-type", "application/json".parse().unwrap());
+        if let Ok(value) = HeaderValue::from_bytes(head) {
+            headers.insert("payment-required", value);
+        }
+        let url = "https://seller.example/.well-known/x402".parse().unwrap();
+        let fetched = Fetched { url, status: StatusCode::PAYMENT_REQUIRED, headers, body: Body::copy_from_slice(body) };
+        let (mut notes, mut found) = (Notes::default(), Map::new());
+        let shown = challenge::read(&fetched, &mut notes).shown();
+        document::read(&fetched, &mut found, &mut notes);
+        if let Ok(listed) = serde_json::from_slice::<Value>(body) {
+            let mut about = json!({});
+            mcp::tools(&listed, &mut about, &mut notes);
+            found.insert("mcp".into(), about);
+        }
+        let notes = notes.into_vec();
+        assert!(notes.len() <= 41 && notes.iter().all(|note| note.message.chars().count() < 1_000 && !note.message.contains('\0')));
+        assert!(shown.to_string().len() < 64 << 10 && json!(found).to_string().len() < 128 << 10, "{shown} {found:?}");
+    });
+}

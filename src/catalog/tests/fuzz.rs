@@ -1,0 +1,88 @@
+//! Manifests, changes and stored records of any bytes.
+
+use jsonschema::PatternOptions;
+use serde_json::{Value, json};
+use tollhouse_protocol::Limits;
+
+use crate::{
+    base::misfit,
+    catalog::{Draft, Patch},
+    tool::{self, CatalogForm, Endpoint, MicroUsd, Slug},
+};
+
+/// Reads a document as the fronts do: what fits them fits serde too, which takes lists for objects besides, and what does not is told
+/// with a place that is a pointer.
+fn read<T: serde::de::DeserializeOwned>(document: &Value) -> Option<T> {
+    let read = misfit::json::<T>(document);
+    if let Err(misfit) = &read {
+        assert!(misfit.pointer.is_empty() || misfit.pointer.starts_with('/'), "{misfit:?}");
+        assert!(!misfit.message.is_empty(), "{misfit:?}");
+    }
+    assert!(read.is_err() || serde_json::from_value::<T>(document.clone()).is_ok(), "{document}");
+    read.ok()
+}
+
+#[test]
+fn manifest_that_does_not_fit_is_refused_with_its_place() {
+    tollhouse_fuzz::check("manifest", |bytes| {
+        let Ok(document) = serde_json::from_slice::<Value>(bytes) else { return };
+        read::<Patch>(&document);
+        let Some(draft) = read::<Draft>(&document) else { return };
+        assert_eq!(draft.slug.as_str().parse::<Slug>().as_ref(), Ok(&draft.slug));
+        assert_eq!(serde_json::from_value::<MicroUsd>(json!(draft.price_usd)).ok(), Some(draft.price_usd));
+        let problems = draft.problems().len() + draft.limit_problems(&Limits::ceilings()).count();
+        assert_eq!(draft.check().is_err(), !draft.problems().is_empty(), "{problems}");
+        if let Ok(limits) = draft.limits(&Limits::ceilings()) {
+            assert_eq!(limits.narrowed_to(&Limits::ceilings()), limits);
+        }
+        if let Ok(hosts) = super::super::draft::hosts(&draft.allowed_hosts) {
+            assert_eq!(super::super::draft::hosts(&hosts).ok().as_ref(), Some(&hosts));
+        }
+    });
+}
+
+#[test]
+fn stored_record_is_written_as_it_was_read_and_told_as_json() {
+    tollhouse_fuzz::check("record", |bytes| {
+        let Ok(endpoint) = serde_json::from_slice::<Endpoint>(bytes) else { return };
+        let written = serde_json::to_vec(&endpoint).expect("a record is written");
+        assert_eq!(serde_json::from_slice::<Endpoint>(&written).ok().as_ref(), Some(&endpoint));
+        for form in [CatalogForm::Newer, CatalogForm::Older] {
+            let mut told = Vec::new();
+            endpoint.record("https://tools.example").write(form, &mut told);
+            assert_eq!(serde_json::from_slice::<Value>(&told).ok(), Some(endpoint.public("https://tools.example", form)));
+        }
+        assert!(endpoint.owned("https://tools.example").is_object() && endpoint.brief("https://tools.example").is_object());
+    });
+}
+
+#[test]
+fn what_a_schema_costs_is_counted_alike_however_it_is_written() {
+    tollhouse_fuzz::check("bound", |bytes| {
+        let Ok(schema) = serde_json::from_slice::<Value>(bytes) else { return };
+        let bound = tool::bound(&schema);
+        assert_eq!(bound, tool::bound(&serde_json::from_str(&schema.to_string()).unwrap()));
+        _ = tool::check_headers(&schema);
+        if let Err(error) = bound {
+            assert!(error.pointer.is_empty() || error.pointer.starts_with('/'), "{error:?}");
+        }
+    });
+}
+
+/// The validator that workers hold values against schemas with, as they set it: neither breaks, and what is listed as wrong is wrong.
+/// How long it takes is theirs to bound, so that only small ones are asked about here.
+#[test]
+fn validator_answers_any_schema_that_is_let_in() {
+    tollhouse_fuzz::check("schema", |bytes| {
+        let mut parts = bytes.splitn(2, |byte| *byte == 0);
+        let (Some(schema), Some(value)) = (parts.next(), parts.next()) else { return };
+        let (Ok(schema), Ok(value)) = (serde_json::from_slice::<Value>(schema), serde_json::from_slice::<Value>(value)) else { return };
+        if bytes.len() > 1_024 || tool::bound(&schema).is_err() {
+            return;
+        }
+        let patterns = PatternOptions::regex().size_limit(1 << 20).dfa_size_limit(256 << 10);
+        let options = jsonschema::options().with_pattern_options(patterns).should_validate_formats(true).offline();
+        let Ok(validator) = options.build(&schema) else { return };
+        assert_eq!(validator.is_valid(&value), validator.iter_errors(&value).next().is_none(), "{schema} {value}");
+    });
+}

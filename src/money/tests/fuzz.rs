@@ -1,0 +1,58 @@
+//! Payments as strangers send them, of any bytes.
+
+use std::sync::LazyLock;
+
+use super::*;
+
+/// What is asked for: a fixed price and a most on a network of Ethereum's kind, and a price on Solana.
+static ASKED: LazyLock<Vec<(WireVersion, Vec<Value>)>> = LazyLock::new(|| {
+    let all = |version| {
+        let networks =
+            [("eip155:84532", PAY_TO), ("solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1", "EGBQqKn968sVv5cQh5Cr72pSTHfxsuzq7o7asqYB5uEV")];
+        let fixed = networks.map(|(network, pay_to)| accepts(&PaymentConfig::for_network(network, pay_to).unwrap(), &terms(), version));
+        let metered = Terms { metered: true, ..terms() };
+        let mut most = accepts(&config(), &metered, version);
+        most[0]["extra"]["facilitatorAddress"] = json!("0x209693Bc6afc0C5328bA36FaF03C514EF312287C");
+        [fixed.concat(), most].concat()
+    };
+    [WireVersion::V1, WireVersion::V2].map(|version| (version, all(version))).into()
+});
+
+/// What the payment is known by before it is matched is what it is known by then, whatever is asked for; what is matched is for what
+/// was asked, and is read again out of its intent.
+fn holds(version: WireVersion, header: &str, accepts: &[Value]) {
+    let Ok(shown) = Shown::decode(version, header) else { return };
+    let known = shown.known();
+    let Ok(mut payment) = shown.matching(&terms(), accepts.to_vec()) else { return };
+    assert!(accepts.contains(&payment.requirements));
+    assert_eq!(known.map(|(id, _)| id), Some(payment.id()));
+    assert_eq!(payment.requirements["asset"], payment.asset.address);
+    let again = Payment::from_parts(version, payment.payload.clone(), payment.requirements.clone()).expect("an intent reads");
+    assert_eq!((again.id(), again.payer(), again.amount()), (payment.id(), payment.payer(), payment.amount()));
+    assert_eq!((&again.client_id, again.valid_before_secs()), (&payment.client_id, payment.valid_before_secs()));
+    if let Some((transfer, signature)) = payment.transfer() {
+        assert_eq!(payment.by_key(&transfer, signature), again.by_key(&transfer, signature));
+    }
+    if let Some((permit, signature)) = payment.permit() {
+        assert_eq!(payment.amount(), PRICE.0.to_string());
+        payment.permitted_by_key(&permit, signature);
+    }
+    payment.charge(MicroUsd(1));
+    assert!(payment.permit().is_none() || payment.amount() == "1");
+}
+
+#[test]
+fn payment_is_the_same_one_wherever_it_is_read() {
+    tollhouse_fuzz::check("payment", |bytes| {
+        let header = String::from_utf8_lossy(bytes);
+        for (version, accepts) in &*ASKED {
+            holds(*version, &header, accepts);
+            if header.starts_with('{') && header.len() < 8_192 {
+                let packed = STANDARD.encode(&*header);
+                let known = |header: &str| Shown::decode(*version, header).map(|shown| shown.known());
+                assert_eq!(known(&header).ok(), known(&packed).ok(), "in base64 it is the same payment");
+                holds(*version, &packed, accepts);
+            }
+        }
+    });
+}

@@ -1,0 +1,96 @@
+//! Files of the journal, its checkpoints and its archive, of any bytes.
+
+use super::*;
+use crate::store::journal::sector::ROOM;
+
+/// A file of these sectors: the first byte says whether each is given its checksum, as one has that a disk has not changed but that
+/// was written by who knows what.
+fn file_of(bytes: &[u8]) -> Vec<u8> {
+    let Some((sealed, content)) = bytes.split_first() else { return vec![] };
+    if sealed & 1 == 0 {
+        return content.to_vec();
+    }
+    let mut file = Vec::new();
+    for sector in content.chunks(4 + ROOM) {
+        let mut rest = sector.to_vec();
+        rest.resize(4 + ROOM, 0);
+        let used = rest.iter().any(|byte| *byte != 0);
+        file.extend_from_slice(&if used { crc32fast::hash(&rest).to_be_bytes() } else { [0; 4] });
+        file.extend_from_slice(&rest);
+    }
+    file
+}
+
+/// The store's folder with one file of a kind in it.
+fn laid(kind: Kind, number: u64, bytes: &[u8]) -> Folder {
+    let folder = Folder::new();
+    let path = folder.path().join(kind.folder());
+    fs::create_dir_all(&path).unwrap();
+    fs::write(path.join(kind.file_name(number)), bytes).unwrap();
+    folder
+}
+
+/// Every frame follows from the one before it, takes no more than the file has, and is read back as it is written.
+fn follow(folder: &Folder, bytes: usize) -> Result<u64, JournalError> {
+    let mut walk = Walk::start(folder.path(), 0, Link::default())?;
+    let (mut last, mut taken) = (0, 0);
+    while let Some(frame) = walk.next()? {
+        assert_eq!(frame.sequence(), last + 1);
+        last = frame.sequence();
+        taken += frame.money.len() + frame.rest.len();
+        if let Some(parts) = frame.parts() {
+            let again = parts.each_ref().map(|part| Part::read(&part.bytes()).expect("what was read is written"));
+            assert_eq!(parts, again);
+        }
+    }
+    assert!(taken <= bytes && walk.end().sequence == last);
+    Ok(last)
+}
+
+#[test]
+fn segment_is_read_to_its_end_or_damaged_and_the_same_every_time() {
+    tollhouse_fuzz::check("journal", |bytes| {
+        let file = file_of(bytes);
+        let folder = laid(Kind::Segment, 1, &file);
+        let read = || follow(&folder, file.len()).map_err(|error| error.to_string());
+        assert_eq!(read(), read());
+        let named = Named::all(folder.path(), Kind::Segment).unwrap();
+        if let Ok(last) = read() {
+            fs::create_dir_all(folder.path().join(Kind::Archive.folder())).unwrap();
+            Archive::keep(folder.path(), &named[0], last).expect("what reads can be kept");
+            assert!(Archive::check(folder.path()).expect("what was kept reads").last <= last);
+        }
+    });
+}
+
+#[test]
+fn archive_and_checkpoint_are_read_to_their_ends_or_damaged() {
+    tollhouse_fuzz::check("archive", |bytes| {
+        let file = file_of(bytes);
+        let folder = laid(Kind::Archive, 1, &file);
+        if let Ok(archive) = Archive::check(folder.path()) {
+            assert!(archive.files == 1 && archive.frames as usize <= file.len() / SECTOR);
+            Archive::look(folder.path()).expect("what reads is not damaged at its ends");
+        }
+        let folder = laid(Kind::Checkpoint, 1, &file);
+        if let Ok(Some(mut checkpoint)) = Checkpoint::newest(folder.path()) {
+            let mut taken = 0;
+            while let Ok(Held::Rows(rows)) = checkpoint.next() {
+                taken += rows.len();
+                assert!(taken <= file.len());
+            }
+        }
+    });
+}
+
+#[test]
+fn part_of_a_frame_is_read_as_it_is_written_or_not_at_all() {
+    tollhouse_fuzz::check("frame-part", |bytes| {
+        if let Some(part) = Part::read(bytes) {
+            assert_eq!(Part::read(&part.bytes()).as_ref(), Some(&part));
+            assert!(part.bytes().len() <= bytes.len());
+        }
+        let (keys, _) = super::super::part::keys_within(bytes, std::slice::from_ref(&(0..bytes.len())));
+        assert!(keys.len() <= bytes.len());
+    });
+}
