@@ -23,15 +23,17 @@ pub(super) struct Head {
 }
 
 impl Head {
+    /// `None` also for the last number there is, behind which no frame could come.
     pub(super) fn read(content: &[u8]) -> Option<Self> {
         let mut cut = Cut(content);
-        Some(Self {
+        let head = Self {
             sequence: cut.u64()?,
             synced: cut.u64()?,
             money_bytes: cut.u32()?,
             rest_bytes: cut.u32()?,
             link: Link::of_bytes(&cut.array()?),
-        })
+        };
+        (head.sequence < u64::MAX).then_some(head)
     }
 
     /// Bytes of head and parts.

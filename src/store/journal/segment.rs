@@ -73,7 +73,9 @@ impl Opening {
         let Sector::Good { first: true, content, .. } = sector::read(bytes) else { return None };
         let mut cut = Cut(content);
         (cut.array()? == kind.mark()).then_some(())?;
-        Some(Self { kind, size: cut.u64()?, sequence: cut.u64()?, link: Link::of_bytes(&cut.array()?) })
+        let opening = Self { kind, size: cut.u64()?, sequence: cut.u64()?, link: Link::of_bytes(&cut.array()?) };
+        // Behind the last number there is no other could come.
+        (opening.sequence < u64::MAX).then_some(opening)
     }
 }
 
