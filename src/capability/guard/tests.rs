@@ -1,5 +1,3 @@
-mod fuzz;
-
 use std::{
     io,
     net::{IpAddr, SocketAddr},
@@ -21,6 +19,7 @@ use super::*;
 use crate::capability::testing::{Names, serve, serve_tls};
 
 mod floods;
+mod fuzz;
 mod moving;
 mod shares;
 
