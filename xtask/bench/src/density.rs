@@ -93,8 +93,8 @@ fn many(options: &Options) -> Result<(), Failure> {
     victims::write_tools(&tools)?;
     let tools = tools.to_string_lossy().into_owned();
     let began = Instant::now();
-    let [memory, processes] = SETTINGS;
-    let host = Host::start(options, data.path(), &[("TOLLHOUSE_TOOLS", &tools), memory, processes])?;
+    let [most_memory, most_processes] = SETTINGS;
+    let host = Host::start(options, data.path(), &[("TOLLHOUSE_TOOLS", &tools), most_memory, most_processes])?;
     for number in 0..TURNS * HOT {
         call::publish(&host, &name(number), &format!("// version {number}"))?;
     }
