@@ -42,6 +42,9 @@ const GRACE: Duration = Duration::from_millis(500);
 /// The same on one that does.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// What those have whose fixture does not say, where nothing is timed: other limits than this one are to end them.
+const WALL_MS: u64 = 60_000;
+
 /// What the host holds at most, beyond what it held before: the bytes that may be under way, and what it is made of. A worker's
 /// memory is its own.
 const RESIDENT: u64 = 320 << 20;
@@ -77,7 +80,11 @@ async fn hostile_handlers_end_as_their_cases_say() {
     let rounds = std::env::var(ROUNDS).ok().map(|rounds| rounds.parse::<usize>().unwrap());
     let server = server::start().await;
     // That one address has its share is tested elsewhere: here each attack has all it can get.
-    let how = Host::builder().flag("--guard-allow", &server).flag("--address-cpu-percent", 0).flag("--sandbox-spares", SPARES);
+    let how = Host::builder()
+        .flag("--guard-allow", &server)
+        .flag("--address-cpu-percent", 0)
+        .flag("--sandbox-spares", SPARES)
+        .flag("--log", "warn");
     let host = how.start().await;
     let control = Control::publish(&host).await;
     let scene = Scene { host, server, control, strict: rounds.is_some(), ran: AtomicU64::default(), failures: Mutex::default() };
@@ -148,6 +155,9 @@ impl Scene {
     async fn run(&self, folder: &PathBuf, client: Client) {
         let mut draft = self.filled(draft(folder));
         draft["priceUsd"] = json!(PRICE_USD);
+        if !self.strict && draft["limits"]["wallMs"].is_null() {
+            draft["limits"]["wallMs"] = json!(WALL_MS);
+        }
         let began = Instant::now();
         let created = self.host.manage(Method::POST, "/ai/endpoints/create", &draft).await;
         let creating = began.elapsed();
