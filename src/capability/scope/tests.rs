@@ -42,3 +42,14 @@ async fn endpoints_that_nobody_writes_to_are_forgotten() {
     drop(next.await);
     assert!(turns.endpoints().is_empty());
 }
+
+#[tokio::test]
+async fn who_comes_behind_one_that_waited_for_its_endpoint_waits_for_that_one() {
+    let (turns, owner, endpoint) = (Turns::new(9), builder(), EndpointId::generate());
+    let first = turns.take(&owner, &endpoint).await;
+    let mut second = Box::pin(turns.take(&owner, &endpoint));
+    assert!((&mut second).now_or_never().is_none());
+    drop(first);
+    let _second = second.await;
+    assert!(turns.take(&owner, &endpoint).now_or_never().is_none());
+}

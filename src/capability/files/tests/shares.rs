@@ -147,5 +147,6 @@ async fn file_of_a_limit_that_was_lowered_is_not_read() {
     files(limits.file_bytes).write("f".into(), Bytes::from_static(b"12345")).await.unwrap();
     let refused = files(4).read("f".into()).await.unwrap_err();
     assert_eq!((refused.code.as_str(), refused.message.as_str()), ("quota_exceeded", "file is 5 bytes, limit 4"));
+    assert_eq!(files(5).read("f".into()).await.unwrap(), OpValue::Bytes(Bytes::from_static(b"12345")));
     files(4).delete("f".into()).await.unwrap();
 }
