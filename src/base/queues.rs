@@ -35,12 +35,6 @@ impl<K: Clone + Eq + Hash, T> Queues<K, T> {
         self.held == 0
     }
 
-    /// What all that waits weighs.
-    #[cfg(test)]
-    pub(crate) fn held(&self) -> usize {
-        self.held
-    }
-
     /// Has `item` wait, which weighs at least 1. Where there is no room, `lost` is told whose newest item goes, for each: its own if it
     /// would have more than its part, and else those of one that has.
     pub(crate) fn push(&mut self, owner: &K, weight: usize, item: T, mut lost: impl FnMut(&K)) {
@@ -109,7 +103,7 @@ mod tests {
         for n in 0..1_000 {
             queues.push(&"flood", 1, n, |owner| lost.push(*owner));
         }
-        assert_eq!((queues.held(), lost.len()), (100, 900), "alone it has all there is");
+        assert_eq!((queues.held, lost.len()), (100, 900), "alone it has all there is");
         for n in 0..50 {
             queues.push(&"other", 1, n, |owner| lost.push(*owner));
             queues.push(&"flood", 1, n, |owner| lost.push(*owner));
@@ -142,12 +136,12 @@ mod tests {
                         *waiting.get_mut(&owner).unwrap() -= weight;
                     }
                 } else {
-                    let (before, mut own_lost) = (queues.held(), false);
+                    let (before, mut own_lost) = (queues.held, false);
                     queues.push(&owner, weight, weight, |lost| own_lost |= *lost == owner);
                     assert!(!own_lost || before + weight > 64);
                 }
                 waiting = queues.queues.iter().map(|(owner, queue)| (*owner, queue.items.iter().map(|(_, item)| item).sum())).collect();
-                assert!(queues.held() <= 64 && waiting.values().sum::<usize>() == queues.held());
+                assert!(queues.held <= 64 && waiting.values().sum::<usize>() == queues.held);
             }
             while queues.pop().is_some() {}
             assert!(queues.is_empty() && queues.queues.is_empty());
