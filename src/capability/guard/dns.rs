@@ -103,7 +103,7 @@ impl Inner {
         let absolute = Name::from_ascii(format!("{name}.")).map_err(io::Error::other)?;
         let (addresses, kept_for) = match self.resolver().map_err(io::Error::other)?.lookup_ip(absolute).await {
             Ok(found) => {
-                let left = found.valid_until().saturating_duration_since(std::time::Instant::now());
+                let left = Instant::from_std(found.valid_until()).saturating_duration_since(Instant::now());
                 (found.iter().take(ADDRESSES).collect(), left.clamp(*KEPT_FOR.start(), *KEPT_FOR.end()))
             }
             Err(NetError::Dns(DnsError::NoRecordsFound(none)))
