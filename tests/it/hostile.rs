@@ -7,7 +7,7 @@ mod control;
 mod server;
 
 use std::{
-    path::{Path, PathBuf},
+    path::Path,
     sync::{
         Mutex,
         atomic::{AtomicU64, Ordering},
@@ -77,6 +77,7 @@ struct Fixture<'a> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hostile_handlers_end_as_their_cases_say() {
+    #[expect(clippy::disallowed_methods, reason = "how the long form asks for more")]
     let rounds = std::env::var(ROUNDS).ok().map(|rounds| rounds.parse::<usize>().unwrap());
     let server = server::start().await;
     // That one address has its share is tested elsewhere: here each attack has all it can get.
@@ -152,7 +153,7 @@ impl Scene {
     }
 
     /// Publishes what is in a folder, calls it as its cases say, and deletes it.
-    async fn run(&self, folder: &PathBuf, client: Client) {
+    async fn run(&self, folder: &Path, client: Client) {
         let mut draft = self.filled(draft(folder));
         draft["priceUsd"] = json!(PRICE_USD);
         if !self.strict && draft["limits"]["wallMs"].is_null() {

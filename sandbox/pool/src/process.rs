@@ -267,6 +267,7 @@ impl Process {
         Self::stand_in_with("exec sleep 600", place)
     }
 
+    #[expect(clippy::zombie_processes, reason = "the reaper waits for it")]
     fn stand_in_with(script: &str, place: Arc<Place>) -> (Arc<Self>, UnixStream) {
         let child = std::process::Command::new("/bin/sh").args(["-c", script]).spawn().unwrap();
         let (pid, weak) = (child.id(), Arc::downgrade(&place));

@@ -167,6 +167,7 @@ mod tests {
     #[tokio::test]
     async fn process_has_its_place_until_it_is_waited_for() {
         let (reaper, places) = (Reaper::start().unwrap(), Places::new(1, 0));
+        #[expect(clippy::zombie_processes, reason = "the reaper waits for it")]
         let sleeper = || {
             let child = Command::new("/bin/sleep").arg("600").spawn().unwrap();
             reaper.adopt(Pid::from_child(&child), places.take().unwrap())

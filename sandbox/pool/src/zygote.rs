@@ -14,7 +14,7 @@ use std::{
         unix::net::UnixStream as Socket,
     },
     process::{Child, Command},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use rustix::{
@@ -26,6 +26,7 @@ use rustix::{
     },
     process::{Pid, WaitId, WaitIdOptions, waitid},
 };
+use tokio::time::Instant;
 use tollhouse_protocol::Tier;
 
 use crate::{config::PoolConfig, tiers::EachTier};

@@ -31,7 +31,7 @@ fn routes() -> Router {
         .route("/inside", get(|| async { Redirect::temporary(INSIDE) }))
         .route("/scheme", get(|| async { Redirect::temporary("file:///etc/passwd") }))
         .route("/round", get(|| async { Redirect::temporary("/round") }))
-        .route("/silent", get(|| std::future::pending::<StatusCode>()))
+        .route("/silent", get(std::future::pending::<StatusCode>))
         .route("/drip", get(drip))
         .route("/endless", get(endless))
         .route("/huge", get(move || async move { json_text(format!("\"{}\"", "x".repeat(5 << 20))) }))

@@ -97,7 +97,6 @@ async fn zygote_is_renewed_when_it_has_forked_enough_or_is_old() {
 
 /// Starts this very test as a host of its own, which tells its name and waits to be killed.
 #[tokio::test(flavor = "multi_thread")]
-#[expect(clippy::disallowed_methods, reason = "a test is told by its environment that it is the host")]
 #[expect(clippy::print_stdout, reason = "that is how the host tells its name")]
 async fn host_that_is_killed_leaves_no_process() {
     const HOST: &str = "TOLLHOUSE_TEST_IS_HOST";

@@ -108,6 +108,10 @@ fn attempt(act: &str) -> String {
                 libc::prctl(libc::PR_SET_VMA, libc::PR_SET_VMA_ANON_NAME, page, 4096, c"name".as_ptr());
                 0
             }
+            "own-schedule" => {
+                let (mut policy, mut parameters) = (0, std::mem::zeroed());
+                i64::from(libc::pthread_getschedparam(libc::pthread_self(), &raw mut policy, &raw mut parameters))
+            }
             "root" => call(libc::SYS_setresuid, [0, 0, 0, 0]),
             "chroot" => call(libc::SYS_chroot, [address(c"/"), 0, 0, 0]),
             "descriptors" => (0..20).map(|_| call(libc::SYS_dup, [0; 4])).min().unwrap_or_default(),

@@ -1,8 +1,9 @@
 //! The system calls that are left, and what becomes of the others: the process is killed.
 //!
 //! The list is what `strace -ff` saw of V8 in each tier and of QuickJS, on all threads, between `Ready` and the end, under all tests of
-//! the worker. What QuickJS alone would do without says that it is V8's. A line without a trace says so. Nothing executable is mapped any more: V8 has all of its range for code from
-//! its boot on, and QuickJS none.
+//! the worker, and what the locks of V8 do in their source where two threads want one, which is rare. What QuickJS alone would do
+//! without says that it is V8's. A line without a trace says so. Nothing executable is mapped any more: V8 has all of its range for
+//! code from its boot on, and QuickJS none.
 
 use rustix::{
     io::{Errno, Result},
@@ -49,6 +50,8 @@ const ALLOWED: &[(i64, If, &str)] = &[
     (libc::SYS_sched_getaffinity, If::Always, "how many processors there are: malloc, locks, hash tables of the TypeScript parser"),
     (libc::SYS_sched_yield, If::Always, "a lock of V8 that two want; not traced, for it is rare"),
     (libc::SYS_clock_nanosleep, If::Always, "a lock of V8 that two want; not traced, for it is rare"),
+    (libc::SYS_sched_getparam, If::Always, "a lock of V8 that two want, which asks how urgent its thread is"),
+    (libc::SYS_sched_getscheduler, If::Always, "a lock of V8 that two want, which asks how urgent its thread is"),
     (libc::SYS_restart_syscall, If::Always, "waiting goes on after the process was stopped and continued; not traced"),
     (libc::SYS_set_robust_list, If::Always, "the watchdog starts, perhaps only now"),
     (libc::SYS_rseq, If::Always, "the watchdog starts"),

@@ -125,7 +125,7 @@ fn system_calls_that_are_not_listed_end_the_process() {
         for act in ["open", "proc", "second-thread:open"] {
             probe.assert_stopped(act, &[JailLayer::Seccomp], user, "2");
         }
-        for act in ["nothing", "mmap", "name-memory"] {
+        for act in ["nothing", "mmap", "name-memory", "own-schedule"] {
             probe.assert_stopped(act, &[JailLayer::Seccomp], user, "ok");
         }
         probe.assert_stopped("abort", &[JailLayer::Seccomp], user, "signal 6");

@@ -187,8 +187,8 @@ async fn calls_go_on_although_there_is_no_room_at_all() {
 #[tokio::test]
 async fn request_beyond_what_a_call_has_is_a_stop() {
     let (flow, host) = (Flow::new(1 << 30), Slow::new(1));
-    // A little over 2 MiB on the wire.
-    let headers = vec![(String::new(), String::new()); MIB];
+    // Some 3 MiB on the wire.
+    let headers = vec![("n".repeat(20), String::new()); 150_000];
     let request = OpRequest::HttpGetJson { url: "u".into(), headers, timeout_ms: None, auth: None };
     let ended = call(&flow, "a", &host, |mut peer| async move {
         peer.say(&[ToHost::Op { op: 1, request }]).await;
