@@ -62,7 +62,7 @@ async fn lists_of_many_calls_at_once_hold_what_is_set_and_one_of_each() {
     println!("{} MiB before, {} at most, {} after", before / MIB, most / MIB, host.resident() / MIB);
     assert!(most < before + bound, "{} MiB before, {} at most", before / MIB, most / MIB);
     // Nobody asks the host for anything meanwhile: what it kept for the next call it would keep for ever.
-    let kept = before + (most.saturating_sub(before) / 4).max(16 * MIB);
-    eventually("three quarters of it are given back", Duration::from_secs(60), async || (host.resident() < kept).then_some(())).await;
+    let kept = before + 16 * MIB;
+    eventually("all of it is given back", Duration::from_secs(60), async || (host.resident() < kept).then_some(())).await;
     println!("{} MiB are kept", host.resident() / MIB);
 }
