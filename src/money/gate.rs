@@ -234,7 +234,7 @@ impl Gate {
         self.facilitators.statuses()
     }
 
-    /// Verifies what is offered and reserves it for the request with this [`binding`](super::binding). What was seen before is
+    /// Verifies what is offered and reserves it for the request with this [`binding`](super::binding()). What was seen before is
     /// looked up before today's terms are matched: they may be others than those that it was paid under.
     ///
     /// # Errors

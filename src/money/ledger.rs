@@ -3,7 +3,7 @@
 //! A [`Posting`] moves amounts from one account to another. It is made of nothing else, so the accounts of each unit always
 //! come to zero together: there is no way to write one that does not balance. It is written once, in the commit that makes
 //! what it tells of true (the receipt of a call, a minting, a payout packet), and never changed; the balances of its accounts
-//! are additions of the same commit. So each can be proved by the others, which is what [`check`] does.
+//! are additions of the same commit. So each can be proved by the others, which is what [`check()`] does.
 //!
 //! Dollars and tokens are different units. A call that was paid with tokens moves those from its payer to the treasury, and
 //! their worth in dollars from the exchange of that token to who earned it. A refund goes the same ways back.

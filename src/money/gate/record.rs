@@ -101,7 +101,7 @@ pub(in crate::money) struct Record {
     holder: String,
     /// Hash of the request that the payment is bound to.
     pub(in crate::money) request: String,
-    /// [`crate::money::Payment::digest`]: who shows it holds the signed payment.
+    /// Hash of the signed payment: who shows it holds that.
     pub(in crate::money) digest: String,
     pub(in crate::money) updated_ms: u64,
     pub(in crate::money) receipt_id: Option<String>,
