@@ -39,6 +39,8 @@ pub struct Chain {
     /// Code by the name of its contract.
     code: Value,
     known: Known,
+    /// Blocks' states, which it leaves behind.
+    _states: tempfile::TempDir,
 }
 
 /// A program that says in its first line where it listens.
@@ -107,13 +109,17 @@ impl Chain {
 
     /// A chain that clients take for another one.
     pub async fn of(known: Known, args: &[&str]) -> Self {
+        let states = tempfile::tempdir().unwrap();
         let (mut process, code) = tokio::task::spawn_blocking({
+            let folder = states.path().to_owned();
             let args: Vec<_> = args.iter().map(ToString::to_string).collect();
             move || {
                 let anvil = clients().join("node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil");
                 let mut command = Command::new(anvil);
                 command
                     .args(["--chain-id", &known.0.to_string(), "--port", "0", "--slots-in-an-epoch", "1"])
+                    .arg("--cache-path")
+                    .arg(folder)
                     .args(args)
                     .stdout(Stdio::piped());
                 let process = command.spawn().expect("anvil is not among the stock clients: run `cargo xtask test`, which installs it");
@@ -127,7 +133,7 @@ impl Chain {
         let line = first_line(&mut process, "Listening on");
         let url = format!("http://{}", line.trim().trim_start_matches("Listening on "));
         let client = Client::builder().no_proxy().build().unwrap();
-        let chain = Self { process, url, client, code, known };
+        let chain = Self { process, url, client, code, known, _states: states };
         chain.etch(known.1, "Token").await;
         for (address, contract) in [(MULTICALL, "Multicall3"), (PERMIT2, "Permit2"), (UPTO_PROXY, "UptoProxy")] {
             chain.etch(address, contract).await;

@@ -9,6 +9,7 @@ use std::{
 
 use alloy_primitives::Address;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::{
     Failure, Options,
@@ -58,14 +59,19 @@ impl Drop for Listening {
 }
 
 /// anvil with the token.
-pub(crate) struct Chain(Listening);
+pub(crate) struct Chain {
+    anvil: Listening,
+    /// Blocks' states, which it leaves behind.
+    _states: TempDir,
+}
 
 impl Chain {
     /// A chain; with more arguments for anvil.
     pub(crate) fn start(options: &Options, args: &[&str]) -> Result<Self, Failure> {
         let mut anvil = Command::new(options.clients.join("node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil"));
-        anvil.args(["--chain-id", "84532", "--port", "0", "--slots-in-an-epoch", "1"]).args(args);
-        let chain = Self(Listening::start(&mut anvil)?);
+        let states = tempfile::tempdir()?;
+        anvil.args(["--chain-id", "84532", "--port", "0", "--slots-in-an-epoch", "1"]).arg("--cache-path").arg(states.path()).args(args);
+        let chain = Self { anvil: Listening::start(&mut anvil)?, _states: states };
         let compiled = Command::new(&options.node).arg("compile-token.mjs").current_dir(&options.clients).output()?;
         let code: Value = serde_json::from_slice(&compiled.stdout)?;
         for (address, contract) in [(TOKEN, "Token"), (MULTICALL, "Multicall3")] {
@@ -75,11 +81,11 @@ impl Chain {
     }
 
     pub(crate) fn url(&self) -> String {
-        self.0.url()
+        self.anvil.url()
     }
 
     fn rpc(&self, method: &str, params: Value) -> Result<Value, Failure> {
-        let mut client = Client::connect(self.0.address)?;
+        let mut client = Client::connect(self.anvil.address)?;
         client.expect_ok(&Request::post("/", &json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string()))?;
         let mut answer: Value = serde_json::from_slice(client.body())?;
         if answer["error"].is_null() { Ok(answer["result"].take()) } else { Err(format!("{method}: {answer}").into()) }
