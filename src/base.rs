@@ -7,7 +7,6 @@ pub(crate) mod folder;
 pub mod id;
 pub(crate) mod misfit;
 pub mod penalty;
-pub mod places;
 pub(crate) mod queues;
 #[cfg(test)]
 pub(crate) mod random;

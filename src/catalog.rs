@@ -43,7 +43,8 @@ use std::{
 
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
-use tollhouse_pool::{Fair, Pool};
+use tollhouse_fair::{Fair, Share};
+use tollhouse_pool::Pool;
 use tollhouse_protocol::{Bundle, Tier};
 
 pub use self::{
@@ -173,7 +174,7 @@ impl Catalog {
             make_form,
             snapshot: ArcSwap::default(),
             changing: tokio::sync::Mutex::new(()),
-            readings: Fair::leaving(READINGS, READINGS / 2),
+            readings: Fair::new(READINGS, Share::AllBut(READINGS / 2)),
             uploads: ConcurrencyLimit::new(MAX_UPLOADS),
             changes: watch::Sender::new(0),
         };

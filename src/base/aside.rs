@@ -17,7 +17,7 @@ use tokio::{
     runtime::{Handle, RuntimeFlavor},
     task::block_in_place,
 };
-use tollhouse_pool::Fair;
+use tollhouse_fair::{Fair, Share};
 
 /// Longest text that is worked on at once, in bytes: less than a millisecond of work.
 const SHORT_BYTES: usize = 8 << 10;
@@ -31,7 +31,7 @@ static MIDDLING: LazyLock<Arc<Fair<Asker>>> = LazyLock::new(places);
 static LONG: LazyLock<Arc<Fair<Asker>>> = LazyLock::new(places);
 
 fn places() -> Arc<Fair<Asker>> {
-    Fair::new(std::thread::available_parallelism().map_or(1, usize::from) / 4)
+    Fair::new(std::thread::available_parallelism().map_or(1, usize::from) / 4, Share::All)
 }
 
 /// The client that something is done for; `None` is the host's own work.

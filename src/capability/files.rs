@@ -12,7 +12,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio_util::task::TaskTracker;
-use tollhouse_pool::Fair;
+use tollhouse_fair::{Fair, Share};
 use tollhouse_protocol::{Limits, OpFailure, OpValue, limits::LIST_LIMIT};
 
 use self::path::normalize;
@@ -64,7 +64,14 @@ impl Files {
     /// Files of this store, their content in `objects`.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, objects: Arc<dyn Objects>) -> Self {
-        Self(Arc::new(Inner { store, clock, objects, turns: Turns::new(CHANGES), reads: Fair::new(READS), changes: TaskTracker::new() }))
+        Self(Arc::new(Inner {
+            store,
+            clock,
+            objects,
+            turns: Turns::new(CHANGES),
+            reads: Fair::new(READS, Share::All),
+            changes: TaskTracker::new(),
+        }))
     }
 
     pub(super) fn scoped(&self, owner: &Owner, endpoint: &EndpointId, limits: &Limits) -> Scoped {

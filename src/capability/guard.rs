@@ -24,6 +24,7 @@ mod system;
 use std::{fmt, sync::Arc};
 
 use reqwest::dns::Resolve;
+use tollhouse_fair::{Fair, Share};
 use url::{Host, Url};
 
 #[cfg(test)]
@@ -41,7 +42,6 @@ use self::{
     system::System,
 };
 use super::AllowedHosts;
-use crate::base::places::Places;
 
 /// How the guard is set.
 #[derive(Default)]
@@ -78,7 +78,7 @@ struct Inner {
     public: reqwest::Client,
     /// Dials the hosts of `allow`, and is used for nothing else.
     exempt: Option<reqwest::Client>,
-    open: Arc<Places>,
+    open: Arc<Fair<Box<str>>>,
     kept: Kept,
 }
 
@@ -93,7 +93,7 @@ impl Guard {
         let public = client(&roots, PublicOnly(settings.lookup.clone().unwrap_or_else(|| Arc::new(dns::Dns::of_system()))))?;
         let own = || settings.lookup.unwrap_or_else(|| Arc::new(System::new()));
         let exempt = if allow.is_empty() { None } else { Some(client(&roots, Unchecked(own()))?) };
-        let open = Places::new(OPEN_REQUESTS);
+        let open = Fair::new(OPEN_REQUESTS, Share::OfFree);
         Ok(Self(Arc::new(Inner { allow_http: settings.allow_http, allow, public, exempt, open, kept: Kept::new() })))
     }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
-use tollhouse_pool::{Fair, Leave};
+use tollhouse_fair::{Fair, Leave, Share};
 
 use crate::{base::id::EndpointId, store::Formatted, tool::Owner};
 
@@ -49,7 +49,7 @@ pub(super) struct Turns {
 impl Turns {
     /// `most` changes at once. The next is of the owner that has fewest of them under way.
     pub(super) fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { endpoints: Mutex::default(), changes: Fair::new(most) })
+        Arc::new(Self { endpoints: Mutex::default(), changes: Fair::new(most, Share::All) })
     }
 
     /// Waits for the turn of `owner` to change what `endpoint` keeps.

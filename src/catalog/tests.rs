@@ -49,7 +49,7 @@ fn builder() -> Owner {
 }
 
 /// Content that is being read, as long as the value lives.
-async fn slow_scans(catalog: &Catalog, owner: &Owner) -> Vec<tollhouse_pool::Leave<Owner>> {
+async fn slow_scans(catalog: &Catalog, owner: &Owner) -> Vec<tollhouse_fair::Leave<Owner>> {
     futures_util::future::join_all((0..READINGS / 2).map(|_| catalog.readings.turn(owner.clone()))).await
 }
 

@@ -72,6 +72,7 @@ fn host(worker: &Path, clients: &Path) -> Command {
     let packages = [
         "tollhouse-protocol",
         "tollhouse-pace",
+        "tollhouse-fair",
         "tollhouse-pool",
         "tollhouse",
         "tollhouse-fuzz",

@@ -6,6 +6,7 @@ use std::{
 };
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tollhouse_fair::{Fair, Share};
 use tollhouse_protocol::{JailReport, Tier};
 
 use crate::{
@@ -13,7 +14,6 @@ use crate::{
     breaker::BreakerRules,
     config::PoolConfig,
     error::PoolError,
-    fair::Fair,
     flow::Flow,
     idle::{Idle, Warm},
     places::Places,
@@ -57,7 +57,7 @@ impl Core {
             flow: Flow::new(config.bytes),
             places: Places::new(config.max_processes, config.memory),
             spawner: Spawner::new(&config)?,
-            starts: Fair::new(config.starts),
+            starts: Fair::new(config.starts, Share::All),
             alarm: Arc::default(),
             counters: Counters::default(),
             tasks: TaskTracker::new(),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tollhouse_fair::HOST;
 use tollhouse_protocol::{Bundle, Isolation, JailReport, Limits, Loaded, Outcome, Tier};
 
 use crate::{
@@ -14,7 +15,6 @@ use crate::{
     job::{Job, OpHost, Ran},
     maintenance,
     scheduler::Ask,
-    spares::HOST,
     status::{Status, count},
 };
 

@@ -3,6 +3,7 @@
 use std::{pin::pin, sync::Arc};
 
 use tokio::time::{Instant, timeout_at};
+use tollhouse_fair::HOST;
 use tollhouse_protocol::Tier;
 
 use crate::{
@@ -15,9 +16,6 @@ use crate::{
     status::count,
     wire::Buffers,
 };
-
-/// In whose name the host starts what no call waits for.
-pub(crate) const HOST: &str = "";
 
 /// Who serves a call that has no worker yet.
 enum Blank<'a> {

@@ -21,12 +21,12 @@ use hickory_resolver::{
 };
 use moka::sync::Cache;
 use tokio::time::{Instant, timeout};
+use tollhouse_fair::{Fair, Share};
 
 use super::{
     Lookup,
     limits::{ADDRESSES, DNS_WALL, KEPT_FOR, KEPT_NAMES_BYTES, LOOKUPS, UNKNOWN_FOR},
 };
-use crate::base::places::Places;
 
 /// So long after they were read, the system's settings are read again.
 const SETTINGS_FOR: Duration = Duration::from_secs(60);
@@ -44,7 +44,7 @@ struct Inner {
     settings: Box<dyn Fn() -> Settings + Send + Sync>,
     /// Made when the first name is asked for, and again from time to time.
     resolver: Mutex<Option<(Instant, TokioResolver)>>,
-    places: Arc<Places>,
+    places: Arc<Fair<Box<str>>>,
     answers: Cache<String, Answer>,
 }
 
@@ -70,7 +70,7 @@ impl Dns {
             u32::try_from(bytes).unwrap_or(u32::MAX)
         };
         let answers = Cache::builder().weigher(bytes).max_capacity(KEPT_NAMES_BYTES).build();
-        let (settings, places) = (Box::new(settings), Places::new(LOOKUPS));
+        let (settings, places) = (Box::new(settings), Fair::new(LOOKUPS, Share::OfFree));
         Self(Arc::new(Inner { settings, resolver: Mutex::default(), places, answers }))
     }
 }
@@ -82,7 +82,7 @@ impl Lookup for Dns {
             if let Some(kept) = inner.kept(&name) {
                 return Ok(kept);
             }
-            let _place = inner.places.wait(&owner).await;
+            let _place = inner.places.turn(owner).await;
             // Somebody else may have asked while this one waited.
             match inner.kept(&name) {
                 Some(kept) => Ok(kept),

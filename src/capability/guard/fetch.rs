@@ -10,6 +10,7 @@ use reqwest::{
         USER_AGENT,
     },
 };
+use tollhouse_fair::HOST;
 use url::{Host, Url};
 
 use super::{
@@ -18,7 +19,7 @@ use super::{
     limits::HEADER_BYTES,
     resolve::{DialError, OWNER},
 };
-use crate::{base::places::HOST, capability::AllowedHosts};
+use crate::capability::AllowedHosts;
 
 /// Headers that go along to another origin; all others stay behind.
 const TRAVELLING: [HeaderName; 4] = [ACCEPT, ACCEPT_LANGUAGE, USER_AGENT, CONTENT_TYPE];
@@ -90,7 +91,7 @@ impl Guard {
     pub async fn fetch(&self, request: Fetch<'_>) -> Result<Fetched, FetchError> {
         let wall = request.wall;
         let fetched = async {
-            let _open = self.0.open.wait(request.owner).await;
+            let _open = self.0.open.turn(request.owner.into()).await;
             OWNER.scope(request.owner.into(), self.follow(request)).await
         };
         tokio::time::timeout(wall, fetched).await.unwrap_or(Err(FetchError::Timeout(wall.as_millis())))

@@ -10,26 +10,26 @@ use std::{
 };
 
 use tokio::time::Instant;
+use tollhouse_fair::{Fair, Leave, Share};
 use url::{Position, Url};
 
 use super::limits::{KEPT_HOSTS, KEPT_HOSTS_FOR};
-use crate::base::places::{Place, Places};
 
 pub(super) struct Kept {
     /// By scheme, name and port.
     hosts: Mutex<HashMap<String, Host>>,
-    places: Arc<Places>,
+    places: Arc<Fair<Box<str>>>,
 }
 
 struct Host {
     used: Instant,
     /// Of the owner that was first to ask it.
-    _place: Place,
+    _place: Leave<Box<str>>,
 }
 
 impl Kept {
     pub(super) fn new() -> Self {
-        Self { hosts: Mutex::default(), places: Places::new(KEPT_HOSTS) }
+        Self { hosts: Mutex::default(), places: Fair::new(KEPT_HOSTS, Share::OfFree) }
     }
 
     /// Whether the connection of this request may be kept.
@@ -41,7 +41,7 @@ impl Kept {
             return true;
         }
         hosts.retain(|_, host| now - host.used < KEPT_HOSTS_FOR);
-        let Some(place) = self.places.take(owner) else { return false };
+        let Some(place) = self.places.take(owner.into()) else { return false };
         hosts.insert(host.to_owned(), Host { used: now, _place: place });
         true
     }

@@ -8,9 +8,9 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use tollhouse_fair::HOST;
 
 use super::addresses;
-use crate::base::places::HOST;
 
 /// Resolves a name. The host's own resolver unless a test brings another.
 pub trait Lookup: Send + Sync + 'static {

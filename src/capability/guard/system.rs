@@ -11,19 +11,19 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use tokio::{task::spawn_blocking, time::timeout};
+use tollhouse_fair::{Fair, Share};
 
 use super::{
     Lookup,
     limits::{ADDRESSES, DNS_WALL, LOOKUP_THREADS},
 };
-use crate::base::places::Places;
 
 /// How a name is asked for, on a thread.
 type Ask = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
 
 /// Asks the system.
 pub(super) struct System {
-    threads: Arc<Places>,
+    threads: Arc<Fair<Box<str>>>,
     ask: Arc<Ask>,
 }
 
@@ -33,7 +33,7 @@ impl System {
     }
 
     fn asking(ask: impl Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static) -> Self {
-        Self { threads: Places::new(LOOKUP_THREADS), ask: Arc::new(ask) }
+        Self { threads: Fair::new(LOOKUP_THREADS, Share::OfFree), ask: Arc::new(ask) }
     }
 }
 
@@ -41,7 +41,7 @@ impl Lookup for System {
     fn lookup(&self, owner: &str, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
         let (threads, owner, ask) = (Arc::clone(&self.threads), Box::<str>::from(owner), Arc::clone(&self.ask));
         Box::pin(async move {
-            let thread = threads.wait(&owner).await;
+            let thread = threads.turn(owner).await;
             let asked = spawn_blocking(move || {
                 let _thread = thread;
                 ask(&name)

@@ -66,7 +66,7 @@ async fn addresses_of_one_kind_are_an_answer_where_the_other_kind_s_does_not_com
 async fn a_name_whose_server_is_silent_is_given_up_and_its_place_is_free() {
     let server = NameServer::start(|_, _| None).await;
     let dns = Dns::new(server.settings());
-    let free = || std::iter::from_fn(|| dns.0.places.take("owner")).collect::<Vec<_>>().len();
+    let free = || std::iter::from_fn(|| dns.0.places.take("owner".into())).collect::<Vec<_>>().len();
     let mut looking = Box::pin(found(&dns, "silent.dev"));
     tokio::select! {
         _ = &mut looking => panic!("nobody answered"),

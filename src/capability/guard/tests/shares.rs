@@ -3,9 +3,9 @@
 use std::sync::Mutex;
 
 use tokio::sync::watch;
+use tollhouse_fair::{Fair, Share};
 
 use super::*;
-use crate::base::places::Places;
 
 /// A server that answers nobody before it is told to, and tells who came.
 async fn holding(told: watch::Receiver<bool>, came: Arc<Mutex<Vec<String>>>) -> SocketAddr {
@@ -29,7 +29,7 @@ async fn an_owner_s_requests_leave_others_their_share() {
     let came = Arc::new(Mutex::new(Vec::new()));
     let address = holding(told, Arc::clone(&came)).await;
     let mut guard = allowing(&[address]);
-    Arc::get_mut(&mut guard.0).unwrap().open = Places::new(8);
+    Arc::get_mut(&mut guard.0).unwrap().open = Fair::new(8, Share::OfFree);
     let url = format!("http://{address}/");
     let ask = |owner: &'static str, wall| {
         let (guard, url) = (guard.clone(), url.clone());

@@ -1,0 +1,190 @@
+use std::{iter, pin::pin};
+
+use futures_util::{FutureExt, future::join_all};
+use tokio::sync::Mutex as AsyncMutex;
+
+use super::*;
+
+/// Of every kind.
+const SHARES: [Share; 3] = [Share::All, Share::AllBut(2), Share::OfFree];
+
+fn take_all(fair: &Arc<Fair<&'static str>>, owner: &'static str) -> Vec<Leave<&'static str>> {
+    iter::from_fn(|| fair.take(owner)).collect()
+}
+
+#[test]
+fn an_owner_alone_has_what_its_share_is() {
+    let alone = |most, share| take_all(&Fair::new(most, share), "one").len();
+    assert_eq!([0, 1, 8].map(|most| alone(most, Share::All)), [1, 1, 8]);
+    assert_eq!([1, 2, 3, 8].map(|most| alone(most, Share::AllBut(2))), [1, 1, 1, 6]);
+}
+
+#[test]
+fn an_owner_alone_has_all_places_but_an_eighth() {
+    for (most, has) in [(1, 1), (2, 1), (8, 7), (64, 56), (512, 448)] {
+        assert_eq!(take_all(&Fair::new(most, Share::OfFree), "one").len(), has, "{most}");
+    }
+}
+
+#[test]
+fn an_owner_that_has_none_finds_one_beside_one_that_wants_all() {
+    for (share, most) in [(Share::AllBut(4), 64), (Share::OfFree, 64)] {
+        let fair = Fair::new(most, share);
+        let (_greedy, others) = (take_all(&fair, "greedy"), ["a", "b", "c", "d"].map(|owner| fair.take(owner)));
+        assert!(others.iter().all(Option::is_some), "{fair:?}");
+    }
+}
+
+#[tokio::test]
+async fn two_owners_that_want_all_come_to_the_same() {
+    let fair = Fair::new(60, Share::OfFree);
+    let mut has = take_all(&fair, "first");
+    let mut waiting: Vec<_> = (0..120).map(|number| Box::pin(fair.turn(if number % 2 == 0 { "first" } else { "second" }))).collect();
+    for _ in 0..200 {
+        waiting.retain_mut(|waiter| waiter.as_mut().now_or_never().map(|leave| has.push(leave)).is_none());
+        if waiting.len() < 60 {
+            break;
+        }
+        has.remove(0);
+    }
+    let of = |name: &str| has.iter().filter(|leave| leave.owner == name).count();
+    assert!(of("first").abs_diff(of("second")) <= 1 && of("first") >= 27, "{} and {}", of("first"), of("second"));
+}
+
+#[tokio::test]
+async fn owner_alone_has_every_turn_and_another_has_the_next() {
+    let fair = Fair::new(2, Share::All);
+    let mut flood: Vec<_> = (0..5).map(|_| Box::pin(fair.turn("a"))).collect();
+    let under_way: Vec<_> = flood.iter_mut().filter_map(|turn| turn.now_or_never()).collect();
+    assert_eq!(under_way.len(), 2);
+    let mut other = Box::pin(fair.turn("b"));
+    assert!((&mut other).now_or_never().is_none());
+    drop(under_way);
+    assert!((&mut other).now_or_never().is_some(), "those of the flood that came before it wait");
+    assert!((&mut flood[2]).now_or_never().is_some() && (&mut flood[3]).now_or_never().is_some());
+}
+
+#[tokio::test]
+async fn what_one_owner_leaves_is_anothers_at_once() {
+    let fair = Fair::new(4, Share::AllBut(2));
+    let mut flood: Vec<_> = (0..5).map(|_| Box::pin(fair.turn("a"))).collect();
+    let under_way: Vec<_> = flood.iter_mut().filter_map(|turn| turn.now_or_never()).collect();
+    assert_eq!(under_way.len(), 2);
+    let others = [fair.turn("b").now_or_never(), fair.turn("c").now_or_never()];
+    assert!(others.iter().all(Option::is_some));
+    drop(others);
+    assert!((&mut flood[2]).now_or_never().is_none());
+    drop(under_way);
+    assert!((&mut flood[2]).now_or_never().is_some() && (&mut flood[3]).now_or_never().is_some());
+}
+
+#[tokio::test]
+async fn who_has_fewest_is_next_and_then_who_waits_for_longest() {
+    let fair = Fair::new(4, Share::OfFree);
+    let mut held = take_all(&fair, "greedy");
+    held.push(fair.take("other").unwrap());
+    let (mut again, mut third, mut fourth) = (pin!(fair.turn("greedy")), pin!(fair.turn("third")), pin!(fair.turn("fourth")));
+    assert!(again.as_mut().now_or_never().is_none() && third.as_mut().now_or_never().is_none());
+    assert!(fourth.as_mut().now_or_never().is_none());
+    held.remove(0);
+    let mut had = third.as_mut().now_or_never();
+    assert!(had.is_some() && again.as_mut().now_or_never().is_none() && fourth.as_mut().now_or_never().is_none());
+    held.remove(0);
+    assert!(fourth.as_mut().now_or_never().is_some() && again.as_mut().now_or_never().is_none());
+    had.take();
+}
+
+#[tokio::test]
+async fn owners_with_as_many_under_way_take_turns() {
+    let fair = Fair::new(1, Share::All);
+    let first = fair.turn("a").await;
+    let order = AsyncMutex::new(vec![]);
+    let calls = ["a", "a", "a", "b", "b", "c"].map(async |owner| {
+        let _leave = fair.turn(owner).await;
+        order.lock().await.push(owner);
+    });
+    tokio::join!(join_all(calls), async { drop(first) });
+    assert_eq!(order.into_inner(), ["b", "c", "a", "b", "a", "a"]);
+}
+
+#[tokio::test]
+async fn owner_that_waits_comes_before_those_that_come_later() {
+    let fair = Fair::new(1, Share::All);
+    let first = fair.turn("first").await;
+    let mut waits = [Box::pin(fair.turn("waits")), Box::pin(fair.turn("waits"))];
+    assert!(waits.iter_mut().all(|turn| turn.as_mut().now_or_never().is_none()));
+    drop(first);
+    let had = waits[0].as_mut().now_or_never();
+    let mut newcomers = [Box::pin(fair.turn("one")), Box::pin(fair.turn("two"))];
+    assert!(newcomers.iter_mut().all(|turn| turn.as_mut().now_or_never().is_none()));
+    drop(had);
+    let had = newcomers[0].as_mut().now_or_never();
+    assert!(had.is_some(), "the other had its turn while this one waited");
+    let mut newest = Box::pin(fair.turn("newest"));
+    assert!(newest.as_mut().now_or_never().is_none());
+    drop(had);
+    drop(newcomers[1].as_mut().now_or_never().unwrap());
+    drop(waits[1].as_mut().now_or_never().unwrap());
+    assert!(newest.as_mut().now_or_never().is_some());
+}
+
+#[tokio::test]
+async fn turn_that_nobody_takes_is_the_next_ones() {
+    let fair = Fair::new(1, Share::All);
+    let held = fair.turn("one").await;
+    let mut gone = Box::pin(fair.turn("two"));
+    assert!(gone.as_mut().now_or_never().is_none());
+    let mut told = Box::pin(fair.turn("three"));
+    assert!(told.as_mut().now_or_never().is_none());
+    drop(gone);
+    drop(held);
+    // It is on its way to one that goes away before it looks.
+    let mut last = Box::pin(fair.turn("four"));
+    assert!(last.as_mut().now_or_never().is_none());
+    drop(told);
+    assert!(last.as_mut().now_or_never().is_some());
+    drop(last);
+    assert_eq!(fair.state().under_way, 0);
+}
+
+#[tokio::test]
+async fn those_that_went_away_take_no_room_in_a_line_that_does_not_move() {
+    let fair = Fair::new(1, Share::All);
+    let _held = fair.turn("a").await;
+    let mut stay: Vec<_> = (0..3).map(|_| Box::pin(fair.turn("a"))).collect();
+    assert!(stay.iter_mut().all(|turn| turn.as_mut().now_or_never().is_none()));
+    for _ in 0..1_000 {
+        assert!(fair.turn("a").now_or_never().is_none());
+    }
+    assert!(fair.state().owners["a"].waiting.capacity() < 20);
+}
+
+/// Owners come, wait, go away in the middle and give back, in any order.
+#[test]
+fn none_is_lost_or_given_twice_and_nobody_waits_who_may_have_one() {
+    for seed in 0..120 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let fair = Fair::new(random.usize(1..=20), SHARES[random.usize(..3)]);
+        let (mut held, mut waiting) = (Vec::new(), Vec::new());
+        for step in 0..400 {
+            let owner = ["a", "b", "c", "d"][random.usize(..4)];
+            match random.u8(..5) {
+                0 | 1 => waiting.push((owner, Box::pin(fair.turn(owner)))),
+                2 => held.extend(fair.take(owner)),
+                3 if !held.is_empty() => drop(held.swap_remove(random.usize(..held.len()))),
+                4 if !waiting.is_empty() => drop(waiting.swap_remove(random.usize(..waiting.len()))),
+                _ => {}
+            }
+            waiting.retain_mut(|(_, waiter)| waiter.as_mut().now_or_never().map(|leave| held.push(leave)).is_none());
+            let under_way = fair.state().under_way;
+            assert!(under_way == held.len() && under_way <= fair.most, "seed {seed}, step {step}");
+            let has = |owner: &str| held.iter().filter(|leave| leave.owner == owner).count();
+            for (owner, _) in &waiting {
+                assert!(!fair.allows(has(owner), under_way), "seed {seed}, step {step}: {owner} waits");
+            }
+        }
+        drop((held, waiting));
+        let state = fair.state();
+        assert!(state.under_way == 0 && state.owners.is_empty(), "seed {seed}: nobody is remembered");
+    }
+}
