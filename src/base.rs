@@ -8,7 +8,5 @@ pub mod id;
 pub(crate) mod misfit;
 pub mod penalty;
 pub(crate) mod queues;
-#[cfg(test)]
-pub(crate) mod random;
 pub mod rate;
 pub mod share;

@@ -95,7 +95,6 @@ impl<K: Clone + Eq + Hash, T> Queues<K, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::random::Random;
 
     #[test]
     fn whoever_fills_the_queues_loses_and_nobody_else() {
@@ -128,10 +127,10 @@ mod tests {
     #[test]
     fn nothing_is_held_twice_nor_forgotten() {
         for seed in 0..200 {
-            let (mut random, mut queues, mut waiting) = (Random::new(seed), Queues::new(64), HashMap::<u64, usize>::new());
+            let (mut random, mut queues, mut waiting) = (fastrand::Rng::with_seed(seed), Queues::new(64), HashMap::<u64, usize>::new());
             for _ in 0..400 {
-                let (owner, weight) = (random.below(5), 1 + random.below(9) as usize);
-                if random.below(3) == 0 {
+                let (owner, weight) = (random.u64(..5), 1 + random.usize(..9));
+                if random.u64(..3) == 0 {
                     if let Some((owner, weight)) = queues.pop() {
                         *waiting.get_mut(&owner).unwrap() -= weight;
                     }

@@ -8,7 +8,7 @@ use std::{
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Host, Random, eventually, micros};
+use crate::harness::{Host, eventually, micros, random};
 
 const OPERATIONS: usize = 400;
 /// Of both builders; each has as many endpoints.
@@ -58,7 +58,7 @@ struct Endpoint {
 
 #[tokio::test]
 async fn what_two_builders_have_never_meets() {
-    let mut random = Random::seeded();
+    let mut random = random();
     let host = Host::builder().flag("--fee-bps", 0).start().await;
     let keys = [host.register("One").await.1, host.register("Two").await.1];
     let mut endpoints = vec![];
@@ -79,7 +79,7 @@ async fn what_two_builders_have_never_meets() {
     }
     let credit = host.mint(100.0).await;
     for n in 0..OPERATIONS {
-        let place = usize::try_from(random.below(endpoints.len() as u64)).unwrap();
+        let place = random.usize(..endpoints.len());
         let endpoint = &mut endpoints[place];
         operate(&host, &credit, &keys[endpoint.owner], endpoint, &mut random, n).await;
     }
@@ -98,32 +98,22 @@ async fn what_two_builders_have_never_meets() {
     }
 }
 
-async fn operate(host: &Host, credit: &str, key: &str, endpoint: &mut Endpoint, random: &mut Random, n: usize) {
+async fn operate(host: &Host, credit: &str, key: &str, endpoint: &mut Endpoint, random: &mut fastrand::Rng, n: usize) {
     let (slug, model) = (endpoint.slug.clone(), &mut endpoint.model);
     let value = format!("{slug}-{n}");
     let secrets = format!("/ai/endpoints/{slug}/secrets");
-    let what = *random.pick(&[
-        "kvSet",
-        "kvSet",
-        "kvDelete",
-        "kvAll",
-        "fileWrite",
-        "fileDelete",
-        "fileAll",
-        "env",
-        "fail",
-        "setSecret",
-        "removeSecret",
-    ]);
+    let what = *random
+        .choice(&["kvSet", "kvSet", "kvDelete", "kvAll", "fileWrite", "fileDelete", "fileAll", "env", "fail", "setSecret", "removeSecret"])
+        .unwrap();
     match what {
         "setSecret" => {
-            let (name, value) = (*random.pick(&SECRETS), format!("secret-{value}"));
+            let (name, value) = (*random.choice(&SECRETS).unwrap(), format!("secret-{value}"));
             host.as_builder(key, Method::POST, &secrets, &json!({ "name": name, "value": value })).await.is(200);
             model.secrets.insert(name.to_owned(), json!(value.len()));
             return;
         }
         "removeSecret" => {
-            let name = *random.pick(&SECRETS);
+            let name = *random.choice(&SECRETS).unwrap();
             let known = model.secrets.remove(name).is_some();
             let answer = host.as_builder(key, Method::DELETE, &format!("{secrets}?name={name}"), &Value::Null).await;
             answer.is(if known { 200 } else { 404 });
@@ -131,7 +121,7 @@ async fn operate(host: &Host, credit: &str, key: &str, endpoint: &mut Endpoint, 
         }
         _ => {}
     }
-    let name = *random.pick(&NAMES);
+    let name = *random.choice(&NAMES).unwrap();
     let answer = host.call_credit(&slug, &json!({ "what": what, "name": name, "value": value }), credit).await;
     model.lines.push(format!("{what} {value}"));
     if what == "fail" {

@@ -14,7 +14,7 @@ use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Host, Payer, Payment, Random, eventually, js};
+use crate::harness::{Answer, Host, Payer, Payment, eventually, js, random};
 
 /// How many kills fall into paid calls, where [`ASKED`] does not say.
 const ROUNDS: usize = 30;
@@ -42,7 +42,7 @@ struct Sent {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_kill_loses_a_receipt_or_takes_a_payment_twice() {
-    let mut random = Random::seeded();
+    let mut random = random();
     // The port changes from start to start; payments name the tool by its public address.
     let how = Host::builder().env("TOLLHOUSE_BASE_URL", "https://tollhouse.example");
     // Small, so that kills fall into new segments and checkpoints of the store too.
@@ -68,9 +68,9 @@ async fn no_kill_loses_a_receipt_or_takes_a_payment_twice() {
         if round % 2 == 1 {
             host.call_credit("pay", &json!({ "n": "warm" }), &credit).await.is(200);
         }
-        let wait = Duration::from_millis(random.below(LONGEST_MS));
+        let wait = Duration::from_millis(random.u64(..LONGEST_MS));
         let sent = pay_until_killed(&mut host, &payers, &challenge, round, wait).await;
-        let start = Duration::from_millis(random.below(slowest.as_millis().try_into().unwrap_or(u64::MAX).clamp(50, LONGEST_MS)));
+        let start = Duration::from_millis(random.u64(..slowest.as_millis().try_into().unwrap_or(u64::MAX).clamp(50, LONGEST_MS)));
         host.restart_and_kill(start).await;
         let begun = Instant::now();
         host.restart().await;

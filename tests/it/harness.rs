@@ -29,7 +29,7 @@ pub use self::{
     mcp::{Mcp, Replied},
     payer::Payer,
     payment::Payment,
-    random::Random,
+    random::random,
 };
 
 /// The body of `POST /ai/endpoints/create` for a JavaScript tool that may use kv and logs, vouched for.

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::{
     crash::{READY_WITHIN, rounds_asked},
-    harness::{Answer, Erratic, Host, Payer, Payment, Random, eventually, js},
+    harness::{Answer, Erratic, Host, Payer, Payment, eventually, js, random},
 };
 
 /// How many kills fall into paid calls, where no more are asked for; as many fall into starts.
@@ -59,7 +59,7 @@ struct Scene {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_kill_beside_a_facilitator_that_does_not_answer_loses_or_doubles_anything() {
-    let mut random = Random::seeded();
+    let mut random = random();
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("settled");
     let facilitator = Erratic::start(&log, &mut random).await;
@@ -76,9 +76,9 @@ async fn no_kill_beside_a_facilitator_that_does_not_answer_loses_or_doubles_anyt
     let (mut sum, mut slowest, mut known) = (Sum::default(), Duration::ZERO, Vec::new());
     for round in 0..rounds {
         scene.facilitator.be_calm(false);
-        let wait = Duration::from_millis(random.below(LONGEST_MS));
+        let wait = Duration::from_millis(random.u64(..LONGEST_MS));
         let sent = pay_until_killed(&mut scene, &payers, &known, &mut random, round, wait).await;
-        let start = random.below(u64::try_from(slowest.as_millis()).unwrap().clamp(50, LONGEST_MS));
+        let start = random.u64(..u64::try_from(slowest.as_millis()).unwrap().clamp(50, LONGEST_MS));
         scene.host.restart_and_kill(Duration::from_millis(start)).await;
         let begun = Instant::now();
         scene.host.restart().await;
@@ -118,15 +118,14 @@ async fn pay_until_killed(
     scene: &mut Scene,
     payers: &[Payer],
     known: &[Sent],
-    random: &mut Random,
+    random: &mut fastrand::Rng,
     round: usize,
     wait: Duration,
 ) -> Vec<Sent> {
     let (gone, sent) = (AtomicBool::new(false), Mutex::new(Vec::new()));
     // What each does first, second, and so on, and which of those before it shows again.
-    let which = u64::try_from(known.len()).unwrap().max(1);
-    let chances: Vec<Vec<_>> =
-        payers.iter().map(|_| (0..100).map(|_| (random.below(10), usize::try_from(random.below(which)).unwrap())).collect()).collect();
+    let which = known.len().max(1);
+    let chances: Vec<Vec<_>> = payers.iter().map(|_| (0..100).map(|_| (random.u64(..10), random.usize(..which))).collect()).collect();
     let Scene { host, challenge, .. } = &*scene;
     let paying = join_all(payers.iter().zip(chances).enumerate().map(|(number, (payer, chances))| {
         let (gone, sent) = (&gone, &sent);

@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use crate::{
     crash::rounds_asked,
     harness::{
-        Chain, Host, PAY_TO, Payer, Payment, Random,
+        Chain, Host, PAY_TO, Payer, Payment,
         chain::{GAS_ADDRESS, GAS_KEY},
-        eventually, js,
+        eventually, js, random,
     },
 };
 
@@ -164,7 +164,7 @@ async fn what_no_node_has_is_sent_once_more_after_a_restart() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_kill_of_a_host_that_settles_itself_moves_money_twice_or_without_a_receipt() {
-    let mut random = Random::seeded();
+    let mut random = random();
     let chain = Chain::start().await;
     let (mut host, challenge) = paid_host(&chain).await;
     let mut payers = vec![];
@@ -174,9 +174,9 @@ async fn no_kill_of_a_host_that_settles_itself_moves_money_twice_or_without_a_re
     let (mut moved, mut sent_in_all) = (0, 0);
     let rounds = rounds_asked().map_or(ROUNDS, |kills| kills.div_ceil(2));
     for _ in 0..rounds {
-        let wait = Duration::from_millis(random.below(LONGEST_MS));
+        let wait = Duration::from_millis(random.u64(..LONGEST_MS));
         let sent = pay_until_killed(&mut host, &payers, &challenge, wait).await;
-        host.restart_and_kill(Duration::from_millis(random.below(LONGEST_MS))).await;
+        host.restart_and_kill(Duration::from_millis(random.u64(..LONGEST_MS))).await;
         host.restart().await;
         eventually("what was open is resolved", LONG, async || {
             chain.rpc("anvil_mine", json!(["0x1"])).await;

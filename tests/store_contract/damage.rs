@@ -217,9 +217,9 @@ async fn no_damage_to_any_file_is_silent() {
         copy(&kept, &folder.path().join("store"));
         let mut files = files_of(&folder.path().join("store"));
         files.retain(|file| file.metadata().unwrap().len() > 0);
-        let file = &files[chance.below(files.len() as u64)];
+        let file = &files[chance.below(files.len())];
         let used = std::fs::read(file).unwrap().iter().rposition(|byte| *byte != 0).unwrap_or(0) + 1;
-        let (at, cut) = (chance.below(used as u64), chance.below(2) == 0);
+        let (at, cut) = (chance.below(used), chance.below(2) == 0);
         if cut {
             std::fs::OpenOptions::new().write(true).open(file).unwrap().set_len(at as u64).unwrap();
         } else {

@@ -1,6 +1,6 @@
 //! Histories at random, against a map.
 
-use super::{harness::*, random::Random};
+use super::{harness::*, random::random};
 
 pub async fn random_history_matches_a_map(store: impl Store) {
     let mut chance = Chance::seeded();
@@ -82,24 +82,24 @@ pub async fn same_as(store: &impl Store, model: &BTreeMap<(Space, Vec<u8>), Vec<
 }
 
 /// Chance as these histories need it.
-pub struct Chance(Random);
+pub struct Chance(fastrand::Rng);
 
 impl Chance {
     pub fn seeded() -> Self {
-        Self(Random::seeded())
+        Self(random())
     }
 
-    pub fn below(&mut self, limit: u64) -> usize {
-        usize::try_from(self.0.below(limit)).unwrap()
+    pub fn below(&mut self, limit: usize) -> usize {
+        self.0.usize(..limit)
     }
 
     fn space(&mut self) -> Space {
-        *self.0.pick(&SPACES)
+        *self.0.choice(&SPACES).unwrap()
     }
 
     /// Short, of few bytes, so that keys collide, touch and nest.
     fn key(&mut self) -> Vec<u8> {
-        (0..self.below(5)).map(|_| *self.0.pick(&[0, 1, b'a', 0xfe, 0xff])).collect()
+        (0..self.below(5)).map(|_| *self.0.choice(&[0, 1, b'a', 0xfe, 0xff]).unwrap()).collect()
     }
 
     fn value(&mut self) -> Vec<u8> {
@@ -108,8 +108,7 @@ impl Chance {
             1 => 4_090 + self.below(12),
             _ => self.below(60),
         };
-        let fill = u8::try_from(self.below(256)).unwrap();
-        vec![fill; size]
+        vec![self.0.u8(..); size]
     }
 
     fn bound(&mut self) -> Bound<Vec<u8>> {

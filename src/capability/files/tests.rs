@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 
 use super::{path::SEGMENT_BYTES, *};
 use crate::{
-    base::random::Random,
     capability::testing::Yielding,
     store::{
         faulty::{Fault, FaultyStore},
@@ -313,19 +312,19 @@ async fn list_pages_in_order_and_forgetting_leaves_others() {
 #[tokio::test]
 async fn endpoints_never_meet() {
     for seed in 0..8 {
-        let (host, mut random) = (Host::new(), Random::new(seed));
+        let (host, mut random) = (Host::new(), fastrand::Rng::with_seed(seed));
         let limits = Limits { files: 5, file_bytes: 40, ..Limits::default() };
         let endpoints = [EndpointId::generate(), EndpointId::generate()];
         let mut models: [BTreeMap<String, Vec<u8>>; 2] = Default::default();
         let mut paths: Vec<String> = ["a", "a/b", "b", "ep_"].map(str::to_owned).into();
         paths.extend(endpoints.iter().map(ToString::to_string));
         for step in 0..300_u64 {
-            let place = usize::try_from(random.below(2)).unwrap();
-            let host_of_call = usize::try_from(random.below(2)).unwrap();
+            let place = random.usize(..2);
+            let host_of_call = random.usize(..2);
             let files = || host.files[host_of_call].scoped(&Owner::Platform, &endpoints[place], &limits);
             let model = &mut models[place];
-            let path = random.pick(&paths).clone();
-            match random.below(4) {
+            let path = random.choice(&paths).unwrap().clone();
+            match random.u64(..4) {
                 0 | 1 => {
                     let content = format!("{place} {step}").into_bytes();
                     match files().write(path.clone(), content.clone().into()).await {

@@ -6,7 +6,6 @@ use tollhouse_protocol::limits::{LIST_BYTES, LIST_LIMIT};
 
 use super::*;
 use crate::{
-    base::random::Random,
     capability::testing::Yielding,
     store::{
         Changes, KeyRange, Pairs, Space,
@@ -312,7 +311,7 @@ async fn add_keeps_to_integers_that_javascript_can_read() {
 #[tokio::test]
 async fn endpoints_never_meet() {
     for seed in 0..12 {
-        let (hosts, mut random) = (Hosts::new(), Random::new(seed));
+        let (hosts, mut random) = (Hosts::new(), fastrand::Rng::with_seed(seed));
         let limits = Limits { kv_keys: 12, ..Limits::default() };
         let endpoints = [endpoint(), endpoint(), endpoint()];
         let mut models: [BTreeMap<String, (Value, u64)>; 3] = Default::default();
@@ -321,14 +320,14 @@ async fn endpoints_never_meet() {
         keys.extend(endpoints.iter().map(|id| id.to_string()));
         keys.extend(endpoints.iter().map(|id| format!("\u{1d}{id}")));
         for step in 0..400 {
-            let place = usize::try_from(random.below(3)).unwrap();
+            let place = random.usize(..3);
             let (id, model) = (&endpoints[place], &mut models[place]);
-            let kv = hosts.kvs[usize::try_from(random.below(2)).unwrap()].scoped(&Owner::Platform, id, &limits);
-            let (now, key) = (hosts.clock.now().0, random.pick(&keys).clone());
+            let kv = hosts.kvs[random.usize(..2)].scoped(&Owner::Platform, id, &limits);
+            let (now, key) = (hosts.clock.now().0, random.choice(&keys).unwrap().clone());
             model.retain(|_, (_, expires)| *expires > now);
-            match random.below(10) {
+            match random.u64(..10) {
                 0..=3 => {
-                    let (value, ttl) = (json!([place, step]), *random.pick(&[None, Some(30), Some(500)]));
+                    let (value, ttl) = (json!([place, step]), *random.choice(&[None, Some(30), Some(500)]).unwrap());
                     match kv.set(key.clone(), value.to_string().into(), ttl).await {
                         Ok(_) => drop(model.insert(key, (value, ttl.map_or(u64::MAX, |ttl| now + ttl)))),
                         Err(failure) => assert_eq!(failure.code, "quota_exceeded", "seed {seed}"),
@@ -338,14 +337,14 @@ async fn endpoints_never_meet() {
                     kv.delete(key.clone()).await.unwrap();
                     model.remove(&key);
                 }
-                5 => hosts.pass(random.below(40)),
+                5 => hosts.pass(random.u64(..40)),
                 6 => {
                     let cursor_free = text(&kv.list(key.clone(), LIST_LIMIT, None).await.unwrap()).unwrap();
                     let expected: Vec<_> =
                         model.iter().filter(|(k, _)| k.starts_with(&key)).map(|(k, (v, _))| json!({"key": k, "value": v})).collect();
                     assert_eq!(cursor_free["entries"], json!(expected), "seed {seed}, step {step}");
                 }
-                7 if random.below(20) == 0 => {
+                7 if random.u64(..20) == 0 => {
                     hosts.kvs[0].forget(id).await.unwrap();
                     model.clear();
                 }

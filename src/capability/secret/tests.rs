@@ -180,15 +180,15 @@ async fn a_record_moved_to_another_place_does_not_open() {
 
 #[test]
 fn any_value_opens_where_it_was_sealed_and_nowhere_else() {
-    let mut random = crate::base::random::Random::new(11);
+    let mut random = fastrand::Rng::with_seed(11);
     let folder = tempfile::tempdir().unwrap();
     let ring = ring(&folder);
     let words = ["a", "b", "ep_1", "ep_11", "1", "KEY", "KEY_1", "|", ""];
     let mut nonces = std::collections::BTreeSet::new();
     for _ in 0..400 {
-        let length = usize::try_from(random.below(300)).unwrap();
-        let value: String = (0..length).map(|_| *random.pick(&['a', 'ß', '\0', '"', '🙂'])).collect();
-        let mut word = || *random.pick(&words);
+        let length = random.usize(..300);
+        let value: String = (0..length).map(|_| *random.choice(&['a', 'ß', '\0', '"', '🙂']).unwrap()).collect();
+        let mut word = || *random.choice(&words).unwrap();
         let (here, there) =
             (Binding { owner: word(), endpoint: word(), name: word() }, Binding { owner: word(), endpoint: word(), name: word() });
         let sealed = Sealed::seal(ring.current(), here, &value, Visibility::Env, [Timestamp(1), Timestamp(2)]).unwrap();

@@ -1,5 +1,4 @@
 use super::{corpus::Corpus, *};
-use crate::base::random::Random;
 
 fn corpus() -> Corpus {
     include_str!("../../../fixtures/search/tools.txt").parse().unwrap()
@@ -95,16 +94,16 @@ fn pages_of_a_search_have_everything_once() {
 fn a_changed_index_is_as_a_new_one() {
     const TITLES: [&str; 6] = ["Red apples", "Apple pie recipe", "Pies and cakes", "A red cake", "Recipe finder", "Find red pie recipes"];
     let keys: Vec<_> = (0..12).map(|n| format!("key-{n}")).collect();
-    let mut random = Random::new(0x5ea7c4);
+    let mut random = fastrand::Rng::with_seed(0x5ea7c4);
     let mut there = BTreeMap::new();
     let mut index = Index::default();
     for step in 0..400 {
-        let key = random.pick(&keys).as_str();
-        if random.below(3) == 0 {
+        let key = random.choice(&keys).unwrap().as_str();
+        if random.u64(..3) == 0 {
             index.remove(key);
             there.remove(key);
         } else {
-            let title = *random.pick(&TITLES);
+            let title = *random.choice(&TITLES).unwrap();
             index.put(key, &Text { slug: key, title, tags: &[], description: "" }, key);
             there.insert(key, title);
         }

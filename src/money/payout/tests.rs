@@ -4,7 +4,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::*;
 use crate::{
-    base::{id::ReceiptId, random::Random},
+    base::id::ReceiptId,
     event::{EventQuery, EventSettings},
     money::{PaymentConfig, ledger},
     store::{
@@ -258,22 +258,22 @@ async fn a_packet_that_is_not_the_sum_of_its_receipts_is_not_sealed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn every_receipt_is_in_one_packet() {
     for seed in 1..=30_u64 {
-        let mut random = Random::new(seed);
+        let mut random = fastrand::Rng::with_seed(seed);
         let bench = Bench::new().settled().await;
         let builders = [bench.builder.clone(), BuilderId::generate()];
         bench.set(&builders[1], 0).await;
         let mut earned: [BTreeMap<String, u64>; 2] = Default::default();
         for _ in 0..25 {
-            let who = random.below(2) as usize;
-            match random.below(5) {
+            let who = random.usize(..2);
+            match random.u64(..5) {
                 0 | 1 => {
-                    let count = if random.below(4) == 0 { 1_500 } else { 1 + random.below(40) };
+                    let count = if random.u64(..4) == 0 { 1_500 } else { 1 + random.u64(..40) };
                     let made = bench.earn(&builders[who], (0..count).map(|n| n % 977 + 1)).await;
                     earned[who].extend(made.into_iter().map(|(id, net)| (id.to_string(), net)));
                 }
                 2 => {
-                    let fault = *random.pick(&[Fault::Before, Fault::After, Fault::Lost]);
-                    bench.store.fail_nth(1 + random.below(5), fault);
+                    let fault = *random.choice(&[Fault::Before, Fault::After, Fault::Lost]).unwrap();
+                    bench.store.fail_nth(1 + random.u64(..5), fault);
                     _ = bench.payouts.pay_out(&builders[who]).await;
                     bench.store.heal();
                 }

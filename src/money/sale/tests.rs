@@ -2,10 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::*;
 use crate::{
-    base::{
-        id::{BuilderId, ReceiptId},
-        random::Random,
-    },
+    base::id::{BuilderId, ReceiptId},
     store::{
         Durability, Formatted,
         faulty::{Fault, FaultyStore},
@@ -116,27 +113,27 @@ fn what_leaves_nothing_does_not_wait_to_be_paid_out() {
 #[tokio::test]
 async fn every_report_equals_what_was_sold() {
     for seed in 1..=40_u64 {
-        let mut random = Random::new(seed);
+        let mut random = fastrand::Rng::with_seed(seed);
         let store = Arc::new(FaultyStore::new(MemoryStore::new()));
         let sales = Sales::new(Arc::clone(&store) as _);
         let owners = [builder(), builder(), Owner::Platform];
         let endpoints: Vec<_> = (0..3).map(|_| EndpointId::generate()).collect();
         let mut sold: Vec<(usize, u64, u64, Totals)> = vec![];
         for step in 0..300_u64 {
-            match random.below(10) {
+            match random.u64(..10) {
                 0 => {
-                    let fault = *random.pick(&[None, Some(Fault::Before), Some(Fault::After), Some(Fault::Lost)]);
+                    let fault = *random.choice(&[None, Some(Fault::Before), Some(Fault::After), Some(Fault::Lost)]).unwrap();
                     if let Some(fault) = fault {
-                        store.fail_nth(1 + random.below(2), fault);
+                        store.fail_nth(1 + random.u64(..2), fault);
                     }
-                    _ = sales.fold(owners[random.below(3) as usize].share()).await;
+                    _ = sales.fold(owners[random.usize(..3)].share()).await;
                     store.heal();
                 }
                 1 => sales.fold_all().await.unwrap(),
                 _ => {
-                    let (who, which, ago) = (random.below(3) as usize, random.below(3), random.below(4));
-                    let price = MicroUsd(random.below(100_000));
-                    let totals = match random.below(3) {
+                    let (who, which, ago) = (random.usize(..3), random.u64(..3), random.u64(..4));
+                    let price = MicroUsd(random.u64(..100_000));
+                    let totals = match random.u64(..3) {
                         0 => Totals::FAILED,
                         1 => Totals::FREE,
                         _ => Totals::paid(price, FeeBps(500).of(price, &owners[who])),
@@ -149,7 +146,7 @@ async fn every_report_equals_what_was_sold() {
             }
             if step % 7 == 0 {
                 for (who, owner) in owners.iter().enumerate() {
-                    let within = random.below(4);
+                    let within = random.u64(..4);
                     let report = sales.report(owner, Timestamp(NOW.0 - within * DAY)).await.unwrap();
                     let sum = |wanted: &dyn Fn(u64, u64) -> bool| {
                         let mut sum = Totals::default();

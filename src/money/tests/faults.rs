@@ -3,12 +3,9 @@
 #![expect(clippy::print_stdout, reason = "seeds are printed")]
 
 use super::{ledger::ledger_agrees, *};
-use crate::{
-    base::random::Random,
-    store::{
-        faulty::{Fault, FaultyStore},
-        sled::{SledConfig, SledStore},
-    },
+use crate::store::{
+    faulty::{Fault, FaultyStore},
+    sled::{SledConfig, SledStore},
 };
 
 const MODES: [Fault; 3] = [Fault::Before, Fault::After, Fault::Lost];
@@ -261,7 +258,7 @@ async fn random_histories_keep_the_books() {
 }
 
 async fn history(seed: u64) {
-    let mut dice = Random::new(seed);
+    let mut dice = fastrand::Rng::with_seed(seed);
     let store = Arc::new(FaultyStore::new(MemoryStore::new()));
     let mut bench = Bench::over(Arc::clone(&store) as _);
     bench.fund().await;
@@ -270,10 +267,10 @@ async fn history(seed: u64) {
     let mut bought = std::collections::BTreeMap::<u64, (String, StoredAnswer)>::new();
     for step in 0..120 {
         let story = format!("seed {seed}, step {step}");
-        match dice.below(12) {
+        match dice.u64(..12) {
             0..=4 => {
-                let (nonce, request) = (dice.below(6), format!("request {}", dice.below(2)));
-                let named = dice.below(3) == 0;
+                let (nonce, request) = (dice.u64(..6), format!("request {}", dice.u64(..2)));
+                let named = dice.u64(..3) == 0;
                 let payer = Payer::new(1);
                 let offered = if named { payer.pays_as(nonce, &format!("{NAME}-{}", nonce / 2)) } else { payer.pays(nonce) };
                 match bench.gate.admit(&terms(), offered, &request).await {
@@ -295,9 +292,9 @@ async fn history(seed: u64) {
                 }
             }
             5 | 6 if !running.is_empty() => {
-                let Running { admission, nonce, request } = running.swap_remove(usize::try_from(dice.below(running.len() as u64)).unwrap());
+                let Running { admission, nonce, request } = running.swap_remove(dice.usize(..running.len()));
                 let moods = [Mood::Honest, Mood::Honest, Mood::SettlesUnsure, Mood::Unsure, Mood::Refuses];
-                bench.facilitator.feel(*dice.pick(&moods));
+                bench.facilitator.feel(*dice.choice(&moods).unwrap());
                 let body = format!("{{\"nonce\":{nonce},\"step\":{step}}}");
                 if let Ok(answer) = bench.gate.settle(admission, answer(body.as_bytes()), &draft()).await {
                     assert!(bought.insert(nonce, (request, answer)).is_none(), "{story}: nonce {nonce} is sold twice");
@@ -314,7 +311,7 @@ async fn history(seed: u64) {
                 bench.gate.recover().await.unwrap();
                 bench.gate.tick().await.unwrap();
             }
-            10 => store.fail_nth(1 + dice.below(4), *dice.pick(&MODES)),
+            10 => store.fail_nth(1 + dice.u64(..4), *dice.choice(&MODES).unwrap()),
             _ => store.heal(),
         }
         if step % 4 == 0 {

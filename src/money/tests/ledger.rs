@@ -2,10 +2,7 @@
 
 use super::*;
 use crate::{
-    base::{
-        id::{BuilderId, PayoutId},
-        random::Random,
-    },
+    base::id::{BuilderId, PayoutId},
     money::{
         ledger::{self, Check, Found, POSTINGS, Unit},
         payout::{Decision, Payouts, SettingsDraft, Verdict},
@@ -100,35 +97,35 @@ async fn whatever_moves_money_every_posting_balances_and_all_of_it_agrees() {
         let (payouts, credits) = (bench.payouts(), Arc::clone(bench.gate.credits()));
         let builders = [ready_to_be_paid(&payouts).await, ready_to_be_paid(&payouts).await];
         let owners = [Owner::Platform, Owner::Builder(builders[0].clone()), Owner::Builder(builders[1].clone())];
-        let (mut dice, mut tokens, mut receipts, mut nonce) = (Random::new(seed), vec![], vec![], 0);
+        let (mut dice, mut tokens, mut receipts, mut nonce) = (fastrand::Rng::with_seed(seed), vec![], vec![], 0);
         let refunds = bench.refunds();
         for step in 0..80 {
-            let owner = dice.pick(&owners).clone();
-            match dice.below(10) {
+            let owner = dice.choice(&owners).unwrap().clone();
+            match dice.u64(..10) {
                 0 => {
-                    let Minted { token, credit } = credits.mint(MicroUsd(dice.below(5) * PRICE.0 + 1), "", None).await.unwrap();
+                    let Minted { token, credit } = credits.mint(MicroUsd(dice.u64(..5) * PRICE.0 + 1), "", None).await.unwrap();
                     tokens.push((token.unwrap(), credit.id.clone()));
                 }
                 1 | 2 if !tokens.is_empty() => {
-                    let sold = bench.sell(&owner, by_credit(&dice.pick(&tokens).0)).await;
+                    let sold = bench.sell(&owner, by_credit(&dice.choice(&tokens).unwrap().0)).await;
                     receipts.extend(sold.map(|sold| (sold.receipt_id, false)));
                 }
                 3 | 4 => {
                     nonce += 1;
                     receipts.extend(bench.sell(&owner, Payer::new(1).pays(nonce)).await.map(|sold| (sold.receipt_id, true)));
                 }
-                5 if !tokens.is_empty() => _ = credits.top_up(&dice.pick(&tokens).1, PRICE, None).await,
+                5 if !tokens.is_empty() => _ = credits.top_up(&dice.choice(&tokens).unwrap().1, PRICE, None).await,
                 6 if !tokens.is_empty() => {
-                    let decision = *dice.pick(&[CreditDecision::Revoke, CreditDecision::Restore]);
-                    _ = credits.judge(&dice.pick(&tokens).1, &CreditVerdict { decision, reason: None }).await;
+                    let decision = *dice.choice(&[CreditDecision::Revoke, CreditDecision::Restore]).unwrap();
+                    _ = credits.judge(&dice.choice(&tokens).unwrap().1, &CreditVerdict { decision, reason: None }).await;
                 }
                 7 | 8 if !receipts.is_empty() => {
-                    let (receipt, by_x402) = dice.pick(&receipts);
-                    let amount = (dice.below(3) > 0).then(|| MicroUsd(dice.below(PRICE.0) + 1));
+                    let (receipt, by_x402) = dice.choice(&receipts).unwrap();
+                    let amount = (dice.u64(..3) > 0).then(|| MicroUsd(dice.u64(..PRICE.0) + 1));
                     let transaction = by_x402.then(|| format!("0x{step:064x}"));
                     _ = refunds.give(&Refunding { amount, transaction, ..refunding(receipt) }, None).await;
                 }
-                9 => _ = pay_out(&payouts, dice.pick(&builders), dice.below(2) == 0).await,
+                9 => _ = pay_out(&payouts, dice.choice(&builders).unwrap(), dice.u64(..2) == 0).await,
                 _ => {}
             }
             if step % 16 == 15 {

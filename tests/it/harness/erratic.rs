@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
-use super::{Payment, Random, facilitator::verify};
+use super::{Payment, facilitator::verify};
 
 /// It outlives the hosts that ask it.
 pub struct Erratic {
@@ -50,9 +50,9 @@ pub struct Settlement {
 }
 
 impl Erratic {
-    pub async fn start(log: &Path, random: &mut Random) -> Self {
+    pub async fn start(log: &Path, random: &mut fastrand::Rng) -> Self {
         let (settled, log) = (Mutex::default(), Mutex::new(File::create(log).unwrap()));
-        let chances = (0..1_000).map(|_| random.below(100)).collect();
+        let chances = (0..1_000).map(|_| random.u64(..100)).collect();
         let books = Arc::new(Books { settled, log, chances, asked: AtomicUsize::default(), calm: watch::channel(false).0 });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());

@@ -50,20 +50,16 @@ fn nothing_is_lost_or_counted_twice_and_owners_that_left_are_forgotten() {
     let flow = Flow::new(64);
     let owners = ["a", "b", "c"];
     let mut accounts: Vec<(usize, usize, Account<'_>)> = vec![];
-    let mut seed = 7_u64;
-    let mut random = |below: usize| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (seed >> 33) as usize % below
-    };
+    let mut random = fastrand::Rng::with_seed(7);
     for _ in 0..20_000 {
-        match random(4) {
+        match random.u8(..4) {
             0 if accounts.len() < 12 => {
-                let owner = random(owners.len());
+                let owner = random.usize(..owners.len());
                 accounts.push((owner, 0, flow.account(owners[owner])));
             }
-            1 if !accounts.is_empty() => drop(accounts.swap_remove(random(accounts.len()))),
+            1 if !accounts.is_empty() => drop(accounts.swap_remove(random.usize(..accounts.len()))),
             what if !accounts.is_empty() => {
-                let (at, bytes) = (random(accounts.len()), random(40));
+                let (at, bytes) = (random.usize(..accounts.len()), random.usize(..40));
                 let (owner, before) = (accounts[at].0, accounts[at].1);
                 let sum =
                     |of: &dyn Fn(usize) -> bool| accounts.iter().filter(|account| of(account.0)).map(|account| account.1).sum::<usize>();

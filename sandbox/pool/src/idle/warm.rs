@@ -105,13 +105,12 @@ mod tests {
         let endpoints = ["a", "b", "c"];
         let workers: Vec<_> = (0..12_u64).map(|number| worker(endpoints[number as usize % 3], number)).collect();
         let mut model: Vec<&Arc<Process>> = Vec::new();
-        let mut chance = 1_u64;
+        let mut random = fastrand::Rng::with_seed(1);
         for round in 0..2_000 {
-            chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let number = (chance >> 33) as usize % workers.len();
+            let number = random.usize(..workers.len());
             let (one, endpoint) = (&workers[number], endpoints[number % 3]);
             let at = model.iter().position(|waiting| Arc::ptr_eq(waiting, one));
-            match ((chance >> 60) % 4, at) {
+            match (random.u8(..4), at) {
                 (0, Some(at)) => assert!(set.remove(model.remove(at)).is_some()),
                 (1, _) => {
                     let is_of = |waiting: &&Arc<Process>| waiting.loaded.get().is_some_and(|holding| *holding.endpoint == *endpoint);

@@ -5,7 +5,6 @@ use std::{collections::BTreeSet, path::PathBuf};
 use serde::Deserialize;
 
 use super::{super::Upload, scanner};
-use crate::base::random::Random;
 
 /// A case of `fixtures/safety/<family>/{true,false}.jsonc`. `~~` is left out of its texts: it keeps scanners for leaks away.
 #[derive(Deserialize)]
@@ -50,8 +49,8 @@ fn expanded(text: &str) -> String {
 }
 
 fn written_out(what: &str, count: usize) -> String {
-    let mut random = Random::new(1);
-    let mut digits = |alphabet: &[u8], count: usize| (0..count).map(|_| char::from(*random.pick(alphabet))).collect::<String>();
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut digits = |alphabet: &[u8], count: usize| (0..count).map(|_| char::from(*random.choice(alphabet).unwrap())).collect::<String>();
     match what {
         "base64" => digits(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", count),
         "hex" => digits(b"0123456789abcdef", count),
