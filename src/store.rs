@@ -37,6 +37,8 @@ pub use self::{
 pub(crate) use self::value::{json_values, postcard_values};
 
 mod add;
+#[cfg(test)]
+pub(crate) mod around;
 mod batch;
 mod changes;
 mod declared;

@@ -23,7 +23,7 @@ use tokio_rustls::{TlsAcceptor, rustls, server::TlsStream};
 
 pub(crate) use self::name_server::NameServer;
 use super::guard::Lookup;
-use crate::store::{Batch, Changes, Direction, Durability, KeyRange, Pairs, Space, Store, StoreError, memory::MemoryStore};
+use crate::store::{Batch, Direction, Durability, KeyRange, Pairs, Space, Store, StoreError, around::Around, memory::MemoryStore};
 
 /// Serves `router` on a loopback port until the test's runtime ends.
 pub(crate) async fn serve(router: Router) -> SocketAddr {
@@ -116,14 +116,18 @@ impl Yielding {
 }
 
 #[async_trait]
-impl Store for Yielding {
-    async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+impl Around for Yielding {
+    fn inner(&self) -> &dyn Store {
+        &self.inner
+    }
+
+    async fn on_get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         let found = self.inner.get(space, key).await;
         tokio::task::yield_now().await;
         found
     }
 
-    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
+    async fn on_scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
         let found = self.inner.scan(space, range, limit, direction).await;
         let bytes = found.iter().flatten().map(|(key, value)| key.len() + value.len()).sum();
         self.scanned.fetch_add(bytes, Ordering::Relaxed);
@@ -132,17 +136,9 @@ impl Store for Yielding {
         found
     }
 
-    async fn count(&self, space: Space, range: KeyRange, most: usize) -> Result<usize, StoreError> {
-        self.inner.count(space, range, most).await
-    }
-
-    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
+    async fn on_apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
         tokio::task::yield_now().await;
         self.inner.apply(batch, durability).await
-    }
-
-    async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
-        self.inner.changes(after, limit).await
     }
 }
 
@@ -159,26 +155,14 @@ impl Stuck {
 }
 
 #[async_trait]
-impl Store for Stuck {
-    async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        self.inner.get(space, key).await
+impl Around for Stuck {
+    fn inner(&self) -> &dyn Store {
+        &self.inner
     }
 
-    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
-        self.inner.scan(space, range, limit, direction).await
-    }
-
-    async fn count(&self, space: Space, range: KeyRange, most: usize) -> Result<usize, StoreError> {
-        self.inner.count(space, range, most).await
-    }
-
-    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
+    async fn on_apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
         self.go.acquire().await.expect("it is never closed").forget();
         self.inner.apply(batch, durability).await
-    }
-
-    async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
-        self.inner.changes(after, limit).await
     }
 }
 

@@ -76,7 +76,7 @@ mod tests {
 
     use super::*;
     use crate::store::{
-        Changes, Direction, KeyRange, Pairs,
+        around::Around,
         faulty::{self, FaultyStore},
         memory::MemoryStore,
     };
@@ -102,25 +102,13 @@ mod tests {
     struct Hanging(MemoryStore);
 
     #[async_trait]
-    impl Store for Hanging {
-        async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-            self.0.get(space, key).await
+    impl Around for Hanging {
+        fn inner(&self) -> &dyn Store {
+            &self.0
         }
 
-        async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
-            self.0.scan(space, range, limit, direction).await
-        }
-
-        async fn count(&self, space: Space, range: KeyRange, most: usize) -> Result<usize, StoreError> {
-            self.0.count(space, range, most).await
-        }
-
-        async fn apply(&self, _batch: Batch, _durability: Durability) -> Result<Vec<i128>, StoreError> {
+        async fn on_apply(&self, _batch: Batch, _durability: Durability) -> Result<Vec<i128>, StoreError> {
             std::future::pending().await
-        }
-
-        async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
-            self.0.changes(after, limit).await
         }
     }
 

@@ -53,7 +53,7 @@ use crate::{
     },
     call::{Closing, ReceiptFinisher},
     event::{EventSettings, Events},
-    store::{Batch, Changes, Direction, Durability, KeyRange, Pairs, Space, Store, StoreError, Value as _, Write, memory::MemoryStore},
+    store::{Batch, Direction, Durability, KeyRange, Space, Store, StoreError, Value as _, Write, around::Around, memory::MemoryStore},
     tool::{MicroUsd, Owner, UsdChange},
 };
 
@@ -436,20 +436,12 @@ impl Interrupted {
 }
 
 #[async_trait]
-impl Store for Interrupted {
-    async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        self.inner.get(space, key).await
+impl Around for Interrupted {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
     }
 
-    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
-        self.inner.scan(space, range, limit, direction).await
-    }
-
-    async fn count(&self, space: Space, range: KeyRange, most: usize) -> Result<usize, StoreError> {
-        self.inner.count(space, range, most).await
-    }
-
-    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
+    async fn on_apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
         if self.after.fetch_sub(1, Ordering::SeqCst) == 1 {
             let interruption = self.interruption.lock().unwrap().take();
             if let Some(interruption) = interruption {
@@ -457,10 +449,6 @@ impl Store for Interrupted {
             }
         }
         self.inner.apply(batch, durability).await
-    }
-
-    async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
-        self.inner.changes(after, limit).await
     }
 }
 

@@ -25,26 +25,14 @@ impl Recording {
 }
 
 #[async_trait]
-impl Store for Recording {
-    async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        self.inner.get(space, key).await
+impl Around for Recording {
+    fn inner(&self) -> &dyn Store {
+        &self.inner
     }
 
-    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
-        self.inner.scan(space, range, limit, direction).await
-    }
-
-    async fn count(&self, space: Space, range: KeyRange, most: usize) -> Result<usize, StoreError> {
-        self.inner.count(space, range, most).await
-    }
-
-    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
+    async fn on_apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
         self.written.lock().unwrap().extend(batch.writes.iter().filter_map(|write| write.value.as_ref().map(|value| value.to_vec())));
         self.inner.apply(batch, durability).await
-    }
-
-    async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
-        self.inner.changes(after, limit).await
     }
 }
 

@@ -10,10 +10,7 @@ use super::*;
 use crate::{
     capability::testing::Yielding,
     money::gate::record::Record,
-    store::{
-        Batch, Changes, Direction, Durability, KeyRange, Pairs,
-        faulty::{Fault, FaultyStore},
-    },
+    store::faulty::{Fault, FaultyStore},
     tool::MicroUsd,
 };
 
@@ -379,27 +376,15 @@ impl SlowDisk {
 }
 
 #[async_trait]
-impl Store for SlowDisk {
-    async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        self.held.get(space, key).await
+impl Around for SlowDisk {
+    fn inner(&self) -> &dyn Store {
+        &*self.held
     }
 
-    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
-        self.held.scan(space, range, limit, direction).await
-    }
-
-    async fn count(&self, space: Space, range: KeyRange, most: usize) -> Result<usize, StoreError> {
-        self.held.count(space, range, most).await
-    }
-
-    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
+    async fn on_apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
         let (answer, outcome) = oneshot::channel();
         self.queue.send((batch, durability, answer)).unwrap_or_else(|_| panic!("the writer is there"));
         outcome.await.unwrap()
-    }
-
-    async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
-        self.held.changes(after, limit).await
     }
 }
 

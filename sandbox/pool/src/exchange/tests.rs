@@ -150,8 +150,18 @@ async fn run<F: Future<Output = ()>>(host: &Host, script: impl FnOnce(Peer) -> F
 
 /// As [`run`], under `limits`. The script gets the meter too, to be the watchdog.
 async fn run_within<F: Future<Output = ()>>(limits: &Limits, host: &Host, script: impl FnOnce(Peer, Arc<Link>) -> F) -> Ended {
+    run_on(&scheduler(), limits, host, script).await
+}
+
+/// As [`run_within`], in a slot of `scheduler`.
+async fn run_on<F: Future<Output = ()>>(
+    scheduler: &Scheduler,
+    limits: &Limits,
+    host: &Host,
+    script: impl FnOnce(Peer, Arc<Link>) -> F,
+) -> Ended {
     let (ours, theirs) = UnixStream::pair().unwrap();
-    let (link, scheduler) = (Arc::new(link(ours)), scheduler());
+    let link = Arc::new(link(ours));
     let mut permit = scheduler.acquire(Ask { owner: "a", endpoint: "x", caller: None, concurrency: 1 }).await.unwrap();
     let mut buffers = Buffers::default();
     let flow = Flow::new(1 << 30);
@@ -356,14 +366,8 @@ async fn what_comes_behind_an_answer_is_the_next_calls_if_one_was_sent_ahead() {
 
 #[tokio::test]
 async fn call_that_waits_for_nothing_keeps_its_slot() {
-    let (ours, theirs) = UnixStream::pair().unwrap();
-    let (link, scheduler, host) = (link(ours), scheduler(), Host::default());
-    let mut permit = scheduler.acquire(Ask { owner: "a", endpoint: "x", caller: None, concurrency: 1 }).await.unwrap();
-    let (mut buffers, limits, flow) = (Buffers::default(), Limits::default(), Flow::new(0));
-    let call = drive(&link, &mut buffers, asked(&limits, &flow), begin(), &host, &mut permit);
-    let others = async {
-        let mut peer = Peer(theirs);
-        peer.hear().await;
+    let (scheduler, host) = (scheduler(), Host::default());
+    let ended = run_on(&scheduler, &Limits::default(), &host, async |mut peer, _| {
         let said = Said { message: "behind it".into(), fraction: None };
         peer.say(&[ToHost::Waiting, ToHost::Progress(said)]).await;
         while host.logged.lock().unwrap().is_empty() {
@@ -371,8 +375,8 @@ async fn call_that_waits_for_nothing_keeps_its_slot() {
         }
         assert_eq!(scheduler.occupancy().running, 1);
         peer.say(&[done(b"1")]).await;
-    };
-    let (ended, ()) = tokio::join!(call, others);
+    })
+    .await;
     assert!(ended.clean.is_some());
 }
 

@@ -1,0 +1,48 @@
+//! Stores of tests: one around another, to which it hands on what it does not do otherwise itself.
+
+use async_trait::async_trait;
+
+use super::{Batch, Changes, Direction, Durability, KeyRange, Pairs, Sizes, Space, Store, StoreError};
+
+/// What such a store does itself.
+#[async_trait]
+pub(crate) trait Around: Send + Sync + 'static {
+    fn inner(&self) -> &dyn Store;
+
+    async fn on_get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.inner().get(space, key).await
+    }
+
+    async fn on_scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
+        self.inner().scan(space, range, limit, direction).await
+    }
+
+    async fn on_apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError>;
+}
+
+#[async_trait]
+impl<S: Around> Store for S {
+    async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.on_get(space, key).await
+    }
+
+    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
+        self.on_scan(space, range, limit, direction).await
+    }
+
+    async fn count(&self, space: Space, range: KeyRange, most: usize) -> Result<usize, StoreError> {
+        self.inner().count(space, range, most).await
+    }
+
+    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
+        self.on_apply(batch, durability).await
+    }
+
+    async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
+        self.inner().changes(after, limit).await
+    }
+
+    fn sizes(&self) -> Sizes {
+        self.inner().sizes()
+    }
+}
