@@ -41,22 +41,16 @@ impl Alarm {
     /// Calls `look` each [`TICK`] while any budget is in force, and in between when it says that it is to be soon, until it says
     /// that it is over, or the alarm is [silenced](Self::silence).
     pub(crate) fn ring(&self, mut look: impl FnMut(Round) -> Option<Duration>) {
-        let mut tick = Instant::now();
-        let mut soonest = Duration::MAX;
+        let mut rounds = Rounds::from(Instant::now());
         loop {
             if self.wait_for_first() {
-                (tick, soonest) = (Instant::now() + TICK, Duration::MAX);
+                rounds = Rounds::from(Instant::now());
             }
-            if !self.wait(soonest.min(tick.saturating_duration_since(Instant::now()))) {
+            if !self.wait(rounds.patience(Instant::now())) {
                 return;
             }
-            let now = Instant::now();
-            let round = if now < tick { Round::Between } else { Round::Tick };
-            if round == Round::Tick {
-                tick = now + TICK;
-            }
-            let Some(next) = look(round) else { return };
-            soonest = next;
+            let Some(soonest) = look(rounds.next(Instant::now())) else { return };
+            rounds.soonest = soonest;
         }
     }
 
@@ -79,15 +73,21 @@ impl Alarm {
 
     /// Waits for so long, or until there is haste; false when it is silenced.
     fn wait(&self, patience: Duration) -> bool {
-        let waits = |bell: &mut Bell| !bell.is_silenced && !bell.is_hurried;
-        let (mut bell, _) = self.rings.wait_timeout_while(self.bell(), patience, waits).unwrap_or_else(PoisonError::into_inner);
+        let quiet = |bell: &mut Bell| bell.is_quiet();
+        let (mut bell, _) = self.rings.wait_timeout_while(self.bell(), patience, quiet).unwrap_or_else(PoisonError::into_inner);
         bell.is_hurried = false;
         !bell.is_silenced
     }
 
     /// Notes that a budget is in force.
     pub(crate) fn arm(&self) {
-        if self.armed.fetch_add(1, Ordering::AcqRel) == 0 && self.bell().awaits_first {
+        if self.armed.fetch_add(1, Ordering::AcqRel) == 0 {
+            self.tell_of_first();
+        }
+    }
+
+    fn tell_of_first(&self) {
+        if self.bell().awaits_first {
             self.rings.notify_one();
         }
     }
@@ -113,11 +113,59 @@ impl Alarm {
     }
 }
 
+impl Bell {
+    fn is_quiet(&self) -> bool {
+        !self.is_silenced && !self.is_hurried
+    }
+}
+
+/// When the watchdog looks next.
+#[derive(Debug)]
+struct Rounds {
+    tick: Instant,
+    /// How soon the last look wants the next one.
+    soonest: Duration,
+}
+
+impl Rounds {
+    fn from(now: Instant) -> Self {
+        Self { tick: now + TICK, soonest: Duration::MAX }
+    }
+
+    fn patience(&self, now: Instant) -> Duration {
+        self.soonest.min(self.tick.saturating_duration_since(now))
+    }
+
+    fn next(&mut self, now: Instant) -> Round {
+        if now < self.tick {
+            return Round::Between;
+        }
+        self.tick = now + TICK;
+        Round::Tick
+    }
+}
+
+#[cfg(test)]
+impl Alarm {
+    pub(crate) fn is_hurried(&self) -> bool {
+        self.bell().is_hurried
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::thread::{park_timeout, scope};
 
     use super::*;
+
+    /// Silences an alarm, also where a test fails.
+    struct Silenced<'a>(&'a Alarm);
+
+    impl Drop for Silenced<'_> {
+        fn drop(&mut self) {
+            self.0.silence();
+        }
+    }
 
     #[test]
     fn watchdog_looks_while_any_budget_is_in_force_and_no_longer() {
@@ -128,6 +176,7 @@ mod tests {
         };
         scope(|scope| {
             scope.spawn(|| alarm.ring(look));
+            let _silenced = Silenced(&alarm);
             let in_a_while = || {
                 let before = looks.load(Ordering::Relaxed);
                 park_timeout(4 * TICK);
@@ -147,8 +196,32 @@ mod tests {
                 assert!(none());
             }
             alarm.arm();
-            alarm.silence();
         });
+    }
+
+    #[test]
+    fn watchdog_ticks_at_its_times_and_looks_between_when_that_is_sooner() {
+        let (began, instant) = (Instant::now(), Duration::from_nanos(1));
+        let mut rounds = Rounds::from(began);
+        assert_eq!([Duration::ZERO, TICK / 2, 3 * TICK].map(|passed| rounds.patience(began + passed)), [TICK, TICK / 2, Duration::ZERO]);
+        rounds.soonest = instant;
+        assert_eq!(rounds.patience(began), instant);
+        assert_eq!(rounds.next(began + TICK - instant), Round::Between);
+        assert_eq!(rounds.next(began + TICK), Round::Tick);
+        assert_eq!(rounds.next(began + TICK), Round::Between);
+        assert_eq!(rounds.next(began + 9 * TICK), Round::Tick);
+        rounds.soonest = Duration::MAX;
+        assert_eq!(rounds.patience(began + 9 * TICK), TICK, "what it missed it does not catch up with");
+    }
+
+    #[test]
+    fn bell_is_quiet_until_somebody_has_haste_or_it_is_silenced() {
+        let quiet = |is_silenced, is_hurried| Bell { is_silenced, is_hurried, ..Bell::default() }.is_quiet();
+        assert_eq!([quiet(false, false), quiet(false, true), quiet(true, false), quiet(true, true)], [true, false, false, false]);
+        let alarm = Alarm::default();
+        alarm.hurry();
+        assert!(alarm.is_hurried() && alarm.wait(Duration::from_secs(600)));
+        assert!(!alarm.is_hurried(), "one look is enough");
     }
 
     #[test]

@@ -203,6 +203,16 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_a_pool_has_going_ends_with_it() {
+        let core = Core::new(PoolConfig::new("/bin/false")).unwrap();
+        let (stopped, alarm) = (core.stopped.clone(), Arc::clone(&core.alarm));
+        drop(core);
+        assert!(stopped.is_cancelled());
+        alarm.arm();
+        alarm.ring(|_| panic!("it is silenced"));
+    }
+
+    #[tokio::test]
     async fn layer_is_in_force_where_no_worker_was_refused_it() {
         let core = Core::new(PoolConfig::new("/bin/false")).unwrap();
         let refused = |layer| Refused { layer, errno: 1 };

@@ -245,6 +245,24 @@ mod tests {
         assert!(!process.is_live() && core.idle().warm.len() == 0);
     }
 
+    #[tokio::test]
+    async fn spares_of_a_tier_that_nobody_asks_for_are_ended_and_no_others() {
+        let (core, [(usual, _usual), (other, _other)]) = (core(), [Tier::Jit, Tier::Jitless].map(Process::stand_in_of));
+        core.idle().spares = vec![Arc::clone(&usual), Arc::clone(&other)];
+        core.sweep_idle();
+        assert!(usual.is_live() && !other.is_live() && core.idle().spares_to_come() == 1);
+    }
+
+    #[tokio::test]
+    async fn turns_come_with_ticks_and_not_with_looks_between() {
+        let (core, mut turns) = (core(), Turns::of_cores(1));
+        let before = turns.clone();
+        core.look_at_everyone(Round::Between, &mut turns);
+        assert_eq!(turns, before);
+        core.look_at_everyone(Round::Tick, &mut turns);
+        assert_ne!(turns, before);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn nothing_goes_on_behind_a_pool_that_was_dropped() {
         let core = start(PoolConfig { spares: 0, ..PoolConfig::new("/bin/false") }).unwrap();

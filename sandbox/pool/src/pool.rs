@@ -150,3 +150,16 @@ impl Drop for Cancel<'_> {
         count(&self.0.counters.cancels);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn tier_of_a_pool_is_the_one_that_is_set() {
+        for tier in Tier::ALL {
+            let config = PoolConfig { tier, spares: 0, ..PoolConfig::new("/bin/false") };
+            assert_eq!(Pool::start(config).unwrap().tier(), tier);
+        }
+    }
+}

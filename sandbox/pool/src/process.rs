@@ -259,22 +259,31 @@ impl Process {
 
     /// As [`stand_in`](Self::stand_in), of a process that runs this script.
     pub(crate) fn stand_in_that(script: &str) -> (Arc<Self>, UnixStream) {
-        Self::stand_in_with(script, crate::places::Places::new(1, 0).take().unwrap())
+        Self::stand_in_with(script, Tier::Jit, Self::place_to_stand_in())
     }
 
     /// As [`stand_in`](Self::stand_in), of a process that has this place.
     pub(crate) fn stand_in_at(place: Arc<Place>) -> (Arc<Self>, UnixStream) {
-        Self::stand_in_with("exec sleep 600", place)
+        Self::stand_in_with("exec sleep 600", Tier::Jit, place)
+    }
+
+    /// As [`stand_in`](Self::stand_in), of a process of this tier.
+    pub(crate) fn stand_in_of(tier: Tier) -> (Arc<Self>, UnixStream) {
+        Self::stand_in_with("exec sleep 600", tier, Self::place_to_stand_in())
+    }
+
+    fn place_to_stand_in() -> Arc<Place> {
+        crate::places::Places::new(1, 0).take().unwrap()
     }
 
     #[expect(clippy::zombie_processes, reason = "the reaper waits for it")]
-    fn stand_in_with(script: &str, place: Arc<Place>) -> (Arc<Self>, UnixStream) {
+    fn stand_in_with(script: &str, tier: Tier, place: Arc<Place>) -> (Arc<Self>, UnixStream) {
         let child = std::process::Command::new("/bin/sh").args(["-c", script]).spawn().unwrap();
         let (pid, weak) = (child.id(), Arc::downgrade(&place));
         let child = crate::reaper::Reaper::start().unwrap().adopt(rustix::process::Pid::from_child(&child), place);
         let (stream, theirs) = UnixStream::pair().unwrap();
         let pipeline = Pipeline::new(2, std::time::Duration::MAX);
-        (Arc::new(Self::new(pid, Tier::Jit, (child, weak), Link { stream, pipeline, meter: Meter::new(Arc::default()) })), theirs)
+        (Arc::new(Self::new(pid, tier, (child, weak), Link { stream, pipeline, meter: Meter::new(Arc::default()) })), theirs)
     }
 
     /// Waits until it has come to its own end.

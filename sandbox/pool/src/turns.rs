@@ -13,7 +13,7 @@ const SHARE: f64 = 0.05;
 const LEAST_CORES: f64 = 0.2;
 
 /// How many turns are due, each a core's from one look of the watchdog to the next.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Turns {
     each_tick: f64,
     due: f64,
@@ -25,7 +25,7 @@ impl Turns {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a number of cores")]
-    fn of_cores(cores: usize) -> Self {
+    pub(crate) fn of_cores(cores: usize) -> Self {
         Self { each_tick: (cores as f64 * SHARE).max(LEAST_CORES), due: 0.0 }
     }
 

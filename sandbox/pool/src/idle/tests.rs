@@ -22,6 +22,15 @@ async fn whoever_comes_when_it_is_closed_comes_back() {
 }
 
 #[tokio::test]
+async fn spares_on_their_way_are_spares() {
+    let (spare, mut idle) = (worker().0, Idle::default());
+    idle.spares.push(spare);
+    idle.booting[Tier::Jit] = 2;
+    idle.booting[Tier::Jitless] = 3;
+    assert_eq!((idle.spares_to_come(), idle.spares_of(Tier::Jit), idle.spares_of(Tier::Jitless)), (6, 3, 3));
+}
+
+#[tokio::test]
 async fn nothing_more_is_sent_ahead_to_a_worker_that_is_put_back() {
     let ([first, second], mut idle) = ([worker().0, worker().0], Idle::default());
     idle.pipelined = vec![Arc::clone(&first), Arc::clone(&second)];

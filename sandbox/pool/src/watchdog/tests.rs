@@ -160,6 +160,18 @@ async fn memory_is_looked_at_when_it_is_due_also_between_ticks_and_of_calls_that
 }
 
 #[test]
+fn process_that_may_be_full_before_the_next_tick_is_looked_at_at_once() {
+    let of = |rss_bytes| Budget { rss_bytes, ..AMPLE };
+    let full_at_the_tick = (0..1 << 20).map(|kib: u64| of(kib << 10)).find(|budget| budget.until_full(0) >= TICK).unwrap();
+    assert_eq!(full_at_the_tick.until_full(0), TICK);
+    for (budget, is_hurried) in [(of(full_at_the_tick.rss_bytes - (4 << 10)), true), (full_at_the_tick, false), (AMPLE, false)] {
+        let alarm = Arc::new(Alarm::default());
+        Meter::new(Arc::clone(&alarm)).begin(budget);
+        assert_eq!(alarm.is_hurried(), is_hurried, "{budget:?}");
+    }
+}
+
+#[test]
 fn budget_that_nobody_will_end_is_in_force_no_more() {
     let alarm = Arc::new(Alarm::default());
     let meter = Meter::new(Arc::clone(&alarm));
