@@ -36,6 +36,19 @@ pub enum Share {
     OfFree,
 }
 
+impl Share {
+    /// Whether an owner that has so many of `most` may have one more of those that are `free`.
+    #[must_use]
+    pub fn allows(self, most: usize, has: usize, free: usize) -> bool {
+        free > 0
+            && match self {
+                Self::All => true,
+                Self::AllBut(room) => has < most.saturating_sub(room).max(1),
+                Self::OfFree => has == 0 || has < TIMES_FREE * (free - 1),
+            }
+    }
+}
+
 /// So many of one kind.
 pub struct Fair<K: Owner> {
     share: Share,
@@ -106,13 +119,7 @@ impl<K: Owner> Fair<K> {
 
     /// Whether an owner that has so many may have one more, where so many are under way.
     fn allows(&self, has: usize, under_way: usize) -> bool {
-        let free = self.most - under_way;
-        free > 0
-            && match self.share {
-                Share::All => true,
-                Share::AllBut(room) => has < self.most.saturating_sub(room).max(1),
-                Share::OfFree => has == 0 || has < TIMES_FREE * (free - 1),
-            }
+        self.share.allows(self.most, has, self.most - under_way)
     }
 
     fn state(&self) -> MutexGuard<'_, State<K>> {

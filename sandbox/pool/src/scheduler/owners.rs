@@ -2,9 +2,7 @@
 
 use std::collections::HashMap;
 
-/// How many times as many processes one owner may have as it leaves free. Alone it has all but an eighth of them; a second one finds
-/// seven eighths of that eighth, and as calls end both come to the same. Whoever has none yet is let in while there is any.
-const TIMES_FREE: usize = 7;
+use tollhouse_fair::Share;
 
 /// Fewer processes than this are not worth sparing one.
 const FEW: usize = 4;
@@ -43,11 +41,8 @@ impl Owner {
 
     /// Whether it may have one more of `all` processes of which so many are `free`.
     pub(super) fn may_have_process(&self, all: usize, free: usize) -> bool {
-        match free {
-            0 => false,
-            _ if self.admitted == 0 || all < FEW => true,
-            free => self.admitted < TIMES_FREE * (free - 1),
-        }
+        let share = if all < FEW { Share::All } else { Share::OfFree };
+        share.allows(all, self.admitted, free)
     }
 }
 
