@@ -151,9 +151,9 @@ impl Host {
         }
     }
 
-    /// Waits until there is something to read. A blocking read would do the same, but is also woken, for
+    /// Waits until there is something to read, with `wait` no longer than that. A blocking read would do the same, but is also woken, for
     /// nothing, whenever the host takes what was written.
-    fn readable(&self, wait: Option<Duration>) -> Result<(), Gone> {
+    pub(crate) fn readable(&self, wait: Option<Duration>) -> Result<(), Gone> {
         let timeout = wait.map(Timespec::try_from).transpose().map_err(|_| Gone::Io)?;
         let mut polled = [PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN)];
         loop {

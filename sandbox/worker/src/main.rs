@@ -28,6 +28,7 @@ mod nesting;
 mod op_queue;
 mod ops;
 mod pump;
+mod rehearsal;
 mod schema;
 mod scripts;
 mod stack;

@@ -29,8 +29,12 @@ use crate::{
     load,
     memory::Memory,
     pump::{End, Started, begin_call, call_of, pump, send},
+    rehearsal::rehearse,
     schema::Schemas,
 };
+
+/// How long a worker waits for a bundle before it rehearses: as a spare it waits far longer, and else not as long.
+const LULL: Duration = Duration::from_millis(10);
 
 /// How long a worker has nothing to do before it collects its garbage.
 const REST: Duration = Duration::from_secs(1);
@@ -97,6 +101,11 @@ impl Blank {
         self.host.turn_to(socket)
     }
 
+    /// Does at once what its first load and its first call would take long for.
+    pub(crate) fn rehearse(&mut self) {
+        rehearse(&mut self.runtime, &self.driver, &self.budget);
+    }
+
     /// Serves the host as `user`, see [`run`].
     ///
     /// # Errors
@@ -140,6 +149,9 @@ impl Worker {
     }
 
     fn serve(&mut self) -> Gone {
+        if matches!(self.host.readable(Some(LULL)), Err(Gone::TimedOut)) {
+            rehearse(&mut self.runtime, &self.driver, &self.budget);
+        }
         let mut loaded = false;
         let mut is_tidy = true;
         loop {

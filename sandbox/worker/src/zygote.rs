@@ -1,15 +1,15 @@
 //! Where workers come from that need not boot: a process that has booted an engine, and forks.
 //!
 //! ```text
-//! boot ── harden ──(an order)── fork ── jail ── Ready ── …     a worker, the child of the host as if that had started it
-//!                       ╰── the next order
+//! boot ── harden ── rehearse ──(an order)── fork ── jail ── Ready ── …     a worker, the child of the host as if that had started it
+//!                                   ╰── the next order
 //! ```
 //!
 //! An order is the number of a user to become, 0 for none, with the worker's end of a socket; it is answered with the worker's id, or
 //! with the system's error number below 0. Before the first one a 0 says that the zygote is ready. What a worker has of the engine it
 //! shares with the zygote until it writes to it.
 //!
-//! Shared as well is what was chosen at random when the engine booted: where things are in memory, and the keys of its hash tables.
+//! Shared as well is what was chosen at random by then: where things are in memory, and the keys of the engine's hash tables and ours.
 //! Nothing else is: no random number was drawn for a handler (09_crypto.js draws them itself), no thread runs, no clock was read.
 
 use std::{
@@ -49,6 +49,7 @@ pub(crate) fn run(terms: Terms) -> Result<(), Gone> {
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|_| Gone::Io)?;
     let program = name().map_err(|_| Gone::Io)?;
     let mut blank = Blank::boot(Terms { socket: PLACE, ..terms });
+    blank.rehearse();
     let fork = Fork::prepare().map_err(|_| Gone::Io)?;
     let _ = set_name(NAME);
     answer(blank.socket(), 0)?;

@@ -11,5 +11,6 @@ mod limits;
 mod memory;
 mod pipeline;
 mod tiers;
+mod traces;
 mod workers;
 mod zygotes;

@@ -1,0 +1,55 @@
+//! What a handler can see of the process that it is in before it has done anything.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+use tollhouse_protocol::Tier;
+
+use crate::house::{House, Tool, json};
+
+/// Tells all there is to see from the global object on: names, kinds, and values that are no objects, of what `RegExp` remembers too,
+/// the first numbers that are given out, and what an error says of its place.
+const SEEN: &str = r#"
+export default async (req, ctx) => {
+  const lines = [], numbers = new Map([[globalThis, 0]]), queue = [globalThis];
+  const told = (value) => {
+    if (value === null || (typeof value !== "object" && typeof value !== "function")) return `${typeof value} ${String(value)}`;
+    if (!numbers.has(value)) {
+      numbers.set(value, numbers.size);
+      queue.push(value);
+    }
+    return `${typeof value} #${numbers.get(value)}`;
+  };
+  [req, ctx, async () => {}, function* () {}, [][Symbol.iterator](), new Error("x")].forEach(told);
+  for (let at = 0; at < queue.length; at++) {
+    lines.push(`#${at} of ${told(Object.getPrototypeOf(queue[at]))}, ${Object.isExtensible(queue[at])}`);
+    for (const key of Reflect.ownKeys(queue[at])) {
+      const { value, get, set, ...flags } = Object.getOwnPropertyDescriptor(queue[at], key);
+      lines.push(`${String(key)}: ${told(value)}, ${told(get)}, ${told(set)}, ${Object.values(flags)}`);
+    }
+  }
+  const remembered = ["input", "lastMatch", "lastParen", "leftContext", "rightContext", "$1", "$9"].map((name) => String(RegExp[name]));
+  const first = [setTimeout(() => {}, 1), performance.now(), Date.now(), performance.timeOrigin];
+  return { lines, remembered, first, stack: new Error("x").stack, url: import.meta.url };
+};
+"#;
+
+/// A forked worker has seen a rehearsal, as a spare two; one that is wanted at once is likely to have seen none.
+#[tokio::test(flavor = "multi_thread")]
+async fn handler_sees_nothing_of_what_was_rehearsed_before_it() {
+    for tier in Tier::ALL {
+        let mut tool = Tool::new("seen", SEEN);
+        tool.tier = tier;
+        let forked = House::start(|config| (config.spares, config.tier) = (1, tier)).await;
+        let blank = House::start(|config| (config.zygote_forks, config.spares) = (0, 0)).await;
+        forked.until(|pool| pool.status().spares == 1).await;
+        sleep(Duration::from_millis(50)).await;
+        let answers = [json(forked.call(&tool).await), json(blank.call(&tool).await)];
+        assert!(answers[0].len() > 50_000 && answers[0].contains("globalThis"), "{}", answers[0]);
+        assert_eq!(answers[0], answers[1], "{tier}");
+        let [forks, none] = [&forked, &blank].map(|house| house.pool.status().totals.forked);
+        assert!(forks >= 1 && none == 0, "{forks} {none}");
+        forked.close().await;
+        blank.close().await;
+    }
+}
