@@ -2,7 +2,8 @@
 //!
 //! A stop costs the host a process, and nobody pays for it. What a caller's input brought about is held against that caller,
 //! at this endpoint and nowhere else: no caller closes a tool for others. It is the code's own doing where nothing but code
-//! ran, or where several callers saw it and none had an answer meanwhile.
+//! ran. Where several callers saw it, and none had an answer meanwhile, it may be: then the endpoint is held for each caller
+//! that saw it, until somebody has an answer. Callers cost nothing, so that however many agree they prove nothing to others.
 
 #[cfg(test)]
 mod tests;
@@ -38,11 +39,22 @@ pub(crate) enum Cause {
     Run,
 }
 
-/// For whom an endpoint is closed, and for how long yet.
+/// Why an endpoint is closed to a caller, and for how long yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Closed {
-    ToAll(Duration),
-    ToCaller(Duration),
+    /// The endpoint is held: for all, or for those who saw its runs stopped.
+    Held(Duration),
+    /// The caller is slowed, for its own runs.
+    Slowed(Duration),
+}
+
+/// Until when an endpoint is held.
+#[derive(Debug, Clone, Copy)]
+enum Hold {
+    /// For whoever asks.
+    OfCode(Instant),
+    /// For those whose runs were stopped.
+    OfRuns(Instant),
 }
 
 /// The recent stops of one endpoint.
@@ -54,7 +66,7 @@ pub(crate) struct Breaker {
     callers: HashMap<IpAddr, Recent>,
     /// When a call last came to an end of its own. Not kept where no call was stopped.
     answered: Option<Instant>,
-    held_until: Option<Instant>,
+    held: Option<Hold>,
 }
 
 /// The latest stops of one kind, oldest first, and no more of them than open a breaker.
@@ -71,26 +83,37 @@ impl Breaker {
                 self.runs.note(rules, now);
             }
         }
-        let opens = self.code.too_many_for(rules, now).is_some() || self.runs_show_the_code(rules, now);
-        if opens {
-            self.code.0.clear();
-            self.runs.0.clear();
-            self.held_until = Some(now + rules.hold);
-        }
-        opens
+        let hold = if self.code.too_many_for(rules, now).is_some() {
+            Hold::OfCode(now + rules.hold)
+        } else if self.runs_show_the_code(rules, now) {
+            Hold::OfRuns(now + rules.hold)
+        } else {
+            return false;
+        };
+        self.code.0.clear();
+        self.runs.0.clear();
+        // What only runs show shortens no hold for all.
+        self.held = match self.held {
+            Some(of_code @ Hold::OfCode(until)) if matches!(hold, Hold::OfRuns(_)) && left(until, now).is_some() => Some(of_code),
+            _ => Some(hold),
+        };
+        true
     }
 
     /// Notes that a call came to an end of its own.
     pub(crate) fn note_answer(&mut self, now: Instant) {
         self.answered = Some(now);
+        self.held = self.held.filter(|hold| matches!(hold, Hold::OfCode(_)));
     }
 
-    /// For whom the endpoint is closed, as far as that concerns `caller`.
+    /// Whether the endpoint is closed to `caller`, and why.
     pub(crate) fn closed_to(&self, caller: Option<IpAddr>, rules: &BreakerRules, now: Instant) -> Option<Closed> {
-        if let Some(left) = self.held_until.and_then(|until| left(until, now)) {
-            return Some(Closed::ToAll(left));
-        }
-        self.callers.get(&caller?)?.too_many_for(rules, now).map(Closed::ToCaller)
+        let stops = caller.and_then(|caller| self.callers.get(&caller));
+        let held = self.held.filter(|hold| match hold {
+            Hold::OfCode(_) => true,
+            Hold::OfRuns(_) => stops.is_some_and(|stops| stops.any_within(rules, now)),
+        });
+        held.and_then(|hold| hold.left(now)).map(Closed::Held).or_else(|| stops?.too_many_for(rules, now).map(Closed::Slowed))
     }
 
     /// Whether there is nothing left to remember.
@@ -99,7 +122,7 @@ impl Breaker {
         self.callers.is_empty()
             && self.code.is_forgotten(rules, now)
             && self.runs.is_forgotten(rules, now)
-            && self.held_until.is_none_or(|until| left(until, now).is_none())
+            && self.held.is_none_or(|hold| hold.left(now).is_none())
     }
 
     #[cfg(test)]
@@ -112,7 +135,15 @@ impl Breaker {
         let is_recent = |at: &Instant| left(*at + rules.window, now).is_some();
         self.runs.too_many_for(rules, now).is_some()
             && !self.answered.as_ref().is_some_and(is_recent)
-            && self.callers.values().filter(|stops| stops.0.back().is_some_and(is_recent)).nth(CALLERS - 1).is_some()
+            && self.callers.values().filter(|stops| stops.any_within(rules, now)).nth(CALLERS - 1).is_some()
+    }
+}
+
+impl Hold {
+    /// How long it lasts yet, if it does.
+    fn left(self, now: Instant) -> Option<Duration> {
+        let (Self::OfCode(until) | Self::OfRuns(until)) = self;
+        left(until, now)
     }
 }
 
@@ -122,6 +153,10 @@ impl Recent {
         if self.0.len() > rules.kills {
             self.0.pop_front();
         }
+    }
+
+    fn any_within(&self, rules: &BreakerRules, now: Instant) -> bool {
+        self.0.back().is_some_and(|at| left(*at + rules.window, now).is_some())
     }
 
     /// How long there are too many yet, if there are.

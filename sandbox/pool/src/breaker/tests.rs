@@ -20,7 +20,7 @@ fn fifth_stop_of_the_code_in_a_minute_holds_for_a_minute() {
     assert_eq!(breaker.closed_to(caller(1), &RULES, fifth), None);
     assert!(breaker.note_stop(Cause::Run, None, &RULES, fifth), "the host's own call has no input to blame");
     for number in [1, 2] {
-        assert_eq!(breaker.closed_to(caller(number), &RULES, fifth), Some(Closed::ToAll(Duration::from_secs(60))));
+        assert_eq!(breaker.closed_to(caller(number), &RULES, fifth), Some(Closed::Held(Duration::from_secs(60))));
         assert_eq!(breaker.closed_to(caller(number), &RULES, second(fifth, 60)), None);
     }
 }
@@ -68,11 +68,46 @@ fn caller_whose_calls_are_stopped_is_slowed_and_nobody_else() {
         assert!(!breaker.note_stop(Cause::Run, caller(1), &RULES, start + Duration::from_millis(at)));
     }
     let now = second(start, 1);
-    let Some(Closed::ToCaller(wait)) = breaker.closed_to(caller(1), &RULES, now) else { panic!("it is not slowed") };
+    let Some(Closed::Slowed(wait)) = breaker.closed_to(caller(1), &RULES, now) else { panic!("it is not slowed") };
     assert!(wait < Duration::from_secs(60) && breaker.closed_to(caller(1), &RULES, now + wait).is_none());
     assert_eq!(breaker.closed_to(caller(2), &RULES, now), None);
     assert_eq!(breaker.closed_to(None, &RULES, now), None);
     assert_eq!(breaker.callers[&caller(1).unwrap()].0.len(), RULES.kills, "no more is kept than is needed");
+}
+
+#[test]
+fn runs_that_several_callers_see_stopped_hold_the_endpoint_for_these_until_somebody_is_answered() {
+    let (mut breaker, start) = (Breaker::default(), Instant::now());
+    let stops = |breaker: &mut Breaker, numbers: &[u8], at| {
+        numbers.iter().filter(|number| breaker.note_stop(Cause::Run, caller(**number), &RULES, second(start, at))).count()
+    };
+    let closed = |breaker: &Breaker, number, at| breaker.closed_to(caller(number), &RULES, second(start, at));
+    let held = |seconds| Some(Closed::Held(Duration::from_secs(seconds)));
+    assert_eq!(stops(&mut breaker, &[1, 2, 3, 1, 2], 0), 1);
+    assert_eq!([1, 2, 3, 4].map(|number| closed(&breaker, number, 10)), [held(50), held(50), held(50), None]);
+    assert_eq!(breaker.closed_to(None, &RULES, start), None);
+    assert_eq!(closed(&breaker, 1, 60), None);
+    // Who finds it broken while it is held waits as well, and more of these hold it for longer.
+    assert_eq!(stops(&mut breaker, &[4, 5], 20), 0);
+    assert_eq!([4, 6].map(|number| closed(&breaker, number, 20)), [held(40), None]);
+    assert_eq!(stops(&mut breaker, &[6, 7, 8], 40), 1);
+    assert_eq!([1, 4, 8, 9].map(|number| closed(&breaker, number, 41)), [held(59), held(59), held(59), None]);
+    breaker.note_answer(second(start, 42));
+    assert_eq!([1, 8].map(|number| closed(&breaker, number, 42)), [None, None]);
+}
+
+#[test]
+fn hold_of_code_is_for_all_and_ends_neither_by_an_answer_nor_by_runs_that_are_stopped() {
+    let (mut breaker, start) = (Breaker::default(), Instant::now());
+    assert_eq!((0..5).filter(|_| breaker.note_stop(Cause::Code, None, &RULES, start)).count(), 1);
+    assert_eq!((0..5).filter(|number| breaker.note_stop(Cause::Run, caller(*number), &RULES, second(start, 1))).count(), 1);
+    breaker.note_answer(second(start, 1));
+    assert_eq!(breaker.closed_to(caller(9), &RULES, second(start, 1)), Some(Closed::Held(Duration::from_secs(59))));
+    // One that is past gives way.
+    let mut breaker = Breaker::default();
+    (0..5).for_each(|_| _ = breaker.note_stop(Cause::Code, None, &RULES, start));
+    (0..5).for_each(|number| _ = breaker.note_stop(Cause::Run, caller(number), &RULES, second(start, 60)));
+    assert_eq!([0, 9].map(|number| breaker.closed_to(caller(number), &RULES, second(start, 60)).is_some()), [true, false]);
 }
 
 #[test]

@@ -98,8 +98,8 @@ impl Queue {
     pub(super) fn check_held(&self, ask: &Ask<'_>, rules: &Rules) -> Result<(), PoolError> {
         let endpoint = self.endpoints.get(ask.endpoint);
         match endpoint.and_then(|endpoint| endpoint.breaker.closed_to(ask.caller, &rules.breaker, Instant::now())) {
-            Some(Closed::ToAll(retry_after)) => Err(PoolError::Held { retry_after }),
-            Some(Closed::ToCaller(retry_after)) => Err(PoolError::Slowed { retry_after }),
+            Some(Closed::Held(retry_after)) => Err(PoolError::Held { retry_after }),
+            Some(Closed::Slowed(retry_after)) => Err(PoolError::Slowed { retry_after }),
             None => Ok(()),
         }
     }

@@ -24,6 +24,20 @@ async fn heavy_inputs_of_one_caller_do_not_close_a_tool_for_another() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn callers_that_agree_close_a_tool_for_themselves_alone() {
+    let scheduler = scheduler(1);
+    assert_eq!((0..9).filter(|n| scheduler.note_stop("x", at(*n), Cause::Run)).count(), 1);
+    assert!(matches!(scheduler.acquire(of(1)).await, Err(PoolError::Held { .. })));
+    let mut other = scheduler.acquire(of(9)).await.unwrap();
+    other.note_answer();
+    drop(other);
+    scheduler.acquire(of(1)).await.expect("it works for somebody");
+    tokio::time::advance(Duration::from_secs(60)).await;
+    scheduler.forget_absent();
+    assert!(scheduler.0.lock().remembers_nobody());
+}
+
+#[tokio::test(start_paused = true)]
 async fn callers_that_were_stopped_are_forgotten_although_their_endpoint_is_never_at_rest() {
     let scheduler = scheduler(1);
     let _running = scheduler.acquire(of(0)).await.unwrap();
