@@ -41,9 +41,6 @@ const CONNECTIONS: usize = 4;
 const ROWS: u64 = 30;
 /// Looks that a row is made of.
 const LOOKS: u64 = 4;
-/// Runs shorter than this, in seconds, keep less, are attacked less and tolerate more: the store has not found its size by then.
-/// Without retention the folder would double in either.
-const LONG: u64 = 300;
 /// How long processes that have ended may be there yet when nothing ends any more.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -53,7 +50,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 ///
 /// A call that was not answered right; memory, disk or descriptors that grew; a process that nobody waited for.
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
-    let scale = Scale::of(options.seconds >= LONG);
+    let scale = Scale::of(options.seconds);
     let data = tempfile::tempdir()?;
     let (receipts, others) = (scale.receipts.to_string(), scale.others.to_string());
     let settings = [
