@@ -11,6 +11,7 @@ mod history;
 mod questions;
 #[path = "../it/harness/random.rs"]
 mod random;
+mod renewal;
 mod room;
 mod start;
 mod tables;
