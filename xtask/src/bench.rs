@@ -1,10 +1,9 @@
-//! `cargo xtask bench call|density|fairness|mcp|paid|revenue|search|victims`: builds everything in release and starts the measuring program on it.
+//! `cargo xtask bench call|density|fairness|mcp|neighbours|paid|revenue|search|victims`: builds everything in release and starts the measuring program on it.
 
 use crate::{Failure, args::Args, clients, conformance, engine, shell, workers};
 
-const SUBJECTS: [&str; 8] = ["call", "density", "fairness", "mcp", "paid", "revenue", "search", "victims"];
-const WHICH: &str =
-    "there are eight measurements: `cargo xtask bench call`, `density`, `fairness`, `mcp`, `paid`, `revenue`, `search` and `victims`";
+const SUBJECTS: [&str; 9] = ["call", "density", "fairness", "mcp", "neighbours", "paid", "revenue", "search", "victims"];
+const WHICH: &str = "there are nine measurements: `cargo xtask bench call`, `density`, `fairness`, `mcp`, `neighbours`, `paid`, `revenue`, `search` and `victims`";
 
 /// Measures; never fails by a clock. `fairness` fails where a victim was not served.
 ///

@@ -93,6 +93,29 @@ pub(crate) fn run_each(address: SocketAddr, requests: &[Request], span: Duration
     Ok(Figures::of(taken, began.elapsed()))
 }
 
+/// Sends each of `requests` over a connection of its own, so many times a second, for as long as the span says.
+///
+/// # Errors
+///
+/// The first answer that was not 200.
+pub(crate) fn run_paced(address: SocketAddr, requests: &[Request], pace: f64, span: Duration) -> Result<Figures, Failure> {
+    let began = Instant::now();
+    let calls_of = |request: &Request| {
+        let (mut client, mut taken) = (Client::connect(address)?, Vec::new());
+        while began.elapsed() < span {
+            taken.push(client.timed(request)?);
+            let due = Duration::from_secs_f64(taken.len() as f64 / pace);
+            thread::sleep(due.saturating_sub(began.elapsed()));
+        }
+        Ok::<_, Failure>(taken)
+    };
+    let taken = thread::scope(|scope| {
+        let calls: Vec<_> = requests.iter().map(|request| scope.spawn(move || calls_of(request).map_err(|why| why.to_string()))).collect();
+        calls.into_iter().map(|calls| calls.join().map_err(|_| "a connection's thread broke".to_owned())?).collect::<Result<Vec<_>, _>>()
+    });
+    Ok(Figures::of(taken?.concat(), began.elapsed()))
+}
+
 fn repeat(address: SocketAddr, request: &Request, end: Instant) -> Result<Vec<Duration>, Failure> {
     let mut client = Client::connect(address)?;
     let mut taken = Vec::new();

@@ -12,16 +12,17 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
     Failure, Options,
     client::{Client, Request},
     host::Host,
-    load::{Figures, INPUT},
+    hostile::{publish, register},
+    load::{self, Figures, INPUT},
 };
 
 /// How many there are at once.
@@ -76,12 +77,15 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     let data = tempfile::tempdir()?;
     let settings = [("TOLLHOUSE_REGISTRATION_PRICE_USD", "0"), ("TOLLHOUSE_ADDRESS_CPU_PERCENT", "0"), ("TOLLHOUSE_AUTH_FAILURES", "0")];
     let host = Host::start(options, data.path(), &settings)?;
-    publish(&host, &register(&host, "Victim")?, VICTIM, "export default () => ({ ok: 1 });")?;
+    let limits = json!({ "cpuMs": 500 });
+    publish(&host, &register(&host, "Victim")?, VICTIM, "export default () => ({ ok: 1 });", &limits)?;
     for number in 0..CROWDS[CROWDS.len() - 1] {
         let key = register(&host, &format!("Builder {number}"))?;
         for (kind, source) in KINDS {
             for tool in 0..tools_of(kind) {
-                publish(&host, &key, &slug(kind, number, tool), source)?;
+                let slug = slug(kind, number, tool);
+                // What somebody else has published would have to be reviewed.
+                publish(&host, &key, &slug, &format!("export const own = \"{slug}\"; {source}"), &limits)?;
             }
         }
     }
@@ -124,31 +128,6 @@ fn slug(kind: &str, number: usize, tool: usize) -> String {
     format!("{kind}-{number}-{tool}")
 }
 
-fn register(host: &Host, name: &str) -> Result<String, Failure> {
-    let mut client = Client::connect(host.address())?;
-    client.expect_ok(&Request::post("/ai/builders/register", &json!({ "name": name }).to_string()))?;
-    let registered: Value = serde_json::from_slice(client.body())?;
-    Ok(registered["builderKey"].as_str().ok_or("no key was given")?.to_owned())
-}
-
-fn publish(host: &Host, key: &str, slug: &str, source: &str) -> Result<(), Failure> {
-    // What somebody else has published would have to be reviewed.
-    let source = format!("export const own = \"{slug}\"; {source}");
-    let tool = json!({
-        "slug": slug,
-        "title": slug,
-        "description": "Measured, or measured beside.",
-        "priceUsd": 0,
-        "handlerType": "js_request_response",
-        "handler": { "source": source, "language": "js" },
-        "limits": { "cpuMs": 500 },
-        "capabilities": { "kv": true },
-        "inputSchema": { "type": "object" },
-        "safetyAttestation": { "accepted": true },
-    });
-    Client::connect(host.address())?.expect_ok(&Request::post("/ai/endpoints/create", &tool.to_string()).with("x-builder-key", key))
-}
-
 /// What the victim's calls took beside a crowd, and how many calls that made.
 fn beside(host: &Host, kind: &'static str, crowd: usize) -> Result<(Vec<Duration>, usize), Failure> {
     let (address, ending) = (host.address(), Arc::new(AtomicBool::new(false)));
@@ -159,14 +138,11 @@ fn beside(host: &Host, kind: &'static str, crowd: usize) -> Result<(Vec<Duration
         })
         .collect();
     thread::sleep(BEFORE);
-    let victims: Vec<_> = (0..VICTIMS).map(|_| thread::spawn(move || paced(address).map_err(|why| why.to_string()))).collect();
-    let mut taken = Vec::new();
-    for victim in victims {
-        taken.extend(victim.join().map_err(|_| "a victim's thread broke")??);
-    }
+    let victims = vec![Request::post(&format!("/tools/{VICTIM}"), INPUT); VICTIMS];
+    let figures = load::run_paced(address, &victims, PACE, SPAN);
     ending.store(true, Ordering::Relaxed);
     let calls = crowd.into_iter().map(|caller| caller.join().unwrap_or_default()).sum();
-    Ok((taken, calls))
+    Ok((figures?.into_parts().0, calls))
 }
 
 /// Calls until it is over; how often it was not refused.
@@ -187,16 +163,4 @@ fn call_on(address: SocketAddr, kind: &str, number: usize, ending: &AtomicBool) 
         }
     }
     served
-}
-
-/// The victim's calls over one connection, at their pace.
-fn paced(address: SocketAddr) -> Result<Vec<Duration>, Failure> {
-    let request = Request::post(&format!("/tools/{VICTIM}"), INPUT);
-    let (began, mut client, mut taken) = (Instant::now(), Client::connect(address)?, Vec::new());
-    while began.elapsed() < SPAN {
-        taken.push(client.timed(&request)?);
-        let due = Duration::from_secs_f64(taken.len() as f64 / PACE);
-        thread::sleep(due.saturating_sub(began.elapsed()));
-    }
-    Ok(taken)
 }

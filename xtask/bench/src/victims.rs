@@ -258,30 +258,12 @@ fn victims(host: &Host, victim: &str) -> Result<(Vec<Duration>, Duration), Failu
     let over_http = Request::post(&format!("/tools/{victim}"), INPUT);
     let requests: Vec<_> =
         (0..VICTIMS).map(|n| if n % 2 == 0 { over_http.clone() } else { mcp::legacy_request("/ai/mcp", victim) }).collect();
-    if victim == JS_VICTIM {
-        return paced(host.address(), requests);
-    }
-    load::run_each(host.address(), &requests, Duration::from_secs(1)).map(Figures::into_parts)
-}
-
-/// A second of calls at their pace.
-fn paced(address: SocketAddr, requests: Vec<Request>) -> Result<(Vec<Duration>, Duration), Failure> {
-    let began = Instant::now();
-    let calls_of = move |request: &Request| {
-        let (mut client, mut taken) = (Client::connect(address)?, vec![]);
-        while began.elapsed() < Duration::from_secs(1) {
-            taken.push(client.timed(request)?);
-            let due = Duration::from_secs_f64(taken.len() as f64 / JS_PACE);
-            thread::sleep(due.saturating_sub(began.elapsed()));
-        }
-        Ok::<_, Failure>(taken)
+    let (address, span) = (host.address(), Duration::from_secs(1));
+    let figures = match victim {
+        JS_VICTIM => load::run_paced(address, &requests, JS_PACE, span),
+        _ => load::run_each(address, &requests, span),
     };
-    let calls = |request: Request| thread::spawn(move || calls_of(&request).map_err(|why| why.to_string()));
-    let mut all = vec![];
-    for calls in requests.into_iter().map(calls).collect::<Vec<_>>() {
-        all.extend(calls.join().map_err(|_| "a victim stopped".to_owned())??);
-    }
-    Ok((all, began.elapsed()))
+    figures.map(Figures::into_parts)
 }
 
 /// Looks at `/health/live` until it is ended.
