@@ -18,13 +18,17 @@ use crate::{
     base::{clock::Timestamp, id::EndpointId},
     capability::Granted,
     event::{Events, Kind},
-    store::{Batch, Durability, Table, schema},
+    store::{Batch, Durability, Ended, Table, schema},
     tool::{Capabilities, Endpoint, Owner, Review, Slug, told},
 };
 
 /// Slug of a deleted endpoint → the share of who had it.
 const RETIRED_SLUGS: Table<String, String> = schema::RETIRED_SLUGS.holding();
+pub(super) const RETIRED_OF: Table<(Ended<String>, String), ()> = schema::RETIRED_OF.holding();
 const SHIPPED: Table<(), String> = schema::SHIPPED.holding();
+
+/// Slugs of deleted endpoints of one builder: each stays with them, or with the admin.
+pub(super) const MAX_RETIRED: usize = 1_000;
 
 impl Catalog {
     /// Publishes the shipped tools, or those in `folder`, if the catalogue was never filled before.
@@ -119,15 +123,19 @@ impl Catalog {
         if by == By::Builder && has() >= most { Err(PublishError::TooMany(most)) } else { Ok(()) }
     }
 
-    /// What takes `slug` from those who had it before, who must be the same owner.
+    /// What takes `slug` from those who had it before, who must be the same owner. A new one is for who has not deleted too many.
     pub(super) async fn free_slug(&self, slug: &Slug, owner: &Owner, by: By) -> Result<Batch, PublishError> {
         let retired = RETIRED_SLUGS.get(&*self.store, &slug.to_string()).await?;
-        let anothers = retired.is_some_and(|had| had != owner.share());
+        let anothers = retired.as_ref().is_some_and(|had| had != owner.share());
         if self.find(slug.as_str()).is_some() || (anothers && by == By::Builder) {
             return Err(PublishError::SlugTaken(slug.clone()));
         }
+        let is_new = retired.is_none() && by == By::Builder;
+        if is_new && RETIRED_OF.count(&*self.store, &RETIRED_OF.under(&of(owner)), MAX_RETIRED).await? >= MAX_RETIRED {
+            return Err(PublishError::TooManyRetired(MAX_RETIRED));
+        }
         let mut batch = Batch::new();
-        batch.delete(&RETIRED_SLUGS, &slug.to_string());
+        batch.delete(&RETIRED_SLUGS, &slug.to_string()).delete(&RETIRED_OF, &(of(owner), slug.to_string()));
         Ok(batch)
     }
 
@@ -148,6 +156,7 @@ impl Catalog {
         let successor = slug_successor(&old.endpoint);
         let mut rows = if successor == owner { self.let_go(&old.endpoint, None).await? } else { Batch::new() };
         rows.remove(&ENDPOINTS, &before.row).put(&RETIRED_SLUGS, &slug.to_owned(), &successor.share().to_owned());
+        rows.put(&RETIRED_OF, &(of(owner), slug.to_owned()), &());
         rows.append(Events::stored(owner, &event));
         rows.commit(&*self.store, Durability::Durable).await?;
         self.show(|snapshot| snapshot.remove(slug));
@@ -157,6 +166,10 @@ impl Catalog {
         self.services.forget(&old.endpoint.id).await?;
         Ok(old)
     }
+}
+
+pub(super) fn of(owner: &Owner) -> Ended<String> {
+    Ended(owner.share().to_owned())
 }
 
 /// Who may have the slug of a deleted endpoint: its owner, unless an admin's decision would be undone by that.

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Version → the share of who uploaded it first.
-const VERSION_OWNERS: Table<String, String> = schema::VERSION_OWNERS.holding();
+pub(super) const VERSION_OWNERS: Table<String, String> = schema::VERSION_OWNERS.holding();
 
 /// Approved findings that an endpoint remembers; the oldest go.
 const MAX_APPROVED: usize = 200;

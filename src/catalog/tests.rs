@@ -104,3 +104,42 @@ async fn what_was_scanned_is_decided_by_what_is_so_when_it_is_stored() {
     drop(reading);
     assert!(create.await.unwrap().endpoint.review.hold.is_some());
 }
+
+/// As many slugs are as if they had been deleted by `owner` before.
+async fn deletes(catalog: &Catalog, owner: &Owner, slugs: usize) {
+    let mut rows = Batch::new();
+    (0..slugs).for_each(|number| _ = rows.put(&publish::RETIRED_OF, &(publish::of(owner), format!("gone-{number}")), &()));
+    rows.commit(&*catalog.store, Durability::Buffered).await.unwrap();
+}
+
+#[tokio::test]
+async fn who_has_deleted_many_takes_a_slug_of_those_again() {
+    let (catalog, _folder) = catalog().await;
+    let [many, other] = [(); 2].map(|()| builder());
+    let create =
+        async |slug, owner: &Owner, by| catalog.create(draft(slug), owner.clone(), by).await.map(|live| live.endpoint.owner.clone());
+    deletes(&catalog, &many, publish::MAX_RETIRED - 1).await;
+    create("last", &many, By::Builder).await.unwrap();
+    catalog.delete("last", None, By::Builder).await.unwrap();
+    assert!(matches!(create("another", &many, By::Builder).await, Err(PublishError::TooManyRetired(publish::MAX_RETIRED))));
+    create("another", &other, By::Builder).await.unwrap();
+    create("of-an-admin", &many, By::Admin).await.unwrap();
+    assert!(matches!(create("last", &other, By::Builder).await, Err(PublishError::SlugTaken(_))));
+    create("last", &many, By::Builder).await.unwrap();
+    create("third", &many, By::Builder).await.unwrap();
+}
+
+#[tokio::test]
+async fn source_has_an_owner_for_as_long_as_an_endpoint_has_it() {
+    let (catalog, _folder) = catalog().await;
+    let owner = builder();
+    let live = catalog.create(draft("tool"), owner.clone(), By::Builder).await.unwrap();
+    let version = &live.endpoint.version;
+    scan::VERSION_OWNERS.put(version, &owner.share().to_owned()).commit(&*catalog.store, Durability::Buffered).await.unwrap();
+    catalog.create(draft("copy"), builder(), By::Builder).await.unwrap();
+    let of = async || scan::VERSION_OWNERS.get(&*catalog.store, version).await.unwrap();
+    catalog.delete("tool", None, By::Builder).await.unwrap();
+    assert_eq!(of().await.as_deref(), Some(owner.share()), "another has it yet");
+    catalog.delete("copy", None, By::Builder).await.unwrap();
+    assert_eq!(of().await, None);
+}

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tollhouse_pool::PoolError;
 use tollhouse_protocol::{Bundle, Checked, Language, Schemas, Side, StopReason};
 
-use super::{Catalog, HandlerDraft, PublishError, bundle::bundle};
+use super::{Catalog, HandlerDraft, PublishError, bundle::bundle, scan::VERSION_OWNERS};
 use crate::{
     base::aside::{aside, length},
     store::{Batch, Table, schema},
@@ -100,7 +100,7 @@ impl Catalog {
         });
         let gone = gone.await.map_err(|error| PublishError::Corrupt(error.to_string()))?;
         let mut batch = Batch::new();
-        gone.iter().for_each(|version| _ = batch.delete(&VERSIONS, version));
+        gone.iter().for_each(|version| _ = batch.delete(&VERSIONS, version).delete(&VERSION_OWNERS, version));
         Ok(batch)
     }
 

@@ -70,6 +70,8 @@ tables! {
     VERSION_OWNERS: VersionOwners "", String => "String", With("the endpoints that have the version");
     /// Who had the slug of a deleted endpoint.
     RETIRED_SLUGS: RetiredSlugs "", String => "String", Until("its owner takes the slug again");
+    /// Slugs of an owner's deleted endpoints, by the owner.
+    RETIRED_OF: Meta "retired-slugs/", (Ended<String>, String) => "()", Until("the owner takes the slug again");
     /// Receipts of paid calls; of free ones too, of versions that had no packs of them.
     RECEIPTS: Receipts "", ReceiptId => "Stored", Forever;
     /// Receipts of free calls, in packs: by the window of their time, a name, and the number of the pack.

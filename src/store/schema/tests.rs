@@ -95,6 +95,7 @@ fn keys_are_where_they_always_were() {
     for slugs in [ENDPOINTS, VERSIONS, VERSION_OWNERS, RETIRED_SLUGS, MINTINGS, TASKS, LEDGER_BALANCES, LEDGER_NONCES, ACCOUNTS, POSTINGS] {
         assert_eq!(stored(slugs, text("text")), "text");
     }
+    assert_eq!(stored(RETIRED_OF, (Ended(text("platform")), text("text"))), r"retired-slugs/platform\x00text");
     assert_eq!(stored(RECEIPTS, receipt.clone()), format!("rcpt_{ULID}"));
     let pack = r"\x00\x00\x00\x07";
     assert_eq!(stored(FREE_RECEIPTS, (0x0102, request.clone(), 7)), format!("{time}req_{ULID}{pack}"));
