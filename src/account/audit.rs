@@ -2,10 +2,11 @@
 //!
 //! An entry is on disk before its action begins, and gets its outcome when the action has ended: one without an
 //! outcome tells of an action that the end of the host cut off. Entries hold names only, never a value that was sent
-//! and never a credential. They go when they are too old or too many.
+//! and never a credential. They go when they are too old, and where they are too many: the oldest of whoever has more than an equal part.
 
 mod entry;
 mod list;
+mod trim;
 
 use std::{
     fmt,
@@ -32,7 +33,7 @@ const SWEEP_EVERY: Duration = Duration::from_secs(60);
 /// How many entries are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AuditSettings {
-    /// Older ones go. A tenth more, and those of a minute, may be there until they are trimmed. Default: 1,000,000.
+    /// Beyond it the oldest go of whoever has more than an equal part. A tenth more, and those of a minute, may be there until they are trimmed. Default: 1,000,000.
     pub count: u64,
     /// Age at which an entry goes, in milliseconds. Default: 400 days, for whoever looks once a year.
     pub age_ms: u64,
@@ -109,11 +110,10 @@ impl Audit {
     /// The store's; the rest is tried again the next time.
     pub async fn sweep(&self) -> Result<(), StoreError> {
         AUDIT.clear(&*self.store, &AUDIT.all().before(&self.oldest()), u64::MAX).await?;
-        // What the store knows without looking may be wrong after a crash: it says when to count.
+        // What the store knows without looking may be wrong after a crash: it says when to look.
         let about = self.store.sizes().spaces.get(&Space::Audit).map_or(0, |size| size.entries);
         if about > self.settings.count.saturating_add(self.settings.count / 10) {
-            let stored = AUDIT.count(&*self.store, &AUDIT.all(), usize::MAX).await? as u64;
-            AUDIT.clear(&*self.store, &AUDIT.all(), stored.saturating_sub(self.settings.count)).await?;
+            self.trim().await?;
         }
         Ok(())
     }
@@ -130,6 +130,7 @@ mod tests {
     use crate::{
         base::id::{BuilderId, RequestId},
         store::{
+            Direction,
             faulty::{Fault, FaultyStore},
             memory::MemoryStore,
         },
@@ -222,6 +223,22 @@ mod tests {
         assert_eq!(AUDIT.count(&*store, &AUDIT.all(), 50).await.unwrap(), 3);
         audit.sweep().await.unwrap();
         assert_eq!(AUDIT.count(&*store, &AUDIT.all(), 50).await.unwrap(), 3);
+    }
+
+    #[tokio::test]
+    async fn who_does_much_pushes_out_no_entry_of_another() {
+        let (store, clock) = (Arc::new(MemoryStore::new()), Clock::fixed(Timestamp(1_000 * DAY)));
+        let audit = Audit::new(Arc::clone(&store) as _, clock.clone(), AuditSettings { count: 1_000, ..FEW });
+        let busy = Actor::Builder { builder_id: BuilderId::generate() };
+        for n in 0..3_000 {
+            clock.set(Timestamp(1_000 * DAY + n));
+            audit.begin(action(if n % 10 == 0 { Actor::Admin } else { busy.clone() }, None)).await.unwrap();
+        }
+        audit.sweep().await.unwrap();
+        let rows = AUDIT.page(&*store, &AUDIT.all(), 10_000, Direction::Forward).await.unwrap();
+        let (admins, busy): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.value.action.actor == Actor::Admin);
+        assert_eq!((admins.len(), busy.len()), (300, 700));
+        assert!(busy.iter().all(|row| row.value.at.0 > 1_000 * DAY + 2_200), "the newest stay");
     }
 
     #[tokio::test]

@@ -47,7 +47,7 @@ pub struct KeptFlags {
     /// Days that metrics of calls are kept by the hour; by the minute it is 2 [default: 90]
     #[arg(long, env = "TOLLHOUSE_METRIC_DAYS")]
     pub metric_days: Option<u32>,
-    /// Entries of the audit trail kept; the oldest go [default: 1000000]
+    /// Entries of the audit trail kept; beyond them the oldest go of whoever has more than an equal part [default: 1000000]
     #[arg(long, env = "TOLLHOUSE_AUDIT_KEPT")]
     pub audit_kept: Option<u64>,
     /// Days that entries of the audit trail are kept [default: 400]

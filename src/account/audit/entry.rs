@@ -15,7 +15,7 @@ pub(super) const AUDIT: Table<(Timestamp, AuditId), Entry> = schema::AUDIT.holdi
 crate::store::json_values!(Entry);
 
 /// Who acted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Actor {
     /// Whoever has the admin token.

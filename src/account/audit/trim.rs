@@ -1,0 +1,86 @@
+//! Entries that are too many: those of whoever has more than an equal part go, the oldest of them first.
+
+use std::{collections::HashMap, hash::Hash};
+
+use super::{
+    Audit,
+    entry::{AUDIT, Actor},
+};
+use crate::store::{Batch, Direction, Durability, StoreError};
+
+/// Entries looked at in one go.
+const SOME: usize = 1_000;
+
+impl Audit {
+    /// Leaves as many entries as are to be kept. It reads all of them, and is not asked for often.
+    pub(super) async fn trim(&self) -> Result<(), StoreError> {
+        let mut beyond = beyond(self.tally().await?, self.settings.count);
+        let mut range = AUDIT.all();
+        while !beyond.is_empty() {
+            let entries = AUDIT.page(&*self.store, &range, SOME, Direction::Forward).await?;
+            let Some(last) = entries.last() else { break };
+            range = range.after(&last.key);
+            let mut batch = Batch::new();
+            for entry in &entries {
+                if let Some(more) = beyond.get_mut(&entry.value.action.actor).filter(|more| **more > 0) {
+                    *more -= 1;
+                    batch.sweep(&AUDIT, entry);
+                }
+            }
+            beyond.retain(|_, more| *more > 0);
+            if !batch.changes_nothing() {
+                batch.commit(&*self.store, Durability::Buffered).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How many entries there are of each.
+    async fn tally(&self) -> Result<HashMap<Actor, u64>, StoreError> {
+        let (mut tally, mut range) = (HashMap::new(), AUDIT.all());
+        loop {
+            let entries = AUDIT.page(&*self.store, &range, SOME, Direction::Forward).await?;
+            let Some(last) = entries.last() else { return Ok(tally) };
+            range = range.after(&last.key);
+            entries.into_iter().for_each(|entry| *tally.entry(entry.value.action.actor).or_default() += 1);
+        }
+    }
+}
+
+/// What each has beyond its part of `most`: an equal one, and of what others leave of theirs an equal part again.
+fn beyond<K: Eq + Hash>(has: HashMap<K, u64>, most: u64) -> HashMap<K, u64> {
+    let mut counts: Vec<_> = has.values().copied().collect();
+    counts.sort_unstable();
+    let (mut left, mut others) = (most, counts.len() as u64);
+    for count in counts {
+        let part = left / others;
+        if count > part {
+            let more = |(who, count): (K, u64)| Some((who, count.checked_sub(part)?)).filter(|(_, more)| *more > 0);
+            return has.into_iter().filter_map(more).collect();
+        }
+        (left, others) = (left - count, others - 1);
+    }
+    HashMap::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_more_than_an_equal_part_of_what_others_leave_has_too_many() {
+        let of = |has: &[(&'static str, u64)], most| {
+            let mut beyond: Vec<_> = beyond(has.iter().copied().collect(), most).into_iter().collect();
+            beyond.sort_unstable();
+            beyond
+        };
+        assert_eq!(of(&[], 10), []);
+        assert_eq!(of(&[("a", 10)], 10), []);
+        assert_eq!(of(&[("a", 13)], 10), [("a", 3)]);
+        assert_eq!(of(&[("a", 2), ("b", 8)], 10), []);
+        assert_eq!(of(&[("a", 2), ("b", 100)], 10), [("b", 92)]);
+        assert_eq!(of(&[("a", 2), ("b", 6), ("c", 7)], 10), [("b", 2), ("c", 3)]);
+        assert_eq!(of(&[("a", 5), ("b", 5), ("c", 5)], 10), [("a", 2), ("b", 2), ("c", 2)]);
+        assert_eq!(of(&[("a", 1), ("b", 1)], 0), [("a", 1), ("b", 1)]);
+    }
+}
