@@ -25,7 +25,7 @@ pub struct SandboxFlags {
     /// Worker processes at once [default: --sandbox-memory in pieces of 8 MiB, half of the descriptors at most]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_PROCESSES")]
     pub sandbox_processes: Option<usize>,
-    /// Bytes of memory that workers may have to themselves, together, as it is measured; where another one does not fit the largest idle one goes, and where none is idle it waits [default: half of the memory, or of the control group's]
+    /// Bytes of memory that workers, and what they are forked from, may have to themselves, together, as it is measured; where another one does not fit the largest idle one goes, and where none is idle it waits [default: half of the memory, or of the control group's]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_MEMORY")]
     pub sandbox_memory: Option<u64>,
     /// How code runs where nothing stricter is set: `jit`, or `jitless`, where nothing is compiled [default: jit]

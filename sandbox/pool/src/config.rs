@@ -48,13 +48,14 @@ pub struct PoolConfig {
     /// Workers forked from one zygote, at most about, before another one takes its place; 0 starts every worker by itself.
     /// Zygotes are no workers: there is one of each tier that is in use, and the next one while it boots. Default: 1,000.
     pub zygote_forks: usize,
-    /// How long a zygote has been there when another one takes its place. Default: 10 min.
+    /// How long a zygote has been there when another one takes its place; and for how long nobody has asked for a worker of its
+    /// tier when it is ended, where that is not the usual one. Default: 10 min.
     pub zygote_life: Duration,
     /// Worker processes at most, whatever they do: those on their way and those that are about to go are among them. Default:
     /// [`memory`](Self::memory) in pieces of 8 MiB, and at most half of the descriptors this process may open and of the
     /// threads its control group may have.
     pub max_processes: usize,
-    /// Memory that workers may have to themselves, together, in bytes, as it is measured: where another one does not fit the
+    /// Memory that workers and zygotes may have to themselves, together, in bytes, as it is measured: where another one does not fit the
     /// largest idle one goes, and where none is idle it waits. Default: half of the machine's memory, or of the control group's
     /// where that is less.
     pub memory: u64,

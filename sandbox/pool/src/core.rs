@@ -52,11 +52,12 @@ impl Core {
     ///
     /// [`PoolError::Spawn`] without threads.
     pub(crate) fn new(config: PoolConfig) -> Result<Arc<Self>, PoolError> {
+        let places = Places::new(config.max_processes, config.memory);
         Ok(Arc::new(Self {
             scheduler: Scheduler::new(rules(&config)),
             flow: Flow::new(config.bytes),
-            places: Places::new(config.max_processes, config.memory),
-            spawner: Spawner::new(&config)?,
+            spawner: Spawner::new(&config, Arc::clone(&places))?,
+            places,
             starts: Fair::new(config.starts, Share::All),
             alarm: Arc::default(),
             counters: Counters::default(),
@@ -76,9 +77,12 @@ impl Core {
             (idle.warm.len(), idle.spares.len(), idle.sent_ahead())
         };
         let (tiers, jail) = self.tiers();
+        let zygotes = self.places.zygotes();
         Status {
             processes: self.places.taken(),
             process_bytes: self.places.bytes(),
+            zygotes: zygotes.zygotes,
+            zygote_bytes: zygotes.bytes,
             idle,
             spares,
             running: occupancy.running,

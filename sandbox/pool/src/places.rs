@@ -1,8 +1,8 @@
 //! Places for processes: how many there are at once, and what they hold of the machine's memory together.
 //!
 //! A place is taken before a process is ordered, and given back when the system has let go of it: one that was killed has its
-//! memory for a while yet. What a process holds is measured; until it is, [`UNMEASURED_BYTES`] stand for it. One process may
-//! always be, however little memory there is.
+//! memory for a while yet. What a process holds is measured; until it is, [`UNMEASURED_BYTES`] stand for it. Zygotes have
+//! no places, and what they hold is not for others either. One process may always be, however little memory there is.
 
 #[cfg(test)]
 mod tests;
@@ -10,6 +10,8 @@ mod tests;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, futures::Notified};
+
+use crate::zygote::Census;
 
 /// What a process is taken to hold until it is measured: above what one has of its own when it has loaded a handler.
 pub(crate) const UNMEASURED_BYTES: u64 = 16 << 20;
@@ -30,6 +32,7 @@ struct State {
     leaving: Share,
     /// Those who wait for a place.
     waiting: usize,
+    zygotes: Census,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -96,7 +99,7 @@ impl Places {
 
     /// The same of those who wait and of `others`, who do not.
     pub(crate) fn lack_with(&self, others: usize) -> Option<Lack> {
-        let State { taken, leaving, waiting } = *self.state();
+        let State { taken, leaving, waiting, zygotes } = *self.state();
         let waiting = waiting + others;
         let staying = Share { places: taken.places - leaving.places, bytes: taken.bytes - leaving.bytes };
         if staying.places == 0 {
@@ -104,7 +107,7 @@ impl Places {
         } else if staying.places + waiting > self.most {
             Some(Lack::Places)
         } else {
-            (staying.bytes + waiting as u64 * UNMEASURED_BYTES > self.most_bytes).then_some(Lack::Memory)
+            (staying.bytes + zygotes.bytes + waiting as u64 * UNMEASURED_BYTES > self.most_bytes).then_some(Lack::Memory)
         }
     }
 
@@ -130,6 +133,19 @@ impl Places {
         self.state().taken.bytes
     }
 
+    /// Notes what the zygotes were measured to hold.
+    pub(crate) fn note_zygotes(&self, zygotes: Census) {
+        let before = std::mem::replace(&mut self.state().zygotes, zygotes);
+        if zygotes.bytes < before.bytes {
+            self.note_idle();
+        }
+    }
+
+    /// What the zygotes were when they were last looked at.
+    pub(crate) fn zygotes(&self) -> Census {
+        self.state().zygotes
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -138,7 +154,7 @@ impl Places {
 impl State {
     fn take(&mut self, places: &Places) -> bool {
         let bytes = self.taken.bytes + UNMEASURED_BYTES;
-        let is_free = self.taken.places < places.most && (self.taken.places == 0 || bytes <= places.most_bytes);
+        let is_free = self.taken.places < places.most && (self.taken.places == 0 || bytes + self.zygotes.bytes <= places.most_bytes);
         if is_free {
             self.taken = Share { places: self.taken.places + 1, bytes };
         }
@@ -188,7 +204,7 @@ impl Drop for Place {
         self.leave();
         let bytes = self.bytes();
         let is_wanted = {
-            let State { taken, leaving, waiting } = &mut *self.places.state();
+            let State { taken, leaving, waiting, .. } = &mut *self.places.state();
             for share in [taken, leaving] {
                 *share = Share { places: share.places - 1, bytes: share.bytes - bytes };
             }

@@ -20,7 +20,7 @@ use rustix::{
     io::{FdFlags, fcntl_setfd},
     process::Pid,
 };
-use tokio::{net::UnixStream, sync::oneshot};
+use tokio::{net::UnixStream, sync::oneshot, time::Instant};
 use tollhouse_protocol::Tier;
 
 use crate::{
@@ -28,14 +28,14 @@ use crate::{
     config::PoolConfig,
     error::PoolError,
     pipeline::Pipeline,
-    places::Place,
+    places::{Place, Places},
     process::{Link, Process},
     reaper::{self, Reaper},
     watchdog::Meter,
-    zygote::Zygotes,
+    zygote::{Census, Zygote, Zygotes},
 };
 
-/// How often there is a look at the zygotes while nothing is started.
+/// How often there is a look at the zygotes, and half as often while workers are started.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Starts processes. Its threads end with it.
@@ -67,15 +67,20 @@ impl Spawner {
     /// # Errors
     ///
     /// [`PoolError::Spawn`] when the threads cannot be started.
-    pub(crate) fn new(config: &PoolConfig) -> Result<Self, PoolError> {
+    pub(crate) fn new(config: &PoolConfig, places: Arc<Places>) -> Result<Self, PoolError> {
         let (orders, ordered) = mpsc::channel::<Order>();
-        let mut starter = Starter { users: config.users.in_turn(), zygotes: Zygotes::new(config), config: config.clone() };
+        let mut starter = Starter { users: config.users.in_turn(), zygotes: Zygotes::new(config), places, config: config.clone() };
         let serve = move || {
+            let mut looked = Instant::now();
             loop {
                 match ordered.recv_timeout(LOOK) {
                     Ok(order) => starter.serve(order),
-                    Err(RecvTimeoutError::Timeout) => starter.zygotes.look(),
+                    Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => return,
+                }
+                if looked.elapsed() >= LOOK {
+                    starter.look();
+                    looked = Instant::now();
                 }
             }
         };
@@ -129,6 +134,8 @@ struct Starter {
     config: PoolConfig,
     users: Box<dyn Iterator<Item = u32> + Send>,
     zygotes: Zygotes,
+    /// Where what the zygotes hold is noted.
+    places: Arc<Places>,
 }
 
 impl Starter {
@@ -145,14 +152,20 @@ impl Starter {
             Order::Distrust => self.zygotes.distrust(),
             Order::Close(ended) => {
                 self.zygotes.close();
+                self.places.note_zygotes(Census::default());
                 let _ = ended.send(());
             }
         }
     }
 
+    fn look(&mut self) {
+        self.zygotes.look();
+        self.places.note_zygotes(self.zygotes.census());
+    }
+
     fn start(&mut self, tier: Tier, place: Arc<Place>) -> io::Result<Delivery> {
         let (config, user) = (&self.config, self.users.next());
-        if let Some((child, socket)) = self.zygotes.fork(|| command(config, tier), tier, user) {
+        if let Some((child, socket)) = self.zygotes.fork(|| Zygote::start(&mut command(config, tier)), tier, user) {
             return Ok(Delivery { child, socket, is_forked: true, place });
         }
         let (child, socket) = spawn(config, tier, user)?;
@@ -189,12 +202,12 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::*;
-    use crate::places::Places;
 
     #[tokio::test]
     async fn started_process_has_its_place_until_it_is_dropped_and_is_waited_for() {
         let config = PoolConfig::new("/bin/false");
-        let (spawner, places) = (Spawner::new(&config).unwrap(), Places::new(2, u64::MAX));
+        let places = Places::new(2, u64::MAX);
+        let spawner = Spawner::new(&config, Arc::clone(&places)).unwrap();
         let alarm = Arc::default();
         let start = || spawner.start(&config, Tier::Jit, &alarm, places.take().unwrap());
         let processes = tokio::try_join!(start(), start()).unwrap();
@@ -205,5 +218,12 @@ mod tests {
         assert_eq!(places.taken(), 0);
         drop(start());
         assert_eq!(places.taken(), 0, "it was not ordered yet");
+    }
+    #[test]
+    fn thread_that_starts_processes_is_told_when_one_is_no_good() {
+        let (orders, ordered) = mpsc::channel();
+        let spawner = Spawner { orders, reaper: Reaper::start().unwrap() };
+        spawner.distrust_zygotes();
+        assert!(matches!(ordered.try_recv(), Ok(Order::Distrust)));
     }
 }

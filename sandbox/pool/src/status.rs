@@ -13,6 +13,10 @@ pub struct Status {
     pub processes: usize,
     /// What they hold of the machine's memory, in bytes.
     pub process_bytes: u64,
+    /// Processes that workers are forked from, as of a second ago or two.
+    pub zygotes: usize,
+    /// What they hold of the machine's memory, in bytes.
+    pub zygote_bytes: u64,
     /// Workers that hold a handler and wait for its next call.
     pub idle: usize,
     /// Blank workers that wait for a handler.

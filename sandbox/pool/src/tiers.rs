@@ -14,9 +14,9 @@ impl<T> EachTier<T> {
         Tier::ALL.into_iter().zip(&self.0)
     }
 
-    /// All, to be changed.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.0.iter_mut()
+    /// All, by tier, to be changed.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Tier, &mut T)> {
+        Tier::ALL.into_iter().zip(&mut self.0)
     }
 }
 

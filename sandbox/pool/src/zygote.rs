@@ -2,9 +2,13 @@
 //!
 //! A worker that was forked is a child of this process like any other, and its [`JailReport`](tollhouse_protocol::JailReport) is. What
 //! it has in common with the others of one zygote is where things are in memory, and the keys of the engine's hash tables: that is why
-//! a zygote is renewed. Where there is none, or it does not answer, workers are started by themselves.
+//! a zygote is renewed. Where there is none, or it does not answer, workers are started by themselves. One of a tier that nobody has
+//! asked for during a whole life of a zygote is ended, but for the usual tier's.
 //!
 //! One thread has them all, see [`Spawner`](crate::spawner::Spawner): the system ends a zygote with the thread that started it.
+
+#[cfg(test)]
+mod tests;
 
 use std::{
     io::{self, IoSlice},
@@ -20,7 +24,7 @@ use std::{
 use rustix::{
     cmsg_space,
     event::{PollFd, PollFlags, Timespec, poll},
-    io::{Errno, FdFlags, fcntl_setfd},
+    io::{FdFlags, fcntl_setfd, retry_on_intr},
     net::{
         AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, sendmsg, socketpair,
     },
@@ -29,14 +33,18 @@ use rustix::{
 use tokio::time::Instant;
 use tollhouse_protocol::Tier;
 
-use crate::{config::PoolConfig, tiers::EachTier};
+use crate::{config::PoolConfig, tiers::EachTier, usage::Resident};
 
 /// How long workers are started by themselves after a zygote failed.
 const PAUSE: Duration = Duration::from_secs(10);
 
+/// That of a process is known, and it is left for others to wait for.
+const IS_CHILD: WaitIdOptions = WaitIdOptions::EXITED.union(WaitIdOptions::NOHANG).union(WaitIdOptions::NOWAIT);
+
 /// The zygotes of a pool: one of each tier that is in use.
 #[derive(Debug)]
 pub(crate) struct Zygotes {
+    usual: Tier,
     forks: usize,
     life: Duration,
     patience: Duration,
@@ -50,10 +58,20 @@ struct Line {
     /// On its way.
     next: Option<Zygote>,
     failed: Option<Instant>,
+    /// When a worker was last asked for.
+    asked: Option<Instant>,
+}
+
+/// What the zygotes of a pool are at a moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Census {
+    pub(crate) zygotes: usize,
+    /// What they hold of the machine's memory, together.
+    pub(crate) bytes: u64,
 }
 
 #[derive(Debug)]
-struct Zygote {
+pub(crate) struct Zygote {
     child: Child,
     control: OwnedFd,
     born: Instant,
@@ -63,17 +81,23 @@ struct Zygote {
 
 impl Zygotes {
     pub(crate) fn new(config: &PoolConfig) -> Self {
-        Self { forks: config.zygote_forks, life: config.zygote_life, patience: config.boot_patience, lines: EachTier::default() }
+        Self {
+            usual: config.tier,
+            forks: config.zygote_forks,
+            life: config.zygote_life,
+            patience: config.boot_patience,
+            lines: EachTier::default(),
+        }
     }
 
-    /// A worker of a tier, forked by the zygote that `command` starts, and its socket. `None` where it has to be started by
-    /// itself.
-    pub(crate) fn fork(&mut self, command: impl Fn() -> Command, tier: Tier, user: Option<u32>) -> Option<(Pid, Socket)> {
+    /// A worker of a tier, forked by the zygote that `start` gives, and its socket. `None` where it has to be started by itself.
+    pub(crate) fn fork(&mut self, start: impl Fn() -> io::Result<Zygote>, tier: Tier, user: Option<u32>) -> Option<(Pid, Socket)> {
         if self.forks == 0 {
             return None;
         }
         let line = &mut self.lines[tier];
-        line.advance(|| Zygote::start(&mut command()), |zygote| zygote.forks >= self.forks || zygote.born.elapsed() >= self.life);
+        line.asked = Some(Instant::now());
+        line.advance(start, |zygote| zygote.forks >= self.forks || zygote.born.elapsed() >= self.life);
         let zygote = line.now.as_mut()?;
         match zygote.wait_until_ready(self.patience).and_then(|()| zygote.fork(user, self.patience)) {
             Ok(worker) => Some(worker),
@@ -86,22 +110,30 @@ impl Zygotes {
         }
     }
 
-    /// Waits for those that have ended, so that the system lets go of them.
+    /// Waits for those that have ended, so that the system lets go of them, and ends those that nobody uses any more.
     pub(crate) fn look(&mut self) {
-        let has_ended = |zygote: &mut Zygote| !matches!(zygote.child.try_wait(), Ok(None));
-        for line in self.lines.iter_mut() {
+        for (tier, line) in self.lines.iter_mut() {
             for zygote in [&mut line.now, &mut line.next] {
-                if zygote.take_if(has_ended).is_some() {
+                if zygote.take_if(Zygote::has_ended).is_some() {
                     line.failed = Some(Instant::now());
                 }
+            }
+            if tier != self.usual && line.asked.is_some_and(|asked| asked.elapsed() >= self.life) {
+                *line = Line::default();
             }
         }
     }
 
+    /// How many there are, those on their way among them, and what they hold.
+    pub(crate) fn census(&self) -> Census {
+        let zygotes = self.lines.iter().flat_map(|(_, line)| line.now.iter().chain(&line.next));
+        zygotes.fold(Census::default(), |all, zygote| Census { zygotes: all.zygotes + 1, bytes: all.bytes + zygote.own_bytes() })
+    }
+
     /// Ends all: what a worker of theirs was from its first moment is no good.
     pub(crate) fn distrust(&mut self) {
-        for line in self.lines.iter_mut().filter(|line| line.now.is_some()) {
-            *line = Line { failed: Some(Instant::now()), ..Line::default() };
+        for (_, line) in self.lines.iter_mut().filter(|(_, line)| line.now.is_some()) {
+            (line.now, line.next, line.failed) = (None, None, Some(Instant::now()));
         }
     }
 
@@ -130,7 +162,7 @@ impl Line {
 }
 
 impl Zygote {
-    fn start(command: &mut Command) -> io::Result<Self> {
+    pub(crate) fn start(command: &mut Command) -> io::Result<Self> {
         let (control, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         // As workers do, it closes all but its end first thing, and only this thread starts any.
         fcntl_setfd(&theirs, FdFlags::empty())?;
@@ -157,23 +189,29 @@ impl Zygote {
         ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
         let order = user.unwrap_or(0).to_le_bytes();
         sendmsg(&self.control, &[IoSlice::new(&order)], &mut ancillary, SendFlags::NOSIGNAL)?;
-        let number = self.answer(patience)?;
-        let worker = Pid::from_raw(number).filter(|_| number > 0).ok_or_else(|| io::Error::from_raw_os_error(-number))?;
+        let worker = match self.answer(patience)? {
+            number @ 1.. => Pid::from_raw(number).ok_or(io::ErrorKind::InvalidData)?,
+            errno => return Err(io::Error::from_raw_os_error(errno.saturating_neg())),
+        };
         // It is to be ended by this number, which nobody else's process may have.
-        waitid(WaitId::Pid(worker), WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT)?;
+        waitid(WaitId::Pid(worker), IS_CHILD)?;
         self.forks += 1;
         Ok((worker, ours))
     }
 
+    fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// What it holds of the machine's memory; nothing where it has ended.
+    fn own_bytes(&self) -> u64 {
+        Resident::of(self.child.id()).map_or(0, |resident| resident.own_bytes)
+    }
+
     fn answer(&self, patience: Duration) -> io::Result<i32> {
         let patience = Timespec::try_from(patience).map_err(io::Error::other)?;
-        while let Err(error) = match poll(&mut [PollFd::new(&self.control, PollFlags::IN)], Some(&patience)) {
-            Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
-            polled => polled,
-        } {
-            if error != Errno::INTR {
-                return Err(error.into());
-            }
+        if retry_on_intr(|| poll(&mut [PollFd::new(&self.control, PollFlags::IN)], Some(&patience)))? == 0 {
+            return Err(io::ErrorKind::TimedOut.into());
         }
         let mut number = [0; 4];
         match recv(&self.control, &mut number, RecvFlags::DONTWAIT)? {

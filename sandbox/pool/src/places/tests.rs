@@ -98,3 +98,26 @@ async fn who_waits_is_told_when_a_place_may_be_had() {
     assert!(told(&|| drop(one.lock().unwrap().take())));
     drop(other);
 }
+
+#[test]
+fn what_zygotes_hold_is_nobody_elses() {
+    let places = Places::new(9, 100 * MIB);
+    let one = places.take().unwrap();
+    one.note(60 * MIB);
+    let zygotes = Census { zygotes: 1, bytes: 30 * MIB };
+    places.note_zygotes(zygotes);
+    assert_eq!((places.zygotes(), places.bytes(), places.lack()), (zygotes, 60 * MIB, None));
+    assert!(places.take().is_none());
+    one.note(71 * MIB);
+    assert_eq!(places.lack(), Some(Lack::Memory));
+    let _waits = places.wait();
+    let changed = places.changed();
+    let mut changed = std::pin::pin!(changed);
+    changed.as_mut().enable();
+    places.note_zygotes(zygotes);
+    assert!(changed.as_mut().now_or_never().is_none());
+    places.note_zygotes(Census::default());
+    assert!(changed.now_or_never().is_some() && places.take().is_some());
+    places.note_zygotes(Census { zygotes: 1, bytes: 200 * MIB });
+    drop(one);
+}

@@ -8,7 +8,7 @@ use std::{
 };
 
 use tokio::time::{Instant, sleep};
-use tollhouse_protocol::Isolation;
+use tollhouse_protocol::{Isolation, Tier};
 
 use crate::house::{COUNTER, House, Tool, json, kill, processes_called, stats_of, zygotes_of};
 
@@ -93,6 +93,23 @@ async fn zygote_is_renewed_when_it_has_forked_enough_or_is_old() {
         assert_eq!((totals.forked, totals.failed_starts), (totals.started, 0), "nobody waits for the next one");
         house.close().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn zygotes_are_told_with_what_they_hold_and_one_of_a_tier_that_nobody_asks_for_any_more_goes() {
+    let house = House::start(|config| (config.spares, config.zygote_life) = (0, Duration::from_secs(3))).await;
+    assert_eq!(json(house.call(&Tool::new("warm", COUNTER)).await), "1");
+    house.until(|pool| pool.status().zygotes == 1).await;
+    let one = house.pool.status().zygote_bytes;
+    assert!(one > 1 << 20, "an engine that has booted: {one}");
+    let mut other = fresh(COUNTER);
+    other.tier = Tier::Jitless;
+    assert_eq!(json(house.call(&other).await), "1");
+    house.until(|pool| pool.status().zygotes == 2 && pool.status().zygote_bytes > one + (1 << 20)).await;
+    house.until(|pool| pool.status().zygotes == 1 && pool.status().zygote_bytes < one + (1 << 20)).await;
+    assert_eq!(house.zygotes().len(), 1);
+    assert_eq!(json(house.call(&other).await), "1");
+    house.close().await;
 }
 
 /// Starts this very test as a host of its own, which tells its name and waits to be killed.

@@ -1,0 +1,160 @@
+use std::{
+    cell::{Cell, RefCell},
+    process::Stdio,
+};
+
+use rustix::net::{Shutdown, send, shutdown};
+
+use super::*;
+
+const LIFE: Duration = Duration::from_mins(10);
+
+/// Where zygotes come from that answer what they are to, and the process that they say they forked.
+struct Nursery {
+    worker: Child,
+    /// What each says that comes from now on: 0 that it is ready, and what follows an order.
+    says: RefCell<Vec<i32>>,
+    /// The other ends of those that were started, oldest first.
+    ends: RefCell<Vec<OwnedFd>>,
+    started: Cell<usize>,
+}
+
+impl Nursery {
+    fn new() -> Self {
+        let worker = sleeper();
+        let forks = std::iter::once(0).chain(std::iter::repeat_n(worker.id().cast_signed(), 9));
+        Self { says: RefCell::new(forks.collect()), worker, ends: RefCell::default(), started: Cell::new(0) }
+    }
+
+    fn start(&self) -> io::Result<Zygote> {
+        let (control, end) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        self.says.borrow().iter().for_each(|number| say(&end, *number));
+        self.ends.borrow_mut().push(end);
+        self.started.set(self.started.get() + 1);
+        Ok(Zygote { child: sleeper(), control, born: Instant::now(), forks: 0, is_ready: false })
+    }
+
+    /// Whether a worker of a tier is forked.
+    fn forks(&self, zygotes: &mut Zygotes, tier: Tier) -> bool {
+        zygotes.fork(|| self.start(), tier, None).is_some()
+    }
+}
+
+impl Drop for Nursery {
+    fn drop(&mut self) {
+        let _ = self.worker.kill();
+        let _ = self.worker.wait();
+    }
+}
+
+fn sleeper() -> Child {
+    Command::new("/bin/sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap()
+}
+
+fn say(end: &OwnedFd, number: i32) {
+    send(end, &number.to_le_bytes(), SendFlags::NOSIGNAL).unwrap();
+}
+
+/// Zygotes that fork three workers, and are not waited for.
+fn zygotes() -> Zygotes {
+    let config = PoolConfig::new("/bin/false");
+    Zygotes::new(&PoolConfig { zygote_forks: 3, zygote_life: LIFE, boot_patience: Duration::ZERO, ..config })
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_one_takes_over_when_enough_were_forked() {
+    let (nursery, mut zygotes) = (Nursery::new(), zygotes());
+    // The fourth is forked while the next one boots, the fifth by that.
+    for started in [1, 1, 1, 2, 2] {
+        assert!(nursery.forks(&mut zygotes, Tier::Jit));
+        assert_eq!(nursery.started.get(), started);
+    }
+    assert_eq!((zygotes.lines[Tier::Jit].now.as_ref().unwrap().forks, zygotes.census().zygotes), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_one_takes_over_when_one_is_old() {
+    let (nursery, mut zygotes) = (Nursery::new(), zygotes());
+    assert!(nursery.forks(&mut zygotes, Tier::Jit));
+    tokio::time::advance(LIFE).await;
+    assert!(nursery.forks(&mut zygotes, Tier::Jit) && nursery.forks(&mut zygotes, Tier::Jit));
+    assert_eq!((nursery.started.get(), zygotes.lines[Tier::Jit].now.as_ref().unwrap().forks), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn next_one_is_awaited_alone_while_it_boots_and_given_up_when_it_fails() {
+    let (nursery, mut zygotes) = (Nursery::new(), zygotes());
+    assert!((0..3).all(|_| nursery.forks(&mut zygotes, Tier::Jit)));
+    nursery.says.borrow_mut().clear();
+    assert!((0..3).all(|_| nursery.forks(&mut zygotes, Tier::Jit)));
+    assert_eq!((nursery.started.get(), zygotes.census().zygotes), (2, 2), "it is on its way");
+    // A process that was just started may have it open yet.
+    shutdown(nursery.ends.borrow().last().unwrap(), Shutdown::Both).unwrap();
+    assert!(nursery.forks(&mut zygotes, Tier::Jit));
+    assert_eq!((nursery.started.get(), zygotes.census().zygotes), (2, 1), "it is not, and no other is for a while");
+    tokio::time::advance(PAUSE).await;
+    assert!(nursery.forks(&mut zygotes, Tier::Jit));
+    assert_eq!(nursery.started.get(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn workers_are_started_by_themselves_for_a_while_after_one_was_of_no_use() {
+    let (nursery, mut zygotes) = (Nursery::new(), zygotes());
+    nursery.says.replace(vec![0, -11]);
+    for (wait, started) in [(Duration::ZERO, 1), (PAUSE / 2, 1), (PAUSE / 2, 2)] {
+        tokio::time::advance(wait).await;
+        assert!(!nursery.forks(&mut zygotes, Tier::Jit));
+        assert_eq!((nursery.started.get(), zygotes.census().zygotes), (started, 0));
+    }
+}
+
+#[test]
+fn zygote_that_cannot_fork_says_why_and_one_that_names_nobody_is_not_believed() {
+    let nursery = Nursery::new();
+    nursery.says.replace(vec![-11, 0, std::process::id().cast_signed()]);
+    let mut zygote = nursery.start().unwrap();
+    let errors = [(); 3].map(|()| zygote.fork(None, Duration::ZERO).unwrap_err().raw_os_error());
+    assert_eq!(errors, [Some(11), Some(0), Some(10)], "and this process is no child of its own");
+    assert_eq!(zygote.fork(None, Duration::ZERO).unwrap_err().kind(), io::ErrorKind::TimedOut);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_has_ended_is_let_go_at_the_next_look_and_the_others_stay() {
+    let (nursery, mut zygotes) = (Nursery::new(), zygotes());
+    assert!(nursery.forks(&mut zygotes, Tier::Jit) && nursery.forks(&mut zygotes, Tier::Jitless));
+    zygotes.look();
+    assert_eq!(zygotes.census().zygotes, 2);
+    let child = &mut zygotes.lines[Tier::Jit].now.as_mut().unwrap().child;
+    child.kill().unwrap();
+    child.wait().unwrap();
+    zygotes.look();
+    assert_eq!(zygotes.census().zygotes, 1);
+    assert!(!nursery.forks(&mut zygotes, Tier::Jit) && nursery.forks(&mut zygotes, Tier::Jitless));
+}
+
+#[tokio::test(start_paused = true)]
+async fn none_that_is_no_good_is_there_any_more_and_none_starts_for_a_while() {
+    let (nursery, mut zygotes) = (Nursery::new(), zygotes());
+    assert!(nursery.forks(&mut zygotes, Tier::Jit));
+    zygotes.distrust();
+    assert_eq!(zygotes.census(), Census::default());
+    assert!(!nursery.forks(&mut zygotes, Tier::Jit), "not for a while");
+    assert!(nursery.forks(&mut zygotes, Tier::Jitless), "of which there was none");
+    tokio::time::advance(PAUSE).await;
+    assert!(nursery.forks(&mut zygotes, Tier::Jit));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_of_a_tier_that_nobody_asks_for_any_more_is_ended_but_for_the_usual_one() {
+    let (nursery, mut zygotes) = (Nursery::new(), zygotes());
+    assert!(Tier::ALL.into_iter().all(|tier| nursery.forks(&mut zygotes, tier)));
+    tokio::time::advance(LIFE / 2).await;
+    assert!(nursery.forks(&mut zygotes, Tier::Jitless));
+    tokio::time::advance(LIFE / 2).await;
+    zygotes.look();
+    assert_eq!(zygotes.census().zygotes, 2, "somebody asked for it since");
+    tokio::time::advance(LIFE / 2).await;
+    zygotes.look();
+    assert!(zygotes.lines[Tier::Jit].now.is_some() && zygotes.lines[Tier::Jitless].now.is_none());
+    assert!(nursery.forks(&mut zygotes, Tier::Jitless), "and is there again for who does");
+}
