@@ -17,11 +17,14 @@ use crate::{
 /// The tests of what a live host does with hostile code.
 const LIVE: &str = "hostile::";
 
+/// What tells the worker's tests of which tier theirs are to be.
+const TIER: &str = "TOLLHOUSE_TIER";
+
 /// Test binaries say how they ended in lines that begin so.
 const RESULT: &str = "test result: ";
 
 /// Runs all tests: the host's and the pool's with a real worker, then the worker's own for each engine asked for,
-/// and what a live host does with hostile code on the others as well.
+/// on V8 in the tier without a compiler as well, and what a live host does with hostile code on the others as well.
 ///
 /// # Errors
 ///
@@ -46,6 +49,11 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     for &engine in &engines {
         let words = ["test", "--release", "--no-fail-fast", "--package", "tollhouse-worker"];
         tally.add(workers::cargo(engine, &words)?, &args)?;
+        if engine == Engine::V8 {
+            let mut jitless = workers::cargo(engine, &words)?;
+            jitless.env(TIER, "jitless");
+            tally.add(jitless, &args)?;
+        }
     }
     for &engine in engines.iter().skip(1).filter(|_| args.words.is_empty()) {
         tally.add(live(&workers::build(engine)?), &Args { words: vec![LIVE.to_owned()], rest: args.rest.clone(), ..Args::default() })?;

@@ -1,5 +1,7 @@
 //! Tiers: each call in a worker that runs code as it is to, and none for a tier that nobody asks for.
 
+use std::fs;
+
 use tollhouse_protocol::{JailLayer, Tier};
 
 use crate::house::{COUNTER, House, Tool, json};
@@ -34,5 +36,22 @@ async fn worker_of_one_tier_serves_no_call_of_another() {
     // Whichever it is of, it is retired with its endpoint's version.
     house.retire(&counter(Tier::Jit));
     house.until(|pool| pool.status().processes == 0).await;
+    house.close().await;
+}
+
+/// The worker's own tests start theirs by themselves: what it inherits of a zygote counts as well.
+#[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::print_stdout, reason = "what was not seen is told")]
+async fn forked_worker_that_compiles_nothing_has_no_code_but_its_programs() {
+    let house = House::start(|config| config.spares = 0).await;
+    assert_eq!(json(house.call(&counter(Tier::Jitless)).await), "1");
+    assert_eq!(house.pool.status().totals.forked, 1);
+    let maps = fs::read_to_string(format!("/proc/{}/maps", house.process())).unwrap_or_default();
+    let code: Vec<_> = maps.lines().filter(|line| line.split(' ').nth(1).is_some_and(|rights| rights.contains('x'))).collect();
+    if code.is_empty() {
+        println!("where code is mapped was not seen: this user may not look at a worker");
+    }
+    let is_own = |line: &&&str| !line.contains(" /") && !line.ends_with("[vdso]") && !line.ends_with("[vsyscall]");
+    assert_eq!(code.iter().filter(is_own).collect::<Vec<_>>(), [&""; 0], "{maps}");
     house.close().await;
 }
