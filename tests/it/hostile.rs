@@ -30,6 +30,9 @@ use crate::{
 /// Set, it says how often all of them run: one after the other, and each within its limit and [`GRACE`].
 const ROUNDS: &str = "TOLLHOUSE_HOSTILE_ROUNDS";
 
+/// Set, it says in which tier they run.
+const TIER: &str = "TOLLHOUSE_HOSTILE_TIER";
+
 /// Folders at once, where nothing is timed: many of them wait for a limit.
 const LANES: usize = 2;
 
@@ -61,6 +64,8 @@ struct Scene {
     control: Control,
     strict: bool,
     ran: AtomicU64,
+    /// How long the case took beyond its limit that took longest, and which one it was.
+    latest: Mutex<(Duration, String)>,
     failures: Mutex<Vec<String>>,
 }
 
@@ -78,17 +83,23 @@ struct Fixture<'a> {
 #[tokio::test(flavor = "multi_thread")]
 async fn hostile_handlers_end_as_their_cases_say() {
     #[expect(clippy::disallowed_methods, reason = "how the long form asks for more")]
-    let rounds = std::env::var(ROUNDS).ok().map(|rounds| rounds.parse::<usize>().unwrap());
+    let [rounds, tier] = [ROUNDS, TIER].map(|name| std::env::var(name).ok());
+    let rounds = rounds.map(|rounds| rounds.parse::<usize>().unwrap());
     let server = server::start().await;
     // That one address has its share is tested elsewhere: here each attack has all it can get.
-    let how = Host::builder()
-        .flag("--guard-allow", &server)
-        .flag("--address-cpu-percent", 0)
-        .flag("--sandbox-spares", SPARES)
-        .flag("--log", "warn");
+    let how = tier.iter().fold(Host::builder(), |how, tier| how.flag("--sandbox-tier", tier));
+    let how = how.flag("--guard-allow", &server).flag("--address-cpu-percent", 0).flag("--sandbox-spares", SPARES).flag("--log", "warn");
     let host = how.start().await;
     let control = Control::publish(&host).await;
-    let scene = Scene { host, server, control, strict: rounds.is_some(), ran: AtomicU64::default(), failures: Mutex::default() };
+    let scene = Scene {
+        host,
+        server,
+        control,
+        strict: rounds.is_some(),
+        ran: AtomicU64::default(),
+        latest: Mutex::default(),
+        failures: Mutex::default(),
+    };
     scene.control.answers(&scene.host).await;
     eventually("its spares are ready", PATIENCE, async || {
         (scene.host.get("/health").await.json()["sandbox"]["spares"] == SPARES).then_some(())
@@ -102,8 +113,9 @@ async fn hostile_handlers_end_as_their_cases_say() {
             () = watch(&scene.host, &peak) => unreachable!("it goes on"),
         }
     }
-    let failures = scene.failures.into_inner().unwrap();
+    let (failures, latest) = (scene.failures.into_inner().unwrap(), scene.latest.into_inner().unwrap());
     let ran = scene.ran.into_inner();
+    println!("{} ms beyond its limit took {} at most", latest.0.as_millis(), latest.1);
     assert!(failures.is_empty(), "{} of {ran} cases:\n{}", failures.len(), failures.join("\n"));
     let most = peak.into_inner();
     let memory = format!("the host held {} MiB before, {} at most", before.resident >> 20, most >> 20);
@@ -199,7 +211,7 @@ impl Fixture<'_> {
         let charged = before - scene.host.credit_balance(&self.credit).await;
         let wrong = wrong(&patient(case, scene.strict), &reply)
             .or_else(|| wrongly_charged(&reply, charged))
-            .or_else(|| self.late(case, took, scene.strict))?;
+            .or_else(|| self.late(case, took, scene))?;
         let text: String = String::from_utf8_lossy(&reply.body).chars().take(400).collect();
         Some(format!("{}: {}: {wrong}\n    {} {text}", self.name, case["name"], reply.status))
     }
@@ -213,7 +225,7 @@ impl Fixture<'_> {
     }
 
     /// Whether a case ended later than its limits say: those of the endpoint, and the case's own.
-    fn late(&self, case: &Value, took: Duration, strict: bool) -> Option<String> {
+    fn late(&self, case: &Value, took: Duration, scene: &Scene) -> Option<String> {
         let limit = |name: &str, default: u64| Duration::from_millis(self.draft["limits"][name].as_u64().unwrap_or(default));
         let defaults = Limits::default();
         let by_limit = match case.get("error") {
@@ -221,8 +233,12 @@ impl Fixture<'_> {
             Some(error) if error["code"] == "cpu_time_exceeded" => limit("cpuMs", defaults.cpu_ms),
             _ => limit("wallMs", defaults.wall_ms),
         };
-        let own = case["within_ms"].as_u64().map_or(by_limit, Duration::from_millis);
-        let most = if strict { own.min(by_limit + GRACE) } else { by_limit + PATIENCE };
+        let own = case["within_ms"].as_u64().map_or(Duration::MAX, Duration::from_millis);
+        let mut latest = scene.latest.lock().unwrap();
+        if took.saturating_sub(by_limit) > latest.0 {
+            *latest = (took - by_limit, format!("{}: {}", self.name, case["name"]));
+        }
+        let most = if scene.strict { own.min(by_limit + GRACE) } else { by_limit + PATIENCE };
         (took > most).then(|| format!("took {} ms of {}", took.as_millis(), most.as_millis()))
     }
 }

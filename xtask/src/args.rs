@@ -20,6 +20,8 @@ pub(crate) struct Args {
     pub(crate) minutes: Option<u32>,
     /// Stores that `damage` damages, kills of `crash`. Default there: 200.
     pub(crate) rounds: Option<u32>,
+    /// How handlers run that `hostile` calls, as `--sandbox-tier` has it. Default: as the host has it.
+    pub(crate) tier: Option<String>,
     /// The short form of `soak`, whatever its minutes.
     pub(crate) short: bool,
     /// Words without a dash: filters of `test`, the subject of `bench`, the targets of `fuzz`.
@@ -45,6 +47,7 @@ impl Args {
                 "--seconds" => args.seconds = Some(value()?.parse().map_err(|_| "`--seconds` wants a whole number".to_owned())?),
                 "--minutes" => args.minutes = Some(value()?.parse().map_err(|_| "`--minutes` wants a whole number".to_owned())?),
                 "--rounds" => args.rounds = Some(value()?.parse().map_err(|_| "`--rounds` wants a whole number".to_owned())?),
+                "--tier" => args.tier = Some(value()?),
                 "--short" => args.short = true,
                 "--" => args.rest.extend(given.by_ref()),
                 _ if name.starts_with('-') => return Err(format!("no option `{name}`; options of the program itself go after `--`")),
@@ -86,6 +89,7 @@ mod tests {
             "3",
             "--minutes=10",
             "--rounds=9",
+            "--tier=jitless",
             "--short",
             "--",
             "--listen",
@@ -94,6 +98,7 @@ mod tests {
         .unwrap();
         assert_eq!(args.engine, Some(Asked::QuickJs));
         assert_eq!((args.seconds, args.minutes, args.rounds, args.short), (Some(3), Some(10), Some(9), true));
+        assert_eq!(args.tier.as_deref(), Some("jitless"));
         assert_eq!(args.words, ["payment"]);
         assert_eq!(args.rest, ["--listen", "127.0.0.1:0"]);
     }

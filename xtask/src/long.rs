@@ -51,10 +51,14 @@ pub(crate) fn crash(args: &Args) -> Result<(), Failure> {
 
 /// # Errors
 ///
-/// As [`damage`]; a worker that does not build, where `TOLLHOUSE_WORKER` names none.
+/// As [`damage`]; a worker that does not build, where `TOLLHOUSE_WORKER` names none, and a host, where `TOLLHOUSE_HOST` does.
 pub(crate) fn hostile(args: &Args) -> Result<(), Failure> {
     let rounds = args.rounds.unwrap_or(HOSTILE_ROUNDS);
-    run(&HOSTILE, &Args { rounds: Some(rounds), words: args.words.clone(), ..Args::default() }, &[("TOLLHOUSE_WORKER", worker(args)?)])
+    // In release: a clock is held against it.
+    let host = from_env("TOLLHOUSE_HOST").map_or_else(workers::build_host, |built| Ok(PathBuf::from(built)))?;
+    let mut variables = vec![("TOLLHOUSE_WORKER", worker(args)?), ("TOLLHOUSE_HOST", host)];
+    variables.extend(args.tier.as_ref().map(|tier| ("TOLLHOUSE_HOSTILE_TIER", PathBuf::from(tier))));
+    run(&HOSTILE, &Args { rounds: Some(rounds), words: args.words.clone(), ..Args::default() }, &variables)
 }
 
 fn worker(args: &Args) -> Result<PathBuf, Failure> {

@@ -40,10 +40,11 @@ cargo xtask bench paid [--seconds N]                     paid calls on a chain b
 cargo xtask bench revenue                                reports of 100,000 receipts, and paid calls on top of them
 cargo xtask bench victims [--seconds N]                  others' calls beside what one address can do, at 10,000 endpoints
 cargo xtask bench fairness [--seconds N]                 one builder's attacks beside another's calls: none of these is refused
+cargo xtask bench neighbours [--seconds N]               p99 of a call beside attackers, as a ratio to that beside honest neighbours
 cargo xtask bench search                                 how often the search finds what is meant, and how long it takes
 cargo xtask soak [--minutes 30] [--short]                free calls at full rate beside attacks: memory, disk, descriptors stay flat
 cargo xtask crash [--rounds 200]                         kills under paid calls and at start: no receipt is lost, nothing is taken twice
-cargo xtask hostile [--rounds 3] [--engine v8|quickjs]   hostile handlers on one live host: each ends as its fixture says, in time
+cargo xtask hostile [--rounds 3] [--engine v8|quickjs] [--tier jit|jitless]   hostile handlers on a live host: each ends as it says, in time
 cargo xtask damage [--rounds 200]                        flips and cuts in the files of stores: none is silent
 cargo xtask conformance [--engine v8|quickjs]            the MCP front against the protocol's suite and the clients of the field
 cargo xtask lint                                         formatting, clippy, documentation and dependencies, warnings refused

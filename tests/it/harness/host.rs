@@ -21,11 +21,12 @@ const GONE_WITHIN: Duration = Duration::from_secs(5);
 /// Where real payments go.
 pub const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
 
-/// The binary that is tested, with no setting of whoever runs the tests but where the worker is, and which mutant is on.
+/// The binary that is tested, which may be one that was built before, with no setting of whoever runs the tests but where the worker
+/// is, and which mutant is on.
 pub fn tollhouse() -> Command {
     let kept =
         ["PATH", "TMPDIR", "TOLLHOUSE_WORKER", "TOLLHOUSE_MUTANT"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tollhouse"));
+    let mut command = Command::new(std::env::var_os("TOLLHOUSE_HOST").unwrap_or_else(|| env!("CARGO_BIN_EXE_tollhouse").into()));
     command.env_clear().envs(kept);
     command
 }
