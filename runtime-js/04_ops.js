@@ -4,7 +4,8 @@
 
 ((parts) => {
   const { ToolError, clock } = parts;
-  const { JSONParse, JSONStringify, NumberMAX_SAFE_INTEGER, Promise, PromiseReject, SafeMap, TypeError } = parts.primordials;
+  const { JSONParse, JSONStringify, NumberMAX_SAFE_INTEGER, Promise, PromiseReject, SafeMap, StringPrototypeIsWellFormed, TypeError } =
+    parts.primordials;
 
   /** Number of an op under way -> what its answer does. */
   const waiting = new SafeMap();
@@ -71,6 +72,14 @@
     return value;
   }
 
+  /** A string that names something. Half of a surrogate pair is refused: on its way to the host all of them become one and the same. */
+  function name(value, what) {
+    if (!StringPrototypeIsWellFormed(string(value, what))) {
+      throw new ToolError("invalid_argument", `${what} has half of a surrogate pair in it; toWellFormed() of a text mends it`);
+    }
+    return value;
+  }
+
   /** A value as JSON text, or a TypeError that names it. */
   function json(value, what) {
     const text = JSONStringify(value);
@@ -92,5 +101,5 @@
   parts.request = request;
   parts.forgetOp = forgetOp;
   parts.forgetOps = forget;
-  parts.check = { __proto__: null, string, json, whole };
+  parts.check = { __proto__: null, string, name, json, whole };
 })(globalThis.__tollhouse);

@@ -10,15 +10,15 @@
   const kv = {
     /** The value of `key`, or null. */
     get(key) {
-      return request(() => promised(ops.op_kv_get(check.string(key, "key")), orNull));
+      return request(() => promised(ops.op_kv_get(check.name(key, "key")), orNull));
     },
     set(key, value, options) {
       return request(() =>
-        promised(ops.op_kv_set(check.string(key, "key"), check.json(value, "value"), check.whole(options?.ttlMs, "ttlMs", 1))),
+        promised(ops.op_kv_set(check.name(key, "key"), check.json(value, "value"), check.whole(options?.ttlMs, "ttlMs", 1))),
       );
     },
     delete(key) {
-      return request(() => promised(ops.op_kv_delete(check.string(key, "key"))));
+      return request(() => promised(ops.op_kv_delete(check.name(key, "key"))));
     },
     list(options) {
       return request(() => {
@@ -26,9 +26,9 @@
         const cursor = options?.cursor;
         return promised(
           ops.op_kv_list(
-            prefix === undefined || prefix === null ? "" : check.string(prefix, "prefix"),
+            prefix === undefined || prefix === null ? "" : check.name(prefix, "prefix"),
             check.whole(options?.limit, "limit", 1),
-            cursor === undefined || cursor === null ? "" : check.string(cursor, "cursor"),
+            cursor === undefined || cursor === null ? "" : check.name(cursor, "cursor"),
           ),
         );
       });
@@ -45,25 +45,25 @@
 
     /** Wants `key` to hold `value` now; null or nothing wants it absent. */
     check(key, value) {
-      check.string(key, "key");
+      check.name(key, "key");
       const held = value === undefined || value === null ? null : check.json(value, "value");
       define(this.#checks, this.#checks.length, { __proto__: null, key, value: held });
       return this;
     }
     set(key, value, options) {
       const ttl = check.whole(options?.ttlMs, "ttlMs", 1);
-      const write = { __proto__: null, key: check.string(key, "key"), value: check.json(value, "value"), ttl_ms: ttl === -1 ? null : ttl };
+      const write = { __proto__: null, key: check.name(key, "key"), value: check.json(value, "value"), ttl_ms: ttl === -1 ? null : ttl };
       return this.#add({ __proto__: null, Set: write });
     }
     delete(key) {
-      return this.#add({ __proto__: null, Delete: { __proto__: null, key: check.string(key, "key") } });
+      return this.#add({ __proto__: null, Delete: { __proto__: null, key: check.name(key, "key") } });
     }
     /** Adds a whole number to the one at `key`; absent counts as 0. */
     add(key, by) {
       if (typeof by !== "number" || by % 1 !== 0 || by > NumberMAX_SAFE_INTEGER || by < -NumberMAX_SAFE_INTEGER) {
         throw new TypeError("the number to add must be whole");
       }
-      return this.#add({ __proto__: null, Add: { __proto__: null, key: check.string(key, "key"), by } });
+      return this.#add({ __proto__: null, Add: { __proto__: null, key: check.name(key, "key"), by } });
     }
     sum(key, by) {
       return this.add(key, by);

@@ -26,20 +26,20 @@
   const files = {
     /** The bytes of a file, or null. */
     read(path) {
-      return request(() => promised(ops.op_file_read(check.string(path, "path")), orNull));
+      return request(() => promised(ops.op_file_read(check.name(path, "path")), orNull));
     },
     readText(path) {
-      return request(() => promised(ops.op_file_read(check.string(path, "path")), textOrNull));
+      return request(() => promised(ops.op_file_read(check.name(path, "path")), textOrNull));
     },
     readJson(path) {
       return request(() =>
-        promised(ops.op_file_read(check.string(path, "path")), (bytes) => (bytes === undefined ? null : JSONParse(textOrNull(bytes)))),
+        promised(ops.op_file_read(check.name(path, "path")), (bytes) => (bytes === undefined ? null : JSONParse(textOrNull(bytes)))),
       );
     },
     /** `content`: a string, bytes, or a JSON value. */
     write(path, content) {
       return request(() => {
-        check.string(path, "path");
+        check.name(path, "path");
         if (typeof content === "string") return promised(ops.op_file_write_text(path, content));
         const bytes = bytesOf(content);
         if (bytes !== undefined) return promised(ops.op_file_write(path, bytes));
@@ -48,7 +48,7 @@
       });
     },
     delete(path) {
-      return request(() => promised(ops.op_file_delete(check.string(path, "path"))));
+      return request(() => promised(ops.op_file_delete(check.name(path, "path"))));
     },
     list(options) {
       return request(() => {
@@ -56,9 +56,9 @@
         const cursor = options?.cursor;
         return promised(
           ops.op_file_list(
-            prefix === undefined || prefix === null ? "" : check.string(prefix, "prefix"),
+            prefix === undefined || prefix === null ? "" : check.name(prefix, "prefix"),
             check.whole(options?.limit, "limit", 1),
-            cursor === undefined || cursor === null ? "" : check.string(cursor, "cursor"),
+            cursor === undefined || cursor === null ? "" : check.name(cursor, "cursor"),
           ),
         );
       });

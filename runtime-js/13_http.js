@@ -34,7 +34,7 @@
       define(rows, "toJSON", undefined);
       let auth = null;
       if (options?.auth !== undefined && options.auth !== null) {
-        auth = { __proto__: null, header: check.string(options.auth.header, "auth.header"), env: check.string(options.auth.env, "auth.env") };
+        auth = { __proto__: null, header: check.name(options.auth.header, "auth.header"), env: check.name(options.auth.env, "auth.env") };
       }
       return promised(ops.op_http_get_json(href, JSONStringify(rows), timeout, auth === null ? "" : JSONStringify(auth)));
     });

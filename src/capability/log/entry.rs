@@ -46,11 +46,28 @@ impl LogEntry {
         let message = if cut { redactor.redact_cut(&message) } else { redactor.redact(&message) }.into_owned();
         let fields = match line.fields.as_str() {
             "" => Value::Null,
-            text => serde_json::from_str(text).unwrap_or_else(|_| json!({ "unreadable": true })),
+            text => serde_json::from_str(text)
+                .or_else(|_| serde_json::from_str(&with_halves_replaced(text)))
+                .unwrap_or_else(|_| json!({ "unreadable": true })),
         };
         let (call_id, owner) = (Some(call.call_id.clone()), call.by_owner);
         Self { at, level: line.level, message, fields: tidy(fields, redactor), call_id, owner }
     }
+}
+
+/// JSON as JavaScript writes it, with what stands in it for half of a surrogate pair replaced by U+FFFD: nothing else is escaped so.
+fn with_halves_replaced(json: &str) -> String {
+    let (mut readable, mut rest) = (String::with_capacity(json.len()), json);
+    while let Some((plain, escape)) = rest.find('\\').map(|at| rest.split_at(at)) {
+        readable.push_str(plain);
+        let is_half = matches!(escape.as_bytes(), [_, b'u', b'd', b'8'..=b'9' | b'a'..=b'f', _, _, ..]);
+        let length = if is_half { 6 } else { 2 };
+        let Some((taken, after)) = escape.split_at_checked(length) else { break };
+        readable.push_str(if is_half { "\\ufffd" } else { taken });
+        rest = after;
+    }
+    readable.push_str(rest);
+    readable
 }
 
 fn tidy(fields: Value, redactor: &Redactor) -> Map<String, Value> {

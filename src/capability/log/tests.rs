@@ -200,6 +200,10 @@ fn a_handlers_line_is_cleaned_redacted_and_kept_in_shape() {
     let fields = entry("m", r#"{"a\u0007":"super-secret-value","n":[1,{"b":"\u001b[0mx"}]}"#).fields;
     assert_eq!(json!(fields), json!({"a": "[redacted]", "n": [1, {"b": "x"}]}));
     assert_eq!(json!(entry("m", "[1]").fields), json!({"value": [1]}));
-    assert_eq!(json!(entry("m", "{broken").fields), json!({"unreadable": true}));
+    for broken in ["{broken", r#"{"a":"\ud800"#, r#"{"a":"\"#, r#"{"a":"\ud80é"#] {
+        assert_eq!(json!(entry("m", broken).fields), json!({"unreadable": true}), "{broken}");
+    }
+    let halves = entry("m", r#"{"\udfff":1,"a":["\ud800x","\\ud800","\n\udabc😀"]}"#).fields;
+    assert_eq!(json!(halves), json!({"\u{fffd}": 1, "a": ["\u{fffd}x", "\\ud800", " \u{fffd}😀"]}));
     assert_eq!(json!(entry("m", "").fields), json!({}));
 }
