@@ -86,11 +86,13 @@ impl Space {
             Self::Receipts | Self::Payments | Self::OpenIntents | Self::PaymentExpiry | Self::Credits | Self::CreditMovements => {
                 Stake::Money
             }
-            Self::LedgerBalances | Self::LedgerNonces | Self::LedgerExpiry | Self::Mintings | Self::Sales | Self::Unpaid => Stake::Money,
+            Self::LedgerBalances | Self::LedgerNonces | Self::LedgerExpiry | Self::Mintings | Self::Unpaid => Stake::Money,
             Self::Payouts | Self::PayoutReceipts | Self::PayoutSettings | Self::Accounts | Self::Postings => Stake::Money,
             Self::CreditDays | Self::Refunds => Stake::Money,
             Self::Meta | Self::Endpoints | Self::Versions | Self::VersionOwners | Self::RetiredSlugs | Self::KvUsage => Stake::Host,
             Self::FilesUsage | Self::Secrets | Self::Builders | Self::Events | Self::Audit | Self::Tasks => Stake::Host,
+            // Sums of what receipts and postings tell, and of free calls, which would fill an archive.
+            Self::Sales => Stake::Host,
             Self::Kv | Self::Files | Self::Logs | Self::Calls | Self::CallMetrics | Self::FreeReceipts | Self::PaymentAnswers => {
                 Stake::Bulk
             }

@@ -1,8 +1,8 @@
 //! The archive: the money of segments that are no longer needed.
 //!
-//! A file for each segment, with its frames that have money, and of these the money alone. In place of what all frames before
-//! come to, each has the chain before it and the rest that went in, from which the chain is followed ([`super::link`]). A file
-//! starts from where its segment did.
+//! A file for each segment that has money, with its frames that have some, and of these the money alone. In place of what all
+//! frames before come to, each has the chain before it and the rest that went in, from which the chain is followed
+//! ([`super::link`]). A file starts from where its segment did.
 
 use std::{
     fs::{self, File},
@@ -92,6 +92,10 @@ impl Archive {
                 }
                 Err(error) => read = Err(error),
             }
+        }
+        if read.is_ok() && link.chain == opening.link.chain {
+            // Without money the chain goes on from the file before.
+            return Ok(());
         }
         file.write(&sectors).and_then(|()| file.finish()).map_err(JournalError::io(&path))?;
         read

@@ -325,6 +325,25 @@ fn the_archive_keeps_the_money_and_proves_it() {
 }
 
 #[test]
+fn segments_without_money_leave_nothing_in_the_archive() {
+    let folder = Folder::new();
+    let mut writer = folder.begin();
+    for round in 0..3 {
+        for n in 0..80 {
+            let rest = Part { rows: vec![row(KV, "often", Some(n * 20))], ..Part::default() };
+            writer.append(vec![], rest.bytes()).unwrap();
+        }
+        (0..3).for_each(|_| append(&mut writer, true));
+        let before = Named::all(folder.path(), Kind::Segment).unwrap().len();
+        Archive::take(folder.path(), writer.sequence()).unwrap();
+        let files = Named::all(folder.path(), Kind::Archive).unwrap().len();
+        assert!(before > 2 && files <= 2 * (round + 1), "{files} files of {before} segments");
+        Archive::look(folder.path()).unwrap();
+        Archive::check(folder.path()).unwrap();
+    }
+}
+
+#[test]
 fn a_file_that_is_gone_from_anywhere_in_the_archive_is_missed() {
     let folder = Folder::new();
     let mut writer = folder.begin();

@@ -16,6 +16,7 @@ use std::{
             Ordering::{Relaxed, SeqCst},
         },
     },
+    time::Instant,
 };
 
 use sled::{Batch, Db};
@@ -25,6 +26,8 @@ use crate::store::{Space, StoreError};
 
 /// How much larger than its rows a tree gets before it is made anew.
 const TIMES: u64 = 4;
+/// How much larger than its rows a new one is, at most, about.
+const NEW: u64 = 3;
 /// What a row takes beside key and value, in bytes, about.
 const ROW: u64 = 64;
 /// Rows copied at once, and bytes of them, about; the next commit waits for them.
@@ -48,15 +51,19 @@ impl Kept {
     /// Makes the tree anew if it is large. What keeps it from that is tried again later.
     pub(super) fn renew_if_due(&self, ended: &AtomicBool) -> Result<(), StoreError> {
         let (before, held) = (self.tree_bytes()?, self.row_bytes());
-        let large = self.config.tree_bytes.max(held.saturating_mul(TIMES)).max(self.renewed.load(Relaxed).saturating_mul(2));
+        // Where rows are so small that a new tree is hardly smaller, it is not made for nothing.
+        let renewed = self.renewed.load(Relaxed);
+        let large = self.config.tree_bytes.max(held.saturating_mul(TIMES)).max(renewed.saturating_add(renewed / 2));
         if before <= large || tree::is_distrusted(&self.store) {
             return Ok(());
         }
+        let begun = Instant::now();
         match self.renew(held, ended) {
             Ok(true) => {
                 let after = self.tree_bytes()?;
                 self.renewed.store(after, SeqCst);
-                tracing::info!(before, after, "the store's tree is made anew, for it was large for what it holds");
+                let ms = begun.elapsed().as_millis();
+                tracing::info!(before, after, held, ms, "the store's tree is made anew, for it was large for what it holds");
             }
             Ok(false) => {}
             Err(error) => {
@@ -81,7 +88,7 @@ impl Kept {
     fn renew(&self, held: u64, ended: &AtomicBool) -> Result<bool, StoreError> {
         let io = |error: io::Error| StoreError::Away(error.to_string());
         // What fills the disk would stop commits.
-        self.room.check(held.saturating_mul(2)).map_err(io)?;
+        self.room.check(held.saturating_mul(NEW)).map_err(io)?;
         let home = home::next(&self.store).map_err(io)?;
         let renewed = self.fill(home.clone(), ended);
         let before = match renewed {
