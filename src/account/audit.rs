@@ -2,7 +2,8 @@
 //!
 //! An entry is on disk before its action begins, and gets its outcome when the action has ended: one without an
 //! outcome tells of an action that the end of the host cut off. Entries hold names only, never a value that was sent
-//! and never a credential. They go when they are too old, and where they are too many: the oldest of whoever has more than an equal part.
+//! and never a credential. They go when they are too old, and where they are too many: the oldest of whoever has more than an
+//! equal part.
 
 mod entry;
 mod list;
@@ -33,7 +34,8 @@ const SWEEP_EVERY: Duration = Duration::from_secs(60);
 /// How many entries are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AuditSettings {
-    /// Beyond it the oldest go of whoever has more than an equal part. A tenth more, and those of a minute, may be there until they are trimmed. Default: 1,000,000.
+    /// Beyond it the oldest go of whoever has more than an equal part. A tenth more, and those of a minute, may be there until
+    /// they are trimmed. Default: 1,000,000.
     pub count: u64,
     /// Age at which an entry goes, in milliseconds. Default: 400 days, for whoever looks once a year.
     pub age_ms: u64,
