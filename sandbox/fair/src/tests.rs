@@ -27,6 +27,13 @@ fn an_owner_alone_has_all_places_but_an_eighth() {
 }
 
 #[test]
+fn an_owner_may_have_seven_times_as_many_as_it_leaves_free() {
+    let allows = |has, free| Share::OfFree.allows(64, has, free);
+    assert_eq!([allows(6, 2), allows(7, 2), allows(13, 3), allows(14, 3)], [true, false, true, false]);
+    assert_eq!([allows(0, 0), allows(0, 1), allows(1, 1)], [false, true, false]);
+}
+
+#[test]
 fn an_owner_that_has_none_finds_one_beside_one_that_wants_all() {
     for (share, most) in [(Share::AllBut(4), 64), (Share::OfFree, 64)] {
         let fair = Fair::new(most, share);
@@ -105,6 +112,18 @@ async fn owners_with_as_many_under_way_take_turns() {
     });
     tokio::join!(join_all(calls), async { drop(first) });
     assert_eq!(order.into_inner(), ["b", "c", "a", "b", "a", "a"]);
+}
+
+#[tokio::test]
+async fn owners_that_have_none_come_in_their_order() {
+    let (fair, order) = (Fair::new(1, Share::All), AsyncMutex::new(vec![]));
+    let held = fair.turn(u8::MAX).await;
+    let calls = (0..12).map(async |owner| {
+        let _leave = fair.turn(owner).await;
+        order.lock().await.push(owner);
+    });
+    tokio::join!(join_all(calls), async { drop(held) });
+    assert!(order.into_inner().is_sorted());
 }
 
 #[tokio::test]
