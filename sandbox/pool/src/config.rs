@@ -75,7 +75,7 @@ pub struct PoolConfig {
     /// The same of [`queue`](Self::queue). Default: 50.
     pub caller_queue_percent: usize,
     /// How long a call computes until it gives its slot to those who compute for less, and goes on where they leave the
-    /// processor free. As many as [`running`](Self::running) may do so at once. Default: 100 ms.
+    /// processor free. Where another owner's call waits for the slot it has that sooner, and the processor they share. As many as [`running`](Self::running) may do so at once. Default: 100 ms.
     pub quantum: Duration,
     /// Stops within [`breaker_window`](Self::breaker_window) after which a caller waits at an endpoint, or an endpoint whose
     /// own doing they are is held. Default: 5.

@@ -113,7 +113,8 @@ async fn exchange(
         }
     }
     permit.send_ahead(link.pipeline.room());
-    let mut quantum = pin!(sleep(permit.quantum()));
+    let (mut computes_since, mut is_slowed) = (Instant::now(), false);
+    let mut slice = pin!(sleep(permit.slice()));
     loop {
         while let Some(message) = buffers.next()? {
             match ledger.admit(message)? {
@@ -157,17 +158,21 @@ async fn exchange(
             }
             () = permit.resumed(), if permit.is_resuming() => {
                 link.meter.set_parked(false);
-                quantum.as_mut().reset(Instant::now() + permit.quantum());
+                (computes_since, is_slowed) = (Instant::now(), false);
+                slice.as_mut().reset(computes_since + permit.slice());
             }
             changed = buffers.changed(stream) => {
                 changed?;
                 buffers.fill(stream)?;
             }
-            () = &mut quantum, if permit.is_running() => {
-                if permit.enter_background() {
+            () = &mut slice, if permit.computes() && !is_slowed => {
+                if computes_since.elapsed() < permit.quantum() {
+                    permit.make_way();
+                } else if permit.is_in_background() || permit.enter_background() {
                     link.meter.slow_down();
+                    is_slowed = true;
                 }
-                quantum.as_mut().reset(Instant::now() + permit.quantum());
+                slice.as_mut().reset(Instant::now() + permit.slice());
             }
         }
         if permit.computes() {

@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use super::{
-    queue::Shared,
-    rules::Ask,
+    queue::{Queue, Shared},
+    rules::{Ask, Rules},
     waiter::{Granted, Turn},
 };
+
+/// What a call computes without being asked to make way: most end within it, and those of others wait no longer for theirs.
+const SLICE: Duration = Duration::from_millis(10);
 
 /// Leave to use a process, and to compute unless parked. Dropping it gives both back.
 #[derive(Debug)]
@@ -60,8 +63,17 @@ impl<'a> Permit<'a> {
 
     /// Gives the running slot back to those who compute for less, and goes on. False where too many do so already.
     pub(crate) fn enter_background(&mut self) -> bool {
+        self.enter_background_if(Queue::enter_background)
+    }
+
+    /// The same, where another owner's call waits for the slot.
+    pub(crate) fn make_way(&mut self) -> bool {
+        self.enter_background_if(Queue::make_way)
+    }
+
+    fn enter_background_if(&mut self, may_enter: impl FnOnce(&mut Queue, &Rules, &str) -> bool) -> bool {
         let mut queue = self.shared.lock();
-        let goes = self.is_running() && queue.enter_background(&self.shared.rules, self.ask.owner);
+        let goes = self.is_running() && may_enter(&mut queue, &self.shared.rules, self.ask.owner);
         if goes {
             self.pace = Pace::Background;
             queue.dispatch(&self.shared.rules);
@@ -100,6 +112,11 @@ impl<'a> Permit<'a> {
         self.is_running()
     }
 
+    /// How long it computes until it is to [make way](Self::make_way), and again each time.
+    pub(crate) fn slice(&self) -> Duration {
+        SLICE.min(self.quantum())
+    }
+
     /// How long it computes until it is to go [to the background](Self::enter_background).
     pub(crate) fn quantum(&self) -> Duration {
         self.shared.rules.quantum
@@ -134,6 +151,10 @@ impl<'a> Permit<'a> {
     /// Whether its worker may compute.
     pub(crate) fn computes(&self) -> bool {
         matches!(self.pace, Pace::Running | Pace::Background)
+    }
+
+    pub(crate) fn is_in_background(&self) -> bool {
+        matches!(self.pace, Pace::Background)
     }
 
     pub(crate) fn is_resuming(&self) -> bool {

@@ -235,6 +235,11 @@ impl Queue {
         goes
     }
 
+    /// The same, where the next one in line is another owner's.
+    pub(super) fn make_way(&mut self, rules: &Rules, owner: &str) -> bool {
+        self.owner_of_next(rules).is_some_and(|next| next != owner) && self.enter_background(rules, owner)
+    }
+
     /// Takes a running slot for what computed without one; false where none is free.
     pub(super) fn regain_slot(&mut self, rules: &Rules, owner: &str) -> bool {
         let is_free = self.running < rules.running;

@@ -1,5 +1,7 @@
 //! Calls that compute for long.
 
+use tokio::time::Instant;
+
 use super::*;
 
 #[tokio::test(start_paused = true)]
@@ -14,4 +16,28 @@ async fn call_computes_for_a_quantum_before_it_goes_on_without_its_slot() {
     })
     .await;
     assert!(ended.clean.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn call_makes_way_for_another_owner_s_before_its_quantum_is_over_and_for_its_own_owner_s_not() {
+    for (owner, waits_ms) in [("a", 100), ("b", 40)] {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (link, scheduler, host) = (link(ours), scheduler(), Host::default());
+        let ask = |owner, endpoint| Ask { owner, endpoint, caller: None, concurrency: 1 };
+        let mut permit = scheduler.acquire(ask("a", "x")).await.unwrap();
+        let (mut buffers, limits, flow) = (Buffers::default(), Limits::default(), Flow::new(0));
+        let call = drive(&link, &mut buffers, asked(&limits, &flow), begin(), &host, &mut permit);
+        let others = async {
+            let mut peer = Peer(theirs);
+            peer.hear().await;
+            let began = Instant::now();
+            tokio::time::sleep(Duration::from_millis(35)).await;
+            let next = scheduler.acquire(ask(owner, "y")).await.unwrap();
+            assert!(began.elapsed().as_millis().abs_diff(waits_ms) <= 2, "{owner} waited until {:?}", began.elapsed());
+            drop(next);
+            peer.say(&[done(b"1")]).await;
+        };
+        let (ended, ()) = tokio::join!(call, others);
+        assert!(ended.clean.is_some());
+    }
 }
