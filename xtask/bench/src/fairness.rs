@@ -1,4 +1,5 @@
-//! One builder's attacks beside another builder's calls: of each kind of victim how many are refused, and how long the others take.
+//! One builder's attacks beside another builder's calls: of each kind of victim how many are refused, and how long the others take, as a
+//! ratio to what they take beside as many calls of an honest tool.
 //!
 //! The attacker has as many connections as it likes, from many addresses. A victim asks for less than its share: it must be served, each
 //! time. How long that takes is for whoever reads it.
@@ -17,7 +18,7 @@ use crate::{
     Failure, Options,
     client::{Client, Request},
     host::Host,
-    hostile::{self, KINDS, publish, register},
+    hostile::{self, HONEST, KINDS, publish, register},
     load::{Figures, INPUT},
     mcp,
 };
@@ -48,21 +49,25 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     hostile::publish_all(&host)?;
     let victims = victims(&host)?;
     println!("{ATTACKERS} connections of the attacker's from {ADDRESSES} addresses; each victim calls {PACE} times a second");
-    println!("in each place: calls, of them refused with 503 and otherwise not served, p99\n");
+    println!("in each place: calls, of them refused with 503 and otherwise not served, p99, and that to the one beside honest calls\n");
     print!("{:<12}", "");
-    victims.iter().for_each(|(name, _)| print!("{name:>30}"));
+    victims.iter().for_each(|(name, _)| print!("{name:>34}"));
     println!("{:>8}", "MB");
-    let mut refused = 0;
-    for kind in [None].into_iter().chain(KINDS.map(|(kind, _)| Some(kind))) {
+    let (mut refused, mut honest) = (0, Vec::new());
+    for kind in [None, Some(HONEST.0)].into_iter().chain(KINDS.map(|(kind, _)| Some(kind))) {
         let span = Duration::from_secs(options.seconds);
         print!("{:<12}", kind.unwrap_or("nothing"));
-        for met in beside(host.address(), kind, &victims, span)? {
+        for (number, met) in beside(host.address(), kind, &victims, span)?.into_iter().enumerate() {
             let (away, other) = (met.refused.get(&503).copied().unwrap_or(0), met.refused.values().sum::<usize>());
             // Who is told to wait for its turn has had more than its share.
             refused += other - met.refused.get(&429).copied().unwrap_or(0);
             let calls = met.taken.len() + other;
             let p99 = Figures::of(met.taken, span).quantile(0.99).as_secs_f64() * 1e3;
-            print!("{:>30}", format!("{calls}, {away}, {}, {p99:.1} ms", other - away));
+            if kind == Some(HONEST.0) {
+                honest.push(p99);
+            }
+            let ratio = honest.get(number).map(|honest| format!("{:.2}", p99 / honest)).unwrap_or_default();
+            print!("{:>34}", format!("{calls}, {away}, {}, {p99:.1} ms {ratio}", other - away));
         }
         println!("{:>8}", host.memory_mb()?);
     }

@@ -31,12 +31,23 @@ pub(crate) const KINDS: [(&str, &str); 14] = [
     ("logs", "for (let n = 0; n < 1e4; n++) ctx.log.info('x'.repeat(1 << 12)); throw 1;"),
 ];
 
+/// What a neighbour's handler does who is as busy as it can be and means no harm: what an attack is measured against.
+pub(crate) const HONEST: (&str, &str) = (
+    "honest",
+    r#"export default () => {
+      let text = JSON.stringify(Array.from({ length: 200 }, (_, n) => ({ n, name: "row " + n, tags: ["a", "b"] })));
+      for (let turn = 0; turn < 25; turn++) text = JSON.stringify(JSON.parse(text));
+      return { length: text.length };
+    };"#,
+);
+
 /// How long an attacker waits for an answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Publishes a tool of each kind, all of one builder's.
+/// Publishes a tool of each kind and an honest one, all of one builder's.
 pub(crate) fn publish_all(host: &Host) -> Result<(), Failure> {
     let key = register(host, "Attacker")?;
+    publish(host, &key, &slug(HONEST.0), HONEST.1, &json!({}))?;
     let limits = json!({ "cpuMs": 200, "wallMs": 1000, "ops": 300 });
     for (kind, does) in KINDS {
         // One that now and then answers is not closed to all.

@@ -21,7 +21,7 @@ use crate::{
     Failure, Options,
     client::{Client, Request},
     host::Host,
-    hostile::{publish, register},
+    hostile::{HONEST, publish, register},
     load::{self, Figures, INPUT},
 };
 
@@ -46,14 +46,7 @@ const VICTIM: &str = "victim";
 
 /// What it does, how it is called, and the handler. The first is the honest one.
 const KINDS: [(&str, &str); 6] = [
-    (
-        "honest",
-        r#"export default () => {
-          let text = JSON.stringify(Array.from({ length: 200 }, (_, n) => ({ n, name: "row " + n, tags: ["a", "b"] })));
-          for (let turn = 0; turn < 25; turn++) text = JSON.stringify(JSON.parse(text));
-          return { length: text.length };
-        };"#,
-    ),
+    HONEST,
     ("loop", "export default () => { for (;;) {} };"),
     (
         "burn",
@@ -121,7 +114,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
 }
 
 fn tools_of(kind: &str) -> usize {
-    if kind == KINDS[0].0 { 1 } else { TOOLS }
+    if kind == HONEST.0 { 1 } else { TOOLS }
 }
 
 fn slug(kind: &str, number: usize, tool: usize) -> String {
