@@ -141,7 +141,8 @@ fn beside(host: &Host, kind: &'static str, crowd: usize) -> Result<(Vec<Duration
 /// Calls until it is over; how often it was not refused.
 fn call_on(address: SocketAddr, kind: &str, number: usize, ending: &AtomicBool) -> usize {
     let requests: Vec<_> = (0..tools_of(kind)).map(|tool| Request::post(&format!("/tools/{}", slug(kind, number, tool)), INPUT)).collect();
-    let own = Ipv4Addr::new(127, 0, 1, u8::try_from(number + 1).unwrap_or(u8::MAX));
+    // What an attacker has brought upon its address is not the honest one's.
+    let own = Ipv4Addr::new(127, 0, if kind == HONEST.0 { 3 } else { 1 }, u8::try_from(number + 1).unwrap_or(u8::MAX));
     let (mut served, mut client, mut tool) = (0, None, 0);
     while !ending.load(Ordering::Relaxed) {
         let connected = client.take().map_or_else(|| Client::connect_from(own, address, PATIENCE), Ok);
