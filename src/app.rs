@@ -384,14 +384,14 @@ pub fn pool_config(sandbox: &SandboxSettings) -> PoolConfig {
     config.spares = sandbox.spares.unwrap_or(config.spares);
     config.running = sandbox.running.unwrap_or(config.running);
     config.pipeline = sandbox.pipeline.unwrap_or(config.pipeline);
-    config.max_processes = sandbox.processes.unwrap_or(config.max_processes);
+    config.users = sandbox.users.unwrap_or(config.users);
+    config.max_processes = sandbox.processes.unwrap_or(config.max_processes.min(config.users.most()));
     config.memory = sandbox.memory.unwrap_or(config.memory);
     config.tier = sandbox.tier;
     if !sandbox.zygote {
         config.zygote_forks = 0;
     }
     config.strict.clone_from(&sandbox.strict);
-    config.users = sandbox.users.unwrap_or(config.users);
     config.bytes = sandbox.bytes.unwrap_or(config.bytes);
     config
 }

@@ -154,8 +154,8 @@ impl From<PoolError> for CallError {
             PoolError::Load(error) => Self::Misbehaved(format!("handler does not load: {error}")),
             PoolError::Schema(fault) => Self::Misbehaved(format!("`{}` cannot be used: {fault}", fault.side)),
             PoolError::Stopped(reason) => Self::Stopped(reason),
-            PoolError::Spawn(error) => {
-                tracing::error!(error, "no worker could be started");
+            error @ (PoolError::Spawn(_) | PoolError::FewUsers { .. }) => {
+                tracing::error!(%error);
                 Self::NoSandbox
             }
         }

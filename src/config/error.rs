@@ -57,7 +57,7 @@ pub enum SettingsError {
     Layer { name: String, known: String },
     #[error("`{0}` is no tier; `--sandbox-tier` is `jit` or `jitless`")]
     Tier(String),
-    #[error("`--sandbox-users`: {0}")]
+    #[error("`--sandbox-users` cannot be used")]
     Users(#[from] NoRange),
     #[error("no worker at `{0}`: build it with `cargo xtask serve`, or name it in `TOLLHOUSE_WORKER`")]
     NoWorker(PathBuf),

@@ -22,7 +22,7 @@ pub struct SandboxFlags {
     /// Calls sent ahead to a worker that is at another one, of handlers that take microseconds; 0 sends none [default: 16]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_PIPELINE")]
     pub sandbox_pipeline: Option<usize>,
-    /// Worker processes at once [default: --sandbox-memory in pieces of 8 MiB, half of the descriptors at most]
+    /// Worker processes at once [default: --sandbox-memory in pieces of 8 MiB, half of the descriptors at most, and no more than there are users for]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_PROCESSES")]
     pub sandbox_processes: Option<usize>,
     /// Bytes of memory that workers, and what they are forked from, may have to themselves, together, as it is measured; where another one does not fit the largest idle one goes, and where none is idle it waits [default: half of the memory, or of the control group's]
@@ -37,7 +37,7 @@ pub struct SandboxFlags {
     /// Layers of the jail without which the host does not start, comma-separated; `tollhouse doctor` names those there are
     #[arg(long, env = "TOLLHOUSE_SANDBOX_STRICT", value_delimiter = ',')]
     pub sandbox_strict: Vec<String>,
-    /// Users, and groups of the same numbers, that workers become where the host is root [default: 1900000000-1900262143]
+    /// Users, and groups of the same numbers, that workers become where the host is root, each another one; no fewer than --sandbox-processes [default: 1900000000-1900262143]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_USERS")]
     pub sandbox_users: Option<String>,
     /// Bytes under way between the host and all workers at once; each builder has as much of them as is free [default: a sixteenth of the memory, 256 MiB at least]
@@ -172,6 +172,10 @@ mod tests {
     fn users_are_a_range() {
         assert_eq!(resolved(&[], Some("70000-70999")).unwrap().users, "70000-70999".parse().ok());
         assert_eq!(resolved(&[], None).unwrap().users, None);
-        assert!(matches!(resolved(&[], Some("70000")), Err(SettingsError::Users(_))));
+        for range in ["70000", "5-1"] {
+            let refused = resolved(&[], Some(range)).unwrap_err();
+            let cause = std::error::Error::source(&refused).unwrap().to_string();
+            assert!(cause.contains("ends no earlier than it begins") && !refused.to_string().contains(&cause), "{refused}: {cause}");
+        }
     }
 }

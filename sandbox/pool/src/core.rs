@@ -52,7 +52,7 @@ impl Core {
     ///
     /// [`PoolError::Spawn`] without threads.
     pub(crate) fn new(config: PoolConfig) -> Result<Arc<Self>, PoolError> {
-        let places = Places::new(config.max_processes, config.memory);
+        let places = Places::new(config.max_processes, config.memory, config.users.to_give());
         Ok(Arc::new(Self {
             scheduler: Scheduler::new(rules(&config)),
             flow: Flow::new(config.bytes),

@@ -34,6 +34,16 @@ pub enum PoolError {
     /// A schema of the bundle took more than loading may.
     #[error("while loading, {0}")]
     Stopped(StopReason),
+    /// Fewer users than processes that may be there at once.
+    #[error(
+        "there are {users} users for {processes} worker processes, and each has one of its own: name more in `--sandbox-users`, or fewer processes in `--sandbox-processes`"
+    )]
+    FewUsers {
+        /// Those that may be given.
+        users: usize,
+        /// Those that may be there.
+        processes: usize,
+    },
     /// No worker could be started.
     #[error("no worker could be started: {0}")]
     Spawn(String),

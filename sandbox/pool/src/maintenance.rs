@@ -31,12 +31,16 @@ const YOUNG_BYTES: u64 = 40 << 20;
 ///
 /// # Errors
 ///
-/// [`PoolError::Spawn`] outside a runtime, without the worker's binary, or without threads.
+/// [`PoolError::Spawn`] outside a runtime, without the worker's binary, or without threads; [`PoolError::FewUsers`].
 pub(crate) fn start(config: PoolConfig) -> Result<Arc<Core>, PoolError> {
     let runtime = Handle::try_current().map_err(|error| PoolError::Spawn(error.to_string()))?;
     let worker = std::fs::metadata(&config.worker).map_err(|error| PoolError::Spawn(format!("{}: {error}", config.worker.display())))?;
     if !worker.is_file() {
         return Err(PoolError::Spawn(format!("{} is not a file", config.worker.display())));
+    }
+    let (users, processes) = (config.users.most(), config.max_processes);
+    if users < processes {
+        return Err(PoolError::FewUsers { users, processes });
     }
     let core = Core::new(config)?;
     let (alarm, watched) = (Arc::clone(&core.alarm), Arc::downgrade(&core));
@@ -186,6 +190,15 @@ mod tests {
 
     use super::*;
     use crate::{idle::Warm, process::Holding, wire::Buffers};
+
+    #[tokio::test]
+    async fn pool_does_not_start_with_fewer_users_than_processes_where_each_is_to_have_one() {
+        let users: crate::Users = "1900000000-1900000001".parse().unwrap();
+        let start = |max_processes| start(PoolConfig { max_processes, users, spares: 0, ..PoolConfig::new("/bin/false") }).map(drop);
+        start(2).unwrap();
+        let refused = start(3).is_err_and(|error| matches!(error, PoolError::FewUsers { users: 2, processes: 3 }));
+        assert_eq!(refused, users.most() < usize::MAX);
+    }
 
     fn core() -> Arc<Core> {
         Core::new(PoolConfig { max_calls: 3, ..PoolConfig::new("/bin/false") }).unwrap()

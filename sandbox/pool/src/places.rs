@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, futures::Notified};
 
-use crate::zygote::Census;
+use crate::{users::Turn, zygote::Census};
 
 /// What a process is taken to hold until it is measured: above what one has of its own when it has loaded a handler.
 pub(crate) const UNMEASURED_BYTES: u64 = 16 << 20;
@@ -33,6 +33,8 @@ struct State {
     /// Those who wait for a place.
     waiting: usize,
     zygotes: Census,
+    /// Whom processes become, for as long as they have their places.
+    users: Turn,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -52,6 +54,7 @@ pub(crate) enum Lack {
 #[derive(Debug)]
 pub(crate) struct Place {
     places: Arc<Places>,
+    user: Option<u32>,
     held: Mutex<Held>,
 }
 
@@ -66,24 +69,26 @@ struct Held {
 pub(crate) struct Waits<'a>(&'a Places);
 
 impl Places {
-    /// So many, one at least, whose processes may hold `most_bytes` together.
-    pub(crate) fn new(most: usize, most_bytes: u64) -> Arc<Self> {
-        Arc::new(Self { most: most.max(1), most_bytes, state: Mutex::default(), changed: Notify::new() })
+    /// So many, one at least, whose processes may hold `most_bytes` together, and become `users`.
+    pub(crate) fn new(most: usize, most_bytes: u64, users: Turn) -> Arc<Self> {
+        let state = Mutex::new(State { users, ..State::default() });
+        Arc::new(Self { most: most.max(1), most_bytes, state, changed: Notify::new() })
     }
 
     /// A place, if there is one.
     pub(crate) fn take(self: &Arc<Self>) -> Option<Arc<Place>> {
-        self.state().take(self).then(|| self.place())
+        self.state().take(self).map(|user| self.place(user))
     }
 
     /// A place that nobody waits for, if there is one.
     pub(crate) fn take_unwanted(self: &Arc<Self>) -> Option<Arc<Place>> {
         let mut state = self.state();
-        (state.waiting == 0 && state.take(self)).then(|| self.place())
+        let user = if state.waiting == 0 { state.take(self) } else { None };
+        user.map(|user| self.place(user))
     }
 
-    fn place(self: &Arc<Self>) -> Arc<Place> {
-        Arc::new(Place { places: Arc::clone(self), held: Mutex::new(Held { bytes: UNMEASURED_BYTES, is_leaving: false }) })
+    fn place(self: &Arc<Self>, user: Option<u32>) -> Arc<Place> {
+        Arc::new(Place { places: Arc::clone(self), user, held: Mutex::new(Held { bytes: UNMEASURED_BYTES, is_leaving: false }) })
     }
 
     /// Notes that somebody waits for a place, as long as the value lives.
@@ -99,7 +104,7 @@ impl Places {
 
     /// The same of those who wait and of `others`, who do not.
     pub(crate) fn lack_with(&self, others: usize) -> Option<Lack> {
-        let State { taken, leaving, waiting, zygotes } = *self.state();
+        let State { taken, leaving, waiting, zygotes, .. } = *self.state();
         let waiting = waiting + others;
         let staying = Share { places: taken.places - leaving.places, bytes: taken.bytes - leaving.bytes };
         if staying.places == 0 {
@@ -152,17 +157,23 @@ impl Places {
 }
 
 impl State {
-    fn take(&mut self, places: &Places) -> bool {
+    /// Whom the process of a place becomes, if there is one.
+    fn take(&mut self, places: &Places) -> Option<Option<u32>> {
         let bytes = self.taken.bytes + UNMEASURED_BYTES;
         let is_free = self.taken.places < places.most && (self.taken.places == 0 || bytes + self.zygotes.bytes <= places.most_bytes);
-        if is_free {
+        is_free.then(|| {
             self.taken = Share { places: self.taken.places + 1, bytes };
-        }
-        is_free
+            self.users.take()
+        })
     }
 }
 
 impl Place {
+    /// Whom its process becomes, and no other one: `None` where it stays who the host is.
+    pub(crate) fn user(&self) -> Option<u32> {
+        self.user
+    }
+
     /// What its process was measured to hold.
     pub(crate) fn bytes(&self) -> u64 {
         self.held().bytes
@@ -204,7 +215,8 @@ impl Drop for Place {
         self.leave();
         let bytes = self.bytes();
         let is_wanted = {
-            let State { taken, leaving, waiting, .. } = &mut *self.places.state();
+            let State { taken, leaving, waiting, users, .. } = &mut *self.places.state();
+            self.user.into_iter().for_each(|user| users.give_back(user));
             for share in [taken, leaving] {
                 *share = Share { places: share.places - 1, bytes: share.bytes - bytes };
             }

@@ -273,7 +273,7 @@ impl Process {
     }
 
     fn place_to_stand_in() -> Arc<Place> {
-        crate::places::Places::new(1, 0).take().unwrap()
+        crate::places::Places::new(1, 0, Default::default()).take().unwrap()
     }
 
     #[expect(clippy::zombie_processes, reason = "the reaper waits for it")]

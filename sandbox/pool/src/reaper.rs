@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_process_says_how_it_ended_and_whether_that_came_from_outside() {
-        let (reaper, place) = (Reaper::start().unwrap(), || Places::new(1, 0).take().unwrap());
+        let (reaper, place) = (Reaper::start().unwrap(), || Places::new(1, 0, Default::default()).take().unwrap());
         let start = |command: &mut Command| reaper.adopt(Pid::from_child(&command.spawn().unwrap()), place());
         let cases = [
             ("exit 72", Exit::Status(72), false),
@@ -166,7 +166,7 @@ mod tests {
 
     #[tokio::test]
     async fn process_has_its_place_until_it_is_waited_for() {
-        let (reaper, places) = (Reaper::start().unwrap(), Places::new(1, 0));
+        let (reaper, places) = (Reaper::start().unwrap(), Places::new(1, 0, Default::default()));
         #[expect(clippy::zombie_processes, reason = "the reaper waits for it")]
         let sleeper = || {
             let child = Command::new("/bin/sleep").arg("600").spawn().unwrap();

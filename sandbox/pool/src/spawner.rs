@@ -69,7 +69,7 @@ impl Spawner {
     /// [`PoolError::Spawn`] when the threads cannot be started.
     pub(crate) fn new(config: &PoolConfig, places: Arc<Places>) -> Result<Self, PoolError> {
         let (orders, ordered) = mpsc::channel::<Order>();
-        let mut starter = Starter { users: config.users.in_turn(), zygotes: Zygotes::new(config), places, config: config.clone() };
+        let mut starter = Starter { zygotes: Zygotes::new(config), places, config: config.clone() };
         let serve = move || {
             let mut looked = Instant::now();
             loop {
@@ -132,7 +132,6 @@ impl Spawner {
 /// What the thread that starts processes has.
 struct Starter {
     config: PoolConfig,
-    users: Box<dyn Iterator<Item = u32> + Send>,
     zygotes: Zygotes,
     /// Where what the zygotes hold is noted.
     places: Arc<Places>,
@@ -164,7 +163,7 @@ impl Starter {
     }
 
     fn start(&mut self, tier: Tier, place: Arc<Place>) -> io::Result<Delivery> {
-        let (config, user) = (&self.config, self.users.next());
+        let (config, user) = (&self.config, place.user());
         if let Some((child, socket)) = self.zygotes.fork(|| Zygote::start(&mut command(config, tier)), tier, user) {
             return Ok(Delivery { child, socket, is_forked: true, place });
         }
@@ -202,11 +201,12 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::*;
+    use crate::users::Turn;
 
     #[tokio::test]
     async fn started_process_has_its_place_until_it_is_dropped_and_is_waited_for() {
         let config = PoolConfig::new("/bin/false");
-        let places = Places::new(2, u64::MAX);
+        let places = Places::new(2, u64::MAX, Turn::default());
         let spawner = Spawner::new(&config, Arc::clone(&places)).unwrap();
         let alarm = Arc::default();
         let start = || spawner.start(&config, Tier::Jit, &alarm, places.take().unwrap());

@@ -1,6 +1,6 @@
 //! The users that workers become: each another one, so that none may so much as signal another.
 
-use std::str::FromStr;
+use std::{collections::HashSet, str::FromStr};
 
 use rustix::thread::{CapabilitySet, capabilities};
 
@@ -9,8 +9,7 @@ const NEEDED: [CapabilitySet; 4] = [CapabilitySet::SETUID, CapabilitySet::SETGID
 
 /// A range of users that nobody else on the machine has, both ends in it.
 ///
-/// They are given out in turn. One comes again when all have been given: a range is longer than what is started within
-/// the life of a worker.
+/// They are given out in turn, and none of them twice at the same time: a range is as long as there are to be processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Users {
     first: u32,
@@ -25,7 +24,7 @@ impl Default for Users {
 
 /// What is no range of users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a range of users is `FIRST-LAST`, in numbers above 0")]
+#[error("a range of users is `FIRST-LAST`, in numbers from 1 to 4294967294, and ends no earlier than it begins")]
 pub struct NoRange;
 
 impl FromStr for Users {
@@ -40,46 +39,96 @@ impl FromStr for Users {
 }
 
 impl Users {
-    /// The users in turn, from one on that hosts beside each other hardly share; none of them where this process may not make
-    /// others of them, or could then neither end nor slow them.
-    pub(crate) fn in_turn(self) -> Box<dyn Iterator<Item = u32> + Send> {
-        self.in_turn_with(capabilities(None).map_or(CapabilitySet::empty(), |own| own.effective))
+    /// How many processes may be others of them at once; any number where this process may not make others of them, or could
+    /// then neither end nor slow them.
+    #[must_use]
+    pub fn most(self) -> usize {
+        self.most_with(own_capabilities())
     }
 
-    fn in_turn_with(self, own: CapabilitySet) -> Box<dyn Iterator<Item = u32> + Send> {
-        if NEEDED.iter().all(|needed| own.contains(*needed)) {
-            Box::new(self.from(std::process::id()))
-        } else {
-            Box::new(std::iter::empty())
+    fn most_with(self, own: CapabilitySet) -> usize {
+        if may_give(own) { usize::try_from(self.last - self.first).unwrap_or(usize::MAX).saturating_add(1) } else { usize::MAX }
+    }
+
+    /// All of them, for processes to have; none where they may not be given.
+    pub(crate) fn to_give(self) -> Turn {
+        self.to_give_with(own_capabilities(), std::process::id())
+    }
+
+    /// Begins at one that hosts beside each other hardly share.
+    pub(crate) fn to_give_with(self, own: CapabilitySet, process: u32) -> Turn {
+        let next = self.first + (u64::from(process) * 4_096 % (u64::from(self.last - self.first) + 1)) as u32;
+        Turn { users: may_give(own).then_some(self), next, taken: HashSet::new() }
+    }
+}
+
+/// Users as they are given out.
+#[derive(Debug, Default)]
+pub(crate) struct Turn {
+    users: Option<Users>,
+    next: u32,
+    taken: HashSet<u32>,
+}
+
+impl Turn {
+    /// The next one that nobody has. Nobody gets one where none may be given, or more have one than there are.
+    pub(crate) fn take(&mut self) -> Option<u32> {
+        let Users { first, last } = self.users.filter(|users| self.taken.len() as u64 <= u64::from(users.last - users.first))?;
+        loop {
+            let user = self.next;
+            self.next = if user == last { first } else { user + 1 };
+            if self.taken.insert(user) {
+                return Some(user);
+            }
         }
     }
 
-    fn from(self, process: u32) -> impl Iterator<Item = u32> + Send {
-        let start = self.first + (u64::from(process) * 4_096 % (u64::from(self.last - self.first) + 1)) as u32;
-        (start..=self.last).chain((self.first..=self.last).cycle())
+    /// Takes one back whose process is gone from the system.
+    pub(crate) fn give_back(&mut self, user: u32) {
+        self.taken.remove(&user);
     }
+}
+
+fn may_give(own: CapabilitySet) -> bool {
+    NEEDED.iter().all(|needed| own.contains(*needed))
+}
+
+fn own_capabilities() -> CapabilitySet {
+    capabilities(None).map_or(CapabilitySet::empty(), |own| own.effective)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn turn(range: &str, process: u32) -> Turn {
+        range.parse::<Users>().unwrap().to_give_with(CapabilitySet::all(), process)
+    }
+
     #[test]
-    fn users_come_in_turn_and_again_when_all_have_been_given() {
-        let users: Users = "10-13".parse().unwrap();
-        assert_eq!(users.from(0).take(6).collect::<Vec<_>>(), [10, 11, 12, 13, 10, 11]);
-        let users: Users = "10-5010".parse().unwrap();
-        assert_eq!(users.from(1).take(907).last(), Some(10 + (4_096 + 906) % 5_001));
-        assert_eq!(users.from(2).next(), Some(10 + 8_192 % 5_001));
-        assert_eq!("7-7".parse::<Users>().unwrap().from(99).take(3).collect::<Vec<_>>(), [7, 7, 7]);
+    fn users_come_in_turn_and_none_that_somebody_has() {
+        let mut turn = turn("10-13", 0);
+        let mut take = |back: &[u32]| {
+            back.iter().for_each(|user| turn.give_back(*user));
+            turn.take()
+        };
+        assert_eq!([&[][..], &[], &[10], &[]].map(&mut take), [10, 11, 12, 13].map(Some));
+        assert_eq!([&[][..], &[], &[13, 12], &[]].map(&mut take), [Some(10), None, Some(12), Some(13)]);
+    }
+
+    #[test]
+    fn hosts_beside_each_other_begin_elsewhere() {
+        assert_eq!([1, 2].map(|process| turn("10-5010", process).take()), [Some(10 + 4_096), Some(10 + 8_192 % 5_001)]);
+        assert_eq!(turn("7-7", 99).take(), Some(7));
     }
 
     #[test]
     fn workers_become_others_only_where_they_can_then_be_ended_and_slowed() {
-        let given = |own| Users::default().in_turn_with(own).next().is_some();
-        assert!(given(CapabilitySet::all()));
+        let range: Users = "10-13".parse().unwrap();
+        let given = |own| (range.to_give_with(own, 0).take(), range.most_with(own));
+        assert_eq!(given(CapabilitySet::all()), (Some(10), 4));
         for lacking in [CapabilitySet::SETUID, CapabilitySet::SETGID, CapabilitySet::KILL, CapabilitySet::SYS_NICE] {
-            assert!(!given(CapabilitySet::all().difference(lacking)), "{lacking:?}");
+            assert_eq!(given(CapabilitySet::all().difference(lacking)), (None, usize::MAX), "{lacking:?}");
         }
     }
 

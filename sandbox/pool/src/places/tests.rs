@@ -6,7 +6,7 @@ const MIB: u64 = 1 << 20;
 
 #[test]
 fn place_is_taken_until_it_is_dropped() {
-    let places = Places::new(2, u64::MAX);
+    let places = Places::new(2, u64::MAX, Turn::default());
     let [one, other] = [places.take().unwrap(), places.take().unwrap()];
     one.leave();
     assert!(places.take().is_none() && places.taken() == 2, "what leaves is there yet");
@@ -14,12 +14,12 @@ fn place_is_taken_until_it_is_dropped() {
     drop(places.take().unwrap());
     drop(other);
     assert_eq!((places.taken(), places.bytes()), (0, 0));
-    assert!(Places::new(0, 0).take().is_some(), "one there may always be");
+    assert!(Places::new(0, 0, Turn::default()).take().is_some(), "one there may always be");
 }
 
 #[test]
 fn process_fits_by_what_others_were_measured_to_hold() {
-    let places = Places::new(9, 100 * MIB);
+    let places = Places::new(9, 100 * MIB, Turn::default());
     let one = places.take().unwrap();
     assert_eq!(places.bytes(), UNMEASURED_BYTES);
     one.note(90 * MIB);
@@ -34,7 +34,7 @@ fn process_fits_by_what_others_were_measured_to_hold() {
 
 #[test]
 fn who_waits_lacks_what_does_not_come_by_itself() {
-    let places = Places::new(2, 100 * MIB);
+    let places = Places::new(2, 100 * MIB, Turn::default());
     let [one, other] = [places.take().unwrap(), places.take().unwrap()];
     assert_eq!(places.lack(), None, "nobody waits");
     other.note(90 * MIB);
@@ -61,7 +61,7 @@ fn who_waits_lacks_what_does_not_come_by_itself() {
 
 #[test]
 fn memory_of_what_leaves_is_about_to_come_however_it_changes() {
-    let places = Places::new(9, 100 * MIB);
+    let places = Places::new(9, 100 * MIB, Turn::default());
     let [large, small] = [places.take().unwrap(), places.take().unwrap()];
     let _waits = places.wait();
     large.leave();
@@ -76,7 +76,7 @@ fn memory_of_what_leaves_is_about_to_come_however_it_changes() {
 
 #[tokio::test]
 async fn who_waits_is_told_when_a_place_may_be_had() {
-    let places = Places::new(3, u64::MAX);
+    let places = Places::new(3, u64::MAX, Turn::default());
     let [one, other] = [places.take().unwrap(), places.take().unwrap()];
     let told = |does: &dyn Fn()| {
         let mut changed = Box::pin(places.changed());
@@ -101,7 +101,7 @@ async fn who_waits_is_told_when_a_place_may_be_had() {
 
 #[test]
 fn what_zygotes_hold_is_nobody_elses() {
-    let places = Places::new(9, 100 * MIB);
+    let places = Places::new(9, 100 * MIB, Turn::default());
     let one = places.take().unwrap();
     one.note(60 * MIB);
     let zygotes = Census { zygotes: 1, bytes: 30 * MIB };
@@ -120,4 +120,18 @@ fn what_zygotes_hold_is_nobody_elses() {
     assert!(changed.now_or_never().is_some() && places.take().is_some());
     places.note_zygotes(Census { zygotes: 1, bytes: 200 * MIB });
     drop(one);
+}
+
+#[test]
+fn process_has_its_user_to_itself_until_it_is_gone() {
+    let range: crate::Users = "10-11".parse().unwrap();
+    let places = Places::new(2, u64::MAX, range.to_give_with(rustix::thread::CapabilitySet::all(), 0));
+    let [one, other] = [places.take().unwrap(), places.take_unwanted().unwrap()];
+    assert_eq!([&one, &other].map(|place| place.user()), [Some(10), Some(11)]);
+    one.leave();
+    assert!(places.take().is_none(), "the user of one who leaves is not free yet");
+    drop(other);
+    assert_eq!(places.take().unwrap().user(), Some(11));
+    drop(one);
+    assert_eq!(places.take().unwrap().user(), Some(10));
 }
