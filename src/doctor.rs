@@ -12,6 +12,7 @@ use tollhouse::{
     config::{self, Flags, SandboxFlags},
     operate::jail,
 };
+use tollhouse_pool::{PoolConfig, PoolError};
 use tollhouse_protocol::Tier;
 
 /// Folders that hold the workers of different engines, beside each other.
@@ -36,7 +37,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Box<dyn Error>> {
         config.worker = worker;
         for tier in Tier::ALL {
             config.tier = tier;
-            let examined = jail::examine(&config).await?;
+            let examined = jail::examine(&config).await.map_err(|error| unstarted(&config, &error))?;
             write!(std::io::stdout(), "{examined}")?;
             if tier >= settings.tier {
                 lacking.extend(examined.lacks(&settings.strict).map(ToString::to_string));
@@ -48,6 +49,16 @@ pub(crate) async fn run(args: Args) -> Result<(), Box<dyn Error>> {
     } else {
         Err(format!("a host that is to have them would not start without {}", Vec::from_iter(lacking).join(", ")).into())
     }
+}
+
+/// What to tell of a worker that does not start, and what to do.
+fn unstarted(config: &PoolConfig, error: &PoolError) -> String {
+    format!(
+        "{}, tier {}: {error}. Look whether it is a `tollhouse-worker` of this host's version and for this machine, and whether limits on this \
+         process (`ulimit -a`: address space, processes, descriptors) leave room for an engine",
+        config.worker.display(),
+        config.tier
+    )
 }
 
 /// The worker, and those of other engines that lie beside it as `cargo xtask` puts them.

@@ -19,11 +19,14 @@ pub(super) async fn live() -> Json<Value> {
     Json(json!({ "ok": true }))
 }
 
-/// The host takes calls: the store takes commits.
+/// The host takes calls: the store takes commits, and workers start.
 pub(super) async fn ready(State(operating): State<Arc<Operating>>) -> Result<Json<Value>, Fault> {
     takes_commits(&*operating.store, COMMITS_WITHIN).await?;
     if operating.shared.shutdown.begun() {
         return Err(Fault::new(Code::Busy, "the host is shutting down"));
+    }
+    if operating.pool.starts_fail().is_some() {
+        return Err(Fault::new(Code::Busy, "no worker can be started; `sandbox.startsFail` of `/health` says why"));
     }
     Ok(Json(json!({ "ok": true })))
 }

@@ -45,6 +45,8 @@ pub(crate) struct Core {
     everyone: Mutex<HashMap<u32, Arc<Process>>>,
     /// Of every worker so far.
     jails: Mutex<EachTier<Jails>>,
+    /// Why the last start of a process failed; nothing once one has succeeded since.
+    unstarted: Mutex<Option<String>>,
 }
 
 impl Core {
@@ -66,6 +68,7 @@ impl Core {
             idle: Mutex::default(),
             everyone: Mutex::default(),
             jails: Mutex::default(),
+            unstarted: Mutex::default(),
             config,
         }))
     }
@@ -80,6 +83,8 @@ impl Core {
         let zygotes = self.places.zygotes();
         Status {
             processes: self.places.taken(),
+            workers: self.everyone().iter().filter(|process| process.jail().is_some() && process.is_live()).count(),
+            starts_fail: self.starts_fail(),
             process_bytes: self.places.bytes(),
             zygotes: zygotes.zygotes,
             zygote_bytes: zygotes.bytes,
@@ -138,6 +143,16 @@ impl Core {
 
     pub(crate) fn note_jail(&self, tier: Tier, report: &JailReport) {
         self.jails()[tier].note(report);
+    }
+
+    /// Notes whether a process could be started, or why not.
+    pub(crate) fn note_start(&self, failed: Option<&PoolError>) {
+        *self.unstarted.lock().unwrap_or_else(PoisonError::into_inner) = failed.map(ToString::to_string);
+    }
+
+    /// Why no process can be started, as long as none could be since the last one that could not.
+    pub(crate) fn starts_fail(&self) -> Option<String> {
+        self.unstarted.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn jails(&self) -> MutexGuard<'_, EachTier<Jails>> {

@@ -129,6 +129,12 @@ impl Pool {
         self.core.status()
     }
 
+    /// Why no worker can be started, as long as none could be since the last one that could not.
+    #[must_use]
+    pub fn starts_fail(&self) -> Option<String> {
+        self.core.starts_fail()
+    }
+
     /// Lets the calls under way end, refuses all others, then kills every worker and waits until
     /// the system has none of them left. No call outlasts its wall limit, so this ends too.
     pub async fn shutdown(&self) {

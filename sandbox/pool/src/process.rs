@@ -129,7 +129,10 @@ impl Process {
         let first = timeout(config.boot_patience, first_message(&self.link.stream, &mut buffers)).await;
         let jail = match first {
             Ok(Some(ToHost::Ready { jail })) if buffers.are_empty() => jail,
-            Ok(_) => return Err(unfit("worker ended before it was ready")),
+            Ok(_) => {
+                let how = self.exit().await.map_or_else(String::new, |exit| format!(", {exit}"));
+                return Err(unfit(&format!("worker ended before it was ready{how}")));
+            }
             Err(_) => return Err(unfit("worker was not ready in time")),
         };
         if let Some(layer) = config.strict.iter().find(|layer| !jail.in_force.contains(layer)) {

@@ -1,7 +1,7 @@
 //! The end of worker processes: killed by whoever holds them, waited for by a thread that does nothing else.
 
 use std::{
-    io,
+    fmt, io,
     sync::{Arc, mpsc},
     thread,
 };
@@ -68,6 +68,15 @@ pub(crate) enum Exit {
     Status(i32),
     /// By this signal.
     Signal(i32),
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Status(status) => write!(f, "with status {status}"),
+            Self::Signal(signal) => write!(f, "by signal {signal}"),
+        }
+    }
 }
 
 impl Exit {

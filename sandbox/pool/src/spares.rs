@@ -73,8 +73,14 @@ impl Core {
         }
     }
 
-    /// Starts a process in the turn of `owner`, and waits until it is ready.
+    /// Starts a process in the turn of `owner`, and waits until it is ready. How that went is noted.
     async fn boot(self: &Arc<Self>, owner: &str, tier: Tier, place: Arc<Place>) -> Result<Lease<'_>, PoolError> {
+        let booted = self.boot_unnoted(owner, tier, place).await;
+        self.note_start(booted.as_ref().err());
+        booted
+    }
+
+    async fn boot_unnoted(self: &Arc<Self>, owner: &str, tier: Tier, place: Arc<Place>) -> Result<Lease<'_>, PoolError> {
         let _turn = self.starts.turn(owner.into()).await;
         let started = self.spawner.start(&self.config, tier, &self.alarm, place).await.inspect_err(|_| count(&self.counters.failed_starts));
         let (started, is_forked) = started?;
@@ -152,7 +158,9 @@ impl Core {
     /// The tier of each spare that is not there and not on its way.
     fn missing_spares(&self, idle: &Idle) -> Vec<Tier> {
         let in_use = Tier::ALL.into_iter().filter(|tier| self.has_spares(idle, *tier));
-        in_use.flat_map(|tier| std::iter::repeat_n(tier, self.config.spares.saturating_sub(idle.spares_of(tier)))).collect()
+        // Where starts fail somebody has to find out when they do not any more, whether calls come or not.
+        let spares = self.config.spares.max(usize::from(self.starts_fail().is_some()));
+        in_use.flat_map(|tier| std::iter::repeat_n(tier, spares.saturating_sub(idle.spares_of(tier)))).collect()
     }
 
     /// Whether spares of a tier are kept: one that nobody asks for costs nothing.
@@ -204,6 +212,23 @@ mod tests {
             core.spawner.all_reaped().await;
             assert_eq!((core.idle().booting[Tier::Jit], core.places.taken()), (0, 0));
         }
+    }
+
+    #[tokio::test]
+    async fn starts_that_fail_are_told_until_one_succeeds_and_are_tried_again_without_calls() {
+        let core = Core::new(PoolConfig { spares: 0, ..PoolConfig::new("/bin/false") }).unwrap();
+        core.refill();
+        assert_eq!((core.status().starts_fail, core.places.taken()), (None, 0));
+        assert!(core.lease_blank("a", Tier::Jit).await.is_err());
+        let told = core.status().starts_fail.unwrap();
+        assert!(told.ends_with("ended before it was ready, with status 1"), "{told}");
+        core.refill();
+        assert_eq!(core.idle().booting[Tier::Jit], 1);
+        core.tasks.close();
+        core.tasks.wait().await;
+        assert_eq!(core.status().workers, 0);
+        core.note_start(None);
+        assert_eq!(core.status().starts_fail, None);
     }
 
     #[tokio::test]

@@ -11,7 +11,11 @@ use tollhouse_protocol::{JailLayer, JailReport, Refused, Tier};
 pub struct Status {
     /// Worker processes that are there, on their way, or ended and not gone yet.
     pub processes: usize,
-    /// What they hold of the machine's memory, in bytes.
+    /// Those of them that are ready, or at work.
+    pub workers: usize,
+    /// Why the last start of a process failed, as long as none has succeeded since.
+    pub starts_fail: Option<String>,
+    /// What processes hold of the machine's memory, in bytes.
     pub process_bytes: u64,
     /// Processes that workers are forked from, as of a second ago or two.
     pub zygotes: usize,
@@ -27,7 +31,8 @@ pub struct Status {
     pub waiting_in_ops: usize,
     /// Calls that wait for a slot, or for their turn at a worker.
     pub queued: usize,
-    /// Layers of the jail that every worker reports as in force; empty before there is a worker.
+    /// Layers of the jail that every worker so far reports as in force; empty before there was one. Where `workers` is 0 it tells of none
+    /// that is there.
     pub jail: Vec<JailLayer>,
     /// The layers that a worker was refused.
     pub jail_refused: Vec<RefusedLayer>,
