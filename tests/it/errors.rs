@@ -246,19 +246,26 @@ async fn workers_that_are_killed_from_outside_are_held_against_nobody() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_stops_whoever_calls_it_is_held_for_a_while() {
-    let host = host_with(&[js("stuck", 0.0, "export default () => new Promise(() => {});"), js("other", 0.0, ECHO)]).await;
-    let from = async |address: u8| {
+async fn an_endpoint_that_stops_whoever_calls_it_is_held_for_these_and_for_nobody_else() {
+    let host =
+        host_with(&[js("stuck", 0.0, "export default ({ input }) => input.answer ? 1 : new Promise(() => {});"), js("other", 0.0, ECHO)])
+            .await;
+    let from = async |address: u8, input: Value| {
         let client = reqwest::Client::builder().no_proxy().local_address(Some([127, 0, 0, address].into())).build().unwrap();
-        host.send(client.post(format!("{}/tools/stuck", host.url)).json(&json!({}))).await
+        host.send(client.post(format!("{}/tools/stuck", host.url)).json(&input)).await
     };
     for call in 0..5 {
-        from(2 + call % 3).await.fails(502, "handler_failed", "tool");
+        from(2 + call % 3, json!({})).await.fails(502, "handler_failed", "tool");
     }
-    let held = from(9).await;
-    held.fails(503, "busy", "host");
-    assert!(held.has("retry-after").parse::<u64>().unwrap() > 1);
+    from(9, json!({})).await.fails(502, "handler_failed", "tool");
+    for address in [2, 3, 4, 9] {
+        let held = from(address, json!({ "answer": true })).await;
+        held.fails(503, "busy", "host");
+        assert!(held.has("retry-after").parse::<u64>().unwrap() > 1);
+    }
     host.call("other", &json!({})).await.is(200);
+    from(8, json!({ "answer": true })).await.is(200);
+    from(2, json!({ "answer": true })).await.is(200);
 }
 
 #[tokio::test]
