@@ -25,7 +25,7 @@ pub(super) async fn ready(State(operating): State<Arc<Operating>>) -> Result<Jso
     if operating.shared.shutdown.begun() {
         return Err(Fault::new(Code::Busy, "the host is shutting down"));
     }
-    if operating.pool.starts_fail().is_some() {
+    if operating.pool.cannot_start() {
         return Err(Fault::new(Code::Busy, "no worker can be started; `sandbox.startsFail` of `/health` says why"));
     }
     Ok(Json(json!({ "ok": true })))

@@ -45,8 +45,19 @@ pub(crate) struct Core {
     everyone: Mutex<HashMap<u32, Arc<Process>>>,
     /// Of every worker so far.
     jails: Mutex<EachTier<Jails>>,
-    /// Why the last start of a process failed; nothing once one has succeeded since.
-    unstarted: Mutex<Option<String>>,
+    /// Starts of processes that failed since the last one that did not.
+    failed_starts: Mutex<FailedStarts>,
+}
+
+#[derive(Debug, Default)]
+struct FailedStarts {
+    times: u32,
+    why: Option<String>,
+}
+
+impl FailedStarts {
+    /// One alone may have been slow on a busy machine.
+    const MANY: u32 = 3;
 }
 
 impl Core {
@@ -68,7 +79,7 @@ impl Core {
             idle: Mutex::default(),
             everyone: Mutex::default(),
             jails: Mutex::default(),
-            unstarted: Mutex::default(),
+            failed_starts: Mutex::default(),
             config,
         }))
     }
@@ -147,12 +158,22 @@ impl Core {
 
     /// Notes whether a process could be started, or why not.
     pub(crate) fn note_start(&self, failed: Option<&PoolError>) {
-        *self.unstarted.lock().unwrap_or_else(PoisonError::into_inner) = failed.map(ToString::to_string);
+        let mut starts = self.failed_starts();
+        *starts = failed.map_or_else(FailedStarts::default, |error| FailedStarts { why: Some(error.to_string()), times: starts.times + 1 });
     }
 
-    /// Why no process can be started, as long as none could be since the last one that could not.
+    /// Why the last start failed, as long as none has succeeded since.
     pub(crate) fn starts_fail(&self) -> Option<String> {
-        self.unstarted.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.failed_starts().why.clone()
+    }
+
+    /// Whether so many have failed one after the other that the next one is likely to.
+    pub(crate) fn cannot_start(&self) -> bool {
+        self.failed_starts().times >= FailedStarts::MANY
+    }
+
+    fn failed_starts(&self) -> MutexGuard<'_, FailedStarts> {
+        self.failed_starts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn jails(&self) -> MutexGuard<'_, EachTier<Jails>> {

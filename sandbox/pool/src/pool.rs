@@ -129,10 +129,10 @@ impl Pool {
         self.core.status()
     }
 
-    /// Why no worker can be started, as long as none could be since the last one that could not.
+    /// Whether starts of workers fail, one after the other.
     #[must_use]
-    pub fn starts_fail(&self) -> Option<String> {
-        self.core.starts_fail()
+    pub fn cannot_start(&self) -> bool {
+        self.core.cannot_start()
     }
 
     /// Lets the calls under way end, refuses all others, then kills every worker and waits until

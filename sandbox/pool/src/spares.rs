@@ -226,9 +226,11 @@ mod tests {
         assert_eq!(core.idle().booting[Tier::Jit], 1);
         core.tasks.close();
         core.tasks.wait().await;
-        assert_eq!(core.status().workers, 0);
+        assert_eq!((core.status().workers, core.cannot_start()), (0, false));
+        assert!(core.lease_blank("a", Tier::Jit).await.is_err());
+        assert!(core.cannot_start(), "a third in a row");
         core.note_start(None);
-        assert_eq!(core.status().starts_fail, None);
+        assert_eq!((core.status().starts_fail, core.cannot_start()), (None, false));
     }
 
     #[tokio::test]
