@@ -22,9 +22,6 @@ pub struct HostFlags {
     /// Memory that the store caches, in bytes [default: 67108864]
     #[arg(long, env = "TOLLHOUSE_STORE_CACHE_BYTES")]
     pub store_cache_bytes: Option<u64>,
-    /// Size of the store's tree on disk up to which it is not made anew, in bytes; above it is at four times its rows [default: 67108864]
-    #[arg(long, env = "TOLLHOUSE_STORE_TREE_BYTES")]
-    pub store_tree_bytes: Option<u64>,
     /// Length of a segment of the store's journal, in bytes; the first are shorter [default: 67108864]
     #[arg(long, env = "TOLLHOUSE_STORE_SEGMENT_BYTES")]
     pub store_segment_bytes: Option<u64>,
@@ -49,7 +46,6 @@ impl HostFlags {
         let default = SledConfig::default();
         SledConfig {
             cache_bytes: self.store_cache_bytes.unwrap_or(default.cache_bytes),
-            tree_bytes: self.store_tree_bytes.unwrap_or(default.tree_bytes),
             segment_bytes: self.store_segment_bytes.unwrap_or(default.segment_bytes),
             checkpoint_bytes: self.store_journal_bytes.unwrap_or(default.checkpoint_bytes),
             kept_free_bytes: self.store_free_bytes.unwrap_or(default.kept_free_bytes),

@@ -21,7 +21,6 @@ mod config;
 mod disk;
 mod footing;
 mod group;
-mod home;
 mod job;
 mod keeper;
 mod look;
@@ -31,7 +30,6 @@ mod older;
 mod open;
 mod position;
 mod recount;
-mod renew;
 mod repair;
 mod standing;
 mod told;
@@ -43,10 +41,7 @@ use std::{
     fs::File,
     ops::Bound,
     path::{Path, PathBuf},
-    sync::{
-        Arc, PoisonError, RwLockReadGuard,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::{Arc, PoisonError, RwLockReadGuard, atomic::Ordering::Relaxed},
     thread::JoinHandle,
 };
 
@@ -81,6 +76,7 @@ const COUNTED: usize = 1_000;
 pub struct SledStore {
     path: PathBuf,
     config: SledConfig,
+    db: ::sled::Db,
     moment: Arc<Moment>,
     counts: Arc<Counts>,
     queue: Option<mpsc::Sender<Job>>,
@@ -106,23 +102,23 @@ impl SledStore {
     /// or of another format.
     pub fn open(path: impl AsRef<Path>, config: SledConfig) -> Result<Self, OpenError> {
         let path = path.as_ref().to_owned();
-        let open::Opened { disk, moment, counts, standing, left, lock } = open::open(&path, &config)?;
+        let open::Opened { db, disk, moment, counts, standing, left, lock } = open::open(&path, &config)?;
         let (queue, jobs) = mpsc::channel(QUEUE);
         let io = |source| OpenError::Io { path: path.clone(), source };
         let writer = std::thread::Builder::new().name("store-writer".to_owned()).spawn(move || write_all(jobs, disk)).map_err(io)?;
         let keeper = Keeper::start(Kept {
             store: path.clone(),
+            db: db.clone(),
             moment: Arc::clone(&moment),
             counts: Arc::clone(&counts),
             standing,
             left,
             room: footing::room(&path, &config),
             queue: queue.downgrade(),
-            config: config.clone(),
-            renewed: AtomicU64::new(0),
+            checkpoint_bytes: config.checkpoint_bytes,
         });
         let keeper = Some(keeper.map_err(io)?);
-        Ok(Self { path, config, moment, counts, queue: Some(queue), room: Room::new(), writer: Some(writer), keeper, _lock: lock })
+        Ok(Self { path, config, db, moment, counts, queue: Some(queue), room: Room::new(), writer: Some(writer), keeper, _lock: lock })
     }
 
     /// Closes the store and opens it again: what a restart would find. For tests.
@@ -154,7 +150,7 @@ impl SledStore {
     ///
     /// [`StoreError::Away`] if the folder cannot be read.
     pub fn disk_bytes(&self) -> Result<u64, StoreError> {
-        self.moment.tree().size_on_disk().map_err(away)
+        self.db.size_on_disk().map_err(away)
     }
 }
 
@@ -169,7 +165,7 @@ impl SledStore {
         let _still = self.still();
         let mut last = None;
         let mut found = 0;
-        for key in self.moment.tree().range::<Vec<u8>, _>(range).keys().take(some) {
+        for key in self.db.range::<Vec<u8>, _>(range).keys().take(some) {
             last = Some(key?);
             found += 1;
         }
@@ -191,15 +187,12 @@ impl Drop for SledStore {
 #[async_trait]
 impl Store for SledStore {
     async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        {
-            let tree = self.moment.tree();
-            let Some(head) = tree.get(values::head_key(space, key)).map_err(away)? else { return Ok(None) };
-            if values::is_inline(&head) {
-                return values::resolve(&tree, space as u8, key, &head).map(Some);
-            }
+        let Some(head) = self.db.get(values::head_key(space, key)).map_err(away)? else { return Ok(None) };
+        if values::is_inline(&head) {
+            return values::resolve(&self.db, space as u8, key, &head).map(Some);
         }
         let _still = self.still();
-        values::get(&self.moment.tree(), space, key)
+        values::get(&self.db, space, key)
     }
 
     async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
@@ -208,12 +201,11 @@ impl Store for SledStore {
         }
         let _still = self.still();
         let most = range.bytes;
-        let tree = self.moment.tree();
-        let found = tree.range::<Vec<u8>, _>(bounds(space, range));
+        let found = self.db.range::<Vec<u8>, _>(bounds(space, range));
         let resolve = |pair: ::sled::Result<(::sled::IVec, ::sled::IVec)>| {
             let (key, head) = pair.map_err(away)?;
             let key = key[1..].to_vec();
-            let value = values::resolve(&tree, space as u8, &key, &head)?;
+            let value = values::resolve(&self.db, space as u8, &key, &head)?;
             Ok((key, value))
         };
         let mut held = 0;
@@ -259,7 +251,7 @@ impl Store for SledStore {
 
     async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
         let _still = self.still();
-        told::read(&self.moment.tree(), after, limit)
+        told::read(&self.db, after, limit)
     }
 
     fn sizes(&self) -> Sizes {

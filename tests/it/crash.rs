@@ -47,8 +47,6 @@ async fn no_kill_loses_a_receipt_or_takes_a_payment_twice() {
     let how = Host::builder().env("TOLLHOUSE_BASE_URL", "https://tollhouse.example");
     // Small, so that kills fall into new segments and checkpoints of the store too.
     let how = how.env("TOLLHOUSE_STORE_SEGMENT_BYTES", 128 * 1024).env("TOLLHOUSE_STORE_JOURNAL_BYTES", 512 * 1024);
-    // And into trees that are being made anew.
-    let how = how.env("TOLLHOUSE_STORE_TREE_BYTES", 1);
     let mut host = how.start().await;
     let source = "export default async (req, ctx) => {
         await ctx.kv.set(`run ${req.input.n}`, ((await ctx.kv.get(`run ${req.input.n}`)) ?? 0) + 1);

@@ -11,7 +11,6 @@ mod history;
 mod questions;
 #[path = "../it/harness/random.rs"]
 mod random;
-mod renewal;
 mod room;
 mod start;
 mod tables;

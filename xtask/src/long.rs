@@ -24,9 +24,8 @@ const DAMAGE: Long =
     Long { command: "damage", test: &["--test", "store_contract", "no_damage_to_any_file_is_silent"], rounds: "TOLLHOUSE_DAMAGE_ROUNDS" };
 
 /// Kills of a host that is paid, and of one that starts: with play money, beside a facilitator
-/// that does not always answer, and on a chain. And of a store that makes its tree anew.
-const CRASH: Long =
-    Long { command: "crash", test: &["--test", "it", "--test", "store_contract", "no_kill_"], rounds: "TOLLHOUSE_CRASH_ROUNDS" };
+/// that does not always answer, and on a chain.
+const CRASH: Long = Long { command: "crash", test: &["--test", "it", "no_kill_"], rounds: "TOLLHOUSE_CRASH_ROUNDS" };
 
 /// All hostile fixtures, one after the other, each held to its limit by the clock.
 const HOSTILE: Long = Long { command: "hostile", test: &["--test", "it", "hostile_handlers_end"], rounds: "TOLLHOUSE_HOSTILE_ROUNDS" };

@@ -10,8 +10,6 @@ use crate::store::journal::{AskFree, Damage, ask_system};
 pub struct SledConfig {
     /// Memory for pages read before, in bytes. Default: 64 MiB.
     pub cache_bytes: u64,
-    /// Bytes of the tree on disk up to which it is not made anew, however few rows it holds. Default: 64 MiB.
-    pub tree_bytes: u64,
     /// How long to wait for another process to let go of the folder. Default: 1 s.
     pub lock_patience: Duration,
     /// Bytes of a segment of the journal, at most, but for a commit that is longer. The first is smaller. Default: 64 MiB.
@@ -33,7 +31,6 @@ impl Default for SledConfig {
     fn default() -> Self {
         Self {
             cache_bytes: 64 * 1024 * 1024,
-            tree_bytes: 64 * 1024 * 1024,
             lock_patience: Duration::from_secs(1),
             segment_bytes: 64 * 1024 * 1024,
             checkpoint_bytes: 256 * 1024 * 1024,
@@ -47,13 +44,9 @@ impl Default for SledConfig {
 
 impl fmt::Debug for SledConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { cache_bytes, tree_bytes, lock_patience, segment_bytes, checkpoint_bytes, start_bytes, kept_free_bytes, .. } = self;
+        let Self { cache_bytes, lock_patience, segment_bytes, checkpoint_bytes, start_bytes, kept_free_bytes, .. } = self;
         let mut debug = f.debug_struct("SledConfig");
-        debug
-            .field("cache_bytes", cache_bytes)
-            .field("tree_bytes", tree_bytes)
-            .field("lock_patience", lock_patience)
-            .field("segment_bytes", segment_bytes);
+        debug.field("cache_bytes", cache_bytes).field("lock_patience", lock_patience).field("segment_bytes", segment_bytes);
         debug.field("checkpoint_bytes", checkpoint_bytes).field("start_bytes", start_bytes);
         debug.field("kept_free_bytes", kept_free_bytes).finish_non_exhaustive()
     }

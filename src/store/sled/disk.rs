@@ -19,6 +19,7 @@ const LOOK: Duration = Duration::from_millis(250);
 
 /// The journal, and the tree that follows it.
 pub(super) struct Disk {
+    db: Db,
     moment: Arc<Moment>,
     journal: Writer,
     standing: Arc<Standing>,
@@ -46,9 +47,9 @@ struct Planned {
 }
 
 impl Disk {
-    pub(super) fn new(moment: Arc<Moment>, journal: Writer, standing: Arc<Standing>) -> Result<Self, StoreError> {
-        let newest = told::newest(&moment.tree())?;
-        Ok(Self { moment, journal, standing, newest, looked: None })
+    pub(super) fn new(db: Db, moment: Arc<Moment>, journal: Writer, standing: Arc<Standing>) -> Result<Self, StoreError> {
+        let newest = told::newest(&db)?;
+        Ok(Self { db, moment, journal, standing, newest, looked: None })
     }
 
     /// Takes a commit into a group.
@@ -58,7 +59,7 @@ impl Disk {
             self.look_for_room(reason)?;
         }
         // What panics was reading, and had taken nothing in.
-        catch_unwind(AssertUnwindSafe(|| group.decide(&self.moment.tree(), batch))).unwrap_or_else(|_| {
+        catch_unwind(AssertUnwindSafe(|| group.decide(&self.db, batch))).unwrap_or_else(|_| {
             let cause = "the tree stopped while it was read";
             self.standing.end(cause);
             Err(StoreError::Away(cause.to_owned()))
@@ -92,7 +93,7 @@ impl Disk {
         (after.sequence, after.synced, after.link) = (self.journal.sequence(), self.journal.synced(), self.journal.link());
         after.keep(&mut batch).map_err(unsure)?;
         let mut position = self.moment.position.write().unwrap_or_else(PoisonError::into_inner);
-        self.moment.apply(batch).map_err(unsure)?;
+        self.db.apply_batch(batch).map_err(unsure)?;
         *position = after;
         self.moment.recount.lock().unwrap_or_else(PoisonError::into_inner).follow(&changes);
         self.newest = newest;
@@ -109,7 +110,7 @@ impl Disk {
         let mut batch = Batch::default();
         let after = Position { synced: self.journal.synced(), ..*position };
         after.keep(&mut batch).map_err(unsure)?;
-        self.moment.apply(batch).map_err(unsure)?;
+        self.db.apply_batch(batch).map_err(unsure)?;
         *position = after;
         Ok(())
     }
@@ -144,13 +145,12 @@ impl Disk {
     /// What a group does to the tree, and what the journal says of it.
     fn plan(&self, group: Group) -> Result<Planned, StoreError> {
         let (rows, told) = group.into_rows(self.newest);
-        let mut after = *self.moment.position.read().unwrap_or_else(PoisonError::into_inner);
-        let tree = self.moment.tree();
         let mut batch = Batch::default();
+        let mut after = *self.moment.position.read().unwrap_or_else(PoisonError::into_inner);
         let (mut money, mut rest) = (Part::default(), Part { told, ..Part::default() });
         let mut changes = Vec::with_capacity(rows.len());
         for row in rows {
-            let change = values::write(&tree, &row, &mut batch)?;
+            let change = values::write(&self.db, &row, &mut batch)?;
             after.count(&change);
             changes.push(change);
             part_of(&mut money, &mut rest, row.space).rows.push(row);

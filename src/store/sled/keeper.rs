@@ -7,7 +7,7 @@ use std::{
     sync::{
         Arc, PoisonError,
         atomic::{
-            AtomicBool, AtomicU64,
+            AtomicBool,
             Ordering::{Relaxed, SeqCst},
         },
         mpsc::{RecvTimeoutError, Sender, channel},
@@ -16,11 +16,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sled::Tree;
+use sled::{Db, Tree};
 use tokio::sync::{mpsc::WeakSender, oneshot};
 
 use super::{
-    SledConfig,
     away::away,
     footing::{Left, base_of},
     job::Job,
@@ -45,15 +44,14 @@ const AGAIN: Duration = Duration::from_secs(60);
 /// What the threads work on.
 pub(super) struct Kept {
     pub(super) store: PathBuf,
+    pub(super) db: Db,
     pub(super) moment: Arc<Moment>,
     pub(super) counts: Arc<Counts>,
     pub(super) standing: Arc<Standing>,
     pub(super) left: Left,
     pub(super) room: Room,
     pub(super) queue: WeakSender<Job>,
-    pub(super) config: SledConfig,
-    /// Bytes of the tree when it was last made anew.
-    pub(super) renewed: AtomicU64,
+    pub(super) checkpoint_bytes: u64,
 }
 
 /// The threads; they end when it is dropped.
@@ -79,7 +77,7 @@ impl Keeper {
             }
             if Instant::now() >= not_before {
                 not_before = Instant::now() + AGAIN;
-                if kept.checkpoint_if_due(ended).and_then(|()| kept.renew_if_due(ended)).is_ok() {
+                if kept.checkpoint_if_due(ended).is_ok() {
                     not_before = Instant::now();
                 }
             }
@@ -141,8 +139,7 @@ impl Kept {
     fn recount(&self, ended: &AtomicBool, spaces: &[Space]) -> bool {
         let mut all = true;
         for space in spaces {
-            let tree = self.moment.tree().clone();
-            let counted = catch_unwind(AssertUnwindSafe(|| self.moment.recount(&tree, *space, || ended.load(Relaxed))));
+            let counted = catch_unwind(AssertUnwindSafe(|| self.moment.recount(&self.db, *space, || ended.load(Relaxed))));
             let wrong = match counted {
                 Ok(None) => return false,
                 Ok(Some(Ok(true))) => continue,
@@ -188,7 +185,7 @@ impl Kept {
 
     fn checkpoint_if_due(&self, ended: &AtomicBool) -> Result<(), StoreError> {
         let held = self.moment.position.read().unwrap_or_else(PoisonError::into_inner).totals.bytes();
-        if self.counts.bytes.load(Relaxed) <= self.config.checkpoint_bytes.max(held) {
+        if self.counts.bytes.load(Relaxed) <= self.checkpoint_bytes.max(held) {
             return Ok(());
         }
         match self.checkpoint(ended) {
@@ -228,14 +225,14 @@ impl Kept {
         dump.finish(until, &start.totals).map_err(io)?;
         self.counts.bytes.fetch_sub(bytes, Relaxed);
         // What the tree has not on disk by now is no longer in the journal.
-        self.moment.flush()?;
+        self.db.flush().map_err(away)?;
         self.let_go(start.sequence).map_err(|error| StoreError::Away(error.to_string()))?;
         Ok(Some(start.sequence))
     }
 
     fn walk_still(&self, from: Bound<Vec<u8>>, dump: &mut Dump) -> Result<Option<Vec<u8>>, StoreError> {
         let _still = self.moment.position.read().unwrap_or_else(PoisonError::into_inner);
-        walk_some(&self.moment.tree(), from, dump)
+        walk_some(&self.db, from, dump)
     }
 
     /// Removes older checkpoints, and the segments that hold nothing behind this one, after their money is in the archive.

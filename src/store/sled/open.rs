@@ -5,7 +5,7 @@ use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
-    sync::Arc,
+    sync::{Arc, Mutex, RwLock},
 };
 
 use sled::Db;
@@ -15,11 +15,11 @@ use super::{
     begin::begin,
     disk::{self, Disk},
     footing::{Base, Left, Stopped, Unfit, base_of, corrupt, damaged, format, parts_of, writer_settings},
-    home, look,
+    look,
     make::make,
     moment::Moment,
     position::Position,
-    recount,
+    recount::{self, Recount},
     standing::Standing,
     tree, values,
 };
@@ -33,6 +33,7 @@ use crate::{
 
 /// A store that is open.
 pub(super) struct Opened {
+    pub(super) db: Db,
     pub(super) disk: Disk,
     pub(super) moment: Arc<Moment>,
     pub(super) counts: Arc<Counts>,
@@ -56,18 +57,18 @@ pub(super) fn open(store: &Path, config: &SledConfig) -> Result<Opened, OpenErro
         }
         Some(_) => resume(store, config)?,
     };
-    tree::trust(store).and_then(|()| home::forget_others(store)).map_err(io)?;
+    tree::trust(store).map_err(io)?;
     // The names of new files are entries of folders, which have to be on disk too.
     File::open(store).and_then(|folder| folder.sync_all()).and_then(|()| folder::sync_entry(store)).map_err(io)?;
     if let Err(error) = Archive::look(store) {
         tracing::error!(%error, "the archive of money is damaged; the host runs without it, and only a backup has what is missing");
     }
-    let moment = Arc::new(Moment::new(db, position));
+    let moment = Arc::new(Moment { position: RwLock::new(position), recount: Mutex::new(Recount::default()) });
     let counts = journal.counts();
     let standing = Arc::default();
-    let disk = Disk::new(Arc::clone(&moment), journal, Arc::clone(&standing));
+    let disk = Disk::new(db.clone(), Arc::clone(&moment), journal, Arc::clone(&standing));
     let disk = disk.map_err(|error| corrupt(store, error.to_string()))?;
-    Ok(Opened { disk, moment, counts, standing, left, lock })
+    Ok(Opened { db, disk, moment, counts, standing, left, lock })
 }
 
 /// Removes what was not finished under its name.

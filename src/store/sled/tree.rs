@@ -10,7 +10,7 @@ use std::{
 
 use sled::{Db, Error};
 
-use super::{OpenError, SledConfig, home};
+use super::{OpenError, SledConfig};
 use crate::base::folder;
 
 /// sled syncs what is buffered this often by itself, in milliseconds.
@@ -49,24 +49,18 @@ fn lock_within(file: &File, patience: Duration) -> io::Result<bool> {
     }
 }
 
-/// Opens the store's tree, waiting for whoever has it open to let go.
+/// Opens the tree, waiting for whoever has it open to let go.
 pub(super) fn open(store: &Path, config: &SledConfig) -> Result<Db, OpenError> {
-    let home = home::of(store).map_err(|source| OpenError::Io { path: store.to_owned(), source })?;
-    open_in(&home, config)
-}
-
-/// Opens the tree in a folder, or makes it there.
-pub(super) fn open_in(home: &Path, config: &SledConfig) -> Result<Db, OpenError> {
     let give_up_at = Instant::now() + config.lock_patience;
     loop {
-        forget_unfinished(home).map_err(|source| OpenError::Io { path: home.to_owned(), source })?;
-        let tree = sled::Config::new().path(home).cache_capacity(config.cache_bytes).flush_every_ms(Some(FLUSH_EVERY_MS));
+        forget_unfinished(store).map_err(|source| OpenError::Io { path: store.to_owned(), source })?;
+        let tree = sled::Config::new().path(store).cache_capacity(config.cache_bytes).flush_every_ms(Some(FLUSH_EVERY_MS));
         // sled panics on some kinds of damage instead of telling.
         let opened = catch_unwind(AssertUnwindSafe(|| tree.open()));
         let refused = match opened {
             Ok(Ok(db)) => return Ok(db),
-            Ok(Err(error)) => refusal(home, error),
-            Err(_) => OpenError::Corrupt { path: home.to_owned(), detail: "its files contradict each other".to_owned() },
+            Ok(Err(error)) => refusal(store, error),
+            Err(_) => OpenError::Corrupt { path: store.to_owned(), detail: "its files contradict each other".to_owned() },
         };
         if !matches!(refused, OpenError::Locked(_)) || Instant::now() >= give_up_at {
             return Err(refused);
@@ -76,12 +70,12 @@ pub(super) fn open_in(home: &Path, config: &SledConfig) -> Result<Db, OpenError>
 }
 
 /// Removes a snapshot that was not finished, which sled reads as its newest one. Nothing is missing without it.
-fn forget_unfinished(home: &Path) -> io::Result<()> {
+fn forget_unfinished(store: &Path) -> io::Result<()> {
     let in_use = |log: File| matches!(log.try_lock(), Err(TryLockError::WouldBlock));
-    if !home.exists() || File::open(home.join("db")).is_ok_and(in_use) {
+    if File::open(store.join("db")).is_ok_and(in_use) {
         return Ok(());
     }
-    for entry in fs::read_dir(home)? {
+    for entry in fs::read_dir(store)? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
         if name.starts_with("snap.") && name.ends_with(".generating") {
@@ -103,22 +97,26 @@ fn refusal(path: &Path, error: Error) -> OpenError {
 
 /// Whether there are files of a tree.
 pub(super) fn is_there(store: &Path) -> bool {
-    home::of(store).is_ok_and(|home| home.join("db").exists() || home.join("conf").exists())
+    store.join("db").exists() || store.join("conf").exists()
 }
 
-/// Puts the files of trees aside, in place of those that were before; answers where they are.
+/// Puts a tree's files aside, in place of those that were before; answers where they are.
 pub(super) fn put_aside(store: &Path) -> io::Result<PathBuf> {
     let aside = store.join(ASIDE);
     forget_aside(store)?;
     fs::create_dir(&aside)?;
-    if let Ok(log) = File::open(home::of(store)?.join("db")) {
+    if let Ok(log) = File::open(store.join("db")) {
         // A tree that was dropped lets go a moment later.
         if !lock_within(&log, LETTING_GO)? {
             return Err(io::Error::new(io::ErrorKind::WouldBlock, "the tree is still in use"));
         }
     }
-    for path in home::all(store)? {
-        fs::rename(&path, aside.join(path.file_name().unwrap_or_default()))?;
+    for entry in fs::read_dir(store)? {
+        let name = entry?.file_name();
+        let of_the_tree = name == "db" || name == "conf" || name == "blobs" || name.to_string_lossy().starts_with("snap.");
+        if of_the_tree {
+            fs::rename(store.join(&name), aside.join(&name))?;
+        }
     }
     File::open(store)?.sync_all()?;
     Ok(aside)
