@@ -124,12 +124,12 @@ impl Adopted {
 }
 
 /// Kills a child that nobody has waited for: until then the id is its own.
-pub(crate) fn kill(child: Pid) {
+fn kill(child: Pid) {
     let _ = kill_process(child, Signal::KILL);
 }
 
 /// Waits until the system has let go of a child.
-pub(crate) fn wait_for(child: Pid) {
+fn wait_for(child: Pid) {
     while matches!(waitid(WaitId::Pid(child), WaitIdOptions::EXITED), Err(Errno::INTR)) {}
 }
 

@@ -9,7 +9,7 @@ use std::{
     os::{fd::AsRawFd, unix::net::UnixStream as Socket},
     process::{Command, Stdio},
     sync::{
-        Arc,
+        Arc, Weak,
         mpsc::{self, RecvTimeoutError},
     },
     thread,
@@ -30,7 +30,7 @@ use crate::{
     pipeline::Pipeline,
     places::{Place, Places},
     process::{Link, Process},
-    reaper::{self, Reaper},
+    reaper::{Adopted, Reaper},
     watchdog::Meter,
     zygote::{Census, Zygote, Zygotes},
 };
@@ -42,7 +42,7 @@ const LOOK: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Spawner {
     orders: mpsc::Sender<Order>,
-    reaper: Reaper,
+    reaper: Arc<Reaper>,
 }
 
 #[derive(Debug)]
@@ -55,12 +55,14 @@ enum Order {
     Close(oneshot::Sender<()>),
 }
 
+/// A process that was started. Whoever drops it has it ended, and waited for.
 #[derive(Debug)]
 struct Delivery {
-    child: Pid,
+    pid: Pid,
+    child: Adopted,
+    place: Weak<Place>,
     socket: Socket,
     is_forked: bool,
-    place: Arc<Place>,
 }
 
 impl Spawner {
@@ -69,7 +71,8 @@ impl Spawner {
     /// [`PoolError::Spawn`] when the threads cannot be started.
     pub(crate) fn new(config: &PoolConfig, places: Arc<Places>) -> Result<Self, PoolError> {
         let (orders, ordered) = mpsc::channel::<Order>();
-        let mut starter = Starter { zygotes: Zygotes::new(config), places, config: config.clone() };
+        let reaper = Arc::new(Reaper::start().map_err(failed)?);
+        let mut starter = Starter { zygotes: Zygotes::new(config), places, reaper: Arc::clone(&reaper), config: config.clone() };
         let serve = move || {
             let mut looked = Instant::now();
             loop {
@@ -85,7 +88,7 @@ impl Spawner {
             }
         };
         thread::Builder::new().name("tollhouse-start".into()).spawn(serve).map_err(failed)?;
-        Ok(Self { orders, reaper: Reaper::start().map_err(failed)? })
+        Ok(Self { orders, reaper })
     }
 
     /// Starts a process of a tier, which has `place` until it is gone from the system. Whether it was forked from a zygote is told with it.
@@ -102,13 +105,11 @@ impl Spawner {
     ) -> Result<(Process, bool), PoolError> {
         let (order, answer) = oneshot::channel();
         self.orders.send(Order::Start(tier, place, order)).map_err(failed)?;
-        let Delivery { child, socket, is_forked, place } = answer.await.map_err(failed)?.map_err(failed)?;
-        let (pid, weak) = (child.as_raw_nonzero().get().cast_unsigned(), Arc::downgrade(&place));
-        // From here on it is ended, and waited for, whatever goes wrong.
-        let child = self.reaper.adopt(child, place);
+        let Delivery { pid, child, place, socket, is_forked } = answer.await.map_err(failed)?.map_err(failed)?;
+        let pid = pid.as_raw_nonzero().get().cast_unsigned();
         let stream = socket.set_nonblocking(true).and_then(|()| UnixStream::from_std(socket)).map_err(failed)?;
         let pipeline = Pipeline::new(config.pipeline, config.pipeline_time);
-        Ok((Process::new(pid, tier, (child, weak), Link { stream, pipeline, meter: Meter::new(Arc::clone(alarm)) }), is_forked))
+        Ok((Process::new(pid, tier, (child, place), Link { stream, pipeline, meter: Meter::new(Arc::clone(alarm)) }), is_forked))
     }
 
     /// A process that was started is no good, whatever it is forked from.
@@ -135,19 +136,14 @@ struct Starter {
     zygotes: Zygotes,
     /// Where what the zygotes hold is noted.
     places: Arc<Places>,
+    reaper: Arc<Reaper>,
 }
 
 impl Starter {
     fn serve(&mut self, order: Order) {
         match order {
-            Order::Start(tier, place, order) => {
-                let started = self.start(tier, place);
-                if let Err(Ok(Delivery { child, .. })) = order.send(started) {
-                    // Nobody waits for it any more.
-                    reaper::kill(child);
-                    reaper::wait_for(child);
-                }
-            }
+            // Where nobody waits for it any more it comes back.
+            Order::Start(tier, place, order) => drop(order.send(self.start(tier, place))),
             Order::Distrust => self.zygotes.distrust(),
             Order::Close(ended) => {
                 self.zygotes.close();
@@ -164,11 +160,11 @@ impl Starter {
 
     fn start(&mut self, tier: Tier, place: Arc<Place>) -> io::Result<Delivery> {
         let (config, user) = (&self.config, place.user());
-        if let Some((child, socket)) = self.zygotes.fork(|| Zygote::start(&mut command(config, tier)), tier, user) {
-            return Ok(Delivery { child, socket, is_forked: true, place });
-        }
-        let (child, socket) = spawn(config, tier, user)?;
-        Ok(Delivery { child, socket, is_forked: false, place })
+        let forked = self.zygotes.fork(|| Zygote::start(&mut command(config, tier)), tier, user);
+        let is_forked = forked.is_some();
+        let (pid, socket) = forked.map_or_else(|| spawn(config, tier, user), Ok)?;
+        let weak = Arc::downgrade(&place);
+        Ok(Delivery { pid, child: self.reaper.adopt(pid, place), place: weak, socket, is_forked })
     }
 }
 
@@ -219,10 +215,26 @@ mod tests {
         drop(start());
         assert_eq!(places.taken(), 0, "it was not ordered yet");
     }
+
+    #[tokio::test]
+    async fn process_that_was_delivered_to_nobody_is_ended_and_waited_for() {
+        let config = PoolConfig::new("/bin/false");
+        let (places, alarm) = (Places::new(1, u64::MAX, Turn::default()), Arc::default());
+        let spawner = Spawner::new(&config, Arc::clone(&places)).unwrap();
+        let mut start = Box::pin(spawner.start(&config, Tier::Jit, &alarm, places.take().unwrap()));
+        assert!((&mut start).now_or_never().is_none());
+        while spawner.all_reaped().now_or_never().is_some() {
+            tokio::task::yield_now().await;
+        }
+        drop(start);
+        spawner.all_reaped().await;
+        assert_eq!(places.taken(), 0);
+    }
+
     #[test]
     fn thread_that_starts_processes_is_told_when_one_is_no_good() {
         let (orders, ordered) = mpsc::channel();
-        let spawner = Spawner { orders, reaper: Reaper::start().unwrap() };
+        let spawner = Spawner { orders, reaper: Arc::new(Reaper::start().unwrap()) };
         spawner.distrust_zygotes();
         assert!(matches!(ordered.try_recv(), Ok(Order::Distrust)));
     }
