@@ -136,6 +136,10 @@ impl Catalog {
         }
         let mut batch = Batch::new();
         batch.delete(&RETIRED_SLUGS, &slug.to_string()).delete(&RETIRED_OF, &(of(owner), slug.to_string()));
+        if let Some(had) = retired {
+            // An admin may give it to another.
+            batch.delete(&RETIRED_OF, &(Ended(had), slug.to_string()));
+        }
         Ok(batch)
     }
 

@@ -127,6 +127,10 @@ async fn who_has_deleted_many_takes_a_slug_of_those_again() {
     assert!(matches!(create("last", &other, By::Builder).await, Err(PublishError::SlugTaken(_))));
     create("last", &many, By::Builder).await.unwrap();
     create("third", &many, By::Builder).await.unwrap();
+    catalog.delete("third", None, By::Builder).await.unwrap();
+    assert!(matches!(create("fourth", &many, By::Builder).await, Err(PublishError::TooManyRetired(_))));
+    create("third", &other, By::Admin).await.unwrap();
+    create("fourth", &many, By::Builder).await.unwrap();
 }
 
 #[tokio::test]
