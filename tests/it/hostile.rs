@@ -122,7 +122,8 @@ async fn hostile_handlers_end_as_their_cases_say() {
     println!("{ran} cases, {} answers of the control; {memory}", scene.control.asked());
     assert!(most < before.resident + RESIDENT, "{memory}");
     let host = scene.host;
-    eventually("no process and no descriptor is left", Duration::from_secs(60), async || {
+    // A worker that served goes when it has been idle for a minute.
+    eventually("no process and no descriptor is left", Duration::from_secs(180), async || {
         let now = Held::by(&host);
         (now.processes <= before.processes && now.descriptors <= before.descriptors + 2).then_some(())
     })
