@@ -290,6 +290,7 @@ fn write_group(jobs: &mut impl Iterator<Item = Job>, disk: &mut Disk) {
     for (waiter, _room, sums) in decided {
         answer(waiter, sums.and_then(|sums| outcome.clone().map(|()| sums)));
     }
+    disk.write_out();
 }
 
 /// Whoever asked may have gone; the commit stands.

@@ -2,7 +2,7 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, PoisonError},
+    sync::{Arc, PoisonError, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
@@ -16,6 +16,10 @@ use crate::store::{
 
 /// Between one look for room and the next.
 const LOOK: Duration = Duration::from_millis(250);
+/// Bytes of frames that the tree may have taken and not written out. sled writes up to five times what it is given, in tasks of
+/// 512 KiB for seven threads; where each of them waits to write while another part of sled waits for its file to be cut
+/// shorter, which is a task behind theirs, all stand still for ever.
+pub(super) const BEHIND: u64 = 512 * 1024;
 
 /// The journal, and the tree that follows it.
 pub(super) struct Disk {
@@ -86,7 +90,9 @@ impl Disk {
         }
         let Planned { mut batch, changes, mut after, money, rest } = self.plan(group).map_err(Failure::Nothing)?;
         let newest = rest.told.last().map_or(self.newest, |told| told.number);
-        self.journal.append(money.bytes(), rest.bytes()).map_err(|error| self.not_written(error))?;
+        let (money, rest) = (money.bytes(), rest.bytes());
+        let bytes = (money.len() + rest.len()) as u64;
+        self.journal.append(money, rest).map_err(|error| self.not_written(error))?;
         if durability == Durability::Durable {
             self.journal.sync().map_err(unsure)?;
         }
@@ -95,9 +101,23 @@ impl Disk {
         let mut position = self.moment.position.write().unwrap_or_else(PoisonError::into_inner);
         self.db.apply_batch(batch).map_err(unsure)?;
         *position = after;
+        self.moment.behind.fetch_add(bytes, Relaxed);
         self.moment.recount.lock().unwrap_or_else(PoisonError::into_inner).follow(&changes);
         self.newest = newest;
         Ok(())
+    }
+
+    /// Has the tree written out where it is behind: after who waited was answered, for what they wrote is in the journal.
+    pub(super) fn write_out(&mut self) {
+        if self.moment.behind.load(Relaxed) < BEHIND || self.standing.check().is_err() {
+            return;
+        }
+        self.moment.behind.store(0, Relaxed);
+        match catch_unwind(AssertUnwindSafe(|| self.db.flush())) {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => self.standing.end(&format!("the tree could not be written out ({error})")),
+            Err(_) => self.standing.end("the tree stopped while it was written out"),
+        }
     }
 
     /// Has all frames on disk, and the tree know that they are: so they are missed if they go.

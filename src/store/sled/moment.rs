@@ -1,6 +1,6 @@
 //! The moment that readers see: where the tree is, and how far counting it again has come.
 
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, atomic::AtomicU64};
 
 use sled::Tree;
 
@@ -14,6 +14,8 @@ pub(super) struct Moment {
     pub(super) position: RwLock<Position>,
     /// What is being counted again while others write.
     pub(super) recount: Mutex<Recount>,
+    /// Bytes of frames that the tree has taken and may not have written out.
+    pub(super) behind: AtomicU64,
 }
 
 impl Moment {

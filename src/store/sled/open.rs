@@ -5,7 +5,7 @@ use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
-    sync::{Arc, Mutex, RwLock},
+    sync::{Arc, RwLock},
 };
 
 use sled::Db;
@@ -19,7 +19,7 @@ use super::{
     make::make,
     moment::Moment,
     position::Position,
-    recount::{self, Recount},
+    recount,
     standing::Standing,
     tree, values,
 };
@@ -63,7 +63,7 @@ pub(super) fn open(store: &Path, config: &SledConfig) -> Result<Opened, OpenErro
     if let Err(error) = Archive::look(store) {
         tracing::error!(%error, "the archive of money is damaged; the host runs without it, and only a backup has what is missing");
     }
-    let moment = Arc::new(Moment { position: RwLock::new(position), recount: Mutex::new(Recount::default()) });
+    let moment = Arc::new(Moment { position: RwLock::new(position), ..Moment::default() });
     let counts = journal.counts();
     let standing = Arc::default();
     let disk = Disk::new(db.clone(), Arc::clone(&moment), journal, Arc::clone(&standing));

@@ -26,3 +26,15 @@ async fn money_that_is_found_wrong_stops_commits() {
     assert!(store.get(Space::Receipts, b"one").await.unwrap().is_some(), "it is not back");
     store.apply(Batch::new(), Durability::Durable).await.unwrap();
 }
+
+#[tokio::test]
+async fn tree_is_written_out_before_it_is_far_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SledStore::open(folder.path(), SledConfig::default()).unwrap();
+    for n in 0..64_u8 {
+        let write = Write::put(Space::Kv, [n], vec![n; 60_000]);
+        store.apply(Batch::of(vec![], vec![write]), Durability::Buffered).await.unwrap();
+        let behind = store.moment.behind.load(Relaxed);
+        assert!(behind < disk::BEHIND + 61_000, "{behind} bytes after {n} commits");
+    }
+}
