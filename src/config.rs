@@ -3,6 +3,7 @@
 
 mod account;
 mod catalog;
+mod environment;
 mod error;
 mod host;
 mod http;
@@ -24,6 +25,7 @@ use self::layered::Layered as _;
 pub use self::{
     account::{AccountFlags, AccountSettings},
     catalog::{CatalogFlags, CatalogSettings, SafetySettings},
+    environment::{misspelt, without_empty},
     error::SettingsError,
     host::HostFlags,
     http::{BodySettings, ConnectionSettings, HttpFlags, HttpSettings, IntakeSettings},

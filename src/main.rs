@@ -12,7 +12,7 @@ use std::{
     process::ExitCode,
 };
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tollhouse::{
@@ -80,7 +80,8 @@ enum Store {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let given = config::without_empty(Cli::command()).get_matches();
+    let cli = Cli::from_arg_matches(&given).unwrap_or_else(|error| error.exit());
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error),
@@ -113,9 +114,12 @@ fn log_to_stderr(filter: &str) -> Result<(), tracing_subscriber::filter::ParseEr
 
 async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
     secret::keep_private()?;
-    raise_descriptors();
+    raise_descriptors()?;
     let settings = flags.over_file(file)?.resolve()?;
     log_to_stderr(&settings.log).map_err(|error| format!("the log filter `{}` does not read: {error}", settings.log))?;
+    for name in config::misspelt(&Cli::command(), std::env::vars_os().map(|(name, _)| name)) {
+        tracing::warn!("`{name}` is in the environment, and is no setting: see `tollhouse serve --help`");
+    }
     // Heard from here on: a host that is told to end while it starts brings to its end what it has begun.
     let told_to_end = told_to_end()?;
     let listener = tokio::net::TcpListener::bind(settings.listen).await;
@@ -141,11 +145,20 @@ async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::
     Ok(())
 }
 
+/// Descriptors without which a host has none for connections and workers.
+const LEAST_DESCRIPTORS: u64 = 64;
+
 /// As many descriptors as the system allows: each connection is one, and what a shell gives is for programs that open a few.
-fn raise_descriptors() {
+fn raise_descriptors() -> Result<(), String> {
     let limit = getrlimit(Resource::Nofile);
     // Where that is not allowed, the limits that follow from it are lower.
     _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    match getrlimit(Resource::Nofile).current {
+        Some(few) if few < LEAST_DESCRIPTORS => Err(format!(
+            "this process may open {few} files; a host needs {LEAST_DESCRIPTORS} at least: raise the limit (`ulimit -n`, `LimitNOFILE=`)"
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// SIGTERM, or Ctrl-C in a terminal: from now on it ends what is answered, and not the process.

@@ -49,8 +49,8 @@ pub enum SettingsError {
     Fee(u16),
     #[error("the conformance suite's tools are for tests, so they are served on loopback only; `{0}` is not")]
     ConformanceInPublic(SocketAddr),
-    #[error("`{flag}` is 0; it is at least {least}")]
-    Least { flag: &'static str, least: usize },
+    #[error("`{flag}` is {given}; it is {least} at least, and {most} at most")]
+    Range { flag: &'static str, given: u64, least: u64, most: u64 },
     #[error("the content safety lists do not read: {0}")]
     SafetyLists(#[from] ListError),
     #[error("`{name}` is no layer of the jail; `--sandbox-strict` takes some of {known}")]

@@ -1,11 +1,18 @@
 //! The worker processes, and what handlers may reach.
 
-use std::path::PathBuf;
+use std::{ops::RangeInclusive, path::PathBuf};
 
 use tollhouse_pool::Users;
-use tollhouse_protocol::{JailLayer, Tier};
+use tollhouse_protocol::{JailLayer, Tier, limits::CALL_BYTES};
 
 use super::{error::SettingsError, layered::flags};
+
+/// More processes than a system can have: Linux gives numbers below 2²².
+const MOST_PROCESSES: usize = 1 << 22;
+/// More calls than a worker's socket holds.
+const MOST_AHEAD: usize = 1_024;
+/// What workers are forked from, a spare and one that computes fit into this.
+const LEAST_MEMORY: u64 = 64 << 20;
 
 flags! {
 /// Of the sandbox.
@@ -91,16 +98,16 @@ impl SandboxFlags {
         }
         Ok(SandboxSettings {
             worker,
-            spares: self.sandbox_spares,
-            running: at_least_one("--sandbox-running", self.sandbox_running)?,
-            pipeline: self.sandbox_pipeline,
-            processes: at_least_one("--sandbox-processes", self.sandbox_processes)?,
-            memory: self.sandbox_memory,
+            spares: within("--sandbox-spares", self.sandbox_spares, 0..=MOST_PROCESSES)?,
+            running: within("--sandbox-running", self.sandbox_running, 1..=MOST_PROCESSES)?,
+            pipeline: within("--sandbox-pipeline", self.sandbox_pipeline, 0..=MOST_AHEAD)?,
+            processes: within("--sandbox-processes", self.sandbox_processes, 1..=MOST_PROCESSES)?,
+            memory: within("--sandbox-memory", self.sandbox_memory, LEAST_MEMORY..=u64::MAX)?,
             tier: self.sandbox_tier.map_or(Ok(Tier::default()), |name| tier(&name))?,
             zygote: self.sandbox_zygote.unwrap_or(self.sandbox_strict.is_empty()),
             strict: self.sandbox_strict.iter().map(|name| layer(name)).collect::<Result<_, _>>()?,
             users: self.sandbox_users.map(|range| range.parse()).transpose()?,
-            bytes: self.sandbox_bytes,
+            bytes: within("--sandbox-bytes", self.sandbox_bytes, CALL_BYTES..=usize::MAX)?,
             guard_allow: self.guard_allow,
         })
     }
@@ -115,9 +122,19 @@ fn tier(name: &str) -> Result<Tier, SettingsError> {
     Tier::named(name).ok_or_else(|| SettingsError::Tier(name.to_owned()))
 }
 
-/// What there has to be one of, for any handler to run.
-fn at_least_one(flag: &'static str, value: Option<usize>) -> Result<Option<usize>, SettingsError> {
-    if value == Some(0) { Err(SettingsError::Least { flag, least: 1 }) } else { Ok(value) }
+/// A value that a host can work with.
+fn within<T: Copy + PartialOrd + TryInto<u64>>(
+    flag: &'static str,
+    value: Option<T>,
+    range: RangeInclusive<T>,
+) -> Result<Option<T>, SettingsError> {
+    let number = |value: T| value.try_into().unwrap_or(u64::MAX);
+    match value {
+        Some(given) if !range.contains(&given) => {
+            Err(SettingsError::Range { flag, given: number(given), least: number(*range.start()), most: number(*range.end()) })
+        }
+        _ => Ok(value),
+    }
 }
 
 fn beside_this_binary() -> PathBuf {

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use reqwest::{Method, header::HeaderMap};
 use serde_json::{Value, json};
 
-use crate::harness::{Host, PAY_TO, Payer, eventually, js};
+use crate::harness::{Host, PAY_TO, Payer, eventually, js, tollhouse, within};
 
 const ECHO: &str = "export default async (req) => ({ echo: req.input });";
 
@@ -375,15 +375,18 @@ async fn a_host_with_settings_that_cannot_work_says_why_and_does_not_start() {
     let folder = tempfile::tempdir().unwrap();
     let refuses = |args: &[&str]| {
         let begun = Instant::now();
-        let mut command = crate::harness::tollhouse();
+        let mut command = tollhouse();
         command.args(["serve", "--data"]).arg(folder.path().join("data")).args(args).current_dir(folder.path());
         let output = command.output().unwrap();
         assert!(!output.status.success() && begun.elapsed() < Duration::from_secs(20));
         String::from_utf8(output.stderr).unwrap()
     };
     assert!(refuses(&["--listen", "0.0.0.0:0"]).contains("loopback"));
-    for flag in ["--sandbox-running", "--sandbox-processes"] {
-        assert!(refuses(&[flag, "0"]).contains(&format!("`{flag}` is 0; it is at least 1")));
+    let ranges = [("running", "0", "1"), ("processes", "0", "1"), ("processes", "4194305", "1"), ("spares", "1000000000", "0")];
+    let more = [("memory", "0", "67108864"), ("bytes", "0", "8388608"), ("pipeline", "100000", "0")];
+    for (name, given, least) in ranges.into_iter().chain(more) {
+        let refused = refuses(&[&format!("--sandbox-{name}"), given]);
+        assert!(refused.contains(&format!("`--sandbox-{name}` is {given}; it is {least} at least")), "{refused}");
     }
     assert!(refuses(&["--facilitator", "http", "--pay-to", PAY_TO]).contains("X402_FACILITATOR_URL"));
     assert!(refuses(&["--facilitator", "http", "--facilitator-url", "https://facilitator.example.com"]).contains("TOLLHOUSE_PAY_TO"));
@@ -395,6 +398,9 @@ async fn a_host_with_settings_that_cannot_work_says_why_and_does_not_start() {
         assert!(refuses(&["--listen", "127.0.0.1:0", "--base-url", wrong]).contains("TOLLHOUSE_BASE_URL"), "{wrong}");
     }
     assert!(refuses(&["--listen", "127.0.0.1:0", "--log", "["]).contains("log filter"));
+    let mut few = within("sh", &["-c", "ulimit -n 24 && exec \"$0\" serve"], &tollhouse());
+    let told = String::from_utf8(few.current_dir(folder.path()).output().unwrap().stderr).unwrap();
+    assert!(told.contains("may open 24 files; a host needs 64 at least"), "{told}");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     assert!(refuses(&["--listen", &address]).contains(&address));
@@ -452,4 +458,15 @@ async fn a_query_that_asks_for_what_there_is_not_is_refused_with_what_there_is()
     }
     // A stranger learns of no route what it takes.
     host.get("/ai/builders/payouts?foo=1").await.fails(401, "unauthorized", "caller");
+}
+
+#[tokio::test]
+async fn a_variable_set_to_nothing_is_not_set_and_one_that_is_no_setting_is_told() {
+    let empty =
+        ["TOLLHOUSE_ADMIN_TOKEN", "TOLLHOUSE_SANDBOX_MEMORY", "TOLLHOUSE_GUARD_ALLOW", "TOLLHOUSE_BASE_URL", "X402_FACILITATOR_URL"];
+    let builder = empty.into_iter().fold(Host::builder(), |builder, name| builder.env(name, ""));
+    let host = builder.env("TOLLHOUSE_LISTN", "127.0.0.1:1").start().await;
+    host.get("/health").await.is(200);
+    let told = host.log();
+    assert!(told.contains("`TOLLHOUSE_LISTN` is in the environment, and is no setting"), "{told}");
 }

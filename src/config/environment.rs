@@ -1,0 +1,51 @@
+//! The environment: which of its variables are settings, and which only look like it.
+
+use std::{
+    collections::BTreeSet,
+    env,
+    ffi::{OsStr, OsString},
+};
+
+use clap::{Command, builder::Resettable};
+
+/// How the names of settings begin, but for those of other programs.
+const OURS: &str = "TOLLHOUSE_";
+
+/// The command, with variables that are set to nothing taken as not set: what `${NAME:-}` leaves of one.
+#[must_use]
+pub fn without_empty(command: Command) -> Command {
+    let is_empty = |name: &OsStr| env::var_os(name).is_some_and(|value| value.is_empty());
+    let unset = |argument: clap::Arg| if argument.get_env().is_some_and(is_empty) { argument.env(Resettable::Reset) } else { argument };
+    command.mut_args(unset).mut_subcommands(without_empty)
+}
+
+/// Those of `given` that are named as settings are, and are none of `command` or of what is below it.
+#[must_use]
+pub fn misspelt(command: &Command, given: impl Iterator<Item = OsString>) -> Vec<String> {
+    let mut settings = BTreeSet::new();
+    collect(command, &mut settings);
+    given.filter_map(|name| name.into_string().ok()).filter(|name| name.starts_with(OURS) && !settings.contains(name)).collect()
+}
+
+fn collect(command: &Command, settings: &mut BTreeSet<String>) {
+    let named = command.get_arguments().filter_map(|argument| argument.get_env()?.to_str());
+    settings.extend(named.map(ToOwned::to_owned));
+    for below in command.get_subcommands() {
+        collect(below, settings);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Args as _;
+
+    use super::*;
+    use crate::config::Flags;
+
+    #[test]
+    fn variable_that_is_no_setting_is_told() {
+        let command = Command::new("tollhouse").subcommand(Flags::augment_args(Command::new("serve")));
+        let given = ["TOLLHOUSE_LISTN", "TOLLHOUSE_LISTEN", "TOLLHOUSE_LOG", "PATH", "tollhouse_log"].map(OsString::from);
+        assert_eq!(misspelt(&command, given.into_iter()), ["TOLLHOUSE_LISTN"]);
+    }
+}
