@@ -19,6 +19,8 @@ pub struct SledConfig {
     /// Bytes of the journal, and of rows, that are looked at before the store is open, about; the rest is while it is.
     /// Default: 256 MiB.
     pub start_bytes: u64,
+    /// Bytes of the tree on disk beyond which a start makes it anew, where they are also more than eight times those of all rows. Default: 512 MiB.
+    pub tree_bytes: u64,
     /// Commits are refused while less is free on its disk, in bytes. Default: 128 MiB.
     pub kept_free_bytes: u64,
     /// Tells what is free there: for tests of a full one. Default: the system.
@@ -35,6 +37,7 @@ impl Default for SledConfig {
             segment_bytes: 64 * 1024 * 1024,
             checkpoint_bytes: 256 * 1024 * 1024,
             start_bytes: 256 * 1024 * 1024,
+            tree_bytes: 512 * 1024 * 1024,
             kept_free_bytes: 128 * 1024 * 1024,
             free_bytes: Arc::new(ask_system),
             before_sync: Arc::new(|| Ok(())),
@@ -44,7 +47,7 @@ impl Default for SledConfig {
 
 impl fmt::Debug for SledConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { cache_bytes, lock_patience, segment_bytes, checkpoint_bytes, start_bytes, kept_free_bytes, .. } = self;
+        let Self { cache_bytes, lock_patience, segment_bytes, checkpoint_bytes, start_bytes, tree_bytes, kept_free_bytes, .. } = self;
         let mut debug = f.debug_struct("SledConfig");
         debug.field("cache_bytes", cache_bytes).field("lock_patience", lock_patience).field("segment_bytes", segment_bytes);
         debug.field("checkpoint_bytes", checkpoint_bytes).field("start_bytes", start_bytes);

@@ -31,6 +31,9 @@ use crate::{
     },
 };
 
+/// A tree of so many times the bytes of its rows is made anew: sled leaves up to five times what there is.
+const LOOSE: u64 = 8;
+
 /// A store that is open.
 pub(super) struct Opened {
     pub(super) db: Db,
@@ -95,17 +98,20 @@ fn resume(store: &Path, config: &SledConfig) -> Result<(Db, Position, Writer, Le
         Err(unfit) => Err(Stopped::Tree(unfit)),
     };
     let (db, Brought { position, end, left }) = match brought {
+        Ok((db, brought)) if is_loose(&db, &brought.position, config) && look::all(store).is_ok() => {
+            drop(db);
+            tracing::info!("the store's tree is much larger than what it holds, and is made anew from the journal");
+            let made = make_anew(store, config)?;
+            tree::forget_aside(store).map_err(io)?;
+            made
+        }
         Ok(brought) => brought,
         Err(Stopped::Journal(error)) => return Err(damaged(store, error)),
         Err(Stopped::Tree(Unfit(reason))) => {
             // Until it is known that another can be made, this one is not touched: it may have what the journal lost.
             look::all(store).map_err(|error| damaged(store, error))?;
-            let aside = tree::put_aside(store).map_err(io)?;
-            let aside_name = aside.display();
-            tracing::warn!(reason, aside = %aside_name, "the store's tree is not right, and is made anew from the journal");
-            let (db, position, end) = make(store, config)?;
-            tracing::info!(frames = end.sequence, "the store's tree is made anew");
-            (db, Brought { position, end, left: Left::default() })
+            tracing::warn!(reason, "the store's tree is not right, and is made anew from the journal; it is kept in `aside`");
+            make_anew(store, config)?
         }
     };
     let journal = Writer::go_on(writer_settings(store, config), &end).map_err(io)?;
@@ -113,6 +119,19 @@ fn resume(store: &Path, config: &SledConfig) -> Result<(Db, Position, Writer, Le
         tracing::warn!(frame = end.sequence + 1, "the torn end of the last write, which nobody was told of, was dropped");
     }
     Ok((db, position, journal, left))
+}
+
+/// Whether a tree takes more of the disk than it is worth.
+fn is_loose(db: &Db, position: &Position, config: &SledConfig) -> bool {
+    db.size_on_disk().is_ok_and(|bytes| bytes > config.tree_bytes && bytes > LOOSE * position.totals.bytes())
+}
+
+/// Puts the tree aside, and makes another one from checkpoint and journal.
+fn make_anew(store: &Path, config: &SledConfig) -> Result<(Db, Brought), OpenError> {
+    tree::put_aside(store).map_err(|source| OpenError::Io { path: store.to_owned(), source })?;
+    let (db, position, end) = make(store, config)?;
+    tracing::info!(frames = end.sequence, "the store's tree is made anew");
+    Ok((db, Brought { position, end, left: Left::default() }))
 }
 
 /// The tree, if it is one that the journal may go on from. It is refused only where others have it, or a later version wrote it.

@@ -38,3 +38,32 @@ async fn tree_is_written_out_before_it_is_far_behind() {
         assert!(behind < disk::BEHIND + 61_000, "{behind} bytes after {n} commits");
     }
 }
+
+#[tokio::test]
+async fn tree_that_is_much_larger_than_its_rows_is_made_anew_by_a_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = SledConfig { segment_bytes: 1 << 20, checkpoint_bytes: 1 << 20, ..SledConfig::default() };
+    let store = SledStore::open(folder.path(), config.clone()).unwrap();
+    let write = |write| store.apply(Batch::of(vec![], vec![write]), Durability::Buffered);
+    for n in 0..200_u8 {
+        write(Write::put(Space::Kv, [n], vec![n; 60_000])).await.unwrap();
+    }
+    for n in 3..200_u8 {
+        write(Write::delete(Space::Kv, [n])).await.unwrap();
+    }
+    let rows = store.scan(Space::Kv, KeyRange::all(), 9, Direction::Forward).await.unwrap();
+    let begun = Instant::now();
+    while store.counts.bytes.load(Relaxed) > 1 << 20 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "there is no checkpoint");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let store = store.reopen().unwrap();
+    let before = store.disk_bytes().unwrap();
+    assert!(before > 8 << 20, "{before}");
+    drop(store);
+    let store = SledStore::open(folder.path(), SledConfig { tree_bytes: 1 << 20, ..config }).unwrap();
+    let after = store.disk_bytes().unwrap();
+    assert!(after < before / 4 && !folder.path().join("aside").exists(), "{before} -> {after}");
+    assert_eq!(store.scan(Space::Kv, KeyRange::all(), 9, Direction::Forward).await.unwrap(), rows);
+    assert_eq!(rows.len(), 3);
+}
