@@ -50,7 +50,7 @@ impl fmt::Debug for SledConfig {
         let Self { cache_bytes, lock_patience, segment_bytes, checkpoint_bytes, start_bytes, tree_bytes, kept_free_bytes, .. } = self;
         let mut debug = f.debug_struct("SledConfig");
         debug.field("cache_bytes", cache_bytes).field("lock_patience", lock_patience).field("segment_bytes", segment_bytes);
-        debug.field("checkpoint_bytes", checkpoint_bytes).field("start_bytes", start_bytes);
+        debug.field("checkpoint_bytes", checkpoint_bytes).field("start_bytes", start_bytes).field("tree_bytes", tree_bytes);
         debug.field("kept_free_bytes", kept_free_bytes).finish_non_exhaustive()
     }
 }
