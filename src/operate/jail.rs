@@ -81,6 +81,10 @@ fn remedy(refused: Refused) -> &'static str {
              kernel.apparmor_restrict_unprivileged_userns=0, in a container a seccomp profile that allows unshare(2); or give the host \
              CAP_SYS_ADMIN, which does for all of them but user_namespace"
         }
+        JailLayer::PidNamespace => {
+            "give the host CAP_SYS_ADMIN, with user.max_pid_namespaces above 0, and in a container a seccomp profile that allows clone(2), \
+             unshare(2) and setns(2) of such; no user namespace does for it"
+        }
         JailLayer::EmptyRoot => "it needs mount_namespace, /proc to mount over, mount(2) and pivot_root(2); the root must be no initramfs",
         JailLayer::Landlock => "Linux 5.13 or later, with `landlock` in /sys/kernel/security/lsm (`lsm=` on the kernel's command line)",
         JailLayer::Seccomp | JailLayer::NoExec => "a kernel with CONFIG_SECCOMP_FILTER, on x86_64 or aarch64",

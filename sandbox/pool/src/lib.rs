@@ -38,6 +38,7 @@ mod lease;
 mod ledger;
 mod machine;
 mod maintenance;
+mod namespace;
 mod pipeline;
 mod places;
 mod pool;

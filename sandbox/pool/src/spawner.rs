@@ -27,6 +27,7 @@ use crate::{
     alarm::Alarm,
     config::PoolConfig,
     error::PoolError,
+    namespace::PidNamespace,
     pipeline::Pipeline,
     places::{Place, Places},
     process::{Link, Process},
@@ -72,7 +73,14 @@ impl Spawner {
     pub(crate) fn new(config: &PoolConfig, places: Arc<Places>) -> Result<Self, PoolError> {
         let (orders, ordered) = mpsc::channel::<Order>();
         let reaper = Arc::new(Reaper::start().map_err(failed)?);
-        let mut starter = Starter { zygotes: Zygotes::new(config), places, reaper: Arc::clone(&reaper), config: config.clone() };
+        let mut starter = Starter {
+            zygotes: Zygotes::new(config),
+            places,
+            reaper: Arc::clone(&reaper),
+            // Where there is none to come back to, workers are in this process's, and tell so.
+            namespace: PidNamespace::own().ok(),
+            config: config.clone(),
+        };
         let serve = move || {
             let mut looked = Instant::now();
             loop {
@@ -137,6 +145,7 @@ struct Starter {
     /// Where what the zygotes hold is noted.
     places: Arc<Places>,
     reaper: Arc<Reaper>,
+    namespace: Option<PidNamespace>,
 }
 
 impl Starter {
@@ -162,21 +171,25 @@ impl Starter {
         let (config, user) = (&self.config, place.user());
         let forked = self.zygotes.fork(|| Zygote::start(&mut command(config, tier)), tier, user);
         let is_forked = forked.is_some();
-        let (pid, socket) = forked.map_or_else(|| spawn(config, tier, user), Ok)?;
+        let (pid, socket) = forked.map_or_else(|| spawn(config, tier, user, self.namespace.as_ref()), Ok)?;
         let weak = Arc::downgrade(&place);
         Ok(Delivery { pid, child: self.reaper.adopt(pid, place), place: weak, socket, is_forked })
     }
 }
 
-fn spawn(config: &PoolConfig, tier: Tier, user: Option<u32>) -> io::Result<(Pid, Socket)> {
+fn spawn(config: &PoolConfig, tier: Tier, user: Option<u32>, namespace: Option<&PidNamespace>) -> io::Result<(Pid, Socket)> {
     let (ours, theirs) = Socket::pair()?;
     // The worker inherits its end under the number it has here, and closes all others first thing.
     // Only this thread starts workers, so none of them gets the end of another.
     fcntl_setfd(&theirs, FdFlags::empty())?;
-    let child = command(config, tier)
+    let mut command = command(config, tier);
+    command
         .args(["--socket", &theirs.as_raw_fd().to_string()])
-        .args(user.into_iter().flat_map(|user| ["--user".to_owned(), user.to_string()]))
-        .spawn()?;
+        .args(user.into_iter().flat_map(|user| ["--user".to_owned(), user.to_string()]));
+    let child = match namespace {
+        Some(here) => here.outside(|| command.spawn())?,
+        None => command.spawn()?,
+    };
     Ok((Pid::from_child(&child), ours))
 }
 

@@ -13,7 +13,7 @@ use serde::{
 use crate::frame::few;
 
 /// Layers that a worker reports.
-pub(crate) const MAX_LAYERS: usize = 16;
+pub(crate) const MAX_LAYERS: usize = JailLayer::ALL.len();
 
 /// A layer of the worker's jail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -43,6 +43,8 @@ pub enum JailLayer {
     NetNamespace,
     /// It sees no queues or shared memory of others.
     IpcNamespace,
+    /// It sees no process but itself, the first of its namespace: where the host may make one.
+    PidNamespace,
     /// There is no file to be seen.
     EmptyRoot,
     /// It opens no files and no TCP connections, and signals nobody.
@@ -55,7 +57,7 @@ pub enum JailLayer {
 
 impl JailLayer {
     /// All there are.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Descriptors,
         Self::ParentDeathSignal,
         Self::Rlimits,
@@ -68,6 +70,7 @@ impl JailLayer {
         Self::MountNamespace,
         Self::NetNamespace,
         Self::IpcNamespace,
+        Self::PidNamespace,
         Self::EmptyRoot,
         Self::Landlock,
         Self::Seccomp,

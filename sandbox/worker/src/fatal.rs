@@ -69,7 +69,10 @@ extern "C" fn on_fault(signal: libc::c_int) {
     // again, unhandled, when this function returns.
     unsafe {
         if words.is_null() || signal != libc::SIGSEGV {
-            libc::signal(signal, libc::SIG_DFL);
+            // All of them: abort() of the first process of a namespace, which no signal of its own ends, ends it by a fault.
+            for signal in FATAL {
+                libc::signal(signal, libc::SIG_DFL);
+            }
             return;
         }
         host::claim_last_words();

@@ -62,6 +62,7 @@ impl Jail {
 
     /// Out of the host's surroundings. `user` is the number of the user and the group to become, which are this process's alone.
     pub(crate) fn leave(&mut self, user: Option<u32>) {
+        self.apply(JailLayer::PidNamespace, namespaces::be_first);
         // With the host's rights, where it has some: a system may refuse namespaces to whoever has none.
         self.enter_namespaces();
         if self.wanted.contains(&JailLayer::Capabilities) {

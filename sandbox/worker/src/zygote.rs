@@ -5,6 +5,8 @@
 //!                                   ╰── the next order
 //! ```
 //!
+//! A worker is the first process of a namespace of PIDs of its own, where the system lets it.
+//!
 //! An order is the number of a user to become, 0 for none, with the worker's end of a socket; it is answered with the worker's id, or
 //! with the system's error number below 0. Before the first one a 0 says that the zygote is ready. What a worker has of the engine it
 //! shares with the zygote until it writes to it.
@@ -50,7 +52,7 @@ pub(crate) fn run(terms: Terms) -> Result<(), Gone> {
     let program = name().map_err(|_| Gone::Io)?;
     let mut blank = Blank::boot(Terms { socket: PLACE, ..terms });
     blank.rehearse();
-    let fork = Fork::prepare().map_err(|_| Gone::Io)?;
+    let mut fork = Fork::prepare().map_err(|_| Gone::Io)?;
     let _ = set_name(NAME);
     answer(blank.socket(), 0)?;
     loop {
@@ -110,10 +112,12 @@ fn answer(control: BorrowedFd<'_>, number: i32) -> Result<(), Gone> {
 }
 
 /// What it takes to fork this process, which has one thread.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Fork {
     /// Where the C library keeps the number of this thread, which is another one in a child.
     thread_place: usize,
+    /// Namespaces that a child begins, as in clone(2).
+    namespaces: i32,
 }
 
 impl Fork {
@@ -126,13 +130,24 @@ impl Fork {
             return Err(io::Error::last_os_error());
         }
         take_all_along()?;
-        Ok(Self { thread_place })
+        Ok(Self { thread_place, namespaces: libc::CLONE_NEWPID })
     }
 
     /// 0 in the child, and its id here. Its parent is that of this process.
+    fn fork(&mut self) -> Result<i32, Errno> {
+        match self.clone_into(self.namespaces) {
+            // Not for us, none in this kernel, or none left: the child tells that this layer is refused.
+            Err(Errno::PERM | Errno::INVAL | Errno::NOSPC) if self.namespaces != 0 => {
+                self.namespaces = 0;
+                self.clone_into(0)
+            }
+            forked => forked,
+        }
+    }
+
     #[expect(unsafe_code, reason = "no safe binding forks, and none lets the parent have the child")]
-    fn fork(self) -> Result<i32, Errno> {
-        let flags = libc::CLONE_PARENT | libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID;
+    fn clone_into(&self, namespaces: i32) -> Result<i32, Errno> {
+        let flags = namespaces | libc::CLONE_PARENT | libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID;
         // SAFETY: there is no other thread that a child could miss, and nothing of this process is shared with it but descriptors.
         // The kernel writes the child's number where the C library looks for it. The last two arguments are in the order of the
         // processor's own.

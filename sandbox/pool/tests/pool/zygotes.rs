@@ -3,12 +3,14 @@
 use std::{
     collections::HashSet,
     io::{BufRead, BufReader},
+    path::PathBuf,
     process::{Command, Stdio},
     time::Duration,
 };
 
+use rustix::thread::{CapabilitySet, capabilities};
 use tokio::time::{Instant, sleep};
-use tollhouse_protocol::{Isolation, Tier};
+use tollhouse_protocol::{Isolation, JailLayer, Tier};
 
 use crate::house::{COUNTER, House, Tool, json, kill, processes_called, stats_of, zygotes_of};
 
@@ -46,6 +48,28 @@ async fn forked_worker_is_in_every_layer_that_one_started_by_itself_is_in() {
     assert_eq!(totals.forked, totals.started);
     forked.close().await;
     started.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_is_in_a_namespace_of_pids_of_its_own_where_the_host_may_begin_any() {
+    if !capabilities(None).unwrap().effective.contains(CapabilitySet::SYS_ADMIN) {
+        return;
+    }
+    let here = namespace_of(std::process::id().cast_signed());
+    for forks in [1_000, 0] {
+        let house = House::start(|config| (config.zygote_forks, config.spares) = (forks, 3)).await;
+        assert!(house.pool.ready().await.unwrap().in_force.contains(&JailLayer::PidNamespace));
+        house.until(|pool| pool.status().spares >= 3).await;
+        let theirs: Vec<_> = house.processes().into_iter().map(namespace_of).collect();
+        let distinct: HashSet<_> = theirs.iter().collect();
+        assert!(theirs.len() >= 3 && distinct.len() == theirs.len() && !theirs.contains(&here), "{theirs:?}");
+        assert!(house.zygotes().into_iter().all(|zygote| namespace_of(zygote) == here));
+        house.close().await;
+    }
+}
+
+fn namespace_of(pid: i32) -> PathBuf {
+    std::fs::read_link(format!("/proc/{pid}/ns/pid")).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

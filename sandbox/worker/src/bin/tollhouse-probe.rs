@@ -8,7 +8,7 @@
 #[path = "../jail.rs"]
 mod jail;
 
-use std::{env, io, ptr, sync::mpsc, thread};
+use std::{env, io, ptr, str::FromStr, sync::mpsc, thread};
 
 use tollhouse_protocol::JailLayer;
 
@@ -63,7 +63,7 @@ fn attempt(act: &str) -> String {
             }
             "socket" => call(libc::SYS_socket, [libc::AF_INET.into(), libc::SOCK_STREAM.into(), 0, 0]),
             act if act.starts_with("connect:") => connect(number(act)),
-            act if act.starts_with("ipc:") => call(libc::SYS_shmget, [number(act).into(), 0, 0, 0]),
+            act if act.starts_with("ipc:") => call(libc::SYS_shmget, [number(act), 0, 0, 0]),
             "exec" => {
                 let words = [c"/bin/true".as_ptr(), ptr::null()];
                 call(libc::SYS_execve, [words[0] as i64, words.as_ptr() as i64, 0, 0])
@@ -92,6 +92,7 @@ fn attempt(act: &str) -> String {
             }
             "personality" => call(libc::SYS_personality, [libc::READ_IMPLIES_EXEC.into(), 0, 0, 0]),
             "signal-parent" => call(libc::SYS_kill, [libc::getppid().into(), 0, 0, 0]),
+            act if act.starts_with("signal:") => call(libc::SYS_kill, [number(act), 0, 0, 0]),
             "signal-parent-thread" => call(libc::SYS_tgkill, [libc::getppid().into(), libc::getppid().into(), 0, 0]),
             "userfaultfd" => call(libc::SYS_userfaultfd, [1, 0, 0, 0]),
             "io_uring" => {
@@ -145,7 +146,7 @@ fn map(protection: i32) -> i64 {
 }
 
 /// What stands behind the colon of an act.
-fn number(act: &str) -> u16 {
+fn number<T: FromStr>(act: &str) -> T {
     act.split_once(':').and_then(|(_, number)| number.parse().ok()).expect("a number")
 }
 

@@ -1,14 +1,20 @@
 //! Namespaces of the process's own, with nothing in them.
 
 use rustix::{
-    io::Result,
+    io::{Errno, Result},
     mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, unmount},
-    process::{chdir, pivot_root},
+    process::{chdir, getpid, pivot_root},
     thread::{UnshareFlags, unshare_unsafe},
 };
 
 /// A folder that is there wherever a host runs, for it watches its workers by it.
 const FOLDER: &str = "/proc";
+
+/// No process that it could name but itself. Who starts it sees to that, for a process enters no such namespace by itself: whether
+/// it is the first of one shows that the system let them.
+pub(crate) fn be_first() -> Result<()> {
+    if getpid().is_init() { Ok(()) } else { Err(Errno::PERM) }
+}
 
 /// One without a map: nobody there is anybody outside, and nobody can become anybody.
 pub(crate) fn enter_user() -> Result<()> {

@@ -7,8 +7,10 @@ use std::{
     path::PathBuf,
     process::{Command, Stdio},
     sync::atomic::{AtomicUsize, Ordering},
+    thread,
 };
 
+use rustix::thread::{UnshareFlags, unshare_unsafe};
 use tollhouse_protocol::JailLayer;
 
 /// A user without rights.
@@ -62,6 +64,17 @@ impl Probe {
         Tried { refused: refused.split(',').filter_map(JailLayer::named).collect(), ended }
     }
 
+    /// As [`attempt`](Self::attempt), in the first process of a namespace of PIDs; nothing where the system makes none.
+    fn attempt_as_first(&self, act: &str, layers: &[JailLayer], user: Option<u32>) -> Option<Tried> {
+        // Children of that thread alone are in the namespace.
+        let attempt = || begin_namespace().then(|| self.attempt(act, layers, user));
+        let tried = thread::scope(|scope| scope.spawn(attempt).join().unwrap());
+        if tried.is_none() {
+            eprintln!("{act} was not tried in a namespace: this system makes none");
+        }
+        tried
+    }
+
     /// That an act, which goes without the layers, ends so under them. Where the system refuses one of them there is nothing to see.
     fn assert_stopped(&self, act: &str, layers: &[JailLayer], user: Option<u32>, ended: &str) {
         let tried = self.attempt(act, layers, user);
@@ -81,6 +94,12 @@ impl Drop for Probe {
     fn drop(&mut self) {
         _ = fs::remove_file(&self.0);
     }
+}
+
+#[expect(unsafe_code, reason = "the binding is unsafe for one flag, which is not this one")]
+fn begin_namespace() -> bool {
+    // SAFETY: the table of descriptors stays shared.
+    unsafe { unshare_unsafe(UnshareFlags::NEWPID) }.is_ok()
 }
 
 fn is_root() -> bool {
@@ -192,6 +211,39 @@ fn namespaces_have_no_network_no_memory_of_others_and_no_other_user() {
         probe.assert_stopped(&connect, &[JailLayer::UserNamespace, JailLayer::NetNamespace], user, "101");
         probe.assert_stopped(&format!("ipc:{}", segment.key), &[JailLayer::UserNamespace, JailLayer::IpcNamespace], user, "2");
         probe.assert_stopped("root", &[JailLayer::UserNamespace], user, "22");
+    }
+}
+
+#[test]
+fn first_of_its_namespace_finds_no_process_outside_and_another_is_none() {
+    let (probe, layers) = (Probe::new(), [JailLayer::PidNamespace]);
+    let signal = format!("signal:{}", std::process::id());
+    for user in users() {
+        let within = probe.attempt(&signal, &layers, user);
+        let is_other = user.is_some_and(|user| user != rustix::process::geteuid().as_raw());
+        assert_eq!((&*within.ended, &within.refused[..]), (if is_other { "1" } else { "ok" }, &layers[..]), "as {user:?}");
+        for act in [&signal, "signal-parent", "second-thread:nothing"] {
+            let Some(first) = probe.attempt_as_first(act, &layers, user) else { return };
+            // Its parent has no number, and 0 is its own group.
+            let ended = if act == signal { "3" } else { "ok" };
+            assert_eq!((&*first.ended, &first.refused[..]), (ended, &[][..]), "{act} as {user:?}");
+        }
+    }
+}
+
+#[test]
+fn first_of_its_namespace_ends_by_what_it_does_as_any_other() {
+    let probe = Probe::new();
+    for user in users() {
+        let Some(nothing) = probe.attempt_as_first("nothing", &JailLayer::ALL, user) else { return };
+        assert_eq!(nothing.ended, "ok", "{nothing:?}");
+        for act in ["socket", "second-thread:socket"] {
+            let tried = probe.attempt_as_first(act, &JailLayer::ALL, user).unwrap();
+            assert!(tried.refused.contains(&JailLayer::Seccomp) || tried.ended == KILLED, "{act}: {tried:?}");
+        }
+        // By a fault, as a signal of its own does not reach it.
+        let aborted = probe.attempt_as_first("abort", &JailLayer::ALL, user).unwrap();
+        assert!(aborted.ended.starts_with("signal "), "{aborted:?}");
     }
 }
 

@@ -1,0 +1,77 @@
+//! Namespaces of PIDs for workers that are started by themselves; one that is forked has its own from its [zygote](crate::zygote).
+
+use std::{fs::File, io, os::fd::AsFd};
+
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
+
+/// The namespace of PIDs that this process is in. To begin others it takes `CAP_SYS_ADMIN`.
+#[derive(Debug)]
+pub(crate) struct PidNamespace(File);
+
+impl PidNamespace {
+    /// # Errors
+    ///
+    /// Where the system would not let a thread that starts processes elsewhere come back to it.
+    pub(crate) fn own() -> io::Result<Self> {
+        let own = Self(File::open("/proc/self/ns/pid")?);
+        own.come_back()?;
+        Ok(own)
+    }
+
+    /// Has the process that `start` starts be the first of a namespace of its own; where the system refuses that, one as any other.
+    /// This thread's next ones are in this process's again.
+    ///
+    /// # Errors
+    ///
+    /// Those of `start`, and the system's where it refuses what it granted before.
+    pub(crate) fn outside<T>(&self, start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        let left = begin();
+        let started = start();
+        if left.is_ok() {
+            self.come_back()?;
+        }
+        started
+    }
+
+    fn come_back(&self) -> io::Result<()> {
+        Ok(move_into_link_name_space(self.0.as_fd(), Some(LinkNameSpaceType::ProcessID))?)
+    }
+}
+
+#[expect(deprecated, reason = "the one that takes its place is unsafe for a flag that is not this one")]
+fn begin() -> io::Result<()> {
+    Ok(rustix::thread::unshare(UnshareFlags::NEWPID)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs,
+        path::PathBuf,
+        process::{Child, Command, Stdio},
+    };
+
+    use super::*;
+
+    fn namespace_of(pid: u32) -> PathBuf {
+        fs::read_link(format!("/proc/{pid}/ns/pid")).unwrap()
+    }
+
+    #[test]
+    fn each_process_is_in_a_namespace_of_its_own_where_the_system_lets_it_and_the_next_one_here_again() {
+        let Ok(own) = PidNamespace::own() else { return };
+        // It ends with this process at the latest.
+        let start = || Command::new("/bin/cat").stdin(Stdio::piped()).spawn();
+        let mut started = [own.outside(start).unwrap(), own.outside(start).unwrap(), start().unwrap()];
+        assert!(own.outside::<Child>(|| Err(io::ErrorKind::NotFound.into())).is_err());
+        let after = start().unwrap();
+        let [first, second, here] = [0, 1, 2].map(|index: usize| namespace_of(started[index].id()));
+        let this = namespace_of(std::process::id());
+        assert!(first != second && first != this && second != this);
+        assert_eq!([here, namespace_of(after.id())], [this.clone(), this]);
+        for child in started.iter_mut().chain([&mut { after }]) {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+}
