@@ -27,8 +27,10 @@ const SNAPSHOT: Option<&[u8]> = None;
 ///
 /// One thread: what the compiler and the collector do for a handler is then in its processor time,
 /// and an idle worker is one sleeping thread and its watchdog. A small young generation, because a
-/// worker keeps all of it for life.
-const FLAGS: &str = "--single-threaded --stack-size=512 --max-semi-space-size=1 --min-semi-space-size=1 --no-expose-wasm";
+/// worker keeps all of it for life. Lines of code are noted as it is compiled: to find them later V8 parses all of it again, on
+/// what is left of the stack, and where that is not enough tells the first line.
+const FLAGS: &str = "--single-threaded --stack-size=512 --max-semi-space-size=1 --min-semi-space-size=1 --no-expose-wasm \
+                     --no-enable-lazy-source-positions";
 
 /// Heap of a worker that is [tidied](tidy), in bytes: that takes a few milliseconds then, on nobody's account.
 const TIDY_BYTES: usize = 16 << 20;

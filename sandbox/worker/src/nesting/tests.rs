@@ -38,8 +38,26 @@ fn brackets_in_texts_comments_and_regular_expressions_do_not_add_up() {
 }
 
 #[test]
-fn chain_is_told_by_the_line_of_its_statement() {
-    let chain = format!("const a = 1;\n\n  type B = {}1;\nconst c = 3;\n", "keyof ".repeat(LEVELS));
-    assert_eq!(check(&chain).unwrap(), 3);
+fn chain_is_told_by_the_line_on_which_it_begins() {
+    for (chain, end) in [
+        ("type B = ", "keyof "),
+        ("type B =", "\nkeyof"),
+        ("const b = ", "new "),
+        ("const b = c => ", "(d, e) =>\n"),
+        ("", "for (let i = 0, j = 1; i < 2; i++) "),
+        ("", "if (a(1, 2)) { b(); return { c: 1, d: 2 }; } else "),
+        ("", "if (a)\n{\n  b()\n  c()\n}\nelse "),
+        ("", "label:\n"),
+        ("const b = '(' + ", "c ** "),
+        ("const b = [1, 2, ", "c = "),
+    ] {
+        for apart in [";", ""] {
+            let before = ["'use strict'", "const a = 1", "a(2)\n// Of 3.", "a[4]"].map(|line| format!("{line}{apart}\n")).concat();
+            let after = format!("const d = 5{apart}\nd(){apart}\n").repeat(2 * LEVELS);
+            let data = "[12345, 'a', { b: `c` }],\n".repeat(2 * LEVELS);
+            let source = format!("{before}{chain}{}1{apart}\n{after}const e = [{data}'{}']\n", end.repeat(LEVELS), "f".repeat(9_999));
+            assert_eq!(check(&source).unwrap(), 6, "{chain}{end}{apart}");
+        }
+    }
     assert_eq!(check("").unwrap(), 1);
 }

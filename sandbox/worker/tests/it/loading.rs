@@ -175,6 +175,21 @@ fn sources_that_no_parser_can_follow_are_refused_with_a_line() {
 }
 
 #[test]
+fn chain_that_the_stack_does_not_hold_is_told_by_its_line_or_by_that_of_the_call_which_needs_it() {
+    for link in ["a = ", "a => "] {
+        // Too long for what compiles the function, then for what finds its end as the module is read.
+        let mut lines = Vec::new();
+        for links in (500..5_000).step_by(125) {
+            let source = format!("let a = 1;\n\nfunction f(a) {{\n  return {}a;\n}}\n\nf(1);\nexport default () => 1;", link.repeat(links));
+            if let Err(error) = Worker::start().load(&source, Language::Js) {
+                lines.push(error.line);
+            }
+        }
+        assert!(!lines.is_empty() && lines.iter().all(|line| matches!(line, Some(4 | 7))), "{link}: {lines:?}");
+    }
+}
+
+#[test]
 fn sources_within_the_levels_load() {
     // QuickJS has less stack for its own parser.
     let most = if cfg!(feature = "quickjs") { 100 } else { 490 };
