@@ -51,6 +51,9 @@ pub struct PoolConfig {
     /// How long a zygote has been there when another one takes its place; and for how long nobody has asked for a worker of its
     /// tier when it is ended, where that is not the usual one. Default: 10 min.
     pub zygote_life: Duration,
+    /// How long a zygote may take to fork a worker, which takes it less than 1 ms, and how long one that boots is waited for, which
+    /// takes some 30 ms; then workers are started by themselves. Default: 250 ms.
+    pub zygote_patience: Duration,
     /// Worker processes at most, whatever they do: those on their way and those that are about to go are among them. Default:
     /// [`memory`](Self::memory) in pieces of 8 MiB, and at most half of the descriptors this process may open and of the
     /// threads its control group may have.
@@ -95,7 +98,7 @@ pub struct PoolConfig {
     pub max_growth: u64,
     /// What a worker gets beyond a limit to stop itself before it is killed. Default: 250 ms.
     pub kill_grace: Duration,
-    /// How long a process may take from its start until it is ready. Default: 10 s.
+    /// How long a process, a zygote too, may take from its start until it is ready. Default: 10 s.
     pub boot_patience: Duration,
 }
 
@@ -119,6 +122,7 @@ impl PoolConfig {
             starts: cores.max(2),
             zygote_forks: 1_000,
             zygote_life: Duration::from_mins(10),
+            zygote_patience: Duration::from_millis(250),
             max_processes: processes_on(machine, rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)),
             memory: machine.memory_bytes / 2,
             bytes: bytes_on(machine),

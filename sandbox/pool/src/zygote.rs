@@ -48,6 +48,7 @@ pub(crate) struct Zygotes {
     forks: usize,
     life: Duration,
     patience: Duration,
+    boot_patience: Duration,
     lines: EachTier<Line>,
 }
 
@@ -85,7 +86,8 @@ impl Zygotes {
             usual: config.tier,
             forks: config.zygote_forks,
             life: config.zygote_life,
-            patience: config.boot_patience,
+            patience: config.zygote_patience,
+            boot_patience: config.boot_patience,
             lines: EachTier::default(),
         }
     }
@@ -97,10 +99,13 @@ impl Zygotes {
         }
         let line = &mut self.lines[tier];
         line.asked = Some(Instant::now());
-        line.advance(start, |zygote| zygote.forks >= self.forks || zygote.born.elapsed() >= self.life);
+        line.advance(start, self.boot_patience, |zygote| zygote.forks >= self.forks || zygote.born.elapsed() >= self.life);
         let zygote = line.now.as_mut()?;
-        match zygote.wait_until_ready(self.patience).and_then(|()| zygote.fork(user, self.patience)) {
+        let patience = self.patience.saturating_sub(zygote.born.elapsed());
+        match zygote.wait_until_ready(patience).and_then(|()| zygote.fork(user, self.patience)) {
             Ok(worker) => Some(worker),
+            // Whoever comes later finds it ready.
+            Err(error) if zygote.may_yet_boot(&error, self.boot_patience) => None,
             Err(error) => {
                 tracing::warn!(%error, "a zygote is of no use: workers are started by themselves");
                 line.now = None;
@@ -146,9 +151,10 @@ impl Zygotes {
 
 impl Line {
     /// Sees to it that there is a zygote, and another one soon where it `is_due`.
-    fn advance(&mut self, start: impl Fn() -> io::Result<Zygote>, is_due: impl Fn(&Zygote) -> bool) {
-        let has_failed = |error: io::Error| error.kind() != io::ErrorKind::TimedOut;
-        if self.next.as_mut().is_some_and(|next| next.wait_until_ready(Duration::ZERO).is_err_and(has_failed)) {
+    fn advance(&mut self, start: impl Fn() -> io::Result<Zygote>, boot_patience: Duration, is_due: impl Fn(&Zygote) -> bool) {
+        let has_failed =
+            |next: &mut Zygote| next.wait_until_ready(Duration::ZERO).is_err_and(|error| !next.may_yet_boot(&error, boot_patience));
+        if self.next.as_mut().is_some_and(has_failed) {
             (self.next, self.failed) = (None, Some(Instant::now()));
         }
         let may_start = self.next.is_none() && self.failed.is_none_or(|failed| failed.elapsed() >= PAUSE);
@@ -181,6 +187,11 @@ impl Zygote {
         Ok(())
     }
 
+    /// Whether it was but not waited for any longer, and may take longer.
+    fn may_yet_boot(&self, error: &io::Error, boot_patience: Duration) -> bool {
+        !self.is_ready && error.kind() == io::ErrorKind::TimedOut && self.born.elapsed() < boot_patience
+    }
+
     fn fork(&mut self, user: Option<u32>, patience: Duration) -> io::Result<(Pid, Socket)> {
         let (ours, theirs) = Socket::pair()?;
         let descriptors = [theirs.as_fd()];
@@ -189,7 +200,7 @@ impl Zygote {
         ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
         let order = user.unwrap_or(0).to_le_bytes();
         sendmsg(&self.control, &[IoSlice::new(&order)], &mut ancillary, SendFlags::NOSIGNAL)?;
-        let worker = match self.answer(patience)? {
+        let worker = match self.answer(patience).or_else(|_| self.last_answer())? {
             number @ 1.. => Pid::from_raw(number).ok_or(io::ErrorKind::InvalidData)?,
             errno => return Err(io::Error::from_raw_os_error(errno.saturating_neg())),
         };
@@ -197,6 +208,17 @@ impl Zygote {
         waitid(WaitId::Pid(worker), IS_CHILD)?;
         self.forks += 1;
         Ok((worker, ours))
+    }
+
+    fn end(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// What it says that is not to be waited for any more: it may have forked at the last moment.
+    fn last_answer(&mut self) -> io::Result<i32> {
+        self.end();
+        self.answer(Duration::ZERO)
     }
 
     fn has_ended(&mut self) -> bool {
@@ -223,7 +245,6 @@ impl Zygote {
 
 impl Drop for Zygote {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.end();
     }
 }

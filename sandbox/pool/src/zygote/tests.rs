@@ -8,6 +8,7 @@ use rustix::net::{Shutdown, send, shutdown};
 use super::*;
 
 const LIFE: Duration = Duration::from_mins(10);
+const BOOT: Duration = Duration::from_secs(5);
 
 /// Where zygotes come from that answer what they are to, and the process that they say they forked.
 struct Nursery {
@@ -58,7 +59,7 @@ fn say(end: &OwnedFd, number: i32) {
 /// Zygotes that fork three workers, and are not waited for.
 fn zygotes() -> Zygotes {
     let config = PoolConfig::new("/bin/false");
-    Zygotes::new(&PoolConfig { zygote_forks: 3, zygote_life: LIFE, boot_patience: Duration::ZERO, ..config })
+    Zygotes::new(&PoolConfig { zygote_forks: 3, zygote_life: LIFE, zygote_patience: Duration::ZERO, boot_patience: BOOT, ..config })
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,6 +96,38 @@ async fn next_one_is_awaited_alone_while_it_boots_and_given_up_when_it_fails() {
     tokio::time::advance(PAUSE).await;
     assert!(nursery.forks(&mut zygotes, Tier::Jit));
     assert_eq!(nursery.started.get(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_boots_for_long_is_neither_waited_for_nor_given_up_before_its_time() {
+    let (nursery, mut zygotes) = (Nursery::new(), zygotes());
+    let forks = nursery.says.take();
+    assert!(!nursery.forks(&mut zygotes, Tier::Jit) && !nursery.forks(&mut zygotes, Tier::Jit));
+    assert_eq!((nursery.started.get(), zygotes.census().zygotes), (1, 1));
+    forks.iter().for_each(|number| say(&nursery.ends.borrow()[0], *number));
+    // The next ones do not get ready in time, neither beside it nor when it is gone.
+    assert!((0..4).all(|_| nursery.forks(&mut zygotes, Tier::Jit)));
+    assert_eq!((nursery.started.get(), zygotes.census().zygotes), (2, 2));
+    tokio::time::advance(BOOT).await;
+    assert!(nursery.forks(&mut zygotes, Tier::Jit));
+    assert_eq!((nursery.started.get(), zygotes.census().zygotes), (2, 1));
+    zygotes.lines[Tier::Jit] = Line::default();
+    assert!(!nursery.forks(&mut zygotes, Tier::Jit));
+    tokio::time::advance(BOOT).await;
+    assert!(!nursery.forks(&mut zygotes, Tier::Jit));
+    assert_eq!((nursery.started.get(), zygotes.census().zygotes), (3, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_does_not_answer_is_ended_but_for_the_worker_that_it_has_forked() {
+    let (nursery, mut zygotes) = (Nursery::new(), zygotes());
+    nursery.says.borrow_mut().truncate(1);
+    assert!(!nursery.forks(&mut zygotes, Tier::Jit));
+    assert_eq!((nursery.started.get(), zygotes.census().zygotes), (1, 0));
+    let mut zygote = nursery.start().unwrap();
+    say(&nursery.ends.borrow()[1], 5);
+    assert_eq!([zygote.last_answer().unwrap(), zygote.last_answer().unwrap()], [0, 5]);
+    assert!(zygote.has_ended());
 }
 
 #[tokio::test(start_paused = true)]

@@ -42,6 +42,8 @@ impl House {
         symlink(worker(), &link).unwrap();
         let mut config = PoolConfig::new(&link);
         config.patience = Duration::from_secs(10);
+        // However slow the machine is.
+        config.zygote_patience = config.boot_patience;
         settings(&mut config);
         let pool = Pool::start(config).unwrap();
         Self { pool, name, used: Mutex::default(), link }

@@ -8,11 +8,14 @@ use std::{
     time::Duration,
 };
 
-use rustix::thread::{CapabilitySet, capabilities};
-use tokio::time::{Instant, sleep};
+use rustix::{
+    process::Signal,
+    thread::{CapabilitySet, capabilities},
+};
+use tokio::time::{Instant, sleep, timeout};
 use tollhouse_protocol::{Isolation, JailLayer, Tier};
 
-use crate::house::{COUNTER, House, Tool, json, kill, processes_called, stats_of, zygotes_of};
+use crate::house::{COUNTER, House, Tool, json, kill, processes_called, signal, stats_of, zygotes_of};
 
 /// A tool of which each call has a process of its own.
 fn fresh(source: &str) -> Tool {
@@ -86,6 +89,27 @@ async fn calls_go_on_when_a_zygote_is_killed_and_the_system_lets_go_of_it() {
     let totals = house.pool.status().totals;
     assert!(totals.started > totals.forked && totals.failed_starts == 0, "{totals:?}");
     assert!(stats_of("tollhouse-fork").iter().all(|(pid, _)| *pid != zygote), "it was waited for");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_do_not_wait_for_a_zygote_that_is_stopped() {
+    let house = House::start(|config| {
+        // Who waits for as long as one may boot waits for longer than this test.
+        (config.spares, config.boot_patience) = (0, Duration::from_hours(1));
+        config.zygote_patience = Duration::from_millis(250);
+    });
+    let (house, tool) = (house.await, fresh(COUNTER));
+    let totals = || house.pool.status().totals;
+    while totals().forked == 0 {
+        assert_eq!(json(house.call(&tool).await), "1");
+    }
+    let [zygote] = house.zygotes()[..] else { panic!("not one zygote") };
+    let before = totals();
+    signal(zygote, Signal::STOP);
+    let answer = timeout(Duration::from_mins(1), house.call(&tool)).await;
+    assert_eq!(json(answer.expect("it is answered")), "1");
+    assert_eq!((totals().forked, totals().started > before.started, house.zygotes()), (before.forked, true, vec![]));
     house.close().await;
 }
 
