@@ -13,6 +13,7 @@
 //! It does *not* decide who may use it: `ctx.httpGetJson` gives it the endpoint's allowed hosts.
 
 pub mod addresses;
+mod client;
 mod dns;
 mod error;
 mod fetch;
@@ -23,23 +24,23 @@ mod system;
 
 use std::{fmt, sync::Arc};
 
-use reqwest::dns::Resolve;
 use tollhouse_fair::{Fair, Share};
 use url::{Host, Url};
 
 #[cfg(test)]
 pub(crate) use self::dns::Dns;
+use self::{
+    client::{Client, client},
+    kept::Kept,
+    limits::OPEN_REQUESTS,
+    resolve::Resolver,
+    system::System,
+};
 pub use self::{
-    error::FetchError,
+    error::{FetchError, GuardError},
     fetch::{Fetch, Fetched},
     limits::{MAX_REDIRECTS, URL_BYTES},
     resolve::Lookup,
-};
-use self::{
-    kept::Kept,
-    limits::{CONNECT_WALL, HEADERS, IDLE_CONNECTIONS, IDLE_FOR, OPEN_REQUESTS},
-    resolve::{PublicOnly, Unchecked},
-    system::System,
 };
 use super::AllowedHosts;
 
@@ -57,16 +58,6 @@ pub struct GuardSettings {
     pub lookup: Option<Arc<dyn Lookup>>,
 }
 
-/// A setting that cannot be.
-#[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
-pub enum GuardError {
-    #[error("`{0}` in guardAllow is not `host:port`")]
-    Allow(String),
-    #[error("the outgoing client cannot be set up")]
-    Client(#[from] reqwest::Error),
-}
-
 /// The guarded client. Clones share connections.
 #[derive(Clone)]
 pub struct Guard(Arc<Inner>);
@@ -75,9 +66,9 @@ struct Inner {
     allow_http: bool,
     allow: Vec<(String, u16)>,
     /// Dials public addresses only.
-    public: reqwest::Client,
+    public: Client,
     /// Dials the hosts of `allow`, and is used for nothing else.
-    exempt: Option<reqwest::Client>,
+    exempt: Option<Client>,
     open: Arc<Fair<Box<str>>>,
     kept: Kept,
 }
@@ -89,10 +80,10 @@ impl Guard {
     /// only `roots` are trusted, and a warning says so.
     pub fn new(settings: GuardSettings) -> Result<Self, GuardError> {
         let allow = settings.allow.iter().map(|entry| parse_allow(entry)).collect::<Result<Vec<_>, _>>()?;
-        let roots = settings.roots.iter().map(|pem| reqwest::Certificate::from_pem_bundle(pem)).collect::<Result<Vec<_>, _>>()?.concat();
-        let public = client(&roots, PublicOnly(settings.lookup.clone().unwrap_or_else(|| Arc::new(dns::Dns::of_system()))))?;
+        let roots = client::roots(&settings.roots)?;
+        let public = client(&roots, Resolver::public(settings.lookup.clone().unwrap_or_else(|| Arc::new(dns::Dns::of_system()))))?;
         let own = || settings.lookup.unwrap_or_else(|| Arc::new(System::new()));
-        let exempt = if allow.is_empty() { None } else { Some(client(&roots, Unchecked(own()))?) };
+        let exempt = if allow.is_empty() { None } else { Some(client(&roots, Resolver::unchecked(own()))?) };
         let open = Fair::new(OPEN_REQUESTS, Share::OfFree);
         Ok(Self(Arc::new(Inner { allow_http: settings.allow_http, allow, public, exempt, open, kept: Kept::new() })))
     }
@@ -149,7 +140,7 @@ impl Guard {
         self.0.allow.iter().any(|(allowed, allowed_port)| allowed == host && *allowed_port == port)
     }
 
-    fn client_for(&self, url: &Url) -> &reqwest::Client {
+    fn client_for(&self, url: &Url) -> &Client {
         self.0.exempt.as_ref().filter(|_| self.is_exempt(url)).unwrap_or(&self.0.public)
     }
 }
@@ -181,28 +172,6 @@ fn parse_allow(entry: &str) -> Result<(String, u16), GuardError> {
     let (host, port) = entry.rsplit_once(':').ok_or_else(refused)?;
     let host = Host::parse(host).map_err(|_| refused())?;
     Ok((host.to_string(), port.parse().map_err(|_| refused())?))
-}
-
-fn client(roots: &[reqwest::Certificate], resolver: impl Resolve + 'static) -> reqwest::Result<reqwest::Client> {
-    let resolver = Arc::new(resolver);
-    let builder = || {
-        reqwest::Client::builder()
-            .no_proxy()
-            .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never())
-            .referer(false)
-            .connect_timeout(CONNECT_WALL)
-            .pool_max_idle_per_host(IDLE_CONNECTIONS)
-            .pool_idle_timeout(IDLE_FOR)
-            .http1_only()
-            .http1_max_headers(HEADERS)
-            .dns_resolver(Arc::clone(&resolver))
-    };
-    builder().tls_certs_merge(roots.iter().cloned()).build().or_else(|error| {
-        let client = builder().tls_certs_only(roots.iter().cloned()).build()?;
-        tracing::warn!(error = %error, "the system has no root certificates: https to public hosts will fail");
-        Ok(client)
-    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,20 @@
-//! Why nothing was fetched.
+//! Why nothing was fetched, and why nothing can be.
+
+use tokio_rustls::rustls::{self, pki_types::pem};
 
 use super::MAX_REDIRECTS;
+
+/// A setting that cannot be.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
+pub enum GuardError {
+    #[error("`{0}` in guardAllow is not `host:port`")]
+    Allow(String),
+    #[error("a root certificate does not read")]
+    Root(#[from] pem::Error),
+    #[error("TLS cannot be set up")]
+    Tls(#[from] rustls::Error),
+}
 
 /// Why nothing came back. The texts are for whoever named the URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

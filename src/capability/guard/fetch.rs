@@ -1,10 +1,13 @@
 //! One request through the guard: redirects, sizes, time.
 
-use std::time::Duration;
+use std::{error::Error, time::Duration};
 
 use bytes::{Bytes, BytesMut};
-use reqwest::{
-    Method, StatusCode,
+use http_body::Body;
+use http_body_util::{BodyExt, Full};
+use hyper::{
+    Method, Request, Response, StatusCode, Uri,
+    body::Incoming,
     header::{
         ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
         USER_AGENT,
@@ -129,24 +132,25 @@ impl Guard {
         }
     }
 
-    async fn send(&self, url: &Url, request: &Fetch<'_>) -> Result<reqwest::Response, FetchError> {
-        let mut sending = self.client_for(url).request(request.method.clone(), url.clone()).headers(request.headers.clone());
-        if !request.headers.contains_key(USER_AGENT) {
-            sending = sending.header(USER_AGENT, concat!("Tollhouse/", env!("CARGO_PKG_VERSION")));
-        }
+    async fn send(&self, url: &Url, request: &Fetch<'_>) -> Result<Response<Incoming>, FetchError> {
+        let to: Uri = url.as_str().parse().map_err(|error| FetchError::InvalidUrl(format!("does not read: {error}")))?;
+        let mut headers = request.headers.clone();
+        headers.entry(ACCEPT).or_insert(HeaderValue::from_static("*/*"));
+        headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(concat!("Tollhouse/", env!("CARGO_PKG_VERSION"))));
         if let Some((name, value)) = &request.credential {
             if url.scheme() != "https" && !(is_loopback(url) && self.is_exempt(url)) {
                 return Err(FetchError::InsecureCredential);
             }
-            sending = sending.header(name, value);
+            headers.append(name, value.clone());
         }
         if !self.is_exempt(url) && !self.0.kept.keeps(request.owner, url) {
-            sending = sending.header(CONNECTION, "close");
+            headers.append(CONNECTION, HeaderValue::from_static("close"));
         }
-        if let Some(body) = &request.body {
-            sending = sending.body(body.clone());
-        }
-        let response = sending.header(ACCEPT_ENCODING, "identity").send().await.map_err(|error| dial_error(&error))?;
+        headers.append(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        let mut sending = Request::new(Full::new(request.body.clone().unwrap_or_default()));
+        (*sending.method_mut(), *sending.uri_mut(), *sending.headers_mut()) = (request.method.clone(), to, headers);
+        let answered = self.client_for(url).request(sending).await;
+        let response = answered.map_err(|error| broken(&error, if error.is_connect() { "could not connect" } else { BROKE }))?;
         let bytes: usize = response.headers().iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
         if bytes > HEADER_BYTES {
             return Err(FetchError::Unreachable(format!("the answer has headers of {bytes} bytes, limit {HEADER_BYTES}")));
@@ -168,16 +172,19 @@ fn is_redirect(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
 }
 
-async fn read(url: Url, mut response: reqwest::Response, limit: usize, enough: Option<fn(&[u8]) -> bool>) -> Result<Fetched, FetchError> {
-    let (status, headers) = (response.status(), response.headers().clone());
+async fn read(url: Url, response: Response<Incoming>, limit: usize, enough: Option<fn(&[u8]) -> bool>) -> Result<Fetched, FetchError> {
+    let (head, mut incoming) = response.into_parts();
+    let (status, headers) = (head.status, head.headers);
     if let Some(encoding) = headers.get_all(CONTENT_ENCODING).iter().find(|encoding| *encoding != "identity") {
         return Err(FetchError::Encoded(String::from_utf8_lossy(encoding.as_bytes()).chars().take(40).collect()));
     }
-    if response.content_length().is_some_and(|length| length > limit as u64) {
+    if incoming.size_hint().exact().is_some_and(|length| length > limit as u64) {
         return Err(FetchError::TooLarge(limit));
     }
     let mut body = BytesMut::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| dial_error(&error))? {
+    while let Some(frame) = incoming.frame().await {
+        // Trailers are not looked at.
+        let Ok(chunk) = frame.map_err(|error| broken(&error, BROKE))?.into_data() else { continue };
         if body.len() + chunk.len() > limit {
             return Err(FetchError::TooLarge(limit));
         }
@@ -189,18 +196,19 @@ async fn read(url: Url, mut response: reqwest::Response, limit: usize, enough: O
     Ok(Fetched { url, status, headers, body: body.freeze() })
 }
 
+/// What came to an end, where nothing else is known.
+const BROKE: &str = "the connection broke";
+
 /// The guard's own refusal if it is in the chain, else the last link, which says what went wrong.
-fn dial_error(error: &reqwest::Error) -> FetchError {
-    let mut link: &(dyn std::error::Error + 'static) = error;
+fn broken(error: &(dyn Error + 'static), what: &str) -> FetchError {
+    let mut link = error;
     loop {
-        if let Some(refusal @ DialError::NotPublic { .. }) = link.downcast_ref::<DialError>() {
+        if let Some(refusal @ DialError::NotPublic { .. }) = link.downcast_ref() {
             return FetchError::Forbidden(refusal.to_string());
         }
         match link.source() {
             Some(source) => link = source,
-            None => break,
+            None => return FetchError::Unreachable(format!("{what}: {link}")),
         }
     }
-    let what = if error.is_connect() { "could not connect" } else { "the connection broke" };
-    FetchError::Unreachable(format!("{what}: {link}"))
 }

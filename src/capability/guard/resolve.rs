@@ -4,11 +4,13 @@ use std::{
     io,
     net::{IpAddr, SocketAddr},
     sync::Arc,
+    task::{Context, Poll},
 };
 
 use futures_util::future::BoxFuture;
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use hyper_util::client::legacy::connect::dns::Name;
 use tollhouse_fair::HOST;
+use tower::Service;
 
 use super::addresses;
 
@@ -35,47 +37,49 @@ pub(super) enum DialError {
     Unknown(String),
 }
 
-/// For everybody's names.
-pub(super) struct PublicOnly(pub(super) Arc<dyn Lookup>);
+/// What the client asks for addresses.
+#[derive(Clone)]
+pub(super) struct Resolver {
+    lookup: Arc<dyn Lookup>,
+    refusal: fn(IpAddr) -> Option<&'static str>,
+}
 
-impl Resolve for PublicOnly {
-    fn resolve(&self, name: Name) -> Resolving {
-        let found = lookup(&*self.0, name);
+impl Resolver {
+    /// For everybody's names: those with an address that is not public have none.
+    pub(super) fn public(lookup: Arc<dyn Lookup>) -> Self {
+        Self { lookup, refusal: addresses::refusal }
+    }
+
+    /// For the names that settings exempt.
+    pub(super) fn unchecked(lookup: Arc<dyn Lookup>) -> Self {
+        Self { lookup, refusal: |_| None }
+    }
+}
+
+impl Service<Name> for Resolver {
+    /// Port 0 lets the client put the URL's.
+    type Response = Box<dyn Iterator<Item = SocketAddr> + Send>;
+    type Error = DialError;
+    type Future = BoxFuture<'static, Result<Self::Response, DialError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), DialError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        let (name, refusal) = (name.as_str().to_owned(), self.refusal);
+        let look = |owner: &str| self.lookup.lookup(owner, name.clone());
+        let looking = OWNER.try_with(|owner| look(owner)).unwrap_or_else(|_| look(HOST));
         Box::pin(async move {
-            let (name, found) = found.await?;
-            for &address in &found {
-                if let Some(why) = addresses::refusal(address) {
-                    return Err(DialError::NotPublic { name, why }.into());
-                }
+            let found = match looking.await {
+                Ok(found) if !found.is_empty() => found,
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(DialError::Slow(name)),
+                Ok(_) | Err(_) => return Err(DialError::Unknown(name)),
+            };
+            if let Some(why) = found.iter().find_map(|address| refusal(*address)) {
+                return Err(DialError::NotPublic { name, why });
             }
-            Ok(dialable(found))
+            Ok(Box::new(found.into_iter().map(|address| SocketAddr::new(address, 0))) as _)
         })
     }
-}
-
-/// For the names that settings exempt.
-pub(super) struct Unchecked(pub(super) Arc<dyn Lookup>);
-
-impl Resolve for Unchecked {
-    fn resolve(&self, name: Name) -> Resolving {
-        let found = lookup(&*self.0, name);
-        Box::pin(async move { Ok(dialable(found.await?.1)) })
-    }
-}
-
-fn lookup(resolver: &dyn Lookup, name: Name) -> impl Future<Output = Result<(String, Vec<IpAddr>), DialError>> + Send + use<> {
-    let name = name.as_str().to_owned();
-    let looking = OWNER.try_with(|owner| resolver.lookup(owner, name.clone())).unwrap_or_else(|_| resolver.lookup(HOST, name.clone()));
-    async move {
-        match looking.await {
-            Ok(found) if !found.is_empty() => Ok((name, found)),
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(DialError::Slow(name)),
-            Ok(_) | Err(_) => Err(DialError::Unknown(name)),
-        }
-    }
-}
-
-/// Port 0 lets the client put the URL's.
-fn dialable(found: Vec<IpAddr>) -> Addrs {
-    Box::new(found.into_iter().map(|address| SocketAddr::new(address, 0)))
 }

@@ -13,7 +13,7 @@ use axum::{
     routing::{any, get},
 };
 
-use reqwest::Method;
+use hyper::Method;
 
 use super::*;
 use crate::capability::testing::{Names, serve, serve_tls};

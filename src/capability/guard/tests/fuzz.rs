@@ -2,7 +2,7 @@
 
 use std::{net::Ipv6Addr, sync::LazyLock};
 
-use reqwest::header::HeaderValue;
+use hyper::header::HeaderValue;
 
 use super::*;
 
