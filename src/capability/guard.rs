@@ -8,7 +8,8 @@
 //!
 //! It speaks HTTP/1.1 alone: a connection has one request at a time, and is closed with a request that is given up. Over HTTP/2 a
 //! server goes on sending what nobody asked for after the request has ended, which takes a processor and is in no limit;
-//! and the requests of all owners to one host share a connection, where who has most of them holds up the others.
+//! and the requests of all owners to one host share a connection, where who has most of them holds up the others. What comes
+//! over a connection is counted by the byte, whatever it is: [`meter`] says for how long.
 //!
 //! It does *not* decide who may use it: `ctx.httpGetJson` gives it the endpoint's allowed hosts.
 
@@ -19,6 +20,7 @@ mod error;
 mod fetch;
 mod kept;
 mod limits;
+mod meter;
 mod resolve;
 mod system;
 

@@ -35,22 +35,28 @@ pub(crate) async fn serve(router: Router) -> SocketAddr {
 
 /// The same over TLS, by HTTP/2 for who speaks it; also gives the root certificate, as PEM, that vouches for `names`.
 pub(crate) async fn serve_tls(router: Router, names: &[&str]) -> (SocketAddr, Vec<u8>) {
-    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-    let made = rcgen::generate_simple_self_signed(names).unwrap();
-    let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut config = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![made.cert.der().clone()], key)
-        .unwrap();
+    let (mut config, root) = certified(names);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let tls = Tls { listener, acceptor: TlsAcceptor::from(Arc::new(config)) };
     tokio::spawn(async move { axum::serve(tls, router).await });
-    (address, made.cert.pem().into_bytes())
+    (address, root)
+}
+
+/// A server of `names`, and the root certificate, as PEM, that vouches for them.
+pub(crate) fn certified(names: &[&str]) -> (rustls::ServerConfig, Vec<u8>) {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let made = rcgen::generate_simple_self_signed(names).unwrap();
+    let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key)
+        .unwrap();
+    (config, made.cert.pem().into_bytes())
 }
 
 struct Tls {

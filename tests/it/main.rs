@@ -49,6 +49,7 @@ mod logs;
 mod long;
 mod mcp;
 mod metered;
+mod outgoing;
 mod owners;
 mod payments;
 mod payouts;

@@ -1,4 +1,4 @@
-//! The client below the guard: HTTP/1.1 to the addresses that a [`Resolver`] gives.
+//! The client below the guard: HTTP/1.1 over connections that are counted, to the addresses that a [`Resolver`] gives.
 
 use std::{io, sync::Arc};
 
@@ -10,7 +10,7 @@ use hyper_util::{
     client::legacy::{self, connect::HttpConnector},
     rt::{TokioExecutor, TokioIo, TokioTimer},
 };
-use tokio::{net::TcpStream, time::timeout};
+use tokio::time::timeout;
 use tokio_rustls::rustls::{
     self, ClientConfig, RootCertStore,
     crypto::aws_lc_rs,
@@ -20,12 +20,13 @@ use tower::{BoxError, ServiceExt, service_fn, util::BoxCloneSyncService};
 
 use super::{
     error::GuardError,
-    limits::{CONNECT_WALL, HEADERS, IDLE_CONNECTIONS, IDLE_FOR},
+    limits::{BUFFER_BYTES, CONNECT_WALL, HEADERS, IDLE_CONNECTIONS, IDLE_FOR},
+    meter::Metered,
     resolve::Resolver,
 };
 
 pub(super) type Client = legacy::Client<Connector, Full<Bytes>>;
-pub(super) type Connector = BoxCloneSyncService<Uri, MaybeHttpsStream<TokioIo<TcpStream>>, BoxError>;
+pub(super) type Connector = BoxCloneSyncService<Uri, MaybeHttpsStream<TokioIo<Metered>>, BoxError>;
 
 /// The certificates of the system, and `further` ones as PEM.
 pub(super) fn roots(further: &[Vec<u8>]) -> Result<Arc<RootCertStore>, GuardError> {
@@ -49,7 +50,8 @@ pub(super) fn client(roots: &Arc<RootCertStore>, resolver: Resolver) -> Result<C
     tcp.set_nodelay(true);
     // Shared out among the addresses of a name.
     tcp.set_connect_timeout(Some(CONNECT_WALL));
-    let https = HttpsConnector::from((tcp, tls(Arc::clone(roots))?));
+    let metered = ServiceExt::<Uri>::map_response(tcp, |stream| TokioIo::new(Metered::new(stream.into_inner())));
+    let https = HttpsConnector::from((metered, tls(Arc::clone(roots))?));
     let connector = service_fn(move |to: Uri| {
         let connected = timeout(CONNECT_WALL, https.clone().oneshot(to));
         async move { connected.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))? }
@@ -59,6 +61,7 @@ pub(super) fn client(roots: &Arc<RootCertStore>, resolver: Resolver) -> Result<C
         .pool_max_idle_per_host(IDLE_CONNECTIONS)
         .pool_idle_timeout(IDLE_FOR)
         .http1_max_headers(HEADERS)
+        .http1_max_buf_size(BUFFER_BYTES)
         .build(BoxCloneSyncService::new(connector));
     Ok(client)
 }

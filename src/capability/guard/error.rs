@@ -38,6 +38,8 @@ pub enum FetchError {
     Unreachable(String),
     #[error("body is larger than {0} bytes")]
     TooLarge(usize),
+    #[error("the answer is not whole after {0} bytes of its connection")]
+    Flooded(usize),
     #[error("the answer is encoded as `{0}`, though none was asked for")]
     Encoded(String),
 }
@@ -54,7 +56,7 @@ impl FetchError {
             Self::Timeout(_) => "timeout",
             Self::Unreachable(_) => "unreachable",
             Self::TooLarge(_) => "body_too_large",
-            Self::Encoded(_) => "bad_response",
+            Self::Flooded(_) | Self::Encoded(_) => "bad_response",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! One request through the guard: redirects, sizes, time.
 
-use std::{error::Error, time::Duration};
+use std::{error::Error, io, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use http_body::Body;
@@ -20,6 +20,7 @@ use super::{
     Guard, MAX_REDIRECTS,
     error::FetchError,
     limits::HEADER_BYTES,
+    meter::{Meter, Reading},
     resolve::{DialError, OWNER},
 };
 use crate::capability::AllowedHosts;
@@ -104,7 +105,7 @@ impl Guard {
         let mut url = self.check(request.url, request.hosts)?;
         let follows = request.method == Method::GET || request.method == Method::HEAD;
         for _ in 0..=MAX_REDIRECTS {
-            let response = self.send(&url, &request).await?;
+            let (response, _reading) = self.send(&url, &request).await?;
             let Some(location) = response.headers().get(LOCATION).filter(|_| follows && is_redirect(response.status())) else {
                 return read(url, response, request.body_bytes, request.enough).await;
             };
@@ -132,7 +133,7 @@ impl Guard {
         }
     }
 
-    async fn send(&self, url: &Url, request: &Fetch<'_>) -> Result<Response<Incoming>, FetchError> {
+    async fn send(&self, url: &Url, request: &Fetch<'_>) -> Result<(Response<Incoming>, Reading), FetchError> {
         let to: Uri = url.as_str().parse().map_err(|error| FetchError::InvalidUrl(format!("does not read: {error}")))?;
         let mut headers = request.headers.clone();
         headers.entry(ACCEPT).or_insert(HeaderValue::from_static("*/*"));
@@ -151,11 +152,13 @@ impl Guard {
         (*sending.method_mut(), *sending.uri_mut(), *sending.headers_mut()) = (request.method.clone(), to, headers);
         let answered = self.client_for(url).request(sending).await;
         let response = answered.map_err(|error| broken(&error, if error.is_connect() { "could not connect" } else { BROKE }))?;
+        let meter = response.extensions().get::<Meter>().expect("every connection is metered");
+        let reading = meter.reading(request.body_bytes);
         let bytes: usize = response.headers().iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
         if bytes > HEADER_BYTES {
             return Err(FetchError::Unreachable(format!("the answer has headers of {bytes} bytes, limit {HEADER_BYTES}")));
         }
-        Ok(response)
+        Ok((response, reading))
     }
 }
 
@@ -206,7 +209,12 @@ fn broken(error: &(dyn Error + 'static), what: &str) -> FetchError {
         if let Some(refusal @ DialError::NotPublic { .. }) = link.downcast_ref() {
             return FetchError::Forbidden(refusal.to_string());
         }
-        match link.source() {
+        if let Some(flooded @ FetchError::Flooded(_)) = link.downcast_ref() {
+            return flooded.clone();
+        }
+        // An error of the connection holds what it was made of, and names what that came from.
+        let held = link.downcast_ref::<io::Error>().and_then(io::Error::get_ref).map(|held| held as &(dyn Error + 'static));
+        match held.or_else(|| link.source()) {
             Some(source) => link = source,
             None => return FetchError::Unreachable(format!("{what}: {link}")),
         }

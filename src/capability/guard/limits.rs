@@ -52,3 +52,13 @@ pub(super) const HEADERS: usize = 100;
 
 /// Bytes of an answer's headers together: offers of payment are headers, and a seller may have many.
 pub(super) const HEADER_BYTES: usize = 64 << 10;
+
+/// What the client reads at once, in bytes: a head is in it as a whole.
+pub(super) const BUFFER_BYTES: usize = 96 << 10;
+
+/// Bytes that a connection may bring before the head of an answer is there, that one included: a TLS handshake, heads that are
+/// none yet (1xx), and as much of the body as the client has read ahead, in its buffers of [`BUFFER_BYTES`].
+pub(super) const AWAITED_BYTES: usize = 512 << 10;
+
+/// Bytes that a byte of a body may take on its way, in chunks and TLS records as small as they come.
+pub(super) const WIRE_BYTES: usize = 32;

@@ -20,6 +20,7 @@ use crate::capability::testing::{Names, serve, serve_tls};
 
 mod floods;
 mod fuzz;
+mod metered;
 mod moving;
 mod shares;
 
@@ -394,6 +395,7 @@ fn every_failure_has_the_code_that_handlers_know_it_by() {
         (FetchError::Timeout(1), "timeout"),
         (FetchError::Unreachable(text()), "unreachable"),
         (FetchError::TooLarge(1), "body_too_large"),
+        (FetchError::Flooded(1), "bad_response"),
         (FetchError::Encoded(text()), "bad_response"),
     ] {
         assert_eq!(failure.code(), code, "{failure:?}");

@@ -6,7 +6,10 @@ use tokio::{
     sync::mpsc,
 };
 
-use super::*;
+use super::{
+    limits::{AWAITED_BYTES, WIRE_BYTES},
+    *,
+};
 
 /// For what only ends with its time, and for what ends before it.
 const HASTE: Duration = Duration::from_millis(300);
@@ -66,6 +69,7 @@ async fn an_answer_that_drips_ends_with_the_time_for_it() {
     let drip = |head: &str, again: &str| Flood { pause: Duration::from_millis(5), ..Flood::of(head, again) };
     for flood in [
         drip("", "H"),
+        drip("", "HTTP/1.1 103 Early Hints\r\n\r\n"),
         drip("HTTP/1.1 200 OK\r\n", "x: y\r\n"),
         drip("HTTP/1.1 200 OK\r\nx: ", "y"),
         drip("HTTP/1.1 200 OK\r\n\r\n", "1"),
@@ -104,8 +108,9 @@ async fn what_stands_between_chunks_and_behind_them_has_an_end() {
         let (ended, sent) = ended(PATIENCE, Flood::of(format!("{chunked}{begun}"), again)).await;
         assert!(matches!(ended, FetchError::Unreachable(_)) && sent < 64 << 20, "{begun:?}: {ended:?}, {sent}");
     }
-    // A number that never ends is as large as it was, and takes no room.
-    assert_eq!(ended(HASTE, Flood::of(chunked, "0".repeat(1 << 12))).await.0, FetchError::Timeout(300));
+    // A number that never ends is as large as it was, and takes no room: bytes are counted.
+    let (ended, sent) = ended(PATIENCE, Flood::of(chunked, "0".repeat(1 << 12))).await;
+    assert!(ended == FetchError::Flooded(AWAITED_BYTES + 1_000 * WIRE_BYTES) && sent < 64 << 20, "{ended:?}, {sent}");
 }
 
 #[tokio::test]
@@ -161,12 +166,21 @@ async fn headers_of_an_answer_are_read_up_to_their_limits() {
 }
 
 #[tokio::test]
-async fn answers_that_are_none_yet_end_with_the_time_for_the_request() {
-    for again in ["HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 103 Early Hints\r\nlink: </x>; rel=preload\r\n\r\n"] {
-        assert_eq!(ended(HASTE, Flood::of("", again.repeat(64))).await.0, FetchError::Timeout(300));
-    }
-    // The last of them that there are is one: whoever changes the protocol has said nothing.
+async fn whoever_changes_the_protocol_has_said_nothing() {
     let (address, _told) = flooding(Flood::of("HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n", "x")).await;
     let fetched = fetch(&allowing(&[address]), &format!("http://{address}/")).await.unwrap();
     assert_eq!((fetched.status.as_u16(), fetched.body.len()), (101, 0));
+}
+
+/// Nobody asks for HTTP/2, so there is nothing of it to bound.
+#[tokio::test]
+async fn frames_of_http2_are_no_answer() {
+    let frame =
+        |kind: u8, flags: u8, stream: u8, payload: &[u8]| [&[0, 0, payload.len() as u8, kind, flags, 0, 0, 0, stream], payload].concat();
+    let settings = frame(4, 0, 0, b"");
+    // Headers of the status 103, settings, pings, and headers that go on and on.
+    for again in [frame(1, 4, 1, b"\x08\x03103"), settings.clone(), frame(6, 0, 0, &[0; 8]), frame(9, 0, 1, b"")] {
+        let (ended, sent) = ended(PATIENCE, Flood::of(settings.clone(), again.repeat(1 << 10))).await;
+        assert!(matches!(ended, FetchError::Unreachable(_)) && sent < 64 << 20, "{ended:?}, {sent}");
+    }
 }

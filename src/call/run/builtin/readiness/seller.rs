@@ -120,6 +120,7 @@ impl SellerError {
             | FetchError::Timeout(_)
             | FetchError::Unreachable(_)
             | FetchError::TooLarge(_)
+            | FetchError::Flooded(_)
             | FetchError::Encoded(_) => Self::Unreachable(error),
         }
     }

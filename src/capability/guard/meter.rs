@@ -1,0 +1,140 @@
+//! How many bytes are read for one answer.
+//!
+//! A server may send what is no part of an answer for as long as somebody listens: heads that are none yet (1xx), TLS records
+//! with nothing in them, names of chunks without end. None of it takes room, so no limit of a size meets it, and all of it
+//! takes a processor. So the guard counts what comes out of the socket, below TLS and HTTP, and a connection that brings more
+//! than its answer may take ends in [`FetchError::Flooded`]. Also while it is kept and nobody waits for an answer.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, ready},
+};
+
+use hyper_util::client::legacy::connect::{Connected, Connection};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+};
+
+use super::{
+    error::FetchError,
+    limits::{AWAITED_BYTES, WIRE_BYTES},
+};
+
+/// What one connection may bring. Its answers carry it among their extensions; clones count together.
+#[derive(Clone)]
+pub(super) struct Meter(Arc<Mutex<Counts>>);
+
+struct Counts {
+    /// Heads of answers that have come.
+    answers: u64,
+    /// Bytes since the last of them, or since its body was read.
+    came: usize,
+    limit: usize,
+}
+
+impl Meter {
+    fn new() -> Self {
+        Self(Arc::new(Mutex::new(Counts { answers: 0, came: 0, limit: AWAITED_BYTES })))
+    }
+
+    /// The head of an answer has come: until what is returned is dropped, a body of so many bytes may come too.
+    pub(super) fn reading(&self, body_bytes: usize) -> Reading {
+        let mut counts = self.counts();
+        let limit = body_bytes.saturating_mul(WIRE_BYTES).saturating_add(AWAITED_BYTES);
+        *counts = Counts { answers: counts.answers + 1, came: 0, limit };
+        Reading { meter: self.clone(), answer: counts.answers }
+    }
+
+    fn count(&self, bytes: usize) -> Result<(), FetchError> {
+        let mut counts = self.counts();
+        counts.came += bytes;
+        if counts.came > counts.limit { Err(FetchError::Flooded(counts.limit)) } else { Ok(()) }
+    }
+
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// While the body of an answer is read.
+pub(super) struct Reading {
+    meter: Meter,
+    answer: u64,
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        let mut counts = self.meter.counts();
+        // A connection serves the next request as soon as a body has come, which may be before somebody has read it.
+        if counts.answers == self.answer {
+            *counts = Counts { answers: self.answer, came: 0, limit: AWAITED_BYTES };
+        }
+    }
+}
+
+/// A connection that is counted.
+pub(super) struct Metered {
+    stream: TcpStream,
+    meter: Meter,
+}
+
+impl Metered {
+    pub(super) fn new(stream: TcpStream) -> Self {
+        Self { stream, meter: Meter::new() }
+    }
+}
+
+impl Connection for Metered {
+    fn connected(&self) -> Connected {
+        self.stream.connected().extra(self.meter.clone())
+    }
+}
+
+impl AsyncRead for Metered {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
+        Poll::Ready(self.meter.count(buffer.filled().len() - before).map_err(io::Error::other))
+    }
+}
+
+impl AsyncWrite for Metered {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(mut self: Pin<&mut Self>, cx: &mut Context<'_>, slices: &[io::IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_is_read_late_takes_nothing_from_the_next_one() {
+        let meter = Meter::new();
+        let late = meter.reading(0);
+        let next = meter.reading(AWAITED_BYTES);
+        drop(late);
+        assert_eq!(meter.count(2 * AWAITED_BYTES), Ok(()));
+        drop(next);
+        assert_eq!((meter.count(AWAITED_BYTES), meter.count(1)), (Ok(()), Err(FetchError::Flooded(AWAITED_BYTES))));
+    }
+}
