@@ -117,7 +117,7 @@ async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::
     raise_descriptors()?;
     let settings = flags.over_file(file)?.resolve()?;
     log_to_stderr(&settings.log).map_err(|error| format!("the log filter `{}` does not read: {error}", settings.log))?;
-    for name in config::misspelt(&Cli::command(), std::env::vars_os().map(|(name, _)| name)) {
+    for name in config::misspelt(&Cli::command()) {
         tracing::warn!("`{name}` is in the environment, and is no setting: see `tollhouse serve --help`");
     }
     // Heard from here on: a host that is told to end while it starts brings to its end what it has begun.

@@ -19,9 +19,13 @@ pub fn without_empty(command: Command) -> Command {
     command.mut_args(unset).mut_subcommands(without_empty)
 }
 
-/// Those of `given` that are named as settings are, and are none of `command` or of what is below it.
+/// Variables that are named as settings are, and are none of `command` or of what is below it.
 #[must_use]
-pub fn misspelt(command: &Command, given: impl Iterator<Item = OsString>) -> Vec<String> {
+pub fn misspelt(command: &Command) -> Vec<String> {
+    misspelt_of(command, env::vars_os().map(|(name, _)| name))
+}
+
+fn misspelt_of(command: &Command, given: impl Iterator<Item = OsString>) -> Vec<String> {
     let mut settings = BTreeSet::new();
     collect(command, &mut settings);
     given.filter_map(|name| name.into_string().ok()).filter(|name| name.starts_with(OURS) && !settings.contains(name)).collect()
@@ -46,6 +50,6 @@ mod tests {
     fn variable_that_is_no_setting_is_told() {
         let command = Command::new("tollhouse").subcommand(Flags::augment_args(Command::new("serve")));
         let given = ["TOLLHOUSE_LISTN", "TOLLHOUSE_LISTEN", "TOLLHOUSE_LOG", "PATH", "tollhouse_log"].map(OsString::from);
-        assert_eq!(misspelt(&command, given.into_iter()), ["TOLLHOUSE_LISTN"]);
+        assert_eq!(misspelt_of(&command, given.into_iter()), ["TOLLHOUSE_LISTN"]);
     }
 }
