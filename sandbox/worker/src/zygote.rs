@@ -7,9 +7,10 @@
 //!
 //! A worker is the first process of a namespace of PIDs of its own, where the system lets it.
 //!
-//! An order is the number of a user to become, 0 for none, with the worker's end of a socket; it is answered with the worker's id, or
-//! with the system's error number below 0. Before the first one a 0 says that the zygote is ready. What a worker has of the engine it
-//! shares with the zygote until it writes to it.
+//! An order is the number of a user to become, 0 for none, with the worker's end of a socket, and the folder of a control group where
+//! the worker is to be in one from its first moment on; it is answered with the worker's id, or with the system's error number below 0.
+//! Before the first one a 0 says that the zygote is ready. What a worker has of the engine it shares with the zygote until it writes to
+//! it.
 //!
 //! Shared as well is what was chosen at random by then: where things are in memory, and the keys of the engine's hash tables and ours.
 //! Nothing else is: no random number was drawn for a handler (09_crypto.js draws them itself), no thread runs, no clock was read.
@@ -17,8 +18,8 @@
 use std::{
     fs,
     io::{self, IoSliceMut},
-    mem::MaybeUninit,
-    os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd},
+    mem::{self, MaybeUninit},
+    os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
 };
 
 use rustix::{
@@ -36,6 +37,9 @@ use crate::{
 
 /// Where a zygote hears its orders, and a worker its host. One of the few numbers that a jail leaves.
 const PLACE: RawFd = 3;
+
+/// Has a child begin in a control group (clone(2)). Not of a number that the C library's bindings have right.
+const CLONE_INTO_CGROUP: u64 = 1 << 33;
 
 /// What a zygote goes by in the system's lists; its workers go by the name of their program.
 const NAME: &std::ffi::CStr = c"tollhouse-fork";
@@ -56,8 +60,11 @@ pub(crate) fn run(terms: Terms) -> Result<(), Gone> {
     let _ = set_name(NAME);
     answer(blank.socket(), 0)?;
     loop {
-        let (user, socket) = order(blank.socket())?;
-        match fork.fork() {
+        let Order { user, socket, group } = order(blank.socket())?;
+        let forked = fork.fork(group.as_ref());
+        // Whoever had it could open files from there.
+        drop(group);
+        match forked {
             Ok(0) => {
                 let _ = set_name(&program);
                 blank.turn_to(&socket)?;
@@ -84,10 +91,20 @@ fn move_to_place(descriptor: RawFd) -> Result<(), Gone> {
     moved.map_err(|_| Gone::Io)
 }
 
-/// Waits for an order: whom to become, and where the host is.
-fn order(control: BorrowedFd<'_>) -> Result<(Option<u32>, OwnedFd), Gone> {
+/// A worker that is wanted.
+struct Order {
+    /// Whom it becomes.
+    user: Option<u32>,
+    /// Where the host is.
+    socket: OwnedFd,
+    /// The folder of the control group that it begins in.
+    group: Option<OwnedFd>,
+}
+
+/// Waits for an order.
+fn order(control: BorrowedFd<'_>) -> Result<Order, Gone> {
     let mut user = [0; 4];
-    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let received = loop {
         match recvmsg(control, &mut [IoSliceMut::new(&mut user)], &mut ancillary, RecvFlags::empty()) {
@@ -95,13 +112,16 @@ fn order(control: BorrowedFd<'_>) -> Result<(Option<u32>, OwnedFd), Gone> {
             received => break received.map_err(|_| Gone::Io)?,
         }
     };
-    let socket = ancillary.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-        _ => None,
-    });
+    let (socket, group) = ancillary
+        .drain()
+        .find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut descriptors) => Some((descriptors.next(), descriptors.next())),
+            _ => None,
+        })
+        .unwrap_or_default();
     match (received.bytes, socket) {
         (0, _) => Err(Gone::Closed),
-        (4, Some(socket)) => Ok((Some(u32::from_le_bytes(user)).filter(|user| *user != 0), socket)),
+        (4, Some(socket)) => Ok(Order { user: Some(u32::from_le_bytes(user)).filter(|user| *user != 0), socket, group }),
         _ => Err(Gone::Frame),
     }
 }
@@ -133,32 +153,54 @@ impl Fork {
         Ok(Self { thread_place, namespaces: libc::CLONE_NEWPID })
     }
 
-    /// 0 in the child, and its id here. Its parent is that of this process.
-    fn fork(&mut self) -> Result<i32, Errno> {
-        match self.clone_into(self.namespaces) {
+    /// 0 in the child, and its id here. Its parent is that of this process, and it begins in `group` where there is one: to move there
+    /// later would hold up everybody who starts processes.
+    ///
+    /// # Errors
+    ///
+    /// The system's; `ENOSYS` is that of one which does not know groups here.
+    fn fork(&mut self, group: Option<&OwnedFd>) -> Result<i32, Errno> {
+        match self.clone_with(self.namespaces, group) {
             // Not for us, none in this kernel, or none left: the child tells that this layer is refused.
             Err(Errno::PERM | Errno::INVAL | Errno::NOSPC) if self.namespaces != 0 => {
-                self.namespaces = 0;
-                self.clone_into(0)
+                let forked = self.clone_with(0, group);
+                if forked.is_ok() {
+                    self.namespaces = 0;
+                }
+                forked
             }
             forked => forked,
         }
     }
 
-    #[expect(unsafe_code, reason = "no safe binding forks, and none lets the parent have the child")]
-    fn clone_into(&self, namespaces: i32) -> Result<i32, Errno> {
+    fn clone_with(&self, namespaces: i32, group: Option<&OwnedFd>) -> Result<i32, Errno> {
         let flags = namespaces | libc::CLONE_PARENT | libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID;
+        let child = group.map_or_else(|| self.clone_beside(flags), |group| self.clone_into(flags, group));
+        if child < 0 { Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)) } else { Ok(child as i32) }
+    }
+
+    #[expect(unsafe_code, reason = "no safe binding forks, and none lets the parent have the child")]
+    fn clone_beside(&self, flags: i32) -> libc::c_long {
         // SAFETY: there is no other thread that a child could miss, and nothing of this process is shared with it but descriptors.
         // The kernel writes the child's number where the C library looks for it. The last two arguments are in the order of the
         // processor's own.
-        let child = unsafe {
+        unsafe {
             if cfg!(target_arch = "x86_64") {
                 libc::syscall(libc::SYS_clone, flags, 0, 0, self.thread_place, 0)
             } else {
                 libc::syscall(libc::SYS_clone, flags, 0, 0, 0, self.thread_place)
             }
-        };
-        if child < 0 { Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)) } else { Ok(child as i32) }
+        }
+    }
+
+    #[expect(unsafe_code, reason = "no safe binding forks, and none lets the parent have the child")]
+    fn clone_into(&self, flags: i32, group: &OwnedFd) -> libc::c_long {
+        let flags = flags as u64 | CLONE_INTO_CGROUP;
+        // SAFETY: all of it may be 0, which says nothing.
+        let mut how: libc::clone_args = unsafe { mem::zeroed() };
+        (how.flags, how.child_tid, how.cgroup) = (flags, self.thread_place as u64, group.as_raw_fd() as u64);
+        // SAFETY: as of `clone_beside`; the arguments live as long as the call.
+        unsafe { libc::syscall(libc::SYS_clone3, &raw const how, mem::size_of_val(&how)) }
     }
 }
 
