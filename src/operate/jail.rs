@@ -7,6 +7,8 @@ use tollhouse_protocol::{JailLayer, JailReport, Refused, Tier};
 
 /// The error number of what cannot be here, whoever asks.
 const EINVAL: i32 = 22;
+/// The error number of what the system has not.
+const EOPNOTSUPP: i32 = 95;
 
 /// What became of the jail of one worker.
 #[derive(Debug)]
@@ -88,6 +90,14 @@ fn remedy(refused: Refused) -> &'static str {
         JailLayer::EmptyRoot => "it needs mount_namespace, /proc to mount over, mount(2) and pivot_root(2); the root must be no initramfs",
         JailLayer::Landlock => "Linux 5.13 or later, with `landlock` in /sys/kernel/security/lsm (`lsm=` on the kernel's command line)",
         JailLayer::Seccomp | JailLayer::NoExec => "a kernel with CONFIG_SECCOMP_FILTER, on x86_64 or aarch64",
+        JailLayer::MemoryMax | JailLayer::PidsMax | JailLayer::CpuMax if refused.errno == EOPNOTSUPP => {
+            "the host's control group is offered no such controller in version 2: look at cgroup.controllers there and at cgroup.subtree_control \
+             above it; one that version 1 has (/proc/cgroups) is not there for version 2"
+        }
+        JailLayer::MemoryMax | JailLayer::PidsMax | JailLayer::CpuMax => {
+            "a control group of version 2 that the host may divide: under systemd `Delegate=yes` in its service, in a container a cgroup \
+             namespace of its own (`--cgroupns=private`) with /sys/fs/cgroup mounted to be written to"
+        }
     }
 }
 
@@ -98,7 +108,8 @@ mod tests {
     #[test]
     fn each_missing_layer_comes_with_why_and_what_to_do() {
         const ALL: usize = JailLayer::ALL.len();
-        let refused: Vec<_> = JailLayer::ALL[1..ALL - 1].iter().map(|layer| Refused { layer: *layer, errno: 1 }).collect();
+        let others = JailLayer::ALL[1..].iter().filter(|layer| **layer != JailLayer::NoExec);
+        let refused: Vec<_> = others.map(|layer| Refused { layer: *layer, errno: 1 }).collect();
         let examined =
             Examined { worker: "w".into(), tier: Tier::Jit, report: JailReport { in_force: vec![JailLayer::Descriptors], refused } };
         let text = examined.to_string();
@@ -109,6 +120,8 @@ mod tests {
         assert!(text.contains("\n  left out  no_exec: not of this tier\n            the tier `jitless` has it"), "{text}");
         assert_eq!(text.lines().count(), 2 + 2 * (ALL - 1));
         assert!(!text.contains(remedy(Refused { layer: JailLayer::OwnUser, errno: EINVAL })));
+        let [own, others] = [1, EOPNOTSUPP].map(|errno| remedy(Refused { layer: JailLayer::MemoryMax, errno }));
+        assert!(own.contains("Delegate=yes") && others.contains("cgroup.controllers") && text.contains(own) && !text.contains(others));
         assert_eq!(examined.lacks(&[JailLayer::Descriptors, JailLayer::Seccomp]).collect::<Vec<_>>(), [&JailLayer::Seccomp]);
     }
 }

@@ -38,6 +38,7 @@ impl<'a> Lease<'a> {
     pub(crate) async fn load(&mut self, bundle: &Bundle, limits: &Limits) -> Result<(Loaded, Clean), LoadFault> {
         let load = Load { bundle: bundle.clone(), limits: *limits };
         let process = self.process.as_ref().expect("a leased worker has its process until it is given back");
+        process.hold_to(limits);
         match exchange::load(&process.link, &mut self.buffers, load).await {
             Err(LoadFault::Stopped(StopReason::Crashed)) => Err(LoadFault::Stopped(process.last_reason(&limits.of_load()).await)),
             loaded => loaded,
@@ -49,6 +50,7 @@ impl<'a> Lease<'a> {
         let process = self.process.as_ref().expect("a leased worker has its process until it is given back");
         process.calls.fetch_add(1, Ordering::Relaxed);
         let limits = asked.limits;
+        process.hold_to(limits);
         let ended = exchange::drive(&process.link, &mut self.buffers, asked, begin, host, permit).await;
         match ended.outcome {
             Outcome::Stopped(StopReason::Crashed) => ended.because(process.last_reason(limits).await),

@@ -7,7 +7,7 @@
 //! ```text
 //! Pool::run ─▶ scheduler    a running slot, a process, fairness, the queue, the breaker
 //!              ahead        or a place behind another call of a handler that takes microseconds: `pipeline`
-//!           ─▶ checkout     a warm worker, or a spare that loads the handler, or a new process: `spares`, `places`, `spawner`, `zygote`
+//!           ─▶ checkout     a warm worker, or a spare that loads the handler, or a new process: `spares`, `places`, `spawner`, `zygote`, `groups`
 //!           ─▶ exchange     frames out and in, ops, `ledger` checks every claim, `flow` holds ops until their bytes fit
 //!              watchdog     kills at limit + grace by the host's own clocks: `budget`, `usage`
 //!           ─▶ lease        back to the idle for the next call, or ended, and reaped by `reaper`
@@ -16,7 +16,7 @@
 //! ```
 //!
 //! Each of these names only those further down in: `pool`, `maintenance`, `ahead`, `checkout`, `spares`, `lease`, `faults`,
-//! `core`, `idle`, `exchange`, `flow`, `ledger`, `spawner`, `zygote`, `turns`, `process`, `reaper`, `places`, `pipeline`, `watchdog`,
+//! `core`, `idle`, `exchange`, `flow`, `ledger`, `spawner`, `zygote`, `turns`, `process`, `reaper`, `places`, `groups`, `pipeline`, `watchdog`,
 //! `scheduler`, and what knows of none.
 
 #![warn(missing_docs)]
@@ -32,6 +32,7 @@ mod error;
 mod exchange;
 mod faults;
 mod flow;
+mod groups;
 mod idle;
 mod job;
 mod lease;

@@ -7,11 +7,11 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::{Notify, futures::Notified};
 
-use crate::{users::Turn, zygote::Census};
+use crate::{groups::Bounds, users::Turn, zygote::Census};
 
 /// What a process is taken to hold until it is measured: above what one has of its own when it has loaded a handler.
 pub(crate) const UNMEASURED_BYTES: u64 = 16 << 20;
@@ -55,6 +55,7 @@ pub(crate) enum Lack {
 pub(crate) struct Place {
     places: Arc<Places>,
     user: Option<u32>,
+    bounds: OnceLock<Bounds>,
     held: Mutex<Held>,
 }
 
@@ -88,7 +89,8 @@ impl Places {
     }
 
     fn place(self: &Arc<Self>, user: Option<u32>) -> Arc<Place> {
-        Arc::new(Place { places: Arc::clone(self), user, held: Mutex::new(Held { bytes: UNMEASURED_BYTES, is_leaving: false }) })
+        let held = Mutex::new(Held { bytes: UNMEASURED_BYTES, is_leaving: false });
+        Arc::new(Place { places: Arc::clone(self), user, bounds: OnceLock::new(), held })
     }
 
     /// Notes that somebody waits for a place, as long as the value lives.
@@ -172,6 +174,16 @@ impl Place {
     /// Whom its process becomes, and no other one: `None` where it stays who the host is.
     pub(crate) fn user(&self) -> Option<u32> {
         self.user
+    }
+
+    /// Puts bounds around its process, which was just started: for good.
+    pub(crate) fn bind(&self, bounds: Bounds) {
+        let _ = self.bounds.set(bounds);
+    }
+
+    /// Those bounds, once there is a process.
+    pub(crate) fn bounds(&self) -> Option<&Bounds> {
+        self.bounds.get()
     }
 
     /// What its process was measured to hold.

@@ -128,7 +128,11 @@ impl Process {
         let mut buffers = Buffers::default();
         let first = timeout(config.boot_patience, first_message(&self.link.stream, &mut buffers)).await;
         let jail = match first {
-            Ok(Some(ToHost::Ready { jail })) if buffers.are_empty() => jail,
+            Ok(Some(ToHost::Ready { mut jail })) if buffers.are_empty() => {
+                let place = self.place.upgrade();
+                place.as_deref().and_then(Place::bounds).into_iter().for_each(|bounds| bounds.tell(&mut jail));
+                jail
+            }
             Ok(_) => {
                 let how = self.exit().await.map_or_else(String::new, |exit| format!(", {exit}"));
                 return Err(unfit(&format!("worker ended before it was ready{how}")));
@@ -166,6 +170,7 @@ impl Process {
     pub(crate) async fn last_reason(&self, limits: &Limits) -> StopReason {
         match self.exit().await {
             Some(Exit::Status(status)) => StopReason::of_exit_status(status, limits).unwrap_or(StopReason::Crashed),
+            Some(Exit::OutOfMemory) => StopReason::Memory { limit_bytes: limits.rss_bytes },
             Some(Exit::Signal(signal)) => {
                 tracing::warn!(signal, "worker was ended by a signal");
                 StopReason::Crashed
@@ -191,6 +196,16 @@ impl Process {
             }
         };
         *self.exited.get_or_init(|| async { timeout(LAST_MOMENT, ended).await.ok().flatten() }).await
+    }
+
+    /// Holds it to the memory that it may have under these limits. One that cannot be held to it is ended.
+    pub(crate) fn hold_to(&self, limits: &Limits) {
+        let place = self.place.upgrade();
+        let held = place.as_deref().and_then(Place::bounds).map_or(Ok(()), |bounds| bounds.hold_to(limits.rss_bytes));
+        if let Err(error) = held {
+            tracing::warn!(%error, "a worker's memory could not be bounded");
+            self.end();
+        }
     }
 
     /// What it was last measured to hold of its own, in bytes.

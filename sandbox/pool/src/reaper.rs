@@ -12,7 +12,7 @@ use rustix::{
 };
 use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 
-use crate::places::Place;
+use crate::{groups::Bounds, places::Place};
 
 /// What a process is ended by from outside: by the system that has no memory left, an operator, or the end of a session.
 const SENT: [Signal; 5] = [Signal::KILL, Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
@@ -68,6 +68,8 @@ pub(crate) enum Exit {
     Status(i32),
     /// By this signal.
     Signal(i32),
+    /// By the system, for its group had all the memory that it may have.
+    OutOfMemory,
 }
 
 impl fmt::Display for Exit {
@@ -75,6 +77,7 @@ impl fmt::Display for Exit {
         match self {
             Self::Status(status) => write!(f, "with status {status}"),
             Self::Signal(signal) => write!(f, "by signal {signal}"),
+            Self::OutOfMemory => f.write_str("out of memory"),
         }
     }
 }
@@ -116,10 +119,12 @@ impl Adopted {
     /// How it ended before it was to be; `None` where it had not. The system is left to believe that nobody knows: until then
     /// the id is this process's own.
     pub(crate) fn exit(&self) -> Option<Exit> {
-        let Some((child, ..)) = &self.running else { return self.exited };
+        let Some((child, _, place)) = &self.running else { return self.exited };
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let status = waitid(WaitId::Pid(*child), options).ok()??;
-        status.exit_status().map(Exit::Status).or_else(|| status.terminating_signal().map(Exit::Signal))
+        let exit = status.exit_status().map(Exit::Status).or_else(|| status.terminating_signal().map(Exit::Signal))?;
+        let is_killed = exit == Exit::Signal(Signal::KILL.as_raw());
+        Some(if is_killed && place.bounds().is_some_and(Bounds::ran_out) { Exit::OutOfMemory } else { exit })
     }
 }
 

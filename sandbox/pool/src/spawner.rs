@@ -6,7 +6,10 @@
 
 use std::{
     io,
-    os::{fd::AsRawFd, unix::net::UnixStream as Socket},
+    os::{
+        fd::{AsFd, AsRawFd},
+        unix::net::UnixStream as Socket,
+    },
     process::{Command, Stdio},
     sync::{
         Arc, Weak,
@@ -27,13 +30,14 @@ use crate::{
     alarm::Alarm,
     config::PoolConfig,
     error::PoolError,
+    groups::Groups,
     namespace::PidNamespace,
     pipeline::Pipeline,
     places::{Place, Places},
     process::{Link, Process},
     reaper::{Adopted, Reaper},
     watchdog::Meter,
-    zygote::{Census, Zygote, Zygotes},
+    zygote::{Census, Newborn, Terms, Zygote, Zygotes},
 };
 
 /// How often there is a look at the zygotes, and half as often while workers are started.
@@ -52,7 +56,7 @@ enum Order {
     Start(Tier, Arc<Place>, oneshot::Sender<io::Result<Delivery>>),
     /// Others than the zygotes there are.
     Distrust,
-    /// No zygotes any more.
+    /// No zygotes any more, and no groups.
     Close(oneshot::Sender<()>),
 }
 
@@ -75,6 +79,7 @@ impl Spawner {
         let reaper = Arc::new(Reaper::start().map_err(failed)?);
         let mut starter = Starter {
             zygotes: Zygotes::new(config),
+            groups: Groups::new(config),
             places,
             reaper: Arc::clone(&reaper),
             // Where there is none to come back to, workers are in this process's, and tell so.
@@ -142,6 +147,7 @@ impl Spawner {
 struct Starter {
     config: PoolConfig,
     zygotes: Zygotes,
+    groups: Arc<Groups>,
     /// Where what the zygotes hold is noted.
     places: Arc<Places>,
     reaper: Arc<Reaper>,
@@ -156,6 +162,7 @@ impl Starter {
             Order::Distrust => self.zygotes.distrust(),
             Order::Close(ended) => {
                 self.zygotes.close();
+                self.groups = Groups::none();
                 self.places.note_zygotes(Census::default());
                 let _ = ended.send(());
             }
@@ -168,16 +175,22 @@ impl Starter {
     }
 
     fn start(&mut self, tier: Tier, place: Arc<Place>) -> io::Result<Delivery> {
-        let (config, user) = (&self.config, place.user());
-        let forked = self.zygotes.fork(|| Zygote::start(&mut command(config, tier)), tier, user);
+        let (config, user, mut bounds) = (&self.config, place.user(), self.groups.take());
+        let folder = bounds.folder();
+        let terms = Terms { user, group: folder.as_ref().map(AsFd::as_fd) };
+        let forked = self.zygotes.fork(|| Zygote::start(&mut command(config, tier)), tier, terms);
         let is_forked = forked.is_some();
-        let (pid, socket) = forked.map_or_else(|| spawn(config, tier, user, self.namespace.as_ref()), Ok)?;
-        let weak = Arc::downgrade(&place);
-        Ok(Delivery { pid, child: self.reaper.adopt(pid, place), place: weak, socket, is_forked })
+        let Newborn { pid, socket, is_in_group } = forked.map_or_else(|| spawn(config, tier, user, self.namespace.as_ref()), Ok)?;
+        let (child, weak) = (self.reaper.adopt(pid, Arc::clone(&place)), Arc::downgrade(&place));
+        if !is_in_group {
+            bounds.take_in(pid);
+        }
+        place.bind(bounds);
+        Ok(Delivery { pid, child, place: weak, socket, is_forked })
     }
 }
 
-fn spawn(config: &PoolConfig, tier: Tier, user: Option<u32>, namespace: Option<&PidNamespace>) -> io::Result<(Pid, Socket)> {
+fn spawn(config: &PoolConfig, tier: Tier, user: Option<u32>, namespace: Option<&PidNamespace>) -> io::Result<Newborn> {
     let (ours, theirs) = Socket::pair()?;
     // The worker inherits its end under the number it has here, and closes all others first thing.
     // Only this thread starts workers, so none of them gets the end of another.
@@ -190,7 +203,7 @@ fn spawn(config: &PoolConfig, tier: Tier, user: Option<u32>, namespace: Option<&
         Some(here) => here.outside(|| command.spawn())?,
         None => command.spawn()?,
     };
-    Ok((Pid::from_child(&child), ours))
+    Ok(Newborn { pid: Pid::from_child(&child), socket: ours, is_in_group: false })
 }
 
 /// The worker's program, told its tier, in surroundings that tell it nothing.

@@ -14,7 +14,7 @@ use std::{
     io::{self, IoSlice},
     mem::MaybeUninit,
     os::{
-        fd::{AsFd, AsRawFd, OwnedFd},
+        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
         unix::net::UnixStream as Socket,
     },
     process::{Child, Command},
@@ -63,6 +63,25 @@ struct Line {
     asked: Option<Instant>,
 }
 
+/// What a worker is to be from its first moment on.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Terms<'a> {
+    /// Whom it becomes, if not who the host is.
+    pub(crate) user: Option<u32>,
+    /// The folder of its control group, if there is one.
+    pub(crate) group: Option<BorrowedFd<'a>>,
+}
+
+/// A worker that was just started, and is the caller's to end.
+#[derive(Debug)]
+pub(crate) struct Newborn {
+    pub(crate) pid: Pid,
+    /// This end of its socket.
+    pub(crate) socket: Socket,
+    /// Whether it began in its control group.
+    pub(crate) is_in_group: bool,
+}
+
 /// What the zygotes of a pool are at a moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Census {
@@ -92,8 +111,8 @@ impl Zygotes {
         }
     }
 
-    /// A worker of a tier, forked by the zygote that `start` gives, and its socket. `None` where it has to be started by itself.
-    pub(crate) fn fork(&mut self, start: impl Fn() -> io::Result<Zygote>, tier: Tier, user: Option<u32>) -> Option<(Pid, Socket)> {
+    /// A worker of a tier, forked by the zygote that `start` gives. `None` where it has to be started by itself.
+    pub(crate) fn fork(&mut self, start: impl Fn() -> io::Result<Zygote>, tier: Tier, terms: Terms<'_>) -> Option<Newborn> {
         if self.forks == 0 {
             return None;
         }
@@ -102,7 +121,7 @@ impl Zygotes {
         line.advance(start, self.boot_patience, |zygote| zygote.forks >= self.forks || zygote.born.elapsed() >= self.life);
         let zygote = line.now.as_mut()?;
         let patience = self.patience.saturating_sub(zygote.born.elapsed());
-        match zygote.wait_until_ready(patience).and_then(|()| zygote.fork(user, self.patience)) {
+        match zygote.wait_until_ready(patience).and_then(|()| zygote.fork(terms, self.patience)) {
             Ok(worker) => Some(worker),
             // Whoever comes later finds it ready.
             Err(error) if zygote.may_yet_boot(&error, self.boot_patience) => None,
@@ -192,22 +211,33 @@ impl Zygote {
         !self.is_ready && error.kind() == io::ErrorKind::TimedOut && self.born.elapsed() < boot_patience
     }
 
-    fn fork(&mut self, user: Option<u32>, patience: Duration) -> io::Result<(Pid, Socket)> {
+    fn fork(&mut self, terms: Terms<'_>, patience: Duration) -> io::Result<Newborn> {
         let (ours, theirs) = Socket::pair()?;
-        let descriptors = [theirs.as_fd()];
-        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
-        let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
-        let order = user.unwrap_or(0).to_le_bytes();
-        sendmsg(&self.control, &[IoSlice::new(&order)], &mut ancillary, SendFlags::NOSIGNAL)?;
-        let worker = match self.answer(patience).or_else(|_| self.last_answer())? {
+        let mut number = self.order(&theirs, terms, patience)?;
+        let is_in_group = terms.group.is_some() && number > 0;
+        if terms.group.is_some() && number < 0 {
+            // There are systems that do not know how, and filters that do not let it.
+            number = self.order(&theirs, Terms { group: None, ..terms }, patience)?;
+        }
+        let pid = match number {
             number @ 1.. => Pid::from_raw(number).ok_or(io::ErrorKind::InvalidData)?,
             errno => return Err(io::Error::from_raw_os_error(errno.saturating_neg())),
         };
         // It is to be ended by this number, which nobody else's process may have.
-        waitid(WaitId::Pid(worker), IS_CHILD)?;
+        waitid(WaitId::Pid(pid), IS_CHILD)?;
         self.forks += 1;
-        Ok((worker, ours))
+        Ok(Newborn { pid, socket: ours, is_in_group })
+    }
+
+    /// Orders a worker that is to have this socket. What is answered.
+    fn order(&mut self, socket: &Socket, terms: Terms<'_>, patience: Duration) -> io::Result<i32> {
+        let descriptors: Vec<_> = std::iter::once(socket.as_fd()).chain(terms.group).collect();
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+        let order = terms.user.unwrap_or(0).to_le_bytes();
+        sendmsg(&self.control, &[IoSlice::new(&order)], &mut ancillary, SendFlags::NOSIGNAL)?;
+        self.answer(patience).or_else(|_| self.last_answer())
     }
 
     fn end(&mut self) {

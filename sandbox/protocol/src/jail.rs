@@ -53,11 +53,17 @@ pub enum JailLayer {
     Seccomp,
     /// It has no code but its program's, from before its engine boots. Not where the engine is to compile.
     NoExec,
+    /// A control group bounds its memory, and that of all workers together.
+    MemoryMax,
+    /// A control group bounds its processes and threads, and those of all workers together.
+    PidsMax,
+    /// A control group leaves the host some of the processor, whatever all workers want together.
+    CpuMax,
 }
 
 impl JailLayer {
     /// All there are.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 20] = [
         Self::Descriptors,
         Self::ParentDeathSignal,
         Self::Rlimits,
@@ -75,7 +81,13 @@ impl JailLayer {
         Self::Landlock,
         Self::Seccomp,
         Self::NoExec,
+        Self::MemoryMax,
+        Self::PidsMax,
+        Self::CpuMax,
     ];
+
+    /// Those that the host puts around a worker, which knows nothing of them.
+    pub const OF_GROUPS: [Self; 3] = [Self::MemoryMax, Self::PidsMax, Self::CpuMax];
 
     /// The layer of a name, as it is told in JSON.
     #[must_use]

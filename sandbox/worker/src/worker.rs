@@ -319,10 +319,11 @@ impl Worker {
     }
 }
 
-/// The layers of the jail: all there are, but an engine that compiles needs room for code.
+/// The layers of the jail: all that are not the host's, but an engine that compiles needs room for code.
 fn layers(tier: Tier) -> Vec<JailLayer> {
     let compiles = engine::compiles(tier);
-    JailLayer::ALL.into_iter().filter(|layer| *layer != JailLayer::NoExec || !compiles).collect()
+    let own = JailLayer::ALL.into_iter().filter(|layer| !JailLayer::OF_GROUPS.contains(layer));
+    own.filter(|layer| *layer != JailLayer::NoExec || !compiles).collect()
 }
 
 /// Lets this thread take a core from nobody when a call comes in (sched(7), `SCHED_BATCH`). On a busy machine calls then

@@ -37,7 +37,7 @@ impl Nursery {
 
     /// Whether a worker of a tier is forked.
     fn forks(&self, zygotes: &mut Zygotes, tier: Tier) -> bool {
-        zygotes.fork(|| self.start(), tier, None).is_some()
+        zygotes.fork(|| self.start(), tier, Terms::default()).is_some()
     }
 }
 
@@ -146,9 +146,26 @@ fn zygote_that_cannot_fork_says_why_and_one_that_names_nobody_is_not_believed() 
     let nursery = Nursery::new();
     nursery.says.replace(vec![-11, 0, std::process::id().cast_signed()]);
     let mut zygote = nursery.start().unwrap();
-    let errors = [(); 3].map(|()| zygote.fork(None, Duration::ZERO).unwrap_err().raw_os_error());
+    let errors = [(); 3].map(|()| zygote.fork(Terms::default(), Duration::ZERO).unwrap_err().raw_os_error());
     assert_eq!(errors, [Some(11), Some(0), Some(10)], "and this process is no child of its own");
-    assert_eq!(zygote.fork(None, Duration::ZERO).unwrap_err().kind(), io::ErrorKind::TimedOut);
+    assert_eq!(zygote.fork(Terms::default(), Duration::ZERO).unwrap_err().kind(), io::ErrorKind::TimedOut);
+}
+
+#[test]
+fn worker_that_cannot_begin_in_a_group_is_forked_without_and_told_as_such() {
+    let nursery = Nursery::new();
+    let worker = nursery.worker.id().cast_signed();
+    let group = std::fs::File::open("/").unwrap();
+    let terms = Terms { group: Some(group.as_fd()), ..Terms::default() };
+    for (says, is_in_group, forked) in [(vec![worker], true, 1), (vec![-38, worker], false, 1)] {
+        nursery.says.replace(says);
+        let mut zygote = nursery.start().unwrap();
+        let newborn = zygote.fork(terms, Duration::ZERO).unwrap();
+        assert_eq!((newborn.pid.as_raw_nonzero().get(), newborn.is_in_group, zygote.forks), (worker, is_in_group, forked));
+    }
+    nursery.says.replace(vec![-38, -11]);
+    let error = nursery.start().unwrap().fork(terms, Duration::ZERO).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(11), "it is of no use at all");
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,6 +6,7 @@
 
 mod crowds;
 mod ends;
+mod groups;
 mod house;
 mod limits;
 mod memory;

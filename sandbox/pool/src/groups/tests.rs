@@ -1,0 +1,234 @@
+use std::{
+    io::Write as _,
+    process::{Child, Command, Stdio},
+    thread::yield_now,
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use super::*;
+use crate::{
+    places::Places,
+    reaper::{Adopted, Exit, Reaper},
+};
+
+#[test]
+fn own_group_is_found_below_where_groups_are_mounted() {
+    let mounts = "41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n";
+    let v1 = "35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n";
+    let found = |mounts: &str, groups: &str| own::find(mounts, groups).map(|own| (own.folder, own.is_all));
+    let at = |folder: &str, is_all| Some((PathBuf::from(folder), is_all));
+    assert_eq!(found(mounts, "4:memory:/x\n0::/a/b\n"), at("/sys/fs/cgroup/unified/a/b", false));
+    assert_eq!(found(&format!("{v1}{mounts}"), "0::/\n"), at("/sys/fs/cgroup/unified/", true));
+    assert_eq!(found(mounts, "0::/a/tollhouse-host\n"), at("/sys/fs/cgroup/unified/a", false), "it is divided");
+    assert_eq!(found(mounts, "0::/tollhouse-host\n"), at("/sys/fs/cgroup/unified/", true));
+    let bound = "41 31 0:38 /a /sys/fs/cgroup ro shared:9 - cgroup2 cgroup2 rw\n";
+    assert_eq!(found(bound, "0::/a/b\n"), at("/sys/fs/cgroup/b", false), "of another mount's root");
+    for (mounts, groups) in [(v1, "0::/a\n"), (mounts, "4:memory:/x\n"), (bound, "0::/b\n"), (mounts, "0::/../x\n"), ("", "0::/\n")] {
+        assert_eq!(found(mounts, groups), None, "{mounts}{groups}");
+    }
+}
+
+#[test]
+fn group_that_is_not_this_process_s_own_is_left_as_it_is() {
+    let group = tempfile::tempdir().unwrap();
+    let offer = |controllers: &str| fs::write(group.path().join("cgroup.controllers"), controllers).unwrap();
+    assert_eq!(own::divide(group.path(), true), Err(Errno::OPNOTSUPP), "it is no group");
+    offer("cpuset io hugetlb\n");
+    assert_eq!(own::divide(group.path(), true), Err(Errno::OPNOTSUPP));
+    offer("cpuset cpu io memory pids\n");
+    assert_eq!(own::divide(group.path(), false), Err(Errno::PERM));
+    assert_eq!(fs::read_dir(group.path()).unwrap().count(), 1, "nothing was made");
+}
+
+#[test]
+fn what_hosts_left_that_are_gone_is_removed() {
+    let group = tempfile::tempdir().unwrap();
+    fs::write(group.path().join("cgroup.controllers"), "pids\n").unwrap();
+    let own = format!("tollhouse-workers-{}-0", std::process::id());
+    let (gone, others) = ([&own, "tollhouse-workers-4000000000-3"], ["tollhouse-workers-1-0", "tollhouse-workers-x", "4000000000"]);
+    for name in gone.into_iter().chain(others) {
+        fs::create_dir_all(group.path().join(name).join("0")).unwrap();
+    }
+    assert_eq!(own::divide(group.path(), true), Err(Errno::OPNOTSUPP), "it is no group");
+    assert!(gone.iter().all(|name| !group.path().join(name).exists()));
+    assert!(others.iter().all(|name| group.path().join(name).join("0").exists()));
+}
+
+#[test]
+fn group_that_is_divided_has_its_processes_in_one_of_their_own() {
+    let Some(groups) = groups_with(JailLayer::PidsMax) else { return };
+    // Below the pool's own: what can be passed on there is passed on.
+    let group = groups.workers.as_ref().unwrap().join("delegated");
+    fs::create_dir(&group).unwrap();
+    assert!(!own::is_delegated(&group));
+    rustix::fs::setxattr(&group, "user.delegate", b"1", rustix::fs::XattrFlags::empty()).unwrap();
+    assert!(own::is_delegated(&group));
+    let mut there = [(); 2].map(|()| Command::new("/bin/sleep").arg("600").spawn().unwrap());
+    for process in &there {
+        write(&group, "cgroup.procs", process.id()).unwrap();
+    }
+    own::divide(&group, true).unwrap();
+    assert_eq!(told(&group, "cgroup.procs"), "");
+    assert_eq!(told(&group.join("tollhouse-host"), "cgroup.procs").lines().count(), 2);
+    assert!(told(&group, "cgroup.subtree_control").contains("pids"));
+    for process in &mut there {
+        process.kill().unwrap();
+        process.wait().unwrap();
+    }
+    own::remove(&group);
+}
+
+#[test]
+fn without_groups_a_process_is_as_it_was_and_each_layer_is_told_as_refused() {
+    let groups = Groups::within(Err(Errno::PERM), &config());
+    let mut bounds = groups.take();
+    bounds.take_in(Pid::INIT);
+    bounds.hold_to(1).unwrap();
+    assert!(bounds.folder().is_none() && !bounds.ran_out());
+    let mut jail = JailReport { in_force: vec![JailLayer::Seccomp], refused: Vec::new() };
+    bounds.tell(&mut jail);
+    assert_eq!(jail.in_force, [JailLayer::Seccomp]);
+    assert_eq!(jail.refused, JailLayer::OF_GROUPS.map(|layer| Refused { layer, errno: 1 }));
+}
+
+#[test]
+fn workers_leave_the_machine_half_of_what_is_beyond_their_budget_and_a_part_of_each_core() {
+    assert_eq!([(8, 16), (1, 16), (16, 16), (20, 16)].map(|(budget, machine)| memory_of(budget, machine)), [12, 8, 16, 20]);
+    assert_eq!([1, 2, 64].map(time_on), [9_500, 19_000, 608_000]);
+}
+
+fn config() -> PoolConfig {
+    PoolConfig { memory: 1 << 30, max_processes: 7, ..PoolConfig::new("/bin/false") }
+}
+
+/// The groups of a pool, where this machine has them with that layer. Else the test says so, and ends.
+fn groups_with(layer: JailLayer) -> Option<Arc<Groups>> {
+    let groups = Groups::new(&config());
+    let has = groups.has(layer);
+    if !has {
+        let why = groups.layers.refused.iter().find(|refused| refused.layer == layer);
+        let why = why.map_or_else(|| layer.to_string(), ToString::to_string);
+        // Whoever runs tests sees it, also of one that passes.
+        io::stderr().write_all(format!("a test is skipped: there is no {why}\n").as_bytes()).unwrap();
+    }
+    has.then_some(groups)
+}
+
+/// A process in a group of its own that runs `script` when it is told to.
+struct Bound {
+    stdin: Option<std::process::ChildStdin>,
+    place: Arc<crate::places::Place>,
+    adopted: Adopted,
+}
+
+impl Bound {
+    #[expect(clippy::zombie_processes, reason = "the reaper waits for it")]
+    fn new(groups: &Arc<Groups>, script: &str) -> Self {
+        let script = format!("read go; {script}");
+        let mut child: Child = Command::new("/bin/sh").args(["-c", &script]).stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut bounds = groups.take();
+        bounds.take_in(Pid::from_child(&child));
+        let place = Places::new(1, 0, Default::default()).take().unwrap();
+        place.bind(bounds);
+        let adopted = Reaper::start().unwrap().adopt(Pid::from_child(&child), Arc::clone(&place));
+        Self { stdin: child.stdin.take(), place, adopted }
+    }
+
+    fn bounds(&self) -> &Bounds {
+        self.place.bounds().unwrap()
+    }
+
+    fn path(&self) -> &Path {
+        self.bounds().group.as_ref().unwrap().path()
+    }
+
+    fn go(&mut self) {
+        self.stdin.take().unwrap().write_all(b"\n").unwrap();
+    }
+
+    fn exit(&mut self) -> Exit {
+        until(|| self.adopted.exit())
+    }
+}
+
+fn until<T>(mut is: impl FnMut() -> Option<T>) -> T {
+    let patience = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(it) = is() {
+            return it;
+        }
+        assert!(Instant::now() < patience, "it never came to be");
+        yield_now();
+    }
+}
+
+fn told(group: &Path, file: &str) -> String {
+    fs::read_to_string(group.join(file)).unwrap().trim().to_owned()
+}
+
+/// Takes all the memory that it gets.
+const FILLS: &str = "exec tail /dev/zero";
+
+#[test]
+fn process_that_fills_its_group_is_told_from_one_that_others_end() {
+    let Some(groups) = groups_with(JailLayer::MemoryMax) else { return };
+    let all = groups.workers.clone().unwrap();
+    let page = rustix::param::page_size() as u64;
+    let of_all: u64 = told(&all, "memory.max").parse().unwrap();
+    assert_eq!(of_all / page, memory_of(1 << 30, Machine::this().memory_bytes) / page);
+    assert!(!all.join("memory.swap.max").exists() || told(&all, "memory.swap.max") == "0");
+    for _ in 0..2 {
+        let mut fills = Bound::new(&groups, FILLS);
+        fills.bounds().hold_to(1 << 20).unwrap();
+        assert_eq!(told(fills.path(), "memory.max"), ((1_u64 << 20) + RESERVE_BYTES).to_string());
+        fills.go();
+        assert_eq!(fills.exit(), Exit::OutOfMemory);
+        fills.adopted.end();
+        assert_eq!(fills.adopted.exit(), Some(Exit::OutOfMemory), "it is known of one that was waited for");
+    }
+    until(|| (groups.free().len() == 1).then_some(()));
+    let mut killed = Bound::new(&groups, "kill -KILL $$");
+    assert!(killed.path().ends_with("0"), "the group of the one before it");
+    killed.go();
+    assert_eq!(killed.exit(), Exit::Signal(9));
+    // Others have the memory that it would be allowed.
+    write(&all, "memory.max", RESERVE_BYTES).unwrap();
+    let mut fills = Bound::new(&groups, FILLS);
+    fills.go();
+    assert_eq!(fills.exit(), Exit::Signal(9), "it is not its own doing");
+}
+
+#[test]
+fn process_starts_no_more_than_its_group_may_have() {
+    let Some(groups) = groups_with(JailLayer::PidsMax) else { return };
+    let mut forks = Bound::new(&groups, "for i in 1 2 3 4 5 6; do sleep 600 & done; wait");
+    assert_eq!(told(forks.path(), "pids.max"), TASKS.to_string());
+    assert_eq!(told(groups.workers.as_ref().unwrap(), "pids.max"), (7 * TASKS).to_string());
+    forks.go();
+    until(|| (told(forks.path(), "pids.events") != "max 0").then_some(()));
+    assert!(told(forks.path(), "pids.peak").parse::<u64>().is_ok_and(|most| most <= TASKS));
+    write(forks.path(), "cgroup.kill", 1).unwrap();
+}
+
+#[test]
+fn workers_together_leave_the_host_some_of_the_processor() {
+    let Some(groups) = groups_with(JailLayer::CpuMax) else { return };
+    let workers = groups.workers.as_ref().unwrap();
+    assert_eq!(told(workers, "cpu.max"), format!("{} {PERIOD_US}", time_on(available_parallelism().unwrap().get())));
+    assert_eq!(told(workers, "cpu.weight"), WEIGHT.to_string());
+}
+
+#[test]
+fn groups_are_used_again_and_go_with_the_pool() {
+    let Some(groups) = JailLayer::OF_GROUPS.into_iter().find_map(groups_with) else { return };
+    let workers = groups.workers.clone().unwrap();
+    let two = [groups.take(), groups.take()];
+    assert_eq!(two.each_ref().map(|bounds| bounds.group.as_ref().unwrap().path().to_owned()), ["0", "1"].map(|name| workers.join(name)));
+    drop(two);
+    assert!(groups.take().group.is_some());
+    assert_eq!(groups.made.load(Ordering::Relaxed), 2);
+    drop(groups);
+    assert!(!workers.exists());
+}
