@@ -60,7 +60,7 @@ const WEIGHT: u64 = 10;
 #[derive(Debug)]
 pub(crate) struct Groups {
     /// That of all workers, where there is one.
-    workers: Option<PathBuf>,
+    workers: Option<own::Workers>,
     /// The layers of who has a group in it.
     layers: JailReport,
     /// Those of workers that are gone, and how many were made.
@@ -87,10 +87,10 @@ impl Groups {
     }
 
     fn within(own: Result<&Path, Errno>, config: &PoolConfig) -> Arc<Self> {
-        let made = own.and_then(|own| own::make_for_workers(own).map_err(|error| errno(&error)));
+        let made = own.and_then(|own| own::Workers::new(own).map_err(|error| errno(&error)));
         let (workers, layers) = match made {
             Ok(workers) => {
-                let layers = bound(&workers, config);
+                let layers = bound(&workers.folder, config);
                 (Some(workers), layers)
             }
             Err(errno) => (None, refused(errno)),
@@ -105,7 +105,7 @@ impl Groups {
             return Bounds { group: None, layers: self.layers.clone() };
         };
         let kept = self.free().pop();
-        match kept.map_or_else(|| self.make(workers), Ok) {
+        match kept.map_or_else(|| self.make(&workers.folder), Ok) {
             Ok(kept) => Bounds { group: Some(Group::new(self, kept)), layers: self.layers.clone() },
             Err(error) => Bounds { group: None, layers: refused(errno(&error)) },
         }
@@ -131,7 +131,7 @@ impl Groups {
 
 impl Drop for Groups {
     fn drop(&mut self) {
-        self.workers.iter().for_each(|workers| own::remove(workers));
+        self.workers.iter().for_each(|workers| own::remove(&workers.folder));
     }
 }
 

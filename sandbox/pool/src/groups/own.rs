@@ -1,7 +1,8 @@
 //! The group that this process is in, divided: into one for itself and others for its workers.
 
 use std::{
-    fs, io,
+    fs::{self, File},
+    io,
     path::{Component, Path, PathBuf},
     sync::OnceLock,
 };
@@ -115,25 +116,45 @@ fn leave(group: &Path) -> io::Result<()> {
 }
 
 /// A group for the workers of a pool of this process.
-pub(super) fn make_for_workers(own: &Path) -> io::Result<PathBuf> {
-    let mut number = 0;
-    loop {
-        let workers = own.join(format!("{WORKERS}{}-{number}", std::process::id()));
-        match fs::create_dir(&workers) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
-            made => return made.map(|()| workers),
+#[derive(Debug)]
+pub(super) struct Workers {
+    pub(super) folder: PathBuf,
+    /// Held for as long as there may be workers, so that no other host takes it for one that was left, whatever it sees of processes.
+    _lock: File,
+}
+
+impl Workers {
+    /// # Errors
+    ///
+    /// The system's.
+    pub(super) fn new(own: &Path) -> io::Result<Self> {
+        let mut number = 0;
+        loop {
+            let folder = own.join(format!("{WORKERS}{}-{number}", std::process::id()));
+            let made = fs::create_dir(&folder).map(|()| lock(&folder));
+            match made {
+                Ok(Some(lock)) => return Ok(Self { folder, _lock: lock }),
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                // Another host's, by a number that both have, or taken for one that was left, before it was locked.
+                _ => number += 1,
+            }
         }
     }
 }
 
-/// Removes what processes left that were killed: one of this number is this one, which has made none yet.
+/// A group, locked: where no host has it, and it has not been removed.
+fn lock(workers: &Path) -> Option<File> {
+    let lock = File::open(workers).ok()?;
+    lock.try_lock().ok()?;
+    workers.exists().then_some(lock)
+}
+
+/// Removes what processes left that were killed.
 fn remove_old(group: &Path) {
-    let maker = |name: &str| name.strip_prefix(WORKERS)?.split_once('-')?.0.parse::<u32>().ok();
-    for old in fs::read_dir(group).into_iter().flatten().flatten() {
-        let maker = old.file_name().to_str().and_then(maker);
-        if maker.is_some_and(|maker| maker == std::process::id() || !Path::new("/proc").join(maker.to_string()).exists()) {
-            remove(&old.path());
-        }
+    let is_of_workers = |entry: &fs::DirEntry| entry.file_name().to_str().is_some_and(|name| name.starts_with(WORKERS));
+    for old in fs::read_dir(group).into_iter().flatten().flatten().filter(is_of_workers) {
+        let left = lock(&old.path());
+        left.iter().for_each(|_| remove(&old.path()));
     }
 }
 

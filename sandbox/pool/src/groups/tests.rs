@@ -43,24 +43,34 @@ fn group_that_is_not_this_process_s_own_is_left_as_it_is() {
 }
 
 #[test]
-fn what_hosts_left_that_are_gone_is_removed() {
+fn what_hosts_left_that_are_gone_is_removed_and_what_another_has_is_not() {
     let group = tempfile::tempdir().unwrap();
     fs::write(group.path().join("cgroup.controllers"), "pids\n").unwrap();
-    let own = format!("tollhouse-workers-{}-0", std::process::id());
-    let (gone, others) = ([&own, "tollhouse-workers-4000000000-3"], ["tollhouse-workers-1-0", "tollhouse-workers-x", "4000000000"]);
+    let (gone, others) = (["tollhouse-workers-1-0", "tollhouse-workers-4000000000-3"], ["tollhouse-worker", "4000000000"]);
     for name in gone.into_iter().chain(others) {
         fs::create_dir_all(group.path().join(name).join("0")).unwrap();
     }
-    assert_eq!(own::divide(group.path(), true), Err(Errno::OPNOTSUPP), "it is no group");
+    // By what numbers processes have it is not told: this one's might be another's, in another namespace.
+    let had = own::Workers::new(group.path()).unwrap();
+    let next = own::Workers::new(group.path()).unwrap();
+    assert_ne!(had.folder, next.folder);
+    fs::create_dir(had.folder.join("0")).unwrap();
+    let divide = || assert_eq!(own::divide(group.path(), true), Err(Errno::OPNOTSUPP), "it is no group");
+    divide();
     assert!(gone.iter().all(|name| !group.path().join(name).exists()));
     assert!(others.iter().all(|name| group.path().join(name).join("0").exists()));
+    assert!(had.folder.join("0").exists() && next.folder.exists());
+    let left = had.folder.clone();
+    drop(had);
+    divide();
+    assert!(!left.exists() && next.folder.exists());
 }
 
 #[test]
 fn group_that_is_divided_has_its_processes_in_one_of_their_own() {
     let Some(groups) = groups_with(JailLayer::PidsMax) else { return };
     // Below the pool's own: what can be passed on there is passed on.
-    let group = groups.workers.as_ref().unwrap().join("delegated");
+    let group = groups.workers.as_ref().unwrap().folder.join("delegated");
     fs::create_dir(&group).unwrap();
     assert!(!own::is_delegated(&group));
     rustix::fs::setxattr(&group, "user.delegate", b"1", rustix::fs::XattrFlags::empty()).unwrap();
@@ -174,7 +184,7 @@ const FILLS: &str = "exec tail /dev/zero";
 #[test]
 fn process_that_fills_its_group_is_told_from_one_that_others_end() {
     let Some(groups) = groups_with(JailLayer::MemoryMax) else { return };
-    let all = groups.workers.clone().unwrap();
+    let all = &groups.workers.as_ref().unwrap().folder;
     let page = rustix::param::page_size() as u64;
     let of_all: u64 = told(&all, "memory.max").parse().unwrap();
     assert_eq!(of_all / page, memory_of(1 << 30, Machine::this().memory_bytes) / page);
@@ -205,7 +215,7 @@ fn process_starts_no_more_than_its_group_may_have() {
     let Some(groups) = groups_with(JailLayer::PidsMax) else { return };
     let mut forks = Bound::new(&groups, "for i in 1 2 3 4 5 6; do sleep 600 & done; wait");
     assert_eq!(told(forks.path(), "pids.max"), TASKS.to_string());
-    assert_eq!(told(groups.workers.as_ref().unwrap(), "pids.max"), (7 * TASKS).to_string());
+    assert_eq!(told(&groups.workers.as_ref().unwrap().folder, "pids.max"), (7 * TASKS).to_string());
     forks.go();
     until(|| (told(forks.path(), "pids.events") != "max 0").then_some(()));
     assert!(told(forks.path(), "pids.peak").parse::<u64>().is_ok_and(|most| most <= TASKS));
@@ -215,7 +225,7 @@ fn process_starts_no_more_than_its_group_may_have() {
 #[test]
 fn workers_together_leave_the_host_some_of_the_processor() {
     let Some(groups) = groups_with(JailLayer::CpuMax) else { return };
-    let workers = groups.workers.as_ref().unwrap();
+    let workers = &groups.workers.as_ref().unwrap().folder;
     assert_eq!(told(workers, "cpu.max"), format!("{} {PERIOD_US}", time_on(available_parallelism().unwrap().get())));
     assert_eq!(told(workers, "cpu.weight"), WEIGHT.to_string());
 }
@@ -223,7 +233,7 @@ fn workers_together_leave_the_host_some_of_the_processor() {
 #[test]
 fn groups_are_used_again_and_go_with_the_pool() {
     let Some(groups) = JailLayer::OF_GROUPS.into_iter().find_map(groups_with) else { return };
-    let workers = groups.workers.clone().unwrap();
+    let workers = groups.workers.as_ref().unwrap().folder.clone();
     let two = [groups.take(), groups.take()];
     assert_eq!(two.each_ref().map(|bounds| bounds.group.as_ref().unwrap().path().to_owned()), ["0", "1"].map(|name| workers.join(name)));
     drop(two);
