@@ -172,9 +172,7 @@ impl Scene {
         if !self.strict && draft["limits"]["wallMs"].is_null() {
             draft["limits"]["wallMs"] = json!(WALL_MS);
         }
-        let began = Instant::now();
-        let created = self.host.manage(Method::POST, "/ai/endpoints/create", &draft).await;
-        let creating = began.elapsed();
+        let (created, creating) = self.publish(&draft).await;
         let slug = draft["slug"].as_str().unwrap();
         self.keep_secrets(folder, slug).await;
         let (name, credit) = (folder.file_name().unwrap().to_string_lossy().into_owned(), self.host.mint(1.0).await);
@@ -186,6 +184,19 @@ impl Scene {
             self.control.answers(&self.host).await;
         }
         self.host.manage(Method::DELETE, &format!("/ai/endpoints/{slug}"), &json!({})).await;
+    }
+
+    /// What came of publishing, and how long that took. Who had sources stopped again and again as they were loaded is told to wait.
+    async fn publish(&self, draft: &Value) -> (Answer, Duration) {
+        loop {
+            let began = Instant::now();
+            let created = self.host.manage(Method::POST, "/ai/endpoints/create", draft).await;
+            let creating = began.elapsed();
+            match created.header("retry-after").filter(|_| created.status == 503) {
+                Some(seconds) => tokio::time::sleep(Duration::from_secs(seconds.parse().unwrap())).await,
+                None => return (created, creating),
+            }
+        }
     }
 
     /// Sets what `secrets.json` has, if there is one.
