@@ -121,3 +121,22 @@ fn runs_that_several_callers_see_stopped_hold_the_endpoint_unless_somebody_is_an
     assert!(!stops(&mut answering, 9, second(start, 59)), "it works for somebody");
     assert!(stops(&mut answering, 9, second(start, 60)), "that was long ago");
 }
+
+#[test]
+fn who_saw_runs_stopped_long_ago_neither_has_the_endpoint_held_nor_is_held() {
+    let start = Instant::now();
+    let stopped = |callers: &[(u8, u64)], rules: &BreakerRules| {
+        let mut breaker = Breaker::default();
+        let held = callers
+            .iter()
+            .fold(false, |held, (number, at)| breaker.note_stop(Cause::Run, caller(*number), rules, second(start, *at)) || held);
+        (breaker, held)
+    };
+    let of_two = [(1, 61), (2, 61), (1, 62), (2, 62), (1, 63)];
+    assert!(!stopped(&[&[(3, 0)], &of_two[..]].concat(), &RULES).1, "the third one's is forgotten");
+    assert!(stopped(&[&[(3, 4)], &of_two[..]].concat(), &RULES).1);
+    let (brief, of_three) = (BreakerRules { window: Duration::from_secs(10), ..RULES }, [(1, 0), (2, 5), (3, 6), (2, 7), (3, 8)]);
+    let (breaker, held) = stopped(&of_three, &brief);
+    let is_closed = |number, at| breaker.closed_to(caller(number), &brief, second(start, at)).is_some();
+    assert!(held && is_closed(1, 9) && !is_closed(1, 10) && is_closed(2, 10) && !is_closed(2, 17));
+}

@@ -168,7 +168,7 @@ async fn exchange(
             () = &mut slice, if permit.computes() && !is_slowed => {
                 if computes_since.elapsed() < permit.quantum() {
                     permit.make_way();
-                } else if permit.is_in_background() || permit.enter_background() {
+                } else if permit.enter_background() {
                     link.meter.slow_down();
                     is_slowed = true;
                 }

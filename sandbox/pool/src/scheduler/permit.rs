@@ -61,9 +61,9 @@ impl<'a> Permit<'a> {
         queue.dispatch(&self.shared.rules);
     }
 
-    /// Gives the running slot back to those who compute for less, and goes on. False where too many do so already.
+    /// Gives the running slot back to those who compute for less, and goes on, where it has not yet. False where too many do so already.
     pub(crate) fn enter_background(&mut self) -> bool {
-        self.enter_background_if(Queue::enter_background)
+        matches!(self.pace, Pace::Background) || self.enter_background_if(Queue::enter_background)
     }
 
     /// The same, where another owner's call waits for the slot.
@@ -151,10 +151,6 @@ impl<'a> Permit<'a> {
     /// Whether its worker may compute.
     pub(crate) fn computes(&self) -> bool {
         matches!(self.pace, Pace::Running | Pace::Background)
-    }
-
-    pub(crate) fn is_in_background(&self) -> bool {
-        matches!(self.pace, Pace::Background)
     }
 
     pub(crate) fn is_resuming(&self) -> bool {

@@ -1,6 +1,10 @@
 //! Which worker runs a call, and how long one is kept.
 
-use std::time::Duration;
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt as _,
+    time::Duration,
+};
 
 use tokio::time::timeout;
 use tollhouse_protocol::{Isolation, Outcome};
@@ -124,6 +128,21 @@ async fn pool_that_is_ready_has_a_spare_and_says_how_it_is_jailed() {
     let status = house.pool.status();
     assert!(!jail.in_force.is_empty());
     assert_eq!((status.jail, status.spares, status.processes), (jail.in_force, 1, 1));
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn process_that_has_not_said_that_it_is_ready_is_no_worker() {
+    let folder = tempfile::tempdir().unwrap();
+    let sleeper = folder.path().join("sleeper");
+    fs::write(&sleeper, "#!/bin/sh\nexec sleep 600\n").unwrap();
+    fs::set_permissions(&sleeper, Permissions::from_mode(0o755)).unwrap();
+    let house = House::start(|config| (config.worker, config.spares, config.zygote_patience) = (sleeper, 1, Duration::ZERO)).await;
+    house.until(|pool| pool.status().processes == 1).await;
+    // It is known, and there for as long as it boots.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let status = house.pool.status();
+    assert_eq!((status.processes, status.workers), (1, 0));
     house.close().await;
 }
 

@@ -64,6 +64,7 @@ async fn call_that_computes_for_long_gives_its_slot_to_others_and_not_to_its_cal
     let mut other = Box::pin(scheduler.acquire(of(2)));
     assert!((&mut other).now_or_never().is_none());
     assert!(long[0].enter_background() && long[0].computes() && !long[0].is_running());
+    assert!(long[0].enter_background() && !long[0].make_way(), "it is there");
     assert!(!long[1].enter_background(), "as many as may be are in the background");
     let other = (&mut other).now_or_never().expect("a slot came free").unwrap();
     drop(other);
