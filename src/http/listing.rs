@@ -1,6 +1,6 @@
-//! `GET /ai/endpoints`: a page of what is offered here, in the order of its names or, with `q`, of how well it fits.
+//! `GET /ai/endpoints`: a page of what is offered here, in the order of its names or, with `q`, of how well it fits; or as `sort` asks.
 
-use std::sync::Arc;
+use std::{cmp::Reverse, sync::Arc};
 
 use serde_json::Value;
 
@@ -27,10 +27,20 @@ pub(super) struct Listing {
     /// `None` without words: then the order is that of the names.
     words: Option<Query>,
     filter: Filter,
+    order: Option<Order>,
     limit: Limit,
     cursor: Option<String>,
     /// All but `limit` and `cursor`, as it was asked: what a cursor is bound to.
     asked: Vec<String>,
+}
+
+/// An order that is asked for. Among equals it is the one that there is without.
+#[derive(Debug, Clone, Copy)]
+enum Order {
+    /// By the most that a call costs, the least first.
+    Price,
+    /// By when they were published, the last first.
+    Newest,
 }
 
 /// A page of records.
@@ -53,6 +63,7 @@ impl Listing {
             form: CatalogForm::Newer,
             words: None,
             filter: Filter::default(),
+            order: None,
             limit: Limit::default(),
             cursor: None,
             asked: vec!["endpoints".to_owned()],
@@ -100,10 +111,17 @@ impl Listing {
                 let price = value.parse().ok().and_then(|usd| MicroUsd::from_usd(usd).ok());
                 self.filter.max_price = Some(price.ok_or_else(|| wrong("an amount of US dollars with at most 6 decimals"))?);
             }
+            "sort" => {
+                self.order = match value {
+                    "price" => Some(Order::Price),
+                    "newest" => Some(Order::Newest),
+                    _ => return Err(wrong("`price` or `newest`")),
+                }
+            }
             "limit" => self.limit = value.parse().map_err(Fault::bad_request)?,
             "cursor" => self.cursor = Some(value.to_owned()),
             _ => {
-                let known = "`q`, `tag`, `price`, `maxPriceUsd`, `limit`, `cursor` and `form`";
+                let known = "`q`, `tag`, `price`, `maxPriceUsd`, `sort`, `limit`, `cursor` and `form`";
                 return Err(Fault::bad_request(format!("there is no `{}` here", name.chars().take(32).collect::<String>()))
                     .hint(format!("this list takes {known}")));
             }
@@ -119,21 +137,41 @@ impl Listing {
     pub(super) fn page(&self, catalog: &Catalog) -> Result<Page, Fault> {
         let of: Vec<_> = self.asked.iter().map(String::as_str).collect();
         let place = self.cursor.as_ref().map(|cursor| cursor::read(&of, cursor).ok_or_else(bad_cursor)).transpose()?;
-        match &self.words {
-            Some(words) => self.found(catalog, words, &of, place),
-            None => self.named(catalog, &of, place),
+        match (&self.words, self.order) {
+            (_, Some(order)) => self.sorted(catalog, order, &of, place),
+            (Some(words), None) => self.found(catalog, words, &of, place),
+            (None, None) => self.named(catalog, &of, place),
         }
+    }
+
+    /// In the order that is asked for. Their place is a number.
+    fn sorted(&self, catalog: &Catalog, order: Order, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, Fault> {
+        let (skip, all) = (numbered(place)?, catalog.all());
+        let takes = |live: &Live| live.endpoint.listed() && self.filter.takes(&live.endpoint);
+        let mut items = match &self.words {
+            Some(words) => all.search(words, 0, usize::MAX, takes).items,
+            None => all.values().filter(|live| takes(live)).cloned().collect(),
+        };
+        match order {
+            Order::Price => items.sort_by_key(|live| live.endpoint.most_usd()),
+            Order::Newest => items.sort_by_key(|live| Reverse(live.endpoint.created_at)),
+        }
+        Ok(self.numbered_page(items.iter().skip(skip), skip, items.len(), of))
     }
 
     /// By how well they fit. Their place is a number.
     fn found(&self, catalog: &Catalog, words: &Query, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, Fault> {
-        let skip = place.map_or(Ok(0), |place| place.try_into().map(u32::from_be_bytes)).map_err(|_| bad_cursor())? as usize;
+        let skip = numbered(place)?;
         let found = catalog.all().search(words, skip, self.limit.0, |live| self.filter.takes(&live.endpoint));
+        Ok(self.numbered_page(found.items.iter(), skip, found.total, of))
+    }
+
+    /// A page of what stands behind the first `skip` of all.
+    fn numbered_page<'a>(&self, items: impl Iterator<Item = &'a Arc<Live>>, skip: usize, total: usize, of: &[&str]) -> Page {
         let mut page = Records::new(self);
-        let taken = found.items.iter().take_while(|live| page.add(live)).count();
-        let end = skip + taken;
-        let next = (end < found.total).then(|| cursor::write(of, &u32::try_from(end).unwrap_or(u32::MAX).to_be_bytes()));
-        Ok(Page { records: page.json, total: found.total, next })
+        let end = skip + items.take_while(|live| page.add(live)).count();
+        let next = (end < total).then(|| cursor::write(of, &u32::try_from(end).unwrap_or(u32::MAX).to_be_bytes()));
+        Page { records: page.json, total, next }
     }
 
     /// By their names. Their place is the last one's name.
@@ -151,6 +189,12 @@ impl Listing {
         let next = last.filter(|_| rest.peek().is_some()).map(|last| cursor::write(of, last.endpoint.slug.as_str().as_bytes()));
         Ok(Page { records: page.json, total, next })
     }
+}
+
+/// A place that is a number.
+fn numbered(place: Option<Vec<u8>>) -> Result<usize, Fault> {
+    let number = place.map_or(Ok(0), |place| place.try_into().map(u32::from_be_bytes));
+    number.map(|number| number as usize).map_err(|_| bad_cursor())
 }
 
 /// The records of a page, as many as it has room for.

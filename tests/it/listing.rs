@@ -47,7 +47,15 @@ async fn pages_of_the_catalogue_have_every_endpoint_once() {
     let whole = ask(&host, "").await;
     assert_eq!(slugs(&whole), ["celsius", "forecast", "pdf-text", "resize", "units-table"]);
     assert_eq!((&whole["total"], whole.get("nextCursor")), (&json!(5), None));
-    for query in ["", "&form=older", "&q=weather+units+text+image", "&price=paid&tag=images", "&tag=nothing"] {
+    for query in [
+        "",
+        "&form=older",
+        "&q=weather+units+text+image",
+        "&price=paid&tag=images",
+        "&tag=nothing",
+        "&sort=price",
+        "&sort=newest&q=weather+units",
+    ] {
         let whole = ask(&host, &query[query.len().min(1)..]).await;
         let (mut records, mut cursor) = (vec![], String::new());
         loop {
@@ -83,6 +91,10 @@ async fn the_catalogue_is_searched_by_words_tags_and_price() {
         ("tag=weather", &["celsius", "forecast"]),
         ("tag=units&tag=weather", &["celsius"]),
         ("tag=unit", &[]),
+        ("sort=price", &["celsius", "units-table", "resize", "pdf-text", "forecast"]),
+        ("sort=newest", &["units-table", "resize", "pdf-text", "forecast", "celsius"]),
+        ("sort=price&q=weather", &["celsius", "forecast"]),
+        ("sort=newest&price=paid", &["resize", "pdf-text", "forecast"]),
     ] {
         let page = ask(&host, query).await;
         assert_eq!(slugs(&page), wanted, "{query}");
@@ -126,6 +138,7 @@ async fn queries_and_cursors_that_are_none_are_refused() {
         "kind=x".to_owned(),
         "form=newest".to_owned(),
         "price=cheap".to_owned(),
+        "sort=cheap".to_owned(),
         "maxPriceUsd=-1".to_owned(),
         "maxPriceUsd=0.0000001".to_owned(),
         format!("q={}", "a".repeat(201)),

@@ -48,7 +48,7 @@ pub const OPERATIONS: &[Operation] = &[
         "get",
         "/ai/endpoints",
         "listTools",
-        Query(&["q", "tag", "price", "maxPriceUsd", "limit", "cursor"]),
+        Query(&["q", "tag", "price", "maxPriceUsd", "sort", "limit", "cursor"]),
         "The catalogue: slugs, prices, schemas; searched by words",
     ),
     operation("get", "/ai/manifest", "getManifest", Nothing, "What is paid with, and where everything is"),
