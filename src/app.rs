@@ -34,8 +34,7 @@ use crate::{
     config::{Hidden, SandboxSettings, SecretSettings, Settings},
     event::{EventSettings, Events},
     front::{self, Callers, Code, Intake, Limits, Shared, Shutdown},
-    http,
-    mcp::{self, Mcp},
+    mcp::Mcp,
     money::{
         ConfigError, FacilitatorAccess, Facilitators, Gate, Ledger, Means, PaymentConfig, QuoteKey, Quotes, RemoteRoutes, RouteProvider,
         Site, TableRoutes,
@@ -268,8 +267,7 @@ impl App {
 
     /// Serves all fronts on `listener` until the host is told to end, and every connection has.
     pub async fn serve(&self, listener: TcpListener) {
-        let routes = http::routes(fronts::http(&self.rooms, &self.shared)).merge(mcp::routes(fronts::mcp(&self.rooms, &self.shared)));
-        front::serve(listener, Arc::clone(&self.shared), routes, &[mcp::WORDING]).await;
+        front::serve(listener, Arc::clone(&self.shared), fronts::all(&self.rooms, &self.shared)).await;
     }
 
     /// Says that the host is about to end: it is no longer ready, and those who follow live are let go.

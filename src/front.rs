@@ -12,6 +12,8 @@ mod frame;
 mod intake;
 mod limits;
 pub(crate) mod names;
+mod origins;
+mod params;
 mod payment;
 mod quota;
 mod serve;
@@ -24,17 +26,19 @@ pub(crate) use self::frame::framed_routes;
 pub(crate) use self::{
     address::{network, peer},
     caller::{Caller, Known, not_suspended},
-    compress::Document,
+    compress::{Document, takes_gzip},
     fault::{AboutBody, REQUEST, code_of},
+    params::{PathParams, QueryParams},
     payment::{bought, credit, offered, quote, settlement},
 };
 pub use self::{
     caller::Callers,
     fault::Fault,
     faults::{Charged, Code, Party, Row},
-    frame::Wording,
+    frame::{Fronts, Told, Wording},
     intake::Intake,
     limits::Limits,
+    origins::AllowedOrigins,
     serve::serve,
     shared::Shared,
     shutdown::Shutdown,

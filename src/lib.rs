@@ -14,7 +14,7 @@
 //! ```
 //!
 //! `http` and `mcp` do not know each other, nor [`app`], which gives each the few services that it takes: what they share is
-//! in [`front`]. Beside the call: [`account`] (who someone is), [`event`] (what builders are told), [`operate`] (what an operator
+//! in [`front`]. [`web`] makes pages of what `http` answers, which it asks like everybody else, inside the process. Beside the call: [`account`] (who someone is), [`event`] (what builders are told), [`operate`] (what an operator
 //! looks at), [`config`] (the settings).
 //!
 //! Invariants, and who keeps them:
@@ -44,3 +44,4 @@ pub mod money;
 pub mod operate;
 pub mod store;
 pub mod tool;
+pub mod web;

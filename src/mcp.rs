@@ -27,7 +27,6 @@ mod heed;
 mod listed;
 mod narrowed;
 mod offer;
-mod origins;
 mod own;
 mod progress;
 mod refusal;
@@ -40,4 +39,4 @@ mod tasks;
 mod tools;
 mod transport;
 
-pub use self::{refusal::WORDING, services::Services, settings::Mcp, transport::routes};
+pub use self::{refusal::wording, services::Services, settings::Mcp, transport::routes};

@@ -24,16 +24,26 @@ use tollhouse::front::Code;
 const HOMES: &[(&str, &[&str], &str)] = &[
     (
         "axum::",
-        &["src/front", "src/http", "src/mcp", "src/main.rs", "src/money/tests", "src/capability", "src/call/run/builtin/readiness"],
+        &[
+            "src/front",
+            "src/http",
+            "src/mcp",
+            "src/web",
+            "src/main.rs",
+            "src/money/tests",
+            "src/capability",
+            "src/call/run/builtin/readiness",
+        ],
         "HTTP is the fronts' business",
     ),
     (
         "use axum",
-        &["src/front", "src/http", "src/mcp", "src/money/tests", "src/capability", "src/call/run/builtin/readiness"],
+        &["src/front", "src/http", "src/mcp", "src/web", "src/money/tests", "src/capability", "src/call/run/builtin/readiness"],
         "HTTP is the fronts' business",
     ),
     ("sled::SledStore", &["src/store", "src/app.rs"], "backends are chosen in `app`"),
     (" ::sled::", &["src/store/sled"], "only the sled backend knows sled"),
+    ("maud::", &["src/web"], "pages are one front's business"),
     ("rmcp::", &["src/mcp"], "MCP is one front's business"),
     ("use rmcp", &["src/mcp"], "MCP is one front's business"),
     ("SystemTime::now", &["src/base/clock.rs"], "time is read in `clock`"),
@@ -64,6 +74,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("front", &["account", "base", "call", "capability", "catalog", "config", "money", "store", "tool"]),
     ("http", &["account", "base", "call", "capability", "catalog", "event", "front", "money", "operate", "store", "tool"]),
     ("mcp", &["base", "call", "catalog", "config", "front", "money", "store", "tool"]),
+    ("web", &["base", "front"]),
     (
         "app",
         &[
@@ -81,6 +92,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "operate",
             "store",
             "tool",
+            "web",
         ],
     ),
 ];

@@ -5,12 +5,20 @@ use std::sync::Arc;
 use super::rooms::Rooms;
 use crate::{
     base::rate::ConcurrencyLimit,
-    front::Shared,
+    front::{Fronts, Shared},
     http::{self, Accounts, Auditing, Calling, Documents, Earning, Offering, Operating, Proving, Publishing, Sealing, Watching},
-    mcp,
+    mcp, web,
 };
 
-pub(super) fn http(rooms: &Rooms, shared: &Arc<Shared>) -> http::Services {
+/// All of them. Pages ask the public API by the very routes that everybody else reaches.
+pub(super) fn all(rooms: &Rooms, shared: &Arc<Shared>) -> Fronts {
+    let api = http::routes(http(rooms, shared));
+    let pages = web::Services { api: api.clone(), origins: rooms.mcp.origins(), base_url: rooms.base_url.clone() };
+    let routes = api.merge(mcp::routes(mcp(rooms, shared))).merge(web::routes(pages.clone()));
+    Fronts { routes, wordings: Arc::new([mcp::wording(), web::wording(pages)]) }
+}
+
+fn http(rooms: &Rooms, shared: &Arc<Shared>) -> http::Services {
     let shared = || Arc::clone(shared);
     let (catalog, calls, gate) = (|| Arc::clone(&rooms.catalog), || Arc::clone(&rooms.calls), || Arc::clone(&rooms.gate));
     let (builders, receipts) = (|| Arc::clone(&rooms.builders), || Arc::clone(&rooms.receipts));
@@ -90,7 +98,7 @@ pub(super) fn http(rooms: &Rooms, shared: &Arc<Shared>) -> http::Services {
     }
 }
 
-pub(super) fn mcp(rooms: &Rooms, shared: &Arc<Shared>) -> mcp::Services {
+fn mcp(rooms: &Rooms, shared: &Arc<Shared>) -> mcp::Services {
     mcp::Services {
         shared: Arc::clone(shared),
         settings: Arc::clone(&rooms.mcp),

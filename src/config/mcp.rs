@@ -7,7 +7,7 @@ use super::{error::SettingsError, layered::flags};
 flags! {
 /// Of the MCP front.
 pub struct McpFlags {
-    /// Names that `/ai/mcp` answers to in the `Host` header, comma-separated; `*` is any [default: loopback's and the base URL's when listening on loopback, else any]
+    /// Names that `/ai/mcp` and the dashboard answer to in the `Host` header, comma-separated; `*` is any [default: loopback's and the base URL's when listening on loopback, else any]
     #[arg(long, env = "TOLLHOUSE_MCP_HOSTS", value_delimiter = ',')]
     pub mcp_hosts: Vec<String>,
     /// Web origins that may use `/ai/mcp`, such as `https://app.example.com:443`, comma-separated; `*` is any [default: loopback's and the base URL's]

@@ -45,7 +45,8 @@ pub(crate) fn asked(request: &Request) -> Asked {
     Asked { takes_gzip: takes_gzip(request.headers()), marked_only }
 }
 
-fn takes_gzip(headers: &HeaderMap) -> bool {
+/// Whether who asks takes gzip.
+pub(crate) fn takes_gzip(headers: &HeaderMap) -> bool {
     let (mut gzip, mut any) = (None, false);
     let values = headers.get_all(header::ACCEPT_ENCODING).into_iter().filter_map(|value| value.to_str().ok());
     for coding in values.flat_map(|value| value.split(',')) {

@@ -27,25 +27,37 @@ use crate::base::id::RequestId;
 /// How long browsers may keep a preflight's answer.
 const PREFLIGHT_AGE: Duration = Duration::from_secs(600);
 
-/// A path where faults are not told in the envelope, and how they are told there: also those of what stands before its front.
-#[derive(Clone, Copy)]
+/// Paths where faults are not told in the envelope, and how they are told there: also those of what stands before their front.
+#[derive(Clone)]
 pub struct Wording {
-    /// Where.
-    pub path: &'static str,
+    /// Whether a path is one of them.
+    pub covers: fn(&str) -> bool,
     /// From the envelope's answer to its own.
-    pub told: fn(Response) -> BoxFuture<'static, Response>,
+    pub told: Told,
+    /// Whether browsers let pages of other origins read what is there.
+    pub others_may_read: bool,
+}
+
+/// Tells a fault in words of its own.
+pub type Told = Arc<dyn Fn(Response) -> BoxFuture<'static, Response> + Send + Sync>;
+
+/// The routes of all fronts, and how faults are told where not in the envelope.
+pub struct Fronts {
+    /// The routes.
+    pub routes: Router,
+    /// The first that covers a path tells its faults.
+    pub wordings: Arc<[Wording]>,
 }
 
 /// The routes of all fronts, and what stands around them.
 pub(crate) fn framed_routes(
     shared: Arc<Shared>,
-    routes: Router,
-    wordings: &'static [Wording],
+    Fronts { routes, wordings }: Fronts,
 ) -> impl Service<Request, Response = Response, Error = Infallible, Future: Send + 'static> + Clone + Send + 'static {
     let routes = routes.fallback(not_found).method_not_allowed_fallback(method_not_allowed);
     // Around the router, which is cheap to clone: a layer of its routes would clone all layers below it for each request.
     ServiceBuilder::new()
-        .layer(middleware::from_fn(move |request, next| frame(wordings, request, next)))
+        .layer(middleware::from_fn(move |request, next| frame(Arc::clone(&wordings), request, next)))
         .layer(cors())
         .layer(middleware::from_fn_with_state(shared, limit))
         .service(routes)
@@ -100,14 +112,18 @@ fn unreadable(uri: &Uri) -> Option<Response> {
 }
 
 /// Gives every request its id, and every answer the headers that keep it what it says it is.
-async fn frame(wordings: &'static [Wording], mut request: Request, next: Next) -> Response {
+async fn frame(wordings: Arc<[Wording]>, mut request: Request, next: Next) -> Response {
     let id = RequestId::generate();
     request.extensions_mut().insert(id.clone());
-    let wording = wordings.iter().find(|wording| wording.path == request.uri().path());
+    let wording = wordings.iter().find(|wording| (wording.covers)(request.uri().path()));
     let asked = compress::asked(&request);
     let mut response = REQUEST.scope(id.clone(), next.run(request)).await;
     if let Some(wording) = wording.filter(|_| code_of(&response).is_some()) {
-        response = (wording.told)(response).await;
+        response = REQUEST.scope(id.clone(), (wording.told)(response)).await;
+    }
+    if wording.is_some_and(|wording| !wording.others_may_read) {
+        let allowed: Vec<_> = response.headers().keys().filter(|name| name.as_str().starts_with("access-control-")).cloned().collect();
+        allowed.iter().for_each(|name| _ = response.headers_mut().remove(name));
     }
     framed(&id, compress::compressed(response, asked).await)
 }

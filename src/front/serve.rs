@@ -12,7 +12,6 @@ use std::{
 };
 
 use axum::{
-    Router,
     http::{HeaderValue, header},
     response::{IntoResponse as _, Response},
 };
@@ -26,7 +25,7 @@ use self::connection::Protocols;
 use super::{
     fault::{Fault, REQUEST},
     faults::Code,
-    frame::{Wording, framed, framed_routes},
+    frame::{Fronts, framed, framed_routes},
     quota::{Full, Share},
     shared::Shared,
 };
@@ -42,14 +41,14 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How often such failures are logged.
 const LOGGED: Duration = Duration::from_secs(10);
 
-/// Serves the `routes` of all fronts on `listener` until the host is told to end, and every connection has.
-pub async fn serve(listener: TcpListener, shared: Arc<Shared>, routes: Router, wordings: &'static [Wording]) {
+/// Serves all fronts on `listener` until the host is told to end, and every connection has.
+pub async fn serve(listener: TcpListener, shared: Arc<Shared>, fronts: Fronts) {
     let acceptor = Acceptor {
         protocols: Arc::new(Protocols::new(&shared.intake.connections)),
         refusals: Arc::new(Semaphore::new(REFUSALS)),
         connections: TaskTracker::new(),
     };
-    let service = framed_routes(Arc::clone(&shared), routes, wordings);
+    let service = framed_routes(Arc::clone(&shared), fronts);
     let mut logged = None;
     loop {
         let accepted = tokio::select! {

@@ -2,17 +2,14 @@
 
 use std::str::FromStr;
 
-use axum::{
-    Json,
-    extract::{FromRequestParts, Path},
-    http::{StatusCode, request::Parts},
-};
-use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned, de::Error as _};
+use axum::Json;
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::{Value, json};
 
+pub(super) use crate::front::{PathParams, QueryParams};
 use crate::{
-    base::{clock::Timestamp, misfit},
-    front::{Code, Fault, cursor},
+    base::clock::Timestamp,
+    front::{Fault, cursor},
     tool::Slug,
 };
 
@@ -92,17 +89,6 @@ impl<'de> Deserialize<'de> for Limit {
     }
 }
 
-/// A query; what does not fit is 400.
-pub(super) struct QueryParams<T>(pub(super) T);
-
-impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T> {
-    type Rejection = Fault;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Fault> {
-        misfit::query(parts.uri.query().unwrap_or_default()).map(Self).map_err(|misfit| Fault::bad_request(misfit.message))
-    }
-}
-
 /// What the cursors of lists by slug are made for.
 const BY_SLUG: &[&str] = &["by slug"];
 
@@ -116,25 +102,6 @@ pub(super) fn behind(cursor: Option<String>) -> Result<Option<Slug>, Fault> {
     let Some(cursor) = cursor else { return Ok(None) };
     let text = cursor::read(BY_SLUG, &cursor).and_then(|slug| String::from_utf8(slug).ok());
     text.and_then(|text| text.parse().ok()).map(Some).ok_or_else(bad_cursor)
-}
-
-/// What a path names; 400 where that is no text.
-pub(super) struct PathParams<T>(pub(super) T);
-
-impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathParams<T> {
-    type Rejection = Fault;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Fault> {
-        let named = Path::from_request_parts(parts, state).await;
-        named.map(|Path(named)| Self(named)).map_err(|error| match error.status() {
-            StatusCode::BAD_REQUEST => Fault::bad_request("what the path names is no text: percent-encoded, it is UTF-8"),
-            // The route has no such parameters.
-            _ => {
-                tracing::error!(%error, "a path does not fit its handler");
-                Code::Internal.into()
-            }
-        })
-    }
 }
 
 /// A page of a list: its entries under their name, and where the next one begins.
@@ -163,12 +130,5 @@ mod tests {
         for text in ["", "d", "30", "30D", "-1d", "+1d", "1.5h", "1d2h", " 1d", "1w", "1234567890s", "٣d", "1é"] {
             assert!(text.parse::<Span>().is_err(), "{text}");
         }
-    }
-
-    #[tokio::test]
-    async fn a_route_that_does_not_fit_its_handler_is_the_hosts_fault() {
-        let (mut parts, ()) = axum::http::Request::new(()).into_parts();
-        let at = PathParams::<String>::from_request_parts(&mut parts, &()).await;
-        assert_eq!(at.err().map(|fault| fault.code()), Some(Code::Internal), "no route put a parameter there");
     }
 }

@@ -1,5 +1,7 @@
 //! Refusals, of what stands in front of `/ai/mcp`, of the front and of rmcp: errors of JSON-RPC, with the envelope as data.
 
+use std::sync::Arc;
+
 use axum::{
     body::Body,
     http::{HeaderValue, StatusCode, header},
@@ -14,7 +16,10 @@ use crate::front::{Code, Fault, Wording, code_of};
 pub(super) const PATH: &str = "/ai/mcp";
 
 /// How faults are told at [`PATH`].
-pub const WORDING: Wording = Wording { path: PATH, told: |response| Box::pin(spoken(response)) };
+#[must_use]
+pub fn wording() -> Wording {
+    Wording { covers: |path| path == PATH, told: Arc::new(|response| Box::pin(spoken(response))), others_may_read: true }
+}
 
 /// Most bytes of an envelope.
 const MAX_ENVELOPE: usize = 64 << 10;

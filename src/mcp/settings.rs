@@ -3,16 +3,16 @@
 use std::{
     borrow::Cow,
     net::{IpAddr, SocketAddr},
+    sync::Arc,
     time::Duration,
 };
 
-use super::origins::AllowedOrigins;
-use crate::{base::rate::Rate, config::McpSettings, tool::Slug};
+use crate::{base::rate::Rate, config::McpSettings, front::AllowedOrigins, tool::Slug};
 
 /// The front's settings as they work out on this host.
 #[derive(Debug)]
 pub struct Mcp {
-    pub(super) origins: AllowedOrigins,
+    pub(super) origins: Arc<AllowedOrigins>,
     /// Calls of each address and tool.
     pub(super) rate: Option<Rate<(IpAddr, String)>>,
     /// Members of a batch.
@@ -51,12 +51,18 @@ impl Mcp {
             given => Some(given.to_vec()),
         };
         Self {
-            origins: AllowedOrigins::new(&hosts, origins.as_deref()),
+            origins: Arc::new(AllowedOrigins::new(&hosts, origins.as_deref())),
             rate: settings.rate_limit.map(Rate::new),
             batch: settings.batch,
             progress: settings.progress,
             underscores: settings.conformance_tools.is_some(),
         }
+    }
+
+    /// By which names the host is reached, for whoever else asks that.
+    #[must_use]
+    pub fn origins(&self) -> Arc<AllowedOrigins> {
+        Arc::clone(&self.origins)
     }
 
     /// The slug of the tool that is called `name`.

@@ -50,8 +50,7 @@ impl Host {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let routes = runtime.block_on(async {
             let app = App::start(&settings, "http://127.0.0.1:4020".to_owned()).await.unwrap();
-            let routes = http::routes(fronts::http(&app.rooms, &app.shared)).merge(mcp::routes(fronts::mcp(&app.rooms, &app.shared)));
-            let framed = front::framed_routes(Arc::clone(&app.shared), routes, &[mcp::WORDING]);
+            let framed = front::framed_routes(Arc::clone(&app.shared), fronts::all(&app.rooms, &app.shared));
             std::mem::forget(app);
             Router::new().fallback_service(framed)
         });

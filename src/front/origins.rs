@@ -1,5 +1,5 @@
-//! By which names, and from which web pages, `/ai/mcp` is reached: what keeps a page that made its own name point to this
-//! machine (DNS rebinding) from using it.
+//! By which names, and from which web pages, the host is reached: what keeps a page that made its own name point to this
+//! machine (DNS rebinding) from using `/ai/mcp`, and from reading the dashboard.
 
 use axum::{
     extract::Request,
@@ -9,11 +9,11 @@ use axum::{
     },
 };
 
-use crate::front::{Code, Fault};
+use super::{fault::Fault, faults::Code};
 
 /// Who is let in.
 #[derive(Debug)]
-pub(super) struct AllowedOrigins {
+pub struct AllowedOrigins {
     /// What the `Host` header may name. Empty: anything.
     hosts: Vec<Name>,
     /// What the `Origin` header may be, if it is there. `None`: anything.
@@ -38,7 +38,8 @@ enum Origin {
 
 impl AllowedOrigins {
     /// `hosts` with or without port, empty for any; `origins` without port, or with `:*`, are of any port, and `None` is any.
-    pub(super) fn new(hosts: &[String], origins: Option<&[String]>) -> Self {
+    #[must_use]
+    pub fn new(hosts: &[String], origins: Option<&[String]>) -> Self {
         let origin = |text: &String| match text.trim().strip_suffix(":*") {
             Some(any_port) => Origin::parse(any_port),
             None => Origin::parse(text),
@@ -54,12 +55,17 @@ impl AllowedOrigins {
     /// # Errors
     ///
     /// 400 for headers that do not read, 403 for those that are not allowed.
-    pub(super) fn check(&self, request: &Request) -> Result<(), Fault> {
+    pub(crate) fn check(&self, request: &Request) -> Result<(), Fault> {
         self.check_host(request.uri(), request.headers())?;
         self.check_origin(request.headers())
     }
 
-    fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Fault> {
+    /// Lets a request in by the name that it was sent to, from whatever page.
+    ///
+    /// # Errors
+    ///
+    /// 400 for a name that does not read, 403 for one that is not the host's.
+    pub(crate) fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Fault> {
         let unread = || Fault::bad_request("the `Host` header does not read");
         let host = match headers.get(header::HOST) {
             Some(value) => Authority::try_from(value.as_bytes()).map_err(|_| unread())?,

@@ -1,0 +1,52 @@
+//! What paths and queries say, as handlers take it: refused in the envelope where it does not fit.
+
+use axum::{
+    extract::{FromRequestParts, Path},
+    http::{StatusCode, request::Parts},
+};
+use serde::de::DeserializeOwned;
+
+use super::{fault::Fault, faults::Code};
+use crate::base::misfit;
+
+/// A query; what does not fit is 400.
+pub(crate) struct QueryParams<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T> {
+    type Rejection = Fault;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Fault> {
+        misfit::query(parts.uri.query().unwrap_or_default()).map(Self).map_err(|misfit| Fault::bad_request(misfit.message))
+    }
+}
+
+/// What a path names; 400 where that is no text.
+pub(crate) struct PathParams<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathParams<T> {
+    type Rejection = Fault;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Fault> {
+        let named = Path::from_request_parts(parts, state).await;
+        named.map(|Path(named)| Self(named)).map_err(|error| match error.status() {
+            StatusCode::BAD_REQUEST => Fault::bad_request("what the path names is no text: percent-encoded, it is UTF-8"),
+            // The route has no such parameters.
+            _ => {
+                tracing::error!(%error, "a path does not fit its handler");
+                Code::Internal.into()
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_route_that_does_not_fit_its_handler_is_the_hosts_fault() {
+        let (mut parts, ()) = axum::http::Request::new(()).into_parts();
+        let at = PathParams::<String>::from_request_parts(&mut parts, &()).await;
+        assert_eq!(at.err().map(|fault| fault.code()), Some(Code::Internal), "no route put a parameter there");
+    }
+}

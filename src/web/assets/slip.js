@@ -1,0 +1,56 @@
+// Checks a receipt in the reader's browser: its signature by the host's published keys, and that the signature covers what it says.
+
+/** @param {string} text */
+const bytes = (text) => Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (char) => char.charCodeAt(0));
+
+/** The same value, whatever the order of its members. @param {any} value @returns {any} */
+const ordered = (value) =>
+  value === null || typeof value !== "object" ? value
+    : Array.isArray(value) ? value.map(ordered)
+      : Object.fromEntries(Object.keys(value).sort().map((name) => [name, ordered(value[name])]));
+
+/** @param {any} a @param {any} b */
+const same = (a, b) => JSON.stringify(ordered(a)) === JSON.stringify(ordered(b));
+
+/** @param {string} path */
+async function json(path) {
+  const answer = await fetch(path, { headers: { accept: "application/json" } });
+  if (!answer.ok) throw new Error(`${path} answered ${answer.status}`);
+  return answer.json();
+}
+
+/** Whether it holds, and in words. @param {string} path @returns {Promise<[boolean | undefined, string]>} */
+async function check(path) {
+  const { receipt: { signature, ...record } } = await json(path);
+  const { keys } = await json("/.well-known/jwks.json");
+  const [head, payload, signed] = signature.split(".");
+  const { alg, kid, crit } = JSON.parse(new TextDecoder().decode(bytes(head)));
+  if (alg !== "EdDSA" || crit) return [false, "The signature is of a kind that receipts do not have."];
+  const said = JSON.parse(new TextDecoder().decode(bytes(payload)));
+  if (!same(said, record)) return [false, "The signature is of another receipt than this one."];
+  for (const key of keys.filter((/** @type {any} */ key) => !kid || !key.kid || key.kid === kid)) {
+    const { kty, crv, x } = key;
+    const known = await crypto.subtle.importKey("jwk", { kty, crv, x }, { name: "Ed25519" }, false, ["verify"]);
+    if (await crypto.subtle.verify({ name: "Ed25519" }, known, bytes(signed), new TextEncoder().encode(`${head}.${payload}`))) {
+      return [true, "Checked here, by your browser: this host has signed exactly this."];
+    }
+  }
+  return [false, "No key of this host has made the signature."];
+}
+
+const slip = document.querySelector("[data-receipt]");
+const told = slip?.querySelector("[data-check] p");
+if (slip instanceof HTMLElement && told) {
+  const tell = (/** @type {boolean | undefined} */ holds, /** @type {string} */ words) => {
+    told.className = holds ? "state ok" : holds === false ? "state bad" : "state warn";
+    told.textContent = `${holds ? "✓" : holds === false ? "✕" : "?"} ${words}`;
+  };
+  if (!globalThis.crypto?.subtle) {
+    tell(undefined, "A browser checks signatures on https and on this machine only: use the command below.");
+  } else {
+    check(slip.dataset.receipt ?? "").then(
+      ([holds, words]) => tell(holds, words),
+      (error) => tell(undefined, `It could not be checked here (${error.message}): use the command below.`),
+    );
+  }
+}

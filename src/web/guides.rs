@@ -1,0 +1,144 @@
+//! Our own guides: Markdown that is filled with what holds on this host, and made into a page.
+
+use std::fmt::Write as _;
+
+use pulldown_cmark::{CodeBlockKind, CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
+
+use super::parts::{code, text::plain};
+
+/// A guide.
+pub(super) struct Guide {
+    /// Below `/guides/`.
+    pub(super) name: &'static str,
+    pub(super) title: &'static str,
+    /// Markdown, with `{{facts}}` and `<!-- if condition -->` … `<!-- end -->` around what does not hold everywhere.
+    pub(super) text: &'static str,
+}
+
+/// All of them.
+pub(super) const ALL: &[Guide] = &[
+    Guide {
+        name: "x402-agent-payment-infrastructure",
+        title: "Paying for tools with x402",
+        text: include_str!("guides/x402-agent-payment-infrastructure.md"),
+    },
+    Guide { name: "build-a-tool", title: "Build a tool", text: include_str!("guides/build-a-tool.md") },
+];
+
+/// The text with facts in place of their names, and without what does not hold.
+pub(super) fn filled(text: &str, facts: &[(&str, String)], holds: impl Fn(&str) -> bool) -> String {
+    let (mut filled, mut shown) = (String::with_capacity(text.len()), true);
+    for line in text.lines() {
+        match line.strip_prefix("<!-- ").and_then(|mark| mark.strip_suffix(" -->")) {
+            Some("end") => shown = true,
+            Some(mark) if mark.starts_with("if ") => shown = holds(&mark[3..]),
+            _ if shown => _ = writeln!(filled, "{line}"),
+            _ => {}
+        }
+    }
+    // One after the other, each once: what a fact says is not read for further ones.
+    let mut done = String::with_capacity(filled.len());
+    let mut rest = filled.as_str();
+    while let Some((before, after)) = rest.split_once("{{") {
+        let Some((name, behind)) = after.split_once("}}") else { break };
+        let fact = facts.iter().find(|(known, _)| *known == name);
+        done += before;
+        done += fact.map_or("", |(_, fact)| fact);
+        rest = behind;
+    }
+    done + rest
+}
+
+/// A guide as a part of a page.
+pub(super) struct Rendered {
+    pub(super) html: String,
+    /// Of its sections: id and words.
+    pub(super) headings: Vec<(String, String)>,
+}
+
+/// Markdown as a part of a page: raw HTML is left out, code can be copied, and sections can be linked to.
+pub(super) fn rendered(text: &str) -> Rendered {
+    let mut headings: Vec<(String, String)> = Vec::new();
+    let mut events = Vec::new();
+    let (mut block, mut section) = (None::<(String, String)>, None::<String>);
+    for event in Parser::new_ext(text, Options::ENABLE_TABLES) {
+        match event {
+            // The page has its own.
+            Event::Start(Tag::Heading { level: HeadingLevel::H1, .. }) => section = Some(String::new()),
+            Event::End(TagEnd::Heading(HeadingLevel::H1)) => section = None,
+            Event::Start(Tag::Heading { level: HeadingLevel::H2, .. }) => section = Some(String::new()),
+            Event::End(TagEnd::Heading(HeadingLevel::H2)) => {
+                let words = section.take().unwrap_or_default();
+                let id = anchor(&words);
+                events.push(made(maud::html! { h2 id=(id) { a.anchor href={ "#" (id) } { (words) } } }));
+                headings.push((id, words));
+            }
+            Event::Text(text) | Event::Code(text) if section.is_some() => section.iter_mut().for_each(|words| *words += &text),
+            Event::Start(Tag::CodeBlock(kind)) => {
+                let language = if let CodeBlockKind::Fenced(language) = kind { language.into_string() } else { String::new() };
+                block = Some((language, String::new()));
+            }
+            Event::End(TagEnd::CodeBlock) => {
+                let (language, code) = block.take().unwrap_or_default();
+                events.push(made(code::block(name(&language), &language, code.trim_end())));
+            }
+            Event::Text(text) if block.is_some() => block.iter_mut().for_each(|(_, code)| *code += &text),
+            Event::Html(_) | Event::InlineHtml(_) | Event::Start(Tag::HtmlBlock) | Event::End(TagEnd::HtmlBlock) => {}
+            // On a narrow screen they are moved in their box.
+            Event::Start(Tag::Table(kinds)) => {
+                events.push(Event::Html(CowStr::Borrowed("<div class=\"scroll\" role=\"group\" aria-label=\"Table\" tabindex=\"0\">")));
+                events.push(Event::Start(Tag::Table(kinds)));
+            }
+            Event::End(TagEnd::Table) => {
+                events.push(Event::End(TagEnd::Table));
+                events.push(Event::Html(CowStr::Borrowed("</div>")));
+            }
+            Event::Text(text) => events.push(Event::Text(plain(&text).into_owned().into())),
+            event => events.push(event),
+        }
+    }
+    let mut html = String::with_capacity(text.len() * 2);
+    html::push_html(&mut html, events.into_iter());
+    Rendered { html, headings }
+}
+
+fn made(markup: maud::Markup) -> Event<'static> {
+    Event::Html(CowStr::from(markup.into_string()))
+}
+
+/// What a block of a language is called.
+fn name(language: &str) -> &'static str {
+    match language {
+        "sh" => "Shell",
+        "js" => "JavaScript",
+        "ts" => "TypeScript",
+        "json" => "JSON",
+        _ => "Text",
+    }
+}
+
+/// A heading as links name it.
+fn anchor(heading: &str) -> String {
+    let kept = heading.to_lowercase().chars().filter(|char| char.is_alphanumeric() || " -".contains(*char)).collect::<String>();
+    kept.replace(' ', "-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_are_filled_in_once_and_only_what_holds_is_told() {
+        let text = "a {{one}}\n<!-- if yes -->\nb\n<!-- end -->\n<!-- if no -->\nc\n<!-- end -->\n{{two}} {{none}}d\n";
+        let facts = [("one", "{{two}}".to_owned()), ("two", "2".to_owned())];
+        assert_eq!(filled(text, &facts, |condition| condition == "yes"), "a {{two}}\nb\n2 d\n");
+    }
+
+    #[test]
+    fn raw_html_is_left_out_and_code_stays_text() {
+        let Rendered { html, headings } = rendered("# Title\n\n## A `b`\n\n<script>x</script>\n\na <b>c</b>\n\n```sh\n<i> && x\n```\n");
+        assert!(!html.contains("<script") && !html.contains("<b>") && !html.contains("<i>") && !html.contains("Title"), "{html}");
+        assert!(html.contains("&lt;i&gt; &amp;&amp; x") && html.contains("id=\"a-b\""), "{html}");
+        assert_eq!(headings, [("a-b".to_owned(), "A b".to_owned())]);
+    }
+}

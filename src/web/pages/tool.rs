@@ -1,0 +1,126 @@
+//! `/dashboard/tools/{slug}`: what a tool does, takes, answers and costs, and how it is called.
+
+use axum::{http::StatusCode, response::Response};
+use maud::{Markup, html};
+use serde_json::{Value, json};
+
+use crate::{
+    front::{Code, PathParams},
+    web::{
+        page::{Area, Page},
+        parts::{facts, money, sample, schema, state::state, text, time::moment, ways::Way},
+        visitor::{Refused, Visitor, segment, with_query},
+    },
+};
+
+/// What the handlers of tools may ask the host for, in words.
+const CAPABILITIES: [(&str, &str); 4] = [
+    ("kv", "keeps values between calls"),
+    ("files", "keeps files between calls"),
+    ("httpGetJson", "reads JSON from hosts that an admin allowed"),
+    ("logs", "writes a log for its builder"),
+];
+
+pub(in crate::web) async fn page(visitor: Visitor, PathParams(slug): PathParams<String>) -> Result<Response, Refused> {
+    let record = format!("/ai/endpoints/{}", segment(&slug));
+    let tool = match visitor.get(&record).await {
+        Ok(mut answer) => answer["endpoint"].take(),
+        Err(refused) if refused.is(Code::UnknownEndpoint) => return unknown(&visitor, &slug).await,
+        Err(refused) => return Err(refused),
+    };
+    let manifest = visitor.get("/ai/manifest").await?;
+    // Of a tool that takes no calls there is none.
+    let quote = visitor.ask_about("/ai/quote", &json!({ "slug": slug })).await.unwrap_or_default();
+    let simulated = manifest["payment"]["simulated"] == true;
+    let accepts = quote["accepts"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let networks = accepts.iter().filter_map(|accepted| accepted["network"].as_str()).collect();
+    let way = Way { base: visitor.base_url(), slug: &slug, input: sample::input(&tool["inputSchema"]), networks };
+    let title = tool["title"].as_str().unwrap_or_default();
+    let main = html! {
+        div.split {
+            div {
+                (text::paragraphs(tool["description"].as_str().unwrap_or_default()))
+                section { h2 { "It takes" } (schema::table("Input", &tool["inputSchema"], &record)) }
+                section { h2 { "It answers" } (schema::table("Output", &tool["outputSchema"], &record)) }
+            }
+            aside aria-labelledby="terms" {
+                h2 #terms.aside { "Terms" }
+                (terms(&tool, simulated))
+                h2 { "Call it" }
+                @if tool["status"] != "active" { p { "It takes no calls now. When it does again:" } }
+                (way.all())
+            }
+        }
+        @if !accepts.is_empty() { section { h2 { "Paid with" } (paid_with(accepts, &manifest)) } }
+    };
+    let heading = html! { h1 { (text::words(title)) } p.marks { code { (slug) } (state(tool["status"].as_str().unwrap_or_default())) } };
+    let page = Page { heading: Some(heading), ..Page::new(Area::Tools, title, main).under("/dashboard", "Tools") };
+    Ok(visitor.show(page).await)
+}
+
+fn terms(tool: &Value, simulated: bool) -> Markup {
+    let free = tool["pricingMode"] == "free_public_utility";
+    let may: Vec<_> = CAPABILITIES.iter().filter(|(name, _)| tool["capabilities"][name] == true).map(|(_, words)| *words).collect();
+    let tags: Vec<_> = tool["tags"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    html! {
+        p.figure { (money::price(tool, simulated)) @if !free { " " span.muted { "a call" } } }
+        p.muted { @if free { "Costs nothing. Its answers have receipts too." } @else { "Charged only for a result that fits the schema below; a call that fails costs nothing." } }
+        (facts::list(&[
+            ("Handler", tool["handlerType"].as_str().map(|kind| html! { code { (kind) } })),
+            ("May", (!may.is_empty()).then(|| html! { (may.join("; ")) })),
+            ("Tags", (!tags.is_empty()).then(|| html! {
+                span.marks { @for tag in &tags { a.tag href=(with_query("/dashboard", [("tag", *tag)])) { (text::words(tag)) } } }
+            })),
+            ("Published", tool["createdAt"].is_string().then(|| moment(&tool["createdAt"]))),
+            ("Changed", tool["updatedAt"].is_string().then(|| moment(&tool["updatedAt"]))),
+        ]))
+    }
+}
+
+/// What a payment may be made in, each with exactly what is asked.
+fn paid_with(accepts: &[Value], manifest: &Value) -> Markup {
+    let known =
+        |network: &Value| manifest["payment"]["accepts"].as_array().into_iter().flatten().find(|entry| &entry["network"] == network);
+    html! {
+        div.scroll role="group" aria-label="Paid with" tabindex="0" {
+            table.paid {
+                thead { tr { th scope="col" { "Network" } th scope="col" { "Token" } th scope="col" { "Scheme" } th.number scope="col" { "Amount" } th scope="col" { "Paid to" } } }
+                tbody {
+                    @for entry in accepts {
+                        @let name = known(&entry["network"]);
+                        tr {
+                            td { @if let Some(name) = name { (name["networkV1"].as_str().unwrap_or_default()) " " } code { (entry["network"].as_str().unwrap_or_default()) } }
+                            td { (name.and_then(|name| name["asset"]["symbol"].as_str()).unwrap_or("token")) }
+                            td { (entry["scheme"].as_str().unwrap_or_default()) }
+                            td.number { (entry["amount"].as_str().unwrap_or_default()) }
+                            td { (facts::id(entry["payTo"].as_str().unwrap_or_default())) }
+                        }
+                    }
+                }
+            }
+        }
+        p.note { "Amounts are in the token's smallest units, as a payment has to name them." }
+    }
+}
+
+/// No tool has the name: those that fit its words.
+async fn unknown(visitor: &Visitor, slug: &str) -> Result<Response, Refused> {
+    let words: String = slug.replace('-', " ").chars().take(100).collect();
+    let near = visitor.get(&with_query("/ai/endpoints", [("q", &*words), ("limit", "5")])).await.unwrap_or_default();
+    let near = near["endpoints"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let main = html! {
+        p.lead { "Nothing that may be seen here is called " code { (text::first(slug, 100)) } "." }
+        @if !near.is_empty() {
+            h2 { "Near it" }
+            ul.plain {
+                @for tool in near {
+                    @let slug = tool["slug"].as_str().unwrap_or_default();
+                    li { a href={ "/dashboard/tools/" (segment(slug)) } { (text::words(tool["title"].as_str().unwrap_or_default())) } " " code { (slug) } }
+                }
+            }
+        }
+        p { a.button href="/dashboard" { "All tools" } }
+    };
+    let page = Page::new(Area::Tools, "No tool has this name", main).under("/dashboard", "Tools");
+    Ok(visitor.show(Page { status: StatusCode::NOT_FOUND, unlisted: true, ..page }).await)
+}

@@ -1,0 +1,186 @@
+//! `/dashboard`: what is offered here, searched and filtered; each question is in the address.
+
+use axum::{extract::RawQuery, response::Response};
+use maud::{Markup, html};
+use serde_json::Value;
+
+use crate::web::{
+    page::{Area, Page},
+    parts::{empty::empty, money, pager::pager, sample, state::state, text, ways::Way},
+    visitor::{Refused, Visitor, segment, with_query},
+};
+
+/// Rows of a page.
+const ROWS: &str = "50";
+/// Letters of a description, and tags, that a row has room for.
+const DESCRIPTION: usize = 160;
+const TAGS: usize = 5;
+
+/// What is looked for.
+#[derive(Default)]
+struct Wanted {
+    q: String,
+    tag: String,
+    price: String,
+    sort: String,
+    cursor: String,
+}
+
+impl Wanted {
+    /// Of a query: what else it says is for somebody else, such as where a visitor came from.
+    fn read(query: &str) -> Self {
+        let mut wanted = Self::default();
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            let field = match &*name {
+                "q" => &mut wanted.q,
+                "tag" => &mut wanted.tag,
+                "price" => &mut wanted.price,
+                "sort" => &mut wanted.sort,
+                "cursor" => &mut wanted.cursor,
+                _ => continue,
+            };
+            value.trim().clone_into(field);
+        }
+        wanted
+    }
+
+    fn fields(&self) -> [(&str, &str); 4] {
+        [("q", &self.q), ("tag", &self.tag), ("price", &self.price), ("sort", &self.sort)]
+    }
+
+    /// The same list from its beginning.
+    fn first(&self) -> String {
+        with_query("/dashboard", self.fields())
+    }
+
+    fn from(&self, cursor: &str) -> String {
+        with_query("/dashboard", self.fields().into_iter().chain([("cursor", cursor)]))
+    }
+
+    fn is_narrow(&self) -> bool {
+        [&self.q, &self.tag, &self.price].iter().any(|asked| !asked.is_empty())
+    }
+}
+
+pub(in crate::web) async fn page(visitor: Visitor, RawQuery(query): RawQuery) -> Result<Response, Refused> {
+    let wanted = Wanted::read(query.as_deref().unwrap_or_default());
+    let asked = wanted.fields().into_iter().chain([("limit", ROWS), ("cursor", &wanted.cursor)]);
+    let found = visitor.get(&with_query("/ai/endpoints", asked)).await?;
+    let manifest = visitor.get("/ai/manifest").await?;
+    let main = html! {
+        p.lead {
+            "Tools that programs call over HTTP or MCP, and pay for by the call. Only a result that fits what its tool promises is charged, and every answer has a signed receipt."
+        }
+        (numbers(&manifest))
+        div.split {
+            section aria-label="Catalogue" {
+                (filters(&wanted))
+                (rows(&visitor, &wanted, &found, &manifest))
+            }
+            (aside(visitor.base_url(), &found, &manifest))
+        }
+    };
+    Ok(visitor.show(Page { searches: true, ..Page::new(Area::Tools, "Tools", main) }).await)
+}
+
+fn numbers(manifest: &Value) -> Markup {
+    let (count, paid) = (&manifest["endpoints"]["count"], &manifest["endpoints"]["paid"]);
+    let payment = &manifest["payment"];
+    html! {
+        dl.numbers {
+            div { dt { "Tools" } dd { (count) } }
+            div { dt { "Paid by the call" } dd { (paid) } }
+            div { dt { "Settled on" } dd { (payment["networkV1"].as_str().unwrap_or_default()) ", " (payment["asset"]["symbol"].as_str().unwrap_or_default()) } }
+        }
+    }
+}
+
+fn filters(wanted: &Wanted) -> Markup {
+    let option = |value: &'static str, name: &'static str, now: &str| html! { option value=(value) selected[value == now] { (name) } };
+    html! {
+        form.filters role="search" action="/dashboard" {
+            div.field.wide {
+                label for="q" { "What it does" }
+                input #q name="q" type="search" value=(text::plain(&wanted.q)) placeholder="such as: shorten a text" data-key="/";
+            }
+            div.field {
+                label for="price" { "Price" }
+                select #price name="price" { (option("", "any", &wanted.price)) (option("free", "free", &wanted.price)) (option("paid", "paid", &wanted.price)) }
+            }
+            div.field {
+                label for="sort" { "Order" }
+                select #sort name="sort" {
+                    (option("", if wanted.q.is_empty() { "by name" } else { "best first" }, &wanted.sort))
+                    (option("price", "cheapest first", &wanted.sort)) (option("newest", "newest first", &wanted.sort))
+                }
+            }
+            @if !wanted.tag.is_empty() { input type="hidden" name="tag" value=(text::plain(&wanted.tag)); }
+            button.primary { "Search" }
+        }
+        @if wanted.is_narrow() {
+            p.chips {
+                @for (name, value) in wanted.fields().into_iter().take(3).filter(|(_, value)| !value.is_empty()) {
+                    span.chip { (if name == "q" { "words" } else { name }) " " (text::first(value, DESCRIPTION)) }
+                }
+                a href="/dashboard" { "Clear" }
+            }
+        }
+    }
+}
+
+fn rows(visitor: &Visitor, wanted: &Wanted, found: &Value, manifest: &Value) -> Markup {
+    let tools = found["endpoints"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let simulated = manifest["payment"]["simulated"] == true;
+    if tools.is_empty() {
+        let all = format!("curl -s {}/ai/endpoints", visitor.base_url());
+        return match wanted.is_narrow() {
+            true => empty("No tool fits.", Some(("/dashboard", "Show all tools")), Some(&all)),
+            false => empty("No tool is offered yet.", Some(("/guides/build-a-tool", "How to publish one")), Some(&all)),
+        };
+    }
+    let next = found["nextCursor"].as_str().map(|cursor| wanted.from(cursor));
+    let first = (!wanted.cursor.is_empty()).then(|| wanted.first());
+    html! {
+        ul.rows { @for tool in tools { (row(tool, simulated)) } }
+        (pager(tools.len(), found["total"].as_u64().unwrap_or_default(), first.as_deref(), next.as_deref()))
+    }
+}
+
+fn row(tool: &Value, simulated: bool) -> Markup {
+    let said = |name: &str| tool[name].as_str().unwrap_or_default();
+    let tags: Vec<_> = tool["tags"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    html! {
+        li {
+            h2 { a href={ "/dashboard/tools/" (segment(said("slug"))) } { (text::words(said("title"))) } }
+            p.price { (money::price(tool, simulated)) }
+            p.what { (text::summary(said("description"), DESCRIPTION)) }
+            p.marks {
+                code { (said("slug")) }
+                @if said("status") != "active" { (state(said("status"))) }
+                @for tag in tags.iter().take(TAGS) { a.tag href=(with_query("/dashboard", [("tag", *tag)])) { (text::words(tag)) } }
+                @if tags.len() > TAGS { span.muted { "and " (tags.len() - TAGS) " more" } }
+            }
+        }
+    }
+}
+
+/// How the first of them is called.
+fn aside(base: &str, found: &Value, manifest: &Value) -> Markup {
+    let Some(tool) = found["endpoints"].get(0) else { return html! {} };
+    let slug = tool["slug"].as_str().unwrap_or_default();
+    let is_free = tool["pricingMode"] == "free_public_utility";
+    let accepts = manifest["payment"]["accepts"].as_array().into_iter().flatten();
+    let way = Way {
+        base,
+        slug,
+        input: sample::input(&tool["inputSchema"]),
+        networks: if is_free { vec![] } else { accepts.filter_map(|accepted| accepted["network"].as_str()).collect() },
+    };
+    html! {
+        aside aria-labelledby="ways" {
+            h2 #ways { "Call one" }
+            p.muted { "Here " code { (slug) } ", as it is offered now." }
+            (way.all())
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! What stands where nothing is: a sentence, what to do, and the command that does it.
+
+use maud::{Markup, html};
+
+use super::code;
+
+/// Nothing is here.
+pub(in crate::web) fn empty(sentence: &str, action: Option<(&str, &str)>, command: Option<&str>) -> Markup {
+    html! {
+        div.empty {
+            p { (sentence) }
+            @if let Some((path, name)) = action { p { a.button href=(path) { (name) } } }
+            @if let Some(command) = command { (code::block("Command", "sh", command)) }
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Names and what they are: a list of facts.
+
+use maud::{Markup, html};
+
+use super::{
+    code::copy,
+    text::{plain, words},
+};
+
+/// Facts by their names; those that are not known are left out.
+pub(in crate::web) fn list(facts: &[(&str, Option<Markup>)]) -> Markup {
+    html! {
+        dl.facts {
+            @for (name, fact) in facts {
+                @if let Some(fact) = fact { div { dt { (name) } dd { (fact) } } }
+            }
+        }
+    }
+}
+
+/// An id, hash or address, to be copied.
+pub(in crate::web) fn id(text: &str) -> Markup {
+    html! { span.id { code { (words(text)) } (copy(&plain(text))) } }
+}

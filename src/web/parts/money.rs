@@ -1,0 +1,45 @@
+//! Amounts: to the micro-dollar, never rounded, and whether they are real.
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+/// An amount of dollars, of which a `f64` holds six decimals exactly as they were written.
+pub(in crate::web) fn usd(amount: &Value) -> String {
+    amount.as_f64().map_or_else(|| "?".to_owned(), |amount| format!("${amount}"))
+}
+
+/// What a call of a tool costs.
+pub(in crate::web) fn price(tool: &Value, simulated: bool) -> Markup {
+    let (most, fixed) = (&tool["maxPriceUsd"], &tool["priceUsd"]);
+    let is_free = most.is_null() && fixed.as_f64() == Some(0.0);
+    html! {
+        span.money {
+            @if is_free { "free" } @else {
+                @if most.is_null() { (usd(fixed)) } @else { "up to " (usd(most)) }
+                @if simulated { " " span.play { "simulated" } }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn amounts_are_told_to_the_last_digit() {
+        for (amount, told) in [(json!(0.000_001), "$0.000001"), (json!(0.003), "$0.003"), (json!(12), "$12"), (json!(1234.5), "$1234.5")] {
+            assert_eq!(usd(&amount), told);
+        }
+    }
+
+    #[test]
+    fn a_price_says_whether_it_is_real_and_whether_it_is_the_most() {
+        let told = |tool: Value, simulated| price(&tool, simulated).into_string();
+        assert_eq!(told(json!({ "priceUsd": 0 }), true), "<span class=\"money\">free</span>");
+        assert_eq!(told(json!({ "priceUsd": 0.5 }), false), "<span class=\"money\">$0.5</span>");
+        assert!(told(json!({ "priceUsd": 0, "maxPriceUsd": 0.05 }), true).contains("up to $0.05 <span class=\"play\">simulated"));
+    }
+}

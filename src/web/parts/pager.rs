@@ -1,0 +1,14 @@
+//! From one page of a list to the next. Backwards is the browser's: a cursor goes one way.
+
+use maud::{Markup, html};
+
+/// How many there are, and where to go on.
+pub(in crate::web) fn pager(shown: usize, total: u64, first: Option<&str>, next: Option<&str>) -> Markup {
+    html! {
+        nav.pager aria-label="Pages" {
+            p { (shown) " of " (total) " shown" }
+            @if let Some(first) = first { a.button.quiet href=(first) { "First page" } }
+            @if let Some(next) = next { a.button href=(next) rel="next" { "Next page" } }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! An input of a tool to begin with: the schema's own example, or what it asks for at least.
+
+use serde_json::{Map, Value, json};
+
+use super::text::is_odd;
+
+/// How deep objects in objects are filled.
+const DEPTH: usize = 3;
+/// Most bytes of an input that is shown.
+const MOST_BYTES: usize = 1 << 10;
+
+/// An input for a schema.
+pub(in crate::web) fn input(schema: &Value) -> Value {
+    let example = schema["examples"].get(0).or_else(|| schema.get("default"));
+    let fits = |input: &Value| input.is_object() && input.to_string().len() <= MOST_BYTES;
+    let given = example.filter(|example| fits(example)).cloned();
+    given.unwrap_or_else(|| Some(object(schema, DEPTH)).filter(fits).unwrap_or_else(|| json!({})))
+}
+
+/// The members that a schema asks for; where it asks for none, the first text that it takes.
+fn object(schema: &Value, depth: usize) -> Value {
+    let required: Vec<_> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let all = || schema["properties"].as_object().into_iter().flatten();
+    let first = || all().find(|(_, member)| member["type"] == "string").or_else(|| all().next());
+    let names = if required.is_empty() { first().map(|(name, _)| name.as_str()).into_iter().collect() } else { required };
+    let members: Map<_, _> = names.into_iter().map(|name| (name.to_owned(), value(&schema["properties"][name], depth))).collect();
+    Value::Object(members)
+}
+
+/// A value that a schema may take.
+fn value(schema: &Value, depth: usize) -> Value {
+    let given = schema.get("const").or_else(|| schema["examples"].get(0)).or_else(|| schema.get("default"));
+    if let Some(given) = given.or_else(|| schema["enum"].get(0)) {
+        return given.clone();
+    }
+    let kind = schema["type"].as_str().or_else(|| schema["type"][0].as_str()).unwrap_or("string");
+    match (kind, schema["format"].as_str()) {
+        ("object", _) if depth > 0 => object(schema, depth - 1),
+        ("object", _) => json!({}),
+        ("array", _) if depth > 0 && schema["minItems"].as_u64().is_none_or(|least| least > 0) => {
+            json!([value(&schema["items"], depth - 1)])
+        }
+        ("array", _) => json!([]),
+        ("integer" | "number", _) => schema.get("minimum").cloned().unwrap_or(json!(1)),
+        ("boolean", _) => json!(true),
+        ("null", _) => Value::Null,
+        (_, Some("uri" | "url")) => json!("https://example.com/"),
+        (_, Some("email")) => json!("someone@example.com"),
+        (_, Some("date")) => json!("2026-01-31"),
+        (_, Some("date-time")) => json!("2026-01-31T12:00:00Z"),
+        _ => json!("text"),
+    }
+}
+
+/// JSON in which everything can be seen: what could not is an escape.
+pub(in crate::web) fn json(value: &Value) -> String {
+    let text = value.to_string();
+    if !text.contains(is_odd) {
+        return text;
+    }
+    text.chars().map(|char| if is_odd(char) { escaped(char) } else { char.to_string() }).collect()
+}
+
+fn escaped(char: char) -> String {
+    char.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect()
+}
+
+/// A word of a shell's line, whatever is in it.
+pub(in crate::web) fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_input_is_the_schemas_example_or_has_what_it_asks_for() {
+        assert_eq!(input(&json!({ "examples": [{ "a": 1 }, { "a": 2 }] })), json!({ "a": 1 }));
+        let schema = json!({
+            "type": "object", "required": ["url", "list", "n"],
+            "properties": {
+                "url": { "type": "string", "format": "uri" }, "list": { "type": "array", "items": { "enum": ["x", "y"] } },
+                "n": { "type": ["integer", "null"], "minimum": 3 }, "more": {},
+            },
+        });
+        assert_eq!(input(&schema), json!({ "url": "https://example.com/", "list": ["x"], "n": 3 }));
+        assert_eq!(
+            input(&json!({ "properties": { "n": { "type": "integer" }, "text": { "type": "string" } } })),
+            json!({ "text": "text" })
+        );
+        assert_eq!(input(&json!(true)), json!({}));
+        let long: Vec<_> = (0..1_000).map(|n| n.to_string()).collect();
+        assert_eq!(input(&json!({ "required": long })), json!({}), "what is too long to copy");
+    }
+
+    #[test]
+    fn what_is_copied_into_a_shell_is_one_word_and_can_be_seen() {
+        assert_eq!(quoted("a'b; rm -rf /"), r"'a'\''b; rm -rf /'");
+        assert_eq!(json(&json!({ "a": "\u{202e}\u{7f}\n\u{e0041}" })), r#"{"a":"\u202e\u007f\n\udb40\udc41"}"#);
+    }
+}

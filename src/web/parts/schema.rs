@@ -1,0 +1,245 @@
+//! A JSON schema as a table: what each member is called, what it is, whether it must be there, what bounds it, and its words.
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::text;
+
+/// How deep members of members are told.
+const DEPTH: usize = 3;
+/// Most rows of a table.
+const ROWS: usize = 60;
+/// Most values of an `enum` that are told.
+const VALUES: usize = 24;
+/// Letters of one member's words, and of one value, that are told.
+const CHARS: usize = 400;
+const VALUE_CHARS: usize = 80;
+
+/// What a table does not tell.
+const UNTOLD: [&str; 12] = [
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "if",
+    "dependentRequired",
+    "dependentSchemas",
+    "patternProperties",
+    "propertyNames",
+    "contains",
+    "prefixItems",
+    "unevaluatedProperties",
+];
+
+/// A member.
+struct Row {
+    name: String,
+    kind: String,
+    required: bool,
+    bounds: Vec<Bound>,
+    words: String,
+}
+
+/// What bounds a member: in our words, or a value in the builder's.
+enum Bound {
+    Said(String),
+    Value(&'static str, String),
+}
+
+/// What is read of a schema.
+struct Reading<'a> {
+    root: &'a Value,
+    rows: Vec<Row>,
+    /// Members beyond the last row.
+    more: usize,
+    /// Whether something is asked that no row says.
+    untold: bool,
+}
+
+/// A schema as a table; `whole` is where it stands in full.
+pub(in crate::web) fn table(name: &str, schema: &Value, whole: &str) -> Markup {
+    let mut reading = Reading { root: schema, rows: vec![], more: 0, untold: false };
+    reading.members(schema, "", DEPTH);
+    let Reading { rows, more, untold, .. } = reading;
+    let is_open = schema["additionalProperties"] != false;
+    html! {
+        @if rows.is_empty() {
+            p.muted { @if is_open { "Any JSON object." } @else { "An empty object." } }
+        } @else {
+            div.scroll role="group" aria-label=(name) tabindex="0" {
+                table.schema {
+                    thead { tr { th scope="col" { "Name" } th scope="col" { "Type" } th scope="col" { "Bounds and meaning" } } }
+                    tbody { @for row in &rows { (told(row)) } }
+                }
+            }
+            p.note {
+                @if is_open { "Further members are allowed. " } @else { "No other members. " }
+                @if more > 0 { (more) " more are not shown here. " }
+                @if untold { "There are rules besides that no row tells. " }
+                @if more > 0 || untold { a href=(whole) { "The whole schema, as JSON" } }
+            }
+        }
+    }
+}
+
+fn told(row: &Row) -> Markup {
+    html! {
+        tr {
+            th scope="row" { code { (text::words(&row.name)) } @if row.required { " " span.must { "required" } } }
+            td.kind { (text::words(&row.kind)) }
+            td {
+                @if !row.words.is_empty() { p { (text::line(&row.words)) } }
+                @if !row.bounds.is_empty() {
+                    p.bounds {
+                        @for bound in &row.bounds {
+                            @match bound {
+                                Bound::Said(words) => span { (words) },
+                                Bound::Value(name, value) => span { (name) " " code { (text::first(value, VALUE_CHARS)) } },
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<'a> Reading<'a> {
+    /// The schema itself, or the one of the same document that it refers to.
+    fn meant(&self, schema: &'a Value) -> &'a Value {
+        let target = schema["$ref"].as_str().and_then(|to| self.root.pointer(to.strip_prefix('#')?));
+        // One step: a ring of references ends there.
+        target.unwrap_or(schema)
+    }
+
+    fn members(&mut self, schema: &'a Value, prefix: &str, depth: usize) {
+        self.untold |= UNTOLD.iter().any(|word| schema.get(word).is_some());
+        let required = |name: &str| schema["required"].as_array().is_some_and(|names| names.iter().any(|one| one == name));
+        for (name, member) in schema["properties"].as_object().into_iter().flatten() {
+            if self.rows.len() == ROWS {
+                self.more += 1;
+                continue;
+            }
+            let member = self.meant(member);
+            let name = format!("{prefix}{}", name.chars().take(CHARS).collect::<String>());
+            self.untold |= UNTOLD.iter().any(|word| member.get(word).is_some());
+            self.rows.push(Row {
+                kind: kind(member, self.meant(&member["items"])),
+                required: required(name.strip_prefix(prefix).unwrap_or(&name)),
+                bounds: bounds(member),
+                words: member["description"].as_str().unwrap_or_default().chars().take(CHARS).collect(),
+                name: name.clone(),
+            });
+            let items = self.meant(&member["items"]);
+            match depth {
+                0 => self.untold |= member.get("properties").is_some() || items.get("properties").is_some(),
+                _ if member.get("properties").is_some() => self.members(member, &format!("{name}."), depth - 1),
+                _ if items.get("properties").is_some() => self.members(items, &format!("{name}[]."), depth - 1),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// What kind of value it is.
+fn kind(schema: &Value, items: &Value) -> String {
+    let named = |schema: &Value| match &schema["type"] {
+        Value::String(kind) => kind.clone(),
+        Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" or "),
+        _ if schema.get("enum").is_some() => "one of".to_owned(),
+        _ if schema.get("properties").is_some() => "object".to_owned(),
+        _ => "any".to_owned(),
+    };
+    let kind = if schema["type"] == "array" { format!("list of {}", named(items)) } else { named(schema) };
+    let format = schema["format"].as_str().map(|format| format!(", {format}")).unwrap_or_default();
+    (kind + &format).chars().take(CHARS).collect()
+}
+
+fn bounds(schema: &Value) -> Vec<Bound> {
+    let mut bounds = Vec::new();
+    for (least, most, unit) in
+        [("minLength", "maxLength", "characters"), ("minItems", "maxItems", "items"), ("minProperties", "maxProperties", "members")]
+    {
+        bounds.extend(range(&schema[least], &schema[most], unit));
+    }
+    bounds.extend(range(&schema["minimum"], &schema["maximum"], ""));
+    for (word, said) in [("exclusiveMinimum", "more than"), ("exclusiveMaximum", "less than"), ("multipleOf", "a multiple of")] {
+        bounds.extend(schema[word].as_f64().map(|number| Bound::Said(format!("{said} {number}"))));
+    }
+    if let Some(values) = schema["enum"].as_array() {
+        bounds.extend(values.iter().take(VALUES).map(|value| Bound::Value("", bare(value))));
+        if values.len() > VALUES {
+            bounds.push(Bound::Said(format!("and {} more", values.len() - VALUES)));
+        }
+    }
+    for (word, name) in [("const", "always"), ("default", "default"), ("pattern", "matches")] {
+        bounds.extend(schema.get(word).map(|value| Bound::Value(name, bare(value))));
+    }
+    bounds
+}
+
+fn range(least: &Value, most: &Value, unit: &str) -> Option<Bound> {
+    let said = match (least.as_f64(), most.as_f64()) {
+        (Some(least), Some(most)) => format!("{least} to {most} {unit}"),
+        (Some(least), None) => format!("at least {least} {unit}"),
+        (None, Some(most)) => format!("at most {most} {unit}"),
+        (None, None) => return None,
+    };
+    Some(Bound::Said(said.trim_end().to_owned()))
+}
+
+/// A value without the quotes of a text.
+fn bare(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_schema_is_told_member_by_member() {
+        let schema = json!({
+            "type": "object", "required": ["url"], "additionalProperties": false,
+            "$defs": { "item": { "type": "object", "properties": { "n": { "type": "integer", "minimum": 1 } } } },
+            "properties": {
+                "url": { "type": "string", "format": "uri", "maxLength": 2048, "description": "Of a `page`" },
+                "items": { "type": "array", "items": { "$ref": "#/$defs/item" } },
+                "mode": { "enum": ["a", 1], "default": "a" },
+            },
+        });
+        let told = table("Input", &schema, "/whole").into_string();
+        for part in [
+            "required",
+            "at most 2048 characters",
+            "string, uri",
+            "<code>page</code>",
+            "items[].n",
+            "at least 1",
+            "list of object",
+            "default <code>",
+            "No other members.",
+        ] {
+            assert!(told.contains(part), "{part}: {told}");
+        }
+        assert!(!told.contains("/whole"));
+    }
+
+    #[test]
+    fn what_no_row_tells_is_said() {
+        let many = json!({ "properties": (0..100).map(|n| (format!("m{n}"), json!({}))).collect::<serde_json::Map<_, _>>() });
+        assert!(table("Input", &many, "/whole").into_string().contains("40 more are not shown here"));
+        let choice = json!({ "properties": { "a": { "oneOf": [{}, {}] } } });
+        assert!(table("Input", &choice, "/whole").into_string().contains("/whole"));
+        let mut deep = json!({ "type": "string" });
+        for _ in 0..9 {
+            deep = json!({ "properties": { "a": deep } });
+        }
+        assert!(table("Input", &deep, "/whole").into_string().contains("/whole"));
+        let ring = json!({ "properties": { "a": { "$ref": "#" } } });
+        assert!(table("Input", &ring, "/whole").into_string().contains("a.a.a"));
+        assert!(table("Input", &json!(true), "/whole").into_string().contains("Any JSON object"));
+    }
+}

@@ -1,0 +1,33 @@
+//! States: a word, a sign and a colour, of which any one is enough.
+
+use maud::{Markup, html};
+
+/// How a state is to be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tone {
+    Good,
+    Waits,
+    Bad,
+    Plain,
+}
+
+/// A state by the word that the API has for it.
+pub(in crate::web) fn state(word: &str) -> Markup {
+    let (tone, sign) = match word {
+        "active" => (Tone::Good, "●"),
+        "settled" | "passed" => (Tone::Good, "✓"),
+        "paused" => (Tone::Plain, "‖"),
+        "in review" | "reserved" | "settling" => (Tone::Waits, "◐"),
+        "simulated" => (Tone::Waits, "◇"),
+        "failed" | "refused" | "taken down" => (Tone::Bad, "✕"),
+        "released" | "free" | "credit" | "x402" => (Tone::Plain, "○"),
+        _ => (Tone::Waits, "?"),
+    };
+    let class = match tone {
+        Tone::Good => "state ok",
+        Tone::Waits => "state warn",
+        Tone::Bad => "state bad",
+        Tone::Plain => "state",
+    };
+    html! { span class=(class) { span aria-hidden="true" { (sign) } " " (word) } }
+}

@@ -1,0 +1,109 @@
+//! Words of others, as text: whatever they hold, they make no markup, hide nothing, and turn nothing around them.
+
+use std::borrow::Cow;
+
+use maud::{Markup, html};
+
+/// Words of others, kept to themselves: their direction ends where they do.
+pub(in crate::web) fn words(text: &str) -> Markup {
+    html! { bdi { (seen(text)) } }
+}
+
+/// The first of them, with a mark where there are more.
+pub(in crate::web) fn first(text: &str, chars: usize) -> Markup {
+    let end = text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at);
+    html! { bdi { (seen(&text[..end])) @if end < text.len() { "…" } } }
+}
+
+/// The first words of a text, on one line, with what is in backticks as code and a mark where there are more.
+pub(in crate::web) fn summary(text: &str, chars: usize) -> Markup {
+    let Some((end, _)) = text.char_indices().nth(chars) else { return line(text) };
+    let whole = text[..end].rfind(char::is_whitespace).unwrap_or(end);
+    line(&format!("{} …", text[..whole].trim_end_matches([',', ';', ' '])))
+}
+
+/// Paragraphs, with what is in backticks as code. No links, no markup.
+pub(in crate::web) fn paragraphs(text: &str) -> Markup {
+    let text = text.replace("\r\n", "\n");
+    let parts = text.split("\n\n").map(str::trim).filter(|part| !part.is_empty());
+    html! { @for part in parts { p.words { (line(part)) } } }
+}
+
+/// A sentence of others, with what is in backticks as code.
+pub(in crate::web) fn line(text: &str) -> Markup {
+    // One that is not closed opens nothing.
+    let pairs = text.matches('`').count() / 2;
+    let pieces: Vec<_> = text.splitn(pairs * 2 + 1, '`').collect();
+    html! {
+        bdi {
+            @for (place, piece) in pieces.iter().enumerate() {
+                @if place % 2 == 1 { code { (seen(piece)) } } @else { (seen(piece)) }
+            }
+        }
+    }
+}
+
+/// The same where no element may stand: in attributes, and in the window's title.
+pub(in crate::web) fn plain(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_odd) {
+        return Cow::Borrowed(text);
+    }
+    let shown = |char| if is_odd(char) { name(char) } else { char.to_string() };
+    Cow::Owned(text.chars().map(shown).collect())
+}
+
+/// The text, with what cannot be seen, or changes how the rest is seen, by its name.
+fn seen(text: &str) -> Markup {
+    html! {
+        @for piece in text.split_inclusive(is_odd) {
+            @match piece.char_indices().next_back().filter(|(_, last)| is_odd(*last)) {
+                Some((at, odd)) => { (piece[..at]) span.odd { (name(odd)) } },
+                None => (piece),
+            }
+        }
+    }
+}
+
+/// What a character is called.
+fn name(char: char) -> String {
+    format!("U+{:04X}", u32::from(char))
+}
+
+/// Controls but white space; what changes direction; what has no width and joins nothing; tags.
+pub(in crate::web) fn is_odd(char: char) -> bool {
+    match char {
+        '\t' | '\n' | '\r' => false,
+        _ if char.is_control() => true,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{feff}' => true,
+        '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fff9}'..='\u{fffc}' | '\u{e0000}'..='\u{e007f}' => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_others_stay_text() {
+        assert_eq!(words("<b>\"&'</b>").into_string(), "<bdi>&lt;b&gt;&quot;&amp;'&lt;/b&gt;</bdi>");
+        assert_eq!(words("a\u{202e}b\0").into_string(), "<bdi>a<span class=\"odd\">U+202E</span>b<span class=\"odd\">U+0000</span></bdi>");
+        assert_eq!(plain("a\u{1b}[31m\u{2066}"), "aU+001B[31mU+2066");
+        assert_eq!(words("👩\u{200d}💻 नमस्ते\n").into_string(), "<bdi>👩\u{200d}💻 नमस्ते\n</bdi>");
+    }
+
+    #[test]
+    fn backticks_make_code_in_pairs() {
+        assert_eq!(line("a `b` c").into_string(), "<bdi>a <code>b</code> c</bdi>");
+        assert_eq!(line("a `<b>` c ` d").into_string(), "<bdi>a <code>&lt;b&gt;</code> c ` d</bdi>");
+        assert_eq!(paragraphs("one\n\n\n\ntwo\r\n\r\n").into_string().matches("<p ").count(), 2);
+    }
+
+    #[test]
+    fn what_is_left_out_is_marked() {
+        assert_eq!(first("áéí", 2).into_string(), "<bdi>áé…</bdi>");
+        assert_eq!(summary("one `two`, three", 12).into_string(), "<bdi>one <code>two</code> …</bdi>");
+        assert_eq!(summary("áéí", 2).into_string(), "<bdi>áé …</bdi>");
+        assert_eq!(first("áéí", 3).into_string(), "<bdi>áéí</bdi>");
+    }
+}

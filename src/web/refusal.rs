@@ -1,0 +1,73 @@
+//! How a refusal is told to a person: the API's own words, whatever page they are refused.
+
+use std::sync::Arc;
+
+use axum::{body::to_bytes, http::header, response::Response};
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::{
+    page::{Area, Page},
+    parts::{facts, text::plain},
+    services::Services,
+    visitor::Visitor,
+};
+use crate::front::Wording;
+
+/// Most bytes of an envelope.
+const MOST_BYTES: usize = 64 << 10;
+
+/// How faults are told at the addresses of pages, and of what they are drawn with.
+#[must_use]
+pub fn wording(services: Services) -> Wording {
+    let services = Arc::new(services);
+    let told = move |response| -> futures_util::future::BoxFuture<'static, Response> {
+        let services = Arc::clone(&services);
+        Box::pin(async move { told(&services, response).await })
+    };
+    Wording { covers: is_ours, told: Arc::new(told), others_may_read: false }
+}
+
+fn is_ours(path: &str) -> bool {
+    let below = |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    path == "/" || ["/dashboard", "/guides", "/assets"].into_iter().any(below)
+}
+
+/// The envelope of an error as a page. Status and headers stay, but for those of a page.
+async fn told(services: &Arc<Services>, response: Response) -> Response {
+    let (head, body) = response.into_parts();
+    let envelope = to_bytes(body, MOST_BYTES).await.ok().and_then(|body| serde_json::from_slice::<Value>(&body).ok());
+    let error = envelope.map(|mut envelope| envelope["error"].take()).unwrap_or_default();
+    let page = Page { status: head.status, unlisted: true, ..Page::new(Area::Elsewhere, heading(&error), view(&error)) };
+    let mut response = Visitor::nobody(services).show(page).await;
+    for (name, value) in &head.headers {
+        if name != header::CONTENT_LENGTH && !response.headers().contains_key(name) {
+            response.headers_mut().insert(name, value.clone());
+        }
+    }
+    response
+}
+
+/// What is wrong, as a heading says it.
+pub(super) fn heading(error: &Value) -> String {
+    error["message"].as_str().unwrap_or("something went wrong").to_owned()
+}
+
+/// All else that the API says of it.
+pub(super) fn view(error: &Value) -> Markup {
+    let text = |name: &str| error[name].as_str();
+    let charged = match &error["charged"] {
+        Value::Bool(false) => Some("nothing was charged"),
+        Value::String(_) => Some("not known yet: it was charged at most once"),
+        _ => None,
+    };
+    html! {
+        @if let Some(hint) = text("hint") { p.lead { (plain(hint)) } }
+        (facts::list(&[
+            ("Code", text("code").map(|code| facts::id(code))),
+            ("Request", text("requestId").map(|id| facts::id(id))),
+            ("Charged", charged.map(|words| html! { (words) })),
+        ]))
+        p { a.button href="/dashboard" { "All tools" } }
+    }
+}
