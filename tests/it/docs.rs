@@ -25,16 +25,20 @@ const NOT_RUN: &str = "<!-- not run: ";
 /// What installs packages finds them installed, and `curl` tells its statuses apart from its answers.
 const PROGRAMS: &str = r#"set -euo pipefail
 curl() { command curl --noproxy '*' --write-out '%{stderr}HTTP %{http_code}\n' "$@"; }
-npm() { test "$*" = ci; }
+npm() { test "$*" = ci || test "$1" = install; }
 python3() { test "$*" = "-m venv .venv"; }
 npx() { test "$1 $2 $3 $4" = "--yes --package typescript tsc"; shift 4; node "$TYPESCRIPT" "$@"; }
 "#;
 
-/// The blocks of shell that a reader can run as they stand.
+/// The blocks of shell of a document that a reader can run as they stand.
 fn blocks(document: &str) -> Vec<String> {
-    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(document)).unwrap();
+    blocks_of(&fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(document)).unwrap())
+}
+
+/// The same of a text.
+pub fn blocks_of(text: &str) -> Vec<String> {
     let mut blocks = vec![];
-    let mut rest = text.as_str();
+    let mut rest = text;
     while let Some((before, block)) = rest.split_once("\n```sh\n") {
         let (block, after) = block.split_once("\n```").unwrap();
         if !before.lines().next_back().is_some_and(|line| line.starts_with(NOT_RUN)) {
@@ -46,7 +50,7 @@ fn blocks(document: &str) -> Vec<String> {
 }
 
 /// A folder that looks like the repository's root after `cargo xtask serve`, with all packages installed.
-fn checkout(host: &Host) -> TempDir {
+pub fn checkout(host: &Host) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let at = |path: &str| folder.path().join(path);
     for made in ["data", "target/release", "fixtures/clients"] {
@@ -62,7 +66,7 @@ fn checkout(host: &Host) -> TempDir {
     folder
 }
 
-async fn run(block: &str, folder: &Path) -> Output {
+pub async fn run(block: &str, folder: &Path) -> Output {
     let kept = ["PATH", "HOME"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
     let mut bash = Command::new("bash");
     bash.args(["-c", &format!("{PROGRAMS}{block}")]).current_dir(folder).env_clear().envs(kept);
@@ -71,7 +75,7 @@ async fn run(block: &str, folder: &Path) -> Output {
 }
 
 /// The statuses that `curl` was answered with.
-fn statuses(said: &str) -> impl Iterator<Item = u16> {
+pub fn statuses(said: &str) -> impl Iterator<Item = u16> {
     said.lines().filter_map(|line| line.strip_prefix("HTTP ")?.parse().ok())
 }
 

@@ -76,5 +76,6 @@ mod unpaid;
 mod upto;
 mod versions;
 mod ways;
+mod web;
 mod words;
 mod x402_rules;

@@ -1,0 +1,73 @@
+//! Pages for people, as a browser is answered: sealed, light, without a script in them, and with nothing of others that is not text.
+
+mod guides;
+mod hostile;
+mod lists;
+mod seals;
+mod slips;
+
+use std::collections::BTreeSet;
+
+use reqwest::Method;
+
+use crate::harness::{Answer, Host};
+
+/// A page, asked for as browsers do.
+async fn page(host: &Host, path: &str) -> Answer {
+    host.send(host.request(Method::GET, path).header("accept", "text/html,application/xhtml+xml,*/*;q=0.8")).await
+}
+
+fn html(answer: &Answer) -> String {
+    assert_eq!(answer.has("content-type"), "text/html; charset=utf-8", "{answer:?}");
+    String::from_utf8(answer.body.to_vec()).unwrap()
+}
+
+/// The values of an attribute, as they are meant.
+fn values(html: &str, attribute: &str) -> Vec<String> {
+    let begin = format!(" {attribute}=\"");
+    html.split(begin.as_str()).skip(1).map(|rest| meant(rest.split('"').next().unwrap())).collect()
+}
+
+/// The texts of elements of a name, without the elements in them.
+fn texts(html: &str, element: &str) -> Vec<String> {
+    let (begin, end) = (format!("<{element}"), format!("</{element}>"));
+    let whole = html.split(begin.as_str()).skip(1).filter(|rest| rest.starts_with(['>', ' ']));
+    whole.map(|rest| text(rest.split_once('>').unwrap().1.split(end.as_str()).next().unwrap())).collect()
+}
+
+/// What is read of markup.
+fn text(html: &str) -> String {
+    let pieces = html
+        .split('<')
+        .enumerate()
+        .map(|(place, piece)| if place == 0 { piece } else { piece.split_once('>').map_or("", |(_, text)| text) });
+    meant(&pieces.collect::<String>())
+}
+
+fn meant(escaped: &str) -> String {
+    escaped.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&")
+}
+
+/// Every page that there is on a host, found by its links from `/dashboard`.
+async fn all_pages(host: &Host) -> Vec<(String, Answer)> {
+    let (mut seen, mut open, mut pages) = (BTreeSet::new(), vec!["/dashboard".to_owned()], vec![]);
+    while let Some(path) = open.pop() {
+        if !seen.insert(path.clone()) {
+            continue;
+        }
+        let answer = page(host, &path).await.is(200);
+        if answer.has("content-type").starts_with("text/html") {
+            for link in values(&html(&answer), "href") {
+                let link = link.split('#').next().unwrap();
+                let link = link.strip_prefix(&host.url).unwrap_or(link).to_owned();
+                if link.starts_with('/') {
+                    open.push(link);
+                } else {
+                    assert!(link.is_empty() || link.starts_with("https://"), "{path} links to {link}");
+                }
+            }
+            pages.push((path, answer));
+        }
+    }
+    pages
+}

@@ -1,0 +1,60 @@
+//! The guides: what they promise is there, and every block of shell in them does what it says.
+
+use reqwest::Method;
+
+use super::{all_pages, html, page, texts, values};
+use crate::{docs, harness::Host};
+
+/// As a newcomer reads them: the first is what the contract promises.
+const GUIDES: [&str; 2] = ["/guides/x402-agent-payment-infrastructure", "/guides/build-a-tool"];
+
+#[tokio::test]
+async fn every_block_of_a_guide_does_what_it_says() {
+    let host = Host::builder().with_catalogue().start().await;
+    for guide in GUIDES {
+        let folder = docs::checkout(&host);
+        let text = String::from_utf8(host.get(&format!("{guide}.md")).await.is(200).body.to_vec()).unwrap();
+        let blocks = docs::blocks_of(&text);
+        assert!(blocks.len() > 5, "{guide}");
+        // One terminal, as a reader has.
+        let script = format!("cd fixtures/clients\nexport CREDIT={}\n{}", host.mint(50.0).await, blocks.join("\n"));
+        let done = docs::run(&script, folder.path()).await;
+        let (said, told) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+        assert!(done.status.success(), "{guide}: {script}\n{said}\n{told}");
+        let refused: Vec<_> = docs::statuses(&told).filter(|status| !matches!(status, 200..300 | 402)).collect();
+        assert!(refused.is_empty(), "{guide}: {refused:?}\n{said}\n{told}");
+        let wanted = if guide == GUIDES[0] { "rcpt_" } else { "HELLO" };
+        assert!(said.contains(wanted), "{guide}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn the_addresses_that_the_contract_promises_are_pages() {
+    let host = Host::start().await;
+    let catalog = host.get("/ai/endpoints").await.json();
+    for promised in [&catalog["dashboard"], &catalog["builderControls"]["docs"]] {
+        let path = promised.as_str().unwrap().strip_prefix(&host.url).unwrap();
+        page(&host, path).await.is(200);
+    }
+    assert!(all_pages(&host).await.len() >= 4, "also of a host that offers nothing");
+}
+
+#[tokio::test]
+async fn a_guide_is_its_markdown_for_who_asks_for_that() {
+    let host = Host::builder().with_catalogue().start().await;
+    for guide in GUIDES {
+        let twin = host.get(&format!("{guide}.md")).await.is(200);
+        assert_eq!((twin.has("content-type"), twin.has("vary")), ("text/markdown; charset=utf-8", "accept"));
+        let asked = host.send(host.request(Method::GET, guide).header("accept", "text/markdown, */*;q=0.1")).await.is(200);
+        assert_eq!(asked.body, twin.body);
+        let text = String::from_utf8(twin.body.to_vec()).unwrap();
+        assert!(text.contains(&host.url) && !text.contains("{{") && !text.contains("<!--"), "{text}");
+        let html = html(&page(&host, guide).await.is(200));
+        assert!(values(&html, "href").contains(&format!("{guide}.md")));
+        let sections: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+        for section in &sections {
+            assert!(texts(&html, "h2").iter().any(|heading| heading == section), "{section}");
+        }
+        assert!(sections.len() > 5);
+    }
+}

@@ -1,0 +1,157 @@
+//! The list of tools, and each tool's own page.
+
+use std::collections::BTreeSet;
+
+use futures_util::future::join_all;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::{html, page, text, texts, values};
+use crate::{
+    docs,
+    harness::{Host, Payer, js},
+    listing::fixed,
+};
+
+/// The slugs of the rows, in their order.
+fn rows(html: &str) -> Vec<String> {
+    let rows = html.split("<ul class=\"rows\">").nth(1).and_then(|rest| rest.split("</ul>").next()).unwrap_or_default();
+    values(rows, "href").into_iter().filter_map(|link| link.strip_prefix("/dashboard/tools/").map(str::to_owned)).collect()
+}
+
+#[tokio::test]
+async fn a_long_list_comes_in_pages_that_have_every_tool_once() {
+    let host = Host::start().await;
+    let names: Vec<_> = (0..120).map(|n| format!("tool-{n:03}")).collect();
+    let (long, host) = (&"Says at length what it is for, as tools do. ".repeat(20), &host);
+    for some in names.chunks(10) {
+        join_all(some.iter().map(|name| async move {
+            let mut tool = fixed(name, &format!("The tool that is called {name}"), 0.01, &["one", "two", "three"]);
+            tool["description"] = json!(long);
+            host.publish(&tool).await
+        }))
+        .await;
+    }
+    let (mut found, mut next, mut pages) = (vec![], Some("/dashboard".to_owned()), 0);
+    while let Some(path) = next {
+        let html = html(&page(host, &path).await.is(200));
+        assert!(html.len() <= 40 << 10, "{} bytes", html.len());
+        assert!(text(&html).contains("of 120 shown"));
+        found.extend(rows(&html));
+        let behind = html.split("rel=\"next\"").next().filter(|before| before.len() < html.len());
+        next = behind.map(|before| values(&before[before.rfind('<').unwrap()..], "href")[0].clone());
+        pages += 1;
+    }
+    assert_eq!((found, pages), (names, 3));
+}
+
+#[tokio::test]
+async fn tools_are_searched_filtered_and_sorted_by_the_address() {
+    let host = Host::start().await;
+    assert!(text(&html(&page(&host, "/dashboard").await.is(200))).contains("No tool is offered yet."));
+    for tool in [
+        fixed("celsius", "Temperature converter", 0.0, &["units"]),
+        fixed("forecast", "Weather forecast", 0.02, &["weather"]),
+        fixed("resize", "Image resizer", 0.005, &["images", "a&b=c"]),
+    ] {
+        host.publish(&tool).await;
+    }
+    for (query, wanted) in [
+        ("", &["celsius", "forecast", "resize"][..]),
+        ("?q=converting+temperatures", &["celsius"]),
+        ("?price=paid", &["forecast", "resize"]),
+        ("?price=paid&sort=price", &["resize", "forecast"]),
+        ("?sort=newest&utm_source=elsewhere", &["resize", "forecast", "celsius"]),
+        ("?tag=a%26b%3Dc", &["resize"]),
+        ("?tag=none", &[]),
+    ] {
+        let html = html(&page(&host, &format!("/dashboard{query}")).await.is(200));
+        assert_eq!(rows(&html), wanted, "{query}");
+        assert!(!wanted.is_empty() || text(&html).contains("No tool fits."), "{query}");
+    }
+    let html = html(&page(&host, "/dashboard").await);
+    assert!(values(&html, "href").contains(&"/dashboard?tag=a%26b%3Dc".to_owned()), "a tag's link finds what has it");
+    assert!(text(&html).contains("$0.005 simulated"), "an amount says whether it is real");
+}
+
+#[tokio::test]
+async fn a_tools_page_says_what_its_record_says() {
+    let host = Host::start().await;
+    let mut tool = js("said", 0.0025, "export default (req) => req.input;");
+    tool["description"] = json!("First `code`.\n\nSecond.");
+    tool["inputSchema"] = json!({
+        "type": "object", "required": ["word"], "additionalProperties": false,
+        "properties": { "word": { "type": "string", "maxLength": 9, "description": "What is said" }, "times": { "type": "integer", "minimum": 1 } },
+    });
+    host.publish(&tool).await;
+    let shown = text(&html(&page(&host, "/dashboard/tools/said").await.is(200)));
+    for told in [
+        "said",
+        "● active",
+        "$0.0025 simulated",
+        "First code.",
+        "required",
+        "at most 9 characters",
+        "at least 1",
+        "eip155:84532",
+        "2500",
+        "keeps values between calls",
+    ] {
+        assert!(shown.contains(told), "{told}: {shown}");
+    }
+    host.change("said", &json!({ "status": "paused" })).await;
+    let paused = page(&host, "/dashboard/tools/said").await.is(200);
+    assert!(text(&html(&paused)).contains("‖ paused"));
+    host.manage(Method::POST, "/ai/admin/reviews/said", &json!({ "decision": "takedown" })).await.is(200);
+    let gone = html(&page(&host, "/dashboard/tools/said").await.is(404));
+    assert!(!gone.contains("First"), "what may not be seen is not shown: {gone}");
+    host.publish(&fixed("sayings", "What was said", 0.0, &[])).await;
+    assert!(
+        values(&html(&page(&host, "/dashboard/tools/what-was").await.is(404)), "href").contains(&"/dashboard/tools/sayings".to_owned())
+    );
+}
+
+/// The blocks of code on a page that are of a language.
+fn code(html: &str, language: &str) -> Vec<String> {
+    let begin = format!("<code class=\"language-{language}\">");
+    html.split(begin.as_str()).skip(1).map(|rest| text(rest.split("</code>").next().unwrap())).collect()
+}
+
+#[tokio::test]
+async fn the_lines_that_call_a_tool_call_it() {
+    let host = Host::builder().with_catalogue().start().await;
+    let folder = docs::checkout(&host);
+    let clients = folder.path().join("fixtures/clients");
+    let listed = host.get("/ai/endpoints").await.json();
+    let tools = listed["endpoints"].as_array().unwrap();
+    let credit = host.mint(1.0).await;
+    for tool in tools {
+        let slug = tool["slug"].as_str().unwrap();
+        let html = html(&page(&host, &format!("/dashboard/tools/{slug}")).await.is(200));
+        let is_free = tool["priceUsd"] == 0;
+        let lines = code(&html, "sh");
+        assert_eq!(lines.len(), if is_free { 1 } else { 2 }, "{slug}");
+        let wanted: BTreeSet<u16> =
+            if slug == "x402-readiness-check" { [200, 502, 422].into() } else { [if is_free { 200 } else { 402 }].into() };
+        let done = docs::run(&lines[0], folder.path()).await;
+        let told = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(docs::statuses(&told).all(|status| wanted.contains(&status)), "{slug}: {}\n{told}\n{done:?}", lines[0]);
+        if let Some(line) = lines.get(1) {
+            let done = docs::run(&format!("CREDIT={credit}\n{line}"), folder.path()).await;
+            let said = String::from_utf8_lossy(&done.stderr).into_owned();
+            // One that needs others' hosts fails where there is no network; none is refused.
+            assert!(docs::statuses(&said).all(|status| matches!(status, 200 | 502)), "{slug}: {line}\n{done:?}");
+        }
+    }
+    let payer = Payer::funded(&host, 1.0).await;
+    let html = html(&page(&host, "/dashboard/tools/text-summary").await.is(200));
+    for (language, program, file) in [("js", "node", "call.mjs"), ("py", ".venv/bin/python", "call.py")] {
+        std::fs::write(clients.join(file), &code(&html, language)[0]).unwrap();
+        let done = docs::run(&format!("cd fixtures/clients && PRIVATE_KEY={} {program} {file}", payer.secret()), folder.path()).await;
+        let said = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert!(said.starts_with("rcpt_") && said.contains("summary"), "{done:?}");
+    }
+    let mcp: Value = serde_json::from_str(&code(&html, "json")[0]).unwrap();
+    assert_eq!(mcp["mcpServers"]["tollhouse"]["url"], format!("{}/ai/mcp?tools=text-summary", host.url));
+    assert!(texts(&html, "summary").contains(&"Python".to_owned()));
+}
