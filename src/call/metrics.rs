@@ -37,6 +37,8 @@ const WRITE_EVERY: Duration = Duration::from_secs(1);
 const SWEEP_EVERY: u64 = 3_600;
 /// Buckets of one commit, and read or removed at once.
 const SOME: usize = 500;
+/// What a call weighs when it is made, in [`Metrics::called`].
+const CALL: u64 = 1_024;
 /// Full buckets that may wait for a store that is away; beyond, the oldest are given up.
 const MAX_FULL: usize = 50_000;
 
@@ -81,6 +83,8 @@ struct Adding {
     open: HashMap<(EndpointId, Span), Filling>,
     /// Those that are full and not stored yet, under their keys.
     full: Vec<(Key, Bucket)>,
+    /// What the calls of each endpoint weigh, of late.
+    called: HashMap<EndpointId, u64>,
 }
 
 struct Filling {
@@ -135,6 +139,7 @@ impl Metrics {
     /// Adds a call.
     pub(super) fn add(&self, endpoint: &EndpointId, call: &CallRecord) {
         let mut adding = self.adding();
+        *adding.called.entry(endpoint.clone()).or_default() += CALL;
         for span in Span::ALL {
             let start = call.at.0 / span.millis() * span.millis();
             let filling = match adding.open.entry((endpoint.clone(), span)) {
@@ -155,6 +160,12 @@ impl Metrics {
         }
         let beyond = adding.full.len().saturating_sub(MAX_FULL);
         adding.full.drain(..beyond);
+    }
+
+    /// What the calls weigh of each endpoint that was called, by this process and of late: after a day half of what they did.
+    #[must_use]
+    pub fn called(&self) -> HashMap<EndpointId, u64> {
+        self.adding().called.clone()
     }
 
     /// Writes what changed.
@@ -208,6 +219,7 @@ impl Metrics {
     ///
     /// The store's.
     pub async fn sweep(&self) -> Result<(), StoreError> {
+        self.fade();
         let mut rest = CALL_METRICS.all();
         while let Some((own, ..)) = CALL_METRICS.first(&*self.store, &rest).await? {
             rest = rest.behind(&own);
@@ -217,6 +229,14 @@ impl Metrics {
             }
         }
         Ok(())
+    }
+
+    /// Has calls weigh less, once an hour; what is called no more is forgotten after days.
+    fn fade(&self) {
+        self.adding().called.retain(|_, weight| {
+            *weight -= weight.div_ceil(32);
+            *weight > 0
+        });
     }
 
     /// Buckets that began before then are no longer kept.

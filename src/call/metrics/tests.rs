@@ -166,6 +166,24 @@ async fn old_buckets_go_those_of_minutes_first() {
 }
 
 #[tokio::test]
+async fn calls_weigh_less_from_hour_to_hour_and_are_forgotten() {
+    let bench = Bench::new();
+    let weight = || bench.metrics.called().get(&bench.endpoint).copied();
+    assert_eq!(weight(), None);
+    bench.call(NOW, 1.0, 0, None);
+    bench.call(NOW, 1.0, 0, Some("handler_failed"));
+    assert_eq!(weight(), Some(2 * CALL));
+    for _ in 0..24 {
+        bench.metrics.sweep().await.unwrap();
+    }
+    assert!((CALL * 8 / 10..CALL * 11 / 10).contains(&weight().unwrap()), "about half after a day: {:?}", weight());
+    for _ in 0..10 * 24 {
+        bench.metrics.sweep().await.unwrap();
+    }
+    assert_eq!(weight(), None);
+}
+
+#[tokio::test]
 async fn what_was_counted_is_written_by_itself_once_that_is_started() {
     let bench = Bench::new();
     bench.metrics.start();
