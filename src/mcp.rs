@@ -20,6 +20,7 @@ mod begun;
 mod beside;
 mod call;
 mod cancel;
+mod card;
 mod direct;
 mod extension;
 mod front;

@@ -22,6 +22,7 @@ use super::{
     batch::{self, Member},
     beside::Beside,
     cancel::Session,
+    card,
     direct::{self, Plain},
     front::Front,
     heed::{Asks, MAX_HEEDED_BYTES, heed},
@@ -54,6 +55,7 @@ struct Transport {
 
 /// [`PATH`]: POST only. GET and DELETE, which stateless servers do not have, are 405.
 pub fn routes(services: Services) -> Router {
+    let card = card::routes(&services.base_url);
     let server = Server::new(services);
     let service = |as_json: bool| {
         let config = StreamableHttpServerConfig::default()
@@ -69,7 +71,7 @@ pub fn routes(services: Services) -> Router {
     };
     let (json, events) = (service(true), service(false));
     let transport = Arc::new(Transport { front: server.front, json, events });
-    Router::new().route(PATH, post(move |request: Request| answer(Arc::clone(&transport), request)))
+    Router::new().route(PATH, post(move |request: Request| answer(Arc::clone(&transport), request))).merge(card)
 }
 
 async fn answer(transport: Arc<Transport>, request: Request) -> Response {
