@@ -18,6 +18,7 @@ mod ledger;
 mod listing;
 mod logs;
 mod manifest;
+mod navigated;
 mod operations;
 mod page;
 mod payouts;
@@ -27,6 +28,7 @@ mod refunds;
 mod reply;
 mod revenue;
 mod route;
+mod row;
 mod safety;
 mod secrets;
 mod services;
@@ -36,72 +38,131 @@ mod turn;
 
 use std::sync::Arc;
 
-use axum::{
-    Router, middleware,
-    routing::{MethodFilter, get, on, post},
-};
+use axum::{Router, middleware};
+use serde_json::Value;
 
 pub use self::{
-    documents::{Documents, OPERATIONS, Operation, Takes},
-    route::{Row, Whose},
+    documents::Documents,
+    row::{Answers, Row, Whose},
     services::{Accounts, Auditing, Calling, Earning, Offering, Operating, Proving, Publishing, Sealing, Services, Watching},
 };
 use self::{route::Route, services::Http};
+use crate::front::Code;
 
-/// The routes of management, subject by subject.
-fn management() -> Vec<Route> {
-    let subjects = [
-        endpoints::routes(),
-        drafts::routes(),
-        logs::routes(),
-        calls::routes(),
-        secrets::routes(),
-        builders::routes(),
-        events::routes(),
-        revenue::routes(),
-        ledger::routes(),
-        refunds::routes(),
-        payouts::routes(),
-        credits::routes(),
-        admin::routes(),
-        audit::routes(),
-    ];
-    subjects.into_iter().flatten().collect()
+/// The routes of a subject.
+type Subject = (&'static str, Vec<Route>);
+
+/// What agents and operators ask for.
+fn public() -> Vec<Subject> {
+    vec![
+        ("tools", tools::routes()),
+        ("tools", invoke::routes()),
+        ("quotes", quotes::routes()),
+        ("receipts", receipts::routes()),
+        ("discovery", manifest::routes()),
+        ("discovery", safety::routes()),
+        ("discovery", documents::routes()),
+        ("credits", account::routes()),
+        ("health", operations::routes()),
+    ]
+}
+
+/// The routes of management.
+fn management() -> Vec<Subject> {
+    vec![
+        ("endpoints", endpoints::routes()),
+        ("endpoints", drafts::routes()),
+        ("endpoints", logs::routes()),
+        ("endpoints", calls::routes()),
+        ("endpoints", secrets::routes()),
+        ("accounts", builders::routes()),
+        ("accounts", events::routes()),
+        ("accounts", revenue::routes()),
+        ("accounts", payouts::routes()),
+        ("credits", credits::routes()),
+        ("administration", admin::routes()),
+        ("administration", ledger::routes()),
+        ("administration", refunds::routes()),
+        ("administration", audit::routes()),
+    ]
+}
+
+/// The routes, each with its subject; what admins do is theirs, wherever it stands.
+fn told(subjects: Vec<Subject>) -> impl Iterator<Item = Route> {
+    subjects.into_iter().flat_map(|(subject, routes)| {
+        routes.into_iter().map(move |mut route| {
+            route.row.subject = if route.row.whose == Whose::Admins && subject != "credits" { "administration" } else { subject };
+            route
+        })
+    })
 }
 
 /// What the routes of management are, who may ask them, and what for.
 #[must_use]
-pub fn rows() -> Vec<Row> {
-    management().into_iter().map(|route| route.row).collect()
+pub fn managed_rows() -> Vec<Row> {
+    told(management()).map(|route| route.row).collect()
 }
 
-/// Every route of the front, by who comes.
+/// Every operation of the host. Those of MCP are another front's; the documents tell them beside the others.
+#[must_use]
+pub fn rows() -> Vec<Row> {
+    let mcp = Row {
+        subject: "tools",
+        takes: Some("JsonRpc"),
+        answers: Answers::Json("JsonRpc"),
+        streams: true,
+        for_agents: true,
+        fails: vec![Code::Forbidden, Code::NotFound, Code::NotAcceptable],
+        ..Row::new("POST", "/ai/mcp", "speakMcp", "the same tools over MCP's Streamable HTTP")
+    };
+    let card = Row {
+        subject: "discovery",
+        answers: Answers::Text("application/mcp-server-card+json"),
+        ..Row::new("GET", "/ai/mcp/server-card", "getServerCard", "what an MCP client may know of the server before it connects")
+    };
+    told(public()).map(|route| route.row).chain([mcp, card]).chain(managed_rows()).collect()
+}
+
+/// Every operation of the host in OpenAPI, without what differs from host to host.
+#[must_use]
+pub fn described() -> Value {
+    documents::described(&rows())
+}
+
+/// Every route of the front.
 pub fn routes(services: Services) -> Router {
     let http = Http::new(services);
-    let head_get_post = MethodFilter::GET.or(MethodFilter::POST);
-    let agents = Router::new()
-        .route("/tools/{slug}", on(head_get_post, tools::call).head(tools::head))
-        .route("/ai/invoke", post(invoke::invoke))
-        .route("/ai/quote", post(quotes::tool))
-        .route("/ai/conversion/quote", post(quotes::conversion))
-        .route("/x402/quote", post(quotes::seller))
-        .route("/ai/endpoints", get(manifest::catalog))
-        .route("/ai/manifest", get(manifest::manifest))
-        .route("/ai/receipts/{id}", get(receipts::receipt))
-        .route("/ai/payments/{id}", get(receipts::payment))
-        .route("/ai/content-safety/policy", get(safety::policy))
-        .route("/.well-known/jwks.json", get(receipts::jwks))
-        .route("/.well-known/x402", get(documents::well_known))
-        .route("/openapi.json", get(documents::openapi))
-        .route("/favicon.svg", get(documents::sign))
-        .route("/dev/faucet", post(account::faucet).get(account::balance));
-    let management = management()
-        .into_iter()
-        .fold(Router::new(), |router, route| route.join(router))
-        .route_layer(middleware::from_fn_with_state(Arc::clone(&http.auditing), audit::enter));
-    let operators = Router::new()
-        .route("/health", get(operations::health))
-        .route("/health/live", get(operations::live))
-        .route("/health/ready", get(operations::ready));
-    agents.merge(management).merge(operators).with_state(http)
+    let join = |routes: Vec<Subject>| told(routes).fold(Router::new(), |router, route| route.join(router));
+    let audited = middleware::from_fn_with_state(Arc::clone(&http.auditing), audit::enter);
+    join(public()).merge(join(management()).route_layer(audited)).with_state(http)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::{documents::PARTS, *};
+
+    #[test]
+    fn every_row_is_told_in_full_and_nothing_is_told_that_no_row_names() {
+        let rows = rows();
+        let mut ids = BTreeSet::new();
+        for row in &rows {
+            assert!(ids.insert(row.id), "two operations are called {}", row.id);
+            assert!(!row.subject.is_empty() && !row.what.is_empty() && !row.what.ends_with('.'), "{row:?}");
+            for name in row.takes.into_iter().chain(row.schema()) {
+                assert!(PARTS.schemas.contains_key(name), "{}: no schema `{name}`", row.id);
+            }
+            for name in row.query.iter().chain(row.headers) {
+                assert!(PARTS.parameters.get(*name).is_some_and(|told| told["description"].is_string()), "{}: no word of `{name}`", row.id);
+            }
+        }
+        let told = described();
+        let named: BTreeSet<_> = told["components"]["schemas"].as_object().unwrap().keys().map(String::as_str).collect();
+        let idle: Vec<_> = PARTS.schemas.keys().filter(|name| !named.contains(name.as_str())).collect();
+        assert!(idle.is_empty(), "no operation takes or answers {idle:?}");
+        let asked: BTreeSet<_> = rows.iter().flat_map(|row| row.query.iter().chain(row.headers)).copied().collect();
+        let idle: Vec<_> = PARTS.parameters.keys().filter(|name| !asked.contains(name.as_str())).collect();
+        assert!(idle.is_empty(), "no operation reads {idle:?}");
+    }
 }

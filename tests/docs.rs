@@ -119,9 +119,9 @@ fn errors() -> String {
 
 /// The routes of management, by path.
 fn routes() -> String {
-    let mut rows = http::rows();
+    let mut rows = http::managed_rows();
     rows.sort_by_key(|row| row.path);
-    let rows = rows.into_iter().map(|http::Row { method, path, whose, query, what }| {
+    let rows = rows.into_iter().map(|http::Row { method, path, whose, query, what, .. }| {
         let query = query.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
         format!("| `{method} {path}` | {} | {query} | {what} |\n", whose.as_str())
     });

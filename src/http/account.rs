@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::{
     endpoints::{Body, Subject},
     page::QueryParams,
+    route::{Route, open},
 };
 use crate::{
     front::{Code, Fault, body::SMALL_BODY_BYTES},
@@ -18,7 +19,7 @@ use crate::{
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Faucet {
+struct Faucet {
     address: String,
     amount_usd: MicroUsd,
     network: Option<String>,
@@ -29,11 +30,23 @@ impl Subject for Faucet {
     const CODE: Code = Code::InvalidMember;
 }
 
+/// The routes of this file.
+pub(super) fn routes() -> Vec<Route> {
+    let refused = [Code::NotFound, Code::InvalidMember];
+    vec![
+        open::post("/dev/faucet", "fundAddress", "play money, where the simulated ledger settles", faucet)
+            .takes("FaucetDraft")
+            .answers("LedgerBalance")
+            .fails(&refused),
+        open::get("/dev/faucet", "getBalance", "what an address has on the simulated ledger", balance)
+            .query(&["address", "network", "asset"])
+            .answers("LedgerBalance")
+            .fails(&refused),
+    ]
+}
+
 /// `POST /dev/faucet`: play money, where the facilitator is the simulated one.
-pub(super) async fn faucet(
-    State(ledger): State<Option<Arc<Ledger>>>,
-    Body(faucet): Body<Faucet, SMALL_BODY_BYTES>,
-) -> Result<Json<Value>, Fault> {
+async fn faucet(State(ledger): State<Option<Arc<Ledger>>>, Body(faucet): Body<Faucet, SMALL_BODY_BYTES>) -> Result<Json<Value>, Fault> {
     let ledger = ledger.ok_or_else(no_ledger)?;
     let asset = asset(&ledger, faucet.network.as_deref(), faucet.asset.as_deref())?;
     let balance = ledger.faucet_of(asset, &faucet.address, faucet.amount_usd).await?;
@@ -42,17 +55,14 @@ pub(super) async fn faucet(
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Address {
+struct Address {
     address: String,
     network: Option<String>,
     asset: Option<String>,
 }
 
 /// `GET /dev/faucet?address=…`: what an address has.
-pub(super) async fn balance(
-    State(ledger): State<Option<Arc<Ledger>>>,
-    QueryParams(query): QueryParams<Address>,
-) -> Result<Json<Value>, Fault> {
+async fn balance(State(ledger): State<Option<Arc<Ledger>>>, QueryParams(query): QueryParams<Address>) -> Result<Json<Value>, Fault> {
     let ledger = ledger.ok_or_else(no_ledger)?;
     let asset = asset(&ledger, query.network.as_deref(), query.asset.as_deref())?;
     let balance = ledger.told_balance(asset, &query.address).await?;

@@ -35,12 +35,20 @@ impl Subject for Verdict {
 /// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        get("/ai/admin/policy", "the policy in force, with its revision as `ETag`", policy),
-        put("/ai/admin/policy", "replaces the policy whole", set_policy),
-        get("/ai/admin/endpoints", "all endpoints in brief, by slug", list),
-        get("/ai/admin/reviews", "the endpoints of which something is to be decided", reviews),
-        post("/ai/admin/reviews/{slug}", "decides on an endpoint", decide),
-        post("/ai/admin/rescan", "scans builders' endpoints by the rules in force", rescan),
+        get("/ai/admin/policy", "getPolicy", "the policy in force, with its revision as `ETag`", policy).answers("PolicyAnswer"),
+        put("/ai/admin/policy", "setPolicy", "replaces the policy whole", set_policy)
+            .heeds(&["If-Match"])
+            .takes("PolicyDraft")
+            .answers("PolicyAnswer")
+            .fails(&[Code::InvalidPolicy, Code::RevisionChanged]),
+        get("/ai/admin/endpoints", "listAllEndpoints", "all endpoints in brief, by slug", list).answers("BriefPage"),
+        get("/ai/admin/reviews", "listReviews", "the endpoints of which something is to be decided", reviews).answers("ReviewPage"),
+        post("/ai/admin/reviews/{slug}", "decideReview", "decides on an endpoint", decide)
+            .heeds(&["If-Match"])
+            .takes("ReviewVerdict")
+            .answers("EndpointOwned")
+            .fails(&[Code::InvalidDecision, Code::UnknownEndpoint, Code::NothingToReview, Code::RevisionChanged]),
+        post("/ai/admin/rescan", "rescan", "scans builders' endpoints by the rules in force", rescan).answers("Rescanned"),
     ]
 }
 

@@ -182,7 +182,7 @@ struct Query {
 
 /// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
-    vec![get("/ai/admin/audit", "the audit trail, newest first", list)]
+    vec![get("/ai/admin/audit", "listAudit", "the audit trail, newest first", list).answers("AuditPage")]
 }
 
 async fn list(Admin(asked): Admin<Query>, State(auditing): State<Arc<Auditing>>) -> Result<Json<Value>, Fault> {

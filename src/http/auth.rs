@@ -14,7 +14,8 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
     page::{PathParams, QueryParams},
-    route::{Asker, Nothing, Whose},
+    route::{Asker, Nothing},
+    row::Whose,
     services::Http,
 };
 use crate::{

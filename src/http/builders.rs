@@ -17,6 +17,7 @@ use super::{
     reply,
     route::{Route, get, post},
     services::{Accounts, Http, Publishing},
+    tools::{OF_PAYERS, OF_PAYMENTS},
 };
 use crate::{
     account::{
@@ -49,12 +50,23 @@ impl Subject for Verdict {
 /// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        post("/ai/builders/register", "makes a builder; priced and paid like a tool", register),
-        get("/ai/builders/me", "the builder's own record", me),
-        post("/ai/builders/keys", "a new key, shown once; the old one is worth nothing from now on", rotate),
-        get("/ai/builders/endpoints", "the builder's endpoints, in whatever state, by slug; for admins all", endpoints),
-        get("/ai/admin/builders", "all builders, the oldest first", list),
-        post("/ai/admin/builders/{id}", "suspends a builder, or restores them", judge),
+        post("/ai/builders/register", "registerBuilder", "makes a builder; priced and paid like a tool", register)
+            .heeds(OF_PAYERS)
+            .takes("Applicant")
+            .answers("Registered")
+            .fails(&[Code::InvalidRegistration])
+            .fails(OF_PAYMENTS),
+        get("/ai/builders/me", "getBuilder", "the builder's own record", me).answers("BuilderAnswer"),
+        post("/ai/builders/keys", "rotateBuilderKey", "a new key, shown once; the old one is worth nothing from now on", rotate)
+            .answers("BuilderKey")
+            .fails(&[Code::ChangedMeanwhile]),
+        get("/ai/builders/endpoints", "listOwnEndpoints", "the builder's endpoints, in whatever state, by slug; for admins all", endpoints)
+            .answers("BriefPage"),
+        get("/ai/admin/builders", "listBuilders", "all builders, the oldest first", list).answers("BuilderPage"),
+        post("/ai/admin/builders/{id}", "judgeBuilder", "suspends a builder, or restores them", judge)
+            .takes("BuilderVerdict")
+            .answers("BuilderAnswer")
+            .fails(&[Code::InvalidDecision, Code::UnknownBuilder, Code::WrongState, Code::ChangedMeanwhile]),
     ]
 }
 

@@ -51,8 +51,11 @@ struct MetricsQuery {
 /// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        get("/ai/endpoints/{slug}/calls", "how its calls ended, newest first, or live", calls),
-        get("/ai/endpoints/{slug}/metrics", "its calls added up in buckets", metrics),
+        get("/ai/endpoints/{slug}/calls", "listCalls", "how its calls ended, newest first, or live", calls)
+            .answers("CallPage")
+            .heeds(&["Last-Event-ID"])
+            .streams(),
+        get("/ai/endpoints/{slug}/metrics", "getMetrics", "its calls added up in buckets", metrics).answers("Metrics"),
     ]
 }
 

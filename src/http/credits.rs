@@ -14,7 +14,8 @@ use super::{
     auth::{Admin, only_admins},
     endpoints::{Body, Subject},
     page::{Limit, PathParams, QueryParams, bad_cursor},
-    route::{Asker, Route, Whose, get, post, put},
+    route::{Asker, Route, get, post, put},
+    row::Whose,
     services::{Earning, Http},
 };
 use crate::{
@@ -48,10 +49,20 @@ impl Subject for CreditVerdict {
 /// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        post("/ai/credits", "mints a credit, whose token is shown this once, or adds to one", mint),
-        get("/ai/credits", "a credit with its movements, newest first; for admins all credits", read),
-        put("/ai/credits/budget", "sets the whole budget of a credit: its holder's own, or the admin's", set_budget),
-        post("/ai/admin/credits/{id}", "revokes a credit, or restores it", decide),
+        post("/ai/credits", "mintCredit", "mints a credit, whose token is shown this once, or adds to one", mint)
+            .heeds(&["Idempotency-Key"])
+            .takes("CreditDraft")
+            .answers("CreditMinted")
+            .fails(&[Code::InvalidCredit, Code::UnknownCredit, Code::CreditRevoked, Code::PaymentReused]),
+        get("/ai/credits", "readCredits", "a credit with its movements, newest first; for admins all credits", read).answers("CreditRead"),
+        put("/ai/credits/budget", "setBudget", "sets the whole budget of a credit: its holder's own, or the admin's", set_budget)
+            .takes("Budget")
+            .answers("CreditAnswer")
+            .fails(&[Code::InvalidCredit]),
+        post("/ai/admin/credits/{id}", "judgeCredit", "revokes a credit, or restores it", decide)
+            .takes("CreditVerdict")
+            .answers("CreditAnswer")
+            .fails(&[Code::InvalidDecision, Code::UnknownCredit, Code::CreditRevoked, Code::WrongState]),
     ]
 }
 

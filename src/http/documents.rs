@@ -1,12 +1,18 @@
-//! Documents for programs that look for what they can call: `/openapi.json` and `/.well-known/x402`.
+//! Documents for programs that look for what they can call: OpenAPI, `llms.txt`, the documents for people as Markdown, and what registries
+//! and crawlers look for.
 //!
-//! They tell what a stranger may see. The first page of each is made once for each change of the catalogue, and each minute; it says where the next one is.
+//! They tell what a stranger may see. What is made of the catalogue is made once for each change of it, and each minute; where it comes in
+//! pages, it says where the next one is.
 
+mod described;
 mod kept;
+mod library;
+mod llms;
 mod openapi;
-mod operations;
 mod paged;
+mod plain;
 mod resources;
+mod subject;
 mod tool;
 
 use std::{sync::Arc, time::Instant};
@@ -17,59 +23,164 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::json;
 
-use self::kept::{Document, Kept};
-pub use self::{
-    kept::Documents,
-    operations::{OPERATIONS, Operation, Takes},
+#[cfg(test)]
+pub(super) use self::described::PARTS;
+pub(super) use self::described::described;
+pub use self::kept::Documents;
+use self::{
+    kept::{Document, Kept},
+    library::MARKDOWN,
+    openapi::Chosen,
 };
-use super::{page::QueryParams, services::Offering, turn::ProcessorTurn};
-use crate::catalog::Snapshot;
+use super::{
+    page::{PathParams, QueryParams},
+    route::{Route, open},
+    row::Answers,
+    services::Offering,
+    turn::ProcessorTurn,
+};
+use crate::{
+    catalog::Snapshot,
+    front::{Code, Fault},
+};
+
+const TEXT: &str = "text/plain; charset=utf-8";
+
+/// Headers by which who has a document already is told so.
+const KEPT: &[&str] = &["If-None-Match"];
+
+/// The routes of this file.
+pub(super) fn routes() -> Vec<Route> {
+    let text = |route: Route, media| route.told(Answers::Text(media)).heeds(KEPT);
+    vec![
+        open::get("/openapi.json", "getOpenApi", "what agents ask for, and the tools called most, in OpenAPI with prices", openapi)
+            .query(&["tools", "tag", "after"])
+            .answers("OpenApi")
+            .heeds(KEPT),
+        open::get("/docs/openapi.json", "getWholeOpenApi", "every operation of the host in OpenAPI, management included", whole)
+            .answers("OpenApi")
+            .heeds(KEPT),
+        open::get("/.well-known/x402", "getResources", "the addresses of the paid tools", well_known)
+            .query(&["after"])
+            .answers("Resources")
+            .heeds(KEPT),
+        text(open::get("/.well-known/ai-catalog.json", "getAiCatalog", "where the card of the MCP server is", ai_catalog), AI_CATALOG),
+        text(open::get("/llms.txt", "getLlmsTxt", "what a language model has to know of the host", llms), MARKDOWN),
+        text(open::get("/llms-tools.txt", "listToolsAsText", "the tools in a line each", llms_tools), MARKDOWN).query(&["after"]),
+        text(open::get("/docs", "getDocsIndex", "what is written about the host", index), MARKDOWN),
+        text(open::get("/docs/{name}", "getDocs", "a document for people; as Markdown with `.md` behind its name", docs), MARKDOWN)
+            .fails(&[Code::NotFound]),
+        open::get("/robots.txt", "getRobots", "what crawlers leave alone", robots).told(Answers::Text(TEXT)),
+        open::get("/favicon.svg", "getSign", "the host's sign", sign).told(Answers::Text("image/svg+xml")),
+        open::get("/favicon.ico", "getIcon", "the host's sign, as pixels", icon).told(Answers::Text("image/x-icon")),
+    ]
+}
 
 /// Which tools are wanted.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Wanted {
+struct Behind {
     /// Those behind this one; from the beginning without it.
     after: Option<String>,
 }
 
-/// Makes the page of a document behind a slug.
-type Make = fn(&Offering, &Snapshot, &str) -> Value;
-
-pub(super) async fn openapi(
+async fn openapi(
     State(offering): State<Arc<Offering>>,
     ProcessorTurn(turn): ProcessorTurn,
-    QueryParams(wanted): QueryParams<Wanted>,
+    QueryParams(wanted): QueryParams<openapi::Wanted>,
     headers: HeaderMap,
-) -> Response {
-    turn.work(|| page(&offering, &wanted, &offering.documents.openapi, openapi::made)).told(&headers)
+) -> Result<Response, Fault> {
+    let some = wanted.read()?;
+    let made = |all: &Snapshot| Document::json(&openapi::made(&offering, all, &some));
+    Ok(turn.work(|| page(&offering, some == Chosen::CalledMost, &offering.documents.openapi, made)).told(&headers))
 }
 
-pub(super) async fn well_known(
+/// All of it is made of the table, and differs from host to host in its address only.
+async fn whole(State(offering): State<Arc<Offering>>, ProcessorTurn(turn): ProcessorTurn, headers: HeaderMap) -> Response {
+    let made = || offering.documents.whole.get_or_init(|| Document::json(&openapi::whole(&offering))).clone();
+    turn.work(made).told(&headers)
+}
+
+async fn well_known(
     State(offering): State<Arc<Offering>>,
     ProcessorTurn(turn): ProcessorTurn,
-    QueryParams(wanted): QueryParams<Wanted>,
+    QueryParams(wanted): QueryParams<Behind>,
     headers: HeaderMap,
 ) -> Response {
-    turn.work(|| page(&offering, &wanted, &offering.documents.well_known, resources::made)).told(&headers)
+    let after = wanted.after.as_deref().unwrap_or_default();
+    let made = |all: &Snapshot| Document::json(&resources::made(&offering, all, after));
+    turn.work(|| page(&offering, wanted.after.is_none(), &offering.documents.well_known, made)).told(&headers)
 }
+
+async fn llms(State(offering): State<Arc<Offering>>, ProcessorTurn(turn): ProcessorTurn, headers: HeaderMap) -> Response {
+    let made = |all: &Snapshot| Document::of(MARKDOWN, llms::made(&offering, all));
+    turn.work(|| page(&offering, true, &offering.documents.llms, made)).told(&headers)
+}
+
+async fn llms_tools(
+    State(offering): State<Arc<Offering>>,
+    ProcessorTurn(turn): ProcessorTurn,
+    QueryParams(wanted): QueryParams<Behind>,
+    headers: HeaderMap,
+) -> Response {
+    let after = wanted.after.unwrap_or_default();
+    turn.work(|| Document::of(MARKDOWN, llms::tools(&offering, &offering.catalog.all(), &after))).told(&headers)
+}
+
+/// What was made of the catalogue last, if it is that which is `kept`; else made now.
+fn page(offering: &Offering, is_kept: bool, kept: &Kept, make: impl Fn(&Snapshot) -> Document) -> Document {
+    // Counted before it is read: what changes in between is read again.
+    let changes = *offering.catalog.changes().borrow();
+    let made = || make(&offering.catalog.all());
+    if is_kept { kept.first(changes, Instant::now(), made) } else { made() }
+}
+
+async fn index(offering: State<Arc<Offering>>, headers: HeaderMap) -> Result<Response, Fault> {
+    docs(offering, PathParams("index".to_owned()), headers).await
+}
+
+/// As Markdown, which every name has with `.md` behind it.
+async fn docs(State(offering): State<Arc<Offering>>, PathParams(name): PathParams<String>, headers: HeaderMap) -> Result<Response, Fault> {
+    let page = offering.documents.page(name.strip_suffix(".md").unwrap_or(&name)).ok_or(Code::NotFound)?;
+    let mut response = Document::of(MARKDOWN, page.text.clone()).told(&headers);
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
+    Ok(response)
+}
+
+const AI_CATALOG: &str = "application/ai-catalog+json";
+
+/// Of the one MCP server that is here.
+async fn ai_catalog(State(offering): State<Arc<Offering>>, headers: HeaderMap) -> Response {
+    let base = &offering.base_url;
+    let host = base.split("://").last().unwrap_or_default().split([':', '/']).next().unwrap_or_default();
+    let card = json!({
+        "identifier": format!("urn:air:{host}:mcp:tollhouse"),
+        "displayName": "Tollhouse",
+        "type": "application/mcp-server-card+json",
+        "url": format!("{base}/ai/mcp/server-card"),
+    });
+    let catalog = json!({ "specVersion": "1.0", "host": { "displayName": "Tollhouse", "identifier": host }, "entries": [card] });
+    Document::of(AI_CATALOG, catalog.to_string()).told(&headers)
+}
+
+/// Tools are for whoever finds them, and registries of agents heed this file as well.
+async fn robots() -> impl IntoResponse {
+    let text = "User-agent: *\nDisallow: /dashboard/\nDisallow: /dev/\nAllow: /\n";
+    ([(header::CONTENT_TYPE, TEXT), (header::CACHE_CONTROL, A_DAY)], text)
+}
+
+const A_DAY: &str = "public, max-age=86400";
 
 /// A sign of the host, for registries that show one: a gate, half open.
 const SIGN: &str = r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><path fill="#234" d="M4 6h5v22H4z"/><path fill="#c52" d="M9 12 29 4v5L9 17z"/></svg>"##;
 
-pub(super) async fn sign() -> impl IntoResponse {
-    let kept = (header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=86400"));
-    ([(header::CONTENT_TYPE, HeaderValue::from_static("image/svg+xml")), kept], SIGN)
+async fn sign() -> impl IntoResponse {
+    ([(header::CACHE_CONTROL, A_DAY), (header::CONTENT_TYPE, "image/svg+xml")], SIGN)
 }
 
-fn page(offering: &Offering, wanted: &Wanted, kept: &Kept, make: Make) -> Document {
-    // Counted before it is read: what changes in between is read again.
-    let changes = *offering.catalog.changes().borrow();
-    let made = |after: &str| make(offering, &offering.catalog.all(), after);
-    match &wanted.after {
-        Some(after) => Document::of(&made(after)),
-        None => kept.first(changes, Instant::now(), || made("")),
-    }
+/// The same, for who asks for nothing else.
+async fn icon() -> impl IntoResponse {
+    ([(header::CACHE_CONTROL, A_DAY), (header::CONTENT_TYPE, "image/x-icon")], include_bytes!("documents/favicon.ico").as_slice())
 }

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     auth::{Anyone, Managed},
-    endpoints::{Body, For, Subject, management_body, unknown_version, whose},
+    endpoints::{Body, For, OF_UPLOADS, Subject, management_body, unknown_version, whose},
     invoked::ResultBody,
     route::{Route, post},
     services::{Http, Publishing},
@@ -39,8 +39,15 @@ impl Subject for Map<String, Value> {
 /// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        post("/ai/endpoints/check", "what an upload would come to; nothing of it is stored", check),
-        post("/ai/endpoints/{slug}/run", "runs a draft, or a version that is kept, for nothing", run),
+        post("/ai/endpoints/check", "checkEndpoint", "what an upload would come to; nothing of it is stored", check)
+            .takes("EndpointCheck")
+            .answers("EndpointChecked")
+            .fails(OF_UPLOADS),
+        post("/ai/endpoints/{slug}/run", "runEndpoint", "runs a draft, or a version that is kept, for nothing", run)
+            .takes("DryRun")
+            .answers("DryRunEnded")
+            .fails(OF_UPLOADS)
+            .fails(&[Code::InvalidMember, Code::InvalidInput, Code::UnknownVersion, Code::UnderReview, Code::SecretsUnavailable]),
     ]
 }
 

@@ -61,14 +61,41 @@ pub(super) async fn management_body(request: Request, http: &Http, most: usize) 
     body::read(&http.shared.intake, peer(&parts.extensions), body, most).await
 }
 
+/// What uploads are refused for.
+pub(super) const OF_UPLOADS: &[Code] = &[
+    Code::InvalidEndpoint,
+    Code::InvalidHandler,
+    Code::AttestationRequired,
+    Code::ContentBlocked,
+    Code::SlugTaken,
+    Code::TooManyEndpoints,
+    Code::SchemaTooCostly,
+];
+
 /// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        post("/ai/endpoints/create", "publishes an endpoint", create),
-        get("/ai/endpoints/{slug}", "its record; for its owner all of it but the source", inspect),
-        patch("/ai/endpoints/{slug}", "changes it", update),
-        delete("/ai/endpoints/{slug}", "removes it", remove),
-        get("/ai/endpoints/{slug}/source", "a version's handler as it was uploaded", source),
+        post("/ai/endpoints/create", "createEndpoint", "publishes an endpoint", create)
+            .takes("EndpointDraft")
+            .answers("EndpointChanged")
+            .fails(OF_UPLOADS),
+        get("/ai/endpoints/{slug}", "inspectEndpoint", "its record; for its owner all of it but the source", inspect)
+            .answers("EndpointInspected")
+            .fails(&[Code::Unauthorized, Code::BuilderSuspended, Code::UnknownEndpoint]),
+        patch("/ai/endpoints/{slug}", "updateEndpoint", "changes it", update)
+            .heeds(&["If-Match"])
+            .takes("EndpointPatch")
+            .answers("EndpointChanged")
+            .fails(OF_UPLOADS)
+            .fails(&[Code::UnknownVersion, Code::RevisionChanged, Code::UnderReview, Code::TakenDown]),
+        delete("/ai/endpoints/{slug}", "deleteEndpoint", "removes it", remove).heeds(&["If-Match"]).answers("EndpointDeleted").fails(&[
+            Code::RevisionChanged,
+            Code::TakenDown,
+            Code::TooManyEndpoints,
+        ]),
+        get("/ai/endpoints/{slug}/source", "getSource", "a version's handler as it was uploaded", source)
+            .answers("EndpointSource")
+            .fails(&[Code::UnknownVersion]),
     ]
 }
 

@@ -52,7 +52,9 @@ impl OfBuilder for Query {
 
 /// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
-    vec![get("/ai/builders/events", "what happened to the builder's endpoints and money, newest first, or live", events)]
+    let events =
+        get("/ai/builders/events", "listEvents", "what happened to the builder's endpoints and money, newest first, or live", events);
+    vec![events.answers("EventPage").heeds(&["Last-Event-ID"]).streams()]
 }
 
 async fn events(

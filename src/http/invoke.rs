@@ -14,6 +14,7 @@ use tollhouse_protocol::limits::Limits;
 use super::{
     invoked::{Front, invoked},
     reply,
+    route::{Route, open},
     services::Calling,
     stream, tools,
 };
@@ -41,10 +42,17 @@ struct Invoke<I> {
     stream: bool,
 }
 
+/// The routes of this file.
+pub(super) fn routes() -> Vec<Route> {
+    let invoke = open::post("/ai/invoke", "invokeTool", "calls a tool by its slug; answers result and receipt", invoke);
+    let invoke = invoke.heeds(tools::OF_PAYERS).takes("Invoke").answers("Invoked").streams().for_agents();
+    vec![invoke.fails(tools::OF_PAYMENTS).fails(tools::OF_CALLS).fails(&[Code::InvalidMember, Code::StreamingRequired])]
+}
+
 /// Largest body, in bytes: the largest input that a tool may take, and what stands around it.
 const MOST_BYTES: usize = Limits::ceilings().input_bytes as usize + (16 << 10);
 
-pub(super) async fn invoke(
+async fn invoke(
     State(calling): State<Arc<Calling>>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     request: Request,

@@ -33,7 +33,8 @@ struct Answer {
 
 /// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
-    vec![get("/ai/admin/ledger", "the accounts of the ledger, and whether they agree with what they are the sums of", read)]
+    let what = "the accounts of the ledger, and whether they agree with what they are the sums of";
+    vec![get("/ai/admin/ledger", "readLedger", what, read).answers("Ledger")]
 }
 
 async fn read(Admin(pages): Admin<Pages>, State(earning): State<Arc<Earning>>) -> Result<Json<Answer>, Fault> {

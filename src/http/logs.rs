@@ -40,7 +40,8 @@ struct Query {
 
 /// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
-    vec![get("/ai/endpoints/{slug}/logs", "what its handler wrote, newest first, or live", logs)]
+    let logs = get("/ai/endpoints/{slug}/logs", "listLogs", "what its handler wrote, newest first, or live", logs);
+    vec![logs.answers("LogPage").heeds(&["Last-Event-ID"]).streams()]
 }
 
 async fn logs(managed: Managed<Query>, State(watching): State<Arc<Watching>>, headers: HeaderMap) -> Result<Response, Fault> {

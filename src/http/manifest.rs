@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     listing::{Listing, with_records},
+    route::{Route, open},
     services::Offering,
     turn::ProcessorTurn,
 };
@@ -25,8 +26,19 @@ const INTERFACE_VERSION: &str = "0.2.0";
 
 const CATALOG_SCHEMA: &str = "tollhouse.x402.hosted-endpoint-catalog.v1";
 
+/// The routes of this file.
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        open::get("/ai/endpoints", "listTools", "the catalogue: slugs, prices, schemas; searched by words", catalog)
+            .query(&["q", "tag", "price", "maxPriceUsd", "sort", "limit", "cursor", "form"])
+            .answers("Catalog")
+            .for_agents(),
+        open::get("/ai/manifest", "getManifest", "what is paid with, and where everything is", manifest).answers("Manifest"),
+    ]
+}
+
 /// The catalogue, a page of it at a time.
-pub(super) async fn catalog(
+async fn catalog(
     State(offering): State<Arc<Offering>>,
     ProcessorTurn(turn): ProcessorTurn,
     RawQuery(query): RawQuery,
@@ -92,7 +104,7 @@ fn envelope(base: &str, form: CatalogForm) -> Value {
     envelope
 }
 
-pub(super) async fn manifest(State(offering): State<Arc<Offering>>) -> Json<Value> {
+async fn manifest(State(offering): State<Arc<Offering>>) -> Json<Value> {
     let base = &offering.base_url;
     let counts = offering.catalog.all().counts();
     Json(json!({

@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use axum::{Json, extract::State};
 use serde_json::{Value, json};
 
-use super::services::Operating;
+use super::{
+    route::{Route, open},
+    services::Operating,
+};
 use crate::{
     front::{Code, Fault},
     store::{Batch, Durability, Size, Space, Store, StoreError},
@@ -14,13 +17,22 @@ use crate::{
 /// How long a commit may take of a host that is ready: a disk that hangs refuses nothing, and does nothing.
 const COMMITS_WITHIN: Duration = Duration::from_secs(5);
 
+/// The routes of this file.
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        open::get("/health", "getHealth", "what is in force, and what there is", health).answers("Health"),
+        open::get("/health/live", "isLive", "whether the process answers", live).answers("Ok"),
+        open::get("/health/ready", "isReady", "whether the host takes calls: the store commits, and workers start", ready).answers("Ok"),
+    ]
+}
+
 /// The process answers.
-pub(super) async fn live() -> Json<Value> {
+async fn live() -> Json<Value> {
     Json(json!({ "ok": true }))
 }
 
 /// The host takes calls: the store takes commits, and workers start.
-pub(super) async fn ready(State(operating): State<Arc<Operating>>) -> Result<Json<Value>, Fault> {
+async fn ready(State(operating): State<Arc<Operating>>) -> Result<Json<Value>, Fault> {
     takes_commits(&*operating.store, COMMITS_WITHIN).await?;
     if operating.shared.shutdown.begun() {
         return Err(Fault::new(Code::Busy, "the host is shutting down"));
@@ -40,7 +52,7 @@ async fn takes_commits(store: &dyn Store, within: Duration) -> Result<(), Fault>
 }
 
 /// What is in force: the sandbox's jail and numbers, who settles. What there is: in the store by kind, and on the disk.
-pub(super) async fn health(State(operating): State<Arc<Operating>>) -> Json<Value> {
+async fn health(State(operating): State<Arc<Operating>>) -> Json<Value> {
     Json(json!({
         "ok": true,
         "version": env!("CARGO_PKG_VERSION"),

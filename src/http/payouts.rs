@@ -30,13 +30,24 @@ impl Subject for Verdict {
 /// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        get("/ai/builders/payout-settings", "where payouts go; `null` before it was said", settings),
-        post("/ai/builders/payout-settings", "says where payouts go", set),
-        get("/ai/builders/payouts", "the builder's packets, newest first", list),
-        post("/ai/builders/payouts", "makes a packet of all that waits", pay_out),
-        get("/ai/builders/payouts/{id}", "one packet, with its receipts", one),
-        get("/ai/admin/payouts", "the packets of all builders", list_all),
-        post("/ai/admin/payouts/{id}", "decides on a packet", decide),
+        get("/ai/builders/payout-settings", "getPayoutSettings", "where payouts go; `null` before it was said", settings)
+            .answers("PayoutSettingsAnswer"),
+        post("/ai/builders/payout-settings", "setPayoutSettings", "says where payouts go", set)
+            .takes("PayoutSettingsDraft")
+            .answers("PayoutSettingsAnswer")
+            .fails(&[Code::InvalidPayout]),
+        get("/ai/builders/payouts", "listPayouts", "the builder's packets, newest first", list).answers("PayoutPage"),
+        post("/ai/builders/payouts", "makePayout", "makes a packet of all that waits", pay_out)
+            .answers("PayoutMade")
+            .fails(&[Code::PayoutSettingsMissing, Code::BelowMinimum]),
+        get("/ai/builders/payouts/{id}", "getPayout", "one packet, with its receipts", one)
+            .answers("PayoutReceipts")
+            .fails(&[Code::UnknownPayout]),
+        get("/ai/admin/payouts", "listAllPayouts", "the packets of all builders", list_all).answers("PayoutPage"),
+        post("/ai/admin/payouts/{id}", "decidePayout", "decides on a packet", decide)
+            .takes("PayoutVerdict")
+            .answers("PayoutAnswer")
+            .fails(&[Code::InvalidDecision, Code::UnknownPayout, Code::WrongState]),
     ]
 }
 

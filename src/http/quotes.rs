@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::{
     endpoints::{Body, Subject},
+    route::{Route, open},
     turn::ProcessorTurn,
 };
 use crate::{
@@ -24,7 +25,7 @@ use crate::{
 /// What a call of a tool costs.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct OfTool {
+struct OfTool {
     slug: String,
     start_network: Option<String>,
     start_asset: Option<String>,
@@ -34,7 +35,7 @@ pub(super) struct OfTool {
 /// The way to what a tool is paid in.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct OfConversion {
+struct OfConversion {
     service_id: String,
     start_network: String,
     start_asset: String,
@@ -44,7 +45,7 @@ pub(super) struct OfConversion {
 /// What somebody else asks.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct OfSeller {
+struct OfSeller {
     url: String,
     method: Option<SellerMethod>,
     start_network: Option<String>,
@@ -64,13 +65,39 @@ impl Subject for OfSeller {
     const CODE: Code = Code::InvalidMember;
 }
 
+/// What ways to what is paid in are refused for.
+const OF_WAYS: &[Code] = &[Code::InvalidMember, Code::UnknownEndpoint, Code::EndpointPaused, Code::NoRoute, Code::RoutesUnavailable];
+
+/// The routes of this file.
+pub(super) fn routes() -> Vec<Route> {
+    let of_sellers = [Code::InvalidMember, Code::NotPaid, Code::NoRoute, Code::SellerUnreachable, Code::SellerUnreadable];
+    vec![
+        open::post("/ai/quote", "quoteTool", "a price of a tool that holds for a while, named by `X-Quote-Id`", tool)
+            .takes("QuoteDraft")
+            .answers("Quote")
+            .for_agents()
+            .fails(OF_WAYS),
+        open::post("/ai/conversion/quote", "quoteConversion", "the way from what a payer holds to what a tool is paid in", conversion)
+            .takes("ConversionDraft")
+            .answers("Conversion")
+            .for_agents()
+            .fails(OF_WAYS),
+        open::post("/x402/quote", "quoteSeller", "what an external seller asks for", seller)
+            .takes("SellerDraft")
+            .answers("SellerQuote")
+            .for_agents()
+            .fails(&of_sellers)
+            .fails(&[Code::RoutesUnavailable]),
+    ]
+}
+
 /// What is held, if anything of it is said.
 fn start(network: Option<String>, asset: Option<String>, address: Option<String>) -> Option<Start> {
     (network.is_some() || asset.is_some()).then_some(Start { network, asset, address })
 }
 
 /// `POST /ai/quote`.
-pub(super) async fn tool(
+async fn tool(
     State(desk): State<Arc<QuoteDesk>>,
     ProcessorTurn(turn): ProcessorTurn,
     Body(asked): Body<OfTool, SMALL_BODY_BYTES>,
@@ -86,7 +113,7 @@ pub(super) async fn tool(
 }
 
 /// `POST /ai/conversion/quote`.
-pub(super) async fn conversion(
+async fn conversion(
     State(desk): State<Arc<QuoteDesk>>,
     ProcessorTurn(turn): ProcessorTurn,
     Body(asked): Body<OfConversion, SMALL_BODY_BYTES>,
@@ -100,7 +127,7 @@ pub(super) async fn conversion(
 }
 
 /// `POST /x402/quote`.
-pub(super) async fn seller(
+async fn seller(
     State(desk): State<Arc<QuoteDesk>>,
     ProcessorTurn(turn): ProcessorTurn,
     Body(asked): Body<OfSeller, SMALL_BODY_BYTES>,

@@ -5,15 +5,33 @@ use std::sync::Arc;
 use axum::{Json, extract::State};
 use serde_json::{Value, json};
 
-use super::page::PathParams;
-use super::services::Proving;
+use super::{
+    page::PathParams,
+    route::{Route, open},
+    services::Proving,
+};
 use crate::{
     base::id::ReceiptId,
     front::{Code, Fault},
     money::{PaymentId, refund::Refund},
 };
 
-pub(super) async fn receipt(State(proving): State<Arc<Proving>>, PathParams(id): PathParams<String>) -> Result<Json<Value>, Fault> {
+/// The routes of this file.
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        open::get("/ai/receipts/{id}", "getReceipt", "a signed receipt", receipt)
+            .answers("ReceiptAnswer")
+            .for_agents()
+            .fails(&[Code::UnknownReceipt]),
+        open::get("/ai/payments/{id}", "getPayment", "what became of a payment", payment)
+            .answers("PaymentAnswer")
+            .for_agents()
+            .fails(&[Code::UnknownPayment]),
+        open::get("/.well-known/jwks.json", "getReceiptKeys", "the keys that receipts are signed with", jwks).answers("KeySet"),
+    ]
+}
+
+async fn receipt(State(proving): State<Arc<Proving>>, PathParams(id): PathParams<String>) -> Result<Json<Value>, Fault> {
     let unknown = || Fault::from(Code::UnknownReceipt);
     let id: ReceiptId = id.parse().map_err(|_| unknown())?;
     let receipt = proving.receipts.find(id.as_str()).await?.ok_or_else(unknown)?;
@@ -28,7 +46,7 @@ pub(super) async fn receipt(State(proving): State<Arc<Proving>>, PathParams(id):
 }
 
 /// The state of one payment, so that a caller whose connection broke need not pay to find out.
-pub(super) async fn payment(State(proving): State<Arc<Proving>>, PathParams(id): PathParams<String>) -> Result<Json<Value>, Fault> {
+async fn payment(State(proving): State<Arc<Proving>>, PathParams(id): PathParams<String>) -> Result<Json<Value>, Fault> {
     let unknown =
         || Fault::from(Code::UnknownPayment).hint("the id is in `X-Payment-Id`, in the `accepted` event, and in errors about the payment");
     let id: PaymentId = id.parse().map_err(|_| unknown())?;
@@ -36,6 +54,6 @@ pub(super) async fn payment(State(proving): State<Arc<Proving>>, PathParams(id):
     Ok(Json(json!({ "ok": true, "payment": state })))
 }
 
-pub(super) async fn jwks(State(proving): State<Arc<Proving>>) -> Json<Value> {
+async fn jwks(State(proving): State<Arc<Proving>>) -> Json<Value> {
     Json(proving.signer.jwks())
 }

@@ -40,7 +40,10 @@ impl Subject for Asked {
 
 /// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
-    vec![post("/ai/admin/refunds", "gives back what a receipt paid, or a part of it", give)]
+    let give = post("/ai/admin/refunds", "giveRefund", "gives back what a receipt paid, or a part of it", give);
+    let give = give.heeds(&["Idempotency-Key"]).takes("RefundDraft").answers("RefundGiven");
+    let refused = [Code::InvalidRefund, Code::UnknownReceipt, Code::NotRefundable, Code::RefundTooLarge, Code::PaymentReused];
+    vec![give.fails(&refused).fails(&[Code::UnknownCredit, Code::CreditRevoked])]
 }
 
 /// Asked for again with the same `Idempotency-Key`, or the same transaction, the same refund.

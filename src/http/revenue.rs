@@ -41,8 +41,8 @@ impl OfBuilder for Own {
 /// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        get("/ai/builders/revenue", "what the builder's endpoints earned", revenue),
-        get("/ai/admin/revenue", "what the host itself earned", platform),
+        get("/ai/builders/revenue", "getRevenue", "what the builder's endpoints earned", revenue).answers("Revenue"),
+        get("/ai/admin/revenue", "getHostRevenue", "what the host itself earned", platform).answers("HostRevenue"),
     ]
 }
 

@@ -1,7 +1,8 @@
-//! Routes of management, as the file of each subject declares them: how one is asked for, what it is for, and what performs it.
+//! The one table of operations, as the file of each subject declares its rows: how one is asked for, what it is for, what it takes,
+//! answers and refuses, and what performs it. The router, the documents and the tests are made of it.
 //!
-//! Who may ask is said by no row: it is the type of the handler's first argument, which lets nobody else in. So is what the
-//! query may say. A handler that does not begin with an [`Asker`] is no route.
+//! Who may ask for something of management is said by no row: it is the type of the handler's first argument, which lets nobody
+//! else in. So is what the query may say. A handler that does not begin with an [`Asker`] is [`open`] to everyone.
 
 use axum::{
     Router,
@@ -14,54 +15,11 @@ use serde::{
     forward_to_deserialize_any,
 };
 
-use super::services::Http;
-
-/// Whose business a route is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whose {
-    /// Everyone's, strangers' too.
-    Everyone,
-    /// Any builder's, for what becomes their own.
-    Builders,
-    /// The builder's who shows the key; an admin names one by `?builderId=`, and a builder names no other.
-    Themselves,
-    /// The owner's of the endpoint that the path names.
-    Owner,
-    /// Admins'.
-    Admins,
-    /// Not a builder's; whoever holds the credit's token asks with that.
-    Holder,
-}
-
-impl Whose {
-    /// As documents say it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Everyone => "everyone",
-            Self::Builders => "builders",
-            Self::Themselves => "the builder",
-            Self::Owner => "the owner",
-            Self::Admins => "admins",
-            Self::Holder => "the holder",
-        }
-    }
-}
-
-/// A route, as tests and documents read it.
-#[derive(Debug, Clone)]
-pub struct Row {
-    /// In capitals.
-    pub method: &'static str,
-    /// With `{slug}` or `{id}` where it names something.
-    pub path: &'static str,
-    /// Who may ask. Admins may wherever a builder may.
-    pub whose: Whose,
-    /// The names that its query takes. Any other is refused.
-    pub query: &'static [&'static str],
-    /// What it is for.
-    pub what: &'static str,
-}
+use super::{
+    row::{Answers, Row, Whose},
+    services::Http,
+};
+use crate::front::Code;
 
 /// A row, and what performs it.
 pub(super) struct Route {
@@ -73,6 +31,51 @@ impl Route {
     /// Adds it to the routes that there are.
     pub(super) fn join(self, router: Router<Http>) -> Router<Http> {
         router.route(self.row.path, self.performs)
+    }
+
+    /// With a JSON body of this schema.
+    pub(super) fn takes(mut self, schema: &'static str) -> Self {
+        self.row.takes = Some(schema);
+        self
+    }
+
+    /// Answered with JSON of this schema.
+    pub(super) fn answers(self, schema: &'static str) -> Self {
+        self.told(Answers::Json(schema))
+    }
+
+    pub(super) fn told(mut self, answers: Answers) -> Self {
+        self.row.answers = answers;
+        self
+    }
+
+    /// Followed live by who asks for a stream.
+    pub(super) fn streams(mut self) -> Self {
+        self.row.streams = true;
+        self
+    }
+
+    /// Heeding these headers.
+    pub(super) fn heeds(mut self, headers: &'static [&'static str]) -> Self {
+        self.row.headers = headers;
+        self
+    }
+
+    /// With these names in its query, of what is [`open`].
+    pub(super) fn query(mut self, names: &'static [&'static str]) -> Self {
+        self.row.query = names;
+        self
+    }
+
+    /// Refused for these besides.
+    pub(super) fn fails(mut self, codes: &[Code]) -> Self {
+        self.row.fails.extend(codes);
+        self
+    }
+
+    pub(super) fn for_agents(mut self) -> Self {
+        self.row.for_agents = true;
+        self
     }
 }
 
@@ -104,13 +107,13 @@ arguments!(B C D E F);
 
 macro_rules! methods {
     ($($method:ident $filter:ident;)*) => {
-        $(pub(super) fn $method<H, T>(path: &'static str, what: &'static str, handler: H) -> Route
+        $(pub(super) fn $method<H, T>(path: &'static str, id: &'static str, what: &'static str, handler: H) -> Route
         where
             H: Handler<T, Http>,
             T: Arguments + 'static,
         {
             let (whose, query) = (<T::Asker as Asker>::WHOSE, names::<<T::Asker as Asker>::Query>());
-            let row = Row { method: stringify!($filter), path, whose, query, what };
+            let row = Row { whose, query, ..Row::new(stringify!($filter), path, id, what) };
             Route { row, performs: on(MethodFilter::$filter, handler) }
         })*
     };
@@ -122,6 +125,35 @@ methods! {
     put PUT;
     patch PATCH;
     delete DELETE;
+}
+
+/// Routes that everyone may ask for, whatever their handlers begin with.
+pub(super) mod open {
+    use axum::{
+        handler::Handler,
+        routing::{MethodFilter, on},
+    };
+
+    use super::{Http, Route, Row};
+
+    macro_rules! methods {
+        ($($method:ident $filter:ident;)*) => {
+            $(pub(in crate::http) fn $method<H: Handler<T, Http>, T: 'static>(
+                path: &'static str,
+                id: &'static str,
+                what: &'static str,
+                handler: H,
+            ) -> Route {
+                Route { row: Row::new(stringify!($filter), path, id, what), performs: on(MethodFilter::$filter, handler) }
+            })*
+        };
+    }
+
+    methods! {
+        get GET;
+        head HEAD;
+        post POST;
+    }
 }
 
 /// A query that says nothing.

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use axum::{Json, extract::State};
 use serde_json::{Value, json};
 
-use super::services::Offering;
+use super::{
+    route::{Route, open},
+    services::Offering,
+};
 
 /// What a builder vouches for by `safetyAttestation.accepted`.
 const STATEMENT: &str = "I have the right to publish this content. It holds no illegal material, no secrets, no private data of other people, and nothing used without permission; and I answer for what the endpoint returns.";
@@ -19,8 +22,14 @@ const LIMITS: &[&str] = &[
     "Terms are listed in a few languages only. Passing the scan is no approval by the operator.",
 ];
 
+/// The routes of this file.
+pub(super) fn routes() -> Vec<Route> {
+    let policy = open::get("/ai/content-safety/policy", "getContentSafetyPolicy", "what is not published here", policy);
+    vec![policy.answers("SafetyPolicy")]
+}
+
 /// The policy in force, for everyone.
-pub(super) async fn policy(State(offering): State<Arc<Offering>>) -> Json<Value> {
+async fn policy(State(offering): State<Arc<Offering>>) -> Json<Value> {
     let rules: Vec<_> = offering.scanner.rules().collect();
     Json(json!({
         "ok": true,

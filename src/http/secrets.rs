@@ -43,10 +43,17 @@ fn hidden<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Zeroizing<String
 /// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        get("/ai/endpoints/{slug}/secrets", "the names of its secrets", list),
-        post("/ai/endpoints/{slug}/secrets", "sets or replaces a secret", set),
-        delete("/ai/endpoints/{slug}/secrets", "removes the secret that `name` names", remove),
-        post("/ai/admin/secrets/rotate", "rotates the master key", rotate),
+        get("/ai/endpoints/{slug}/secrets", "listSecrets", "the names of its secrets", list).answers("SecretList"),
+        post("/ai/endpoints/{slug}/secrets", "setSecret", "sets or replaces a secret", set)
+            .takes("NewSecret")
+            .answers("SecretSet")
+            .fails(&[Code::InvalidSecret, Code::SecretsUnavailable]),
+        delete("/ai/endpoints/{slug}/secrets", "removeSecret", "removes the secret that `name` names", remove)
+            .answers("SecretRemoved")
+            .fails(&[Code::UnknownSecret]),
+        post("/ai/admin/secrets/rotate", "rotateMasterKey", "rotates the master key", rotate)
+            .answers("Rotation")
+            .fails(&[Code::MasterKeyGiven, Code::SecretsUnavailable]),
     ]
 }
 

@@ -91,6 +91,8 @@ pub struct Offering {
     pub contact: Option<String>,
     /// What programs read, as it was made last.
     pub documents: Documents,
+    /// How often what is called.
+    pub metrics: Arc<Metrics>,
     /// Public URL, as it stands in records.
     pub base_url: String,
 }

@@ -14,10 +14,18 @@ use axum::{
 use serde_json::json;
 use tollhouse_protocol::limits::Limits;
 
-use super::{page::PathParams, reply, services::Calling, stream};
+use super::{
+    navigated,
+    page::PathParams,
+    reply,
+    route::{Route, open},
+    row::Answers,
+    services::Calling,
+    stream,
+};
 use crate::{
     call::{Asked, Call, CallError, Input, MAX_QUERY_FIELDS, RequestHead, check_query},
-    front::{Fault, body, bought, network, offered, quote, sse},
+    front::{Code, Fault, body, bought, network, offered, quote, sse},
     money::{Offered, Way},
     tool::CatalogForm,
 };
@@ -25,13 +33,80 @@ use crate::{
 /// [`RequestHead::HEADERS`], parsed once.
 static TOLD: LazyLock<Vec<HeaderName>> = LazyLock::new(|| RequestHead::HEADERS.iter().map(|name| HeaderName::from_static(name)).collect());
 
+/// What pays, and under which quote.
+pub(super) const OF_PAYERS: &[&str] = &["PAYMENT-SIGNATURE", "X-PAYMENT", "X-Developer-Credit", "X-Quote-Id"];
+
+/// What is paid for is refused for, as far as it is about the payment.
+pub(super) const OF_PAYMENTS: &[Code] = &[
+    Code::InvalidPaymentIdentifier,
+    Code::PaymentRequired,
+    Code::BudgetExceeded,
+    Code::CreditFrozen,
+    Code::PaymentReused,
+    Code::PaymentInProgress,
+    Code::QuoteExpired,
+    Code::QuoteInvalid,
+    Code::FacilitatorUnavailable,
+    Code::SettlementUnknown,
+    Code::CallLost,
+];
+
+/// What calls are refused for besides, and what becomes of those that begin.
+pub(super) const OF_CALLS: &[Code] = &[
+    Code::InvalidJson,
+    Code::Unauthorized,
+    Code::BuilderSuspended,
+    Code::UnknownEndpoint,
+    Code::BodyTooSlow,
+    Code::Cancelled,
+    Code::EndpointPaused,
+    Code::BodyTooLarge,
+    Code::UnsupportedMediaType,
+    Code::InvalidInput,
+    Code::HandlerFailed,
+    Code::InvalidOutput,
+    Code::WallTimeExceeded,
+    Code::CpuTimeExceeded,
+    Code::MemoryExceeded,
+    Code::OutputTooLarge,
+    Code::OpLimitExceeded,
+    Code::SchemaTooCostly,
+    Code::SandboxCrashed,
+    Code::SecretsUnavailable,
+];
+
+/// The routes of this file.
+pub(super) fn routes() -> Vec<Route> {
+    let calls = |route: Route| route.told(Answers::Tool).heeds(OF_PAYERS).streams().for_agents().fails(OF_PAYMENTS).fails(OF_CALLS);
+    let input = "a call with the query as its input; with `?inspect` and nothing else, the tool's record";
+    vec![
+        calls(open::get("/tools/{slug}", "inspectTool", input, call)).query(&["inspect"]),
+        calls(open::post("/tools/{slug}", "callTool", "calls a tool of the catalogue with its input; 402 where it is paid", call))
+            .takes("ToolInput"),
+        open::head("/tools/{slug}", "challengeTool", "what a call would be challenged with, in the headers; never a call", head)
+            .told(Answers::Tool)
+            .fails(OF_PAYMENTS)
+            .fails(OF_CALLS),
+    ]
+}
+
 /// Calls a tool: the body of a POST or the query of a GET is its input.
-pub(super) async fn call(
+async fn call(
     State(calling): State<Arc<Calling>>,
     PathParams(slug): PathParams<String>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     request: Request,
 ) -> Result<Response, Fault> {
+    if !navigated::by_a_person(request.headers()) {
+        return called(calling, slug, peer, request).await;
+    }
+    let (catalog, base_url) = (Arc::clone(&calling.catalog), calling.base_url.clone());
+    let live = catalog.find_listed(&slug);
+    let answer = called(calling, slug, peer, request).await;
+    answer.or_else(|refused| Ok(navigated::page(refused, live.as_ref().map(|live| &live.endpoint), &base_url)))
+}
+
+async fn called(calling: Arc<Calling>, slug: String, peer: SocketAddr, request: Request) -> Result<Response, Fault> {
     let (parts, body) = request.into_parts();
     let query = query_fields(&parts.uri);
     if parts.method == Method::GET && query.iter().any(|(name, value)| name == "inspect" && value.is_empty()) {
@@ -69,11 +144,7 @@ fn method(parts: &Parts) -> &'static str {
 }
 
 /// HEAD: the challenge of a paid tool, whatever is offered; never a run, never a settlement.
-pub(super) async fn head(
-    State(calling): State<Arc<Calling>>,
-    PathParams(slug): PathParams<String>,
-    headers: HeaderMap,
-) -> Result<Response, Fault> {
+async fn head(State(calling): State<Arc<Calling>>, PathParams(slug): PathParams<String>, headers: HeaderMap) -> Result<Response, Fault> {
     let (live, by) = calling.shared.callers.called(&calling.calls, &headers, &slug).await?;
     calling.calls.check_offered(&live, (by, Way::Get), &Offered::Nothing, quote(&headers).as_deref())?;
     Ok(StatusCode::OK.into_response())

@@ -1,14 +1,19 @@
 //! Documents for programs that look for what they can call, and those who check such documents and challenges.
 
-use std::path::PathBuf;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::process::Command;
-use tollhouse::http::OPERATIONS;
+use tollhouse::http;
 
-use crate::harness::{Host, chain::clients, js};
+use crate::harness::{Host, chain::clients, eventually, js};
 
 const SAME: &str = "export default async (req) => req.input;";
 
@@ -121,7 +126,8 @@ async fn documents_of_many_tools_come_in_pages() {
     for some in names.chunks(8) {
         join_all(some.iter().map(|name| async { host.publish(&js(name, 0.01, SAME)).await })).await;
     }
-    let (mut found, mut next) = (vec![], Some("/openapi.json".to_owned()));
+    let first = host.get("/openapi.json").await.is(200).json();
+    let (mut found, mut next) = (vec![], first["x-next"].as_str().map(|url| url.strip_prefix(&host.url).unwrap().to_owned()));
     while let Some(path) = next {
         let page = host.get(&path).await.is(200).json();
         assert!(page["paths"].as_object().unwrap().len() <= 40, "checkers warn above 40 operations");
@@ -151,22 +157,115 @@ async fn the_ways_to_pay_are_those_of_all_paid_tools() {
     assert_eq!(schemes, ["upto", "exact"], "{listed}");
 }
 
+/// How a path is asked for, with something in place of what it names.
+fn filled(path: &str) -> String {
+    path.replace("{slug}", "none-such").replace("{id}", "none-such").replace("{name}", "agents")
+}
+
 #[tokio::test]
-async fn each_operation_of_the_document_is_one_of_the_host() {
+async fn each_operation_of_the_table_is_one_of_the_host_and_the_other_way_round() {
     let host = Host::start().await;
-    let document = host.get("/openapi.json").await.is(200).json();
-    for operation in OPERATIONS {
-        let told = &document["paths"][operation.path][operation.method];
-        assert_eq!(told["operationId"], operation.id);
-        let path = operation.path.replace("{slug}", "none-such").replace("{id}", "none-such");
-        let request = host.request(operation.method.to_uppercase().parse().unwrap(), &path);
-        let request = if operation.method == "post" {
-            request.header("accept", "application/json, text/event-stream").json(&json!({}))
-        } else {
-            request
-        };
-        let answer = host.send(request).await;
-        let code = answer.json()["error"]["code"].clone();
-        assert!(answer.status != 405 && code != "not_found", "{} {}: {answer:?}", operation.method, operation.path);
+    let document = host.get("/docs/openapi.json").await.is(200).json();
+    let mut methods: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for row in http::rows() {
+        assert_eq!(document["paths"][row.path][row.method.to_lowercase()]["operationId"], row.id);
+        methods.entry(row.path).or_default().insert(row.method);
     }
+    let told: BTreeSet<_> = document["paths"].as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(told, methods.keys().copied().collect());
+    for (path, mut methods) in methods {
+        // Whoever takes GET takes HEAD.
+        if methods.contains("GET") {
+            methods.insert("HEAD");
+        }
+        let refused = host.send(host.request(Method::TRACE, &filled(path))).await.is(405);
+        let allowed: BTreeSet<_> = refused.has("allow").split(',').map(str::trim).collect();
+        assert_eq!(allowed, methods, "{path}");
+    }
+}
+
+/// Every other route would be one that the table does not know.
+#[test]
+fn routes_are_made_of_the_table_alone() {
+    fn sources(folder: &Path, found: &mut Vec<(String, String)>) {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                sources(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push((path.to_string_lossy().into_owned(), fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    let mut found = vec![];
+    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
+    let code =
+        |text: &str| if text.contains("Router") { text.split("\nmod tests {").next().unwrap().matches(".route(").count() } else { 0 };
+    let own: Vec<_> = found
+        .iter()
+        .filter(|(file, text)| code(text) > 0 && !file.contains("/tests"))
+        .map(|(file, _)| file.split("/src/").last().unwrap())
+        .collect();
+    let known = ["http/route.rs", "mcp/card.rs", "mcp/transport.rs"];
+    assert!(own.iter().all(|file| known.contains(file)), "{own:?}: what asks for these is in no row of `http::rows`");
+}
+
+#[tokio::test]
+async fn the_whole_document_is_openapi() {
+    let host = Host::builder().with_catalogue().start().await;
+    for path in ["/docs/openapi.json", "/openapi.json"] {
+        let document = host.get(path).await.is(200);
+        let file = host.folder().join("openapi.json");
+        fs::write(&file, &document.body).unwrap();
+        let told = checked(PathBuf::from("node"), &[clients().join("openapi.mjs").to_str().unwrap(), file.to_str().unwrap()]).await;
+        assert_eq!(told, json!({ "valid": true, "version": "3.1" }), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_tools_that_are_called_most_come_first() {
+    let host = Host::start().await;
+    let names: Vec<_> = (0..34).map(|n| format!("tool-{n:03}")).collect();
+    for some in names.chunks(8) {
+        join_all(some.iter().map(|name| async { host.publish(&js(name, 0.01, SAME)).await })).await;
+    }
+    let credit = host.mint(1.0).await;
+    host.call_credit("tool-033", &json!({}), &credit).await.is(200);
+    let has = |document: &Value, name: &str| document["paths"][format!("/tools/{name}")].is_object();
+    // What is called is counted when its call has ended, which may be after its answer.
+    let document = eventually("the call is counted", Duration::from_secs(20), || async {
+        // A change of the catalogue has the document made anew.
+        host.change("tool-000", &json!({ "title": "again" })).await;
+        Some(host.get("/openapi.json").await.is(200).json()).filter(|document| has(document, "tool-033"))
+    });
+    let document = document.await;
+    assert!(!has(&document, "tool-029") && has(&document, "tool-028"), "30 of them: the others by name");
+    assert_eq!(document["x-next"], format!("{}/openapi.json?after=", host.url));
+    assert!(document["paths"].as_object().unwrap().values().flat_map(|item| item.as_object().unwrap().keys()).count() <= 40);
+    for key in ["x-discovery", "x-agentcash-guidance"] {
+        assert_eq!(document[key]["llmsTxtUrl"], format!("{}/llms.txt", host.url));
+    }
+    let named = host.get("/openapi.json?tools=tool-029,%20tool-030,none-such").await.is(200).json();
+    assert!(has(&named, "tool-029") && has(&named, "tool-030") && !has(&named, "tool-000"));
+    let mut tagged = js("tagged", 0.01, SAME);
+    tagged["tags"] = json!(["Sound"]);
+    host.publish(&tagged).await;
+    let document = host.get("/openapi.json?tag=sound").await.is(200).json();
+    assert!(has(&document, "tagged") && !has(&document, "tool-000"));
+    let behind = host.get("/openapi.json?tag=sound&after=tagged").await.is(200).json();
+    assert!(!has(&behind, "tagged") && behind["x-next"].is_null(), "{behind}");
+    for wrong in ["?tools=a&tag=b", "?tools=a&after=c", &format!("?tools={}", ["a"; 31].join(","))] {
+        host.get(&format!("/openapi.json{wrong}")).await.fails(400, "invalid_request", "caller");
+    }
+}
+
+#[tokio::test]
+async fn free_tools_that_are_asked_for_by_name_have_no_price() {
+    let host = Host::start().await;
+    host.publish(&js("free-one", 0.0, SAME)).await;
+    let document = host.get("/openapi.json?tools=free-one").await.is(200).json();
+    let operation = &document["paths"]["/tools/free-one"]["post"];
+    assert!(
+        operation["operationId"].is_string() && operation["x-payment-info"].is_null() && operation["responses"]["402"].is_null(),
+        "{operation}"
+    );
 }

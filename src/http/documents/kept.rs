@@ -1,7 +1,7 @@
 //! Documents that are made once for each change of what they tell.
 
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -13,11 +13,42 @@ use bytes::Bytes;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// The documents as they were made last.
-#[derive(Debug, Default)]
+use super::{
+    described::described,
+    library::{Page, pages},
+};
+use crate::http::row::Row;
+
+/// The documents: what is made of the table of operations once, and the others as they were made last.
+#[derive(Debug)]
 pub struct Documents {
+    /// The operations that agents are told of.
+    pub(super) for_agents: Vec<Row>,
+    /// All of them in OpenAPI, but for what differs from host to host.
+    pub(super) described: Value,
+    /// The same with that, once somebody has asked for it.
+    pub(super) whole: OnceLock<Document>,
+    /// For people.
+    pub(super) pages: Vec<Page>,
     pub(super) openapi: Kept,
     pub(super) well_known: Kept,
+    pub(super) llms: Kept,
+}
+
+impl Documents {
+    /// Those of the host at `base_url`, with these operations.
+    #[must_use]
+    pub fn new(rows: Vec<Row>, base_url: &str) -> Self {
+        let (described, pages) = (described(&rows), pages(&rows, base_url));
+        let for_agents = rows.into_iter().filter(|row| row.for_agents).collect();
+        let (openapi, well_known, llms) = (Kept::default(), Kept::default(), Kept::default());
+        Self { for_agents, described, whole: OnceLock::new(), pages, openapi, well_known, llms }
+    }
+
+    /// The page of this name.
+    pub(super) fn page(&self, name: &str) -> Option<&Page> {
+        self.pages.iter().find(|page| page.name == name)
+    }
 }
 
 /// How long a page is kept, here and by who has read it: what facilitators say of themselves comes and changes without the catalogue.
@@ -30,29 +61,34 @@ pub(super) struct Kept(Mutex<Option<(u64, Instant, Document)>>);
 /// A document as it is sent.
 #[derive(Debug, Clone)]
 pub(super) struct Document {
+    media: &'static str,
     body: Bytes,
     etag: HeaderValue,
 }
 
 impl Kept {
     /// The first page after so many changes: as it was made for them not long ago, or made now.
-    pub(super) fn first(&self, changes: u64, now: Instant, make: impl FnOnce() -> Value) -> Document {
+    pub(super) fn first(&self, changes: u64, now: Instant, make: impl FnOnce() -> Document) -> Document {
         let last = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let current = |made: u64, at: Instant| made == changes && now.saturating_duration_since(at) < KEPT;
         if let Some((.., document)) = last().as_ref().filter(|(made, at, _)| current(*made, *at)) {
             return document.clone();
         }
-        let document = Document::of(&make());
+        let document = make();
         *last() = Some((changes, now, document.clone()));
         document
     }
 }
 
 impl Document {
-    pub(super) fn of(value: &Value) -> Self {
-        let body = value.to_string();
+    pub(super) fn json(value: &Value) -> Self {
+        Self::of("application/json", value.to_string())
+    }
+
+    pub(super) fn of(media: &'static str, body: impl Into<Bytes>) -> Self {
+        let body = body.into();
         let etag = format!("\"{}\"", hex::encode(&Sha256::digest(&body)[..16]));
-        Self { etag: HeaderValue::from_str(&etag).expect("hex digits in quotes"), body: Bytes::from(body) }
+        Self { media, etag: HeaderValue::from_str(&etag).expect("hex digits in quotes"), body }
     }
 
     /// To who may have it already.
@@ -65,7 +101,7 @@ impl Document {
         if known {
             return (StatusCode::NOT_MODIFIED, told).into_response();
         }
-        (told, [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], self.body).into_response()
+        (told, [(header::CONTENT_TYPE, HeaderValue::from_static(self.media))], self.body).into_response()
     }
 }
 
@@ -78,7 +114,7 @@ mod tests {
     #[test]
     fn a_page_is_made_anew_after_a_change_and_after_a_minute() {
         let (kept, now) = (Kept::default(), Instant::now());
-        let made = |changes, later: Duration, value: u64| kept.first(changes, now + later, || json!(value)).body;
+        let made = |changes, later: Duration, value: u64| kept.first(changes, now + later, || Document::json(&json!(value))).body;
         assert_eq!(made(1, Duration::ZERO, 1), "1");
         assert_eq!(made(1, KEPT - Duration::from_millis(1), 2), "1");
         assert_eq!(made(1, KEPT, 3), "3");

@@ -1,147 +1,152 @@
-//! `/openapi.json`: what everyone may ask for, in OpenAPI 3.1, with the keys that agents' registries read.
+//! `/openapi.json`: what agents ask for, and tools, with the keys that agents' registries read; `/docs/openapi.json`: all there is.
 
-use serde_json::{Map, Value, json};
+use std::{cmp::Reverse, sync::Arc};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::{
-    operations::{OPERATIONS, Operation, Takes},
+    described::{components, paths},
     paged::{MAX_PAGE_BYTES, TOOLS, paid},
     tool::path_item,
 };
-use crate::{catalog::Snapshot, http::services::Offering};
+use crate::{
+    catalog::{Live, Snapshot},
+    front::Fault,
+    http::services::Offering,
+    tool::Availability,
+};
 
 /// For agents that read this document and nothing else.
 const GUIDANCE: &str = "Paid tools answer 402 with an x402 challenge: v2 in the PAYMENT-REQUIRED header, v1 in the body. Repeat the same request \
     with PAYMENT-SIGNATURE (v2) or X-PAYMENT (v1), or with X-Developer-Credit. Only a result that fits the tool's output schema is charged. \
     After a lost answer show the same payment with the same request again: it is never charged twice, and GET /ai/payments/{id} says what \
-    became of it. GET /ai/endpoints searches the whole catalogue (q, tag, price, maxPriceUsd); this document has one page of the paid tools, \
-    and `x-next` is the address of the next one. The same tools speak MCP at /ai/mcp.";
+    became of it. GET /ai/endpoints searches the whole catalogue (q, tag, price, maxPriceUsd). This document has the paid tools that are called \
+    most; ?tools=a,b has those of these slugs, ?tag= those with a tag, and `x-next` is the address of all of them, a page at a time. The same \
+    tools speak MCP at /ai/mcp. Every operation, management included, is in /docs/openapi.json; /llms.txt says where what is written.";
 
-/// The page behind `after`.
-pub(super) fn made(offering: &Offering, all: &Snapshot, after: &str) -> Value {
+/// Most slugs that are asked for at once.
+const MAX_NAMED: usize = TOOLS;
+
+/// Which tools are wanted.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Wanted {
+    tools: Option<String>,
+    tag: Option<String>,
+    after: Option<String>,
+}
+
+/// Which tools a document has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Chosen {
+    CalledMost,
+    Named(Vec<String>),
+    /// Those behind a slug, by name; with a tag, if one is said.
+    Behind(Option<String>, String),
+}
+
+impl Wanted {
+    /// How tools are chosen.
+    ///
+    /// # Errors
+    ///
+    /// 400 for names and anything else at once, and for too many names.
+    pub(super) fn read(self) -> Result<Chosen, Fault> {
+        match (self.tools, self.tag, self.after) {
+            (None, None, None) => Ok(Chosen::CalledMost),
+            (Some(slugs), None, None) => {
+                let slugs: Vec<_> = slugs.split(',').map(|slug| slug.trim().to_owned()).filter(|slug| !slug.is_empty()).collect();
+                if slugs.len() > MAX_NAMED {
+                    return Err(Fault::bad_request(format!("at most {MAX_NAMED} tools can be asked for at once")));
+                }
+                Ok(Chosen::Named(slugs))
+            }
+            (None, tag, after) => Ok(Chosen::Behind(tag, after.unwrap_or_default())),
+            (Some(_), ..) => Err(Fault::bad_request("tools are chosen by `tools`, or by `tag` and `after`")),
+        }
+    }
+}
+
+/// The document for agents.
+pub(super) fn made(offering: &Offering, all: &Snapshot, some: &Chosen) -> Value {
     let base = &offering.base_url;
-    let (mut paths, mut schemas) = (public(), Map::new());
-    let mut left = paid(all, after).peekable();
-    let (mut bytes, mut last) = (0, "");
+    let rows = &offering.documents.for_agents;
+    let (mut paths, mut components) = (paths(rows), components(rows));
+    let chosen = chosen(offering, all, some);
+    let (mut left, mut bytes, mut last) = (chosen.iter().peekable(), 0, "");
     for _ in 0..TOOLS {
         let Some(live) = left.next_if(|_| bytes < MAX_PAGE_BYTES) else { break };
         bytes += live.record.bytes();
         let (item, named) = path_item(live);
         paths.insert(format!("/tools/{}", live.endpoint.slug), item);
-        schemas.extend(named);
+        for (name, schema) in named {
+            components["schemas"][name] = schema;
+        }
         last = live.endpoint.slug.as_str();
     }
-    let mut contact = json!({ "name": "Tollhouse" });
-    match offering.contact.as_deref() {
-        Some(address) if address.contains('@') => contact["email"] = json!(address.trim_start_matches("mailto:")),
-        Some(url) => contact["url"] = json!(url),
-        None => {}
-    }
+    let llms = json!({ "llmsTxtUrl": format!("{base}/llms.txt") });
     let mut document = json!({
         "openapi": "3.1.0",
         "info": {
             "title": "Tollhouse",
             "version": env!("CARGO_PKG_VERSION"),
             "description": "Paid tools for agents, called over HTTP or MCP and paid per call with x402.",
-            "contact": contact,
+            "contact": contact(offering),
             "x-guidance": GUIDANCE,
         },
         "servers": [{ "url": base }],
         "paths": paths,
-        "components": { "schemas": schemas, "responses": responses() },
+        "components": components,
+        "x-agentcash-guidance": llms,
+        "x-discovery": llms,
     });
     if left.peek().is_some() {
-        document["x-next"] = json!(format!("{base}/openapi.json?after={last}"));
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        match some {
+            Chosen::CalledMost => query.append_pair("after", ""),
+            Chosen::Named(_) => query.append_pair("tools", &left.map(|live| live.endpoint.slug.as_str()).collect::<Vec<_>>().join(",")),
+            Chosen::Behind(tag, _) => query.extend_pairs(tag.iter().map(|tag| ("tag", tag.as_str()))).append_pair("after", last),
+        };
+        document["x-next"] = json!(format!("{base}/openapi.json?{}", query.finish()));
     }
     document
 }
 
-/// The paths of the operations that are no tool's own.
-fn public() -> Map<String, Value> {
-    let mut paths = Map::new();
-    for operation in OPERATIONS {
-        let item = paths.entry(operation.path).or_insert_with(|| json!({}));
-        item[operation.method] = told(operation);
-    }
-    paths
+/// The document of every operation.
+pub(super) fn whole(offering: &Offering) -> Value {
+    let mut document = offering.documents.described.clone();
+    document["info"]["contact"] = contact(offering);
+    document["servers"] = json!([{ "url": offering.base_url }]);
+    document
 }
 
-fn told(operation: &Operation) -> Value {
-    let mut parameters: Vec<Value> = operation
-        .path
-        .split('/')
-        .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
-        .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }))
-        .collect();
-    let body = match operation.takes {
-        Takes::Nothing => None,
-        Takes::Query(names) => {
-            parameters.extend(names.iter().map(|name| json!({ "name": name, "in": "query", "schema": { "type": "string" } })));
-            None
+/// The tools that are wanted. Where they are named, free ones as well.
+fn chosen<'a>(offering: &Offering, all: &'a Snapshot, some: &'a Chosen) -> Vec<&'a Arc<Live>> {
+    match some {
+        Chosen::CalledMost => {
+            let called = offering.metrics.called();
+            let mut tools: Vec<_> = paid(all, "").collect();
+            tools.sort_by_key(|live| Reverse(called.get(&live.endpoint.id).copied().unwrap_or_default()));
+            tools
         }
-        Takes::Object => Some(json!({ "type": "object" })),
-        Takes::Members(required, more) => {
-            let of = |name: &str| match name {
-                "input" => json!({ "description": "The tool's input; `{}` without it." }),
-                "stream" => json!({ "type": "boolean" }),
-                _ => json!({ "type": "string" }),
-            };
-            let properties: Map<_, _> = required.iter().chain(more).map(|name| ((*name).to_owned(), of(name))).collect();
-            Some(json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false }))
+        Chosen::Named(slugs) => {
+            let named = slugs.iter().filter_map(|slug| all.get(slug));
+            named.filter(|live| live.endpoint.availability() == Availability::Active).collect()
         }
-    };
-    let mut told = json!({
-        "operationId": operation.id,
-        "summary": operation.what,
-        "security": [],
-        "parameters": parameters,
-        "responses": { "200": { "description": "As it is asked for." }, "default": { "$ref": "#/components/responses/Error" } },
-    });
-    if let Some(schema) = body {
-        told["requestBody"] = json!({ "content": { "application/json": { "schema": schema } } });
+        Chosen::Behind(tag, after) => {
+            let tagged = |live: &Live| tag.iter().all(|tag| live.endpoint.tags.iter().any(|has| has.eq_ignore_ascii_case(tag)));
+            paid(all, after).filter(|live| tagged(live)).collect()
+        }
     }
-    if operation.may_cost() {
-        told["responses"]["402"] = json!({ "$ref": "#/components/responses/PaymentRequired" });
-    }
-    told
 }
 
-fn responses() -> Value {
-    let text = json!({ "type": "string" });
-    json!({
-        "PaymentRequired": {
-            "description": "Payment required: an x402 challenge, v2 in the header and v1 in the body.",
-            "headers": { "PAYMENT-REQUIRED": { "description": "Base64 of the v2 PaymentRequired object.", "schema": text } },
-            "content": { "application/json": { "schema": {
-                "type": "object",
-                "properties": {
-                    "x402Version": { "const": 1 },
-                    "error": text,
-                    "accepts": { "type": "array", "items": { "type": "object" } },
-                    "paymentRequired": { "type": "object", "description": "The whole v2 object, where the header has no room for it." },
-                },
-                "required": ["x402Version", "accepts"],
-            } } },
-        },
-        "Error": {
-            "description": "Refused, or came to nothing.",
-            "content": { "application/json": { "schema": {
-                "type": "object",
-                "properties": {
-                    "ok": { "const": false },
-                    "error": {
-                        "type": "object",
-                        "properties": {
-                            "code": text,
-                            "fault": { "enum": ["caller", "tool", "host"] },
-                            "message": text,
-                            "requestId": text,
-                            "charged": { "enum": [false, "unknown"] },
-                        },
-                        "required": ["code", "fault", "message"],
-                    },
-                },
-                "required": ["ok", "error"],
-            } } },
-        },
-    })
+fn contact(offering: &Offering) -> Value {
+    let mut contact = json!({ "name": "Tollhouse" });
+    match offering.contact.as_deref() {
+        Some(address) if address.contains('@') => contact["email"] = json!(address.trim_start_matches("mailto:")),
+        Some(url) => contact["url"] = json!(url),
+        None => {}
+    }
+    contact
 }

@@ -18,25 +18,24 @@ pub(super) fn path_item(live: &Live) -> (Value, [(String, Value); 2]) {
         true => json!({ "mode": "dynamic", "currency": "USD", "min": "0", "max": endpoint.most_usd().to_string() }),
         false => json!({ "mode": "fixed", "currency": "USD", "amount": endpoint.price_usd.to_string() }),
     };
-    let item = json!({
+    let mut item = json!({
         "post": {
             "operationId": format!("tool-{}", endpoint.slug),
             "summary": endpoint.title,
             "description": endpoint.description,
             "tags": endpoint.tags,
             "security": [],
-            "x-payment-info": {
-                "price": price,
-                "protocols": [{ "x402": {} }],
-            },
             "requestBody": { "required": true, "content": content(&schemas[0].0) },
             "responses": {
                 "200": { "description": "The result, with its receipt's id in `X-Receipt-Id`.", "content": content(&schemas[1].0) },
-                "402": { "$ref": "#/components/responses/PaymentRequired" },
                 "default": { "$ref": "#/components/responses/Error" },
             },
         },
     });
+    if !endpoint.most_usd().is_zero() {
+        item["post"]["x-payment-info"] = json!({ "price": price, "protocols": [{ "x402": {} }] });
+        item["post"]["responses"]["402"] = json!({ "$ref": "#/components/responses/PaymentRequired" });
+    }
     (item, schemas)
 }
 

@@ -84,7 +84,7 @@ impl Raw {
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap_or_else(|| panic!("no length: {head}"));
         let mut body = vec![0; length.parse().unwrap()];
         self.within(async |stream| stream.read_exact(&mut body).await).await.unwrap();
-        (head, String::from_utf8(body).unwrap())
+        (head, String::from_utf8_lossy(&body).into_owned())
     }
 
     async fn byte(&mut self) -> Option<u8> {

@@ -1,0 +1,199 @@
+//! The operations in OpenAPI 3.1: made of their table, of the schemas beside it, and of the table of faults.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::LazyLock,
+};
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    front::Code,
+    http::row::{Answers, Row, Whose},
+};
+
+/// What stands in `schemas.json`.
+#[derive(Deserialize)]
+pub(in crate::http) struct Parts {
+    /// Of bodies and answers, by name.
+    pub(in crate::http) schemas: BTreeMap<String, Value>,
+    /// Of what queries and headers say, by name: a description and a schema.
+    pub(in crate::http) parameters: BTreeMap<String, Value>,
+}
+
+pub(in crate::http) static PARTS: LazyLock<Parts> =
+    LazyLock::new(|| serde_json::from_str(include_str!("schemas.json")).expect("the file is JSON of this form"));
+
+/// Every operation of the host, without what differs from host to host.
+pub(in crate::http) fn described(rows: &[Row]) -> Value {
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Tollhouse",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Paid tools for agents, called over HTTP or MCP and paid per call with x402; and how they are published and run.",
+        },
+        "paths": paths(rows),
+        "components": components(rows),
+    })
+}
+
+/// The operations by path and method.
+pub(super) fn paths(rows: &[Row]) -> Map<String, Value> {
+    let mut paths = Map::new();
+    for row in rows {
+        let item = paths.entry(row.path).or_insert_with(|| json!({}));
+        item[row.method.to_lowercase()] = operation(row);
+    }
+    paths
+}
+
+/// What the operations refer to.
+pub(super) fn components(rows: &[Row]) -> Value {
+    let named = rows.iter().flat_map(|row| row.takes.into_iter().chain(row.schema()));
+    let schemas: Map<_, _> =
+        reached(named.chain(["Error", "PaymentRequired"])).into_iter().map(|name| (name.to_owned(), PARTS.schemas[name].clone())).collect();
+    let key = |name: &str, what: &str| json!({ "type": "apiKey", "in": "header", "name": name, "description": what });
+    json!({
+        "schemas": schemas,
+        "responses": {
+            "PaymentRequired": {
+                "description": "Payment required: an x402 challenge, v2 in the header and v1 in the body.",
+                "headers": { "PAYMENT-REQUIRED": {
+                    "description": "Base64 of the v2 PaymentRequired object.",
+                    "schema": { "type": "string" },
+                } },
+                "content": {
+                    "application/json": { "schema": reference("PaymentRequired") },
+                    "text/html": { "schema": { "type": "string", "description": "To a browser that is led to it." } },
+                },
+            },
+            "Error": { "description": "Refused, or came to nothing.", "content": json_of(&reference("Error")) },
+        },
+        "securitySchemes": {
+            "adminToken": key("X-Admin-Token", "Of who runs the host."),
+            "builderKey": key("X-Builder-Key", "Of a builder."),
+            "developerCredit": key("X-Developer-Credit", "Prepaid credit; its holder reads it and sets its budget."),
+            "bearerCredit": { "type": "http", "scheme": "bearer", "description": "The same, for clients that have no other field." },
+        },
+    })
+}
+
+/// The schemas of these names, and those that they name, on however long a way.
+pub(super) fn reached<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeSet<&'a str> {
+    fn named(value: &'static Value, found: &mut Vec<&'static str>) {
+        match value {
+            Value::Object(members) => members.iter().for_each(|(name, value)| match value.as_str() {
+                Some(to) if name == "$ref" => found.extend(to.strip_prefix("#/components/schemas/")),
+                _ => named(value, found),
+            }),
+            Value::Array(items) => items.iter().for_each(|item| named(item, found)),
+            _ => {}
+        }
+    }
+    let mut reached = BTreeSet::new();
+    let mut open: Vec<&str> = names.into_iter().collect();
+    while let Some(name) = open.pop() {
+        if reached.insert(name) {
+            let mut found = vec![];
+            named(&PARTS.schemas[name], &mut found);
+            open.extend(found);
+        }
+    }
+    reached
+}
+
+fn reference(schema: &str) -> Value {
+    json!({ "$ref": format!("#/components/schemas/{schema}") })
+}
+
+fn json_of(schema: &Value) -> Value {
+    json!({ "application/json": { "schema": schema } })
+}
+
+fn operation(row: &Row) -> Value {
+    let in_path = row.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    let in_path = in_path.map(|name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }));
+    let told = |place: &'static str, names: &'static [&'static str]| {
+        names.iter().map(move |name| {
+            let mut parameter = PARTS.parameters.get(*name).cloned().unwrap_or_else(|| json!({ "schema": { "type": "string" } }));
+            parameter["name"] = json!(name);
+            parameter["in"] = json!(place);
+            parameter
+        })
+    };
+    let parameters: Vec<_> = in_path.chain(told("query", row.query)).chain(told("header", row.headers)).collect();
+    let mut operation = json!({
+        "operationId": row.id,
+        "summary": capital(row.what),
+        "tags": [row.subject],
+        "security": security(row.whose),
+        "parameters": parameters,
+        "responses": responses(row),
+    });
+    if let Some(schema) = row.takes {
+        operation["requestBody"] = json!({ "content": json_of(&reference(schema)) });
+    }
+    operation
+}
+
+/// A sentence that begins like one.
+pub(super) fn capital(what: &str) -> String {
+    let mut letters = what.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+fn security(whose: Whose) -> Value {
+    let named = |names: &[&str]| names.iter().map(|name| json!({ *name: [] })).collect();
+    match whose {
+        Whose::Everyone => json!([]),
+        Whose::Builders | Whose::Themselves | Whose::Owner => named(&["builderKey", "adminToken"]),
+        Whose::Admins => named(&["adminToken"]),
+        Whose::Holder => named(&["developerCredit", "bearerCredit", "adminToken"]),
+    }
+}
+
+fn responses(row: &Row) -> Value {
+    let mut content = match row.answers {
+        Answers::Json(schema) => json_of(&reference(schema)),
+        Answers::Tool => json_of(&json!({})),
+        Answers::Text(media) => json!({ media: { "schema": { "type": "string" } } }),
+    };
+    if row.streams {
+        content["text/event-stream"] = json!({ "schema": { "type": "string" } });
+    }
+    let mut responses = json!({ "200": { "description": "As it is asked for.", "content": content } });
+    if row.answers == Answers::Tool || row.id == "invokeTool" {
+        responses["default"] = json!({ "description": "The tool's own answer, with the status that it chose.", "content": content });
+    }
+    if row.headers.contains(&"If-None-Match") {
+        responses["304"] = json!({ "description": "Who asks has it already." });
+    }
+    if row.id == "speakMcp" {
+        responses["202"] = json!({ "description": "Taken; there is nothing to answer." });
+    }
+    let mut by_status: BTreeMap<u16, Vec<Code>> = BTreeMap::new();
+    for code in row.codes() {
+        by_status.entry(code.row().status.as_u16()).or_default().push(code);
+    }
+    for (status, codes) in by_status {
+        responses[status.to_string()] = match codes[0] {
+            Code::PaymentRequired => json!({ "$ref": "#/components/responses/PaymentRequired" }),
+            _ => refused(row, &codes),
+        };
+    }
+    responses
+}
+
+fn refused(row: &Row, codes: &[Code]) -> Value {
+    let lines: Vec<_> = codes.iter().map(|code| format!("`{}`: {}.", code.row().name, code.row().sentence)).collect();
+    let names: BTreeSet<_> = codes.iter().map(|code| code.row().name).collect();
+    let code = json!({ "properties": { "code": { "enum": names } } });
+    let schema = match row.takes {
+        // The envelope's `error` is the data of JSON-RPC's.
+        Some("JsonRpc") => json!({ "type": "object", "properties": { "error": { "properties": { "data": code } } } }),
+        _ => json!({ "$ref": "#/components/schemas/Error", "properties": { "error": code } }),
+    };
+    json!({ "description": lines.join(" "), "content": json_of(&schema) })
+}

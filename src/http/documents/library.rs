@@ -1,0 +1,198 @@
+//! What is written for people, as Markdown: the files of `docs/` as they are in the repository, and a page for each subject of the table
+//! of operations, for the faults, and for what there is to read.
+
+use std::fmt::Write as _;
+
+use include_dir::{Dir, include_dir};
+
+use super::{described::capital, subject};
+use crate::{front::Code, http::row::Row};
+
+/// The media type of all of it.
+pub(super) const MARKDOWN: &str = "text/markdown; charset=utf-8";
+
+static FILES: Dir = include_dir!("$CARGO_MANIFEST_DIR/docs");
+
+/// The subjects of operations, and what is about each.
+const SUBJECTS: &[(&str, &str)] = &[
+    ("tools", "Find and call tools, over HTTP and MCP."),
+    ("quotes", "What a call costs all in, here and elsewhere."),
+    ("receipts", "What was bought and paid, and what proves it."),
+    ("discovery", "What the host tells of itself to programs."),
+    ("endpoints", "Publish tools, change them, and see what they do."),
+    ("accounts", "Builders: their record, key, events, revenue and payouts."),
+    ("credits", "Prepaid credit and its budgets; play money."),
+    ("administration", "What admins see and decide."),
+    ("health", "Whether the host is well."),
+];
+
+/// A document.
+#[derive(Debug)]
+pub(super) struct Page {
+    /// What it is asked for by.
+    pub(super) name: String,
+    /// Its heading.
+    pub(super) title: String,
+    /// What it is about, in a sentence.
+    pub(super) about: String,
+    /// Of whom it is: the repository's, or made of the tables.
+    pub(super) origin: Origin,
+    /// All of it, as Markdown.
+    pub(super) text: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// Written.
+    File,
+    /// Made of the table of operations, or of faults.
+    Table,
+}
+
+/// The documents of the host at `base` with these operations, in the order in which they are listed. Their links say where the host is:
+/// who reads a text may not know any more where it is from.
+pub(super) fn pages(rows: &[Row], base: &str) -> Vec<Page> {
+    let mut files: Vec<_> =
+        FILES.files().filter_map(|file| written(file.path().to_str()?.strip_suffix(".md")?, file.contents_utf8()?)).collect();
+    files.sort_by(|one, other| one.name.cmp(&other.name));
+    let subjects = SUBJECTS.iter().map(|(name, about)| {
+        let of_it: Vec<&Row> = rows.iter().filter(|row| row.subject == *name).collect();
+        made(name, &format!("API: {name}"), about, &subject::text(&of_it))
+    });
+    let mut pages: Vec<_> = files.into_iter().chain(subjects).chain([errors()]).collect();
+    pages.insert(0, index(&pages));
+    for page in &mut pages {
+        page.text =
+            format!("> What else there is to read, for programs: [{base}/llms.txt]({base}/llms.txt)\n\n{}", outward(&page.text, base));
+    }
+    pages
+}
+
+/// A file of the repository: heading, what it is about, text.
+fn written(name: &str, text: &str) -> Option<Page> {
+    let (heading, rest) = text.split_once('\n')?;
+    let about = rest.split("\n\n").map(str::trim).find(|part| !part.is_empty() && !part.starts_with(['#', '|', '<']))?;
+    let about = about.replace('\n', " ");
+    let about = about.split_inclusive(". ").next()?.trim().trim_end_matches(['.', ':']).replace('`', "");
+    Some(Page {
+        name: name.to_owned(),
+        title: heading.trim_start_matches(['#', ' ']).to_owned(),
+        about: format!("{}.", unlinked(&about)),
+        origin: Origin::File,
+        text: text.to_owned(),
+    })
+}
+
+fn made(name: &str, title: &str, about: &str, text: &str) -> Page {
+    let text = format!("# {title}\n\n{about}\n\n{text}");
+    Page { name: name.to_owned(), title: title.to_owned(), about: about.to_owned(), origin: Origin::Table, text }
+}
+
+/// The text with whole addresses for its links to other documents. Links out of `docs/` are words: what they lead to is not served, but
+/// for the readme, whose reader is at the index here.
+fn outward(text: &str, base: &str) -> String {
+    let mut parts = text.split("](");
+    let mut told = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (target, rest) = part.split_once(')').unwrap_or((part, ""));
+        match target.strip_prefix("../") {
+            Some("README.md") => _ = write!(told, "]({base}/docs/index.md)"),
+            // It ends with the words of the link.
+            Some(_) => _ = told.rfind('[').map(|open| told.remove(open)),
+            None if target.starts_with('#') || target.contains("://") => _ = write!(told, "]({target})"),
+            None => _ = write!(told, "]({base}/docs/{target})"),
+        }
+        told += rest;
+    }
+    told
+}
+
+/// The words of links alone.
+fn unlinked(text: &str) -> String {
+    let mut told = String::new();
+    for part in text.split_inclusive(')') {
+        match part.rsplit_once("](") {
+            Some((words, _)) => told += &words.replacen('[', "", 1),
+            None => told += part,
+        }
+    }
+    told
+}
+
+fn errors() -> Page {
+    let mut codes: Vec<_> = Code::ALL.iter().map(|code| code.row()).collect();
+    codes.sort_by_key(|row| (row.status, row.name));
+    let mut text = "Every refusal is `{\"ok\": false, \"error\": {code, fault, message, requestId, charged, hint?}}`, but for the x402 challenge of a \
+        402. `code` is for programs and stays; `message` is for people and may change. `fault` says who can mend it: `caller`, `tool` or `host`. \
+        Nothing is charged for a refusal, but where `charged` is `unknown`: then `GET /ai/payments/{id}` says what became of the payment.\n\n"
+        .to_owned();
+    for row in codes {
+        let status = row.status.as_u16();
+        let hint = row.hint.map(|hint| format!(" {}.", capital(hint))).unwrap_or_default();
+        _ = write!(
+            text,
+            "## {status} `{}`\n\n{}. Fault: {}. Charged: {}.{hint}\n\n",
+            row.name,
+            capital(row.sentence),
+            row.fault.as_str(),
+            row.charged.as_str()
+        );
+    }
+    made("errors", "Errors", "What requests are refused for, and what to do about it.", &text)
+}
+
+/// Every other page, in a line each.
+fn index(pages: &[Page]) -> Page {
+    let mut text = String::new();
+    for (heading, origin) in [("Guides", Origin::File), ("API", Origin::Table)] {
+        _ = write!(text, "## {heading}\n\n");
+        for page in pages.iter().filter(|page| page.origin == origin) {
+            _ = writeln!(text, "- [{}]({}.md): {}", page.title, page.name, page.about);
+        }
+        text += "\n";
+    }
+    text += "Every operation in OpenAPI 3.1: [openapi.json](openapi.json)\n";
+    made("index", "Tollhouse", "A host for paid JavaScript tools: agents call them over HTTP or MCP and pay per call with x402.", &text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::http::rows;
+
+    #[test]
+    fn every_document_has_a_name_of_its_own_a_heading_and_a_sentence() {
+        let pages = pages(&rows(), "https://tools.example");
+        let names: BTreeSet<_> = pages.iter().map(|page| page.name.as_str()).collect();
+        assert_eq!(names.len(), pages.len());
+        assert_eq!(
+            FILES.files().count(),
+            pages.iter().filter(|page| page.origin == Origin::File).count(),
+            "a file of `docs/` is not served"
+        );
+        for page in &pages {
+            assert!(page.title.len() > 3 && page.about.len() > 20 && page.about.len() < 200 && page.about.ends_with('.'), "{page:?}");
+            assert!(
+                page.text.starts_with("> ")
+                    && page.text.matches("](").count() == page.text.matches("](https://").count() + page.text.matches("](#").count()
+            );
+        }
+    }
+
+    #[test]
+    fn every_subject_has_a_page_and_every_page_of_one_has_operations() {
+        let told: BTreeSet<_> = SUBJECTS.iter().map(|(name, _)| *name).collect();
+        assert_eq!(rows().iter().map(|row| row.subject).collect::<BTreeSet<_>>(), told);
+    }
+
+    #[test]
+    fn links_say_where_the_host_is_and_those_out_of_the_documents_are_words() {
+        let text =
+            "[the readme](../README.md), [tiers](../sandbox/README.md#tiers), [limits](limits.md#a), [b](#b) and [c](https://c.example)";
+        let told = "[the readme](https://a.example/docs/index.md), tiers, [limits](https://a.example/docs/limits.md#a), [b](#b) and [c](https://c.example)";
+        assert_eq!(outward(text, "https://a.example"), told);
+        assert_eq!(unlinked("see [settings.md](settings.md) first"), "see settings.md first");
+    }
+}

@@ -1,0 +1,125 @@
+//! `/llms.txt`: what a language model has to know of the host, in one reading; and the tools in a line each.
+
+use std::{fmt::Write as _, sync::Arc};
+
+use super::{library::Origin, plain::plain};
+use crate::{
+    catalog::{Live, Snapshot},
+    http::services::Offering,
+    tool::Availability,
+};
+
+/// Most characters of `/llms.txt`: what clients read of one is not more.
+const MOST: usize = 20_000;
+/// Most tools that it lists.
+const MOST_TOOLS: usize = 100;
+/// Characters of a tool's title and of its description.
+const TITLE: usize = 60;
+const ABOUT: usize = 80;
+/// Tools of a page of `/llms-tools.txt`.
+const PAGE: usize = 200;
+
+/// The document.
+pub(super) fn made(offering: &Offering, all: &Snapshot) -> String {
+    let base = &offering.base_url;
+    let mut text = format!(
+        "# Tollhouse
+
+> A host for paid JavaScript tools: agents call them over HTTP or MCP and pay per call with x402, or with prepaid credit. A call that fails is not charged.
+
+Each tool is `POST {base}/tools/SLUG` with its input as JSON. `GET {base}/tools/SLUG?inspect` has its record: price, schemas, limits. A paid one answers 402 with its terms \
+until the same request comes again with a payment. One payment buys at most one run: after a lost answer, send the same payment with the same request again.
+
+## Call a tool
+
+- [For agents]({base}/docs/agents.md): find, call and pay for tools, check receipts, what every refusal means
+- [API: tools]({base}/docs/tools.md): the operations by which tools are found and called
+- [Errors]({base}/docs/errors.md): every code, whose fault it is, and what to do
+
+## Pay
+
+- [API: quotes]({base}/docs/quotes.md): what a call costs all in, before it is paid
+- [API: receipts]({base}/docs/receipts.md): what a payment came to, and the keys that receipts are signed with
+- [API: credits]({base}/docs/credits.md): prepaid credit and its budgets
+
+## MCP
+
+The same tools at `{base}/ai/mcp` (Streamable HTTP), paid by x402's MCP transport. `search_tools` finds tools, `quote_tool` says what a call costs.
+
+## Build a tool
+
+"
+    );
+    // Those above are told where they are needed.
+    let told = ["index", "agents", "tools", "errors", "quotes", "receipts", "credits"];
+    let list = |text: &mut String, wanted: &dyn Fn(&str, Origin) -> bool| {
+        for page in offering.documents.pages.iter().filter(|page| !told.contains(&&*page.name) && wanted(&page.name, page.origin)) {
+            _ = writeln!(text, "- [{}]({base}/docs/{}.md): {}", page.title, page.name, page.about.trim_end_matches('.'));
+        }
+    };
+    let builders = ["builders", "limits", "endpoints", "accounts"];
+    list(&mut text, &|name, _| builders.contains(&name));
+    text += "\n## Run a host\n\n";
+    list(&mut text, &|name, origin| origin == Origin::File && !builders.contains(&name));
+    list(&mut text, &|name, origin| origin == Origin::Table && !builders.contains(&name));
+    let end = format!("\n## Optional\n\n- [All documents]({base}/docs/index.md): what is written, in a line each\n");
+    let head = "\n## Tools\n\nThe words are those of the tools' builders.\n\n";
+    let more = |after: &str| format!("- [More tools]({base}/llms-tools.txt?after={after})\n");
+    let mut room = MOST.saturating_sub(count(&text) + count(&end) + count(head) + count(&more(&"x".repeat(64))));
+    let mut lines = String::new();
+    let mut tools = active(all, "").peekable();
+    let mut last = "";
+    for _ in 0..MOST_TOOLS {
+        let Some(live) = tools.next_if(|live| count(&line(live)) <= room) else { break };
+        room -= count(&line(live));
+        lines += &line(live);
+        last = live.endpoint.slug.as_str();
+    }
+    if tools.peek().is_some() {
+        lines += &more(last);
+    }
+    if !lines.is_empty() {
+        text += head;
+        text += &lines;
+    }
+    text + &end
+}
+
+/// The page of tools behind a slug.
+pub(super) fn tools(offering: &Offering, all: &Snapshot, after: &str) -> String {
+    let base = &offering.base_url;
+    let mut text = format!(
+        "# Tools\n\n> Each is `POST {base}/tools/SLUG`. The words are those of the tools' builders. About the host: [{base}/llms.txt]({base}/llms.txt)\n\n"
+    );
+    let mut tools = active(all, after).peekable();
+    let mut last = "";
+    for live in tools.by_ref().take(PAGE) {
+        text += &line(live);
+        last = live.endpoint.slug.as_str();
+    }
+    if tools.peek().is_some() {
+        _ = write!(text, "\n- [More tools]({base}/llms-tools.txt?after={last})\n");
+    }
+    text
+}
+
+fn active<'a>(all: &'a Snapshot, after: &'a str) -> impl Iterator<Item = &'a Arc<Live>> {
+    all.after(after).filter(|live| live.endpoint.availability() == Availability::Active)
+}
+
+/// A tool in a line: slug, price, and the words of its builder.
+fn line(live: &Live) -> String {
+    let endpoint = &live.endpoint;
+    let price = match (endpoint.most_usd().is_zero(), endpoint.metered()) {
+        (true, _) => "free".to_owned(),
+        (false, true) => format!("up to ${}", endpoint.most_usd()),
+        (false, false) => format!("${}", endpoint.price_usd),
+    };
+    let about = plain(&endpoint.description, ABOUT);
+    let about = if about.is_empty() { about } else { format!(": {about}") };
+    format!("- `{}`, {price}, {}{about}\n", endpoint.slug, plain(&endpoint.title, TITLE))
+}
+
+fn count(text: &str) -> usize {
+    text.chars().count()
+}

@@ -1,0 +1,118 @@
+//! The page of a subject: its operations as they are asked for, and the schemas that they name.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::described::{PARTS, capital, reached};
+use crate::http::row::{Answers, Row};
+
+/// The operations of a subject, one after the other, and the schemas that they name.
+pub(super) fn text(rows: &[&Row]) -> String {
+    let mut text = String::new();
+    for row in rows {
+        operation(&mut text, row);
+    }
+    let named = rows.iter().flat_map(|row| row.takes.into_iter().chain(row.schema()));
+    let schemas = reached(named);
+    if !schemas.is_empty() {
+        text += "## Schemas\n\n";
+    }
+    for name in schemas {
+        let schema = &PARTS.schemas[name];
+        _ = write!(text, "### {name}\n\n{}", about(schema));
+        members(&mut text, schema);
+    }
+    text
+}
+
+fn operation(text: &mut String, row: &Row) {
+    _ = write!(text, "## {} {}\n\n{}.\n\n", row.method, row.path, capital(row.what));
+    _ = writeln!(text, "- Operation: `{}`. For: {}.", row.id, row.whose.as_str());
+    for (what, names) in [("Query", row.query), ("Headers", row.headers)] {
+        for (place, name) in names.iter().enumerate() {
+            let said = PARTS.parameters.get(*name).and_then(|told| told["description"].as_str()).unwrap_or_default();
+            let comma = if place == 0 { format!("- {what}:") } else { ";".to_owned() };
+            _ = write!(text, "{comma} `{name}` ({})", said.trim_end_matches('.'));
+        }
+        if !names.is_empty() {
+            *text += ".\n";
+        }
+    }
+    if let Some(schema) = row.takes {
+        _ = writeln!(text, "- Body: JSON, {}.", linked(schema));
+    }
+    _ = match row.answers {
+        Answers::Json(schema) => writeln!(text, "- Answer: {}.", linked(schema)),
+        Answers::Tool => writeln!(text, "- Answer: what the tool says, with the status that it chose; its receipt's id in `X-Receipt-Id`."),
+        Answers::Text(media) => writeln!(text, "- Answer: `{media}`."),
+    };
+    if row.streams {
+        *text += "- With `Accept: text/event-stream`: as it happens, as Server-Sent Events.\n";
+    }
+    let mut codes: Vec<_> = row.codes().iter().map(|code| format!("`{}` ({})", code.row().name, code.row().status.as_u16())).collect();
+    codes.dedup();
+    _ = write!(text, "- [Errors](errors.md): {}.\n\n", codes.join(", "));
+}
+
+fn linked(schema: &str) -> String {
+    format!("[{schema}](#{})", schema.to_lowercase())
+}
+
+fn about(schema: &Value) -> String {
+    schema["description"].as_str().map(|about| format!("{about}\n\n")).unwrap_or_default()
+}
+
+/// The members of an object, one to a line.
+fn members(text: &mut String, schema: &Value) {
+    let Some(properties) = schema["properties"].as_object() else {
+        _ = write!(text, "{}.\n\n", capital(&kind(schema)));
+        return;
+    };
+    for (name, member) in properties {
+        let must = schema["required"].as_array().is_some_and(|required| required.iter().any(|required| required == name));
+        let said = member["description"].as_str().map(|said| format!(": {said}")).unwrap_or_default();
+        _ = writeln!(text, "- `{name}`, {}{}{said}", kind(member), if must { "" } else { ", optional" });
+    }
+    *text += "\n";
+}
+
+/// What a value is, in words.
+fn kind(schema: &Value) -> String {
+    if let Some(named) = schema["$ref"].as_str().and_then(|to| to.rsplit('/').next()) {
+        return linked(named);
+    }
+    if let Some(options) = schema["enum"].as_array() {
+        return options.iter().map(|option| format!("`{option}`")).collect::<Vec<_>>().join(" or ");
+    }
+    if let Some(constant) = schema.get("const") {
+        return format!("`{constant}`");
+    }
+    for either in ["anyOf", "oneOf"] {
+        if let Some(options) = schema[either].as_array() {
+            return options.iter().map(kind).collect::<Vec<_>>().join(" or ");
+        }
+    }
+    let one = |kind: &str| match kind {
+        "array" => match &schema["items"] {
+            Value::Null => "a list".to_owned(),
+            items => format!("a list of {}", self::kind(items)),
+        },
+        "object" if schema["additionalProperties"].is_object() => {
+            format!("an object with values of {}", self::kind(&schema["additionalProperties"]))
+        }
+        "object" if schema["properties"].is_object() => {
+            let names: Vec<_> =
+                schema["properties"].as_object().into_iter().flat_map(|names| names.keys()).map(|name| format!("`{name}`")).collect();
+            format!("an object of {}", names.join(", "))
+        }
+        "object" | "integer" => format!("an {kind}"),
+        "null" => "`null`".to_owned(),
+        other => format!("a {other}"),
+    };
+    match &schema["type"] {
+        Value::String(kind) => one(kind),
+        Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).map(one).collect::<Vec<_>>().join(" or "),
+        _ => "any JSON".to_owned(),
+    }
+}
