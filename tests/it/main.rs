@@ -56,6 +56,7 @@ mod payouts;
 mod quotes;
 mod reached;
 mod readiness;
+mod reading;
 mod refunds;
 mod revenue;
 mod reviews;
