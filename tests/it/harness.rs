@@ -2,6 +2,7 @@
 
 mod answer;
 pub mod chain;
+mod documented;
 mod erratic;
 mod facilitator;
 mod host;

@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{Answer, Payment, process};
+use super::{Answer, Payment, documented::Asked, process};
 
 /// How long workers may outlive their host.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
@@ -245,7 +245,12 @@ impl Host {
 
     /// A request whose connection may break.
     pub async fn try_send(request: RequestBuilder) -> reqwest::Result<Answer> {
-        Answer::read(request.send().await?).await
+        let (client, request) = request.build_split();
+        let request = request?;
+        let asked = Asked::of(&request);
+        let answer = Answer::read(client.execute(request).await?).await?;
+        asked.check(&answer);
+        Ok(answer)
     }
 
     /// A request. Its answer has an id, whatever it says.

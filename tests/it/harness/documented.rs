@@ -1,0 +1,154 @@
+//! What the host says of itself, held against all that it answers: each answer of an operation of `/docs/openapi.json` has a status that
+//! stands there, and a body of the schema that stands there, with no member that is not told; and what was taken fits what is to be sent.
+
+use std::{
+    collections::HashMap,
+    sync::{LazyLock, Mutex, PoisonError},
+};
+
+use bytes::Bytes;
+use jsonschema::Validator;
+use reqwest::{Method, Request};
+use serde_json::{Value, json};
+use tollhouse::http::described;
+
+use super::Answer;
+
+static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
+    let mut document = described();
+    let schemas = document["components"]["schemas"].as_object_mut().unwrap();
+    schemas.values_mut().for_each(close);
+    document
+});
+
+/// Validators of what was asked about already, by where it stands in the document.
+static VALIDATORS: LazyLock<Mutex<HashMap<String, &'static Validator>>> = LazyLock::new(Mutex::default);
+
+/// Has a schema take no members that it does not name, where it does not say that it does.
+fn close(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            if members.get("properties").is_some_and(Value::is_object) && !members.contains_key("$ref") {
+                members.entry("additionalProperties").or_insert(json!(false));
+            }
+            members
+                .iter_mut()
+                .filter(|(name, _)| !matches!(name.as_str(), "enum" | "const" | "examples"))
+                .for_each(|(_, value)| close(value));
+        }
+        Value::Array(items) => items.iter_mut().for_each(close),
+        _ => {}
+    }
+}
+
+/// Bytes of the longest body that is looked at: to read longer ones would take time of tests that measure it.
+const LONGEST: usize = 128 << 10;
+
+/// An operation that was asked for.
+pub(super) struct Asked {
+    method: Method,
+    path: String,
+    body: Bytes,
+}
+
+impl Asked {
+    pub(super) fn of(request: &Request) -> Self {
+        let body = request.body().and_then(|body| body.as_bytes()).filter(|body| body.len() <= LONGEST);
+        let body = Bytes::copy_from_slice(body.unwrap_or_default());
+        Self { method: request.method().clone(), path: request.url().path().to_owned(), body }
+    }
+
+    /// Panics if the answer is none that the document tells of.
+    pub(super) fn check(&self, answer: &Answer) {
+        if let Some(wrong) = self.wrong(answer) {
+            panic!("{} {}: {wrong}\n{answer:?}", self.method, self.path);
+        }
+    }
+
+    fn wrong(&self, answer: &Answer) -> Option<String> {
+        let (path, item) = operation(&self.path)?;
+        let method = self.method.as_str().to_lowercase();
+        let operation = item.get(&method)?;
+        let id = operation["operationId"].as_str().unwrap();
+        let at = format!("/paths/{}/{method}", escaped(path));
+        let status = answer.status.to_string();
+        // A tool's own answer says what it likes; the host's are marked by nothing.
+        let of_tool = answer.header("content-security-policy").is_some_and(|policy| policy.starts_with("sandbox"));
+        let listed = if of_tool && operation["responses"]["default"].is_object() { "default" } else { &status };
+        let Some(response) = operation["responses"].get(listed) else {
+            return Some(format!("`{id}` is not told to answer {status}"));
+        };
+        let at_response = match response["$ref"].as_str() {
+            Some(to) => to.trim_start_matches('#').to_owned(),
+            None => format!("{at}/responses/{listed}"),
+        };
+        let content = DOCUMENT.pointer(&at_response).unwrap()["content"].as_object();
+        let media = answer.header("content-type").unwrap_or_default();
+        if let Some(content) = content
+            && self.method != Method::HEAD
+            && !answer.body.is_empty()
+            && answer.header("content-encoding").is_none()
+            && !of_tool
+        {
+            let told = content.keys().find(|told| media.split(';').next() == told.split(';').next());
+            let Some(told) = told else { return Some(format!("`{id}` is not told to answer {status} as `{media}`")) };
+            if told == "application/json"
+                && answer.body.len() <= LONGEST
+                && let Some(wrong) = misfit(&format!("{at_response}/content/application~1json/schema"), &answer.json())
+            {
+                return Some(format!("what `{id}` answers with {status} is not as it is told: {wrong}"));
+            }
+        }
+        let taken = answer.status == 200 && operation["requestBody"].is_object();
+        let body = serde_json::from_slice(&self.body).ok().filter(|_| taken)?;
+        let wrong = misfit(&format!("{at}/requestBody/content/application~1json/schema"), &body)?;
+        Some(format!("`{id}` took what it is not told to take: {wrong}"))
+    }
+}
+
+/// The path of the document that this one is, with its operations: one without names before one that names something.
+fn operation(asked: &str) -> Option<(&'static str, &'static Value)> {
+    let paths = DOCUMENT["paths"].as_object().unwrap();
+    let fits = |path: &str| {
+        let (told, asked) = (path.split('/').collect::<Vec<_>>(), asked.split('/').collect::<Vec<_>>());
+        told.len() == asked.len()
+            && told.iter().zip(asked).all(|(told, asked)| told.starts_with('{') && !asked.is_empty() || *told == asked)
+    };
+    let fitting = paths.iter().filter(|(path, _)| fits(path));
+    fitting.min_by_key(|(path, _)| path.matches('{').count()).map(|(path, item)| (path.as_str(), item))
+}
+
+/// As a part of a JSON pointer.
+fn escaped(part: &str) -> String {
+    part.replace('~', "~0").replace('/', "~1")
+}
+
+/// What of a value does not fit the schema that stands at `at`, and where.
+fn misfit(at: &str, value: &Value) -> Option<String> {
+    let validator = {
+        let mut known = VALIDATORS.lock().unwrap_or_else(PoisonError::into_inner);
+        *known.entry(at.to_owned()).or_insert_with(|| Box::leak(Box::new(validator(at))))
+    };
+    let wrong: Vec<_> = validator.iter_errors(value).map(|error| format!("{} at `{}`", error, error.instance_path())).take(5).collect();
+    (!wrong.is_empty()).then(|| wrong.join("; "))
+}
+
+/// The whole document, as the schema of what stands at `at`: the references of that are its own.
+fn validator(at: &str) -> Validator {
+    let mut schema = DOCUMENT.clone();
+    // A fragment of a URI has no braces.
+    schema["$ref"] = json!(format!("#{}", at.replace('{', "%7B").replace('}', "%7D")));
+    jsonschema::validator_for(&schema).unwrap_or_else(|error| panic!("{at}: {error}"))
+}
+
+#[test]
+fn what_is_not_told_is_found() {
+    assert_eq!(operation("/ai/endpoints/create").unwrap().0, "/ai/endpoints/create");
+    assert_eq!(operation("/ai/endpoints/shout").unwrap().0, "/ai/endpoints/{slug}");
+    assert!(operation("/ai/endpoints/shout/none").is_none() && operation("/tools/").is_none());
+    let at = "/paths/~1health~1live/get/responses/200/content/application~1json/schema";
+    assert_eq!(misfit(at, &json!({ "ok": true })), None);
+    for wrong in [json!({}), json!({ "ok": true, "more": 1 }), json!({ "ok": "yes" }), json!([])] {
+        assert!(misfit(at, &wrong).is_some(), "{wrong}");
+    }
+}
