@@ -1,4 +1,5 @@
-//! `cargo xtask conformance`: the MCP front against the protocol's own suite and the clients of the field.
+//! `cargo xtask conformance`: the MCP front against the protocol's own suite and the clients of the field, and the documents for agents against
+//! who checks such documents.
 
 use std::{
     fs,
@@ -61,6 +62,16 @@ pub(crate) fn check(host: &Path, worker: &Path, packages: &Path) -> Result<(), F
             suite.arg("--output-dir").arg(packages.join("results"));
             table.add(what, suite_row(&mut suite));
         }
+    }
+    {
+        let host = Host::start(host, worker, "--tools", &fixtures.join("tools"))?;
+        let site = host.url.trim_end_matches("/ai/mcp");
+        let pages = ["agents", "builders", "operators", "tools", "endpoints", "errors"].map(|page| format!("{site}/docs/{page}")).join(",");
+        let mut documents = Command::new(node(packages)?);
+        documents.arg(packages.join("node_modules/afdocs/bin/afdocs.mjs")).args(["check", site, "--urls", &pages]);
+        documents.args(["--format", "json", "--quiet", "--request-delay", "0"]).current_dir(packages);
+        // It ends badly where one of its checks fails.
+        table.add("afdocs 0.22, documents for agents", client_row(&mut documents, &["\"id\":\"llms-txt-exists\""]));
     }
     let host = Host::start(host, worker, "--tools", &fixtures.join("mcp-clients/tools"))?;
     let inspector = inspector(packages)?;
