@@ -49,6 +49,15 @@ pub use self::{
 use self::{route::Route, services::Http};
 use crate::front::Code;
 
+/// Every route of the front.
+#[derive(Debug, Clone)]
+pub struct Routes {
+    /// What programs ask for.
+    pub api: Router,
+    /// What is written for people, as Markdown: a front for people has pages in its place.
+    pub written: Router,
+}
+
 /// The routes of a subject.
 type Subject = (&'static str, Vec<Route>);
 
@@ -65,6 +74,11 @@ fn public() -> Vec<Subject> {
         ("credits", account::routes()),
         ("health", operations::routes()),
     ]
+}
+
+/// What people read, where there are pages for them.
+fn written() -> Vec<Subject> {
+    vec![("discovery", documents::written())]
 }
 
 /// The routes of management.
@@ -120,7 +134,7 @@ pub fn rows() -> Vec<Row> {
         answers: Answers::Text("application/mcp-server-card+json"),
         ..Row::new("GET", "/ai/mcp/server-card", "getServerCard", "what an MCP client may know of the server before it connects")
     };
-    told(public()).map(|route| route.row).chain([mcp, card]).chain(managed_rows()).collect()
+    told(public()).chain(told(written())).map(|route| route.row).chain([mcp, card]).chain(managed_rows()).collect()
 }
 
 /// Every operation of the host in OpenAPI, without what differs from host to host.
@@ -130,11 +144,12 @@ pub fn described() -> Value {
 }
 
 /// Every route of the front.
-pub fn routes(services: Services) -> Router {
+pub fn routes(services: Services) -> Routes {
     let http = Http::new(services);
     let join = |routes: Vec<Subject>| told(routes).fold(Router::new(), |router, route| route.join(router));
     let audited = middleware::from_fn_with_state(Arc::clone(&http.auditing), audit::enter);
-    join(public()).merge(join(management()).route_layer(audited)).with_state(http)
+    let api = join(public()).merge(join(management()).route_layer(audited)).with_state(http.clone());
+    Routes { api, written: join(written()).with_state(http) }
 }
 
 #[cfg(test)]

@@ -49,6 +49,8 @@ pub fn routes(services: Services) -> Router {
         .route("/dashboard/receipts/{id}", get(pages::receipt::page))
         .route("/dashboard/payments/{id}", get(pages::payment::page))
         .route("/guides", to("/guides/x402-agent-payment-infrastructure"))
+        .route("/docs", get(pages::docs::index))
+        .route("/docs/{name}", get(pages::docs::page))
         .route("/guides/{name}", get(pages::guide::page))
         .route("/assets/{hash}/{name}", get(assets::asset))
         .layer(middleware::from_fn_with_state(Arc::clone(&services), doors::check))

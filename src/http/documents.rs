@@ -30,8 +30,8 @@ pub(super) use self::described::PARTS;
 pub(super) use self::described::described;
 pub use self::kept::Documents;
 use self::{
+    described::MARKDOWN,
     kept::{Document, Kept},
-    library::MARKDOWN,
     openapi::Chosen,
 };
 use super::{
@@ -69,12 +69,19 @@ pub(super) fn routes() -> Vec<Route> {
         text(open::get("/.well-known/ai-catalog.json", "getAiCatalog", "where the card of the MCP server is", ai_catalog), AI_CATALOG),
         text(open::get("/llms.txt", "getLlmsTxt", "what a language model has to know of the host", llms), MARKDOWN),
         text(open::get("/llms-tools.txt", "listToolsAsText", "the tools in a line each", llms_tools), MARKDOWN).query(&["after"]),
-        text(open::get("/docs", "getDocsIndex", "what is written about the host", index), MARKDOWN),
-        text(open::get("/docs/{name}", "getDocs", "a document for people; as Markdown with `.md` behind its name", docs), MARKDOWN)
-            .fails(&[Code::NotFound]),
         open::get("/robots.txt", "getRobots", "what crawlers leave alone", robots).told(Answers::Text(TEXT)),
         open::get("/favicon.svg", "getSign", "the host's sign", sign).told(Answers::Text("image/svg+xml")),
         open::get("/favicon.ico", "getIcon", "the host's sign, as pixels", icon).told(Answers::Text("image/x-icon")),
+    ]
+}
+
+/// What is written for people, as Markdown.
+pub(super) fn written() -> Vec<Route> {
+    let page = |route: Route| route.told(Answers::Page).heeds(KEPT);
+    vec![
+        page(open::get("/docs", "getDocsIndex", "what is written about the host", index)),
+        page(open::get("/docs/{name}", "getDocs", "a document for people; as Markdown with `.md` behind its name", docs))
+            .fails(&[Code::NotFound]),
     ]
 }
 

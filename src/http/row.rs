@@ -74,6 +74,8 @@ pub enum Answers {
     Tool,
     /// Other text, of this media type.
     Text(&'static str),
+    /// A document: as Markdown, and to browsers as a page.
+    Page,
 }
 
 /// What any operation may be refused for.
@@ -107,7 +109,7 @@ impl Row {
     pub fn schema(&self) -> Option<&'static str> {
         match self.answers {
             Answers::Json(schema) => Some(schema),
-            Answers::Tool | Answers::Text(_) => None,
+            Answers::Tool | Answers::Text(_) | Answers::Page => None,
         }
     }
 

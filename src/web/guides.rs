@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use axum::http::{HeaderMap, header};
 use pulldown_cmark::{CodeBlockKind, CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
 
 use super::parts::{code, text::plain};
@@ -66,11 +67,16 @@ pub(super) fn rendered(text: &str) -> Rendered {
             // The page has its own.
             Event::Start(Tag::Heading { level: HeadingLevel::H1, .. }) => section = Some(String::new()),
             Event::End(TagEnd::Heading(HeadingLevel::H1)) => section = None,
-            Event::Start(Tag::Heading { level: HeadingLevel::H2, .. }) => section = Some(String::new()),
-            Event::End(TagEnd::Heading(HeadingLevel::H2)) => {
+            Event::Start(Tag::Heading { level: HeadingLevel::H2 | HeadingLevel::H3, .. }) => section = Some(String::new()),
+            Event::End(TagEnd::Heading(level @ (HeadingLevel::H2 | HeadingLevel::H3))) => {
                 let words = section.take().unwrap_or_default();
                 let id = anchor(&words);
-                events.push(made(maud::html! { h2 id=(id) { a.anchor href={ "#" (id) } { (words) } } }));
+                let link = maud::html! { a.anchor href={ "#" (id) } { (words) } };
+                if level == HeadingLevel::H3 {
+                    events.push(made(maud::html! { h3 id=(id) { (link) } }));
+                    continue;
+                }
+                events.push(made(maud::html! { h2 id=(id) { (link) } }));
                 headings.push((id, words));
             }
             Event::Text(text) | Event::Code(text) if section.is_some() => section.iter_mut().for_each(|words| *words += &text),
@@ -84,10 +90,10 @@ pub(super) fn rendered(text: &str) -> Rendered {
             }
             Event::Text(text) if block.is_some() => block.iter_mut().for_each(|(_, code)| *code += &text),
             Event::Html(_) | Event::InlineHtml(_) | Event::Start(Tag::HtmlBlock) | Event::End(TagEnd::HtmlBlock) => {}
-            // On a narrow screen they are moved in their box.
-            Event::Start(Tag::Table(kinds)) => {
+            // On a narrow screen they are moved in their box. How columns are aligned would stand in the markup as a style.
+            Event::Start(Tag::Table(_)) => {
                 events.push(Event::Html(CowStr::Borrowed("<div class=\"scroll\" role=\"group\" aria-label=\"Table\" tabindex=\"0\">")));
-                events.push(Event::Start(Tag::Table(kinds)));
+                events.push(Event::Start(Tag::Table(vec![])));
             }
             Event::End(TagEnd::Table) => {
                 events.push(Event::End(TagEnd::Table));
@@ -100,6 +106,11 @@ pub(super) fn rendered(text: &str) -> Rendered {
     let mut html = String::with_capacity(text.len() * 2);
     html::push_html(&mut html, events.into_iter());
     Rendered { html, headings }
+}
+
+/// Whether Markdown is what is asked for: browsers never name it.
+pub(super) fn wants_markdown(asked: &HeaderMap) -> bool {
+    asked.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).any(|value| value.contains("text/markdown"))
 }
 
 fn made(markup: maud::Markup) -> Event<'static> {

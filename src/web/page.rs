@@ -15,6 +15,7 @@ pub(super) enum Area {
     Tools,
     Receipts,
     Guides,
+    Documents,
     /// Of no entry.
     Elsewhere,
 }

@@ -17,10 +17,11 @@ pub(super) struct Around<'a> {
 }
 
 /// The navigation: what is there for everybody.
-const NAVIGATION: [(Area, &str, &str); 3] = [
+const NAVIGATION: [(Area, &str, &str); 4] = [
     (Area::Tools, "/dashboard", "Tools"),
     (Area::Receipts, "/dashboard/receipts", "Receipts"),
     (Area::Guides, "/guides/x402-agent-payment-infrastructure", "Guide"),
+    (Area::Documents, "/docs", "Docs"),
 ];
 
 /// The whole document.

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc};
 use axum::{
     body::{Body, to_bytes},
     extract::{ConnectInfo, FromRequestParts, Request},
-    http::{HeaderMap, HeaderValue, Method, header, request::Parts},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, header, request::Parts},
     response::{IntoResponse, Response},
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -77,18 +77,43 @@ impl Visitor {
         read(self.ask(Method::POST, path, Body::from(body.to_string())).await).await
     }
 
+    /// The text that a GET is answered with, of a document.
+    ///
+    /// # Errors
+    ///
+    /// What the API refuses.
+    pub(super) async fn text(&self, path: &str) -> Result<String, Refused> {
+        let response = self.ask(Method::GET, path, Body::empty()).await;
+        if !response.status().is_success() {
+            return Err(Refused::by(response));
+        }
+        let body = to_bytes(response.into_body(), MOST_BYTES).await.ok().and_then(|body| String::from_utf8(body.into()).ok());
+        body.ok_or_else(|| Fault::from(Code::Internal).into())
+    }
+
+    /// The answer to a GET as it is, to who may have it already.
+    pub(super) async fn pass(&self, path: &str, asked: &HeaderMap) -> Response {
+        let known = asked.get(header::IF_NONE_MATCH).cloned();
+        self.ask_with(Method::GET, path, Body::empty(), known.map(|known| (header::IF_NONE_MATCH, known))).await
+    }
+
     /// The headers of the answer to a HEAD, whatever its status.
     pub(super) async fn head(&self, path: &str) -> HeaderMap {
         self.ask(Method::HEAD, path, Body::empty()).await.headers().clone()
     }
 
-    /// One ordinary request, with nothing in it that the visitor did not say.
     async fn ask(&self, method: Method, path: &str, body: Body) -> Response {
+        self.ask_with(method, path, body, None).await
+    }
+
+    /// One ordinary request, with nothing in it that the visitor did not say.
+    async fn ask_with(&self, method: Method, path: &str, body: Body, more: Option<(HeaderName, HeaderValue)>) -> Response {
         let mut request = Request::new(body);
         *request.method_mut() = method;
         let Ok(uri) = path.parse() else { return Fault::from(Code::NotFound).into_response() };
         *request.uri_mut() = uri;
         request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        request.headers_mut().extend(more);
         if let Some(peer) = self.peer {
             request.extensions_mut().insert(peer);
         }

@@ -53,8 +53,27 @@ async fn a_document_is_the_file_of_the_repository_in_markdown() {
     assert_eq!(negotiated.body, answer.body);
     let again = host.request(Method::GET, "/docs/security.md").header("if-none-match", answer.has("etag"));
     assert!(host.send(again).await.is(304).body.is_empty());
-    host.get("/docs/none-such").await.fails(404, "not_found", "caller");
+    host.get("/docs/none-such.md").await.fails(404, "not_found", "caller");
     host.get("/docs/..%2fREADME.md").await.fails(404, "not_found", "caller");
+}
+
+#[tokio::test]
+async fn a_browser_is_shown_a_document_as_a_page_whose_links_are_pages() {
+    let host = Host::start().await;
+    let shown = |path: &str| host.send(host.request(Method::GET, path).header("accept", "text/html,*/*;q=0.8"));
+    let index = shown("/docs").await.is(200);
+    assert_eq!((index.has("content-type"), index.has("vary")), ("text/html; charset=utf-8", "accept"));
+    let index = text(&index);
+    for name in ["agents", "endpoints", "errors", "limits", "health"] {
+        assert!(index.contains(&format!("href=\"/docs/{name}\"")), "{name}: {index}");
+    }
+    let page = text(&shown("/docs/endpoints").await.is(200));
+    assert!(page.contains("<link rel=\"alternate\" type=\"text/markdown\" href=\"/docs/endpoints.md\">"), "{page}");
+    assert!(
+        page.contains("id=\"post-aiendpointscreate\"") && page.contains("href=\"#endpointdraft\"") && page.contains("id=\"endpointdraft\""),
+        "{page}"
+    );
+    assert!(page.contains("/llms.txt") && page.contains(&format!("curl {}/ai/endpoints/create -H", host.url)), "{page}");
 }
 
 #[tokio::test]

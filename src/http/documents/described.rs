@@ -13,6 +13,9 @@ use crate::{
     http::row::{Answers, Row, Whose},
 };
 
+/// The media type of what is written for people.
+pub(super) const MARKDOWN: &str = "text/markdown; charset=utf-8";
+
 /// What stands in `schemas.json`.
 #[derive(Deserialize)]
 pub(in crate::http) struct Parts {
@@ -159,6 +162,7 @@ fn responses(row: &Row) -> Value {
         Answers::Json(schema) => json_of(&reference(schema)),
         Answers::Tool => json_of(&json!({})),
         Answers::Text(media) => json!({ media: { "schema": { "type": "string" } } }),
+        Answers::Page => json!({ MARKDOWN: { "schema": { "type": "string" } }, "text/html": { "schema": { "type": "string" } } }),
     };
     if row.streams {
         content["text/event-stream"] = json!({ "schema": { "type": "string" } });
@@ -195,5 +199,9 @@ fn refused(row: &Row, codes: &[Code]) -> Value {
         Some("JsonRpc") => json!({ "type": "object", "properties": { "error": { "properties": { "data": code } } } }),
         _ => json!({ "$ref": "#/components/schemas/Error", "properties": { "error": code } }),
     };
-    json!({ "description": lines.join(" "), "content": json_of(&schema) })
+    let mut content = json_of(&schema);
+    if row.answers == Answers::Page {
+        content["text/html"] = json!({ "schema": { "type": "string" } });
+    }
+    json!({ "description": lines.join(" "), "content": content })
 }

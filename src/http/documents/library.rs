@@ -8,9 +8,6 @@ use include_dir::{Dir, include_dir};
 use super::{described::capital, subject};
 use crate::{front::Code, http::row::Row};
 
-/// The media type of all of it.
-pub(super) const MARKDOWN: &str = "text/markdown; charset=utf-8";
-
 static FILES: Dir = include_dir!("$CARGO_MANIFEST_DIR/docs");
 
 /// The subjects of operations, and what is about each.
@@ -57,7 +54,7 @@ pub(super) fn pages(rows: &[Row], base: &str) -> Vec<Page> {
     files.sort_by(|one, other| one.name.cmp(&other.name));
     let subjects = SUBJECTS.iter().map(|(name, about)| {
         let of_it: Vec<&Row> = rows.iter().filter(|row| row.subject == *name).collect();
-        made(name, &format!("API: {name}"), about, &subject::text(&of_it))
+        made(name, &format!("API: {name}"), about, &subject::text(&of_it, base))
     });
     let mut pages: Vec<_> = files.into_iter().chain(subjects).chain([errors()]).collect();
     pages.insert(0, index(&pages));

@@ -32,6 +32,7 @@ until the same request comes again with a payment. One payment buys at most one 
 
 ## Call a tool
 
+- [Paying for tools with x402]({base}/guides/x402-agent-payment-infrastructure.md): a paid call step by step, with the terms of this host
 - [For agents]({base}/docs/agents.md): find, call and pay for tools, check receipts, what every refusal means
 - [API: tools]({base}/docs/tools.md): the operations by which tools are found and called
 - [Errors]({base}/docs/errors.md): every code, whose fault it is, and what to do
@@ -48,6 +49,7 @@ The same tools at `{base}/ai/mcp` (Streamable HTTP), paid by x402's MCP transpor
 
 ## Build a tool
 
+- [Build a tool]({base}/guides/build-a-tool.md): from nothing to a published tool
 "
     );
     // Those above are told where they are needed.

@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::described::{PARTS, capital, reached};
-use crate::http::row::{Answers, Row};
+use crate::http::row::{Answers, Row, Whose};
 
-/// The operations of a subject, one after the other, and the schemas that they name.
-pub(super) fn text(rows: &[&Row]) -> String {
+/// The operations of a subject at `base`, one after the other, and the schemas that they name.
+pub(super) fn text(rows: &[&Row], base: &str) -> String {
     let mut text = String::new();
     for row in rows {
-        operation(&mut text, row);
+        operation(&mut text, row, base);
     }
     let named = rows.iter().flat_map(|row| row.takes.into_iter().chain(row.schema()));
     let schemas = reached(named);
@@ -26,9 +26,10 @@ pub(super) fn text(rows: &[&Row]) -> String {
     text
 }
 
-fn operation(text: &mut String, row: &Row) {
+fn operation(text: &mut String, row: &Row, base: &str) {
     _ = write!(text, "## {} {}\n\n{}.\n\n", row.method, row.path, capital(row.what));
     _ = writeln!(text, "- Operation: `{}`. For: {}.", row.id, row.whose.as_str());
+    _ = writeln!(text, "- Asked as: `{}`.", curl(row, base));
     for (what, names) in [("Query", row.query), ("Headers", row.headers)] {
         for (place, name) in names.iter().enumerate() {
             let said = PARTS.parameters.get(*name).and_then(|told| told["description"].as_str()).unwrap_or_default();
@@ -46,6 +47,7 @@ fn operation(text: &mut String, row: &Row) {
         Answers::Json(schema) => writeln!(text, "- Answer: {}.", linked(schema)),
         Answers::Tool => writeln!(text, "- Answer: what the tool says, with the status that it chose; its receipt's id in `X-Receipt-Id`."),
         Answers::Text(media) => writeln!(text, "- Answer: `{media}`."),
+        Answers::Page => writeln!(text, "- Answer: Markdown, and to browsers a page."),
     };
     if row.streams {
         *text += "- With `Accept: text/event-stream`: as it happens, as Server-Sent Events.\n";
@@ -53,6 +55,27 @@ fn operation(text: &mut String, row: &Row) {
     let mut codes: Vec<_> = row.codes().iter().map(|code| format!("`{}` ({})", code.row().name, code.row().status.as_u16())).collect();
     codes.dedup();
     _ = write!(text, "- [Errors](errors.md): {}.\n\n", codes.join(", "));
+}
+
+/// How it is asked for on a command line.
+fn curl(row: &Row, base: &str) -> String {
+    let method = match (row.method, row.takes) {
+        ("GET", _) | ("POST", Some(_)) => String::new(),
+        ("HEAD", _) => " -I".to_owned(),
+        (method, _) => format!(" -X {method}"),
+    };
+    let body = if row.takes.is_some() { " --json @body.json" } else { "" };
+    format!("curl{method} {base}{}{}{body}", row.path, credential(row.whose))
+}
+
+/// The header that says who asks.
+fn credential(whose: Whose) -> &'static str {
+    match whose {
+        Whose::Everyone => "",
+        Whose::Builders | Whose::Themselves | Whose::Owner => " -H \"x-builder-key: $BUILDER_KEY\"",
+        Whose::Admins => " -H \"x-admin-token: $ADMIN_TOKEN\"",
+        Whose::Holder => " -H \"x-developer-credit: $CREDIT\"",
+    }
 }
 
 fn linked(schema: &str) -> String {

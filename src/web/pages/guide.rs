@@ -14,7 +14,7 @@ use crate::{
     front::{Code, Fault, PathParams},
     web::{
         doors::seal,
-        guides::{self, Guide},
+        guides::{self, Guide, wants_markdown},
         page::{Area, Page},
         parts::{
             sample::{self, quoted},
@@ -32,7 +32,7 @@ pub(in crate::web) async fn page(visitor: Visitor, PathParams(name): PathParams<
     let guide = guides::ALL.iter().find(|guide| guide.name == name).ok_or_else(|| Refused::from(Fault::from(Code::NotFound)))?;
     let text = filled(&visitor, guide).await?;
     if is_twin || wants_markdown(&asked) {
-        return Ok(twin(text));
+        return Ok(twin(visitor.base_url(), &text));
     }
     let rendered = guides::rendered(&text);
     let others = guides::ALL.iter().filter(|other| other.name != guide.name);
@@ -53,13 +53,10 @@ pub(in crate::web) async fn page(visitor: Visitor, PathParams(name): PathParams<
     Ok(response)
 }
 
-/// Whether Markdown is what is asked for: browsers never name it.
-fn wants_markdown(asked: &HeaderMap) -> bool {
-    asked.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).any(|value| value.contains("text/markdown"))
-}
-
-fn twin(text: String) -> Response {
-    let mut response = Response::new(Body::from(text));
+/// As Markdown, whose first line says where all else is.
+fn twin(base: &str, text: &str) -> Response {
+    let mut response =
+        Response::new(Body::from(format!("> What else there is to read, for programs: [{base}/llms.txt]({base}/llms.txt)\n\n{text}")));
     let headers = response.headers_mut();
     seal(headers);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/markdown; charset=utf-8"));

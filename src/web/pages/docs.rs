@@ -1,0 +1,80 @@
+//! `/docs` and `/docs/{name}`: what is written about the host, and its API, made of the Markdown that programs get there.
+
+use axum::{
+    http::{HeaderMap, HeaderValue, header},
+    response::Response,
+};
+use maud::{PreEscaped, html};
+
+use crate::{
+    front::PathParams,
+    web::{
+        guides::{self, wants_markdown},
+        page::{Area, Page},
+        visitor::{Refused, Visitor, segment},
+    },
+};
+
+/// The name of what lists all others.
+const INDEX: &str = "index";
+
+pub(in crate::web) async fn index(visitor: Visitor, asked: HeaderMap) -> Result<Response, Refused> {
+    shown(&visitor, INDEX, &asked).await
+}
+
+pub(in crate::web) async fn page(visitor: Visitor, PathParams(name): PathParams<String>, asked: HeaderMap) -> Result<Response, Refused> {
+    shown(&visitor, &name, &asked).await
+}
+
+/// The document as a page; as it is to who asks for Markdown, by its name or by `Accept`.
+async fn shown(visitor: &Visitor, name: &str, asked: &HeaderMap) -> Result<Response, Refused> {
+    let path = format!("/docs/{}", segment(name));
+    if name.ends_with(".md") || wants_markdown(asked) {
+        return Ok(visitor.pass(&path, asked).await);
+    }
+    let text = visitor.text(&path).await?;
+    let title = text.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or(name).to_owned();
+    let rendered = guides::rendered(&linked(&text, visitor.base_url()));
+    let main = html! {
+        div.guide {
+            nav.contents aria-label="Contents" {
+                h2 { "Contents" }
+                ol { @for (id, heading) in &rendered.headings { li { a href={ "#" (id) } { (heading) } } } }
+            }
+            div.prose { (PreEscaped(rendered.html)) }
+        }
+    };
+    let page = Page { twin: Some(format!("{path}.md")), ..Page::new(Area::Documents, title, main) };
+    let page = if name == INDEX { page } else { page.under("/docs", "Documents") };
+    let mut response = visitor.show(page).await;
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
+    Ok(response)
+}
+
+/// The text with its links to other documents going to their pages.
+fn linked(text: &str, base: &str) -> String {
+    let start = format!("]({base}/docs/");
+    let mut parts = text.split(start.as_str());
+    let mut told = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (target, rest) = part.split_once(')').unwrap_or((part, ""));
+        let (name, place) = target.split_once(".md").unwrap_or((target, ""));
+        let path = if name == INDEX { "/docs".to_owned() } else { format!("/docs/{name}") };
+        told += &format!("]({path}{place}){rest}");
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_to_other_documents_go_to_their_pages() {
+        let base = "https://a.example";
+        let text = "[a](https://a.example/docs/limits.md), [b](https://a.example/docs/agents.md#pay), [c](#here), \
+            [d](https://a.example/docs/index.md), [e](https://x.example/y.md), [f](https://a.example/docs/openapi.json)";
+        let told = "[a](/docs/limits), [b](/docs/agents#pay), [c](#here), [d](/docs), [e](https://x.example/y.md), [f](/docs/openapi.json)";
+        assert_eq!(linked(text, base), told);
+    }
+}
