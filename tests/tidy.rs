@@ -276,7 +276,9 @@ fn every_code_is_answered_somewhere_and_told_by_a_test() {
             let mut places = text.match_indices(&variant);
             places.any(|(at, _)| !text[at + variant.len()..].starts_with(char::is_alphanumeric))
         };
-        if !host.iter().any(|(_, text)| code(text).any(|(_, line)| names(line))) {
+        // What lists codes, as rows of operations do, answers none.
+        let lists = |line: &str| line.contains("[Code::") || line.trim() == format!("{variant},");
+        if !host.iter().any(|(_, text)| code(text).any(|(_, line)| names(line) && !lists(line))) {
             dead.push(format!("{variant}: nothing answers it"));
         }
         if !host.iter().any(|(_, text)| names(&tests(text))) && !over_the_wire.iter().any(|(_, text)| text.contains(&name)) {
