@@ -78,13 +78,11 @@ async fn filled(visitor: &Visitor, guide: &Guide) -> Result<String, Refused> {
     let networks: Vec<_> = accepts.filter_map(|accepted| accepted["network"].as_str()).collect();
     let input = sample::input(&tool["inputSchema"]);
     let way = Way { base: visitor.base_url(), slug, input: input.clone(), networks };
-    let price = tool["priceUsd"].as_f64().map_or_else(|| "0.01".to_owned(), |usd| usd.to_string());
     let said = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let facts = [
         ("base", visitor.base_url().to_owned()),
         ("slug", slug.to_owned()),
-        ("price", price),
-        ("input", quoted(&sample::json(&input))),
+        ("invoke", quoted(&sample::json(&json!({ "slug": slug, "input": input })))),
         ("curl", way.curl()),
         ("script", way.script()),
         ("challenge", asked_for(&challenge)),
@@ -95,7 +93,7 @@ async fn filled(visitor: &Visitor, guide: &Guide) -> Result<String, Refused> {
     let holds = |condition: &str| match condition {
         "simulated" => payment["simulated"] == true,
         "real" => payment["simulated"] != true,
-        "sells" => tool.is_object(),
+        "nothing to sell" => tool.is_null(),
         _ => false,
     };
     Ok(guides::filled(guide.text, &facts, holds))
@@ -108,5 +106,5 @@ fn asked_for(head: &HeaderMap) -> String {
     if let Some(members) = challenge.as_object_mut() {
         members.remove("extensions");
     }
-    serde_json::to_string_pretty(&challenge).unwrap_or_default()
+    sample::visible(&serde_json::to_string_pretty(&challenge).unwrap_or_default())
 }

@@ -52,13 +52,14 @@ fn value(schema: &Value, depth: usize) -> Value {
     }
 }
 
-/// JSON in which everything can be seen: what could not is an escape.
+/// A value as JSON in which everything can be seen.
 pub(in crate::web) fn json(value: &Value) -> String {
-    let text = value.to_string();
-    if !text.contains(is_odd) {
-        return text;
-    }
-    text.chars().map(|char| if is_odd(char) { escaped(char) } else { char.to_string() }).collect()
+    visible(&value.to_string())
+}
+
+/// JSON in which everything can be seen: what could not is an escape.
+pub(in crate::web) fn visible(json: &str) -> String {
+    json.chars().map(|char| if is_odd(char) { escaped(char) } else { char.to_string() }).collect()
 }
 
 fn escaped(char: char) -> String {
