@@ -65,8 +65,8 @@ pub(super) fn view(error: &Value) -> Markup {
     html! {
         @if let Some(hint) = text("hint") { p.lead { (plain(hint)) } }
         (facts::list(&[
-            ("Code", text("code").map(|code| facts::id(code))),
-            ("Request", text("requestId").map(|id| facts::id(id))),
+            ("Code", text("code").map(facts::id)),
+            ("Request", text("requestId").map(facts::id)),
             ("Charged", charged.map(|words| html! { (words) })),
         ]))
         p { a.button href="/dashboard" { "All tools" } }

@@ -72,7 +72,10 @@ fn top(page: &Page, around: &Around) -> Markup {
     html! {
         header.top {
             @if around.simulated {
-                p.strip { strong { "Play money." } " This host settles on a simulated ledger: signatures and amounts are checked, no real money moves." }
+                p.strip {
+                    strong { "Play money." }
+                    " This host settles on a simulated ledger: signatures and amounts are checked, no real money moves."
+                }
             }
             div.wrap.bar {
                 a.name href="/dashboard" { (sign()) "Tollhouse" }

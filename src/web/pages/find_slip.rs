@@ -19,12 +19,21 @@ pub(in crate::web) async fn page(visitor: Visitor, RawQuery(query): RawQuery) ->
         return Redirect::to(&format!("/dashboard/{kind}/{}", segment(&id))).into_response();
     }
     let main = html! {
-        p.lead { "Every answer of a tool has a receipt, which this host has signed and anybody can check. Who has its id can see it; there is no list." }
+        p.lead {
+            "Every answer of a tool has a receipt, which this host has signed and anybody can check. "
+            "Who has its id can see it; there is no list."
+        }
         (field())
         h2 { "Where ids come from" }
         dl.facts {
-            div { dt { code { "rcpt_…" } } dd { "the header " code { "X-Receipt-Id" } " of an answer, or " code { "receipt" } " in its body" } }
-            div { dt { code { "pmt_…" } } dd { "the header " code { "X-Payment-Id" } ": what became of a payment whose answer was lost" } }
+            div {
+                dt { code { "rcpt_…" } }
+                dd { "the header " code { "X-Receipt-Id" } " of an answer, or " code { "receipt" } " in its body" }
+            }
+            div {
+                dt { code { "pmt_…" } }
+                dd { "the header " code { "X-Payment-Id" } ": what became of a payment whose answer was lost" }
+            }
         }
     };
     visitor.show(Page::new(Area::Receipts, "Receipts", main)).await

@@ -31,7 +31,10 @@ pub(in crate::web) async fn page(visitor: Visitor, PathParams(id): PathParams<St
                 p { "The signature is checked by your browser, where it runs scripts and knows Ed25519." }
             }
         }
-        section { h2 { "Check it without this page" } (code::block("From the repository's root", "sh", &format!("target/release/tollhouse verify-receipt {}{source}", visitor.base_url()))) }
+        section {
+            h2 { "Check it without this page" }
+            (code::block("From the repository's root", "sh", &format!("target/release/tollhouse verify-receipt {}{source}", visitor.base_url())))
+        }
         p { a href=(source) { "This receipt as JSON" } }
     };
     let page = Page { script: Some("slip.js"), unlisted: true, ..Page::new(Area::Receipts, "Receipt", main) };

@@ -40,8 +40,8 @@ pub(in crate::web) async fn page(visitor: Visitor, PathParams(slug): PathParams<
         div.split {
             div {
                 (text::paragraphs(tool["description"].as_str().unwrap_or_default()))
-                section { h2 { "It takes" } (schema::table("Input", &tool["inputSchema"], &record)) }
-                section { h2 { "It answers" } (schema::table("Output", &tool["outputSchema"], &record)) }
+                section { h2 { "It takes" } (schema::table("Input", "required", &tool["inputSchema"], &record)) }
+                section { h2 { "It answers" } (schema::table("Output", "always", &tool["outputSchema"], &record)) }
             }
             aside aria-labelledby="terms" {
                 h2 #terms.aside { "Terms" }
@@ -53,7 +53,14 @@ pub(in crate::web) async fn page(visitor: Visitor, PathParams(slug): PathParams<
         }
         @if !accepts.is_empty() { section { h2 { "Paid with" } (paid_with(accepts, &manifest)) } }
     };
-    let heading = html! { h1 { (text::words(title)) } p.marks { code { (slug) } (state(tool["status"].as_str().unwrap_or_default())) } };
+    let heading = html! {
+        h1 { (text::words(title)) }
+        p.marks {
+            code { (slug) } (state(tool["status"].as_str().unwrap_or_default()))
+            // Where there is one column, the terms come after the schemas.
+            span.early { (money::price(&tool, simulated)) }
+        }
+    };
     let page = Page { heading: Some(heading), ..Page::new(Area::Tools, title, main).under("/dashboard", "Tools") };
     Ok(visitor.show(page).await)
 }
@@ -64,7 +71,10 @@ fn terms(tool: &Value, simulated: bool) -> Markup {
     let tags: Vec<_> = tool["tags"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     html! {
         p.figure { (money::price(tool, simulated)) @if !free { " " span.muted { "a call" } } }
-        p.muted { @if free { "Costs nothing. Its answers have receipts too." } @else { "Charged only for a result that fits the schema below; a call that fails costs nothing." } }
+        p.muted {
+            @if free { "Costs nothing. Its answers have receipts too." }
+            @else { "Charged only for a result that fits what it promises to answer; a call that fails costs nothing." }
+        }
         (facts::list(&[
             ("Handler", tool["handlerType"].as_str().map(|kind| html! { code { (kind) } })),
             ("May", (!may.is_empty()).then(|| html! { (may.join("; ")) })),
@@ -84,12 +94,20 @@ fn paid_with(accepts: &[Value], manifest: &Value) -> Markup {
     html! {
         div.scroll role="group" aria-label="Paid with" tabindex="0" {
             table.paid {
-                thead { tr { th scope="col" { "Network" } th scope="col" { "Token" } th scope="col" { "Scheme" } th.number scope="col" { "Amount" } th scope="col" { "Paid to" } } }
+                thead {
+                    tr {
+                        th scope="col" { "Network" } th scope="col" { "Token" } th scope="col" { "Scheme" }
+                        th.number scope="col" { "Amount" } th scope="col" { "Paid to" }
+                    }
+                }
                 tbody {
                     @for entry in accepts {
                         @let name = known(&entry["network"]);
                         tr {
-                            td { @if let Some(name) = name { (name["networkV1"].as_str().unwrap_or_default()) " " } code { (entry["network"].as_str().unwrap_or_default()) } }
+                            td {
+                                @if let Some(name) = name { (name["networkV1"].as_str().unwrap_or_default()) " " }
+                                code { (entry["network"].as_str().unwrap_or_default()) }
+                            }
                             td { (name.and_then(|name| name["asset"]["symbol"].as_str()).unwrap_or("token")) }
                             td { (entry["scheme"].as_str().unwrap_or_default()) }
                             td.number { (entry["amount"].as_str().unwrap_or_default()) }
@@ -115,7 +133,10 @@ async fn unknown(visitor: &Visitor, slug: &str) -> Result<Response, Refused> {
             ul.plain {
                 @for tool in near {
                     @let slug = tool["slug"].as_str().unwrap_or_default();
-                    li { a href={ "/dashboard/tools/" (segment(slug)) } { (text::words(tool["title"].as_str().unwrap_or_default())) } " " code { (slug) } }
+                    li {
+                        a href={ "/dashboard/tools/" (segment(slug)) } { (text::words(tool["title"].as_str().unwrap_or_default())) }
+                        " " code { (slug) }
+                    }
                 }
             }
         }

@@ -69,7 +69,8 @@ pub(in crate::web) async fn page(visitor: Visitor, RawQuery(query): RawQuery) ->
     let manifest = visitor.get("/ai/manifest").await?;
     let main = html! {
         p.lead {
-            "Tools that programs call over HTTP or MCP, and pay for by the call. Only a result that fits what its tool promises is charged, and every answer has a signed receipt."
+            "Tools that programs call over HTTP or MCP, and pay for by the call. "
+            "Only a result that fits what its tool promises is charged, and every answer has a signed receipt."
         }
         (numbers(&manifest))
         div.split {
@@ -85,12 +86,12 @@ pub(in crate::web) async fn page(visitor: Visitor, RawQuery(query): RawQuery) ->
 
 fn numbers(manifest: &Value) -> Markup {
     let (count, paid) = (&manifest["endpoints"]["count"], &manifest["endpoints"]["paid"]);
-    let payment = &manifest["payment"];
+    let (network, token) = (&manifest["payment"]["networkV1"], &manifest["payment"]["asset"]["symbol"]);
     html! {
         dl.numbers {
             div { dt { "Tools" } dd { (count) } }
             div { dt { "Paid by the call" } dd { (paid) } }
-            div { dt { "Settled on" } dd { (payment["networkV1"].as_str().unwrap_or_default()) ", " (payment["asset"]["symbol"].as_str().unwrap_or_default()) } }
+            div { dt { "Settled on" } dd { (network.as_str().unwrap_or_default()) ", " (token.as_str().unwrap_or_default()) } }
         }
     }
 }
@@ -105,7 +106,9 @@ fn filters(wanted: &Wanted) -> Markup {
             }
             div.field {
                 label for="price" { "Price" }
-                select #price name="price" { (option("", "any", &wanted.price)) (option("free", "free", &wanted.price)) (option("paid", "paid", &wanted.price)) }
+                select #price name="price" {
+                    (option("", "any", &wanted.price)) (option("free", "free", &wanted.price)) (option("paid", "paid", &wanted.price))
+                }
             }
             div.field {
                 label for="sort" { "Order" }

@@ -56,8 +56,8 @@ struct Reading<'a> {
     untold: bool,
 }
 
-/// A schema as a table; `whole` is where it stands in full.
-pub(in crate::web) fn table(name: &str, schema: &Value, whole: &str) -> Markup {
+/// A schema as a table, with a word for what must be there; `whole` is where it stands in full.
+pub(in crate::web) fn table(name: &str, must: &str, schema: &Value, whole: &str) -> Markup {
     let mut reading = Reading { root: schema, rows: vec![], more: 0, untold: false };
     reading.members(schema, "", DEPTH);
     let Reading { rows, more, untold, .. } = reading;
@@ -69,7 +69,7 @@ pub(in crate::web) fn table(name: &str, schema: &Value, whole: &str) -> Markup {
             div.scroll role="group" aria-label=(name) tabindex="0" {
                 table.schema {
                     thead { tr { th scope="col" { "Name" } th scope="col" { "Type" } th scope="col" { "Bounds and meaning" } } }
-                    tbody { @for row in &rows { (told(row)) } }
+                    tbody { @for row in &rows { (told(row, must)) } }
                 }
             }
             p.note {
@@ -82,10 +82,10 @@ pub(in crate::web) fn table(name: &str, schema: &Value, whole: &str) -> Markup {
     }
 }
 
-fn told(row: &Row) -> Markup {
+fn told(row: &Row, must: &str) -> Markup {
     html! {
         tr {
-            th scope="row" { code { (text::words(&row.name)) } @if row.required { " " span.must { "required" } } }
+            th scope="row" { code { (text::words(&row.name)) } @if row.required { " " span.must { (must) } } }
             td.kind { (text::words(&row.kind)) }
             td {
                 @if !row.words.is_empty() { p { (text::line(&row.words)) } }
@@ -210,7 +210,7 @@ mod tests {
                 "mode": { "enum": ["a", 1], "default": "a" },
             },
         });
-        let told = table("Input", &schema, "/whole").into_string();
+        let told = table("Input", "required", &schema, "/whole").into_string();
         for part in [
             "required",
             "at most 2048 characters",
@@ -230,16 +230,16 @@ mod tests {
     #[test]
     fn what_no_row_tells_is_said() {
         let many = json!({ "properties": (0..100).map(|n| (format!("m{n}"), json!({}))).collect::<serde_json::Map<_, _>>() });
-        assert!(table("Input", &many, "/whole").into_string().contains("40 more are not shown here"));
+        assert!(table("Input", "required", &many, "/whole").into_string().contains("40 more are not shown here"));
         let choice = json!({ "properties": { "a": { "oneOf": [{}, {}] } } });
-        assert!(table("Input", &choice, "/whole").into_string().contains("/whole"));
+        assert!(table("Input", "required", &choice, "/whole").into_string().contains("/whole"));
         let mut deep = json!({ "type": "string" });
         for _ in 0..9 {
             deep = json!({ "properties": { "a": deep } });
         }
-        assert!(table("Input", &deep, "/whole").into_string().contains("/whole"));
+        assert!(table("Input", "required", &deep, "/whole").into_string().contains("/whole"));
         let ring = json!({ "properties": { "a": { "$ref": "#" } } });
-        assert!(table("Input", &ring, "/whole").into_string().contains("a.a.a"));
-        assert!(table("Input", &json!(true), "/whole").into_string().contains("Any JSON object"));
+        assert!(table("Input", "required", &ring, "/whole").into_string().contains("a.a.a"));
+        assert!(table("Input", "required", &json!(true), "/whole").into_string().contains("Any JSON object"));
     }
 }

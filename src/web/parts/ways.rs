@@ -101,7 +101,10 @@ impl Way<'_> {
     pub(in crate::web) fn all(&self) -> Markup {
         let paid = !self.networks.is_empty();
         html! {
-            details.way open { summary { "curl" } (code::block(if paid { "Asks what is to be paid" } else { "Calls it" }, "sh", &self.curl())) }
+            details.way open {
+                summary { "curl" }
+                (code::block(if paid { "Asks what is to be paid" } else { "Calls it" }, "sh", &self.curl()))
+            }
             details.way { summary { "JavaScript" } (code::block("call.mjs", "js", &self.script())) }
             @if self.evm().is_some() {
                 details.way { summary { "Python" } (code::block("call.py", "py", &self.python())) }
@@ -109,10 +112,15 @@ impl Way<'_> {
             details.way {
                 summary { "MCP" }
                 (code::block("Configuration of the client", "json", &self.mcp()))
-                @if paid { p.note { "A client that cannot pay is given prepaid credit: add the header " code { "X-Developer-Credit" } " there." } }
+                @if paid {
+                    p.note { "A client that cannot pay is given prepaid credit: add the header " code { "X-Developer-Credit" } " there." }
+                }
             }
             @if paid {
-                details.way { summary { "Prepaid credit" } (code::block("With a token of the host's operator in CREDIT", "sh", &self.credit())) }
+                details.way {
+                    summary { "Prepaid credit" }
+                    (code::block("With a token of the host's operator in CREDIT", "sh", &self.credit()))
+                }
             }
         }
     }
