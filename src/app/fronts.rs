@@ -13,7 +13,12 @@ use crate::{
 /// All of them. Pages ask the public API by the very routes that everybody else reaches.
 pub(super) fn all(rooms: &Rooms, shared: &Arc<Shared>) -> Fronts {
     let http::Routes { api, written } = http::routes(http(rooms, shared));
-    let pages = web::Services { api: api.clone().merge(written), origins: rooms.mcp.origins(), base_url: rooms.base_url.clone() };
+    let pages = web::Services {
+        shared: Arc::clone(shared),
+        api: api.clone().merge(written),
+        origins: rooms.mcp.origins(),
+        base_url: rooms.base_url.clone(),
+    };
     let routes = api.merge(mcp::routes(mcp(rooms, shared))).merge(web::routes(pages.clone()));
     Fronts { routes, wordings: Arc::new([mcp::wording(), web::wording(pages)]) }
 }

@@ -89,7 +89,7 @@ pub(crate) fn length(value: &Value) -> usize {
 }
 
 /// A value that is let go of where that holds up nobody: what is made of many parts is long in going.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Bulk(Value);
 
 impl Bulk {

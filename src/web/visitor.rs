@@ -18,7 +18,11 @@ use super::{
     shell::{self, Around},
 };
 use crate::{
-    base::{aside::aside, id::RequestId},
+    base::{
+        aside::{Bulk, aside},
+        id::RequestId,
+        share::Turn,
+    },
     front::{Code, Fault, code_of},
 };
 
@@ -59,13 +63,29 @@ impl Visitor {
         &self.services.base_url
     }
 
+    /// Makes something of what was read, in a turn of the visitor's: whatever it costs is of its share of the processor.
+    ///
+    /// # Errors
+    ///
+    /// Where it has had more than its share.
+    pub(super) async fn made<T>(&self, work: impl FnOnce() -> T) -> Result<T, Refused> {
+        let turn = self.turn().await?;
+        Ok(work_in(turn.as_ref(), work))
+    }
+
+    /// A turn of the visitor's; none of a page that is made for nobody.
+    async fn turn(&self) -> Result<Option<Turn>, Refused> {
+        let Some(ConnectInfo(peer)) = self.peer else { return Ok(None) };
+        Ok(Some(self.services.shared.limits.turn(peer.ip().to_canonical()).await?))
+    }
+
     /// The answer to a GET.
     ///
     /// # Errors
     ///
     /// What the API refuses.
-    pub(super) async fn get(&self, path: &str) -> Result<Value, Refused> {
-        read(self.ask(Method::GET, path, Body::empty()).await).await
+    pub(super) async fn get(&self, path: &str) -> Result<Bulk, Refused> {
+        self.read(self.ask(Method::GET, path, Body::empty()).await).await
     }
 
     /// The answer to a POST of an operation that changes nothing, such as a quote.
@@ -73,8 +93,23 @@ impl Visitor {
     /// # Errors
     ///
     /// What the API refuses.
-    pub(super) async fn ask_about(&self, path: &str, body: &Value) -> Result<Value, Refused> {
-        read(self.ask(Method::POST, path, Body::from(body.to_string())).await).await
+    pub(super) async fn ask_about(&self, path: &str, body: &Value) -> Result<Bulk, Refused> {
+        self.read(self.ask(Method::POST, path, Body::from(body.to_string())).await).await
+    }
+
+    /// The JSON of an answer.
+    async fn read(&self, response: Response) -> Result<Bulk, Refused> {
+        if !response.status().is_success() {
+            return Err(Refused::by(response));
+        }
+        let internal = || Refused::from(Fault::from(Code::Internal));
+        let body = to_bytes(response.into_body(), MOST_BYTES).await.map_err(|_| internal())?;
+        let turn = self.turn().await?;
+        let value = aside(body.len(), || work_in(turn.as_ref(), || serde_json::from_slice(&body))).await;
+        value.map(Bulk::new).map_err(|error| {
+            tracing::error!(%error, "the API answered a page with what is no JSON");
+            internal()
+        })
     }
 
     /// The text that a GET is answered with, of a document.
@@ -132,18 +167,11 @@ impl Visitor {
     }
 }
 
-/// The JSON of an answer.
-async fn read(response: Response) -> Result<Value, Refused> {
-    if !response.status().is_success() {
-        return Err(Refused::by(response));
+fn work_in<T>(turn: Option<&Turn>, work: impl FnOnce() -> T) -> T {
+    match turn {
+        Some(turn) => turn.work(work),
+        None => work(),
     }
-    let internal = || Refused::from(Fault::from(Code::Internal));
-    let body = to_bytes(response.into_body(), MOST_BYTES).await.map_err(|_| internal())?;
-    let value = aside(body.len(), || serde_json::from_slice(&body)).await;
-    value.map_err(|error| {
-        tracing::error!(%error, "the API answered a page with what is no JSON");
-        internal()
-    })
 }
 
 /// A piece of a path that names something.

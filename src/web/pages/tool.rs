@@ -22,19 +22,24 @@ const CAPABILITIES: [(&str, &str); 4] = [
 ];
 
 pub(in crate::web) async fn page(visitor: Visitor, PathParams(slug): PathParams<String>) -> Result<Response, Refused> {
-    let record = format!("/ai/endpoints/{}", segment(&slug));
-    let tool = match visitor.get(&record).await {
-        Ok(mut answer) => answer["endpoint"].take(),
+    let answer = match visitor.get(&record(&slug)).await {
+        Ok(answer) => answer,
         Err(refused) if refused.is(Code::UnknownEndpoint) => return unknown(&visitor, &slug).await,
         Err(refused) => return Err(refused),
     };
     let manifest = visitor.get("/ai/manifest").await?;
     // Of a tool that takes no calls there is none.
     let quote = visitor.ask_about("/ai/quote", &json!({ "slug": slug })).await.unwrap_or_default();
+    let page = visitor.made(|| view(&visitor, &slug, &answer["endpoint"], &quote, &manifest)).await?;
+    Ok(visitor.show(page).await)
+}
+
+fn view(visitor: &Visitor, slug: &str, tool: &Value, quote: &Value, manifest: &Value) -> Page {
+    let record = record(slug);
     let simulated = manifest["payment"]["simulated"] == true;
     let accepts = quote["accepts"].as_array().map(Vec::as_slice).unwrap_or_default();
     let networks = accepts.iter().filter_map(|accepted| accepted["network"].as_str()).collect();
-    let way = Way { base: visitor.base_url(), slug: &slug, input: sample::input(&tool["inputSchema"]), networks };
+    let way = Way { base: visitor.base_url(), slug, input: sample::input(&tool["inputSchema"]), networks };
     let title = tool["title"].as_str().unwrap_or_default();
     let main = html! {
         div.split {
@@ -45,24 +50,28 @@ pub(in crate::web) async fn page(visitor: Visitor, PathParams(slug): PathParams<
             }
             aside aria-labelledby="terms" {
                 h2 #terms.aside { "Terms" }
-                (terms(&tool, simulated))
+                (terms(tool, simulated))
                 h2 { "Call it" }
                 @if tool["status"] != "active" { p { "It takes no calls now. When it does again:" } }
                 (way.all())
             }
         }
-        @if !accepts.is_empty() { section { h2 { "Paid with" } (paid_with(accepts, &manifest)) } }
+        @if !accepts.is_empty() { section { h2 { "Paid with" } (paid_with(accepts, manifest)) } }
     };
     let heading = html! {
         h1 { (text::words(title)) }
         p.marks {
             code { (slug) } (state(tool["status"].as_str().unwrap_or_default()))
             // Where there is one column, the terms come after the schemas.
-            span.early { (money::price(&tool, simulated)) }
+            span.early { (money::price(tool, simulated)) }
         }
     };
-    let page = Page { heading: Some(heading), ..Page::new(Area::Tools, title, main).under("/dashboard", "Tools") };
-    Ok(visitor.show(page).await)
+    Page { heading: Some(heading), ..Page::new(Area::Tools, title, main).under("/dashboard", "Tools") }
+}
+
+/// Where the public API has it.
+fn record(slug: &str) -> String {
+    format!("/ai/endpoints/{}", segment(slug))
 }
 
 fn terms(tool: &Value, simulated: bool) -> Markup {

@@ -67,21 +67,25 @@ pub(in crate::web) async fn page(visitor: Visitor, RawQuery(query): RawQuery) ->
     let asked = wanted.fields().into_iter().chain([("limit", ROWS), ("cursor", &wanted.cursor)]);
     let found = visitor.get(&with_query("/ai/endpoints", asked)).await?;
     let manifest = visitor.get("/ai/manifest").await?;
-    let main = html! {
+    let main = visitor.made(|| view(&visitor, &wanted, &found, &manifest)).await?;
+    Ok(visitor.show(Page { searches: true, ..Page::new(Area::Tools, "Tools", main) }).await)
+}
+
+fn view(visitor: &Visitor, wanted: &Wanted, found: &Value, manifest: &Value) -> Markup {
+    html! {
         p.lead {
             "Tools that programs call over HTTP or MCP, and pay for by the call. "
             "Only a result that fits what its tool promises is charged, and every answer has a signed receipt."
         }
-        (numbers(&manifest))
+        (numbers(manifest))
         div.split {
             section aria-label="Catalogue" {
-                (filters(&wanted))
-                (rows(&visitor, &wanted, &found, &manifest))
+                (filters(wanted))
+                (rows(visitor, wanted, found, manifest))
             }
-            (aside(visitor.base_url(), &found, &manifest))
+            (aside(visitor.base_url(), found, manifest))
         }
-    };
-    Ok(visitor.show(Page { searches: true, ..Page::new(Area::Tools, "Tools", main) }).await)
+    }
 }
 
 fn numbers(manifest: &Value) -> Markup {
@@ -167,9 +171,10 @@ fn row(tool: &Value, simulated: bool) -> Markup {
     }
 }
 
-/// How the first of them is called.
+/// How the first of them is called that takes calls.
 fn aside(base: &str, found: &Value, manifest: &Value) -> Markup {
-    let Some(tool) = found["endpoints"].get(0) else { return html! {} };
+    let mut tools = found["endpoints"].as_array().into_iter().flatten();
+    let Some(tool) = tools.find(|tool| tool["status"] == "active") else { return html! {} };
     let slug = tool["slug"].as_str().unwrap_or_default();
     let is_free = tool["pricingMode"] == "free_public_utility";
     let accepts = manifest["payment"]["accepts"].as_array().into_iter().flatten();

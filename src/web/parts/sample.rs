@@ -3,18 +3,25 @@
 use serde_json::{Map, Value, json};
 
 use super::text::is_odd;
+use crate::base::aside::length;
 
 /// How deep objects in objects are filled.
 const DEPTH: usize = 3;
 /// Most bytes of an input that is shown.
 const MOST_BYTES: usize = 1 << 10;
+/// Most members of an object in it: one of more is not shown.
+const MOST_MEMBERS: usize = 64;
 
 /// An input for a schema.
 pub(in crate::web) fn input(schema: &Value) -> Value {
     let example = schema["examples"].get(0).or_else(|| schema.get("default"));
-    let fits = |input: &Value| input.is_object() && input.to_string().len() <= MOST_BYTES;
+    let fits = |input: &Value| input.is_object() && is_short(input);
     let given = example.filter(|example| fits(example)).cloned();
     given.unwrap_or_else(|| Some(object(schema, DEPTH)).filter(fits).unwrap_or_else(|| json!({})))
+}
+
+fn is_short(value: &Value) -> bool {
+    length(value) <= MOST_BYTES && value.to_string().len() <= MOST_BYTES
 }
 
 /// The members that a schema asks for; where it asks for none, the first text that it takes.
@@ -23,14 +30,15 @@ fn object(schema: &Value, depth: usize) -> Value {
     let all = || schema["properties"].as_object().into_iter().flatten();
     let first = || all().find(|(_, member)| member["type"] == "string").or_else(|| all().next());
     let names = if required.is_empty() { first().map(|(name, _)| name.as_str()).into_iter().collect() } else { required };
-    let members: Map<_, _> = names.into_iter().map(|name| (name.to_owned(), value(&schema["properties"][name], depth))).collect();
+    let members: Map<_, _> =
+        names.into_iter().take(MOST_MEMBERS).map(|name| (name.to_owned(), value(&schema["properties"][name], depth))).collect();
     Value::Object(members)
 }
 
 /// A value that a schema may take.
 fn value(schema: &Value, depth: usize) -> Value {
     let given = schema.get("const").or_else(|| schema["examples"].get(0)).or_else(|| schema.get("default"));
-    if let Some(given) = given.or_else(|| schema["enum"].get(0)) {
+    if let Some(given) = given.or_else(|| schema["enum"].get(0)).filter(|given| is_short(given)) {
         return given.clone();
     }
     let kind = schema["type"].as_str().or_else(|| schema["type"][0].as_str()).unwrap_or("string");

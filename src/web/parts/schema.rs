@@ -14,6 +14,11 @@ const VALUES: usize = 24;
 /// Letters of one member's words, and of one value, that are told.
 const CHARS: usize = 400;
 const VALUE_CHARS: usize = 80;
+/// Bytes of a table, about: a definition of a few is told wherever it is referred to.
+const MOST_BYTES: usize = 20 << 10;
+/// What a row, and a bound in it, are of these beside their words.
+const ROW_BYTES: usize = 160;
+const BOUND_BYTES: usize = 40;
 
 /// What a table does not tell.
 const UNTOLD: [&str; 12] = [
@@ -46,10 +51,25 @@ enum Bound {
     Value(&'static str, String),
 }
 
+impl Row {
+    /// How much of the table it is, about.
+    fn bytes(&self) -> usize {
+        let of_bound = |bound: &Bound| {
+            let (Bound::Said(words) | Bound::Value(_, words)) = bound;
+            BOUND_BYTES + text::told_bytes(words)
+        };
+        ROW_BYTES
+            + [&self.name, &self.kind, &self.words].map(|words| text::told_bytes(words)).iter().sum::<usize>()
+            + self.bounds.iter().map(of_bound).sum::<usize>()
+    }
+}
+
 /// What is read of a schema.
 struct Reading<'a> {
     root: &'a Value,
     rows: Vec<Row>,
+    /// Bytes that are left for rows.
+    left: usize,
     /// Members beyond the last row.
     more: usize,
     /// Whether something is asked that no row says.
@@ -58,7 +78,7 @@ struct Reading<'a> {
 
 /// A schema as a table, with a word for what must be there; `whole` is where it stands in full.
 pub(in crate::web) fn table(name: &str, must: &str, schema: &Value, whole: &str) -> Markup {
-    let mut reading = Reading { root: schema, rows: vec![], more: 0, untold: false };
+    let mut reading = Reading { root: schema, rows: vec![], left: MOST_BYTES, more: 0, untold: false };
     reading.members(schema, "", DEPTH);
     let Reading { rows, more, untold, .. } = reading;
     let is_open = schema["additionalProperties"] != false;
@@ -116,20 +136,22 @@ impl<'a> Reading<'a> {
         self.untold |= UNTOLD.iter().any(|word| schema.get(word).is_some());
         let required = |name: &str| schema["required"].as_array().is_some_and(|names| names.iter().any(|one| one == name));
         for (name, member) in schema["properties"].as_object().into_iter().flatten() {
-            if self.rows.len() == ROWS {
+            if self.rows.len() == ROWS || self.left == 0 {
                 self.more += 1;
                 continue;
             }
             let member = self.meant(member);
             let name = format!("{prefix}{}", name.chars().take(CHARS).collect::<String>());
             self.untold |= UNTOLD.iter().any(|word| member.get(word).is_some());
-            self.rows.push(Row {
+            let row = Row {
                 kind: kind(member, self.meant(&member["items"])),
                 required: required(name.strip_prefix(prefix).unwrap_or(&name)),
                 bounds: bounds(member),
                 words: member["description"].as_str().unwrap_or_default().chars().take(CHARS).collect(),
                 name: name.clone(),
-            });
+            };
+            self.left = self.left.saturating_sub(row.bytes());
+            self.rows.push(row);
             let items = self.meant(&member["items"]);
             match depth {
                 0 => self.untold |= member.get("properties").is_some() || items.get("properties").is_some(),
@@ -188,9 +210,21 @@ fn range(least: &Value, most: &Value, unit: &str) -> Option<Bound> {
     Some(Bound::Said(said.trim_end().to_owned()))
 }
 
-/// A value without the quotes of a text.
+/// A value without the quotes of a text, and of a long one no more than is told.
 fn bare(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    let Some(text) = value.as_str() else { return written(value) };
+    text.chars().take(VALUE_CHARS + 1).collect()
+}
+
+/// The beginning of a value as JSON.
+fn written(value: &Value) -> String {
+    let mut beginning = vec![0; VALUE_CHARS * 4];
+    let mut room = &mut beginning[..];
+    // It ends where there is no more room.
+    let _ = serde_json::to_writer(&mut room, value);
+    let left = room.len();
+    beginning.truncate(VALUE_CHARS * 4 - left);
+    String::from_utf8_lossy(&beginning).into_owned()
 }
 
 #[cfg(test)]
@@ -225,6 +259,18 @@ mod tests {
             assert!(told.contains(part), "{part}: {told}");
         }
         assert!(!told.contains("/whole"));
+    }
+
+    #[test]
+    fn a_table_stays_short_whatever_its_schema_holds() {
+        let odd = "\u{202e}a".repeat(200);
+        let told: Vec<_> = (0..24).map(|n| format!("{n}{odd}")).collect();
+        let names = || (0..60).map(|n| (format!("m{n}"), json!({ "$ref": "#/$defs/x" }))).collect::<serde_json::Map<_, _>>();
+        let long = json!({ "description": odd, "enum": told, "const": odd, "default": vec![1; 28_000] });
+        for x in [long, json!({ "enum": [1, 2, 3], "default": { "a": odd } }), json!({ "default": vec!["x".repeat(60_000)] })] {
+            let table = table("Input", "required", &json!({ "$defs": { "x": x }, "properties": names() }), "/whole").into_string();
+            assert!(table.len() < 2 * MOST_BYTES, "{} bytes", table.len());
+        }
     }
 
     #[test]

@@ -2,17 +2,21 @@
 
 use std::borrow::Cow;
 
-use maud::{Markup, html};
+use maud::{Markup, Render, html};
+
+/// Characters of one text that are told by their names; those beyond are a mark, however many follow one another: no words of others
+/// become many times as long as they were written.
+const NAMED: usize = 8;
 
 /// Words of others, kept to themselves: their direction ends where they do.
 pub(in crate::web) fn words(text: &str) -> Markup {
-    html! { bdi { (seen(text)) } }
+    html! { bdi { (Seen::new(text)) } }
 }
 
 /// The first of them, with a mark where there are more.
 pub(in crate::web) fn first(text: &str, chars: usize) -> Markup {
     let end = text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at);
-    html! { bdi { (seen(&text[..end])) @if end < text.len() { "…" } } }
+    html! { bdi { (Seen::new(&text[..end])) @if end < text.len() { "…" } } }
 }
 
 /// The first words of a text, on one line, with what is in backticks as code and a mark where there are more.
@@ -33,11 +37,13 @@ pub(in crate::web) fn paragraphs(text: &str) -> Markup {
 pub(in crate::web) fn line(text: &str) -> Markup {
     // One that is not closed opens nothing.
     let pairs = text.matches('`').count() / 2;
-    let pieces: Vec<_> = text.splitn(pairs * 2 + 1, '`').collect();
+    let mut named = 0;
     html! {
         bdi {
-            @for (place, piece) in pieces.iter().enumerate() {
-                @if place % 2 == 1 { code { (seen(piece)) } } @else { (seen(piece)) }
+            @for (place, piece) in text.splitn(pairs * 2 + 1, '`').enumerate() {
+                @let seen = Seen { text: piece, named };
+                @let () = named += seen.odd();
+                @if place % 2 == 1 { code { (seen) } } @else { (seen) }
             }
         }
     }
@@ -52,16 +58,43 @@ pub(in crate::web) fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(shown).collect())
 }
 
-/// The text, with what cannot be seen, or changes how the rest is seen, by its name.
-fn seen(text: &str) -> Markup {
-    html! {
-        @for piece in text.split_inclusive(is_odd) {
-            @match piece.char_indices().next_back().filter(|(_, last)| is_odd(*last)) {
-                Some((at, odd)) => { (piece[..at]) span.odd { (name(odd)) } },
-                None => (piece),
+/// A text, with what cannot be seen, or changes how the rest is seen, by its name.
+struct Seen<'a> {
+    text: &'a str,
+    /// How many were named before.
+    named: usize,
+}
+
+impl<'a> Seen<'a> {
+    fn new(text: &'a str) -> Self {
+        Self { text, named: 0 }
+    }
+
+    fn odd(&self) -> usize {
+        self.text.chars().filter(|char| is_odd(*char)).count()
+    }
+}
+
+impl Render for Seen<'_> {
+    fn render_to(&self, out: &mut String) {
+        for (named, piece) in (self.named..).zip(self.text.split_inclusive(is_odd)) {
+            match piece.char_indices().next_back().filter(|(_, last)| is_odd(*last)) {
+                Some((at, odd)) if named < NAMED => html! { (piece[..at]) span.odd { (name(odd)) } }.render_to(out),
+                Some((at, _)) => {
+                    piece[..at].render_to(out);
+                    if at > 0 || named == NAMED {
+                        out.push(char::REPLACEMENT_CHARACTER);
+                    }
+                }
+                None => piece.render_to(out),
             }
         }
     }
+}
+
+/// Bytes that a text of others is as markup, about.
+pub(in crate::web) fn told_bytes(text: &str) -> usize {
+    text.len() + Seen::new(text).odd().min(NAMED) * "<span class=\"odd\">U+202E</span>".len()
 }
 
 /// What a character is called.
@@ -90,6 +123,18 @@ mod tests {
         assert_eq!(words("a\u{202e}b\0").into_string(), "<bdi>a<span class=\"odd\">U+202E</span>b<span class=\"odd\">U+0000</span></bdi>");
         assert_eq!(plain("a\u{1b}[31m\u{2066}"), "aU+001B[31mU+2066");
         assert_eq!(words("👩\u{200d}💻 नमस्ते\n").into_string(), "<bdi>👩\u{200d}💻 नमस्ते\n</bdi>");
+    }
+
+    #[test]
+    fn a_text_becomes_hardly_longer_whatever_it_holds() {
+        let told = words(&"\u{202e}".repeat(1_000)).into_string();
+        assert!(told.ends_with("</span>\u{fffd}</bdi>"), "{told}");
+        for hostile in ["\u{202e}", "a\u{202e}", "`\u{202e}`", "\0\0b"] {
+            let text = hostile.repeat(2_000);
+            let told = line(&text).into_string();
+            assert_eq!(told.matches("<span").count(), NAMED);
+            assert!(told.len() < text.len() * 6 + 500, "{hostile:?} becomes {} of {}", told.len(), text.len());
+        }
     }
 
     #[test]

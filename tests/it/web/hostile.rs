@@ -99,6 +99,34 @@ async fn words_of_others_make_no_markup() {
     assert_eq!(list.matches("<svg").count(), 1, "its own");
 }
 
+/// Most bytes of a page that others made as long as they could.
+const LONGEST: usize = 80 << 10;
+
+#[tokio::test]
+async fn words_of_others_make_no_page_long() {
+    let host = Host::start().await;
+    let odd = |chars: usize| "\u{202e}a".repeat(chars / 2);
+    let long =
+        json!({ "description": odd(400), "enum": (0..24).map(|n| format!("{n}{}", odd(78))).collect::<Vec<_>>(), "default": odd(80) });
+    for (slug, told) in [("often", long), ("heavy", json!({ "default": vec![1; 5_000] }))] {
+        let members: serde_json::Map<_, _> = (0..60).map(|n| (format!("m{n}"), json!({ "$ref": "#/$defs/x" }))).collect();
+        let schema = json!({ "type": "object", "$defs": { "x": told }, "properties": members });
+        let mut tool = fixed(slug, &odd(120), 0.01, &["tag"]);
+        (tool["description"], tool["inputSchema"], tool["outputSchema"]) = (json!(odd(2_000)), schema.clone(), schema);
+        host.manage(Method::POST, "/ai/endpoints/create", &tool).await.is(200);
+        let html = html(&page(&host, &format!("/dashboard/tools/{slug}")).await.is(200));
+        assert!(html.len() < LONGEST, "{slug}: {} bytes", html.len());
+        assert!(html.contains("are not shown here") && html.contains("The whole schema"), "{slug}");
+    }
+    for number in 0..45 {
+        let mut tool = fixed(&format!("odd-{number}"), &odd(120), 0.01, &["tag"]);
+        tool["description"] = json!(odd(2_000));
+        host.manage(Method::POST, "/ai/endpoints/create", &tool).await.is(200);
+    }
+    let list = html(&page(&host, "/dashboard?tag=tag").await.is(200));
+    assert!(list.len() < LONGEST, "{} bytes", list.len());
+}
+
 #[tokio::test]
 async fn words_of_the_address_make_no_markup() {
     let host = Host::start().await;
