@@ -31,7 +31,7 @@ pub fn wording(services: Services) -> Wording {
 fn is_ours(path: &str) -> bool {
     let below = |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     // A document with a dot in its name is for programs.
-    path == "/" || ["/dashboard", "/guides", "/assets"].into_iter().any(below) || below("/docs") && !path.contains('.')
+    path == "/" || ["/dashboard", "/assets"].into_iter().any(below) || ["/docs", "/guides"].into_iter().any(below) && !path.contains('.')
 }
 
 /// The envelope of an error as a page. Status and headers stay, but for those of a page.

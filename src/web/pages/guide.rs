@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use crate::{
     front::{Code, Fault, PathParams},
     web::{
-        doors::seal,
         guides::{self, Guide, wants_markdown},
         page::{Area, Page},
         parts::{
@@ -58,7 +57,6 @@ fn twin(base: &str, text: &str) -> Response {
     let mut response =
         Response::new(Body::from(format!("> What else there is to read, for programs: [{base}/llms.txt]({base}/llms.txt)\n\n{text}")));
     let headers = response.headers_mut();
-    seal(headers);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/markdown; charset=utf-8"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     headers.insert(header::VARY, HeaderValue::from_static("accept"));

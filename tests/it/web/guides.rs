@@ -45,6 +45,8 @@ async fn a_guide_is_its_markdown_for_who_asks_for_that() {
     for guide in GUIDES {
         let twin = host.get(&format!("{guide}.md")).await.is(200);
         assert_eq!((twin.has("content-type"), twin.has("vary")), ("text/markdown; charset=utf-8", "accept"));
+        // It is for programs, those of other origins' pages too.
+        assert_eq!((twin.header("access-control-allow-origin"), twin.header("content-security-policy")), (Some("*"), None));
         let asked = host.send(host.request(Method::GET, guide).header("accept", "text/markdown, */*;q=0.1")).await.is(200);
         assert_eq!(asked.body, twin.body);
         let text = String::from_utf8(twin.body.to_vec()).unwrap();
@@ -57,4 +59,6 @@ async fn a_guide_is_its_markdown_for_who_asks_for_that() {
         }
         assert!(sections.len() > 5);
     }
+    let none = host.get("/guides/none-such.md").await;
+    none.fails(404, "not_found", "caller");
 }
