@@ -146,7 +146,7 @@ pub fn described() -> Value {
 /// Every route of the front.
 pub fn routes(services: Services) -> Routes {
     let http = Http::new(services);
-    let join = |routes: Vec<Subject>| told(routes).fold(Router::new(), |router, route| route.join(router));
+    let join = |routes: Vec<Subject>| route::router(told(routes));
     let audited = middleware::from_fn_with_state(Arc::clone(&http.auditing), audit::enter);
     let api = join(public()).merge(join(management()).route_layer(audited)).with_state(http.clone());
     Routes { api, written: join(written()).with_state(http) }

@@ -4,10 +4,12 @@
 //! Who may ask for something of management is said by no row: it is the type of the handler's first argument, which lets nobody
 //! else in. So is what the query may say. A handler that does not begin with an [`Asker`] is [`open`] to everyone.
 
+use std::collections::BTreeMap;
+
 use axum::{
     Router,
     handler::Handler,
-    routing::{MethodFilter, MethodRouter, on},
+    routing::{MethodFilter, MethodRouter},
 };
 use serde::{
     Deserialize, Deserializer,
@@ -24,15 +26,24 @@ use crate::front::Code;
 /// A row, and what performs it.
 pub(super) struct Route {
     pub(super) row: Row,
-    performs: MethodRouter<Http>,
+    /// Adds it to what else its path is asked for.
+    performs: Performs,
+}
+
+type Performs = Box<dyn FnOnce(MethodRouter<Http>) -> MethodRouter<Http>>;
+
+/// A router of these routes. The methods of a path are put together first, one after the other: merged they would each stand in `Allow`
+/// as often as a route says them.
+pub(super) fn router(routes: impl Iterator<Item = Route>) -> Router<Http> {
+    let mut paths: BTreeMap<&str, MethodRouter<Http>> = BTreeMap::new();
+    for Route { row, performs } in routes {
+        let others = paths.remove(row.path).unwrap_or_default();
+        paths.insert(row.path, performs(others));
+    }
+    paths.into_iter().fold(Router::new(), |router, (path, methods)| router.route(path, methods))
 }
 
 impl Route {
-    /// Adds it to the routes that there are.
-    pub(super) fn join(self, router: Router<Http>) -> Router<Http> {
-        router.route(self.row.path, self.performs)
-    }
-
     /// With a JSON body of this schema.
     pub(super) fn takes(mut self, schema: &'static str) -> Self {
         self.row.takes = Some(schema);
@@ -114,7 +125,7 @@ macro_rules! methods {
         {
             let (whose, query) = (<T::Asker as Asker>::WHOSE, names::<<T::Asker as Asker>::Query>());
             let row = Row { whose, query, ..Row::new(stringify!($filter), path, id, what) };
-            Route { row, performs: on(MethodFilter::$filter, handler) }
+            Route { row, performs: Box::new(|others| others.on(MethodFilter::$filter, handler)) }
         })*
     };
 }
@@ -129,10 +140,7 @@ methods! {
 
 /// Routes that everyone may ask for, whatever their handlers begin with.
 pub(super) mod open {
-    use axum::{
-        handler::Handler,
-        routing::{MethodFilter, on},
-    };
+    use axum::{handler::Handler, routing::MethodFilter};
 
     use super::{Http, Route, Row};
 
@@ -144,7 +152,8 @@ pub(super) mod open {
                 what: &'static str,
                 handler: H,
             ) -> Route {
-                Route { row: Row::new(stringify!($filter), path, id, what), performs: on(MethodFilter::$filter, handler) }
+                let row = Row::new(stringify!($filter), path, id, what);
+                Route { row, performs: Box::new(|others| others.on(MethodFilter::$filter, handler)) }
             })*
         };
     }

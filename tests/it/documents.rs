@@ -179,8 +179,9 @@ async fn each_operation_of_the_table_is_one_of_the_host_and_the_other_way_round(
             methods.insert("HEAD");
         }
         let refused = host.send(host.request(Method::TRACE, &filled(path))).await.is(405);
-        let allowed: BTreeSet<_> = refused.has("allow").split(',').map(str::trim).collect();
-        assert_eq!(allowed, methods, "{path}");
+        let mut allowed: Vec<_> = refused.has("allow").split(',').map(str::trim).collect();
+        allowed.sort_unstable();
+        assert_eq!(allowed, methods.into_iter().collect::<Vec<_>>(), "{path}: each once");
     }
 }
 
