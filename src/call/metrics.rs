@@ -17,7 +17,7 @@ use std::{
 
 use self::bucket::Bucket;
 pub use self::read::{Series, SeriesQuery, Step, StepError};
-use super::history::CallRecord;
+use super::history::{CallRecord, Charge};
 use crate::{
     base::{
         clock::{Clock, Timestamp},
@@ -83,8 +83,8 @@ struct Adding {
     open: HashMap<(EndpointId, Span), Filling>,
     /// Those that are full and not stored yet, under their keys.
     full: Vec<(Key, Bucket)>,
-    /// What the calls of each endpoint weigh, of late.
-    called: HashMap<EndpointId, u64>,
+    /// What the charged calls of each endpoint weigh, of late. Shared with who reads it just then.
+    called: Arc<HashMap<EndpointId, u64>>,
 }
 
 struct Filling {
@@ -139,7 +139,10 @@ impl Metrics {
     /// Adds a call.
     pub(super) fn add(&self, endpoint: &EndpointId, call: &CallRecord) {
         let mut adding = self.adding();
-        *adding.called.entry(endpoint.clone()).or_default() += CALL;
+        // A call that costs nobody anything would lift a tool above those that are paid for.
+        if call.charged == Charge::Yes && !call.owner {
+            *Arc::make_mut(&mut adding.called).entry(endpoint.clone()).or_default() += CALL;
+        }
         for span in Span::ALL {
             let start = call.at.0 / span.millis() * span.millis();
             let filling = match adding.open.entry((endpoint.clone(), span)) {
@@ -162,10 +165,10 @@ impl Metrics {
         adding.full.drain(..beyond);
     }
 
-    /// What the calls weigh of each endpoint that was called, by this process and of late: after a day half of what they did.
+    /// What the calls weigh of each endpoint that somebody paid for, by this process and of late: after a day half of what they did.
     #[must_use]
-    pub fn called(&self) -> HashMap<EndpointId, u64> {
-        self.adding().called.clone()
+    pub fn called(&self) -> Arc<HashMap<EndpointId, u64>> {
+        Arc::clone(&self.adding().called)
     }
 
     /// Writes what changed.
@@ -233,7 +236,7 @@ impl Metrics {
 
     /// Has calls weigh less, once an hour; what is called no more is forgotten after days.
     fn fade(&self) {
-        self.adding().called.retain(|_, weight| {
+        Arc::make_mut(&mut self.adding().called).retain(|_, weight| {
             *weight -= weight.div_ceil(32);
             *weight > 0
         });

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::{
     base::id::CallId,
-    call::history::{CallOutcome, Charge},
+    call::history::CallOutcome,
     money::receipt,
     store::{
         faulty::{Fault, FaultyStore},
@@ -41,7 +41,11 @@ impl Bench {
     /// A call that ends at `at` after `duration_ms`: charged where there is a price, failed where there is a code.
     fn call(&self, at: Timestamp, duration_ms: f64, price: u64, code: Option<&str>) {
         self.clock.set(at);
-        let call = CallRecord {
+        self.metrics.add(&self.endpoint, &Self::record(at, duration_ms, price, code));
+    }
+
+    fn record(at: Timestamp, duration_ms: f64, price: u64, code: Option<&str>) -> CallRecord {
+        CallRecord {
             call_id: CallId::generate(),
             at,
             outcome: if code.is_some() { CallOutcome::Failed } else { CallOutcome::Succeeded },
@@ -56,8 +60,7 @@ impl Bench {
             input_bytes: 2,
             receipt_id: None,
             version: "v".to_owned(),
-        };
-        self.metrics.add(&self.endpoint, &call);
+        }
     }
 
     async fn series(&self, back: u64, step: Step) -> Series {
@@ -166,12 +169,21 @@ async fn old_buckets_go_those_of_minutes_first() {
 }
 
 #[tokio::test]
-async fn calls_weigh_less_from_hour_to_hour_and_are_forgotten() {
+async fn paid_calls_weigh_less_from_hour_to_hour_and_are_forgotten() {
     let bench = Bench::new();
     let weight = || bench.metrics.called().get(&bench.endpoint).copied();
-    assert_eq!(weight(), None);
     bench.call(NOW, 1.0, 0, None);
     bench.call(NOW, 1.0, 0, Some("handler_failed"));
+    for of_nobody in [
+        CallRecord { owner: true, ..Bench::record(NOW, 1.0, 1_500, None) },
+        CallRecord { charged: Charge::Unknown, ..Bench::record(NOW, 1.0, 1_500, None) },
+        CallRecord { charged: Charge::No, ..Bench::record(NOW, 1.0, 1_500, Some("handler_failed")) },
+    ] {
+        bench.metrics.add(&bench.endpoint, &of_nobody);
+    }
+    assert_eq!(weight(), None, "no money moved");
+    bench.call(NOW, 1.0, 1_500, None);
+    bench.call(NOW, 1.0, 2_500, None);
     assert_eq!(weight(), Some(2 * CALL));
     for _ in 0..24 {
         bench.metrics.sweep().await.unwrap();
