@@ -33,7 +33,7 @@ pub(super) fn routes() -> Vec<Route> {
             .query(&["q", "tag", "price", "maxPriceUsd", "sort", "limit", "cursor", "form"])
             .answers("Catalog")
             .for_agents(),
-        open::get("/ai/manifest", "getManifest", "what is paid with, and where everything is", manifest).answers("Manifest"),
+        open::get("/ai/manifest", "getManifest", "what is paid with, and where everything is", manifest).answers("Manifest").for_agents(),
     ]
 }
 

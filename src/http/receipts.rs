@@ -27,7 +27,9 @@ pub(super) fn routes() -> Vec<Route> {
             .answers("PaymentAnswer")
             .for_agents()
             .fails(&[Code::UnknownPayment]),
-        open::get("/.well-known/jwks.json", "getReceiptKeys", "the keys that receipts are signed with", jwks).answers("KeySet"),
+        open::get("/.well-known/jwks.json", "getReceiptKeys", "the keys that receipts are signed with", jwks)
+            .answers("KeySet")
+            .for_agents(),
     ]
 }
 

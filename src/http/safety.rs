@@ -25,7 +25,7 @@ const LIMITS: &[&str] = &[
 /// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     let policy = open::get("/ai/content-safety/policy", "getContentSafetyPolicy", "what is not published here", policy);
-    vec![policy.answers("SafetyPolicy")]
+    vec![policy.answers("SafetyPolicy").for_agents()]
 }
 
 /// The policy in force, for everyone.

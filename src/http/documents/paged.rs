@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Tools of one page of `/openapi.json`: checkers of such documents warn above 40 operations in all.
-pub(super) const TOOLS: usize = 30;
+pub(super) const TOOLS: usize = 25;
 /// Bytes of tools after which a page ends, however few they are: schemas may be large.
 pub(super) const MAX_PAGE_BYTES: usize = 1 << 20;
 /// Addresses of one page of `/.well-known/x402`.
