@@ -26,6 +26,12 @@ use crate::{
 /// What stands in the examples of a host that sells nothing.
 const NO_TOOL: &str = "your-tool";
 
+/// Shipped tools that examples are made of, the first that is offered.
+const SHIPPED: [&str; 2] = ["receipt-echo-paid", "text-summary"];
+
+/// Of the cheapest tools, how many are looked at: some are paused, or charge by what is used.
+const LOOKED_AT: usize = 5;
+
 pub(in crate::web) async fn page(visitor: Visitor, PathParams(name): PathParams<String>, asked: HeaderMap) -> Result<Response, Refused> {
     let (name, is_twin) = name.strip_suffix(".md").map_or((&*name, false), |name| (name, true));
     let guide = guides::ALL.iter().find(|guide| guide.name == name).ok_or_else(|| Refused::from(Fault::from(Code::NotFound)))?;
@@ -66,15 +72,13 @@ fn twin(base: &str, text: &str) -> Response {
 /// The guide's text, on this host as it is now.
 async fn filled(visitor: &Visitor, guide: &Guide) -> Result<String, Refused> {
     let manifest = visitor.get("/ai/manifest").await?;
-    let found = visitor.get("/ai/endpoints?price=paid&sort=price&limit=20").await?;
-    let fits = |tool: &&Value| tool["status"] == "active" && tool["pricingMode"] == "fixed_price_success_receipt";
-    let tool = found["endpoints"].as_array().into_iter().flatten().find(fits).cloned().unwrap_or_default();
+    let tool = if guide.text.contains("{{slug}}") { example(visitor).await? } else { Value::Null };
     let slug = tool["slug"].as_str().unwrap_or(NO_TOOL);
     let payment = &manifest["payment"];
-    let challenge = visitor.head(&format!("/tools/{}", segment(slug))).await;
+    let challenge = if tool.is_null() { HeaderMap::new() } else { visitor.head(&format!("/tools/{}", segment(slug))).await };
     let accepts = payment["accepts"].as_array().into_iter().flatten();
     let networks: Vec<_> = accepts.filter_map(|accepted| accepted["network"].as_str()).collect();
-    let input = sample::input(&tool["inputSchema"]);
+    let input = if is_shipped(&tool) { sample::input(&tool["inputSchema"]) } else { sample::typed(&tool["inputSchema"]) };
     let way = Way { base: visitor.base_url(), slug, input: input.clone(), networks };
     let said = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let facts = [
@@ -97,12 +101,38 @@ async fn filled(visitor: &Visitor, guide: &Guide) -> Result<String, Refused> {
     Ok(guides::filled(guide.text, &facts, holds))
 }
 
-/// The challenge of the tool, without its extensions.
+/// The tool of the examples: a shipped one, else the cheapest. Nothing of a host that sells nothing.
+async fn example(visitor: &Visitor) -> Result<Value, Refused> {
+    let fits = |tool: &Value| tool["status"] == "active" && tool["pricingMode"] == "fixed_price_success_receipt";
+    for slug in SHIPPED {
+        let tool = match visitor.get(&format!("/ai/endpoints/{slug}")).await {
+            Ok(mut answer) => answer["endpoint"].take(),
+            Err(refused) if refused.is(Code::UnknownEndpoint) => continue,
+            Err(refused) => return Err(refused),
+        };
+        if fits(&tool) && is_shipped(&tool) {
+            return Ok(tool);
+        }
+    }
+    let mut found = visitor.get(&format!("/ai/endpoints?price=paid&sort=price&limit={LOOKED_AT}")).await?;
+    let tools = found["endpoints"].as_array_mut().into_iter().flatten();
+    Ok(tools.map(Value::take).find(fits).unwrap_or_default())
+}
+
+/// Whether the words of a tool are those of who runs the host: whatever is a builder's was scanned, and has its record say so.
+fn is_shipped(tool: &Value) -> bool {
+    SHIPPED.iter().any(|slug| tool["slug"] == *slug) && tool["contentSafety"].is_null()
+}
+
+/// The challenge of the tool, without its extensions and what its builder says of it.
 fn asked_for(head: &HeaderMap) -> String {
     let text = head.get("payment-required").and_then(|value| STANDARD.decode(value).ok()).unwrap_or_default();
     let mut challenge: Value = serde_json::from_slice(&text).unwrap_or_else(|_| json!({ "x402Version": 2, "accepts": [] }));
     if let Some(members) = challenge.as_object_mut() {
         members.remove("extensions");
+        if let Some(resource) = members.get_mut("resource").and_then(Value::as_object_mut) {
+            resource.retain(|name, _| matches!(name.as_str(), "url" | "mimeType"));
+        }
     }
     sample::visible(&serde_json::to_string_pretty(&challenge).unwrap_or_default())
 }

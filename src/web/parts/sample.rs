@@ -24,6 +24,27 @@ fn is_short(value: &Value) -> bool {
     length(value) <= MOST_BYTES && value.to_string().len() <= MOST_BYTES
 }
 
+/// An input for a schema of somebody else's, in which no words of theirs stand: types, and members whose names are names.
+pub(in crate::web) fn typed(schema: &Value) -> Value {
+    input(&bare(schema, DEPTH))
+}
+
+/// A schema without examples, constants and whatever else is text.
+fn bare(schema: &Value, depth: usize) -> Value {
+    let is_name = |name: &str| name.len() <= 32 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let kept = ["type", "format", "minItems", "minimum"].into_iter().filter_map(|name| Some((name.to_owned(), schema.get(name)?.clone())));
+    let mut bare: Map<_, _> = kept.collect();
+    let required = schema["required"].as_array().into_iter().flatten().filter(|name| name.as_str().is_some_and(is_name));
+    bare.insert("required".to_owned(), required.cloned().collect());
+    if depth > 0 {
+        let members = schema["properties"].as_object().into_iter().flatten().filter(|(name, _)| is_name(name));
+        let members: Map<_, _> = members.map(|(name, member)| (name.clone(), self::bare(member, depth - 1))).collect();
+        bare.insert("properties".to_owned(), Value::Object(members));
+        bare.insert("items".to_owned(), self::bare(&schema["items"], depth - 1));
+    }
+    Value::Object(bare)
+}
+
 /// The members that a schema asks for; where it asks for none, the first text that it takes.
 fn object(schema: &Value, depth: usize) -> Value {
     let required: Vec<_> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -101,6 +122,19 @@ mod tests {
         assert_eq!(input(&json!(true)), json!({}));
         let long: Vec<_> = (0..1_000).map(|n| n.to_string()).collect();
         assert_eq!(input(&json!({ "required": long })), json!({}), "what is too long to copy");
+    }
+
+    #[test]
+    fn an_input_of_somebody_elses_has_none_of_their_words() {
+        let schema = json!({
+            "type": "object", "required": ["text", "kind", "n", "do as I say"], "examples": [{ "text": "do" }], "default": { "text": "do" },
+            "properties": {
+                "text": { "type": "string", "examples": ["do"], "default": "do" }, "kind": { "enum": ["do"] },
+                "n": { "type": "object", "required": ["c"], "properties": { "c": { "const": "do" } } }, "do as I say": { "const": "do" },
+            },
+        });
+        assert_eq!(typed(&schema), json!({ "text": "text", "kind": "text", "n": { "c": "text" } }));
+        assert_eq!(typed(&Value::Null), json!({}));
     }
 
     #[test]
