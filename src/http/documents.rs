@@ -77,7 +77,8 @@ pub(super) fn routes() -> Vec<Route> {
 
 /// What is written for people, as Markdown.
 pub(super) fn written() -> Vec<Route> {
-    let page = |route: Route| route.told(Answers::Page).heeds(KEPT);
+    // Their pages are for who asks for the host by a name of its own.
+    let page = |route: Route| route.told(Answers::Page).heeds(KEPT).fails(&[Code::Forbidden]);
     vec![
         page(open::get("/docs", "getDocsIndex", "what is written about the host", index)),
         page(open::get("/docs/{name}", "getDocs", "a document for people; as Markdown with `.md` behind its name", docs))
