@@ -24,7 +24,7 @@ pub(crate) mod sse;
 #[cfg(test)]
 pub(crate) use self::frame::framed_routes;
 pub(crate) use self::{
-    address::{network, peer},
+    address::{host_name, network, peer},
     caller::{Caller, Known, not_suspended},
     compress::{Document, takes_gzip},
     fault::{AboutBody, REQUEST, code_of},

@@ -43,7 +43,7 @@ use super::{
 };
 use crate::{
     catalog::Snapshot,
-    front::{Code, Fault},
+    front::{Code, Fault, host_name},
 };
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -162,7 +162,7 @@ const AI_CATALOG: &str = "application/ai-catalog+json";
 /// Of the one MCP server that is here.
 async fn ai_catalog(State(offering): State<Arc<Offering>>, headers: HeaderMap) -> Response {
     let base = &offering.base_url;
-    let host = base.split("://").last().unwrap_or_default().split([':', '/']).next().unwrap_or_default();
+    let host = host_name(base);
     let card = json!({
         "identifier": format!("urn:air:{host}:mcp:tollhouse"),
         "displayName": "Tollhouse",

@@ -14,6 +14,7 @@ use super::{
     refusal::PATH,
     revision::VERSIONS,
 };
+use crate::front::host_name;
 
 /// Where the card is: the specification keeps this address below the server's own for it.
 const CARD: &str = "/ai/mcp/server-card";
@@ -22,8 +23,7 @@ const MEDIA: &str = "application/mcp-server-card+json";
 
 /// The route of the card, which stays as it is for as long as the host runs.
 pub(super) fn routes(base_url: &str) -> Router {
-    let host = base_url.split("://").last().unwrap_or_default().split([':', '/']).next().unwrap_or_default();
-    let reversed = host.rsplit('.').collect::<Vec<_>>().join(".");
+    let reversed = host_name(base_url).rsplit('.').collect::<Vec<_>>().join(".");
     let versions: Vec<_> = VERSIONS.iter().map(|version| version.as_str()).collect();
     let card = json!({
         "$schema": "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json",
