@@ -173,9 +173,9 @@ async fn ai_catalog(State(offering): State<Arc<Offering>>, headers: HeaderMap) -
     Document::of(AI_CATALOG, catalog.to_string()).told(&headers)
 }
 
-/// Tools are for whoever finds them, and registries of agents heed this file as well.
+/// Tools are for whoever finds them, and registries of agents heed this file as well. What somebody bought is no page to be found.
 async fn robots() -> impl IntoResponse {
-    let text = "User-agent: *\nDisallow: /dashboard/\nDisallow: /dev/\nAllow: /\n";
+    let text = "User-agent: *\nDisallow: /dashboard/receipts/\nDisallow: /dashboard/payments/\nDisallow: /dev/\nAllow: /\n";
     ([(header::CONTENT_TYPE, TEXT), (header::CACHE_CONTROL, A_DAY)], text)
 }
 

@@ -169,6 +169,8 @@ async fn crawlers_find_what_they_look_for() {
     let host = Host::start().await;
     let robots = host.get("/robots.txt").await.is(200);
     assert!(robots.has("content-type").starts_with("text/plain") && text(&robots).starts_with("User-agent: *\n"), "{robots:?}");
+    let hidden: Vec<_> = text(&robots).lines().filter_map(|line| line.strip_prefix("Disallow: ").map(str::to_owned)).collect();
+    assert_eq!(hidden, ["/dashboard/receipts/", "/dashboard/payments/", "/dev/"], "tools have pages that are found");
     let icon = host.get("/favicon.ico").await.is(200);
     assert_eq!((icon.has("content-type"), &icon.body[..4]), ("image/x-icon", &[0, 0, 1, 0][..]));
     assert!(text(&host.get("/favicon.svg").await.is(200)).starts_with("<svg "));
