@@ -110,7 +110,13 @@ pub(super) fn rendered(text: &str) -> Rendered {
 
 /// Whether Markdown is what is asked for: browsers never name it.
 pub(super) fn wants_markdown(asked: &HeaderMap) -> bool {
-    asked.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).any(|value| value.contains("text/markdown"))
+    let mut ranges = asked.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
+    let weight = |word: &str| word.split_once('=').filter(|(name, _)| name.trim().eq_ignore_ascii_case("q"))?.1.trim().parse().ok();
+    ranges.any(|range| {
+        let mut words = range.split(';').map(str::trim);
+        let is_named = words.next().is_some_and(|name| name.eq_ignore_ascii_case("text/markdown"));
+        is_named && !words.any(|word| weight(word) == Some(0.0_f32))
+    })
 }
 
 fn made(markup: maud::Markup) -> Event<'static> {
@@ -143,6 +149,22 @@ mod tests {
         let text = "a {{one}}\n<!-- if yes -->\nb\n<!-- end -->\n<!-- if no -->\nc\n<!-- end -->\n{{two}} {{none}}d\n";
         let facts = [("one", "{{two}}".to_owned()), ("two", "2".to_owned())];
         assert_eq!(filled(text, &facts, |condition| condition == "yes"), "a {{two}}\nb\n2 d\n");
+    }
+
+    #[test]
+    fn markdown_is_for_who_names_it_and_takes_it() {
+        for (accept, wants) in [
+            ("text/markdown", true),
+            ("text/html;q=0.5, Text/Markdown; q=0.9", true),
+            ("text/markdown;charset=utf-8", true),
+            ("text/markdown;q=0, text/html", false),
+            ("text/markdown; Q=0.000", false),
+            ("text/markdownish", false),
+            ("text/html,application/xhtml+xml,*/*;q=0.8", false),
+            ("", false),
+        ] {
+            assert_eq!(wants_markdown(&HeaderMap::from_iter([(header::ACCEPT, accept.parse().unwrap())])), wants, "{accept}");
+        }
     }
 
     #[test]
