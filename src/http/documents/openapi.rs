@@ -73,8 +73,7 @@ pub(super) fn made(offering: &Offering, all: &Snapshot, some: &Chosen) -> Value 
     let base = &offering.base_url;
     let rows = &offering.documents.for_agents;
     let (mut paths, mut components) = (paths(rows), components(rows));
-    let chosen = chosen(offering, all, some);
-    let (mut left, mut bytes, mut last) = (chosen.iter().peekable(), 0, "");
+    let (mut left, mut bytes, mut last) = (chosen(offering, all, some).peekable(), 0, "");
     for _ in 0..TOOLS {
         let Some(live) = left.next_if(|_| bytes < MAX_PAGE_BYTES) else { break };
         bytes += live.record.bytes();
@@ -121,22 +120,22 @@ pub(super) fn whole(offering: &Offering) -> Value {
     document
 }
 
-/// The tools that are wanted. Where they are named, free ones as well.
-fn chosen<'a>(offering: &Offering, all: &'a Snapshot, some: &'a Chosen) -> Vec<&'a Arc<Live>> {
+/// The tools that are wanted, as far as they are read. Where they are named, free ones as well.
+fn chosen<'a>(offering: &Offering, all: &'a Snapshot, some: &'a Chosen) -> Box<dyn Iterator<Item = &'a Arc<Live>> + 'a> {
     match some {
         Chosen::CalledMost => {
             let called = offering.metrics.called();
             let mut tools: Vec<_> = paid(all, "").collect();
             tools.sort_by_key(|live| Reverse(called.get(&live.endpoint.id).copied().unwrap_or_default()));
-            tools
+            Box::new(tools.into_iter())
         }
         Chosen::Named(slugs) => {
             let named = slugs.iter().filter_map(|slug| all.get(slug));
-            named.filter(|live| live.endpoint.availability() == Availability::Active).collect()
+            Box::new(named.filter(|live| live.endpoint.availability() == Availability::Active))
         }
         Chosen::Behind(tag, after) => {
-            let tagged = |live: &Live| tag.iter().all(|tag| live.endpoint.tags.iter().any(|has| has.eq_ignore_ascii_case(tag)));
-            paid(all, after).filter(|live| tagged(live)).collect()
+            let tagged = move |live: &Live| tag.iter().all(|tag| live.endpoint.tags.iter().any(|has| has.eq_ignore_ascii_case(tag)));
+            Box::new(paid(all, after).filter(move |live| tagged(live)))
         }
     }
 }
