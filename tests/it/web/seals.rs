@@ -151,9 +151,10 @@ async fn a_refusal_is_told_in_the_apis_words() {
 }
 
 #[tokio::test]
-async fn the_root_leads_to_the_dashboard() {
+async fn the_root_and_a_slash_too_many_lead_to_a_page() {
     let host = Host::start().await;
-    for path in ["/", "/dashboard/"] {
-        assert_eq!(host.get(path).await.is(303).has("location"), "/dashboard");
+    let guide = "/guides/x402-agent-payment-infrastructure";
+    for (path, page) in [("/", "/dashboard"), ("/dashboard/", "/dashboard"), ("/docs/", "/docs"), ("/guides", guide), ("/guides/", guide)] {
+        assert_eq!(host.get(path).await.is(303).has("location"), page);
     }
 }
