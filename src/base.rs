@@ -10,3 +10,4 @@ pub mod penalty;
 pub(crate) mod queues;
 pub mod rate;
 pub mod share;
+pub(crate) mod unseen;

@@ -43,7 +43,7 @@ const HOMES: &[(&str, &[&str], &str)] = &[
     ),
     ("sled::SledStore", &["src/store", "src/app.rs"], "backends are chosen in `app`"),
     (" ::sled::", &["src/store/sled"], "only the sled backend knows sled"),
-    ("maud::", &["src/web"], "pages are one front's business"),
+    ("maud::", &["src/web", "src/http/navigated.rs"], "pages are one front's business, but for that of a challenge"),
     ("rmcp::", &["src/mcp"], "MCP is one front's business"),
     ("use rmcp", &["src/mcp"], "MCP is one front's business"),
     ("SystemTime::now", &["src/base/clock.rs"], "time is read in `clock`"),

@@ -4,8 +4,10 @@ use axum::{
     http::{HeaderMap, HeaderValue, header},
     response::{IntoResponse as _, Response},
 };
+use maud::{DOCTYPE, Markup, html};
 
 use crate::{
+    base::unseen,
     front::{Code, Fault},
     tool::Endpoint,
 };
@@ -19,17 +21,8 @@ pub(super) fn by_a_person(headers: &HeaderMap) -> bool {
 pub(super) fn page(refused: Fault, endpoint: Option<&Endpoint>, base: &str) -> Response {
     let is_challenge = refused.code() == Code::PaymentRequired && refused.challenge().is_some();
     let Some(endpoint) = endpoint.filter(|_| is_challenge) else { return refused.into_response() };
-    let (slug, price) = (&endpoint.slug, endpoint.most_usd());
-    let most = if endpoint.metered() { "at most " } else { "" };
-    let title = escaped(&endpoint.title);
-    let text = format!(
-        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width\"><title>402 Payment required</title>\
-         <h1>Payment required</h1><p><bdi>{title}</bdi> (<code>{slug}</code>) is a paid tool: {most}${price} a call, charged only for a result that fits.\
-         <p>Programs pay for it. This answer carries the terms in its header <code>PAYMENT-REQUIRED</code>; a client of x402 sends the same request again with a payment.\
-         <p><a href=\"{base}/dashboard/tools/{slug}\">About this tool</a> · <a href=\"{base}/docs/agents\">How to call and pay</a>"
-    );
     let mut response = refused.into_response();
-    *response.body_mut() = text.into();
+    *response.body_mut() = document(endpoint, base).into_string().into();
     let headers = response.headers_mut();
     headers.remove(header::CONTENT_LENGTH);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
@@ -41,26 +34,34 @@ pub(super) fn page(refused: Fault, endpoint: Option<&Endpoint>, base: &str) -> R
     response
 }
 
-/// Words of a builder as text of HTML: none of them is markup, and what turns the direction of writing is no part of them.
-fn escaped(text: &str) -> String {
-    let mut told = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => told += "&amp;",
-            '<' => told += "&lt;",
-            '>' => told += "&gt;",
-            '"' => told += "&quot;",
-            '\'' => told += "&#39;",
-            letter
-                if letter.is_control()
-                    || matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') =>
-            {
-                told.push('\u{241b}')
+fn document(endpoint: &Endpoint, base: &str) -> Markup {
+    let (slug, price) = (&endpoint.slug, endpoint.most_usd());
+    let most = if endpoint.metered() { "at most " } else { "" };
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            meta charset="utf-8";
+            meta name="viewport" content="width=device-width";
+            title { "402 Payment required" }
+            h1 { "Payment required" }
+            p {
+                bdi { (seen(&endpoint.title)) } " (" code { (slug) } ") is a paid tool: " (most) "$" (price) " a call, charged only for a result that fits."
             }
-            letter => told.push(letter),
+            p {
+                "Programs pay for it. This answer carries the terms in its header " code { "PAYMENT-REQUIRED" }
+                "; a client of x402 sends the same request again with a payment."
+            }
+            p {
+                a href={ (base) "/dashboard/tools/" (slug) } { "About this tool" } " · "
+                a href={ (base) "/docs/agents" } { "How to call and pay" }
+            }
         }
     }
-    told
+}
+
+/// Words of a builder, in which a sign stands for what cannot be seen.
+fn seen(text: &str) -> String {
+    unseen::marked(text).map(|(letter, unseen)| if unseen { '\u{241b}' } else { letter }).collect()
 }
 
 #[cfg(test)]
@@ -69,7 +70,8 @@ mod tests {
 
     #[test]
     fn words_of_builders_are_text_of_a_page() {
-        assert_eq!(escaped("<script>alert('1')</script>"), "&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;");
-        assert_eq!(escaped("a&b\"\u{202e}\u{0}"), "a&amp;b&quot;\u{241b}\u{241b}");
+        let words = |text: &str| html! { (seen(text)) }.into_string();
+        assert_eq!(words("<script>alert(\"1\")</script>"), "&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;");
+        assert_eq!(words("a&b\u{202e}\u{0}"), "a&amp;b\u{241b}\u{241b}");
     }
 }
