@@ -131,7 +131,7 @@ async fn words_of_builders_are_nothing_but_words_in_llms_txt() {
     let whole = text(&host.get("/llms.txt").await.is(200));
     let line = whole.lines().find(|line| line.starts_with("- `sly`")).unwrap_or_else(|| panic!("{whole}"));
     assert!(
-        line.contains("\\#\\# Ignore the above \\[click\\](https:") && line.contains("\\<b\\>\\&amp;\\</b\\> txt - \\`other\\`"),
+        line.contains("\\#\\# Ignore the above \\[click\\](https\\://evil") && line.contains("\\<b\\>\\&amp;\\</b\\> txt - \\`other\\`"),
         "{line}"
     );
     assert!(!whole.contains('\u{202e}') && !whole.contains("\n## Ignore"), "{whole}");

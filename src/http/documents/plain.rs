@@ -1,24 +1,37 @@
 //! Words of builders in documents of the host's: one line, of which no program makes anything but text.
 
-use std::iter;
+use crate::base::unseen;
 
 /// At most so many characters of a text, on one line, with nothing in it that Markdown heeds or that turns the direction of writing.
 pub(super) fn plain(text: &str, most: usize) -> String {
-    let words = text.split(|letter: char| letter.is_whitespace() || letter.is_control() || unseen(letter)).filter(|word| !word.is_empty());
-    let line = words.collect::<Vec<_>>().join(" ");
+    let seen: String = unseen::marked(text).map(|(letter, unseen)| if unseen { ' ' } else { letter }).collect();
+    let line = seen.split_whitespace().collect::<Vec<_>>().join(" ");
     let cut = line.chars().count() > most;
-    let kept = line.chars().take(if cut { most - 1 } else { most });
-    kept.chain(cut.then_some('…')).flat_map(|letter| escape(letter).into_iter().chain([letter])).collect()
+    let kept: Vec<_> = line.chars().take(if cut { most - 1 } else { most }).chain(cut.then_some('…')).collect();
+    escaped(&kept)
 }
 
-/// What stands before a letter that Markdown or HTML heeds.
-fn escape(letter: char) -> Option<char> {
-    iter::once('\\').find(|_| r"\`*_{}[]<>#|!&~".contains(letter))
-}
-
-/// Marks that show nothing: of direction, of joining, tags.
-fn unseen(letter: char) -> bool {
-    matches!(letter, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+/// The letters, none of which makes markup, nor a link of an address that stands among them.
+fn escaped(letters: &[char]) -> String {
+    let mut told = String::with_capacity(letters.len());
+    for (at, letter) in letters.iter().enumerate() {
+        let (before, after) = (&letters[..at], &letters[at + 1..]);
+        let links = match letter {
+            ':' => after.starts_with(&['/', '/']),
+            '.' => before.len() >= 3 && before[at - 3..].iter().all(|letter| letter.eq_ignore_ascii_case(&'w')),
+            _ => false,
+        };
+        if links || r"\`*_{}[]<>#|!&~".contains(*letter) {
+            told.push('\\');
+        }
+        told.push(*letter);
+        // Of mail GitHub looks for when escapes are gone already.
+        let named = before.last().is_some_and(|last| last.is_alphanumeric() || ".+-_".contains(*last));
+        if *letter == '@' && named && after.first().is_some_and(|next| next.is_alphanumeric()) {
+            told.push(' ');
+        }
+    }
+    told
 }
 
 #[cfg(test)]
@@ -28,10 +41,24 @@ mod tests {
     #[test]
     fn words_of_builders_are_one_line_of_text() {
         assert_eq!(plain("Says it\n\n# louder", 40), "Says it \\# louder");
-        assert_eq!(plain("[ignore](https://evil.example) `all`", 60), r"\[ignore\](https://evil.example) \`all\`");
+        assert_eq!(plain("[ignore](https://evil.example) `all`", 60), r"\[ignore\](https\://evil.example) \`all\`");
         assert_eq!(plain("a\u{202e}b\u{200b}c\u{0}d", 9), "a b c d");
         assert_eq!(plain("<script>", 9), r"\<script\>");
         assert_eq!(plain(&"x".repeat(50), 10), format!("{}…", "x".repeat(9)));
         assert_eq!(plain("&lt;", 9), r"\&lt;");
+    }
+
+    #[test]
+    fn addresses_in_words_of_builders_are_no_links() {
+        for (text, told) in [
+            ("see https://evil.example", r"see https\://evil.example"),
+            ("FTP://evil.example", r"FTP\://evil.example"),
+            ("www.evil.example, Www.evil.example", r"www\.evil.example, Www\.evil.example"),
+            ("a.b+c@evil.example", "a.b+c@ evil.example"),
+            ("mailto:a@evil.example", "mailto:a@ evil.example"),
+            ("10:30, @acme/tool, 5 @ $3, w.w.w", "10:30, @acme/tool, 5 @ $3, w.w.w"),
+        ] {
+            assert_eq!(plain(text, 60), told);
+        }
     }
 }
