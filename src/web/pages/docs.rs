@@ -34,7 +34,7 @@ async fn shown(visitor: &Visitor, name: &str, asked: &HeaderMap) -> Result<Respo
     }
     let text = visitor.text(&path).await?;
     let title = text.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or(name).to_owned();
-    let rendered = guides::rendered(&linked(&text, visitor.base_url()));
+    let rendered = visitor.made(|| guides::rendered(&linked(&text, visitor.base_url()))).await?;
     let main = html! {
         div.guide {
             nav.contents aria-label="Contents" {

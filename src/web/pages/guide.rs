@@ -39,7 +39,7 @@ pub(in crate::web) async fn page(visitor: Visitor, PathParams(name): PathParams<
     if is_twin || wants_markdown(&asked) {
         return Ok(twin(visitor.base_url(), &text));
     }
-    let rendered = guides::rendered(&text);
+    let rendered = visitor.made(|| guides::rendered(&text)).await?;
     let others = guides::ALL.iter().filter(|other| other.name != guide.name);
     let main = html! {
         div.guide {
@@ -106,7 +106,7 @@ async fn example(visitor: &Visitor) -> Result<Value, Refused> {
     let fits = |tool: &Value| tool["status"] == "active" && tool["pricingMode"] == "fixed_price_success_receipt";
     for slug in SHIPPED {
         let tool = match visitor.get(&format!("/ai/endpoints/{slug}")).await {
-            Ok(mut answer) => answer["endpoint"].take(),
+            Ok(answer) => answer["endpoint"].clone(),
             Err(refused) if refused.is(Code::UnknownEndpoint) => continue,
             Err(refused) => return Err(refused),
         };
@@ -114,9 +114,9 @@ async fn example(visitor: &Visitor) -> Result<Value, Refused> {
             return Ok(tool);
         }
     }
-    let mut found = visitor.get(&format!("/ai/endpoints?price=paid&sort=price&limit={LOOKED_AT}")).await?;
-    let tools = found["endpoints"].as_array_mut().into_iter().flatten();
-    Ok(tools.map(Value::take).find(fits).unwrap_or_default())
+    let found = visitor.get(&format!("/ai/endpoints?price=paid&sort=price&limit={LOOKED_AT}")).await?;
+    let mut tools = found["endpoints"].as_array().into_iter().flatten();
+    Ok(tools.find(|tool| fits(tool)).cloned().unwrap_or_default())
 }
 
 /// Whether the words of a tool are those of who runs the host: whatever is a builder's was scanned, and has its record say so.

@@ -2,8 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::text::is_odd;
-use crate::base::aside::length;
+use crate::base::{aside::length, unseen::marked};
 
 /// How deep objects in objects are filled.
 const DEPTH: usize = 3;
@@ -51,8 +50,10 @@ fn object(schema: &Value, depth: usize) -> Value {
     let all = || schema["properties"].as_object().into_iter().flatten();
     let first = || all().find(|(_, member)| member["type"] == "string").or_else(|| all().next());
     let names = if required.is_empty() { first().map(|(name, _)| name.as_str()).into_iter().collect() } else { required };
-    let members: Map<_, _> =
-        names.into_iter().take(MOST_MEMBERS).map(|name| (name.to_owned(), value(&schema["properties"][name], depth))).collect();
+    if names.len() > MOST_MEMBERS {
+        return json!({});
+    }
+    let members: Map<_, _> = names.into_iter().map(|name| (name.to_owned(), value(&schema["properties"][name], depth))).collect();
     Value::Object(members)
 }
 
@@ -88,7 +89,7 @@ pub(in crate::web) fn json(value: &Value) -> String {
 
 /// JSON in which everything can be seen: what could not is an escape.
 pub(in crate::web) fn visible(json: &str) -> String {
-    json.chars().map(|char| if is_odd(char) { escaped(char) } else { char.to_string() }).collect()
+    marked(json).map(|(char, unseen)| if unseen { escaped(char) } else { String::from(char) }).collect()
 }
 
 fn escaped(char: char) -> String {

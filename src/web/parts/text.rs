@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use maud::{Markup, Render, html};
 
+use crate::base::unseen::marked;
+
 /// Characters of one text that are told by their names; those beyond are a mark, however many follow one another: no words of others
 /// become many times as long as they were written.
 const NAMED: usize = 8;
@@ -51,11 +53,11 @@ pub(in crate::web) fn line(text: &str) -> Markup {
 
 /// The same where no element may stand: in attributes, and in the window's title.
 pub(in crate::web) fn plain(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_odd) {
+    if !marked(text).any(|(_, unseen)| unseen) {
         return Cow::Borrowed(text);
     }
-    let shown = |char| if is_odd(char) { name(char) } else { char.to_string() };
-    Cow::Owned(text.chars().map(shown).collect())
+    let shown = |(char, unseen)| if unseen { name(char) } else { String::from(char) };
+    Cow::Owned(marked(text).map(shown).collect())
 }
 
 /// A text, with what cannot be seen, or changes how the rest is seen, by its name.
@@ -71,24 +73,28 @@ impl<'a> Seen<'a> {
     }
 
     fn odd(&self) -> usize {
-        self.text.chars().filter(|char| is_odd(*char)).count()
+        marked(self.text).filter(|(_, unseen)| *unseen).count()
     }
 }
 
 impl Render for Seen<'_> {
     fn render_to(&self, out: &mut String) {
-        for (named, piece) in (self.named..).zip(self.text.split_inclusive(is_odd)) {
-            match piece.char_indices().next_back().filter(|(_, last)| is_odd(*last)) {
-                Some((at, odd)) if named < NAMED => html! { (piece[..at]) span.odd { (name(odd)) } }.render_to(out),
-                Some((at, _)) => {
-                    piece[..at].render_to(out);
-                    if at > 0 || named == NAMED {
-                        out.push(char::REPLACEMENT_CHARACTER);
-                    }
-                }
-                None => piece.render_to(out),
+        let (mut named, mut shown) = (self.named, String::new());
+        for (char, unseen) in marked(self.text) {
+            if !unseen {
+                shown.push(char);
+                continue;
             }
+            shown.render_to(out);
+            shown.clear();
+            if named < NAMED {
+                html! { span.odd { (name(char)) } }.render_to(out);
+            } else if !out.ends_with(char::REPLACEMENT_CHARACTER) {
+                out.push(char::REPLACEMENT_CHARACTER);
+            }
+            named += 1;
         }
+        shown.render_to(out);
     }
 }
 
@@ -100,17 +106,6 @@ pub(in crate::web) fn told_bytes(text: &str) -> usize {
 /// What a character is called.
 fn name(char: char) -> String {
     format!("U+{:04X}", u32::from(char))
-}
-
-/// Controls but white space; what changes direction; what has no width and joins nothing; tags.
-pub(in crate::web) fn is_odd(char: char) -> bool {
-    match char {
-        '\t' | '\n' | '\r' => false,
-        _ if char.is_control() => true,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{feff}' => true,
-        '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fff9}'..='\u{fffc}' | '\u{e0000}'..='\u{e007f}' => true,
-        _ => false,
-    }
 }
 
 #[cfg(test)]
