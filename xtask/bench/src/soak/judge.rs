@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn how_fast_memory_grows_counts_in_runs_of_twenty_minutes_and_more() {
-        let scales = [25, 300, 1_199, 1_200, 3_600].map(|seconds| Scale::of(seconds));
+        let scales = [25, 300, 1_199, 1_200, 3_600].map(Scale::of);
         assert_eq!(scales.each_ref().map(|scale| scale.creep.is_some()), [false, false, false, true, true]);
         assert_eq!(scales.each_ref().map(|scale| scale.tolerance), [50.0, 50.0, 50.0, 15.0, 15.0]);
         assert_eq!(scales.each_ref().map(|scale| (scale.attackers, scale.apart)), [(1, false), (4, true), (4, true), (4, true), (4, true)]);
