@@ -1,6 +1,6 @@
 //! Making a tree from checkpoint and journal.
 
-use std::path::Path;
+use std::{fs::File, path::Path};
 
 use sled::Db;
 
@@ -31,6 +31,9 @@ pub(super) fn make(store: &Path, config: &SledConfig) -> Result<(Db, Position, E
         let what = format!("checkpoint and journal do not come to the totals that they say: {wrong:?}");
         return Err(damaged(store, Damage::new(&store.join(Kind::Segment.folder()), what).into()));
     }
+    // A host that was killed had no time for it, and the tree is about to say that all it holds is on disk.
+    let synced = File::open(&end.segment).and_then(|segment| segment.sync_all());
+    synced.map_err(|source| OpenError::Io { path: end.segment.clone(), source })?;
     finish(&db, &mut filled.position).map_err(|error| corrupt(store, error.to_string()))?;
     Ok((db, filled.position, end))
 }
