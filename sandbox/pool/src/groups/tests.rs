@@ -186,9 +186,9 @@ fn process_that_fills_its_group_is_told_from_one_that_others_end() {
     let Some(groups) = groups_with(JailLayer::MemoryMax) else { return };
     let all = &groups.workers.as_ref().unwrap().folder;
     let page = rustix::param::page_size() as u64;
-    let of_all: u64 = told(&all, "memory.max").parse().unwrap();
+    let of_all: u64 = told(all, "memory.max").parse().unwrap();
     assert_eq!(of_all / page, memory_of(1 << 30, Machine::this().memory_bytes) / page);
-    assert!(!all.join("memory.swap.max").exists() || told(&all, "memory.swap.max") == "0");
+    assert!(!all.join("memory.swap.max").exists() || told(all, "memory.swap.max") == "0");
     for _ in 0..2 {
         let mut fills = Bound::new(&groups, FILLS);
         fills.bounds().hold_to(1 << 20).unwrap();
@@ -204,7 +204,7 @@ fn process_that_fills_its_group_is_told_from_one_that_others_end() {
     killed.go();
     assert_eq!(killed.exit(), Exit::Signal(9));
     // Others have the memory that it would be allowed.
-    write(&all, "memory.max", RESERVE_BYTES).unwrap();
+    write(all, "memory.max", RESERVE_BYTES).unwrap();
     let mut fills = Bound::new(&groups, FILLS);
     fills.go();
     assert_eq!(fills.exit(), Exit::Signal(9), "it is not its own doing");
