@@ -82,7 +82,7 @@ use crate::{
 };
 
 /// What a call is recorded as whose handler told of a failure itself: by an error status, or by `isError` in MCP's own blocks.
-const ERROR_STATUS: &str = "error_status";
+pub const ERROR_STATUS: &str = "error_status";
 
 /// What the record of a call that came to nothing names its error: the code that its caller is told.
 pub type CodeOf = fn(&CallError) -> &'static str;

@@ -18,6 +18,7 @@ mod fit;
 mod limits;
 mod list;
 mod live;
+mod narrow;
 mod patch;
 mod policy;
 mod publish;
@@ -57,7 +58,7 @@ pub use self::{
     patch::Patch,
     policy::{Policy, PolicyDraft, PolicyInForce},
     rescan::Rescanned,
-    review::Verdict,
+    review::{Verdict, WaitingPlace},
     snapshot::{Counts, Filter, Snapshot},
     standing::By,
     trial::Tried,

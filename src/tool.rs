@@ -1,5 +1,6 @@
 //! The nouns: what a tool is. No IO, no imports of ours but `clock`, `id` and what a scan finds.
 
+mod approved;
 mod capability;
 mod endpoint;
 pub mod finding;

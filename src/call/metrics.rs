@@ -11,7 +11,7 @@ mod tests;
 use std::{
     collections::{HashMap, hash_map::Entry},
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
@@ -41,6 +41,9 @@ const SOME: usize = 500;
 const CALL: u64 = 1_024;
 /// Full buckets that may wait for a store that is away; beyond, the oldest are given up.
 const MAX_FULL: usize = 50_000;
+
+/// What the calls of all endpoints are added up under: the id of none.
+static OF_ALL: LazyLock<EndpointId> = LazyLock::new(|| "ep_00000000000000000000000000".parse().expect("it has the form of one"));
 
 /// How long buckets are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,14 +139,14 @@ impl Metrics {
         });
     }
 
-    /// Adds a call.
+    /// Adds a call, to those of its endpoint and to those of all.
     pub(super) fn add(&self, endpoint: &EndpointId, call: &CallRecord) {
         let mut adding = self.adding();
         // A call that costs nobody anything would lift a tool above those that are paid for.
         if call.charged == Charge::Yes && !call.owner {
             *Arc::make_mut(&mut adding.called).entry(endpoint.clone()).or_default() += CALL;
         }
-        for span in Span::ALL {
+        for (endpoint, span) in [endpoint, &*OF_ALL].into_iter().flat_map(|endpoint| Span::ALL.map(|span| (endpoint, span))) {
             let start = call.at.0 / span.millis() * span.millis();
             let filling = match adding.open.entry((endpoint.clone(), span)) {
                 Entry::Occupied(place) => place.into_mut(),

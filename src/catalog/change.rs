@@ -70,6 +70,10 @@ impl Catalog {
         } else if let Some(safety) = &mut endpoint.content_safety {
             safety.attested_at = attested_at;
         }
+        match by {
+            By::Builder => endpoint.keep_approved(old),
+            By::Admin | By::Host => endpoint.approve_changes(old),
+        }
         endpoint.revision += 1;
         endpoint.updated_at = now;
         let mut events = transitions(old, &endpoint, by, None);

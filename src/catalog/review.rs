@@ -13,6 +13,7 @@ use super::{
     standing::{Reach, Standing},
 };
 use crate::{
+    base::clock::Timestamp,
     event::Kind,
     store::Batch,
     tool::{Capabilities, Decided, DecidedOn, Decision, Endpoint, HoldKind, Slug, finding::ScanOutcome},
@@ -41,10 +42,41 @@ pub struct Verdict {
     pub reason: Option<String>,
 }
 
+/// Where an endpoint stands in the queue: since when it waits, and its slug.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WaitingPlace(Timestamp, Slug);
+
+impl WaitingPlace {
+    /// The place of an endpoint that waits.
+    #[must_use]
+    pub fn of(endpoint: &Endpoint) -> Self {
+        Self(endpoint.review.since().unwrap_or(Timestamp(0)), endpoint.slug.clone())
+    }
+
+    /// As cursors hold it.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        [&self.0.0.to_be_bytes(), self.1.as_str().as_bytes()].concat()
+    }
+
+    /// What [`WaitingPlace::to_bytes`] made.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (since, slug) = bytes.split_first_chunk()?;
+        Some(Self(Timestamp(u64::from_be_bytes(*since)), std::str::from_utf8(slug).ok()?.parse().ok()?))
+    }
+}
+
 impl Catalog {
-    /// A page of the endpoints of which an admin has something to decide, by slug.
-    pub async fn queue(&self, after: Option<&Slug>, limit: usize) -> Page {
-        self.page(waits, after, limit).await
+    /// A page of the endpoints of which an admin has something to decide, those that wait longest first; and how many there are.
+    pub async fn queue(&self, after: Option<&WaitingPlace>, limit: usize) -> (Page, usize) {
+        let waiting = self.page(waits, None, usize::MAX).await.endpoints;
+        let total = waiting.len();
+        let mut rest: Vec<_> = waiting.into_iter().map(|live| (WaitingPlace::of(&live.endpoint), live)).collect();
+        rest.retain(|(place, _)| after.is_none_or(|after| place > after));
+        rest.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let more = rest.len() > limit;
+        (Page { endpoints: rest.into_iter().take(limit).map(|(_, live)| live).collect(), more }, total)
     }
 
     /// Carries out an admin's decision. What it takes away, running calls lose at their next op.
@@ -69,7 +101,7 @@ impl Catalog {
                 self.stand(&mut endpoint, had.approved(&given));
                 endpoint.decided_on = decidable(old).then(|| decided_on(old));
                 if decidable(old) {
-                    endpoint.review.approved_version = Some(endpoint.version.clone());
+                    endpoint.approve();
                 }
                 if endpoint.review.hold.take().is_some() {
                     approve_findings(&mut endpoint);
@@ -111,6 +143,7 @@ impl Catalog {
                 endpoint.review.taken_down = None;
             }
         }
+        endpoint.approve_changes(old);
         let reason = verdict.reason.as_deref();
         endpoint.review.last =
             Some(Decided { decision: verdict.decision, by: By::Admin.as_str().to_owned(), at: now, reason: verdict.reason.clone() });
@@ -186,12 +219,13 @@ fn decided_on(endpoint: &Endpoint) -> DecidedOn {
         refused: endpoint.review.refused,
         outcome: endpoint.content_safety.as_ref().map(|safety| safety.outcome),
         approved_version: endpoint.review.approved_version.clone(),
+        approved_fields: endpoint.review.approved_fields.clone(),
     }
 }
 
 /// Content stands as it did when it was decided about. What was not held back then was not decided about.
 fn reopen(endpoint: &mut Endpoint, before: DecidedOn) {
-    endpoint.review.approved_version = before.approved_version;
+    endpoint.reopen_approved(before.approved_version, before.approved_fields);
     if before.hold.is_none() {
         return;
     }

@@ -61,7 +61,7 @@ impl Catalog {
         // Published by an admin is approved by one; what is held back waits for their decision.
         if upload.by == By::Admin && endpoint.review.hold.is_none() {
             approve_findings(endpoint);
-            endpoint.review.approved_version = Some(endpoint.version.clone());
+            endpoint.approve();
         }
         Ok(())
     }

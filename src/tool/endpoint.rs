@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tollhouse_protocol::{Isolation, Limits, Tier};
 
 use super::{
@@ -146,6 +146,9 @@ pub struct DecidedOn {
     pub outcome: Option<ScanOutcome>,
     /// The version that had been approved before.
     pub approved_version: Option<String>,
+    /// And what had changed behind that approval, as it was then.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub approved_fields: Map<String, Value>,
 }
 
 /// Whether an endpoint takes calls, and why not.

@@ -108,6 +108,7 @@ impl Endpoint {
             "allowedHosts": self.allowed_hosts,
             "requestedHosts": self.requested_hosts,
             "limits": self.changed_limits(),
+            "ownLimits": changed(&self.own_limits),
             "limitCaps": self.limit_caps,
             "tier": self.tier,
             "tierCap": self.tier_cap,
@@ -179,19 +180,25 @@ impl Endpoint {
             "findings": findings,
             "decision": self.review.last,
             "approvedVersion": self.review.approved_version,
+            "approvedFields": self.approved_fields(),
         })
     }
 
     /// The limits in force that are not the defaults.
     #[must_use]
     pub fn changed_limits(&self) -> Map<String, Value> {
-        let defaults = Limits::default();
-        tollhouse_protocol::limits::TABLE
-            .iter()
-            .filter_map(|row| {
-                let value = self.limits.get(row.name)?;
-                (defaults.get(row.name) != Some(value)).then(|| (row.name.to_owned(), json!(value)))
-            })
-            .collect()
+        changed(&self.limits)
     }
+}
+
+/// Those that are not the defaults.
+pub(super) fn changed(limits: &Limits) -> Map<String, Value> {
+    let defaults = Limits::default();
+    tollhouse_protocol::limits::TABLE
+        .iter()
+        .filter_map(|row| {
+            let value = limits.get(row.name)?;
+            (defaults.get(row.name) != Some(value)).then(|| (row.name.to_owned(), json!(value)))
+        })
+        .collect()
 }

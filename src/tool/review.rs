@@ -1,7 +1,7 @@
 //! What was found in an endpoint's content, and what admins decided about it.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{
     base::clock::Timestamp,
@@ -54,6 +54,9 @@ pub struct Review {
     pub approved: Vec<String>,
     /// The version that an admin approved last: its content, or what it asks to touch.
     pub approved_version: Option<String>,
+    /// Of what has changed behind that approval, what it was then, by the name of the field: [`super::Endpoint::approved_fields`].
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub approved_fields: Map<String, Value>,
 }
 
 impl Review {

@@ -70,6 +70,7 @@ async fn calls_are_read_by_their_owner_one_by_one_and_added_up() {
     assert_eq!(of("inputBytes"), [17, 17, 7, 7]);
     assert_eq!(calls(&host, &key, "earns", "&outcome=failed").await, all[..2]);
     assert_eq!(calls(&host, &key, "earns", "&outcome=handler_failed").await, all[1..2]);
+    assert_eq!(calls(&host, &key, "earns", "&outcome=error_status").await, all[..1]);
     assert_eq!(calls(&host, &key, "earns", "&outcome=succeeded&since=1h").await, all[2..]);
     assert_eq!(calls(&host, &key, "earns", "&since=0s").await, Vec::<Value>::new());
 

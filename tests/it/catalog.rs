@@ -113,6 +113,12 @@ async fn the_manifest_says_how_to_pay_and_what_is_simulated() {
     assert_eq!((&manifest["payment"]["simulated"], &manifest["payment"]["versions"]), (&json!(true), &json!([1, 2])));
     assert_eq!((&manifest["payment"]["network"], &manifest["payment"]["networkV1"]), (&json!("eip155:84532"), &json!("base-sepolia")));
     assert_eq!(manifest["endpoints"]["catalog"], format!("{}/ai/endpoints", host.url));
+    let builders = &manifest["builders"];
+    assert_eq!((&builders["capabilities"]["kv"], &builders["capabilities"]["httpGetJson"]), (&json!(true), &json!(false)));
+    assert_eq!((&builders["limits"]["cpuMs"], &builders["requireReview"]), (&json!(10_000), &json!(false)));
+    host.manage(Method::PUT, "/ai/admin/policy", &json!({ "limits": { "cpuMs": 700 }, "requireReview": true })).await.is(200);
+    let builders = host.get("/ai/manifest").await.is(200).json()["builders"].clone();
+    assert_eq!((&builders["limits"]["cpuMs"], &builders["requireReview"]), (&json!(700), &json!(true)), "{builders}");
     let health = host.get("/health").await.is(200).json();
     assert_eq!((&health["ok"], &health["openSettlements"]), (&json!(true), &json!(0)));
     host.get("/health/live").await.is(200);

@@ -73,7 +73,8 @@ async fn a_browser_is_shown_a_document_as_a_page_whose_links_are_pages() {
         page.contains("id=\"post-aiendpointscreate\"") && page.contains("href=\"#endpointdraft\"") && page.contains("id=\"endpointdraft\""),
         "{page}"
     );
-    assert!(page.contains("/llms.txt") && page.contains(&format!("curl {}/ai/endpoints/create -H", host.url)), "{page}");
+    assert!(page.contains(&format!("curl {}/ai/endpoints/create -H", host.url)), "{page}");
+    assert!(!page.contains("/llms.txt"), "what leads programs is not for people: {page}");
 }
 
 #[tokio::test]

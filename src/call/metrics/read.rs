@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, str::FromStr};
 
 use serde::Serialize;
 
-use super::{Bucket, CALL_METRICS, Metrics, SOME, Span};
+use super::{Bucket, CALL_METRICS, Metrics, OF_ALL, SOME, Span};
 use crate::{
     base::{clock::Timestamp, id::EndpointId},
     store::{Direction, Ended, StoreError},
@@ -143,6 +143,15 @@ impl Metrics {
         } else {
             Err(StepError::TooFar(step, told(reach(step)), wider))
         }
+    }
+
+    /// The series that is asked for of all endpoints, also of those that are gone, up to now.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn series_of_all(&self, asked: SeriesQuery) -> Result<Series, StoreError> {
+        self.series(&OF_ALL, asked).await
     }
 
     /// The series that is asked for, up to now.

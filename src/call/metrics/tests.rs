@@ -72,8 +72,11 @@ impl Bench {
         self.series(back, step).await.buckets.iter().map(|line| line.calls).collect()
     }
 
+    /// Of the endpoint: each has its like among those of all.
     async fn rows(&self) -> usize {
-        CALL_METRICS.count(&*self.store, &CALL_METRICS.all(), 100_000).await.unwrap()
+        let all = CALL_METRICS.count(&*self.store, &CALL_METRICS.all(), 100_000).await.unwrap();
+        assert_eq!(all % 2, 0);
+        all / 2
     }
 }
 
@@ -120,6 +123,21 @@ async fn money_codes_and_lengths_are_added_up() {
     let (p50, p95) = (line.p50_ms.unwrap(), line.p95_ms.unwrap());
     assert!((p50 / 50.0 - 1.0).abs() < 0.1 && (p95 / 95.0 - 1.0).abs() < 0.1, "{p50}, {p95}");
     assert_eq!(serde_json::to_value(&line).unwrap()["at"], "2027-01-16T00:00:00.000Z");
+}
+
+#[tokio::test]
+async fn calls_of_all_endpoints_are_one_sum_also_once_one_is_gone() {
+    let (bench, mut other) = (Bench::new(), Bench::new().other());
+    (other.endpoint, other.metrics) = (EndpointId::generate(), Arc::clone(&bench.metrics));
+    bench.call(NOW, 1.0, 1_500, None);
+    other.call(NOW, 1.0, 0, Some("busy"));
+    let of_all = async || bench.metrics.series_of_all(bench.metrics.asked(0, Step::Hour).unwrap()).await.unwrap().buckets.remove(0);
+    let sum = of_all().await;
+    assert_eq!((sum.calls, sum.paid, sum.gross_usd, sum.failed["busy"]), (2, 1, MicroUsd(1_500), 1));
+    assert_eq!((bench.calls(0, Step::Hour).await, other.calls(0, Step::Hour).await), (vec![1], vec![1]));
+    let gone = CALL_METRICS.under(&Ended(other.endpoint.clone()));
+    CALL_METRICS.clear(&*bench.store, &gone, u64::MAX).await.unwrap();
+    assert_eq!(of_all().await.calls, 2);
 }
 
 #[tokio::test]
