@@ -5,3 +5,4 @@ pub mod audit;
 pub mod builder;
 pub mod credential;
 pub mod registration;
+pub mod session;

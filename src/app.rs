@@ -20,6 +20,7 @@ use crate::{
         admin::{AdminToken, TokenError},
         audit::Audit,
         builder::Builders,
+        session::Sessions,
     },
     base::{clock::Clock, share::Shares},
     call::{
@@ -154,6 +155,8 @@ impl App {
         let services = services(settings, &store, &clock, data, Arc::clone(&secrets))?;
         let scanner = Arc::new(Scanner::new(&settings.catalog.safety.lists));
         let builders = Arc::new(Builders::new(Arc::clone(&store), clock.clone()));
+        let sessions = Arc::new(Sessions::new(Arc::clone(&store), clock.clone(), settings.account.sessions));
+        sessions.start();
         let mcp = Arc::new(Mcp::new(&settings.mcp, settings.listen, &base_url));
         let parts = CatalogParts {
             clock: clock.clone(),
@@ -229,6 +232,7 @@ impl App {
             clock,
             audit,
             builders,
+            sessions,
             registration,
             events,
             secrets,

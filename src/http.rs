@@ -32,6 +32,7 @@ mod row;
 mod safety;
 mod secrets;
 mod services;
+mod sign_in;
 mod stream;
 mod tools;
 mod turn;
@@ -90,6 +91,7 @@ fn management() -> Vec<Subject> {
         ("endpoints", calls::routes()),
         ("endpoints", secrets::routes()),
         ("accounts", builders::routes()),
+        ("accounts", sign_in::routes()),
         ("accounts", events::routes()),
         ("accounts", revenue::routes()),
         ("accounts", payouts::routes()),

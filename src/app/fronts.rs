@@ -17,10 +17,21 @@ pub(super) fn all(rooms: &Rooms, shared: &Arc<Shared>) -> Fronts {
         shared: Arc::clone(shared),
         api: api.clone().merge(written),
         origins: rooms.mcp.origins(),
+        sessions: Arc::clone(&rooms.sessions),
+        operations: http::rows().iter().map(operation).collect(),
+        cookie: web::Cookie::of(&rooms.base_url),
+        clock: rooms.clock.clone(),
         base_url: rooms.base_url.clone(),
     };
     let routes = api.merge(mcp::routes(mcp(rooms, shared))).merge(web::routes(pages.clone()));
-    Fronts { routes, wordings: Arc::new([mcp::wording(), web::wording(pages)]) }
+    let [to_scripts, to_people] = web::wordings(pages);
+    Fronts { routes, wordings: Arc::new([mcp::wording(), to_scripts, to_people]) }
+}
+
+/// A row of the table of operations, as forms ask for it.
+fn operation(row: &http::Row) -> web::Operation {
+    let method = row.method.parse().expect("the table has methods of HTTP");
+    web::Operation { id: row.id, method, path: row.path, takes: row.takes.is_some() }
 }
 
 fn http(rooms: &Rooms, shared: &Arc<Shared>) -> http::Services {
@@ -62,6 +73,8 @@ fn http(rooms: &Rooms, shared: &Arc<Shared>) -> http::Services {
         accounts: Arc::new(Accounts {
             shared: shared(),
             builders: builders(),
+            sessions: Arc::clone(&rooms.sessions),
+            base_url: base_url(),
             calls: calls(),
             catalog: catalog(),
             events: Arc::clone(&rooms.events),

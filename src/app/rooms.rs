@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tollhouse_pool::Pool;
 
 use crate::{
-    account::{audit::Audit, builder::Builders},
+    account::{audit::Audit, builder::Builders, session::Sessions},
     base::clock::Clock,
     call::{Calls, History, Metrics, QuoteDesk, Receipts, WriteBehind},
     capability::{CapabilityServices, secret::Secrets},
@@ -33,6 +33,8 @@ pub(super) struct Rooms {
     pub(super) audit: Arc<Audit>,
     /// Who owns endpoints.
     pub(super) builders: Arc<Builders>,
+    /// Who is signed in to the dashboard.
+    pub(super) sessions: Arc<Sessions>,
     /// What it costs to become a builder.
     pub(super) registration: Arc<Terms>,
     /// What happened, live and kept.

@@ -1,7 +1,12 @@
 //! Who the admin is, and what it costs to become a builder.
 
+use std::num::{NonZeroU8, NonZeroU32};
+
 use super::layered::flags;
-use crate::tool::MicroUsd;
+use crate::{account::session::SessionSettings, tool::MicroUsd};
+
+/// Milliseconds of an hour.
+const HOUR: u64 = 3_600 * 1_000;
 
 /// What it costs to become a builder when nothing else is set.
 const REGISTRATION_PRICE: MicroUsd = MicroUsd(1_000_000);
@@ -15,6 +20,15 @@ pub struct AccountFlags {
     /// What it costs to become a builder, in USD; 0 is nothing [default: 1]
     #[arg(long, env = "TOLLHOUSE_REGISTRATION_PRICE_USD", value_parser = usd)]
     pub registration_price_usd: Option<MicroUsd>,
+    /// Hours after which a session of the dashboard ends that is not used [default: 12]
+    #[arg(long, env = "TOLLHOUSE_SESSION_IDLE_HOURS")]
+    pub session_idle_hours: Option<NonZeroU32>,
+    /// Days after which a session of the dashboard ends however much it is used [default: 7]
+    #[arg(long, env = "TOLLHOUSE_SESSION_DAYS")]
+    pub session_days: Option<NonZeroU32>,
+    /// Sessions of one account at once; with one more the one unused longest ends [default: 20]
+    #[arg(long, env = "TOLLHOUSE_SESSIONS")]
+    pub sessions: Option<NonZeroU8>,
 }
 }
 
@@ -25,11 +39,22 @@ pub struct AccountSettings {
     pub admin_token: Option<String>,
     /// What it costs to become a builder.
     pub registration_price: MicroUsd,
+    /// How long people stay signed in.
+    pub sessions: SessionSettings,
 }
 
 impl AccountFlags {
     pub(super) fn resolve(self) -> AccountSettings {
-        AccountSettings { admin_token: self.admin_token, registration_price: self.registration_price_usd.unwrap_or(REGISTRATION_PRICE) }
+        let sessions = SessionSettings::default();
+        AccountSettings {
+            admin_token: self.admin_token,
+            registration_price: self.registration_price_usd.unwrap_or(REGISTRATION_PRICE),
+            sessions: SessionSettings {
+                idle_ms: self.session_idle_hours.map_or(sessions.idle_ms, |hours| u64::from(hours.get()) * HOUR),
+                age_ms: self.session_days.map_or(sessions.age_ms, |days| u64::from(days.get()) * 24 * HOUR),
+                most: self.sessions.map_or(sessions.most, |most| most.get().into()),
+            },
+        }
     }
 }
 

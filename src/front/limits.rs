@@ -93,10 +93,19 @@ impl Limits {
     ///
     /// 429, when credit is offered and the address has failed too often.
     pub(crate) fn limit_credit(&self, address: IpAddr, offered: Offered) -> Result<Offered, Fault> {
-        if let (Some(failures), Offered::Credit(_)) = (&self.failures, &offered) {
-            failures.check(address)?;
+        if let Offered::Credit(_) = &offered {
+            self.may_show_credential(address)?;
         }
         Ok(self.observed(address, offered))
+    }
+
+    /// Refuses an address that shows wrong credentials too often, where nobody has looked at it before.
+    ///
+    /// # Errors
+    ///
+    /// 429, when it has failed too often.
+    pub(crate) fn may_show_credential(&self, address: IpAddr) -> Result<(), Fault> {
+        self.failures.as_ref().map_or(Ok(()), |failures| failures.check(address))
     }
 
     /// Counts a wrong credential that is refused in a message, where nobody looks at the answer's head.

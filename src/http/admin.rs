@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 use super::{
     auth::Admin,
     endpoints::{self, Body, Subject, if_match, owned, with_etag},
-    page::{Limit, PathParams, behind, cursor_at},
+    page::{Limit, PathParams, bad_cursor},
     route::{Route, get, post, put},
-    services::Publishing,
+    services::{Calling, Publishing},
 };
 use crate::{
-    catalog::{PolicyDraft, PolicyInForce, Verdict},
-    front::{AboutBody as _, Code, Fault},
+    catalog::{PolicyDraft, PolicyInForce, Verdict, WaitingPlace},
+    front::{AboutBody as _, Code, Fault, cursor},
     tool::{Endpoint, EndpointState, Owner},
 };
 
@@ -41,8 +41,23 @@ pub(super) fn routes() -> Vec<Route> {
             .takes("PolicyDraft")
             .answers("PolicyAnswer")
             .fails(&[Code::InvalidPolicy, Code::RevisionChanged]),
+        post(
+            "/ai/admin/policy/check",
+            "checkPolicy",
+            "what a policy would narrow of endpoints that are there; nothing is changed",
+            check_policy,
+        )
+        .takes("PolicyDraft")
+        .answers("PolicyChecked")
+        .fails(&[Code::InvalidPolicy]),
         get("/ai/admin/endpoints", "listAllEndpoints", "all endpoints in brief, by slug", list).answers("BriefPage"),
-        get("/ai/admin/reviews", "listReviews", "the endpoints of which something is to be decided", reviews).answers("ReviewPage"),
+        get(
+            "/ai/admin/reviews",
+            "listReviews",
+            "the endpoints of which something is to be decided, those that wait longest first",
+            reviews,
+        )
+        .answers("ReviewPage"),
         post("/ai/admin/reviews/{slug}", "decideReview", "decides on an endpoint", decide)
             .heeds(&["If-Match"])
             .takes("ReviewVerdict")
@@ -68,6 +83,17 @@ async fn set_policy(
     Ok(in_force(&policy))
 }
 
+/// Nothing is changed, and nothing entered in the audit trail.
+async fn check_policy(
+    _: Admin,
+    State(publishing): State<Arc<Publishing>>,
+    State(calling): State<Arc<Calling>>,
+    Body(draft): Body<PolicyDraft>,
+) -> Result<Json<Value>, Fault> {
+    let narrows = publishing.catalog.would_narrow(draft, calling.long_running_ms).await;
+    Ok(Json(json!({ "ok": true, "narrows": narrows.map_err(|error| error.about(PolicyDraft::CODE))? })))
+}
+
 fn in_force(policy: &PolicyInForce) -> Response {
     with_etag(policy.revision, json!({ "ok": true, "policy": policy.policy.record() }))
 }
@@ -80,13 +106,18 @@ struct Pages {
     cursor: Option<String>,
 }
 
-/// The endpoints of which something is to be decided, by slug.
+/// What the cursors of the queue are made for.
+const QUEUE: &[&str] = &["reviews"];
+
+/// The endpoints of which something is to be decided, those that wait longest first.
 async fn reviews(Admin(pages): Admin<Pages>, State(publishing): State<Arc<Publishing>>) -> Result<Json<Value>, Fault> {
-    let page = publishing.catalog.queue(behind(pages.cursor)?.as_ref(), pages.limit.0).await;
+    let place = |cursor: String| cursor::read(QUEUE, &cursor).and_then(|place| WaitingPlace::from_bytes(&place)).ok_or_else(bad_cursor);
+    let after = pages.cursor.map(place).transpose()?;
+    let (page, total) = publishing.catalog.queue(after.as_ref(), pages.limit.0).await;
     let reviews: Vec<_> = page.endpoints.iter().map(|live| waiting_for(&live.endpoint)).collect();
-    let mut answer = json!({ "ok": true, "reviews": reviews });
+    let mut answer = json!({ "ok": true, "reviews": reviews, "total": total });
     if let Some(last) = page.endpoints.last().filter(|_| page.more) {
-        answer["nextCursor"] = json!(cursor_at(&last.endpoint.slug));
+        answer["nextCursor"] = json!(cursor::write(QUEUE, &WaitingPlace::of(&last.endpoint).to_bytes()));
     }
     Ok(Json(answer))
 }

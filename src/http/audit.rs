@@ -78,8 +78,8 @@ pub(super) async fn enter(State(auditing): State<Arc<Auditing>>, request: Reques
     acted.unwrap_or_else(|error| Fault::from(error).into_response())
 }
 
-/// The route of what changes nothing although it is a POST.
-const CHECK: &str = "/ai/endpoints/check";
+/// The routes of what changes nothing although it is a POST.
+const CHECKS: [&str; 2] = ["/ai/endpoints/check", "/ai/admin/policy/check"];
 
 /// The route's path when this is a change that is entered.
 fn audited(parts: &Parts) -> Option<String> {
@@ -87,7 +87,7 @@ fn audited(parts: &Parts) -> Option<String> {
         return None;
     }
     let template = parts.extensions.get::<MatchedPath>()?.as_str();
-    (template != CHECK).then(|| template.to_owned())
+    (!CHECKS.contains(&template)).then(|| template.to_owned())
 }
 
 async fn run(next: Next, request: Request) -> Response {

@@ -1,4 +1,4 @@
-//! `/ai/endpoints/{slug}/calls` and `/metrics`: what became of an endpoint's calls, one by one and added up.
+//! `/ai/endpoints/{slug}/calls` and `/metrics`, and `/ai/admin/metrics`: what became of calls, one by one and added up.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    auth::Managed,
+    auth::{Admin, Managed},
     follow::{self, Entry, Source},
     page::{Limit, Span, bad_cursor, paged},
     route::{Route, get},
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     base::id::EndpointId,
-    call::{CallPlace, CallQuery, Ending, History, Placed, Step},
+    call::{CallPlace, CallQuery, ERROR_STATUS, Ending, History, Placed, Series, SeriesQuery, Step},
     event::feed::{Crowded, Follower, Position as _},
     front::{Code, Fault, sse},
     store::StoreError,
@@ -56,6 +56,7 @@ pub(super) fn routes() -> Vec<Route> {
             .heeds(&["Last-Event-ID"])
             .streams(),
         get("/ai/endpoints/{slug}/metrics", "getMetrics", "its calls added up in buckets", metrics).answers("Metrics"),
+        get("/ai/admin/metrics", "getHostMetrics", "the calls of all endpoints added up in buckets", of_all).answers("Metrics"),
     ]
 }
 
@@ -78,7 +79,7 @@ async fn calls(managed: Managed<CallsQuery>, State(watching): State<Arc<Watching
 /// An ending that a call can have.
 fn known(ending: Ending) -> Result<Ending, Fault> {
     match &ending {
-        Ending::With(code) if Code::ALL.iter().all(|known| known.row().name != code) => {
+        Ending::With(code) if code != ERROR_STATUS && Code::ALL.iter().all(|known| known.row().name != code) => {
             Err(Fault::bad_request(format!("`outcome` is `succeeded`, `failed`, or the code of a failure; `{code}` is none")))
         }
         Ending::As(_) | Ending::With(_) => Ok(ending),
@@ -87,13 +88,28 @@ fn known(ending: Ending) -> Result<Ending, Fault> {
 
 async fn metrics(managed: Managed<MetricsQuery>, State(watching): State<Arc<Watching>>) -> Result<Json<Value>, Fault> {
     let Managed { live, asked, .. } = managed;
-    let back = asked.since.unwrap_or(DEFAULT_SINCE).millis();
-    let step = asked.step.map_or(Ok(DEFAULT_STEP), |step| step.parse());
-    let fitting = step.and_then(|step| watching.metrics.asked(back, step)).map_err(|error| Fault::bad_request(error.to_string()))?;
-    let series = watching.metrics.series(&live.endpoint.id, fitting).await?;
+    let series = watching.metrics.series(&live.endpoint.id, asked.fitting(&watching)?).await?;
+    Ok(told(&series))
+}
+
+async fn of_all(Admin(asked): Admin<MetricsQuery>, State(watching): State<Arc<Watching>>) -> Result<Json<Value>, Fault> {
+    let series = watching.metrics.series_of_all(asked.fitting(&watching)?).await?;
+    Ok(told(&series))
+}
+
+fn told(series: &Series) -> Json<Value> {
     let mut answer = json!(series);
     answer["ok"] = json!(true);
-    Ok(Json(answer))
+    Json(answer)
+}
+
+impl MetricsQuery {
+    /// What can be had of it.
+    fn fitting(self, watching: &Watching) -> Result<SeriesQuery, Fault> {
+        let back = self.since.unwrap_or(DEFAULT_SINCE).millis();
+        let step = self.step.map_or(Ok(DEFAULT_STEP), |step| step.parse());
+        step.and_then(|step| watching.metrics.asked(back, step)).map_err(|error| Fault::bad_request(error.to_string()))
+    }
 }
 
 /// The calls of an endpoint, as one reader asks for them.

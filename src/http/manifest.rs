@@ -107,6 +107,8 @@ fn envelope(base: &str, form: CatalogForm) -> Value {
 async fn manifest(State(offering): State<Arc<Offering>>) -> Json<Value> {
     let base = &offering.base_url;
     let counts = offering.catalog.all().counts();
+    let in_force = offering.catalog.policy();
+    let policy = &in_force.policy;
     Json(json!({
         "ok": true,
         "service": {
@@ -140,6 +142,13 @@ async fn manifest(State(offering): State<Arc<Offering>>) -> Json<Value> {
             "signature": "JWS (EdDSA) over the RFC 8785 canonical JSON of the record",
             "verify": "tollhouse verify-receipt FILE|URL",
             "offers": offering.signer.offers_by(),
+        },
+        // What they would otherwise learn from refusals.
+        "builders": {
+            "capabilities": policy.builder_capabilities,
+            "limits": policy.limits,
+            "requireReview": policy.require_review,
+            "maxEndpoints": policy.max_endpoints_per_builder,
         },
         "sandbox": offering.pool.status(),
     }))

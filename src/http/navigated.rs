@@ -52,6 +52,7 @@ fn document(endpoint: &Endpoint, base: &str) -> Markup {
                 "; a client of x402 sends the same request again with a payment."
             }
             p {
+                a href={ (base) "/dashboard/tools/" (slug) "/try" } { "Try it here" } " · "
                 a href={ (base) "/dashboard/tools/" (slug) } { "About this tool" } " · "
                 a href={ (base) "/docs/agents" } { "How to call and pay" }
             }

@@ -7,7 +7,7 @@ use tollhouse_pool::Pool;
 
 use super::documents::Documents;
 use crate::{
-    account::{audit::Audit, builder::Builders},
+    account::{audit::Audit, builder::Builders, session::Sessions},
     base::{clock::Clock, rate::ConcurrencyLimit},
     call::{Calls, History, Metrics, QuoteDesk, Receipts},
     capability::{CapabilityServices, secret::Secrets},
@@ -115,6 +115,10 @@ pub struct Accounts {
     pub shared: Arc<Shared>,
     /// Who owns endpoints.
     pub builders: Arc<Builders>,
+    /// Who signs in to the dashboard.
+    pub sessions: Arc<Sessions>,
+    /// Public URL.
+    pub base_url: String,
     /// Registers builders, who pay for it like for a call.
     pub calls: Arc<Calls>,
     /// Whose endpoints a suspension stops.

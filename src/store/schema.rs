@@ -150,6 +150,8 @@ tables! {
     CALLS: Calls "", (Ended<EndpointId>, Timestamp, RequestId, u32) => "Pack", Until("the settings' age or count");
     /// What happened in a stretch of time: by endpoint, length of the stretch, its start, and the process.
     CALL_METRICS: CallMetrics "", (Ended<EndpointId>, u8, u64, RequestId) => "Bucket", Until("the age of its length");
+    /// Who signed in to the dashboard, by account and the hash of the session's id; their credentials sealed under keys that only they have.
+    SESSIONS: Sessions "", (Ended<String>, String) => "Session", Until("it was unused, or is old, as the settings say");
 }
 
 #[cfg(test)]

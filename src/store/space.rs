@@ -65,6 +65,7 @@ spaces! {
     Postings = 35 "ledger",
     CreditDays = 36 "credits",
     Refunds = 37 "ledger",
+    Sessions = 38 "sessions",
 }
 
 /// What is at stake in a space.
@@ -93,9 +94,14 @@ impl Space {
             Self::FilesUsage | Self::Secrets | Self::Builders | Self::Events | Self::Audit | Self::Tasks => Stake::Host,
             // Sums of what receipts and postings tell, and of free calls, which would fill an archive.
             Self::Sales => Stake::Host,
-            Self::Kv | Self::Files | Self::Logs | Self::Calls | Self::CallMetrics | Self::FreeReceipts | Self::PaymentAnswers => {
-                Stake::Bulk
-            }
+            Self::Kv
+            | Self::Files
+            | Self::Logs
+            | Self::Calls
+            | Self::CallMetrics
+            | Self::FreeReceipts
+            | Self::PaymentAnswers
+            | Self::Sessions => Stake::Bulk,
         }
     }
 

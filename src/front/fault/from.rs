@@ -10,7 +10,7 @@ use tollhouse_protocol::StopReason;
 
 use super::{Fault, Policy, whole_seconds};
 use crate::{
-    account::builder::BuilderError,
+    account::{builder::BuilderError, session::SessionError},
     call::{CallError, QuoteError, SellerError},
     capability::secret::SecretError,
     catalog::PublishError,
@@ -225,6 +225,18 @@ impl AboutBody for BuilderError {
             BuilderError::Store(store) => store.into(),
             BuilderError::Random(_) => {
                 tracing::error!(message, "a builder or their key could not be made");
+                Code::Internal.into()
+            }
+        }
+    }
+}
+
+impl From<SessionError> for Fault {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::Store(store) => store.into(),
+            SessionError::Random(error) => {
+                tracing::error!(%error, "nobody can sign in");
                 Code::Internal.into()
             }
         }

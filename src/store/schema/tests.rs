@@ -134,4 +134,5 @@ fn keys_are_where_they_always_were() {
     assert_eq!(stored(AUDIT, (at, audit)), format!("{time}aud_{ULID}"));
     assert_eq!(stored(CALLS, (Ended(endpoint.clone()), at, request.clone(), 7)), format!(r"ep_{ULID}\x00{time}req_{ULID}{pack}"));
     assert_eq!(stored(CALL_METRICS, (Ended(endpoint), 1, 0x0102, request)), format!(r"ep_{ULID}\x00\x01{time}req_{ULID}"));
+    assert_eq!(stored(SESSIONS, (Ended("admin".to_owned()), "0a".to_owned())), r"admin\x000a");
 }

@@ -1,0 +1,320 @@
+//! Sessions: who signed in once shows a token in place of the credential.
+//!
+//! A session keeps the credential sealed under a key that the token alone has, so that the store by itself opens nothing. Whether the
+//! credential is still worth something is asked by each request that it is used for: a session has no power of its own.
+
+mod token;
+
+use std::{
+    cmp::Reverse,
+    fmt,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
+
+pub use self::token::{SessionName, Token};
+use crate::{
+    base::clock::{Clock, Timestamp},
+    store::{Batch, Direction, Durability, Ended, Row, Store, StoreError, Table, schema, update},
+};
+
+const SESSIONS: Table<SessionKey, Session> = schema::SESSIONS.holding();
+crate::store::json_values!(Session);
+
+/// Whose it is, and the hash of its id.
+type SessionKey = (Ended<String>, String);
+
+/// How much later a session was seen before that is written down.
+const SEEN_EVERY_MS: u64 = 60_000;
+/// How long a link to sign in by is good for, in milliseconds.
+const LINK_MS: u64 = 60_000;
+/// How often those that ended are removed.
+const SWEEP_EVERY: Duration = Duration::from_secs(3_600);
+/// Sessions read at once.
+const PAGE: usize = 500;
+/// Most characters of what a browser calls itself.
+const MAX_BROWSER: usize = 120;
+
+/// Who signed in, by the kind of what they showed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// With the admin token.
+    Admin,
+    /// With a builder's key.
+    Builder,
+    /// With the token of a developer credit.
+    Holder,
+}
+
+/// How long sessions last, and how many there are.
+#[derive(Debug, Clone, Copy)]
+pub struct SessionSettings {
+    /// Unused for so long, a session ends, in milliseconds.
+    pub idle_ms: u64,
+    /// However much it is used, in milliseconds.
+    pub age_ms: u64,
+    /// Of one account; with one more the one that was unused longest ends.
+    pub most: usize,
+}
+
+impl Default for SessionSettings {
+    fn default() -> Self {
+        Self { idle_ms: 12 * 3_600 * 1_000, age_ms: 7 * 24 * 3_600 * 1_000, most: 20 }
+    }
+}
+
+/// A session, as its owner sees it in a list.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Session {
+    /// What they showed.
+    pub kind: Kind,
+    /// When they signed in.
+    pub created_at: Timestamp,
+    /// When it was last used, to about a minute.
+    pub seen_at: Timestamp,
+    /// What the browser called itself.
+    pub browser: String,
+    /// The credential, sealed under the token's key, in base64url.
+    sealed: String,
+    /// It is a link to sign in by, and no session yet.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    link: bool,
+}
+
+/// A session that was opened by its token.
+pub struct Opened {
+    /// Whose it is: an id, or `admin`.
+    pub owner: String,
+    /// What it is called among its owner's.
+    pub name: SessionName,
+    /// What they showed.
+    pub kind: Kind,
+    /// The credential itself.
+    pub credential: Zeroizing<String>,
+    /// What a form that changes something has to hold, in hex.
+    pub form_token: String,
+}
+
+/// Why nobody was signed in.
+#[derive(Debug, Clone, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
+pub enum SessionError {
+    #[error("the system gave no randomness: {0}")]
+    Random(String),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl fmt::Debug for Opened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Opened").field("owner", &self.owner).field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+/// All sessions of a host.
+pub struct Sessions {
+    store: Arc<dyn Store>,
+    clock: Clock,
+    settings: SessionSettings,
+}
+
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sessions").finish_non_exhaustive()
+    }
+}
+
+impl Sessions {
+    /// Sessions of this store.
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>, clock: Clock, settings: SessionSettings) -> Self {
+        Self { store, clock, settings }
+    }
+
+    /// Begins a session of `owner`, who has just shown `credential`. Of more than an account may have, those unused longest end.
+    ///
+    /// # Errors
+    ///
+    /// No randomness, or the store's.
+    pub async fn begin(&self, owner: &str, kind: Kind, credential: &str, browser: &str) -> Result<Token, SessionError> {
+        let browser = browser.chars().filter(|letter| !letter.is_control()).take(MAX_BROWSER).collect();
+        self.add(owner, kind, credential, browser, false).await
+    }
+
+    /// A link by which somebody signs in as `owner` once, within a minute, without showing the credential; and until when.
+    ///
+    /// # Errors
+    ///
+    /// As [`Sessions::begin`].
+    pub async fn link(&self, owner: &str, kind: Kind, credential: &str) -> Result<(Token, Timestamp), SessionError> {
+        let token = self.add(&format!("{}{owner}", token::LINKS), kind, credential, String::new(), true).await?;
+        Ok((token, self.clock.now().plus_millis(LINK_MS)))
+    }
+
+    async fn add(&self, owner: &str, kind: Kind, credential: &str, browser: String, link: bool) -> Result<Token, SessionError> {
+        let token = Token::random(owner).map_err(|error| SessionError::Random(error.to_string()))?;
+        let now = self.clock.now();
+        let sealed = token.seal(credential).ok_or_else(|| SessionError::Random("a credential was not sealed".to_owned()))?;
+        let session = Session { kind, created_at: now, seen_at: now, browser, sealed, link };
+        let place = place(owner, &token.name());
+        let (place, session) = (&place, &session);
+        let beginning = update(&*self.store, Durability::Buffered, |mut tx| async move {
+            let others = tx.page(&SESSIONS, &SESSIONS.under(&place.0), PAGE, Direction::Forward).await?;
+            let (ended, mut living): (Vec<_>, Vec<_>) = others.into_iter().partition(|row| self.has_ended(&row.value));
+            living.sort_by_key(|row| Reverse(row.value.seen_at));
+            for row in ended.iter().chain(living.iter().skip(self.settings.most.saturating_sub(1))) {
+                tx.remove(&SESSIONS, row);
+            }
+            tx.put(&SESSIONS, place, session);
+            tx.answer::<_, SessionError>(())
+        });
+        beginning.await?;
+        Ok(token)
+    }
+
+    /// The session that this token opens, noted as used; `None` where it opens none, or has ended.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn open(&self, token: &Token) -> Result<Option<Opened>, StoreError> {
+        let Some(row) = SESSIONS.row(&*self.store, &place(&token.owner, &token.name())).await? else { return Ok(None) };
+        if row.value.link {
+            return Ok(None);
+        }
+        let opened = self.opened(token, &row);
+        if opened.is_some() {
+            self.seen(&row).await;
+        }
+        Ok(opened)
+    }
+
+    /// Who a link signs in: once, whoever is first.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn redeem(&self, token: &Token) -> Result<Option<Opened>, StoreError> {
+        let Some(row) = SESSIONS.row(&*self.store, &place(&token.owner, &token.name())).await? else { return Ok(None) };
+        let Some(opened) = self.opened(token, &row).filter(|_| row.value.link) else { return Ok(None) };
+        let mut batch = Batch::new();
+        batch.remove(&SESSIONS, &row);
+        match batch.commit(&*self.store, Durability::Buffered).await {
+            Ok(_) => Ok(Some(opened)),
+            Err(StoreError::Conflict) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn opened(&self, token: &Token, row: &Row<SessionKey, Session>) -> Option<Opened> {
+        let credential = token.unseal(&row.value.sealed).filter(|_| !self.has_ended(&row.value))?;
+        let owner = token.account().to_owned();
+        Some(Opened { owner, name: token.name(), kind: row.value.kind, credential, form_token: token.form_token() })
+    }
+
+    /// Notes that a session was used. Where it is not noted, the next use does it.
+    async fn seen(&self, row: &Row<SessionKey, Session>) {
+        let now = self.clock.now();
+        if now.0 < row.value.seen_at.0.saturating_add(SEEN_EVERY_MS) {
+            return;
+        }
+        let mut batch = Batch::new();
+        batch.replace(&SESSIONS, row, &Session { seen_at: now, ..row.value.clone() });
+        if let Err(error) = batch.commit(&*self.store, Durability::Buffered).await {
+            tracing::debug!(%error, "the use of a session was not noted");
+        }
+    }
+
+    /// The sessions of an account that have not ended, the one used last first.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn list(&self, owner: &str) -> Result<Vec<(SessionName, Session)>, StoreError> {
+        let rows = SESSIONS.page(&*self.store, &SESSIONS.under(&Ended(owner.to_owned())), PAGE, Direction::Forward).await?;
+        let mut living: Vec<_> = rows.into_iter().filter(|row| !self.has_ended(&row.value)).map(|row| (row.key.1, row.value)).collect();
+        living.sort_by_key(|(_, session)| Reverse(session.seen_at));
+        Ok(living)
+    }
+
+    /// Ends a session of an account; one that is not there has ended.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn end(&self, owner: &str, name: &str) -> Result<(), StoreError> {
+        if name.len() != token::NAME_DIGITS {
+            return Ok(());
+        }
+        let mut batch = Batch::new();
+        batch.delete(&SESSIONS, &place(owner, name));
+        batch.commit(&*self.store, Durability::Buffered).await.map(|_| ())
+    }
+
+    /// Ends all sessions of an account.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn end_all(&self, owner: &str) -> Result<(), StoreError> {
+        SESSIONS.clear(&*self.store, &SESSIONS.under(&Ended(owner.to_owned())), u64::MAX).await.map(|_| ())
+    }
+
+    /// Starts the task that removes sessions that ended; it ends when nobody holds them any more. Must be called inside a tokio runtime.
+    pub fn start(self: &Arc<Self>) {
+        let sessions = Arc::downgrade(self);
+        tokio::spawn(async move {
+            let mut tick = tokio::time::interval(SWEEP_EVERY);
+            loop {
+                tick.tick().await;
+                let Some(sessions) = Weak::upgrade(&sessions) else { return };
+                if let Err(error) = sessions.sweep().await {
+                    tracing::warn!(%error, "the store was not there for removing sessions that ended");
+                }
+            }
+        });
+    }
+
+    /// Removes those that ended.
+    ///
+    /// # Errors
+    ///
+    /// The store's; the rest is tried again the next time.
+    pub async fn sweep(&self) -> Result<(), StoreError> {
+        let mut range = SESSIONS.all();
+        loop {
+            let rows = SESSIONS.page(&*self.store, &range, PAGE, Direction::Forward).await?;
+            let Some(last) = rows.last() else { return Ok(()) };
+            range = SESSIONS.all().after(&last.key);
+            for row in rows.iter().filter(|row| self.has_ended(&row.value)) {
+                let mut batch = Batch::new();
+                batch.remove(&SESSIONS, row);
+                match batch.commit(&*self.store, Durability::Buffered).await {
+                    Ok(_) | Err(StoreError::Conflict) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+    }
+
+    fn has_ended(&self, session: &Session) -> bool {
+        let now = self.clock.now();
+        let over = |since: Timestamp, ms: u64| now.0 >= since.0.saturating_add(ms);
+        if session.link {
+            return over(session.created_at, LINK_MS);
+        }
+        over(session.seen_at, self.settings.idle_ms) || over(session.created_at, self.settings.age_ms)
+    }
+}
+
+fn place(owner: &str, name: &str) -> SessionKey {
+    (Ended(owner.to_owned()), name.to_owned())
+}
+
+#[cfg(test)]
+mod tests;

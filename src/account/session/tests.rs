@@ -1,0 +1,119 @@
+//! What sessions open, when they end, and how many there are.
+
+use super::*;
+use crate::store::memory::MemoryStore;
+
+const HOUR: u64 = 3_600 * 1_000;
+
+fn sessions() -> (Sessions, Clock, Arc<MemoryStore>) {
+    let (store, clock) = (Arc::new(MemoryStore::new()), Clock::fixed(Timestamp(1_000_000 * HOUR)));
+    (Sessions::new(Arc::clone(&store) as _, clock.clone(), SessionSettings { most: 3, ..SessionSettings::default() }), clock, store)
+}
+
+async fn begin(sessions: &Sessions, credential: &str) -> Token {
+    sessions.begin("bld_1", Kind::Builder, credential, "a browser\n").await.unwrap()
+}
+
+fn later(clock: &Clock, ms: u64) {
+    clock.set(clock.now().plus_millis(ms));
+}
+
+#[tokio::test]
+async fn a_token_opens_what_was_shown_and_the_store_does_not() {
+    let (sessions, _, store) = sessions();
+    let token = begin(&sessions, "bk_secret").await;
+    let read: Token = token.to_string().parse().unwrap();
+    let opened = sessions.open(&read).await.unwrap().unwrap();
+    assert_eq!((opened.owner.as_str(), opened.kind, opened.credential.as_str()), ("bld_1", Kind::Builder, "bk_secret"));
+    assert_eq!(opened.form_token.len(), 64);
+    let rows = SESSIONS.page(&*store, &SESSIONS.all(), 9, Direction::Forward).await.unwrap();
+    let kept = format!("{:?}", rows);
+    assert!(!kept.contains("bk_secret") && !kept.contains(token.to_string().split('.').nth(1).unwrap()), "{kept}");
+    assert_eq!(rows[0].value.browser, "a browser");
+}
+
+#[tokio::test]
+async fn no_other_token_opens_it() {
+    let (sessions, ..) = sessions();
+    let token = begin(&sessions, "bk_secret").await;
+    let other = begin(&sessions, "bk_secret").await;
+    assert_ne!(sessions.open(&token).await.unwrap().unwrap().form_token, sessions.open(&other).await.unwrap().unwrap().form_token);
+    for wrong in [
+        Token { key: other.key.clone(), ..token.clone() },
+        Token { id: other.id, ..token.clone() },
+        Token { owner: "bld_2".to_owned(), ..token.clone() },
+        Token { owner: "bld".to_owned(), ..token.clone() },
+    ] {
+        assert!(sessions.open(&wrong).await.unwrap().is_none(), "{wrong:?}");
+    }
+    let text = token.to_string();
+    for wrong in ["", "..", "admin", &text[1..], &format!("{text}."), &text.replace("bld_1", ""), &text.replace("bld_1", "b\0")] {
+        let opened = match wrong.parse::<Token>() {
+            Ok(token) => sessions.open(&token).await.unwrap(),
+            Err(()) => None,
+        };
+        assert!(opened.is_none(), "{wrong:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_session_ends_unused_or_of_age() {
+    let (sessions, clock, store) = sessions();
+    let (idle, used) = (begin(&sessions, "a").await, begin(&sessions, "b").await);
+    for _ in 0..13 {
+        later(&clock, HOUR - 1);
+        assert!(sessions.open(&used).await.unwrap().is_some());
+    }
+    assert!(sessions.open(&idle).await.unwrap().is_none());
+    assert_eq!(sessions.list("bld_1").await.unwrap().len(), 1);
+    sessions.sweep().await.unwrap();
+    assert_eq!(SESSIONS.count(&*store, &SESSIONS.all(), 9).await.unwrap(), 1);
+    for _ in 0..7 * 24 {
+        later(&clock, HOUR);
+        _ = sessions.open(&used).await.unwrap();
+    }
+    assert!(sessions.open(&used).await.unwrap().is_none(), "however much it was used");
+}
+
+#[tokio::test]
+async fn an_account_has_so_many_and_those_unused_longest_go() {
+    let (sessions, clock, store) = sessions();
+    let mut tokens = vec![];
+    for n in 0..3 {
+        tokens.push(begin(&sessions, &n.to_string()).await);
+        later(&clock, 2 * SEEN_EVERY_MS);
+    }
+    assert!(sessions.open(&tokens[0]).await.unwrap().is_some());
+    tokens.push(begin(&sessions, "3").await);
+    let mut open = vec![];
+    for token in &tokens {
+        open.push(sessions.open(token).await.unwrap().is_some());
+    }
+    assert_eq!(open, [true, false, true, true]);
+    later(&clock, 12 * HOUR);
+    begin(&sessions, "4").await;
+    assert_eq!(SESSIONS.count(&*store, &SESSIONS.all(), 9).await.unwrap(), 1, "those that ended make room");
+    let foreign = sessions.begin("bld_10", Kind::Builder, "x", "").await.unwrap();
+    sessions.end_all("bld_1").await.unwrap();
+    assert!(sessions.list("bld_1").await.unwrap().is_empty());
+    let opened = sessions.open(&foreign).await.unwrap().unwrap();
+    sessions.end("bld_10", &opened.name).await.unwrap();
+    assert!(sessions.open(&foreign).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_link_signs_in_once_within_a_minute_and_is_no_session() {
+    let (sessions, clock, _) = sessions();
+    let (link, until) = sessions.link("bld_1", Kind::Builder, "bk_secret").await.unwrap();
+    assert_eq!(until, clock.now().plus_millis(60_000));
+    assert!(sessions.open(&link).await.unwrap().is_none());
+    assert!(sessions.list("bld_1").await.unwrap().is_empty());
+    let session = begin(&sessions, "bk_secret").await;
+    assert!(sessions.redeem(&session).await.unwrap().is_none(), "a session is no link");
+    let opened = sessions.redeem(&link).await.unwrap().unwrap();
+    assert_eq!((opened.owner.as_str(), opened.kind, opened.credential.as_str()), ("bld_1", Kind::Builder, "bk_secret"));
+    assert!(sessions.redeem(&link).await.unwrap().is_none());
+    let (late, _) = sessions.link("bld_1", Kind::Builder, "bk_secret").await.unwrap();
+    later(&clock, 60_000);
+    assert!(sessions.redeem(&late).await.unwrap().is_none());
+}

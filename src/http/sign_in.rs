@@ -1,0 +1,32 @@
+//! `/ai/builders/sign-in-links`: how a program signs its user in to the dashboard, without the credential in an address.
+
+use std::sync::Arc;
+
+use axum::{Json, extract::State, http::HeaderMap};
+use serde_json::{Value, json};
+
+use super::{
+    auth::Anyone,
+    route::{Route, post},
+    services::Accounts,
+};
+use crate::{
+    account::session::Kind,
+    front::{Caller, Code, Fault, names},
+};
+
+/// The routes of this file.
+pub(super) fn routes() -> Vec<Route> {
+    let what = "a link that signs in to the dashboard as who asks: once, within a minute";
+    vec![post("/ai/builders/sign-in-links", "makeSignInLink", what, link).answers("SignInLink")]
+}
+
+async fn link(Anyone(caller, ..): Anyone, State(accounts): State<Arc<Accounts>>, headers: HeaderMap) -> Result<Json<Value>, Fault> {
+    let (kind, owner, name) = match &caller {
+        Caller::Admin => (Kind::Admin, "admin", &names::ADMIN_TOKEN),
+        Caller::Builder(builder) => (Kind::Builder, builder.id.as_str(), &names::BUILDER_KEY),
+    };
+    let credential = headers.get(name).and_then(|credential| credential.to_str().ok()).ok_or(Code::Unauthorized)?;
+    let (token, until) = accounts.sessions.link(owner, kind, credential).await?;
+    Ok(Json(json!({ "ok": true, "url": format!("{}/dashboard/sign-in?link={token}", accounts.base_url), "expiresAt": until })))
+}
